@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// An Agent is a model with a system prompt and tools. It is a value without
+// running state: one Agent may serve many runs at once.
+type Agent struct {
+	// Slug names the agent.
+	Slug string
+	// Announce tells other agents what this one is for.
+	Announce string
+	// System is the system prompt; empty means none.
+	System string
+	// Model names the model, for events and usage.
+	Model string
+	// Provider answers the requests. It is required.
+	Provider Provider
+	// Toolsets are the sources of tools. Their tools are offered together,
+	// sorted by name.
+	Toolsets []Toolset
+	// MaxTurns limits the model requests of one run; 0 means 100.
+	MaxTurns int
+	// MaxParallelTools limits how many calls of one turn run at the same
+	// time; 0 means 16.
+	MaxParallelTools int
+}
+
+// The defaults of the limits, used where a field is 0.
+const (
+	DefaultMaxTurns         = 100
+	DefaultMaxParallelTools = 16
+	DefaultMaxDepth         = 8
+	DefaultMaxProcesses     = 64
+)
+
+// A Provider is a model. Generate answers one request. It may call delta, from
+// one goroutine at a time and never after it returned, with pieces of the
+// answer as they arrive: they are for display, the Response is the truth. A
+// failure that says more than its text is a *ModelError. Generate is safe for
+// concurrent use and returns soon after ctx ends.
+type Provider interface {
+	Generate(ctx context.Context, req *Request, delta func(Delta)) (*Response, error)
+}
+
+// A Tool is something that a model can call. Both methods are safe for
+// concurrent use. Spec is cheap and always returns the same value. An error of
+// Call is a failed result for the model and not the end of the run; what the
+// result holds beside the error reaches the model as well. When Call returns,
+// nothing that it started is alive.
+type Tool interface {
+	Spec() ToolSpec
+	Call(ctx context.Context, inv *Invocation) (Result, error)
+}
+
+// A Toolset is a source of tools. Tools is asked once per turn, by several runs
+// at the same time; tools and an error may both come back, and the error is
+// then reported while the run goes on with the tools.
+type Toolset interface {
+	Tools(ctx context.Context) ([]Tool, error)
+}
+
+// A ToolList is a Toolset that never changes.
+type ToolList []Tool
+
+// Tools returns l.
+func (l ToolList) Tools(context.Context) ([]Tool, error) { return l, nil }
+
+// A Policy decides whether a call may run: nil permits, an error refuses, and
+// its text tells the model why. Several policies are joined by asking each, so
+// that one refusal always wins. A Policy is asked about every call at every
+// depth and must be safe for concurrent use.
+type Policy func(ctx context.Context, inv *Invocation) error
+
+// A Journal keeps the events of sessions. The Runner appends an event before
+// anything that follows from it happens, and ends the run if Append fails.
+// Appends come one at a time.
+type Journal interface {
+	Append(ctx context.Context, e Event) error
+}
+
+// A ToolSpec is what a model is told about a tool, and what the runtime knows
+// about it.
+type ToolSpec struct {
+	// Name is unique among the tools of an agent and matches
+	// [A-Za-z0-9_-]{1,64}.
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Schema is the JSON Schema of the arguments: an object. It is sent to
+	// the model byte for byte.
+	Schema json.RawMessage `json:"schema"`
+	// Source says where the tool comes from: a path, a server, an agent.
+	Source string `json:"source,omitempty"`
+	// Agent is the slug of the sub-agent that the tool is, if it is one.
+	Agent string `json:"agent,omitempty"`
+	// Effects is what the tool declares; empty means EffectsOnce.
+	Effects Effects `json:"effects,omitempty"`
+	// Locks are names that the tool declares; calls which share one take
+	// turns. "{arg}" stands for the value of an argument.
+	Locks []string `json:"locks,omitempty"`
+}
+
+// Effects says what a repeated call does to the world.
+type Effects string
+
+// What a tool may declare about its effects.
+const (
+	EffectsNone       Effects = "none"       // the tool only looks
+	EffectsIdempotent Effects = "idempotent" // again with the same Key does no harm
+	EffectsOnce       Effects = "once"       // never again by itself
+)
+
+// A Request asks a model for the next message of a conversation. Over the turns
+// of a run a request only grows: same system prompt, same tools in the same
+// order, the messages of the turn before and new ones behind them. Providers
+// must not change what it refers to.
+type Request struct {
+	System   string
+	Messages []Message
+	Tools    []ToolSpec
+	// Session, Agent and Turn say who asks; Turn counts from 1 within the
+	// session.
+	Session string
+	Agent   string
+	Turn    int
+}
+
+// A Response is a model's answer.
+type Response struct {
+	// Message is of RoleAssistant.
+	Message Message
+	Finish  Finish
+	Usage   Usage
+	// Model is the name that the server gave, if any.
+	Model string
+}
+
+// Finish says why a model stopped.
+type Finish string
+
+// Why a model stopped. FinishStop covers answers with tool calls too: the calls
+// are in the message.
+const (
+	FinishStop          Finish = "stop"
+	FinishLength        Finish = "length"
+	FinishContentFilter Finish = "content_filter"
+)
+
+// A Delta is a piece of an answer on its way, for display.
+type Delta struct {
+	Kind DeltaKind
+	// Text is the piece, or for DeltaRetry the reason.
+	Text string
+	// Attempt and Wait belong to DeltaRetry: the number of the attempt that
+	// failed, from 1, and the time until the next.
+	Attempt int
+	Wait    time.Duration
+}
+
+// A DeltaKind tells the kinds of Delta apart.
+type DeltaKind string
+
+// The kinds of Delta. After DeltaRetry the answer starts from the beginning:
+// what was shown of it is void.
+const (
+	DeltaText      DeltaKind = "text"
+	DeltaReasoning DeltaKind = "reasoning"
+	DeltaRetry     DeltaKind = "retry"
+)

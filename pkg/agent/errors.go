@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Why a run ended without an answer. Run's error wraps one of these, or ctx's
+// error, or the Provider's.
+var (
+	// ErrTurns: the limit of turns was reached.
+	ErrTurns = errors.New("turn limit reached")
+	// ErrDepth: sub-agents are nested too deeply.
+	ErrDepth = errors.New("depth limit reached")
+	// ErrLength: the answer was cut at the model's output limit.
+	ErrLength = errors.New("the answer was cut off at the model's output limit (finish_reason length)")
+	// ErrFiltered: the provider's content filter stopped the answer.
+	ErrFiltered = errors.New("the provider's content filter stopped the answer (finish_reason content_filter)")
+	// ErrRefused: a policy refused what the run cannot do without.
+	ErrRefused = errors.New("refused by policy")
+	// ErrJournal: an event could not be kept.
+	ErrJournal = errors.New("journal")
+)
+
+// A Status says how a run ended.
+type Status string
+
+// How a run ended.
+const (
+	StatusOK          Status = "ok"
+	StatusFailed      Status = "failed"      // model or network, after retries
+	StatusLimit       Status = "limit"       // turns or depth
+	StatusRefused     Status = "refused"     // a policy
+	StatusDeadline    Status = "deadline"    // ctx's deadline passed
+	StatusInterrupted Status = "interrupted" // ctx was cancelled
+)
+
+// StatusOf is the Status that belongs to an error of Run.
+func StatusOf(err error) Status {
+	switch {
+	case err == nil:
+		return StatusOK
+	case errors.Is(err, ErrTurns), errors.Is(err, ErrDepth):
+		return StatusLimit
+	case errors.Is(err, ErrRefused):
+		return StatusRefused
+	case errors.Is(err, context.DeadlineExceeded):
+		return StatusDeadline
+	case errors.Is(err, context.Canceled):
+		return StatusInterrupted
+	default:
+		return StatusFailed
+	}
+}
+
+// A ModelError is a failure of a model request.
+type ModelError struct {
+	// Status is the HTTP status, 0 if there was no answer.
+	Status int
+	// Code is the provider's own code for the failure, if it named one.
+	Code string
+	// Message is the provider's own text, or what went wrong with the
+	// connection.
+	Message string
+	// Temporary says that the same request may succeed later.
+	Temporary bool
+	// RetryAfter is how long the provider asked to wait, 0 if it did not.
+	RetryAfter time.Duration
+	// Err is the cause, if it is an error of its own.
+	Err error
+}
+
+// Error is the provider's text with its HTTP status.
+func (e *ModelError) Error() string {
+	switch {
+	case e.Status != 0 && e.Code != "":
+		return fmt.Sprintf("HTTP %d (%s): %s", e.Status, e.Code, e.Message)
+	case e.Status != 0:
+		return fmt.Sprintf("HTTP %d: %s", e.Status, e.Message)
+	default:
+		return e.Message
+	}
+}
+
+// Unwrap returns e.Err.
+func (e *ModelError) Unwrap() error { return e.Err }

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"time"
+)
+
+// An EventKind tells the kinds of Event apart.
+type EventKind string
+
+// What can happen in a session. The first group changes the session and goes
+// into the journal; the second is for whoever watches.
+const (
+	// EventSession opens a session: Agent, Model, Depth, Parent.
+	EventSession EventKind = "session"
+	// EventMessage adds a user message: Message.
+	EventMessage EventKind = "message"
+	// EventAnswer adds a model's message: Message, Finish, Usage, Millis.
+	EventAnswer EventKind = "answer"
+	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key.
+	EventCallStarted EventKind = "call_started"
+	// EventCallEnded follows it: CallID, Tool, Key, Result, Millis. A call
+	// that was answered without running has no EventCallStarted.
+	EventCallEnded EventKind = "call_ended"
+	// EventEnd closes a run: Status, Text or Error, Spent, Millis.
+	EventEnd EventKind = "end"
+
+	// EventRequest: a model request begins: Turn, Tools.
+	EventRequest EventKind = "request"
+	// EventText and EventReasoning: a piece of the answer: Text.
+	EventText      EventKind = "text"
+	EventReasoning EventKind = "reasoning"
+	// EventRetry: a model request failed and will be repeated: Error,
+	// Attempt, Millis until then. The pieces shown so far are void.
+	EventRetry EventKind = "retry"
+	// EventProgress: a running tool says something: CallID, Tool, Text.
+	EventProgress EventKind = "progress"
+	// EventWarning: something is amiss and the run goes on: Text.
+	EventWarning EventKind = "warning"
+)
+
+// An Event is something that happened in a session. It is flat, so that a
+// journal line, a log record and an update of a display are the same thing;
+// which fields are set follows from Kind.
+type Event struct {
+	Time time.Time `json:"time"`
+	Kind EventKind `json:"kind"`
+	// Session is the session in which it happened, Agent the agent's slug.
+	Session string `json:"session"`
+	Agent   string `json:"agent"`
+	// Parent is the Key of the tool call that a sub-agent's session answers,
+	// and Depth how many such calls are above it; both empty at the root.
+	Parent string `json:"parent,omitempty"`
+	Depth  int    `json:"depth,omitempty"`
+	// Turn counts the model requests of the session, from 1.
+	Turn int `json:"turn,omitempty"`
+
+	Model   string      `json:"model,omitempty"`
+	Message *Message    `json:"message,omitempty"`
+	Finish  Finish      `json:"finish,omitempty"`
+	Usage   *Usage      `json:"usage,omitempty"`
+	Tools   int         `json:"tools,omitempty"`
+	CallID  string      `json:"call_id,omitempty"`
+	Tool    string      `json:"tool,omitempty"`
+	Args    string      `json:"args,omitempty"`
+	Key     string      `json:"key,omitempty"`
+	N       int         `json:"n,omitempty"` // position of the call in its answer, from 1
+	Result  *ToolResult `json:"result,omitempty"`
+	Text    string      `json:"text,omitempty"`
+	Error   string      `json:"error,omitempty"`
+	Status  Status      `json:"status,omitempty"`
+	Spent   *Spent      `json:"spent,omitempty"`
+	Attempt int         `json:"attempt,omitempty"`
+	Millis  int64       `json:"millis,omitempty"`
+}
+
+// Lasting reports whether events of kind k change the session and belong into
+// a journal.
+func (k EventKind) Lasting() bool {
+	switch k {
+	case EventSession, EventMessage, EventAnswer, EventCallStarted, EventCallEnded, EventEnd:
+		return true
+	}
+	return false
+}

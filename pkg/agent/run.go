@@ -1,0 +1,267 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A Runner runs an Agent. Its fields have useful zero values and must not be
+// changed once it is in use. A Runner drives one session: Run and Step must not
+// be called at the same time.
+type Runner struct {
+	// Agent is required.
+	Agent *Agent
+	// Session is the conversation; nil starts a new one at the first Run.
+	Session *Session
+	// Journal keeps the events; nil keeps none.
+	Journal Journal
+	// Policy decides about every call at every depth; nil permits all.
+	Policy Policy
+	// Observe is told of every event of the run and its sub-agents, one at a
+	// time, and must return soon; nil is fine.
+	Observe func(Event)
+	// MaxDepth limits how deep sub-agents nest; 0 means 8.
+	MaxDepth int
+	// MaxProcesses limits how many tool calls run at the same time in the
+	// whole tree; 0 means 64. Calls of sub-agents do not count: they wait
+	// for calls of their own.
+	MaxProcesses int
+	// Now tells the time; nil means time.Now.
+	Now func() time.Time
+	// NewID makes the id of a session; nil means a random one.
+	NewID func() string
+
+	once sync.Once
+	tree *tree
+}
+
+// An Outcome is how a run ended and what it consumed.
+type Outcome struct {
+	Status Status
+	// Message is the answer, and Answer its text. After a failure they hold
+	// what there was of an answer that was cut.
+	Message Message
+	Answer  string
+	Session string
+	Agent   string
+	// Turns is the number of model answers in this run.
+	Turns    int
+	Spent    Spent
+	Duration time.Duration
+}
+
+// Run adds prompt to the session and takes turns until the model answers
+// without asking for a tool. The Outcome is never nil; the error is nil only if
+// there is an answer, and StatusOf tells what kind it is. When Run returns, all
+// calls have results and nothing that it started is running.
+func (r *Runner) Run(ctx context.Context, prompt Message) (*Outcome, error) {
+	return r.root().do(ctx, prompt)
+}
+
+// Step does the one thing that the session needs next, as Session.Next says,
+// and returns what it was: one model request, or all calls of one answer. With
+// StepPrompt it did nothing: the session waits for a user message. A program
+// that drives a session itself opens it with Prompt and calls Step.
+func (r *Runner) Step(ctx context.Context) (Step, error) {
+	return r.root().step(ctx)
+}
+
+// Prompt adds a user message to the session without running anything.
+func (r *Runner) Prompt(ctx context.Context, prompt Message) error {
+	return r.root().prompt(ctx, prompt)
+}
+
+func (r *Runner) root() *run {
+	r.once.Do(func() {
+		r.tree = &tree{
+			journal: r.Journal, policy: r.Policy, watch: r.Observe,
+			maxDepth: r.MaxDepth, now: r.Now, newID: r.NewID,
+		}
+		if r.tree.maxDepth == 0 {
+			r.tree.maxDepth = DefaultMaxDepth
+		}
+		if r.tree.now == nil {
+			r.tree.now = time.Now
+		}
+		if r.tree.newID == nil {
+			r.tree.newID = rand.Text
+		}
+		slots := r.MaxProcesses
+		if slots == 0 {
+			slots = DefaultMaxProcesses
+		}
+		r.tree.slots = make(chan struct{}, slots)
+		if r.Session == nil {
+			r.Session = &Session{}
+		}
+		r.tree.root = &run{tree: r.tree, agent: r.Agent, session: r.Session}
+	})
+	return r.tree.root
+}
+
+// tree is what a run shares with all its sub-agents.
+type tree struct {
+	root     *run
+	journal  Journal
+	policy   Policy
+	watch    func(Event)
+	maxDepth int
+	slots    chan struct{} // one for each tool call that may run
+	now      func() time.Time
+	newID    func() string
+
+	mu     sync.Mutex // held while an event takes effect
+	broken error      // the journal failed; nothing may happen any more
+}
+
+// run is one agent at work in one session.
+type run struct {
+	tree    *tree
+	up      *run // nil at the root
+	agent   *Agent
+	session *Session
+	parent  string // Key of the call that this run answers
+	depth   int
+
+	tools  []ToolSpec      // of this turn
+	byName map[string]Tool // of this turn
+	warned map[string]bool
+	spent  Spent // with all sub-agents; guarded by tree.mu
+}
+
+// emit makes e happen: journal, then session, then whoever watches.
+func (r *run) emit(ctx context.Context, e Event) error {
+	t := r.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.broken != nil {
+		return t.broken
+	}
+	r.fill(&e)
+	if e.Kind.Lasting() {
+		if t.journal != nil {
+			// A cancelled run still records how it ended.
+			if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
+				t.broken = fmt.Errorf("%w: record %s: %w", ErrJournal, e.Kind, err)
+				return t.broken
+			}
+		}
+		if err := r.session.Apply(e); err != nil {
+			return err
+		}
+		for up := r; up != nil; up = up.up {
+			up.spent.note(&e)
+		}
+	}
+	if t.watch != nil {
+		t.watch(e)
+	}
+	return nil
+}
+
+// observe shows an event that does not last.
+func (r *run) observe(e Event) {
+	t := r.tree
+	if t.watch == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.fill(&e)
+	t.watch(e)
+}
+
+func (r *run) fill(e *Event) {
+	e.Time = r.tree.now()
+	e.Session, e.Agent, e.Parent, e.Depth = r.session.ID, r.agent.Slug, r.parent, r.depth
+}
+
+// warn reports something once.
+func (r *run) warn(text string) {
+	if r.warned[text] {
+		return
+	}
+	if r.warned == nil {
+		r.warned = map[string]bool{}
+	}
+	r.warned[text] = true
+	r.observe(Event{Kind: EventWarning, Text: text})
+}
+
+// prompt adds a user message, and opens the session if it is new.
+func (r *run) prompt(ctx context.Context, prompt Message) error {
+	if r.session.ID == "" {
+		r.session.ID = r.tree.newID()
+		open := Event{Kind: EventSession, Model: r.agent.Model}
+		if err := r.emit(ctx, open); err != nil {
+			return err
+		}
+	}
+	return r.emit(ctx, Event{Kind: EventMessage, Message: &prompt})
+}
+
+// do is Run for one agent of the tree.
+func (r *run) do(ctx context.Context, prompt Message) (*Outcome, error) {
+	start := r.tree.now()
+	r.tree.mu.Lock()
+	r.spent = Spent{}
+	r.tree.mu.Unlock()
+	err := r.prompt(ctx, prompt)
+	for err == nil {
+		var step Step
+		if step, err = r.step(ctx); step.Kind == StepPrompt {
+			break
+		}
+	}
+	return r.end(ctx, start, err)
+}
+
+func (r *run) end(ctx context.Context, start time.Time, err error) (*Outcome, error) {
+	out := &Outcome{
+		Status: StatusOf(err), Session: r.session.ID, Agent: r.agent.Slug,
+		Turns: r.session.RunTurns, Duration: r.tree.now().Sub(start),
+	}
+	if m, ok := r.session.Answer(); ok && r.session.RunTurns > 0 {
+		out.Message, out.Answer = m, m.Text()
+	}
+	r.tree.mu.Lock()
+	out.Spent = r.spent.clone()
+	r.tree.mu.Unlock()
+	e := Event{Kind: EventEnd, Turn: r.session.Turn, Status: out.Status, Text: out.Answer,
+		Spent: &out.Spent, Millis: out.Duration.Milliseconds()}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	if endErr := r.emit(ctx, e); endErr != nil && err == nil {
+		out.Status, err = StatusOf(endErr), endErr
+	}
+	return out, err
+}
+
+// step does what the session needs next.
+func (r *run) step(ctx context.Context) (Step, error) {
+	step := r.session.Next()
+	switch step.Kind {
+	case StepModel:
+		return step, r.turn(ctx)
+	case StepCalls:
+		return step, r.callAll(ctx, step)
+	default:
+		return step, nil
+	}
+}
+
+// sub runs a as a sub-agent for the call inv.
+func (r *run) sub(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error) {
+	if r.depth+1 > r.tree.maxDepth {
+		return &Outcome{Status: StatusLimit, Agent: a.Slug}, fmt.Errorf("%w: sub-agents are nested %d deep", ErrDepth, r.tree.maxDepth)
+	}
+	child := &run{
+		tree: r.tree, up: r, agent: a, session: &Session{},
+		parent: inv.Key, depth: r.depth + 1,
+	}
+	return child.do(ctx, prompt)
+}

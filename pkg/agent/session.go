@@ -1,0 +1,194 @@
+package agent
+
+import "fmt"
+
+// A Session is one conversation. It changes only through Apply, so that events
+// read back from a journal rebuild it exactly. It is not safe for concurrent
+// use; a Runner guards the one it drives.
+type Session struct {
+	ID     string
+	Agent  string
+	Model  string
+	Parent string // Key of the call that it answers, "" at the root
+	Depth  int
+	// Messages is the conversation. Its elements are never changed.
+	Messages []Message
+	// Turn counts the model's answers, and RunTurns those since the last
+	// user message.
+	Turn     int
+	RunTurns int
+	// Ended is the Status of the last run; empty while one is under way.
+	Ended Status
+
+	ids     map[string]bool // every call id there was
+	finish  Finish          // of the last answer
+	results []ToolResult    // of the last answer's calls
+	ended   []bool          // which of results are there
+	open    int             // how many are not
+}
+
+// A Step is what a session needs next.
+type Step struct {
+	Kind StepKind
+	// Calls are the calls to run, in their order, for StepCalls. Cut says
+	// that the answer broke off: they must be answered without running.
+	Calls []PendingCall
+	Cut   bool
+}
+
+// A PendingCall is a call without a result.
+type PendingCall struct {
+	ToolCall
+	N   int    // position in its answer, from 0
+	Key string // see Invocation.Key
+}
+
+// A StepKind tells the kinds of Step apart.
+type StepKind int
+
+// What a session can need next.
+const (
+	StepPrompt StepKind = iota // a user message: the last run is over
+	StepModel                  // an answer of the model
+	StepCalls                  // results of tool calls
+)
+
+// Next says what the session needs. It is a pure function of the events
+// applied so far: whoever drives a session does what Next says and applies the
+// events that come of it.
+func (s *Session) Next() Step {
+	if s.open > 0 {
+		return Step{Kind: StepCalls, Calls: s.pending(), Cut: s.finish != FinishStop}
+	}
+	if len(s.Messages) == 0 || s.Messages[len(s.Messages)-1].Role == RoleAssistant {
+		return Step{Kind: StepPrompt}
+	}
+	return Step{Kind: StepModel}
+}
+
+func (s *Session) pending() []PendingCall {
+	calls := s.Messages[len(s.Messages)-1].Calls
+	list := make([]PendingCall, 0, s.open)
+	for i, c := range calls {
+		if !s.ended[i] {
+			list = append(list, PendingCall{ToolCall: c, N: i, Key: s.key(i)})
+		}
+	}
+	return list
+}
+
+// key names the call at position n of the last answer.
+func (s *Session) key(n int) string {
+	return fmt.Sprintf("%s.%d.%d", s.ID, s.Turn, n+1)
+}
+
+// Answer is the model's last message, if the conversation ends with one that
+// asks for no call.
+func (s *Session) Answer() (Message, bool) {
+	if len(s.Messages) == 0 || s.open > 0 {
+		return Message{}, false
+	}
+	last := s.Messages[len(s.Messages)-1]
+	return last, last.Role == RoleAssistant
+}
+
+// Apply changes the session as e says. Events that are for display change
+// nothing. An event that does not fit the session is an error and changes
+// nothing either.
+func (s *Session) Apply(e Event) error {
+	switch e.Kind {
+	case EventSession:
+		s.ID, s.Agent, s.Model, s.Parent, s.Depth = e.Session, e.Agent, e.Model, e.Parent, e.Depth
+	case EventMessage:
+		return s.applyMessage(e)
+	case EventAnswer:
+		return s.applyAnswer(e)
+	case EventCallEnded:
+		return s.applyResult(e)
+	case EventEnd:
+		s.Ended = e.Status
+	}
+	return nil
+}
+
+func (s *Session) applyMessage(e Event) error {
+	if e.Message == nil || e.Message.Role != RoleUser {
+		return fmt.Errorf("session %s: %s event without a user message", s.ID, e.Kind)
+	}
+	if s.open > 0 {
+		return fmt.Errorf("session %s: a user message while %d calls have no result", s.ID, s.open)
+	}
+	s.Messages = append(s.Messages, *e.Message)
+	s.RunTurns, s.Ended = 0, ""
+	return nil
+}
+
+func (s *Session) applyAnswer(e Event) error {
+	if e.Message == nil || e.Message.Role != RoleAssistant {
+		return fmt.Errorf("session %s: %s event without a model's message", s.ID, e.Kind)
+	}
+	if s.open > 0 {
+		return fmt.Errorf("session %s: an answer while %d calls have no result", s.ID, s.open)
+	}
+	s.Messages = append(s.Messages, *e.Message)
+	s.Turn++
+	s.RunTurns++
+	s.finish = e.Finish
+	n := len(e.Message.Calls)
+	s.results, s.ended, s.open = make([]ToolResult, n), make([]bool, n), n
+	if s.ids == nil {
+		s.ids = map[string]bool{}
+	}
+	for _, c := range e.Message.Calls {
+		s.ids[c.ID] = true
+	}
+	return nil
+}
+
+func (s *Session) applyResult(e Event) error {
+	if e.Result == nil || s.open == 0 {
+		return fmt.Errorf("session %s: a result that no call waits for (%s)", s.ID, e.CallID)
+	}
+	calls := s.Messages[len(s.Messages)-1].Calls
+	i := s.position(calls, e)
+	if i < 0 {
+		return fmt.Errorf("session %s: a result that no call waits for (%s)", s.ID, e.CallID)
+	}
+	s.results[i], s.ended[i] = *e.Result, true
+	s.open--
+	if s.open == 0 {
+		s.Messages = append(s.Messages, Message{Role: RoleTool, Results: s.results})
+		s.results, s.ended = nil, nil
+	}
+	return nil
+}
+
+// position finds the open call that e answers. e.N, when it is right, saves
+// the search: turns may have thousands of calls.
+func (s *Session) position(calls []ToolCall, e Event) int {
+	if i := e.N - 1; i >= 0 && i < len(calls) && calls[i].ID == e.CallID && !s.ended[i] {
+		return i
+	}
+	for i, c := range calls {
+		if c.ID == e.CallID && !s.ended[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// uniqueIDs gives calls whose id is empty or taken a new one: nine letters and
+// digits, which every provider accepts.
+func (s *Session) uniqueIDs(calls []ToolCall) {
+	here := make(map[string]bool, len(calls))
+	next := len(s.ids)
+	for i := range calls {
+		id := calls[i].ID
+		for id == "" || s.ids[id] || here[id] {
+			next++
+			id = fmt.Sprintf("c%08d", next)
+		}
+		calls[i].ID = id
+		here[id] = true
+	}
+}

@@ -1,0 +1,240 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// turn asks the model for its next message.
+func (r *run) turn(ctx context.Context) error {
+	limit := cmp.Or(r.agent.MaxTurns, DefaultMaxTurns)
+	if r.session.RunTurns >= limit {
+		return fmt.Errorf("%w: %d turns without an answer", ErrTurns, limit)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := r.refreshTools(ctx); err != nil {
+		return err
+	}
+	req := &Request{
+		System: r.agent.System, Messages: r.session.Messages, Tools: r.tools,
+		Session: r.session.ID, Agent: r.agent.Slug, Turn: r.session.Turn + 1,
+	}
+	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model})
+	start := r.tree.now()
+	resp, err := r.agent.Provider.Generate(ctx, req, func(d Delta) { r.delta(req.Turn, d) })
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("ask model %s: %w", r.agent.Model, err)
+	}
+	return r.answer(ctx, req.Turn, resp, r.tree.now().Sub(start))
+}
+
+// answer takes in what the model said.
+func (r *run) answer(ctx context.Context, turn int, resp *Response, took time.Duration) error {
+	m := resp.Message
+	m.Role = RoleAssistant
+	m.Calls = slices.Clone(m.Calls)
+	r.session.uniqueIDs(m.Calls)
+	finish := cmp.Or(resp.Finish, FinishStop)
+	usage := resp.Usage
+	usage.Requests = max(usage.Requests, 1)
+	e := Event{Kind: EventAnswer, Turn: turn, Model: resp.Model, Message: &m, Finish: finish,
+		Usage: &usage, Millis: took.Milliseconds()}
+	if err := r.emit(ctx, e); err != nil {
+		return err
+	}
+	switch {
+	case finish == FinishContentFilter:
+		// Its calls, if any, are answered before the run ends.
+		if step := r.session.Next(); step.Kind == StepCalls {
+			if err := r.callAll(ctx, step); err != nil {
+				return err
+			}
+		}
+		return ErrFiltered
+	case finish == FinishLength && len(m.Calls) == 0:
+		return ErrLength
+	}
+	return nil
+}
+
+func (r *run) delta(turn int, d Delta) {
+	e := Event{Turn: turn, Text: d.Text}
+	switch d.Kind {
+	case DeltaText:
+		e.Kind = EventText
+	case DeltaReasoning:
+		e.Kind = EventReasoning
+	case DeltaRetry:
+		e.Kind, e.Text, e.Error = EventRetry, "", d.Text
+		e.Attempt, e.Millis = d.Attempt, d.Wait.Milliseconds()
+	default:
+		return
+	}
+	r.observe(e)
+}
+
+// refreshTools asks the toolsets for the tools of this turn. The order is by
+// name, so that it is the same in every turn and every run. Only ctx's end is
+// an error.
+func (r *run) refreshTools(ctx context.Context) error {
+	r.byName = map[string]Tool{}
+	r.tools = nil
+	twice := map[string]bool{}
+	for _, set := range r.agent.Toolsets {
+		tools, err := set.Tools(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			r.warn(err.Error())
+		}
+		for _, tool := range tools {
+			spec := tool.Spec()
+			if other, ok := r.byName[spec.Name]; ok {
+				twice[spec.Name] = true
+				r.warn(fmt.Sprintf("two tools are named %s and both are left out: %s and %s", spec.Name, other.Spec().Source, spec.Source))
+				continue
+			}
+			r.byName[spec.Name] = tool
+			r.tools = append(r.tools, spec)
+		}
+	}
+	r.tools = slices.DeleteFunc(r.tools, func(s ToolSpec) bool { return twice[s.Name] })
+	for name := range twice {
+		delete(r.byName, name)
+	}
+	slices.SortFunc(r.tools, func(a, b ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// callAll answers the calls of step: result i belongs to call i. The calls run
+// at the same time, up to the agent's limit, and no failure of one touches
+// another. Only a failing journal is an error.
+func (r *run) callAll(ctx context.Context, step Step) error {
+	if len(r.byName) == 0 && !step.Cut {
+		if err := r.refreshTools(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	calls, stop := context.WithCancel(ctx)
+	defer stop()
+	var g errgroup.Group
+	g.SetLimit(cmp.Or(r.agent.MaxParallelTools, DefaultMaxParallelTools))
+	for _, c := range step.Calls {
+		g.Go(func() error {
+			err := r.call(calls, c, step.Cut)
+			if err != nil {
+				stop() // nothing may happen that cannot be recorded
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// call answers one call. Whatever goes wrong with the tool becomes the result.
+func (r *run) call(ctx context.Context, c PendingCall, cut bool) error {
+	tool, known := r.byName[c.Name]
+	inv := &Invocation{Call: c.ToolCall, Key: c.Key, Session: r.session.ID, Agent: r.agent.Slug,
+		Turn: r.session.Turn, Depth: r.depth, run: r}
+	e := Event{Turn: inv.Turn, CallID: c.ID, Tool: c.Name, Key: c.Key, N: c.N + 1}
+	if cut {
+		return r.ended(ctx, e, Result{}, errors.New("not run: the answer broke off before its end, so this call may be incomplete; answer with fewer or shorter calls"))
+	}
+	if !known {
+		return r.ended(ctx, e, Result{}, r.unknown(c.Name))
+	}
+	inv.Spec = tool.Spec()
+	release, err := r.admit(ctx, inv)
+	if err != nil {
+		return r.ended(ctx, e, Result{}, err)
+	}
+	defer release()
+	started := e
+	started.Kind, started.Args = EventCallStarted, c.Args
+	if err := r.emit(ctx, started); err != nil {
+		return err
+	}
+	start := r.tree.now()
+	res, err := tool.Call(ctx, inv)
+	e.Millis = r.tree.now().Sub(start).Milliseconds()
+	return r.ended(ctx, e, res, err)
+}
+
+// admit waits for a place among the running tools, and asks the policy.
+func (r *run) admit(ctx context.Context, inv *Invocation) (release func(), err error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("not run: %s", StatusOf(ctx.Err()))
+	}
+	if p := r.tree.policy; p != nil {
+		if err := p(ctx, inv); err != nil {
+			return nil, fmt.Errorf("not run: %w", err)
+		}
+	}
+	if inv.Spec.Agent != "" {
+		return func() {}, nil
+	}
+	select {
+	case r.tree.slots <- struct{}{}:
+		return func() { <-r.tree.slots }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("not run: %s", StatusOf(ctx.Err()))
+	}
+}
+
+// ended records the result of a call.
+func (r *run) ended(ctx context.Context, e Event, res Result, err error) error {
+	result := &ToolResult{CallID: e.CallID, Name: e.Tool, Parts: res.Parts}
+	if err != nil {
+		result.Failed = true
+		result.Parts = append([]Part{Text("error: " + strings.ToValidUTF8(err.Error(), "\uFFFD"))}, res.Parts...)
+	}
+	e.Kind, e.Result = EventCallEnded, result
+	return r.emit(ctx, e)
+}
+
+// unknown is the error for a tool that does not exist, with those that do.
+func (r *run) unknown(name string) error {
+	const most = 20
+	var names []string
+	for _, s := range r.tools {
+		names = append(names, s.Name)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("there is no tool %q; you have no tools", name)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return distance(a, name) - distance(b, name) })
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	return fmt.Errorf("there is no tool %q; there are: %s%s", name, strings.Join(names, ", "), more)
+}
+
+// distance orders names by how much they look alike: what they share at their
+// beginning and end counts.
+func distance(a, b string) int {
+	n := min(len(a), len(b))
+	front := 0
+	for front < n && a[front] == b[front] {
+		front++
+	}
+	back := 0
+	for back < n-front && a[len(a)-1-back] == b[len(b)-1-back] {
+		back++
+	}
+	return max(len(a), len(b)) - front - back
+}

@@ -1,0 +1,80 @@
+package agent
+
+import "maps"
+
+// Usage counts what model requests consumed, in tokens.
+type Usage struct {
+	// Requests is the number of model requests.
+	Requests int `json:"requests"`
+	// InputTokens includes CachedTokens; OutputTokens includes
+	// ReasoningTokens.
+	InputTokens     int `json:"input_tokens"`
+	CachedTokens    int `json:"cached_tokens,omitempty"`
+	OutputTokens    int `json:"output_tokens"`
+	ReasoningTokens int `json:"reasoning_tokens,omitempty"`
+	// Cost is in US dollars, as far as servers name it; Priced is the number
+	// of requests whose cost is in it.
+	Cost   float64 `json:"cost,omitempty"`
+	Priced int     `json:"priced,omitempty"`
+}
+
+// Add returns the sum of u and v.
+func (u Usage) Add(v Usage) Usage {
+	u.Requests += v.Requests
+	u.InputTokens += v.InputTokens
+	u.CachedTokens += v.CachedTokens
+	u.OutputTokens += v.OutputTokens
+	u.ReasoningTokens += v.ReasoningTokens
+	u.Cost += v.Cost
+	u.Priced += v.Priced
+	return u
+}
+
+// ToolUsage counts the calls of one tool.
+type ToolUsage struct {
+	Calls  int `json:"calls"`
+	Failed int `json:"failed,omitempty"`
+	// OutputBytes is the size of the text that its results gave to the model.
+	OutputBytes int64 `json:"output_bytes"`
+	// Millis is the time of its calls together, in milliseconds.
+	Millis int64 `json:"millis"`
+}
+
+// Spent is what a run consumed, with all its sub-agents.
+type Spent struct {
+	Usage Usage `json:"usage"`
+	// Agents and Tools divide it by the agent's slug and the tool's name.
+	Agents map[string]Usage     `json:"agents,omitempty"`
+	Tools  map[string]ToolUsage `json:"tools,omitempty"`
+}
+
+// note adds what an event says of consumption.
+func (s *Spent) note(e *Event) {
+	switch e.Kind {
+	case EventAnswer:
+		if e.Usage == nil {
+			return
+		}
+		if s.Agents == nil {
+			s.Agents = map[string]Usage{}
+		}
+		s.Usage = s.Usage.Add(*e.Usage)
+		s.Agents[e.Agent] = s.Agents[e.Agent].Add(*e.Usage)
+	case EventCallEnded:
+		if s.Tools == nil {
+			s.Tools = map[string]ToolUsage{}
+		}
+		t := s.Tools[e.Tool]
+		t.Calls++
+		if e.Result.Failed {
+			t.Failed++
+		}
+		t.OutputBytes += int64(len(e.Result.Text()))
+		t.Millis += e.Millis
+		s.Tools[e.Tool] = t
+	}
+}
+
+func (s *Spent) clone() Spent {
+	return Spent{Usage: s.Usage, Agents: maps.Clone(s.Agents), Tools: maps.Clone(s.Tools)}
+}
