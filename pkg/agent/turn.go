@@ -198,8 +198,11 @@ func (r *run) admit(ctx context.Context, inv *Invocation) (release func(), err e
 func (r *run) ended(ctx context.Context, e Event, res Result, err error) error {
 	result := &ToolResult{CallID: e.CallID, Name: e.Tool, Parts: res.Parts}
 	if err != nil {
-		result.Failed = true
-		result.Parts = append([]Part{Text("error: " + strings.ToValidUTF8(err.Error(), "\uFFFD"))}, res.Parts...)
+		text := "error: " + strings.ToValidUTF8(err.Error(), "\uFFFD")
+		if len(res.Parts) > 0 {
+			text += "\n"
+		}
+		result.Failed, result.Parts = true, append([]Part{Text(text)}, res.Parts...)
 	}
 	e.Kind, e.Result = EventCallEnded, result
 	return r.emit(ctx, e)
