@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// An edit replaces every occurrence of old in a file. The number of occurrences
+// is part of it: another number means that the source is not the one the edit was
+// made for.
+type edit struct {
+	old   string
+	count int
+	new   string
+}
+
+// patched is the one file that the patch changes.
+const patched = "draft.go"
+
+// edits turn the work of the library's init function into work of a draft's first
+// use. Only the method getSchema hands compiled metaschemas out, so it compiles
+// them before it reads them. What is compiled goes into a field of its own: the
+// keys of allVocabs are read without a lock elsewhere. The field sch gets another
+// name, so that a use that no edit knows does not compile.
+var edits = []edit{
+	{old: "package jsonschema\n", count: 1, new: "// Changed from the original: a draft's metaschema is compiled on first use.\n\npackage jsonschema\n"},
+	{old: `"strings"` + "\n", count: 1, new: `"strings"` + "\n\t" + `"sync"` + "\n"},
+	{old: "\tsch           *Schema\n", count: 1, new: "\tonce sync.Once // guards meta and vocabs\n\tmeta *Schema\n\tvocabs map[string]*Schema\n"},
+	{old: "func init() {", count: 1, new: "func (d *Draft) compile() { d.once.Do(d.compileOnce) }\n\nfunc (d *Draft) compileOnce() {"},
+	{old: "for _, d := range []*Draft{Draft4, Draft6, Draft7, Draft2019, Draft2020} {", count: 1, new: "{\nd.vocabs = make(map[string]*Schema, len(d.allVocabs))"},
+	{old: "d.sch = c.MustCompile(d.url)", count: 1, new: "d.meta = c.MustCompile(d.url)"},
+	{old: "d.allVocabs[name] = c.MustCompile(", count: 1, new: "d.vocabs[name] = c.MustCompile("},
+	{old: "\tvocabs := d.activeVocabs(assertVocabs, vocabularies)\n", count: 1, new: "\td.draft.compile()\n\tvocabs := d.activeVocabs(assertVocabs, vocabularies)\n"},
+	{old: "d.draft.sch", count: 2, new: "d.draft.meta"},
+	{old: "sch := d.draft.allVocabs[", count: 2, new: "sch := d.draft.vocabs["},
+}
+
+// patch edits the library in the folder dir in place.
+func patch(dir string) error {
+	name := filepath.Join(dir, patched)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	changed, err := apply(string(text))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(name, changed, 0o644); err != nil {
+		return err
+	}
+	return check(dir)
+}
+
+// apply returns the changed text of draft.go.
+func apply(text string) ([]byte, error) {
+	for _, e := range edits {
+		if n := strings.Count(text, e.old); n != e.count {
+			return nil, fmt.Errorf("%s/%s: %q occurs %d times, not %d: the library has changed and the patch must be made anew", library, patched, e.old, n, e.count)
+		}
+		text = strings.ReplaceAll(text, e.old, e.new)
+	}
+	changed, err := format.Source([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s/%s after the patch: %w", library, patched, err)
+	}
+	return changed, nil
+}
+
+// check makes sure of what the edits assume about the rest of the package: that
+// nothing else runs at start-up, and that no other place reads compiled
+// vocabularies where they no longer are.
+func check(dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	reads := 0
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				return fmt.Errorf("%s/%s: an init function that the patch does not know", library, filepath.Base(name))
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "allVocabs" {
+				reads++
+			}
+			return true
+		})
+	}
+	// Its length and its keys while compiling, and one look-up of a name.
+	if reads != 3 {
+		return fmt.Errorf("%s: the patched package reads allVocabs at %d places, not 3: the patch must be made anew", library, reads)
+	}
+	return nil
+}

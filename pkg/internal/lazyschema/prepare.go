@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// library is the import path of the package, which is its module path too.
+const library = "github.com/santhosh-tekuri/jsonschema/v6"
+
+// prepare writes go.mod, go.sum and the patched library into the folder out. It
+// changes nothing when the library's source is not the one that the patch knows.
+func prepare(out string) error {
+	src, err := goOutput("list", "-f", "{{.Module.Dir}}", library)
+	if err != nil {
+		return err
+	}
+	gomod, err := goOutput("env", "GOMOD")
+	if err != nil {
+		return err
+	}
+	out, err = filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	dst := filepath.Join(out, "jsonschema")
+	if err := replaceDir(dst, func(tmp string) error { return copyPatched(tmp, src) }); err != nil {
+		return err
+	}
+	return writeModFiles(out, gomod, dst)
+}
+
+// replaceDir fills a folder beside dst and then puts it in dst's place, so that
+// dst is never half-written.
+func replaceDir(dst string, fill func(tmp string) error) error {
+	tmp, err := os.MkdirTemp(filepath.Dir(dst), filepath.Base(dst)+".tmp")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return err
+	}
+	if err := fill(tmp); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dst); err != nil {
+		return err
+	}
+	return os.Rename(tmp, dst)
+}
+
+// copyPatched copies what a build of the library needs from src to dst, applies
+// the patch and checks the result. Files of the module cache are read-only, their
+// copies are not.
+func copyPatched(dst, src string) error {
+	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(src, path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.IsDir() && d.Name() == "testdata":
+			return fs.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(dst, rel), 0o755)
+		case strings.HasSuffix(rel, "_test.go"), strings.HasPrefix(rel, "go.work"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dst, rel), text, 0o644)
+	})
+	if err != nil {
+		return err
+	}
+	return patch(dst)
+}
+
+// writeModFiles copies go.mod and the go.sum beside it to the folder out and
+// replaces the library by the folder lib.
+func writeModFiles(out, gomod, lib string) error {
+	sum, err := os.ReadFile(filepath.Join(filepath.Dir(gomod), "go.sum"))
+	if err != nil {
+		return err
+	}
+	mod, err := os.ReadFile(gomod)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(out, "go.mod.tmp")
+	defer os.Remove(tmp)
+	if err := os.WriteFile(tmp, mod, 0o644); err != nil {
+		return err
+	}
+	if _, err := goOutput("mod", "edit", "-replace="+library+"="+replacement(filepath.Dir(gomod), lib), tmp); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(out, "go.sum"), sum, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(out, "go.mod"))
+}
+
+// replacement is lib as a replace directive names it: relative to the module's
+// root, wherever the module file lies. Inside the module this keeps the result
+// the same in every checkout.
+func replacement(root, lib string) string {
+	rel, err := filepath.Rel(root, lib)
+	if err != nil || !filepath.IsLocal(rel) {
+		return lib
+	}
+	return "./" + filepath.ToSlash(rel)
+}
+
+// goOutput runs the go command and returns its standard output without the
+// space around it.
+func goOutput(args ...string) (string, error) {
+	out, err := exec.Command("go", args...).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return "", fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
