@@ -1,0 +1,120 @@
+// Package scripted is a model whose answers were written in advance. Tests,
+// demos and examples run on it: the same loop and the same tools as with any
+// other model, without a network or a key.
+//
+// A [Script] is a list of rules, read by [Parse]. A rule says when it applies
+// (the agent, the turn, a pattern in the last message or the prompt, results of
+// tools) and what it does: answer with text and tool calls, into which values of
+// the conversation are filled, or fail as real models do. The first rule that
+// fits wins. A [Provider] plays a script; a conversation that fits no rule is an
+// error that wraps [ErrNoRule] and shows the nearest rule.
+//
+//	script, err := scripted.Parse("hello.json", []byte(`{"rules": [
+//	  {"when": {"lastMessage": "(?i)^hello (?P<name>\\w+)"},
+//	   "answer": {"text": "Hello to you, ${name}."}}
+//	]}`))
+//	a := &agent.Agent{Slug: "hello", Provider: &scripted.Provider{Script: script}}
+//
+// docs/scripted-model.md describes the format, schemas/script.schema.json is its
+// JSON Schema.
+package scripted
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// The limits of a script.
+const (
+	MaxBytes   = 16 << 20 // of the whole script
+	MaxRules   = 10_000
+	MaxCalls   = 10_000    // in one answer
+	MaxPattern = 10_000    // bytes of one regular expression
+	MaxDelay   = time.Hour // of delayMillis
+	// MaxAnswer limits the bytes of one answer after values were filled in.
+	MaxAnswer = 16 << 20
+)
+
+// ErrNoRule is wrapped by the error for a conversation that no rule fits.
+var ErrNoRule = errors.New("no rule fits the conversation")
+
+// A Script is a parsed script. It never changes and may be used by any number
+// of Providers at the same time.
+type Script struct {
+	name  string
+	rules []*rule
+}
+
+// Name is the name that Parse was given.
+func (s *Script) Name() string { return s.name }
+
+// A Problem is one mistake in a script.
+type Problem struct {
+	File string
+	// Line and Column count from 1, columns in bytes.
+	Line   int
+	Column int
+	// Key is the path of the value, like rules[2].when.agent; empty means
+	// the script as a whole.
+	Key     string
+	Message string
+}
+
+// Error is FILE:LINE:COLUMN: KEY: MESSAGE.
+func (p *Problem) Error() string {
+	place := fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
+	if p.Key != "" {
+		place += p.Key + ": "
+	}
+	return place + p.Message
+}
+
+// rule is one rule of a script.
+type rule struct {
+	key   string // rules[2]
+	place string // script.json:14
+	name  string
+
+	conditions []condition
+	patterns   patterns
+
+	answer *answer
+	fault  *fault
+	delay  time.Duration // before the answer or fault
+	pace   time.Duration // between two pieces of the answer
+	times  int           // uses in one session; 0 means any number
+}
+
+// String names the rule in messages.
+func (r *rule) String() string {
+	if r.name == "" {
+		return fmt.Sprintf("%s (%s)", r.key, r.place)
+	}
+	return fmt.Sprintf("%s %q (%s)", r.key, r.name, r.place)
+}
+
+// answer is what a rule answers with.
+type answer struct {
+	text      template
+	reasoning template
+	hasText   bool
+	calls     []call
+	finish    agent.Finish
+	usage     usage
+}
+
+// call is a tool call of an answer.
+type call struct {
+	tool string
+	args argsTemplate
+	id   *string // nil means a made one
+}
+
+// usage overrides what is counted; nil means counted.
+type usage struct {
+	input, cached, output, reasoning *int
+	cost                             *float64
+}

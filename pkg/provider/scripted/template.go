@@ -1,0 +1,354 @@
+package scripted
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A template is text with placeholders.
+type template []piece
+
+// piece is literal text, or a placeholder.
+type piece struct {
+	text string
+	ref  *ref
+}
+
+// ref is a placeholder: ${base.path:-fallback}.
+type ref struct {
+	source string // as written, between the braces
+	base   string // prompt, result, 1, or the name of a group
+	// For result: the tool and which of its results, or the position in the
+	// last message.
+	tool string
+	nth  int // -1 means the last of the tool
+	path []string
+
+	fallback    string
+	hasFallback bool
+}
+
+// words returns the placeholders that every rule may use; no group may have
+// such a name.
+func words() []string {
+	return []string{"prompt", "lastMessage", "result", "turn", "agent", "tools", "system"}
+}
+
+// patterns are the regular expressions of a rule that capture groups.
+type patterns struct {
+	prompt *regexp.Regexp
+	last   *regexp.Regexp
+	broken bool // one could not be compiled: the groups are not known
+}
+
+// numbered is the pattern that ${1} refers to.
+func (p patterns) numbered() *regexp.Regexp {
+	if p.last != nil {
+		return p.last
+	}
+	return p.prompt
+}
+
+// names lists the named groups.
+func (p patterns) names() []string {
+	var all []string
+	for _, re := range []*regexp.Regexp{p.prompt, p.last} {
+		if re == nil {
+			continue
+		}
+		for _, name := range re.SubexpNames() {
+			if name != "" {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// compile reads a template. Whatever can be known to be wrong before a
+// conversation exists is an error here.
+func (p patterns) compile(s string) (template, error) {
+	var t template
+	var text strings.Builder
+	for {
+		at := strings.Index(s, "${")
+		if at < 0 {
+			break
+		}
+		if at > 0 && s[at-1] == '$' {
+			text.WriteString(s[:at-1] + "${")
+			s = s[at+2:]
+			continue
+		}
+		text.WriteString(s[:at])
+		inside, rest, closed := strings.Cut(s[at+2:], "}")
+		if !closed {
+			return nil, fmt.Errorf("%s has no closing brace; write $${ for a literal ${", short("${"+inside))
+		}
+		r, err := p.ref(inside)
+		if err != nil {
+			return nil, fmt.Errorf("${%s}: %w", inside, err)
+		}
+		if text.Len() > 0 {
+			t = append(t, piece{text: text.String()})
+			text.Reset()
+		}
+		t = append(t, piece{ref: r})
+		s = rest
+	}
+	text.WriteString(s)
+	if text.Len() > 0 {
+		t = append(t, piece{text: text.String()})
+	}
+	return t, nil
+}
+
+// ref reads what stands between the braces of a placeholder.
+func (p patterns) ref(inside string) (*ref, error) {
+	expr, fallback, has := strings.Cut(inside, ":-")
+	r := &ref{source: expr, fallback: fallback, hasFallback: has}
+	keys := strings.Split(expr, ".")
+	if slices.Contains(keys, "") {
+		return nil, errors.New("there is a name missing")
+	}
+	r.base, r.path = keys[0], keys[1:]
+	if r.base == "result" {
+		return r, r.result()
+	}
+	return r, p.known(r.base)
+}
+
+// result reads which result is meant.
+func (r *ref) result() error {
+	if len(r.path) == 0 {
+		return errors.New("which result? Write ${result.0}, ${result.TOOL} or ${result.TOOL#0}")
+	}
+	which := r.path[0]
+	r.path = r.path[1:]
+	if n, err := strconv.Atoi(which); err == nil && n >= 0 {
+		r.nth = n
+		return nil
+	}
+	tool, nth, counted := strings.Cut(which, "#")
+	r.tool, r.nth = tool, -1
+	if !counted {
+		return nil
+	}
+	n, err := strconv.Atoi(nth)
+	if err != nil || n < 0 || tool == "" {
+		return fmt.Errorf("%q does not say which result; write TOOL#0 for the first of a tool", which)
+	}
+	r.nth = n
+	return nil
+}
+
+// known checks the name of a value or group.
+func (p patterns) known(base string) error {
+	if slices.Contains(words(), base) || p.broken {
+		return nil
+	}
+	names := p.names()
+	n, err := strconv.Atoi(base)
+	if err != nil || n < 0 {
+		if slices.Contains(names, base) {
+			return nil
+		}
+		return fmt.Errorf("there is no such value or group; %s", nearest(base, append(words(), names...)))
+	}
+	re := p.numbered()
+	switch {
+	case re == nil:
+		return errors.New("the rule has neither lastMessage nor prompt, whose groups it could mean")
+	case n > re.NumSubexp():
+		return fmt.Errorf("the pattern %s has %d groups", short(re.String()), re.NumSubexp())
+	}
+	return nil
+}
+
+// filler fills templates of one rule with values of one conversation.
+type filler struct {
+	rule *rule
+	view *view
+	room int // bytes that may still be written
+}
+
+// fill returns the text of t. What was filled in is never looked at again.
+func (f *filler) fill(t template) (string, error) {
+	var b strings.Builder
+	for _, p := range t {
+		text := p.text
+		if p.ref != nil {
+			var err error
+			if text, err = f.value(p.ref); err != nil {
+				return "", err
+			}
+		}
+		if f.room -= len(text); f.room < 0 {
+			return "", fmt.Errorf("%s: the answer with its values is longer than %d bytes", f.rule, MaxAnswer)
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+// value is what a placeholder stands for.
+func (f *filler) value(r *ref) (string, error) {
+	text, err := f.base(r)
+	if err == nil && len(r.path) > 0 {
+		text, err = dig(text, r.path)
+	}
+	if r.hasFallback && (err != nil || text == "") {
+		return r.fallback, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: ${%s}: %w", f.rule, r.source, err)
+	}
+	return text, nil
+}
+
+func (f *filler) base(r *ref) (string, error) {
+	v := f.view
+	switch r.base {
+	case "prompt":
+		return v.prompt, nil
+	case "lastMessage":
+		return v.text, nil
+	case "turn":
+		return strconv.Itoa(v.req.Turn), nil
+	case "agent":
+		return v.req.Agent, nil
+	case "system":
+		return v.req.System, nil
+	case "tools":
+		return v.tools(), nil
+	case "result":
+		return v.result(r)
+	default:
+		return f.group(r.base)
+	}
+}
+
+// group is the text of a capture group, by number or name.
+func (f *filler) group(name string) (string, error) {
+	p := f.rule.patterns
+	n, err := strconv.Atoi(name)
+	re := p.numbered()
+	if err != nil {
+		re = p.prompt
+		if p.last != nil && p.last.SubexpIndex(name) >= 0 {
+			re = p.last
+		}
+		n = re.SubexpIndex(name)
+	}
+	subject := f.view.prompt
+	if re == p.last {
+		subject = f.view.text
+	}
+	at := re.FindStringSubmatchIndex(subject)
+	if 2*n+1 >= len(at) || at[2*n] < 0 {
+		return "", errors.New("the group took no part in the match")
+	}
+	return subject[at[2*n]:at[2*n+1]], nil
+}
+
+// dig follows a path into JSON text. A string found there is its own content,
+// anything else its compact JSON.
+func dig(text string, path []string) (string, error) {
+	raw := json.RawMessage(text)
+	if !json.Valid(raw) {
+		return "", fmt.Errorf("the text is no JSON: %s", short(text))
+	}
+	for _, key := range path {
+		next, err := child(raw, key)
+		if err != nil {
+			return "", err
+		}
+		raw = next
+	}
+	return agent.ArgText(raw)
+}
+
+// child is a member of an object or an element of an array.
+func child(raw json.RawMessage, key string) (json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) == nil && object != nil {
+		if next, ok := object[key]; ok {
+			return next, nil
+		}
+		return nil, fmt.Errorf("there is no key %q in %s", key, short(string(raw)))
+	}
+	var array []json.RawMessage
+	if json.Unmarshal(raw, &array) == nil && array != nil {
+		if n, err := strconv.Atoi(key); err == nil && n >= 0 && n < len(array) {
+			return array[n], nil
+		}
+		return nil, fmt.Errorf("there is no element %q in %s", key, short(string(raw)))
+	}
+	return nil, fmt.Errorf("there is no %q in %s", key, short(string(raw)))
+}
+
+// An argsTemplate is the arguments of a call: text that is copied, strings that
+// are filled in, and JSON that is filled in.
+type argsTemplate []argsPiece
+
+type argsPiece struct {
+	text   string
+	quoted template // becomes a JSON string
+	json   template // must become a JSON value
+	raw    template // is copied as it is
+}
+
+func (f *filler) args(t argsTemplate) (string, error) {
+	var b strings.Builder
+	for _, p := range t {
+		text := p.text
+		var err error
+		switch {
+		case p.quoted != nil:
+			text, err = f.fill(p.quoted)
+			text = quote(text)
+		case p.json != nil:
+			if text, err = f.fill(p.json); err == nil && !json.Valid([]byte(text)) {
+				err = fmt.Errorf("%s: $json: the value is no JSON: %s", f.rule, short(text))
+			}
+		case p.raw != nil:
+			text, err = f.fill(p.raw)
+		}
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+// quote is s as a JSON string, with <, > and & as they are.
+func quote(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		return `""` // cannot happen: every string can be encoded
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// short quotes a text and shortens it, for messages.
+func short(s string) string {
+	const limit = 120
+	runes := 0
+	for i := range s {
+		if runes == limit {
+			return fmt.Sprintf("%q and %d bytes more", s[:i], len(s)-i)
+		}
+		runes++
+	}
+	return strconv.Quote(s)
+}
