@@ -1,0 +1,69 @@
+package schema
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A Problem is something to change in a file.
+type Problem struct {
+	// Line and Col count from 1, Col in characters.
+	Line, Col int
+	// Key names the value as contents.mcpServers[0].tag; empty means the file
+	// as a whole.
+	Key string
+	// Message says what was found and what was expected.
+	Message string
+	// Warning means that the file works as it is.
+	Warning bool
+}
+
+// String is "3:5: contents.slug: got number, want string".
+func (p Problem) String() string {
+	s := fmt.Sprintf("%d:%d: ", p.Line, p.Col)
+	if p.Key != "" {
+		s += p.Key + ": "
+	}
+	if p.Warning {
+		s += "warning: "
+	}
+	return s + p.Message
+}
+
+// Check returns every problem of a file, in the order of their lines: what
+// breaks the schema, keys that are there twice and, as warnings, unknown keys.
+// Where the text is no JSON there is one problem, the first.
+func (s *Schema) Check(text []byte) []Problem {
+	doc, err := Parse(text)
+	if err != nil {
+		return []Problem{problemOf(err)}
+	}
+	return s.CheckDocument(doc)
+}
+
+func problemOf(err error) Problem {
+	if serr, ok := errors.AsType[*SyntaxError](err); ok {
+		return Problem{Line: serr.Line, Col: serr.Col, Message: serr.Message}
+	}
+	return Problem{Line: 1, Col: 1, Message: err.Error()}
+}
+
+// CheckDocument is Check for a file that is parsed already.
+func (s *Schema) CheckDocument(doc *Document) []Problem {
+	problems := slices.Clone(doc.Twice)
+	for _, v := range s.validate(doc.Value) {
+		p := Problem{Key: doc.Key(v.Pointer), Message: v.Message}
+		p.Line, p.Col = doc.Pos(v.Pointer)
+		if v.Rule == "additionalProperties" {
+			p.Line, p.Col = doc.KeyPos(v.Pointer)
+			p.Warning = true
+		}
+		problems = append(problems, p)
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	return problems
+}

@@ -1,0 +1,152 @@
+package schema
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Checked returns tool with a check of its arguments in front of Call: they are
+// decoded by agent.DecodeArgs and compared with the tool's schema. What does not
+// hold is an error that says that nothing ran and names every argument with the
+// rule that it breaks, so that a model can correct itself:
+//
+//	nothing ran: the arguments do not fit the tool's schema:
+//	argument /count [minimum]: got -1, want at least 0
+//
+// null for an optional argument is as good as none. The schema is compiled at the
+// first call. Of one that cannot be compiled only the types of the arguments and
+// which of them are required count; a call never fails for its tool's schema.
+func Checked(tool agent.Tool) agent.Tool {
+	return &checked{Tool: tool}
+}
+
+type checked struct {
+	agent.Tool
+	once   sync.Once
+	schema *Schema // nil: there is nothing to compare with
+}
+
+func (c *checked) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	if _, err := agent.DecodeArgs(inv.Call.Args); err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
+	c.once.Do(c.compile)
+	if c.schema == nil {
+		return c.Tool.Call(ctx, inv)
+	}
+	violations, err := c.schema.checkArgs(inv.Call.Args)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
+	if len(violations) > 0 {
+		return agent.Result{}, argsError(violations)
+	}
+	return c.Tool.Call(ctx, inv)
+}
+
+func (c *checked) compile() {
+	spec := c.Spec()
+	s, err := Compile(spec.Name, spec.Schema)
+	if err != nil {
+		s, err = Compile(spec.Name, basics(spec.Schema))
+	}
+	if err == nil {
+		c.schema = s
+	}
+}
+
+// checkArgs validates arguments that agent.DecodeArgs accepted.
+func (s *Schema) checkArgs(args string) ([]Violation, error) {
+	if t := strings.TrimSpace(args); t == "" || t == "null" {
+		args = "{}"
+	}
+	v, err := decode([]byte(args))
+	if err != nil {
+		return nil, err
+	}
+	if members, ok := v.(map[string]any); ok {
+		for name, value := range members {
+			_, known := s.compiled.Properties[name]
+			if value == nil && known && !slices.Contains(s.compiled.Required, name) {
+				delete(members, name)
+			}
+		}
+	}
+	return s.validate(v), nil
+}
+
+// An argsError says which arguments break which rules.
+type argsError []Violation
+
+func (e argsError) Error() string {
+	const most = 20
+	var b strings.Builder
+	b.WriteString("nothing ran: the arguments do not fit the tool's schema:")
+	for i, v := range e {
+		if i == most {
+			fmt.Fprintf(&b, "\nand %d more", len(e)-most)
+			break
+		}
+		place := "the arguments"
+		if v.Pointer != "" {
+			place = "argument " + clip(v.Pointer)
+		}
+		fmt.Fprintf(&b, "\n%s [%s]: %s", place, v.Rule, v.Message)
+	}
+	return b.String()
+}
+
+// basics is what is left of a tool's schema when only simple things count: which
+// arguments there are, their types, and which are required.
+func basics(doc []byte) []byte {
+	var loose struct {
+		Required             json.RawMessage
+		Properties           map[string]json.RawMessage
+		AdditionalProperties json.RawMessage
+	}
+	_ = json.Unmarshal(doc, &loose) // what does not decode does not count
+	out := map[string]any{"type": "object"}
+	var required []string
+	if json.Unmarshal(loose.Required, &required) == nil && len(required) > 0 {
+		slices.Sort(required)
+		out["required"] = slices.Compact(required)
+	}
+	props := map[string]any{}
+	for name, raw := range loose.Properties {
+		props[name] = map[string]any{}
+		var prop struct{ Type any }
+		if json.Unmarshal(raw, &prop) == nil && isType(prop.Type) {
+			props[name] = map[string]any{"type": prop.Type}
+		}
+	}
+	out["properties"] = props
+	if bytes.Equal(loose.AdditionalProperties, []byte("false")) {
+		out["additionalProperties"] = false
+	}
+	text, _ := json.Marshal(out) // strings, maps and lists of them always encode
+	return text
+}
+
+func isType(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return slices.Contains([]string{"null", "boolean", "object", "array", "number", "integer", "string"}, v)
+	case []any:
+		seen := map[any]bool{}
+		for _, t := range v {
+			if _, ok := t.(string); !ok || seen[t] || !isType(t) {
+				return false
+			}
+			seen[t] = true
+		}
+		return len(v) > 0
+	}
+	return false
+}

@@ -1,0 +1,20 @@
+// Package schema compiles JSON Schemas and says in plain words how a document
+// breaks one.
+//
+// A [Schema] is compiled once and then validates two kinds of documents: short
+// ones that came from a model ([Schema.Validate], with a [Violation] for every
+// broken rule) and files that a person wrote ([Schema.Check], with a [Problem]
+// for every line to change; unknown keys are warnings that name the nearest
+// known one). A [Document] is a parsed file that knows the line and column of
+// each of its values. [Checked] puts the validation of a tool's arguments before
+// its Call.
+//
+//	s, err := schema.Compile("agent.schema.json", doc)
+//	for _, p := range s.Check(file) {
+//		fmt.Printf("%s:%s\n", path, p) // agent.json:3:5: contents.slug: got number 7, want string
+//	}
+//
+// Schemas are foreign data: a $ref never opens a file or an address, formats are
+// annotations, and a number that would take endless memory is refused before the
+// arithmetic begins.
+package schema

@@ -1,0 +1,62 @@
+package schema
+
+import "strings"
+
+// Nearest returns the name among known that name is most likely a misspelling
+// of: alike but for case, dashes and underscores, or up to a third of its letters
+// away. Of equals the first counts.
+func Nearest(name string, known []string) (string, bool) {
+	const most = 64 // longer names are not typed by hand
+	if len(name) > most {
+		return "", false
+	}
+	best, bestCost := "", 0
+	for _, k := range known {
+		if len(k) > most {
+			continue
+		}
+		d := distance(fold(name), fold(k))
+		if d > max(1, min(len(name), len(k))/3) {
+			continue
+		}
+		// The spelling itself decides between names that fold alike.
+		cost := d*1000 + distance(name, k)*2
+		if strings.ContainsAny(k, "-_") && !strings.ContainsAny(name, "-_") {
+			cost++
+		}
+		if best == "" || cost < bestCost {
+			best, bestCost = k, cost
+		}
+	}
+	return best, best != ""
+}
+
+func fold(s string) string {
+	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s))
+}
+
+// distance is the number of letters to insert, delete, change or swap with the
+// next one (optimal string alignment).
+func distance(a, b string) int {
+	before := make([]int, len(b)+1)
+	last := make([]int, len(b)+1)
+	this := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		this[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := last[j-1]
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			this[j] = min(last[j]+1, this[j-1]+1, change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				this[j] = min(this[j], before[j-2]+1)
+			}
+		}
+		before, last, this = last, this, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,397 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// A Violation is one rule that a document breaks at one place.
+type Violation struct {
+	// Pointer is the JSON pointer (RFC 6901) of the value; what is missing or
+	// unknown is named too. The whole document is "".
+	Pointer string
+	// Rule is the keyword of the schema: "required", "type", "enum", … Not of
+	// a schema are "syntax", for what is no JSON, and "number", for a number
+	// too large to calculate with.
+	Rule string
+	// Message says in a few words what was found and what was expected.
+	Message string
+}
+
+// String is "/count [minimum]: got -1, want at least 0".
+func (v Violation) String() string {
+	place := v.Pointer
+	if place == "" {
+		place = "the whole"
+	}
+	return fmt.Sprintf("%s [%s]: %s", place, v.Rule, v.Message)
+}
+
+// Validate returns what is wrong with the JSON text doc, sorted by place and
+// without repetition; nothing if it is valid. Of a choice (anyOf, oneOf) that
+// fails, what the most fitting alternative misses is told.
+func (s *Schema) Validate(doc []byte) []Violation {
+	v, err := decode(doc)
+	if err != nil {
+		return []Violation{{Rule: "syntax", Message: err.Error()}}
+	}
+	return s.validate(v)
+}
+
+func (s *Schema) validate(v any) []Violation {
+	if huge := hugeNumbers(v, nil); len(huge) > 0 {
+		return huge
+	}
+	err := s.compiled.Validate(v)
+	if err == nil {
+		return nil
+	}
+	return s.violations(err.(*jsonschema.ValidationError))
+}
+
+func (s *Schema) violations(err *jsonschema.ValidationError) []Violation {
+	leaves := s.leaves(err)
+	slices.SortFunc(leaves, func(a, b leaf) int {
+		if c := comparePaths(a.path, b.path); c != 0 {
+			return c
+		}
+		return strings.Compare(a.rule+a.message(), b.rule+b.message())
+	})
+	var out []Violation
+	for _, l := range leaves {
+		out = append(out, Violation{joinPointer(l.path), l.rule, l.message()})
+	}
+	return slices.Compact(out)
+}
+
+// comparePaths sorts places: array items by number.
+func comparePaths(a, b []string) int {
+	return slices.CompareFunc(a, b, func(x, y string) int {
+		i, errX := strconv.Atoi(x)
+		j, errY := strconv.Atoi(y)
+		if errX == nil && errY == nil && i != j {
+			return i - j
+		}
+		return strings.Compare(x, y)
+	})
+}
+
+// A leaf is a rule that failed by itself. Leaves with the same path, rule and
+// got that come from the alternatives of one choice are told as one.
+type leaf struct {
+	path []string
+	rule string
+	got  string
+	want []string
+}
+
+func (l leaf) message() string {
+	var parts []string
+	if l.got != "" {
+		parts = append(parts, l.got)
+	}
+	switch want := l.want; {
+	case len(want) == 1:
+		parts = append(parts, "want "+want[0])
+	case len(want) > 1 && l.rule == "enum":
+		parts = append(parts, "want one of "+list(want))
+	case len(want) > 1:
+		parts = append(parts, "want "+strings.Join(want, " or "))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func list(items []string) string {
+	const most = 30
+	if len(items) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(items[:most], ", "), len(items)-most)
+	}
+	return strings.Join(items, ", ")
+}
+
+// leaves finds the rules that failed by themselves.
+func (s *Schema) leaves(e *jsonschema.ValidationError) []leaf {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
+		var out []leaf
+		for _, cause := range e.Causes {
+			out = append(out, s.leaves(cause)...)
+		}
+		return out
+	case *kind.AnyOf:
+		return s.choice(e, "anyOf")
+	case *kind.OneOf:
+		if len(k.Subschemas) == 0 {
+			return s.choice(e, "oneOf")
+		}
+	case *kind.Required:
+		return s.missing(e, "required", k.Missing, "missing")
+	case *kind.DependentRequired:
+		return s.missing(e, "dependentRequired", k.Missing, fmt.Sprintf("missing, as %s is there", show(k.Prop)))
+	case *kind.Dependency:
+		return s.missing(e, "dependencies", k.Missing, fmt.Sprintf("missing, as %s is there", show(k.Prop)))
+	case *kind.AdditionalProperties:
+		var out []leaf
+		for _, name := range k.Properties {
+			got := fmt.Sprintf("unknown key %s", show(name))
+			if near, ok := Nearest(name, s.known(e.SchemaURL)); ok {
+				got += fmt.Sprintf("; did you mean %s?", show(near))
+			}
+			out = append(out, leaf{path: below(e.InstanceLocation, name), rule: "additionalProperties", got: got})
+		}
+		return out
+	}
+	return []leaf{single(e)}
+}
+
+func (s *Schema) missing(e *jsonschema.ValidationError, rule string, names []string, got string) []leaf {
+	var out []leaf
+	for _, name := range names {
+		l := leaf{path: below(e.InstanceLocation, name), rule: rule, got: got}
+		if want := s.wants(e.SchemaURL, name); want != "" {
+			l.want = []string{want}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// choice tells of alternatives that all failed what helps most: if some of them
+// are meant for this type of value and this tag, what the one with the fewest
+// faults misses; else what all of them together would take.
+func (s *Schema) choice(e *jsonschema.ValidationError, rule string) []leaf {
+	var branches, fitting [][]leaf
+	for _, cause := range e.Causes {
+		b := s.leaves(cause)
+		branches = append(branches, b)
+		if !slices.ContainsFunc(b, func(l leaf) bool { return misfit(l, len(e.InstanceLocation)) }) {
+			fitting = append(fitting, b)
+		}
+	}
+	if len(fitting) == 1 {
+		return fitting[0]
+	}
+	if len(fitting) > 1 {
+		branches = fitting
+	}
+	if one, ok := join(branches); ok {
+		return []leaf{one}
+	}
+	var told []string
+	for _, b := range branches {
+		var faults []string
+		for _, l := range b {
+			faults = append(faults, fmt.Sprintf("%s%s", inside(l.path[len(e.InstanceLocation):]), l.message()))
+		}
+		told = append(told, "("+strings.Join(faults, "; ")+")")
+	}
+	slices.Sort(told)
+	return []leaf{{path: e.InstanceLocation, rule: rule, got: "none of the alternatives fits: " + strings.Join(slices.Compact(told), " or ")}}
+}
+
+func inside(path []string) string {
+	if len(path) == 0 {
+		return ""
+	}
+	return joinPointer(path) + " "
+}
+
+// misfit says whether a leaf shows that an alternative is meant for another type
+// of value or, by a constant in a key of it, for another kind of object.
+func misfit(l leaf, depth int) bool {
+	switch l.rule {
+	case "type":
+		return len(l.path) == depth
+	case "enum":
+		return len(l.path) <= depth+1
+	}
+	return false
+}
+
+// join makes one leaf of alternatives that each fail in one way, at one place,
+// by one rule.
+func join(branches [][]leaf) (leaf, bool) {
+	var all leaf
+	for i, b := range branches {
+		if len(b) != 1 || len(b[0].path) == 0 && b[0].rule == "required" {
+			return leaf{}, false
+		}
+		l := b[0]
+		switch {
+		case i == 0:
+			all = l
+			if l.rule == "required" {
+				all.want = []string{show(l.path[len(l.path)-1])}
+			}
+		case l.rule == "required" && all.rule == "required" && slices.Equal(l.path[:len(l.path)-1], all.path[:len(all.path)-1]):
+			all.want = append(all.want, show(l.path[len(l.path)-1]))
+		case l.rule == all.rule && l.got == all.got && slices.Equal(l.path, all.path):
+			all.want = append(all.want, l.want...)
+		default:
+			return leaf{}, false
+		}
+	}
+	slices.Sort(all.want)
+	all.want = slices.Compact(all.want)
+	return all, len(branches) > 0
+}
+
+func below(path []string, name string) []string {
+	return append(slices.Clone(path), name)
+}
+
+// single is the leaf of a rule that speaks of one value.
+func single(e *jsonschema.ValidationError) leaf {
+	l := leaf{path: e.InstanceLocation, rule: "false"}
+	if e.ErrorKind == nil {
+		l.got = "not valid"
+		return l
+	}
+	if path := e.ErrorKind.KeywordPath(); len(path) > 0 {
+		l.rule = path[0]
+	}
+	want := func(format string, args ...any) { l.want = []string{fmt.Sprintf(format, args...)} }
+	switch k := e.ErrorKind.(type) {
+	case *kind.Type:
+		l.got, l.want = "got "+k.Got, k.Want
+	case *kind.Enum:
+		l.got, l.want = "got "+show(k.Got), shown(k.Want)
+	case *kind.Const:
+		l.rule, l.got, l.want = "enum", "got "+show(k.Got), shown([]any{k.Want})
+	case *kind.Minimum:
+		l.got = "got " + number(k.Got)
+		want("at least %s", number(k.Want))
+	case *kind.Maximum:
+		l.got = "got " + number(k.Got)
+		want("at most %s", number(k.Want))
+	case *kind.ExclusiveMinimum:
+		l.got = "got " + number(k.Got)
+		want("more than %s", number(k.Want))
+	case *kind.ExclusiveMaximum:
+		l.got = "got " + number(k.Got)
+		want("less than %s", number(k.Want))
+	case *kind.MultipleOf:
+		l.got = "got " + number(k.Got)
+		want("a multiple of %s", number(k.Want))
+	case *kind.Pattern:
+		l.got = "got " + show(k.Got)
+		want("text that matches %s", clip(k.Want))
+	case *kind.Format:
+		l.got = "got " + show(k.Got)
+		want("a valid %s", k.Want)
+	default:
+		l.got, l.want = counted(e.ErrorKind)
+	}
+	return l
+}
+
+// counted tells of rules about lengths and about whole objects and arrays.
+func counted(k jsonschema.ErrorKind) (got string, want []string) {
+	size := func(got, want int, bound, what string) (string, []string) {
+		return fmt.Sprintf("got %d %s", got, what), []string{fmt.Sprintf("%s %d", bound, want)}
+	}
+	switch k := k.(type) {
+	case *kind.MinLength:
+		return size(k.Got, k.Want, "at least", "characters")
+	case *kind.MaxLength:
+		return size(k.Got, k.Want, "at most", "characters")
+	case *kind.MinItems:
+		return size(k.Got, k.Want, "at least", "items")
+	case *kind.MaxItems:
+		return size(k.Got, k.Want, "at most", "items")
+	case *kind.MinProperties:
+		return size(k.Got, k.Want, "at least", "keys")
+	case *kind.MaxProperties:
+		return size(k.Got, k.Want, "at most", "keys")
+	case *kind.MinContains:
+		return size(len(k.Got), k.Want, "at least", "items that match")
+	case *kind.MaxContains:
+		return size(len(k.Got), k.Want, "at most", "items that match")
+	case *kind.Contains:
+		return "no item matches what one of them must", nil
+	case *kind.AdditionalItems:
+		return fmt.Sprintf("%d items too many", k.Count), nil
+	case *kind.UniqueItems:
+		return fmt.Sprintf("items %d and %d are equal", k.Duplicates[0], k.Duplicates[1]), []string{"no item twice"}
+	case *kind.OneOf:
+		return "more than one of the alternatives fits", []string{"exactly one"}
+	case *kind.PropertyNames:
+		return fmt.Sprintf("the key %s does not have the form of a key here", show(k.Property)), nil
+	case *kind.Not:
+		return "this form is not allowed here", nil
+	case *kind.FalseSchema:
+		return "not allowed here", nil
+	case *kind.RefCycle:
+		return "the schema refers to itself without end", nil
+	}
+	return "not valid", nil
+}
+
+// show writes a value short enough for a message.
+func show(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return clip(string(text))
+}
+
+func shown(values []any) []string {
+	var out []string
+	for _, v := range values {
+		out = append(out, show(v))
+	}
+	return out
+}
+
+func clip(s string) string {
+	const most = 60
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
+}
+
+func number(r *big.Rat) string {
+	if r.IsInt() {
+		return clip(r.Num().String())
+	}
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+// Limits of one number: beyond them its exact value takes the validator endless
+// memory, or is none at all.
+const (
+	maxDigits   = 4096
+	maxExponent = 4096
+)
+
+// hugeNumbers finds the numbers of v that are beyond the limits.
+func hugeNumbers(v any, path []string) []Violation {
+	var out []Violation
+	switch v := v.(type) {
+	case json.Number:
+		_, exp, _ := strings.Cut(strings.ToLower(string(v)), "e")
+		n, err := strconv.Atoi(exp)
+		if exp != "" && (err != nil || n > maxExponent || n < -maxExponent) || len(v) > maxDigits {
+			return []Violation{{joinPointer(path), "number", fmt.Sprintf("got %s, want at most %d digits and an exponent of at most %d", clip(string(v)), maxDigits, maxExponent)}}
+		}
+	case []any:
+		for i, item := range v {
+			out = append(out, hugeNumbers(item, append(path, strconv.Itoa(i)))...)
+		}
+	case map[string]any:
+		for _, key := range sortedKeys(v) {
+			out = append(out, hugeNumbers(v[key], append(path, key))...)
+		}
+	}
+	return out
+}
