@@ -1,0 +1,248 @@
+package observe
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of a control sequence: a longer one is taken for text that follows a
+// damaged sequence, so that nobody can hide the rest of an output in one.
+const (
+	maxCSI    = 256
+	maxString = 4096
+)
+
+// Clean returns s without anything that acts on a terminal: escape sequences
+// (CSI, OSC, DCS and the others of ECMA-48, in their 7-bit and 8-bit form),
+// control characters except newline and tab, DEL. A carriage return is a
+// newline, together with a newline that follows it. Characters that cannot be
+// seen or that reorder the text (bidirectional overrides, zero-width and tag
+// characters) are shown escaped, as \u202e; joiners and variation selectors stay
+// where scripts and emoji need them. Bytes that are not UTF-8 become U+FFFD.
+// Clean(Clean(s)) is Clean(s).
+func Clean(s string) string {
+	if plain(s) {
+		return s
+	}
+	var c Cleaner
+	return c.Clean(s) + c.Flush()
+}
+
+// plain reports whether s is printable ASCII, newlines and tabs alone.
+func plain(s string) bool {
+	for i := range len(s) {
+		if b := s[i]; (b < ' ' && b != '\n' && b != '\t') || b >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// A Cleaner is Clean for a text that comes in pieces, which may split sequences
+// and characters anywhere: the pieces cleaned and joined are the whole cleaned.
+// The zero value is ready. It is not safe for concurrent use.
+type Cleaner struct {
+	state cleanState
+	size  int    // runes of the sequence so far
+	prev  rune   // the last rune that came out
+	cr    bool   // it stands for a carriage return
+	held  string // beginning of a rune
+}
+
+// A cleanState says where in a control sequence a Cleaner is.
+type cleanState int
+
+const (
+	inText         cleanState = iota
+	inEscape                  // behind ESC
+	inIntermediate            // behind ESC and an intermediate byte
+	inCSI
+	inString // OSC, DCS, SOS, PM, APC
+)
+
+// Clean returns what is certain of the text after this piece. At most the
+// beginning of one character is held back.
+func (c *Cleaner) Clean(piece string) string {
+	s := piece
+	if c.held != "" {
+		s, c.held = c.held+piece, ""
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for s != "" {
+		if !utf8.FullRuneInString(s) {
+			c.held = s
+			break
+		}
+		r, n := utf8.DecodeRuneInString(s)
+		c.add(&b, r)
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// Flush ends the text: it returns what was held back, and the Cleaner is ready
+// for another text.
+func (c *Cleaner) Flush() string {
+	var b strings.Builder
+	for range len(c.held) {
+		c.add(&b, utf8.RuneError)
+	}
+	*c = Cleaner{}
+	return b.String()
+}
+
+// add takes one rune. A rune that breaks a sequence off is looked at again as
+// text.
+func (c *Cleaner) add(b *strings.Builder, r rune) {
+	if c.state == inText || !c.sequence(r) {
+		c.text(b, r)
+	}
+}
+
+// sequence takes a rune of a control sequence and reports whether it belongs to
+// it.
+func (c *Cleaner) sequence(r rune) bool {
+	c.size++
+	switch c.state {
+	case inEscape, inIntermediate:
+		switch {
+		case c.state == inEscape && introduces(r) != inText:
+			c.enter(introduces(r))
+			return true
+		case r >= 0x20 && r <= 0x2f && c.size < maxCSI:
+			c.state = inIntermediate
+			return true
+		}
+		c.state = inText
+		return r >= 0x20 && r <= 0x7e
+	case inCSI:
+		if r >= 0x20 && r <= 0x3f && c.size < maxCSI {
+			return true
+		}
+		c.state = inText
+		return r >= 0x20 && r <= 0x7e
+	default:
+		switch {
+		case r == '\a', r == 0x9c:
+			c.state = inText
+			return true
+		case control(r) && r != '\t', c.size >= maxString:
+			c.state = inText
+			return false
+		}
+		return true
+	}
+}
+
+func (c *Cleaner) enter(s cleanState) { c.state, c.size = s, 0 }
+
+// introduces is the kind of sequence that ESC and r begin; r+0x40 is the same
+// in the 8-bit form.
+func introduces(r rune) cleanState {
+	switch r {
+	case '[':
+		return inCSI
+	case ']', 'P', 'X', '^', '_':
+		return inString
+	}
+	return inText
+}
+
+// text takes a rune outside of sequences.
+func (c *Cleaner) text(b *strings.Builder, r rune) {
+	switch {
+	case r == '\x1b':
+		c.enter(inEscape)
+	case r >= 0x80 && r <= 0x9f:
+		c.enter(introduces(r - 0x40))
+	case r == '\r':
+		if !c.cr {
+			c.put(b, '\n')
+		}
+		c.cr = true
+	case r == '\n' && c.cr:
+		c.cr = false
+	case control(r) && r != '\n' && r != '\t':
+	case hidden(r, c.prev):
+		b.WriteString(escaped(r))
+		c.prev, c.cr = 'x', false
+	default:
+		c.put(b, r)
+	}
+}
+
+func (c *Cleaner) put(b *strings.Builder, r rune) {
+	b.WriteRune(r)
+	c.prev, c.cr = r, false
+}
+
+// control reports whether r is a C0 or C1 control character or DEL.
+func control(r rune) bool { return r < 0x20 || r >= 0x7f && r <= 0x9f }
+
+// hidden reports whether r, standing behind prev, cannot be seen or changes how
+// its neighbours are seen. Joiners and variation selectors are part of how some
+// scripts and emoji are written, behind a character that can take them.
+func hidden(r, prev rune) bool {
+	const zeroWidthNonJoiner, zeroWidthJoiner = 0x200c, 0x200d
+	switch {
+	case r < 0xad:
+		return false
+	case r == 0x2028 || r == 0x2029: // line and paragraph separator
+		return true
+	case r == zeroWidthJoiner || r == zeroWidthNonJoiner:
+		return prev < 0x80 || !unicode.In(prev, unicode.L, unicode.M, unicode.So, unicode.Sk)
+	case unicode.Is(unicode.Variation_Selector, r):
+		if r > 0xffff {
+			return !unicode.Is(unicode.Han, prev)
+		}
+		keycap := prev == '#' || prev == '*' || prev >= '0' && prev <= '9'
+		return !keycap && (prev < 0x80 || unicode.Is(unicode.Variation_Selector, prev) || unicode.IsSpace(prev))
+	case unicode.Is(unicode.Cf, r):
+		return !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+	}
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
+}
+
+// escaped is r as Go and JSON write it in ASCII, where they can.
+func escaped(r rune) string {
+	switch {
+	case r == '\n':
+		return `\n`
+	case r == '\t':
+		return `\t`
+	case r == '\r':
+		return `\r`
+	case r < 0x80:
+		return fmt.Sprintf(`\x%02x`, r)
+	case r > 0xffff:
+		return fmt.Sprintf(`\U%08x`, r)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// Visible returns s as one line that hides nothing: every control character and
+// every character that Clean would remove or escape is shown escaped, newlines
+// and tabs too (\n, \x1b, \u202e), and so is a byte that is not UTF-8 (\xff). It
+// is for what a person must be able to judge: arguments, names, commands.
+func Visible(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	prev := rune(0)
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+			prev = 'x'
+		case control(r), hidden(r, prev):
+			b.WriteString(escaped(r))
+			prev = 'x'
+		default:
+			b.WriteRune(r)
+			prev = r
+		}
+	}
+	return b.String()
+}

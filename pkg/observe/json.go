@@ -1,0 +1,92 @@
+package observe
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// JSONLines writes every event as one line: the JSON object of agent.Event.
+// Observe must not be called concurrently with itself.
+type JSONLines struct {
+	// W gets one Write for each line. It is required.
+	W io.Writer
+	// Pieces includes the pieces of answers (agent.EventText and
+	// agent.EventReasoning). The answers themselves are always there.
+	Pieces bool
+
+	err error
+}
+
+// Observe writes e. After an error of W nothing more is written, so that a line
+// that was cut is the last one.
+func (j *JSONLines) Observe(e agent.Event) {
+	if j.err != nil || !j.Pieces && piece(e.Kind) {
+		return
+	}
+	_, j.err = j.W.Write(jsonLine(e))
+}
+
+// Err is the first error of W. The lines up to it are whole.
+func (j *JSONLines) Err() error { return j.err }
+
+// piece reports whether events of kind k are pieces of an answer.
+func piece(k agent.EventKind) bool {
+	return k == agent.EventText || k == agent.EventReasoning
+}
+
+// jsonLine is e as JSON with a newline. What could act on a terminal is escaped,
+// which JSON does not do by itself for all of it. An event that is no JSON
+// becomes a warning in its place.
+func jsonLine(e agent.Event) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		b.Reset()
+		lost := agent.Event{Time: e.Time, Kind: agent.EventWarning, Session: e.Session, Agent: e.Agent,
+			Parent: e.Parent, Depth: e.Depth, Turn: e.Turn, CallID: e.CallID, Tool: e.Tool, Key: e.Key,
+			Text: fmt.Sprintf("an event of kind %s cannot be written as JSON: %v", e.Kind, err)}
+		if err := enc.Encode(lost); err != nil {
+			return nil // only a time beyond the year 9999 leads here
+		}
+	}
+	return escapeJSON(b.Bytes())
+}
+
+// escapeJSON escapes control and invisible characters in the strings of a JSON
+// text; outside of strings there are none.
+func escapeJSON(line []byte) []byte {
+	var b strings.Builder
+	start := 0
+	for i := 0; i < len(line); {
+		r, n := rune(line[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(line[i:])
+		}
+		if r == 0x7f || r >= 0x80 && (control(r) || hidden(r, 0)) {
+			b.Write(line[start:i])
+			b.WriteString(jsonEscape(r))
+			start = i + n
+		}
+		i += n
+	}
+	if start == 0 {
+		return line
+	}
+	b.Write(line[start:])
+	return []byte(b.String())
+}
+
+func jsonEscape(r rune) string {
+	if r <= 0xffff {
+		return fmt.Sprintf(`\u%04x`, r)
+	}
+	r -= 0x10000
+	return fmt.Sprintf(`\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+}

@@ -1,0 +1,142 @@
+package observe
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Limits of what one line shows, in cells.
+const (
+	maxLabel = 160
+	maxValue = 60
+	maxNote  = 240
+)
+
+// parseable is the size up to which arguments are looked into.
+const parseable = 64 << 10
+
+// shortArgs is the arguments of a call as name=value pairs on one line, in the
+// order in which the model gave them. What is no JSON object is shown as it is.
+func shortArgs(args string, more string) string {
+	switch strings.TrimSpace(args) {
+	case "", "null", "{}":
+		return ""
+	}
+	pairs, ok := argPairs(args, more)
+	if !ok {
+		return oneLine(args, maxLabel, more)
+	}
+	return cut(pairs, maxLabel, more)
+}
+
+func argPairs(args, more string) (string, bool) {
+	if len(args) > parseable {
+		return "", false
+	}
+	dec := json.NewDecoder(strings.NewReader(args))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return "", false
+	}
+	var b strings.Builder
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return "", false
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return "", false
+		}
+		if b.Len() > maxLabel*4 {
+			continue // no room; only whether the rest is JSON matters
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s=%s", oneLine(fmt.Sprint(key), maxValue, more), shortValue(value, more))
+	}
+	_, err := dec.Token()
+	return b.String(), err == nil
+}
+
+// shortValue is a value as a person would type it: a string without quotes
+// where it needs none.
+func shortValue(raw json.RawMessage, more string) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return oneLine(string(raw), maxValue, more)
+	}
+	s = oneLine(s, maxValue, more)
+	if s == "" || strings.ContainsAny(s, " \"'") {
+		return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"`
+	}
+	return s
+}
+
+// oneLine is the beginning of s with everything visible, at most n cells wide.
+func oneLine(s string, n int, more string) string {
+	// A cell is at most 10 bytes of an escape; combining characters beyond
+	// that are cut with the rest.
+	if most := 16 * n; len(s) > most {
+		return cut(Visible(strings.ToValidUTF8(s[:most], ""))+strings.Repeat(" ", n), n, more)
+	}
+	return cut(Visible(s), n, more)
+}
+
+// firstLine is the first line of s that says something, clean.
+func firstLine(s string, n int, more string) string {
+	if len(s) > 16*n {
+		s = strings.ToValidUTF8(s[:16*n], "")
+	}
+	for line := range strings.Lines(Clean(s)) {
+		if line = strings.TrimSpace(strings.ReplaceAll(line, "\t", " ")); line != "" {
+			return cut(line, n, more)
+		}
+	}
+	return ""
+}
+
+// reason is why a call failed, on one line.
+func reason(r *agent.ToolResult, more string) string {
+	if r == nil || !r.Failed {
+		return ""
+	}
+	for _, p := range r.Parts {
+		if p.Kind != agent.PartText {
+			continue
+		}
+		if s := firstLine(strings.TrimPrefix(p.Text, "error: "), maxNote, more); s != "" {
+			return s
+		}
+	}
+	return "failed"
+}
+
+// elapsed is a duration as a person reads it.
+func elapsed(d time.Duration) string {
+	s := int(d / time.Second)
+	switch {
+	case d < 0:
+		return "0.0 s"
+	case d < 10*time.Second:
+		return fmt.Sprintf("%d.%d s", s, int(d%time.Second)/int(100*time.Millisecond))
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", s)
+	case d < time.Hour:
+		return fmt.Sprintf("%d m %02d s", s/60, s%60)
+	}
+	return fmt.Sprintf("%d h %02d m", s/3600, s/60%60)
+}
+
+// millis is a number of milliseconds as a duration.
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// retryText says that a model request is repeated.
+func retryText(e agent.Event, more string) string {
+	return fmt.Sprintf("attempt %d of the model request failed, the next in %s: %s",
+		e.Attempt, elapsed(millis(e.Millis)), firstLine(e.Error, maxNote, more))
+}

@@ -1,0 +1,249 @@
+package observe
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// tickEvery is how often the elapsed times are brought up to date.
+const tickEvery = 200 * time.Millisecond
+
+// tick starts the goroutine that redraws the elapsed times, once. Close ends it.
+func (t *Text) tick() {
+	if t.stop != nil {
+		return
+	}
+	t.stop, t.ticked = make(chan struct{}), make(chan struct{})
+	go func(stop <-chan struct{}, done chan<- struct{}) {
+		defer close(done)
+		ticker := time.NewTicker(tickEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+				t.mu.Lock()
+				if !t.closed {
+					t.redraw("")
+				}
+				t.mu.Unlock()
+			}
+		}
+	}(t.stop, t.ticked)
+}
+
+// redraw brings the screen up to date: what is drawn is erased, stays is written
+// where it was, and the lines are drawn below it. All is one write, and none if
+// nothing changed.
+func (t *Text) redraw(stays string) {
+	if !t.Live || t.broken {
+		return
+	}
+	if stays != "" {
+		t.endLine()
+	}
+	var lines []string
+	if !t.mid {
+		lines = t.lines()
+	}
+	drawn := strings.Join(lines, "\n")
+	if stays == "" && drawn == t.drawn && len(lines) == t.rows {
+		return
+	}
+	out := t.erase() + stays
+	if len(lines) > 0 {
+		// Without wrapping at the margin a line that is wider than it
+		// seems still takes one row.
+		out += "\x1b[?7l" + drawn + "\n\x1b[?7h"
+	}
+	t.drawn, t.rows = drawn, len(lines)
+	t.write(out)
+}
+
+// erase is what removes the drawn lines from the screen.
+func (t *Text) erase() string {
+	if t.rows == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\r\x1b[%dA\x1b[J", t.rows)
+}
+
+// endLine moves the cursor to the next line if an unfinished line of stdout
+// stands there.
+func (t *Text) endLine() {
+	if t.mid {
+		t.mid = false
+		t.write("\n")
+	}
+}
+
+// lines are the lines to draw: every call in the order of the tree. If they are
+// too many, those that ended first go first.
+func (t *Text) lines() []string {
+	columns, rows := t.size()
+	limit := t.MaxLines
+	if limit <= 0 {
+		limit = 10
+	}
+	limit = max(1, min(limit, rows-2))
+	var nodes []*node
+	for _, n := range t.roots {
+		nodes = append(nodes, n.all(nil)...)
+	}
+	if t.model != nil {
+		nodes = append(nodes, t.model)
+	}
+	hidden := 0
+	if len(nodes) > limit {
+		nodes, hidden = fit(nodes, limit-1)
+	}
+	var lines []string
+	for _, n := range nodes {
+		lines = append(lines, t.render(t.line(n), columns-1))
+	}
+	if hidden > 0 {
+		lines = append(lines, t.render(line{mark: markMore, label: fmt.Sprintf("and %d more", hidden)}, columns-1))
+	}
+	return lines
+}
+
+// fit chooses n nodes: the running ones, from the top, and then those that
+// ended last. It reports how many running ones are left out.
+func fit(nodes []*node, n int) (chosen []*node, hidden int) {
+	rank := slices.Clone(nodes)
+	slices.SortStableFunc(rank, func(a, b *node) int {
+		switch {
+		case a.state == running && b.state == running:
+			return 0
+		case a.state == running:
+			return -1
+		case b.state == running:
+			return 1
+		}
+		return b.order - a.order
+	})
+	keep := map[*node]bool{}
+	for i, c := range rank {
+		if i < n {
+			keep[c] = true
+		} else if c.state == running {
+			hidden++
+		}
+	}
+	for _, c := range nodes {
+		if keep[c] {
+			chosen = append(chosen, c)
+		}
+	}
+	return chosen, hidden
+}
+
+// all is n and everything below it, in order.
+func (n *node) all(list []*node) []*node {
+	list = append(list, n)
+	for _, c := range n.children {
+		list = c.all(list)
+	}
+	return list
+}
+
+// line is how n looks now.
+func (t *Text) line(n *node) line {
+	l := line{depth: n.depth, label: n.label, note: n.note, took: elapsed(n.took)}
+	switch n.state {
+	case succeeded:
+		l.mark = markOK
+	case failed:
+		l.mark = markFailed
+	default:
+		l.mark, l.took = markRunning, elapsed(t.now().Sub(n.start))
+	}
+	return l
+}
+
+// tree is n and what is below it as lines that stay. A failure is shown in
+// full, even if it takes more than one row.
+func (t *Text) tree(n *node) string {
+	columns, _ := t.size()
+	if n.state == failed {
+		columns = 1
+	}
+	var b strings.Builder
+	b.WriteString(t.render(t.line(n), columns-1) + "\n")
+	if n.left > 0 {
+		b.WriteString(t.render(line{depth: n.depth + 1, mark: markMore, label: fmt.Sprintf("%d calls before", n.left)}, 0) + "\n")
+	}
+	for _, c := range n.children {
+		b.WriteString(t.tree(c))
+	}
+	return b.String()
+}
+
+// size is the terminal's size.
+func (t *Text) size() (columns, rows int) {
+	if t.Size != nil {
+		columns, rows = t.Size()
+	}
+	if columns <= 0 {
+		columns = 80
+	}
+	if rows <= 0 {
+		rows = 24
+	}
+	return columns, rows
+}
+
+// Stdout returns a writer to w for text that a person reads on the same
+// terminal: what is written is cleaned (see Cleaner), and the lines that are
+// redrawn make room for it. It is for a w that is a terminal; what goes to a
+// file or a program must not be changed and is written to w itself. The errors
+// of w are returned.
+func (t *Text) Stdout(w io.Writer) io.Writer {
+	s := &stdout{text: t, w: w}
+	t.mu.Lock()
+	t.flush = append(t.flush, s.flush)
+	t.mu.Unlock()
+	return s
+}
+
+// stdout is a writer of Text.Stdout. It is guarded by the mutex of its Text.
+type stdout struct {
+	text  *Text
+	w     io.Writer
+	clean Cleaner
+}
+
+func (s *stdout) Write(p []byte) (int, error) {
+	t := s.text
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := s.put(s.clean.Clean(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (s *stdout) flush() { s.put(s.clean.Flush()) }
+
+func (s *stdout) put(out string) error {
+	t := s.text
+	if out == "" {
+		return nil
+	}
+	shown := t.Live && !t.Quiet && !t.closed
+	if shown {
+		t.model = nil // its text is seen coming
+		t.write(t.erase())
+		t.drawn, t.rows = "", 0
+	}
+	_, err := io.WriteString(s.w, out)
+	if shown {
+		t.mid = !strings.HasSuffix(out, "\n")
+		t.redraw("")
+	}
+	return err
+}

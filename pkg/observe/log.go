@@ -1,0 +1,117 @@
+package observe
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// LogText writes a log for people: one line for each lasting event, and for each
+// warning and repeated request, with its time (UTC), session and agent. Texts
+// are shortened to their beginning. Observe must not be called concurrently with
+// itself.
+type LogText struct {
+	// W gets one Write for each line. It is required.
+	W io.Writer
+
+	err error
+}
+
+// maxLogText is how much of a text a line shows, in cells.
+const maxLogText = 240
+
+// Observe writes the line of e. After an error of W nothing more is written.
+func (l *LogText) Observe(e agent.Event) {
+	what := logLine(e)
+	if what == "" || l.err != nil {
+		return
+	}
+	at := e.Time.UTC().Format("2006-01-02T15:04:05.000Z")
+	_, l.err = fmt.Fprintf(l.W, "%s %s %s %s\n", at, Visible(e.Session), Visible(e.Agent), what)
+}
+
+// Err is the first error of W.
+func (l *LogText) Err() error { return l.err }
+
+// logLine says what happened; "" means nothing that is logged.
+func logLine(e agent.Event) string {
+	show := func(s string) string { return oneLine(s, maxLogText, "…") }
+	took := elapsed(millis(e.Millis))
+	switch e.Kind {
+	case agent.EventSession:
+		return words("session", "model="+show(e.Model), field("for", show(e.Parent)))
+	case agent.EventMessage:
+		return words("message", show(textOf(e.Message)))
+	case agent.EventAnswer:
+		return words("answer", answerFields(e), took, show(textOf(e.Message)))
+	case agent.EventCallStarted:
+		return words("call", show(e.Key), show(e.Tool), shortArgs(e.Args, "…"))
+	case agent.EventCallEnded:
+		state, text := "ok", ""
+		if e.Result != nil {
+			text = show(e.Result.Text())
+			if e.Result.Failed {
+				state = "failed"
+			}
+		}
+		return words("result", show(e.Key), show(e.Tool), state, took, text)
+	case agent.EventEnd:
+		return words("end", string(e.Status), took, spentFields(e.Spent), show(e.Error))
+	case agent.EventRetry:
+		return words("retry", retryText(e, "…"))
+	case agent.EventWarning:
+		return words("warning", show(e.Text))
+	}
+	return ""
+}
+
+func answerFields(e agent.Event) string {
+	s := fmt.Sprintf("turn=%d finish=%s", e.Turn, e.Finish)
+	if e.Message != nil && len(e.Message.Calls) > 0 {
+		s += fmt.Sprintf(" calls=%d", len(e.Message.Calls))
+	}
+	if e.Usage != nil {
+		s += fmt.Sprintf(" tokens=%d+%d", e.Usage.InputTokens, e.Usage.OutputTokens)
+	}
+	return s
+}
+
+func spentFields(s *agent.Spent) string {
+	if s == nil {
+		return ""
+	}
+	text := fmt.Sprintf("requests=%d tokens=%d+%d", s.Usage.Requests, s.Usage.InputTokens, s.Usage.OutputTokens)
+	if s.Usage.Priced > 0 {
+		text += fmt.Sprintf(" cost=%.4f", s.Usage.Cost)
+	}
+	return text
+}
+
+func textOf(m *agent.Message) string {
+	if m == nil {
+		return ""
+	}
+	return m.Text()
+}
+
+// field is name=value, or nothing without a value.
+func field(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return name + "=" + value
+}
+
+// words joins what is not empty by spaces.
+func words(list ...string) string {
+	var there []string
+	for _, w := range list {
+		if w != "" {
+			there = append(there, w)
+		}
+	}
+	return strings.Join(there, " ")
+}
+

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package observe
+
+const openNonblock = 0

@@ -1,0 +1,369 @@
+package observe
+
+import (
+	"cmp"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Text shows a person what a run does, usually on stderr.
+//
+// On a terminal (Live) every running tool call and sub-agent has a line with
+// its elapsed time, calls of a sub-agent indented under the call that started
+// it. The lines are redrawn in place; a call of the root that ended leaves its
+// outcome, with those of the calls below it, as lines that stay. Elsewhere every
+// event is at most one plain line and no control character is written.
+//
+// The fields must not be changed once Observe was called. The methods are safe
+// for concurrent use. What models, tools and servers wrote is shown cleaned. An
+// error of W ends the display and nothing else.
+type Text struct {
+	// W is where the lines go. It is required.
+	W io.Writer
+	// Live says that W is a terminal.
+	Live bool
+	// Quiet shows nothing at all.
+	Quiet bool
+	// Color permits colours.
+	Color bool
+	// ASCII says that W understands nothing else.
+	ASCII bool
+	// Size is the size of the terminal, asked at every redrawing; nil, or a
+	// size of 0, means 80 columns and 24 rows.
+	Size func() (columns, rows int)
+	// MaxLines limits how many lines are redrawn; 0 means 10. There are never
+	// more than the terminal has rows.
+	MaxLines int
+	// Now tells the time; nil means time.Now.
+	Now func() time.Time
+
+	mu     sync.Mutex
+	calls  map[string]*node // by Key: running, or below a running one
+	roots  []*node          // running calls of the root, in order
+	ended  int              // counts calls that ended, for their order
+	model  *node            // the root waits for its model
+	drawn  string           // the lines that are redrawn, as they are on the screen
+	rows   int              // how many they are
+	mid    bool             // the screen's cursor is within a line of stdout
+	broken bool             // W failed
+	closed bool
+	flush  []func() // end the texts of Stdout
+	stop   chan struct{}
+	ticked chan struct{} // closed when the ticker's goroutine is over
+}
+
+// A node is a call that is shown.
+type node struct {
+	label    string
+	note     string
+	start    time.Time
+	took     time.Duration
+	state    nodeState
+	order    int // among those that ended
+	depth    int
+	children []*node
+	left     int // children that are no longer kept
+	agent    string
+}
+
+type nodeState int
+
+const (
+	running nodeState = iota
+	succeeded
+	failed
+)
+
+// keptChildren limits how many ended calls of a sub-agent are kept until it
+// ends itself.
+const keptChildren = 50
+
+// Observe shows e.
+func (t *Text) Observe(e agent.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.Quiet || t.closed || t.broken {
+		return
+	}
+	if t.calls == nil {
+		t.calls = map[string]*node{}
+	}
+	switch e.Kind {
+	case agent.EventCallStarted:
+		t.started(e)
+	case agent.EventCallEnded:
+		t.finished(e)
+	case agent.EventRetry:
+		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + retryText(e, t.more())})
+	case agent.EventWarning:
+		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + oneLine(e.Text, maxNote, t.more())})
+	default:
+		if t.Live {
+			t.state(e)
+			t.redraw("")
+		}
+	}
+}
+
+// state takes in an event that only changes the lines that are redrawn.
+func (t *Text) state(e agent.Event) {
+	if e.Kind == agent.EventProgress {
+		if n := t.calls[e.Key]; n != nil {
+			n.note = firstLine(e.Text, maxNote, t.more())
+		}
+		return
+	}
+	if e.Depth > 0 {
+		return
+	}
+	switch e.Kind {
+	case agent.EventRequest:
+		t.model = &node{label: cmp.Or(oneLine(e.Model, maxLabel, t.more()), "model"), start: t.now()}
+		t.tick()
+	case agent.EventReasoning:
+		if t.model != nil {
+			t.model.note = "reasoning"
+		}
+	case agent.EventText:
+		if t.model != nil {
+			t.model.note = "answering"
+		}
+	case agent.EventAnswer:
+		t.model = nil
+	case agent.EventEnd:
+		t.model, t.roots = nil, nil
+		clear(t.calls)
+	}
+}
+
+// started adds a running call.
+func (t *Text) started(e agent.Event) {
+	n := t.node(e)
+	t.calls[e.Key] = n
+	if !t.Live {
+		t.print(line{depth: e.Depth, mark: markStart, label: t.who(e) + n.label})
+		return
+	}
+	if parent := t.calls[e.Parent]; parent != nil {
+		parent.children = append(parent.children, n)
+	} else {
+		t.roots = append(t.roots, n)
+	}
+	t.tick()
+	t.endLine()
+	t.redraw("")
+}
+
+func (t *Text) node(e agent.Event) *node {
+	label := oneLine(e.Tool, maxLabel, t.more())
+	if args := shortArgs(e.Args, t.more()); args != "" {
+		label += " " + args
+	}
+	return &node{label: label, start: t.now(), depth: e.Depth, agent: e.Agent}
+}
+
+// finished gives a call its outcome. A call that was answered without running
+// is not known yet.
+func (t *Text) finished(e agent.Event) {
+	n := t.calls[e.Key]
+	parent := t.calls[e.Parent]
+	if n == nil {
+		n = t.node(e)
+		if parent != nil && t.Live {
+			parent.children = append(parent.children, n)
+		}
+	}
+	t.ended++
+	n.state, n.took, n.note, n.order = succeeded, millis(e.Millis), "", t.ended
+	if e.Result != nil && e.Result.Failed {
+		n.state, n.note = failed, reason(e.Result, t.more())
+	}
+	delete(t.calls, e.Key)
+	switch {
+	case !t.Live:
+		l := t.line(n)
+		l.label = t.who(e) + l.label
+		t.print(l)
+	case parent != nil:
+		parent.forget()
+		t.redraw("")
+	default:
+		t.roots = without(t.roots, n)
+		t.redraw(t.tree(n))
+	}
+}
+
+// forget drops the oldest ended calls of n that are too many to keep.
+func (n *node) forget() {
+	for len(n.children) > keptChildren {
+		oldest := -1
+		for i, c := range n.children {
+			if c.state != running && (oldest < 0 || c.order < n.children[oldest].order) {
+				oldest = i
+			}
+		}
+		if oldest < 0 {
+			return
+		}
+		n.children = append(n.children[:oldest], n.children[oldest+1:]...)
+		n.left++
+	}
+}
+
+func without(list []*node, n *node) []*node {
+	for i, other := range list {
+		if other == n {
+			return append(list[:i], list[i+1:]...)
+		}
+	}
+	return list
+}
+
+// who names the sub-agent that an event belongs to, for lines that do not stand
+// under its call.
+func (t *Text) who(e agent.Event) string {
+	if e.Depth == 0 {
+		return ""
+	}
+	return oneLine(e.Agent, maxValue, t.more()) + ": "
+}
+
+// Close erases the lines that are redrawn, ends the texts of Stdout and waits
+// for the ticker. Observe does nothing afterwards, and Stdout no longer minds the
+// lines. Closing twice does no harm.
+func (t *Text) Close() {
+	t.mu.Lock()
+	stop := t.stop
+	t.stop = nil
+	for _, f := range t.flush {
+		f()
+	}
+	t.flush = nil
+	t.model, t.roots = nil, nil
+	if !t.closed {
+		t.redraw("")
+	}
+	t.closed = true
+	t.mu.Unlock()
+	if stop != nil {
+		close(stop)
+		<-t.ticked
+	}
+}
+
+func (t *Text) now() time.Time {
+	if t.Now != nil {
+		return t.Now()
+	}
+	return time.Now()
+}
+
+// write writes to W until that fails.
+func (t *Text) write(s string) {
+	if s == "" || t.broken {
+		return
+	}
+	if _, err := io.WriteString(t.W, s); err != nil {
+		t.broken = true
+	}
+}
+
+// print writes a line that stays.
+func (t *Text) print(l line) {
+	if t.Live {
+		t.redraw(t.render(l, 0) + "\n")
+		return
+	}
+	t.write(t.render(l, 0) + "\n")
+}
+
+func (t *Text) more() string {
+	if t.ASCII {
+		return "..."
+	}
+	return "…"
+}
+
+// A line is what one line shows.
+type line struct {
+	depth int
+	mark  mark
+	label string
+	took  string
+	note  string
+}
+
+type mark int
+
+const (
+	markStart mark = iota
+	markRunning
+	markOK
+	markFailed
+	markNotice
+	markMore
+)
+
+// marks are the signs of the marks: with and without Unicode, and the colour.
+var marks = [...]struct{ sign, ascii, color string }{
+	markStart:   {"→", ">", "36"},
+	markRunning: {"•", "*", "36"},
+	markOK:      {"✓", "+", "32"},
+	markFailed:  {"✗", "x", "31"},
+	markNotice:  {"!", "!", "33"},
+	markMore:    {" ", " ", "2"},
+}
+
+// render is a line in at most the given columns; 0 means any number.
+func (t *Text) render(l line, columns int) string {
+	m := marks[l.mark]
+	sign := m.sign
+	if t.ASCII {
+		sign = m.ascii
+	}
+	indent := strings.Repeat("  ", min(l.depth, 10))
+	var took, note string
+	if l.took != "" {
+		took = "  " + l.took
+	}
+	if l.note != "" {
+		note = "  " + l.note
+	}
+	if columns > 0 {
+		room := columns - cells(indent+sign+" "+took)
+		note = cut(note, max(room/2, room-cells(l.label)), t.more())
+		l.label = cut(l.label, room-cells(note), t.more())
+	}
+	if all := indent + sign + " " + l.label + took + note; columns > 0 && cells(all) > columns {
+		return t.ascii(cut(all, columns, t.more()))
+	}
+	noteColor := "2"
+	if l.mark == markFailed {
+		noteColor = m.color
+	}
+	return indent + t.color(sign, m.color) + " " + t.ascii(l.label) + t.color(took, "2") + t.color(t.ascii(note), noteColor)
+}
+
+// ascii replaces what a terminal without Unicode cannot show.
+func (t *Text) ascii(s string) string {
+	if !t.ASCII {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= 0x80 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func (t *Text) color(s, code string) string {
+	if !t.Color || strings.TrimSpace(s) == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
