@@ -1,0 +1,175 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// FileName is the name of the cfg file.
+const FileName = "agents-exe.cfg.json"
+
+// A File is the contents of a cfg file. Paths are absolute: those in the file are
+// relative to its folder, and ~ is the home folder. The zero value is the absence
+// of a cfg file.
+type File struct {
+	// Path is the file itself.
+	Path string
+	// ConfigDir is agentsConfigDir; empty means not set.
+	ConfigDir string
+	// Directories and Files are agentsDirectories and agentsFiles.
+	Directories []string
+	Files       []string
+	// LogJSON, LogHTTP and LogText are agentsLogs.logJsonPath, a file,
+	// .logJsonHttpEndpoint, a URL, and .logRawPath, a file.
+	LogJSON string
+	LogHTTP string
+	LogText string
+	// Aliases are promptAliases by name.
+	Aliases map[string]Alias
+	// Sessions is the object "sessions" as it stands in the file.
+	Sessions json.RawMessage
+}
+
+// An Alias is a prompt with a name. {{content}}, {{language}} and {{filename}} in
+// the Template stand for what the prompt is about.
+type Alias struct {
+	Description string
+	Template    string
+	// Input says where the content comes from: AliasStdin or AliasFile.
+	Input string
+}
+
+// The values of Alias.Input.
+const (
+	AliasStdin = "stdin"
+	AliasFile  = "file"
+)
+
+// ReadFile reads the cfg file at path, which must be absolute: a regular file of
+// at most 1 MiB. A malformed one is a *FileError that names every problem with
+// line and column; keys that mean nothing are warnings.
+func ReadFile(path, home string) (file *File, warnings []string, err error) {
+	f, _, err := openRegular(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cfg file: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	text, err := readAll(f)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cfg file: %w", err)
+	}
+	r := &reader{path: path, text: text}
+	file = &File{Path: path}
+	if root, ok := r.parse(); ok {
+		r.cfgFile(root, file, home)
+	}
+	if err := r.err(); err != nil {
+		return nil, nil, err
+	}
+	return file, r.warningLines(), nil
+}
+
+func (r *reader) cfgFile(root *value, file *File, home string) {
+	if root.kind != "object" {
+		r.problem(root.offset, "", "got %s, want an object", root.kind)
+		return
+	}
+	ignored := []string{"selfDescribeSlug", "selfDescribeDescription", "keymap"}
+	r.keys(root, append([]string{
+		"$schema", "agentsConfigDir", "agentsDirectories", "agentsFiles", "agentsLogs", "promptAliases", "sessions",
+	}, ignored...))
+	r.ignored(root, ignored)
+	resolve := func(v *value) string { return r.resolve(v, home) }
+	if v := root.members["agentsConfigDir"]; r.is(v, "string") {
+		file.ConfigDir = resolve(v)
+	}
+	for _, v := range r.strs(root.members["agentsDirectories"]) {
+		file.Directories = append(file.Directories, resolve(v))
+	}
+	for _, v := range r.strs(root.members["agentsFiles"]) {
+		file.Files = append(file.Files, resolve(v))
+	}
+	r.logs(root.members["agentsLogs"], file, home)
+	file.Aliases = r.aliases(root.members["promptAliases"])
+	if v := root.members["sessions"]; r.is(v, "object") {
+		file.Sessions = v.raw
+	}
+}
+
+// ignored warns of keys that agents-exe reads and this program does not.
+func (r *reader) ignored(v *value, names []string) {
+	for _, name := range names {
+		if m := v.members[name]; m != nil && m.kind != "null" {
+			r.warn(m.key, m.path, "this key has no effect")
+		}
+	}
+}
+
+func (r *reader) logs(v *value, file *File, home string) {
+	if !r.is(v, "object") {
+		return
+	}
+	ignored := []string{"logSessionsJsonPrefix"}
+	r.keys(v, append([]string{"logJsonPath", "logJsonHttpEndpoint", "logRawPath"}, ignored...))
+	r.ignored(v, ignored)
+	if m := v.members["logJsonPath"]; r.is(m, "string") {
+		file.LogJSON = r.resolve(m, home)
+	}
+	if m := v.members["logRawPath"]; r.is(m, "string") {
+		file.LogText = r.resolve(m, home)
+	}
+	file.LogHTTP = r.str(v.members["logJsonHttpEndpoint"])
+	if url := strings.ToLower(file.LogHTTP); url != "" && !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+		m := v.members["logJsonHttpEndpoint"]
+		r.problem(m.offset, m.path, "got %q, want a URL that begins with http:// or https://", file.LogHTTP)
+	}
+}
+
+func (r *reader) aliases(v *value) map[string]Alias {
+	if !r.is(v, "object") {
+		return nil
+	}
+	out := map[string]Alias{}
+	for _, name := range v.names {
+		m := v.members[name]
+		if m.kind != "object" {
+			r.problem(m.offset, m.path, "got %s, want an object with description, template and inputMode", m.kind)
+			continue
+		}
+		r.keys(m, []string{"description", "template", "inputMode"})
+		a := Alias{Description: r.required(m, "description"), Template: r.required(m, "template")}
+		a.Input = strings.ToLower(r.required(m, "inputMode"))
+		if a.Input != AliasStdin && a.Input != AliasFile && a.Input != "" {
+			r.problem(m.members["inputMode"].offset, m.path+".inputMode", "got %q, want one of %q, %q", m.members["inputMode"].text, AliasFile, AliasStdin)
+		}
+		out[name] = a
+	}
+	return out
+}
+
+// resolve makes an absolute path of one in the file.
+func (r *reader) resolve(v *value, home string) string {
+	if v.text == "" {
+		r.problem(v.offset, v.path, "it is empty; want a path")
+		return ""
+	}
+	path, ok := expand(v.text, home)
+	if !ok {
+		r.problem(v.offset, v.path, "~ stands for the home folder, which is not known")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(r.path), path)
+	}
+	return filepath.Clean(path)
+}
+
+// expand replaces a ~ that stands for the home folder.
+func expand(path, home string) (string, bool) {
+	rest, tilde := strings.CutPrefix(path, "~")
+	if !tilde || rest != "" && !strings.HasPrefix(rest, "/") {
+		return path, true
+	}
+	return filepath.Join(home, rest), home != ""
+}

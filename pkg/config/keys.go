@@ -1,0 +1,195 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// A Key is an entry of a keys file.
+type Key struct {
+	// ID is the name by which agent files refer to it.
+	ID string
+	// Value is what is sent to the model's server. It is not empty.
+	Value Secret
+	// Hosts are the only hosts that the key may be sent to, each as host or
+	// host:port; none means any.
+	Hosts []string
+}
+
+// Allows says whether the key may be sent to the server of u.
+func (k Key) Allows(u *url.URL) bool {
+	if len(k.Hosts) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(k.Hosts, func(h string) bool {
+		h = strings.TrimSuffix(strings.ToLower(h), ".")
+		name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+		if strings.Contains(name, ":") {
+			name = "[" + name + "]"
+		}
+		return h == name || h == name+":"+port(u) || h == strings.Trim(name, "[]")
+	})
+}
+
+func port(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	if u.Scheme == "https" {
+		return "443"
+	}
+	return "80"
+}
+
+// Keys are the entries of a keys file. The zero value has none.
+type Keys struct {
+	// Path is the file that they are from.
+	Path string
+	keys []Key
+}
+
+// Lookup returns the entry with the id.
+func (k *Keys) Lookup(id string) (Key, bool) {
+	for _, key := range k.keys {
+		if key.ID == id {
+			return key, true
+		}
+	}
+	return Key{}, false
+}
+
+// IDs returns the ids in the order of the file.
+func (k *Keys) IDs() []string {
+	var ids []string
+	for _, key := range k.keys {
+		ids = append(ids, key.ID)
+	}
+	return ids
+}
+
+// ReadKeys reads the keys file at path: a regular file of at most 1 MiB with one
+// object {"keys":[{"id","value","hosts"?},…]}. A malformed one is a *FileError
+// that names every problem with line and column. A file that everybody may write
+// is refused; that its group may write it, or that anybody but its owner may read
+// it, is a warning, and so is a key of an object that means nothing. Neither
+// errors nor warnings hold a value.
+func ReadKeys(path string) (keys *Keys, warnings []string, err error) {
+	f, info, err := openRegular(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("keys file: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	warnings, err = checkMode(path, info)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := readAll(f)
+	if err != nil {
+		return nil, nil, fmt.Errorf("keys file: %w", err)
+	}
+	r := &reader{path: path, text: text}
+	keys = &Keys{Path: path}
+	if root, ok := r.parse(); ok {
+		keys.keys = r.keysFile(root)
+	}
+	if err := r.err(); err != nil {
+		return nil, nil, err
+	}
+	return keys, append(warnings, r.warningLines()...), nil
+}
+
+// checkMode looks at the permissions, which mean nothing on Windows.
+func checkMode(path string, info os.FileInfo) (warnings []string, err error) {
+	mode := info.Mode().Perm()
+	switch {
+	case runtime.GOOS == "windows":
+		return nil, nil
+	case mode&0o002 != 0:
+		return nil, fmt.Errorf("keys file %s: everybody may write it (mode %04o); it is used only if that is not so: chmod 600 %[1]s", path, mode)
+	case mode&0o020 != 0:
+		return []string{fmt.Sprintf("%s: its group may read and write this keys file (mode %04o); better is: chmod 600 %[1]s", path, mode)}, nil
+	case mode&0o044 != 0:
+		return []string{fmt.Sprintf("%s: others may read this keys file (mode %04o); better is: chmod 600 %[1]s", path, mode)}, nil
+	}
+	return nil, nil
+}
+
+func (r *reader) keysFile(root *value) []Key {
+	if root.kind != "object" {
+		r.problem(root.offset, "", `got %s, want an object {"keys":[{"id":"…","value":"…"}]}`, root.kind)
+		return nil
+	}
+	r.keys(root, []string{"$schema", "keys"})
+	list := root.members["keys"]
+	if list == nil {
+		r.problem(root.offset, "keys", "missing; want an array of objects with id and value")
+		return nil
+	}
+	if list.kind != "array" {
+		r.problem(list.offset, list.path, "got %s, want an array of objects with id and value", list.kind)
+		return nil
+	}
+	var keys []Key
+	first := map[string]*value{}
+	for _, entry := range list.items {
+		key, ok := r.key(entry)
+		if !ok {
+			continue
+		}
+		if other := first[key.ID]; other != nil {
+			r.problem(entry.members["id"].offset, entry.path+".id", "%q is the id of %s too; want every id once", key.ID, other.path)
+			continue
+		}
+		first[key.ID] = entry
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func (r *reader) key(entry *value) (Key, bool) {
+	if entry.kind != "object" {
+		r.problem(entry.offset, entry.path, "got %s, want an object with id and value", entry.kind)
+		return Key{}, false
+	}
+	r.keys(entry, []string{"id", "value", "hosts"})
+	before := len(r.problems)
+	id, text := r.required(entry, "id"), r.required(entry, "value")
+	if strings.TrimSpace(text) != text || strings.ContainsFunc(text, isControl) {
+		v := entry.members["value"]
+		r.problem(v.offset, v.path, "it begins or ends with white space, or holds a control character; no key does")
+	}
+	key := Key{ID: id, Value: NewSecret(text)}
+	for _, host := range r.strs(entry.members["hosts"]) {
+		if host.text == "" || strings.ContainsAny(host.text, "/@ ") {
+			r.problem(host.offset, host.path, "want a host or host:port, such as api.example.com, without scheme and path")
+			continue
+		}
+		key.Hosts = append(key.Hosts, host.text)
+	}
+	if hosts := entry.members["hosts"]; hosts != nil && hosts.kind == "array" && len(hosts.items) == 0 {
+		r.problem(hosts.offset, hosts.path, "it is empty, so that the key could be sent nowhere; want a host, or no hosts at all")
+	}
+	return key, len(r.problems) == before
+}
+
+// required returns the string that the object must have under name.
+func (r *reader) required(v *value, name string) string {
+	member := v.members[name]
+	switch {
+	case member == nil:
+		r.problem(v.offset, v.path+"."+name, "missing; want a string")
+	case member.kind != "string":
+		r.problem(member.offset, member.path, "got %s, want a string", member.kind)
+	case member.text == "":
+		r.problem(member.offset, member.path, "it is empty; want a string of at least one character")
+	default:
+		return member.text
+	}
+	return ""
+}
+
+func isControl(c rune) bool { return c < ' ' || c == 0x7f }

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// hidden stands for a secret wherever it would be printed.
+const hidden = "[secret]"
+
+// A Secret is text that does not print itself: fmt, encoding/json and log/slog
+// show "[secret]" for it, inside other values too. The zero value is empty.
+type Secret struct {
+	// A pointer, as fmt prints unexported fields without asking for a method.
+	text *string
+}
+
+// NewSecret returns text as a Secret.
+func NewSecret(text string) Secret {
+	if text == "" {
+		return Secret{}
+	}
+	return Secret{&text}
+}
+
+// Reveal returns the text. What it is given to must not print it.
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
+
+// Empty says whether there is no text.
+func (s Secret) Empty() bool { return s.text == nil }
+
+// String returns "[secret]".
+func (s Secret) String() string { return hidden }
+
+// GoString returns "[secret]".
+func (s Secret) GoString() string { return hidden }
+
+// Format writes "[secret]", whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hidden)) }
+
+// MarshalText returns "[secret]"; encoding/json uses it for keys of maps.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// MarshalJSON returns "[secret]" as a JSON string.
+func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + hidden + `"`), nil }
+
+// LogValue returns "[secret]".
+func (s Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
