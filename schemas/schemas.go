@@ -1,0 +1,55 @@
+// Package schemas holds the published JSON Schemas (draft 2020-12) of the files
+// that a person writes: agent files, tool descriptions, keys files, cfg files and
+// the scripts of the offline model. Each accepts the key "$schema", so that an
+// editor can complete and check such a file while it is written.
+//
+//	doc, err := schemas.Read("agent.schema.json")
+package schemas
+
+import (
+	"embed"
+	"io/fs"
+	"slices"
+)
+
+//go:embed *.json
+var files embed.FS
+
+// Names of the schemas of this folder.
+const (
+	AgentName           = "agent.schema.json"
+	ToolDescriptionName = "tool-description.schema.json"
+	KeysName            = "keys.schema.json"
+	CfgName             = "cfg.schema.json"
+)
+
+// Read returns the schema with the file name, or an fs.ErrNotExist.
+func Read(name string) ([]byte, error) { return files.ReadFile(name) }
+
+// Names returns the file names of all schemas, sorted.
+func Names() []string {
+	names, _ := fs.Glob(files, "*.json") // the pattern is well-formed
+	slices.Sort(names)
+	return names
+}
+
+// Agent returns the schema of agent files.
+func Agent() []byte { return own(AgentName) }
+
+// ToolDescription returns the schema of what a tool prints for "describe".
+func ToolDescription() []byte { return own(ToolDescriptionName) }
+
+// Keys returns the schema of keys files.
+func Keys() []byte { return own(KeysName) }
+
+// Cfg returns the schema of agents-exe.cfg.json.
+func Cfg() []byte { return own(CfgName) }
+
+// own reads a schema that is embedded for certain.
+func own(name string) []byte {
+	doc, err := files.ReadFile(name)
+	if err != nil {
+		panic("schemas: " + err.Error())
+	}
+	return doc
+}
