@@ -1,0 +1,42 @@
+package main
+
+const (
+	// maxSize is the size of the binary in bytes, stripped.
+	maxSize = 21_000_000
+	// maxInitAllocs is how many allocations our own packages may make before main,
+	// all together: a compiled regular expression or a filled map in a variable of a
+	// package is dozens.
+	maxInitAllocs = 100
+	// maxReflectMethods is how many functions may look up a method by a name that
+	// the linker cannot know. One suffices to make it keep every exported method of
+	// every type: five megabytes and more.
+	maxReflectMethods = 0
+)
+
+// costlyPackages must not be linked. A path stands for all packages below it, and
+// with a version for that version only.
+var costlyPackages = map[string]string{
+	"charm.land/glamour":                    "17 ms at every start and 13 MB",
+	"github.com/charmbracelet/glamour":      "17 ms at every start and 13 MB",
+	"github.com/alecthomas/chroma":          "13 ms at every start",
+	"github.com/mattn/go-runewidth@v0.0.27": "25 ms at every start; v0.0.28 and later do not",
+	"github.com/a2aproject/a2a-go@v0.3.3":   "links grpc; v2 does not",
+	"github.com/nats-io/nats-server":        "10 MB and 1.5 ms at every start",
+	"github.com/pb33f/libopenapi":           "5 MB",
+	"github.com/tiktoken-go/tokenizer":      "12 MB",
+	"go.opencensus.io":                      "1.5 ms at every start",
+	"go.temporal.io/sdk":                    "20 MB and 3.8 ms at every start",
+	"google.golang.org/genai":               "12 MB and 3 ms at every start",
+	"google.golang.org/grpc":                "ends dead-code elimination",
+	"google.golang.org/protobuf":            "ends dead-code elimination",
+	"github.com/google/go-cmp":              "for tests only",
+	"net/http/httptest":                     "for tests only",
+	"testing":                               "for tests only",
+}
+
+// costlySymbols must not be linked. mcp-go imports the packages, so they are in
+// every binary; what matters is that no template is ever executed.
+var costlySymbols = map[string]string{
+	"text/template.(*Template).Execute": "ends dead-code elimination",
+	"html/template.(*Template).Execute": "ends dead-code elimination",
+}
