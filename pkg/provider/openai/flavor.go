@@ -16,17 +16,16 @@ const (
 	OpenAI     Flavor = "openai-v1"
 	Mistral    Flavor = "mistral-v1"
 	Kimi       Flavor = "kimi-v1"
-	Claude     Flavor = "claude-v1"
+	Claude     Flavor = "claude-v1" // Anthropic's compatible endpoint
 	OpenRouter Flavor = "openrouter-v1"
 	XAI        Flavor = "xai-v1"
-	Gemini     Flavor = "gemini-v1"
+	Gemini     Flavor = "gemini-v1" // Google's compatible endpoint
 	DeepSeek   Flavor = "deepseek-v1"
 	Ollama     Flavor = "ollama"
 	VLLM       Flavor = "vllm"
 	LlamaCpp   Flavor = "llamacpp"
 	LMStudio   Flavor = "lmstudio"
-	// Compatible is any other server of the protocol.
-	Compatible Flavor = "openai-compatible"
+	Compatible Flavor = "openai-compatible" // any other server of the protocol
 )
 
 // facts are what differs from one flavour to the next. Whatever is not here is
@@ -35,101 +34,119 @@ type facts struct {
 	flavor Flavor
 	// names are further spellings, in lower case.
 	names []string
-	// url is the base URL where none is given; hosts are the server's own
-	// names, by which a file that says OpenAIv1 or openai-compatible is
-	// recognised.
+	// url is the base URL where none is given. hosts are the server's own
+	// names (with a leading dot: those that end so), by which it is recognised
+	// behind a flavour that only says "the protocol".
 	url   string
 	hosts []string
 	// maxTokens is the name of the field that limits the output.
 	maxTokens string
-	// effort is the name of the field for the reasoning effort;
-	// "reasoning.effort" is a field within an object.
-	effort string
-	// usage is what makes the server count tokens in a stream; "" where it
-	// does so unasked and refuses to be asked.
-	usage string
-	// reasoning says where the text of a model's reasoning goes when it is
-	// sent back with its tool calls.
+	// effortObject: the effort is {"reasoning":{"effort":…}} instead of
+	// "reasoning_effort".
+	effortObject bool
+	// ask makes the server count tokens in a stream. Empty where it does so
+	// unasked and refuses to be asked.
+	ask []field
+	// reasoning says how the text of a model's reasoning is sent back.
 	reasoning reasoningRule
 	// extra says that what came as extra_content is wanted back.
 	extra bool
 	// noText is the content of a message that has calls and no text. Chat
 	// templates of local servers print null as "None".
 	noText string
-	// shortIDs: call ids are nine letters and digits and nothing else.
+	// shortIDs: call ids must be nine letters and digits.
 	shortIDs bool
-	// noUserAfterTool: between tool results and a user message the server
-	// wants to see the assistant.
+	// noUserAfterTool: the server wants to see the assistant between tool
+	// results and a user message.
 	noUserAfterTool bool
 	// documentURL: a PDF is a document_url part instead of a file part.
 	documentURL bool
 }
 
-// A reasoningRule says how reasoning is sent back.
+// A reasoningRule says how reasoning is sent back: with every message that has
+// calls, since servers check the whole history and since what was sent once
+// must not change.
 type reasoningRule struct {
-	// field is the field of the message; "" means never, asItCame the field
-	// in which the server sent it.
-	field string
-	// required: a message with calls is refused without the field, even if
-	// there was no reasoning.
+	// name is the member of the message; "" means never, asItCame the one in
+	// which the server sent it.
+	name string
+	// required: a message with calls is refused without the member, so that
+	// instead stands for reasoning that there was not.
 	required bool
+	instead  string
 	// details: the list reasoning_details goes back too, with every message.
 	details bool
 }
 
+// A field is a member of a JSON object with its encoded value.
+type field struct{ name, value string }
+
 const (
-	asItCame   = "*"
-	askUsage   = `"stream_options":{"include_usage":true}`
-	askCost    = askUsage + `,"usage":{"include":true}`
-	maxTokens  = "max_tokens"
-	maxTokens2 = "max_completion_tokens"
-	effort     = "reasoning_effort"
-	null       = "null"
-	emptyText  = `""`
+	asItCame            = "*"
+	maxTokens           = "max_tokens"
+	maxCompletionTokens = "max_completion_tokens"
+	reasoningContent    = "reasoning_content"
+	null                = "null"
+	emptyString         = `""`
 )
 
-// table has one row for each flavour. Compatible is the last.
-func table() []facts {
-	return []facts{
-		{flavor: OpenAI, names: []string{"openaiv1", "openai"}, url: "https://api.openai.com/v1", hosts: []string{"api.openai.com", ".openai.azure.com"},
-			maxTokens: maxTokens2, effort: effort, usage: askUsage, noText: null},
-		{flavor: Mistral, names: []string{"mistralv1", "mistral"}, url: "https://api.mistral.ai/v1", hosts: []string{"api.mistral.ai", "codestral.mistral.ai"},
-			maxTokens: maxTokens, effort: effort, noText: emptyText, shortIDs: true, noUserAfterTool: true, documentURL: true},
-		{flavor: Kimi, names: []string{"kimiv1", "kimi", "moonshot"}, url: "https://api.moonshot.ai/v1", hosts: []string{"api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"},
-			maxTokens: maxTokens2, effort: effort, usage: askUsage, noText: emptyText,
-			reasoning: reasoningRule{field: "reasoning_content", required: true}},
-		{flavor: Claude, names: []string{"claudev1", "claude", "anthropic"}, url: "https://api.anthropic.com/v1", hosts: []string{"api.anthropic.com"},
-			maxTokens: maxTokens, effort: effort, usage: askUsage, noText: null},
-		{flavor: OpenRouter, names: []string{"openrouterv1", "openrouter"}, url: "https://openrouter.ai/api/v1", hosts: []string{"openrouter.ai"},
-			maxTokens: maxTokens, effort: "reasoning.effort", usage: askCost, noText: null, extra: true,
-			reasoning: reasoningRule{field: "reasoning", details: true}},
-		{flavor: XAI, names: []string{"xaiv1", "xai", "grok"}, url: "https://api.x.ai/v1", hosts: []string{"api.x.ai"},
-			maxTokens: maxTokens2, effort: effort, usage: askUsage, noText: null},
-		{flavor: Gemini, names: []string{"geminiv1", "gemini", "google"}, url: "https://generativelanguage.googleapis.com/v1beta/openai", hosts: []string{"generativelanguage.googleapis.com", ".aiplatform.googleapis.com"},
-			maxTokens: maxTokens, effort: effort, usage: askUsage, noText: null, extra: true},
-		{flavor: DeepSeek, names: []string{"deepseekv1", "deepseek"}, url: "https://api.deepseek.com/v1", hosts: []string{"api.deepseek.com"},
-			maxTokens: maxTokens, effort: effort, usage: askUsage, noText: emptyText,
-			reasoning: reasoningRule{field: "reasoning_content", required: true}},
-		{flavor: Ollama, url: "http://localhost:11434/v1",
-			maxTokens: maxTokens, effort: effort, usage: askUsage, noText: emptyText, reasoning: reasoningRule{field: asItCame}},
-		{flavor: VLLM, url: "http://localhost:8000/v1",
-			maxTokens: maxTokens, effort: effort, usage: askUsage, noText: emptyText, reasoning: reasoningRule{field: asItCame}},
-		{flavor: LlamaCpp, names: []string{"llama.cpp", "llama-cpp"}, url: "http://localhost:8080/v1",
-			maxTokens: maxTokens, effort: effort, usage: askUsage, noText: emptyText, reasoning: reasoningRule{field: "reasoning_content"}},
-		{flavor: LMStudio, names: []string{"lm-studio"}, url: "http://localhost:1234/v1",
-			maxTokens: maxTokens, effort: effort, usage: askUsage, noText: emptyText, reasoning: reasoningRule{field: asItCame}},
-		{flavor: Compatible, names: []string{"compatible"},
-			maxTokens: maxTokens, effort: effort, usage: askUsage, noText: emptyText, extra: true, reasoning: reasoningRule{field: asItCame}},
-	}
+var (
+	askUsage = []field{{"stream_options", `{"include_usage":true}`}}
+	askCost  = []field{askUsage[0], {"usage", `{"include":true}`}}
+	echo     = reasoningRule{name: asItCame, details: true}
+)
+
+// table has one row for each flavour and never changes. The last is Compatible.
+var table = []facts{
+	{flavor: OpenAI, names: []string{"openaiv1", "openai"},
+		url: "https://api.openai.com/v1", hosts: []string{"api.openai.com", ".openai.azure.com"},
+		maxTokens: maxCompletionTokens, ask: askUsage, noText: null},
+	// Mistral refuses every member that it does not know.
+	{flavor: Mistral, names: []string{"mistralv1", "mistral"},
+		url: "https://api.mistral.ai/v1", hosts: []string{".mistral.ai"},
+		maxTokens: maxTokens, noText: emptyString, shortIDs: true, noUserAfterTool: true, documentURL: true},
+	// Kimi takes an empty reasoning_content for a missing one.
+	{flavor: Kimi, names: []string{"kimiv1", "kimi", "moonshot"},
+		url: "https://api.moonshot.ai/v1", hosts: []string{".moonshot.ai", ".moonshot.cn", "api.kimi.com"},
+		maxTokens: maxCompletionTokens, ask: askUsage, noText: emptyString,
+		reasoning: reasoningRule{name: reasoningContent, required: true, instead: " "}},
+	{flavor: Claude, names: []string{"claudev1", "claude", "anthropic"},
+		url: "https://api.anthropic.com/v1", hosts: []string{"api.anthropic.com"},
+		maxTokens: maxTokens, ask: askUsage, noText: null},
+	{flavor: OpenRouter, names: []string{"openrouterv1", "openrouter"},
+		url: "https://openrouter.ai/api/v1", hosts: []string{"openrouter.ai"},
+		maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null, extra: true,
+		reasoning: reasoningRule{name: "reasoning", details: true}},
+	{flavor: XAI, names: []string{"xaiv1", "xai", "grok"},
+		url: "https://api.x.ai/v1", hosts: []string{".x.ai"},
+		maxTokens: maxCompletionTokens, ask: askUsage, noText: null},
+	// Gemini wants the signatures of its thoughts back with the calls.
+	{flavor: Gemini, names: []string{"geminiv1", "gemini", "google"},
+		url: "https://generativelanguage.googleapis.com/v1beta/openai", hosts: []string{"generativelanguage.googleapis.com", "aiplatform.googleapis.com", "-aiplatform.googleapis.com"},
+		maxTokens: maxTokens, ask: askUsage, noText: null, extra: true},
+	{flavor: DeepSeek, names: []string{"deepseekv1", "deepseek"},
+		url: "https://api.deepseek.com/v1", hosts: []string{"api.deepseek.com"},
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString,
+		reasoning: reasoningRule{name: reasoningContent, required: true}},
+	{flavor: Ollama, url: "http://localhost:11434/v1",
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo},
+	{flavor: VLLM, url: "http://localhost:8000/v1",
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo},
+	{flavor: LlamaCpp, names: []string{"llama.cpp", "llama-cpp"}, url: "http://localhost:8080/v1",
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo},
+	{flavor: LMStudio, names: []string{"lm-studio"}, url: "http://localhost:1234/v1",
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo},
+	{flavor: Compatible, names: []string{"compatible"},
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString, extra: true, reasoning: echo},
 }
 
-// ParseFlavor returns the Flavor with the given name. Case does not matter, and
-// the spellings of agent files (OpenAIv1, MistralV1, KimiV1, ClaudeV1) are known
-// beside the names of the constants. The error for an unknown name lists the
+// ParseFlavor returns the Flavor with the given name. Case does not matter; the
+// spellings of agent files (OpenAIv1, MistralV1, KimiV1, ClaudeV1) are known
+// beside the values of the constants. The error for an unknown name lists the
 // known ones.
 func ParseFlavor(name string) (Flavor, error) {
 	lower := strings.ToLower(name)
-	for _, f := range table() {
+	for _, f := range table {
 		if lower == string(f.flavor) || slices.Contains(f.names, lower) {
 			return f.flavor, nil
 		}
@@ -140,34 +157,36 @@ func ParseFlavor(name string) (Flavor, error) {
 // Flavors lists the names of all flavours, sorted.
 func Flavors() []string {
 	var names []string
-	for _, f := range table() {
+	for _, f := range table {
 		names = append(names, string(f.flavor))
 	}
 	slices.Sort(names)
 	return names
 }
 
-// factsFor are the facts of a flavour at a URL. Many files say OpenAIv1 and mean
-// the protocol; so at a host that is not OpenAI's own the host decides, and an
-// unknown host is a Compatible server.
-func factsFor(flavor Flavor, u *url.URL) facts {
-	rows := table()
-	own := rows[len(rows)-1]
-	for _, f := range rows {
-		if f.flavor == flavor {
-			own = f
+func factsOf(flavor Flavor) *facts {
+	for i := range table {
+		if table[i].flavor == flavor {
+			return &table[i]
 		}
 	}
-	if u == nil || own.flavor != OpenAI && own.flavor != Compatible {
-		return own
+	return &table[len(table)-1]
+}
+
+// factsAt are the facts of a flavour at a URL. Many agent files say OpenAIv1 and
+// mean the protocol; so with OpenAI and Compatible the host decides, and an
+// unknown host is a Compatible server.
+func factsAt(flavor Flavor, u *url.URL) *facts {
+	if flavor != OpenAI && flavor != Compatible {
+		return factsOf(flavor)
 	}
 	host := strings.ToLower(u.Hostname())
-	for _, f := range rows {
-		for _, h := range f.hosts {
-			if host == h || strings.HasPrefix(h, ".") && strings.HasSuffix(host, h) {
-				return f
+	for i := range table {
+		for _, h := range table[i].hosts {
+			if host == h || strings.ContainsAny(h[:1], ".-") && strings.HasSuffix(host, h) {
+				return &table[i]
 			}
 		}
 	}
-	return rows[len(rows)-1]
+	return factsOf(Compatible)
 }

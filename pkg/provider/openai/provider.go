@@ -1,8 +1,8 @@
 // Package openai talks to models over the chat completions protocol: OpenAI's,
 // and that of everything which speaks it (Mistral, Kimi, xAI, OpenRouter, the
 // compatible endpoints of Anthropic and Google, vLLM, llama.cpp, Ollama, LM
-// Studio). How they differ is the table of [Flavor]s; how they misbehave is
-// what reading an answer tolerates.
+// Studio). How these differ in what they want is the table of [Flavor]s; how
+// they differ in what they send is tolerated from all of them.
 //
 //	p := &openai.Provider{
 //		Flavor: openai.OpenAI,
@@ -11,13 +11,14 @@
 //	}
 //	resp, err := p.Generate(ctx, &agent.Request{Messages: msgs}, func(agent.Delta) {})
 //
-// A Provider makes one attempt; wrap it in a provider.Retry.
+// A Provider makes one attempt; a provider.Retry around it makes more. The
+// library openai-go signs and sends the requests. It reads no answers: it gives
+// up on much that servers get wrong.
 package openai
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -34,9 +35,9 @@ const (
 // A Provider is a model behind a chat completions endpoint. It is safe for
 // concurrent use as long as nobody changes its fields.
 type Provider struct {
-	// Flavor is the kind of server; empty means Compatible. OpenAI at a host
-	// that is not OpenAI's is read as what that host is known for, and as
-	// Compatible if it is not known.
+	// Flavor is the kind of server; empty means Compatible. With OpenAI and
+	// Compatible, which agent files use for everything that speaks the
+	// protocol, a server is recognised by its host.
 	Flavor Flavor
 	// BaseURL is the URL to which /chat/completions is added, unless it ends
 	// so. A query string is kept. Empty means the flavour's own.
@@ -51,13 +52,13 @@ type Provider struct {
 	Temperature     *float64
 	MaxOutputTokens int
 	ReasoningEffort string
-	// ExtraBody holds further fields of the request body. A field that is
-	// written anyway is replaced, and left out if the value is null; model,
-	// messages, tools and stream cannot be.
+	// ExtraBody holds further fields of the request body. One that is written
+	// anyway is replaced, and left out if the value is null; model, messages,
+	// tools and stream cannot be replaced.
 	ExtraBody map[string]json.RawMessage
 	// RequestTimeout limits one request from its start to the end of its
-	// answer; 0 means 10 minutes. Slow servers think long before the first
-	// word, and this is the only limit to that.
+	// answer; 0 means 10 minutes. Until the first piece of the answer it is
+	// the only limit: servers think long, and some do not stream.
 	RequestTimeout time.Duration
 	// IdleTimeout limits the silence within an answer, from its first piece
 	// on; 0 means 60 seconds.
@@ -66,14 +67,36 @@ type Provider struct {
 	// means 64 MiB.
 	MaxResponseBytes int64
 	// Client sends the requests; nil means one that all Providers share, with
-	// the proxies of the environment. Its CheckRedirect is not used: a
-	// redirect is followed within the same host only.
+	// the proxies of the environment. Its CheckRedirect is not used: only
+	// redirects within the same host are followed.
 	Client *http.Client
 }
 
-// Generate asks the model once. An error of the server, of the connection or of
-// an answer that cannot be used is an *agent.ModelError; if ctx ends it is ctx's
-// error.
+// Generate asks the model once. What the server, the connection or an unusable
+// answer did is an *agent.ModelError; if ctx ends, the error is ctx's. A nil
+// delta is allowed. When Generate returns, the response is closed.
+//
+// Temporary are: 408, 409, 429 (unless the quota is used up), 5xx, failing
+// connections and timeouts, an answer that breaks off, and with status 200 an
+// empty body, a page, an error object and an answer without choices. An answer
+// is whole when the server says why it finished, or, since some never do, when
+// it says [DONE] and no call is cut. Calls are never returned from an answer
+// that is not whole.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
-	return nil, errors.New("no model")
+	if delta == nil {
+		delta = func(agent.Delta) {}
+	}
+	x, err := p.exchange()
+	if err != nil {
+		return nil, err
+	}
+	body, err := p.body(x.facts, req)
+	if err != nil {
+		return nil, &agent.ModelError{Message: err.Error(), Err: err}
+	}
+	resp, err := x.run(ctx, body, delta)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return resp, err
 }

@@ -1,0 +1,259 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+const (
+	// trailerTime is how long a server has, when the answer is complete, for
+	// what else it may send: the usage, [DONE].
+	trailerTime = 5 * time.Second
+	// drainTime is how long the end of the response may take after [DONE]. A
+	// response that was read to its end leaves a connection to be used again.
+	drainTime = 50 * time.Millisecond
+)
+
+// sharedClient keeps connections for all Providers: agents that run at the same
+// time talk to the same few hosts.
+var sharedClient = sync.OnceValue(func() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 16
+	return &http.Client{Transport: t}
+})
+
+// An exchange is one request and its answer.
+type exchange struct {
+	facts   *facts
+	url     *url.URL
+	client  *http.Client
+	key     string
+	secrets []string // what no error may hold
+
+	timeout time.Duration
+	idle    time.Duration
+	limit   int64
+}
+
+func (p *Provider) exchange() (*exchange, error) {
+	flavor, err := ParseFlavor(string(cmp.Or(p.Flavor, Compatible)))
+	if err != nil {
+		return nil, &agent.ModelError{Message: err.Error()}
+	}
+	x := &exchange{
+		timeout: cmp.Or(p.RequestTimeout, DefaultRequestTimeout),
+		idle:    cmp.Or(p.IdleTimeout, DefaultIdleTimeout),
+		limit:   cmp.Or(p.MaxResponseBytes, DefaultMaxResponseBytes),
+	}
+	if x.url, err = baseURL(cmp.Or(p.BaseURL, factsOf(flavor).url)); err != nil {
+		return nil, &agent.ModelError{Message: err.Error()}
+	}
+	x.facts = factsAt(flavor, x.url)
+	if p.Key != nil {
+		x.key = p.Key()
+	}
+	if strings.ContainsFunc(x.key, func(r rune) bool { return r <= ' ' || r >= 0x7F }) {
+		return nil, &agent.ModelError{Message: "the key holds a character that cannot be sent, such as a line break"}
+	}
+	x.secrets = secretsOf(x.key, x.url)
+	client := *cmp.Or(p.Client, sharedClient())
+	client.CheckRedirect = sameHost
+	x.client = &client
+	return x, nil
+}
+
+// baseURL parses a base URL. The path /chat/completions is added later.
+func baseURL(s string) (*url.URL, error) {
+	if s == "" {
+		return nil, errors.New("the model has no URL, and its flavor none of its own")
+	}
+	u, err := url.Parse(strings.TrimSpace(s))
+	if err != nil {
+		return nil, errors.New("the model's URL is no URL") // the text of err repeats it, and it may hold a key
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("the model's URL must begin with http:// or https:// and name a host: %s", (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, Opaque: u.Opaque}).String())
+	}
+	trim := func(path string) string {
+		return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(path, "/"), "/chat/completions"), "/")
+	}
+	u.Path, u.RawPath = trim(u.Path), trim(u.RawPath)
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// secretsOf are the key in all its spellings, and what looks like one in the
+// URL.
+func secretsOf(key string, u *url.URL) []string {
+	secrets := []string{key, url.QueryEscape(key), url.PathEscape(key)}
+	if password, ok := u.User.Password(); ok {
+		secrets = append(secrets, password)
+	}
+	for name, values := range u.Query() {
+		name = strings.ToLower(name)
+		if strings.Contains(name, "key") || strings.Contains(name, "token") || strings.Contains(name, "secret") || strings.Contains(name, "sig") {
+			secrets = append(secrets, values...)
+		}
+	}
+	return secrets
+}
+
+// sameHost stops before a redirect that leaves the host, which would carry the
+// key away, or that turns the request into a GET. The response is then the
+// redirect itself.
+func sameHost(req *http.Request, via []*http.Request) error {
+	from := via[0].URL
+	if len(via) >= 10 || req.Method != via[0].Method || req.URL.Host != from.Host || req.URL.Scheme != from.Scheme {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// run sends the request and reads the answer, within the limits of time.
+func (x *exchange) run(parent context.Context, body []byte, delta func(agent.Delta)) (*agent.Response, error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	timeout := time.AfterFunc(x.timeout, func() {
+		cancel(broken(fmt.Sprintf("%s did not finish its answer within %v (the limit of one request)", x.url.Host, x.timeout)))
+	})
+	defer timeout.Stop()
+
+	raw, err := x.send(ctx, body)
+	if err != nil {
+		return nil, x.failure(ctx, err)
+	}
+	defer raw.Body.Close()
+
+	a := &answer{emit: delta}
+	silence := &silence{limit: x.idle, end: func() {
+		cancel(broken(fmt.Sprintf("%s said nothing for %v in the middle of its answer (the limit between two pieces)", x.url.Host, x.idle)))
+	}}
+	defer silence.stop()
+	in := &limited{r: silence.watch(raw.Body), left: x.limit, limit: x.limit}
+	resp, err := a.read(in, func() {
+		if a.finish != "" {
+			silence.limit = min(x.idle, trailerTime)
+		}
+		if a.begun() || a.finish != "" {
+			silence.start()
+		}
+	})
+	if err != nil {
+		return nil, x.failure(ctx, err)
+	}
+	silence.limit = drainTime
+	silence.start()
+	io.CopyN(io.Discard, raw.Body, 4<<10)
+	return resp, nil
+}
+
+// send makes the request. A status that is no success is an error.
+func (x *exchange) send(ctx context.Context, body []byte) (*http.Response, error) {
+	base := *x.url
+	base.RawQuery = ""
+	var raw *http.Response
+	opts := []option.RequestOption{
+		option.WithBaseURL(base.String() + "/"),
+		option.WithHTTPClient(x.client),
+		option.WithMaxRetries(0),
+		option.WithRequestBody("application/json", body),
+		option.WithResponseBodyInto(&raw),
+		option.WithMiddleware(func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+			res, err := next(req)
+			if err != nil {
+				return nil, connectionError(x.url.Host, err)
+			}
+			if res.StatusCode < 200 || res.StatusCode > 299 {
+				defer res.Body.Close()
+				return nil, httpError(res, time.Now())
+			}
+			return res, nil
+		}),
+	}
+	for name, values := range x.url.Query() {
+		for _, value := range values {
+			opts = append(opts, option.WithQueryAdd(name, value))
+		}
+	}
+	if x.key != "" {
+		opts = append(opts, option.WithAPIKey(x.key))
+	}
+	// Not openai.NewClient: it reads keys and headers from the environment and
+	// sends them to whatever host it is given.
+	service := openai.NewChatCompletionService(opts...)
+	_, err := service.New(ctx, openai.ChatCompletionNewParams{})
+	return raw, err
+}
+
+// failure is the error to return for err: the reason if one of our limits ended
+// the request, and without secrets in any case.
+func (x *exchange) failure(ctx context.Context, err error) error {
+	var e *agent.ModelError
+	switch {
+	case errors.As(context.Cause(ctx), &e):
+	case errors.As(err, &e):
+	default:
+		e = connectionError(x.url.Host, err)
+	}
+	clean := *e
+	for _, secret := range x.secrets {
+		if secret != "" {
+			clean.Message = strings.ReplaceAll(clean.Message, secret, "[key]")
+			clean.Code = strings.ReplaceAll(clean.Code, secret, "[key]")
+			if clean.Err != nil && strings.Contains(clean.Err.Error(), secret) {
+				clean.Err = nil
+			}
+		}
+	}
+	return &clean
+}
+
+// silence ends a request when nothing comes for too long. It counts from the
+// first call of start.
+type silence struct {
+	limit time.Duration
+	end   func()
+	timer *time.Timer
+}
+
+func (s *silence) start() {
+	if s.timer == nil {
+		s.timer = time.AfterFunc(s.limit, s.end)
+	} else {
+		s.timer.Reset(s.limit)
+	}
+}
+
+func (s *silence) stop() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// watch returns r as a reader that breaks the silence with all that it reads.
+func (s *silence) watch(r io.Reader) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		n, err := r.Read(p)
+		if n > 0 && s.timer != nil {
+			s.timer.Reset(s.limit)
+		}
+		return n, err
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
