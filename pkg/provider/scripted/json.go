@@ -117,8 +117,10 @@ func unquote(raw []byte) string {
 	return s
 }
 
-// most is how many problems are reported one by one.
-const most = 20
+const (
+	most       = 20        // problems that are reported one by one
+	maxProgram = 1_000_000 // instructions of all patterns together
+)
 
 // decoder turns JSON values into a script and collects what is wrong.
 type decoder struct {
@@ -126,6 +128,7 @@ type decoder struct {
 	data     []byte
 	lines    []int // where each line begins
 	problems []*Problem
+	program  int // instructions of the patterns so far
 }
 
 func newDecoder(file string, data []byte) *decoder {
@@ -205,7 +208,7 @@ func (d *decoder) err() error {
 
 func (v value) raw(d *decoder) string { return string(d.data[v.off:v.end]) }
 
-// kindNames says what a value is, for messages.
+// kindName says what a value is, for messages.
 func kindName(kind byte) string {
 	switch kind {
 	case '{':

@@ -114,7 +114,9 @@ type condition struct {
 func agentCondition(re *regexp.Regexp, pattern string) condition {
 	return condition{"agent",
 		func(v *view) bool { return re.MatchString(v.req.Agent) },
-		func(v *view) string { return fmt.Sprintf("%s is not the agent, which is %q", short(pattern), v.req.Agent) }}
+		func(v *view) string {
+			return fmt.Sprintf("%s is not the agent, which is %q", short(pattern), v.req.Agent)
+		}}
 }
 
 func turnCondition(n int) condition {

@@ -3,6 +3,7 @@ package scripted
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"time"
 
@@ -176,6 +177,10 @@ func (d *decoder) pattern(v value, key string, whole bool) (*regexp.Regexp, stri
 		d.fail(v.off, key, "the pattern is %d bytes long; the limit is %d", len(s), MaxPattern)
 		return nil, ""
 	}
+	if err := d.room(s); err != nil {
+		d.fail(v.off, key, "%s", err)
+		return nil, ""
+	}
 	re, err := regexp.Compile(s)
 	if err == nil && whole {
 		re, err = regexp.Compile(`^(?:` + s + `)$`)
@@ -185,6 +190,23 @@ func (d *decoder) pattern(v value, key string, whole bool) (*regexp.Regexp, stri
 		return nil, ""
 	}
 	return re, s
+}
+
+// room compiles a pattern for its size only: a few bytes like (a{30}){30} can
+// become a large program, and a script may hold many of them.
+func (d *decoder) room(pattern string) error {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return err
+	}
+	if d.program += len(prog.Inst); d.program > maxProgram {
+		return fmt.Errorf("the patterns up to here are too large together: %d steps, the limit is %d", d.program, maxProgram)
+	}
+	return nil
 }
 
 func (d *decoder) answer(v value, key string, p patterns) *answer {
@@ -197,7 +219,7 @@ func (d *decoder) answer(v value, key string, p patterns) *answer {
 		d.fail(v.off, key, "the answer is empty; write \"text\": \"\" if that is meant")
 	}
 	if v, ok := f["text"]; ok {
-		a.text, a.hasText = d.template(v, key+".text", p), true
+		a.text = d.template(v, key+".text", p)
 	}
 	if v, ok := f["reasoning"]; ok {
 		a.reasoning = d.template(v, key+".reasoning", p)
@@ -261,7 +283,7 @@ func (d *decoder) call(v value, key string, p patterns) call {
 	raw, hasRaw := f["rawArgs"]
 	switch {
 	case hasArgs && hasRaw:
-		d.fail(raw.off, key, "args and rawArgs exclude each other")
+		d.fail(raw.off, key+".rawArgs", "args and rawArgs exclude each other")
 	case hasArgs:
 		if d.is(args, key+".args", '{') {
 			d.args(&c.args, args, key+".args", p)
@@ -302,7 +324,11 @@ func (d *decoder) args(t *argsTemplate, v value, key string, p patterns) {
 		}
 		copied("]")
 	case len(v.members) == 1 && v.members[0].name == "$json":
-		*t = append(*t, argsPiece{json: d.template(v.members[0].value, key+".$json", p)})
+		inside := d.template(v.members[0].value, key+".$json", p)
+		if v.members[0].value.kind == '"' && inside == nil {
+			d.fail(v.off, key, "$json must not be empty")
+		}
+		*t = append(*t, argsPiece{json: inside})
 	case v.kind == '{':
 		copied("{")
 		seen := map[string]bool{}

@@ -212,7 +212,7 @@ func (r *rule) respond(v *view) (*agent.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.answer.hasText {
+	if text != "" {
 		m.Parts = append(m.Parts, agent.Text(text))
 	}
 	for i, c := range r.answer.calls {

@@ -33,7 +33,7 @@ const (
 	MaxRules   = 10_000
 	MaxCalls   = 10_000    // in one answer
 	MaxPattern = 10_000    // bytes of one regular expression
-	MaxDelay   = time.Hour // of delayMillis
+	MaxDelay   = time.Hour // of delayMillis and deltaMillis
 	// MaxAnswer limits the bytes of one answer after values were filled in.
 	MaxAnswer = 16 << 20
 )
@@ -100,7 +100,6 @@ func (r *rule) String() string {
 type answer struct {
 	text      template
 	reasoning template
-	hasText   bool
 	calls     []call
 	finish    agent.Finish
 	usage     usage

@@ -167,7 +167,7 @@ func (p patterns) known(base string) error {
 	case re == nil:
 		return errors.New("the rule has neither lastMessage nor prompt, whose groups it could mean")
 	case n > re.NumSubexp():
-		return fmt.Errorf("the pattern %s has %d groups", short(re.String()), re.NumSubexp())
+		return fmt.Errorf("the pattern %s has no group %d", short(re.String()), n)
 	}
 	return nil
 }
