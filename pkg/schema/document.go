@@ -293,6 +293,8 @@ func reason(text []byte, offset int, message string) string {
 		c = text[offset]
 	}
 	switch {
+	case strings.Contains(message, "exceeded max depth"):
+		return fmt.Sprintf("nested more than %d deep", agent.MaxArgsDepth)
 	case strings.Contains(message, "after top-level value"):
 		return "there is text behind the JSON value"
 	case last == ',' && (c == '}' || c == ']'):
@@ -314,4 +316,3 @@ func reason(text []byte, offset int, message string) string {
 	}
 	return message
 }
-

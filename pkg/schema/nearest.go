@@ -3,8 +3,8 @@ package schema
 import "strings"
 
 // Nearest returns the name among known that name is most likely a misspelling
-// of: alike but for case, dashes and underscores, or up to a third of its letters
-// away. Of equals the first counts.
+// of: alike but for case, dashes and underscores, or with up to a third of its
+// letters wrong. Of equals the first counts.
 func Nearest(name string, known []string) (string, bool) {
 	const most = 64 // longer names are not typed by hand
 	if len(name) > most {
@@ -16,7 +16,7 @@ func Nearest(name string, known []string) (string, bool) {
 			continue
 		}
 		d := distance(fold(name), fold(k))
-		if d > max(1, min(len(name), len(k))/3) {
+		if d > min(len(name), len(k))/3 {
 			continue
 		}
 		// The spelling itself decides between names that fold alike.

@@ -18,7 +18,6 @@ const MaxBytes = 4 << 20
 
 // A Schema is a compiled JSON Schema. It is safe for concurrent use.
 type Schema struct {
-	name     string
 	raw      any // the decoded text of the schema
 	url      string
 	compiled *jsonschema.Schema
@@ -71,7 +70,7 @@ func compile(name, url string, doc []byte) (*Schema, error) {
 	if err != nil {
 		return fail(plainCompileError(err))
 	}
-	return &Schema{name: name, raw: raw, url: url, compiled: compiled}, nil
+	return &Schema{raw: raw, url: url, compiled: compiled}, nil
 }
 
 // plainCompileError says in our words what is wrong with a schema.
@@ -176,27 +175,32 @@ func (s *Schema) known(url string) []string {
 	return sortedKeys(props)
 }
 
-// wants names the type that the schema at url demands of the property name.
-func (s *Schema) wants(url, name string) string {
+// wants names the types, or else the values, that the schema at url demands of
+// the property name.
+func (s *Schema) wants(url, name string) []string {
 	m, _ := s.at(url)
 	props, _ := m["properties"].(map[string]any)
 	prop, _ := props[name].(map[string]any)
 	if ref, ok := prop["$ref"].(string); ok {
 		prop, _ = s.at(s.url + ref)
 	}
-	switch t := prop["type"].(type) {
-	case string:
-		return t
-	case []any:
-		var types []string
-		for _, v := range t {
-			if text, ok := v.(string); ok && text != "null" {
-				types = append(types, text)
-			}
-		}
-		return strings.Join(types, " or ")
+	if v, ok := prop["const"]; ok {
+		return []string{show(v)}
 	}
-	return ""
+	if values, ok := prop["enum"].([]any); ok {
+		return shown(values)
+	}
+	types, ok := prop["type"].([]any)
+	if !ok {
+		types = []any{prop["type"]}
+	}
+	var want []string
+	for _, v := range types {
+		if text, ok := v.(string); ok && text != "null" {
+			want = append(want, text)
+		}
+	}
+	return want
 }
 
 func sortedKeys(m map[string]any) []string {

@@ -154,42 +154,42 @@ func (s *Schema) leaves(e *jsonschema.ValidationError) []leaf {
 func (s *Schema) missing(e *jsonschema.ValidationError, rule string, names []string, got string) []leaf {
 	var out []leaf
 	for _, name := range names {
-		l := leaf{path: below(e.InstanceLocation, name), rule: rule, got: got}
-		if want := s.wants(e.SchemaURL, name); want != "" {
-			l.want = []string{want}
-		}
-		out = append(out, l)
+		out = append(out, leaf{path: below(e.InstanceLocation, name), rule: rule, got: got, want: s.wants(e.SchemaURL, name)})
 	}
 	return out
 }
 
-// choice tells of alternatives that all failed what helps most: if some of them
-// are meant for this type of value and this tag, what the one with the fewest
-// faults misses; else what all of them together would take.
+// choice tells of alternatives that all failed what helps most. Those that are
+// meant for another type of value or another tag count only if all of them are;
+// what is left is told as one where each misses the same, and else side by side.
 func (s *Schema) choice(e *jsonschema.ValidationError, rule string) []leaf {
-	var branches, fitting [][]leaf
+	depth := len(e.InstanceLocation)
+	var fitting, others [][]leaf
 	for _, cause := range e.Causes {
 		b := s.leaves(cause)
-		branches = append(branches, b)
-		if !slices.ContainsFunc(b, func(l leaf) bool { return misfit(l, len(e.InstanceLocation)) }) {
+		wrong := slices.DeleteFunc(slices.Clone(b), func(l leaf) bool { return !misfit(l, depth) })
+		if len(wrong) == 0 {
 			fitting = append(fitting, b)
+		} else {
+			others = append(others, wrong)
 		}
 	}
 	if len(fitting) == 1 {
 		return fitting[0]
 	}
-	if len(fitting) > 1 {
-		branches = fitting
+	if len(fitting) == 0 {
+		fitting = others
 	}
-	if one, ok := join(branches); ok {
+	if one, ok := join(fitting, rule); ok {
 		return []leaf{one}
 	}
 	var told []string
-	for _, b := range branches {
+	for _, b := range fitting {
 		var faults []string
 		for _, l := range b {
-			faults = append(faults, fmt.Sprintf("%s%s", inside(l.path[len(e.InstanceLocation):]), l.message()))
+			faults = append(faults, inside(l.path[depth:])+l.message())
 		}
+		slices.Sort(faults)
 		told = append(told, "("+strings.Join(faults, "; ")+")")
 	}
 	slices.Sort(told)
@@ -215,32 +215,60 @@ func misfit(l leaf, depth int) bool {
 	return false
 }
 
-// join makes one leaf of alternatives that each fail in one way, at one place,
-// by one rule.
-func join(branches [][]leaf) (leaf, bool) {
+// join makes one leaf of alternatives that each fail in one way at one place by
+// one rule, or that each miss one key of the same object, or that want other
+// values or types of the same thing.
+func join(branches [][]leaf, rule string) (leaf, bool) {
 	var all leaf
 	for i, b := range branches {
-		if len(b) != 1 || len(b[0].path) == 0 && b[0].rule == "required" {
+		if len(b) != 1 {
 			return leaf{}, false
 		}
 		l := b[0]
-		switch {
-		case i == 0:
+		if l.rule == "required" {
+			l.want = []string{show(l.path[len(l.path)-1])}
+		}
+		if i == 0 {
 			all = l
-			if l.rule == "required" {
-				all.want = []string{show(l.path[len(l.path)-1])}
-			}
-		case l.rule == "required" && all.rule == "required" && slices.Equal(l.path[:len(l.path)-1], all.path[:len(all.path)-1]):
-			all.want = append(all.want, show(l.path[len(l.path)-1]))
-		case l.rule == all.rule && l.got == all.got && slices.Equal(l.path, all.path):
-			all.want = append(all.want, l.want...)
-		default:
+			continue
+		}
+		same := l.rule == all.rule && l.got == all.got
+		mixed := l.isKind() && branches[0][0].isKind()
+		if !same && !mixed || !slices.Equal(l.place(), all.place()) {
 			return leaf{}, false
 		}
+		if l.rule == "enum" {
+			all.got = l.got // says more than the type
+		}
+		if !same {
+			all.rule = rule
+		}
+		all.want = append(all.want, l.want...)
 	}
-	slices.Sort(all.want)
-	all.want = slices.Compact(all.want)
+	all.want = unique(all.want)
 	return all, len(branches) > 0
+}
+
+// isKind says whether the rule is about what kind of value something is.
+func (l leaf) isKind() bool { return l.rule == "type" || l.rule == "enum" }
+
+// place is where the leaf's rule is broken: of a missing key, the object.
+func (l leaf) place() []string {
+	if l.rule == "required" {
+		return l.path[:len(l.path)-1]
+	}
+	return l.path
+}
+
+// unique drops repetitions and keeps the order.
+func unique(items []string) []string {
+	var out []string
+	for _, item := range items {
+		if !slices.Contains(out, item) {
+			out = append(out, item)
+		}
+	}
+	return out
 }
 
 func below(path []string, name string) []string {
