@@ -1,0 +1,161 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	// killLimit is how long a process may take to end after SIGKILL. One that
+	// hangs in the kernel, or belongs to another user, takes longer.
+	killLimit = 5 * time.Second
+	// groupPoll is the time between two looks at a group that was asked to
+	// end.
+	groupPoll = 5 * time.Millisecond
+	// busyAttempts is how often a file that is open for writing is tried
+	// again, after 1, 2, 4, ... ms. Another fork of this process may hold it
+	// for a moment, see golang.org/issue/22315.
+	busyAttempts = 6
+)
+
+// A child is a program that runs. Its methods are for one goroutine.
+type child struct {
+	entry
+	cmd     *Command
+	pidfd   int           // -1 where there is none
+	exited  chan struct{} // closed when the program has exited
+	waitErr error         // set before exited is closed
+	reaped  bool
+	status  syscall.WaitStatus // only where waiting is reaping
+	exit    Exit
+}
+
+// start starts c with the ends of s that are theirs, and closes these.
+func start(c *Command, s *stdio) (*child, error) {
+	defer s.closeTheirs()
+	if err := closeOnExec(); err != nil {
+		return nil, newStartError(c, err)
+	}
+	p := &child{cmd: c, exited: make(chan struct{}), exit: Exit{Code: -1}}
+	attr := &syscall.ProcAttr{
+		Dir:   c.Dir,
+		Env:   c.environ(),
+		Files: []uintptr{s.theirs[0].Fd(), s.theirs[1].Fd(), s.theirs[2].Fd()},
+		Sys:   sysProcAttr(&p.pidfd),
+	}
+	argv := append([]string{c.Path}, c.Args...)
+	for attempt := range busyAttempts {
+		err := all.start(&p.entry, c.Mark, func() (int, error) {
+			pid, _, err := syscall.StartProcess(c.Path, argv, attr)
+			return pid, err
+		})
+		if err == nil {
+			break
+		}
+		if err != syscall.ETXTBSY || attempt == busyAttempts-1 {
+			return nil, newStartError(c, err)
+		}
+		time.Sleep(time.Millisecond << attempt)
+	}
+	go func() {
+		p.waitErr = p.waitExit()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// signal sends sig to the whole process group.
+func (p *child) signal(sig syscall.Signal) error { return syscall.Kill(-p.pid, sig) }
+
+// groupAlive reports whether the group still has members. It is right only
+// after reap: until then the program itself is one.
+func (p *child) groupAlive() bool { return p.signal(0) != syscall.ESRCH }
+
+// terminate asks the group to end and waits for the grace period, or until now
+// is closed.
+func (p *child) terminate(now <-chan struct{}) {
+	p.exit.Cancelled = true
+	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGCONT) // a stopped process could not answer
+	timer := time.NewTimer(p.cmd.grace())
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+	case <-timer.C:
+		return
+	case <-now:
+		return
+	}
+	if p.reap() != nil {
+		return
+	}
+	tick := time.NewTicker(groupPoll)
+	defer tick.Stop()
+	for all.reapOrphans(); p.groupAlive(); all.reapOrphans() {
+		select {
+		case <-tick.C:
+		case <-timer.C:
+			return
+		case <-now:
+			return
+		}
+	}
+}
+
+// reap takes the exit status of a program that has exited. After it the number
+// of the process may be used again.
+func (p *child) reap() error {
+	if p.reaped {
+		return nil
+	}
+	status, err := p.waitStatus()
+	if err != nil {
+		return err
+	}
+	p.reaped = true
+	if status.Signaled() {
+		p.exit.Signal = status.Signal()
+	} else {
+		p.exit.Code = status.ExitStatus()
+	}
+	return nil
+}
+
+// finish kills whatever is left of p and takes its exit status. suspicious says
+// that something may have left the group.
+func (p *child) finish(suspicious bool) error {
+	var killErr error
+	if !p.reaped || p.groupAlive() {
+		killErr = p.signal(syscall.SIGKILL)
+	}
+	err := p.waitKilled()
+	if err == nil {
+		err = p.reap()
+	}
+	all.remove(&p.entry)
+	left, alive := all.clean(&p.entry, suspicious)
+	p.exit.Left = left
+	switch {
+	case err != nil && killErr != nil:
+		return fmt.Errorf("end %s (process %d): %w: %w", p.cmd.Path, p.pid, err, killErr)
+	case err != nil:
+		return fmt.Errorf("end %s (process %d): %w", p.cmd.Path, p.pid, err)
+	case alive > 0:
+		return fmt.Errorf("end %s (process %d): %d of its processes cannot be killed", p.cmd.Path, p.pid, alive)
+	}
+	return nil
+}
+
+// waitKilled waits for the exit of a program that got SIGKILL.
+func (p *child) waitKilled() error {
+	timer := time.NewTimer(killLimit)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return p.waitErr
+	case <-timer.C:
+		return os.ErrDeadlineExceeded
+	}
+}

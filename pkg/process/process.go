@@ -1,0 +1,163 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// MarkVariable is the environment variable that carries Command.Mark.
+const MarkVariable = "AGENTS_CALL_ID"
+
+// The defaults of Command, used where a field is 0.
+const (
+	DefaultGrace    = 2 * time.Second
+	DefaultPipeWait = 500 * time.Millisecond
+)
+
+// A Command says what to run. It is only read and may serve several calls, one
+// after the other or, without Stdin, Stdout and Stderr, at the same time.
+type Command struct {
+	// Path is the file to execute. It is not searched for in PATH; a
+	// relative one starts at Dir.
+	Path string
+	// Args are the arguments after the program's name, which is Path.
+	Args []string
+	// Env is the whole environment, "NAME=value" each; nil is an empty one.
+	Env []string
+	// Dir is the working directory; empty means that of this process.
+	Dir string
+	// Stdin is what the program may read; nil is an empty one. A program that
+	// does not read it, or not all, is no failure. Its Read must not block
+	// for ever: a Read under way when the program ends is waited for no
+	// longer than PipeWait.
+	Stdin io.Reader
+	// Stdout and Stderr receive the output as it streams, each from one
+	// goroutine; nil discards it. After a Write failed the rest is read and
+	// dropped, so that the program never blocks. Run returns after the last
+	// Write did. A writer that stands in both must allow concurrent calls.
+	Stdout, Stderr io.Writer
+	// Mark stands in the environment as AGENTS_CALL_ID and finds what left
+	// the process group. It is put into Env in place of any other value;
+	// empty leaves Env alone. It should be unique: what still carries it
+	// after the call is ended.
+	Mark string
+	// Grace is the time between SIGTERM and SIGKILL; 0 means DefaultGrace.
+	Grace time.Duration
+	// PipeWait is how long output is awaited after the program has exited
+	// while something that it started keeps a pipe open, before that is
+	// killed; 0 means DefaultPipeWait.
+	PipeWait time.Duration
+}
+
+// grace returns Grace or its default.
+func (c *Command) grace() time.Duration {
+	if c.Grace > 0 {
+		return c.Grace
+	}
+	return DefaultGrace
+}
+
+// pipeWait returns PipeWait or its default.
+func (c *Command) pipeWait() time.Duration {
+	if c.PipeWait > 0 {
+		return c.PipeWait
+	}
+	return DefaultPipeWait
+}
+
+// environ is Env with the mark in it exactly once.
+func (c *Command) environ() []string {
+	if c.Mark == "" {
+		return c.Env
+	}
+	env := make([]string, 0, len(c.Env)+1)
+	for _, kv := range c.Env {
+		if !strings.HasPrefix(kv, MarkVariable+"=") {
+			env = append(env, kv)
+		}
+	}
+	return append(env, MarkVariable+"="+c.Mark)
+}
+
+// An Exit says how a program ended.
+type Exit struct {
+	// Code is the exit status, or -1 when a signal ended the program or its
+	// end is unknown.
+	Code int
+	// Signal is what ended the program, or 0.
+	Signal syscall.Signal
+	// Cancelled says that the program was told to end: the context ended, or
+	// Close had to send a signal.
+	Cancelled bool
+	// Left counts the processes that were found alive after the program had
+	// exited and were killed: all of them after BecomeSubreaper, at least one
+	// of them otherwise.
+	Left int
+	// Held says that a pipe was still open after everything was killed, so
+	// something out of reach has it. What it writes later is not read.
+	Held bool
+}
+
+// String returns "exit status 2" or "signal: killed".
+func (e Exit) String() string {
+	switch {
+	case e.Signal != 0:
+		return "signal: " + e.Signal.String()
+	case e.Code < 0:
+		return "unknown exit status"
+	default:
+		return fmt.Sprintf("exit status %d", e.Code)
+	}
+}
+
+// Run runs c and returns when it, and everything that it started, has ended and
+// its output is written. When ctx ends, the process group gets SIGTERM and,
+// after c.Grace, SIGKILL.
+//
+// An exit status other than 0, a signal and cancellation are no errors: Exit
+// tells them. The error is a *StartError if the program was not started. Any
+// other error comes with a valid Exit and says that Stdin, Stdout or Stderr
+// failed or that a process could not be killed.
+//
+// Run is safe for concurrent use.
+func Run(ctx context.Context, c *Command) (Exit, error) {
+	if err := ctx.Err(); err != nil {
+		return Exit{Code: -1, Cancelled: true}, &StartError{Path: c.Path, Err: err}
+	}
+	s, err := openStdio(c.Stdin != nil)
+	if err != nil {
+		return Exit{Code: -1}, newStartError(c, err)
+	}
+	defer s.close()
+	p, err := start(c, s)
+	if err != nil {
+		return Exit{Code: -1}, err
+	}
+	k := s.copy(c)
+	suspicious := p.await(ctx.Done(), k)
+	err = p.finish(suspicious)
+	held, copyErr := k.stop(c.pipeWait())
+	p.exit.Held = held
+	if copyErr != nil {
+		err = errors.Join(err, fmt.Errorf("run %s: %w", c.Path, copyErr))
+	}
+	return p.exit, err
+}
+
+// await waits until the program has exited and its output is at its end, or
+// ends it when done is closed. It reports whether there is reason to look for
+// processes that left the group.
+func (p *child) await(done <-chan struct{}, k *copies) (suspicious bool) {
+	select {
+	case <-p.exited:
+		return !k.wait(p.cmd.pipeWait(), done)
+	case <-done:
+		p.terminate(nil)
+		return true
+	}
+}

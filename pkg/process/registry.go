@@ -1,0 +1,93 @@
+package process
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// all is the one registry: the children of a process are a property of the
+// process, so two registries would take each other's children for strangers.
+var all registry
+
+// An entry is a command that runs.
+type entry struct {
+	pid  int
+	mark string
+	born time.Duration // on the clock of bootTime, just before the start
+}
+
+// A registry knows the commands that run.
+type registry struct {
+	// starting is held for reading while a command is started: a child that
+	// exists is registered once it can be held for writing.
+	starting sync.RWMutex
+	// sweeping is held by the one who judges and reaps strangers.
+	sweeping  sync.Mutex
+	subreaper atomic.Bool
+
+	mu       sync.Mutex
+	running  map[int]*entry
+	children *os.File // lists the children of the main thread; may be nil
+}
+
+// start calls fork and registers the process that it started as e.
+func (r *registry) start(e *entry, mark string, fork func() (int, error)) error {
+	r.starting.RLock()
+	defer r.starting.RUnlock()
+	born := bootTime()
+	pid, err := fork()
+	if err != nil {
+		return err
+	}
+	*e = entry{pid: pid, mark: mark, born: born}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == nil {
+		r.running = map[int]*entry{}
+	}
+	r.running[pid] = e
+	return nil
+}
+
+// remove forgets e.
+func (r *registry) remove(e *entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running[e.pid] == e { // the number may be in use again
+		delete(r.running, e.pid)
+	}
+}
+
+// isRunning reports whether pid is that of a command.
+func (r *registry) isRunning(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running[pid] != nil
+}
+
+// hasMark reports whether a running command has the mark.
+func (r *registry) hasMark(mark string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.running {
+		if e.mark == mark {
+			return true
+		}
+	}
+	return false
+}
+
+// anyBefore reports whether a running command was started before t, so that a
+// process that was started at t may be its own.
+func (r *registry) anyBefore(t time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.running {
+		if e.born <= t {
+			return true
+		}
+	}
+	return false
+}
