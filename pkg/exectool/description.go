@@ -123,6 +123,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 	if len(Name("bash", d.Slug)) != len("bash_")+len(d.Slug) {
 		p.note("the slug is long: the model sees %s", Name("bash", d.Slug))
 	}
+	obj.take("$schema") // for editors
 	for _, key := range obj.unused() {
 		p.note("unknown field %q is ignored", key)
 	}
@@ -219,10 +220,8 @@ func (p *parser) argName(name string) error {
 // they are missing.
 func (p *parser) argKind(obj *object, a *Arg) error {
 	required := true
-	if !obj.has("arity") {
-		if err := obj.value("required", false, "true or false", &required); err != nil {
-			return err
-		}
+	if err := obj.value("required", false, "true or false", &required); err != nil {
+		return err
 	}
 	if err := p.choice(obj, a.Name, "backing_type", "string", &a.Backing,
 		"string", "integer", "number", "boolean", "array", "object"); err != nil {
@@ -401,9 +400,9 @@ func (p *parser) timeout(obj *object, d *Description) error {
 	if err := obj.value("timeout-seconds", false, "a number", &seconds); err != nil {
 		return err
 	}
-	if seconds < 0.001 || seconds > MaxTimeout.Seconds() {
+	if seconds <= 0 || seconds > MaxTimeout.Seconds() {
 		return fmt.Errorf("timeout-seconds: %v is no valid number of seconds; it must be above 0 and at most %.0f", seconds, MaxTimeout.Seconds())
 	}
-	d.Timeout = time.Duration(seconds * float64(time.Second))
+	d.Timeout = max(time.Duration(seconds*float64(time.Second)), time.Millisecond)
 	return nil
 }

@@ -1,0 +1,155 @@
+package exectool
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// DescribeTimeout is how long a tool may take to describe itself.
+const DescribeTimeout = 5 * time.Second
+
+// clockTick is longer than the coarsest clock that dates files in Linux: of two
+// changes within one tick a file's times show only one.
+const clockTick = 10 * time.Millisecond
+
+var errTooLong = fmt.Errorf("it prints more than %d bytes", MaxDescriptionBytes)
+
+// Describe runs `path describe` with the environment env and empty standard
+// input, and returns what it prints, unread: see ParseDescription. It may take
+// DescribeTimeout and print MaxDescriptionBytes. What it prints on stderr
+// matters only if it fails: the error ends in its last lines.
+func Describe(ctx context.Context, path string, env []string) ([]byte, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("describe %s: %w", path, err)
+	}
+	raw, err := describe(ctx, &process.Command{Path: abs, Env: env}, DescribeTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("describe %s: %w", path, err)
+	}
+	return raw, nil
+}
+
+// describe runs cmd, which lacks only its arguments and streams.
+func describe(ctx context.Context, cmd *process.Command, limit time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", seconds(limit)))
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	stdout := &limited{max: MaxDescriptionBytes, full: func() { stop(errTooLong) }}
+	stderr := &output{memoryOnly: true}
+	cmd.Args = []string{"describe"}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Mark = "describe." + rand.Text()
+	exit, err := process.Run(ctx, cmd)
+	start, unstarted := errors.AsType[*process.StartError](err)
+	switch {
+	case unstarted:
+		return nil, startError(ctx, start, len("describe"))
+	case stdout.over:
+		return nil, errTooLong
+	case exit.Cancelled:
+		return nil, withLines(context.Cause(ctx), stderr)
+	case exit.Code != 0:
+		return nil, withLines(errors.New(exit.String()), stderr)
+	case err != nil:
+		return nil, err
+	}
+	return stdout.data, nil
+}
+
+// withLines adds the last lines of stderr to err.
+func withLines(err error, stderr *output) error {
+	const lines, most = 5, 1000
+	text := strings.TrimSpace(validText(trimLead(stderr.last(most))))
+	list := strings.Split(text, "\n")
+	text = strings.Join(list[max(0, len(list)-lines):], "\n")
+	if text == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, text)
+}
+
+// A limited keeps what is written to it up to max bytes, and calls full at the
+// first byte too many.
+type limited struct {
+	max  int
+	full func()
+	data []byte
+	over bool
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if room := l.max - len(l.data); len(p) > room {
+		l.data = append(l.data, p[:room]...)
+		if !l.over {
+			l.over = true
+			l.full()
+		}
+		return len(p), nil
+	}
+	l.data = append(l.data, p...)
+	return len(p), nil
+}
+
+// described is an entry, and whether it may be kept.
+type described struct {
+	entry
+	lasting bool
+}
+
+// describe reads the description of a candidate.
+func (o *opener) describe(ctx context.Context, c *candidate) (described, error) {
+	before, known, err := settled(ctx, c)
+	if err != nil {
+		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
+	}
+	raw, err := describe(ctx, &process.Command{Path: c.abs, Env: o.environs[c.src], Dir: c.src.Dir, Grace: o.opts.Grace},
+		cmp.Or(o.opts.DescribeTimeout, DescribeTimeout))
+	if err != nil {
+		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
+	}
+	d, notes, err := ParseDescription(raw)
+	if err != nil {
+		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
+	}
+	info, err := os.Stat(c.abs)
+	if err != nil {
+		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
+	}
+	after, _ := identify(c.real, info)
+	return described{entry{id: after, raw: raw, spec: d.Spec(), notes: notes}, known && before == after}, nil
+}
+
+// settled identifies a candidate that is about to be described. One that changed
+// within the last tick of the clock is given time: a later change within that
+// tick could not be told from this one, and its description would be kept for
+// the wrong content.
+func settled(ctx context.Context, c *candidate) (identity, bool, error) {
+	id, known := identify(c.real, c.info)
+	if !known || id.age() < 0 || id.age() > clockTick {
+		return id, known, nil
+	}
+	timer := time.NewTimer(clockTick)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return id, false, context.Cause(ctx)
+	}
+	info, err := os.Stat(c.abs)
+	if err != nil {
+		return id, false, err
+	}
+	id, known = identify(c.real, info)
+	return id, known, nil
+}

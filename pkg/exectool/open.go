@@ -1,0 +1,249 @@
+package exectool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// MaxFiles is how many files a folder of tools may have.
+const MaxFiles = 20_000
+
+// DefaultTimeout is the time limit of a call where neither the tool nor its
+// Source names one.
+const DefaultTimeout = 300 * time.Second
+
+var (
+	// ErrWritable: a tool was not executed because others than its owner may
+	// change what it does.
+	ErrWritable = errors.New("everybody may write")
+	// ErrCollision: tools are left out because they have one name.
+	ErrCollision = errors.New("two tools have one name")
+)
+
+// A Source says where tools are and how they run.
+type Source struct {
+	// Path is a folder, whose executables are tools, or one executable.
+	Path string
+	// Filter, if it is not empty, leaves out the files of a folder whose name
+	// does not contain it, before anything is executed.
+	Filter string
+	// AllowDash switches the dash rule off.
+	AllowDash bool
+	// Env names variables that tools get although they look like secrets.
+	Env []string
+	// Timeout is the time limit of a call; 0 means DefaultTimeout. What a
+	// description says counts more.
+	Timeout time.Duration
+	// Dir is the working directory of the tools; empty means that of this
+	// process.
+	Dir string
+}
+
+// Options are what all sources have in common.
+type Options struct {
+	// Environ is the environment from which that of the tools is made, as
+	// os.Environ returns it; see the function Environ for what is withheld.
+	Environ []string
+	// CacheDir is where descriptions are kept; it is created if need be.
+	// Empty means that every Open executes every tool.
+	CacheDir string
+	// SpoolDir is where output goes that is too long for a model; it is created
+	// if need be. Its files are for the model to read and remain. Empty means
+	// the system's folder for temporary files.
+	SpoolDir string
+	// DescribeTimeout is how long a tool may take to describe itself; 0 means
+	// the constant of this name.
+	DescribeTimeout time.Duration
+	// Grace is how long a tool has to end by itself after SIGTERM; 0 means the
+	// default of package process.
+	Grace time.Duration
+}
+
+// A Problem is a file that is no tool although it looks like one, or a source
+// without any.
+type Problem struct {
+	// Path is the file as its source names it.
+	Path string
+	// Err says what is wrong; its text names the path. It may be ErrWritable
+	// or ErrCollision.
+	Err error
+}
+
+// A Toolset is the tools of some sources. It does not change: descriptions are
+// read by Open.
+type Toolset struct {
+	list     []*Tool
+	tools    []agent.Tool
+	problems []Problem
+}
+
+// Tools returns the tools, sorted by their names.
+func (s *Toolset) Tools(context.Context) ([]agent.Tool, error) { return s.tools, nil }
+
+// List returns the same tools with all that is known of them.
+func (s *Toolset) List() []*Tool { return s.list }
+
+// Problems returns what was left out and why, sorted by path.
+func (s *Toolset) Problems() []Problem { return s.problems }
+
+// Open finds the executables of the sources and reads their descriptions: from
+// the cache where it has them, otherwise by executing each as `<tool> describe`,
+// two for each processor at a time. Whatever is wrong with a tool is a Problem,
+// and the tool is left out; two tools of one name are both left out. A file that
+// two sources find belongs to the first. Only the end of ctx is an error.
+func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error) {
+	l := &lister{seen: map[string]bool{}, folders: map[string]folder{}}
+	sources = slices.Clone(sources)
+	for i := range sources {
+		l.add(&sources[i])
+	}
+	o := &opener{opts: opts, caches: map[string]*cache{}, environs: map[*Source][]string{}}
+	o.tools = make([]*Tool, len(l.found))
+	errs := o.open(ctx, l.found)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read tools: %w", context.Cause(ctx))
+	}
+	for i, err := range errs {
+		if err != nil {
+			l.problem(l.found[i].path, err)
+		}
+	}
+	for _, c := range o.caches {
+		c.save()
+	}
+	set := &Toolset{problems: l.problems}
+	for _, t := range o.tools {
+		if t != nil {
+			set.list = append(set.list, t)
+		}
+	}
+	set.settle()
+	return set, nil
+}
+
+// settle sorts tools and problems, and leaves out tools of one name.
+func (s *Toolset) settle() {
+	slices.SortFunc(s.list, func(a, b *Tool) int {
+		return cmp.Or(strings.Compare(a.spec.Name, b.spec.Name), strings.Compare(a.path, b.path))
+	})
+	kept := s.list[:0:0]
+	for i := 0; i < len(s.list); {
+		j := i + 1
+		for j < len(s.list) && s.list[j].spec.Name == s.list[i].spec.Name {
+			j++
+		}
+		if j == i+1 {
+			kept = append(kept, s.list[i])
+		} else {
+			s.collide(s.list[i:j])
+		}
+		i = j
+	}
+	s.list = kept
+	s.tools = make([]agent.Tool, len(kept))
+	for i, t := range kept {
+		s.tools[i] = t
+	}
+	slices.SortStableFunc(s.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// collide reports each of the tools, which have one name, with the others.
+func (s *Toolset) collide(tools []*Tool) {
+	for i, t := range tools {
+		var others []string
+		for j, other := range tools {
+			if i != j {
+				others = append(others, other.path)
+			}
+		}
+		if len(others) > 5 {
+			others = append(others[:5], fmt.Sprintf("%d more", len(others)-5))
+		}
+		s.problems = append(s.problems, Problem{Path: t.path, Err: fmt.Errorf(
+			"tool %s: %w, %s, and are left out: this one and %s", t.path, ErrCollision, t.spec.Name, strings.Join(others, ", "))})
+	}
+}
+
+// An opener turns candidates into tools.
+type opener struct {
+	opts     Options
+	caches   map[string]*cache // by folder
+	environs map[*Source][]string
+	tools    []*Tool // by candidate, nil where there is none
+}
+
+// open describes the candidates; error i belongs to candidate i.
+func (o *opener) open(ctx context.Context, found []candidate) []error {
+	errs := make([]error, len(found))
+	var missing []int
+	for i := range found {
+		c := &found[i]
+		store := o.cache(c.dir)
+		id, _ := identify(c.real, c.info)
+		if e, ok := store.get(c.name, id); ok {
+			o.tools[i] = o.tool(c, e)
+		} else {
+			missing = append(missing, i)
+			o.environ(c.src) // before the workers read the map
+		}
+	}
+	entries := make([]described, len(found))
+	work := make(chan int)
+	var workers sync.WaitGroup
+	for range min(len(missing), 2*runtime.NumCPU()) {
+		workers.Go(func() {
+			for i := range work {
+				entries[i], errs[i] = o.describe(ctx, &found[i])
+			}
+		})
+	}
+	for _, i := range missing {
+		work <- i
+	}
+	close(work)
+	workers.Wait()
+	for _, i := range missing {
+		if errs[i] != nil {
+			continue
+		}
+		c := &found[i]
+		o.tools[i] = o.tool(c, entries[i].entry)
+		if entries[i].lasting {
+			o.cache(c.dir).put(c.name, entries[i].entry)
+		}
+	}
+	return errs
+}
+
+func (o *opener) cache(dir string) *cache {
+	c, ok := o.caches[dir]
+	if !ok {
+		c = openCache(o.opts.CacheDir, dir)
+		o.caches[dir] = c
+	}
+	return c
+}
+
+func (o *opener) environ(src *Source) []string {
+	env, ok := o.environs[src]
+	if !ok {
+		env = Environ(o.opts.Environ, src.Env)
+		o.environs[src] = env
+	}
+	return env
+}
+
+func (o *opener) tool(c *candidate, e entry) *Tool {
+	t := &Tool{spec: e.spec, path: c.path, abs: c.abs, raw: e.raw, notes: e.notes, src: c.src, env: o.environ(c.src), opts: &o.opts}
+	t.spec.Source = c.path
+	return t
+}

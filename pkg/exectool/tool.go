@@ -1,0 +1,158 @@
+package exectool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// A Tool is an executable that a model can call. It is safe for concurrent use.
+type Tool struct {
+	spec  agent.ToolSpec
+	path  string // as the source names it
+	abs   string
+	raw   []byte
+	notes []string
+	src   *Source
+	env   []string
+	opts  *Options
+
+	once sync.Once // for desc and err
+	desc *Description
+	err  error
+}
+
+// Spec is what the model is told. Source is the path of the executable.
+func (t *Tool) Spec() agent.ToolSpec { return t.spec }
+
+// Path is the executable as its source names it.
+func (t *Tool) Path() string { return t.path }
+
+// Raw is what the executable printed when it was described.
+func (t *Tool) Raw() []byte { return bytes.Clone(t.raw) }
+
+// Notes are what its author should know; see ParseDescription.
+func (t *Tool) Notes() []string { return t.notes }
+
+// Description is what the executable says of itself.
+func (t *Tool) Description() (*Description, error) {
+	t.once.Do(func() { t.desc, _, t.err = ParseDescription(t.raw) })
+	return t.desc, t.err
+}
+
+// Command translates the arguments of a call; see Description.Command.
+func (t *Tool) Command(args string) (argv []string, stdin []byte, err error) {
+	desc, err := t.Description()
+	if err != nil {
+		return nil, nil, err
+	}
+	values, err := agent.DecodeArgs(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	return desc.Command(values, Translation{AllowDash: t.src.AllowDash})
+}
+
+// Call runs the executable as `<tool> run ARGV…` in a process group of its own.
+// Exit status 0 makes stdout the result. Anything else is an error that says
+// what happened, beside a result with stdout and stderr.
+func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	argv, stdin, err := t.Command(inv.Call.Args)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
+	c := &call{
+		tool: t, desc: t.desc,
+		stdout: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stdout"},
+		stderr: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stderr"},
+	}
+	cmd := &process.Command{
+		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv), Dir: t.src.Dir,
+		Stdout: &c.stdout, Stderr: &c.stderr, Mark: inv.Key, Grace: t.opts.Grace,
+	}
+	if stdin != nil {
+		cmd.Stdin = bytes.NewReader(stdin)
+	}
+	limit, name := t.limit()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s (%s)", seconds(limit), name))
+	defer cancel()
+	c.exit, err = process.Run(ctx, cmd)
+	if start, ok := errors.AsType[*process.StartError](err); ok {
+		return agent.Result{}, startError(ctx, start, size(cmd.Args))
+	}
+	if c.exit.Left > 0 {
+		inv.Progress(fmt.Sprintf("%d processes that %s left behind were ended", c.exit.Left, t.path))
+	}
+	return c.result(failure(ctx, c.exit, err))
+}
+
+// failure is why a call failed, nil if it did not.
+func failure(ctx context.Context, exit process.Exit, err error) error {
+	switch {
+	case exit.Cancelled:
+		if cause := context.Cause(ctx); cause != nil {
+			return fmt.Errorf("%w; the tool was ended (%s)", cause, exit)
+		}
+		return fmt.Errorf("the tool was ended (%s)", exit)
+	case exit.Signal != 0:
+		return fmt.Errorf("the tool was killed by signal %d (%s)", int(exit.Signal), exit.Signal)
+	case exit.Code != 0:
+		return errors.New(exit.String())
+	default:
+		return err
+	}
+}
+
+// limit is the time limit of a call and what sets it.
+func (t *Tool) limit() (time.Duration, string) {
+	switch {
+	case t.desc.Timeout > 0:
+		return t.desc.Timeout, "timeout-seconds"
+	case t.src.Timeout > 0:
+		return t.src.Timeout, "toolTimeoutSeconds"
+	default:
+		return DefaultTimeout, "timeout-seconds"
+	}
+}
+
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
+}
+
+// startError says why a program could not be started, and what to do about it.
+func startError(ctx context.Context, start *process.StartError, argBytes int) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("not started: %w", context.Cause(ctx))
+	}
+	if errors.Is(start, syscall.E2BIG) {
+		return fmt.Errorf("cannot start: %w: the arguments have %d bytes and are with the environment more than the system permits; send less at once, or put the values into a file and give its name", start.Err, argBytes)
+	}
+	if start.Why != "" {
+		return fmt.Errorf("cannot start: %w: %s", start.Err, start.Why)
+	}
+	return fmt.Errorf("cannot start: %w", start.Err)
+}
+
+func size(args []string) int {
+	n := 0
+	for _, a := range args {
+		n += len(a) + 1
+	}
+	return n
+}
+
+// spoolName is key as the beginning of a file name.
+func spoolName(key string) string {
+	if key == "" {
+		return "call"
+	}
+	return Name("", key)
+}
