@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,7 +62,7 @@ type HTTP struct {
 	done   chan struct{} // closed when the goroutine is over
 
 	mu     sync.Mutex
-	queue  [][]byte
+	queue  []record
 	size   int // bytes in queue
 	seen   int // events that were to be sent
 	lost   int // events that never will be
@@ -70,6 +71,15 @@ type HTTP struct {
 	err    error // why events were lost, the first time
 	closed bool
 }
+
+// A record is one line of a request: an event, or the report that as many events
+// as lost were lost.
+type record struct {
+	line []byte
+	lost int
+}
+
+var errSlow = errors.New("the server does not answer in time")
 
 // OpenHTTP returns a sink that posts to an http or https URL. It sends nothing
 // yet. Close must be called.
@@ -137,52 +147,60 @@ func (h *HTTP) Observe(e agent.Event) {
 	h.seen++
 	h.last = agent.Event{Time: e.Time, Session: e.Session, Agent: e.Agent}
 	if len(h.queue) >= maxQueued || h.size+len(line) > maxQueuedSize {
-		h.lose(1, errors.New("the server is too slow"))
+		h.lose([]record{{line: line}}, errSlow)
 		return
 	}
 	if h.gap > 0 {
 		h.push(h.report())
 	}
-	h.push(line)
+	h.push(record{line: line})
 	select {
 	case h.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (h *HTTP) push(line []byte) {
-	h.queue = append(h.queue, line)
-	h.size += len(line)
+func (h *HTTP) push(r record) {
+	h.queue = append(h.queue, r)
+	h.size += len(r.line)
 }
 
-// lose counts events that will never be sent.
-func (h *HTTP) lose(n int, why error) {
-	h.lost += n
-	h.gap += n
+// lose counts records that will never be sent. A report that is lost is made
+// again.
+func (h *HTTP) lose(records []record, why error) {
+	for _, r := range records {
+		if r.lost > 0 {
+			h.gap += r.lost
+			continue
+		}
+		h.lost++
+		h.gap++
+	}
 	if h.err == nil {
 		h.err = why
 	}
 }
 
 // report is the record that stands where events were lost.
-func (h *HTTP) report() []byte {
+func (h *HTTP) report() record {
 	e := h.last
 	e.Kind = agent.EventWarning
 	e.Text = fmt.Sprintf("%d events were lost here on their way to the log: %v", h.gap, h.err)
+	r := record{line: jsonLine(e), lost: h.gap}
 	h.gap = 0
-	return jsonLine(e)
+	return r
 }
 
 // run sends what is queued until Close, and then what is left.
 func (h *HTTP) run(ctx context.Context) {
 	defer close(h.done)
 	for {
-		lines, last := h.take()
+		records, last := h.take()
 		switch {
-		case len(lines) > 0:
-			if err := h.deliver(ctx, lines); err != nil {
+		case len(records) > 0:
+			if err := h.deliver(ctx, records); err != nil {
 				h.mu.Lock()
-				h.lose(len(lines), err)
+				h.lose(records, err)
 				h.mu.Unlock()
 			}
 		case last:
@@ -199,44 +217,45 @@ func (h *HTTP) run(ctx context.Context) {
 
 // take removes the next batch from the queue. The second result says that
 // nothing more will come.
-func (h *HTTP) take() ([][]byte, bool) {
+func (h *HTTP) take() ([]record, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n, size := 0, 0
-	for n < len(h.queue) && n < h.opts.Batch && (n == 0 || size+len(h.queue[n]) <= maxBatchSize) {
-		size += len(h.queue[n])
+	for n < len(h.queue) && n < h.opts.Batch && (n == 0 || size+len(h.queue[n].line) <= maxBatchSize) {
+		size += len(h.queue[n].line)
 		n++
 	}
-	lines := h.queue[:n:n]
-	h.queue = h.queue[n:]
-	if len(h.queue) == 0 {
-		h.queue = nil
-	}
+	batch := slices.Clone(h.queue[:n])
+	h.queue = slices.Delete(h.queue, 0, n)
 	h.size -= size
-	return lines, h.closed
+	return batch, h.closed
 }
 
 // sayGoodbye tells the server of losses that it does not know of.
 func (h *HTTP) sayGoodbye(ctx context.Context) {
 	h.mu.Lock()
-	var line []byte
+	var batch []record
 	if h.gap > 0 {
-		line = h.report()
+		batch = append(batch, h.report())
 	}
 	h.mu.Unlock()
-	if line != nil {
+	if batch != nil {
 		// Whether it arrives or not, Close tells the caller.
-		_ = h.deliver(ctx, [][]byte{line})
+		_ = h.deliver(ctx, batch)
 	}
 }
 
 // deliver posts a batch until the server takes it. Once Close was called there
 // is one attempt more.
-func (h *HTTP) deliver(ctx context.Context, lines [][]byte) error {
+func (h *HTTP) deliver(ctx context.Context, batch []record) error {
+	var body bytes.Buffer
+	for _, r := range batch {
+		body.Write(r.line)
+	}
 	wait := firstBackoff
 	for attempt := 1; ; attempt++ {
 		closing := h.closing()
-		again, err := h.post(ctx, lines)
+		again, err := h.post(ctx, body.Bytes())
 		if err == nil || !again || closing || attempt == maxAttempts {
 			return err
 		}
@@ -260,10 +279,9 @@ func (h *HTTP) closing() bool {
 }
 
 // post makes one request. again says that the same request may succeed later.
-func (h *HTTP) post(ctx context.Context, lines [][]byte) (again bool, err error) {
+func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	body := bytes.Join(lines, nil)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
 	if err != nil {
 		return false, errors.New("the URL makes no request")
@@ -277,6 +295,9 @@ func (h *HTTP) post(ctx context.Context, lines [][]byte) (again bool, err error)
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err // the URL may hold a password
+		}
+		if ctx.Err() != nil {
+			err = errSlow
 		}
 		return true, err
 	}

@@ -67,7 +67,7 @@ func argPairs(args, more string) (string, bool) {
 // where it needs none.
 func shortValue(raw json.RawMessage, more string) string {
 	var s string
-	if json.Unmarshal(raw, &s) != nil {
+	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return oneLine(string(raw), maxValue, more)
 	}
 	s = oneLine(s, maxValue, more)
@@ -89,15 +89,30 @@ func oneLine(s string, n int, more string) string {
 
 // firstLine is the first line of s that says something, clean.
 func firstLine(s string, n int, more string) string {
+	if lines := cleanLines(s, n); len(lines) > 0 {
+		return cut(lines[0], n, more)
+	}
+	return ""
+}
+
+// flat is s on one line, clean: its lines joined by semicolons.
+func flat(s string, n int, more string) string {
+	return cut(strings.Join(cleanLines(s, n), "; "), n, more)
+}
+
+// cleanLines are the lines of s that say something, clean, without what does
+// not fit into n cells anyway.
+func cleanLines(s string, n int) []string {
 	if len(s) > 16*n {
 		s = strings.ToValidUTF8(s[:16*n], "")
 	}
+	var lines []string
 	for line := range strings.Lines(Clean(s)) {
 		if line = strings.TrimSpace(strings.ReplaceAll(line, "\t", " ")); line != "" {
-			return cut(line, n, more)
+			lines = append(lines, line)
 		}
 	}
-	return ""
+	return lines
 }
 
 // reason is why a call failed, on one line.
@@ -137,6 +152,6 @@ func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond 
 
 // retryText says that a model request is repeated.
 func retryText(e agent.Event, more string) string {
-	return fmt.Sprintf("attempt %d of the model request failed, the next in %s: %s",
-		e.Attempt, elapsed(millis(e.Millis)), firstLine(e.Error, maxNote, more))
+	return fmt.Sprintf("model request failed, attempt %d in %s: %s",
+		e.Attempt+1, elapsed(millis(e.Millis)), firstLine(e.Error, maxNote, more))
 }

@@ -153,7 +153,10 @@ func (n *node) all(list []*node) []*node {
 
 // line is how n looks now.
 func (t *Text) line(n *node) line {
-	l := line{depth: n.depth, label: n.label, note: n.note, took: elapsed(n.took)}
+	l := line{depth: n.depth, label: n.label, note: n.note}
+	if !n.start.IsZero() {
+		l.took = elapsed(n.took)
+	}
 	switch n.state {
 	case succeeded:
 		l.mark = markOK
@@ -168,12 +171,13 @@ func (t *Text) line(n *node) line {
 // tree is n and what is below it as lines that stay. A failure is shown in
 // full, even if it takes more than one row.
 func (t *Text) tree(n *node) string {
-	columns, _ := t.size()
-	if n.state == failed {
-		columns = 1
+	limit := 0
+	if n.state != failed {
+		columns, _ := t.size()
+		limit = columns - 1
 	}
 	var b strings.Builder
-	b.WriteString(t.render(t.line(n), columns-1) + "\n")
+	b.WriteString(t.render(t.line(n), limit) + "\n")
 	if n.left > 0 {
 		b.WriteString(t.render(line{depth: n.depth + 1, mark: markMore, label: fmt.Sprintf("%d calls before", n.left)}, 0) + "\n")
 	}

@@ -58,7 +58,7 @@ func logLine(e agent.Event) string {
 		}
 		return words("result", show(e.Key), show(e.Tool), state, took, text)
 	case agent.EventEnd:
-		return words("end", string(e.Status), took, spentFields(e.Spent), show(e.Error))
+		return words("end", show(string(e.Status)), took, spentFields(e.Spent), show(e.Error))
 	case agent.EventRetry:
 		return words("retry", retryText(e, "…"))
 	case agent.EventWarning:
@@ -68,7 +68,7 @@ func logLine(e agent.Event) string {
 }
 
 func answerFields(e agent.Event) string {
-	s := fmt.Sprintf("turn=%d finish=%s", e.Turn, e.Finish)
+	s := fmt.Sprintf("turn=%d finish=%s", e.Turn, Visible(string(e.Finish)))
 	if e.Message != nil && len(e.Message.Calls) > 0 {
 		s += fmt.Sprintf(" calls=%d", len(e.Message.Calls))
 	}
@@ -114,4 +114,3 @@ func words(list ...string) string {
 	}
 	return strings.Join(there, " ")
 }
-

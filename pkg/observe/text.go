@@ -60,14 +60,13 @@ type Text struct {
 type node struct {
 	label    string
 	note     string
-	start    time.Time
+	start    time.Time // zero if it did not run
 	took     time.Duration
 	state    nodeState
 	order    int // among those that ended
 	depth    int
 	children []*node
 	left     int // children that are no longer kept
-	agent    string
 }
 
 type nodeState int
@@ -100,7 +99,7 @@ func (t *Text) Observe(e agent.Event) {
 	case agent.EventRetry:
 		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + retryText(e, t.more())})
 	case agent.EventWarning:
-		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + oneLine(e.Text, maxNote, t.more())})
+		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + flat(e.Text, maxNote, t.more())})
 	default:
 		if t.Live {
 			t.state(e)
@@ -143,6 +142,7 @@ func (t *Text) state(e agent.Event) {
 // started adds a running call.
 func (t *Text) started(e agent.Event) {
 	n := t.node(e)
+	n.start = t.now()
 	t.calls[e.Key] = n
 	if !t.Live {
 		t.print(line{depth: e.Depth, mark: markStart, label: t.who(e) + n.label})
@@ -163,7 +163,7 @@ func (t *Text) node(e agent.Event) *node {
 	if args := shortArgs(e.Args, t.more()); args != "" {
 		label += " " + args
 	}
-	return &node{label: label, start: t.now(), depth: e.Depth, agent: e.Agent}
+	return &node{label: label, depth: e.Depth}
 }
 
 // finished gives a call its outcome. A call that was answered without running

@@ -1,0 +1,262 @@
+package observe
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// TestLiveTellsTheStory records the screen after every event of the story, 100
+// ms apart, with the answer streamed to the same screen.
+func TestLiveTellsTheStory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScreen(t, 72, 12)
+		text := &Text{W: s, Live: true, Color: true, Size: func() (int, int) { return 72, 12 }}
+		stream := &Stream{W: text.Stdout(s)}
+		observe := Tee(text.Observe, stream.Observe)
+		var got strings.Builder
+		last := ""
+		for _, e := range story() {
+			observe(e)
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			if now := s.String(); now != last {
+				fmt.Fprintf(&got, "--- %s %s\n%s", e.Kind, e.Agent, now)
+				last = now
+			}
+		}
+		text.Close()
+		fmt.Fprintf(&got, "--- closed\n%s", s)
+		golden(t, "live.txt", got.String())
+	})
+}
+
+func TestLiveElapsedTimeGoesOnUntilClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScreen(t, 40, 10)
+		text := &Text{W: s, Live: true}
+		text.Observe(call(1, "k", "sleep", ""))
+		for _, want := range []string{"• sleep  0.4 s\n", "• sleep  0.8 s\n"} {
+			time.Sleep(400 * time.Millisecond)
+			synctest.Wait()
+			if got := s.String(); got != want {
+				t.Errorf("screen %q, want %q", got, want)
+			}
+		}
+		text.Close()
+		if got := s.String(); got != "\n" {
+			t.Errorf("screen after Close %q, want nothing", got)
+		}
+		writes := s.count()
+		text.Observe(call(1, "k2", "sleep", ""))
+		text.Close()
+		time.Sleep(time.Second)
+		if n := s.count(); n != writes {
+			t.Errorf("%d writes after Close", n-writes)
+		}
+	})
+}
+
+func TestLiveWritesNothingWhenNothingChanged(t *testing.T) {
+	s := newScreen(t, 40, 10)
+	text := &Text{W: s, Live: true, Now: func() time.Time { return time.Unix(0, 0) }}
+	defer text.Close()
+	text.Observe(call(1, "k", "sleep", ""))
+	writes := s.count()
+	text.mu.Lock()
+	text.redraw("")
+	text.mu.Unlock()
+	if n := s.count(); n != writes {
+		t.Errorf("%d writes for the same lines", n-writes)
+	}
+}
+
+func TestLiveFitsTheScreen(t *testing.T) {
+	for _, test := range []struct{ name, want string }{
+		{"forty calls on six rows", `
+• t1 host=漢漢漢漢…  0.0 s
+• t2 host=漢漢漢漢…  0.0 s
+• t3 host=漢漢漢漢…  0.0 s
+  and 37 more
+`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newScreen(t, 28, 6)
+			text := &Text{W: s, Live: true, Size: func() (int, int) { return 28, 6 }, Now: func() time.Time { return time.Unix(9, 0) }}
+			for i := range 40 {
+				text.Observe(call(i+1, fmt.Sprint("k", i), fmt.Sprint("t", i+1), `{"host":"`+strings.Repeat("漢", 50)+`"}`))
+			}
+			if got := "\n" + s.String(); got != test.want {
+				t.Errorf("screen:%s\nwant:%s", got, test.want)
+			}
+			for i := range 40 {
+				text.Observe(result(i+1, fmt.Sprint("k", i), fmt.Sprint("t", i+1), "", false, 1000))
+			}
+			text.Close()
+			if got := strings.Count(s.String(), "✓ t"); got != 40 {
+				t.Errorf("%d outcomes on the screen, want 40:\n%s", got, s)
+			}
+		})
+	}
+}
+
+func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
+	s := newScreen(t, 40, 24)
+	text := &Text{W: s, Live: true, MaxLines: 4, Now: func() time.Time { return time.Unix(9, 0) }}
+	defer text.Close()
+	sub := func(e agent.Event) agent.Event { e.Parent, e.Depth = "p", 1; return e }
+	text.Observe(call(1, "p", "ask", ""))
+	for i := range 60 {
+		key, tool := fmt.Sprint("c", i), fmt.Sprint("t", i)
+		text.Observe(sub(call(1, key, tool, "")))
+		text.Observe(sub(result(1, key, tool, "", i == 57, 100)))
+	}
+	text.Observe(sub(call(1, "run", "runs", "")))
+	want := "• ask  0.0 s\n  ✓ t59  0.1 s\n  • runs  0.0 s\n"
+	if got := s.String(); got != want {
+		t.Errorf("screen:\n%swant:\n%s", got, want)
+	}
+	text.Observe(result(1, "p", "ask", "error: no\nanswer", true, 6000))
+	got := strings.Split(strings.TrimSpace(s.String()), "\n")
+	if len(got) != 2+51 || got[0] != "✗ ask  6.0 s  no" || got[1] != "    10 calls before" {
+		t.Errorf("screen:\n%s", s)
+	}
+}
+
+func TestLiveMakesRoomForStdout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScreen(t, 40, 10)
+		text := &Text{W: s, Live: true}
+		out := text.Stdout(s)
+		step := func(want string) {
+			t.Helper()
+			if got := s.String(); got != want {
+				t.Errorf("screen:\n%s\nwant:\n%s", got, want)
+			}
+		}
+		text.Observe(call(1, "k", "sleep", ""))
+		io.WriteString(out, "one\ntw")
+		step("one\ntw\n") // no room below an unfinished line
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		io.WriteString(out, "o\x1b")
+		io.WriteString(out, "[31m\n")
+		step("one\ntwo\n• sleep  0.3 s\n")
+		io.WriteString(out, "three")
+		text.Observe(agent.Event{Kind: agent.EventWarning, Text: "beware"})
+		step("one\ntwo\nthree\n! beware\n• sleep  0.3 s\n")
+		io.WriteString(out, "end \xe2\x82")
+		text.Close()
+		step("one\ntwo\nthree\n! beware\nend \uFFFD\uFFFD\n")
+		io.WriteString(out, "\x1b[2Jmore")
+		step("one\ntwo\nthree\n! beware\nend \uFFFD\uFFFDmore\n")
+	})
+}
+
+// brokenPipe is a reader that went away.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestStdoutReturnsTheErrorOfItsWriter(t *testing.T) {
+	var progress bytes.Buffer
+	text := &Text{W: &progress}
+	defer text.Close()
+	stream := &Stream{W: text.Stdout(brokenPipe{})}
+	stream.Observe(agent.Event{Kind: agent.EventText, Text: "x"})
+	if stream.Err() != io.ErrClosedPipe {
+		t.Errorf("Err() = %v, want %v", stream.Err(), io.ErrClosedPipe)
+	}
+}
+
+func TestStdoutCleansWithoutProgress(t *testing.T) {
+	for _, text := range []*Text{{W: brokenPipe{}}, {W: brokenPipe{}, Quiet: true}, {W: brokenPipe{}, Live: true, Quiet: true}} {
+		var out bytes.Buffer
+		w := text.Stdout(&out)
+		text.Observe(call(1, "k", "t", ""))
+		io.WriteString(w, "a\x1b[31mb")
+		text.Close()
+		if out.String() != "ab" {
+			t.Errorf("%+v: stdout %q, want %q", text, out.String(), "ab")
+		}
+	}
+}
+
+func TestElapsed(t *testing.T) {
+	for _, test := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{-time.Second, "0.0 s"}, {0, "0.0 s"}, {990 * time.Millisecond, "0.9 s"}, {9999 * time.Millisecond, "9.9 s"},
+		{10 * time.Second, "10 s"}, {59999 * time.Millisecond, "59 s"}, {time.Minute, "1 m 00 s"},
+		{time.Hour - 1, "59 m 59 s"}, {25*time.Hour + 61*time.Second, "25 h 01 m"},
+	} {
+		if got := elapsed(test.d); got != test.want {
+			t.Errorf("elapsed(%v) = %q, want %q", test.d, got, test.want)
+		}
+	}
+}
+
+func TestCutCountsCells(t *testing.T) {
+	for _, test := range []struct {
+		in   string
+		n    int
+		want string
+	}{
+		{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"漢字", 4, "漢字"}, {"漢字", 3, "漢…"}, {"漢字", 2, "…"},
+		{"e\u0301e\u0301", 2, "e\u0301e\u0301"}, {"abc", 0, ""}, {"abc", -1, ""}, {"👩\u200d💻x", 4, "👩\u200d…"},
+	} {
+		if got := cut(test.in, test.n, "…"); got != test.want {
+			t.Errorf("cut(%q, %d) = %q, want %q", test.in, test.n, got, test.want)
+		}
+	}
+	if got := cut("abcdef", 2, "..."); got != ".." {
+		t.Errorf("cut to less than the mark: %q", got)
+	}
+}
+
+// kinds are all kinds of events.
+var kinds = []agent.EventKind{agent.EventSession, agent.EventMessage, agent.EventAnswer, agent.EventCallStarted,
+	agent.EventRequest, agent.EventText, agent.EventReasoning, agent.EventRetry, agent.EventProgress,
+	agent.EventWarning, agent.EventCallEnded, agent.EventEnd}
+
+// TestNoControlSequenceReachesATerminal puts control characters into every text
+// of every event. The screen fails on a sequence that is not ours.
+func TestNoControlSequenceReachesATerminal(t *testing.T) {
+	hostile := "\x1b]0;owned\a\x1b[2J\x1b[8m\u009b2J\r\n\x00\u202e\x7f\x9b"
+	for _, depth := range []int{0, 1} {
+		for _, failed := range []bool{false, true} {
+			s := newScreen(t, 60, 20)
+			var plain, log, lines bytes.Buffer
+			live := &Text{W: s, Live: true, Color: true}
+			stream := &Stream{W: live.Stdout(s)}
+			observe := Tee(live.Observe, stream.Observe, (&Text{W: &plain}).Observe,
+				(&LogText{W: &log}).Observe, (&JSONLines{W: &lines, Pieces: true}).Observe)
+			for _, kind := range kinds {
+				e := everywhere(hostile)
+				e.Kind, e.Depth, e.Result.Failed = kind, depth, failed
+				e.Finish, e.Status = agent.Finish(hostile), agent.Status(hostile)
+				before := plain.Len()
+				observe(e)
+				if n := strings.Count(plain.String()[before:], "\n"); n > 1 {
+					t.Errorf("event %s is %d plain lines", kind, n)
+				}
+			}
+			live.Close()
+			for name, out := range map[string]string{"plain": plain.String(), "log": log.String(), "json": lines.String()} {
+				if i := strings.IndexFunc(out, func(r rune) bool { return control(r) && r != '\n' || hidden(r, 0) }); i >= 0 {
+					t.Errorf("%s: control character in %q", name, out[max(0, i-20):i+4])
+				}
+			}
+			if got, want := strings.Count(log.String(), "\n"), 8; got != want {
+				t.Errorf("the log has %d lines, want %d:\n%s", got, want, log.String())
+			}
+		}
+	}
+}

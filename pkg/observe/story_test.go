@@ -1,0 +1,111 @@
+package observe
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// golden compares got with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// A teller makes the events of a session, 100 ms apart.
+type teller struct {
+	at             time.Time
+	session, agent string
+	parent         string
+	depth          int
+}
+
+func (s *teller) tell(e agent.Event) agent.Event {
+	e.Time, e.Session, e.Agent, e.Parent, e.Depth = s.at, s.session, s.agent, s.parent, s.depth
+	return e
+}
+
+func call(n int, key, tool, args string) agent.Event {
+	return agent.Event{Kind: agent.EventCallStarted, Turn: 1, N: n, CallID: "c" + key, Key: key, Tool: tool, Args: args}
+}
+
+func result(n int, key, tool, text string, failed bool, millis int64) agent.Event {
+	return agent.Event{Kind: agent.EventCallEnded, Turn: 1, N: n, CallID: "c" + key, Key: key, Tool: tool, Millis: millis,
+		Result: &agent.ToolResult{CallID: "c" + key, Name: tool, Failed: failed, Parts: []agent.Part{agent.Text(text)}}}
+}
+
+// story is a run: two tools and a sub-agent at the same time, a refused call, a
+// repeated request, a warning, hostile text.
+func story() []agent.Event {
+	root := &teller{session: "S1", agent: "main"}
+	sub := &teller{session: "S2", agent: "helper", parent: "S1.1.2", depth: 1}
+	question := agent.UserText("Is it \x1b[31mup?\nSay so.")
+	calls := agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("Let me look.")}, Calls: []agent.ToolCall{
+		{ID: "cS1.1.1", Name: "bash_ping", Args: `{"host":"example.org","count":3}`},
+		{ID: "cS1.1.2", Name: "ask_helper", Args: `{"prompt":"Find \"x\u202e\" in\nthe logs"}`},
+		{ID: "cS1.1.3", Name: "bash_rm", Args: `{not json`},
+	}}
+	answer := agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{
+		{Kind: agent.PartReasoning, Text: "hm"}, agent.Text("It is \u009bup.")}}
+	list := []agent.Event{
+		root.tell(agent.Event{Kind: agent.EventSession, Model: "gpt-5"}),
+		root.tell(agent.Event{Kind: agent.EventMessage, Message: &question}),
+		root.tell(agent.Event{Kind: agent.EventWarning, Text: "read tools/x: permission denied\x07\nread tools/y: is a directory"}),
+		root.tell(agent.Event{Kind: agent.EventRequest, Turn: 1, Tools: 3, Model: "gpt-5"}),
+		root.tell(agent.Event{Kind: agent.EventRetry, Turn: 1, Attempt: 1, Millis: 1500, Error: "HTTP 429: slow down\nplease"}),
+		root.tell(agent.Event{Kind: agent.EventReasoning, Turn: 1, Text: "hm"}),
+		root.tell(agent.Event{Kind: agent.EventText, Turn: 1, Text: "Let me look."}),
+		root.tell(agent.Event{Kind: agent.EventAnswer, Turn: 1, Model: "gpt-5-1", Message: &calls, Finish: agent.FinishStop,
+			Usage: &agent.Usage{Requests: 1, InputTokens: 120, OutputTokens: 30}, Millis: 400}),
+		root.tell(call(1, "S1.1.1", "bash_ping", calls.Calls[0].Args)),
+		root.tell(call(2, "S1.1.2", "ask_helper", calls.Calls[1].Args)),
+		root.tell(result(3, "S1.1.3", "bash_rm", "error: not run: refused by policy", true, 0)),
+		sub.tell(agent.Event{Kind: agent.EventSession, Model: "small"}),
+		sub.tell(agent.Event{Kind: agent.EventRequest, Turn: 1, Model: "small"}),
+		sub.tell(agent.Event{Kind: agent.EventRetry, Turn: 1, Attempt: 2, Millis: 200, Error: "connection reset"}),
+		sub.tell(agent.Event{Kind: agent.EventText, Turn: 1, Text: "of no concern"}),
+		sub.tell(call(1, "S2.1.1", "grep", `{"pattern":"x","path":"/var/log"}`)),
+		sub.tell(agent.Event{Kind: agent.EventProgress, CallID: "cS2.1.1", Tool: "grep", Key: "S2.1.1", Text: "12 files"}),
+		sub.tell(call(2, "S2.1.2", "date", ``)),
+		root.tell(result(1, "S1.1.1", "bash_ping", "error: exit status 2: \x1b[31munknown host\x1b[0m\nmore", true, 312)),
+		sub.tell(result(1, "S2.1.1", "grep", "a:1\nb:2", false, 1234)),
+		sub.tell(result(2, "S2.1.2", "date", "today", false, 61000)),
+		sub.tell(agent.Event{Kind: agent.EventEnd, Turn: 1, Status: agent.StatusOK, Text: "two", Millis: 62000,
+			Spent: &agent.Spent{Usage: agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 5}}}),
+		root.tell(result(2, "S1.1.2", "ask_helper", "two", false, 62000)),
+		root.tell(agent.Event{Kind: agent.EventRequest, Turn: 2, Tools: 3, Model: "gpt-5"}),
+		root.tell(agent.Event{Kind: agent.EventText, Turn: 2, Text: "It is "}),
+		root.tell(agent.Event{Kind: agent.EventText, Turn: 2, Text: "\u009bup."}),
+		root.tell(agent.Event{Kind: agent.EventAnswer, Turn: 2, Message: &answer, Finish: agent.FinishStop,
+			Usage: &agent.Usage{Requests: 1, InputTokens: 200, OutputTokens: 8}, Millis: 900}),
+		root.tell(agent.Event{Kind: agent.EventEnd, Turn: 2, Status: agent.StatusOK, Text: answer.Text(), Millis: 64000,
+			Spent: &agent.Spent{Usage: agent.Usage{Requests: 3, InputTokens: 330, OutputTokens: 43, Cost: 0.0123, Priced: 3}}}),
+	}
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i := range list {
+		list[i].Time = start.Add(time.Duration(i) * 100 * time.Millisecond)
+	}
+	return list
+}
