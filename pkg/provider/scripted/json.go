@@ -183,7 +183,7 @@ func (d *decoder) fail(off int, key, format string, args ...any) {
 	line := d.line(off)
 	d.problems = append(d.problems, &Problem{
 		File: d.file, Line: line, Column: off - d.lines[line-1] + 1,
-		Key: key, Message: fmt.Sprintf(format, args...),
+		Key: printable(key), Message: fmt.Sprintf(format, args...),
 	})
 }
 

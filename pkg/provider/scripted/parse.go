@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -178,7 +179,7 @@ func (d *decoder) pattern(v value, key string, whole bool) (*regexp.Regexp, stri
 		return nil, ""
 	}
 	if err := d.room(s); err != nil {
-		d.fail(v.off, key, "%s", err)
+		d.badPattern(v.off, key, err)
 		return nil, ""
 	}
 	re, err := regexp.Compile(s)
@@ -186,10 +187,18 @@ func (d *decoder) pattern(v value, key string, whole bool) (*regexp.Regexp, stri
 		re, err = regexp.Compile(`^(?:` + s + `)$`)
 	}
 	if err != nil {
-		d.fail(v.off, key, "%s", err)
+		d.badPattern(v.off, key, err)
 		return nil, ""
 	}
 	return re, s
+}
+
+func (d *decoder) badPattern(off int, key string, err error) {
+	if e := (*syntax.Error)(nil); errors.As(err, &e) {
+		d.fail(off, key, "the pattern does not compile: %s: %s", e.Code, short(e.Expr))
+		return
+	}
+	d.fail(off, key, "%s", err)
 }
 
 // room compiles a pattern for its size only: a few bytes like (a{30}){30} can

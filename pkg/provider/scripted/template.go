@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -94,7 +95,7 @@ func (p patterns) compile(s string) (template, error) {
 		}
 		r, err := p.ref(inside)
 		if err != nil {
-			return nil, fmt.Errorf("${%s}: %w", inside, err)
+			return nil, fmt.Errorf("${%s}: %w", printable(inside), err)
 		}
 		if text.Len() > 0 {
 			t = append(t, piece{text: text.String()})
@@ -208,7 +209,7 @@ func (f *filler) value(r *ref) (string, error) {
 		return r.fallback, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: ${%s}: %w", f.rule, r.source, err)
+		return "", fmt.Errorf("%s: ${%s}: %w", f.rule, printable(r.source), err)
 	}
 	return text, nil
 }
@@ -338,6 +339,16 @@ func quote(s string) string {
 		return `""` // cannot happen: every string can be encoded
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// printable is s without what a terminal could take for a command.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
 }
 
 // short quotes a text and shortens it, for messages.
