@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
+)
+
+// version is set by the build.
+var version = "dev"
+
+// waitDelay is how long a command's pipes may stay open after it ended.
+const waitDelay = 500 * time.Millisecond
+
+// A program is one start of the binary: its streams, its flags.
+type program struct {
+	in       io.Reader
+	out, err io.Writer
+	inTerm   bool
+	outTerm  bool
+	errTerm  bool
+	getenv   func(string) string
+	environ  []string
+
+	global globalFlags
+}
+
+// globalFlags stand before or after the command.
+type globalFlags struct {
+	agentFiles []string
+	agent      string
+	apiKeys    string
+	logJSON    string
+	logHTTP    string
+	logText    string
+	quiet      bool
+	color      string
+}
+
+// start runs the program with the process's own streams and returns its exit
+// code.
+func start(args []string) int {
+	// Tools run as the same user; they must not read our memory or
+	// environment. What leaves a tool's process group becomes our child.
+	// Where the system has neither, tools still run.
+	_ = process.HideEnviron()
+	_ = process.BecomeSubreaper()
+	p := &program{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		inTerm:  term.IsTerminal(int(os.Stdin.Fd())),
+		outTerm: term.IsTerminal(int(os.Stdout.Fd())),
+		errTerm: term.IsTerminal(int(os.Stderr.Fd())),
+		getenv:  os.Getenv, environ: os.Environ(),
+	}
+	ctx, caught, stop := interruptible()
+	defer stop()
+	err := p.command().Run(ctx, args)
+	return report(p.err, err, caught())
+}
+
+// interruptible is a context that ends with the first signal that asks the
+// program to end. SIGPIPE is taken too, so that a reader of our output that
+// goes away is an error of a write and not our death with tools still running.
+func interruptible() (ctx context.Context, caught func() os.Signal, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	var first atomic.Value
+	go func() {
+		select {
+		case s := <-signals:
+			first.Store(s)
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	caught = func() os.Signal {
+		s, _ := first.Load().(os.Signal)
+		return s
+	}
+	return ctx, caught, cancel
+}
+
+const exitCodes = `Exit codes: 0 the agent answered; 1 the run failed (model or network after
+retries, journal); 2 nothing ran (usage, agent file, keys, configuration);
+3 a limit ended it (turns, depth); 4 a policy refused what the run could not do
+without; 5 the deadline passed; 130, 143 interrupted.`
+
+// command is the tree of commands. It is built anew for every start.
+func (p *program) command() *cli.Command {
+	root := &cli.Command{
+		Name:        "agents",
+		Usage:       "run agents whose tools are executables",
+		Version:     version,
+		Description: exitCodes,
+		Reader:      p.in, Writer: p.out, ErrWriter: p.err,
+		HideHelpCommand: true,
+		// A file's name may hold a comma.
+		DisableSliceFlagSeparator: true,
+		Suggest:                   true,
+		ExitErrHandler:            func(context.Context, *cli.Command, error) {},
+		Flags:                     p.global.flags(),
+		Action: func(_ context.Context, c *cli.Command) error {
+			if name := c.Args().First(); name != "" {
+				return usage("`agents --help` lists the commands", "there is no command %q%s", name, didYouMean(name, c))
+			}
+			return usage("`agents --help` lists the commands", "no command given")
+		},
+		Commands: []*cli.Command{
+			p.runCommand(), p.checkCommand(), p.describeCommand(), p.echoPromptCommand(), p.pathsCommand(),
+		},
+	}
+	cli.VersionPrinter = func(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "agents %s\n", c.Root().Version) }
+	for _, c := range append(root.Commands, root) {
+		c.OnUsageError = usageError
+	}
+	return root
+}
+
+// usageError keeps the help text off stdout, where callers expect results.
+func usageError(_ context.Context, c *cli.Command, err error, _ bool) error {
+	name := strings.TrimSpace(c.FullName())
+	return usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %w", name, err)
+}
+
+func didYouMean(name string, c *cli.Command) string {
+	if s := cli.SuggestCommand(c.Commands, name); s != "" && s != "help" {
+		return fmt.Sprintf("; did you mean %q?", s)
+	}
+	return ""
+}
+
+// noArguments refuses what stands behind a command's flags.
+func noArguments(c *cli.Command) error {
+	if c.Args().Present() {
+		return usage("a prompt is given with --prompt; quote it", "%s: unexpected argument %q", c.FullName(), c.Args().First())
+	}
+	return nil
+}
+
+func (g *globalFlags) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "agent-file", Usage: "root agent `FILE`, repeatable; replaces what the configuration finds", Destination: &g.agentFiles},
+		&cli.StringFlag{Name: "agent", Usage: "pick the loaded agent `SLUG`", Destination: &g.agent},
+		&cli.StringFlag{Name: "api-keys", Usage: "keys `FILE`", Destination: &g.apiKeys},
+		&cli.StringFlag{Name: "log-json-file", Usage: "append every event to `FILE` as a line of JSON", Destination: &g.logJSON},
+		&cli.StringFlag{Name: "log-http", Usage: "post every event to `URL`", Destination: &g.logHTTP},
+		&cli.StringFlag{Name: "log-file", Usage: "append a readable log to `FILE`", Destination: &g.logText},
+		&cli.BoolFlag{Name: "quiet", Usage: "no progress on stderr", Destination: &g.quiet},
+		&cli.StringFlag{Name: "color", Value: "auto", Usage: "`WHEN` to use color: auto, always or never", Destination: &g.color, Validator: oneOf("auto", "always", "never")},
+	}
+}
+
+func oneOf(values ...string) func(string) error {
+	return func(s string) error {
+		for _, v := range values {
+			if s == v {
+				return nil
+			}
+		}
+		return errors.New("must be one of " + strings.Join(values, ", "))
+	}
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/urfave/cli/v3"
+)
+
+func (p *program) echoPromptCommand() *cli.Command {
+	script := &promptScript{}
+	return &cli.Command{
+		Name:  "echo-prompt",
+		Usage: "print the prompt that run would send; no model is called",
+		Flags: script.flags(),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			text, err := script.render(ctx, p.in)
+			if err != nil {
+				return err
+			}
+			if p.outTerm {
+				text = observe.Clean(text)
+			}
+			_, err = io.WriteString(p.out, text)
+			return err
+		},
+	}
+}

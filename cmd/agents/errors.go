@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
+)
+
+// Exit codes; they are part of the interface (see `agents --help`).
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitNothingRan  = 2
+	exitLimit       = 3
+	exitRefused     = 4
+	exitDeadline    = 5
+	exitInterrupted = 130
+	exitTerminated  = 143
+)
+
+// A failure is an error that knows its exit code and the user's next step.
+type failure struct {
+	code  int
+	err   error
+	hint  string
+	quiet bool // everything was said already
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// usage is a failure of how the command was called.
+func usage(hint, format string, args ...any) error {
+	return &failure{code: exitNothingRan, err: fmt.Errorf(format, args...), hint: hint}
+}
+
+// nothingRan marks err as one that ended the command before anything ran.
+func nothingRan(err error, hint string) error {
+	return &failure{code: exitNothingRan, err: err, hint: hint}
+}
+
+// report writes err for a person and returns the exit code that belongs to it.
+// caught is the signal that ended the program, if one did.
+func report(w io.Writer, err error, caught os.Signal) int {
+	if err == nil {
+		return exitOK
+	}
+	f := &failure{}
+	if !errors.As(err, &f) {
+		f = &failure{code: codeOf(err), err: err, hint: hintFor(err)}
+	}
+	if f.code == exitInterrupted && caught == syscall.SIGTERM {
+		f.code = exitTerminated
+	}
+	if f.quiet || brokenPipe(err) {
+		return f.code
+	}
+	fmt.Fprintf(w, "error: %s\n", observe.Clean(err.Error()))
+	if f.hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", observe.Clean(f.hint))
+	}
+	return f.code
+}
+
+// codeOf is the exit code for the error of a run.
+func codeOf(err error) int {
+	switch agent.StatusOf(err) {
+	case agent.StatusOK:
+		return exitOK
+	case agent.StatusLimit:
+		return exitLimit
+	case agent.StatusRefused:
+		return exitRefused
+	case agent.StatusDeadline:
+		return exitDeadline
+	case agent.StatusInterrupted:
+		return exitInterrupted
+	default:
+		return exitFailed
+	}
+}
+
+// hintFor is the next step after a failed run.
+func hintFor(err error) string {
+	var model *agent.ModelError
+	switch {
+	case errors.Is(err, agent.ErrTurns):
+		return "raise maxTurns in the agent file, or ask for less at once"
+	case errors.Is(err, agent.ErrLength):
+		return "raise maxOutputTokens in the agent file; --output json shows what there was of the answer"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "raise --timeout"
+	case !errors.As(err, &model):
+		return ""
+	case model.Status == 401 || model.Status == 403:
+		return "check apiKeyId in the agent file and the key's value; `agents paths` shows which keys file is used"
+	case model.Status == 404:
+		return "check modelUrl and modelName in the agent file"
+	case model.Status == 0 && model.Temporary:
+		return "check that the model's server runs and that modelUrl in the agent file is right"
+	}
+	return ""
+}
+
+// brokenPipe reports whether err came of a reader of our output that went away:
+// it wanted no more, and nobody is left to be told.
+func brokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }

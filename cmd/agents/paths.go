@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/urfave/cli/v3"
+)
+
+// effective are the paths in effect, as paths --json prints them.
+type effective struct {
+	ConfigFile config.Place      `json:"config_file"`
+	ConfigDir  config.Place      `json:"config_dir"`
+	AgentFiles []agentPlace      `json:"agent_files"`
+	Keys       config.KeysChoice `json:"keys"`
+	Cache      config.Place      `json:"cache"`
+	Logs       []config.Place    `json:"logs"`
+}
+
+type agentPlace struct {
+	config.AgentFile
+	Slug  string `json:"slug,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+func (p *program) pathsCommand() *cli.Command {
+	var asJSON bool
+	return &cli.Command{
+		Name:  "paths",
+		Usage: "show which files and folders are in effect, and why",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &asJSON}},
+		Action: func(_ context.Context, c *cli.Command) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			e, err := p.effective()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return p.writeJSON(e)
+			}
+			_, err = io.WriteString(p.out, observe.Clean(e.text()))
+			return err
+		},
+	}
+}
+
+func (p *program) effective() (*effective, error) {
+	c, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	e := &effective{ConfigDir: c.Dir, AgentFiles: []agentPlace{}, Logs: []config.Place{}}
+	if n := len(c.Looked); n > 0 {
+		e.ConfigFile = c.Looked[n-1]
+	}
+	first := ""
+	for _, f := range c.AgentFiles {
+		place := agentPlace{AgentFile: f}
+		file, _, err := agentfile.Read(f.Path)
+		switch {
+		case err == nil:
+			place.Slug = file.Spec.Slug
+			if first == "" {
+				first = f.Path
+			}
+		case !f.Named && !agentfile.IsAgentFile(f.Path):
+			continue
+		default:
+			place.Error = err.Error()
+		}
+		e.AgentFiles = append(e.AgentFiles, place)
+	}
+	e.Keys = c.KeysFile(first)
+	e.Cache = config.Place{Path: p.cacheDir(), Why: "XDG_CACHE_HOME, else ~/.cache", Found: p.cacheDir() != ""}
+	for _, log := range [][3]string{
+		{p.global.logJSON, c.File.LogJSON, "json"}, {p.global.logText, c.File.LogText, "file"}, {p.global.logHTTP, c.File.LogHTTP, "http"},
+	} {
+		switch {
+		case log[0] != "":
+			e.Logs = append(e.Logs, config.Place{Path: log[0], Why: "--log-" + strings.Replace(log[2], "json", "json-file", 1), Found: true})
+		case log[1] != "":
+			e.Logs = append(e.Logs, config.Place{Path: log[1], Why: "agentsLogs in " + c.File.Path, Found: true})
+		}
+	}
+	return e, nil
+}
+
+// text is one line for each path: what it is, where, why.
+func (e *effective) text() string {
+	var b strings.Builder
+	line := func(what string, p config.Place) {
+		switch {
+		case p.Path == "":
+			fmt.Fprintf(&b, "%-11s none\n", what)
+		case !p.Found:
+			fmt.Fprintf(&b, "%-11s %s (%s; not there)\n", what, p.Path, p.Why)
+		default:
+			fmt.Fprintf(&b, "%-11s %s (%s)\n", what, p.Path, p.Why)
+		}
+	}
+	line("cfg file", e.ConfigFile)
+	line("cfg folder", e.ConfigDir)
+	for _, a := range e.AgentFiles {
+		p := a.Place
+		switch {
+		case a.Error != "":
+			p.Why += "; " + a.Error
+		default:
+			p.Why = a.Slug + ", " + p.Why
+		}
+		line("agent", p)
+	}
+	if len(e.AgentFiles) == 0 {
+		line("agent", config.Place{})
+	}
+	line("keys", e.Keys.Place)
+	line("cache", e.Cache)
+	for _, l := range e.Logs {
+		line("log", l)
+	}
+	return b.String()
+}

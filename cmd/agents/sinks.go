@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
+	"golang.org/x/term"
+)
+
+// sinks are where the events of a run go: progress, logs, the result.
+type sinks struct {
+	p       *program
+	output  string
+	secrets []string
+	observe func(agent.Event)
+	cancel  context.CancelFunc
+
+	progress *observe.Text
+	stream   *observe.Stream    // the answer on a terminal, as it comes
+	lines    *observe.JSONLines // --output jsonl
+	closers  []func() error     // of the logs, in order
+}
+
+// sinks opens what the flags and the configuration name. cancel ends the run
+// when nobody reads its events any more.
+func (p *program) sinks(l *loaded, output string, cancel context.CancelFunc) (*sinks, error) {
+	s := &sinks{p: p, output: output, secrets: l.secrets, cancel: cancel}
+	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size}
+	watch := []func(agent.Event){}
+	switch {
+	case output == "jsonl":
+		s.lines = &observe.JSONLines{W: p.out, Pieces: true}
+		watch = append(watch, s.line)
+	case output == "text" && p.outTerm:
+		s.stream = &observe.Stream{W: s.progress.Stdout(p.out)}
+		watch = append(watch, s.stream.Observe)
+	}
+	logs, err := s.logs(l)
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	watch = append(append(watch, logs...), s.progress.Observe)
+	s.observe = observe.Redact(s.secrets, observe.Tee(watch...))
+	return s, nil
+}
+
+// line writes an event to stdout, and ends the run if nobody reads it.
+func (s *sinks) line(e agent.Event) {
+	s.lines.Observe(e)
+	if s.lines.Err() != nil {
+		s.cancel()
+	}
+}
+
+// logs opens the log sinks. The command line goes before the configuration.
+func (s *sinks) logs(l *loaded) ([]func(agent.Event), error) {
+	var watch []func(agent.Event)
+	g := s.p.global
+	if path := first(g.logJSON, l.logs.JSONPath); path != "" {
+		f, err := observe.OpenLog(path)
+		if err != nil {
+			return nil, nothingRan(fmt.Errorf("--log-json-file: %w", err), "")
+		}
+		j := &observe.JSONLines{W: f}
+		s.closers = append(s.closers, func() error { return named("--log-json-file", errors.Join(j.Err(), f.Close())) })
+		watch = append(watch, j.Observe)
+	}
+	if path := first(g.logText, l.logs.TextPath); path != "" {
+		f, err := observe.OpenLog(path)
+		if err != nil {
+			return nil, nothingRan(fmt.Errorf("--log-file: %w", err), "")
+		}
+		t := &observe.LogText{W: f}
+		s.closers = append(s.closers, func() error { return named("--log-file", errors.Join(t.Err(), f.Close())) })
+		watch = append(watch, t.Observe)
+	}
+	if url := first(g.logHTTP, l.logs.URL); url != "" {
+		h, err := observe.OpenHTTP(url, observe.HTTPOptions{})
+		if err != nil {
+			return nil, nothingRan(fmt.Errorf("--log-http: %w", err), "")
+		}
+		s.closers = append(s.closers, func() error { return named("--log-http", h.Close()) })
+		watch = append(watch, h.Observe)
+	}
+	return watch, nil
+}
+
+func named(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// finish writes the result and closes everything. A log that failed is a
+// warning: the run is not worse for it.
+func (s *sinks) finish(out *agent.Outcome, runErr error) error {
+	s.progress.Close()
+	if err := s.close(); err != nil {
+		fmt.Fprintf(s.p.err, "warning: %s\n", observe.Clean(err.Error()))
+	}
+	err := s.result(out, runErr)
+	if runErr == nil && err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if brokenPipe(err) {
+		return &failure{code: exitFailed, err: err, quiet: true}
+	}
+	return ended(out, s.redact(runErr))
+}
+
+func (s *sinks) close() error {
+	var errs []error
+	for _, c := range s.closers {
+		errs = append(errs, c())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+// result writes what belongs on stdout.
+func (s *sinks) result(out *agent.Outcome, runErr error) error {
+	switch {
+	case s.lines != nil:
+		return s.lines.Err()
+	case s.output == "json":
+		return s.object(out, runErr)
+	case s.stream != nil:
+		return s.stream.Err()
+	case runErr != nil:
+		return nil
+	}
+	answer := s.hide(out.Answer)
+	if !strings.HasSuffix(answer, "\n") {
+		answer += "\n"
+	}
+	_, err := io.WriteString(s.p.out, answer)
+	return err
+}
+
+// A result is the object of --output json.
+type result struct {
+	Answer     string                     `json:"answer"`
+	Outcome    agent.Status               `json:"outcome"`
+	Error      string                     `json:"error,omitempty"`
+	Agent      string                     `json:"agent"`
+	Session    string                     `json:"session"`
+	Turns      int                        `json:"turns"`
+	Usage      agent.Usage                `json:"usage"`
+	Agents     map[string]agent.Usage     `json:"agents"`
+	Tools      map[string]agent.ToolUsage `json:"tools"`
+	DurationMS int64                      `json:"duration_ms"`
+}
+
+// object writes the run as one object. An answer that was cut is in it too; the
+// outcome says so.
+func (s *sinks) object(out *agent.Outcome, runErr error) error {
+	r := result{
+		Answer: s.hide(out.Answer), Outcome: out.Status, Agent: out.Agent, Session: out.Session, Turns: out.Turns,
+		Usage: out.Spent.Usage, Agents: out.Spent.Agents, Tools: out.Spent.Tools, DurationMS: out.Duration.Milliseconds(),
+	}
+	if r.Agents == nil {
+		r.Agents = map[string]agent.Usage{}
+	}
+	if r.Tools == nil {
+		r.Tools = map[string]agent.ToolUsage{}
+	}
+	if runErr != nil {
+		r.Error = s.hide(runErr.Error())
+	}
+	return s.p.writeJSON(r)
+}
+
+// writeJSON writes v to stdout, indented for a person and without escapes that
+// only HTML needs.
+func (p *program) writeJSON(v any) error {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	text := b.String()
+	if p.outTerm {
+		text = observe.Clean(text)
+	}
+	_, err := io.WriteString(p.out, text)
+	return err
+}
+
+// hide takes known keys out of a text.
+func (s *sinks) hide(text string) string {
+	for _, secret := range s.secrets {
+		text = strings.ReplaceAll(text, secret, "[secret]")
+	}
+	return text
+}
+
+// redact takes known keys out of an error's text.
+func (s *sinks) redact(err error) error {
+	if err == nil || !slices.ContainsFunc(s.secrets, func(k string) bool { return strings.Contains(err.Error(), k) }) {
+		return err
+	}
+	return &redacted{err, s.hide(err.Error())}
+}
+
+type redacted struct {
+	err  error
+	text string
+}
+
+func (r *redacted) Error() string { return r.text }
+func (r *redacted) Unwrap() error { return r.err }
+
+// color says whether a stream gets colours.
+func (p *program) color(terminal bool) bool {
+	switch p.global.color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return terminal && p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb"
+}
+
+// ascii says that the terminal is not known to show UTF-8.
+func (p *program) ascii() bool {
+	locale := strings.ToUpper(first(p.getenv("LC_ALL"), p.getenv("LC_CTYPE"), p.getenv("LANG")))
+	return p.errTerm && !strings.Contains(locale, "UTF-8") && !strings.Contains(locale, "UTF8")
+}
+
+// size is the size of the terminal on stderr.
+func size() (columns, rows int) {
+	columns, rows, err := term.GetSize(int(os.Stderr.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, rows
+}

@@ -1,0 +1,218 @@
+package agentfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/schemas"
+)
+
+// MaxBytes limits the size of an agent file and of a script.
+const MaxBytes = 1 << 20
+
+// A File is one agent file, read and valid, before anything it names is looked
+// at.
+type File struct {
+	// Path is as it was given, for messages; Real is absolute, without links.
+	Path string
+	Real string
+	Spec *Spec
+
+	doc *schema.Document
+}
+
+var agentSchema = sync.OnceValues(func() (*schema.Schema, error) {
+	return schema.CompileTrusted("agent.schema.json", schemas.Agent())
+})
+
+// Read reads one agent file and nothing that it names: no tool is run and no
+// other file opened. The error is a *LoadError; the problems hold warnings too.
+func Read(path string) (*File, []Problem, error) {
+	f, problems := readFile(path)
+	if f == nil {
+		for i := range problems {
+			problems[i].Severity = min(problems[i].Severity, Fatal)
+		}
+		return nil, problems, &LoadError{problems}
+	}
+	return f, problems, nil
+}
+
+// readFile reads an agent file. Without a File the problems say why.
+func readFile(path string) (*File, []Problem) {
+	one := func(code Code, err error) (*File, []Problem) {
+		return nil, []Problem{{Severity: Fatal, Code: code, File: path, Message: plain(err)}}
+	}
+	real, err := filepath.Abs(path)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if err != nil {
+		return one(CodeFile, err)
+	}
+	data, err := readRegular(real, MaxBytes)
+	if errors.Is(err, errWritable) {
+		return one(CodeWritable, err)
+	}
+	if err != nil {
+		return one(CodeFile, err)
+	}
+	doc, err := schema.Parse(data)
+	var syntax *schema.SyntaxError
+	if errors.As(err, &syntax) {
+		return nil, []Problem{{Severity: Fatal, Code: CodeSyntax, File: path, Line: syntax.Line, Col: syntax.Col, Message: syntax.Message}}
+	}
+	if err != nil {
+		return one(CodeSyntax, err)
+	}
+	problems, valid := checkSchema(path, doc)
+	if !valid {
+		return nil, problems
+	}
+	spec, err := decodeFile(data)
+	if err != nil {
+		return one(CodeSchema, err)
+	}
+	return &File{Path: path, Real: real, Spec: spec, doc: doc}, problems
+}
+
+// checkSchema compares a document with the schema of agent files.
+func checkSchema(path string, doc *schema.Document) (problems []Problem, valid bool) {
+	s, err := agentSchema()
+	if err != nil {
+		panic(err) // the schema is part of the program
+	}
+	valid = true
+	for _, p := range s.CheckDocument(doc) {
+		problem := Problem{Severity: Fatal, Code: CodeSchema, File: path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
+		if p.Warning {
+			problem.Severity, problem.Code = Note, CodeUnknown
+		} else {
+			valid = false
+		}
+		problems = append(problems, problem)
+	}
+	return problems, valid
+}
+
+func decodeFile(data []byte) (*Spec, error) {
+	var envelope map[string]json.RawMessage
+	if err := json.Unmarshal(data, &envelope); err != nil {
+		return nil, err
+	}
+	return decode(envelope["contents"])
+}
+
+var errWritable = errors.New("others may write it")
+
+// readRegular reads a regular file that nobody else may write. A pipe or a
+// device is not opened: it could block or never end.
+func readRegular(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("it is no regular file but a %s", kindOf(info.Mode()))
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("it is %d bytes long; the limit is %d", info.Size(), limit)
+	}
+	if err := checkWritable(path, info); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("it is longer than %d bytes", limit)
+	}
+	return data, nil
+}
+
+// checkWritable refuses a file that others may write, or exchange because they
+// may write its folder.
+func checkWritable(path string, info fs.FileInfo) error {
+	const others = 0o002
+	if info.Mode()&others != 0 {
+		return fmt.Errorf("%w (mode %04o)", errWritable, info.Mode().Perm())
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if dir.Mode()&others != 0 && dir.Mode()&fs.ModeSticky == 0 {
+		return fmt.Errorf("%w, since they may write its folder (mode %04o)", errWritable, dir.Mode().Perm())
+	}
+	return nil
+}
+
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "folder"
+	case m&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	default:
+		return "device"
+	}
+}
+
+// plain drops the operation and the path from a file error: the problem names
+// the file itself.
+func plain(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+// isAgentFile reports whether data looks like an agent file: whether its tag
+// says so. What is no JSON is none.
+func isAgentFile(data []byte) bool {
+	var envelope struct {
+		Tag string `json:"tag"`
+	}
+	return json.Unmarshal(data, &envelope) == nil && envelope.Tag == Tag
+}
+
+// problem is a problem at a key of f.
+func (f *File) problem(s Severity, code Code, pointer, format string, args ...any) Problem {
+	line, col := f.doc.Pos(pointer)
+	return Problem{Severity: s, Code: code, File: f.Path, Line: line, Col: col,
+		Key: f.doc.Key(pointer), Message: fmt.Sprintf(format, args...)}
+}
+
+// at is the pointer of a key of the contents, in the spelling of the file.
+func (f *File) at(key string) string {
+	contents, _ := f.doc.Value.(map[string]any)["contents"].(map[string]any)
+	if _, ok := contents[key]; !ok {
+		if _, ok := contents[kebab(key)]; ok {
+			return "/contents/" + kebab(key)
+		}
+	}
+	return "/contents/" + key
+}
+
+// IsAgentFile reports whether there is an agent file at path, by its tag alone:
+// it need not be a valid one.
+func IsAgentFile(path string) bool {
+	data, err := readRegular(path, MaxBytes)
+	return err == nil && isAgentFile(data)
+}

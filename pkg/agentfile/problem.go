@@ -1,0 +1,106 @@
+package agentfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Severity says what a problem means for the tree.
+type Severity int
+
+// The severities, worst first.
+const (
+	Fatal   Severity = iota // the tree cannot be used
+	LeftOut                 // something is missing from it
+	Warning                 // something was done that may not be meant
+	Note                    // something could be better; only checks show it
+)
+
+func (s Severity) String() string {
+	return [...]string{"error", "left out", "warning", "note"}[s]
+}
+
+// A Problem is something wrong with a tree.
+type Problem struct {
+	Severity Severity
+	Code     Code
+	File     string
+	// Line and Col count from 1; 0 where the problem is with the file itself.
+	Line, Col int
+	// Key is where in the file, as contents.mcpServers[0].tag.
+	Key     string
+	Message string
+}
+
+// String is "FILE:LINE:COL: KEY: MESSAGE" with what there is of it.
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Col)
+	}
+	if p.Key != "" {
+		b.WriteString(": " + p.Key)
+	}
+	b.WriteString(": " + p.Message)
+	return b.String()
+}
+
+// A Code tells kinds of problems apart, for whoever has an advice for each.
+type Code string
+
+// The kinds of problems.
+const (
+	CodeFile      Code = "file"        // cannot be read, too large, not a regular file
+	CodeWritable  Code = "writable"    // others may write it
+	CodeSyntax    Code = "syntax"      // no JSON
+	CodeNotAgent  Code = "not-agent"   // a .json in a tool directory that is no agent file
+	CodeSchema    Code = "schema"      // breaks the schema
+	CodeUnknown   Code = "unknown"     // an unknown key
+	CodeFlavor    Code = "flavor"      // an unknown flavor
+	CodeURL       Code = "url"         // an unusable modelUrl
+	CodeKey       Code = "key"         // apiKeyId without an entry, or bound to another host
+	CodeScript    Code = "script"      // a scripted model's script
+	CodePath      Code = "path"        // a path that does not exist, or only elsewhere
+	CodeCycle     Code = "cycle"       // a tree that contains itself
+	CodeDepth     Code = "depth"       // nested too deeply
+	CodeTool      Code = "tool"        // a tool that does not describe itself
+	CodeToolHint  Code = "tool-hint"   // a description that could be better
+	CodeCollision Code = "collision"   // two tools with one name
+	CodeSlug      Code = "slug"        // extraAgents names another slug
+	CodeLater     Code = "unsupported" // a key of agents-exe without a meaning here yet
+)
+
+// A LoadError is the error of a tree with a Fatal problem.
+type LoadError struct {
+	Problems []Problem // the fatal ones
+}
+
+// Error is the first problem, and how many there are beside it.
+func (e *LoadError) Error() string {
+	s := e.Problems[0].String()
+	switch n := len(e.Problems) - 1; {
+	case n == 1:
+		s += " (and 1 more)"
+	case n > 1:
+		s += fmt.Sprintf(" (and %d more)", n)
+	}
+	return s
+}
+
+// sortProblems orders problems by severity, file and place.
+func sortProblems(list []Problem) {
+	slices.SortStableFunc(list, func(a, b Problem) int {
+		if a.Severity != b.Severity {
+			return int(a.Severity - b.Severity)
+		}
+		if c := strings.Compare(a.File, b.File); c != 0 {
+			return c
+		}
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Col - b.Col
+	})
+}

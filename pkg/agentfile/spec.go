@@ -1,0 +1,178 @@
+package agentfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Tag is the tag of every agent file.
+const Tag = "OpenAIAgentDescription"
+
+// A Spec is the contents of an agent file, with its keys in one spelling. The
+// JSON Schema (package schemas) documents each.
+type Spec struct {
+	Slug          string          `json:"slug"`
+	APIKeyID      string          `json:"apiKeyId"`
+	Flavor        string          `json:"flavor"`
+	ModelURL      string          `json:"modelUrl"`
+	ModelName     string          `json:"modelName"`
+	Announce      string          `json:"announce"`
+	SystemPrompt  Lines           `json:"systemPrompt"`
+	ToolDirectory string          `json:"toolDirectory"`
+	BashToolboxes []Toolbox       `json:"bashToolboxes"`
+	MCPServers    []MCPServer     `json:"mcpServers"`
+	ExtraAgents   []ExtraAgent    `json:"extraAgents"`
+	OpenAPI       json.RawMessage `json:"openApiToolboxes"`
+	PostgREST     json.RawMessage `json:"postgrestToolboxes"`
+	Builtin       json.RawMessage `json:"builtinToolboxes"`
+	Skills        json.RawMessage `json:"skillSources"`
+	AutoSkills    json.RawMessage `json:"autoEnableSkills"`
+
+	AllowDash             bool                       `json:"allowDash"`
+	ToolEnv               []string                   `json:"toolEnv"`
+	ToolTimeoutSeconds    float64                    `json:"toolTimeoutSeconds"`
+	ToolWorkingDirectory  string                     `json:"toolWorkingDirectory"`
+	MaxTurns              int                        `json:"maxTurns"`
+	MaxParallelTools      int                        `json:"maxParallelTools"`
+	Temperature           *float64                   `json:"temperature"`
+	MaxOutputTokens       int                        `json:"maxOutputTokens"`
+	ReasoningEffort       string                     `json:"reasoningEffort"`
+	ExtraBody             map[string]json.RawMessage `json:"extraBody"`
+	RequestTimeoutSeconds float64                    `json:"requestTimeoutSeconds"`
+	Script                string                     `json:"script"`
+}
+
+// Lines is a text that a file gives as one string or as an array of lines.
+type Lines string
+
+// UnmarshalJSON joins an array's lines by newlines.
+func (l *Lines) UnmarshalJSON(data []byte) error {
+	var one string
+	if err := json.Unmarshal(data, &one); err == nil {
+		*l = Lines(one)
+		return nil
+	}
+	var many []string
+	if err := json.Unmarshal(data, &many); err != nil {
+		return err
+	}
+	*l = Lines(strings.Join(many, "\n"))
+	return nil
+}
+
+// A Toolbox is a folder of executables or one of them.
+type Toolbox struct {
+	Tag            string `json:"tag"` // FileSystemDirectory or SingleTool
+	Path           string `json:"path"`
+	BasenameFilter string `json:"basenameFilter"`
+	AllowDash      bool   `json:"allowDash"`
+}
+
+// An MCPServer is a program that speaks MCP on its standard input and output.
+type MCPServer struct {
+	Tag        string   `json:"tag"` // McpSimpleBinary
+	Name       string   `json:"name"`
+	Executable string   `json:"executable"`
+	Args       []string `json:"args"`
+}
+
+// An ExtraAgent is a sub-agent that lies outside the tool directory.
+type ExtraAgent struct {
+	Slug string `json:"slug"`
+	Path string `json:"path"`
+}
+
+// decode reads the contents of an agent file that satisfies the schema. Only
+// the spellings that the schema knows are read: encoding/json alone would take
+// any case.
+func decode(contents json.RawMessage) (*Spec, error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(contents, &raw); err != nil {
+		return nil, err
+	}
+	spec := &Spec{}
+	known := spellings(spec)
+	for key, value := range raw {
+		camel, ok := known[key]
+		if !ok {
+			delete(raw, key)
+			continue
+		}
+		if camel != key {
+			delete(raw, key)
+			if _, both := raw[camel]; !both {
+				raw[camel] = value
+			}
+		}
+	}
+	for _, list := range []string{"bashToolboxes", "mcpServers"} {
+		flat, err := untag(raw[list])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", list, err)
+		}
+		if flat != nil {
+			raw[list] = flat
+		}
+	}
+	canonical, err := json.Marshal(raw)
+	if err != nil {
+		return nil, err
+	}
+	return spec, json.Unmarshal(canonical, spec)
+}
+
+// spellings maps every accepted key to its camelCase form.
+func spellings(spec *Spec) map[string]string {
+	b, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // a Spec is plain data
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(b, &keys); err != nil {
+		panic(err)
+	}
+	m := make(map[string]string, 2*len(keys))
+	for k := range keys {
+		m[k] = k
+		m[kebab(k)] = k
+	}
+	return m
+}
+
+// kebab turns apiKeyId into api-key-id.
+func kebab(camel string) string {
+	var b strings.Builder
+	for _, r := range camel {
+		if r >= 'A' && r <= 'Z' {
+			b.WriteByte('-')
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// untag lifts the contents of {"tag","contents"} values, with keys that begin
+// with a small letter.
+func untag(list json.RawMessage) (json.RawMessage, error) {
+	if len(list) == 0 || string(list) == "null" {
+		return nil, nil
+	}
+	var tagged []struct {
+		Tag      string                     `json:"tag"`
+		Contents map[string]json.RawMessage `json:"contents"`
+	}
+	if err := json.Unmarshal(list, &tagged); err != nil {
+		return nil, err
+	}
+	var flat []map[string]any
+	for _, t := range tagged {
+		m := map[string]any{"tag": t.Tag}
+		for k, v := range t.Contents {
+			m[strings.ToLower(k[:min(1, len(k))])+k[min(1, len(k)):]] = v
+		}
+		flat = append(flat, m)
+	}
+	return json.Marshal(flat)
+}

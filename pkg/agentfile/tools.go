@@ -1,0 +1,116 @@
+package agentfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/schema"
+)
+
+// executables reads the descriptions of n's programs. The set is nil where
+// there are none, or where ctx ended.
+func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
+	if len(n.programs) == 0 {
+		return nil
+	}
+	s := n.File.Spec
+	sources := make([]exectool.Source, len(n.programs))
+	for i, p := range n.programs {
+		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, AllowDash: p.allowDash,
+			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir}
+	}
+	opts := exectool.Options{Environ: l.opts.Environ, SpoolDir: l.opts.OutputDir}
+	if l.opts.CacheDir != "" {
+		opts.CacheDir = filepath.Join(l.opts.CacheDir, "tools")
+	}
+	set, err := exectool.Open(ctx, sources, opts)
+	if err != nil {
+		return nil // ctx has ended, which Load says
+	}
+	return set
+}
+
+// equip gives n's agent its tools: executables, then sub-agents.
+func (l *loader) equip(n *Node, set *exectool.Toolset) {
+	var tools agent.ToolList
+	if set != nil {
+		l.executableProblems(set)
+		for _, t := range set.List() {
+			tools = append(tools, schema.Checked(t))
+			n.Tools = append(n.Tools, t.Spec())
+			for _, note := range t.Notes() {
+				l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: note})
+			}
+		}
+	}
+	subs := l.subagents(n)
+	for _, s := range subs {
+		tools = append(tools, schema.Checked(s))
+		n.Tools = append(n.Tools, s.Spec())
+	}
+	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	n.Agent.Toolsets = []agent.Toolset{tools}
+	if p := paragraph(subs); p != "" {
+		if n.Agent.System != "" {
+			n.Agent.System += "\n\n"
+		}
+		n.Agent.System += p
+	}
+}
+
+func (l *loader) executableProblems(set *exectool.Toolset) {
+	for _, p := range set.Problems() {
+		code := CodeTool
+		switch {
+		case errors.Is(p.Err, exectool.ErrCollision):
+			code = CodeCollision
+		case errors.Is(p.Err, exectool.ErrWritable):
+			code = CodeWritable
+		}
+		// The error names the path, and so does the problem: once is enough.
+		message := strings.TrimPrefix(p.Err.Error(), "tool "+p.Path+": ")
+		message = strings.Replace(message, "describe "+p.Path+": ", "describe: ", 1)
+		l.report(Problem{Severity: LeftOut, Code: code, File: p.Path, Message: message})
+	}
+}
+
+// subagents are n's helpers as tools, sorted by slug. Of several with one name
+// none is offered: the model could not tell which it asks.
+func (l *loader) subagents(n *Node) []*agent.Subagent {
+	slices.SortFunc(n.Helpers, func(a, b *Node) int {
+		if c := strings.Compare(a.Agent.Slug, b.Agent.Slug); c != 0 {
+			return c
+		}
+		return strings.Compare(a.File.Path, b.File.Path)
+	})
+	byName := map[string][]*Node{}
+	for _, h := range n.Helpers {
+		name := exectool.Name("expert", h.Agent.Slug)
+		byName[name] = append(byName[name], h)
+	}
+	var subs []*agent.Subagent
+	for _, h := range n.Helpers {
+		name := exectool.Name("expert", h.Agent.Slug)
+		same := byName[name]
+		if len(same) == 1 {
+			subs = append(subs, &agent.Subagent{Name: name, Agent: h.Agent, Source: h.File.Path})
+			continue
+		}
+		var others []string
+		for _, o := range same {
+			if o != h {
+				others = append(others, o.File.Path)
+			}
+		}
+		l.report(Problem{Severity: LeftOut, Code: CodeCollision, File: h.File.Path,
+			Message: fmt.Sprintf("the agents of two files are both %s and are left out: this one and %s", name, strings.Join(others, ", "))})
+	}
+	n.Helpers = slices.DeleteFunc(n.Helpers, func(h *Node) bool { return len(byName[exectool.Name("expert", h.Agent.Slug)]) > 1 })
+	return subs
+}
