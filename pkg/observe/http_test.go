@@ -115,8 +115,6 @@ func TestHTTPNeverBlocksTheRun(t *testing.T) {
 	for i := range 10000 {
 		h.Observe(agent.Event{Kind: agent.EventWarning, Text: fmt.Sprint(i)})
 	}
-	big := agent.Event{Kind: agent.EventWarning, Text: strings.Repeat("x", maxQueuedSize)}
-	h.Observe(big)
 	h.mu.Lock()
 	queued, size := len(h.queue), h.size
 	h.mu.Unlock()
@@ -125,7 +123,7 @@ func TestHTTPNeverBlocksTheRun(t *testing.T) {
 	}
 	close(release)
 	err := h.Close()
-	want := fmt.Sprintf("post events to %s: %d of 10002 were lost: the server does not answer in time", server.Listener.Addr(), 10001-maxQueued)
+	want := fmt.Sprintf("post events to %s: %d of 10001 were lost: the server does not answer in time", server.Listener.Addr(), 10000-maxQueued)
 	if err == nil || err.Error() != want {
 		t.Errorf("Close: %v, want %s", err, want)
 	}
@@ -133,7 +131,7 @@ func TestHTTPNeverBlocksTheRun(t *testing.T) {
 	if len(lines) != 1+maxQueued+1 {
 		t.Errorf("the server got %d lines, want %d", len(lines), 1+maxQueued+1)
 	}
-	if last := lines[len(lines)-1]; !strings.Contains(last, fmt.Sprintf(`"%d events were lost here`, 10001-maxQueued)) {
+	if last := lines[len(lines)-1]; !strings.Contains(last, fmt.Sprintf(`"%d events were lost here`, 10000-maxQueued)) {
 		t.Errorf("the last line is %s", last)
 	}
 }
@@ -174,7 +172,9 @@ func TestHTTPFailures(t *testing.T) {
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 		}, want: "1 of 1 were lost: HTTP 307: a redirect that is not followed"},
 		{name: "redirect that makes it a GET", handler: func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/x", http.StatusFound)
+			if r.URL.Path != "/x" {
+				http.Redirect(w, r, "/x", http.StatusFound)
+			}
 		}, want: "1 of 1 were lost: HTTP 302: a redirect that is not followed"},
 		{name: "redirect on the same host", handler: func(w http.ResponseWriter, r *http.Request) {
 			if body, _ := io.ReadAll(r.Body); r.URL.Path != "/x" || len(body) == 0 {
@@ -204,6 +204,49 @@ func TestHTTPFailures(t *testing.T) {
 	}
 	if elsewhere.all() != "" {
 		t.Errorf("events reached another host: %s", elsewhere.all())
+	}
+}
+
+func TestHTTPQueueIsLimitedInBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan bool)
+		h := open(t, "http://log.example", HTTPOptions{Transport: roundTripper(func(string) (int, error) {
+			<-release
+			return http.StatusOK, nil
+		})})
+		h.Observe(story()[0])
+		synctest.Wait() // the first request is on its way
+		for range 5 {
+			h.Observe(agent.Event{Kind: agent.EventWarning, Text: strings.Repeat("x", maxQueuedSize/4-1000)})
+		}
+		if h.size > maxQueuedSize || len(h.queue) != 4 {
+			t.Errorf("%d events of %d bytes are queued, want 4 within %d", len(h.queue), h.size, maxQueuedSize)
+		}
+		close(release)
+		err := h.Close()
+		if want := "post events to log.example: 1 of 6 were lost: the server does not answer in time"; err == nil || err.Error() != want {
+			t.Errorf("Close: %v, want %s", err, want)
+		}
+		if h.size != 0 || len(h.queue) != 0 {
+			t.Errorf("%d bytes are queued after Close", h.size)
+		}
+	})
+}
+
+// An idler is a transport that keeps connections.
+type idler struct {
+	roundTripper
+	closed bool
+}
+
+func (i *idler) CloseIdleConnections() { i.closed = true }
+
+func TestHTTPCloseEndsIdleConnections(t *testing.T) {
+	transport := &idler{roundTripper: func(string) (int, error) { return http.StatusOK, nil }}
+	h := open(t, "http://log.example", HTTPOptions{Transport: transport})
+	h.Observe(story()[0])
+	if err := h.Close(); err != nil || !transport.closed {
+		t.Errorf("Close: %v; idle connections closed: %v", err, transport.closed)
 	}
 }
 

@@ -53,6 +53,11 @@ func TestLiveElapsedTimeGoesOnUntilClose(t *testing.T) {
 		if got := s.String(); got != "\n" {
 			t.Errorf("screen after Close %q, want nothing", got)
 		}
+		select {
+		case <-text.ticked:
+		default:
+			t.Error("Close did not wait for the ticker")
+		}
 		writes := s.count()
 		text.Observe(call(1, "k2", "sleep", ""))
 		text.Close()
@@ -140,22 +145,27 @@ func TestLiveMakesRoomForStdout(t *testing.T) {
 				t.Errorf("screen:\n%s\nwant:\n%s", got, want)
 			}
 		}
+		text.Observe(agent.Event{Kind: agent.EventRequest, Model: "gpt-5"})
+		step("• gpt-5  0.0 s\n")
+		io.WriteString(out, "zero\n")
+		step("zero\n") // who sees the answer coming needs no line for it
+		io.WriteString(out, "\x1b[A\r")
 		text.Observe(call(1, "k", "sleep", ""))
 		io.WriteString(out, "one\ntw")
-		step("one\ntw\n") // no room below an unfinished line
+		step("zero\n\none\ntw\n") // no room below an unfinished line
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
 		io.WriteString(out, "o\x1b")
 		io.WriteString(out, "[31m\n")
-		step("one\ntwo\n• sleep  0.3 s\n")
+		step("zero\n\none\ntwo\n• sleep  0.3 s\n")
 		io.WriteString(out, "three")
 		text.Observe(agent.Event{Kind: agent.EventWarning, Text: "beware"})
-		step("one\ntwo\nthree\n! beware\n• sleep  0.3 s\n")
+		step("zero\n\none\ntwo\nthree\n! beware\n• sleep  0.3 s\n")
 		io.WriteString(out, "end \xe2\x82")
 		text.Close()
-		step("one\ntwo\nthree\n! beware\nend \uFFFD\uFFFD\n")
+		step("zero\n\none\ntwo\nthree\n! beware\nend \uFFFD\uFFFD\n")
 		io.WriteString(out, "\x1b[2Jmore")
-		step("one\ntwo\nthree\n! beware\nend \uFFFD\uFFFDmore\n")
+		step("zero\n\none\ntwo\nthree\n! beware\nend \uFFFD\uFFFDmore\n")
 	})
 }
 
@@ -185,6 +195,21 @@ func TestStdoutCleansWithoutProgress(t *testing.T) {
 		if out.String() != "ab" {
 			t.Errorf("%+v: stdout %q, want %q", text, out.String(), "ab")
 		}
+	}
+}
+
+func TestLiveSurvivesCharactersThatAreWiderThanTheySeem(t *testing.T) {
+	s := newScreen(t, 20, 10)
+	s.wide = '±' // two cells in some terminals
+	text := &Text{W: s, Live: true, Size: func() (int, int) { return 20, 10 }, Now: func() time.Time { return time.Unix(9, 0) }}
+	text.Observe(call(1, "a", strings.Repeat("±", 30), ""))
+	text.Observe(call(2, "b", "second", ""))
+	if got := strings.Count(s.String(), "\n"); got != 2 {
+		t.Errorf("%d rows, want 2:\n%s", got, s)
+	}
+	text.Close()
+	if got := s.String(); got != "\n" {
+		t.Errorf("screen after Close %q, want nothing", got)
 	}
 }
 

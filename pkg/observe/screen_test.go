@@ -16,6 +16,7 @@ type screen struct {
 	lines         [][]rune // all lines since the beginning
 	row, column   int
 	noWrap        bool
+	wide          rune // takes two cells here
 	writes        int
 }
 
@@ -85,6 +86,9 @@ func (s *screen) put(r rune) {
 		s.t.Fatalf("control character %U", r)
 	}
 	width := cell(r)
+	if r == s.wide {
+		width = 2
+	}
 	if s.column+width > s.columns {
 		if s.noWrap {
 			return
