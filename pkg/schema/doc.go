@@ -14,6 +14,9 @@
 //		fmt.Printf("%s:%s\n", path, p) // agent.json:3:5: contents.slug: got number 7, want string
 //	}
 //
+// A schema may say in "patternErrorMessage", as editors understand it, what its
+// "pattern" wants in words.
+//
 // Schemas are foreign data: a $ref never opens a file or an address, formats are
 // annotations, and a number that would take endless memory is refused before the
 // arithmetic begins.

@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -148,7 +149,14 @@ func (s *Schema) leaves(e *jsonschema.ValidationError) []leaf {
 		}
 		return out
 	}
-	return []leaf{single(e)}
+	l := single(e)
+	if l.rule == "pattern" {
+		m, _ := s.at(e.SchemaURL)
+		if words, ok := m["patternErrorMessage"].(string); ok {
+			l.want = []string{words}
+		}
+	}
+	return []leaf{l}
 }
 
 func (s *Schema) missing(e *jsonschema.ValidationError, rule string, names []string, got string) []leaf {
@@ -288,7 +296,11 @@ func single(e *jsonschema.ValidationError) leaf {
 	want := func(format string, args ...any) { l.want = []string{fmt.Sprintf(format, args...)} }
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		l.got, l.want = "got "+k.Got, k.Want
+		l.got, l.want = "got "+k.Got, slices.Clone(k.Want)
+		if len(l.want) > 1 {
+			// null stands for nothing; who gave something wants to know what else.
+			l.want = slices.DeleteFunc(l.want, func(t string) bool { return t == "null" })
+		}
 	case *kind.Enum:
 		l.got, l.want = "got "+show(k.Got), shown(k.Want)
 	case *kind.Const:
@@ -323,6 +335,9 @@ func single(e *jsonschema.ValidationError) leaf {
 // counted tells of rules about lengths and about whole objects and arrays.
 func counted(k jsonschema.ErrorKind) (got string, want []string) {
 	size := func(got, want int, bound, what string) (string, []string) {
+		if got == 1 {
+			what = strings.Replace(what, "s", "", 1)
+		}
 		return fmt.Sprintf("got %d %s", got, what), []string{fmt.Sprintf("%s %d", bound, want)}
 	}
 	switch k := k.(type) {
@@ -388,10 +403,13 @@ func clip(s string) string {
 }
 
 func number(r *big.Rat) string {
-	if r.IsInt() {
-		return clip(r.Num().String())
+	if text := r.Num().String(); r.IsInt() && len(text) <= 21 {
+		return text
 	}
 	f, _ := r.Float64()
+	if math.IsInf(f, 0) || f == 0 {
+		return new(big.Float).SetRat(r).Text('g', 6)
+	}
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
