@@ -203,7 +203,7 @@ func (r *reader) value(dec *json.Decoder, path string, depth int) *value {
 	v.key = v.offset
 	tok, err := dec.Token()
 	if err != nil || depth > maxDepth {
-		r.problem(v.offset, path, "nested more than %d deep", maxDepth)
+		r.problem(v.offset, "", "nested more than %d deep", maxDepth)
 		return v
 	}
 	switch tok := tok.(type) {
