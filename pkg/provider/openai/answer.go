@@ -28,6 +28,9 @@ type answer struct {
 
 // add takes in the JSON of one chunk.
 func (a *answer) add(data []byte) error {
+	if list := elements(data); len(list) > 0 {
+		data = list[0] // Gemini sends its errors in a list
+	}
 	var c chunk
 	if err := decodeJSON(data, &c); err != nil {
 		return broken(fmt.Sprintf("the server sent a piece that is no JSON (%v): %s", err, shorten(string(data), 200)))

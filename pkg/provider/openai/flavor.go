@@ -115,7 +115,7 @@ var table = []facts{
 		maxTokens: maxTokens, ask: askUsage, noText: null},
 	{flavor: OpenRouter, names: []string{"openrouterv1", "openrouter"},
 		url: "https://openrouter.ai/api/v1", hosts: []string{"openrouter.ai"},
-		maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null, extra: true,
+		maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null,
 		reasoning: reasoningRule{name: "reasoning", details: true}},
 	{flavor: XAI, names: []string{"xaiv1", "xai", "grok"},
 		url: "https://api.x.ai/v1", hosts: []string{".x.ai"},

@@ -150,7 +150,7 @@ func (e *encoder) results(results []agent.ToolResult) {
 		if !hasMedia(r.Parts) {
 			continue
 		}
-		e.textPart(fmt.Sprintf("Attached by the result of call %s (%s):", e.callID(r.CallID), toolName(r.Name)))
+		e.textPart(fmt.Sprintf("Attachment of the result of %s (%s):", e.callID(r.CallID), toolName(r.Name)))
 		for _, p := range r.Parts {
 			if p.Kind == agent.PartMedia {
 				e.media(p)

@@ -61,7 +61,7 @@ func notAnAnswer(what string, in io.Reader) error {
 	if in != nil {
 		page, _ := io.ReadAll(io.LimitReader(in, maxErrorBytes))
 		if said, _ := explain(page); said != "" {
-			what += ": " + said
+			what += ": " + shorten(said, 300)
 		}
 	}
 	return &agent.ModelError{Status: 200, Message: what, Temporary: true}

@@ -1,0 +1,476 @@
+package openai
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+const secret = "sk-very-secret-0123456789"
+
+func key() string { return secret }
+
+func TestStatusesAreErrorsWithTheProvidersWords(t *testing.T) {
+	tests := []struct {
+		name      string
+		status    int
+		body      string
+		header    string
+		want      string
+		temporary bool
+		wait      time.Duration
+	}{
+		{name: "408", status: 408, body: `{"error":{"message":"slow"}}`, want: "HTTP 408: slow", temporary: true},
+		{name: "409", status: 409, body: `{"error":{"message":"lock"}}`, want: "HTTP 409: lock", temporary: true},
+		{name: "429", status: 429, body: `{"error":{"message":"slow down","code":"rate_limit_exceeded","type":"tokens"}}`, header: "Retry-After: 7", want: "HTTP 429 (rate_limit_exceeded): slow down", temporary: true, wait: 7 * time.Second},
+		{name: "429 for ever", status: 429, body: `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`, want: "HTTP 429 (insufficient_quota): You exceeded your current quota"},
+		{name: "429 for ever by type alone", status: 429, body: `{"error":{"message":"pay","type":"insufficient_quota","code":null}}`, want: "HTTP 429 (insufficient_quota): pay"},
+		{name: "500", status: 500, body: `{"error":{"message":"oops"}}`, want: "HTTP 500: oops", temporary: true},
+		{name: "503 with a page", status: 503, body: "<html><head><style>p{}</style><title>503</title></head><body><p>No &amp; healthy upstream</p></body></html>", header: "Retry-After-Ms: 1500", want: "HTTP 503: 503 No & healthy upstream", temporary: true, wait: 1500 * time.Millisecond},
+		{name: "529", status: 529, body: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, want: "HTTP 529 (overloaded_error): Overloaded", temporary: true},
+		{name: "400", status: 400, body: `{"error":{"message":"no such model","type":"invalid_request_error","param":"model","code":"model_not_found"}}`, want: "HTTP 400 (model_not_found): no such model"},
+		{name: "401 text", status: 401, body: `{"error":"bad key"}`, want: "HTTP 401: bad key"},
+		{name: "402 numeric code", status: 402, body: `{"error":{"message":"no credits","code":402}}`, want: "HTTP 402: no credits"},
+		{name: "403 plain text", status: 403, body: "forbidden\x1b[31m\r\nhere", want: "HTTP 403: forbidden[31m here"},
+		{name: "404 empty", status: 404, want: "HTTP 404: Not Found"},
+		{name: "418 unknown form", status: 418, body: `{"reason":"teapot"}`, want: `HTTP 418: {"reason":"teapot"}`},
+		{name: "422 FastAPI", status: 422, body: `{"detail":[{"loc":["body","tools",0],"msg":"field required","type":"value_error"}]}`, want: "HTTP 422: body.tools.0: field required"},
+		{name: "422 Mistral", status: 422, body: `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","x"],"msg":"Extra inputs are not permitted"}]},"type":"invalid_request_error","code":3001}`, want: "HTTP 422 (3001): body.x: Extra inputs are not permitted"},
+		{name: "400 detail text", status: 400, body: `{"detail":"too long"}`, want: "HTTP 400: too long"},
+		{name: "400 message", status: 400, body: `{"message":"too long"}`, want: "HTTP 400: too long"},
+		{name: "400 JSON string", status: 400, body: `"too \"long\""`, want: `HTTP 400: too "long"`},
+		{name: "400 Gemini", status: 400, body: `[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`, want: "HTTP 400: API key not valid"},
+		{name: "400 OpenRouter", status: 400, body: `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"e\":\"context too long\"}","provider_name":"X"}}}`, want: `HTTP 400: Provider returned error: {"e":"context too long"}`},
+		{name: "400 key in the text", status: 400, body: `{"error":{"message":"Incorrect API key provided: ` + secret + `"}}`, want: "HTTP 400: Incorrect API key provided: [key]"},
+		{name: "200 with half the JSON of an error", status: 400, body: `{"error":{"mess`, want: `HTTP 400: {"error":{"mess`},
+		{name: "Retry-After as a date in the past", status: 429, header: "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT", want: "HTTP 429: Too Many Requests", temporary: true},
+		{name: "Retry-After without end", status: 429, header: "Retry-After: 1e300", want: "HTTP 429: Too Many Requests", temporary: true, wait: 24 * time.Hour},
+		{name: "Retry-After nonsense", status: 429, header: "Retry-After: soon", want: "HTTP 429: Too Many Requests", temporary: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := against(t, func(w http.ResponseWriter, r *http.Request) {
+				if name, value, ok := strings.Cut(tt.header, ": "); ok {
+					w.Header().Set(name, value)
+				}
+				w.WriteHeader(tt.status)
+				io.WriteString(w, tt.body)
+			})
+			p.Key = key
+			_, _, err := ask(t, p)
+			e := modelError(t, err)
+			if e.Error() != tt.want || e.Temporary != tt.temporary || e.RetryAfter != tt.wait || e.Status != tt.status {
+				t.Errorf("error = %q, temporary %v, wait %v, status %d\n want   %q, temporary %v, wait %v, status %d",
+					e, e.Temporary, e.RetryAfter, e.Status, tt.want, tt.temporary, tt.wait, tt.status)
+			}
+		})
+	}
+}
+
+func TestRetryAfterAsADate(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h := http.Header{"Retry-After": {now.Add(90 * time.Second).Format(http.TimeFormat)}}
+	if got := retryAfter(h, now); got != 90*time.Second {
+		t.Errorf("retryAfter = %v, want 1m30s", got)
+	}
+}
+
+// A long error text is cut, and never in the middle of a character.
+func TestLongErrorTextsAreCut(t *testing.T) {
+	p := against(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(400)
+		io.WriteString(w, "a"+strings.Repeat("ü", 1<<20))
+	})
+	_, _, err := ask(t, p)
+	if e := modelError(t, err); len(e.Message) > maxMessage+len("…") || !strings.HasSuffix(e.Message, "ü…") {
+		t.Errorf("message of %d bytes: …%q", len(e.Message), e.Message[len(e.Message)-10:])
+	}
+}
+
+func TestTheKeyIsSentAndNothingOfTheEnvironment(t *testing.T) {
+	for name, value := range map[string]string{
+		"OPENAI_API_KEY": "env-key", "OPENAI_ADMIN_KEY": "env-admin", "OPENAI_ORG_ID": "env-org", "OPENAI_PROJECT_ID": "env-project",
+		"OPENAI_BASE_URL": "http://127.0.0.1:1/env", "OPENAI_CUSTOM_HEADERS": "X-Env: env-header", "OPENAI_WEBHOOK_SECRET": "env-hook",
+		"ANTHROPIC_API_KEY": "env-key", "MISTRAL_API_KEY": "env-key",
+	} {
+		t.Setenv(name, value)
+	}
+	var got http.Header
+	p := against(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Clone()
+		io.WriteString(w, deltas(`{"content":"x"}`)+stop)
+	})
+	for _, tt := range []struct {
+		key  func() string
+		want string
+	}{{nil, ""}, {func() string { return "" }, ""}, {key, "Bearer " + secret}} {
+		p.Key = tt.key
+		if _, _, err := ask(t, p); err != nil {
+			t.Fatal(err)
+		}
+		if auth := got.Get("Authorization"); auth != tt.want {
+			t.Errorf("Authorization = %q, want %q", auth, tt.want)
+		}
+		for name, values := range got {
+			if strings.Contains(strings.Join(values, " "), "env") || strings.HasPrefix(name, "Openai-") {
+				t.Errorf("header %s: %q comes from the environment", name, values)
+			}
+		}
+	}
+	if s := fmt.Sprintf("%v %+v %#v", p, p, *p); strings.Contains(s, secret) {
+		t.Errorf("a printed Provider shows the key: %s", s)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	var got string
+	p := against(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.RequestURI
+		io.WriteString(w, deltas(`{"content":"x"}`)+stop)
+	})
+	server := p.BaseURL
+	for base, want := range map[string]string{
+		"":                                "/chat/completions",
+		"/":                               "/chat/completions",
+		"/v1":                             "/v1/chat/completions",
+		"/v1/":                            "/v1/chat/completions",
+		"/v1/chat/completions":            "/v1/chat/completions",
+		"/v1/chat/completions/":           "/v1/chat/completions",
+		"/v1beta/openai?key=a%26b&x=1":    "/v1beta/openai/chat/completions?key=a%26b&x=1",
+		"/d/chat/completions?api-version": "/d/chat/completions?api-version=",
+		"/a%2Fb/v1#frag":                  "/a%2Fb/v1/chat/completions",
+	} {
+		p.BaseURL = server + base
+		if _, _, err := ask(t, p); err != nil || got != want {
+			t.Errorf("URL %q: asked %q, want %q (%v)", base, got, want, err)
+		}
+	}
+}
+
+func TestWhatCannotBeSentIsSaid(t *testing.T) {
+	tests := []struct {
+		p    Provider
+		want string
+	}{
+		{Provider{}, "the model has no URL, and its flavor none of its own"},
+		{Provider{BaseURL: "api.openai.com/v1"}, "the model's URL must begin with http:// or https:// and name a host: api.openai.com/v1"},
+		{Provider{BaseURL: "ftp://host/v1?key=" + secret}, "the model's URL must begin with http:// or https:// and name a host: ftp://host/v1"},
+		{Provider{BaseURL: "http://user:" + secret + "@ho st"}, "the model's URL is no URL"},
+		{Provider{Flavor: "gpt"}, `unknown flavor "gpt"; known are ` + strings.Join(Flavors(), ", ")},
+		{Provider{BaseURL: "http://127.0.0.1:1", Key: func() string { return secret + "\n" }}, "the key holds a character that cannot be sent, such as a line break"},
+		{Provider{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("messages", "[]")}, `extra body: "messages" cannot be replaced`},
+		{Provider{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("x", "{")}, `extra body: the value of "x" is no JSON`},
+	}
+	for _, tt := range tests {
+		_, err := tt.p.Generate(t.Context(), hello, nil)
+		if e := modelError(t, err); e.Error() != tt.want || e.Temporary {
+			t.Errorf("error = %q (temporary %v), want %q", e, e.Temporary, tt.want)
+		}
+	}
+	bad := &agent.Request{Tools: []agent.ToolSpec{{Name: "t", Schema: []byte("{")}}}
+	_, err := (&Provider{BaseURL: "http://127.0.0.1:1"}).Generate(t.Context(), bad, nil)
+	if e := modelError(t, err); e.Error() != "the schema of tool t is no JSON" {
+		t.Errorf("error = %q", e)
+	}
+}
+
+func TestRedirectsToAnotherHostAreRefused(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other server was asked, with Authorization %q", r.Header.Get("Authorization"))
+	}))
+	defer elsewhere.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		p := against(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/v1/chat/completions?token="+secret, status)
+		})
+		p.Key = key
+		_, _, err := ask(t, p)
+		e := modelError(t, err)
+		want := fmt.Sprintf("HTTP %d: %s redirects to another server, %s; this is not followed, so that no key goes there", status, strings.TrimPrefix(p.BaseURL, "http://"), elsewhere.URL)
+		if e.Error() != want || e.Temporary {
+			t.Errorf("error = %q, want %q", e, want)
+		}
+	}
+}
+
+func TestRedirectsWithinTheHost(t *testing.T) {
+	for status, works := range map[int]bool{302: false, 307: true, 308: true} {
+		p := against(t, func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasPrefix(r.URL.Path, "/new/") {
+				http.Redirect(w, r, "/new"+r.URL.Path, status)
+				return
+			}
+			if body, _ := io.ReadAll(r.Body); r.Method != "POST" || len(body) == 0 || r.Header.Get("Authorization") == "" {
+				t.Errorf("%d: %s with %d bytes", status, r.Method, len(body))
+			}
+			io.WriteString(w, deltas(`{"content":"x"}`)+stop)
+		})
+		p.Key = key
+		_, _, err := ask(t, p)
+		if works != (err == nil) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
+
+func TestBrokenConnectionsAreTemporary(t *testing.T) {
+	hang := func(w http.ResponseWriter, after string, reset bool) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		io.WriteString(conn, after)
+		if reset {
+			conn.(*net.TCPConn).SetLinger(0)
+		}
+		conn.Close()
+	}
+	head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	chunk := deltas(`{"content":"Hel"}`)
+	chunked := fmt.Sprintf("%x\r\n%s\r\n", len(chunk), chunk)
+	tests := map[string]http.HandlerFunc{
+		"closed before the answer": func(w http.ResponseWriter, r *http.Request) { hang(w, "", false) },
+		"closed in the answer":     func(w http.ResponseWriter, r *http.Request) { hang(w, head+chunked, false) },
+		"reset in the answer": func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			hang(w, head+chunked, true)
+		},
+		"less than announced": func(w http.ResponseWriter, r *http.Request) {
+			hang(w, "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{\"choices\":", false)
+		},
+	}
+	for name, h := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := against(t, h)
+			_, _, err := ask(t, p)
+			e := modelError(t, err)
+			if host := strings.TrimPrefix(p.BaseURL, "http://"); !e.Temporary || !strings.HasPrefix(e.Error(), host+" closed the connection") && !strings.Contains(e.Error(), "connection reset") {
+				t.Errorf("error = %q, temporary %v", e, e.Temporary)
+			}
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		_, _, err = ask(t, &Provider{BaseURL: "http://" + l.Addr().String() + "?key=" + secret, Client: &http.Client{Transport: &http.Transport{}}})
+		e := modelError(t, err)
+		if !e.Temporary || !strings.HasPrefix(e.Error(), l.Addr().String()+": ") || !strings.HasSuffix(e.Error(), "connection refused") || strings.Contains(e.Error(), secret) {
+			t.Errorf("error = %q, temporary %v", e, e.Temporary)
+		}
+	})
+}
+
+func TestPermanentConnectionErrorsAreReadable(t *testing.T) {
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	host := func(u string) string { return u[strings.Index(u, "//")+2:] }
+	noHost := roundTripper(func(r *http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: r.URL.Hostname(), IsNotFound: true}}
+	})
+	tests := []struct {
+		name, base string
+		transport  http.RoundTripper
+		want       string
+	}{
+		{"unknown certificate", secure.URL, &http.Transport{TLSClientConfig: &tls.Config{}}, "the certificate of " + host(secure.URL) + " cannot be trusted: "},
+		{"no TLS", "https://" + host(plain.URL), &http.Transport{}, host(plain.URL) + " does not speak TLS; is its URL http instead of https?"},
+		{"no host", "https://api.example.invalid/v1", noHost, "there is no host api.example.invalid"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, err := ask(t, &Provider{BaseURL: tt.base, Client: &http.Client{Transport: tt.transport}})
+			if e := modelError(t, err); e.Temporary || !strings.HasPrefix(e.Error(), tt.want) {
+				t.Errorf("error = %q, temporary %v; want %q", e, e.Temporary, tt.want)
+			}
+		})
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	p := against(t, func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, deltas(`{"content":"more and more and more"}`)); err != nil {
+				return
+			}
+		}
+	})
+	p.MaxResponseBytes = 100_000
+	_, shown, err := ask(t, p)
+	if e := modelError(t, err); e.Temporary || e.Error() != "the answer is longer than 100000 bytes (the limit of one answer)" {
+		t.Errorf("error = %q, temporary %v", e, e.Temporary)
+	}
+	if len(shown) > 100_000 {
+		t.Errorf("%d bytes were shown", len(shown))
+	}
+	many := deltas(`{"tool_calls":[` + strings.Repeat(`{"name":"t"},`, maxCalls) + `{"name":"t"}]}`)
+	_, _, err = ask(t, answering(t, "", many+stop))
+	if e := modelError(t, err); e.Error() != "the answer has more than 16384 tool calls (the limit of one answer)" {
+		t.Errorf("error = %q", e)
+	}
+	_, _, err = ask(t, answering(t, "", `{"choices":[`+strings.Repeat(`{},`, maxCommas+1)+`{}]}`))
+	if e := modelError(t, err); !strings.Contains(e.Error(), "it has too many elements") {
+		t.Errorf("error = %q", e)
+	}
+}
+
+func TestCancelEndsTheRequest(t *testing.T) {
+	for _, when := range []string{"before the answer", "in the answer"} {
+		t.Run(when, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			gone := make(chan struct{})
+			p := against(t, func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				if when == "in the answer" {
+					io.WriteString(w, deltas(`{"content":"Hel"}`))
+					w.(http.Flusher).Flush()
+				} else {
+					cancel()
+				}
+				<-r.Context().Done()
+				close(gone)
+			})
+			_, err := p.Generate(ctx, hello, func(agent.Delta) { cancel() })
+			if !errors.Is(err, context.Canceled) || agent.StatusOf(err) != agent.StatusInterrupted {
+				t.Errorf("error = %v, want context.Canceled", err)
+			}
+			<-gone
+		})
+	}
+}
+
+// roundTripper is a server without a network, so that its time is that of a
+// synctest bubble.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A script is a body that sends pieces with waits before them, and then hangs
+// until its request ends, or ends if hangs is not set.
+type script struct {
+	ctx    context.Context
+	pieces []piece
+	hangs  bool
+	closed bool
+}
+
+type piece struct {
+	wait time.Duration
+	text string
+}
+
+func (s *script) Read(p []byte) (int, error) {
+	if len(s.pieces) == 0 {
+		if !s.hangs {
+			return 0, io.EOF
+		}
+		<-s.ctx.Done()
+		return 0, s.ctx.Err()
+	}
+	select {
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	case <-time.After(s.pieces[0].wait):
+	}
+	n := copy(p, s.pieces[0].text)
+	s.pieces = s.pieces[1:]
+	return n, nil
+}
+
+func (s *script) Close() error { s.closed = true; return nil }
+
+func TestTime(t *testing.T) {
+	text := deltas(`{"content":"x"}`)
+	tests := []struct {
+		name   string
+		pieces []piece
+		hangs  bool
+		after  time.Duration
+		want   string // the error, or ""
+	}{
+		{"silence within an answer", []piece{{0, text}}, true, time.Minute, "h said nothing for 1m0s in the middle of its answer (the limit between two pieces)"},
+		{"slow but steady", []piece{{50 * time.Second, text}, {50 * time.Second, text}, {50 * time.Second, stop}}, false, 150 * time.Second, ""},
+		{"comments are signs of life", []piece{{0, text}, {50 * time.Second, ": wait\n\n"}, {50 * time.Second, stop}}, false, 100 * time.Second, ""},
+		{"a long thought before the first word", []piece{{0, deltas(`{"role":"assistant","content":""}`)}, {9 * time.Minute, text + stop}}, false, 9 * time.Minute, ""},
+		{"no answer at all", nil, true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
+		{"an answer without end", slowly(20, 50*time.Second, text), true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
+		{"complete, but the connection stays open", []piece{{0, text + stop}}, true, trailerTime, ""},
+		{"done, but the connection stays open", []piece{{0, text + stop + "data: [DONE]\n\n"}}, true, drainTime, ""},
+		{"usage after the end", []piece{{0, text + stop}, {time.Second, sse(`{"choices":[],"usage":{"prompt_tokens":1}}`) + "data: [DONE]\n\n"}}, false, time.Second, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				body := &script{pieces: tt.pieces, hangs: tt.hangs}
+				p := &Provider{BaseURL: "http://h", Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+					body.ctx = r.Context()
+					return &http.Response{StatusCode: 200, Body: body, Request: r}, nil
+				})}}
+				start := time.Now()
+				_, _, err := ask(t, p)
+				if took := time.Since(start); took != tt.after {
+					t.Errorf("took %v, want %v", took, tt.after)
+				}
+				if !body.closed {
+					t.Error("the response was not closed")
+				}
+				if tt.want == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				if e := modelError(t, err); e.Error() != tt.want || !e.Temporary {
+					t.Errorf("error = %q, temporary %v; want %q", e, e.Temporary, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func slowly(n int, wait time.Duration, text string) []piece {
+	pieces := make([]piece, n)
+	for i := range pieces {
+		pieces[i] = piece{wait, text}
+	}
+	return pieces
+}
+
+// A connection is used again for the next turn, whatever the end of the answer
+// looks like.
+func TestConnectionsAreReused(t *testing.T) {
+	seen := map[string]bool{}
+	p := against(t, func(w http.ResponseWriter, r *http.Request) {
+		seen[r.RemoteAddr] = true
+		io.WriteString(w, deltas(`{"content":"x"}`)+stop)
+		w.(http.Flusher).Flush()
+		io.WriteString(w, "data: [DONE]\n\n")
+	})
+	for range 5 {
+		if _, _, err := ask(t, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 1 {
+		t.Errorf("%d connections for 5 requests", len(seen))
+	}
+}

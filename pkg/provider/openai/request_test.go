@@ -1,0 +1,266 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+func rawBody(name, value string) map[string]json.RawMessage {
+	return map[string]json.RawMessage{name: json.RawMessage(value)}
+}
+
+// The schema has what a decoder and encoder would change: the order of its
+// keys, a large number, white space, < and >.
+const schema = `{ "type":"object", "properties":{"z":{"type":"integer","maximum":9007199254740993},"a":{"type":"string","description":"<b> & \u00e9"}} }`
+
+func conversation() *agent.Request {
+	png := agent.Part{Kind: agent.PartMedia, MIME: "image/png", Data: []byte("PNG")}
+	pdf := agent.Part{Kind: agent.PartMedia, MIME: "application/pdf", Data: []byte("PDF"), Name: "a.pdf"}
+	return &agent.Request{
+		System: "Be <brief> & \"kind\".\n",
+		Tools:  []agent.ToolSpec{{Name: "grep", Description: "finds", Schema: json.RawMessage(schema)}},
+		Messages: []agent.Message{
+			agent.UserText("What's in it? 😀\x00\xff"),
+			{Role: agent.RoleAssistant,
+				Parts: []agent.Part{
+					{Kind: agent.PartReasoning, Text: "I should look.", Extra: json.RawMessage(`{"name":"reasoning","details":[{"type":"reasoning.encrypted","data":"QUJD"}]}`)},
+					{Kind: agent.PartText, Extra: json.RawMessage(`{"extra_content":{"google":{"thought_signature":"text"}}}`)},
+				},
+				Calls: []agent.ToolCall{
+					{ID: "call_0123456789", Name: "grep", Args: `{"a": "x", "z": 9007199254740993}`, Extra: json.RawMessage(`{"extra_content":{"google":{"thought_signature":"call"}}}`)},
+					{ID: "abcDEF123", Name: "no such.tool", Args: `{"a":`},
+					{ID: "call_2", Name: "grep", Args: ""},
+				}},
+			{Role: agent.RoleTool, Results: []agent.ToolResult{
+				{CallID: "call_0123456789", Name: "grep", Parts: []agent.Part{png}},
+				{CallID: "abcDEF123", Name: "no such.tool", Failed: true, Parts: []agent.Part{agent.Text("error: there is no tool")}},
+				{CallID: "call_2", Name: "grep"},
+			}},
+			{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: "call_3", Name: "grep", Args: `{}`}}},
+			{Role: agent.RoleTool, Results: []agent.ToolResult{{CallID: "call_3", Name: "grep", Parts: []agent.Part{agent.Text("one\n"), agent.Text("two")}}}},
+			{Role: agent.RoleUser, Parts: []agent.Part{agent.Text("And these?"), png, pdf,
+				{Kind: agent.PartMedia, MIME: "audio/mpeg", Data: []byte("MP3")},
+				{Kind: agent.PartMedia, MIME: "text/csv; charset=utf-8", Data: []byte("a,b"), Name: "t.csv"},
+				{Kind: agent.PartMedia, MIME: "not a type", Data: []byte("?")}}},
+			{Role: agent.RoleAssistant, Parts: []agent.Part{{Kind: agent.PartReasoning, Text: "hm"}}},
+			agent.UserText(""),
+		},
+	}
+}
+
+// What goes over the wire to each kind of server, after openai-go had it.
+func TestRequestsOfEachFlavorAreGolden(t *testing.T) {
+	var body []byte
+	server := against(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ = io.ReadAll(r.Body)
+		io.WriteString(w, deltas(`{"content":"x"}`)+stop)
+	})
+	half := 0.5
+	for _, flavor := range Flavors() {
+		t.Run(flavor, func(t *testing.T) {
+			p := &Provider{Flavor: Flavor(flavor), BaseURL: server.BaseURL, Client: server.Client, Model: "m-1",
+				Temperature: &half, MaxOutputTokens: 1000, ReasoningEffort: "high", ExtraBody: rawBody("top_p", "0.9")}
+			// OpenAI is OpenAI at its own host alone.
+			if flavor == string(OpenAI) {
+				p.BaseURL = "http://api.openai.com/v1"
+				p.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+					r.URL.Host = strings.TrimPrefix(server.BaseURL, "http://")
+					return server.Client.Transport.RoundTrip(r)
+				})}
+			}
+			if _, err := p.Generate(t.Context(), conversation(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Contains(body, []byte(`"parameters":`+schema)) {
+				t.Errorf("the schema was changed:\n%s", body)
+			}
+			var got bytes.Buffer
+			if err := json.Indent(&got, body, "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			got.WriteByte('\n')
+			golden := filepath.Join("testdata", flavor+".json")
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("request (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func bodyOf(t testing.TB, p *Provider, f Flavor, req *agent.Request) string {
+	t.Helper()
+	body, err := p.body(factsOf(f), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(body) {
+		t.Fatalf("the request is no JSON: %s", body)
+	}
+	return string(body)
+}
+
+func TestEmptySettingsAreNotSent(t *testing.T) {
+	got := bodyOf(t, &Provider{Model: "m"}, Mistral, &agent.Request{Messages: []agent.Message{agent.UserText("hi")}})
+	if want := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`; got != want {
+		t.Errorf("body = %s\nwant   %s", got, want)
+	}
+}
+
+func TestExtraBodyReplacesAndRemoves(t *testing.T) {
+	half := 0.5
+	p := &Provider{Model: "m", Temperature: &half, ExtraBody: map[string]json.RawMessage{
+		"temperature": json.RawMessage(`1`), "stream_options": json.RawMessage(`null`), "thinking": json.RawMessage(`{"type": "enabled"}`)}}
+	got := bodyOf(t, p, Claude, &agent.Request{})
+	if want := `{"model":"m","stream":true,"temperature":1,"thinking":{"type": "enabled"},"messages":[]}`; got != want {
+		t.Errorf("body = %s\nwant   %s", got, want)
+	}
+}
+
+// Over the turns of a run the request only grows, byte for byte, so that servers
+// can use what they computed before.
+func TestRequestsOnlyGrow(t *testing.T) {
+	for _, flavor := range Flavors() {
+		full := conversation()
+		before := ""
+		for n := range full.Messages {
+			req := *full
+			req.Messages = full.Messages[:n+1]
+			body := strings.TrimSuffix(bodyOf(t, &Provider{Model: "m"}, Flavor(flavor), &req), "]}")
+			if !strings.HasPrefix(body, before) {
+				t.Errorf("%s: with message %d the request changed:\n%s\n%s", flavor, n, before, body)
+			}
+			before = body
+		}
+	}
+}
+
+// What a model sent with its answer goes back to it.
+func TestReasoningAndSignaturesComeBack(t *testing.T) {
+	const args = `"function":{"name":"t","arguments":"{}"}`
+	tests := []struct {
+		flavor Flavor
+		answer string
+		want   []string
+		not    []string
+	}{
+		{Kimi, deltas(`{"reasoning_content":"h"}`, `{"reasoning_content":"m"}`, `{"tool_calls":[{"index":0,"id":"a",`+args+`}]}`), []string{`"reasoning_content":"hm"`}, nil},
+		{Kimi, deltas(`{"tool_calls":[{"index":0,"id":"a",` + args + `}]}`), []string{`"reasoning_content":" "`}, nil},
+		{DeepSeek, deltas(`{"tool_calls":[{"index":0,"id":"a",` + args + `}]}`), []string{`"reasoning_content":""`}, nil},
+		{VLLM, deltas(`{"reasoning":"hm"}`, `{"tool_calls":[{"index":0,"id":"a",`+args+`}]}`), []string{`"reasoning":"hm"`}, []string{"reasoning_content"}},
+		{VLLM, deltas(`{"reasoning":"hm"}`, `{"content":"no calls"}`), nil, []string{"reasoning"}},
+		{OpenAI, deltas(`{"reasoning_content":"hm"}`, `{"tool_calls":[{"index":0,"id":"a",`+args+`,"extra_content":{"x":1}}]}`), nil, []string{"reasoning", "extra"}},
+		{Mistral, deltas(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`, `{"tool_calls":[{"index":0,"id":"abcdefghi",`+args+`}]}`), []string{`"id":"abcdefghi"`}, []string{"reasoning", "thinking"}},
+		{Gemini, deltas(`{"tool_calls":[{"id":"a",` + args + `,"extra_content":{"google":{"thought_signature":"c2ln"}}}]}`), []string{`"extra_content":{"google":{"thought_signature":"c2ln"}}`}, nil},
+		{Gemini, deltas(`{"content":"x"}`, `{"content":"","extra_content":{"google":{"thought_signature":"dGV4dA"}}}`), []string{`"content":"x","extra_content":{"google":{"thought_signature":"dGV4dA"}}`}, nil},
+		{OpenRouter, deltas(
+			`{"reasoning":"I ","reasoning_details":[{"type":"reasoning.text","text":"I ","index":0,"format":"f"}]}`,
+			`{"reasoning":"see","reasoning_details":[{"type":"reasoning.text","text":"see","index":0,"signature":null}]}`,
+			`{"reasoning_details":[{"type":"reasoning.text","index":0,"signature":"s"},{"type":"reasoning.encrypted","data":"a","index":1},{"type":"reasoning.encrypted","data":"b","index":1}]}`,
+			`{"tool_calls":[{"index":0,"id":"a",`+args+`}]}`),
+			[]string{`"reasoning_details":[{"format":"f","index":0,"signature":"s","text":"I see","type":"reasoning.text"},{"data":"a","index":1,"type":"reasoning.encrypted"},{"data":"b","index":1,"type":"reasoning.encrypted"}]`}, []string{`"reasoning":`}},
+	}
+	for _, tt := range tests {
+		resp, _, err := ask(t, answering(t, "", tt.answer+stop))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What a journal keeps is what comes back from JSON.
+		kept, err := json.Marshal(resp.Message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m agent.Message
+		if err := json.Unmarshal(kept, &m); err != nil {
+			t.Fatal(err)
+		}
+		got := bodyOf(t, &Provider{Model: "m"}, tt.flavor, &agent.Request{Messages: []agent.Message{m}})
+		for _, want := range tt.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s is not in %s", tt.flavor, want, got)
+			}
+		}
+		for _, not := range tt.not {
+			if strings.Contains(got, not) {
+				t.Errorf("%s: %s is in %s", tt.flavor, not, got)
+			}
+		}
+	}
+}
+
+func TestFlavorNames(t *testing.T) {
+	for name, want := range map[string]Flavor{
+		"OpenAIv1": OpenAI, "openai-v1": OpenAI, "MistralV1": Mistral, "mistral-v1": Mistral, "KimiV1": Kimi, "kimiv1": Kimi, "kimi-v1": Kimi,
+		"ClaudeV1": Claude, "claude-v1": Claude, "openrouter": OpenRouter, "llama.cpp": LlamaCpp, "vLLM": VLLM, "openai-compatible": Compatible,
+	} {
+		if got, err := ParseFlavor(name); got != want || err != nil {
+			t.Errorf("ParseFlavor(%q) = %q, %v; want %q", name, got, err, want)
+		}
+	}
+	for _, name := range Flavors() {
+		if got, err := ParseFlavor(name); string(got) != name || err != nil {
+			t.Errorf("ParseFlavor(%q) = %q, %v", name, got, err)
+		}
+	}
+	_, err := ParseFlavor("gpt")
+	want := `unknown flavor "gpt"; known are claude-v1, deepseek-v1, gemini-v1, kimi-v1, llamacpp, lmstudio, mistral-v1, ollama, openai-compatible, openai-v1, openrouter-v1, vllm, xai-v1`
+	if err == nil || err.Error() != want {
+		t.Errorf("error = %v\nwant    %s", err, want)
+	}
+}
+
+// Agent files say OpenAIv1 of many servers.
+func TestTheHostTellsTheFlavor(t *testing.T) {
+	for base, want := range map[string]Flavor{
+		"https://api.openai.com/v1":                               OpenAI,
+		"https://x.openai.azure.com/openai/v1":                    OpenAI,
+		"https://api.mistral.ai/v1":                               Mistral,
+		"https://api.moonshot.cn/v1":                              Kimi,
+		"https://openrouter.ai/api/v1":                            OpenRouter,
+		"https://generativelanguage.googleapis.com/v1beta/openai": Gemini,
+		"https://us-east1-aiplatform.googleapis.com/v1/x":         Gemini,
+		"http://localhost:11434/v1":                               Compatible,
+		"https://evil-api.openai.com.example.org":                 Compatible,
+		"https://notmistral.ai":                                   Compatible,
+	} {
+		u, err := baseURL(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, flavor := range []Flavor{OpenAI, Compatible} {
+			if got := factsAt(flavor, u).flavor; got != want {
+				t.Errorf("%s at %s = %s, want %s", flavor, base, got, want)
+			}
+		}
+		if got := factsAt(Ollama, u).flavor; got != Ollama {
+			t.Errorf("ollama at %s = %s", base, got)
+		}
+	}
+}
+
+func TestStringsAreEncodedAsEncodingJSONReadsThem(t *testing.T) {
+	for _, s := range []string{"", "plain", "\"\\/\b\f\n\r\t\x00\x1f\x7f", "ü😀\u2028<>&", "\xff\xc3(\xed\xa0\x80", "\uFFFD"} {
+		var got string
+		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != strings.ToValidUTF8(s, "\uFFFD") && len(got) < len(s) {
+			t.Errorf("%q → %s → %q, %v", s, appendString(nil, s), got, err)
+		}
+	}
+}
