@@ -50,12 +50,18 @@ func problemOf(err error) Problem {
 	return Problem{Line: 1, Col: 1, Message: err.Error()}
 }
 
+// Problem is a problem with the value that the JSON pointer names.
+func (d *Document) Problem(pointer, message string) Problem {
+	p := Problem{Key: d.Key(pointer), Message: message}
+	p.Line, p.Col = d.Pos(pointer)
+	return p
+}
+
 // CheckDocument is Check for a file that is parsed already.
 func (s *Schema) CheckDocument(doc *Document) []Problem {
 	problems := slices.Clone(doc.Twice)
 	for _, v := range s.validate(doc.Value) {
-		p := Problem{Key: doc.Key(v.Pointer), Message: v.Message}
-		p.Line, p.Col = doc.Pos(v.Pointer)
+		p := doc.Problem(v.Pointer, v.Message)
 		if v.Rule == "additionalProperties" {
 			p.Line, p.Col = doc.KeyPos(v.Pointer)
 			p.Warning = true

@@ -77,6 +77,9 @@ func TestValidateSaysWhatWasFoundAndWhatWasExpected(t *testing.T) {
 		{"exact numbers", `{"maximum":9007199254740992}`, `9007199254740993`, `the whole [maximum]: got 9007199254740993, want at most 9007199254740992`},
 		{"number without end", `{"properties":{"n":{"type":"integer","minimum":0}}}`, `{"n":1e99999999}`,
 			`/n [number]: got 1e99999999, want at most 4096 digits and an exponent of at most 4096`},
+		{"two numbers without end", `{}`, `{"b":1e5000,"a":[0,1e5000]}`,
+			"/a/1 [number]: got 1e5000, want at most 4096 digits and an exponent of at most 4096\n" +
+				"/b [number]: got 1e5000, want at most 4096 digits and an exponent of at most 4096"},
 		{"number too small to be", `{"minimum":0}`, `[1E-99999999]`,
 			`/0 [number]: got 1E-99999999, want at most 4096 digits and an exponent of at most 4096`},
 	}
@@ -200,6 +203,17 @@ func TestCheckNamesLineAndKey(t *testing.T) {
 				t.Errorf("Check (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestProblemOfADocument(t *testing.T) {
+	doc, err := schema.Parse([]byte("{\n \"contents\": {\"maxTurns\": 5}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := doc.Problem("/contents/maxTurns", "too many").String()
+	if want := "2:27: contents.maxTurns: too many"; got != want {
+		t.Errorf("Problem = %q, want %q", got, want)
 	}
 }
 

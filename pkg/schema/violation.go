@@ -48,6 +48,7 @@ func (s *Schema) Validate(doc []byte) []Violation {
 
 func (s *Schema) validate(v any) []Violation {
 	if huge := hugeNumbers(v, nil); len(huge) > 0 {
+		slices.SortFunc(huge, func(a, b Violation) int { return strings.Compare(a.Pointer, b.Pointer) })
 		return huge
 	}
 	err := s.compiled.Validate(v)
@@ -420,7 +421,7 @@ const (
 	maxExponent = 4096
 )
 
-// hugeNumbers finds the numbers of v that are beyond the limits.
+// hugeNumbers finds the numbers of v that are beyond the limits, in no order.
 func hugeNumbers(v any, path []string) []Violation {
 	var out []Violation
 	switch v := v.(type) {
@@ -435,8 +436,8 @@ func hugeNumbers(v any, path []string) []Violation {
 			out = append(out, hugeNumbers(item, append(path, strconv.Itoa(i)))...)
 		}
 	case map[string]any:
-		for _, key := range sortedKeys(v) {
-			out = append(out, hugeNumbers(v[key], append(path, key))...)
+		for key, member := range v {
+			out = append(out, hugeNumbers(member, append(path, key))...)
 		}
 	}
 	return out
