@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -207,19 +206,17 @@ func (p *program) writeJSON(v any) error {
 }
 
 // hide takes known keys out of a text.
-func (s *sinks) hide(text string) string {
-	for _, secret := range s.secrets {
-		text = strings.ReplaceAll(text, secret, "[secret]")
-	}
-	return text
-}
+func (s *sinks) hide(text string) string { return observe.RedactString(s.secrets, text) }
 
 // redact takes known keys out of an error's text.
 func (s *sinks) redact(err error) error {
-	if err == nil || !slices.ContainsFunc(s.secrets, func(k string) bool { return strings.Contains(err.Error(), k) }) {
-		return err
+	if err == nil {
+		return nil
 	}
-	return &redacted{err, s.hide(err.Error())}
+	if text := s.hide(err.Error()); text != err.Error() {
+		return &redacted{err, text}
+	}
+	return err
 }
 
 type redacted struct {

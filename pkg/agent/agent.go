@@ -22,7 +22,8 @@ type Agent struct {
 	// Toolsets are the sources of tools. Their tools are offered together,
 	// sorted by name.
 	Toolsets []Toolset
-	// MaxTurns limits the model requests of one run; 0 means 100.
+	// MaxTurns limits the turns of one run that call tools; 0 means 100. The
+	// model is asked once more after the last of them, for its answer.
 	MaxTurns int
 	// MaxParallelTools limits how many calls of one turn run at the same
 	// time; 0 means 16.

@@ -295,6 +295,33 @@ func TestHowARunEnds(t *testing.T) {
 	}
 }
 
+func TestTheTurnLimitLeavesRoomForTheAnswer(t *testing.T) {
+	ran := 0
+	count := tool{"count", func(context.Context, *agent.Invocation) (agent.Result, error) { ran++; return agent.Result{}, nil }}
+	turns := func(n int) agent.Provider {
+		return providerFunc(func(req *agent.Request) (*agent.Response, error) {
+			if req.Turn > n {
+				return text("done"), nil
+			}
+			return calls(call("", "count", "{}")), nil
+		})
+	}
+	a := newAgent(turns(3), count)
+	a.MaxTurns = 3
+	if _, err := (&agent.Runner{Agent: a}).Run(t.Context(), agent.UserText("go")); err != nil || ran != 3 {
+		t.Errorf("3 turns of 3: %v, %d calls", err, ran)
+	}
+	ran, a.Provider = 0, turns(4)
+	r := &agent.Runner{Agent: a}
+	if _, err := r.Run(t.Context(), agent.UserText("go")); !errors.Is(err, agent.ErrTurns) || ran != 3 {
+		t.Errorf("4 turns of 3: %v, %d calls", err, ran)
+	}
+	last := r.Session.Messages[len(r.Session.Messages)-1]
+	if len(last.Results) != 1 || !strings.HasPrefix(last.Results[0].Text(), "error: not run: turn limit reached") {
+		t.Errorf("the last call was answered with %+v", last)
+	}
+}
+
 func TestCallsOfACutAnswerAreAnsweredAndNeverRun(t *testing.T) {
 	cut := calls(call("1", "never", `{"text":"half`))
 	cut.Finish = agent.FinishLength
@@ -490,7 +517,7 @@ func TestAFailedSubagentSaysWhatFailed(t *testing.T) {
 		want  string
 	}{
 		{"model", &model{err: &agent.ModelError{Status: 401, Message: "bad key"}}, 0, "error: agent child did not answer (failed): ask model test: HTTP 401: bad key"},
-		{"turns", &model{answers: []*agent.Response{calls(call("1", "x", "{}")), calls(call("2", "x", "{}"))}}, 1, "error: agent child did not answer (limit): turn limit reached: 1 turns without an answer"},
+		{"turns", &model{answers: []*agent.Response{calls(call("1", "x", "{}")), calls(call("2", "x", "{}"))}}, 1, "error: agent child did not answer (limit): turn limit reached: 1 turns with tool calls and no answer"},
 		{"empty", &model{answers: []*agent.Response{text("")}}, 0, "error: agent child answered with an empty text"},
 	}
 	for _, tt := range tests {

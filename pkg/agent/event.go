@@ -19,7 +19,8 @@ const (
 	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key.
 	EventCallStarted EventKind = "call_started"
 	// EventCallEnded follows it: CallID, Tool, Key, Result, Millis. A call
-	// that was answered without running has no EventCallStarted.
+	// that was answered without running has no EventCallStarted, and its
+	// Args are here.
 	EventCallEnded EventKind = "call_ended"
 	// EventEnd closes a run: Status, Text or Error, Spent, Millis.
 	EventEnd EventKind = "end"

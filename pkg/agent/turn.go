@@ -14,10 +14,6 @@ import (
 
 // turn asks the model for its next message.
 func (r *run) turn(ctx context.Context) error {
-	limit := cmp.Or(r.agent.MaxTurns, DefaultMaxTurns)
-	if r.session.RunTurns >= limit {
-		return fmt.Errorf("%w: %d turns without an answer", ErrTurns, limit)
-	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -67,6 +63,23 @@ func (r *run) answer(ctx context.Context, turn int, resp *Response, took time.Du
 		return ErrLength
 	}
 	return nil
+}
+
+// limit ends the run if the calls that wait are one turn too many. They are
+// answered first: a conversation that goes on later has no open calls.
+func (r *run) limit(ctx context.Context, step Step) error {
+	limit := cmp.Or(r.agent.MaxTurns, DefaultMaxTurns)
+	if r.session.RunTurns <= limit {
+		return nil
+	}
+	err := fmt.Errorf("%w: %d turns with tool calls and no answer", ErrTurns, limit)
+	for _, c := range step.Calls {
+		e := Event{Turn: r.session.Turn, CallID: c.ID, Tool: c.Name, Key: c.Key, N: c.N + 1, Args: c.Args}
+		if endErr := r.ended(ctx, e, Result{}, fmt.Errorf("not run: %w", err)); endErr != nil {
+			return endErr
+		}
+	}
+	return err
 }
 
 func (r *run) delta(turn int, d Delta) {
@@ -123,6 +136,9 @@ func (r *run) refreshTools(ctx context.Context) error {
 // at the same time, up to the agent's limit, and no failure of one touches
 // another. Only a failing journal is an error.
 func (r *run) callAll(ctx context.Context, step Step) error {
+	if err := r.limit(ctx, step); err != nil {
+		return err
+	}
 	if len(r.byName) == 0 && !step.Cut {
 		if err := r.refreshTools(ctx); err != nil && ctx.Err() == nil {
 			return err
@@ -149,7 +165,7 @@ func (r *run) call(ctx context.Context, c PendingCall, cut bool) error {
 	tool, known := r.byName[c.Name]
 	inv := &Invocation{Call: c.ToolCall, Key: c.Key, Session: r.session.ID, Agent: r.agent.Slug,
 		Turn: r.session.Turn, Depth: r.depth, run: r}
-	e := Event{Turn: inv.Turn, CallID: c.ID, Tool: c.Name, Key: c.Key, N: c.N + 1}
+	e := Event{Turn: inv.Turn, CallID: c.ID, Tool: c.Name, Key: c.Key, N: c.N + 1, Args: c.Args}
 	if cut {
 		return r.ended(ctx, e, Result{}, errors.New("not run: the answer broke off before its end, so this call may be incomplete; answer with fewer or shorter calls"))
 	}
@@ -162,11 +178,11 @@ func (r *run) call(ctx context.Context, c PendingCall, cut bool) error {
 		return r.ended(ctx, e, Result{}, err)
 	}
 	defer release()
-	started := e
-	started.Kind, started.Args = EventCallStarted, c.Args
-	if err := r.emit(ctx, started); err != nil {
+	e.Kind = EventCallStarted
+	if err := r.emit(ctx, e); err != nil {
 		return err
 	}
+	e.Args = "" // said once
 	start := r.tree.now()
 	res, err := tool.Call(ctx, inv)
 	e.Millis = r.tree.now().Sub(start).Milliseconds()

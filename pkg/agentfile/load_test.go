@@ -216,7 +216,7 @@ func TestBadRootFile(t *testing.T) {
 		{"no script", head + `"slug":"a","flavor":"scripted","script":"nowhere.json"}}`,
 			[]string{"error [path]: agent.json:1:85: contents.script: nowhere.json: no such file or directory"}},
 		{"bad script", head + `"slug":"a","flavor":"scripted","script":"bad.json"}}`,
-			[]string{"error [script]: agent.json:1:85: contents.script: bad.json:1:"}},
+			[]string{"error [script]: bad.json:1:1: the key rules is missing"}},
 		{"several at once", head + `"slug":7,"maxTurns":-1,` + rest + `}}`,
 			[]string{"error [schema]: agent.json:1:52: contents.slug: ", "error [schema]: agent.json:1:65: contents.maxTurns: "}},
 	}

@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -56,15 +57,33 @@ func (l *loader) scripted(n *Node) agent.Provider {
 	}
 	script, err := scripted.Parse(path, data)
 	if err != nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
-			l.broken(n, CodeScript, "script", "%s", line)
-		}
+		l.scriptProblems(n, err)
 		return nil
 	}
 	if n.Agent.Model == "" {
 		n.Agent.Model = FlavorScripted
 	}
 	return &scripted.Provider{Script: script}
+}
+
+// scriptProblems reports each mistake in a script where it stands.
+func (l *loader) scriptProblems(n *Node, err error) {
+	severity := LeftOut
+	if n.depth == 0 {
+		severity = Fatal
+	}
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		list = joined.Unwrap()
+	}
+	for _, err := range list {
+		var p *scripted.Problem
+		if errors.As(err, &p) {
+			l.report(Problem{Severity: severity, Code: CodeScript, File: p.File, Line: p.Line, Col: p.Column, Key: p.Key, Message: p.Message})
+		} else {
+			l.broken(n, CodeScript, "script", "%s", err)
+		}
+	}
 }
 
 func (l *loader) openai(n *Node) agent.Provider {
