@@ -80,7 +80,12 @@ func readFile(path string) (*File, []Problem) {
 	if err != nil {
 		return one(CodeSchema, err)
 	}
-	return &File{Path: path, Real: real, Spec: spec, doc: doc}, problems
+	f := &File{Path: path, Real: real, Spec: spec, doc: doc}
+	contents, _ := doc.Value.(map[string]any)["contents"].(map[string]any)
+	for _, key := range twice(contents) {
+		problems = append(problems, f.problem(Warning, CodeSchema, "/contents/"+kebab(key), "this is %s in another spelling, and that one counts", key))
+	}
+	return f, problems
 }
 
 // checkSchema compares a document with the schema of agent files.

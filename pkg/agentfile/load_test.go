@@ -402,7 +402,8 @@ func TestKeysOfAgentsExeAreNamedAndLeftOut(t *testing.T) {
 	write(t, script+`
 -- agent.json --
 {"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json",
- "builtinToolboxes":[{"tag":"SystemToolbox"}], "skillSources":[], "openApiToolboxes":null, "modelname":"typo"}}
+ "builtinToolboxes":[{"tag":"SystemToolbox"}], "skillSources":[], "openApiToolboxes":null, "modelname":"typo",
+ "maxTurns":3, "max-turns":4}}
 `)
 	got, err := load(t, "agent.json")
 	if err != nil {
@@ -410,10 +411,14 @@ func TestKeysOfAgentsExeAreNamedAndLeftOut(t *testing.T) {
 	}
 	want := []string{
 		"warning [unsupported]: agent.json:2:21: contents.builtinToolboxes: this is left out: it is not supported yet",
+		`warning [schema]: agent.json:3:28: contents.max-turns: this is maxTurns in another spelling, and that one counts`,
 		`note [unknown]: agent.json:2:92: contents.modelname: unknown key "modelname"; did you mean "modelName"?`,
 	}
 	if diff := cmp.Diff(want, lines(got)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if got.Root.MaxTurns != 3 {
+		t.Errorf("maxTurns = %d, want 3", got.Root.MaxTurns)
 	}
 }
 

@@ -3,6 +3,7 @@ package agentfile
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -138,6 +139,20 @@ func spellings(spec *Spec) map[string]string {
 		m[kebab(k)] = k
 	}
 	return m
+}
+
+// twice finds keys that contents has in both spellings.
+func twice(contents map[string]any) []string {
+	var keys []string
+	for key := range contents {
+		if k := kebab(key); k != key {
+			if _, both := contents[k]; both {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // kebab turns apiKeyId into api-key-id.

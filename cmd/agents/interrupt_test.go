@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// agentsCommand runs this test binary as `agents`, in a folder of its own with
+// the given files; what begins with #! is executable.
+func agentsCommand(t *testing.T, files map[string]string, args ...string) *exec.Cmd {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		mode := os.FileMode(0o644)
+		if strings.HasPrefix(text, "#!") {
+			mode = 0o755
+		}
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Args[0] = "agents"
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	return cmd
+}
+
+const hangScript = `{"rules":[
+ {"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_hang","args":{}},{"tool":"bash_hang","args":{}},{"tool":"expert_sub","args":{"prompt":"hang"}}]}}
+]}`
+
+// hangTool ignores SIGTERM and leaves its process group in every way it can. It
+// reports each process that it is, then blocks.
+const hangTool = `#!/bin/sh
+[ "$1" = describe ] && { echo '{"slug":"hang","description":"never ends","args":[]}'; exit 0; }
+trap '' TERM
+setsid sh -c 'trap "" TERM; echo $$ >> ../pids; exec sleep 1000' &
+(setsid env -i sh -c 'echo $$ >> ../pids; exec sleep 1000' >/dev/null 2>&1 &)
+echo $$ >> ../pids
+while :; do sleep 1000; done
+`
+
+func hangFiles() map[string]string {
+	agentFile := func(slug, script, tools string) string {
+		return fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":%q,"flavor":"scripted","script":%q,"toolDirectory":%q,"toolWorkingDirectory":%q}}`, slug, script, tools, tools)
+	}
+	return map[string]string{
+		"agent.json":     agentFile("root", "script.json", "tools"),
+		"script.json":    hangScript,
+		"tools/hang":     hangTool,
+		"tools/sub.json": agentFile("sub", "../script.json", "../sub-tools"),
+		"sub-tools/hang": hangTool,
+	}
+}
+
+// alive returns those of the processes in the file that still run.
+func alive(t *testing.T, file string) (pids, running []int) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(stat), ") Z ") {
+			running = append(running, pid)
+		}
+	}
+	return pids, running
+}
+
+func TestInterruptLeavesNoProcessBehind(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		t.Run(sig.String(), func(t *testing.T) {
+			cmd := agentsCommand(t, hangFiles(), "run", "--agent-file", "agent.json", "--output", "json", "-p", "hang")
+			var stdout, stderr strings.Builder
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(cmd.Dir, "pids")
+			waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != code {
+				t.Errorf("exit code %d, want %d\n%s", got, code, stderr.String())
+			}
+			if pids, running := alive(t, file); len(running) > 0 {
+				t.Errorf("of %v, %v still run", pids, running)
+			}
+			if !strings.Contains(stderr.String(), "error: run agent root: interrupted") {
+				t.Errorf("stderr = %s", stderr.String())
+			}
+			if !strings.Contains(stdout.String(), `"outcome": "interrupted"`) {
+				t.Errorf("stdout = %s", stdout.String())
+			}
+		})
+	}
+}
+
+func TestAReaderThatGoesAwayEndsTheRun(t *testing.T) {
+	files := hangFiles()
+	cmd := agentsCommand(t, files, "run", "--agent-file", "agent.json", "--output", "jsonl", "-p", "hang")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || !strings.Contains(line, `"kind":"session"`) {
+		t.Fatalf("first line = %q, %v", line, err)
+	}
+	stdout.Close()
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 1 {
+		t.Errorf("exit code %d, want 1", got)
+	}
+	if _, running := alive(t, filepath.Join(cmd.Dir, "pids")); len(running) > 0 {
+		t.Errorf("%v still run", running)
+	}
+	if strings.Contains(stderr.String(), "error:") {
+		t.Errorf("stderr = %s, want no error: nobody is left to be told", stderr.String())
+	}
+}
+
+// waitFor waits until a condition on other processes holds.
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it did not happen within a minute")
+		}
+	}
+}
