@@ -20,7 +20,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
 FUZZTIME ?= 10s
-PROMPT ?= Is everything well?
+PROMPT ?= What is in the folder examples/quickstart?
 
 .PHONY: build test lint fuzz budget bench demo ci clean
 
