@@ -13,11 +13,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A script is a model that fails with its errors, one for each request, and then
 // answers. A request takes a while.

@@ -253,7 +253,7 @@ func connectionError(host string, err error) *agent.ModelError {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		e.Message = host + " closed the connection before the end of the answer"
 	case errors.Is(err, context.DeadlineExceeded):
-		e.Message = host + ": timeout"
+		e.Err = nil // a timeout of the network is not the end of the run's time
 	}
 	return e
 }

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,8 +14,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -306,6 +309,56 @@ func TestPermanentConnectionErrorsAreReadable(t *testing.T) {
 	}
 }
 
+// The network's timeouts look like the end of a context and are not: a run that
+// fails so has failed, and not used up its time.
+func TestNetworkTimeoutsAreNotTheDeadline(t *testing.T) {
+	late := roundTripper(func(r *http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}
+	})
+	_, _, err := ask(t, &Provider{BaseURL: "http://h", Client: &http.Client{Transport: late}})
+	if e := modelError(t, err); !e.Temporary || e.Error() != "h: dial tcp: context deadline exceeded" || agent.StatusOf(err) != agent.StatusFailed {
+		t.Errorf("error = %q, temporary %v, status %s", e, e.Temporary, agent.StatusOf(err))
+	}
+}
+
+// What counts is what an answer is when it is unpacked.
+func TestCompressedAnswersAreBoundedToo(t *testing.T) {
+	p := against(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		io.WriteString(z, strings.Repeat(deltas(`{"content":"x"}`), 100_000))
+		z.Close()
+	})
+	p.MaxResponseBytes = 1 << 20
+	_, _, err := ask(t, p)
+	if e := modelError(t, err); e.Error() != "the answer is longer than 1048576 bytes (the limit of one answer)" {
+		t.Errorf("error = %q", e)
+	}
+}
+
+func TestAProviderServesManyAtOnce(t *testing.T) {
+	p := against(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		word := body[bytes.Index(body, []byte("word-")):]
+		io.WriteString(w, deltas(`{"content":"`+string(word[:7])+`"}`)+stop)
+	})
+	p.Key = key
+	var g errgroup.Group
+	for i := range 20 {
+		g.Go(func() error {
+			word := fmt.Sprintf("word-%02d", i)
+			resp, err := p.Generate(t.Context(), &agent.Request{Messages: []agent.Message{agent.UserText(word)}}, nil)
+			if err == nil && resp.Message.Text() != word {
+				err = fmt.Errorf("%s was answered with %q", word, resp.Message.Text())
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnswersAreBounded(t *testing.T) {
 	p := against(t, func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -355,122 +408,5 @@ func TestCancelEndsTheRequest(t *testing.T) {
 			}
 			<-gone
 		})
-	}
-}
-
-// roundTripper is a server without a network, so that its time is that of a
-// synctest bubble.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// A script is a body that sends pieces with waits before them, and then hangs
-// until its request ends, or ends if hangs is not set.
-type script struct {
-	ctx    context.Context
-	pieces []piece
-	hangs  bool
-	closed bool
-}
-
-type piece struct {
-	wait time.Duration
-	text string
-}
-
-func (s *script) Read(p []byte) (int, error) {
-	if len(s.pieces) == 0 {
-		if !s.hangs {
-			return 0, io.EOF
-		}
-		<-s.ctx.Done()
-		return 0, s.ctx.Err()
-	}
-	select {
-	case <-s.ctx.Done():
-		return 0, s.ctx.Err()
-	case <-time.After(s.pieces[0].wait):
-	}
-	n := copy(p, s.pieces[0].text)
-	s.pieces = s.pieces[1:]
-	return n, nil
-}
-
-func (s *script) Close() error { s.closed = true; return nil }
-
-func TestTime(t *testing.T) {
-	text := deltas(`{"content":"x"}`)
-	tests := []struct {
-		name   string
-		pieces []piece
-		hangs  bool
-		after  time.Duration
-		want   string // the error, or ""
-	}{
-		{"silence within an answer", []piece{{0, text}}, true, time.Minute, "h said nothing for 1m0s in the middle of its answer (the limit between two pieces)"},
-		{"slow but steady", []piece{{50 * time.Second, text}, {50 * time.Second, text}, {50 * time.Second, stop}}, false, 150 * time.Second, ""},
-		{"comments are signs of life", []piece{{0, text}, {50 * time.Second, ": wait\n\n"}, {50 * time.Second, stop}}, false, 100 * time.Second, ""},
-		{"a long thought before the first word", []piece{{0, deltas(`{"role":"assistant","content":""}`)}, {9 * time.Minute, text + stop}}, false, 9 * time.Minute, ""},
-		{"no answer at all", nil, true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
-		{"an answer without end", slowly(20, 50*time.Second, text), true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
-		{"complete, but the connection stays open", []piece{{0, text + stop}}, true, trailerTime, ""},
-		{"done, but the connection stays open", []piece{{0, text + stop + "data: [DONE]\n\n"}}, true, drainTime, ""},
-		{"usage after the end", []piece{{0, text + stop}, {time.Second, sse(`{"choices":[],"usage":{"prompt_tokens":1}}`) + "data: [DONE]\n\n"}}, false, time.Second, ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				body := &script{pieces: tt.pieces, hangs: tt.hangs}
-				p := &Provider{BaseURL: "http://h", Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-					body.ctx = r.Context()
-					return &http.Response{StatusCode: 200, Body: body, Request: r}, nil
-				})}}
-				start := time.Now()
-				_, _, err := ask(t, p)
-				if took := time.Since(start); took != tt.after {
-					t.Errorf("took %v, want %v", took, tt.after)
-				}
-				if !body.closed {
-					t.Error("the response was not closed")
-				}
-				if tt.want == "" {
-					if err != nil {
-						t.Error(err)
-					}
-					return
-				}
-				if e := modelError(t, err); e.Error() != tt.want || !e.Temporary {
-					t.Errorf("error = %q, temporary %v; want %q", e, e.Temporary, tt.want)
-				}
-			})
-		})
-	}
-}
-
-func slowly(n int, wait time.Duration, text string) []piece {
-	pieces := make([]piece, n)
-	for i := range pieces {
-		pieces[i] = piece{wait, text}
-	}
-	return pieces
-}
-
-// A connection is used again for the next turn, whatever the end of the answer
-// looks like.
-func TestConnectionsAreReused(t *testing.T) {
-	seen := map[string]bool{}
-	p := against(t, func(w http.ResponseWriter, r *http.Request) {
-		seen[r.RemoteAddr] = true
-		io.WriteString(w, deltas(`{"content":"x"}`)+stop)
-		w.(http.Flusher).Flush()
-		io.WriteString(w, "data: [DONE]\n\n")
-	})
-	for range 5 {
-		if _, _, err := ask(t, p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(seen) != 1 {
-		t.Errorf("%d connections for 5 requests", len(seen))
 	}
 }

@@ -164,6 +164,9 @@ func Flavors() []string {
 	return names
 }
 
+// URL is the base URL of the flavour's own servers; empty if it has none.
+func (f Flavor) URL() string { return factsOf(f).url }
+
 func factsOf(flavor Flavor) *facts {
 	for i := range table {
 		if table[i].flavor == flavor {

@@ -1,0 +1,127 @@
+package openai
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// roundTripper is a server without a network, so that its time is that of a
+// synctest bubble.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A script is a body that sends pieces with waits before them, and then hangs
+// until its request ends, or ends if hangs is not set.
+type script struct {
+	ctx    context.Context
+	pieces []piece
+	hangs  bool
+	closed bool
+}
+
+type piece struct {
+	wait time.Duration
+	text string
+}
+
+func (s *script) Read(p []byte) (int, error) {
+	if len(s.pieces) == 0 {
+		if !s.hangs {
+			return 0, io.EOF
+		}
+		<-s.ctx.Done()
+		return 0, s.ctx.Err()
+	}
+	select {
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	case <-time.After(s.pieces[0].wait):
+	}
+	n := copy(p, s.pieces[0].text)
+	s.pieces = s.pieces[1:]
+	return n, nil
+}
+
+func (s *script) Close() error { s.closed = true; return nil }
+
+func TestTime(t *testing.T) {
+	text := deltas(`{"content":"x"}`)
+	tests := []struct {
+		name   string
+		pieces []piece
+		hangs  bool
+		after  time.Duration
+		want   string // the error, or ""
+	}{
+		{"silence within an answer", []piece{{0, text}}, true, time.Minute, "h said nothing for 1m0s in the middle of its answer (the limit between two pieces)"},
+		{"slow but steady", []piece{{50 * time.Second, text}, {50 * time.Second, text}, {50 * time.Second, stop}}, false, 150 * time.Second, ""},
+		{"comments are signs of life", []piece{{0, text}, {50 * time.Second, ": wait\n\n"}, {50 * time.Second, stop}}, false, 100 * time.Second, ""},
+		{"a long thought before the first word", []piece{{0, deltas(`{"role":"assistant","content":""}`)}, {9 * time.Minute, text + stop}}, false, 9 * time.Minute, ""},
+		{"no answer at all", nil, true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
+		{"an answer without end", slowly(20, 50*time.Second, text), true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
+		{"complete, but the connection stays open", []piece{{0, text + stop}}, true, trailerTime, ""},
+		{"done, but the connection stays open", []piece{{0, text + stop + "data: [DONE]\n\n"}}, true, drainTime, ""},
+		{"usage after the end", []piece{{0, text + stop}, {time.Second, sse(`{"choices":[],"usage":{"prompt_tokens":1}}`) + "data: [DONE]\n\n"}}, false, time.Second, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				body := &script{pieces: tt.pieces, hangs: tt.hangs}
+				p := &Provider{BaseURL: "http://h", Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+					body.ctx = r.Context()
+					return &http.Response{StatusCode: 200, Body: body, Request: r}, nil
+				})}}
+				start := time.Now()
+				_, _, err := ask(t, p)
+				if took := time.Since(start); took != tt.after {
+					t.Errorf("took %v, want %v", took, tt.after)
+				}
+				if !body.closed {
+					t.Error("the response was not closed")
+				}
+				if tt.want == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				if e := modelError(t, err); e.Error() != tt.want || !e.Temporary {
+					t.Errorf("error = %q, temporary %v; want %q", e, e.Temporary, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func slowly(n int, wait time.Duration, text string) []piece {
+	pieces := make([]piece, n)
+	for i := range pieces {
+		pieces[i] = piece{wait, text}
+	}
+	return pieces
+}
+
+// A connection is used again for the next turn, whatever the end of the answer
+// looks like.
+func TestConnectionsAreReused(t *testing.T) {
+	seen := map[string]bool{}
+	p := against(t, func(w http.ResponseWriter, r *http.Request) {
+		seen[r.RemoteAddr] = true
+		io.WriteString(w, deltas(`{"content":"x"}`)+stop)
+		w.(http.Flusher).Flush()
+		io.WriteString(w, "data: [DONE]\n\n")
+	})
+	for range 5 {
+		if _, _, err := ask(t, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 1 {
+		t.Errorf("%d connections for 5 requests", len(seen))
+	}
+}
