@@ -73,7 +73,7 @@ func start(args []string) int {
 // program to end. SIGPIPE is taken too, so that a reader of our output that
 // goes away is an error of a write and not our death with tools still running.
 func interruptible() (ctx context.Context, caught func() os.Signal, stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -82,7 +82,7 @@ func interruptible() (ctx context.Context, caught func() os.Signal, stop func())
 		select {
 		case s := <-signals:
 			first.Store(s)
-			cancel()
+			cancel(&ending{"interrupted", context.Canceled})
 		case <-ctx.Done():
 		}
 	}()
@@ -90,7 +90,7 @@ func interruptible() (ctx context.Context, caught func() os.Signal, stop func())
 		s, _ := first.Load().(os.Signal)
 		return s
 	}
-	return ctx, caught, cancel
+	return ctx, caught, func() { cancel(nil) }
 }
 
 const exitCodes = `Exit codes: 0 the agent answered; 1 the run failed (model or network after

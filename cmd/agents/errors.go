@@ -35,6 +35,16 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
+// An ending is why a run was told to end: a context's cause, with the error of
+// the context in it.
+type ending struct {
+	text string
+	err  error // context.Canceled or context.DeadlineExceeded
+}
+
+func (e *ending) Error() string { return e.text }
+func (e *ending) Unwrap() error { return e.err }
+
 // usage is a failure of how the command was called.
 func usage(hint, format string, args ...any) error {
 	return &failure{code: exitNothingRan, err: fmt.Errorf(format, args...), hint: hint}

@@ -132,7 +132,7 @@ func shell(ctx context.Context, command string) (string, error) {
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return "", context.Cause(ctx)
 	case out.over:
 		return "", usage("", "--shell %q printed more than %d bytes", command, maxPrompt)
 	case err != nil:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -64,7 +63,7 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	}
 	if f.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.timeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, f.timeout, &ending{fmt.Sprintf("the run's time limit of %s passed", f.timeout), context.DeadlineExceeded})
 		defer cancel()
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -96,9 +95,6 @@ func strict(problems []agentfile.Problem) error {
 func ended(out *agent.Outcome, err error) error {
 	if err == nil {
 		return nil
-	}
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("run agent %s: interrupted: %w", out.Agent, err)
 	}
 	return fmt.Errorf("run agent %s: %w", out.Agent, err)
 }

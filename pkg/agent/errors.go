@@ -55,6 +55,15 @@ func StatusOf(err error) Status {
 	}
 }
 
+// ctxError is why ctx ended, as whoever ended it says it; StatusOf knows it.
+func ctxError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
 // A ModelError is a failure of a model request.
 type ModelError struct {
 	// Status is the HTTP status, 0 if there was no answer.

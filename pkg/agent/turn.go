@@ -14,8 +14,8 @@ import (
 
 // turn asks the model for its next message.
 func (r *run) turn(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return ctxError(ctx)
 	}
 	if err := r.refreshTools(ctx); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (r *run) turn(ctx context.Context) error {
 	resp, err := r.agent.Provider.Generate(ctx, req, func(d Delta) { r.delta(req.Turn, d) })
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return ctxError(ctx)
 		}
 		return fmt.Errorf("ask model %s: %w", r.agent.Model, err)
 	}
@@ -108,7 +108,7 @@ func (r *run) refreshTools(ctx context.Context) error {
 	for _, set := range r.agent.Toolsets {
 		tools, err := set.Tools(ctx)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return ctxError(ctx)
 		}
 		if err != nil {
 			r.warn(err.Error())
@@ -192,7 +192,7 @@ func (r *run) call(ctx context.Context, c PendingCall, cut bool) error {
 // admit waits for a place among the running tools, and asks the policy.
 func (r *run) admit(ctx context.Context, inv *Invocation) (release func(), err error) {
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("not run: %s", StatusOf(ctx.Err()))
+		return nil, fmt.Errorf("not run: %w", ctxError(ctx))
 	}
 	if p := r.tree.policy; p != nil {
 		if err := p(ctx, inv); err != nil {
@@ -206,7 +206,7 @@ func (r *run) admit(ctx context.Context, inv *Invocation) (release func(), err e
 	case r.tree.slots <- struct{}{}:
 		return func() { <-r.tree.slots }, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("not run: %s", StatusOf(ctx.Err()))
+		return nil, fmt.Errorf("not run: %w", ctxError(ctx))
 	}
 }
 

@@ -88,8 +88,8 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 		l.connect(ctx)
 	}
 	sortProblems(l.tree.Problems)
-	if err := ctx.Err(); err != nil {
-		return l.tree, err
+	if ctx.Err() != nil {
+		return l.tree, context.Cause(ctx)
 	}
 	if n := slices.IndexFunc(l.tree.Problems, func(p Problem) bool { return p.Severity != Fatal }); n != 0 && len(l.tree.Problems) > 0 {
 		if n < 0 {
