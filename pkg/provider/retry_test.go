@@ -215,7 +215,7 @@ func TestRetryAroundARealProvider(t *testing.T) {
 		switch requests {
 		case 1:
 			w.Header().Set("Retry-After-Ms", "5")
-			http.Error(w, `{"error":{"message":"slow down"}}`, 429)
+			http.Error(w, `{"error":{"message":"slow down"}}`, http.StatusTooManyRequests)
 		case 2:
 			io.WriteString(w, piece)
 		default:
