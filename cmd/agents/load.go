@@ -155,10 +155,25 @@ func candidates(c *config.Config) []string {
 	var files []string
 	for _, f := range c.AgentFiles {
 		if f.Named || agentfile.IsAgentFile(f.Path) {
-			files = append(files, f.Path)
+			files = append(files, shown(f.Path))
 		}
 	}
 	return files
+}
+
+// shown is a path as messages name it: relative where it lies below the working
+// directory, or beside it.
+func shown(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(dir, path)
+	up := ".." + string(filepath.Separator)
+	if err != nil || strings.HasPrefix(rel, up+up) {
+		return path
+	}
+	return rel
 }
 
 // cacheDir is where descriptions of tools are kept; without one none are.
