@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -92,6 +93,10 @@ func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"t","arguments":"{}"}}]}`,
 			`{"tool_calls":[{"index":0,"id":"b","function":{"name":"u","arguments":"{}"}}]}`) + stop,
 			calls: []agent.ToolCall{callOf("a", "t", "{}"), callOf("b", "u", "{}")}},
+		{name: "parallel calls all index 0 of one tool without arguments", body: deltas(
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"t","arguments":""}}]}`,
+			`{"tool_calls":[{"index":0,"id":"b","function":{"name":"t","arguments":""}}]}`) + stop,
+			calls: []agent.ToolCall{callOf("a", "t", ""), callOf("b", "t", "")}},
 		{name: "parallel calls all index 0 without ids", body: deltas(
 			`{"tool_calls":[{"index":0,"function":{"name":"t","arguments":"{\"a\":1}"}}]}`,
 			`{"tool_calls":[{"index":0,"function":{"name":"t","arguments":"{\"a\":2}"}}]}`) + stop,
@@ -168,6 +173,24 @@ func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 				t.Errorf("finish = %q, role %q; want %q", resp.Finish, resp.Message.Role, want)
 			}
 		})
+	}
+}
+
+// A piece is shown when it has come, whatever ends a line.
+func TestPiecesAreShownAsTheyArrive(t *testing.T) {
+	for _, end := range []string{"\n", "\r\n"} {
+		shown := ""
+		a := &answer{emit: func(d agent.Delta) { shown += d.Text }}
+		first := strings.NewReader(strings.ReplaceAll(deltas(`{"content":"Hel"}`), "\n", end))
+		second := readerFunc(func(p []byte) (int, error) {
+			if shown == "" {
+				t.Errorf("%q: the second piece is asked for before the first is shown", end)
+			}
+			return copy(p, deltas(`{"content":"lo"}`)+stop), io.EOF
+		})
+		if _, err := a.read(io.MultiReader(first, second), func() {}); err != nil || shown != "Hello" {
+			t.Errorf("%q: %q, %v", end, shown, err)
+		}
 	}
 }
 
