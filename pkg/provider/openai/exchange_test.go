@@ -64,7 +64,9 @@ func TestStatusesAreErrorsWithTheProvidersWords(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			requests := 0
 			p := against(t, func(w http.ResponseWriter, r *http.Request) {
+				requests++
 				if name, value, ok := strings.Cut(tt.header, ": "); ok {
 					w.Header().Set(name, value)
 				}
@@ -74,6 +76,9 @@ func TestStatusesAreErrorsWithTheProvidersWords(t *testing.T) {
 			p.Key = key
 			_, _, err := ask(t, p)
 			e := modelError(t, err)
+			if requests != 1 {
+				t.Errorf("%d requests, want 1", requests)
+			}
 			if e.Error() != tt.want || e.Temporary != tt.temporary || e.RetryAfter != tt.wait || e.Status != tt.status {
 				t.Errorf("error = %q, temporary %v, wait %v, status %d\n want   %q, temporary %v, wait %v, status %d",
 					e, e.Temporary, e.RetryAfter, e.Status, tt.want, tt.temporary, tt.wait, tt.status)
