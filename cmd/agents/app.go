@@ -34,6 +34,7 @@ type program struct {
 	environ  []string
 
 	global globalFlags
+	set    map[string]string // of run: placeholders of the agent's prompts
 }
 
 // globalFlags stand before or after the command.
@@ -96,7 +97,8 @@ func interruptible() (ctx context.Context, caught func() os.Signal, stop func())
 const exitCodes = `Exit codes: 0 the agent answered; 1 the run failed (model or network after
 retries, journal); 2 nothing ran (usage, agent file, keys, configuration);
 3 a limit ended it (turns, depth); 4 a policy refused what the run could not do
-without; 5 the deadline passed; 130, 143 interrupted.`
+without; 5 the deadline passed; 6 the answer does not satisfy --output-schema;
+130, 143 interrupted.`
 
 // command is the tree of commands. It is built anew for every start.
 func (p *program) command() *cli.Command {

@@ -20,6 +20,7 @@ const (
 	exitLimit       = 3
 	exitRefused     = 4
 	exitDeadline    = 5
+	exitAnswer      = 6
 	exitInterrupted = 130
 	exitTerminated  = 143
 )

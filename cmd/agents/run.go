@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +19,29 @@ type runFlags struct {
 	output  string
 	strict  bool
 	timeout time.Duration
+	stream  bool
+	media   []string
+	alias   string
+	schema  string
 }
+
+// setFlag collects NAME=VALUE. A value may hold anything.
+type setFlag struct{ values *map[string]string }
+
+func (f *setFlag) Set(s string) error {
+	name, value, ok := strings.Cut(s, "=")
+	if !ok || name == "" {
+		return errors.New("want NAME=VALUE")
+	}
+	if *f.values == nil {
+		*f.values = map[string]string{}
+	}
+	(*f.values)[name] = value
+	return nil
+}
+
+func (f *setFlag) String() string { return "" }
+func (f *setFlag) Get() any       { return *f.values }
 
 func (p *program) runCommand() *cli.Command {
 	f := &runFlags{}
@@ -30,6 +55,11 @@ them it is standard input.
 ` + exitCodes,
 		Flags: append(f.script.flags(),
 			&cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: &f.output, Validator: oneOf("text", "json", "jsonl")},
+			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.media},
+			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(builtinAliases)), ", ") + ", or one of the cfg file", Destination: &f.alias},
+			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &setFlag{&p.set}},
+			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
+			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it comes, also where stdout is no terminal", Destination: &f.stream},
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out", Destination: &f.strict},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", Destination: &f.timeout},
 		),
@@ -44,8 +74,12 @@ them it is standard input.
 
 // run answers one prompt.
 func (p *program) run(ctx context.Context, f *runFlags) error {
-	if f.timeout < 0 {
-		return usage("", "--timeout %s: it must be positive", f.timeout)
+	if err := f.check(); err != nil {
+		return err
+	}
+	answer, err := readAnswerSchema(f.schema)
+	if err != nil {
+		return err
 	}
 	loaded, err := p.load(ctx)
 	if err != nil {
@@ -57,7 +91,7 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 			return err
 		}
 	}
-	prompt, err := f.script.render(ctx, p.in)
+	prompt, err := p.message(ctx, f, loaded)
 	if err != nil {
 		return err
 	}
@@ -68,13 +102,51 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	sinks, err := p.sinks(loaded, f.output, cancel)
+	sinks, err := p.sinks(loaded, f, cancel)
 	if err != nil {
 		return err
 	}
 	runner := &agent.Runner{Agent: loaded.Root, Observe: sinks.observe}
-	out, runErr := runner.Run(ctx, agent.UserText(prompt))
+	if answer == nil {
+		out, runErr := runner.Run(ctx, prompt)
+		return sinks.finish(out, runErr)
+	}
+	runner.Agent = answer.tell(loaded.Root)
+	out, runErr := answer.run(ctx, runner, prompt)
 	return sinks.finish(out, runErr)
+}
+
+// check refuses flags that do not go together.
+func (f *runFlags) check() error {
+	switch {
+	case f.timeout < 0:
+		return usage("", "--timeout %s: it must be positive", f.timeout)
+	case f.stream && f.output != "text":
+		return usage("--output jsonl has every piece of the answer", "--stream goes with --output text alone")
+	case f.stream && f.schema != "":
+		return usage("", "--stream and --output-schema exclude each other: only a whole answer can be checked")
+	}
+	return nil
+}
+
+// message is the prompt with what is attached to it.
+func (p *program) message(ctx context.Context, f *runFlags, l *loaded) (agent.Message, error) {
+	text, err := f.script.render(ctx, p.in)
+	if err != nil {
+		return agent.Message{}, err
+	}
+	if f.alias != "" {
+		if text, err = applyAlias(f.alias, l.config.File.Aliases, f.script, text); err != nil {
+			return agent.Message{}, err
+		}
+	}
+	media, err := attachments(f.media)
+	if err != nil {
+		return agent.Message{}, err
+	}
+	message := agent.UserText(text)
+	message.Parts = append(message.Parts, media...)
+	return message, nil
 }
 
 // strict turns what was left out into an error.

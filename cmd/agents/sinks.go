@@ -30,17 +30,20 @@ type sinks struct {
 
 // sinks opens what the flags and the configuration name. cancel ends the run
 // when nobody reads its events any more.
-func (p *program) sinks(l *loaded, output string, cancel context.CancelFunc) (*sinks, error) {
-	s := &sinks{p: p, output: output, secrets: l.secrets, cancel: cancel}
+func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelFunc) (*sinks, error) {
+	s := &sinks{p: p, output: f.output, secrets: l.secrets, cancel: cancel}
 	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size}
 	watch := []func(agent.Event){}
 	switch {
-	case output == "jsonl":
+	case f.output == "jsonl":
 		s.lines = &observe.JSONLines{W: p.out, Pieces: true}
 		watch = append(watch, s.line)
-	case output == "text" && p.outTerm:
+	case f.output == "text" && f.schema == "" && p.outTerm:
 		s.stream = &observe.Stream{W: s.progress.Stdout(p.out)}
 		watch = append(watch, s.stream.Observe)
+	case f.stream:
+		s.stream = &observe.Stream{W: p.out}
+		watch = append(watch, s.text)
 	}
 	logs, err := s.logs(l)
 	if err != nil {
@@ -55,6 +58,14 @@ func (p *program) sinks(l *loaded, output string, cancel context.CancelFunc) (*s
 func (s *sinks) line(e agent.Event) {
 	s.lines.Observe(e)
 	if s.lines.Err() != nil {
+		s.cancel()
+	}
+}
+
+// text streams the answer, and ends the run if nobody reads it.
+func (s *sinks) text(e agent.Event) {
+	s.stream.Observe(e)
+	if s.stream.Err() != nil {
 		s.cancel()
 	}
 }
@@ -122,6 +133,9 @@ func (s *sinks) finish(out *agent.Outcome, runErr error) error {
 	if brokenPipe(err) {
 		return &failure{code: exitFailed, err: err, quiet: true}
 	}
+	if errors.Is(runErr, errAnswer) {
+		return runErr
+	}
 	return ended(out, s.redact(runErr))
 }
 
@@ -147,6 +161,9 @@ func (s *sinks) result(out *agent.Outcome, runErr error) error {
 		return nil
 	}
 	answer := s.hide(out.Answer)
+	if s.p.outTerm {
+		answer = observe.Clean(answer)
+	}
 	if !strings.HasSuffix(answer, "\n") {
 		answer += "\n"
 	}
@@ -183,6 +200,9 @@ func (s *sinks) object(out *agent.Outcome, runErr error) error {
 	}
 	if runErr != nil {
 		r.Error = s.hide(runErr.Error())
+	}
+	if errors.Is(runErr, errAnswer) {
+		r.Outcome = "invalid"
 	}
 	return s.p.writeJSON(r)
 }

@@ -40,7 +40,8 @@ const (
 
 // A Provider is a model. Generate answers one request. It may call delta, from
 // one goroutine at a time and never after it returned, with pieces of the
-// answer as they arrive: they are for display, the Response is the truth. A
+// answer as they arrive: they are for display, the Response is the truth. delta
+// is never nil when a Runner calls. A
 // failure that says more than its text is a *ModelError. Generate is safe for
 // concurrent use and returns soon after ctx ends.
 type Provider interface {

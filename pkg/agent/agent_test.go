@@ -371,7 +371,7 @@ func TestCancelAnswersEveryCall(t *testing.T) {
 
 func TestReplayEqualsLive(t *testing.T) {
 	m := &model{answers: []*agent.Response{
-		calls(call("", "echo", `{"a":1}`), call("", "nope", "{}")), calls(call("x", "echo", "{}")), text("first"), text("second")}}
+		calls(call("", "echo", `{"a":1}`), call("", "nope", "{}"), call("", "echo", "{\"a\":\"\xff\"}")), calls(call("x", "echo", "{}")), text("first"), text("second")}}
 	j := &journal{}
 	r := &agent.Runner{Agent: newAgent(m, echo("echo")), Journal: j}
 	for _, prompt := range []string{"one", "two"} {
@@ -455,7 +455,10 @@ func TestToolsetErrorIsReportedOnceAndTheRunGoesOn(t *testing.T) {
 
 func TestPolicyIsAskedAtEveryDepth(t *testing.T) {
 	ran := 0
-	work := tool{"work", func(context.Context, *agent.Invocation) (agent.Result, error) { ran++; return agent.TextResult("ran"), nil }}
+	work := tool{"work", func(context.Context, *agent.Invocation) (agent.Result, error) {
+		ran++
+		return agent.TextResult("ran"), nil
+	}}
 	inner := &model{answers: []*agent.Response{calls(call("1", "work", "{}")), text("inner done")}}
 	child := newAgent(inner, work)
 	child.Slug = "child"

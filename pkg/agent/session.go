@@ -1,6 +1,10 @@
 package agent
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
 
 // A Session is one conversation. It changes only through Apply, so that events
 // read back from a journal rebuild it exactly. It is not safe for concurrent
@@ -177,9 +181,11 @@ func (s *Session) position(calls []ToolCall, e Event) int {
 	return -1
 }
 
-// uniqueIDs gives calls whose id is empty or taken a new one: nine letters and
-// digits, which every provider accepts.
-func (s *Session) uniqueIDs(calls []ToolCall) {
+// accept makes a model's calls fit for the session. A call whose id is empty or
+// taken gets a new one: nine letters and digits, which every provider accepts.
+// Arguments that are not UTF-8 could not be kept as they are; they become a text
+// that is no JSON, so that the call is refused and not run with other bytes.
+func (s *Session) accept(calls []ToolCall) {
 	here := make(map[string]bool, len(calls))
 	next := len(s.ids)
 	for i := range calls {
@@ -189,6 +195,9 @@ func (s *Session) uniqueIDs(calls []ToolCall) {
 			id = fmt.Sprintf("c%08d", next)
 		}
 		calls[i].ID = id
+		if !utf8.ValidString(calls[i].Args) {
+			calls[i].Args = "not valid UTF-8: " + strings.ToValidUTF8(calls[i].Args, "\uFFFD")
+		}
 		here[id] = true
 	}
 }

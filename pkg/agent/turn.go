@@ -41,7 +41,7 @@ func (r *run) answer(ctx context.Context, turn int, resp *Response, took time.Du
 	m := resp.Message
 	m.Role = RoleAssistant
 	m.Calls = slices.Clone(m.Calls)
-	r.session.uniqueIDs(m.Calls)
+	r.session.accept(m.Calls)
 	finish := cmp.Or(resp.Finish, FinishStop)
 	usage := resp.Usage
 	usage.Requests = max(usage.Requests, 1)

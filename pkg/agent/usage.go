@@ -75,6 +75,33 @@ func (s *Spent) note(e *Event) {
 	}
 }
 
+// Add returns the sum of s and t.
+func (s Spent) Add(t Spent) Spent {
+	sum := s.clone()
+	sum.Usage = sum.Usage.Add(t.Usage)
+	for slug, u := range t.Agents {
+		if sum.Agents == nil {
+			sum.Agents = map[string]Usage{}
+		}
+		sum.Agents[slug] = sum.Agents[slug].Add(u)
+	}
+	for name, u := range t.Tools {
+		if sum.Tools == nil {
+			sum.Tools = map[string]ToolUsage{}
+		}
+		sum.Tools[name] = sum.Tools[name].add(u)
+	}
+	return sum
+}
+
+func (u ToolUsage) add(v ToolUsage) ToolUsage {
+	u.Calls += v.Calls
+	u.Failed += v.Failed
+	u.OutputBytes += v.OutputBytes
+	u.Millis += v.Millis
+	return u
+}
+
 func (s *Spent) clone() Spent {
 	return Spent{Usage: s.Usage, Agents: maps.Clone(s.Agents), Tools: maps.Clone(s.Tools)}
 }

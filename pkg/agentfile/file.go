@@ -25,7 +25,8 @@ type File struct {
 	Real string
 	Spec *Spec
 
-	doc *schema.Document
+	doc     *schema.Document
+	program bool // it begins with a #! line
 }
 
 var agentSchema = sync.OnceValues(func() (*schema.Schema, error) {
@@ -64,6 +65,8 @@ func readFile(path string) (*File, []Problem) {
 	if err != nil {
 		return one(CodeFile, err)
 	}
+	program := isProgram(data)
+	data = blankFirstLine(data)
 	doc, err := schema.Parse(data)
 	var syntax *schema.SyntaxError
 	if errors.As(err, &syntax) {
@@ -80,7 +83,7 @@ func readFile(path string) (*File, []Problem) {
 	if err != nil {
 		return one(CodeSchema, err)
 	}
-	f := &File{Path: path, Real: real, Spec: spec, doc: doc}
+	f := &File{Path: path, Real: real, Spec: spec, doc: doc, program: program}
 	contents, _ := doc.Value.(map[string]any)["contents"].(map[string]any)
 	for _, key := range twice(contents) {
 		problems = append(problems, f.problem(Warning, CodeSchema, "/contents/"+kebab(key), "this is %s in another spelling, and that one counts", key))
@@ -194,7 +197,7 @@ func isAgentFile(data []byte) bool {
 	var envelope struct {
 		Tag string `json:"tag"`
 	}
-	return json.Unmarshal(data, &envelope) == nil && envelope.Tag == Tag
+	return json.Unmarshal(blankFirstLine(data), &envelope) == nil && envelope.Tag == Tag
 }
 
 // problem is a problem at a key of f.

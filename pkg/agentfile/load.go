@@ -33,6 +33,9 @@ type Options struct {
 	WorkDir string
 	// CacheDir keeps the descriptions of tools; "" keeps none.
 	CacheDir string
+	// Set are the values of placeholders in the root file's prompts, see
+	// docs/agent-files.md.
+	Set map[string]string
 	// OutputDir takes the whole of tool outputs that were cut for the model;
 	// "" means the system's folder for temporary files.
 	OutputDir string
@@ -126,6 +129,9 @@ func (l *loader) agent(path string, stack []*Node) *Node {
 	}
 	if n, ok := l.nodes[file.Real]; ok {
 		return n
+	}
+	if len(stack) == 0 && !l.fillPrompts(file) {
+		return nil
 	}
 	n := &Node{File: file, depth: len(stack), stack: append(slices.Clone(stack), nil)}
 	n.stack[len(stack)] = n

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/config"
+)
+
+// builtinAliases exist without a cfg file, which may redefine them.
+var builtinAliases = map[string]config.Alias{
+	"translate":   {Description: "translate into English", Template: "Please translate the following text into English:\n\n{{content}}"},
+	"summarize":   {Description: "summarize a text", Template: "Please give a concise summary of the following:\n\n{{content}}"},
+	"code-review": {Description: "review code", Template: "Please review this code for bugs, security problems and style:\n\n```{{language}}\n{{content}}\n```", Input: config.AliasFile},
+	"explain":     {Description: "explain code", Template: "Please explain in plain English what this code does:\n\n```{{language}}\n{{content}}\n```", Input: config.AliasFile},
+}
+
+// applyAlias puts the prompt into the template of an alias. content is what the
+// prompt script made.
+func applyAlias(name string, aliases map[string]config.Alias, script promptScript, content string) (string, error) {
+	all := maps.Clone(builtinAliases)
+	maps.Copy(all, aliases)
+	alias, ok := all[name]
+	if !ok {
+		var known []string
+		for _, n := range slices.Sorted(maps.Keys(all)) {
+			known = append(known, fmt.Sprintf("%s (%s)", n, all[n].Description))
+		}
+		return "", usage("promptAliases in agents-exe.cfg.json defines more", "--alias: there is no alias %q; there are %s", name, strings.Join(known, ", "))
+	}
+	file := script.firstFile()
+	if alias.Input == config.AliasFile && file == "" {
+		return "", usage("", "--alias %s needs a file: name one with --file", name)
+	}
+	base := ""
+	if file != "" && file != "-" {
+		base = filepath.Base(file)
+	}
+	// One pass: what is filled in is not looked at again.
+	return strings.NewReplacer(
+		"{{content}}", strings.TrimSuffix(content, "\n"),
+		"{{filename}}", base,
+		"{{language}}", languages[strings.ToLower(filepath.Ext(base))],
+	).Replace(alias.Template), nil
+}
+
+// firstFile is the first file of the script, "" if it has none.
+func (s promptScript) firstFile() string {
+	for _, item := range s {
+		if item.kind == "file" {
+			return item.text
+		}
+	}
+	return ""
+}
+
+// languages are the names of languages, as Markdown has them, by file name
+// extension.
+var languages = map[string]string{
+	".bash": "bash", ".c": "c", ".cc": "cpp", ".clj": "clojure", ".cpp": "cpp", ".cs": "csharp", ".css": "css",
+	".erl": "erlang", ".ex": "elixir", ".exs": "elixir", ".fs": "fsharp", ".go": "go", ".h": "c", ".hpp": "cpp",
+	".hs": "haskell", ".html": "html", ".java": "java", ".js": "javascript", ".json": "json", ".kt": "kotlin",
+	".lua": "lua", ".md": "markdown", ".ml": "ocaml", ".php": "php", ".pl": "perl", ".py": "python", ".r": "r",
+	".rb": "ruby", ".rs": "rust", ".sass": "sass", ".scala": "scala", ".scss": "scss", ".sh": "bash", ".sql": "sql",
+	".swift": "swift", ".toml": "toml", ".ts": "typescript", ".tsx": "tsx", ".vim": "vim", ".xml": "xml",
+	".yaml": "yaml", ".yml": "yaml", ".zig": "zig", ".zsh": "zsh",
+}

@@ -1,0 +1,81 @@
+package agentfile
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// isProgram reports whether an agent file begins with a #! line, which makes it
+// a program that runs itself.
+func isProgram(data []byte) bool { return bytes.HasPrefix(data, []byte("#!")) }
+
+// blankFirstLine is the JSON of a program: its #! line becomes blanks, so that
+// places in the file stay where they are.
+func blankFirstLine(data []byte) []byte {
+	if !isProgram(data) {
+		return data
+	}
+	end := bytes.IndexByte(data, '\n')
+	if end < 0 {
+		end = len(data)
+	}
+	return append(bytes.Repeat([]byte(" "), end), data[end:]...)
+}
+
+// placeholder is ${name}, ${name:-default}, or with another $ before it, text.
+var placeholder = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+
+// fill puts values into the placeholders of a text, in one pass: what was put in
+// is not looked at again. A name without a value takes its default; one without
+// either stays as it is and is returned in missing. Names that had a value are
+// added to used.
+func fill(text string, values map[string]string, used map[string]bool) (filled string, missing []string) {
+	filled = placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		if strings.HasPrefix(match, "$$") {
+			return match[1:]
+		}
+		parts := placeholder.FindStringSubmatch(match)
+		name := parts[1]
+		if value, ok := values[name]; ok {
+			used[name] = true
+			return value
+		}
+		if parts[2] != "" {
+			return parts[3]
+		}
+		missing = append(missing, name)
+		return match
+	})
+	slices.Sort(missing)
+	return filled, slices.Compact(missing)
+}
+
+// fillPrompts fills the placeholders of the root file's prompts. They mean
+// something in a program and where a value is given; in any other file ${…} is
+// text, as it always was.
+func (l *loader) fillPrompts(f *File) bool {
+	if !f.program && len(l.opts.Set) == 0 {
+		return true
+	}
+	ok := true
+	used := map[string]bool{}
+	for key, text := range map[string]*string{"systemPrompt": (*string)(&f.Spec.SystemPrompt), "announce": &f.Spec.Announce} {
+		filled, missing := fill(*text, l.opts.Set, used)
+		*text = filled
+		for _, name := range missing {
+			if f.program {
+				l.report(f.problem(Fatal, CodeSet, f.at(key), "${%s} has neither a value nor a default", name))
+				ok = false
+			}
+		}
+	}
+	for name := range l.opts.Set {
+		if !used[name] {
+			l.report(Problem{Severity: Fatal, Code: CodeSet, File: f.Path, Message: "there is no ${" + name + "} in its prompts"})
+			ok = false
+		}
+	}
+	return ok
+}
