@@ -122,12 +122,15 @@ func (p *program) command() *cli.Command {
 		},
 		Commands: []*cli.Command{
 			p.runCommand(), p.checkCommand(), p.describeCommand(), p.echoPromptCommand(), p.pathsCommand(),
+			p.toolCommand(),
 		},
 	}
 	cli.VersionPrinter = func(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "agents %s\n", c.Root().Version) }
-	for _, c := range append(root.Commands, root) {
+	_ = root.Walk(func(c *cli.Command) error {
 		c.OnUsageError = usageError
-	}
+		c.DisableSliceFlagSeparator = root.DisableSliceFlagSeparator
+		return nil
+	})
 	return root
 }
 
