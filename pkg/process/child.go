@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -18,6 +19,12 @@ const (
 	// again, after 1, 2, 4, ... ms. Another fork of this process may hold it
 	// for a moment, see golang.org/issue/22315.
 	busyAttempts = 6
+	// sweepLimit bounds one search for leftovers.
+	sweepLimit = 5 * time.Second
+	// The pause of a search grows between these two while it waits for
+	// processes to die.
+	minPause = 20 * time.Microsecond
+	maxPause = 5 * time.Millisecond
 )
 
 // A child is a program that runs. Its methods are for one goroutine.
@@ -69,10 +76,6 @@ func start(c *Command, s *stdio) (*child, error) {
 // signal sends sig to the whole process group.
 func (p *child) signal(sig syscall.Signal) error { return syscall.Kill(-p.pid, sig) }
 
-// groupAlive reports whether the group still has members. It is right only
-// after reap: until then the program itself is one.
-func (p *child) groupAlive() bool { return p.signal(0) != syscall.ESRCH }
-
 // terminate asks the group to end and waits for the grace period, or until now
 // is closed.
 func (p *child) terminate(now <-chan struct{}) {
@@ -93,13 +96,16 @@ func (p *child) terminate(now <-chan struct{}) {
 	}
 	tick := time.NewTicker(groupPoll)
 	defer tick.Stop()
-	for all.reapOrphans(); p.groupAlive(); all.reapOrphans() {
+	for members := listGroup(p.pid); len(members) > 0; {
 		select {
 		case <-tick.C:
 		case <-timer.C:
 			return
 		case <-now:
 			return
+		}
+		if members = stillInGroup(members, p.pid); len(members) == 0 {
+			members = listGroup(p.pid) // they may have forked
 		}
 	}
 }
@@ -124,18 +130,24 @@ func (p *child) reap() error {
 }
 
 // finish kills whatever is left of p and takes its exit status. suspicious says
-// that something may have left the group.
-func (p *child) finish(suspicious bool) error {
+// that something seems to be left; leavers is asked once the group is dead
+// whether something outside of it seems to be.
+func (p *child) finish(suspicious bool, leavers func() bool) error {
+	var members []int
+	if suspicious && !all.subreaper.Load() {
+		members = slices.DeleteFunc(listGroup(p.pid), func(pid int) bool { return pid == p.pid })
+	}
 	var killErr error
-	if !p.reaped || p.groupAlive() {
+	if !p.reaped || p.signal(0) != syscall.ESRCH {
 		killErr = p.signal(syscall.SIGKILL)
 	}
 	err := p.waitKilled()
 	if err == nil {
 		err = p.reap()
 	}
+	all.reaped(&p.entry)
+	left, alive := all.clean(&p.entry, members, leavers)
 	all.remove(&p.entry)
-	left, alive := all.clean(&p.entry, suspicious)
 	p.exit.Left = left
 	switch {
 	case err != nil && killErr != nil:
@@ -158,4 +170,22 @@ func (p *child) waitKilled() error {
 	case <-timer.C:
 		return os.ErrDeadlineExceeded
 	}
+}
+
+// waitGroup waits until the members of a process group that got SIGKILL are
+// dead. It returns how many are not after sweepLimit.
+func waitGroup(members []int, group int) (alive int) {
+	pause := minPause
+	for begin := time.Now(); time.Since(begin) < sweepLimit; pause = min(2*pause, maxPause) {
+		if members = stillInGroup(members, group); len(members) == 0 {
+			return 0
+		}
+		time.Sleep(pause)
+	}
+	return len(members)
+}
+
+// stillInGroup returns those of the members of a group that live.
+func stillInGroup(members []int, group int) []int {
+	return slices.DeleteFunc(members, func(pid int) bool { return !inGroup(pid, group) })
 }

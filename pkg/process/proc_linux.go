@@ -12,6 +12,7 @@ import (
 
 // A stat is what /proc says about a process, see proc_pid_stat(5).
 type stat struct {
+	dead                   bool // a zombie, or not even that any more
 	parent, group, session int
 	start                  time.Duration // since boot, rounded down to a tick
 }
@@ -28,7 +29,7 @@ func readStat(pid int) (stat, error) {
 // parseStat parses the one line of a stat file. The name in it is in
 // parentheses and may hold anything.
 func parseStat(b []byte) (stat, error) {
-	const parent, group, session, start = 1, 2, 3, 19 // counted behind the name
+	const state, parent, group, session, start = 0, 1, 2, 3, 19 // counted behind the name
 	_, rest, ok := bytes.Cut(b[max(0, bytes.LastIndexByte(b, ')')):], []byte(") "))
 	fields := bytes.Fields(rest)
 	if !ok || len(fields) <= start {
@@ -41,7 +42,27 @@ func parseStat(b []byte) (stat, error) {
 			return stat{}, err
 		}
 	}
-	return stat{n[parent], n[group], n[session], time.Duration(n[start]) * tick}, nil
+	return stat{
+		dead:    fields[state][0] == 'Z' || fields[state][0] == 'X',
+		parent:  n[parent],
+		group:   n[group],
+		session: n[session],
+		start:   time.Duration(n[start]) * tick,
+	}, nil
+}
+
+// listGroup returns the members of a process group that are alive.
+func listGroup(group int) []int {
+	if syscall.Kill(-group, 0) == syscall.ESRCH {
+		return nil
+	}
+	return slices.DeleteFunc(listProcesses(), func(pid int) bool { return !inGroup(pid, group) })
+}
+
+// inGroup reports whether a process is alive and in the group.
+func inGroup(pid, group int) bool {
+	st, err := readStat(pid)
+	return err == nil && st.group == group && !st.dead
 }
 
 // ownSession is the session of this process.

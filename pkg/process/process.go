@@ -95,8 +95,8 @@ type Exit struct {
 	// Close had to send a signal.
 	Cancelled bool
 	// Left counts the processes that were found alive after the program had
-	// exited and were killed: all of them after BecomeSubreaper, at least one
-	// of them otherwise.
+	// exited and were killed. Only after BecomeSubreaper it is sure to count
+	// them all.
 	Left int
 	// Held says that a pipe was still open after everything was killed, so
 	// something out of reach has it. What it writes later is not read.
@@ -140,7 +140,9 @@ func Run(ctx context.Context, c *Command) (Exit, error) {
 	}
 	k := s.copy(c)
 	suspicious := p.await(ctx.Done(), k)
-	err = p.finish(suspicious)
+	err = p.finish(suspicious, func() bool {
+		return p.exit.Cancelled || !k.wait(c.pipeWait(), nil)
+	})
 	held, copyErr := k.stop(c.pipeWait())
 	p.exit.Held = held
 	if copyErr != nil {
@@ -150,14 +152,15 @@ func Run(ctx context.Context, c *Command) (Exit, error) {
 }
 
 // await waits until the program has exited and its output is at its end, or
-// ends it when done is closed. It reports whether there is reason to look for
-// processes that left the group.
+// ends it when done is closed. It reports whether something seems to be left.
 func (p *child) await(done <-chan struct{}, k *copies) (suspicious bool) {
 	select {
 	case <-p.exited:
 		return !k.wait(p.cmd.pipeWait(), done)
 	case <-done:
-		p.terminate(nil)
+		if !p.hasExited() {
+			p.terminate(nil)
+		}
 		return true
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -125,6 +126,12 @@ func (p *child) waitExit() error {
 	return waitErr
 }
 
+// hasExited reports whether the program, which is not reaped yet, has exited.
+func (p *child) hasExited() bool {
+	var exited bool
+	return waitID(unix.P_PID, p.pid, unix.WNOHANG, &exited) == nil && exited
+}
+
 // waitID waits for an exit without reaping. exited tells whether there was one.
 func waitID(kind, id, options int, exited *bool) error {
 	for {
@@ -152,4 +159,23 @@ func (p *child) waitStatus() (syscall.WaitStatus, error) {
 			return status, os.NewSyscallError("wait4", err)
 		}
 	}
+}
+
+// offMainThread calls f on another thread than the main one. What the main
+// thread forks stands in the list of its children, where it would be taken for
+// an orphan until it is registered, and sweeps would have to stop all starts to
+// find out.
+func offMainThread(f func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	go func() { // this thread is locked, so it is another one that runs it
+		defer close(done)
+		f()
+	}()
+	<-done
 }

@@ -38,19 +38,37 @@ func (p *child) waitExit() error {
 	}
 }
 
+// hasExited reports whether the program has exited.
+func (p *child) hasExited() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // waitStatus returns what waitExit found.
 func (p *child) waitStatus() (syscall.WaitStatus, error) { return p.status, p.waitErr }
 
-// reapOrphans does nothing: orphans go to init.
-func (r *registry) reapOrphans() {}
+// listGroup returns the leader of the process group if it has any members.
+func listGroup(group int) []int {
+	if syscall.Kill(-group, 0) == syscall.ESRCH {
+		return nil
+	}
+	return []int{group}
+}
+
+// inGroup reports whether the group has any members.
+func inGroup(_, group int) bool { return len(listGroup(group)) > 0 }
 
 // clean waits until the group of the command has no members any more.
-func (r *registry) clean(ended *entry, _ bool) (left, alive int) {
-	const limit, pause = 2 * time.Second, time.Millisecond
-	for begin := time.Now(); syscall.Kill(-ended.pid, 0) == nil; time.Sleep(pause) {
-		if left = 1; time.Since(begin) > limit {
-			return 0, 1
-		}
+func (r *registry) clean(ended *entry, members []int, _ func() bool) (left, alive int) {
+	if left = len(members); left == 0 {
+		members = listGroup(ended.pid)
 	}
-	return left, 0
+	return left, waitGroup(members, ended.pid)
 }
+
+// offMainThread calls f; the thread does not matter here.
+func offMainThread(f func()) { f() }

@@ -13,9 +13,10 @@ var all registry
 
 // An entry is a command that runs.
 type entry struct {
-	pid  int
+	pid  int // of its program, group and session
 	mark string
 	born time.Duration // on the clock of bootTime, just before the start
+	left int           // leftovers that sweeps ended; guarded by registry.mu
 }
 
 // A registry knows the commands that run.
@@ -28,8 +29,9 @@ type registry struct {
 	subreaper atomic.Bool
 
 	mu       sync.Mutex
-	running  map[int]*entry
-	children *os.File // lists the children of the main thread; may be nil
+	running  map[int]*entry // by pid
+	ending   map[int]*entry // the same once the program was reaped, until it is clean
+	children *os.File       // lists the children of the main thread; may be nil
 }
 
 // start calls fork and registers the process that it started as e.
@@ -37,7 +39,9 @@ func (r *registry) start(e *entry, mark string, fork func() (int, error)) error 
 	r.starting.RLock()
 	defer r.starting.RUnlock()
 	born := bootTime()
-	pid, err := fork()
+	var pid int
+	var err error
+	offMainThread(func() { pid, err = fork() })
 	if err != nil {
 		return err
 	}
@@ -45,19 +49,44 @@ func (r *registry) start(e *entry, mark string, fork func() (int, error)) error 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running == nil {
-		r.running = map[int]*entry{}
+		r.running, r.ending = map[int]*entry{}, map[int]*entry{}
 	}
 	r.running[pid] = e
 	return nil
 }
 
-// remove forgets e.
-func (r *registry) remove(e *entry) {
+// reaped notes that the program of e has ended. What it left may go now.
+func (r *registry) reaped(e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running[e.pid] == e { // the number may be in use again
 		delete(r.running, e.pid)
 	}
+	r.ending[e.pid] = e
+}
+
+// remove forgets e, which is clean.
+func (r *registry) remove(e *entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ending[e.pid] == e {
+		delete(r.ending, e.pid)
+	}
+}
+
+// owner returns the ending command with this session or this mark, or nil.
+func (r *registry) owner(session int, mark string) *entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.ending[session]; e != nil || mark == "" {
+		return e
+	}
+	for _, e := range r.ending {
+		if e.mark == mark {
+			return e
+		}
+	}
+	return nil
 }
 
 // isRunning reports whether pid is that of a command.

@@ -93,8 +93,8 @@ func (p *Process) supervise(closing, hurry <-chan struct{}) {
 	c := p.child.cmd
 	logged := make(chan error, 1)
 	go func() { logged <- p.stdio.err.drain(c.Stderr, "stderr") }()
-	suspicious := p.await(closing, hurry)
-	p.err = p.child.finish(suspicious)
+	p.await(closing, hurry)
+	p.err = p.child.finish(true, func() bool { return true })
 	p.exit = p.child.exit
 	p.stdio.in.Close()
 
@@ -115,12 +115,11 @@ func (p *Process) supervise(closing, hurry <-chan struct{}) {
 }
 
 // await waits until the program has exited, or asks it to when closing is
-// closed. It reports whether there is reason to look for processes that left
-// the group.
-func (p *Process) await(closing, hurry <-chan struct{}) (suspicious bool) {
+// closed.
+func (p *Process) await(closing, hurry <-chan struct{}) {
 	select {
 	case <-p.child.exited:
-		return true
+		return
 	case <-closing:
 	}
 	p.stdio.in.Close()
@@ -128,10 +127,9 @@ func (p *Process) await(closing, hurry <-chan struct{}) (suspicious bool) {
 	defer timer.Stop()
 	select {
 	case <-p.child.exited:
-		return true
+		return
 	case <-timer.C:
 	case <-hurry:
 	}
 	p.child.terminate(hurry)
-	return true
 }

@@ -8,120 +8,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// sweepLimit bounds one search for leftovers.
-	sweepLimit = 2 * time.Second
-	// The pause of a search grows between these two while it waits for
-	// processes to die.
-	minPause = 20 * time.Microsecond
-	maxPause = 5 * time.Millisecond
-	// tick is the unit of the start times in /proc.
-	tick = 10 * time.Millisecond
-)
+// tick is the unit of the start times in /proc.
+const tick = 10 * time.Millisecond
 
 // A verdict says what to do with a child that is no registered command.
 type verdict int
 
 const (
-	keep     verdict = iota // it belongs to a running command or to the embedding program
-	gone                    // it has ended and was reaped
-	killed                  // the same, and it was a leftover that was killed
-	leftover                // it outlived the command that just ended
-	hidden                  // it shows no mark, and no running command can have started it
-	foreign                 // it outlived another command
+	keep   verdict = iota // it belongs to a running command or to the embedding program
+	reaped                // it has ended
+	doomed                // it outlived its command
 )
 
 // clean ends what is left of the command ended, and everything else that no
-// running command owns. It returns how many processes it ended, and how many it
-// could not.
-func (r *registry) clean(ended *entry, suspicious bool) (left, alive int) {
+// running command owns. members are those that were seen in its group. It
+// returns how many processes it ended, and how many it could not.
+func (r *registry) clean(ended *entry, members []int, leavers func() bool) (left, alive int) {
 	if r.subreaper.Load() {
-		return r.sweep(ended)
+		return r.cleanChildren(ended)
 	}
-	if syscall.Kill(-ended.pid, 0) == nil {
-		left = 1
-		if !gonePatiently(func() bool { return syscall.Kill(-ended.pid, 0) == syscall.ESRCH }) {
-			alive = 1
-		}
+	if left = len(members); left == 0 {
+		members = listGroup(ended.pid)
 	}
-	if suspicious && ended.mark != "" && !r.hasMark(ended.mark) {
-		n, m := endMarked(ended.mark)
-		left, alive = left+n, alive+m
+	alive = waitGroup(members, ended.pid)
+	if ended.mark == "" || r.hasMark(ended.mark) || !leavers() {
+		return left, alive
 	}
-	return left, alive
+	marked, stuck := endMarked(ended.mark)
+	return left + marked, alive + stuck
 }
 
-// gonePatiently calls gone until it is true. It reports whether that happened
-// within the limit.
-func gonePatiently(gone func() bool) bool {
-	begin := time.Now()
-	for pause := minPause; !gone(); pause = min(2*pause, maxPause) {
-		if time.Since(begin) > sweepLimit {
-			return false
-		}
-		time.Sleep(pause)
-	}
-	return true
-}
-
-// sweep is clean for a subreaper: all that outlived a command is, or becomes
+// cleanChildren is clean for a subreaper: all that outlived a command is, or becomes
 // when its parent dies, a child of this process. So it ends the strangers among
 // the children until no new ones appear.
-func (r *registry) sweep(ended *entry) (left, alive int) {
-	if len(r.strangers()) == 0 {
-		return 0, 0
+func (r *registry) cleanChildren(ended *entry) (left, alive int) {
+	if len(r.strangers()) > 0 {
+		r.sweeping.Lock()
+		defer r.sweeping.Unlock()
+		s := &sweep{registry: r, ended: ended, tried: map[int]bool{}, owners: map[int]*entry{}}
+		alive = s.run()
 	}
-	r.sweeping.Lock()
-	defer r.sweeping.Unlock()
-	seen := map[int]bool{}
-	pause := minPause
-	for begin := time.Now(); ; {
-		dying, stuck, fresh := 0, 0, false
-		for _, pid := range r.settledStrangers() {
-			v, err := r.end(pid, ended)
-			if v == keep || v == gone {
-				continue
-			}
-			if !seen[pid] {
-				seen[pid], fresh = true, true
-				if v != foreign {
-					left++
-				}
-			}
-			switch {
-			case err != nil:
-				stuck++
-			case v != killed:
-				dying++
-			}
-		}
-		switch {
-		case dying == 0:
-			return left - stuck, stuck
-		case time.Since(begin) > sweepLimit:
-			return left - dying - stuck, dying + stuck
-		case fresh:
-			pause = minPause
-			continue
-		}
-		time.Sleep(pause)
-		pause = min(2*pause, maxPause)
-	}
-}
-
-// reapOrphans reaps the strangers that have ended.
-func (r *registry) reapOrphans() {
-	if !r.subreaper.Load() || len(r.strangers()) == 0 {
-		return
-	}
-	r.sweeping.Lock()
-	defer r.sweeping.Unlock()
-	own := ownSession()
-	for _, pid := range r.settledStrangers() {
-		if st, err := readStat(pid); err == nil && st.session != own {
-			reapOrphan(pid)
-		}
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return ended.left, alive
 }
 
 // strangers returns the children that are no registered commands. A command
@@ -146,59 +75,105 @@ func (r *registry) settledStrangers() []int {
 	return r.strangers()
 }
 
+// A sweep ends the strangers that no running command owns.
+type sweep struct {
+	*registry
+	ended  *entry         // the command at whose end it happens
+	tried  map[int]bool   // the processes that were killed
+	owners map[int]*entry // who left these processes or sessions
+}
+
+// run sweeps until nothing is left. It returns how many processes of the ended
+// command it could not end.
+func (s *sweep) run() (alive int) {
+	pause := minPause
+	for begin := time.Now(); ; {
+		dying, stuck, fresh := 0, 0, false
+		for _, pid := range s.settledStrangers() {
+			again := s.tried[pid]
+			v, err := s.end(pid)
+			switch {
+			case v == reaped:
+				fresh = true // its children are ours now
+			case v == doomed && err == nil:
+				dying++
+				fresh = fresh || !again
+			case v == doomed && s.owners[pid] == s.ended:
+				stuck++
+			}
+		}
+		switch {
+		case time.Since(begin) > sweepLimit:
+			return dying + stuck
+		case fresh:
+			pause = minPause
+			continue
+		case dying == 0:
+			return stuck
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, maxPause)
+	}
+}
+
 // end judges the stranger pid, and kills or reaps it accordingly. Its number
 // cannot be used again meanwhile: it is a child, and only we reap it.
-func (r *registry) end(pid int, ended *entry) (verdict, error) {
+func (s *sweep) end(pid int) (verdict, error) {
 	st, err := readStat(pid)
 	if err != nil || st.parent != os.Getpid() {
-		return gone, nil
+		return keep, nil // a misread number
 	}
-	own := ownSession()
-	if st.session == own {
+	if st.session == ownSession() {
 		// Every command has a session of its own, and a process cannot join
 		// another's: this one was started by the embedding program.
 		return keep, nil
 	}
-	if status, reaped := reapOrphan(pid); reaped {
-		if st.session == ended.pid && status.Signal() == syscall.SIGKILL {
-			return killed, nil
+	owner := s.owners[pid]
+	if owner == nil {
+		owner = s.owners[st.session]
+	}
+	if owner == nil {
+		owner = s.owner(st.session, "")
+	}
+	if status, ok := reapOrphan(pid); ok {
+		if owner != nil && status.Signal() == syscall.SIGKILL {
+			s.mu.Lock()
+			owner.left++
+			s.mu.Unlock()
 		}
-		return gone, nil
+		return reaped, nil
 	}
-	v := r.judge(pid, st, ended)
+	v := doomed
+	if owner == nil {
+		v, owner = s.judge(pid, st)
+	}
 	if v == keep {
-		return v, nil
+		return keep, nil
 	}
-	if st.group > 1 && !r.isRunning(st.group) {
+	s.tried[pid], s.owners[pid], s.owners[st.session] = true, owner, owner
+	if st.group > 1 && !s.isRunning(st.group) {
 		syscall.Kill(-st.group, syscall.SIGKILL) // all at once: no fork escapes
 	}
-	err = syscall.Kill(pid, syscall.SIGKILL)
-	if err != nil && v != leftover {
-		return keep, nil // nobody whom it concerns is there to be told
-	}
-	return v, err
+	return doomed, syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// judge finds out whose a live stranger is.
-func (r *registry) judge(pid int, st stat, ended *entry) verdict {
-	if st.session == ended.pid {
-		return leftover
-	}
-	if r.isRunning(st.session) {
-		return keep
+// judge finds out whose a live stranger is, if it is not known by its session.
+func (s *sweep) judge(pid int, st stat) (verdict, *entry) {
+	if s.isRunning(st.session) {
+		return keep, nil
 	}
 	mark, ok := readMark(pid)
 	switch {
-	case ok && r.hasMark(mark):
-		return keep
-	case ok && mark == ended.mark:
-		return leftover
+	case ok && s.hasMark(mark):
+		return keep, nil
 	case ok:
-		return foreign
-	case r.anyBefore(st.start + tick):
-		return keep
+		return doomed, s.owner(0, mark)
+	case s.anyBefore(st.start + tick):
+		// It hides its mark, and its command may still run. If not, it goes
+		// when the commands that are older than it have ended.
+		return keep, nil
 	}
-	return hidden
+	return doomed, s.ended
 }
 
 // reapOrphan takes the exit status of a child that has ended.
