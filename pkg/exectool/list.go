@@ -16,6 +16,7 @@ type candidate struct {
 	abs  string // what is executed
 	dir  string // the real path of the folder that it is listed in
 	name string // its name there
+	link bool   // that may be a link
 	real string // its real path
 	info fs.FileInfo
 }
@@ -65,7 +66,7 @@ func (l *lister) add(src *Source) {
 	case info.Mode().Perm()&0o111 == 0:
 		l.problem(src.Path, fmt.Errorf("tool %s: it is not executable", src.Path))
 	default:
-		l.addFile(candidate{src: src, path: src.Path, abs: abs, dir: dir, name: filepath.Base(abs), info: info}, true)
+		l.addFile(candidate{src: src, path: src.Path, abs: abs, dir: dir, name: filepath.Base(abs), info: info, link: true})
 	}
 }
 
@@ -99,7 +100,7 @@ func (l *lister) addDir(src *Source, abs string) {
 		if !link && !e.Type().IsRegular() {
 			continue
 		}
-		c := candidate{src: src, path: join(src.Path, name), abs: join(abs, name), dir: dir, name: name}
+		c := candidate{src: src, path: join(src.Path, name), abs: join(abs, name), dir: dir, name: name, link: link}
 		if link {
 			c.info, err = os.Stat(c.abs)
 		} else {
@@ -113,7 +114,7 @@ func (l *lister) addDir(src *Source, abs string) {
 		case err != nil:
 			l.problem(c.path, fmt.Errorf("tool %s: %w", c.path, err))
 		case c.info.Mode().IsRegular() && c.info.Mode().Perm()&0o111 != 0:
-			l.addFile(c, link)
+			l.addFile(c)
 		}
 	}
 }
@@ -125,13 +126,13 @@ func join(dir, name string) string {
 
 // addFile takes in an executable, unless others than its owner decide what it
 // does. A file that was found before keeps the first source's options.
-func (l *lister) addFile(c candidate, link bool) {
+func (l *lister) addFile(c candidate) {
 	if l.seen[c.abs] {
 		return
 	}
 	l.seen[c.abs] = true
 	c.real = join(c.dir, c.name)
-	if link {
+	if c.link {
 		var err error
 		if c.real, err = filepath.EvalSymlinks(c.abs); err != nil {
 			l.problem(c.path, fmt.Errorf("tool %s: %w", c.path, err))
@@ -154,7 +155,7 @@ func (l *lister) trusted(c *candidate) error {
 	if home.err != nil {
 		return home.err
 	}
-	if c.real != join(c.dir, c.name) {
+	if c.link {
 		home = l.folder(filepath.Dir(c.real))
 		if home.err != nil {
 			return fmt.Errorf("it is a link to %s: %w", c.real, home.err)

@@ -1,0 +1,373 @@
+package exectool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// spoolPath is the path of a file for long output.
+var spoolPath = regexp.MustCompile(`/\S*/spool/[^\s\]]+`)
+
+func TestCallResults(t *testing.T) {
+	const (
+		empty = `{"slug":"x","description":"d","args":[],"empty-result":{"tag":"AddMessage","contents":"no match"}}`
+		image = `{"slug":"x","description":"d","args":[],"output-media-type":"image/png"}`
+	)
+	media := func(kind, data string) agent.Part {
+		return agent.Part{Kind: agent.PartMedia, MIME: kind, Data: []byte(data)}
+	}
+	tests := []struct {
+		name, desc, body string
+		want             []agent.Part
+		err              string
+	}{
+		{"stdout", plain("x"), "echo out; echo noise >&2", []agent.Part{agent.Text("out\n")}, ""},
+		{"nothing", plain("x"), "echo noise >&2", []agent.Part{agent.Text("")}, ""},
+		{"nothing with empty-result", empty, "echo noise >&2", []agent.Part{agent.Text("no match")}, ""},
+		{"a newline is not nothing", empty, "echo", []agent.Part{agent.Text("\n")}, ""},
+		{"empty-result is for success", empty, "exit 1", nil, "exit status 1; it printed nothing"},
+		{"stdout as a file", plain("x"), "echo one; echo two >> /dev/stdout", []agent.Part{agent.Text("one\ntwo\n")}, ""},
+		{"stdout closed early", plain("x"), "echo early; exec >&-; exec 2>&-; exit 0", []agent.Part{agent.Text("early\n")}, ""},
+		{"exit status", plain("x"), "echo out; echo err >&2; exit 3", []agent.Part{agent.Text("\nstdout:\nout\nstderr:\nerr\n")}, "exit status 3"},
+		{"exit status, stdout", plain("x"), "echo out; exit 3", []agent.Part{agent.Text("\nout\n")}, "exit status 3"},
+		{"exit status, stderr", plain("x"), "echo err >&2; exit 3", []agent.Part{agent.Text("\nerr\n")}, "exit status 3"},
+		{"exit status, silent", plain("x"), "exit 3", nil, "exit status 3; it printed nothing"},
+		{"signal", plain("x"), "echo out; kill -SEGV $$", []agent.Part{agent.Text("\nout\n")}, "the tool was killed by signal 11 (segmentation fault)"},
+		{"media, raw", image, `printf '\211PNG\r\n\032\n'`, []agent.Part{media("image/png", "\x89PNG\r\n\x1a\n")}, ""},
+		{"media, base64", image, `echo iVBORw0KGgo=`, []agent.Part{media("image/png", "\x89PNG\r\n\x1a\n")}, ""},
+		{"media, nothing", image, ``, nil, "the tool printed nothing instead of image/png"},
+		{"media, failed", image, `printf '\211PNG\377\377'; echo broken >&2; exit 1`, []agent.Part{agent.Text("\nstdout:\n[6 bytes that are no text (not UTF-8); the whole is in the file SPOOL]\nstderr:\nbroken\n")}, "exit status 1"},
+		{"binary", plain("x"), `printf '\001\377\376\000x'`, []agent.Part{
+			agent.Text("[stdout is no text: 5 bytes that are not UTF-8; they are attached as application/octet-stream]"),
+			media("application/octet-stream", "\x01\xff\xfe\x00x")}, ""},
+		{"odd bytes in text", plain("x"), `printf 'a long line with a caf\351 in it\n'`, []agent.Part{agent.Text("a long line with a caf\uFFFD in it\n")}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tool := openOne(t, Source{}, tt.desc, tt.body)
+			res, err := tool.Call(t.Context(), invocation("{}"))
+			for i, p := range res.Parts {
+				res.Parts[i].Text = spoolPath.ReplaceAllString(p.Text, "SPOOL")
+			}
+			if diff := cmp.Diff(tt.want, res.Parts); diff != "" {
+				t.Errorf("parts (-want +got):\n%s", diff)
+			}
+			if got := fmt.Sprint(err); err != nil && got != tt.err || err == nil && tt.err != "" {
+				t.Errorf("error = %v, want %s", err, tt.err)
+			}
+		})
+	}
+}
+
+func TestLongCallResults(t *testing.T) {
+	tests := []struct {
+		name, body string
+		head, tail string
+		stdout     int64 // size of the file, 0 if there must be none
+		stderr     int64
+		fails      bool
+	}{
+		{"10 MiB of lines", "yes 'a line of text' | head -c 10485760", "a line of text\n", "\na line of ", 10485760, 0, false},
+		{"one line of 20 MB", "head -c 20000000 /dev/zero | tr '\\0' x; printf END", "xxx", "xEND", 20000003, 0, false},
+		{"a flood on stderr", "yes noise | head -c 10485760 >&2; echo fine", "fine\n", "fine\n", 0, 0, false},
+		{"floods on both and failure", "yes out | head -c 1000000; yes err | head -c 2000000 >&2; exit 1", "\nstdout:\nout\n", "\nerr\n", 1000000, 2000000, true},
+		{"short stdout, long stderr", "echo out; yes err | head -c 2000000 >&2; exit 1", "\nstdout:\nout\nstderr:\nerr\n", "\nerr\n", 0, 2000000, true},
+		{"neither too long, but both together", "yes out | head -c 40000; yes err | head -c 40000 >&2; exit 1", "\nstdout:\nout\n", "\nerr\n", 40000, 40000, true},
+		{"binary data", "head -c 3000000 /dev/zero | tr '\\0' '\\377'", "[stdout is no text: 3000000 bytes that are not UTF-8; the whole is in the file ", "]", 3000000, 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tool := openOne(t, Source{}, plain("x"), tt.body)
+			res, err := tool.Call(t.Context(), invocation("{}"))
+			if (err != nil) != tt.fails {
+				t.Fatalf("error = %v", err)
+			}
+			text := res.Text()
+			size := len(text)
+			if err != nil {
+				size += len("error: " + err.Error())
+			}
+			if size > MaxOutput || !utf8.ValidString(text) {
+				t.Errorf("the model gets %d bytes, valid %v, want at most %d", size, utf8.ValidString(text), MaxOutput)
+			}
+			if !strings.HasPrefix(text, tt.head) || !strings.HasSuffix(text, tt.tail) {
+				t.Errorf("text = %.100q … %q, want %q … %q", text, text[max(0, len(text)-50):], tt.head, tt.tail)
+			}
+			sizes := map[string]int64{}
+			files, _ := filepath.Glob(tool.opts.SpoolDir + "/*")
+			for _, path := range files {
+				info, err := os.Stat(path)
+				if err != nil || info.Mode().Perm() != 0o600 || !strings.Contains(text, path) {
+					t.Errorf("file %s: %v, %v; named in the text: %v", path, info.Mode(), err, strings.Contains(text, path))
+				}
+				if !strings.HasPrefix(filepath.Base(path), "ses-1_2_3-") {
+					t.Errorf("file %s does not carry the call's key", path)
+				}
+				sizes[filepath.Ext(path)] = info.Size()
+			}
+			if sizes[".stdout"] != tt.stdout || sizes[".stderr"] != tt.stderr {
+				t.Errorf("files of %v bytes, want stdout %d, stderr %d", sizes, tt.stdout, tt.stderr)
+			}
+		})
+	}
+}
+
+func TestMediaIsBounded(t *testing.T) {
+	const image = `{"slug":"x","description":"d","args":[],"output-media-type":"image/png"}`
+	tool := openOne(t, Source{}, image, "head -c 20000000 /dev/zero")
+	res, err := tool.Call(t.Context(), invocation("{}"))
+	if err != nil || len(res.Parts) != 1 || len(res.Parts[0].Data) != MaxMedia {
+		t.Fatalf("Call = %d parts, %v", len(res.Parts), err)
+	}
+	if files, _ := filepath.Glob(tool.opts.SpoolDir + "/*"); len(files) != 0 {
+		t.Errorf("files remain: %q", files)
+	}
+	for _, body := range []string{"head -c 20000001 /dev/zero", "head -c 40000000 /dev/zero"} {
+		tool = openOne(t, Source{}, image, body)
+		_, err = tool.Call(t.Context(), invocation("{}"))
+		if err == nil || !strings.Contains(err.Error(), "000 bytes of image/png and an attachment can have 20000000; ask for less, or for a file; the whole is in the file ") &&
+			!strings.Contains(err.Error(), "printed 20000001 bytes of image/png and an attachment can have 20000000") {
+			t.Errorf("%s: error = %v", body, err)
+		}
+	}
+}
+
+func TestMemoryIsBoundedWhateverAToolPrints(t *testing.T) {
+	tool := openOne(t, Source{}, plain("x"), "head -c 300000000 /dev/zero")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := tool.Call(t.Context(), invocation("{}")); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	// The race detector makes package process throw buffers away.
+	if got := after.TotalAlloc - before.TotalAlloc; got > 200<<20 {
+		t.Errorf("300 MB of output took %d bytes of memory", got)
+	}
+}
+
+func TestCallTimeLimit(t *testing.T) {
+	tests := []struct {
+		name, desc string
+		src        Source
+		want       string
+	}{
+		{"of the description", `{"slug":"x","description":"d","args":[],"timeout-seconds":0.3}`, Source{Timeout: time.Hour}, "timed out after 0.3 s (timeout-seconds); the tool was ended (signal: terminated)"},
+		{"of the source", plain("x"), Source{Timeout: 250 * time.Millisecond}, "timed out after 0.25 s (toolTimeoutSeconds); the tool was ended (signal: terminated)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tool := openOne(t, tt.src, tt.desc, "echo partial; echo why >&2; exec sleep 1000")
+			res, err := tool.Call(t.Context(), invocation("{}"))
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("error = %v, want %s", err, tt.want)
+			}
+			if got := res.Text(); got != "\nstdout:\npartial\nstderr:\nwhy\n" {
+				t.Errorf("text = %q, want what was printed before", got)
+			}
+		})
+	}
+	tool := &Tool{desc: &Description{}, src: &Source{}}
+	if limit, name := tool.limit(); limit != 300*time.Second || name != "timeout-seconds" {
+		t.Errorf("limit() = %v, %s, want 300 s", limit, name)
+	}
+	if got := seconds(300 * time.Second); got != "300 s" {
+		t.Errorf("seconds = %s, want 300 s", got)
+	}
+}
+
+func TestCancelledCall(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(dir+"/ready", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tool := openOne(t, Source{}, plain("x"), "echo partial; echo > "+dir+"/ready; exec sleep 1000")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		os.ReadFile(dir + "/ready")
+		cancel()
+	}()
+	res, err := tool.Call(ctx, invocation("{}"))
+	if !errors.Is(err, context.Canceled) || err.Error() != "context canceled; the tool was ended (signal: terminated)" {
+		t.Errorf("error = %v", err)
+	}
+	if res.Text() != "\npartial\n" {
+		t.Errorf("text = %q", res.Text())
+	}
+	_, err = tool.Call(ctx, invocation("{}"))
+	if !errors.Is(err, context.Canceled) || err.Error() != "not started: context canceled" {
+		t.Errorf("a call after the end: error = %v", err)
+	}
+}
+
+func TestCallThatCannotStart(t *testing.T) {
+	tests := []struct {
+		name   string
+		damage func(t *testing.T, path string)
+		want   string
+	}{
+		{"gone", func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}, "cannot start: no such file or directory: there is no such file"},
+		{"no longer executable", func(t *testing.T, path string) { chmod(t, path, 0o644) },
+			"cannot start: permission denied: the file is not executable (chmod +x)"},
+		{"no interpreter", func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, "cannot start: no such file or directory: the interpreter of its #! line: stat /no/such/interpreter: no such file or directory"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tool := openOne(t, Source{}, plain("x"), "echo ok")
+			tt.damage(t, tool.Path())
+			_, err := tool.Call(t.Context(), invocation("{}"))
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("error = %v, want %s", err, tt.want)
+			}
+		})
+	}
+	t.Run("no working directory", func(t *testing.T) {
+		dir := t.TempDir() + "/dir"
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		tool := openOne(t, Source{Dir: dir}, plain("x"), "echo ok")
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		_, err := tool.Call(t.Context(), invocation("{}"))
+		if want := "cannot start: no such file or directory: its working directory: stat " + dir + ": no such file or directory"; err == nil || err.Error() != want {
+			t.Errorf("error = %v, want %s", err, want)
+		}
+	})
+}
+
+func TestArgumentsThatTheSystemRefuses(t *testing.T) {
+	var args, members []string
+	for i := range 14 {
+		args = append(args, fmt.Sprintf(`{"name":"a%d","description":"x","backing_type":"string","arity":"single","mode":"positional"}`, i))
+		members = append(members, fmt.Sprintf(`"a%d":"%s"`, i, strings.Repeat("x", 130_000)))
+	}
+	d := newDumper(t)
+	base := os.Environ()
+	for i := range 10 {
+		base = append(base, fmt.Sprintf("BIG%d=%s", i, strings.Repeat("x", 100_000)))
+	}
+	tool, err := d.open(Source{}, Options{Environ: base}, `{"slug":"x","description":"d","args":[`+strings.Join(args, ",")+`]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.call(tool, "{"+strings.Join(members, ",")+"}")
+	want := "cannot start: argument list too long: the arguments have 1820018 bytes and are with the environment more than the system permits; send less at once, or put the values into a file and give its name"
+	if err == nil || err.Error() != want || got != nil {
+		t.Errorf("error = %v, want %s", err, want)
+	}
+}
+
+func TestBadArgumentsRunNothing(t *testing.T) {
+	d := newDumper(t)
+	tool, err := d.open(Source{}, Options{Environ: os.Environ()}, `{"slug":"x","description":"d","args":[{"name":"a","description":"x","backing_type":"string","arity":"single","mode":"positional"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		`{"a":`:              "nothing ran: the arguments are no valid JSON (at byte 5): it ends too early",
+		`["x"]`:              "nothing ran: the arguments are a JSON array; they must be one object",
+		`{"a":"x","a":"y"}`:  `nothing ran: the arguments name "a" twice`,
+		`{"a":"x"}{"a":"y"}`: "nothing ran: there is text behind the arguments' JSON object (at byte 10)",
+		``:                   "nothing ran: argument a: it is required and missing",
+		`{"a":"\ud800"}`:     `nothing ran: the arguments hold half of a surrogate pair (\ud800 at byte 6)`,
+	} {
+		got, err := d.call(tool, args)
+		if err == nil || err.Error() != want || got != nil {
+			t.Errorf("Call(%s) ran %v, error = %v, want %s", args, got != nil, err, want)
+		}
+	}
+}
+
+func TestConcurrentCallsKeepTheirOutputApart(t *testing.T) {
+	tool := openOne(t, Source{}, `{"slug":"x","description":"d","args":[{"name":"a","description":"x","backing_type":"integer","arity":"single","mode":"stdin"}]}`, "cat")
+	const n = 20
+	errs := make(chan error, n)
+	for i := range n {
+		go func() {
+			res, err := tool.Call(t.Context(), invocation(fmt.Sprintf(`{"a":%d}`, i)))
+			if want := fmt.Sprintf("%d\n", i); err != nil || res.Text() != want {
+				err = fmt.Errorf("call %d: %q, %v", i, res.Text(), err)
+			}
+			errs <- err
+		}()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOnlyThreeDescriptorsAreOpen(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("looks at /proc")
+	}
+	leak, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leak.Close()
+	tool := openOne(t, Source{}, plain("x"), "exec ls -l /proc/self/fd")
+	res, err := tool.Call(t.Context(), invocation("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fds []string
+	for line := range strings.Lines(res.Text()) {
+		if f := strings.Fields(line); len(f) >= 9 && !strings.Contains(line, "/proc/") {
+			fds = append(fds, f[8])
+		}
+	}
+	if diff := cmp.Diff([]string{"0", "1", "2"}, fds); diff != "" {
+		t.Errorf("descriptors (-want +got):\n%s\n%s", diff, res.Text())
+	}
+}
+
+// BenchmarkExec is what the system alone needs for BenchmarkCall.
+func BenchmarkExec(b *testing.B) {
+	tool := openOne(b, Source{}, plain("x"), "echo ok")
+	b.ReportAllocs()
+	for b.Loop() {
+		if out, err := exec.Command(tool.abs, "run").Output(); err != nil || string(out) != "ok\n" {
+			b.Fatal(out, err)
+		}
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	tool := openOne(b, Source{}, plain("x"), "echo ok")
+	b.ReportAllocs()
+	for b.Loop() {
+		res, err := tool.Call(b.Context(), invocation("{}"))
+		if err != nil || !bytes.Equal([]byte(res.Text()), []byte("ok\n")) {
+			b.Fatal(res, err)
+		}
+	}
+}
