@@ -6,7 +6,7 @@ const (
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
-	maxInitAllocs = 100
+	maxInitAllocs = 200
 	// maxReflectMethods is how many functions may look up a method by a name that
 	// the linker cannot know. One suffices to make it keep every exported method of
 	// every type: five megabytes and more.
