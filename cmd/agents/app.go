@@ -58,7 +58,7 @@ func start(args []string) int {
 	_ = process.HideEnviron()
 	_ = process.BecomeSubreaper()
 	p := &program{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		in: os.Stdin, out: stdout{os.Stdout}, err: os.Stderr,
 		inTerm:  term.IsTerminal(int(os.Stdin.Fd())),
 		outTerm: term.IsTerminal(int(os.Stdout.Fd())),
 		errTerm: term.IsTerminal(int(os.Stderr.Fd())),

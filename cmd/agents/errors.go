@@ -119,6 +119,25 @@ func hintFor(err error) string {
 	return ""
 }
 
+// stdout marks the errors of its writes, so that they are told from those of
+// other connections.
+type stdout struct{ io.Writer }
+
+func (s stdout) Write(p []byte) (int, error) {
+	n, err := s.Writer.Write(p)
+	if err != nil {
+		err = &stdoutError{err}
+	}
+	return n, err
+}
+
+type stdoutError struct{ error }
+
+func (e *stdoutError) Unwrap() error { return e.error }
+
 // brokenPipe reports whether err came of a reader of our output that went away:
 // it wanted no more, and nobody is left to be told.
-func brokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
+func brokenPipe(err error) bool {
+	var out *stdoutError
+	return errors.As(err, &out) && errors.Is(out, syscall.EPIPE)
+}

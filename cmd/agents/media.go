@@ -43,12 +43,12 @@ func attachment(arg string, room int64) (agent.Part, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return agent.Part{}, plainPath(err)
+		return agent.Part{}, withoutPath(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, room+1))
 	if err != nil {
-		return agent.Part{}, plainPath(err)
+		return agent.Part{}, withoutPath(err)
 	}
 	if int64(len(data)) > room {
 		return agent.Part{}, fmt.Errorf("the attachments are larger than %d bytes together", maxMedia)
@@ -80,8 +80,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// plainPath drops the path from a file error whose subject is named already.
-func plainPath(err error) error {
+// withoutPath drops the path from a file error whose subject is named already.
+func withoutPath(err error) error {
 	if p, ok := err.(*os.PathError); ok {
 		return p.Err
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // isProgram reports whether an agent file begins with a #! line, which makes it
@@ -25,18 +26,21 @@ func blankFirstLine(data []byte) []byte {
 }
 
 // placeholder is ${name}, ${name:-default}, or with another $ before it, text.
-var placeholder = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+// It is compiled when it is needed: most files have none.
+var placeholder = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+})
 
 // fill puts values into the placeholders of a text, in one pass: what was put in
 // is not looked at again. A name without a value takes its default; one without
 // either stays as it is and is returned in missing. Names that had a value are
 // added to used.
 func fill(text string, values map[string]string, used map[string]bool) (filled string, missing []string) {
-	filled = placeholder.ReplaceAllStringFunc(text, func(match string) string {
+	filled = placeholder().ReplaceAllStringFunc(text, func(match string) string {
 		if strings.HasPrefix(match, "$$") {
 			return match[1:]
 		}
-		parts := placeholder.FindStringSubmatch(match)
+		parts := placeholder().FindStringSubmatch(match)
 		name := parts[1]
 		if value, ok := values[name]; ok {
 			used[name] = true

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -207,7 +206,17 @@ func (d *Document) KeyPos(pointer string) (line, col int) {
 	return position(d.text, d.find(pointer).key)
 }
 
-var plainKey = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$-]*$`)
+// plainKey reports whether a key can stand in a path without quotes. (A compiled
+// pattern would cost every start of the program.)
+func plainKey(name string) bool {
+	for i, r := range name {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_' || r == '$'
+		if !letter && (i == 0 || r != '-' && (r < '0' || r > '9')) {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // Key writes a JSON pointer as a person would: contents.mcpServers[0].tag.
 func (d *Document) Key(pointer string) string {
@@ -218,7 +227,7 @@ func (d *Document) Key(pointer string) string {
 		switch {
 		case isIndex:
 			fmt.Fprintf(&b, "[%s]", tok)
-		case !plainKey.MatchString(tok):
+		case !plainKey(tok):
 			fmt.Fprintf(&b, "[%s]", strconv.Quote(clip(tok)))
 		case b.Len() > 0:
 			b.WriteString("." + tok)

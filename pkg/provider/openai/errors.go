@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -250,7 +251,8 @@ func connectionError(host string, err error) *agent.ModelError {
 		e.Message, e.Temporary = fmt.Sprintf("the certificate of %s cannot be trusted: %v", host, err), false
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		e.Message, e.Temporary = fmt.Sprintf("%s does not speak TLS; is its URL http instead of https?", host), false
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EPIPE):
+		// The last two are of a request that was still being sent.
 		e.Message = host + " closed the connection before the end of the answer"
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Err = nil // a timeout of the network is not the end of the run's time
