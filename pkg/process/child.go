@@ -30,27 +30,24 @@ const (
 // A child is a program that runs. Its methods are for one goroutine.
 type child struct {
 	entry
+	handle
 	cmd     *Command
-	pidfd   int           // -1 where there is none
 	exited  chan struct{} // closed when the program has exited
 	waitErr error         // set before exited is closed
 	reaped  bool
-	status  syscall.WaitStatus // only where waiting is reaping
 	exit    Exit
 }
 
 // start starts c with the ends of s that are theirs, and closes these.
 func start(c *Command, s *stdio) (*child, error) {
 	defer s.closeTheirs()
-	if err := closeOnExec(); err != nil {
-		return nil, newStartError(c, err)
-	}
+	closeOnExec()
 	p := &child{cmd: c, exited: make(chan struct{}), exit: Exit{Code: -1}}
 	attr := &syscall.ProcAttr{
 		Dir:   c.Dir,
 		Env:   c.environ(),
 		Files: []uintptr{s.theirs[0].Fd(), s.theirs[1].Fd(), s.theirs[2].Fd()},
-		Sys:   sysProcAttr(&p.pidfd),
+		Sys:   p.sysProcAttr(),
 	}
 	argv := append([]string{c.Path}, c.Args...)
 	for attempt := range busyAttempts {
@@ -137,6 +134,7 @@ func (p *child) finish(suspicious bool, leavers func() bool) error {
 	if suspicious && !all.subreaper.Load() {
 		members = slices.DeleteFunc(listGroup(p.pid), func(pid int) bool { return pid == p.pid })
 	}
+	all.kill(&p.entry)
 	var killErr error
 	if !p.reaped || p.signal(0) != syscall.ESRCH {
 		killErr = p.signal(syscall.SIGKILL)

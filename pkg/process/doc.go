@@ -2,5 +2,71 @@
 //
 // [Run] is one call: it feeds stdin, streams stdout and stderr, and returns when
 // the program and all that it started have ended. [Start] is for a server that
-// lives longer; its [Process] is closed by the one who started it.
+// lives longer; its [Process] is closed by the one who started it. A [Command]
+// says what to run, an [Exit] how it ended, a [StartError] why it did not start.
+//
+//	var out bytes.Buffer
+//	e, err := process.Run(ctx, &process.Command{
+//		Path: "tools/grep.sh", Args: []string{"run", "needle"},
+//		Env:  env, Mark: callID, Stdout: &out,
+//	})
+//
+// # What a program gets
+//
+// A session of its own, which is a process group too and has no terminal, so that
+// it can neither write to ours nor stop because it read from it; the given
+// environment and no other; descriptors 0, 1 and 2 and no others. To that end
+// each start marks all descriptors above 2 of this process close-on-exec, those
+// included that it inherited. Stdout and stderr are pipes; stdin is a pipe or
+// /dev/null.
+//
+// # How it ends
+//
+// A program that exits is not reaped at first: as long as it is a zombie, nobody
+// can get its process number, so the SIGKILL that then goes to its group hits
+// nobody else. Before that, whoever still keeps stdout or stderr open gets
+// Command.PipeWait to end by itself, because the shell's >(tee log) writes its
+// last lines after the shell has exited. What is in the pipes is always read to
+// its end.
+//
+// What left the group (setsid, double fork, set -m) is found in one of two ways.
+//
+// In a main program that called [BecomeSubreaper], orphans of ours become our
+// children. So after every command the list of children is compared with the
+// commands that run, and the rest is killed and reaped until no new one appears:
+// a child whose session or Command.Mark is that of a running command stays; one
+// with another mark goes, be it of an ended call or of a nested agents process
+// that died; one that shows no mark (it cleared its environment, or may not be
+// read) goes when every command that is older than it has ended. Nothing is
+// touched that is no descendant. What the embedding program starts by os/exec
+// stays as long as it is in the program's own session, which no command and no
+// descendant of one can be in; a pseudo-terminal's child, for example, is not.
+//
+// Without BecomeSubreaper, as in a library, the group is killed, and if there is
+// reason to look further, because a pipe is still open or the call was
+// cancelled, /proc is searched for the mark. Then a process that left the group
+// and closed stdout and stderr, or cleared its environment, is not found. Other
+// systems than Linux get the group alone.
+//
+// Every wait is bounded. A process that cannot be killed (it belongs to another
+// user, or hangs in the kernel) is an error that says so.
+//
+// # What was left out
+//
+// No control groups: cgroup.kill costs 0.2 to 0.4 ms per call (creating and
+// removing the directory, clone3 into it) where the list of children costs one
+// microsecond, needs a delegated cgroup2 tree that most sessions do not have, and
+// leaves directories behind when we are killed.
+//
+// No Pdeathsig: it is sent when the thread ends that forked, so all programs
+// would have to be started by one locked thread, one after the other; and it does
+// not reach their children. If this process gets SIGKILL, its programs go on
+// until their pipes break: a server sees the end of stdin, an outer agents
+// process finds the rest as orphans with an unknown mark. A top-level process
+// leaves them to init; its successor finds them by their marks.
+//
+// # Cost
+//
+// Run of /bin/true takes about 20 µs more than os/exec with two pipes. Waiting
+// for an exit takes no thread: it is the runtime's poller that waits, on a pidfd.
 package process

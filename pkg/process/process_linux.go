@@ -62,31 +62,33 @@ func checkProc() error {
 	return nil
 }
 
+// A handle is what a child is waited for with.
+type handle struct {
+	pidfd int // -1 where there is none
+}
+
 // sysProcAttr asks for a session of its own, which is a process group too, and
 // for a descriptor of the process.
-func sysProcAttr(pidfd *int) *syscall.SysProcAttr {
-	*pidfd = -1
-	return &syscall.SysProcAttr{Setsid: true, PidFD: pidfd}
+func (h *handle) sysProcAttr() *syscall.SysProcAttr {
+	h.pidfd = -1
+	return &syscall.SysProcAttr{Setsid: true, PidFD: &h.pidfd}
 }
 
 // closeOnExec marks every descriptor above 2 so that a program does not get it.
 // Those that Go opens are marked already; those that this process inherited, or
 // that C code opened, are not.
-func closeOnExec() error {
-	err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
-	if err == nil {
-		return nil
+func closeOnExec() {
+	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil {
+		closeOnExecEach() // before Linux 5.11
 	}
-	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
+}
+
+// closeOnExecEach is closeOnExec for the small numbers that inherited
+// descriptors have.
+func closeOnExecEach() {
+	for fd := 3; fd < 256; fd++ {
+		syscall.CloseOnExec(fd)
 	}
-	for _, f := range open {
-		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
-			syscall.CloseOnExec(fd)
-		}
-	}
-	return nil
 }
 
 // bootTime is the clock of the start times in /proc.

@@ -15,14 +15,16 @@ func BecomeSubreaper() error { return errors.ErrUnsupported }
 // HideEnviron returns errors.ErrUnsupported.
 func HideEnviron() error { return errors.ErrUnsupported }
 
-// sysProcAttr asks for a session of its own, which is a process group too.
-func sysProcAttr(pidfd *int) *syscall.SysProcAttr {
-	*pidfd = -1
-	return &syscall.SysProcAttr{Setsid: true}
+// A handle is how a child ended, once it was waited for.
+type handle struct {
+	status syscall.WaitStatus
 }
 
+// sysProcAttr asks for a session of its own, which is a process group too.
+func (h *handle) sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
 // closeOnExec does nothing: what Go opens is marked already.
-func closeOnExec() error { return nil }
+func closeOnExec() {}
 
 // bootTime is not needed where there are no sweeps.
 func bootTime() time.Duration { return 0 }

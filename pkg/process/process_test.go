@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // asSubreaper names the variable that makes the test binary a main program that
@@ -286,6 +287,19 @@ func TestOnlyThreeDescriptorsAreOpen(t *testing.T) {
 	}
 }
 
+func TestDescriptorsAreMarkedOnOldKernels(t *testing.T) {
+	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	closeOnExecEach()
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("flags of descriptor %d: %#x, %v; want close-on-exec", fd, flags, err)
+	}
+}
+
 func TestProgramLeadsItsOwnSessionAndGroup(t *testing.T) {
 	var out bytes.Buffer
 	c := newRig(t).command(`echo $$; cat /proc/$$/stat`)
@@ -357,7 +371,7 @@ func TestManyRunsAtOnce(t *testing.T) {
 		wg.Go(func() {
 			var out, errs bytes.Buffer
 			text := strconv.Itoa(i)
-			c := r.command(`note $$; cat; echo e$1 >&2; [ $(($1 % 10)) = 0 ] && sleep ` + long + ` & exit $(($1 % 7))`)
+			c := r.command(`note $$; cat; echo e$1 >&2; if [ $(($1 % 10)) = 0 ]; then sleep ` + long + ` & fi; exit $(($1 % 7))`)
 			c.Args = append(c.Args, "sh", text)
 			c.Stdin, c.Stdout, c.Stderr = strings.NewReader(text), &out, &errs
 			c.Mark = "many-" + text

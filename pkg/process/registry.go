@@ -30,7 +30,7 @@ type registry struct {
 
 	mu       sync.Mutex
 	running  map[int]*entry // by pid
-	ending   map[int]*entry // the same once the program was reaped, until it is clean
+	ending   map[int]*entry // the same from the time it is killed until it is clean
 	children *os.File       // lists the children of the main thread; may be nil
 }
 
@@ -55,6 +55,13 @@ func (r *registry) start(e *entry, mark string, fork func() (int, error)) error 
 	return nil
 }
 
+// kill notes that e is about to be killed: what it left is its own to count.
+func (r *registry) kill(e *entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ending[e.pid] = e
+}
+
 // reaped notes that the program of e has ended. What it left may go now.
 func (r *registry) reaped(e *entry) {
 	r.mu.Lock()
@@ -62,7 +69,6 @@ func (r *registry) reaped(e *entry) {
 	if r.running[e.pid] == e { // the number may be in use again
 		delete(r.running, e.pid)
 	}
-	r.ending[e.pid] = e
 }
 
 // remove forgets e, which is clean.

@@ -35,7 +35,7 @@ type Process struct {
 // The error is a *StartError if the program was not started.
 func Start(c *Command) (*Process, error) {
 	if c.Stdin != nil || c.Stdout != nil {
-		return nil, &StartError{Path: c.Path, Err: errors.New("Stdin and Stdout of the Command must be nil")}
+		return nil, &StartError{Path: c.Path, Err: errors.New("the Stdin and Stdout of its Command must be nil")}
 	}
 	s, err := openStdio(true)
 	if err != nil {

@@ -144,7 +144,7 @@ func TestStartRefuses(t *testing.T) {
 		want string
 	}{
 		{"Stdout of its own", Command{Path: "/bin/sh", Stdout: io.Discard},
-			"start /bin/sh: Stdin and Stdout of the Command must be nil"},
+			"start /bin/sh: the Stdin and Stdout of its Command must be nil"},
 		{"missing file", Command{Path: "/no/such/server"},
 			"start /no/such/server: no such file or directory: there is no such file"},
 	}
