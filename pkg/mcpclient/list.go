@@ -1,0 +1,185 @@
+package mcpclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A definition is a tool as the server describes it.
+type definition struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"inputSchema"`
+	Annotations Annotations     `json:"annotations"`
+}
+
+// list asks c for its tools and makes tools of them, sorted by name. Tools and an
+// error may both come back: what is wrong with some is told, and the others work.
+// ok says that the server gave a list.
+func (s *Toolset) list(ctx context.Context, c *conn) (tools []agent.Tool, ok bool, err error) {
+	raw, listErr := c.toolPages(ctx)
+	if listErr != nil && len(raw) == 0 {
+		return nil, false, fmt.Errorf("list its tools: %w", listErr)
+	}
+	var problems []error
+	if listErr != nil {
+		problems = append(problems, fmt.Errorf("list its tools: %w", listErr))
+	}
+	var all []*Tool
+	for i, item := range raw {
+		t, err := s.define(item)
+		if err == nil && c.headersMatter() {
+			err = badHeaders(item)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("tool %d of its list is left out: %w", i+1, err))
+			continue
+		}
+		all = append(all, t)
+	}
+	resources, err := s.resourceTools(ctx, c)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("list its resources: %w", err))
+	}
+	all = append(all, slices.DeleteFunc(resources, func(r *Tool) bool {
+		return slices.ContainsFunc(all, func(t *Tool) bool { return t.spec.Name == r.spec.Name })
+	})...)
+	all, more := s.choose(all)
+	problems = append(problems, more...)
+	slices.SortFunc(all, func(a, b *Tool) int { return strings.Compare(a.spec.Name, b.spec.Name) })
+	for _, t := range all {
+		tools = append(tools, t)
+	}
+	return tools, true, errors.Join(problems...)
+}
+
+// toolPages asks for the server's tools.
+func (c *conn) toolPages(ctx context.Context) ([]json.RawMessage, error) {
+	if c.caps.Tools == nil && (c.caps.Resources != nil || c.caps.Prompts != nil) {
+		return nil, nil // it says what it has, and has no tools
+	}
+	items, err := c.pages(ctx, "tools", MaxTools, func(ctx context.Context, cursor mcp.Cursor) error {
+		request := mcp.ListToolsRequest{}
+		request.Params.Cursor = cursor
+		if got, ok := ctx.Value(caughtKey{}).(*caught); ok && c.headersMatter() {
+			got.clean = withoutBadHeaders
+		}
+		_, err := c.client.ListToolsByPage(ctx, request)
+		return err
+	})
+	var refused *rpcError
+	if c.caps.Tools == nil && errors.As(err, &refused) && refused.Code == mcp.METHOD_NOT_FOUND {
+		return nil, nil
+	}
+	return items, err
+}
+
+// headersMatter reports whether arguments of tools may travel as HTTP headers.
+func (c *conn) headersMatter() bool { return c.child == nil && mcp.IsModernProtocol(c.version) }
+
+// define reads one tool of the list.
+func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
+	var d definition
+	if err := json.Unmarshal(raw, &d); err != nil {
+		var name struct {
+			Name any `json:"name"`
+		}
+		_ = json.Unmarshal(raw, &name)
+		return nil, fmt.Errorf("%v: %w", name.Name, err)
+	}
+	if d.Name == "" {
+		return nil, errors.New("it has no name")
+	}
+	if len(d.Schema) == 0 || string(d.Schema) == "null" {
+		d.Schema = json.RawMessage(`{"type":"object"}`)
+	}
+	if bytes.TrimLeft(d.Schema, " \t\r\n")[0] != '{' {
+		return nil, fmt.Errorf("%s: its inputSchema is no object: %s", d.Name, clip(string(d.Schema), 100))
+	}
+	t := &Tool{set: s, name: d.Name, annotations: d.Annotations, parts: toolParts}
+	t.call = t.callTool
+	t.spec = agent.ToolSpec{
+		Name: s.opts.name(s.server.Name, d.Name), Description: describe(&d), Schema: d.Schema,
+		Source: "tool " + d.Name + " of MCP server " + s.server.Name, Effects: d.Annotations.effects(),
+	}
+	return t, nil
+}
+
+// describe is what the model is told of a tool: titles stand in for a missing
+// description.
+func describe(d *definition) string {
+	for _, text := range []string{d.Description, d.Title, d.Annotations.Title} {
+		if strings.TrimSpace(text) != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// choose keeps the tools that are allowed and whose names can be used.
+func (s *Toolset) choose(all []*Tool) (chosen []*Tool, problems []error) {
+	used := make([]bool, len(s.server.Tools))
+	byName := map[string][]string{}
+	for _, t := range all {
+		if !s.allowed(t.name, used) {
+			continue
+		}
+		if !isName(t.spec.Name) {
+			problems = append(problems, fmt.Errorf("tool %q is left out: %q is no name for a tool, which has 1 to 64 letters, digits, _ and -", clip(t.name, 100), clip(t.spec.Name, 100)))
+			continue
+		}
+		byName[t.spec.Name] = append(byName[t.spec.Name], t.name)
+		chosen = append(chosen, t)
+	}
+	chosen = slices.DeleteFunc(chosen, func(t *Tool) bool {
+		same := byName[t.spec.Name]
+		if len(same) > 1 && same[0] == t.name {
+			problems = append(problems, fmt.Errorf("its tools %q would all be named %s and are left out", same, t.spec.Name))
+			byName[t.spec.Name] = append([]string{""}, same[1:]...) // said once
+		}
+		return len(same) > 1
+	})
+	for i, pattern := range s.server.Tools {
+		if !used[i] {
+			problems = append(problems, fmt.Errorf("none of its tools is named %q", pattern))
+		}
+	}
+	return chosen, problems
+}
+
+// allowed reports whether the tool may be offered, and marks the patterns that
+// name it.
+func (s *Toolset) allowed(name string, used []bool) bool {
+	if len(s.server.Tools) == 0 {
+		return true
+	}
+	any := false
+	for i, pattern := range s.server.Tools {
+		if match, err := path.Match(pattern, name); pattern == name || err == nil && match {
+			used[i], any = true, true
+		}
+	}
+	return any
+}
+
+// isName reports whether name can be that of a tool.
+func isName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return len(name) > 0 && len(name) <= 64
+}

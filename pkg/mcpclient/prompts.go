@@ -1,0 +1,108 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// maxPrompts limits the list of prompts.
+const maxPrompts = 1000
+
+// A Prompt is a text with gaps that a server offers.
+type Prompt struct {
+	Name        string           `json:"name"`
+	Title       string           `json:"title"`
+	Description string           `json:"description"`
+	Arguments   []PromptArgument `json:"arguments"`
+}
+
+// A PromptArgument is a gap in a Prompt.
+type PromptArgument struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Required    bool   `json:"required"`
+}
+
+// Prompts returns the server's prompts, sorted by name. It starts the server if
+// need be. Prompts and an error may both come back.
+func (s *Toolset) Prompts(ctx context.Context) ([]Prompt, error) {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	if c.caps.Prompts == nil {
+		return nil, nil
+	}
+	items, err := c.pages(ctx, "prompts", maxPrompts, func(ctx context.Context, cursor mcp.Cursor) error {
+		request := mcp.ListPromptsRequest{}
+		request.Params.Cursor = cursor
+		_, err := c.client.ListPromptsByPage(ctx, request)
+		return err
+	})
+	if err != nil {
+		err = s.named(fmt.Errorf("list its prompts: %w", err))
+	}
+	var prompts []Prompt
+	for _, raw := range items {
+		var p Prompt
+		if decodeErr := json.Unmarshal(raw, &p); decodeErr != nil || p.Name == "" {
+			err = errors.Join(err, s.named(fmt.Errorf("a prompt cannot be read: %s", clip(string(raw), 200))))
+			continue
+		}
+		prompts = append(prompts, p)
+	}
+	slices.SortFunc(prompts, func(a, b Prompt) int { return strings.Compare(a.Name, b.Name) })
+	return prompts, err
+}
+
+// Prompt returns the messages of a prompt with args in its gaps.
+func (s *Toolset) Prompt(ctx context.Context, name string, args map[string]string) ([]agent.Message, error) {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	raw, err := c.invoke(ctx, nil, func(ctx context.Context, meta *mcp.Meta) error {
+		request := mcp.GetPromptRequest{}
+		request.Params.Name, request.Params.Arguments, request.Params.Meta = name, args, meta
+		_, err := c.client.GetPrompt(ctx, request)
+		return err
+	})
+	if err != nil {
+		return nil, s.named(fmt.Errorf("prompt %s: %w", name, err))
+	}
+	var result struct {
+		Messages []struct {
+			Role    agent.Role      `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return nil, s.named(fmt.Errorf("prompt %s: %w", name, err))
+	}
+	var messages []agent.Message
+	for _, m := range result.Messages {
+		if m.Role != agent.RoleUser && m.Role != agent.RoleAssistant {
+			return nil, s.named(fmt.Errorf("prompt %s: a message has the role %q", name, clip(string(m.Role), 50)))
+		}
+		messages = append(messages, agent.Message{Role: m.Role, Parts: contentParts(m.Content)})
+	}
+	return messages, nil
+}
+
+// bound limits a request of which no tool knows.
+func (s *Toolset) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := s.server.callTimeout()
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", seconds(limit)))
+}

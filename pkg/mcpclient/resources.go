@@ -1,0 +1,150 @@
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// The tools that a server with resources has besides its own. A tool of the
+// server that has the same name takes their place.
+const (
+	listResources = "list_resources"
+	readResource  = "read_resource"
+)
+
+// maxResources limits the list of resources.
+const maxResources = 10_000
+
+// A resource is an entry of the list of resources or of their templates.
+type resource struct {
+	URI         string `json:"uri"`
+	URITemplate string `json:"uriTemplate"`
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	MIME        string `json:"mimeType"`
+}
+
+// resourceTools are the tools for the server's resources, none if it has none.
+func (s *Toolset) resourceTools(ctx context.Context, c *conn) ([]*Tool, error) {
+	if c.caps.Resources == nil {
+		return nil, nil
+	}
+	entries, err := c.resources(ctx)
+	if len(entries) == 0 {
+		return nil, err
+	}
+	own := func(name, description, schema string) *Tool {
+		return &Tool{set: s, name: name, spec: agent.ToolSpec{
+			Name: s.opts.name(s.server.Name, name), Description: description, Schema: json.RawMessage(schema),
+			Source: "resources of MCP server " + s.server.Name, Effects: agent.EffectsNone,
+		}}
+	}
+	list := own(listResources, "List the resources of the MCP server "+s.server.Name+": documents and data that it can give, each with its URI.",
+		`{"type":"object","properties":{},"additionalProperties":false}`)
+	list.call = func(ctx context.Context, c *conn, _ *agent.Invocation, _ json.RawMessage) (json.RawMessage, error) {
+		entries, err := c.resources(ctx)
+		if err != nil && len(entries) == 0 {
+			return nil, err
+		}
+		return json.Marshal(entries)
+	}
+	list.parts = resourceList
+	read := own(readResource, "Read a resource of the MCP server "+s.server.Name+". "+listResources+" tells which there are.",
+		`{"type":"object","properties":{"uri":{"type":"string","description":"The URI of the resource."}},"required":["uri"],"additionalProperties":false}`)
+	read.call, read.parts = read.callRead, resourceParts
+	return []*Tool{list, read}, err
+}
+
+// resources asks for the server's resources and their templates.
+func (c *conn) resources(ctx context.Context) ([]resource, error) {
+	items, err := c.pages(ctx, "resources", maxResources, func(ctx context.Context, cursor mcp.Cursor) error {
+		request := mcp.ListResourcesRequest{}
+		request.Params.Cursor = cursor
+		_, err := c.client.ListResourcesByPage(ctx, request)
+		return err
+	})
+	templates, templateErr := c.pages(ctx, "resourceTemplates", maxResources, func(ctx context.Context, cursor mcp.Cursor) error {
+		request := mcp.ListResourceTemplatesRequest{}
+		request.Params.Cursor = cursor
+		_, err := c.client.ListResourceTemplatesByPage(ctx, request)
+		return err
+	})
+	var refused *rpcError
+	if errors.As(templateErr, &refused) {
+		templateErr = nil // many servers know no templates
+	}
+	var entries []resource
+	for _, raw := range append(items, templates...) {
+		var r resource
+		if json.Unmarshal(raw, &r) == nil && r.URI+r.URITemplate != "" {
+			entries = append(entries, r)
+		}
+	}
+	slices.SortFunc(entries, func(a, b resource) int {
+		return cmp.Or(strings.Compare(a.URITemplate, b.URITemplate), strings.Compare(a.URI, b.URI))
+	})
+	return entries, errors.Join(err, templateErr)
+}
+
+// resourceList shows what the call of list_resources brought, a line each.
+func resourceList(raw json.RawMessage) ([]agent.Part, error) {
+	var entries []resource
+	if err := json.Unmarshal(raw, &entries); err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	for _, r := range entries {
+		fmt.Fprint(&b, cmp.Or(r.URI, r.URITemplate))
+		if r.URI == "" {
+			fmt.Fprint(&b, " (a template)")
+		}
+		for _, text := range []string{r.MIME, cmp.Or(r.Title, r.Name), r.Description} {
+			if text != "" {
+				fmt.Fprintf(&b, " · %s", strings.Join(strings.Fields(text), " "))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return []agent.Part{agent.Text(b.String())}, nil
+}
+
+// callRead is the call of read_resource.
+func (t *Tool) callRead(ctx context.Context, c *conn, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
+	var a struct {
+		URI string `json:"uri"`
+	}
+	if err := json.Unmarshal(args, &a); err != nil || a.URI == "" {
+		return nil, errors.New(`the argument "uri" is missing`)
+	}
+	return c.invoke(ctx, inv, func(ctx context.Context, meta *mcp.Meta) error {
+		request := mcp.ReadResourceRequest{}
+		request.Params.URI, request.Params.Meta = a.URI, meta
+		_, err := c.client.ReadResource(ctx, request)
+		return err
+	})
+}
+
+// resourceParts reads the answer to resources/read.
+func resourceParts(raw json.RawMessage) ([]agent.Part, error) {
+	var r struct {
+		Contents []resourceContent `json:"contents"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return []agent.Part{agent.Text(string(raw))}, fmt.Errorf("the server's result is not as the protocol has it: %w", err)
+	}
+	var parts []agent.Part
+	for i := range r.Contents {
+		parts = append(parts, r.Contents[i].parts()...)
+	}
+	return parts, nil
+}

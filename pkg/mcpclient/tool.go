@@ -1,0 +1,113 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Tool is a tool of a server. It stays usable over restarts of the server.
+type Tool struct {
+	set         *Toolset
+	name        string // as the server calls it
+	spec        agent.ToolSpec
+	annotations Annotations
+	call        func(ctx context.Context, c *conn, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error)
+	parts       func(raw json.RawMessage) ([]agent.Part, error)
+}
+
+// Annotations are what a server says of a tool besides. They are hints: a server
+// that is not trusted may say anything.
+type Annotations struct {
+	Title       string `json:"title"`
+	ReadOnly    *bool  `json:"readOnlyHint"`
+	Destructive *bool  `json:"destructiveHint"`
+	Idempotent  *bool  `json:"idempotentHint"`
+	OpenWorld   *bool  `json:"openWorldHint"`
+}
+
+func (a *Annotations) effects() agent.Effects {
+	switch {
+	case a.ReadOnly != nil && *a.ReadOnly:
+		return agent.EffectsNone
+	case a.Idempotent != nil && *a.Idempotent:
+		return agent.EffectsIdempotent
+	}
+	return ""
+}
+
+// Spec implements agent.Tool.
+func (t *Tool) Spec() agent.ToolSpec { return t.spec }
+
+// Annotations returns what the server says of the tool besides.
+func (t *Tool) Annotations() Annotations { return t.annotations }
+
+// ServerTool returns the name by which the server knows the tool.
+func (t *Tool) ServerTool() string { return t.name }
+
+// Call calls the tool, once: if the server ends meanwhile, the error says so. A
+// server that has ended before is started again. When ctx ends, the server is
+// told that the call is cancelled.
+func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	if _, err := agent.DecodeArgs(inv.Call.Args); err != nil {
+		return agent.Result{}, fmt.Errorf("nothing was called: %w", err)
+	}
+	args := json.RawMessage(strings.TrimSpace(inv.Call.Args))
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	limit := t.set.server.callTimeout()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", seconds(limit)))
+	defer cancel()
+	c, err := t.set.connect(ctx)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing was called: %w", err)
+	}
+	raw, err := t.call(ctx, c, inv, args)
+	if err != nil {
+		return agent.Result{}, t.set.explain(err)
+	}
+	return t.result(inv, raw)
+}
+
+// result is what the model sees of a server's answer.
+func (t *Tool) result(inv *agent.Invocation, raw json.RawMessage) (agent.Result, error) {
+	parts, err := t.parts(raw)
+	key := inv.Key
+	if key == "" {
+		key = "call"
+	}
+	return agent.Result{Parts: limit(parts, t.set.opts.SpoolDir, strings.ReplaceAll(key, "/", "_"))}, err
+}
+
+// errTool says that the tool itself reports a failure; the parts beside it say
+// which.
+var errTool = errors.New("the tool reports a failure")
+
+// callTool is the call of an ordinary tool.
+func (t *Tool) callTool(ctx context.Context, c *conn, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
+	return c.invoke(ctx, inv, func(ctx context.Context, meta *mcp.Meta) error {
+		request := mcp.CallToolRequest{}
+		request.Params.Name, request.Params.Arguments, request.Params.Meta = t.name, args, meta
+		_, err := c.client.CallTool(ctx, request)
+		return err
+	})
+}
+
+// toolParts reads the result of an ordinary tool.
+func toolParts(raw json.RawMessage) ([]agent.Part, error) {
+	var r callResult
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return []agent.Part{agent.Text(string(raw))}, fmt.Errorf("the server's result is not as the protocol has it: %w", err)
+	}
+	if r.IsError {
+		return r.parts(raw), errTool
+	}
+	return r.parts(raw), nil
+}
