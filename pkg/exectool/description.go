@@ -191,13 +191,31 @@ func (p *parser) arg(raw json.RawMessage, i int) (Arg, error) {
 	if err != nil {
 		return a, fmt.Errorf("argument %q: %w", a.Name, err)
 	}
-	if a.AllowDash && (a.Mode == DashDashEqual || a.Mode == Stdin) {
+	switch takesAnything := a.Mode == DashDashEqual || a.Mode == Stdin; {
+	case takesAnything && a.AllowDash:
 		p.note("argument %q: allow_dash has no meaning in mode %s, which takes anything", a.Name, a.Mode)
+	case !takesAnything && !a.AllowDash && a.isFreeText():
+		p.note("argument %q: in mode %s a text that looks like an option is refused; dashdashequal and stdin take anything", a.Name, a.Mode)
 	}
 	for _, key := range obj.unused() {
 		p.note("argument %q: unknown field %q is ignored", a.Name, key)
 	}
 	return a, nil
+}
+
+// isFreeText guesses from the type whether values are whatever a model writes,
+// rather than names of something.
+func (a *Arg) isFreeText() bool {
+	if a.Backing != "string" || a.Enum != nil {
+		return false
+	}
+	kind := strings.ToLower(a.Type)
+	for _, word := range []string{"text", "string", "prompt", "message", "question", "query", "pattern", "regex", "markdown"} {
+		if strings.Contains(kind, word) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *parser) argName(name string) error {

@@ -58,7 +58,8 @@ func TestToolEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := d.call(tool, "")
+	inv := invocation("")
+	got, err := d.invoke(tool, inv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +69,8 @@ func TestToolEnvironment(t *testing.T) {
 		values[name] = append(values[name], value)
 	}
 	want := map[string][]string{
-		"AGENTS_SESSION_ID": {"ses-1"}, "AGENTS_CALL_ID": {"ses-1.2.3"}, "AGENTS_AGENT": {"boss"},
-		"AGENT_SESSION_ID": {"ses-1"}, "AGENT_CONVERSATION_ID": {"ses-1"}, "AGENT_TURN_ID": {"ses-1.2"},
+		"AGENTS_SESSION_ID": {inv.Session}, "AGENTS_CALL_ID": {inv.Key}, "AGENTS_AGENT": {"boss"},
+		"AGENT_SESSION_ID": {inv.Session}, "AGENT_CONVERSATION_ID": {inv.Session}, "AGENT_TURN_ID": {inv.Session + ".2"},
 		"X_TOKEN": nil, "OTHER_PASSWORD": {"handed through"}, "PLAIN": {"2"}, "BIG": nil, "PATH": {os.Getenv("PATH")},
 	}
 	for name, value := range want {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -106,8 +108,12 @@ func (d *dumper) open(src Source, opts Options, text string) (*Tool, error) {
 // call calls the tool and returns what the dumper received, nil if it did not
 // run.
 func (d *dumper) call(tool *Tool, args string) (*received, error) {
+	return d.invoke(tool, invocation(args))
+}
+
+func (d *dumper) invoke(tool *Tool, inv *agent.Invocation) (*received, error) {
 	os.Remove(d.path + ".out")
-	_, callErr := tool.Call(context.Background(), invocation(args))
+	_, callErr := tool.Call(context.Background(), inv)
 	data, err := os.ReadFile(d.path + ".out")
 	if os.IsNotExist(err) {
 		return nil, callErr
@@ -122,9 +128,16 @@ func (d *dumper) call(tool *Tool, args string) (*received, error) {
 	return r, callErr
 }
 
+// calls counts the calls of this process.
+var calls atomic.Int64
+
+// invocation is a call with a key of its own: whatever carries the key of a call
+// that has ended is ended too, also in another process that runs these tests.
 func invocation(args string) *agent.Invocation {
+	session := "ses-" + strconv.Itoa(os.Getpid())
 	return &agent.Invocation{
-		Call: agent.ToolCall{ID: "c1", Args: args}, Key: "ses-1.2.3", Session: "ses-1", Agent: "boss", Turn: 2,
+		Call: agent.ToolCall{ID: "c1", Args: args}, Key: fmt.Sprintf("%s.2.%d", session, calls.Add(1)),
+		Session: session, Agent: "boss", Turn: 2,
 	}
 }
 

@@ -91,6 +91,9 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if c.exit.Left > 0 {
 		inv.Progress(fmt.Sprintf("%d processes that %s left behind were ended", c.exit.Left, t.path))
 	}
+	if c.exit.Held {
+		inv.Progress(fmt.Sprintf("something out of reach holds the output of %s open; what it prints from now on is lost", t.path))
+	}
 	return c.result(failure(ctx, c.exit, err))
 }
 
