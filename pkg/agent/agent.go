@@ -65,6 +65,12 @@ type Toolset interface {
 	Tools(ctx context.Context) ([]Tool, error)
 }
 
+// An Instructor is a Toolset that has something to tell the model about its
+// tools. What it says when a run begins follows the system prompt.
+type Instructor interface {
+	Instructions(ctx context.Context) (string, error)
+}
+
 // A ToolList is a Toolset that never changes.
 type ToolList []Tool
 

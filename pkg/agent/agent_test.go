@@ -453,6 +453,49 @@ func TestToolsetErrorIsReportedOnceAndTheRunGoesOn(t *testing.T) {
 	}
 }
 
+// server is a toolset that waits for the others to be asked, and has
+// instructions.
+type server struct {
+	all  *sync.WaitGroup
+	name string
+	says string
+}
+
+func (s *server) Tools(context.Context) ([]agent.Tool, error) {
+	if s.all != nil {
+		s.all.Done()
+		s.all.Wait()
+	}
+	return []agent.Tool{echo(s.name)}, nil
+}
+
+func (s *server) Instructions(context.Context) (string, error) {
+	if s.says == "" {
+		return "", errors.New("away")
+	}
+	return s.says, nil
+}
+
+func TestToolsetsAreAskedAtTheSameTimeAndTheirInstructionsFollowTheSystemPrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a deadlock fails the test
+		var all sync.WaitGroup
+		all.Add(2)
+		m := &model{answers: []*agent.Response{text("done")}}
+		a := newAgent(m)
+		a.System = "You are tested."
+		a.Toolsets = []agent.Toolset{&server{&all, "b", "b is slow\n"}, &server{&all, "a", ""}}
+		if _, err := (&agent.Runner{Agent: a}).Run(t.Context(), agent.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := m.requests[0].System, "You are tested.\n\nb is slow"; got != want {
+			t.Errorf("system prompt = %q, want %q", got, want)
+		}
+		if len(m.requests[0].Tools) != 2 {
+			t.Errorf("tools = %v", m.requests[0].Tools)
+		}
+	})
+}
+
 func TestPolicyIsAskedAtEveryDepth(t *testing.T) {
 	ran := 0
 	work := tool{"work", func(context.Context, *agent.Invocation) (agent.Result, error) {

@@ -126,6 +126,7 @@ type run struct {
 	parent  string // Key of the call that this run answers
 	depth   int
 
+	system *string         // with what the toolsets say; nil before the first turn
 	tools  []ToolSpec      // of this turn
 	byName map[string]Tool // of this turn
 	warned map[string]bool

@@ -20,8 +20,11 @@ func (r *run) turn(ctx context.Context) error {
 	if err := r.refreshTools(ctx); err != nil {
 		return err
 	}
+	if err := r.instruct(ctx); err != nil {
+		return err
+	}
 	req := &Request{
-		System: r.agent.System, Messages: r.session.Messages, Tools: r.tools,
+		System: *r.system, Messages: r.session.Messages, Tools: r.tools,
 		Session: r.session.ID, Agent: r.agent.Slug, Turn: r.session.Turn + 1,
 	}
 	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model})
@@ -98,20 +101,34 @@ func (r *run) delta(turn int, d Delta) {
 	r.observe(e)
 }
 
-// refreshTools asks the toolsets for the tools of this turn. The order is by
-// name, so that it is the same in every turn and every run. Only ctx's end is
-// an error.
+// refreshTools asks the toolsets for the tools of this turn, all at the same
+// time. The order is by name, so that it is the same in every turn and every run.
+// Only ctx's end is an error.
 func (r *run) refreshTools(ctx context.Context) error {
+	sets := r.agent.Toolsets
+	answers := make([][]Tool, len(sets))
+	errs := make([]error, len(sets))
+	var g errgroup.Group
+	for i, set := range sets {
+		if list, ok := set.(ToolList); ok { // nothing to wait for
+			answers[i] = list
+			continue
+		}
+		g.Go(func() error {
+			answers[i], errs[i] = set.Tools(ctx)
+			return nil
+		})
+	}
+	g.Wait() // no function fails
+	if ctx.Err() != nil {
+		return ctxError(ctx)
+	}
 	r.byName = map[string]Tool{}
 	r.tools = nil
 	twice := map[string]bool{}
-	for _, set := range r.agent.Toolsets {
-		tools, err := set.Tools(ctx)
-		if ctx.Err() != nil {
-			return ctxError(ctx)
-		}
-		if err != nil {
-			r.warn(err.Error())
+	for i, tools := range answers {
+		if errs[i] != nil {
+			r.warn(errs[i].Error())
 		}
 		for _, tool := range tools {
 			spec := tool.Spec()
@@ -129,6 +146,34 @@ func (r *run) refreshTools(ctx context.Context) error {
 		delete(r.byName, name)
 	}
 	slices.SortFunc(r.tools, func(a, b ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// instruct completes the system prompt with what the toolsets say. It is done
+// once, so that the beginning of the requests stays the same.
+func (r *run) instruct(ctx context.Context) error {
+	if r.system != nil {
+		return nil
+	}
+	system := r.agent.System
+	for _, set := range r.agent.Toolsets {
+		in, ok := set.(Instructor)
+		if !ok {
+			continue
+		}
+		text, err := in.Instructions(ctx)
+		if ctx.Err() != nil {
+			return ctxError(ctx)
+		}
+		if err != nil || strings.TrimSpace(text) == "" {
+			continue // Tools reports what is wrong with the toolset
+		}
+		if system != "" {
+			system += "\n\n"
+		}
+		system += strings.TrimSpace(text)
+	}
+	r.system = &system
 	return nil
 }
 
