@@ -32,6 +32,7 @@ type program struct {
 	errTerm  bool
 	getenv   func(string) string
 	environ  []string
+	servers  []localServer // where init looks for model servers
 
 	global globalFlags
 	set    map[string]string // of run: placeholders of the agent's prompts
@@ -49,21 +50,25 @@ type globalFlags struct {
 	color      string
 }
 
-// start runs the program with the process's own streams and returns its exit
-// code.
-func start(args []string) int {
-	// Tools run as the same user; they must not read our memory or
-	// environment. What leaves a tool's process group becomes our child.
-	// Where the system has neither, tools still run.
-	_ = process.HideEnviron()
-	_ = process.BecomeSubreaper()
-	p := &program{
+// systemProgram has the streams and the environment of this process.
+func systemProgram() *program {
+	return &program{
 		in: os.Stdin, out: stdout{os.Stdout}, err: os.Stderr,
 		inTerm:  term.IsTerminal(int(os.Stdin.Fd())),
 		outTerm: term.IsTerminal(int(os.Stdout.Fd())),
 		errTerm: term.IsTerminal(int(os.Stderr.Fd())),
 		getenv:  os.Getenv, environ: os.Environ(),
+		servers: localServers,
 	}
+}
+
+// start runs the program and returns its exit code.
+func (p *program) start(args []string) int {
+	// Tools run as the same user; they must not read our memory or
+	// environment. What leaves a tool's process group becomes our child.
+	// Where the system has neither, tools still run.
+	_ = process.HideEnviron()
+	_ = process.BecomeSubreaper()
 	ctx, caught, stop := interruptible()
 	defer stop()
 	err := p.command().Run(ctx, args)
@@ -122,7 +127,7 @@ func (p *program) command() *cli.Command {
 		},
 		Commands: []*cli.Command{
 			p.runCommand(), p.checkCommand(), p.describeCommand(), p.echoPromptCommand(), p.pathsCommand(),
-			p.toolCommand(),
+			p.initCommand(), p.newCommand(), p.toolCommand(),
 		},
 	}
 	cli.VersionPrinter = func(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "agents %s\n", c.Root().Version) }

@@ -7,4 +7,4 @@ package main
 
 import "os"
 
-func main() { os.Exit(start(os.Args)) }
+func main() { os.Exit(systemProgram().start(os.Args)) }

@@ -12,7 +12,11 @@ import (
 // `agents` in processes of its own.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"agents": func() { os.Exit(start(os.Args)) },
+		"agents": func() {
+			p := systemProgram()
+			p.servers = nil // whatever runs on this machine
+			os.Exit(p.start(os.Args))
+		},
 	})
 }
 
@@ -27,6 +31,10 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("REPO", repository)
+			// Tools in Go are built with what is built already.
+			if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
+				env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
+			}
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 			return nil
 		},

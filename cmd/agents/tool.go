@@ -201,7 +201,7 @@ func (p *program) toolCall(ctx context.Context, name string, pairs []string) err
 	result, err := tool.Call(ctx, inv)
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("call %s: interrupted: %w", spec.Name, ctx.Err())
+		return fmt.Errorf("call %s: %w", spec.Name, context.Cause(ctx))
 	case err != nil:
 		if said := strings.TrimSpace(result.Text()); said != "" {
 			fmt.Fprintln(p.err, observe.Clean(said))
