@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -91,6 +92,7 @@ func (l *lister) addDir(src *Source, abs string) {
 		l.problem(src.Path, fmt.Errorf("tools %s: %d files; the limit is %d", src.Path, len(entries), MaxFiles))
 		return
 	}
+	l.found = slices.Grow(l.found, len(entries))
 	for _, e := range entries {
 		name := e.Name()
 		if strings.HasSuffix(name, ".json") || !strings.Contains(name, src.Filter) {

@@ -107,7 +107,7 @@ func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error)
 		l.add(&sources[i])
 	}
 	o := &opener{opts: opts, caches: map[string]*cache{}, environs: map[*Source][]string{}}
-	o.tools = make([]*Tool, len(l.found))
+	o.tools, o.block = make([]*Tool, len(l.found)), make([]Tool, 0, len(l.found))
 	errs := o.open(ctx, l.found)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read tools: %w", context.Cause(ctx))
@@ -179,6 +179,7 @@ type opener struct {
 	caches   map[string]*cache // by folder
 	environs map[*Source][]string
 	tools    []*Tool // by candidate, nil where there is none
+	block    []Tool  // where they lie; it has room for all
 }
 
 // open describes the candidates; error i belongs to candidate i.
@@ -243,7 +244,10 @@ func (o *opener) environ(src *Source) []string {
 }
 
 func (o *opener) tool(c *candidate, e entry) *Tool {
-	t := &Tool{spec: e.spec, path: c.path, abs: c.abs, raw: e.raw, notes: e.notes, src: c.src, env: o.environ(c.src), opts: &o.opts}
+	o.block = append(o.block, Tool{})
+	t := &o.block[len(o.block)-1]
+	t.spec, t.path, t.abs, t.raw, t.notes = e.spec, c.path, c.abs, e.raw, e.notes
+	t.src, t.env, t.opts = c.src, o.environ(c.src), &o.opts
 	t.spec.Source = c.path
 	return t
 }
