@@ -77,6 +77,7 @@ func (p *program) checkFile(ctx context.Context, c *config.Config, file, form st
 		return 0, err
 	}
 	defer l.Close()
+	l.Connect(ctx)
 	for _, problem := range l.Problems {
 		fmt.Fprintf(p.err, "%s: %s\n", problem.Severity, observe.Clean(problem.String()))
 		if hint := problemHint(problem.Code); hint != "" {

@@ -76,7 +76,7 @@ func (p *program) load(ctx context.Context) (*loaded, error) {
 // there, for its problems.
 func (p *program) loadFile(ctx context.Context, c *config.Config, file string) (*loaded, error) {
 	l := &loaded{config: c, keys: c.KeysFile(file), logs: logPaths{c.File.LogJSON, c.File.LogText, c.File.LogHTTP}}
-	opts := agentfile.Options{Environ: p.environ, CacheDir: p.cacheDir(), KeysFile: l.keys.Path, Set: p.set}
+	opts := agentfile.Options{Environ: p.environ, CacheDir: p.cacheDir(), KeysFile: l.keys.Path, Set: p.set, Version: version}
 	if l.keys.Path != "" {
 		keys, warnings, err := config.ReadKeys(l.keys.Path)
 		if err != nil {
@@ -226,6 +226,8 @@ func problemHint(code agentfile.Code) string {
 		return "run the tool by hand with the one argument describe"
 	case agentfile.CodePath:
 		return "paths are relative to the folder of the agent file"
+	case agentfile.CodeServer:
+		return "start the server by hand to see what it says"
 	case agentfile.CodeSet:
 		return "give values with --set NAME=VALUE"
 	case agentfile.CodeSlug:

@@ -36,6 +36,10 @@ type Options struct {
 	// Set are the values of placeholders in the root file's prompts, see
 	// docs/agent-files.md.
 	Set map[string]string
+	// Version is told to MCP servers.
+	Version string
+	// Log is told what MCP servers write beside their messages; nil drops it.
+	Log func(line string)
 	// OutputDir takes the whole of tool outputs that were cut for the model;
 	// "" means the system's folder for temporary files.
 	OutputDir string
@@ -65,6 +69,7 @@ type Node struct {
 	stack    []*Node // the nodes above, and this one
 	programs []program
 	workDir  string // of its tools
+	servers  []opened
 }
 
 // A program is an executable, or a folder of them, that an agent file names.
@@ -104,7 +109,15 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 }
 
 // Close ends every process that the tree's toolsets started.
-func (t *Tree) Close() error { return nil }
+func (t *Tree) Close() error {
+	var g errgroup.Group
+	for _, n := range t.Nodes {
+		for _, s := range n.servers {
+			g.Go(func() error { return s.Close(context.Background()) })
+		}
+	}
+	return g.Wait()
+}
 
 type loader struct {
 	opts  Options
@@ -151,6 +164,7 @@ func (l *loader) agent(path string, stack []*Node) *Node {
 	l.later(n)
 	l.toolDirectory(n)
 	l.toolboxes(n)
+	l.mcpServers(n)
 	l.extraAgents(n)
 	return n
 }
@@ -171,9 +185,6 @@ func (l *loader) later(n *Node) {
 			continue
 		}
 		l.report(n.File.problem(Warning, CodeLater, n.File.at(k.key), "this is left out: it is not supported yet"))
-	}
-	if len(s.MCPServers) > 0 {
-		l.report(n.File.problem(Warning, CodeLater, n.File.at("mcpServers"), "these servers are left out: they are not supported yet"))
 	}
 }
 

@@ -69,6 +69,7 @@ const (
 	CodeToolHint  Code = "tool-hint"   // a description that could be better
 	CodeCollision Code = "collision"   // two tools with one name
 	CodeSlug      Code = "slug"        // extraAgents names another slug
+	CodeServer    Code = "mcp"         // an MCP server that cannot be used
 	CodeSet       Code = "set"         // a placeholder without a value, a value without a placeholder
 	CodeLater     Code = "unsupported" // a key of agents-exe without a meaning here yet
 )

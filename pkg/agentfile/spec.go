@@ -23,6 +23,7 @@ type Spec struct {
 	ToolDirectory string          `json:"toolDirectory"`
 	BashToolboxes []Toolbox       `json:"bashToolboxes"`
 	MCPServers    []MCPServer     `json:"mcpServers"`
+	MCPConfigs    []string        `json:"mcpConfigFiles"`
 	ExtraAgents   []ExtraAgent    `json:"extraAgents"`
 	OpenAPI       json.RawMessage `json:"openApiToolboxes"`
 	PostgREST     json.RawMessage `json:"postgrestToolboxes"`
@@ -70,12 +71,29 @@ type Toolbox struct {
 	AllowDash      bool   `json:"allowDash"`
 }
 
-// An MCPServer is a program that speaks MCP on its standard input and output.
+// An MCPServer is a source of tools: a program that speaks MCP on its standard
+// input and output, or an address.
 type MCPServer struct {
-	Tag        string   `json:"tag"` // McpSimpleBinary
-	Name       string   `json:"name"`
-	Executable string   `json:"executable"`
-	Args       []string `json:"args"`
+	Tag                 string            `json:"tag"` // McpSimpleBinary or McpHttp
+	Name                string            `json:"name"`
+	Executable          string            `json:"executable"`
+	Args                []string          `json:"args"`
+	Env                 map[string]string `json:"env"`
+	Cwd                 string            `json:"cwd"`
+	ToolEnv             []string          `json:"toolEnv"`
+	URL                 string            `json:"url"`
+	Headers             map[string]string `json:"headers"`
+	TimeoutSeconds      float64           `json:"timeoutSeconds"`
+	StartTimeoutSeconds float64           `json:"startTimeoutSeconds"`
+	PollSeconds         float64           `json:"pollSeconds"`
+	Protocol            string            `json:"protocol"`
+	Tools               []string          `json:"tools"`
+	Roots               []string          `json:"roots"`
+	Disabled            bool              `json:"disabled"`
+
+	Lifetime   json.RawMessage `json:"lifetime"`
+	Activation json.RawMessage `json:"activation"`
+	Bindings   json.RawMessage `json:"bindings"`
 }
 
 // An ExtraAgent is a sub-agent that lies outside the tool directory.

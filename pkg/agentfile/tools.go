@@ -56,6 +56,9 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	}
 	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	n.Agent.Toolsets = []agent.Toolset{tools}
+	for _, server := range n.servers {
+		n.Agent.Toolsets = append(n.Agent.Toolsets, &checked{Toolset: server.Toolset})
+	}
 	if p := paragraph(subs); p != "" {
 		if n.Agent.System != "" {
 			n.Agent.System += "\n\n"

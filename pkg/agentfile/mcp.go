@@ -1,0 +1,269 @@
+package agentfile
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/schema"
+	"golang.org/x/sync/errgroup"
+)
+
+// tagHTTP is the tag of servers that are reached over HTTP.
+const tagHTTP = "McpHttp"
+
+// A server is an MCP server of an agent file and where it is named.
+type server struct {
+	MCPServer
+	pointer string // in the agent file
+	dir     string // what its paths are relative to
+}
+
+// An opened server knows where it is named.
+type opened struct {
+	*mcpclient.Toolset
+	pointer string
+}
+
+// mcpServers opens the MCP servers of n; nothing is started.
+func (l *loader) mcpServers(n *Node) {
+	var list []server
+	for i, s := range n.File.Spec.MCPServers {
+		list = append(list, server{s, fmt.Sprintf("%s/%d", n.File.at("mcpServers"), i), filepath.Dir(n.File.Path)})
+	}
+	for i, path := range n.File.Spec.MCPConfigs {
+		list = append(list, l.mcpConfig(n, fmt.Sprintf("%s/%d", n.File.at("mcpConfigFiles"), i), path)...)
+	}
+	seen := map[string]bool{}
+	for _, s := range list {
+		if s.Disabled {
+			continue
+		}
+		if seen[s.Name] {
+			l.report(n.File.problem(LeftOut, CodeCollision, s.pointer, "another MCP server of this agent has the name %q", s.Name))
+			continue
+		}
+		seen[s.Name] = true
+		for key, value := range map[string]json.RawMessage{"lifetime": s.Lifetime, "activation": s.Activation, "bindings": s.Bindings} {
+			if len(value) > 0 && string(value) != "null" {
+				l.report(n.File.problem(Warning, CodeLater, s.pointer, "%s is left out: it is not supported yet", key))
+			}
+		}
+		client, err := l.client(n, s)
+		if err != nil {
+			l.report(n.File.problem(LeftOut, CodeServer, s.pointer, "server %s: %s", s.Name, err))
+			continue
+		}
+		opts := mcpclient.Options{Name: exectool.Name, ClientVersion: l.opts.Version, Log: l.opts.Log, SpoolDir: l.opts.OutputDir}
+		for _, root := range s.Roots {
+			opts.Roots = append(opts.Roots, absolute(s.dir, root))
+		}
+		n.servers = append(n.servers, opened{mcpclient.Open(client, opts), s.pointer})
+	}
+}
+
+// client is what the client of MCP needs to know of s.
+func (l *loader) client(n *Node, s server) (mcpclient.Server, error) {
+	c := mcpclient.Server{
+		Name: s.Name, Args: s.Args, Tools: s.Tools, Protocol: s.Protocol,
+		StartTimeout: seconds(s.StartTimeoutSeconds), CallTimeout: seconds(s.TimeoutSeconds), PollInterval: seconds(s.PollSeconds),
+	}
+	for _, glob := range s.Tools {
+		if _, err := filepath.Match(glob, ""); err != nil {
+			return c, fmt.Errorf("tools: %q is no pattern", glob)
+		}
+	}
+	if s.Tag == tagHTTP {
+		return c, l.httpServer(&c, s)
+	}
+	c.Executable = s.Executable
+	if strings.Contains(s.Executable, "/") {
+		c.Executable = absolute(s.dir, s.Executable)
+	}
+	c.Dir = l.opts.WorkDir
+	if s.Cwd != "" {
+		c.Dir = absolute(s.dir, s.Cwd)
+	}
+	c.Env = exectool.Environ(l.opts.Environ, append(slices.Clone(n.File.Spec.ToolEnv), s.ToolEnv...))
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		value, err := expand(s.Env[name], variable(), func(name string) (string, error) { return lookup(l.opts.Environ, name), nil })
+		if err != nil {
+			return c, err
+		}
+		c.Env = append(slices.DeleteFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, name+"=") }), name+"="+value)
+	}
+	return c, nil
+}
+
+// httpServer fills in what a server over HTTP needs. A key goes to no host that
+// its entry forbids.
+func (l *loader) httpServer(c *mcpclient.Server, s server) error {
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("url: %q is no usable URL; want http:// or https:// and a host", s.URL)
+	}
+	keys := cmp.Or(l.opts.Keys, &config.Keys{})
+	c.URL, c.Headers = s.URL, map[string]string{}
+	for name, value := range s.Headers {
+		c.Headers[name], err = expand(value, keyReference(), func(id string) (string, error) {
+			key, ok := keys.Lookup(id)
+			switch {
+			case !ok:
+				return "", fmt.Errorf("there is no key %q%s", id, among(keys.IDs()))
+			case !key.Allows(u):
+				return "", fmt.Errorf("the key %q is bound to %s by its hosts and is not sent to %s", id, strings.Join(key.Hosts, ", "), u.Host)
+			}
+			return key.Value.Reveal(), nil
+		})
+		if err != nil {
+			return fmt.Errorf("header %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+var (
+	variable     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`) })
+	keyReference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{key:([^}]*)\}`) })
+)
+
+// expand puts values into the references of a text.
+func expand(text string, reference *regexp.Regexp, value func(name string) (string, error)) (string, error) {
+	var errs []error
+	filled := reference.ReplaceAllStringFunc(text, func(match string) string {
+		v, err := value(reference.FindStringSubmatch(match)[1])
+		if err != nil {
+			errs = append(errs, err)
+		}
+		return v
+	})
+	return filled, errors.Join(errs...)
+}
+
+// lookup is the value of a variable in an environment, "" if there is none.
+func lookup(environ []string, name string) string {
+	for _, e := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func absolute(dir, path string) string {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// mcpConfig reads a file of servers as other clients of MCP have it.
+func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
+	path, ok := l.resolve(n, pointer, name)
+	if !ok {
+		return nil
+	}
+	data, err := readRegular(path, MaxBytes)
+	if err != nil {
+		l.report(n.File.problem(LeftOut, CodeServer, pointer, "%s: %s", path, plain(err)))
+		return nil
+	}
+	var file struct {
+		Servers map[string]struct {
+			MCPServer
+			Command string `json:"command"`
+		} `json:"mcpServers"`
+	}
+	if _, err := schema.Parse(data); err != nil {
+		l.report(n.File.problem(LeftOut, CodeServer, pointer, "%s:%s", path, err))
+		return nil
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		l.report(n.File.problem(LeftOut, CodeServer, pointer, "%s: %s", path, err))
+		return nil
+	}
+	var list []server
+	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {
+		entry := file.Servers[name]
+		s := server{entry.MCPServer, pointer, filepath.Dir(path)}
+		s.Name, s.Executable = name, entry.Command
+		if s.URL != "" {
+			s.Tag = tagHTTP
+		} else if s.Executable == "" {
+			l.report(n.File.problem(LeftOut, CodeServer, pointer, "%s: server %s has neither command nor url", path, name))
+			continue
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// checked is a server's toolset whose tools check their arguments. Each tool is
+// wrapped once, so that its schema is compiled once.
+type checked struct {
+	*mcpclient.Toolset
+	mu    sync.Mutex
+	tools map[agent.Tool]agent.Tool
+}
+
+// Tools returns the server's tools, each behind a check.
+func (c *checked) Tools(ctx context.Context) ([]agent.Tool, error) {
+	tools, err := c.Toolset.Tools(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := make(map[agent.Tool]agent.Tool, len(tools))
+	list := make([]agent.Tool, len(tools))
+	for i, t := range tools {
+		list[i] = c.tools[t]
+		if list[i] == nil {
+			list[i] = schema.Checked(t)
+		}
+		now[t] = list[i]
+	}
+	c.tools = now
+	return list, err
+}
+
+// Connect asks every MCP server of the tree for its tools, which starts it. The
+// tools are added to the nodes; a server that fails is a problem.
+func (t *Tree) Connect(ctx context.Context) {
+	var mu sync.Mutex
+	var g errgroup.Group
+	for _, n := range t.Nodes {
+		for _, s := range n.servers {
+			g.Go(func() error {
+				tools, err := s.Tools(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, tool := range tools {
+					n.Tools = append(n.Tools, tool.Spec())
+				}
+				if err != nil {
+					t.Problems = append(t.Problems, n.File.problem(LeftOut, CodeServer, s.pointer, "%s", err))
+				}
+				return nil
+			})
+		}
+	}
+	g.Wait() // no function fails
+	for _, n := range t.Nodes {
+		slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	}
+	sortProblems(t.Problems)
+}

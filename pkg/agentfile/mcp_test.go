@@ -1,0 +1,86 @@
+package agentfile_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/google/go-cmp/cmp"
+)
+
+// mcpServer is an MCP server in a few lines of shell: one tool, which tells a
+// variable of its environment and the arguments that it was started with.
+const mcpServer = `#!/bin/sh
+while read -r line; do
+	id=$(printf %s "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9]*\).*/\1/p')
+	case $line in
+	*'"initialize"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"},"instructions":"Ask for the greeting."}}' ;;
+	*'"tools/list"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"tools":[{"name":"greet","description":"greets","inputSchema":{"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"]}}]}}' ;;
+	*'"tools/call"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"content":[{"type":"text","text":"'"$GREETING $* ${SECRET_TOKEN:-no secret}"'"}]}}' ;;
+	*'"id"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"unknown method"}}' ;;
+	esac
+done
+`
+
+func TestMCPServersAreSourcesOfTools(t *testing.T) {
+	write(t, `
+-- agent.json --
+{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","systemPrompt":"You are tested.",
+ "mcpServers":[
+  {"tag":"McpSimpleBinary","contents":{"name":"sh","executable":"bin/server","args":["one","two"],"env":{"GREETING":"hello ${WHO}"}}},
+  {"tag":"McpSimpleBinary","contents":{"name":"off","executable":"bin/nowhere","disabled":true}},
+  {"tag":"McpSimpleBinary","contents":{"name":"gone","executable":"bin/nowhere"}},
+  {"tag":"McpHttp","contents":{"name":"web","url":"https://example.org/mcp","headers":{"Authorization":"Bearer ${key:none}"}}}],
+ "mcpConfigFiles":["others/mcp.json"]}}
+-- others/mcp.json --
+{"mcpServers":{"common":{"command":"../bin/server","args":["three"],"env":{"GREETING":"hi"}},"sh":{"command":"x"},"nothing":{}}}
+-- script.json --
+{"rules":[
+ {"when":{"role":"user"},"answer":{"calls":[{"tool":"mcp_sh_greet","args":{"n":1}},{"tool":"mcp_common_greet","args":{"n":0}}]}},
+ {"when":{},"answer":{"text":"${system} | ${result.0} | ${result.mcp_common_greet}"}}]}
+-- bin/server --
+`+mcpServer)
+	environ := append(os.Environ(), "WHO=world", "SECRET_TOKEN=hunter2")
+	tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Environ: environ})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	want := []string{
+		`left out [mcp]: agent.json:6:3: contents.mcpServers[3]: server web: header Authorization: there is no key "none", which has none`,
+		`left out [mcp]: agent.json:7:20: contents.mcpConfigFiles[0]: others/mcp.json: server nothing has neither command nor url`,
+		`left out [collision]: agent.json:7:20: contents.mcpConfigFiles[0]: another MCP server of this agent has the name "sh"`,
+	}
+	if diff := cmp.Diff(want, lines(tree)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	var warnings []string
+	watch := func(e agent.Event) {
+		if e.Kind == agent.EventWarning {
+			warnings = append(warnings, e.Text)
+		}
+	}
+	out, err := (&agent.Runner{Agent: tree.Root, Observe: watch}).Run(t.Context(), agent.UserText("go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "You are tested.\n\nAsk for the greeting.\n\nAsk for the greeting. | hello world one two no secret | "; !strings.HasPrefix(out.Answer, want) {
+		t.Errorf("answer = %q, want %q and more", out.Answer, want)
+	}
+	if want := "argument /n [minimum]: got 0, want at least 1"; !strings.Contains(out.Answer, want) {
+		t.Errorf("answer = %q, want %q in it", out.Answer, want)
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "bin/nowhere") {
+		t.Errorf("warnings = %q, want one about bin/nowhere", warnings)
+	}
+	if strings.Contains(out.Answer, "hunter2") {
+		t.Error("a secret of the environment reached the server")
+	}
+
+	tree.Connect(t.Context())
+	if got := toolNames(tree.Nodes[0]); got != "mcp_common_greet mcp_sh_greet" {
+		t.Errorf("tools = %s", got)
+	}
+}
