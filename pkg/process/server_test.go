@@ -161,7 +161,7 @@ func TestStartRefuses(t *testing.T) {
 
 func TestServerWhoseStderrCannotBeWritten(t *testing.T) {
 	c := newRig(t).command(`head -c 1000000 /dev/zero >&2`)
-	c.Stderr = failingWriter{errors.New("disk full")}
+	c.Stderr = &failingWriter{err: errors.New("disk full")}
 	e, err := startServer(t, c).Wait()
 	if want := "run /bin/sh: stderr: disk full"; e.Code != 0 || err == nil || err.Error() != want {
 		t.Errorf("Wait = %#v, %v; want success and %s", e, err, want)

@@ -118,7 +118,8 @@ func TestFailingStdinAndStdoutAreReported(t *testing.T) {
 	broken := errors.New("broken")
 	c := newRig(t).command("head -c 10000000 /dev/zero; cat; echo end >&2; exit 5")
 	var errs bytes.Buffer
-	c.Stdin, c.Stdout, c.Stderr = iotest.ErrReader(broken), failingWriter{broken}, &errs
+	w := &failingWriter{err: broken}
+	c.Stdin, c.Stdout, c.Stderr = iotest.ErrReader(broken), w, &errs
 	e, err := Run(t.Context(), c)
 	if e.Code != 5 || errs.String() != "end\n" {
 		t.Errorf("Run = %#v, stderr %q; want the program to run to its end", e, &errs)
@@ -126,14 +127,23 @@ func TestFailingStdinAndStdoutAreReported(t *testing.T) {
 	if want := "run /bin/sh: stdout: broken\nstdin: broken"; err == nil || err.Error() != want || !errors.Is(err, broken) {
 		t.Errorf("Run: %v, want %s", err, want)
 	}
+	if w.calls != 1 {
+		t.Errorf("a writer that failed was called %d times", w.calls)
+	}
 	if startErr := new(StartError); errors.As(err, &startErr) {
 		t.Errorf("%v is a StartError, but the program ran", err)
 	}
 }
 
-type failingWriter struct{ err error }
+type failingWriter struct {
+	err   error
+	calls int
+}
 
-func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+func (w *failingWriter) Write([]byte) (int, error) {
+	w.calls++
+	return 0, w.err
+}
 
 func TestProgramThatClosesStdoutEarlyGoesOn(t *testing.T) {
 	var out, errs bytes.Buffer
