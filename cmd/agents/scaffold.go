@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -119,7 +120,7 @@ func writeNew(path string, mode os.FileMode, text string) (err error) {
 		return os.ErrExist
 	}
 	// The name begins with a dot so that nobody takes it for a tool.
-	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text())
 	if err := writeExclusive(temp, mode, text); err != nil {
 		return err
 	}
