@@ -76,7 +76,7 @@ func (p *program) load(ctx context.Context) (*loaded, error) {
 // there, for its problems.
 func (p *program) loadFile(ctx context.Context, c *config.Config, file string) (*loaded, error) {
 	l := &loaded{config: c, keys: c.KeysFile(file), logs: logPaths{c.File.LogJSON, c.File.LogText, c.File.LogHTTP}}
-	opts := agentfile.Options{Environ: p.environ, CacheDir: p.cacheDir(), KeysFile: l.keys.Path, Set: p.set, Version: version}
+	opts := agentfile.Options{Environ: p.environ, CacheDir: p.cacheDir(), LockDir: p.lockDir(), KeysFile: l.keys.Path, Set: p.set, Version: version}
 	if l.keys.Path != "" {
 		keys, warnings, err := config.ReadKeys(l.keys.Path)
 		if err != nil {
@@ -187,6 +187,18 @@ func (p *program) cacheDir() string {
 		dir = filepath.Join(home, ".cache")
 	}
 	return filepath.Join(dir, "agents")
+}
+
+// lockDir is where calls take turns that share a lock. All programs of this user
+// must find the same one.
+func (p *program) lockDir() string {
+	if dir := p.getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "agents", "locks")
+	}
+	if dir := p.cacheDir(); dir != "" {
+		return filepath.Join(dir, "locks")
+	}
+	return ""
 }
 
 func (p *program) warn(list []string) {

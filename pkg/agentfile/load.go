@@ -40,6 +40,9 @@ type Options struct {
 	Version string
 	// Log is told what MCP servers write beside their messages; nil drops it.
 	Log func(line string)
+	// LockDir is where calls of tools that declare locks take turns, with
+	// every process that uses the same folder; "" means that they do not.
+	LockDir string
 	// OutputDir takes the whole of tool outputs that were cut for the model;
 	// "" means the system's folder for temporary files.
 	OutputDir string

@@ -25,7 +25,7 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, AllowDash: p.allowDash,
 			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir}
 	}
-	opts := exectool.Options{Environ: l.opts.Environ, SpoolDir: l.opts.OutputDir}
+	opts := exectool.Options{Environ: l.opts.Environ, SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir}
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = filepath.Join(l.opts.CacheDir, "tools")
 	}

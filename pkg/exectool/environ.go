@@ -29,7 +29,7 @@ const maxArg = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case EnvSession, EnvCall, EnvAgent, EnvOldSession, EnvOldConversation, EnvOldTurn:
+	case EnvSession, EnvCall, EnvAgent, EnvLocks, EnvOldSession, EnvOldConversation, EnvOldTurn:
 		return true
 	}
 	return false
@@ -104,9 +104,10 @@ func fitsEnv(entry string) bool {
 	return len(entry) <= maxArg && strings.IndexByte(entry, 0) < 0
 }
 
-// callEnviron is env, which came from Environ, with the variables of one call.
-func callEnviron(env []string, inv *agent.Invocation) []string {
-	out := make([]string, len(env), len(env)+6)
+// callEnviron is env, which came from Environ, with the variables of one call
+// and the ids of the locks that it holds.
+func callEnviron(env []string, inv *agent.Invocation, locks []string) []string {
+	out := make([]string, len(env), len(env)+7)
 	copy(out, env)
 	for _, entry := range [...]string{
 		EnvSession + "=" + inv.Session,
@@ -119,6 +120,9 @@ func callEnviron(env []string, inv *agent.Invocation) []string {
 		if fitsEnv(entry) {
 			out = append(out, entry)
 		}
+	}
+	if len(locks) > 0 {
+		out = append(out, EnvLocks+"="+strings.Join(locks, " "))
 	}
 	return out
 }

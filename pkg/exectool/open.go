@@ -63,6 +63,10 @@ type Options struct {
 	// DescribeTimeout is how long a tool may take to describe itself; 0 means
 	// the constant of this name.
 	DescribeTimeout time.Duration
+	// LockDir is where calls that declare locks take turns, with all processes
+	// that use the same folder; it is created if need be. Empty means that
+	// they do not.
+	LockDir string
 	// Grace is how long a tool has to end by itself after SIGTERM; 0 means the
 	// default of package process.
 	Grace time.Duration

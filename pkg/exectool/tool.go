@@ -69,13 +69,18 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
+	locks, err := t.lock(ctx, inv)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
+	defer locks.release()
 	c := &call{
 		tool: t, desc: t.desc,
 		stdout: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stdout"},
 		stderr: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stderr"},
 	}
 	cmd := &process.Command{
-		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv), Dir: t.src.Dir,
+		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv, locks.ids), Dir: t.src.Dir,
 		Stdout: &c.stdout, Stderr: &c.stderr, Mark: inv.Key, Grace: t.opts.Grace,
 	}
 	if stdin != nil {
@@ -95,6 +100,22 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		inv.Progress(fmt.Sprintf("something out of reach holds the output of %s open; what it prints from now on is lost", t.path))
 	}
 	return c.result(failure(ctx, c.exit, err))
+}
+
+// lock waits for the locks that the call declares, as long as the call itself
+// might take.
+func (t *Tool) lock(ctx context.Context, inv *agent.Invocation) (*held, error) {
+	if len(t.desc.Locks) == 0 {
+		return t.acquire(ctx, nil)
+	}
+	args, err := agent.DecodeArgs(inv.Call.Args)
+	if err != nil {
+		return nil, err
+	}
+	limit, _ := t.limit()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("waited %s for it", seconds(limit)))
+	defer cancel()
+	return t.acquire(ctx, t.desc.lockNames(args))
 }
 
 // failure is why a call failed, nil if it did not.

@@ -244,6 +244,9 @@ func (e *encoder) media(p agent.Part) {
 		e.b = append(appendMember(e.b, "format", audioFormat(subtype)), '}', '}')
 	case isText(family, subtype) && utf8.Valid(p.Data):
 		e.textPart(cmp.Or(p.Name, "attachment") + ":\n" + string(p.Data))
+	case kind != "application/pdf":
+		// Servers refuse other types, and with them every later request.
+		e.textPart(fmt.Sprintf("[%s: %d bytes of type %s, which cannot be shown]", cmp.Or(p.Name, "attachment"), len(p.Data), kind))
 	case e.f.documentURL:
 		e.beginPart("document_url")
 		e.dataURL("document_url", kind, p.Data)

@@ -1,0 +1,144 @@
+package exectool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// EnvLocks names, for a tool that starts `agents` again, the locks that its call
+// holds: their ids, joined by spaces. A call below it does not wait for them.
+const EnvLocks = "AGENTS_LOCKS"
+
+// The pause between two attempts to get a lock grows between these.
+const (
+	minLockPause = time.Millisecond
+	maxLockPause = 50 * time.Millisecond
+)
+
+// lockNames are the names of the locks of a call, with its arguments filled in,
+// sorted and each once. "{arg}" of an absent argument is empty.
+func (d *Description) lockNames(args map[string]json.RawMessage) []string {
+	var names []string
+	for _, lock := range d.Locks {
+		names = append(names, fillLock(lock, args))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// fillLock puts the arguments into a lock's name, in one pass.
+func fillLock(lock string, args map[string]json.RawMessage) string {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(lock, "{")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		name, after, ok := strings.Cut(rest, "}")
+		if !ok {
+			b.WriteString("{" + rest)
+			return b.String()
+		}
+		if raw := args[name]; len(raw) > 0 && string(raw) != "null" {
+			if text, err := agent.ArgText(raw); err == nil {
+				b.WriteString(text)
+			}
+		}
+		lock = after
+	}
+}
+
+// A held is the set of locks of one call.
+type held struct {
+	files []*os.File
+	ids   []string
+}
+
+// acquire gets the locks of a call, which takes turns with every other call that
+// shares one: of this process, and of all others that use the same folder. They
+// are taken in the order of their names, so that no two calls wait for each
+// other; those that a call above holds already are skipped. The system releases
+// them when the process ends, however it does.
+func (t *Tool) acquire(ctx context.Context, names []string) (*held, error) {
+	h := &held{}
+	if len(names) == 0 || t.opts.LockDir == "" {
+		return h, nil
+	}
+	if err := os.MkdirAll(t.opts.LockDir, 0o700); err != nil {
+		return nil, fmt.Errorf("locks: %w", err)
+	}
+	above := strings.Fields(lookup(t.opts.Environ, EnvLocks))
+	h.ids = above
+	for _, name := range names {
+		sum := sha256.Sum256([]byte(name))
+		id := hex.EncodeToString(sum[:16])
+		if slices.Contains(above, id) {
+			continue
+		}
+		f, err := lockFile(ctx, filepath.Join(t.opts.LockDir, id))
+		if err != nil {
+			h.release()
+			return nil, fmt.Errorf("lock %s: %w", name, err)
+		}
+		h.files, h.ids = append(h.files, f), append(slices.Clip(h.ids), id)
+	}
+	return h, nil
+}
+
+// release gives the locks back.
+func (h *held) release() {
+	for _, f := range h.files {
+		f.Close() // which unlocks it
+	}
+}
+
+// lockFile waits for the lock on a file until ctx ends. The file stays: removing
+// it would let two holders lock different files of one name.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for pause := minLockPause; ; pause = min(2*pause, maxLockPause) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, err
+		}
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("another call holds it: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// lookup is the value of a variable, "" if there is none.
+func lookup(environ []string, name string) string {
+	for _, e := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
