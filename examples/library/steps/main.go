@@ -1,0 +1,94 @@
+// Command steps drives an agent one step at a time: the program looks at the
+// session between the steps and decides itself whether to go on.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"sync/atomic"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/schema"
+)
+
+//go:embed script.json
+var script []byte
+
+// maxSteps is this program's own limit.
+const maxSteps = 10
+
+func main() {
+	lamp := &lamp{}
+	if err := drive(context.Background(), lamp, "It is dark."); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("The lamp is on:", lamp.on.Load())
+}
+
+func drive(ctx context.Context, lamp *lamp, prompt string) error {
+	model, err := scripted.Parse("script.json", script)
+	if err != nil {
+		return err
+	}
+	session := &agent.Session{}
+	runner := &agent.Runner{Session: session, Agent: &agent.Agent{
+		Slug:     "butler",
+		System:   "You look after a room. Switch its lamp with the tool set_lamp.",
+		Provider: &scripted.Provider{Script: model},
+		Toolsets: []agent.Toolset{agent.ToolList{schema.Checked(lamp)}},
+	}}
+	if err := runner.Prompt(ctx, agent.UserText(prompt)); err != nil {
+		return err
+	}
+	for range maxSteps {
+		switch next := session.Next(); next.Kind {
+		case agent.StepModel:
+			fmt.Println("The model is asked.")
+		case agent.StepCalls:
+			for _, call := range next.Calls {
+				fmt.Println("It calls", call.Name, call.Args)
+			}
+		case agent.StepPrompt:
+			answer, _ := session.Answer()
+			fmt.Println("It answers:", answer.Text())
+			return nil
+		}
+		if _, err := runner.Step(ctx); err != nil {
+			return err
+		}
+	}
+	return errors.New("there is no answer yet, and no step left")
+}
+
+// A lamp is a tool with a state, which the program reads.
+type lamp struct{ on atomic.Bool }
+
+// Spec is what the model is told.
+func (l *lamp) Spec() agent.ToolSpec {
+	return agent.ToolSpec{
+		Name:        "set_lamp",
+		Description: "Switches the lamp on or off.",
+		Schema: json.RawMessage(`{
+			"type": "object",
+			"properties": {"on": {"type": "boolean"}},
+			"required": ["on"],
+			"additionalProperties": false
+		}`),
+		Effects: agent.EffectsIdempotent,
+	}
+}
+
+// Call switches the lamp.
+func (l *lamp) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+	var args struct{ On bool }
+	if err := json.Unmarshal([]byte(inv.Call.Args), &args); err != nil {
+		return agent.Result{}, err
+	}
+	l.on.Store(args.On)
+	return agent.TextResult("done"), nil
+}
