@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,6 +45,8 @@ type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
 }
 
 // note writes a line into the file that the test reads.
@@ -142,8 +145,10 @@ func (f *fake) receive(m message) int {
 		if m.ID != nil && m.Method != "" {
 			f.fail(m, -32601, "method not found")
 		}
-		if m.Method == "" {
-			f.note("answer %s", m.ID)
+		if m.Method == "" { // the answer to what "ask" asked
+			text, _ := json.Marshal(fmt.Sprintf("%s%s", m.Result, m.Error))
+			f.answer(f.held[0], fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, text))
+			f.held = nil
 		}
 	}
 	return -1
@@ -200,7 +205,8 @@ func (f *fake) list(m message) {
 	}
 	_ = json.Unmarshal(m.Params, &p)
 	if f.mode == "endless" {
-		f.answer(m, fmt.Sprintf(`{"tools":[{"name":"t%s"}],"nextCursor":"%s1"}`, p.Cursor, p.Cursor))
+		n, _ := strconv.Atoi(p.Cursor)
+		f.answer(m, fmt.Sprintf(`{"tools":[{"name":"t%d"}],"nextCursor":"%d"}`, n, n+1))
 		return
 	}
 	name := "tools.json"
@@ -265,7 +271,7 @@ func (f *fake) call(m message) int {
 	case "refuse":
 		f.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"bad cheese","data":{"want":"gouda"}}}`, m.ID)
 	case "huge":
-		f.send(`{"result":{"content":[{"type":"text","text":"%s","id":1}]},"jsonrpc":"2.0","id":%s}`, strings.Repeat("x", MaxLine), m.ID)
+		f.send(`{"result":{"content":[{"type":"text","text":"%s","id":1}]},"jsonrpc":"2.0","id":%s}`, strings.Repeat("x", 1<<20), m.ID)
 	case "noise":
 		f.send("2026/01/01 listening on stdio")
 		f.send(`{"level":"info","id":%s,"msg":"a log line as JSON"}`, m.ID)
@@ -276,7 +282,14 @@ func (f *fake) call(m message) int {
 		f.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		f.answer(m, `{"content":[]}`)
 	case "ask":
-		f.send(`{"jsonrpc":"2.0","id":"q1","method":%s,"params":{"message":"Name?","requestedSchema":{"type":"object"}}}`, p.Arguments[len(`{"method":`):len(p.Arguments)-1])
+		var ask struct {
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
+		}
+		if err := json.Unmarshal(p.Arguments, &ask); err != nil {
+			panic(err)
+		}
+		f.send(`{"jsonrpc":"2.0","id":"q1","method":%q,"params":%s}`, ask.Method, ask.Params)
 		f.held = append(f.held, m)
 	}
 	return -1
@@ -346,7 +359,12 @@ func newRig(t testing.TB, mode string, env ...string) *rig {
 			defer r.mu.Unlock()
 			r.lines = append(r.lines, line)
 		},
-		Grace: 10 * time.Second,
+		Grace:     10 * time.Second,
+		maxLine:   1 << 20,
+		probeWait: time.Hour, // no server may need initialize as well, unless a test says so
+	}
+	if mode == "ignores" || mode == "late" {
+		r.opts.probeWait = time.Millisecond
 	}
 	return r
 }

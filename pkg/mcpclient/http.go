@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,10 +30,9 @@ func (c *conn) overHTTP() (*transport.StreamableHTTP, error) {
 	c.lost, c.lose = lost, sync.OnceFunc(func() { close(lost) })
 	return transport.NewStreamableHTTP(c.server.URL,
 		transport.WithHTTPLogger(silent()),
-		transport.WithHTTPHeaders(c.server.Headers),
 		transport.WithContinuousListening(),
 		transport.WithHTTPBasicClient(&http.Client{
-			Transport:     &bounded{carrier: carrier, now: c.now},
+			Transport:     &bounded{carrier: carrier, headers: c.server.Headers, max: c.opts.lineLimit(), now: c.now},
 			CheckRedirect: sameHost,
 		}))
 }
@@ -48,48 +48,55 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// bounded limits the size of what a server sends, and ends the farewell to it
-// early when that is in a hurry.
+// bounded adds the headers to every request, which the library forgets when it
+// ends a session, limits the size of what a server sends, and ends the farewell
+// to it early when that is in a hurry.
 type bounded struct {
 	carrier http.RoundTripper
+	headers map[string]string
+	max     int
 	now     context.Context
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
 	if r.Method == http.MethodDelete {
-		ctx, cancel := context.WithCancel(r.Context())
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
 		defer context.AfterFunc(b.now, cancel)()
 		defer cancel() // nobody reads what it answers
-		r = r.WithContext(ctx)
+	}
+	r = r.Clone(ctx)
+	for name, value := range b.headers {
+		r.Header.Set(name, value)
 	}
 	resp, err := b.carrier.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	stream := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
-	resp.Body = &boundedBody{body: resp.Body, stream: stream}
+	resp.Body = &boundedBody{body: resp.Body, stream: stream, max: b.max}
 	return resp, nil
 }
 
-// A boundedBody fails behind MaxLine bytes: of all, or of a line of a stream.
+// A boundedBody fails behind max bytes: of all, or of a line of a stream.
 type boundedBody struct {
 	body   io.ReadCloser
 	stream bool
+	max    int
 	n      int
 }
 
 // Read implements io.Reader.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
-	for _, c := range p[:n] {
-		b.n++
-		if c == '\n' && b.stream {
-			b.n = 0
-		}
-		if b.n > MaxLine+len("data: ") {
-			return 0, fmt.Errorf("the server's message is longer than %d bytes", MaxLine)
-		}
+	b.n += n
+	if i := bytes.LastIndexByte(p[:n], '\n'); b.stream && i >= 0 {
+		b.n = n - i - 1
+	}
+	if b.n > b.max+len("data: ") {
+		return 0, fmt.Errorf("the server's message is longer than %d bytes", b.max)
 	}
 	return n, err
 }

@@ -61,7 +61,17 @@ func (s *Toolset) list(ctx context.Context, c *conn) (tools []agent.Tool, ok boo
 	for _, t := range all {
 		tools = append(tools, t)
 	}
-	return tools, true, errors.Join(problems...)
+	return tools, true, joinProblems(problems)
+}
+
+// maxProblems is how many problems of a list are told.
+const maxProblems = 10
+
+func joinProblems(problems []error) error {
+	if more := len(problems) - maxProblems; more > 0 {
+		problems = append(problems[:maxProblems:maxProblems], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(problems...)
 }
 
 // toolPages asks for the server's tools.

@@ -34,8 +34,8 @@ func (c *conn) pages(ctx context.Context, key string, most int, ask func(ctx con
 		switch {
 		case len(items) > most:
 			return items[:most], fmt.Errorf("the list is longer than %d; the rest is left out", most)
-		case size > MaxLine:
-			return items, fmt.Errorf("the list is longer than %d bytes; the rest is left out", MaxLine)
+		case size > c.opts.lineLimit():
+			return items, fmt.Errorf("the list is longer than %d bytes; the rest is left out", c.opts.lineLimit())
 		case next == "":
 			return items, nil
 		case next == cursor:

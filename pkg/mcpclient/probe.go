@@ -96,7 +96,7 @@ func (c *conn) probe(ctx context.Context, old bool) (version string, err error) 
 		})
 	}
 	ask(methodDiscover, c.discoverParams())
-	timer := time.NewTimer(ProbeWait)
+	timer := time.NewTimer(cmp.Or(c.opts.probeWait, ProbeWait))
 	defer timer.Stop()
 	greeted := false
 	refused := map[string]bool{}

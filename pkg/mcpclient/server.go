@@ -114,6 +114,10 @@ type Options struct {
 	// NewMark makes the mark of a process (see process.Command); nil means a
 	// random one.
 	NewMark func() string
+
+	// For tests; 0 means ProbeWait and MaxLine.
+	probeWait time.Duration
+	maxLine   int
 }
 
 // An Elicitation is what a server wants to know of the person.
@@ -203,6 +207,8 @@ func (o *Options) now() time.Time {
 	}
 	return time.Now()
 }
+
+func (o *Options) lineLimit() int { return cmp.Or(o.maxLine, MaxLine) }
 
 func (o *Options) log(line string) {
 	if o.Log != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 
@@ -41,7 +42,7 @@ func startChild(server *Server, opts *Options) (*child, error) {
 		return nil, err
 	}
 	c.in = newQueue(c.proc.Stdin)
-	c.out = newLineFilter(c.proc.Stdout, MaxLine, opts.log)
+	c.out = newLineFilter(c.proc.Stdout, opts.lineLimit(), opts.log)
 	return c, nil
 }
 
@@ -52,10 +53,20 @@ func (c *child) transport() *transport.Stdio {
 	return t
 }
 
+// flushWait is how long a program may take to read what it was sent last.
+const flushWait = 500 * time.Millisecond
+
 // end ends the program: end of input, SIGTERM, SIGKILL, the last two to the
 // whole group. When ctx ends, the waits between them are skipped.
 func (c *child) end(ctx context.Context) (process.Exit, error) {
-	c.in.Close() // what is pending, a cancellation above all, still goes out
+	c.in.Close()
+	timer := time.NewTimer(flushWait)
+	defer timer.Stop()
+	select { // what is pending, a cancellation above all, still goes out
+	case <-c.in.done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 	exit, err := c.proc.Close(ctx)
 	<-c.in.done
 	c.stderr.flush()

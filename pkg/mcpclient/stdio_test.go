@@ -104,8 +104,8 @@ func TestStartFailures(t *testing.T) {
 		{"not in PATH", func(r *rig) { r.server.Executable, r.server.Env = "no-such-server", []string{"PATH=/nonexistent:bin"} }, "MCP server fake: start no-such-server: it is in none of the folders of PATH (/nonexistent:bin): file does not exist", fs.ErrNotExist},
 		{"no PATH", func(r *rig) { r.server.Executable, r.server.Env = "no-such-server", nil }, "MCP server fake: start no-such-server: its environment has no PATH to look in: file does not exist", fs.ErrNotExist},
 		{"crash", func(r *rig) { r.server.Env[0] = "FAKE=crash" }, "MCP server fake: start it: the server ended (exit status 3); the last lines of its stderr:\n  first line\n  no configuration found", nil},
-		{"no answer", func(r *rig) { r.server.Env[0] = "FAKE=mute"; r.server.StartTimeout = time.Second }, "MCP server fake: start it: no answer within 1 s; its stdout has lines that are no messages, such as\n  Welcome to the server!", nil},
-		{"no list", func(r *rig) { r.server.Env[0] = "FAKE=no-list"; r.server.StartTimeout = time.Second }, "MCP server fake: list its tools: no answer within 1 s", nil},
+		{"no answer", func(r *rig) { r.server.Env[0] = "FAKE=mute"; r.server.StartTimeout = 3 * time.Second }, "MCP server fake: start it: no answer within 3 s; its stdout has lines that are no messages, such as\n  Welcome to the server!", nil},
+		{"no list", func(r *rig) { r.server.Env[0] = "FAKE=no-list"; r.server.StartTimeout = 3 * time.Second }, "MCP server fake: list its tools: no answer within 3 s", nil},
 		{"unknown version", func(r *rig) { r.server.Env[0] = "FAKE=unknown-version" }, `MCP server fake: start it: initialize: unsupported protocol version: "1999-01-01"; known are [2026-07-28 2025-11-25 2025-06-18 2025-03-26 2024-11-05]`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestHugeAnswerCostsItsCallAlone(t *testing.T) {
 	set := r.open()
 	tools := r.tools(set)
 	_, err := tools["huge"].Call(t.Context(), invocation("{}"))
-	want := "MCP server fake: the server's message is longer than 16777216 bytes (-32099)"
+	want := "MCP server fake: the server's message is longer than 1048576 bytes (-32099)"
 	if err == nil || err.Error() != want {
 		t.Errorf("Call: %v, want %s", err, want)
 	}

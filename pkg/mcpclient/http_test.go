@@ -1,0 +1,239 @@
+package mcpclient
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/agents-exe/agents/pkg/agent/agenttest"
+)
+
+// overHTTP serves s over HTTP and makes it r's server.
+func (r *rig) overHTTP(s *server.MCPServer) *httptest.Server {
+	return r.serve(server.NewStreamableHTTPServer(s))
+}
+
+// serve makes h r's server.
+func (r *rig) serve(h http.Handler) *httptest.Server {
+	web := httptest.NewServer(h)
+	r.t.Cleanup(web.Close)
+	r.server.Executable, r.server.URL = "", web.URL
+	return web
+}
+
+func TestHTTPConformance(t *testing.T) {
+	for _, version := range []string{"2025-06-18", ""} {
+		t.Run("version "+version, func(t *testing.T) {
+			r := newRig(t, "")
+			r.server.Protocol = version
+			r.overHTTP(newLibraryServer())
+			agenttest.Toolset(t, r.open())
+		})
+	}
+}
+
+func TestHTTPUsesTheNewestProtocol(t *testing.T) {
+	for version, want := range map[string]string{"": mcp.LATEST_PROTOCOL_VERSION, "2025-06-18": "2025-06-18"} {
+		r := newRig(t, "")
+		r.server.Protocol = version
+		r.overHTTP(newLibraryServer())
+		set := r.open()
+		res, err := r.tools(set)["echo"].Call(t.Context(), invocation(`{"text":"hi"}`))
+		if err != nil || res.Text() != "hi" || set.Protocol() != want {
+			t.Errorf("Call = %q, %v with protocol %s, want hi with %s", res.Text(), err, set.Protocol(), want)
+		}
+		if text, err := set.Instructions(t.Context()); text != "Use it well." || err != nil {
+			t.Errorf("Instructions = %q, %v", text, err)
+		}
+	}
+}
+
+// TestListChangedOverEveryTransport: the tool appears without anybody's polling.
+func TestListChangedOverEveryTransport(t *testing.T) {
+	for _, c := range []struct{ version, over string }{
+		{"2025-11-25", "stdio"}, {"2026-07-28", "stdio"}, {"2025-11-25", "http"}, {"2026-07-28", "http"},
+	} {
+		t.Run(c.version+" "+c.over, func(t *testing.T) {
+			r := newRig(t, "library")
+			if c.over == "http" {
+				r.overHTTP(newLibraryServer())
+			}
+			r.server.Protocol = c.version
+			set := r.open()
+			if _, err := r.tools(set)["grow"].Call(t.Context(), invocation("{}")); err != nil {
+				t.Fatal(err)
+			}
+			// The subscription is made in the background, so the first change
+			// may come before it.
+			for end := time.Now().Add(30 * time.Second); r.tools(set)["grown"] == nil; time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the new tool is not there")
+				}
+				if _, err := r.tools(set)["grow"].Call(t.Context(), invocation("{}")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestHTTPHeaders(t *testing.T) {
+	var missing, farewell atomic.Int32
+	h := server.NewStreamableHTTPServer(newLibraryServer())
+	r := newRig(t, "")
+	r.server.Headers = map[string]string{"X-Key": "secret"}
+	r.server.Protocol = "2025-11-25" // the newest has no sessions
+	r.serve(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Header.Get("X-Key") != "secret" {
+			missing.Add(1)
+		}
+		if q.Method == http.MethodDelete {
+			farewell.Add(1)
+		}
+		h.ServeHTTP(w, q)
+	}))
+	set := r.open()
+	r.tools(set)
+	set.Close(t.Context())
+	if missing.Load() > 0 || farewell.Load() != 1 {
+		t.Errorf("%d requests came without the headers; the session was ended %d times", missing.Load(), farewell.Load())
+	}
+}
+
+// TestRedirectsToOtherHostsAreRefused: a key must not leave for another host.
+func TestRedirectsToOtherHostsAreRefused(t *testing.T) {
+	var reached atomic.Bool
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
+	defer other.Close()
+	r := newRig(t, "")
+	r.server.Headers = map[string]string{"X-Key": "secret"}
+	r.serve(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	_, err := r.open().Tools(t.Context())
+	if err == nil || !strings.HasSuffix(err.Error(), ": the server redirects to "+other.URL+", which is not followed") || reached.Load() {
+		t.Errorf("Tools: %v; the other host was reached: %v", err, reached.Load())
+	}
+}
+
+func TestHTTPFailures(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		h    http.HandlerFunc
+		want string
+	}{
+		{"not found", http.NotFound, "MCP server fake: start it: initialize: the server refuses the request; the address may be wrong, or that of a server that speaks only the old HTTP with SSE"},
+		{"unauthorized", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "MCP server fake: start it: authorization required"},
+		{"broken", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "out of cheese", 500) }, "MCP server fake: start it: request failed with status 500: out of cheese\n"},
+		{"a page", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "MCP server fake: start it: unexpected content type: text/html; charset=utf-8"},
+		{"endless", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"jsonrpc":"`)
+			for b := strings.Repeat("x", 1<<20); ; {
+				if _, err := io.WriteString(w, b); err != nil {
+					return
+				}
+			}
+		}, "MCP server fake: start it: failed to decode response: the server's message is longer than 1048576 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, "")
+			r.serve(c.h)
+			_, err := r.open().Tools(t.Context())
+			if err == nil || err.Error() != c.want {
+				t.Errorf("Tools: %v\nwant %s", err, c.want)
+			}
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		r := newRig(t, "")
+		web := r.serve(http.NotFoundHandler())
+		web.Close()
+		r.server.URL += "/mcp?key=secret"
+		_, err := r.open().Tools(t.Context())
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.HasPrefix(err.Error(), "MCP server fake: start it: ask 127.0.0.1:") {
+			t.Errorf("Tools: %v", err)
+		}
+	})
+}
+
+// TestLostSession: the server forgets a session. The call says so and is not
+// repeated; the next one starts a new session.
+func TestLostSession(t *testing.T) {
+	var forget atomic.Bool
+	var calls atomic.Int32
+	h := server.NewStreamableHTTPServer(newLibraryServer())
+	r := newRig(t, "")
+	r.server.Protocol = "2025-06-18"
+	r.serve(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodPost && forget.Swap(false) {
+			calls.Add(1)
+			http.NotFound(w, q)
+			return
+		}
+		h.ServeHTTP(w, q)
+	}))
+	set := r.open()
+	echo := r.tools(set)["echo"]
+	forget.Store(true)
+	_, err := echo.Call(t.Context(), invocation(`{"text":"1"}`))
+	if err == nil || err.Error() != "MCP server fake: the server has forgotten the session" || calls.Load() != 1 {
+		t.Errorf("Call: %v after %d tries", err, calls.Load())
+	}
+	if res, err := echo.Call(t.Context(), invocation(`{"text":"2"}`)); err != nil || res.Text() != "2" {
+		t.Errorf("the next call = %q, %v", res.Text(), err)
+	}
+}
+
+func TestCancelOverHTTP(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			r := newRig(t, "")
+			started, ended := make(chan struct{}), make(chan struct{})
+			s := newLibraryServer()
+			s.AddTool(mcp.NewTool("hang"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				close(started)
+				<-ctx.Done()
+				close(ended)
+				return nil, ctx.Err()
+			})
+			told := make(chan string, 10)
+			h := server.NewStreamableHTTPServer(s)
+			r.serve(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				body, _ := io.ReadAll(q.Body)
+				if strings.Contains(string(body), "notifications/cancelled") {
+					told <- string(body)
+				}
+				q.Body = io.NopCloser(strings.NewReader(string(body)))
+				h.ServeHTTP(w, q)
+			}))
+			r.server.Protocol = version
+			hang := r.tools(r.open())["hang"]
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := hang.Call(ctx, invocation("{}"))
+				done <- err
+			}()
+			<-started
+			cancel()
+			if err := <-done; fmt.Sprint(err) != "MCP server fake: context canceled" {
+				t.Errorf("Call: %v", err)
+			}
+			<-ended
+			if version == "2025-11-25" {
+				if body := <-told; !strings.Contains(body, `"requestId":`) {
+					t.Errorf("the server was told %s", body)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,220 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// TestServerAsks lets a server of the library ask for everything, in both ways
+// that the protocol has had, over standard input and output and over HTTP.
+func TestServerAsks(t *testing.T) {
+	for _, c := range []struct{ version, over string }{
+		{"2025-11-25", "stdio"}, {"2026-07-28", "stdio"}, {"2026-07-28", "http"},
+	} {
+		t.Run(c.version+" "+c.over, func(t *testing.T) {
+			r := newRig(t, "library")
+			if c.over == "http" {
+				r.overHTTP(newLibraryServer())
+			}
+			r.server.Protocol = c.version
+			r.opts.Roots = []string{"/a b", "/c"}
+			inv := invocation("{}")
+			r.opts.Elicit = func(_ context.Context, q Elicitation) (Answer, error) {
+				want := Elicitation{Server: "fake", Message: "Name?", Schema: json.RawMessage(`{"type":"object"}`), Call: inv}
+				if diff := cmp.Diff(want, q, cmpopts.IgnoreUnexported(agent.Invocation{})); diff != "" {
+					t.Errorf("the question (-want +got):\n%s", diff)
+				}
+				return Answer{Action: Accept, Content: json.RawMessage(`{"name":"Ann","n":9007199254740993}`)}, nil
+			}
+			r.opts.Sample = func(_ context.Context, s Sampling) (Sampled, error) {
+				want := Sampling{Server: "fake", System: "Be brief.", MaxTokens: 7, Messages: []agent.Message{agent.UserText("Hi")}, Call: inv}
+				if diff := cmp.Diff(want, s, cmpopts.IgnoreUnexported(agent.Invocation{})); diff != "" {
+					t.Errorf("the request (-want +got):\n%s", diff)
+				}
+				return Sampled{Message: agent.Message{Parts: []agent.Part{agent.Text("Hello")}}, Model: "m1", Finish: agent.FinishLength}, nil
+			}
+			res, err := r.tools(r.open())["question"].Call(t.Context(), inv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{
+				`"action":"accept","content":{"name":"Ann","n":9007199254740993}`,
+				`"role":"assistant","content":{"type":"text","text":"Hello"},"model":"m1","stopReason":"maxTokens"`,
+				`"roots":[{"uri":"file:///a%20b","name":"a b"},{"uri":"file:///c","name":"c"}]`,
+			} {
+				if !sharesJSON(res.Text(), want) {
+					t.Errorf("the server received\n%s\nwhich lacks\n%s", res.Text(), want)
+				}
+			}
+		})
+	}
+}
+
+// sharesJSON reports whether every member of want, the inside of an object, is
+// somewhere in text.
+func sharesJSON(text, want string) bool {
+	w, _ := decodeAny([]byte("{" + want + "}"))
+	v, ok := decodeAny([]byte(text))
+	return ok && contains(v, w.(map[string]any))
+}
+
+func contains(v any, want map[string]any) bool {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return false
+	}
+	all := true
+	for k, w := range want {
+		got, _ := json.Marshal(m[k])
+		b, _ := json.Marshal(w)
+		// The library's server reads numbers as floats.
+		all = all && strings.ReplaceAll(string(got), "9007199254740992", "9007199254740993") == string(b)
+	}
+	for _, inner := range m {
+		all = all || contains(inner, want)
+	}
+	return all
+}
+
+// TestNobodyToAsk: without functions that answer, questions are declined at once
+// and what was not offered is refused.
+func TestNobodyToAsk(t *testing.T) {
+	r := newRig(t, "legacy")
+	r.server.Dir = r.dir
+	set := r.open()
+	tools := r.tools(set)
+	for ask, want := range map[string]string{
+		`{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object"}}}`: `{"action":"decline"}`,
+		`{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":5}}`:                       `{"code":-32603,"message":"no sampling handler configured"}`,
+		`{"method":"roots/list"}`:     `{"roots":[{"uri":"file://` + r.dir + `","name":"` + r.dir[strings.LastIndex(r.dir, "/")+1:] + `"}]}`,
+		`{"method":"ping"}`:           `{}`,
+		`{"method":"tasks/mine"}`:     `{"code":-32601,"message":"method not found: tasks/mine"}`,
+		`{"method":"initialize"}`:     `{"code":-32601,"message":"method not found: initialize"}`,
+		`{"method":"tools/call"}`:     `{"code":-32601,"message":"method not found: tools/call"}`,
+		`{"method":"completion/now"}`: `{"code":-32601,"message":"method not found: completion/now"}`,
+	} {
+		if !strings.Contains(ask, "params") {
+			ask = strings.TrimSuffix(ask, "}") + `,"params":{}}`
+		}
+		res, err := tools["ask"].Call(t.Context(), invocation(ask))
+		if err != nil || res.Text() != want {
+			t.Errorf("%s\nis answered %s, %v\nwant        %s", ask, res.Text(), err, want)
+		}
+	}
+}
+
+func TestNoRoots(t *testing.T) {
+	r := newRig(t, "legacy")
+	r.opts.Roots = []string{}
+	res, err := r.tools(r.open())["ask"].Call(t.Context(), invocation(`{"method":"roots/list","params":{}}`))
+	if err != nil || res.Text() != `{"roots":[]}` {
+		t.Errorf("roots = %s, %v", res.Text(), err)
+	}
+}
+
+func TestQuestionEndsWithItsCall(t *testing.T) {
+	r := newRig(t, "legacy")
+	asked, ended := make(chan struct{}), make(chan error, 1)
+	r.opts.Elicit = func(ctx context.Context, _ Elicitation) (Answer, error) {
+		close(asked)
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return Answer{}, ctx.Err()
+	}
+	ask := r.tools(r.open())["ask"]
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := ask.Call(ctx, invocation(`{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{}}}`))
+		done <- err
+	}()
+	<-asked
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Call: %v", err)
+	}
+	<-ended
+}
+
+// TestQuestionDuringClose: Close waits for the function that answers.
+func TestQuestionDuringClose(t *testing.T) {
+	r := newRig(t, "legacy")
+	asked := make(chan struct{})
+	var over bool
+	r.opts.Elicit = func(ctx context.Context, _ Elicitation) (Answer, error) {
+		close(asked)
+		<-ctx.Done()
+		over = true
+		return Answer{}, ctx.Err()
+	}
+	set := r.open()
+	ask := r.tools(set)["ask"]
+	done := make(chan error, 1)
+	go func() {
+		_, err := ask.Call(context.WithoutCancel(t.Context()), invocation(`{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{}}}`))
+		done <- err
+	}()
+	<-asked
+	set.Close(t.Context())
+	if !over {
+		t.Error("Close returned before the function did")
+	}
+	if err := <-done; fmt.Sprint(err) != "MCP server fake: the server was closed" {
+		t.Errorf("Call: %v", err)
+	}
+}
+
+func TestResources(t *testing.T) {
+	for _, mode := range []string{"legacy", "modern"} {
+		r := newRig(t, mode, "FAKE_HAS=resources")
+		tools := r.tools(r.open())
+		for name, effects := range map[string]agent.Effects{"list_resources": agent.EffectsNone, "read_resource": agent.EffectsNone, "echo": ""} {
+			if tools[name] == nil || tools[name].Spec().Effects != effects {
+				t.Fatalf("%s: the tool %s is %+v", mode, name, tools[name])
+			}
+		}
+		res, err := tools["list_resources"].Call(t.Context(), invocation("{}"))
+		if want := "file:///a.txt · a · the first\nfile:///b.txt · text/plain · b\n"; err != nil || res.Text() != want {
+			t.Errorf("%s: list = %q, %v; want %q", mode, res.Text(), err, want)
+		}
+		res, err = tools["read_resource"].Call(t.Context(), invocation(`{"uri":"file:///a.txt"}`))
+		want := []agent.Part{agent.Text("Resource file:///a.txt (text/plain):\nhello"), agent.Text("Resource file:///a.png (image/png):"),
+			{Kind: agent.PartMedia, MIME: "image/png", Name: "a.png", Data: []byte{0, 1, 2}}}
+		if diff := cmp.Diff(want, res.Parts); diff != "" || err != nil {
+			t.Errorf("%s: read: %v (-want +got):\n%s", mode, err, diff)
+		}
+		if _, err := tools["read_resource"].Call(t.Context(), invocation(`{}`)); err == nil || err.Error() != `MCP server fake: the argument "uri" is missing` {
+			t.Errorf("%s: read without uri: %v", mode, err)
+		}
+	}
+}
+
+func TestPrompts(t *testing.T) {
+	r := newRig(t, "legacy", "FAKE_HAS=resources")
+	set := r.open()
+	prompts, err := set.Prompts(t.Context())
+	want := []Prompt{{Name: "ask"}, {Name: "review", Description: "reviews", Arguments: []PromptArgument{{Name: "file", Required: true}}}}
+	if diff := cmp.Diff(want, prompts); diff != "" || err != nil {
+		t.Errorf("Prompts: %v (-want +got):\n%s", err, diff)
+	}
+	messages, err := set.Prompt(t.Context(), "review", map[string]string{"file": "x.go"})
+	wantMessages := []agent.Message{agent.UserText("Review x.go"), {Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("Yes.")}}}
+	if diff := cmp.Diff(wantMessages, messages); diff != "" || err != nil {
+		t.Errorf("Prompt: %v (-want +got):\n%s", err, diff)
+	}
+	if !strings.Contains(r.notes(), `"arguments":{"file":"x.go"}`) {
+		t.Errorf("the server received\n%s", r.notes())
+	}
+	if prompts, err := newRig(t, "legacy").open().Prompts(t.Context()); len(prompts) != 0 || err != nil {
+		t.Errorf("Prompts of a server without any: %v, %v", prompts, err)
+	}
+}
