@@ -101,10 +101,39 @@ func (r *run) delta(turn int, d Delta) {
 	r.observe(e)
 }
 
-// refreshTools asks the toolsets for the tools of this turn, all at the same
-// time. The order is by name, so that it is the same in every turn and every run.
-// Only ctx's end is an error.
+// refreshTools asks the toolsets for the tools of this turn. The order is by
+// name, so that it is the same in every turn and every run. Two tools of one name
+// are both left out: the model could not tell which it calls. Only ctx's end is
+// an error.
 func (r *run) refreshTools(ctx context.Context) error {
+	tools, err := r.askToolsets(ctx)
+	if err != nil {
+		return err
+	}
+	r.byName = make(map[string]Tool, len(tools))
+	r.tools = make([]ToolSpec, 0, len(tools))
+	twice := map[string]bool{}
+	for _, tool := range tools {
+		spec := tool.Spec()
+		if other, ok := r.byName[spec.Name]; ok {
+			twice[spec.Name] = true
+			r.warn(fmt.Sprintf("two tools are named %s and both are left out: %s and %s", spec.Name, other.Spec().Source, spec.Source))
+			continue
+		}
+		r.byName[spec.Name] = tool
+		r.tools = append(r.tools, spec)
+	}
+	r.tools = slices.DeleteFunc(r.tools, func(s ToolSpec) bool { return twice[s.Name] })
+	for name := range twice {
+		delete(r.byName, name)
+	}
+	slices.SortFunc(r.tools, func(a, b ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// askToolsets asks all toolsets at the same time, so that a slow server delays
+// no other, and reports what is wrong with them.
+func (r *run) askToolsets(ctx context.Context) ([]Tool, error) {
 	sets := r.agent.Toolsets
 	answers := make([][]Tool, len(sets))
 	errs := make([]error, len(sets))
@@ -121,32 +150,14 @@ func (r *run) refreshTools(ctx context.Context) error {
 	}
 	g.Wait() // no function fails
 	if ctx.Err() != nil {
-		return ctxError(ctx)
+		return nil, ctxError(ctx)
 	}
-	r.byName = map[string]Tool{}
-	r.tools = nil
-	twice := map[string]bool{}
-	for i, tools := range answers {
-		if errs[i] != nil {
-			r.warn(errs[i].Error())
-		}
-		for _, tool := range tools {
-			spec := tool.Spec()
-			if other, ok := r.byName[spec.Name]; ok {
-				twice[spec.Name] = true
-				r.warn(fmt.Sprintf("two tools are named %s and both are left out: %s and %s", spec.Name, other.Spec().Source, spec.Source))
-				continue
-			}
-			r.byName[spec.Name] = tool
-			r.tools = append(r.tools, spec)
+	for _, err := range errs {
+		if err != nil {
+			r.warn(err.Error())
 		}
 	}
-	r.tools = slices.DeleteFunc(r.tools, func(s ToolSpec) bool { return twice[s.Name] })
-	for name := range twice {
-		delete(r.byName, name)
-	}
-	slices.SortFunc(r.tools, func(a, b ToolSpec) int { return strings.Compare(a.Name, b.Name) })
-	return nil
+	return slices.Concat(answers...), nil
 }
 
 // instruct completes the system prompt with what the toolsets say. It is done
