@@ -48,7 +48,9 @@ fuzz:
 budget: build
 	go run ./pkg/internal/budget -binary build/agents -- $(BUILDFLAGS)
 
-bench: budget
+# The figures of docs/performance.md, then the benchmarks of the packages.
+bench: build
+	go run ./pkg/internal/bench -binary build/agents -write docs/performance.md -- $(BUILDFLAGS)
 	go test -run='^$$' -bench=. -benchmem ./...
 
 demo: build

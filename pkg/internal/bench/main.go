@@ -1,0 +1,85 @@
+// Command bench measures the binary beside the least program that does the same
+// (see folder floor) and writes the figures into docs/performance.md.
+//
+//	go run ./pkg/internal/bench -binary build/agents -write docs/performance.md -- FLAGS
+//
+// FLAGS are the flags of `go build` that the binary was built with. The model is a
+// server of this process on loopback (package model); everything else is real: the
+// tools are executables, and each figure is of whole processes from their start to
+// their end. The programs run in turn, so that what else the machine does falls on
+// all of them. Compare only figures of one run, on one machine.
+//
+// Goals are told as met or missed; a missed one is no failure of the command, since
+// a busy machine misses goals too. What must hold on every machine is checked by
+// package budget.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == launchWord {
+		os.Exit(launch(os.Args[2:]))
+	}
+	binary := flag.String("binary", "build/agents", "the `file` to measure")
+	rounds := flag.Int("n", 9, "how often each program runs, after one run that does not count")
+	only := flag.String("only", "", "comma-separated `names` of scenarios; empty means all")
+	write := flag.String("write", "", "markdown `file` that takes the figures, between its two markers")
+	flag.Parse()
+	if err := run(*binary, *rounds, *only, *write, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures the scenarios and reports them.
+func run(binary string, rounds int, only, write string, buildFlags []string) error {
+	abs, err := filepath.Abs(binary)
+	if err != nil {
+		return err
+	}
+	b, err := setup(abs, buildFlags)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	m := describeMachine(abs)
+	var measured []measurement
+	for _, s := range scenarios() {
+		if !selected(only, s.name) {
+			continue
+		}
+		fmt.Fprintln(os.Stderr, s.name)
+		runs, err := b.measure(s, rounds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		measured = append(measured, measurement{s, runs})
+	}
+	m.LoadAfter = load()
+	var text strings.Builder
+	writeReport(&text, m, rounds, measured)
+	if write == "" {
+		_, err = io.WriteString(os.Stdout, text.String())
+		return err
+	}
+	return replaceFigures(write, text.String())
+}
+
+func selected(only, name string) bool {
+	if only == "" {
+		return true
+	}
+	for s := range strings.SplitSeq(only, ",") {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/agents-exe/agents/pkg/internal/bench/model"
+)
+
+// A program is one that a scenario runs.
+type program struct {
+	name string
+	// args of the command line; what stands in braces is filled in, see bench.fill.
+	args []string
+	// forget removes the cache before each run.
+	forget bool
+}
+
+// A scenario is something that several programs do in turn.
+type scenario struct {
+	name, title string
+	script      model.Script
+	expect      string // what the last tool result must hold
+	rounds      int    // 0: as many as asked for
+	programs    []program
+	goals       []goal
+}
+
+// A goal is a figure of the last program of a scenario and what it should be.
+type goal struct {
+	what, unit string
+	of         func(*result) float64
+	limit      float64
+	// beside is the program whose figure is shown for comparison; "" for none.
+	beside string
+	// ratio says that the limit is on the quotient of both medians.
+	ratio bool
+}
+
+// The figures of a run.
+var (
+	wall   = func(r *result) float64 { return r.WallMS }
+	memory = func(r *result) float64 { return r.PeakMB }
+	growth = func(r *result) float64 { return r.LastGap / r.FirstGap }
+	spawns = func(r *result) float64 { return float64(r.Described) }
+	first  = func(r *result) float64 { return r.FirstMS }
+	perRun = func(r *result) float64 {
+		var kb float64
+		fmt.Sscanf(r.Out, "%f kB a run", &kb)
+		return kb
+	}
+)
+
+// floor is the least program with the tools at a path.
+func floor(name, tools string, more ...string) program {
+	args := []string{"{floor}", "-base", "{url}", "-prompt", "Run the commands.", "-tools", tools}
+	return program{name: name, args: append(args, more...)}
+}
+
+// agents is our binary with an agent file.
+func agents(file string) program {
+	return program{name: "agents", args: []string{"{agents}", "run", "--agent-file", file, "--prompt", "Run the commands."}}
+}
+
+func wallRatio(beside string, limit float64) goal {
+	return goal{what: "wall time", unit: "ms", of: wall, limit: limit, beside: beside, ratio: true}
+}
+
+func peakMemory(beside string, limit float64) goal {
+	return goal{what: "peak memory", unit: "MB", of: memory, limit: limit, beside: beside}
+}
+
+const tenMiB = "yes 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde | head -c 10485760"
+
+// scenarios are what is measured, in the order of the report.
+func scenarios() []scenario {
+	one := []program{floor("floor-exe", "{one}/shell"), agents("{one}.json")}
+	cold := agents("{fifty}.json")
+	cold.forget = true
+	return []scenario{
+		{
+			name: "start", title: "cold start, `--version`",
+			programs: []program{{name: "floor", args: []string{"{floor}", "-version"}}, {name: "agents", args: []string{"{agents}", "--version"}}},
+			goals:    []goal{wallRatio("floor", 2)},
+		}, {
+			name: "one-shot", title: "a prompt, no tool call",
+			programs: one, goals: []goal{wallRatio("floor-exe", 2)},
+		}, {
+			name: "one-call", title: "one tool call",
+			script:   model.Script{Turns: 1, Calls: 1, Command: "/bin/echo hi {n}"},
+			expect:   "hi 0",
+			programs: one, goals: []goal{wallRatio("floor-exe", 2)},
+		}, {
+			name: "sleep-8", title: "8 calls at once that sleep 0.2 s",
+			script:   model.Script{Turns: 1, Calls: 8, Command: "/bin/sleep 0.2; /bin/echo slept {n}"},
+			expect:   "slept 7",
+			programs: one, goals: []goal{{what: "wall time", unit: "ms", of: wall, limit: 250, beside: "floor-exe"}},
+		}, {
+			name: "calls-64", title: "64 calls in one turn",
+			script:   model.Script{Turns: 1, Calls: 64, Command: "/bin/true {n}"},
+			programs: one, goals: []goal{wallRatio("floor-exe", 1.5)},
+		}, {
+			name: "turns-100", title: "100 turns of one call",
+			script:   model.Script{Turns: 100, Calls: 1, Command: "/bin/echo turn {n}"},
+			expect:   "turn 99",
+			programs: one,
+			goals: []goal{
+				wallRatio("floor-exe", 1.5),
+				{what: "last ten turns against the first ten", unit: "×", of: growth, limit: 1.2, beside: "floor-exe"},
+				peakMemory("floor-exe", 25),
+			},
+		}, {
+			name: "output-10M", title: "10 MiB of tool output",
+			script:   model.Script{Turns: 1, Calls: 1, Command: tenMiB},
+			expect:   "0123456789abcdef",
+			programs: []program{floor("floor-cut", "{one}/shell", "-keep", "50000"), agents("{one}.json")},
+			goals:    []goal{wallRatio("floor-cut", 2), peakMemory("floor-cut", 30)},
+		}, {
+			name: "tools-50-cold", title: "50 tools, nothing cached",
+			programs: []program{floor("floor-50", "{fifty}"), cold},
+			goals:    []goal{wallRatio("floor-50", 1.2)},
+		}, {
+			name: "tools-50-warm", title: "50 tools, descriptions cached",
+			programs: []program{floor("floor-exe", "{one}/shell"), agents("{fifty}.json")},
+			goals:    []goal{wallRatio("floor-exe", 2)},
+		}, {
+			name: "tools-1000", title: "1,000 tools, descriptions cached",
+			programs: []program{agents("{thousand}.json")},
+			goals: []goal{
+				{what: "tools started to be described", of: spawns, limit: 0},
+				{what: "until the model is asked", unit: "ms", of: first},
+			},
+		}, {
+			name: "calls-10000", title: "10,000 calls in one turn", rounds: 1,
+			script:   model.Script{Turns: 1, Calls: 10000, Command: "/bin/true {n}"},
+			programs: one,
+			goals:    []goal{peakMemory("", 64), {what: "wall time", unit: "ms", of: wall, beside: "floor-exe"}},
+		}, {
+			name: "crowd", title: "1,000 runs of 3 turns at once in one process", rounds: 3,
+			script:   model.Script{Turns: 2, Calls: 1, Command: "{n}", Together: 1000},
+			programs: []program{{name: "agents", args: []string{"{crowd}", "-base", "{url}", "-runs", "1000"}}},
+			goals: []goal{
+				{what: "memory of a run", unit: "kB", of: perRun, limit: 100},
+				{what: "wall time", unit: "ms", of: wall},
+			},
+		},
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/internal/bench/model"
+)
+
+// tool is every tool of the scenarios. Its slug is its file's name.
+const tool = `#!/bin/sh
+case $1 in
+describe)
+	[ -z "$BENCH_DESCRIBED" ] || echo "$0" >>"$BENCH_DESCRIBED"
+	cat <<END
+{"slug":"${0##*/}","description":"Run a shell command and return its output.","args":[
+{"name":"command","description":"the command","type":"string","backing_type":"string","arity":"single","mode":"positional"}]}
+END
+	;;
+run) exec /bin/sh -c "$2" ;;
+*) exit 2 ;;
+esac
+`
+
+// A bench is a folder with all that the scenarios need, and a model server.
+type bench struct {
+	self      string // this program
+	dir       string
+	described string // the file in which described tools sign
+	fill      func(string) string
+	server    *model.Server
+	http      *http.Server
+}
+
+// setup builds the programs, writes tools and agent files, and starts the server.
+func setup(binary string, buildFlags []string) (*bench, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "agents-bench")
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{self: self, dir: dir, described: filepath.Join(dir, "described"), server: &model.Server{}}
+	if err := b.build(binary, buildFlags); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	b.http = &http.Server{Handler: b.server}
+	go b.http.Serve(listener) // ends with close
+	url := "http://" + listener.Addr().String() + "/v1"
+	filled := []string{"{url}", url, "{floor}", b.path("floor"), "{crowd}", b.path("crowd"), "{agents}", b.path("agents")}
+	for name, n := range map[string]int{"one": 1, "fifty": 50, "thousand": 1000} {
+		if err := b.tools(name, n, url); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+		filled = append(filled, "{"+name+"}", b.path(name))
+	}
+	b.fill = strings.NewReplacer(filled...).Replace
+	return b, nil
+}
+
+// build makes the programs. A file fresh from the linker starts slower than its
+// copy, so all of them are copies.
+func (b *bench) build(binary string, buildFlags []string) error {
+	for _, name := range []string{"floor", "crowd"} {
+		args := append([]string{"build"}, buildFlags...)
+		args = append(args, "-ldflags=-s -w", "-o", b.path(name+".linked"), "./pkg/internal/bench/"+name)
+		cmd := exec.Command("go", args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+		if err := copyFile(b.path(name), b.path(name+".linked")); err != nil {
+			return err
+		}
+	}
+	return copyFile(b.path("agents"), binary)
+}
+
+func copyFile(dst, src string) error {
+	data, err := os.ReadFile(src)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(dst, data, 0o755)
+}
+
+// tools writes a folder of n tools, one of them the one that is called, and an
+// agent file that names it.
+func (b *bench) tools(name string, n int, url string) error {
+	dir := b.path(name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for i := range n {
+		slug := model.Tool
+		if i > 0 {
+			slug = fmt.Sprintf("tool%03d", i)
+		}
+		if err := os.WriteFile(filepath.Join(dir, slug), []byte(tool), 0o755); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(map[string]any{
+		"tag": "OpenAIAgentDescription",
+		"contents": map[string]any{
+			"slug": "bench", "flavor": "openai", "modelUrl": url, "modelName": "fake", "announce": "runs commands",
+			"systemPrompt": "You run commands.", "toolDirectory": dir,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(dir+".json", text, 0o644)
+}
+
+// close stops the server and removes the folder.
+func (b *bench) close() error {
+	var err error
+	if b.http != nil {
+		err = b.http.Close()
+	}
+	return errors.Join(err, os.RemoveAll(b.dir))
+}
