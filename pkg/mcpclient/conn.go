@@ -34,7 +34,7 @@ type conn struct {
 	life    context.Context // of everything that is not a call
 	stop    context.CancelFunc
 	closing chan struct{}
-	shut    func()          // closes closing
+	shut    func()          // ends the connection and all that belongs to it: closes closing
 	now     context.Context // its end cuts the waits of closing short
 	hurry   context.CancelFunc
 	gone    chan struct{} // closed when nothing of the connection is left
@@ -116,14 +116,6 @@ type endError struct{ how, said string }
 
 func (e *endError) Error() string {
 	return "the server ended (" + e.how + ")" + e.said
-}
-
-// close ends the connection and everything that belongs to it. When ctx ends,
-// the waits for the program are skipped.
-func (c *conn) close(ctx context.Context) {
-	defer context.AfterFunc(ctx, c.hurry)()
-	c.shut()
-	<-c.gone
 }
 
 // dead reports whether the connection is of no use any more.

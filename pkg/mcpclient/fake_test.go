@@ -274,6 +274,10 @@ func (f *fake) call(m message) int {
 		f.send(`{"result":{"content":[{"type":"text","text":"%s","id":1}]},"jsonrpc":"2.0","id":%s}`, strings.Repeat("x", 1<<20), m.ID)
 	case "noise":
 		f.send("2026/01/01 listening on stdio")
+		f.send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":"a message"}}`)
+		f.send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":{"a":1}}}`)
+		f.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"nobody's"}}`)
+		f.send(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
 		f.send(`{"level":"info","id":%s,"msg":"a log line as JSON"}`, m.ID)
 		f.send("")
 		f.send("{ this is no JSON, although it says \"jsonrpc\"")
@@ -347,7 +351,8 @@ func newRig(t testing.TB, mode string, env ...string) *rig {
 	}
 	r := &rig{t: t, dir: t.TempDir(), clock: time.Unix(1e9, 0)}
 	r.server = Server{Name: "fake", Executable: exe, StartTimeout: 30 * time.Second,
-		Env: append([]string{"FAKE=" + mode, "FAKE_NOTES=" + filepath.Join(r.dir, "notes"), "PATH=" + os.Getenv("PATH")}, env...)}
+		Env: append([]string{"FAKE=" + mode, "FAKE_NOTES=" + filepath.Join(r.dir, "notes"), "PATH=" + os.Getenv("PATH"),
+			"GOCOVERDIR=" + t.TempDir()}, env...)} // or a server under test coverage complains on stderr
 	r.opts = Options{
 		Now: func() time.Time {
 			r.mu.Lock()

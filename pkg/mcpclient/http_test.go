@@ -1,9 +1,12 @@
 package mcpclient
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -235,5 +238,37 @@ func TestCancelOverHTTP(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestToolsWithBadHeadersAreLeftOut: over HTTP and with the newest protocol some
+// definitions are forbidden. The library would complain of them on stderr.
+func TestToolsWithBadHeadersAreLeftOut(t *testing.T) {
+	var logged bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+	defer slog.SetDefault(before)
+	r := newRig(t, "")
+	r.serve(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		result := `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete"}`
+		var m message
+		if err := json.NewDecoder(q.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		if m.Method == "tools/list" {
+			result = `{"tools":[{"name":"echo"},{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}]}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+	}))
+	tools, err := r.open().Tools(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "is left out: ") || !strings.Contains(err.Error(), "x-mcp-header") {
+		t.Errorf("Tools: %v", err)
+	}
+	if byName(tools)["bad"] != nil || byName(tools)["echo"] == nil {
+		t.Errorf("the tools are %v", names(tools))
+	}
+	if logged.Len() > 0 {
+		t.Errorf("the library has printed %s", &logged)
 	}
 }

@@ -23,9 +23,13 @@ var errDiedAtProbe = errors.New("the server ended at server/discover")
 // input and output is not asked server/discover first.
 func (c *conn) handshake(ctx context.Context, old bool) error {
 	version := c.server.Protocol
-	if version == "" && c.child != nil {
+	switch {
+	case version != "" || c.child == nil:
+	case old:
+		version = mcp.LATEST_LEGACY_PROTOCOL_VERSION
+	default:
 		var err error
-		if version, err = c.probe(ctx, old); err != nil {
+		if version, err = c.probe(ctx); err != nil {
 			return err
 		}
 	}
@@ -78,10 +82,7 @@ type heard struct {
 // probe finds out which protocol the server speaks, as the package comment has
 // it, and returns the version to begin with. What the server has said on the way
 // is prepared for the client, so that nothing is asked twice.
-func (c *conn) probe(ctx context.Context, old bool) (version string, err error) {
-	if old {
-		return mcp.LATEST_LEGACY_PROTOCOL_VERSION, nil
-	}
+func (c *conn) probe(ctx context.Context) (version string, err error) {
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -98,33 +99,37 @@ func (c *conn) probe(ctx context.Context, old bool) (version string, err error) 
 	ask(methodDiscover, c.discoverParams())
 	timer := time.NewTimer(cmp.Or(c.opts.probeWait, ProbeWait))
 	defer timer.Stop()
-	greeted := false
-	refused := map[string]bool{}
-	for {
+	pending := 1
+	for pending > 0 {
 		select {
 		case <-timer.C:
-			greeted = true
+			pending++
 			ask(methodInitialize, c.initializeParams())
 		case a := <-answers:
 			if a.err != nil {
-				if err := c.failure(ctx, a.err); ctx.Err() != nil || !c.dead() {
-					return "", err
-				}
-				return "", errDiedAtProbe
+				return "", c.silent(ctx, a.err)
 			}
-			if a.method == methodInitialize && !refused[methodDiscover] {
+			if a.method == methodInitialize && a.response.Error == nil && pending > 1 {
 				a = c.earlier(answers, a)
 			}
 			if version := c.weigh(a); version != "" {
 				return version, nil
 			}
-			refused[a.method] = true
-			// A server that knows neither is refused by the client's own try.
-			if !greeted || refused[methodDiscover] && refused[methodInitialize] {
-				return mcp.LATEST_LEGACY_PROTOCOL_VERSION, nil
-			}
+			pending--
 		}
 	}
+	// A server that has refused both is refused again by the client's own try,
+	// which says why.
+	return mcp.LATEST_LEGACY_PROTOCOL_VERSION, nil
+}
+
+// silent is why the server has not answered the probe.
+func (c *conn) silent(ctx context.Context, err error) error {
+	err = c.failure(ctx, err)
+	if ctx.Err() == nil && c.dead() {
+		return errDiedAtProbe
+	}
+	return err
 }
 
 // earlierWait is how long an answer that came before another may take to get

@@ -218,3 +218,25 @@ func TestPrompts(t *testing.T) {
 		t.Errorf("Prompts of a server without any: %v, %v", prompts, err)
 	}
 }
+
+func TestSamplingContent(t *testing.T) {
+	many := []any{map[string]any{"type": "text", "text": "What is this?"}, map[string]any{"type": "image", "data": "AAEC", "mimeType": "image/png"}}
+	image := agent.Part{Kind: agent.PartMedia, MIME: "image/png", Data: []byte{0, 1, 2}}
+	parts, err := samplingParts(many)
+	if diff := cmp.Diff([]agent.Part{agent.Text("What is this?"), image}, parts); diff != "" || err != nil {
+		t.Errorf("samplingParts: %v (-want +got):\n%s", err, diff)
+	}
+	for _, c := range []struct {
+		parts []agent.Part
+		want  string
+	}{
+		{[]agent.Part{agent.Text("a"), image, agent.Text("b")}, `{"type":"text","text":"ab"}`},
+		{[]agent.Part{{Kind: agent.PartReasoning, Text: "hm"}, image}, `{"type":"image","data":"AAEC","mimeType":"image/png"}`},
+		{[]agent.Part{{Kind: agent.PartMedia, MIME: "audio/wav", Data: []byte{0}}}, `{"type":"audio","data":"AA==","mimeType":"audio/wav"}`},
+		{[]agent.Part{{Kind: agent.PartMedia, MIME: "video/mp4"}}, `{"type":"text","text":""}`},
+	} {
+		if b, err := json.Marshal(samplingContent(agent.Message{Parts: c.parts})); err != nil || string(b) != c.want {
+			t.Errorf("samplingContent(%v) = %s, %v; want %s", c.parts, b, err, c.want)
+		}
+	}
+}

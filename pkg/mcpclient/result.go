@@ -24,13 +24,13 @@ type callResult struct {
 }
 
 // parts turns a result into what the model sees. Structured content is left out
-// if a text says the same, as the protocol recommends to servers.
+// if a text says the same, which the protocol recommends to servers.
 func (r *callResult) parts(raw json.RawMessage) []agent.Part {
 	var parts []agent.Part
 	structured := len(r.Structured) > 0 && string(r.Structured) != "null"
 	for _, item := range r.Content {
 		for _, p := range contentParts(item) {
-			if structured && p.Kind == agent.PartText && sameJSON(p.Text, r.Structured) {
+			if structured && p.Kind == agent.PartText && repeats(p.Text, r.Structured) {
 				structured = false
 			}
 			parts = append(parts, p)
@@ -43,6 +43,21 @@ func (r *callResult) parts(raw json.RawMessage) []agent.Part {
 		parts = append(parts, agent.Text(string(raw))) // no result that any version knows
 	}
 	return parts
+}
+
+// repeats reports whether structured content says no more than text: it is the
+// same JSON, or, as servers whose tools give a text do it, an object that holds
+// just that text.
+func repeats(text string, structured json.RawMessage) bool {
+	var wrapped map[string]any
+	if json.Unmarshal(structured, &wrapped) == nil && len(wrapped) == 1 {
+		for _, v := range wrapped {
+			if v == text {
+				return true
+			}
+		}
+	}
+	return sameJSON(text, structured)
 }
 
 // sameJSON reports whether text is the value of raw, written in any way.

@@ -38,6 +38,8 @@ func TestResults(t *testing.T) {
 			parts: []agent.Part{agent.Text(`{"b": 9007199254740993, "a": 1}`)}},
 		{name: "structured that says more", result: `{"content":[{"type":"text","text":"two rows"}],"structuredContent":{"n":9007199254740993}}`,
 			parts: []agent.Part{agent.Text("two rows"), agent.Text(`{"n":9007199254740993}`)}},
+		{name: "structured that holds the text", result: `{"content":[{"type":"text","text":"a\nb"}],"structuredContent":{"content":"a\nb"}}`,
+			parts: []agent.Part{agent.Text("a\nb")}},
 		{name: "structured alone", result: `{"structuredContent":{"n":1}}`, parts: []agent.Part{agent.Text(`{"n":1}`)}},
 		{name: "unknown type", result: `{"content":[{"type":"smell","strength":9}]}`, parts: []agent.Part{agent.Text(`{"type":"smell","strength":9}`)}},
 		{name: "no result of any version", result: `{"toolResult":5}`, parts: []agent.Part{agent.Text(`{"toolResult":5}`)}},

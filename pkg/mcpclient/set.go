@@ -349,7 +349,8 @@ func (s *Toolset) newConn() (*conn, error) {
 		t = c.tap
 	}
 	if err := c.open(t); err != nil {
-		c.close(s.hurry)
+		c.shut()
+		<-c.gone
 		return nil, err
 	}
 	return c, nil

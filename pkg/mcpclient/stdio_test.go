@@ -315,7 +315,7 @@ func TestNoiseOnStdout(t *testing.T) {
 	if err != nil || res.Text() != "heard" {
 		t.Errorf("Call = %q, %v", res.Text(), err)
 	}
-	for _, want := range []string{"stdout: 2026/01/01 listening on stdio", "a log line as JSON"} {
+	for _, want := range []string{"stdout: 2026/01/01 listening on stdio", "a log line as JSON", "warning: a message", `info: {"a":1}`} {
 		if !strings.Contains(r.log(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, r.log())
 		}
@@ -431,6 +431,23 @@ func (p *oneCall) Generate(_ context.Context, req *agent.Request, _ func(agent.D
 		return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: "1", Name: p.name, Args: "{}"}}}}, nil
 	}
 	return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("done")}}}, nil
+}
+
+func TestProgressText(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"progress":2,"total":3,"message":"copying"}`: "copying (2/3)",
+		`{"progress":0.5}`:             "0.5",
+		`{"message":"copying"}`:        "copying",
+		`{"progress":"2","total":"3"}`: "",
+	} {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(in), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if got := progressText(fields); got != want {
+			t.Errorf("progressText(%s) = %q, want %q", in, got, want)
+		}
+	}
 }
 
 func TestArgumentsArriveUnchanged(t *testing.T) {

@@ -48,9 +48,6 @@ func (t *Tool) Spec() agent.ToolSpec { return t.spec }
 // Annotations returns what the server says of the tool besides.
 func (t *Tool) Annotations() Annotations { return t.annotations }
 
-// ServerTool returns the name by which the server knows the tool.
-func (t *Tool) ServerTool() string { return t.name }
-
 // Call calls the tool, once: if the server ends meanwhile, the error says so. A
 // server that has ended before is started again. When ctx ends, the server is
 // told that the call is cancelled.
