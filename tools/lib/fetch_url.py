@@ -181,7 +181,7 @@ CHARSETS = re.compile(
 DECLARED = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w-]+)|^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w-]+)""", re.I)
 
 
-def decode(data, charset):
+def decode(data, charset, cut):
     """The text of a page: what a byte order mark says, the server, the page."""
     for mark, name in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         if data.startswith(mark):
@@ -197,8 +197,8 @@ def decode(data, charset):
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as e:
-        if e.start >= len(data) - 3:
-            return data.decode("utf-8", "replace")  # a character was cut
+        if cut and e.start >= len(data) - 3:
+            return data.decode("utf-8", "replace")
         return data.decode("windows-1252", "replace")
 
 
@@ -226,7 +226,7 @@ def fetch(url, raw, offset):
             raise Failure(f"{address.text}: {status}")
         raise Failure(f"{address.text} is {show(kind)} ({answer.getheader('Content-Length') or 'unknown'} bytes), not text")
     data, cut = body(answer)
-    text = decode(data, answer.headers.get_content_charset())
+    text = decode(data, answer.headers.get_content_charset(), cut)
     if "\0" in text[:4096]:
         raise Failure(f"{address.text} is binary ({len(data):,} bytes), not text")
     if not kind and re.match(r"\s*<(?:!doctype html|html)", text, re.I):

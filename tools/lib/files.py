@@ -11,7 +11,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import stat
 
 from tool import Failure, because, kind_of, open_regular, show, wrong
@@ -149,7 +148,7 @@ class Staged:
 
     def __init__(self, target, data, mode):
         self.target = target
-        self.name = f".agents-{secrets.token_hex(8)}.tmp"
+        self.name = f".agents-{os.urandom(8).hex()}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(self.name, flags, 0o600, dir_fd=target.folder)
         try:

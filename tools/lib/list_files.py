@@ -1,9 +1,9 @@
 """list-files: what is in a folder."""
 
-import datetime
 import os
 import re
 import stat
+import time
 
 import tool
 from tool import MOST_OUTPUT, Failure, between, say, show
@@ -71,8 +71,8 @@ def line(path, entry, details):
     elif not stat.S_ISDIR(info.st_mode) and not stat.S_ISREG(info.st_mode):
         text += f" ({tool.kind_of(info.st_mode)})"
     if details:
-        when = datetime.datetime.fromtimestamp(int(info.st_mtime), datetime.timezone.utc)
-        text = f"{when:%Y-%m-%dT%H:%M:%SZ} {stat.filemode(info.st_mode)} {info.st_size:>12} {text}"
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(info.st_mtime))
+        text = f"{when} {stat.filemode(info.st_mode)} {info.st_size:>12} {text}"
     return text
 
 

@@ -4,10 +4,10 @@ A note begins with a line "- TIME topic (call KEY)" and goes on with lines that
 are indented by two blanks, so that no text can be taken for the next note.
 """
 
-import datetime
 import os
 import re
 import stat
+import time
 
 import tool
 from files import ROOT, Root
@@ -72,8 +72,8 @@ def remember(topic):
     if call and any(n.call == call for n in parse(decode(before, target.shown))):
         say("this call has noted it already")
         return
-    now = datetime.datetime.now(datetime.timezone.utc)
-    head = f"- {now:%Y-%m-%dT%H:%M:%SZ}" + (f" [{topic}]" if topic else "") + (f" (call {call})" if call and not re.search(r"\s", call) else "")
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    head = f"- {now}" + (f" [{topic}]" if topic else "") + (f" (call {call})" if call and not re.search(r"\s", call) else "")
     lines = [head] + ["  " + line if line else "" for line in text.split("\n")]
     gap = b"\n" if before and not before.endswith(b"\n") else b""
     after = before + gap + "\n".join(lines).encode() + b"\n"

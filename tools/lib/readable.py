@@ -20,12 +20,19 @@ ENDED_BY = {
     "li": {"li"}, "dt": {"dt", "dd"}, "dd": {"dt", "dd"}, "td": CELLS | ROWS, "th": CELLS | ROWS, "tr": ROWS, "option": {"option"},
 }
 DEEPEST = 1000
+# Lines are built by appending; longer ones than this would take too long.
+LONGEST = 10_000
 HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
 
 
 def readable(text, url):
     """The text of a page; url is what its links are relative to."""
     parser = Reader(url)
+    # html.parser searches the end of each comment anew, and an open one hides
+    # the rest of the page anyway.
+    end = text.rfind("-->") + 1
+    if text.count("<!--", end) > 20:
+        text = text[:text.index("<!--", end)]
     try:
         parser.feed(text)
         parser.close()
@@ -239,6 +246,16 @@ class Reader(html.parser.HTMLParser):
                 self.line += data.replace("\r\n", "\n")
             else:
                 self.line += re.sub(r"\s+", " ", data)
+            if len(self.line) > LONGEST:
+                self.relieve()
+
+    def relieve(self):
+        """Takes over what there is of a very long line or block of code."""
+        if not self.pre:
+            self.flush()
+            return
+        *lines, self.line = self.line.lstrip("\n").split("\n")
+        self.lines += lines
 
     def image(self, attrs):
         alt = " ".join(attrs.get("alt", "").split())

@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 failed, 2 wrong arguments.
 """
 
-import json
 import os
 import signal
 import stat
@@ -33,8 +32,8 @@ def wrong(message):
 def run(name, work, argv, **kinds):
     """Calls work with the arguments that argv holds and exits.
 
-    kinds names the arguments: str, int, bool or list, and str for those that
-    come in bytes. Absent ones are None.
+    kinds tells for each argument whether it is a str, int, bool or list (of
+    str). Absent ones are None.
     """
     # The default action would skip the removal of temporary files.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -88,6 +87,8 @@ def value(name, kind, text):
         except ValueError:
             raise wrong(f"{name} must be a whole number, not {show(text)}") from None
     if kind is list:
+        import json  # takes longer to load than most tools to run
+
         try:
             items = json.loads(text)
         except ValueError as e:
@@ -133,6 +134,8 @@ def show(name):
     name = os.fsdecode(name)
     if name and name.isprintable() and not name.startswith('"') and name == name.strip():
         return name
+    import json
+
     return json.dumps(name, ensure_ascii=not name.replace("\n", "").isprintable())
 
 
