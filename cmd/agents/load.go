@@ -222,6 +222,8 @@ func problemHint(code agentfile.Code) string {
 	switch code {
 	case agentfile.CodeKey:
 		return "add the key to the keys file, or name another file with --api-keys; `agents paths` shows which one is used"
+	case agentfile.CodeHost:
+		return "correct modelUrl, or hosts in the keys file"
 	case agentfile.CodeWritable:
 		return "take the right to write away from others: chmod o-w"
 	case agentfile.CodeSchema, agentfile.CodeUnknown, agentfile.CodeFlavor, agentfile.CodeURL:

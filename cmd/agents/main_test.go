@@ -36,6 +36,8 @@ func TestScripts(t *testing.T) {
 				env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
 			}
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
+			// The race detector sleeps a second at the end of every process.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
 		},
 	})

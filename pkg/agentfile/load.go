@@ -189,10 +189,18 @@ func (l *loader) later(n *Node) {
 		}
 		l.report(n.File.problem(Warning, CodeLater, n.File.at(k.key), "this is left out: it is not supported yet"))
 	}
+	contents, _ := n.File.doc.Value.(map[string]any)["contents"].(map[string]any)
+	for _, key := range []string{"parameters", "bindings", "executionMode", "toolCallPolicyConfig"} {
+		pointer := n.File.at(key)
+		if contents[strings.TrimPrefix(pointer, "/contents/")] != nil {
+			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: it is not supported yet"))
+		}
+	}
 }
 
 // resolve finds the file or folder that a path of n's file means: beside the
-// file, else in the working directory, with a warning.
+// file, else beside what the file is a link to, else in the working directory,
+// with a warning.
 func (l *loader) resolve(n *Node, pointer, path string) (string, bool) {
 	if filepath.IsAbs(path) {
 		if _, err := os.Stat(path); err != nil {
@@ -205,6 +213,11 @@ func (l *loader) resolve(n *Node, pointer, path string) (string, bool) {
 	_, err := os.Stat(beside)
 	if err == nil {
 		return beside, true
+	}
+	// The file may be a link to one elsewhere, which names its own neighbours.
+	own := filepath.Join(filepath.Dir(n.File.Real), path)
+	if _, ownErr := os.Stat(own); ownErr == nil {
+		return own, true
 	}
 	here := filepath.Join(l.opts.WorkDir, path)
 	if _, hereErr := os.Stat(here); hereErr == nil {

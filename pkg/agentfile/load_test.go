@@ -213,6 +213,10 @@ func TestBadRootFile(t *testing.T) {
 			[]string{`error [url]: agent.json:1:67: contents.modelUrl: "ftp://x" is no usable URL; want http:// or https:// and a host`}},
 		{"no key", head + `"slug":"a","modelUrl":"https://api.example.org/v1","modelName":"m","flavor":"openai-v1","apiKeyId":"k","announce":"a","systemPrompt":"s"}}`,
 			[]string{`error [key]: agent.json:1:144: contents.apiKeyId: there is no key "k": no keys file was found`}},
+		{"no URL", head + `"slug":"a","modelName":"m","flavor":"openai-compatible"}}`,
+			[]string{"error [url]: agent.json:1:44: contents.modelUrl: it is missing, and the flavor openai-compatible has no server of its own"}},
+		{"extraBody", head + `"slug":"a","modelName":"m","flavor":"vllm","extraBody":{"seed":1,"model":"x"}}}`,
+			[]string{"error [schema]: agent.json:1:100: contents.extraBody: it cannot replace model"}},
 		{"no script", head + `"slug":"a","flavor":"scripted","script":"nowhere.json"}}`,
 			[]string{"error [path]: agent.json:1:85: contents.script: nowhere.json: no such file or directory"}},
 		{"bad script", head + `"slug":"a","flavor":"scripted","script":"bad.json"}}`,
@@ -338,6 +342,32 @@ touch executed
 	}
 }
 
+func TestALinkedAgentFileFindsItsOwnNeighbours(t *testing.T) {
+	write(t, script+`
+-- agent.json --
+{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","toolDirectory":"tools"}}
+-- tools/README.md --
+-- shared/expert.json --
+{"tag":"OpenAIAgentDescription","contents":{"slug":"expert","flavor":"scripted","script":"expert-script.json","toolDirectory":"expert-tools"}}
+-- shared/expert-script.json --
+{"rules":[{"when":{},"answer":{"text":"hello"}}]}
+-- shared/expert-tools/ping.sh --
+`+ping)
+	if err := os.Symlink("../shared/expert.json", "tools/expert.json"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := load(t, "agent.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{}, lines(got)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if len(got.Nodes) != 2 || toolNames(got.Nodes[1]) != "bash_ping" {
+		t.Errorf("nodes = %v", got.Nodes)
+	}
+}
+
 func TestKeysOfTheWholeTreeAreCheckedBeforeAnythingRuns(t *testing.T) {
 	write(t, script+`
 -- keys.json --
@@ -365,7 +395,7 @@ func TestKeysOfTheWholeTreeAreCheckedBeforeAnythingRuns(t *testing.T) {
 		t.Fatal("Load succeeded without a key")
 	}
 	want := []string{
-		`error [key]: tools/b.json:1:144: contents.apiKeyId: the key "bound" is bound to api.example.org by its hosts and is not sent to evil.example.org`,
+		`error [host]: tools/b.json:1:144: contents.apiKeyId: the key "bound" is bound to api.example.org by its hosts and is not sent to evil.example.org`,
 		`error [key]: tools/c.json:1:143: contents.apiKeyId: there is no key "mine" in keys.json; there are bound`,
 		`note [key]: tools/d.json:1:142: contents.apiKeyId: there is no key "ollama"; requests to this machine (127.0.0.1:11434) go without one`,
 	}
@@ -403,7 +433,7 @@ func TestKeysOfAgentsExeAreNamedAndLeftOut(t *testing.T) {
 -- agent.json --
 {"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json",
  "builtinToolboxes":[{"tag":"SystemToolbox"}], "skillSources":[], "openApiToolboxes":null, "modelname":"typo",
- "maxTurns":3, "max-turns":4}}
+ "maxTurns":3, "max-turns":4, "executionMode":"x"}}
 `)
 	got, err := load(t, "agent.json")
 	if err != nil {
@@ -412,6 +442,7 @@ func TestKeysOfAgentsExeAreNamedAndLeftOut(t *testing.T) {
 	want := []string{
 		"warning [unsupported]: agent.json:2:21: contents.builtinToolboxes: this is left out: it is not supported yet",
 		`warning [schema]: agent.json:3:28: contents.max-turns: this is maxTurns in another spelling, and that one counts`,
+		"warning [unsupported]: agent.json:3:47: contents.executionMode: this is left out: it is not supported yet",
 		`note [unknown]: agent.json:2:92: contents.modelname: unknown key "modelname"; did you mean "modelName"?`,
 	}
 	if diff := cmp.Diff(want, lines(got)); diff != "" {

@@ -98,6 +98,10 @@ func (l *loader) openai(n *Node) agent.Provider {
 	if base == "" {
 		base = flavor.URL()
 	}
+	if base == "" {
+		l.broken(n, CodeURL, "modelUrl", "it is missing, and the flavor %s has no server of its own", flavor)
+		return nil
+	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		l.broken(n, CodeURL, "modelUrl", "%q is no usable URL; want http:// or https:// and a host", base)
@@ -106,6 +110,12 @@ func (l *loader) openai(n *Node) agent.Provider {
 	if s.ModelName == "" {
 		l.broken(n, CodeSchema, "modelName", "it is missing: the server needs the name of a model")
 		return nil
+	}
+	for _, field := range []string{"model", "messages", "tools", "stream"} {
+		if _, ok := s.ExtraBody[field]; ok {
+			l.broken(n, CodeSchema, "extraBody", "it cannot replace %s", field)
+			return nil
+		}
 	}
 	key, ok := l.key(n, u)
 	if !ok {
@@ -134,7 +144,7 @@ func (l *loader) key(n *Node, u *url.URL) (func() string, bool) {
 	entry, found := keys.Lookup(id)
 	switch {
 	case found && !entry.Allows(u):
-		l.report(n.File.problem(Fatal, CodeKey, pointer, "the key %q is bound to %s by its hosts and is not sent to %s", id, strings.Join(entry.Hosts, ", "), u.Host))
+		l.report(n.File.problem(Fatal, CodeHost, pointer, "the key %q is bound to %s by its hosts and is not sent to %s", id, strings.Join(entry.Hosts, ", "), u.Host))
 		return nil, false
 	case found:
 		return entry.Value.Reveal, true

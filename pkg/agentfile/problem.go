@@ -60,7 +60,8 @@ const (
 	CodeUnknown   Code = "unknown"     // an unknown key
 	CodeFlavor    Code = "flavor"      // an unknown flavor
 	CodeURL       Code = "url"         // an unusable modelUrl
-	CodeKey       Code = "key"         // apiKeyId without an entry, or bound to another host
+	CodeKey       Code = "key"         // apiKeyId without an entry
+	CodeHost      Code = "host"        // a key that is bound to another host
 	CodeScript    Code = "script"      // a scripted model's script
 	CodePath      Code = "path"        // a path that does not exist, or only elsewhere
 	CodeCycle     Code = "cycle"       // a tree that contains itself

@@ -26,7 +26,7 @@ import (
 
 // cacheMagic changes with the format and with everything that Spec and
 // ParseDescription derive from a description.
-const cacheMagic = "agents tool descriptions 1\n"
+const cacheMagic = "agents tool descriptions 2\n"
 
 const (
 	maxCacheBytes = 64 << 20
