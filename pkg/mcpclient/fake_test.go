@@ -352,7 +352,8 @@ func newRig(t testing.TB, mode string, env ...string) *rig {
 	r := &rig{t: t, dir: t.TempDir(), clock: time.Unix(1e9, 0)}
 	r.server = Server{Name: "fake", Executable: exe, StartTimeout: 30 * time.Second,
 		Env: append([]string{"FAKE=" + mode, "FAKE_NOTES=" + filepath.Join(r.dir, "notes"), "PATH=" + os.Getenv("PATH"),
-			"GOCOVERDIR=" + t.TempDir()}, env...)} // or a server under test coverage complains on stderr
+			"GOCOVERDIR=" + t.TempDir(),          // or a server under test coverage complains on stderr
+			"GORACE=atexit_sleep_ms=0"}, env...)} // or one under the race detector takes a second to end
 	r.opts = Options{
 		Now: func() time.Time {
 			r.mu.Lock()

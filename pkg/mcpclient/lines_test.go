@@ -115,15 +115,15 @@ func TestLastLines(t *testing.T) {
 // TestQueueDoesNotBlock writes to a pipe that nobody reads.
 func TestQueueDoesNotBlock(t *testing.T) {
 	r, w := io.Pipe()
-	q := newQueue(w)
-	big := make([]byte, 1<<20)
+	q := newQueue(w, 1<<16)
+	big := make([]byte, 1<<12)
 	var err error
 	n := 0
 	for ; err == nil && n < 1000; n++ {
 		_, err = q.Write(big)
 	}
 	if err == nil || !strings.HasPrefix(err.Error(), "the server does not read what it is sent; ") {
-		t.Errorf("after %d MiB: %v", n, err)
+		t.Errorf("after %d writes: %v", n, err)
 	}
 	r.Close()
 	q.Close()
@@ -135,7 +135,7 @@ func TestQueueDoesNotBlock(t *testing.T) {
 
 func TestQueueWritesEverythingBeforeItCloses(t *testing.T) {
 	r, w := io.Pipe()
-	q := newQueue(w)
+	q := newQueue(w, 1<<16)
 	for i := range 100 {
 		fmt.Fprintf(q, "%d ", i)
 	}

@@ -14,6 +14,7 @@ const maxQueue = 4 * MaxLine
 // read must not block a call beyond its time.
 type queue struct {
 	to   io.WriteCloser
+	max  int           // how much may wait
 	done chan struct{} // closed when everything is written and to is closed
 
 	mu      sync.Mutex
@@ -23,8 +24,8 @@ type queue struct {
 }
 
 // newQueue starts a queue; Close ends it.
-func newQueue(to io.WriteCloser) *queue {
-	q := &queue{to: to, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+func newQueue(to io.WriteCloser, max int) *queue {
+	q := &queue{to: to, max: max, done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	go q.run()
 	return q
 }
@@ -36,7 +37,7 @@ func (q *queue) Write(p []byte) (int, error) {
 	if q.closed {
 		return 0, io.ErrClosedPipe
 	}
-	if len(q.pending)+len(p) > maxQueue {
+	if len(q.pending)+len(p) > q.max {
 		return 0, fmt.Errorf("the server does not read what it is sent; %d bytes are waiting", len(q.pending))
 	}
 	q.pending = append(q.pending, p...)

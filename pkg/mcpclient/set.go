@@ -225,10 +225,19 @@ func (s *Toolset) due() bool {
 
 // bury takes note of the end of the connection, and reports whether the server
 // may be started again at once.
-func (s *Toolset) bury(c *conn) bool {
-	<-c.gone
+func (s *Toolset) bury(ctx context.Context, c *conn) bool {
+	var ended bool
+	select {
+	case <-c.gone:
+		ended = true
+	case <-ctx.Done():
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !ended {
+		s.err = errors.New("the server takes long to end")
+		return false
+	}
 	now := s.opts.now()
 	s.conn, s.err = nil, c.cause
 	if now.Sub(s.started) >= wellAfter {
@@ -256,7 +265,7 @@ func (s *Toolset) fly() {
 	c, old := s.conn, s.old
 	s.mu.Unlock()
 	if c != nil && c.dead() {
-		if !s.bury(c) {
+		if !s.bury(ctx, c) {
 			return
 		}
 		c = nil

@@ -41,7 +41,7 @@ func startChild(server *Server, opts *Options) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.in = newQueue(c.proc.Stdin)
+	c.in = newQueue(c.proc.Stdin, maxQueue)
 	c.out = newLineFilter(c.proc.Stdout, opts.lineLimit(), opts.log)
 	return c, nil
 }
