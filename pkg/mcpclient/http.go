@@ -30,6 +30,7 @@ func (c *conn) overHTTP() (*transport.StreamableHTTP, error) {
 	c.lost, c.lose = lost, sync.OnceFunc(func() { close(lost) })
 	return transport.NewStreamableHTTP(c.server.URL,
 		transport.WithHTTPLogger(silent()),
+		//lint:ignore SA1019 older protocols tell of changes in no other way; see tap for the newest
 		transport.WithContinuousListening(),
 		transport.WithHTTPBasicClient(&http.Client{
 			Transport:     &bounded{carrier: carrier, headers: c.server.Headers, max: c.opts.lineLimit(), now: c.now},

@@ -80,6 +80,7 @@ func question(s *server.MCPServer) libraryTool {
 			if err != nil {
 				return nil, err
 			}
+			//lint:ignore SA1019 servers still use it
 			m, err := s.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: sample})
 			if err != nil {
 				return nil, err

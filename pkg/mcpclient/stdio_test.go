@@ -451,12 +451,10 @@ func TestProgressText(t *testing.T) {
 }
 
 func TestArgumentsArriveUnchanged(t *testing.T) {
-	set := newRig(t, "legacy").open()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		r := newRig(t, "dual")
 		r.server.Protocol = version
-		set = r.open()
-		echo := r.tools(set)["echo"]
+		echo := r.tools(r.open())["echo"]
 		args := `{"big":9007199254740993,"x":1.10,"deep":{"a":[null,true,"ü<&>"]}}`
 		res, err := echo.Call(t.Context(), invocation(args))
 		if err != nil || !sameJSON(res.Text(), json.RawMessage(args)) || !strings.Contains(res.Text(), "9007199254740993") {
