@@ -191,6 +191,7 @@ func TestFetchContent(t *testing.T) {
 		"/binary":   {"text/plain", "a\x00b"},
 		"/unclosed": {"text/html", strings.Repeat("<p>a<li>b<svg><div>", 3000) + "<script>x</script></div></svg><!-- <![ <b"},
 		"/deep":     {"text/html", strings.Repeat("<div>", 5000) + "deep" + strings.Repeat("</div>", 5000) + "after"},
+		"/section":  {"text/html", "<![if !x]><p>in</p><![endif]><![CDATA[ <![ > <p>out"},
 		"/comments": {"text/html", "before" + strings.Repeat("<!-- <![", 100_000)},
 		"/long":     {"text/plain", strings.Repeat("äöü\n", 20_000)},
 	}
@@ -214,7 +215,8 @@ func TestFetchContent(t *testing.T) {
 	for path, want := range map[string]string{
 		"/json": `{"a": "é"}`, "/latin1": "café €", "/meta": "日本", "/none": "café", "/odd": "plain", "/utf16": "é",
 		"/escape": "a[31mred\n", "/empty": "the page has no text", "/unclosed": "a\n", "/deep": "after", "/comments": "before",
-		"/packed": "of 1,048,576; go on with",
+		"/section": "in\n\nout",
+		"/packed":  "of 1,048,576; go on with",
 	} {
 		wants = append(wants, want)
 		urls = append(urls, s.URL+path)

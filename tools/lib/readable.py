@@ -33,11 +33,8 @@ def readable(text, url):
     end = text.rfind("-->") + 1
     if text.count("<!--", end) > 20:
         text = text[:text.index("<!--", end)]
-    try:
-        parser.feed(text)
-        parser.close()
-    except AssertionError:
-        pass  # html.parser gives up on some broken declarations
+    parser.feed(text)
+    parser.close()
     return parser.result()
 
 
@@ -87,6 +84,13 @@ class Reader(html.parser.HTMLParser):
             self.lines.append("")
 
     # What html.parser calls.
+
+    def parse_html_declaration(self, i):
+        # By the rules of SGML, which html.parser has for these, a broken one
+        # ends everything; by those of HTML it is a comment.
+        if self.rawdata.startswith("<![", i):
+            return self.parse_bogus_comment(i)
+        return super().parse_html_declaration(i)
 
     def handle_starttag(self, tag, attrs):
         attrs = {name: value or "" for name, value in attrs}
