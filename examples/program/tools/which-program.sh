@@ -30,7 +30,7 @@ fail() {
 run() {
 	[ $# -eq 1 ] || fail 'want --name=NAME' 2
 	case $1 in
-	--name=-*) fail "no command begins with a dash: ${1#--name=}" ;;
+	--name=-*) fail "no command begins with a dash: ${1#--name=}" 2 ;;
 	--name=?*) name=${1#--name=} ;;
 	*) fail 'want --name=NAME' 2 ;;
 	esac
