@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -128,6 +128,7 @@ func (p *program) command() *cli.Command {
 		Commands: []*cli.Command{
 			p.runCommand(), p.checkCommand(), p.describeCommand(), p.echoPromptCommand(), p.pathsCommand(),
 			p.initCommand(), p.newCommand(), p.toolCommand(),
+			p.completionCommand(), p.manCommand(),
 		},
 	}
 	cli.VersionPrinter = func(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "agents %s\n", c.Root().Version) }
@@ -175,11 +176,9 @@ func (g *globalFlags) flags() []cli.Flag {
 
 func oneOf(values ...string) func(string) error {
 	return func(s string) error {
-		for _, v := range values {
-			if s == v {
-				return nil
-			}
+		if slices.Contains(values, s) {
+			return nil
 		}
-		return errors.New("must be one of " + strings.Join(values, ", "))
+		return &choiceError{values}
 	}
 }

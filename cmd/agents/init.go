@@ -33,7 +33,7 @@ The agent runs on what is found here: a key in the keys file or the environment
 LM Studio, vLLM), otherwise a script that works offline. On a terminal you are
 asked which; then the agent file is opened in $GIT_EDITOR or $EDITOR.`,
 		Flags: append(f.model.flags(),
-			&cli.StringFlag{Name: "slug", Usage: "name of the agent; otherwise that of the file or its folder", Destination: &f.slug},
+			&cli.StringFlag{Name: "slug", Usage: "`SLUG` of the agent; otherwise that of the file or its folder", Destination: &f.slug},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "ask nothing and open no editor", Destination: &f.yes},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {

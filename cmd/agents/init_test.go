@@ -51,10 +51,17 @@ func testProgram(t *testing.T, env map[string]string) (p *program, stdout, stder
 	t.Helper()
 	t.Chdir(t.TempDir())
 	t.Setenv("HOME", t.TempDir())
+	p, stdout, stderr = testProgramHere()
+	p.getenv = func(name string) string { return env[name] }
+	return p, stdout, stderr
+}
+
+// testProgramHere has no environment.
+func testProgramHere() (p *program, stdout, stderr *strings.Builder) {
 	stdout, stderr = &strings.Builder{}, &strings.Builder{}
 	return &program{
 		in: strings.NewReader(""), out: stdout, err: stderr,
-		getenv: func(name string) string { return env[name] },
+		getenv: func(string) string { return "" },
 	}, stdout, stderr
 }
 
