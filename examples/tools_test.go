@@ -162,7 +162,8 @@ func TestGoToolReadme(t *testing.T) {
 	}
 	for _, step := range session {
 		line, want, _ := strings.Cut(strings.TrimPrefix(step, "$ "), "\n")
-		got := agents.run(t, command{args: []string{"sh", "-c", strings.ReplaceAll(line, " examples/tool-go/", " "+goTool+"/")}})
+		copied := strings.ReplaceAll(" "+line, " examples/tool-go/", " "+goTool+"/")
+		got := agents.run(t, command{args: []string{"sh", "-c", copied}})
 		if strings.TrimSuffix(got.stdout, "\n") != strings.TrimSuffix(want, "\n") {
 			t.Errorf("%s prints\n%s\nand the README shows\n%s", line, got.stdout, want)
 		}
