@@ -30,19 +30,17 @@ type Schema struct {
 // of "patternProperties" is an error, as leaving it out would refuse what the
 // schema allows. Compiling costs from 50 µs to several ms, so keep the result.
 func Compile(name string, doc []byte) (*Schema, error) {
-	return compile(name, "mem:///schema.json", doc)
+	return compile(name, doc, false)
 }
 
 // CompileTrusted is Compile for a schema that is part of the program and whose
 // own tests compare it with the metaschema: that comparison, which is most of
 // Compile's time, is left out. What it does with an invalid schema is undefined.
 func CompileTrusted(name string, doc []byte) (*Schema, error) {
-	// jsonschema takes what lies under this address for a metaschema, and
-	// metaschemas for valid.
-	return compile(name, "https://json-schema.org/trusted/schema.json", doc)
+	return compile(name, doc, true)
 }
 
-func compile(name, url string, doc []byte) (*Schema, error) {
+func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 	fail := func(err error) (*Schema, error) {
 		return nil, fmt.Errorf("compile schema %s: %w", name, err)
 	}
@@ -58,6 +56,12 @@ func compile(name, url string, doc []byte) (*Schema, error) {
 	}
 	if err := checkKeyPatterns(raw); err != nil {
 		return fail(err)
+	}
+	url := "mem:///schema.json"
+	if trusted || isPlain(raw) {
+		// jsonschema takes what lies under this address for a metaschema, and
+		// metaschemas for valid.
+		url = "https://json-schema.org/trusted/schema.json"
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
