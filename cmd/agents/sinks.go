@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -32,7 +33,7 @@ type sinks struct {
 // when nobody reads its events any more.
 func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelFunc) (*sinks, error) {
 	s := &sinks{p: p, output: f.output, secrets: l.secrets, cancel: cancel}
-	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size}
+	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size, Asks: l.asks()}
 	watch := []func(agent.Event){}
 	switch {
 	case f.output == "jsonl":
@@ -52,6 +53,23 @@ func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelFunc) (*sin
 	watch = append(append(watch, logs...), s.progress.Observe)
 	s.observe = observe.Redact(s.secrets, observe.Tee(watch...))
 	return s, nil
+}
+
+// lockTerminal is the lock that tools declare which talk to the person at the
+// terminal.
+const lockTerminal = "terminal"
+
+// asks knows the tools that talk to the person.
+func (l *loaded) asks() func(tool string) bool {
+	names := map[string]bool{}
+	for _, n := range l.Nodes {
+		for _, tool := range n.Tools {
+			if slices.Contains(tool.Locks, lockTerminal) {
+				names[tool.Name] = true
+			}
+		}
+	}
+	return func(tool string) bool { return names[tool] }
 }
 
 // line writes an event to stdout, and ends the run if nobody reads it.

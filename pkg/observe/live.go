@@ -47,7 +47,7 @@ func (t *Text) redraw(stays string) {
 		t.endLine()
 	}
 	var lines []string
-	if !t.mid {
+	if !t.mid && t.asking == 0 {
 		lines = t.lines()
 	}
 	drawn := strings.Join(lines, "\n")

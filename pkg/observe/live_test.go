@@ -68,6 +68,31 @@ func TestLiveElapsedTimeGoesOnUntilClose(t *testing.T) {
 	})
 }
 
+func TestLiveStandsStillWhileAToolAsksThePerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScreen(t, 40, 10)
+		text := &Text{W: s, Live: true, Asks: func(tool string) bool { return tool == "ask" }}
+		defer text.Close()
+		text.Observe(call(1, "s", "sleep", ""))
+		text.Observe(call(1, "a", "ask", ""))
+		fmt.Fprint(s, "Which colour? ") // the tool itself, on the same screen
+		before := s.String()
+		if want := "→ ask\nWhich colour?\n"; before != want {
+			t.Fatalf("screen %q, want %q", before, want)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if now := s.String(); now != before {
+			t.Errorf("screen %q while the tool asks, want %q", now, before)
+		}
+		fmt.Fprint(s, "green\n")
+		text.Observe(result(1, "a", "ask", "green", false, 100))
+		if now, want := s.String(), "→ ask\nWhich colour? green\n✓ ask  0.1 s\n• sleep  1.0 s\n"; now != want {
+			t.Errorf("screen %q afterwards, want %q", now, want)
+		}
+	})
+}
+
 func TestLiveWritesNothingWhenNothingChanged(t *testing.T) {
 	s := newScreen(t, 40, 10)
 	text := &Text{W: s, Live: true, Now: func() time.Time { return time.Unix(0, 0) }}

@@ -35,6 +35,9 @@ type Text struct {
 	// Size is the size of the terminal, asked at every redrawing; nil, or a
 	// size of 0, means 80 columns and 24 rows.
 	Size func() (columns, rows int)
+	// Asks reports whether a tool talks to the person at the same terminal:
+	// while it runs nothing is redrawn there. Nil means that none does.
+	Asks func(tool string) bool
 	// MaxLines limits how many lines are redrawn; 0 means 10. There are never
 	// more than the terminal has rows.
 	MaxLines int
@@ -49,6 +52,7 @@ type Text struct {
 	drawn  string           // the lines that are redrawn, as they are on the screen
 	rows   int              // how many they are
 	mid    bool             // the screen's cursor is within a line of stdout
+	asking int              // running calls that talk to the person
 	broken bool             // W failed
 	closed bool
 	flush  []func() // end the texts of Stdout
@@ -67,6 +71,7 @@ type node struct {
 	depth    int
 	children []*node
 	left     int // children that are no longer kept
+	asks     bool
 }
 
 type nodeState int
@@ -155,6 +160,12 @@ func (t *Text) started(e agent.Event) {
 	}
 	t.tick()
 	t.endLine()
+	if t.Asks != nil && t.Asks(e.Tool) {
+		n.asks = true
+		t.asking++
+		t.redraw(t.render(line{depth: e.Depth, mark: markStart, label: t.who(e) + n.label}, 0) + "\n")
+		return
+	}
 	t.redraw("")
 }
 
@@ -176,6 +187,9 @@ func (t *Text) finished(e agent.Event) {
 		if parent != nil && t.Live {
 			parent.children = append(parent.children, n)
 		}
+	}
+	if n.asks {
+		t.asking--
 	}
 	t.ended++
 	n.state, n.took, n.note, n.order = succeeded, millis(e.Millis), "", t.ended

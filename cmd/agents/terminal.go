@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// envTerminal names the terminal at which a person sits, for tools that ask
+// something. Tools run in sessions of their own and cannot open /dev/tty.
+const envTerminal = "AGENTS_TTY"
+
+// toolEnviron is the environment that tools are given a part of: that of this
+// process, and the terminal if there is one.
+func (p *program) toolEnviron() []string {
+	if !p.inTerm || !p.errTerm || p.getenv(envTerminal) != "" {
+		return p.environ
+	}
+	name := terminalName(os.Stdin)
+	if name == "" {
+		return p.environ
+	}
+	return append(slices.Clip(p.environ), envTerminal+"="+name)
+}
+
+// terminalName is the path of a pseudo-terminal, "" for anything else. It is
+// found by its number: /proc/self is closed to us (see process.HideEnviron).
+func terminalName(f *os.File) string {
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	device, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	const firstMajor, lastMajor = 136, 143 // of Linux's pseudo-terminals
+	major, minor := unix.Major(uint64(device.Rdev)), unix.Minor(uint64(device.Rdev))
+	if major < firstMajor || major > lastMajor {
+		return ""
+	}
+	path := fmt.Sprintf("/dev/pts/%d", (major-firstMajor)*256+minor)
+	if found, err := os.Stat(path); err != nil || !os.SameFile(info, found) {
+		return ""
+	}
+	return path
+}
