@@ -288,7 +288,7 @@ func TestMissingPrograms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := desc.Slug
+		var want string
 		switch {
 		case strings.HasPrefix(desc.Slug, "git_"):
 			want = "git is missing; install it"

@@ -45,9 +45,13 @@ func TestDocs(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(bin, "agents")); err != nil { // see TestMain
 		t.Fatal(err)
 	}
+	needs := map[string]string{"examples/tool-node/README.md": "node", "examples/tool-python/README.md": "python3"}
 	for _, name := range pages(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if _, err := exec.LookPath(needs[name]); needs[name] != "" && err != nil {
+				t.Skipf("the page needs %s, which is not installed", needs[name])
+			}
 			r := &reader{page: name, dir: t.TempDir(), home: t.TempDir(), bin: bin}
 			copyRepository(t, r.dir)
 			for _, b := range blocks(readPage(t, name)) {
@@ -64,7 +68,7 @@ const repository = "../.."
 func pages(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	for _, pattern := range []string{"README.md", "docs/*.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "examples/README.md", "examples/*/README.md", "agents/README.md", "agents/*/README.md", "tools/README.md"} {
 		found, err := filepath.Glob(filepath.Join(repository, pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no pages %s (%v)", pattern, err)
