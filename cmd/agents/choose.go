@@ -154,14 +154,21 @@ func (p *program) nameKey(ctx context.Context, m *modelChoice, u *url.URL, v ven
 		return nil
 	case id == "" && ask == nil:
 		return usage("name an entry of the keys file with --api-key-id", "requests to %s need a key", u.Host)
-	case plan.path == "":
-		return usage("add it there", "%s, the keys file in effect, has no key %q", first(plan.from, "no file"), id)
 	}
 	m.keyID = first(id, slugOf(u.Hostname(), "key"))
+	switch {
+	case plan.path == "" && plan.from == "":
+		return usage("`agents init` writes one, or name one with --api-keys", "there is no key %q: no keys file was found", m.keyID)
+	case plan.path == "":
+		return usage("add it there", "%s, the keys file in effect, has no key %q", plan.from, m.keyID)
+	}
 	if _, m.key = p.envKey(v); m.key.Empty() && ask != nil {
 		text, err := ask.secret(ctx, "The key for "+u.Host)
 		if err != nil {
 			return err
+		}
+		if !isKey(text) {
+			return usage("", "nothing was written: a key has no white space and no control characters, and is not empty")
 		}
 		m.key = config.NewSecret(text)
 	}

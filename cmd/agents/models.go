@@ -102,7 +102,9 @@ func (p *program) planKeys(c *config.Config, agentFile string) (*keysPlan, error
 	if err != nil {
 		return nil, nothingRan(fmt.Errorf("read keys (%s): %w", choice.Why, err), keysHint(err))
 	}
-	p.warn(warnings)
+	if !p.global.quiet {
+		p.warn(warnings)
+	}
 	plan.keys, plan.from = keys, choice.Path
 	// A file beside the agent file goes before those of the user's own
 	// configuration, and before nothing else.
@@ -133,8 +135,10 @@ func (p *program) findModels(ctx context.Context, plan *keysPlan) []modelChoice 
 		name, key := p.envKey(v)
 		switch {
 		case name == "":
+		case plan.path == "" && plan.from == "":
+			p.note("%s is set, but there is no keys file; `agents init` writes one", name)
 		case plan.path == "":
-			p.note("%s is set, but %s, which is in effect, has no key %q; add it there to use %s", name, first(plan.from, "the keys file"), v.keyID, v.name)
+			p.note("%s is set, but %s, which is in effect, has no key %q; add it there to use %s", name, plan.from, v.keyID, v.name)
 		default:
 			m.label, m.key = fmt.Sprintf("%s (%s is set)", v.name, name), key
 			found = append(found, m)
@@ -150,13 +154,18 @@ func (p *program) envKey(v vendor) (name string, key config.Secret) {
 		if value == "" {
 			continue
 		}
-		if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		if !isKey(value) {
 			p.note("%s is set, but its value holds white space or control characters, so it is no key", name)
 			continue
 		}
 		return name, config.NewSecret(value)
 	}
 	return "", config.Secret{}
+}
+
+// isKey says whether a text can be sent as a key.
+func isKey(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
 // findServers asks the servers of this machine for their models, all at once.
@@ -201,7 +210,7 @@ func loopbackClient() *http.Client {
 // serverModels asks a server for its models. Those that only make vectors of
 // text come last.
 func serverModels(ctx context.Context, client *http.Client, base string) ([]string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/models", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/models", nil)
 	if err != nil {
 		return nil, err
 	}
