@@ -1,0 +1,169 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/schema"
+)
+
+// promptSchema is the schema of every agent's arguments.
+const promptSchema = `{"type":"object","properties":{` +
+	`"prompt":{"type":"string","description":"what you ask of this agent"},` +
+	`"session":{"type":"string","description":"continues the conversation whose session an earlier result named; without it the agent knows of none"}},` +
+	`"required":["prompt"],"additionalProperties":false}`
+
+var errNotServed = errors.New("the request did not come through Serve")
+
+// ask runs an agent.
+func (s *Server) ask(ctx context.Context, r *request, a Agent) *mcp.CallToolResult {
+	q := &question{server: s, agent: a, request: r}
+	inv := &agent.Invocation{Call: agent.ToolCall{Name: a.Name, Args: r.args}}
+	result, err := schema.Checked(q).Call(ctx, inv)
+	out := &mcp.CallToolResult{Content: s.contents(result.Parts)}
+	if err != nil {
+		out.IsError = true
+		out.Content = append([]mcp.Content{mcp.NewTextContent(s.opts.Hide(err.Error()))}, out.Content...)
+	}
+	meta := map[string]any{MetaStatus: agent.StatusFailed}
+	if q.out != nil {
+		meta[MetaStatus] = q.out.Status
+	}
+	if q.out != nil && q.out.Session != "" {
+		meta[MetaSession] = q.out.Session
+		line := mcp.NewTextContent("session: " + q.out.Session)
+		line.Annotations = &mcp.Annotations{Audience: []mcp.Role{mcp.RoleAssistant}}
+		out.Content = append(out.Content, line)
+	}
+	out.Meta = mcp.NewMetaFromMap(meta)
+	return out
+}
+
+// A question is one call of an agent.
+type question struct {
+	server  *Server
+	agent   Agent
+	request *request
+	out     *agent.Outcome // nil if nothing ran
+}
+
+// Spec implements agent.Tool.
+func (q *question) Spec() agent.ToolSpec {
+	return agent.ToolSpec{Name: q.agent.Name, Schema: json.RawMessage(promptSchema)}
+}
+
+// Call implements agent.Tool. The arguments fit the schema.
+func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	args, err := agent.DecodeArgs(inv.Call.Args)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	var prompt, id string
+	if err := json.Unmarshal(args["prompt"], &prompt); err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: the argument prompt: %w", err)
+	}
+	if strings.TrimSpace(prompt) == "" {
+		return agent.Result{}, errors.New("nothing ran: the prompt is empty")
+	}
+	session := &agent.Session{}
+	if raw, ok := args["session"]; ok && string(raw) != "null" {
+		if err := json.Unmarshal(raw, &id); err != nil {
+			return agent.Result{}, fmt.Errorf("nothing ran: the argument session: %w", err)
+		}
+		if session, err = q.server.sessions.take(q.agent.Name, id); err != nil {
+			return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+		}
+	}
+	return q.run(ctx, session, prompt)
+}
+
+func (q *question) run(ctx context.Context, session *agent.Session, prompt string) (agent.Result, error) {
+	s := q.server
+	told := q.request.tell(s.opts.Hide)
+	runner := &agent.Runner{Agent: q.agent.Agent, Session: session, Policy: s.opts.Policy, Observe: func(e agent.Event) {
+		s.opts.Observe(e)
+		told.event(e)
+	}}
+	out, err := runner.Run(ctx, agent.UserText(prompt))
+	told.close()
+	q.out = out
+	s.sessions.keep(q.agent.Name, session)
+	slug := q.agent.Agent.Slug
+	if err != nil {
+		return agent.Result{Parts: out.Message.Parts}, fmt.Errorf("agent %s did not answer (%s): %w", slug, out.Status, err)
+	}
+	if out.Answer == "" && len(s.contents(out.Message.Parts)) == 0 {
+		return agent.Result{}, fmt.Errorf("agent %s answered with an empty text", slug)
+	}
+	return agent.Result{Parts: out.Message.Parts}, nil
+}
+
+// callTool calls a tool as an agent would: under the policy, with a key of its own
+// and with sub-agents below it. One step of a Runner is just that.
+func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool) *mcp.CallToolResult {
+	told := r.tell(s.opts.Hide)
+	defer told.close()
+	call := agent.ToolCall{Name: tool.Spec().Name, Args: r.args}
+	runner := &agent.Runner{
+		Agent: &agent.Agent{Slug: "mcp-client", Model: "mcp-client", Provider: client{call},
+			Toolsets: []agent.Toolset{agent.ToolList{tool}}},
+		Session: &agent.Session{}, Policy: s.opts.Policy, Observe: func(e agent.Event) {
+			s.opts.Observe(e)
+			told.event(e)
+		},
+	}
+	err := runner.Prompt(ctx, agent.UserText("call "+call.Name))
+	for err == nil {
+		var step agent.Step
+		step, err = runner.Step(ctx)
+		if step.Kind == agent.StepCalls {
+			break
+		}
+	}
+	if err != nil {
+		return failure(s.opts.Hide(err.Error()))
+	}
+	last := runner.Session.Messages[len(runner.Session.Messages)-1]
+	if len(last.Results) == 0 {
+		return failure("the call has no result")
+	}
+	return &mcp.CallToolResult{Content: s.contents(last.Results[0].Parts), IsError: last.Results[0].Failed}
+}
+
+// A client is the model of a direct call: it asks for that call.
+type client struct{ call agent.ToolCall }
+
+// Generate implements agent.Provider.
+func (c client) Generate(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
+	return &agent.Response{Message: agent.Message{Calls: []agent.ToolCall{c.call}}}, nil
+}
+
+// contents are parts as the protocol has them. Reasoning is left out.
+func (s *Server) contents(parts []agent.Part) []mcp.Content {
+	list := []mcp.Content{}
+	for _, p := range parts {
+		data := base64.StdEncoding.EncodeToString(p.Data)
+		switch {
+		case p.Kind == agent.PartText:
+			list = append(list, mcp.NewTextContent(s.opts.Hide(p.Text)))
+		case p.Kind != agent.PartMedia:
+		case strings.HasPrefix(p.MIME, "image/"):
+			list = append(list, mcp.NewImageContent(data, p.MIME))
+		case strings.HasPrefix(p.MIME, "audio/"):
+			list = append(list, mcp.NewAudioContent(data, p.MIME))
+		default:
+			list = append(list, mcp.NewEmbeddedResource(mcp.BlobResourceContents{
+				URI: "attachment:" + p.Name, MIMEType: p.MIME, Blob: data}))
+		}
+	}
+	return list
+}
+
+func failure(text string) *mcp.CallToolResult { return mcp.NewToolResultError(text) }

@@ -1,0 +1,237 @@
+package mcpserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// The limits, used where a field of Options is 0.
+const (
+	DefaultMaxSessions = 64
+	DefaultMaxCalls    = 128
+	DefaultLinger      = 10 * time.Second
+)
+
+// MaxLine is the length of the longest message that is taken.
+const MaxLine = 16 << 20
+
+// Keys of the _meta of results.
+const (
+	MetaSession = "agents-exe/session" // names the conversation
+	MetaStatus  = "agents-exe/status"  // an agent.Status: how the run ended
+)
+
+// Options say how a Server works. The zero value is useful.
+type Options struct {
+	// Name and Version are told to clients.
+	Name, Version string
+	// Policy decides about every call of a tool; nil permits all.
+	Policy agent.Policy
+	// Observe is told of every event of every run. It is called by several
+	// runs at the same time; nil is fine.
+	Observe func(agent.Event)
+	// Hide takes out of a text what no client may see; nil changes nothing.
+	Hide func(string) string
+	// MaxSessions is how many conversations are kept; the one that was not
+	// used for the longest time is dropped first.
+	MaxSessions int
+	// MaxCalls is how many calls run at the same time. Others wait.
+	MaxCalls int
+	// Linger is how long calls may go on at the end of the input before they
+	// are ended. Whatever happens they are answered.
+	Linger time.Duration
+}
+
+// An Agent is an agent that is offered as a tool.
+type Agent struct {
+	// Name is the tool's name: letters, digits, _ and -, at most 64.
+	Name  string
+	Agent *agent.Agent
+}
+
+// A Server offers agents or tools to MCP clients. Its methods may be called at the
+// same time.
+type Server struct {
+	opts     Options
+	mcp      *server.MCPServer
+	calls    chan struct{} // one for each call that may run
+	sessions *sessions
+
+	mu      sync.Mutex
+	offered map[string]mcp.Tool
+	current *generation
+}
+
+// New makes a server that offers nothing yet.
+func New(opts Options) *Server {
+	opts.MaxSessions = cmp.Or(opts.MaxSessions, DefaultMaxSessions)
+	opts.MaxCalls = cmp.Or(opts.MaxCalls, DefaultMaxCalls)
+	opts.Linger = cmp.Or(opts.Linger, DefaultLinger)
+	if opts.Observe == nil {
+		opts.Observe = func(agent.Event) {}
+	}
+	if opts.Hide == nil {
+		opts.Hide = func(s string) string { return s }
+	}
+	return &Server{
+		opts:     opts,
+		mcp:      server.NewMCPServer(cmp.Or(opts.Name, "agents"), opts.Version, server.WithToolCapabilities(true)),
+		calls:    make(chan struct{}, opts.MaxCalls),
+		sessions: newSessions(opts.MaxSessions),
+		current:  newGeneration(),
+	}
+}
+
+// SetAgents offers agents in place of what was offered before. Names must differ.
+// The channel is closed when no call of what was offered before is running.
+func (s *Server) SetAgents(agents []Agent) (idle <-chan struct{}) {
+	list := make([]server.ServerTool, len(agents))
+	gen := newGeneration()
+	for i, a := range agents {
+		description := cmp.Or(a.Agent.Announce, "asks the agent "+a.Agent.Slug)
+		list[i] = server.ServerTool{
+			Tool:    mcp.NewToolWithRawSchema(a.Name, description, json.RawMessage(promptSchema)),
+			Handler: s.handler(gen, func(ctx context.Context, r *request) *mcp.CallToolResult { return s.ask(ctx, r, a) }),
+		}
+	}
+	return s.offer(gen, list)
+}
+
+// SetTools offers tools in place of what was offered before, as SetAgents does
+// with agents. A tool that runs a sub-agent is offered like any other.
+func (s *Server) SetTools(tools []agent.Tool) (idle <-chan struct{}) {
+	list := make([]server.ServerTool, len(tools))
+	gen := newGeneration()
+	for i, t := range tools {
+		spec := t.Spec()
+		list[i] = server.ServerTool{
+			Tool:    describe(spec),
+			Handler: s.handler(gen, func(ctx context.Context, r *request) *mcp.CallToolResult { return s.callTool(ctx, r, t) }),
+		}
+	}
+	return s.offer(gen, list)
+}
+
+// describe is a tool as clients see it.
+func describe(spec agent.ToolSpec) mcp.Tool {
+	t := mcp.NewToolWithRawSchema(spec.Name, spec.Description, spec.Schema)
+	yes, no := true, false
+	switch spec.Effects {
+	case agent.EffectsNone:
+		t.Annotations.ReadOnlyHint = &yes
+	case agent.EffectsIdempotent:
+		t.Annotations.ReadOnlyHint, t.Annotations.IdempotentHint = &no, &yes
+	}
+	return t
+}
+
+// offer makes list what clients can call. Clients are told only of changes that
+// they can see.
+func (s *Server) offer(gen *generation, list []server.ServerTool) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	offered := make(map[string]mcp.Tool, len(list))
+	var seen, same []server.ServerTool
+	for _, t := range list {
+		offered[t.Tool.Name] = t.Tool
+		if old, ok := s.offered[t.Tool.Name]; ok && equal(old, t.Tool) {
+			same = append(same, t)
+		} else {
+			seen = append(seen, t)
+		}
+	}
+	var gone []string
+	for name := range s.offered {
+		if _, ok := offered[name]; !ok {
+			gone = append(gone, name)
+		}
+	}
+	// All at once would show clients an empty list for a moment.
+	if len(gone) > 0 {
+		s.mcp.DeleteTools(gone...)
+	}
+	if len(seen)+len(same) > 0 {
+		s.mcp.AddTools(append(seen, same...)...)
+	}
+	s.offered = offered
+	old := s.current
+	s.current = gen
+	old.retire()
+	return old.idle
+}
+
+func equal(a, b mcp.Tool) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// handler is the frame of every call.
+func (s *Server) handler(gen *generation, call func(context.Context, *request) *mcp.CallToolResult) server.ToolHandlerFunc {
+	return func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		r, ok := ctx.Value(requestKey{}).(*request)
+		if !ok {
+			return nil, errNotServed
+		}
+		if !gen.enter() {
+			return failure("nothing ran: the tool has changed meanwhile; call it again"), nil
+		}
+		defer gen.leave()
+		select {
+		case s.calls <- struct{}{}:
+			defer func() { <-s.calls }()
+		case <-ctx.Done():
+			return failure("nothing ran: " + context.Cause(ctx).Error()), nil
+		}
+		return call(ctx, r), nil
+	}
+}
+
+// A generation is what was offered by one SetAgents or SetTools.
+type generation struct {
+	mu      sync.Mutex
+	running int
+	retired bool
+	idle    chan struct{}
+}
+
+func newGeneration() *generation { return &generation{idle: make(chan struct{})} }
+
+func (g *generation) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.retired {
+		return false
+	}
+	g.running++
+	return true
+}
+
+func (g *generation) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running--
+	g.settle()
+}
+
+func (g *generation) retire() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.retired = true
+	g.settle()
+}
+
+func (g *generation) settle() {
+	if g.retired && g.running == 0 {
+		close(g.idle)
+	}
+}

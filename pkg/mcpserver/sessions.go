@@ -1,0 +1,62 @@
+package mcpserver
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// sessions are the conversations that can be continued.
+type sessions struct {
+	mu   sync.Mutex
+	max  int
+	tick int
+	byID map[string]*conversation
+}
+
+type conversation struct {
+	session *agent.Session
+	name    string // of the tool
+	busy    bool
+	used    int // the greater, the later
+}
+
+func newSessions(max int) *sessions {
+	return &sessions{max: max, byID: map[string]*conversation{}}
+}
+
+// take returns the conversation id for one run; keep gives it back.
+func (s *sessions) take(name, id string) (*agent.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.byID[id]
+	switch {
+	case !ok || c.name != name:
+		return nil, fmt.Errorf("%s has no session %q: the last %d sessions are kept, as long as the server runs", name, id, s.max)
+	case c.busy:
+		return nil, fmt.Errorf("session %q is in use by another call", id)
+	}
+	c.busy = true
+	return c.session, nil
+}
+
+// keep keeps session until too many others were used after it.
+func (s *sessions) keep(name string, session *agent.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick++
+	s.byID[session.ID] = &conversation{session: session, name: name, used: s.tick}
+	for len(s.byID) > s.max {
+		oldest := ""
+		for id, c := range s.byID {
+			if !c.busy && (oldest == "" || c.used < s.byID[oldest].used) {
+				oldest = id
+			}
+		}
+		if oldest == "" {
+			return // all are in use, which the limit of calls bounds
+		}
+		delete(s.byID, oldest)
+	}
+}
