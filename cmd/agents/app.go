@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/urfave/cli/v3"
@@ -19,9 +18,6 @@ import (
 
 // version is set by the build.
 var version = "dev"
-
-// waitDelay is how long a command's pipes may stay open after it ended.
-const waitDelay = 500 * time.Millisecond
 
 // A program is one start of the binary: its streams, its flags.
 type program struct {

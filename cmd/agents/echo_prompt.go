@@ -18,7 +18,7 @@ func (p *program) echoPromptCommand() *cli.Command {
 			if err := noArguments(c); err != nil {
 				return err
 			}
-			text, err := script.render(ctx, p.in)
+			text, err := script.render(ctx, p.in, p.err)
 			if err != nil {
 				return err
 			}

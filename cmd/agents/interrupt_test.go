@@ -153,6 +153,51 @@ func TestAReaderThatGoesAwayEndsTheRun(t *testing.T) {
 	}
 }
 
+func TestInterruptWhileThePromptIsRead(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	const ready = "--shell=echo >ready"
+	tests := map[string][]string{
+		"standard input":             {ready, "-p", "-"},
+		"a pipe nobody writes to":    {ready, "-f", "pipe"},
+		"a command and its children": {"--shell=trap '' TERM; (setsid sh -c 'echo $$ >pids; exec sleep 1000' &) ; while [ ! -s pids ]; do :; done; echo >ready; sleep 1000"},
+	}
+	for name, args := range tests {
+		t.Run(name, func(t *testing.T) {
+			cmd := agentsCommand(t, nil, append([]string{"echo-prompt"}, args...)...)
+			if err := syscall.Mkfifo(filepath.Join(cmd.Dir, "pipe"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := cmd.StdinPipe(); err != nil { // stays open and silent
+				t.Fatal(err)
+			}
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Process.Kill()
+			waitFor(t, func() bool { _, err := os.Stat(filepath.Join(cmd.Dir, "ready")); return err == nil })
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			safety := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+			defer safety.Stop()
+			cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != 130 {
+				t.Errorf("exit code %d, want 130", got)
+			}
+			if got := stderr.String(); got != "error: interrupted\n" {
+				t.Errorf("stderr = %q", got)
+			}
+			if _, running := alive(t, filepath.Join(cmd.Dir, "pids")); len(running) > 0 {
+				t.Errorf("%v still run", running)
+			}
+		})
+	}
+}
+
 // waitFor waits until a condition on other processes holds.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()

@@ -9,9 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/urfave/cli/v3"
 )
 
@@ -61,19 +61,20 @@ func (s *promptScript) flags() []cli.Flag {
 	}
 }
 
-// render puts the prompt together. Without items it is all of stdin.
-func (s promptScript) render(ctx context.Context, in io.Reader) (string, error) {
+// render puts the prompt together. Without items it is all of stdin. What the
+// commands of --shell complain of goes to errs.
+func (s promptScript) render(ctx context.Context, in io.Reader, errs io.Writer) (string, error) {
 	var b strings.Builder
 	stdin := &once{in: in}
 	if len(s) == 0 {
-		text, err := stdin.read()
+		text, err := stdin.read(ctx)
 		if err != nil {
-			return "", nothingRan(fmt.Errorf("read the prompt from standard input: %w", err), "")
+			return "", unread(ctx, "read the prompt from standard input", err)
 		}
 		b.WriteString(text)
 	}
 	for _, item := range s {
-		text, err := item.render(ctx, stdin)
+		text, err := item.render(ctx, stdin, errs)
 		if err != nil {
 			return "", err
 		}
@@ -86,70 +87,98 @@ func (s promptScript) render(ctx context.Context, in io.Reader) (string, error) 
 	if strings.TrimSpace(b.String()) == "" {
 		return "", usage("give one with --prompt, --file or --shell, or on standard input", "the prompt is empty")
 	}
-	return b.String(), nil
+	return strings.ToValidUTF8(b.String(), "\uFFFD"), nil
 }
 
-func (i promptItem) render(ctx context.Context, stdin *once) (string, error) {
+func (i promptItem) render(ctx context.Context, stdin *once, errs io.Writer) (string, error) {
 	switch i.kind {
 	case "sep4":
 		return strings.Repeat(i.text, 4), nil
 	case "sep40":
 		return strings.Repeat(i.text, 40), nil
 	case "shell":
-		return shell(ctx, i.text)
+		return shell(ctx, errs, i.text)
 	}
 	if i.text == "-" {
-		text, err := stdin.read()
+		text, err := stdin.read(ctx)
 		if err != nil {
-			return "", nothingRan(fmt.Errorf("--%s -: %w", i.kind, err), "")
+			return "", unread(ctx, fmt.Sprintf("--%s -", i.kind), err)
 		}
 		return text, nil
 	}
 	if i.kind == "prompt" {
 		return i.text, nil
 	}
-	file, err := os.Open(i.text)
+	// A pipe that has a name may never be written to: opening it can wait too.
+	text, err := await(ctx, func() (string, error) {
+		file, err := os.Open(i.text)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		text, err := readAll(file)
+		if err != nil && !errors.As(err, new(*os.PathError)) {
+			err = fmt.Errorf("%s: %w", i.text, err)
+		}
+		return text, err
+	})
 	if err != nil {
-		return "", nothingRan(fmt.Errorf("--file: %w", err), "")
-	}
-	defer file.Close()
-	text, err := readAll(file)
-	if err != nil {
-		return "", nothingRan(fmt.Errorf("--file %s: %w", i.text, err), "")
+		return "", unread(ctx, "--file", err)
 	}
 	return text, nil
 }
 
-// shell is what a command prints. Its stderr goes to ours, and it ends with ctx.
-func shell(ctx context.Context, command string) (string, error) {
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = waitDelay
-	cmd.Stderr = os.Stderr
-	out := &limited{}
-	cmd.Stdout = out
-	err := cmd.Run()
+// unread is the error of something that could not be read, unless the program
+// was told to end meanwhile.
+func unread(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return nothingRan(fmt.Errorf("%s: %w", what, err), "")
+}
+
+// shell is what a command prints. Its stderr goes to errs. It ends with ctx,
+// and nothing that it started outlives it.
+func shell(ctx context.Context, errs io.Writer, command string) (string, error) {
+	path, err := exec.LookPath("sh")
+	if err != nil {
+		return "", nothingRan(fmt.Errorf("--shell %q: %w", command, err), "")
+	}
+	running, end := context.WithCancel(ctx)
+	defer end()
+	out := &limited{end: end}
+	exit, err := process.Run(running, &process.Command{
+		Path: path, Args: []string{"-c", command}, Env: os.Environ(), Stdout: out, Stderr: errs,
+	})
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case out.over:
 		return "", usage("", "--shell %q printed more than %d bytes", command, maxPrompt)
-	case err != nil:
+	case err == nil && (exit.Code != 0 || exit.Signal != 0):
+		err = errors.New(exit.String())
+	}
+	if err != nil {
 		return "", nothingRan(fmt.Errorf("--shell %q: %w", command, err), "the model was not called; correct the command")
 	}
-	return out.String(), nil
+	printed, err := text(out.Bytes())
+	if err != nil {
+		return "", nothingRan(fmt.Errorf("--shell %q: its output: %w", command, err), "")
+	}
+	return printed, nil
 }
 
 // limited keeps at most maxPrompt bytes and knows whether there were more.
 type limited struct {
 	bytes.Buffer
 	over bool
+	end  func() // called once there is more
 }
 
 func (l *limited) Write(p []byte) (int, error) {
 	if l.Len()+len(p) > maxPrompt {
 		l.over = true
+		l.end()
 		return 0, errors.New("too much output")
 	}
 	return l.Buffer.Write(p)
@@ -161,12 +190,12 @@ type once struct {
 	done bool
 }
 
-func (o *once) read() (string, error) {
+func (o *once) read(ctx context.Context) (string, error) {
 	if o.done {
 		return "", errors.New("standard input was read already")
 	}
 	o.done = true
-	return readAll(o.in)
+	return await(ctx, func() (string, error) { return readAll(o.in) })
 }
 
 func readAll(r io.Reader) (string, error) {
@@ -177,6 +206,11 @@ func readAll(r io.Reader) (string, error) {
 	if len(data) > maxPrompt {
 		return "", fmt.Errorf("it is longer than %d bytes", maxPrompt)
 	}
+	return text(data)
+}
+
+// text is data that a person meant as text. What is not UTF-8 is replaced.
+func text(data []byte) (string, error) {
 	if i := bytes.IndexByte(data, 0); i >= 0 {
 		return "", fmt.Errorf("it is no text: there is a NUL byte at offset %d", i)
 	}

@@ -131,7 +131,7 @@ func (f *runFlags) check() error {
 
 // message is the prompt with what is attached to it.
 func (p *program) message(ctx context.Context, f *runFlags, l *loaded) (agent.Message, error) {
-	text, err := f.script.render(ctx, p.in)
+	text, err := f.script.render(ctx, p.in, p.err)
 	if err != nil {
 		return agent.Message{}, err
 	}
