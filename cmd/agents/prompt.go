@@ -69,7 +69,7 @@ func (s promptScript) render(ctx context.Context, in io.Reader, errs io.Writer) 
 	if len(s) == 0 {
 		text, err := stdin.read(ctx)
 		if err != nil {
-			return "", unread(ctx, "read the prompt from standard input", err)
+			return "", notRead(ctx, "read the prompt from standard input", err)
 		}
 		b.WriteString(text)
 	}
@@ -102,7 +102,7 @@ func (i promptItem) render(ctx context.Context, stdin *once, errs io.Writer) (st
 	if i.text == "-" {
 		text, err := stdin.read(ctx)
 		if err != nil {
-			return "", unread(ctx, fmt.Sprintf("--%s -", i.kind), err)
+			return "", notRead(ctx, fmt.Sprintf("--%s -", i.kind), err)
 		}
 		return text, nil
 	}
@@ -116,21 +116,20 @@ func (i promptItem) render(ctx context.Context, stdin *once, errs io.Writer) (st
 			return "", err
 		}
 		defer file.Close()
-		text, err := readAll(file)
-		if err != nil && !errors.As(err, new(*os.PathError)) {
-			err = fmt.Errorf("%s: %w", i.text, err)
-		}
-		return text, err
+		return readAll(file)
 	})
+	if errors.As(err, new(*os.PathError)) { // it names the file itself
+		return "", notRead(ctx, "--file", err)
+	}
 	if err != nil {
-		return "", unread(ctx, "--file", err)
+		return "", notRead(ctx, "--file "+i.text, err)
 	}
 	return text, nil
 }
 
-// unread is the error of something that could not be read, unless the program
+// notRead is the error of something that could not be read, unless the program
 // was told to end meanwhile.
-func unread(ctx context.Context, what string, err error) error {
+func notRead(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
