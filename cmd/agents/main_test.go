@@ -11,6 +11,10 @@ import (
 // TestMain makes the test binary the program itself, so that scripts run it as
 // `agents` in processes of its own.
 func TestMain(m *testing.M) {
+	if os.Getenv("GORACE") == "" {
+		// The race detector sleeps a second at the end of every process.
+		os.Setenv("GORACE", "atexit_sleep_ms=0")
+	}
 	testscript.Main(m, map[string]func(){
 		"agents": func() {
 			p := systemProgram()
@@ -36,8 +40,7 @@ func TestScripts(t *testing.T) {
 				env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
 			}
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
-			// The race detector sleeps a second at the end of every process.
-			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
 	})
