@@ -36,7 +36,7 @@ var agentSchema = sync.OnceValues(func() (*schema.Schema, error) {
 // Read reads one agent file and nothing that it names: no tool is run and no
 // other file opened. The error is a *LoadError; the problems hold warnings too.
 func Read(path string) (*File, []Problem, error) {
-	f, problems := readFile(path)
+	f, problems := readFile(path, "")
 	if f == nil {
 		for i := range problems {
 			problems[i].Severity = min(problems[i].Severity, Fatal)
@@ -47,7 +47,7 @@ func Read(path string) (*File, []Problem, error) {
 }
 
 // readFile reads an agent file. Without a File the problems say why.
-func readFile(path string) (*File, []Problem) {
+func readFile(path string, kept verdicts) (*File, []Problem) {
 	one := func(code Code, err error) (*File, []Problem) {
 		return nil, []Problem{{Severity: Fatal, Code: code, File: path, Message: plain(err)}}
 	}
@@ -75,7 +75,7 @@ func readFile(path string) (*File, []Problem) {
 	if err != nil {
 		return one(CodeSyntax, err)
 	}
-	problems, valid := checkSchema(path, doc)
+	problems, valid := kept.check(path, real, doc, data)
 	if !valid {
 		return nil, problems
 	}

@@ -31,7 +31,8 @@ type Options struct {
 	// WorkDir is the working directory: where paths are looked for that do
 	// not exist beside their agent file. "" means that of the process.
 	WorkDir string
-	// CacheDir keeps the descriptions of tools; "" keeps none.
+	// CacheDir keeps the descriptions of tools, and which agent files were
+	// valid; "" keeps nothing.
 	CacheDir string
 	// Set are the values of placeholders in the root file's prompts, see
 	// docs/agent-files.md.
@@ -128,12 +129,19 @@ type loader struct {
 	nodes map[string]*Node // by real path
 }
 
+func (l *loader) verdicts() verdicts {
+	if l.opts.CacheDir == "" {
+		return ""
+	}
+	return verdicts(filepath.Join(l.opts.CacheDir, "files"))
+}
+
 func (l *loader) report(p Problem) { l.tree.Problems = append(l.tree.Problems, p) }
 
 // agent loads the agent file at path. stack holds the nodes above it. Without a
 // node the problems say why.
 func (l *loader) agent(path string, stack []*Node) *Node {
-	file, problems := readFile(path)
+	file, problems := readFile(path, l.verdicts())
 	for _, p := range problems {
 		if p.Severity == Fatal && len(stack) > 0 {
 			p.Severity = LeftOut
