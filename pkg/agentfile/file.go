@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
+	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/schemas"
 )
@@ -53,6 +55,9 @@ func readFile(path string, kept verdicts) (*File, []Problem) {
 	}
 	real, err := filepath.Abs(path)
 	if err == nil {
+		_, err = os.Stat(real) // its error about links is the system's own
+	}
+	if err == nil {
 		real, err = filepath.EvalSymlinks(real)
 	}
 	if err != nil {
@@ -77,6 +82,9 @@ func readFile(path string, kept verdicts) (*File, []Problem) {
 	}
 	problems, valid := kept.check(path, real, doc, data)
 	if !valid {
+		if p, ok := unknownFlavor(path, doc); ok {
+			problems = append(problems, p)
+		}
 		return nil, problems
 	}
 	spec, err := decodeFile(data)
@@ -108,6 +116,28 @@ func checkSchema(path string, doc *schema.Document) (problems []Problem, valid b
 		problems = append(problems, problem)
 	}
 	return problems, valid
+}
+
+// unknownFlavor reports the flavor of a file that breaks the schema elsewhere, so
+// that all its problems are named at once.
+func unknownFlavor(path string, doc *schema.Document) (Problem, bool) {
+	envelope, _ := doc.Value.(map[string]any)
+	contents, _ := envelope["contents"].(map[string]any)
+	name, ok := contents["flavor"].(string)
+	if !ok || name == FlavorScripted {
+		return Problem{}, false
+	}
+	if _, err := openai.ParseFlavor(name); err == nil {
+		return Problem{}, false
+	}
+	f := &File{Path: path, doc: doc}
+	return f.problem(Fatal, CodeFlavor, "/contents/flavor", "%s", noFlavor(name)), true
+}
+
+// noFlavor says that a flavor is unknown.
+func noFlavor(name string) string {
+	known := append(openai.Flavors(), FlavorScripted)
+	return fmt.Sprintf("there is no flavor %q; the known ones are %s", name, strings.Join(known, ", "))
 }
 
 func decodeFile(data []byte) (*Spec, error) {

@@ -212,7 +212,7 @@ func (l *loader) later(n *Node) {
 func (l *loader) resolve(n *Node, pointer, path string) (string, bool) {
 	if filepath.IsAbs(path) {
 		if _, err := os.Stat(path); err != nil {
-			l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", path, plain(err)))
+			l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", named(path), plain(err)))
 			return "", false
 		}
 		return path, true
@@ -229,10 +229,10 @@ func (l *loader) resolve(n *Node, pointer, path string) (string, bool) {
 	}
 	here := filepath.Join(l.opts.WorkDir, path)
 	if _, hereErr := os.Stat(here); hereErr == nil {
-		l.report(n.File.problem(Warning, CodePath, pointer, "%s does not exist beside this file; the one in the working directory is used", path))
+		l.report(n.File.problem(Warning, CodePath, pointer, "%s does not exist beside this file; the one in the working directory is used", named(path)))
 		return here, true
 	}
-	l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", beside, plain(err)))
+	l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", named(beside), plain(err)))
 	return "", false
 }
 
@@ -249,7 +249,7 @@ func (l *loader) toolDirectory(n *Node) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", dir, plain(err)))
+		l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", named(dir), plain(err)))
 		return
 	}
 	n.programs = append(n.programs, program{path: dir, allowDash: n.File.Spec.AllowDash})

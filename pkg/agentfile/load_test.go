@@ -221,6 +221,9 @@ func TestBadRootFile(t *testing.T) {
 			[]string{"error [path]: agent.json:1:85: contents.script: nowhere.json: no such file or directory"}},
 		{"bad script", head + `"slug":"a","flavor":"scripted","script":"bad.json"}}`,
 			[]string{"error [script]: bad.json:1:1: the key rules is missing"}},
+		{"unknown flavor and more", head + `"slug":"a","modelName":"m","flavor":"gpt","maxTurns":-1}}`,
+			[]string{`error [flavor]: agent.json:1:81: contents.flavor: there is no flavor "gpt"; the known ones are `,
+				"error [schema]: agent.json:1:98: contents.maxTurns: "}},
 		{"several at once", head + `"slug":7,"maxTurns":-1,` + rest + `}}`,
 			[]string{"error [schema]: agent.json:1:52: contents.slug: ", "error [schema]: agent.json:1:65: contents.maxTurns: "}},
 	}
@@ -258,13 +261,18 @@ func TestWhatIsNoFileIsNotOpened(t *testing.T) {
 	if err := os.Chmod("open", 0o666); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("circle", "circle"); err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string]string{
-		"pipe":      "pipe: it is no regular file but a named pipe",
-		".":         ".: it is no regular file but a folder",
-		"/dev/zero": "/dev/zero: it is no regular file but a device",
-		"big":       "big: it is 1048577 bytes long; the limit is 1048576",
-		"open":      "open: others may write it (mode 0666)",
-		"nowhere":   "nowhere: no such file or directory",
+		"circle":         "circle: too many levels of symbolic links",
+		"a\nerror: fake": `"a\nerror: fake": no such file or directory`,
+		"pipe":           "pipe: it is no regular file but a named pipe",
+		".":              ".: it is no regular file but a folder",
+		"/dev/zero":      "/dev/zero: it is no regular file but a device",
+		"big":            "big: it is 1048577 bytes long; the limit is 1048576",
+		"open":           "open: others may write it (mode 0666)",
+		"nowhere":        "nowhere: no such file or directory",
 	} {
 		if _, err := load(t, path); err == nil || err.Error() != want {
 			t.Errorf("Load(%q) = %v, want %s", path, err, want)

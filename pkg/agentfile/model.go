@@ -90,8 +90,7 @@ func (l *loader) openai(n *Node) agent.Provider {
 	s := n.File.Spec
 	flavor, err := openai.ParseFlavor(s.Flavor)
 	if err != nil {
-		known := append(openai.Flavors(), FlavorScripted)
-		l.broken(n, CodeFlavor, "flavor", "there is no flavor %q; the known ones are %s", s.Flavor, strings.Join(known, ", "))
+		l.broken(n, CodeFlavor, "flavor", "%s", noFlavor(s.Flavor))
 		return nil
 	}
 	base := s.ModelURL

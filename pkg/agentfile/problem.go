@@ -3,7 +3,10 @@ package agentfile
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A Severity says what a problem means for the tree.
@@ -36,7 +39,7 @@ type Problem struct {
 // String is "FILE:LINE:COL: KEY: MESSAGE" with what there is of it.
 func (p Problem) String() string {
 	var b strings.Builder
-	b.WriteString(p.File)
+	b.WriteString(named(p.File))
 	if p.Line > 0 {
 		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Col)
 	}
@@ -45,6 +48,17 @@ func (p Problem) String() string {
 	}
 	b.WriteString(": " + p.Message)
 	return b.String()
+}
+
+// named is a path as messages show it: quoted if it holds what cannot be seen,
+// such as a line break, with which a file could pretend to be another message.
+func named(path string) string {
+	for _, r := range path {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return strconv.Quote(path)
+		}
+	}
+	return path
 }
 
 // A Code tells kinds of problems apart, for whoever has an advice for each.
