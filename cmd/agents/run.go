@@ -61,7 +61,7 @@ them it is standard input.
 			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it comes, also where stdout is no terminal", Destination: &f.stream},
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out", Destination: &f.strict},
-			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", Destination: &f.timeout},
+			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := noArguments(c); err != nil {
