@@ -59,15 +59,16 @@ type service struct {
 	flags  *serveFlags
 	server *mcpserver.Server
 
-	mu    sync.Mutex
 	trees []*loaded
-	warn  map[string]bool // what was said already
+
+	mu   sync.Mutex
+	said map[string]bool
 }
 
 // serve serves until the end of standard input or of ctx. Both are the ordinary
 // end, and so is a client that went away.
 func (p *program) serve(ctx context.Context, f *serveFlags) error {
-	s := &service{p: p, flags: f, warn: map[string]bool{}}
+	s := &service{p: p, flags: f, said: map[string]bool{}}
 	trees, err := s.load(ctx)
 	if err != nil {
 		return err
@@ -136,34 +137,38 @@ func (s *service) load(ctx context.Context) ([]*loaded, error) {
 		files = []string{file}
 	}
 	var trees []*loaded
-	var firstErr error
+	var errs []error
 	for _, file := range files {
 		l, err := p.loadFile(ctx, c, file)
 		if l != nil && l.Tree != nil {
 			s.problems(l.Problems)
 		}
-		if err == nil {
-			trees = append(trees, l)
+		if err != nil {
+			errs = append(errs, err)
 			continue
 		}
-		if firstErr == nil {
-			firstErr = err
-		}
-		s.say("error: " + err.Error())
+		trees = append(trees, l)
 	}
-	if len(trees) == 0 || firstErr != nil && len(p.global.agentFiles) > 0 {
+	var fatal error
+	if len(trees) == 0 || len(errs) > 0 && len(p.global.agentFiles) > 0 {
+		fatal, errs = errs[0], errs[1:]
 		s.close(trees)
-		return nil, firstErr
+		trees = nil
 	}
-	return trees, nil
+	for _, err := range errs {
+		s.say("left out: " + err.Error())
+	}
+	return trees, fatal
 }
 
 // say writes a line to stderr, once.
 func (s *service) say(text string) {
-	if s.p.global.quiet || s.warn[text] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.p.global.quiet || s.said[text] {
 		return
 	}
-	s.warn[text] = true
+	s.said[text] = true
 	fmt.Fprintln(s.p.err, observe.Clean(text))
 }
 
@@ -270,6 +275,10 @@ func (s *service) follow(ctx context.Context) {
 		}
 		last = now
 		trees, err := s.load(ctx)
+		if ctx.Err() != nil {
+			s.close(trees)
+			return
+		}
 		if err != nil {
 			s.say("warning: the changed agent files are not served: " + err.Error())
 			continue

@@ -228,7 +228,7 @@ func (c *conn) initialize(m *message) {
 		c.greeted = true
 		c.session.greeted.Store(true)
 	}
-	c.spawn(func() { c.send(answer(m.id, response)) })
+	c.send(answer(m.id, response))
 }
 
 // refuse answers with an error.

@@ -190,7 +190,9 @@ func (s *Server) handler(gen *generation, call func(context.Context, *request) *
 		case s.calls <- struct{}{}:
 			defer func() { <-s.calls }()
 		case <-ctx.Done():
-			return failure("nothing ran: " + context.Cause(ctx).Error()), nil
+			result := failure("nothing ran: " + context.Cause(ctx).Error())
+			result.Meta = mcp.NewMetaFromMap(map[string]any{MetaStatus: agent.StatusOf(ctx.Err())})
+			return result, nil
 		}
 		return call(ctx, r), nil
 	}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const mcpGreeting = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+// An mcpPeer is a process that serves MCP.
+type mcpPeer struct {
+	*exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	pipe   io.Closer
+	stderr *strings.Builder
+}
+
+func startMCP(t *testing.T, files map[string]string, args ...string) *mcpPeer {
+	t.Helper()
+	p := &mcpPeer{Cmd: agentsCommand(t, files, append([]string{"mcp-server", "--agent-file", "agent.json"}, args...)...), stderr: &strings.Builder{}}
+	p.Stderr = p.stderr
+	in, err := p.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.in, p.out, p.pipe = in, bufio.NewReader(out), out
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Process.Kill(); p.Wait() })
+	p.send(t, mcpGreeting)
+	p.line(t)
+	return p
+}
+
+func (p *mcpPeer) send(t *testing.T, line string) {
+	t.Helper()
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *mcpPeer) line(t *testing.T) string {
+	t.Helper()
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		t.Fatalf("read: %v\n%s", err, p.stderr)
+	}
+	return line
+}
+
+func TestMCPServerLeavesNoProcessBehind(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	const interrupted = `"agents-exe/status":"interrupted"`
+	tests := map[string]struct {
+		end  func(p *mcpPeer)
+		want string // in what is written then
+		goOn bool   // the server does not end
+	}{
+		"end of stdin":   {func(p *mcpPeer) { p.in.Close() }, interrupted, false},
+		"SIGTERM":        {func(p *mcpPeer) { p.Process.Signal(syscall.SIGTERM) }, interrupted, false},
+		"client is gone": {func(p *mcpPeer) { p.in.Close(); p.pipe.Close() }, "", false},
+		"call is dropped": {func(p *mcpPeer) {
+			fmt.Fprintln(p.in, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		}, "", true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := startMCP(t, hangFiles(), "--linger", "100ms")
+			p.send(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"root","arguments":{"prompt":"hang"}}}`)
+			file := filepath.Join(p.Dir, "pids")
+			waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
+			tt.end(p)
+			if tt.goOn {
+				waitFor(t, func() bool { _, running := alive(t, file); return len(running) == 0 })
+				p.send(t, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+				if got := p.line(t); !strings.Contains(got, `"id":2`) {
+					t.Errorf("after the cancellation it wrote %s", got)
+				}
+				p.in.Close()
+			}
+			rest, _ := io.ReadAll(p.out)
+			p.Wait()
+			if code := p.ProcessState.ExitCode(); code != 0 || p.stderr.Len() > 0 {
+				t.Errorf("exit code %d, want 0\n%s", code, p.stderr)
+			}
+			if _, running := alive(t, file); len(running) > 0 {
+				t.Errorf("%v still run", running)
+			}
+			if !strings.Contains(string(rest), tt.want) {
+				t.Errorf("it wrote %q, want %q", rest, tt.want)
+			}
+		})
+	}
+}
+
+func TestMCPServerFollowsTheToolFolder(t *testing.T) {
+	tool := func(slug string) string {
+		return fmt.Sprintf("#!/bin/sh\n[ \"$1\" = describe ] && { echo '{\"slug\":%q,\"description\":\"says it\",\"args\":[]}'; exit 0; }\necho it is %s\n", slug, slug)
+	}
+	p := startMCP(t, map[string]string{
+		"agent.json":  `{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"scripted","script":"script.json","toolDirectory":"tools"}}`,
+		"script.json": `{"rules":[{"answer":{"text":"ok"}}]}`,
+		"tools/one":   tool("one"),
+	}, "--expose", "tools")
+	// Written beside and moved, as what is half written would be described.
+	beside := filepath.Join(p.Dir, "two")
+	if err := os.WriteFile(beside, []byte(tool("two")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(beside, filepath.Join(p.Dir, "tools", "two")); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(time.Minute, func() { p.Process.Kill() })
+	defer timer.Stop()
+	if got := p.line(t); !strings.Contains(got, "notifications/tools/list_changed") {
+		t.Fatalf("it wrote %s", got)
+	}
+	p.send(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash_two"}}`)
+	if got := p.line(t); !strings.Contains(got, "it is two") {
+		t.Errorf("the new tool: %s", got)
+	}
+	p.in.Close()
+	p.Wait()
+	if code := p.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, p.stderr)
+	}
+}
