@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -96,6 +98,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, sinks.close())
 	}
+	s.server.SetPrompts(prompts(trees[0].config.File.Aliases))
 	err = s.run(ctx)
 	if closeErr := sinks.close(); closeErr != nil {
 		p.warn([]string{closeErr.Error()})
@@ -104,6 +107,24 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 		return nil
 	}
 	return err
+}
+
+// prompts are the prompt aliases.
+func prompts(aliases map[string]config.Alias) []mcpserver.Prompt {
+	all := maps.Clone(builtinAliases)
+	maps.Copy(all, aliases)
+	var list []mcpserver.Prompt
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		args := []mcpserver.PromptArg{{Name: "content", Description: "the text", Required: true}}
+		if all[name].Input == config.AliasFile {
+			args = append(args, mcpserver.PromptArg{Name: "filename", Description: "the name of the file that the text is from"})
+		}
+		list = append(list, mcpserver.Prompt{Name: name, Description: all[name].Description, Args: args, Text: func(args map[string]string) (string, error) {
+			file := promptScript{{kind: "file", text: cmp.Or(args["filename"], "-")}}
+			return applyAlias(name, aliases, file, args["content"])
+		}})
+	}
+	return list
 }
 
 // run serves, and meanwhile follows changes of the tools.

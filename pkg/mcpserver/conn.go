@@ -291,6 +291,11 @@ func (c *conn) enter(m *message, r *request) *fault {
 	if m.method == string(mcp.MethodToolsCall) && c.server.mcp.GetTool(m.name) == nil {
 		return &fault{mcp.INVALID_PARAMS, fmt.Sprintf("unknown tool: %s", m.name)}
 	}
+	if m.method == string(mcp.MethodPromptsGet) {
+		if f := c.server.checkPrompt(m); f != nil {
+			return f
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending[m.key] != nil {

@@ -1,7 +1,8 @@
 // Package mcpserver serves agents as tools of the Model Context Protocol.
 //
 //   - A [Server] offers agents (SetAgents), each as a tool that takes a prompt, or
-//     tools themselves (SetTools), so that the client's own model is the agent.
+//     tools themselves (SetTools), so that the client's own model is the agent; and
+//     prompts (SetPrompts).
 //   - Serve speaks the protocol over a pair of streams, one message a line.
 //
 // An agent's tool is named by its slug. Its result is the answer and, as a text of

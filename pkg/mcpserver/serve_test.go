@@ -89,6 +89,26 @@ func TestArgumentsThatDoNotFitAreFailedResults(t *testing.T) {
 	}
 }
 
+func TestPrompts(t *testing.T) {
+	s := newServer(mcpserver.Options{}, newAgent("echo", echo))
+	s.SetPrompts([]mcpserver.Prompt{{Name: "shout", Description: "makes it loud", Args: []mcpserver.PromptArg{{Name: "content", Required: true}},
+		Text: func(args map[string]string) (string, error) { return strings.ToUpper(args["content"]), nil }}})
+	w := greet(t, s)
+	for _, tt := range []struct{ params, want string }{
+		{`{"name":"shout","arguments":{"content":"hello"}}`, `"messages":[{"role":"user","content":{"type":"text","text":"HELLO"}}]`},
+		{`{"name":"shout"}`, `{"code":-32602,"message":"params.arguments: content is missing"}`},
+		{`{"name":"shout","arguments":{"content":7}}`, `{"code":-32602,"message":"params.arguments: content must be a string"}`},
+		{`{"name":"shout","arguments":7}`, `{"code":-32602,"message":"params.arguments: it must be an object"}`},
+		{`{"name":"nobody"}`, `{"code":-32602,"message":"unknown prompt: nobody"}`},
+		{`{}`, `{"code":-32602,"message":"params.name: it must be a string"}`},
+	} {
+		w.send(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":` + tt.params + `}`)
+		if got, err := w.out.ReadString('\n'); err != nil || !strings.Contains(got, tt.want) {
+			t.Errorf("prompts/get %s = %s, %v, want %s", tt.params, got, err, tt.want)
+		}
+	}
+}
+
 func TestLineThatIsTooLongIsRefusedByItsID(t *testing.T) {
 	w := greet(t, newServer(mcpserver.Options{}, newAgent("echo", echo)))
 	long := strings.Repeat("x", mcpserver.MaxLine)

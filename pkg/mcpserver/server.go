@@ -68,6 +68,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	offered map[string]mcp.Tool
+	prompts map[string]Prompt
 	current *generation
 }
 

@@ -1,0 +1,82 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// A Prompt is a template that a person picks in a client.
+type Prompt struct {
+	Name, Description string
+	Args              []PromptArg
+	// Text is the user message that args make, which have the required ones.
+	Text func(args map[string]string) (string, error)
+}
+
+// A PromptArg is an argument of a Prompt.
+type PromptArg struct {
+	Name, Description string
+	Required          bool
+}
+
+// SetPrompts offers prompts in place of those of before. Names must differ.
+func (s *Server) SetPrompts(prompts []Prompt) {
+	byName := make(map[string]Prompt, len(prompts))
+	list := make([]server.ServerPrompt, len(prompts))
+	for i, p := range prompts {
+		byName[p.Name] = p
+		described := mcp.Prompt{Name: p.Name, Description: p.Description}
+		for _, a := range p.Args {
+			described.Arguments = append(described.Arguments, mcp.PromptArgument{Name: a.Name, Description: a.Description, Required: a.Required})
+		}
+		list[i] = server.ServerPrompt{Prompt: described, Handler: func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			text, err := p.Text(r.Params.Arguments)
+			if err != nil {
+				return nil, err
+			}
+			message := mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(s.opts.Hide(text)))
+			return mcp.NewGetPromptResult(p.Description, []mcp.PromptMessage{message}), nil
+		}}
+	}
+	s.mcp.SetPrompts(list...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prompts = byName
+}
+
+// checkPrompt finds what is wrong with a request for a prompt. The library knows
+// of no error for it.
+func (s *Server) checkPrompt(m *message) *fault {
+	wrong := func(format string, args ...any) *fault {
+		return &fault{mcp.INVALID_PARAMS, fmt.Sprintf(format, args...)}
+	}
+	name, ok := decodeText(m.params["name"])
+	if !ok {
+		return wrong("params.name: it must be a string")
+	}
+	s.mu.Lock()
+	p, ok := s.prompts[name]
+	s.mu.Unlock()
+	if !ok {
+		return wrong("unknown prompt: %s", name)
+	}
+	var args map[string]json.RawMessage
+	if raw := m.params["arguments"]; raw != nil && json.Unmarshal(raw, &args) != nil {
+		return wrong("params.arguments: it must be an object")
+	}
+	for key, raw := range args {
+		if _, ok := decodeText(raw); !ok {
+			return wrong("params.arguments: %s must be a string", key)
+		}
+	}
+	for _, a := range p.Args {
+		if _, ok := args[a.Name]; a.Required && !ok {
+			return wrong("params.arguments: %s is missing", a.Name)
+		}
+	}
+	return nil
+}
