@@ -198,6 +198,28 @@ func TestInterruptWhileThePromptIsRead(t *testing.T) {
 	}
 }
 
+func TestOutputThatCannotBeWrittenIsAFailureAndNoInterruption(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("needs /dev/full")
+	}
+	defer full.Close()
+	for _, form := range []string{"--output=jsonl", "--output=json", "--output=text", "--stream"} {
+		files := hangFiles()
+		files["script.json"] = `{"rules":[{"answer":{"text":"hello"}}]}`
+		cmd := agentsCommand(t, files, "run", "--agent-file", "agent.json", form, "-p", "hi")
+		var stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = full, &stderr
+		cmd.Run()
+		if got := cmd.ProcessState.ExitCode(); got != 1 {
+			t.Errorf("%s: exit code %d, want 1", form, got)
+		}
+		if got, want := stderr.String(), "error: write the answer: write /dev/stdout: no space left on device\n"; got != want {
+			t.Errorf("%s: stderr = %q, want %q", form, got, want)
+		}
+	}
+}
+
 // waitFor waits until a condition on other processes holds.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()

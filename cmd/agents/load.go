@@ -181,7 +181,7 @@ func (p *program) cacheDir() string {
 	dir := p.getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(dir) {
 		home, err := os.UserHomeDir()
-		if err != nil {
+		if err != nil || !filepath.IsAbs(home) {
 			return ""
 		}
 		dir = filepath.Join(home, ".cache")

@@ -100,8 +100,8 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, f.timeout, &ending{fmt.Sprintf("the run's time limit of %s passed", f.timeout), context.DeadlineExceeded})
 		defer cancel()
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	sinks, err := p.sinks(loaded, f, cancel)
 	if err != nil {
 		return err

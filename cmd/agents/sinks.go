@@ -21,7 +21,7 @@ type sinks struct {
 	output  string
 	secrets []string
 	observe func(agent.Event)
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 
 	progress *observe.Text
 	stream   *observe.Stream    // the answer on a terminal, as it comes
@@ -31,7 +31,7 @@ type sinks struct {
 
 // sinks opens what the flags and the configuration name. cancel ends the run
 // when nobody reads its events any more.
-func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelFunc) (*sinks, error) {
+func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelCauseFunc) (*sinks, error) {
 	s := &sinks{p: p, output: f.output, secrets: l.secrets, cancel: cancel}
 	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size, Asks: l.asks()}
 	watch := []func(agent.Event){}
@@ -72,19 +72,23 @@ func (l *loaded) asks() func(tool string) bool {
 	return func(tool string) bool { return names[tool] }
 }
 
-// line writes an event to stdout, and ends the run if nobody reads it.
+// errOutput ends a run whose output cannot be written: nobody reads it, or there
+// is no room for it.
+var errOutput error = &ending{"the output cannot be written", context.Canceled}
+
+// line writes an event to stdout, and ends the run if that fails.
 func (s *sinks) line(e agent.Event) {
 	s.lines.Observe(e)
 	if s.lines.Err() != nil {
-		s.cancel()
+		s.cancel(errOutput)
 	}
 }
 
-// text streams the answer, and ends the run if nobody reads it.
+// text streams the answer, and ends the run if that fails.
 func (s *sinks) text(e agent.Event) {
 	s.stream.Observe(e)
 	if s.stream.Err() != nil {
-		s.cancel()
+		s.cancel(errOutput)
 	}
 }
 
@@ -145,7 +149,7 @@ func (s *sinks) finish(out *agent.Outcome, runErr error) error {
 		fmt.Fprintf(s.p.err, "warning: %s\n", observe.Clean(err.Error()))
 	}
 	err := s.result(out, runErr)
-	if runErr == nil && err != nil {
+	if err != nil && (runErr == nil || errors.Is(runErr, errOutput)) && !brokenPipe(err) {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	if brokenPipe(err) {
