@@ -292,6 +292,7 @@ func (s *service) follow(ctx context.Context) {
 		}
 		now := s.fingerprint()
 		if now == last {
+			_, _ = s.offer(ctx) // MCP servers may have changed; tools are never an error
 			continue
 		}
 		last = now

@@ -93,16 +93,14 @@ func New(opts Options) *Server {
 }
 
 // SetAgents offers agents in place of what was offered before. Names must differ.
-// The channel is closed when no call of what was offered before is running.
+// The channel is closed when no call of what was ever offered before is running.
 func (s *Server) SetAgents(agents []Agent) (idle <-chan struct{}) {
-	list := make([]server.ServerTool, len(agents))
+	var list []mcp.Tool
 	gen := newGeneration()
-	for i, a := range agents {
+	for _, a := range agents {
 		description := cmp.Or(a.Agent.Announce, "asks the agent "+a.Agent.Slug)
-		list[i] = server.ServerTool{
-			Tool:    mcp.NewToolWithRawSchema(a.Name, description, json.RawMessage(promptSchema)),
-			Handler: s.handler(gen, func(ctx context.Context, r *request) *mcp.CallToolResult { return s.ask(ctx, r, a) }),
-		}
+		list = append(list, mcp.NewToolWithRawSchema(a.Name, description, json.RawMessage(promptSchema)))
+		gen.calls[a.Name] = func(ctx context.Context, r *request) *mcp.CallToolResult { return s.ask(ctx, r, a) }
 	}
 	return s.offer(gen, list)
 }
@@ -110,14 +108,12 @@ func (s *Server) SetAgents(agents []Agent) (idle <-chan struct{}) {
 // SetTools offers tools in place of what was offered before, as SetAgents does
 // with agents. A tool that runs a sub-agent is offered like any other.
 func (s *Server) SetTools(tools []agent.Tool) (idle <-chan struct{}) {
-	list := make([]server.ServerTool, len(tools))
+	var list []mcp.Tool
 	gen := newGeneration()
-	for i, t := range tools {
+	for _, t := range tools {
 		spec := t.Spec()
-		list[i] = server.ServerTool{
-			Tool:    describe(spec),
-			Handler: s.handler(gen, func(ctx context.Context, r *request) *mcp.CallToolResult { return s.callTool(ctx, r, t) }),
-		}
+		list = append(list, describe(spec))
+		gen.calls[spec.Name] = func(ctx context.Context, r *request) *mcp.CallToolResult { return s.callTool(ctx, r, t) }
 	}
 	return s.offer(gen, list)
 }
@@ -135,19 +131,19 @@ func describe(spec agent.ToolSpec) mcp.Tool {
 	return t
 }
 
-// offer makes list what clients can call. Clients are told only of changes that
-// they can see.
-func (s *Server) offer(gen *generation, list []server.ServerTool) <-chan struct{} {
+// offer makes list what clients can call. They are told only of changes that they
+// can see.
+func (s *Server) offer(gen *generation, list []mcp.Tool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	old := s.current
+	s.current = gen
 	offered := make(map[string]mcp.Tool, len(list))
-	var seen, same []server.ServerTool
+	var changed []server.ServerTool
 	for _, t := range list {
-		offered[t.Tool.Name] = t.Tool
-		if old, ok := s.offered[t.Tool.Name]; ok && equal(old, t.Tool) {
-			same = append(same, t)
-		} else {
-			seen = append(seen, t)
+		offered[t.Name] = t
+		if before, ok := s.offered[t.Name]; !ok || !equal(before, t) {
+			changed = append(changed, server.ServerTool{Tool: t, Handler: s.handler(t.Name)})
 		}
 	}
 	var gone []string
@@ -156,17 +152,15 @@ func (s *Server) offer(gen *generation, list []server.ServerTool) <-chan struct{
 			gone = append(gone, name)
 		}
 	}
+	s.offered = offered
 	// All at once would show clients an empty list for a moment.
 	if len(gone) > 0 {
 		s.mcp.DeleteTools(gone...)
 	}
-	if len(seen)+len(same) > 0 {
-		s.mcp.AddTools(append(seen, same...)...)
+	if len(changed) > 0 {
+		s.mcp.AddTools(changed...)
 	}
-	s.offered = offered
-	old := s.current
-	s.current = gen
-	old.retire()
+	old.retire(gen)
 	return old.idle
 }
 
@@ -176,15 +170,22 @@ func equal(a, b mcp.Tool) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// handler is the frame of every call.
-func (s *Server) handler(gen *generation, call func(context.Context, *request) *mcp.CallToolResult) server.ToolHandlerFunc {
+// handler is the frame of every call of one name.
+func (s *Server) handler(name string) server.ToolHandlerFunc {
 	return func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		r, ok := ctx.Value(requestKey{}).(*request)
 		if !ok {
 			return nil, errNotServed
 		}
-		if !gen.enter() {
-			return failure("nothing ran: the tool has changed meanwhile; call it again"), nil
+		s.mu.Lock()
+		gen := s.current
+		call, ok := gen.calls[name]
+		if ok {
+			gen.enter()
+		}
+		s.mu.Unlock()
+		if !ok {
+			return failure("nothing ran: the tool " + name + " is gone"), nil
 		}
 		defer gen.leave()
 		select {
@@ -201,22 +202,24 @@ func (s *Server) handler(gen *generation, call func(context.Context, *request) *
 
 // A generation is what was offered by one SetAgents or SetTools.
 type generation struct {
+	calls map[string]func(context.Context, *request) *mcp.CallToolResult
+
 	mu      sync.Mutex
 	running int
 	retired bool
-	idle    chan struct{}
+	next    *generation   // waits for this one
+	idle    chan struct{} // closed when it is retired and no call of it, or of one before, runs
 }
 
-func newGeneration() *generation { return &generation{idle: make(chan struct{})} }
+func newGeneration() *generation {
+	return &generation{calls: map[string]func(context.Context, *request) *mcp.CallToolResult{}, idle: make(chan struct{})}
+}
 
-func (g *generation) enter() bool {
+// enter is not called after retire.
+func (g *generation) enter() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.retired {
-		return false
-	}
 	g.running++
-	return true
 }
 
 func (g *generation) leave() {
@@ -226,15 +229,24 @@ func (g *generation) leave() {
 	g.settle()
 }
 
-func (g *generation) retire() {
+// retire ends the generation in favour of next, which is not idle before it.
+func (g *generation) retire(next *generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.retired = true
+	if g.running > 0 {
+		g.next = next
+		next.enter()
+	}
 	g.settle()
 }
 
 func (g *generation) settle() {
-	if g.retired && g.running == 0 {
-		close(g.idle)
+	if !g.retired || g.running > 0 {
+		return
+	}
+	close(g.idle)
+	if g.next != nil {
+		g.next.leave()
 	}
 }

@@ -15,6 +15,10 @@ func args(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
 	return agent.TextResult(inv.Call.Args), nil
 }
 
+func echoed(context.Context, *agent.Invocation) (agent.Result, error) {
+	return agent.TextResult("another b"), nil
+}
+
 func TestToolsGetTheArgumentsAsTheyCame(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{Policy: func(_ context.Context, inv *agent.Invocation) error {
 		if inv.Call.Name == "forbidden" {
@@ -73,16 +77,20 @@ func TestClientsHearOfChangedTools(t *testing.T) {
 	if got := strings.Join(names, ", "); got != "b: is another b, c: is c" {
 		t.Errorf("tools: %s", got)
 	}
-	select {
-	case <-idle:
-		t.Error("the old tools are idle while one is called")
-	default:
+	again := s.SetTools([]agent.Tool{changed, newTool("c", args)})
+	for _, done := range []<-chan struct{}{idle, again} {
+		select {
+		case <-done:
+			t.Error("the old tools are idle while one is called")
+		default:
+		}
 	}
 	close(release)
 	if r := w.recv(); r.text() != "old b" {
 		t.Errorf("the call that was running: %+v", r)
 	}
 	<-idle
+	<-again
 }
 
 func TestNewestClientsHearWhatTheyAskedFor(t *testing.T) {
@@ -99,9 +107,14 @@ func TestNewestClientsHearWhatTheyAskedFor(t *testing.T) {
 	if r := w.recv(); r.Method != "notifications/subscriptions/acknowledged" {
 		t.Fatalf("%+v", r)
 	}
-	s.SetTools([]agent.Tool{newTool("b", args), newTool("c", args)})
+	s.SetTools([]agent.Tool{newTool("b", echoed)}) // looks the same: nothing to hear of
+	s.SetTools([]agent.Tool{newTool("b", echoed), newTool("c", args)})
 	if r := w.recv(); r.Method != "notifications/tools/list_changed" || r.Params.Meta["io.modelcontextprotocol/subscriptionId"] != "sub" {
 		t.Errorf("%+v", r)
+	}
+	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"b",` + meta + `}}`)
+	if r := w.recv(); r.text() != "another b" {
+		t.Errorf("b was replaced by what looks the same: %+v", r)
 	}
 	rest, err := w.end()
 	if err != nil || strings.Count(rest, "\n") != 1 || !json.Valid([]byte(rest)) || !strings.Contains(rest, `"id":"sub"`) {
