@@ -2,7 +2,7 @@ package main
 
 const (
 	// maxSize is the size of the binary in bytes, stripped.
-	maxSize = 21_000_000
+	maxSize = 15_000_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.

@@ -20,10 +20,15 @@ type edit struct {
 	new   string
 }
 
-// patched is the one file that the patch changes.
+// jsonschema is the import path of the JSON Schema jsonschema, which is its module
+// path too.
+const jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
+
+// patched is the one file of it that the patch changes.
 const patched = "draft.go"
 
-// edits turn the work of the library's init function into work of a draft's first
+// edits turn the work of the library's init function, which compiles the
+// metaschemas and the vocabularies of five drafts, into work of a draft's first
 // use. Only the method getSchema hands compiled metaschemas out, so it compiles
 // them before it reads them. What is compiled goes into a field of its own: the
 // keys of allVocabs are read without a lock elsewhere. The field sch gets another
@@ -41,8 +46,8 @@ var edits = []edit{
 	{old: "sch := d.draft.allVocabs[", count: 2, new: "sch := d.draft.vocabs["},
 }
 
-// patch edits the library in the folder dir in place.
-func patch(dir string) error {
+// patchJSONSchema edits the library in the folder dir in place.
+func patchJSONSchema(dir string) error {
 	name := filepath.Join(dir, patched)
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -62,13 +67,13 @@ func patch(dir string) error {
 func apply(text string) ([]byte, error) {
 	for _, e := range edits {
 		if n := strings.Count(text, e.old); n != e.count {
-			return nil, fmt.Errorf("%s/%s: %q occurs %d times, not %d: the library has changed and the patch must be made anew", library, patched, e.old, n, e.count)
+			return nil, fmt.Errorf("%s/%s: %q occurs %d times, not %d: the library has changed and the patch must be made anew", jsonschema, patched, e.old, n, e.count)
 		}
 		text = strings.ReplaceAll(text, e.old, e.new)
 	}
 	changed, err := format.Source([]byte(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s/%s after the patch: %w", library, patched, err)
+		return nil, fmt.Errorf("%s/%s after the patch: %w", jsonschema, patched, err)
 	}
 	return changed, nil
 }
@@ -89,7 +94,7 @@ func check(dir string) error {
 		}
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-				return fmt.Errorf("%s/%s: an init function that the patch does not know", library, filepath.Base(name))
+				return fmt.Errorf("%s/%s: an init function that the patch does not know", jsonschema, filepath.Base(name))
 			}
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -101,7 +106,7 @@ func check(dir string) error {
 	}
 	// Its length and its keys while compiling, and one look-up of a name.
 	if reads != 3 {
-		return fmt.Errorf("%s: the patched package reads allVocabs at %d places, not 3: the patch must be made anew", library, reads)
+		return fmt.Errorf("%s: the patched package reads allVocabs at %d places, not 3: the patch must be made anew", jsonschema, reads)
 	}
 	return nil
 }

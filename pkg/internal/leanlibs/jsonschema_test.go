@@ -66,7 +66,7 @@ func TestPrepareTwice(t *testing.T) {
 			listings[i] = append(listings[i], e.Name())
 		}
 	}
-	want := []string{"go.mod", "go.sum", "jsonschema"}
+	want := []string{"go.mod", "go.sum", "jsonschema", "openai-go"}
 	if !slices.Equal(listings[0], want) || !slices.Equal(listings[1], want) {
 		t.Errorf("prepare twice leaves %v, then %v, want %v", listings[0], listings[1], want)
 	}
@@ -75,7 +75,7 @@ func TestPrepareTwice(t *testing.T) {
 // TestOtherSourceIsRefused changes one thing that the patch relies on at a time,
 // as a new version of the library could.
 func TestOtherSourceIsRefused(t *testing.T) {
-	src, err := goOutput("list", "-f", "{{.Module.Dir}}", library)
+	src, err := goOutput("list", "-f", "{{.Module.Dir}}", jsonschema)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestOtherSourceIsRefused(t *testing.T) {
 		"another read of names": {"func f(d *Draft) int { return len(d.allVocabs) }", "reads allVocabs at 4 places"},
 	} {
 		dir := filepath.Join(t.TempDir(), "lib")
-		if err := copyPatched(dir, src); err != nil {
+		if err := copyPatched(dir, src, patchJSONSchema); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "added.go"), []byte("package jsonschema\n\n"+c.code+"\n"), 0o644); err != nil {
@@ -131,13 +131,13 @@ func build(t *testing.T, args ...string) {
 	}
 }
 
-var initLine = regexp.MustCompile(`init ` + regexp.QuoteMeta(library) + ` @.* (\d+) allocs`)
+var initLine = regexp.MustCompile(`init ` + regexp.QuoteMeta(jsonschema) + ` @.* (\d+) allocs`)
 
 // probe runs a build of testdata/probe and returns what it prints and how many
 // allocations the library made at start-up.
 func probe(t *testing.T, binary string) (stdout string, allocs int) {
 	t.Helper()
-	src, err := goOutput("list", "-f", "{{.Module.Dir}}", library)
+	src, err := goOutput("list", "-f", "{{.Module.Dir}}", jsonschema)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,18 +10,28 @@ import (
 	"strings"
 )
 
-// library is the import path of the package, which is its module path too.
-const library = "github.com/santhosh-tekuri/jsonschema/v6"
+// A library is a module whose copy is changed.
+type library struct {
+	path string // of the module, and of a package at its top
+	dir  string // of the copy
+	// patch changes the copy in the folder dir in place, and fails when its source
+	// is not the one that it was made for.
+	patch func(dir string) error
+}
 
-// prepare writes go.mod, go.sum and the patched library into the folder out. It
-// changes nothing when the library's source is not the one that the patch knows.
+var libraries = []library{
+	{path: jsonschema, dir: "jsonschema", patch: patchJSONSchema},
+	{path: openai, dir: "openai-go", patch: patchOpenAI},
+}
+
+// prepare writes go.mod, go.sum and the changed libraries into the folder out. It
+// changes nothing of a library whose source is not the one that its patch knows.
 func prepare(out string) error {
-	src, err := goOutput("list", "-f", "{{.Module.Dir}}", library)
+	gomod, err := goOutput("env", "GOMOD")
 	if err != nil {
 		return err
 	}
-	gomod, err := goOutput("env", "GOMOD")
-	if err != nil {
+	if err := checkUse(); err != nil {
 		return err
 	}
 	out, err = filepath.Abs(out)
@@ -31,11 +41,16 @@ func prepare(out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	dst := filepath.Join(out, "jsonschema")
-	if err := replaceDir(dst, func(tmp string) error { return copyPatched(tmp, src) }); err != nil {
-		return err
+	for _, lib := range libraries {
+		src, err := goOutput("list", "-f", "{{.Module.Dir}}", lib.path)
+		if err != nil {
+			return err
+		}
+		if err := replaceDir(filepath.Join(out, lib.dir), func(tmp string) error { return copyPatched(tmp, src, lib.patch) }); err != nil {
+			return err
+		}
 	}
-	return writeModFiles(out, gomod, dst)
+	return writeModFiles(out, gomod)
 }
 
 // replaceDir fills a folder beside dst and then puts it in dst's place, so that
@@ -58,10 +73,9 @@ func replaceDir(dst string, fill func(tmp string) error) error {
 	return os.Rename(tmp, dst)
 }
 
-// copyPatched copies what a build of the library needs from src to dst, applies
-// the patch and checks the result. Files of the module cache are read-only, their
-// copies are not.
-func copyPatched(dst, src string) error {
+// copyPatched copies what a build of a library needs from src to dst and applies
+// the patch. Files of the module cache are read-only, their copies are not.
+func copyPatched(dst, src string, patch func(dir string) error) error {
 	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -71,7 +85,7 @@ func copyPatched(dst, src string) error {
 			return err
 		}
 		switch {
-		case d.IsDir() && d.Name() == "testdata":
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "examples"):
 			return fs.SkipDir
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(dst, rel), 0o755)
@@ -91,8 +105,8 @@ func copyPatched(dst, src string) error {
 }
 
 // writeModFiles copies go.mod and the go.sum beside it to the folder out and
-// replaces the library by the folder lib.
-func writeModFiles(out, gomod, lib string) error {
+// replaces the libraries by their copies there.
+func writeModFiles(out, gomod string) error {
 	sum, err := os.ReadFile(filepath.Join(filepath.Dir(gomod), "go.sum"))
 	if err != nil {
 		return err
@@ -106,7 +120,11 @@ func writeModFiles(out, gomod, lib string) error {
 	if err := os.WriteFile(tmp, mod, 0o644); err != nil {
 		return err
 	}
-	if _, err := goOutput("mod", "edit", "-replace="+library+"="+replacement(filepath.Dir(gomod), lib), tmp); err != nil {
+	args := []string{"mod", "edit"}
+	for _, lib := range libraries {
+		args = append(args, "-replace="+lib.path+"="+replacement(filepath.Dir(gomod), filepath.Join(out, lib.dir)))
+	}
+	if _, err := goOutput(append(args, tmp)...); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(out, "go.sum"), sum, 0o644); err != nil {

@@ -1,0 +1,42 @@
+// Command leanlibs prepares the module file with which `make build` links libraries
+// that do next to nothing at start-up. Every start of the binary, also as a tool of
+// itself, would pay for what they do there:
+//
+//   - github.com/santhosh-tekuri/jsonschema/v6 compiles the metaschemas and the
+//     vocabularies of five drafts: about 4 ms and 1.7 MB. In the changed copy a draft
+//     is compiled when it is first used.
+//   - github.com/openai/openai-go/v3 registers how hundreds of types are decoded:
+//     about 1.3 ms and, since the linker must keep all of them, 7 MB of the binary.
+//     This program sends requests through the library and reads the answers itself,
+//     so nothing is ever decoded by it. The changed copy registers nothing.
+//
+// The command copies the libraries' sources out of the module cache, changes them,
+// and writes a go.mod and a go.sum that differ from the module's own in two replace
+// directives:
+//
+//	go run ./pkg/internal/leanlibs -out build
+//	go build -modfile=build/go.mod ./cmd/agents
+//
+// A replace directive in the module's own go.mod would make `go install` refuse
+// the module. A plain `go build` or `go install` works as well: the binary then
+// behaves the same and starts slower.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	out := flag.String("out", "build", "folder for go.mod, go.sum and the changed `copies` of the libraries")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "leanlibs: unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	if err := prepare(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "leanlibs:", err)
+		os.Exit(1)
+	}
+}
