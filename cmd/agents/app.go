@@ -139,7 +139,19 @@ func (p *program) command() *cli.Command {
 // usageError keeps the help text off stdout, where callers expect results.
 func usageError(_ context.Context, c *cli.Command, err error, _ bool) error {
 	name := strings.TrimSpace(c.FullName())
-	return usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %w", name, err)
+	return usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %s", name, twoDashes(err.Error()))
+}
+
+// twoDashes writes the flags in a message of the flag parser as a person does.
+func twoDashes(message string) string {
+	for _, before := range []string{"for flag -", "not defined: -"} {
+		head, name, ok := strings.Cut(message, before)
+		end := strings.IndexByte(name+":", ':')
+		if ok && !strings.HasPrefix(name, "-") && end > 1 {
+			return head + before + "-" + name
+		}
+	}
+	return message
 }
 
 func didYouMean(name string, c *cli.Command) string {
@@ -152,7 +164,14 @@ func didYouMean(name string, c *cli.Command) string {
 // noArguments refuses what stands behind a command's flags.
 func noArguments(c *cli.Command) error {
 	if c.Args().Present() {
-		return usage("a prompt is given with --prompt; quote it", "%s: unexpected argument %q", c.FullName(), c.Args().First())
+		hint := fmt.Sprintf("`%s --help` lists the flags", c.FullName())
+		switch {
+		case strings.HasSuffix(c.Args().First(), ".json"):
+			hint = "an agent file is given with --agent-file"
+		case c.Name == "run" || c.Name == "echo-prompt":
+			hint = "a prompt is given with --prompt; quote it"
+		}
+		return usage(hint, "%s: unexpected argument %q", c.FullName(), c.Args().First())
 	}
 	return nil
 }

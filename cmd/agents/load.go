@@ -54,6 +54,9 @@ func (p *program) load(ctx context.Context) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !p.global.quiet {
+		p.warn(c.Warnings) // they may be why there is no agent
+	}
 	file, err := p.choose(c)
 	if err != nil {
 		return nil, err
@@ -66,7 +69,6 @@ func (p *program) load(ctx context.Context) (*loaded, error) {
 		return nil, err
 	}
 	if !p.global.quiet {
-		p.warn(c.Warnings)
 		p.showProblems(l.Problems, agentfile.Warning)
 	}
 	return l, nil

@@ -56,6 +56,7 @@ func (p *program) effective() (*effective, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.warn(c.Warnings)
 	e := &effective{ConfigDir: c.Dir, AgentFiles: []agentPlace{}, Logs: []config.Place{}}
 	if n := len(c.Looked); n > 0 {
 		e.ConfigFile = c.Looked[n-1]

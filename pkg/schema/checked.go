@@ -17,8 +17,9 @@ import (
 // hold is an error that says that nothing ran and names every argument with the
 // rule that it breaks, so that a model can correct itself:
 //
-//	nothing ran: the arguments do not fit the tool's schema:
-//	argument /count [minimum]: got -1, want at least 0
+//	nothing ran: the arguments do not fit the tool's schema: argument /count [minimum]: got -1, want at least 0
+//
+// Several stand on lines of their own.
 //
 // null for an optional argument is as good as none. The schema is compiled at the
 // first call. Of one that cannot be compiled only the types of the arguments and
@@ -89,6 +90,10 @@ func (e argsError) Error() string {
 	const most = 20
 	var b strings.Builder
 	b.WriteString("nothing ran: the arguments do not fit the tool's schema:")
+	separator := "\n"
+	if len(e) == 1 {
+		separator = " " // those who show the first line alone show it all
+	}
 	for i, v := range e {
 		if i == most {
 			fmt.Fprintf(&b, "\nand %d more", len(e)-most)
@@ -98,7 +103,7 @@ func (e argsError) Error() string {
 		if v.Pointer != "" {
 			place = "argument " + clip(v.Pointer)
 		}
-		fmt.Fprintf(&b, "\n%s [%s]: %s", place, v.Rule, v.Message)
+		fmt.Fprintf(&b, "%s%s [%s]: %s", separator, place, v.Rule, v.Message)
 	}
 	return b.String()
 }

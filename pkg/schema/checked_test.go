@@ -61,10 +61,11 @@ func TestCheckedPassesGoodArgumentsUnchanged(t *testing.T) {
 }
 
 func TestCheckedSaysHowToCorrectTheArguments(t *testing.T) {
-	const head = "nothing ran: the arguments do not fit the tool's schema:\n"
+	const head = "nothing ran: the arguments do not fit the tool's schema: "
 	tests := []struct{ name, args, want string }{
 		{"minimum", `{"pattern":"x","count":-1}`, head + `argument /count [minimum]: got -1, want at least 0`},
-		{"several", `{"count":"5","mode":"fats"}`, head + `argument /count [type]: got string, want integer
+		{"several", `{"count":"5","mode":"fats"}`, strings.TrimSpace(head) + `
+argument /count [type]: got string, want integer
 argument /mode [enum]: got "fats", want one of "fast", "slow"
 argument /pattern [required]: missing, want string`},
 		{"unknown", `{"Pattern":"x","pattern":"x"}`, head + `argument /Pattern [additionalProperties]: unknown key "Pattern"; did you mean "pattern"?`},
@@ -103,7 +104,7 @@ func TestCheckedTellsTwentyFaultsAtMost(t *testing.T) {
 }
 
 func TestCheckedMakesTheBestOfABadSchema(t *testing.T) {
-	const head = "nothing ran: the arguments do not fit the tool's schema:\n"
+	const head = "nothing ran: the arguments do not fit the tool's schema: "
 	tests := []struct{ name, schema, args, want string }{
 		{"none", ``, `{"a":1}`, ""},
 		{"no JSON", `{`, `{"a":1}`, ""},
