@@ -32,6 +32,9 @@ const (
 var sharedClient = sync.OnceValue(func() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 16
+	// A session that waits for its model holds both. What is larger than they are
+	// does not go through them.
+	t.ReadBufferSize, t.WriteBufferSize = 2<<10, 2<<10
 	return &http.Client{Transport: t}
 })
 

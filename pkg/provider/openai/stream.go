@@ -7,15 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
+
+// readers are for one answer each, and for the next one then: of a thousand
+// sessions at once only a few have something to read.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
 // read reads an answer: a stream of events, or the one JSON value of a server
 // that does not stream. What it is shows in the first byte; what the server
 // calls it does not count. tick is called after each piece.
 func (a *answer) read(r io.Reader, tick func()) (*agent.Response, error) {
-	in := bufio.NewReaderSize(r, 16<<10)
+	in := readers.Get().(*bufio.Reader)
+	in.Reset(r)
+	defer func() {
+		in.Reset(nil)
+		readers.Put(in)
+	}()
 	first, err := peekText(in)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
