@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -31,21 +29,16 @@ type answerSchema struct {
 }
 
 // readAnswerSchema reads the file of --output-schema; no file is no schema.
-func readAnswerSchema(path string) (*answerSchema, error) {
+func readAnswerSchema(ctx context.Context, path string) (*answerSchema, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path)
+	data, err := readFile(ctx, path, maxSchema)
 	if err != nil {
-		return nil, nothingRan(fmt.Errorf("--output-schema: %w", err), "")
+		return nil, notRead(ctx, "--output-schema", err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSchema+1))
-	if err == nil && len(data) > maxSchema {
-		err = fmt.Errorf("it is longer than %d bytes", maxSchema)
-	}
-	if err != nil {
-		return nil, nothingRan(fmt.Errorf("--output-schema %s: %w", path, err), "")
+	if len(data) > maxSchema {
+		return nil, usage("", "--output-schema %s: it is longer than %d bytes", path, maxSchema)
 	}
 	s, err := schema.Compile(path, data)
 	if err != nil {

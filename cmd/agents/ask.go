@@ -96,20 +96,34 @@ func (a *asker) ended(ctx context.Context, err error) error {
 
 // await waits for read or for the end of ctx. A read from a terminal cannot be
 // ended, so after ctx it is left behind; the program is about to end.
-func await(ctx context.Context, read func() (string, error)) (string, error) {
+func await[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	type answer struct {
-		text string
-		err  error
+		value T
+		err   error
 	}
 	done := make(chan answer, 1)
 	go func() {
-		text, err := read()
-		done <- answer{text, err}
+		value, err := read()
+		done <- answer{value, err}
 	}()
 	select {
 	case a := <-done:
-		return a.text, a.err
+		return a.value, a.err
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return *new(T), context.Cause(ctx)
 	}
+}
+
+// readFile is the beginning of a file, up to limit bytes and one more, so that it
+// is seen to be longer. A pipe that has a name may never be written to: opening
+// it can wait too.
+func readFile(ctx context.Context, path string, limit int64) ([]byte, error) {
+	return await(ctx, func() ([]byte, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return io.ReadAll(io.LimitReader(f, limit+1))
+	})
 }

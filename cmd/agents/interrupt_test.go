@@ -153,20 +153,29 @@ func TestAReaderThatGoesAwayEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestInterruptWhileThePromptIsRead(t *testing.T) {
+func TestInterruptWhileSomethingIsRead(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc")
 	}
-	const ready = "--shell=echo >ready"
+	const ready = "--shell=echo x | tee ready"
 	tests := map[string][]string{
-		"standard input":             {ready, "-p", "-"},
-		"a pipe nobody writes to":    {ready, "-f", "pipe"},
-		"a command and its children": {"--shell=trap '' TERM; (setsid sh -c 'echo $$ >pids; exec sleep 1000' &) ; while [ ! -s pids ]; do :; done; echo >ready; sleep 1000"},
+		"standard input":             {"echo-prompt", ready, "-p", "-"},
+		"a pipe nobody writes to":    {"echo-prompt", ready, "-f", "pipe"},
+		"an attachment":              {"run", "--agent-file", "agent.json", ready, "-m", "pipe"},
+		"the schema of the answer":   {"run", "--agent-file", "agent.json", "-p", "x", "--output-schema", "written"},
+		"the arguments of a tool":    {"tool", "call", "./ready.sh"},
+		"a command and its children": {"echo-prompt", "--shell=trap '' TERM; (setsid sh -c 'echo $$ >pids; exec sleep 1000' &) ; while [ ! -s pids ]; do :; done; echo >ready; sleep 1000"},
 	}
+	files := hangFiles()
+	files["ready.sh"] = "#!/bin/sh\necho '{\"slug\":\"ready\",\"description\":\"d\",\"args\":[]}'; echo >ready\n"
 	for name, args := range tests {
 		t.Run(name, func(t *testing.T) {
-			cmd := agentsCommand(t, nil, append([]string{"echo-prompt"}, args...)...)
+			cmd := agentsCommand(t, files, args...)
 			if err := syscall.Mkfifo(filepath.Join(cmd.Dir, "pipe"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			written := filepath.Join(cmd.Dir, "written")
+			if err := syscall.Mkfifo(written, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := cmd.StdinPipe(); err != nil { // stays open and silent
@@ -178,7 +187,17 @@ func TestInterruptWhileThePromptIsRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cmd.Process.Kill()
-			waitFor(t, func() bool { _, err := os.Stat(filepath.Join(cmd.Dir, "ready")); return err == nil })
+			waitFor(t, func() bool {
+				if _, err := os.Stat(filepath.Join(cmd.Dir, "ready")); err == nil {
+					return true
+				}
+				// It can be opened once somebody reads it.
+				f, err := os.OpenFile(written, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+				if err == nil {
+					t.Cleanup(func() { f.Close() })
+				}
+				return err == nil
+			})
 			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,13 +22,13 @@ var mediaTypes = map[string]string{
 }
 
 // attachments reads the files of --media, each as [MIME;]PATH.
-func attachments(args []string) ([]agent.Part, error) {
+func attachments(ctx context.Context, args []string) ([]agent.Part, error) {
 	var parts []agent.Part
 	room := int64(maxMedia)
 	for _, arg := range args {
-		part, err := attachment(arg, room)
+		part, err := attachment(ctx, arg, room)
 		if err != nil {
-			return nil, nothingRan(fmt.Errorf("--media %s: %w", arg, err), "")
+			return nil, notRead(ctx, "--media "+arg, err)
 		}
 		room -= int64(len(part.Data))
 		parts = append(parts, part)
@@ -36,17 +36,12 @@ func attachments(args []string) ([]agent.Part, error) {
 	return parts, nil
 }
 
-func attachment(arg string, room int64) (agent.Part, error) {
+func attachment(ctx context.Context, arg string, room int64) (agent.Part, error) {
 	mime, path, named := strings.Cut(arg, ";")
 	if !named || !strings.Contains(mime, "/") || exists(arg) {
 		mime, path = "", arg
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return agent.Part{}, withoutPath(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, room+1))
+	data, err := readFile(ctx, path, room)
 	if err != nil {
 		return agent.Part{}, withoutPath(err)
 	}

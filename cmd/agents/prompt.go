@@ -109,20 +109,13 @@ func (i promptItem) render(ctx context.Context, stdin *once, errs io.Writer) (st
 	if i.kind == "prompt" {
 		return i.text, nil
 	}
-	// A pipe that has a name may never be written to: opening it can wait too.
-	text, err := await(ctx, func() (string, error) {
-		file, err := os.Open(i.text)
-		if err != nil {
-			return "", err
-		}
-		defer file.Close()
-		return readAll(file)
-	})
-	if errors.As(err, new(*os.PathError)) { // it names the file itself
+	data, err := readFile(ctx, i.text, maxPrompt)
+	if err != nil {
 		return "", notRead(ctx, "--file", err)
 	}
+	text, err := promptText(data)
 	if err != nil {
-		return "", notRead(ctx, "--file "+i.text, err)
+		return "", nothingRan(fmt.Errorf("--file %s: %w", i.text, err), "")
 	}
 	return text, nil
 }
@@ -160,7 +153,7 @@ func shell(ctx context.Context, errs io.Writer, command string) (string, error) 
 	if err != nil {
 		return "", nothingRan(fmt.Errorf("--shell %q: %w", command, err), "the model was not called; correct the command")
 	}
-	printed, err := text(out.Bytes())
+	printed, err := promptText(out.Bytes())
 	if err != nil {
 		return "", nothingRan(fmt.Errorf("--shell %q: its output: %w", command, err), "")
 	}
@@ -202,14 +195,15 @@ func readAll(r io.Reader) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return promptText(data)
+}
+
+// promptText is data that a person meant as text, read up to maxPrompt bytes and
+// one more. What is not UTF-8 is replaced.
+func promptText(data []byte) (string, error) {
 	if len(data) > maxPrompt {
 		return "", fmt.Errorf("it is longer than %d bytes", maxPrompt)
 	}
-	return text(data)
-}
-
-// text is data that a person meant as text. What is not UTF-8 is replaced.
-func text(data []byte) (string, error) {
 	if i := bytes.IndexByte(data, 0); i >= 0 {
 		return "", fmt.Errorf("it is no text: there is a NUL byte at offset %d", i)
 	}

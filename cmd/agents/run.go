@@ -77,7 +77,7 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	answer, err := readAnswerSchema(f.schema)
+	answer, err := readAnswerSchema(ctx, f.schema)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (p *program) message(ctx context.Context, f *runFlags, l *loaded) (agent.Me
 			return agent.Message{}, err
 		}
 	}
-	media, err := attachments(f.media)
+	media, err := attachments(ctx, f.media)
 	if err != nil {
 		return agent.Message{}, err
 	}

@@ -189,7 +189,7 @@ func (p *program) toolCall(ctx context.Context, name string, pairs []string) err
 	}
 	defer done()
 	spec := tool.Spec()
-	args, err := p.callArgs(spec, pairs)
+	args, err := p.callArgs(ctx, spec, pairs)
 	if err != nil {
 		return err
 	}
@@ -263,16 +263,16 @@ func (l *loaded) tool(ctx context.Context, name string) (agent.Tool, error) {
 
 // callArgs is the JSON object of the arguments. Nothing is asked of a person who
 // gave none: they are told what is missing.
-func (p *program) callArgs(spec agent.ToolSpec, pairs []string) (string, error) {
+func (p *program) callArgs(ctx context.Context, spec agent.ToolSpec, pairs []string) (string, error) {
 	if len(pairs) > 0 {
 		return pairArgs(spec, pairs)
 	}
 	if p.inTerm {
 		return "{}", nil
 	}
-	data, err := io.ReadAll(io.LimitReader(p.in, agent.MaxArgsBytes+1))
+	data, err := await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(p.in, agent.MaxArgsBytes+1)) })
 	if err != nil {
-		return "", nothingRan(fmt.Errorf("read the arguments from standard input: %w", err), "")
+		return "", notRead(ctx, "read the arguments from standard input", err)
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return "{}", nil
