@@ -20,34 +20,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSubreaper runs the tests of this package once more in a process that
-// called BecomeSubreaper; those that need one only run there.
+// TestSubreaper runs tests of this package once more in a process that called
+// BecomeSubreaper.
 func TestSubreaper(t *testing.T) {
-	if os.Getenv(asSubreaper) != "" {
-		t.Skip("this is the subreaper")
-	}
+	runAsSubreaper(t, "^(TestManyRuns|TestCancel|TestServer|TestOutputOf|TestSlow)", "TestCancel")
+}
+
+// runAsSubreaper runs the tests that match the pattern in a subreaper, and wants
+// the one named to be among them.
+func runAsSubreaper(t *testing.T, pattern, name string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-test.v", "-test.run", "^(TestSweep|TestManyRuns|TestCancel|TestServer|TestOutputOf|TestSlow)")
+	cmd := exec.Command(self, "-test.v", "-test.run", pattern)
 	cmd.Env = append(os.Environ(), asSubreaper+"=1")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("tests in a subreaper: %v\n%s", err, &out)
+		t.Fatalf("in a subreaper: %v\n%s", err, &out)
 	}
-	if !bytes.Contains(out.Bytes(), []byte("--- PASS: TestSweepEndsWhatLeftTheGroup")) {
-		t.Errorf("the tests of sweeps did not run:\n%s", &out)
+	if !bytes.Contains(out.Bytes(), []byte("--- PASS: "+name)) {
+		t.Errorf("%s did not run in the subreaper:\n%s", name, &out)
 	}
 }
 
-// needSubreaper skips a test that TestSubreaper runs.
-func needSubreaper(t *testing.T) {
+// inSubreaper reports whether this process is a subreaper. Where it is not, the
+// test has run in one when inSubreaper returns.
+func inSubreaper(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(asSubreaper) == "" {
-		t.Skip("runs in TestSubreaper")
+	if os.Getenv(asSubreaper) != "" {
+		return true
 	}
+	runAsSubreaper(t, "^"+t.Name()+"$", t.Name())
+	return false
 }
 
 // wantNoStrangers fails the test if a child is left that nobody knows.
@@ -59,7 +66,9 @@ func wantNoStrangers(t *testing.T) {
 }
 
 func TestSweepEndsWhatLeftTheGroup(t *testing.T) {
-	needSubreaper(t)
+	if !inSubreaper(t) {
+		return
+	}
 	const quiet = ` </dev/null >/dev/null 2>&1`
 	tests := []struct {
 		name, script string
@@ -98,7 +107,9 @@ func TestSweepEndsWhatLeftTheGroup(t *testing.T) {
 }
 
 func TestSweepAfterCancel(t *testing.T) {
-	needSubreaper(t)
+	if !inSubreaper(t) {
+		return
+	}
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -112,7 +123,9 @@ func TestSweepAfterCancel(t *testing.T) {
 }
 
 func TestSweepEndsAChainOfForks(t *testing.T) {
-	needSubreaper(t)
+	if !inSubreaper(t) {
+		return
+	}
 	r := newRig(t)
 	// Every link leaves into a session of its own, starts the next one and
 	// exits. Left alone, the chain has 500 links.
@@ -129,7 +142,9 @@ func TestSweepEndsAChainOfForks(t *testing.T) {
 }
 
 func TestSweepEndsABroodInOneGroup(t *testing.T) {
-	needSubreaper(t)
+	if !inSubreaper(t) {
+		return
+	}
 	r := newRig(t)
 	// Each process starts two more and stays, up to 2^7.
 	brood := `: > "$RIG/$$"; if [ $1 -gt 0 ]; then sh -c "$0" "$0" $(($1 - 1)) & sh -c "$0" "$0" $(($1 - 1)) & fi; exec sleep ` + long
@@ -141,7 +156,9 @@ func TestSweepEndsABroodInOneGroup(t *testing.T) {
 }
 
 func TestSweepLeavesOrphansOfRunningCommands(t *testing.T) {
-	needSubreaper(t)
+	if !inSubreaper(t) {
+		return
+	}
 	tests := []struct{ name, leave string }{
 		{"with the mark", `leave sh -c "$SLEEPER"`},
 		{"without a mark", `leave env -i RIG="$RIG" PATH="$PATH" sh -c "$SLEEPER"`},
@@ -176,7 +193,9 @@ func TestSweepLeavesOrphansOfRunningCommands(t *testing.T) {
 }
 
 func TestSweepOfAHiddenProcessDoesNotWaitForYoungerCommands(t *testing.T) {
-	needSubreaper(t)
+	if !inSubreaper(t) {
+		return
+	}
 	r := newRig(t)
 	old := r.command(`(leave env -i RIG="$RIG" PATH="$PATH" sh -c "$SLEEPER" >/dev/null 2>&1 &); await 1; read line`)
 	old.Grace = patience
@@ -197,7 +216,9 @@ func TestSweepOfAHiddenProcessDoesNotWaitForYoungerCommands(t *testing.T) {
 }
 
 func TestSweepLeavesChildrenOfTheEmbeddingProgram(t *testing.T) {
-	needSubreaper(t)
+	if !inSubreaper(t) {
+		return
+	}
 	// The list of children has those of the main thread; without it all of
 	// them are met.
 	all.mu.Lock()
@@ -232,7 +253,9 @@ func TestSweepLeavesChildrenOfTheEmbeddingProgram(t *testing.T) {
 }
 
 func TestSweepsAtTheSameTime(t *testing.T) {
-	needSubreaper(t)
+	if !inSubreaper(t) {
+		return
+	}
 	const n = 30
 	r := newRig(t)
 	var wg sync.WaitGroup
@@ -255,7 +278,9 @@ func TestSweepsAtTheSameTime(t *testing.T) {
 }
 
 func TestSweepFindsChildrenWithoutTheChildrenFile(t *testing.T) {
-	needSubreaper(t)
+	if !inSubreaper(t) {
+		return
+	}
 	r := newRig(t)
 	c := r.command(`(leave sh -c "$SLEEPER" >/dev/null 2>&1 &); await 1; read line`)
 	c.Grace = patience
