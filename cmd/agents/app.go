@@ -116,7 +116,9 @@ func (p *program) command() *cli.Command {
 		ExitErrHandler:            func(context.Context, *cli.Command, error) {},
 		Flags:                     p.global.flags(),
 		Action: func(_ context.Context, c *cli.Command) error {
-			if name := c.Args().First(); name != "" {
+			if name := c.Args().First(); name == "help" {
+				return cli.ShowRootCommandHelp(c)
+			} else if name != "" {
 				return usage("`agents --help` lists the commands", "there is no command %q%s", name, didYouMean(name, c))
 			}
 			return usage("`agents --help` lists the commands", "no command given")

@@ -78,9 +78,11 @@ func (p *program) checkFile(ctx context.Context, c *config.Config, file, form st
 	}
 	defer l.Close()
 	l.Connect(ctx)
-	for _, problem := range l.Problems {
+	for i, problem := range l.Problems {
 		fmt.Fprintf(p.err, "%s: %s\n", problem.Severity, observe.Clean(problem.String()))
-		if hint := problemHint(problem.Code); hint != "" {
+		// Of several problems with one hint the last has it.
+		last := i+1 == len(l.Problems) || l.Problems[i+1].Code != problem.Code
+		if hint := problemHint(problem.Code); hint != "" && last {
 			fmt.Fprintf(p.err, "  hint: %s\n", hint)
 		}
 		if problem.Severity <= agentfile.LeftOut {

@@ -113,7 +113,7 @@ func hintFor(err error) string {
 		return "check apiKeyId in the agent file and the key's value; `agents paths` shows which keys file is used"
 	case model.Status == 404:
 		return "check modelUrl and modelName in the agent file"
-	case model.Status == 0 && model.Temporary:
+	case model.Status == 0 && model.Temporary && model.Err != nil:
 		return "check that the model's server runs and that modelUrl in the agent file is right"
 	}
 	return ""

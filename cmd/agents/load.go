@@ -78,7 +78,7 @@ func (p *program) load(ctx context.Context) (*loaded, error) {
 // there, for its problems.
 func (p *program) loadFile(ctx context.Context, c *config.Config, file string) (*loaded, error) {
 	l := &loaded{config: c, keys: c.KeysFile(file), logs: logPaths{c.File.LogJSON, c.File.LogText, c.File.LogHTTP}}
-	opts := agentfile.Options{Environ: p.toolEnviron(), CacheDir: p.cacheDir(), LockDir: p.lockDir(), KeysFile: l.keys.Path, Set: p.set, Version: version}
+	opts := agentfile.Options{Environ: p.toolEnviron(), CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), KeysFile: l.keys.Path, Set: p.set, Version: version}
 	if l.keys.Path != "" {
 		keys, warnings, err := config.ReadKeys(l.keys.Path)
 		if err != nil {
@@ -189,6 +189,15 @@ func (p *program) cacheDir() string {
 		dir = filepath.Join(home, ".cache")
 	}
 	return filepath.Join(dir, "agents")
+}
+
+// outputDir takes the whole of outputs that were cut for the model; "" is the
+// system's folder for temporary files.
+func (p *program) outputDir() string {
+	if dir := p.cacheDir(); dir != "" {
+		return filepath.Join(dir, "outputs")
+	}
+	return ""
 }
 
 // lockDir is where calls take turns that share a lock. All programs of this user

@@ -79,6 +79,9 @@ func (l *loader) executableProblems(set *exectool.Toolset) {
 		// The error names the path, and so does the problem: once is enough.
 		message := strings.TrimPrefix(p.Err.Error(), "tool "+p.Path+": ")
 		message = strings.Replace(message, "describe "+p.Path+": ", "describe: ", 1)
+		if code == CodeTool && !strings.HasPrefix(message, "describe: ") {
+			code = CodeFile // it was not even executed
+		}
 		l.report(Problem{Severity: LeftOut, Code: code, File: p.Path, Message: message})
 	}
 }
