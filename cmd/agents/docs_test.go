@@ -234,7 +234,7 @@ func (r *reader) run(t *testing.T, line int, command string) (stdout string, ok 
 		t.Logf("%s:%d: not run: %v", r.page, line, err)
 		return "", false
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/agents", "agents"))
 	cmd.WaitDelay = time.Second

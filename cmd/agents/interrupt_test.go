@@ -201,7 +201,7 @@ func TestInterruptWhileSomethingIsRead(t *testing.T) {
 			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}
-			safety := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+			safety := time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() })
 			defer safety.Stop()
 			cmd.Wait()
 			if got := cmd.ProcessState.ExitCode(); got != 130 {
@@ -242,9 +242,9 @@ func TestOutputThatCannotBeWrittenIsAFailureAndNoInterruption(t *testing.T) {
 // waitFor waits until a condition on other processes holds.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it did not happen within a minute")
+			t.Fatal("it did not happen within three minutes")
 		}
 	}
 }

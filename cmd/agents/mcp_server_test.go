@@ -126,7 +126,7 @@ func TestMCPServerFollowsTheToolFolder(t *testing.T) {
 	if err := os.Rename(beside, filepath.Join(p.Dir, "tools", "two")); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(time.Minute, func() { p.Process.Kill() })
+	timer := time.AfterFunc(3*time.Minute, func() { p.Process.Kill() })
 	defer timer.Stop()
 	if got := p.line(t); !strings.Contains(got, "notifications/tools/list_changed") {
 		t.Fatalf("it wrote %s", got)
