@@ -11,6 +11,12 @@ const (
 	// the linker cannot know. One suffices to make it keep every exported method of
 	// every type: five megabytes and more.
 	maxReflectMethods = 0
+	// maxTurnAllocs is how many allocations a turn with one call may make in
+	// pkg/agent, with those of the benchmark's model and tool.
+	maxTurnAllocs = 40
+	// maxCalls is how many system calls `agents --version` may make, without those
+	// of the Go scheduler.
+	maxCalls = 60
 )
 
 // costlyPackages must not be linked. A path stands for all packages below it, and

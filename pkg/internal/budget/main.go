@@ -1,7 +1,9 @@
 // Command budget reports what the binary costs: its size, its cold start beside a
-// program that does nothing, its memory, what runs before main, and whether the
-// linker could leave out what is not used. The binary runs as a tool of itself,
-// thousands of times, so each of these is paid thousands of times.
+// program that does nothing, its memory, what runs before main, the allocations of
+// a turn, the system calls of a start, whether a start with cached descriptions
+// executes a tool, and whether the linker could leave out what is not used. The
+// binary runs as a tool of itself, thousands of times, so each of these is paid
+// thousands of times.
 //
 //	go run ./pkg/internal/budget -binary build/agents -- -modfile=build/go.mod -tags=urfave_cli_no_template
 //
@@ -45,10 +47,6 @@ func report(w io.Writer, binary, pkg string, runs int, buildFlags []string) erro
 	if !exact {
 		atMost = "at most "
 	}
-	file, err := os.Stat(binary)
-	if err != nil {
-		return err
-	}
 	tmp, err := os.MkdirTemp("", "agents-budget")
 	if err != nil {
 		return err
@@ -58,42 +56,80 @@ func report(w io.Writer, binary, pkg string, runs int, buildFlags []string) erro
 	if err != nil {
 		return err
 	}
-	inits, err := initCosts(binary)
-	if err != nil {
-		return err
-	}
-	link, err := linked(tmp, pkg, buildFlags)
-	if err != nil {
-		return err
-	}
-	deps, err := dependencies(pkg, buildFlags)
-	if err != nil {
-		return err
-	}
-
-	ours := 0
-	for _, c := range inits {
-		if c.ours() {
-			ours += c.allocs
-		}
-	}
-	fmt.Fprintf(w, "size             %.2f MB (limit %.2f)\n", mb(file.Size()), mb(maxSize))
 	fmt.Fprintf(w, "cold start       %.2f ms median, %.2f ms best quarter; a program that does nothing: %.2f, %.2f (%d runs each, in turn)\n",
 		cold.median, cold.quarter, floor.median, floor.quarter, runs)
 	fmt.Fprintf(w, "peak memory      %s%.1f MB\n", atMost, mb(rss))
-	fmt.Fprintf(w, "before main      %d allocations in our packages (limit %d); the longest:\n", ours, maxInitAllocs)
-	for _, c := range longest(inits, 5) {
+	fixed, err := measureFixed(tmp, binary, pkg, buildFlags)
+	if err != nil {
+		return err
+	}
+	fixed.print(w)
+	return fixed.problems()
+}
+
+// fixed is what does not depend on the machine.
+type fixed struct {
+	size  int64
+	inits []initCost
+	tolls toll
+	link  dump
+	deps  []dependency
+}
+
+func measureFixed(tmp, binary, pkg string, buildFlags []string) (*fixed, error) {
+	file, err := os.Stat(binary)
+	if err != nil {
+		return nil, err
+	}
+	f := &fixed{size: file.Size()}
+	if f.inits, err = initCosts(binary); err != nil {
+		return nil, err
+	}
+	tree := filepath.Join(tmp, "tree")
+	if err := os.Mkdir(tree, 0o755); err != nil {
+		return nil, err
+	}
+	if f.tolls, err = tolls(tree, binary); err != nil {
+		return nil, err
+	}
+	if f.link, err = linked(tmp, pkg, buildFlags); err != nil {
+		return nil, err
+	}
+	f.deps, err = dependencies(pkg, buildFlags)
+	return f, err
+}
+
+// ours is the number of allocations that our own packages make before main.
+func (f *fixed) ours() int {
+	n := 0
+	for _, c := range f.inits {
+		if c.ours() {
+			n += c.allocs
+		}
+	}
+	return n
+}
+
+func (f *fixed) print(w io.Writer) {
+	fmt.Fprintf(w, "size             %.2f MB (limit %.2f)\n", mb(f.size), mb(maxSize))
+	fmt.Fprintf(w, "before main      %d allocations in our packages (limit %d); the longest:\n", f.ours(), maxInitAllocs)
+	for _, c := range longest(f.inits, 5) {
 		fmt.Fprintf(w, "                 %6.2f ms %6d allocations  %s\n", c.ms, c.allocs, c.pkg)
 	}
-	fmt.Fprintf(w, "dead code        %d functions call a method by its name (limit %d)\n", len(link.reflectMethods), maxReflectMethods)
-	fmt.Fprintf(w, "packages         %d linked\n", len(deps))
+	fmt.Fprint(w, &f.tolls)
+	fmt.Fprintf(w, "dead code        %d functions call a method by its name (limit %d)\n", len(f.link.reflectMethods), maxReflectMethods)
+	fmt.Fprintf(w, "packages         %d linked\n", len(f.deps))
+}
 
+// problems returns the broken limits.
+func (f *fixed) problems() error {
 	return errors.Join(
-		atMostLimit("size in bytes", file.Size(), maxSize),
-		atMostLimit("allocations before main in our packages", int64(ours), maxInitAllocs),
-		link.problems(),
-		costly(deps),
-		initFunctions(deps),
+		atMostLimit("size in bytes", f.size, maxSize),
+		atMostLimit("allocations before main in our packages", int64(f.ours()), maxInitAllocs),
+		f.tolls.problems(),
+		f.link.problems(),
+		costly(f.deps),
+		initFunctions(f.deps),
 	)
 }
 
