@@ -3,6 +3,7 @@ package agentfile
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -111,7 +112,7 @@ func decode(contents json.RawMessage) (*Spec, error) {
 		return nil, err
 	}
 	spec := &Spec{}
-	known := spellings(spec)
+	known := spellings()
 	for key, value := range raw {
 		camel, ok := known[key]
 		if !ok {
@@ -142,17 +143,11 @@ func decode(contents json.RawMessage) (*Spec, error) {
 }
 
 // spellings maps every accepted key to its camelCase form.
-func spellings(spec *Spec) map[string]string {
-	b, err := json.Marshal(spec)
-	if err != nil {
-		panic(err) // a Spec is plain data
-	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(b, &keys); err != nil {
-		panic(err)
-	}
-	m := make(map[string]string, 2*len(keys))
-	for k := range keys {
+func spellings() map[string]string {
+	t := reflect.TypeFor[Spec]()
+	m := make(map[string]string, 2*t.NumField())
+	for i := range t.NumField() {
+		k := t.Field(i).Tag.Get("json")
 		m[k] = k
 		m[kebab(k)] = k
 	}
