@@ -17,7 +17,7 @@ import (
 
 // The cache of descriptions is one file for each folder of tools:
 //
-//	magic | CRC-32C of the rest | folder | number of entries | entries
+//	magic | CRC-32 of the rest | folder | number of entries | entries
 //
 // with strings as their length and bytes, and numbers as varints. An entry
 // holds what the model is told, ready to use, beside the description it came
@@ -26,7 +26,7 @@ import (
 
 // cacheMagic changes with the format and with everything that Spec and
 // ParseDescription derive from a description.
-const cacheMagic = "agents tool descriptions 2\n"
+const cacheMagic = "agents tool descriptions 3\n"
 
 const (
 	maxCacheBytes = 64 << 20
@@ -170,7 +170,7 @@ func sweep(home string) {
 }
 
 func checksum(data []byte) uint32 {
-	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
+	return crc32.ChecksumIEEE(data) // Castagnoli's needs tables that take longer to make than most files to read
 }
 
 // encodeCache is the content of a cache file. Entries beyond its limit are left
