@@ -150,6 +150,26 @@ func TestSumUp(t *testing.T) {
 	}
 }
 
+func TestBusy(t *testing.T) {
+	const before = "cpu  100 0 50 1000 50 0 0 0 0 0"
+	for _, c := range []struct {
+		after string
+		want  float64
+	}{
+		{"cpu  100 0 50 1100 50 0 0 0 0 0", 0},
+		{"cpu  125 0 75 1000 100 0 0 0 0 0", 0.5},
+		{before, 0},
+		{"", 0},
+	} {
+		if got := busy(before, c.after); got != c.want {
+			t.Errorf("busy until %q = %v, want %v", c.after, got, c.want)
+		}
+	}
+	if waited := quiet(time.Nanosecond); waited < quietWindow || waited > time.Minute {
+		t.Errorf("quiet waited %v, want one look", waited)
+	}
+}
+
 func TestReplaceFigures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "performance.md")
 	write := func(text string) {

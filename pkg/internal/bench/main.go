@@ -7,7 +7,8 @@
 // server of this process on loopback (package model); everything else is real: the
 // tools are executables, and each figure is of whole processes from their start to
 // their end. The programs run in turn, so that what else the machine does falls on
-// all of them. Compare only figures of one run, on one machine.
+// all of them, and each round waits for a quiet moment. Compare only figures of one
+// run, on one machine.
 //
 // Goals are told as met or missed; a missed one is no failure of the command, since
 // a busy machine misses goals too. What must hold on every machine is checked by
@@ -21,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -29,17 +31,26 @@ func main() {
 	}
 	binary := flag.String("binary", "build/agents", "the `file` to measure")
 	rounds := flag.Int("n", 9, "how often each program runs, after one run that does not count")
+	patience := flag.Duration("patience", time.Minute, "how long each scenario may wait for moments in which the machine does nothing else")
 	only := flag.String("only", "", "comma-separated `names` of scenarios; empty means all")
 	write := flag.String("write", "", "markdown `file` that takes the figures, between its two markers")
 	flag.Parse()
-	if err := run(*binary, *rounds, *only, *write, flag.Args()); err != nil {
+	if err := run(*binary, settings{*rounds, *patience, *only, *write}, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
+// settings are the flags that say how to measure.
+type settings struct {
+	rounds   int
+	patience time.Duration
+	only     string
+	write    string
+}
+
 // run measures the scenarios and reports them.
-func run(binary string, rounds int, only, write string, buildFlags []string) error {
+func run(binary string, set settings, buildFlags []string) error {
 	abs, err := filepath.Abs(binary)
 	if err != nil {
 		return err
@@ -49,14 +60,15 @@ func run(binary string, rounds int, only, write string, buildFlags []string) err
 		return err
 	}
 	defer b.close()
+	b.patience = set.patience
 	m := describeMachine(abs)
 	var measured []measurement
 	for _, s := range scenarios() {
-		if !selected(only, s.name) {
+		if !selected(set.only, s.name) {
 			continue
 		}
 		fmt.Fprintln(os.Stderr, s.name)
-		runs, err := b.measure(s, rounds)
+		runs, err := b.measure(s, set.rounds)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -64,12 +76,12 @@ func run(binary string, rounds int, only, write string, buildFlags []string) err
 	}
 	m.LoadAfter = load()
 	var text strings.Builder
-	writeReport(&text, m, rounds, measured)
-	if write == "" {
+	writeReport(&text, m, set.rounds, measured)
+	if set.write == "" {
 		_, err = io.WriteString(os.Stdout, text.String())
 		return err
 	}
-	return replaceFigures(write, text.String())
+	return replaceFigures(set.write, text.String())
 }
 
 func selected(only, name string) bool {

@@ -37,7 +37,11 @@ func (b *bench) measure(s scenario, rounds int) ([][]result, error) {
 		rounds = min(rounds, s.rounds)
 	}
 	all := make([][]result, len(s.programs))
+	patience := b.patience
 	for round := range rounds + 1 {
+		if patience > 0 {
+			patience -= quiet(patience)
+		}
 		for i, p := range s.programs {
 			r, err := b.once(s, p)
 			if err != nil {

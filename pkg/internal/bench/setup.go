@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/internal/bench/model"
 )
@@ -35,6 +36,7 @@ type bench struct {
 	dir       string
 	described string // the file in which described tools sign
 	fill      func(string) string
+	patience  time.Duration // how long a scenario waits for quiet moments
 	server    *model.Server
 	http      *http.Server
 }
