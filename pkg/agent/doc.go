@@ -18,6 +18,11 @@
 //   - A [Subagent] is an agent as a tool. Its calls are sessions of their own,
 //     run by the same Runner under the same [Policy] and limits.
 //
+// Beside this package only pkg/process imports nothing of ours: it runs child
+// processes, and both toolsets that start some (exectool, mcpclient) need it.
+// What a run consumed is counted in [Spent]; a budget that limits it would stand
+// beside it.
+//
 // A run without any file:
 //
 //	a := &agent.Agent{Slug: "hello", Provider: p, Toolsets: []agent.Toolset{agent.ToolList{clock}}}
