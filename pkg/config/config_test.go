@@ -136,16 +136,16 @@ func TestNearestCfgFileAboveWins(t *testing.T) {
 		"agents-exe.cfg.json":                  `{"agentsFiles":["far.json"]}`,
 		"project/agents-exe.cfg.json":          `{"agentsFiles":["near.json"]}`,
 		"project/sub/agents-exe.cfg.json/":     "",
-		"project/sub/work/not-the-cfg.json":    "{}",
-		"project/sub/work/below/agents-exe.md": "",
+		"project/sub/here/not-the-cfg.json":    "{}",
+		"project/sub/here/below/agents-exe.md": "",
 	})
-	e := config.Env{WorkDir: filepath.Join(root, "project/sub/work")}
+	e := config.Env{WorkDir: filepath.Join(root, "project/sub/here")}
 	c := load(t, e, config.Flags{})
 	if want := filepath.Join(root, "project/agents-exe.cfg.json"); c.File.Path != want {
 		t.Errorf("File.Path = %s, want %s", c.File.Path, want)
 	}
 	want := []config.Place{
-		{Path: filepath.Join(root, "project/sub/work/agents-exe.cfg.json"), Why: "in the working directory"},
+		{Path: filepath.Join(root, "project/sub/here/agents-exe.cfg.json"), Why: "in the working directory"},
 		{Path: filepath.Join(root, "project/sub/agents-exe.cfg.json"), Why: "in a folder above the working directory"},
 		{Path: filepath.Join(root, "project/agents-exe.cfg.json"), Why: "in a folder above the working directory", Found: true},
 	}
@@ -180,7 +180,7 @@ func TestLoadCreatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"", "/home", "/work", "/work/agents-exe.cfg.json"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"", "/home", "/work", "/work" + "/agents-exe.cfg.json"}, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
