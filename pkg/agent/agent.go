@@ -28,6 +28,11 @@ type Agent struct {
 	// MaxParallelTools limits how many calls of one turn run at the same
 	// time; 0 means 16.
 	MaxParallelTools int
+	// ContextTokens is how many tokens a request and its answer may have
+	// together; 0 means 128,000. A conversation that comes near it is
+	// shortened (EventCompaction), unless NoCompaction is set.
+	ContextTokens int
+	NoCompaction  bool
 }
 
 // The defaults of the limits, used where a field is 0.
@@ -36,6 +41,7 @@ const (
 	DefaultMaxParallelTools = 16
 	DefaultMaxDepth         = 8
 	DefaultMaxProcesses     = 64
+	DefaultContextTokens    = 128_000
 )
 
 // A Provider is a model. Generate answers one request. It may call delta, from
@@ -85,9 +91,22 @@ type Policy func(ctx context.Context, inv *Invocation) error
 
 // A Journal keeps the events of sessions. The Runner appends an event before
 // anything that follows from it happens, and ends the run if Append fails.
-// Appends come one at a time.
+// Appends come one at a time. Sync returns when all events whose Append returned
+// before it was called outlast a loss of power; it may be called concurrently. It
+// is called before a tool call starts, before a model is asked and before an
+// answer is given away; a failure ends the run, and neither method is called
+// again.
 type Journal interface {
 	Append(ctx context.Context, e Event) error
+	Sync(ctx context.Context) error
+}
+
+// A Commander is a Tool that can tell what a call would execute, for the
+// journal.
+type Commander interface {
+	// Command is the program with its arguments and the digest of its file,
+	// as "sha256:…". Either is empty if it is not known.
+	Command(inv *Invocation) (argv []string, digest string)
 }
 
 // A ToolSpec is what a model is told about a tool, and what the runtime knows
@@ -134,6 +153,9 @@ type Request struct {
 	Session string
 	Agent   string
 	Turn    int
+	// Summary marks a request that sums up the conversation to shorten it:
+	// the answer does not become part of it.
+	Summary bool
 }
 
 // A Response is a model's answer.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,9 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// everything makes cmp look at what is not exported.
+var everything = cmp.Exporter(func(reflect.Type) bool { return true })
 
 // model answers with the responses in turn, and keeps the requests.
 type model struct {
@@ -83,6 +87,7 @@ func echo(name string) tool {
 // journal keeps events in memory.
 type journal struct {
 	events []agent.Event
+	syncs  atomic.Int32
 	fail   agent.EventKind // Append fails on this kind
 }
 
@@ -91,6 +96,11 @@ func (j *journal) Append(_ context.Context, e agent.Event) error {
 		return errors.New("disk full")
 	}
 	j.events = append(j.events, e)
+	return nil
+}
+
+func (j *journal) Sync(context.Context) error {
+	j.syncs.Add(1)
 	return nil
 }
 
@@ -113,7 +123,7 @@ func TestRunAnswersWithRealResults(t *testing.T) {
 	if err != nil || out.Answer != "done" || out.Status != agent.StatusOK || out.Turns != 2 {
 		t.Fatalf("Run = %+v, %v", out, err)
 	}
-	want := "session message answer call_started call_started call_ended call_ended answer end"
+	want := "session message setup answer call_started call_started call_ended call_ended answer end"
 	kinds := strings.Split(j.kinds(), " ")
 	if got := len(kinds); got != len(strings.Split(want, " ")) {
 		t.Errorf("journal = %s, want the kinds of %s", j.kinds(), want)
@@ -393,7 +403,7 @@ func TestReplayEqualsLive(t *testing.T) {
 			t.Fatalf("event %d: %v", i, err)
 		}
 	}
-	if diff := cmp.Diff(*r.Session, again, cmp.AllowUnexported(agent.Session{}), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(*r.Session, again, everything, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the journal rebuilds another session (-live +replayed):\n%s", diff)
 	}
 	if got, want := r.Session.Next().Kind, agent.StepPrompt; got != want {

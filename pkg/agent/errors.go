@@ -22,6 +22,9 @@ var (
 	ErrRefused = errors.New("refused by policy")
 	// ErrJournal: an event could not be kept.
 	ErrJournal = errors.New("journal")
+	// ErrNothingOpen: Resume was asked to go on with a session whose last
+	// run is over.
+	ErrNothingOpen = errors.New("the session has no unfinished run")
 )
 
 // A Status says how a run ended.
@@ -75,6 +78,8 @@ type ModelError struct {
 	Message string
 	// Temporary says that the same request may succeed later.
 	Temporary bool
+	// TooLong says that the conversation does not fit the model's context.
+	TooLong bool
 	// RetryAfter is how long the provider asked to wait, 0 if it did not.
 	RetryAfter time.Duration
 	// Err is the cause, if it is an error of its own.

@@ -16,7 +16,17 @@ const (
 	EventMessage EventKind = "message"
 	// EventAnswer adds a model's message: Message, Finish, Usage, Millis.
 	EventAnswer EventKind = "answer"
-	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key.
+	// EventSetup says with what the model is asked from now on: Model, Digest,
+	// System, Specs. What was said under the same Digest before in the run is
+	// not said again.
+	EventSetup EventKind = "setup"
+	// EventCompaction replaces the conversation by a shorter one: Messages,
+	// Turn, N (the turns of the run so far), Digest (of the setup), Text (what was
+	// done), Usage and Millis of the request that summed it up, if there was one.
+	EventCompaction EventKind = "compaction"
+	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key, Argv,
+	// Digest. A second one for a Key is a call that is run again after its
+	// process died.
 	EventCallStarted EventKind = "call_started"
 	// EventCallEnded follows it: CallID, Tool, Key, Result, Millis. A call
 	// that was answered without running has no EventCallStarted, and its
@@ -55,30 +65,37 @@ type Event struct {
 	// Turn counts the model requests of the session, from 1.
 	Turn int `json:"turn,omitempty"`
 
-	Model   string      `json:"model,omitempty"`
-	Message *Message    `json:"message,omitempty"`
-	Finish  Finish      `json:"finish,omitempty"`
-	Usage   *Usage      `json:"usage,omitempty"`
-	Tools   int         `json:"tools,omitempty"`
-	CallID  string      `json:"call_id,omitempty"`
-	Tool    string      `json:"tool,omitempty"`
-	Args    string      `json:"args,omitempty"`
-	Key     string      `json:"key,omitempty"`
-	N       int         `json:"n,omitempty"` // position of the call in its answer, from 1
-	Result  *ToolResult `json:"result,omitempty"`
-	Text    string      `json:"text,omitempty"`
-	Error   string      `json:"error,omitempty"`
-	Status  Status      `json:"status,omitempty"`
-	Spent   *Spent      `json:"spent,omitempty"`
-	Attempt int         `json:"attempt,omitempty"`
-	Millis  int64       `json:"millis,omitempty"`
+	Model   string   `json:"model,omitempty"`
+	Message *Message `json:"message,omitempty"`
+	Finish  Finish   `json:"finish,omitempty"`
+	Usage   *Usage   `json:"usage,omitempty"`
+	Tools   int      `json:"tools,omitempty"`
+	CallID  string   `json:"call_id,omitempty"`
+	Tool    string   `json:"tool,omitempty"`
+	Args    string   `json:"args,omitempty"`
+	Key     string   `json:"key,omitempty"`
+	N       int      `json:"n,omitempty"` // position of the call in its answer, from 1
+	// Argv is what a call executes, program first. Digest is "sha256:" and the
+	// hash of the executable, and for EventSetup that of System and Specs.
+	Argv     []string    `json:"argv,omitempty"`
+	Digest   string      `json:"digest,omitempty"`
+	System   string      `json:"system,omitempty"`
+	Specs    []ToolSpec  `json:"specs,omitempty"`
+	Messages []Message   `json:"messages,omitempty"`
+	Result   *ToolResult `json:"result,omitempty"`
+	Text     string      `json:"text,omitempty"`
+	Error    string      `json:"error,omitempty"`
+	Status   Status      `json:"status,omitempty"`
+	Spent    *Spent      `json:"spent,omitempty"`
+	Attempt  int         `json:"attempt,omitempty"`
+	Millis   int64       `json:"millis,omitempty"`
 }
 
 // Lasting reports whether events of kind k change the session and belong into
 // a journal.
 func (k EventKind) Lasting() bool {
 	switch k {
-	case EventSession, EventMessage, EventAnswer, EventCallStarted, EventCallEnded, EventEnd:
+	case EventSession, EventMessage, EventSetup, EventAnswer, EventCompaction, EventCallStarted, EventCallEnded, EventEnd:
 		return true
 	}
 	return false

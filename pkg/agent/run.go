@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -16,8 +17,20 @@ type Runner struct {
 	Agent *Agent
 	// Session is the conversation; nil starts a new one at the first Run.
 	Session *Session
+	// Nested are sessions of sub-agents that an earlier process left
+	// unfinished, by the Key of the call that they answer, and Before is
+	// what the unfinished run had consumed with them. Both belong to a
+	// Session that was read from a journal.
+	Nested map[string]*Session
+	Before Spent
+	// Parent is the Key of the call of another process that the session
+	// answers, if it does; see Event.Parent.
+	Parent string
 	// Journal keeps the events; nil keeps none.
 	Journal Journal
+	// Redact, if it is not nil, takes secrets out of the events that last,
+	// before they are kept, shown or sent to the model.
+	Redact func(Event) Event
 	// Policy decides about every call at every depth; nil permits all.
 	Policy Policy
 	// Observe is told of every event of the run and its sub-agents, one at a
@@ -57,8 +70,24 @@ type Outcome struct {
 // without asking for a tool. The Outcome is never nil; the error is nil only if
 // there is an answer, and StatusOf tells what kind it is. When Run returns, all
 // calls have results and nothing that it started is running.
+//
+// Calls that an earlier run left open are answered before the prompt is added.
 func (r *Runner) Run(ctx context.Context, prompt Message) (*Outcome, error) {
-	return r.root().do(ctx, prompt)
+	return r.root().do(ctx, &prompt)
+}
+
+// Resume goes on with a session that an earlier process left in the middle of a
+// run, until the model answers; for the rest it is as Run. Results that are there
+// are used. Calls that did not start are run. Of those that started and have no
+// result, sub-agents go on with their own sessions; tools that declare
+// EffectsNone or EffectsIdempotent are run again with the same Key; all others
+// are not, and the model is told that what they did is unknown.
+func (r *Runner) Resume(ctx context.Context) (*Outcome, error) {
+	root := r.root()
+	if !root.session.Unfinished() {
+		return &Outcome{Status: StatusFailed, Session: root.session.ID, Agent: root.agent.Slug}, ErrNothingOpen
+	}
+	return root.do(ctx, nil)
 }
 
 // Step does the one thing that the session needs next, as Session.Next says,
@@ -77,8 +106,9 @@ func (r *Runner) Prompt(ctx context.Context, prompt Message) error {
 func (r *Runner) root() *run {
 	r.once.Do(func() {
 		r.tree = &tree{
-			journal: r.Journal, policy: r.Policy, watch: r.Observe,
+			journal: r.Journal, policy: r.Policy, watch: r.Observe, redact: r.Redact,
 			maxDepth: r.MaxDepth, now: r.Now, newID: r.NewID,
+			nested: maps.Clone(r.Nested), before: r.Before,
 		}
 		if r.tree.maxDepth == 0 {
 			r.tree.maxDepth = DefaultMaxDepth
@@ -97,7 +127,7 @@ func (r *Runner) root() *run {
 		if r.Session == nil {
 			r.Session = &Session{}
 		}
-		r.tree.root = &run{tree: r.tree, agent: r.Agent, session: r.Session}
+		r.tree.root = &run{tree: r.tree, agent: r.Agent, session: r.Session, parent: r.Parent}
 	})
 	return r.tree.root
 }
@@ -108,6 +138,7 @@ type tree struct {
 	journal  Journal
 	policy   Policy
 	watch    func(Event)
+	redact   func(Event) Event
 	maxDepth int
 	slots    chan struct{} // one for each tool call that may run
 	now      func() time.Time
@@ -115,6 +146,9 @@ type tree struct {
 
 	mu     sync.Mutex // held while an event takes effect
 	broken error      // the journal failed; nothing may happen any more
+	setups map[string]bool
+	nested map[string]*Session // of an earlier process, not yet taken up
+	before Spent               // of an earlier process, not yet counted
 }
 
 // run is one agent at work in one session.
@@ -129,6 +163,7 @@ type run struct {
 	system *string         // with what the toolsets say; nil before the first turn
 	tools  []ToolSpec      // of this turn
 	byName map[string]Tool // of this turn
+	asked  []ToolSpec      // the tools of the last setup; nil before the first
 	warned map[string]bool
 	spent  Spent // with all sub-agents; guarded by tree.mu
 }
@@ -143,6 +178,9 @@ func (r *run) emit(ctx context.Context, e Event) error {
 	}
 	r.fill(&e)
 	if e.Kind.Lasting() {
+		if t.redact != nil {
+			e = t.redact(e)
+		}
 		if t.journal != nil {
 			// A cancelled run still records how it ended.
 			if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
@@ -154,13 +192,37 @@ func (r *run) emit(ctx context.Context, e Event) error {
 			return err
 		}
 		for up := r; up != nil; up = up.up {
-			up.spent.note(&e)
+			up.spent.Note(&e)
 		}
 	}
 	if t.watch != nil {
 		t.watch(e)
 	}
 	return nil
+}
+
+// sync makes what was recorded outlast a loss of power.
+func (r *run) sync(ctx context.Context) error {
+	t := r.tree
+	if t.journal == nil {
+		return nil
+	}
+	t.mu.Lock()
+	broken := t.broken
+	t.mu.Unlock()
+	if broken != nil {
+		return broken
+	}
+	err := t.journal.Sync(context.WithoutCancel(ctx))
+	if err == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.broken == nil {
+		t.broken = fmt.Errorf("%w: %w", ErrJournal, err)
+	}
+	return t.broken
 }
 
 // observe shows an event that does not last.
@@ -204,13 +266,19 @@ func (r *run) prompt(ctx context.Context, prompt Message) error {
 	return r.emit(ctx, Event{Kind: EventMessage, Message: &prompt})
 }
 
-// do is Run for one agent of the tree.
-func (r *run) do(ctx context.Context, prompt Message) (*Outcome, error) {
+// do is Run for one agent of the tree, and Resume if there is no prompt.
+func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	start := r.tree.now()
 	r.tree.mu.Lock()
 	r.spent = Spent{}
+	if prompt == nil && r.up == nil {
+		r.spent, r.tree.before = r.tree.before.clone(), Spent{}
+	}
 	r.tree.mu.Unlock()
-	err := r.prompt(ctx, prompt)
+	var err error
+	if prompt != nil {
+		err = r.begin(ctx, *prompt)
+	}
 	for err == nil {
 		var step Step
 		if step, err = r.step(ctx); step.Kind == StepPrompt {
@@ -218,6 +286,17 @@ func (r *run) do(ctx context.Context, prompt Message) (*Outcome, error) {
 		}
 	}
 	return r.end(ctx, start, err)
+}
+
+// begin adds the prompt of a run. Calls that an earlier run left open are
+// answered before.
+func (r *run) begin(ctx context.Context, prompt Message) error {
+	for step := r.session.Next(); step.Kind == StepCalls; step = r.session.Next() {
+		if err := r.callAll(ctx, step); err != nil {
+			return err
+		}
+	}
+	return r.prompt(ctx, prompt)
 }
 
 func (r *run) end(ctx context.Context, start time.Time, err error) (*Outcome, error) {
@@ -236,7 +315,11 @@ func (r *run) end(ctx context.Context, start time.Time, err error) (*Outcome, er
 	if err != nil {
 		e.Error = err.Error()
 	}
-	if endErr := r.emit(ctx, e); endErr != nil && err == nil {
+	endErr := r.emit(ctx, e)
+	if endErr == nil && r.up == nil {
+		endErr = r.sync(ctx) // before the answer is given away
+	}
+	if endErr != nil && err == nil {
 		out.Status, err = StatusOf(endErr), endErr
 	}
 	return out, err
@@ -264,5 +347,39 @@ func (r *run) sub(ctx context.Context, inv *Invocation, a *Agent, prompt Message
 		tree: r.tree, up: r, agent: a, session: &Session{},
 		parent: inv.Key, depth: r.depth + 1,
 	}
-	return child.do(ctx, prompt)
+	if inv.Spec.Agent != "" {
+		if left := r.tree.takeUp(inv.Key); left != nil {
+			child.session = left
+			return child.goOn(ctx, &prompt)
+		}
+	}
+	return child.do(ctx, &prompt)
+}
+
+// takeUp is the session that an earlier process left for the call key.
+func (t *tree) takeUp(key string) *Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	left := t.nested[key]
+	delete(t.nested, key)
+	return left
+}
+
+// goOn finishes the session of a sub-agent that an earlier process began.
+func (r *run) goOn(ctx context.Context, prompt *Message) (*Outcome, error) {
+	switch {
+	case len(r.session.Messages) == 0: // its prompt was not recorded
+		return r.do(ctx, prompt)
+	case r.session.Next().Kind != StepPrompt:
+		return r.do(ctx, nil)
+	case r.session.Ended == "": // all but its end was recorded
+		return r.end(ctx, r.tree.now(), nil)
+	}
+	out := &Outcome{Status: r.session.Ended, Session: r.session.ID, Agent: r.agent.Slug, Turns: r.session.RunTurns}
+	out.Message, _ = r.session.Answer()
+	out.Answer = out.Message.Text()
+	if out.Status != StatusOK {
+		return out, fmt.Errorf("it had ended without an answer (%s)", out.Status)
+	}
+	return out, nil
 }

@@ -24,11 +24,29 @@ type Session struct {
 	// Ended is the Status of the last run; empty while one is under way.
 	Ended Status
 
-	ids     map[string]bool // every call id there was
+	ids     map[string]bool // every call id since the last compaction
 	finish  Finish          // of the last answer
 	results []ToolResult    // of the last answer's calls
-	ended   []bool          // which of results are there
-	open    int             // how many are not
+	states  []callState     // of these calls
+	open    int             // how many have no result
+	size    size
+	setup   setup
+}
+
+// A callState says how far a call came.
+type callState uint8
+
+const (
+	callWaits callState = iota
+	callStarted
+	callEnded
+)
+
+// setup is what the model was last asked with.
+type setup struct {
+	digest string
+	system string
+	tools  []string // nil if not known
 }
 
 // A Step is what a session needs next.
@@ -45,6 +63,9 @@ type PendingCall struct {
 	ToolCall
 	N   int    // position in its answer, from 0
 	Key string // see Invocation.Key
+	// Started says that the call began once, and its process ended without
+	// recording what came of it.
+	Started bool
 }
 
 // A StepKind tells the kinds of Step apart.
@@ -70,12 +91,17 @@ func (s *Session) Next() Step {
 	return Step{Kind: StepModel}
 }
 
+// Unfinished reports whether the last run was left before its end.
+func (s *Session) Unfinished() bool {
+	return s.Next().Kind != StepPrompt || len(s.Messages) > 0 && s.Ended == ""
+}
+
 func (s *Session) pending() []PendingCall {
 	calls := s.Messages[len(s.Messages)-1].Calls
 	list := make([]PendingCall, 0, s.open)
 	for i, c := range calls {
-		if !s.ended[i] {
-			list = append(list, PendingCall{ToolCall: c, N: i, Key: s.key(i)})
+		if s.states[i] != callEnded {
+			list = append(list, PendingCall{ToolCall: c, N: i, Key: s.key(i), Started: s.states[i] == callStarted})
 		}
 	}
 	return list
@@ -107,6 +133,12 @@ func (s *Session) Apply(e Event) error {
 		return s.applyMessage(e)
 	case EventAnswer:
 		return s.applyAnswer(e)
+	case EventSetup:
+		s.applySetup(e)
+	case EventCompaction:
+		return s.applyCompaction(e)
+	case EventCallStarted:
+		return s.applyStarted(e)
 	case EventCallEnded:
 		return s.applyResult(e)
 	case EventEnd:
@@ -122,8 +154,48 @@ func (s *Session) applyMessage(e Event) error {
 	if s.open > 0 {
 		return fmt.Errorf("session %s: a user message while %d calls have no result", s.ID, s.open)
 	}
-	s.Messages = append(s.Messages, *e.Message)
+	s.add(*e.Message)
 	s.RunTurns, s.Ended = 0, ""
+	return nil
+}
+
+// add appends a message.
+func (s *Session) add(m Message) {
+	s.Messages = append(s.Messages, m)
+	s.size.bytes += messageBytes(m)
+}
+
+func (s *Session) applySetup(e Event) {
+	s.Model = e.Model
+	if e.Digest == s.setup.digest {
+		return
+	}
+	s.setup = setup{digest: e.Digest, system: e.System}
+	for _, spec := range e.Specs {
+		s.setup.tools = append(s.setup.tools, spec.Name)
+	}
+}
+
+// applyCompaction puts a shorter conversation in the place of the one there is.
+// The event holds all that a session is at this point, so that one read from a
+// journal can begin here.
+func (s *Session) applyCompaction(e Event) error {
+	if s.open > 0 {
+		return fmt.Errorf("session %s: a compaction while %d calls have no result", s.ID, s.open)
+	}
+	s.ID, s.Agent, s.Parent, s.Depth = e.Session, e.Agent, e.Parent, e.Depth
+	s.Turn, s.RunTurns, s.Ended = e.Turn, e.N, ""
+	s.Messages, s.ids, s.size = nil, map[string]bool{}, size{}
+	s.finish = FinishStop
+	if s.setup.digest != e.Digest {
+		s.setup = setup{digest: e.Digest}
+	}
+	for _, m := range e.Messages {
+		s.add(m)
+		for _, c := range m.Calls {
+			s.ids[c.ID] = true
+		}
+	}
 	return nil
 }
 
@@ -134,12 +206,15 @@ func (s *Session) applyAnswer(e Event) error {
 	if s.open > 0 {
 		return fmt.Errorf("session %s: an answer while %d calls have no result", s.ID, s.open)
 	}
-	s.Messages = append(s.Messages, *e.Message)
+	s.add(*e.Message)
 	s.Turn++
 	s.RunTurns++
 	s.finish = e.Finish
+	if e.Usage != nil {
+		s.size.counted(e.Usage.InputTokens + e.Usage.OutputTokens)
+	}
 	n := len(e.Message.Calls)
-	s.results, s.ended, s.open = make([]ToolResult, n), make([]bool, n), n
+	s.results, s.states, s.open = make([]ToolResult, n), make([]callState, n), n
 	if s.ids == nil {
 		s.ids = map[string]bool{}
 	}
@@ -147,6 +222,16 @@ func (s *Session) applyAnswer(e Event) error {
 		s.ids[c.ID] = true
 	}
 	return nil
+}
+
+func (s *Session) applyStarted(e Event) error {
+	if s.open > 0 {
+		if i := s.position(s.Messages[len(s.Messages)-1].Calls, e); i >= 0 {
+			s.states[i] = callStarted
+			return nil
+		}
+	}
+	return fmt.Errorf("session %s: the start of a call that nobody asked for (%s)", s.ID, e.CallID)
 }
 
 func (s *Session) applyResult(e Event) error {
@@ -158,11 +243,11 @@ func (s *Session) applyResult(e Event) error {
 	if i < 0 {
 		return fmt.Errorf("session %s: a result that no call waits for (%s)", s.ID, e.CallID)
 	}
-	s.results[i], s.ended[i] = *e.Result, true
+	s.results[i], s.states[i] = *e.Result, callEnded
 	s.open--
 	if s.open == 0 {
-		s.Messages = append(s.Messages, Message{Role: RoleTool, Results: s.results})
-		s.results, s.ended = nil, nil
+		s.add(Message{Role: RoleTool, Results: s.results})
+		s.results, s.states = nil, nil
 	}
 	return nil
 }
@@ -170,11 +255,11 @@ func (s *Session) applyResult(e Event) error {
 // position finds the open call that e answers. e.N, when it is right, saves
 // the search: turns may have thousands of calls.
 func (s *Session) position(calls []ToolCall, e Event) int {
-	if i := e.N - 1; i >= 0 && i < len(calls) && calls[i].ID == e.CallID && !s.ended[i] {
+	if i := e.N - 1; i >= 0 && i < len(calls) && calls[i].ID == e.CallID && s.states[i] != callEnded {
 		return i
 	}
 	for i, c := range calls {
-		if c.ID == e.CallID && !s.ended[i] {
+		if c.ID == e.CallID && s.states[i] != callEnded {
 			return i
 		}
 	}

@@ -23,6 +23,30 @@ func (r *run) turn(ctx context.Context) error {
 	if err := r.instruct(ctx); err != nil {
 		return err
 	}
+	if err := r.compact(ctx); err != nil {
+		return err
+	}
+	for {
+		err := r.ask(ctx)
+		if e, ok := errors.AsType[*ModelError](err); !ok || !e.TooLong || r.agent.NoCompaction {
+			return err
+		}
+		// The context is smaller than it is said to be.
+		limit := min(r.session.size.estimate(), cmp.Or(r.agent.ContextTokens, DefaultContextTokens))
+		if done, shortErr := r.shorten(ctx, limit); shortErr != nil || !done {
+			return errors.Join(shortErr, err)
+		}
+	}
+}
+
+// ask makes one model request.
+func (r *run) ask(ctx context.Context) error {
+	if err := r.setup(ctx); err != nil {
+		return err
+	}
+	if err := r.sync(ctx); err != nil {
+		return err
+	}
 	req := &Request{
 		System: *r.system, Messages: r.session.Messages, Tools: r.tools,
 		Session: r.session.ID, Agent: r.agent.Slug, Turn: r.session.Turn + 1,
@@ -225,17 +249,21 @@ func (r *run) call(ctx context.Context, c PendingCall, cut bool) error {
 	if cut {
 		return r.ended(ctx, e, Result{}, errors.New("not run: the answer broke off before its end, so this call may be incomplete; answer with fewer or shorter calls"))
 	}
+	if known {
+		inv.Spec = tool.Spec()
+	}
+	if c.Started && !repeatable(inv.Spec) {
+		return r.ended(ctx, e, Result{}, errUnknownOutcome)
+	}
 	if !known {
 		return r.ended(ctx, e, Result{}, r.unknown(c.Name))
 	}
-	inv.Spec = tool.Spec()
 	release, err := r.admit(ctx, inv)
 	if err != nil {
 		return r.ended(ctx, e, Result{}, err)
 	}
 	defer release()
-	e.Kind = EventCallStarted
-	if err := r.emit(ctx, e); err != nil {
+	if err := r.started(ctx, e, tool, inv); err != nil {
 		return err
 	}
 	e.Args = "" // said once
@@ -243,6 +271,28 @@ func (r *run) call(ctx context.Context, c PendingCall, cut bool) error {
 	res, err := tool.Call(ctx, inv)
 	e.Millis = r.tree.now().Sub(start).Milliseconds()
 	return r.ended(ctx, e, res, err)
+}
+
+var errUnknownOutcome = errors.New("not run again: this call had started when the program that ran it came to its end, and whether it took effect is not known; check that before you repeat it")
+
+// repeatable reports whether a call that started once may be run again.
+func repeatable(spec ToolSpec) bool {
+	return spec.Agent != "" || spec.Effects == EffectsNone || spec.Effects == EffectsIdempotent
+}
+
+// started records that a call is about to run.
+func (r *run) started(ctx context.Context, e Event, tool Tool, inv *Invocation) error {
+	e.Kind = EventCallStarted
+	if c, ok := tool.(Commander); ok && r.tree.journal != nil {
+		e.Argv, e.Digest = c.Command(inv)
+	}
+	if err := r.emit(ctx, e); err != nil {
+		return err
+	}
+	if inv.Spec.Agent != "" {
+		return nil // nothing happens but what is recorded on its own
+	}
+	return r.sync(ctx)
 }
 
 // admit waits for a place among the running tools, and asks the policy.

@@ -48,10 +48,10 @@ type Spent struct {
 	Tools  map[string]ToolUsage `json:"tools,omitempty"`
 }
 
-// note adds what an event says of consumption.
-func (s *Spent) note(e *Event) {
+// Note adds what an event says of consumption.
+func (s *Spent) Note(e *Event) {
 	switch e.Kind {
-	case EventAnswer:
+	case EventAnswer, EventCompaction:
 		if e.Usage == nil {
 			return
 		}
@@ -61,6 +61,9 @@ func (s *Spent) note(e *Event) {
 		s.Usage = s.Usage.Add(*e.Usage)
 		s.Agents[e.Agent] = s.Agents[e.Agent].Add(*e.Usage)
 	case EventCallEnded:
+		if e.Result == nil {
+			return
+		}
 		if s.Tools == nil {
 			s.Tools = map[string]ToolUsage{}
 		}

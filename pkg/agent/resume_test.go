@@ -1,0 +1,241 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// effect is a tool that notes the keys of its calls.
+type effect struct {
+	name    string
+	effects agent.Effects
+	mu      *sync.Mutex
+	done    *[]string
+}
+
+func (t effect) Spec() agent.ToolSpec {
+	return agent.ToolSpec{Name: t.name, Effects: t.effects, Source: "test/" + t.name}
+}
+
+func (t effect) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*t.done = append(*t.done, inv.Key)
+	return agent.TextResult("did " + inv.Call.Args), nil
+}
+
+// script answers by how many messages a request has, so that a request which is
+// sent again gets the same answer.
+type script struct {
+	answers map[int]*agent.Response
+	mu      sync.Mutex
+	asked   []int
+}
+
+func (s *script) Generate(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, len(req.Messages))
+	if a := s.answers[len(req.Messages)]; a != nil {
+		return a, nil
+	}
+	return nil, fmt.Errorf("no answer to %d messages", len(req.Messages))
+}
+
+// dying keeps events until the process "dies" before the nth.
+type dying struct {
+	journal
+	at int
+}
+
+var errDead = errors.New("dead")
+
+func (d *dying) Append(ctx context.Context, e agent.Event) error {
+	if len(d.events) == d.at {
+		return errDead
+	}
+	return d.journal.Append(ctx, e)
+}
+
+// load folds events as a reader of a journal does.
+func load(t *testing.T, events []agent.Event) *agent.Runner {
+	t.Helper()
+	r := &agent.Runner{Session: &agent.Session{}, Nested: map[string]*agent.Session{}}
+	byID := map[string]*agent.Session{}
+	for i, e := range events {
+		if i == 0 {
+			byID[e.Session] = r.Session
+		}
+		s := byID[e.Session]
+		if s == nil {
+			s = &agent.Session{}
+			byID[e.Session], r.Nested[e.Parent] = s, s
+		}
+		if err := s.Apply(e); err != nil {
+			t.Fatalf("event %d: %v", i, err)
+		}
+		r.Before.Note(&e)
+	}
+	return r
+}
+
+func TestResumeAtEveryEventLosesNothingAndRepeatsNothing(t *testing.T) {
+	var mu sync.Mutex
+	var done []string
+	newTree := func() *agent.Agent {
+		expert := newAgent(&script{answers: map[int]*agent.Response{
+			1: calls(call("e1", "once", "e1"), call("e2", "idem", "e2")), 3: text("expert says")}})
+		expert.Slug = "expert"
+		once := effect{"once", agent.EffectsOnce, &mu, &done}
+		idem := effect{"idem", agent.EffectsIdempotent, &mu, &done}
+		expert.Toolsets = []agent.Toolset{agent.ToolList{once, idem}}
+		root := newAgent(&script{answers: map[int]*agent.Response{
+			1: calls(call("a", "once", "a"), call("b", "idem", "b"), call("c", "expert_expert", `{"prompt":"q"}`)),
+			3: calls(call("d", "once", "d")), 5: text("all done")}})
+		root.Toolsets = []agent.Toolset{agent.ToolList{once, idem, &agent.Subagent{Name: "expert_expert", Agent: expert}}}
+		return root
+	}
+	full := &journal{}
+	want, err := (&agent.Runner{Agent: newTree(), Journal: full}).Run(t.Context(), agent.UserText("go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 3; at < len(full.events); at++ {
+		done = nil
+		j := &dying{at: at}
+		first := &agent.Runner{Agent: newTree(), Journal: j}
+		if _, err := first.Run(t.Context(), agent.UserText("go")); !errors.Is(err, errDead) {
+			t.Fatalf("dying at %d: %v", at, err)
+		}
+		j.at = -1
+		r := load(t, j.events)
+		r.Agent, r.Journal = newTree(), j
+		out, err := r.Resume(t.Context())
+		if err != nil || out.Answer != want.Answer {
+			t.Fatalf("resumed at %d (%s): %+v, %v", at, j.kinds(), out, err)
+		}
+		count := map[string]int{}
+		for _, key := range done {
+			count[key]++
+		}
+		for _, e := range j.events {
+			if e.Kind != agent.EventCallEnded || e.Tool != "once" {
+				continue
+			}
+			unknown := strings.Contains(e.Result.Text(), "whether it took effect is not known")
+			if n := count[e.Key]; n > 1 || n == 0 && !unknown {
+				t.Errorf("resumed at %d: the call %s ran %d times, unknown %v", at, e.Key, n, unknown)
+			}
+		}
+		if got := strings.Count(j.kinds(), "answer"); got != 5 {
+			t.Errorf("resumed at %d: %d answers, want 5: %s", at, got, j.kinds())
+		}
+		if out.Spent.Usage.Requests != want.Spent.Usage.Requests {
+			t.Errorf("resumed at %d: %d requests counted, want %d", at, out.Spent.Usage.Requests, want.Spent.Usage.Requests)
+		}
+		again := load(t, j.events)
+		if diff := cmp.Diff(r.Session, again.Session, everything, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("resumed at %d: replay differs (-live +replayed):\n%s", at, diff)
+		}
+	}
+}
+
+func TestANewPromptFirstAnswersWhatIsOpen(t *testing.T) {
+	var mu sync.Mutex
+	var done []string
+	once := effect{"once", agent.EffectsOnce, &mu, &done}
+	events := []agent.Event{
+		{Kind: agent.EventSession, Session: "s", Agent: "root"},
+		{Kind: agent.EventMessage, Session: "s", Message: &agent.Message{Role: agent.RoleUser, Parts: []agent.Part{agent.Text("go")}}},
+		{Kind: agent.EventAnswer, Session: "s", Finish: agent.FinishStop, Message: &agent.Message{Role: agent.RoleAssistant,
+			Calls: []agent.ToolCall{call("a", "once", "a"), call("b", "once", "b")}}},
+		{Kind: agent.EventCallStarted, Session: "s", CallID: "a", N: 1, Key: "s.1.1"},
+	}
+	r := load(t, events)
+	m := &model{answers: []*agent.Response{text("ok")}}
+	r.Agent = newAgent(m, once)
+	if out, err := r.Run(t.Context(), agent.UserText("now this")); err != nil || out.Answer != "ok" {
+		t.Fatalf("Run = %+v, %v", out, err)
+	}
+	if diff := cmp.Diff([]string{"s.1.2"}, done); diff != "" {
+		t.Errorf("calls that ran (-want +got):\n%s", diff)
+	}
+	results := m.requests[0].Messages[2].Results
+	if !results[0].Failed || !strings.Contains(results[0].Text(), "not known") || results[1].Text() != "did b" {
+		t.Errorf("results = %+v", results)
+	}
+	if _, err := r.Resume(t.Context()); !errors.Is(err, agent.ErrNothingOpen) {
+		t.Errorf("Resume of a finished session = %v", err)
+	}
+}
+
+func TestAChangedAgentIsNoted(t *testing.T) {
+	j := &journal{}
+	first := &agent.Runner{Agent: newAgent(&model{answers: []*agent.Response{text("one")}}, echo("echo"), echo("old")), Journal: j}
+	if _, err := first.Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	var warned []string
+	r := load(t, j.events)
+	r.Agent = newAgent(&model{answers: []*agent.Response{text("two")}}, echo("echo"), echo("new"))
+	r.Observe = func(e agent.Event) {
+		if e.Kind == agent.EventWarning {
+			warned = append(warned, e.Text)
+		}
+	}
+	if _, err := r.Run(t.Context(), agent.UserText("again")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"this session began with another agent: new tools: new; without the tools: old"}
+	if diff := cmp.Diff(want, warned); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestStartedCallsAndRequestsAreSynced(t *testing.T) {
+	j := &journal{}
+	var synced []int32
+	look := tool{"look", func(context.Context, *agent.Invocation) (agent.Result, error) {
+		synced = append(synced, j.syncs.Load())
+		return agent.TextResult("x"), nil
+	}}
+	m := &model{answers: []*agent.Response{calls(call("a", "look", "{}")), text("done")}}
+	if _, err := (&agent.Runner{Agent: newAgent(m, look), Journal: j}).Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	// Before the first request, before the call, before the second request, at the end.
+	if j.syncs.Load() != 4 || len(synced) != 1 || synced[0] != 2 {
+		t.Errorf("%d syncs, %v when the tool ran; want 4 and 2", j.syncs.Load(), synced)
+	}
+}
+
+// unsynced is a journal on a disk that fails.
+type unsynced struct{ journal }
+
+func (u *unsynced) Sync(context.Context) error {
+	if strings.Contains(u.kinds(), "call_started") {
+		return errors.New("input/output error")
+	}
+	return nil
+}
+
+func TestAFailingSyncEndsTheRunBeforeTheCall(t *testing.T) {
+	ran := false
+	work := tool{"work", func(context.Context, *agent.Invocation) (agent.Result, error) {
+		ran = true
+		return agent.Result{}, nil
+	}}
+	m := &model{answers: []*agent.Response{calls(call("a", "work", "{}")), text("done")}}
+	_, err := (&agent.Runner{Agent: newAgent(m, work), Journal: &unsynced{}}).Run(t.Context(), agent.UserText("go"))
+	if !errors.Is(err, agent.ErrJournal) || ran {
+		t.Errorf("Run = %v, and the call ran: %v", err, ran)
+	}
+}

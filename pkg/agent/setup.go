@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// setup records with what the model is asked, if that is new. For a session that
+// an earlier process began it says what changed since.
+func (r *run) setup(ctx context.Context) error {
+	if r.asked != nil && slices.EqualFunc(r.asked, r.tools, sameSpec) && r.session.setup.digest != "" {
+		return nil
+	}
+	first := r.asked == nil
+	r.asked = r.tools
+	digest := digestOf(*r.system, r.tools)
+	before := r.session.setup
+	if digest == before.digest {
+		return nil
+	}
+	e := Event{Kind: EventSetup, Model: r.agent.Model, Digest: digest}
+	r.tree.mu.Lock()
+	known := r.tree.setups[digest]
+	r.tree.mu.Unlock()
+	if !known {
+		e.System, e.Specs = *r.system, r.tools
+	}
+	if err := r.emit(ctx, e); err != nil {
+		return err
+	}
+	r.tree.mu.Lock()
+	if r.tree.setups == nil {
+		r.tree.setups = map[string]bool{}
+	}
+	r.tree.setups[digest] = true
+	r.tree.mu.Unlock()
+	if first && before.digest != "" {
+		r.warn("this session began with another agent: " + before.difference(*r.system, r.tools))
+	}
+	return nil
+}
+
+// sameSpec reports whether a model is told the same of two tools.
+func sameSpec(a, b ToolSpec) bool {
+	return a.Name == b.Name && a.Description == b.Description && string(a.Schema) == string(b.Schema) && a.Effects == b.Effects
+}
+
+func digestOf(system string, tools []ToolSpec) string {
+	h := sha256.New()
+	field(h, system)
+	for _, s := range tools {
+		field(h, s.Name)
+		field(h, s.Description)
+		field(h, string(s.Schema))
+		field(h, string(s.Effects))
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// field adds a text with its length, so that no two lists of texts are alike.
+func field(h hash.Hash, s string) {
+	io.WriteString(h, strconv.Itoa(len(s))+":")
+	io.WriteString(h, s)
+}
+
+// difference says how an agent differs from that of the setup.
+func (s setup) difference(system string, tools []ToolSpec) string {
+	if s.system == "" && s.tools == nil {
+		return "its system prompt or its tools differ"
+	}
+	var list []string
+	if system != s.system {
+		list = append(list, "another system prompt")
+	}
+	var added, removed []string
+	for _, t := range tools {
+		if !slices.Contains(s.tools, t.Name) {
+			added = append(added, t.Name)
+		}
+	}
+	for _, name := range s.tools {
+		if !slices.ContainsFunc(tools, func(t ToolSpec) bool { return t.Name == name }) {
+			removed = append(removed, name)
+		}
+	}
+	if len(added) > 0 {
+		list = append(list, "new tools: "+strings.Join(added, ", "))
+	}
+	if len(removed) > 0 {
+		list = append(list, "without the tools: "+strings.Join(removed, ", "))
+	}
+	if len(list) == 0 {
+		list = append(list, "its tools are described differently")
+	}
+	return strings.Join(list, "; ")
+}
