@@ -160,6 +160,8 @@ func (f *fake) discover(m message) int {
 		f.answer(m, `{"supportedVersions":["2026-07-28"],"capabilities":`+f.caps()+`,"instructions":"Mind the gap.","resultType":"complete"}`)
 	case "future":
 		f.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"unsupported","data":{"supported":["2099-01-01","2025-06-18"],"requested":"2026-07-28"}}}`, m.ID)
+	case "empty":
+		f.answer(m, `{}`)
 	case "ignores":
 	case "dies":
 		fmt.Fprintln(os.Stderr, "unknown method", m.Method)

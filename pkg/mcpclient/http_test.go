@@ -272,3 +272,31 @@ func TestToolsWithBadHeadersAreLeftOut(t *testing.T) {
 		t.Errorf("the library has printed %s", &logged)
 	}
 }
+
+// TestHTTPServerThatAnswersEverything: what it says to server/discover is no
+// reason to spare it initialize.
+func TestHTTPServerThatAnswersEverything(t *testing.T) {
+	for _, said := range []string{`{}`, `{"supportedVersions":["2025-11-25"],"capabilities":{}}`} {
+		r := newRig(t, "")
+		r.serve(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			var m message
+			_ = json.NewDecoder(req.Body).Decode(&m)
+			result := said
+			switch {
+			case m.ID == nil:
+				w.WriteHeader(http.StatusAccepted)
+				return
+			case m.Method == "initialize":
+				result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"easy","version":"1"}}`
+			case m.Method == "tools/list":
+				result = `{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}`
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+		}))
+		set := r.open()
+		if tools := r.tools(set); tools["echo"] == nil || set.Protocol() != "2025-11-25" {
+			t.Errorf("server/discover says %s: tools %v with protocol %s", said, tools, set.Protocol())
+		}
+	}
+}

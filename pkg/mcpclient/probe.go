@@ -92,7 +92,7 @@ func (c *conn) probe(ctx context.Context) (version string, err error) {
 		request := transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION,
 			ID: mcp.NewRequestId("probe-" + method), Method: method, Params: params}
 		asked.Go(func() {
-			r, err := c.tap.inner.SendRequest(ctx, request)
+			r, err := c.tap.ask(ctx, request)
 			answers <- heard{method, r, err}
 		})
 	}

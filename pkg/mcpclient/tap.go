@@ -58,15 +58,12 @@ func (t *tap) SendRequest(ctx context.Context, request transport.JSONRPCRequest)
 	if r := t.take(request.Method); r != nil {
 		return &transport.JSONRPCResponse{JSONRPC: r.JSONRPC, ID: request.ID, Result: r.Result, Error: r.Error}, nil
 	}
-	response, err := t.inner.SendRequest(ctx, request)
+	response, err := t.ask(ctx, request)
 	if err != nil {
 		if ctx.Err() != nil {
 			t.cancelled(ctx, request)
 		}
 		return nil, err
-	}
-	if response == nil {
-		return nil, errors.New("the server sent no answer")
 	}
 	if c, ok := ctx.Value(caughtKey{}).(*caught); ok {
 		c.result, c.err = response.Result, response.Error
@@ -75,6 +72,29 @@ func (t *tap) SendRequest(ctx context.Context, request transport.JSONRPCRequest)
 		}
 	}
 	return response, nil
+}
+
+// ask sends request to the server. Of server/discover only an answer counts that
+// names a version that is spoken here; the client would take any for one, and
+// there are servers that answer to every unknown request with an empty result.
+func (t *tap) ask(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	response, err := t.inner.SendRequest(ctx, request)
+	switch {
+	case err != nil:
+		return nil, err
+	case response == nil:
+		return nil, errors.New("the server sent no answer")
+	case request.Method == methodDiscover && response.Error == nil && !discovered(response.Result):
+		return transport.NewJSONRPCErrorResponse(request.ID, mcp.METHOD_NOT_FOUND, "no version in the answer to server/discover is known", nil), nil
+	default:
+		return response, nil
+	}
+}
+
+func discovered(result json.RawMessage) bool {
+	var said mcp.DiscoverResult
+	return json.Unmarshal(result, &said) == nil &&
+		mcp.IsModernProtocol(mcp.NegotiateMutuallySupportedVersion(said.SupportedVersions))
 }
 
 // take returns the answer that is ready for method, once.
