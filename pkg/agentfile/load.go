@@ -163,6 +163,7 @@ func (l *loader) agent(path string, stack []*Node) *Node {
 	n.Agent = &agent.Agent{
 		Slug: s.Slug, Announce: s.Announce, System: string(s.SystemPrompt), Model: s.ModelName,
 		MaxTurns: s.MaxTurns, MaxParallelTools: s.MaxParallelTools,
+		ContextTokens: s.ContextTokens, NoCompaction: s.Compaction != nil && !*s.Compaction,
 	}
 	l.nodes[file.Real] = n // before what it names, which may name it
 	dir, ok := l.workDir(n)

@@ -38,6 +38,8 @@ type Spec struct {
 	ToolWorkingDirectory  string                     `json:"toolWorkingDirectory"`
 	MaxTurns              int                        `json:"maxTurns"`
 	MaxParallelTools      int                        `json:"maxParallelTools"`
+	ContextTokens         int                        `json:"contextTokens"`
+	Compaction            *bool                      `json:"compaction"`
 	Temperature           *float64                   `json:"temperature"`
 	MaxOutputTokens       int                        `json:"maxOutputTokens"`
 	ReasoningEffort       string                     `json:"reasoningEffort"`

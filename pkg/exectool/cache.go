@@ -26,7 +26,7 @@ import (
 
 // cacheMagic changes with the format and with everything that Spec and
 // ParseDescription derive from a description.
-const cacheMagic = "agents tool descriptions 3\n"
+const cacheMagic = "agents tool descriptions 4\n"
 
 const (
 	maxCacheBytes = 64 << 20
@@ -45,10 +45,11 @@ type identity struct {
 
 // An entry is what is known of an executable.
 type entry struct {
-	id    identity
-	raw   []byte // what describe printed
-	spec  agent.ToolSpec
-	notes []string
+	id     identity
+	raw    []byte // what describe printed
+	digest string // "sha256:…" of the file; empty if it is too large
+	spec   agent.ToolSpec
+	notes  []string
 }
 
 // A cache is what is known of the executables of one folder, by their names
@@ -201,7 +202,7 @@ func encodeCache(dir string, entries map[string]entry) []byte {
 
 // size is at least what the entry needs in the file.
 func (e *entry) size() int {
-	n := 200 + len(e.id.real) + len(e.raw) + len(e.spec.Name) + len(e.spec.Description) + len(e.spec.Schema)
+	n := 300 + len(e.id.real) + len(e.raw) + len(e.spec.Name) + len(e.spec.Description) + len(e.spec.Schema)
 	for _, s := range slices.Concat(e.spec.Locks, e.notes) {
 		n += 10 + len(s)
 	}
@@ -217,6 +218,7 @@ func appendEntry(b []byte, e entry) []byte {
 	b = binary.AppendVarint(b, e.id.ctime)
 	b = binary.AppendUvarint(b, uint64(e.id.mode))
 	b = appendString(b, string(e.raw))
+	b = appendString(b, e.digest)
 	b = appendString(b, e.spec.Name)
 	b = appendString(b, e.spec.Description)
 	b = appendString(b, string(e.spec.Schema))
@@ -276,6 +278,7 @@ func (d *decoder) entry() entry {
 		mtime: d.varint(), ctime: d.varint(), mode: uint32(d.uvarint()),
 	}
 	e.raw = d.bytes()
+	e.digest = d.string()
 	e.spec.Name = d.string()
 	e.spec.Description = d.string()
 	e.spec.Schema = d.bytes()

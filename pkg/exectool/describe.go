@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,7 +130,27 @@ func (o *opener) describe(ctx context.Context, c *candidate) (described, error) 
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
 	}
 	after, _ := identify(c.real, info)
-	return described{entry{id: after, raw: raw, spec: d.Spec(), notes: notes}, known && before == after}, nil
+	return described{entry{id: after, raw: raw, digest: digestOf(c.abs, after.size), spec: d.Spec(), notes: notes}, known && before == after}, nil
+}
+
+// maxDigestBytes is how large an executable may be to be hashed.
+const maxDigestBytes = 64 << 20
+
+// digestOf is the hash of a file of so many bytes; empty if it cannot be had.
+func digestOf(path string, size int64) string {
+	if size > maxDigestBytes {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, io.LimitReader(f, maxDigestBytes)); err != nil {
+		return ""
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
 // settled identifies a candidate that is about to be described. One that changed

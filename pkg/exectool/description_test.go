@@ -55,7 +55,7 @@ func TestParseDescription(t *testing.T) {
 
 // The derived values are kept in caches: when this test has to change,
 // cacheMagic has to change too.
-func TestSpecOfCacheVersion3(t *testing.T) {
+func TestSpecOfCacheVersion4(t *testing.T) {
 	d, _, err := ParseDescription([]byte(fullDescription))
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestSpecOfCacheVersion3(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("Spec (-want +got):\n%s", diff)
 	}
-	if cacheMagic != "agents tool descriptions 3\n" {
+	if cacheMagic != "agents tool descriptions 4\n" {
 		t.Errorf("cacheMagic = %q: name this test after its version", cacheMagic)
 	}
 }

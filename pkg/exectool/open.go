@@ -250,7 +250,7 @@ func (o *opener) environ(src *Source) []string {
 func (o *opener) tool(c *candidate, e entry) *Tool {
 	o.block = append(o.block, Tool{})
 	t := &o.block[len(o.block)-1]
-	t.spec, t.path, t.abs, t.raw, t.notes = e.spec, c.path, c.abs, e.raw, e.notes
+	t.spec, t.path, t.abs, t.raw, t.digest, t.notes = e.spec, c.path, c.abs, e.raw, e.digest, e.notes
 	t.src, t.env, t.opts = c.src, o.environ(c.src), &o.opts
 	t.spec.Source = c.path
 	return t

@@ -16,14 +16,15 @@ import (
 
 // A Tool is an executable that a model can call. It is safe for concurrent use.
 type Tool struct {
-	spec  agent.ToolSpec
-	path  string // as the source names it
-	abs   string
-	raw   []byte
-	notes []string
-	src   *Source
-	env   []string
-	opts  *Options
+	spec   agent.ToolSpec
+	path   string // as the source names it
+	abs    string
+	raw    []byte
+	digest string // of the file, as "sha256:…"; may be empty
+	notes  []string
+	src    *Source
+	env    []string
+	opts   *Options
 
 	once sync.Once // for desc and err
 	desc *Description
@@ -48,8 +49,18 @@ func (t *Tool) Description() (*Description, error) {
 	return t.desc, t.err
 }
 
-// Command translates the arguments of a call; see Description.Command.
-func (t *Tool) Command(args string) (argv []string, stdin []byte, err error) {
+// Command is what a call would execute, and the digest of the executable as it
+// was when it was described; empty if the arguments are refused.
+func (t *Tool) Command(inv *agent.Invocation) (argv []string, digest string) {
+	args, _, err := t.Translate(inv.Call.Args)
+	if err != nil {
+		return nil, ""
+	}
+	return append([]string{t.abs, "run"}, args...), t.digest
+}
+
+// Translate translates the arguments of a call; see Description.Command.
+func (t *Tool) Translate(args string) (argv []string, stdin []byte, err error) {
 	desc, err := t.Description()
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +76,7 @@ func (t *Tool) Command(args string) (argv []string, stdin []byte, err error) {
 // Exit status 0 makes stdout the result. Anything else is an error that says
 // what happened, beside a result with stdout and stderr.
 func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	argv, stdin, err := t.Command(inv.Call.Args)
+	argv, stdin, err := t.Translate(inv.Call.Args)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}

@@ -46,6 +46,10 @@ func logLine(e agent.Event) string {
 		return words("message", show(textOf(e.Message)))
 	case agent.EventAnswer:
 		return words("answer", answerFields(e), took, show(textOf(e.Message)))
+	case agent.EventSetup:
+		return words("setup", "model="+show(e.Model), e.Digest)
+	case agent.EventCompaction:
+		return words("compaction", show(e.Text))
 	case agent.EventCallStarted:
 		return words("call", show(e.Key), show(e.Tool), shortArgs(e.Args, "…"))
 	case agent.EventCallEnded:

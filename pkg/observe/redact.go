@@ -33,6 +33,17 @@ func Redact(secrets []string, next func(agent.Event)) func(agent.Event) {
 	return r.observe
 }
 
+// RedactEvent returns a function that gives an event without the secrets, as
+// Redact does it, but for secrets that are split over pieces of an answer. It is
+// nil if there are no secrets.
+func RedactEvent(secrets []string) func(agent.Event) agent.Event {
+	old := spellings(secrets)
+	if len(old) == 0 {
+		return nil
+	}
+	return (&redactor{secrets: old, replace: replacer(old)}).event
+}
+
 // RedactString is s with "[secret]" in place of every occurrence of one of the
 // secrets, as Redact does it.
 func RedactString(secrets []string, s string) string {
@@ -126,22 +137,25 @@ func (r *redactor) opening(s string) int {
 
 // event is a copy of e without secrets; it shares nothing that was changed.
 func (r *redactor) event(e agent.Event) agent.Event {
-	for _, s := range []*string{&e.Session, &e.Agent, &e.Parent, &e.Model, &e.CallID, &e.Tool, &e.Args, &e.Key, &e.Text, &e.Error} {
+	for _, s := range []*string{&e.Session, &e.Agent, &e.Parent, &e.Model, &e.CallID, &e.Tool, &e.Args, &e.Key, &e.Text, &e.Error, &e.System} {
 		*s = r.replace.Replace(*s)
 	}
+	e.Argv = slices.Clone(e.Argv)
+	for i := range e.Argv {
+		e.Argv[i] = r.replace.Replace(e.Argv[i])
+	}
+	e.Specs = slices.Clone(e.Specs)
+	for i := range e.Specs {
+		s := &e.Specs[i]
+		s.Name, s.Description, s.Source = r.replace.Replace(s.Name), r.replace.Replace(s.Description), r.replace.Replace(s.Source)
+		s.Schema = r.bytes(s.Schema)
+	}
+	e.Messages = slices.Clone(e.Messages)
+	for i := range e.Messages {
+		e.Messages[i] = r.message(e.Messages[i])
+	}
 	if e.Message != nil {
-		m := *e.Message
-		m.Parts = r.parts(m.Parts)
-		m.Calls = slices.Clone(m.Calls)
-		for i := range m.Calls {
-			c := &m.Calls[i]
-			c.ID, c.Name, c.Args = r.replace.Replace(c.ID), r.replace.Replace(c.Name), r.replace.Replace(c.Args)
-			c.Extra = r.bytes(c.Extra)
-		}
-		m.Results = slices.Clone(m.Results)
-		for i := range m.Results {
-			m.Results[i] = r.result(m.Results[i])
-		}
+		m := r.message(*e.Message)
 		e.Message = &m
 	}
 	if e.Result != nil {
@@ -154,6 +168,21 @@ func (r *redactor) event(e agent.Event) agent.Event {
 		e.Spent = &s
 	}
 	return e
+}
+
+func (r *redactor) message(m agent.Message) agent.Message {
+	m.Parts = r.parts(m.Parts)
+	m.Calls = slices.Clone(m.Calls)
+	for i := range m.Calls {
+		c := &m.Calls[i]
+		c.ID, c.Name, c.Args = r.replace.Replace(c.ID), r.replace.Replace(c.Name), r.replace.Replace(c.Args)
+		c.Extra = r.bytes(c.Extra)
+	}
+	m.Results = slices.Clone(m.Results)
+	for i := range m.Results {
+		m.Results[i] = r.result(m.Results[i])
+	}
+	return m
 }
 
 func (r *redactor) result(res agent.ToolResult) agent.ToolResult {

@@ -105,6 +105,8 @@ func (t *Text) Observe(e agent.Event) {
 		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + retryText(e, t.more())})
 	case agent.EventWarning:
 		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + flat(e.Text, maxNote, t.more())})
+	case agent.EventCompaction:
+		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + "the conversation was shortened: " + flat(e.Text, maxNote, t.more())})
 	default:
 		if t.Live {
 			t.state(e)

@@ -211,6 +211,87 @@ func endMarked(mark string) (ended, alive int) {
 	}
 }
 
+// EndLeft ends what an earlier process of this program left running: the
+// processes whose environment has the mark, which were started by a Command with
+// it, and all their descendants. They are stopped first, so that none has a
+// child that is not seen. It returns how many it ended and how many it could
+// not. A program that hides its environment is found only as a descendant.
+func EndLeft(mark string) (ended, alive int) {
+	if mark == "" || checkProc() != nil {
+		return 0, 0
+	}
+	stopped := map[int]int{} // descriptors by pid
+	for fresh := true; fresh; {
+		fresh = false
+		for _, pid := range family(mark) {
+			if _, ok := stopped[pid]; ok {
+				continue
+			}
+			fd, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue
+			}
+			if unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0) != nil {
+				unix.Close(fd)
+				continue
+			}
+			stopped[pid], fresh = fd, true
+		}
+	}
+	deadline := time.Now().Add(sweepLimit)
+	for _, fd := range stopped {
+		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+	for _, fd := range stopped {
+		if pollExit(fd, time.Until(deadline)) {
+			ended++
+		} else {
+			alive++
+		}
+		unix.Close(fd)
+	}
+	return ended, alive
+}
+
+// family lists the processes that carry the mark and their descendants, without
+// this process and those that it descends from.
+func family(mark string) []int {
+	parents := map[int]int{}
+	for _, pid := range listProcesses() {
+		if st, err := readStat(pid); err == nil && !st.dead {
+			parents[pid] = st.parent
+		}
+	}
+	const unknown, no, yes = 0, 1, 2
+	verdicts := map[int]int{}
+	for pid := os.Getpid(); pid > 0 && verdicts[pid] == unknown; pid = parents[pid] {
+		verdicts[pid] = no
+	}
+	var list []int
+	for pid := range parents {
+		var path []int
+		verdict := no
+		for p := pid; p > 0; p = parents[p] {
+			if verdicts[p] != unknown {
+				verdict = verdicts[p]
+				break
+			}
+			path = append(path, p)
+			if hasMark(p, mark) {
+				verdict = yes
+				break
+			}
+		}
+		for _, p := range path {
+			verdicts[p] = verdict
+		}
+		if verdict == yes {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
 // killMarked kills the processes that carry the mark, at most a few hundred. It
 // returns descriptors of them.
 func killMarked(mark string) (pidfds []int) {

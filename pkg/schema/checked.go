@@ -52,6 +52,14 @@ func (c *checked) Call(ctx context.Context, inv *agent.Invocation) (agent.Result
 	return c.Tool.Call(ctx, inv)
 }
 
+// Command is that of the tool, if it knows it.
+func (c *checked) Command(inv *agent.Invocation) (argv []string, digest string) {
+	if tool, ok := c.Tool.(agent.Commander); ok {
+		return tool.Command(inv)
+	}
+	return nil, ""
+}
+
 func (c *checked) compile() {
 	spec := c.Spec()
 	s, err := Compile(spec.Name, spec.Schema)

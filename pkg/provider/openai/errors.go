@@ -45,6 +45,28 @@ func temporary(status int, code string) bool {
 	return status >= 500
 }
 
+// tooLong reports whether a request failed because the conversation does not fit
+// the model's context: servers have no common code for it.
+func tooLong(status int, message, code string) bool {
+	switch code {
+	case "context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded":
+		return true
+	}
+	if status != 0 && status != http.StatusBadRequest && status != http.StatusRequestEntityTooLarge && status != http.StatusUnprocessableEntity {
+		return false
+	}
+	message = strings.ToLower(message)
+	for _, words := range []string{
+		"context length", "context_length", "context window", "context size", "maximum number of tokens allowed",
+		"prompt is too long", "prompt too long", "input is too long", "too large for model with",
+	} {
+		if strings.Contains(message, words) {
+			return true
+		}
+	}
+	return false
+}
+
 // broken is the error for an answer that came in part.
 func broken(message string) error {
 	return &agent.ModelError{Message: message, Temporary: true}
@@ -60,7 +82,7 @@ func answerError(data []byte) error {
 		e.Status, e.Code = status, ""
 		e.Temporary = temporary(status, "")
 	}
-	if slices.Contains(quota, code) {
+	if e.TooLong = tooLong(e.Status, e.Message, code); e.TooLong || slices.Contains(quota, code) {
 		e.Temporary = false
 	}
 	return e
@@ -81,6 +103,7 @@ func httpError(res *http.Response, now time.Time) *agent.ModelError {
 		Code:       code,
 		Message:    cmp.Or(message, http.StatusText(res.StatusCode), "no text"),
 		Temporary:  temporary(res.StatusCode, code),
+		TooLong:    tooLong(res.StatusCode, message, code),
 		RetryAfter: retryAfter(res.Header, now),
 	}
 }
