@@ -11,6 +11,8 @@ import (
 type Agent struct {
 	// Slug names the agent.
 	Slug string
+	// Source says where the agent comes from: the absolute path of its file.
+	Source string
 	// Announce tells other agents what this one is for.
 	Announce string
 	// System is the system prompt; empty means none.

@@ -65,6 +65,7 @@ type Event struct {
 	// Turn counts the model requests of the session, from 1.
 	Turn int `json:"turn,omitempty"`
 
+	Source  string   `json:"source,omitempty"` // of the agent
 	Model   string   `json:"model,omitempty"`
 	Message *Message `json:"message,omitempty"`
 	Finish  Finish   `json:"finish,omitempty"`

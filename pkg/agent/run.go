@@ -258,7 +258,7 @@ func (r *run) warn(text string) {
 func (r *run) prompt(ctx context.Context, prompt Message) error {
 	if r.session.ID == "" {
 		r.session.ID = r.tree.newID()
-		open := Event{Kind: EventSession, Model: r.agent.Model}
+		open := Event{Kind: EventSession, Source: r.agent.Source, Model: r.agent.Model}
 		if err := r.emit(ctx, open); err != nil {
 			return err
 		}

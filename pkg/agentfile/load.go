@@ -161,7 +161,7 @@ func (l *loader) agent(path string, stack []*Node) *Node {
 	n.stack[len(stack)] = n
 	s := file.Spec
 	n.Agent = &agent.Agent{
-		Slug: s.Slug, Announce: s.Announce, System: string(s.SystemPrompt), Model: s.ModelName,
+		Slug: s.Slug, Source: file.Real, Announce: s.Announce, System: string(s.SystemPrompt), Model: s.ModelName,
 		MaxTurns: s.MaxTurns, MaxParallelTools: s.MaxParallelTools,
 		ContextTokens: s.ContextTokens, NoCompaction: s.Compaction != nil && !*s.Compaction,
 	}

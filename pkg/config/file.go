@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -28,8 +27,11 @@ type File struct {
 	LogText string
 	// Aliases are promptAliases by name.
 	Aliases map[string]Alias
-	// Sessions is the object "sessions" as it stands in the file.
-	Sessions json.RawMessage
+	// SessionDir is sessions.writeLocation, the folder for new sessions; empty
+	// means not set. SessionDirs are sessions.readLocations, more folders in
+	// which sessions are looked for.
+	SessionDir  string
+	SessionDirs []string
 }
 
 // An Alias is a prompt with a name. {{content}}, {{language}} and {{filename}} in
@@ -94,7 +96,13 @@ func (r *reader) cfgFile(root *value, file *File, home string) {
 	r.logs(root.members["agentsLogs"], file, home)
 	file.Aliases = r.aliases(root.members["promptAliases"])
 	if v := root.members["sessions"]; r.is(v, "object") {
-		file.Sessions = v.raw
+		r.keys(v, []string{"writeLocation", "readLocations"})
+		if m := v.members["writeLocation"]; r.is(m, "string") {
+			file.SessionDir = resolve(m)
+		}
+		for _, m := range r.strs(v.members["readLocations"]) {
+			file.SessionDirs = append(file.SessionDirs, resolve(m))
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func TestReadFileOfEverything(t *testing.T) {
 		"agentsFiles": ["~/a.json", "~me/b.json", "../c.json"],
 		"agentsLogs": {"logJsonPath": "l/log.json", "logJsonHttpEndpoint": "HTTPS://localhost/x", "logRawPath": "~/raw.log"},
 		"promptAliases": {"tr": {"description": "to English", "template": "Translate: {{content}}", "inputMode": "Stdin"}},
-		"sessions": {"writeLocation": "./s", "readLocations": []}
+		"sessions": {"writeLocation": "./s", "readLocations": ["~/old", "../s"]}
 	}`})
 	file, warnings, err := config.ReadFile(filepath.Join(root, config.FileName), "/home/me")
 	if err != nil || len(warnings) != 0 {
@@ -49,7 +49,8 @@ func TestReadFileOfEverything(t *testing.T) {
 		LogHTTP:     "HTTPS://localhost/x",
 		LogText:     "/home/me/raw.log",
 		Aliases:     map[string]config.Alias{"tr": {Description: "to English", Template: "Translate: {{content}}", Input: config.AliasStdin}},
-		Sessions:    []byte(`{"writeLocation": "./s", "readLocations": []}`),
+		SessionDir:  filepath.Join(root, "s"),
+		SessionDirs: []string{"/home/me/old", filepath.Join(filepath.Dir(root), "s")},
 	}
 	if diff := cmp.Diff(want, file); diff != "" {
 		t.Errorf("ReadFile (-want +got):\n%s", diff)

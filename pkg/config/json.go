@@ -95,7 +95,6 @@ type value struct {
 	key     int    // of its key; the value's own where there is none
 	kind    string // as JSON Schema calls it
 	text    string // of a string
-	raw     []byte // the JSON text
 	members map[string]*value
 	names   []string // the keys of members in the order of the file
 	items   []*value
@@ -222,7 +221,6 @@ func (r *reader) value(dec *json.Decoder, path string, depth int) *value {
 	case nil:
 		v.kind = "null"
 	}
-	v.raw = r.text[v.offset:dec.InputOffset()]
 	return v
 }
 
