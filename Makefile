@@ -22,7 +22,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build test test-lean lint fuzz budget bench demo ci clean
+.PHONY: build test test-lean test-mcp lint fuzz budget bench demo ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -39,6 +39,11 @@ test:
 # What uses the changed libraries, with them.
 test-lean: build
 	CGO_ENABLED=0 go test $(BUILDFLAGS) ./pkg/provider/... ./pkg/schema/...
+
+# With MCP servers and clients that others wrote, from npm: see pkg/internal/realmcp.
+test-mcp: build
+	pkg/internal/realmcp/install
+	AGENTS_TEST_MCP=$(CURDIR)/build/agents go test -count=1 $(TESTFLAGS) ./pkg/internal/realmcp
 
 lint:
 	@echo gofmt -l; files=$$(gofmt -l $(wildcard agents cmd examples pkg schemas tools)) && test -z "$$files" || { echo "$$files"; exit 1; }

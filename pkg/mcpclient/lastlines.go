@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// maxLastLines is how many lines of stderr an error shows.
-	maxLastLines = 10
+	// maxLastLines is how many lines of stderr an error shows. The message of
+	// Node.js about an uncaught error has up to 18, and says why near its top.
+	maxLastLines = 20
 	// maxLogLine is how many bytes of a line are kept.
 	maxLogLine = 1000
 )

@@ -92,7 +92,7 @@ func TestLastLines(t *testing.T) {
 	if l.String() != "" {
 		t.Errorf("of nothing: %q", l)
 	}
-	for i := range 12 {
+	for i := range maxLastLines + 2 {
 		fmt.Fprintf(l, "line %d\r\n\n", i)
 	}
 	fmt.Fprint(l, strings.Repeat("ü", 600))
@@ -100,15 +100,15 @@ func TestLastLines(t *testing.T) {
 	l.flush()
 	l.flush()
 	want := "; the last lines of its stderr:\n"
-	for i := 3; i < 12; i++ {
+	for i := 3; i < maxLastLines+2; i++ {
 		want += fmt.Sprintf("  line %d\n", i)
 	}
 	want += "  " + strings.Repeat("ü", 500) + "…"
 	if diff := cmp.Diff(want, l.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if len(logged) != 13 {
-		t.Errorf("%d lines were logged, want 13", len(logged))
+	if len(logged) != maxLastLines+3 {
+		t.Errorf("%d lines were logged, want %d", len(logged), maxLastLines+3)
 	}
 }
 

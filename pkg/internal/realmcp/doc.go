@@ -1,0 +1,13 @@
+// Package realmcp tests the program with MCP servers and clients that others
+// wrote, as whole processes:
+//
+//   - servers_test.go: the reference servers "everything", "filesystem" and
+//     "memory" in runs of an agent;
+//   - inspector_test.go: the Inspector's command line as a client of
+//     `agents mcp-server`;
+//   - conformance_test.go: the protocol's conformance suite, as a server that an
+//     agent uses and as a client of `agents mcp-server`.
+//
+// `make test-mcp` installs them (see file install) and runs the tests. Without it
+// the tests are skipped: they need packages of npm, and minutes.
+package realmcp

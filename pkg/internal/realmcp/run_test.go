@@ -1,0 +1,195 @@
+package realmcp
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+type object = map[string]any
+
+// A call is one that the scripted model makes.
+type call struct {
+	Tool string `json:"tool"`
+	Args object `json:"args"`
+}
+
+// A play is an agent whose model is a script, and its folder.
+type play struct {
+	*kit
+	dir     string
+	home    string
+	servers []object
+	fields  object // more of the agent file
+	rules   []object
+}
+
+func newPlay(t *testing.T, servers ...object) *play {
+	t.Helper()
+	return &play{kit: theKit(t), dir: t.TempDir(), home: t.TempDir(), servers: servers}
+}
+
+// stdio is the entry of an agent file for a server that node runs.
+func (k *kit) stdio(name, script string, args ...string) object {
+	return object{"tag": "McpSimpleBinary", "contents": object{
+		"name": name, "executable": k.node, "args": append([]string{k.module(script)}, args...),
+	}}
+}
+
+// overHTTP is the entry of an agent file for a server at url.
+func overHTTP(name, url string) object {
+	return object{"tag": "McpHttp", "contents": object{"name": name, "url": url}}
+}
+
+// with is the entry of a server with more fields.
+func with(server object, fields object) object {
+	for key, value := range fields {
+		server["contents"].(object)[key] = value
+	}
+	return server
+}
+
+// calls is a rule that makes calls in answer to the prompt.
+func calls(list ...call) object {
+	for i := range list {
+		if list[i].Args == nil {
+			list[i].Args = object{}
+		}
+	}
+	return object{"when": object{"turn": 1}, "answer": object{"calls": list}}
+}
+
+// write writes the agent and its script, and returns the agent file's path.
+func (p *play) write() (string, error) {
+	contents := object{"slug": "player", "flavor": "scripted", "script": "script.json", "mcpServers": p.servers, "maxParallelTools": 128}
+	for key, value := range p.fields {
+		contents[key] = value
+	}
+	rules := append(p.rules, object{"answer": object{"text": "done"}})
+	file := filepath.Join(p.dir, "agent.json")
+	for path, value := range map[string]object{
+		file:                                {"tag": "OpenAIAgentDescription", "contents": contents},
+		filepath.Join(p.dir, "script.json"): {"rules": rules},
+	} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			return "", err
+		}
+	}
+	return file, nil
+}
+
+// command is a run of the agent.
+func (p *play) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	file, err := p.write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(p.agents, append([]string{"run", "--agent-file", file, "--prompt", "go", "--output", "jsonl"}, args...)...)
+	cmd.Dir, cmd.Env = p.dir, p.environ(p.home)
+	return cmd
+}
+
+// An event is a line of a run.
+type event struct {
+	Kind, Tool, Text, Status, Error string
+	N, Turn                         int
+	Result                          result
+}
+
+// A result is what the model is given of a call.
+type result struct {
+	Failed bool
+	Parts  []part
+}
+
+type part struct {
+	Kind, Text, MIME, Name string
+	Data                   []byte
+}
+
+// text is the text of all parts.
+func (r *result) text() string {
+	var b strings.Builder
+	for _, p := range r.Parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// A story is what happened in a run.
+type story struct {
+	finished
+	events []event
+}
+
+// run runs the agent, which must answer.
+func (p *play) run(t *testing.T, args ...string) *story {
+	t.Helper()
+	s := &story{finished: finish(t, p.command(t, args...))}
+	events := json.NewDecoder(strings.NewReader(s.stdout))
+	for {
+		var e event
+		if err := events.Decode(&e); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("%v: the run printed %s", err, tail(s.stdout))
+		}
+		s.events = append(s.events, e)
+	}
+	if n := len(s.events); s.code != 0 || n == 0 || s.events[n-1].Status != "ok" {
+		t.Fatalf("exit code %d\n%s\n%s", s.code, tail(s.stderr), tail(s.stdout))
+	}
+	return s
+}
+
+// result is the result of the nth call of a tool in the order of the calls,
+// counted from 1. It must not be a failure.
+func (s *story) result(t *testing.T, tool string, n int) *result {
+	t.Helper()
+	r := s.anyResult(t, tool, n)
+	if r.Failed {
+		t.Errorf("call %d of %s failed: %s", n, tool, r.text())
+	}
+	return r
+}
+
+func (s *story) anyResult(t *testing.T, tool string, n int) *result {
+	t.Helper()
+	ended := slices.DeleteFunc(slices.Clone(s.events), func(e event) bool { return e.Kind != "call_ended" || e.Tool != tool })
+	slices.SortFunc(ended, func(a, b event) int { return cmp.Or(a.Turn-b.Turn, a.N-b.N) })
+	if len(ended) < n {
+		t.Fatalf("%d calls of %s, want %d\n%s", len(ended), tool, n, tail(s.stderr))
+	}
+	return &ended[n-1].Result
+}
+
+// lines calls f with the events of a run that goes on, until f says stop.
+func lines(r io.Reader, f func(event) (stop bool)) error {
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return fmt.Errorf("the run ended early: %w", err)
+		}
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		if f(e) {
+			return nil
+		}
+	}
+}
