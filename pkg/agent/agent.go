@@ -17,6 +17,9 @@ type Agent struct {
 	Announce string
 	// System is the system prompt; empty means none.
 	System string
+	// Opening are the messages that every conversation begins with, before the
+	// first prompt: of the user, and of the model as if it had said them.
+	Opening []Message
 	// Model names the model, for events and usage.
 	Model string
 	// Provider answers the requests. It is required.

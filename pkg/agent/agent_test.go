@@ -411,6 +411,47 @@ func TestReplayEqualsLive(t *testing.T) {
 	}
 }
 
+// TestOpeningBeginsEveryConversation: once, before the first prompt, in the
+// journal too, and in a sub-agent as well.
+func TestOpeningBeginsEveryConversation(t *testing.T) {
+	m := &model{answers: []*agent.Response{text("yes")}}
+	a := newAgent(m)
+	said := agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("I add.")}}
+	a.Opening = []agent.Message{agent.UserText("1+1"), said}
+	j := &journal{}
+	r := &agent.Runner{Agent: a, Journal: j}
+	for range 2 {
+		if out, err := r.Run(t.Context(), agent.UserText("2+2")); err != nil || out.Turns != 1 {
+			t.Fatalf("Run = %+v, %v", out, err)
+		}
+	}
+	answer := agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("yes")}}
+	want := []agent.Message{agent.UserText("1+1"), said, agent.UserText("2+2"), answer, agent.UserText("2+2")}
+	if diff := cmp.Diff(want, m.requests[1].Messages); diff != "" {
+		t.Errorf("the second request (-want +got):\n%s", diff)
+	}
+	replayed := &agent.Session{}
+	for _, e := range j.events {
+		if err := replayed.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(r.Session, replayed, cmp.AllowUnexported(agent.Session{})); diff != "" {
+		t.Errorf("replayed (-live +replayed):\n%s", diff)
+	}
+	a.Opening = []agent.Message{{Role: agent.RoleAssistant, Calls: []agent.ToolCall{call("c1", "x", "{}")}}}
+	if _, err := (&agent.Runner{Agent: a}).Run(t.Context(), agent.UserText("hi")); err == nil {
+		t.Error("an opening with a call was accepted: it would wait for a result")
+	}
+}
+
+func TestNoRunWithinACallOfNobody(t *testing.T) {
+	out, err := (&agent.Invocation{}).Run(t.Context(), newAgent(&model{}), agent.UserText("hi"))
+	if err == nil || out.Status != agent.StatusFailed {
+		t.Errorf("Run = %+v, %v; want an error", out, err)
+	}
+}
+
 func TestRequestsOnlyGrow(t *testing.T) {
 	m := &model{answers: []*agent.Response{calls(call("1", "b", "{}")), calls(call("2", "a", "{}")), text("done")}}
 	tools := shuffled{echo("c"), echo("a"), echo("b")}

@@ -12,7 +12,8 @@ type EventKind string
 const (
 	// EventSession opens a session: Agent, Model, Depth, Parent.
 	EventSession EventKind = "session"
-	// EventMessage adds a user message: Message.
+	// EventMessage adds a user message, or one that opens the conversation
+	// (see Agent.Opening): Message.
 	EventMessage EventKind = "message"
 	// EventAnswer adds a model's message: Message, Finish, Usage, Millis.
 	EventAnswer EventKind = "answer"
@@ -47,6 +48,9 @@ const (
 	EventProgress EventKind = "progress"
 	// EventWarning: something is amiss and the run goes on: Text.
 	EventWarning EventKind = "warning"
+	// EventLog: a server of tools wrote something for its log: Tool (the name
+	// of the server), Text. It comes from no Runner.
+	EventLog EventKind = "log"
 )
 
 // An Event is something that happened in a session. It is flat, so that a

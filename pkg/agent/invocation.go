@@ -1,6 +1,9 @@
 package agent
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // An Invocation is one call of a tool on its way.
 type Invocation struct {
@@ -33,7 +36,11 @@ func (inv *Invocation) Progress(text string) {
 }
 
 // Run runs a as a sub-agent in a new session under the run that makes this
-// call: same policy, journal, limits and observer.
+// call: same policy, journal, limits and observer. Outside a Runner that is an
+// error.
 func (inv *Invocation) Run(ctx context.Context, a *Agent, prompt Message) (*Outcome, error) {
+	if inv.run == nil {
+		return &Outcome{Status: StatusFailed, Agent: a.Slug}, errors.New("this call is not part of a run")
+	}
 	return inv.run.sub(ctx, inv, a, prompt)
 }

@@ -262,6 +262,11 @@ func (r *run) prompt(ctx context.Context, prompt Message) error {
 		if err := r.emit(ctx, open); err != nil {
 			return err
 		}
+		for _, m := range r.agent.Opening {
+			if err := r.emit(ctx, Event{Kind: EventMessage, Message: &m}); err != nil {
+				return err
+			}
+		}
 	}
 	return r.emit(ctx, Event{Kind: EventMessage, Message: &prompt})
 }

@@ -148,8 +148,8 @@ func (s *Session) Apply(e Event) error {
 }
 
 func (s *Session) applyMessage(e Event) error {
-	if e.Message == nil || e.Message.Role != RoleUser {
-		return fmt.Errorf("session %s: %s event without a user message", s.ID, e.Kind)
+	if e.Message == nil || e.Message.Role != RoleUser && e.Message.Role != RoleAssistant || len(e.Message.Calls) > 0 {
+		return fmt.Errorf("session %s: %s event without a message of the user or the model's words", s.ID, e.Kind)
 	}
 	if s.open > 0 {
 		return fmt.Errorf("session %s: a user message while %d calls have no result", s.ID, s.open)

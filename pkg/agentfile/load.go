@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/schema"
 	"golang.org/x/sync/errgroup"
 )
@@ -31,16 +32,23 @@ type Options struct {
 	// WorkDir is the working directory: where paths are looked for that do
 	// not exist beside their agent file. "" means that of the process.
 	WorkDir string
-	// CacheDir keeps the descriptions of tools, and which agent files were
-	// valid; "" keeps nothing.
+	// CacheDir keeps the descriptions of tools, what MCP servers offer, and
+	// which agent files were valid; "" keeps nothing.
 	CacheDir string
 	// Set are the values of placeholders in the root file's prompts, see
 	// docs/agent-files.md.
 	Set map[string]string
 	// Version is told to MCP servers.
 	Version string
-	// Log is told what MCP servers write beside their messages; nil drops it.
-	Log func(line string)
+	// NoModels leaves the agents without a Provider: they cannot run, and need
+	// neither keys nor scripts.
+	NoModels bool
+	// Log is told what MCP servers write beside their messages, a line at a
+	// time, by several goroutines; nil drops it.
+	Log func(server, line string)
+	// Elicit answers MCP servers that ask the person something (see
+	// mcpclient.Options); nil declines.
+	Elicit func(ctx context.Context, question mcpclient.Elicitation) (mcpclient.Answer, error)
 	// LockDir is where calls of tools that declare locks take turns, with
 	// every process that uses the same folder; "" means that they do not.
 	LockDir string

@@ -35,6 +35,7 @@ type server struct {
 // An opened server knows where it is named.
 type opened struct {
 	*mcpclient.Toolset
+	name    string
 	pointer string
 }
 
@@ -67,12 +68,32 @@ func (l *loader) mcpServers(n *Node) {
 			l.report(n.File.problem(LeftOut, CodeServer, s.pointer, "server %s: %s", s.Name, err))
 			continue
 		}
-		opts := mcpclient.Options{Name: exectool.Name, ClientVersion: l.opts.Version, Log: l.opts.Log, SpoolDir: l.opts.OutputDir}
-		for _, root := range s.Roots {
-			opts.Roots = append(opts.Roots, absolute(s.dir, root))
-		}
-		n.servers = append(n.servers, opened{mcpclient.Open(client, opts), s.pointer})
+		n.servers = append(n.servers, opened{mcpclient.Open(client, l.clientOptions(n, s)), s.Name, s.pointer})
 	}
+}
+
+// clientOptions are what the client of s may do.
+func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
+	opts := mcpclient.Options{
+		Name: exectool.Name, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
+		Elicit: l.opts.Elicit, Roots: []string{},
+	}
+	if l.opts.CacheDir != "" {
+		opts.CacheDir = filepath.Join(l.opts.CacheDir, "mcp")
+	}
+	if l.opts.Log != nil {
+		opts.Log = func(line string) { l.opts.Log(s.Name, line) }
+	}
+	if s.Sampling && !l.opts.NoModels {
+		opts.Sample = n.sample
+	}
+	if s.Roots == nil {
+		opts.Roots = []string{absolute(n.workDir, "")}
+	}
+	for _, root := range s.Roots {
+		opts.Roots = append(opts.Roots, absolute(s.dir, root))
+	}
+	return opts
 }
 
 // client is what the client of MCP needs to know of s.
@@ -240,7 +261,8 @@ func (c *checked) Tools(ctx context.Context) ([]agent.Tool, error) {
 	return list, err
 }
 
-// Connect asks every MCP server of the tree for its tools, which starts it. The
+// Connect asks every MCP server of the tree for its tools, which starts it; what
+// the cache has does not count. The
 // tools are added to the nodes; a server that fails is a problem.
 func (t *Tree) Connect(ctx context.Context) {
 	var mu sync.Mutex
@@ -248,6 +270,7 @@ func (t *Tree) Connect(ctx context.Context) {
 	for _, n := range t.Nodes {
 		for _, s := range n.servers {
 			g.Go(func() error {
+				s.Start()
 				tools, err := s.Tools(ctx)
 				mu.Lock()
 				defer mu.Unlock()

@@ -22,6 +22,9 @@ const FlavorScripted = "scripted"
 
 // provider gives the agent of n its model, or says why it cannot have it.
 func (l *loader) provider(n *Node) bool {
+	if l.opts.NoModels {
+		return true
+	}
 	var p agent.Provider
 	if n.File.Spec.Flavor == FlavorScripted {
 		p = l.scripted(n)

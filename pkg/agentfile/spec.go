@@ -92,6 +92,7 @@ type MCPServer struct {
 	Protocol            string            `json:"protocol"`
 	Tools               []string          `json:"tools"`
 	Roots               []string          `json:"roots"`
+	Sampling            bool              `json:"sampling"`
 	Disabled            bool              `json:"disabled"`
 
 	Lifetime   json.RawMessage `json:"lifetime"`

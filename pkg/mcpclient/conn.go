@@ -54,6 +54,7 @@ type call struct {
 	token    string
 	inv      *agent.Invocation // nil for a request of which no tool knows
 	ctx      context.Context   // ends with the call
+	asked    int               // how often the server has asked something
 	progress chan string
 }
 

@@ -24,22 +24,43 @@ type definition struct {
 	Annotations Annotations     `json:"annotations"`
 }
 
-// list asks c for its tools and makes tools of them, sorted by name. Tools and an
-// error may both come back: what is wrong with some is told, and the others work.
-// ok says that the server gave a list.
-func (s *Toolset) list(ctx context.Context, c *conn) (tools []agent.Tool, ok bool, err error) {
-	raw, listErr := c.toolPages(ctx)
-	if listErr != nil && len(raw) == 0 {
-		return nil, false, fmt.Errorf("list its tools: %w", listErr)
+// A listing is what a server says of its tools, as it came.
+type listing struct {
+	tools        []json.RawMessage
+	resources    bool   // it has some
+	headers      bool   // arguments may travel as HTTP headers
+	protocol     string // the version that was spoken
+	instructions string
+}
+
+// list asks c for its tools. A listing and an error may both come back: what
+// there is of a list then counts.
+func (c *conn) list(ctx context.Context) (*listing, error) {
+	raw, err := c.toolPages(ctx)
+	if err != nil {
+		err = fmt.Errorf("list its tools: %w", err)
+		if len(raw) == 0 {
+			return nil, err
+		}
 	}
-	var problems []error
-	if listErr != nil {
-		problems = append(problems, fmt.Errorf("list its tools: %w", listErr))
+	l := &listing{tools: raw, headers: c.headersMatter(), protocol: c.version, instructions: c.instructions}
+	if c.caps.Resources != nil {
+		entries, resourceErr := c.resources(ctx)
+		if resourceErr != nil {
+			err = errors.Join(err, fmt.Errorf("list its resources: %w", resourceErr))
+		}
+		l.resources = len(entries) > 0
 	}
+	return l, err
+}
+
+// offer makes tools of l, sorted by name. What is wrong with some is told, and
+// the others work.
+func (s *Toolset) offer(l *listing) (tools []agent.Tool, problems []error) {
 	var all []*Tool
-	for i, item := range raw {
+	for i, item := range l.tools {
 		t, err := s.define(item)
-		if err == nil && c.headersMatter() {
+		if err == nil && l.headers {
 			err = badHeaders(item)
 		}
 		if err != nil {
@@ -48,20 +69,18 @@ func (s *Toolset) list(ctx context.Context, c *conn) (tools []agent.Tool, ok boo
 		}
 		all = append(all, t)
 	}
-	resources, err := s.resourceTools(ctx, c)
-	if err != nil {
-		problems = append(problems, fmt.Errorf("list its resources: %w", err))
+	if l.resources {
+		all = append(all, slices.DeleteFunc(s.resourceTools(), func(r *Tool) bool {
+			return slices.ContainsFunc(all, func(t *Tool) bool { return t.spec.Name == r.spec.Name })
+		})...)
 	}
-	all = append(all, slices.DeleteFunc(resources, func(r *Tool) bool {
-		return slices.ContainsFunc(all, func(t *Tool) bool { return t.spec.Name == r.spec.Name })
-	})...)
 	all, more := s.choose(all)
 	problems = append(problems, more...)
 	slices.SortFunc(all, func(a, b *Tool) int { return strings.Compare(a.spec.Name, b.spec.Name) })
 	for _, t := range all {
 		tools = append(tools, t)
 	}
-	return tools, true, joinProblems(problems)
+	return tools, problems
 }
 
 // maxProblems is how many problems of a list are told.

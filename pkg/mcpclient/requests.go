@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -80,7 +81,10 @@ func (r requests) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*
 	if r.c.opts.Elicit == nil {
 		return decline, nil
 	}
-	ctx, k, cancel := r.c.asking(ctx)
+	ctx, k, cancel, err := r.c.asking(ctx)
+	if err != nil {
+		return nil, err
+	}
 	defer cancel()
 	question := Elicitation{Server: r.c.server.Name, Message: request.Params.Message, URL: request.Params.URL, Call: k}
 	if request.Params.RequestedSchema != nil && question.URL == "" {
@@ -112,9 +116,12 @@ func (r requests) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*
 // CreateMessage implements client.SamplingHandler.
 func (r requests) CreateMessage(ctx context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	if len(request.Tools) > 0 {
-		return nil, fmt.Errorf("tools in a request for sampling are not supported")
+		return nil, errors.New("tools in a request for sampling are not supported")
 	}
-	ctx, k, cancel := r.c.asking(ctx)
+	ctx, k, cancel, err := r.c.asking(ctx)
+	if err != nil {
+		return nil, err
+	}
 	defer cancel()
 	s := Sampling{
 		Server: r.c.server.Name, System: request.SystemPrompt, MaxTokens: request.MaxTokens,
@@ -134,7 +141,25 @@ func (r requests) CreateMessage(ctx context.Context, request mcp.CreateMessageRe
 	result := &mcp.CreateMessageResult{Model: sampled.Model, StopReason: stopReason(sampled.Finish)}
 	result.Role = mcp.RoleAssistant
 	result.Content = samplingContent(sampled.Message)
+	if text, ok := result.Content.(mcp.TextContent); ok {
+		var stopped bool
+		if text.Text, stopped = stopAt(text.Text, request.StopSequences); stopped {
+			result.Content, result.StopReason = text, "stopSequence"
+		}
+	}
 	return result, nil
+}
+
+// stopAt cuts text before the first of the sequences. It is done here because
+// many models refuse to do it.
+func stopAt(text string, sequences []string) (cut string, stopped bool) {
+	end := len(text)
+	for _, s := range sequences {
+		if i := strings.Index(text, s); s != "" && i >= 0 && i < end {
+			end, stopped = i, true
+		}
+	}
+	return text[:end], stopped
 }
 
 func stopReason(f agent.Finish) string {
@@ -183,23 +208,30 @@ func samplingContent(m agent.Message) mcp.Content {
 	return mcp.NewTextContent(text)
 }
 
+// maxAsked is how often a server may ask something during one call.
+const maxAsked = 100
+
 // asking finds the call during which the server asks something. The context ends
 // with that call if there is no doubt which it is: nobody waits for the answer
 // any more.
-func (c *conn) asking(ctx context.Context) (context.Context, *agent.Invocation, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
+func (c *conn) asking(ctx context.Context) (context.Context, *agent.Invocation, context.CancelFunc, error) {
 	k, known := ctx.Value(callKey{}).(*call)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if n := len(c.order); !known && n > 0 {
 		k, known = c.order[n-1], n == 1
 	}
-	c.mu.Unlock()
 	if k == nil {
-		return ctx, nil, cancel
+		ctx, cancel := context.WithCancel(ctx)
+		return ctx, nil, cancel, nil
 	}
-	if known {
-		stop := context.AfterFunc(k.ctx, cancel)
-		return ctx, k.inv, func() { stop(); cancel() }
+	if k.asked++; k.asked > maxAsked {
+		return nil, nil, nil, fmt.Errorf("not answered: the server has asked %d times during this call", maxAsked)
 	}
-	return ctx, k.inv, cancel
+	ctx, cancel := context.WithCancel(ctx)
+	if !known {
+		return ctx, k.inv, cancel, nil
+	}
+	stop := context.AfterFunc(k.ctx, cancel)
+	return ctx, k.inv, func() { stop(); cancel() }, nil
 }

@@ -34,15 +34,8 @@ type resource struct {
 	MIME        string `json:"mimeType"`
 }
 
-// resourceTools are the tools for the server's resources, none if it has none.
-func (s *Toolset) resourceTools(ctx context.Context, c *conn) ([]*Tool, error) {
-	if c.caps.Resources == nil {
-		return nil, nil
-	}
-	entries, err := c.resources(ctx)
-	if len(entries) == 0 {
-		return nil, err
-	}
+// resourceTools are the tools of a server that has resources.
+func (s *Toolset) resourceTools() []*Tool {
 	own := func(name, description, schema string) *Tool {
 		return &Tool{set: s, name: name, spec: agent.ToolSpec{
 			Name: s.opts.name(s.server.Name, name), Description: description, Schema: json.RawMessage(schema),
@@ -62,7 +55,7 @@ func (s *Toolset) resourceTools(ctx context.Context, c *conn) ([]*Tool, error) {
 	read := own(readResource, "Read a resource of the MCP server "+s.server.Name+". "+listResources+" tells which there are.",
 		`{"type":"object","properties":{"uri":{"type":"string","description":"The URI of the resource."}},"required":["uri"],"additionalProperties":false}`)
 	read.call, read.parts = read.callRead, resourceParts
-	return []*Tool{list, read}, err
+	return []*Tool{list, read}
 }
 
 // resources asks for the server's resources and their templates.

@@ -93,6 +93,9 @@ type Options struct {
 	// SpoolDir is where texts go that are longer than MaxOutput; with none,
 	// they are cut.
 	SpoolDir string
+	// CacheDir keeps what servers say of their tools, so that they need not be
+	// started before one is called; "" keeps nothing.
+	CacheDir string
 	// Roots are the folders that the server is told to work in; nil means its
 	// working directory, and an empty list none.
 	Roots []string

@@ -48,6 +48,10 @@ type Toolset struct {
 	tools    []agent.Tool
 	listed   time.Time // when tools were asked for
 	fresh    bool      // and that the server gave them
+	lazy     bool      // tools are those of the cache: the server was not needed yet
+	looked   bool      // into the cache
+	file     cacheFile // of the server as it was started; of the flight under way
+	told     string    // the instructions that came with tools
 	err      error     // what is wrong with the server or its tools
 	old      bool      // the server is greeted with initialize
 	failures int       // in a row
@@ -68,17 +72,19 @@ func Open(server Server, opts Options) *Toolset {
 }
 
 // Start starts the server in the background, if it is not running, so that a
-// later call need not wait as long.
+// later call need not wait as long, and Tools has what the server says now.
 func (s *Toolset) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.board()
+	s.looked = true
+	s.board(true)
 }
 
 // Tools implements agent.Toolset. It starts the server if need be, and waits for
-// it no longer than its StartTimeout. A server that has failed is tried again
-// after a pause; meanwhile the error says why, and comes with the tools that the
-// server had.
+// it no longer than its StartTimeout; with the tools in the cache, that is put
+// off until something is asked of the server. A server that has failed is tried
+// again after a pause; meanwhile the error says why, and comes with the tools
+// that the server had.
 func (s *Toolset) Tools(ctx context.Context) ([]agent.Tool, error) {
 	if err := s.wait(ctx, false); err != nil {
 		return nil, err
@@ -89,13 +95,17 @@ func (s *Toolset) Tools(ctx context.Context) ([]agent.Tool, error) {
 }
 
 // Instructions returns what the server says about its use, for the system
-// prompt. It starts the server if need be.
+// prompt. Like Tools it starts the server if need be.
 func (s *Toolset) Instructions(ctx context.Context) (string, error) {
-	c, err := s.connect(ctx)
-	if err != nil {
+	if err := s.wait(ctx, false); err != nil {
 		return "", err
 	}
-	return c.instructions, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lazy || s.conn != nil && !s.conn.dead() {
+		return s.told, nil
+	}
+	return "", s.state()
 }
 
 // Protocol returns the version of the protocol that is spoken with the server,
@@ -171,7 +181,8 @@ func (s *Toolset) wait(ctx context.Context, alive bool) error {
 		s.mu.Unlock()
 		return nil
 	}
-	f := s.board()
+	s.recall()
+	f := s.board(alive)
 	s.mu.Unlock()
 	if f == nil {
 		return nil
@@ -184,15 +195,16 @@ func (s *Toolset) wait(ctx context.Context, alive bool) error {
 	}
 }
 
-// board returns the flight that is under way, or starts one if it is needed. s.mu
-// is held.
-func (s *Toolset) board() *flight {
+// board returns the flight that is under way, or starts one if it is needed. With
+// alive, the tools of the cache are not enough. s.mu is held.
+func (s *Toolset) board(alive bool) *flight {
 	if s.flight != nil {
 		return s.flight
 	}
-	if s.closed || !s.due() {
+	if s.closed || s.lazy && !alive || !s.due() {
 		return nil
 	}
+	s.lazy = false
 	f := &flight{done: make(chan struct{})}
 	s.flight = f
 	s.work.Go(func() {
@@ -271,6 +283,7 @@ func (s *Toolset) fly() {
 		c = nil
 	}
 	if c == nil {
+		s.file = s.cache()
 		var err error
 		if c, err = s.dial(ctx, old); err != nil {
 			s.failed(err)
@@ -278,16 +291,66 @@ func (s *Toolset) fly() {
 		}
 	}
 	c.changed.Store(false)
-	tools, ok, err := s.list(ctx, c)
-	if err != nil && !ok {
+	l, err := c.list(ctx)
+	if l == nil {
 		err = c.withOutput(err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.listed, s.fresh, s.err = s.opts.now(), false, err
+		return
+	}
+	if err == nil {
+		s.file.keep(l)
+	}
+	tools, problems := s.offer(l)
+	if err != nil {
+		problems = slices.Insert(problems, 0, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed, s.fresh, s.err = s.opts.now(), ok, err
-	if ok {
-		s.tools = tools
+	s.listed, s.fresh, s.err = s.opts.now(), true, joinProblems(problems)
+	s.tools, s.told = tools, l.instructions
+}
+
+// recall takes the tools from the cache, the first time that anything is asked
+// of s. s.mu is held.
+func (s *Toolset) recall() {
+	if s.looked || s.flight != nil {
+		return
 	}
+	s.looked = true
+	l := s.cache().find()
+	if l == nil {
+		return
+	}
+	tools, problems := s.offer(l)
+	for _, t := range tools {
+		t.(*Tool).recalled = true
+	}
+	s.tools, s.told, s.err, s.lazy = tools, l.instructions, joinProblems(problems), true
+	s.old = !mcp.IsModernProtocol(l.protocol)
+}
+
+// stale is why t, which came from the cache, must not be called now that the
+// server has said what it has.
+func (s *Toolset) stale(t *Tool) error {
+	if !t.recalled {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.fresh {
+		return nil
+	}
+	for _, now := range s.tools {
+		if spec := now.Spec(); spec.Name == t.spec.Name {
+			if string(spec.Schema) == string(t.spec.Schema) {
+				return nil
+			}
+			return s.named(fmt.Errorf("the arguments of its tool %s have changed; look at it again", t.name))
+		}
+	}
+	return s.named(fmt.Errorf("it has no tool %s any more", t.name))
 }
 
 // failed takes note of a start that failed.

@@ -18,6 +18,7 @@ type Tool struct {
 	name        string // as the server calls it
 	spec        agent.ToolSpec
 	annotations Annotations
+	recalled    bool // from the cache
 	call        func(ctx context.Context, c *conn, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error)
 	parts       func(raw json.RawMessage) ([]agent.Part, error)
 }
@@ -64,6 +65,9 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	defer cancel()
 	c, err := t.set.connect(ctx)
 	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing was called: %w", err)
+	}
+	if err := t.set.stale(t); err != nil {
 		return agent.Result{}, fmt.Errorf("nothing was called: %w", err)
 	}
 	raw, err := t.call(ctx, c, inv, args)

@@ -9,7 +9,7 @@ import (
 )
 
 // LogText writes a log for people: one line for each lasting event, and for each
-// warning and repeated request, with its time (UTC), session and agent. Texts
+// warning, repeated request and line of a server's log, with its time (UTC), session and agent. Texts
 // are shortened to their beginning. Observe must not be called concurrently with
 // itself.
 type LogText struct {
@@ -65,6 +65,8 @@ func logLine(e agent.Event) string {
 		return words("end", show(string(e.Status)), took, spentFields(e.Spent), show(e.Error))
 	case agent.EventRetry:
 		return words("retry", retryText(e, "…"))
+	case agent.EventLog:
+		return words("log", show(e.Tool), show(e.Text))
 	case agent.EventWarning:
 		return words("warning", show(e.Text))
 	}

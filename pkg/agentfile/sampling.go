@@ -1,0 +1,65 @@
+package agentfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/openai"
+)
+
+// sample answers an MCP server of n by n's model, as an agent of its own: without
+// tools, with what the server gave and nothing else, in a session under the call
+// during which the server asks. So it is seen, counted and limited like a
+// sub-agent.
+func (n *Node) sample(ctx context.Context, s mcpclient.Sampling) (mcpclient.Sampled, error) {
+	if s.Call == nil {
+		return mcpclient.Sampled{}, errors.New("a model's answer is given during a call alone")
+	}
+	last := len(s.Messages) - 1
+	if last < 0 || s.Messages[last].Role != agent.RoleUser {
+		return mcpclient.Sampled{}, errors.New("the last message must be one of the user")
+	}
+	for i, m := range s.Messages {
+		if m.Role != agent.RoleUser && m.Role != agent.RoleAssistant {
+			return mcpclient.Sampled{}, fmt.Errorf("message %d has the role %q", i+1, m.Role)
+		}
+	}
+	sampler := &agent.Agent{
+		Slug: exectool.Name("mcp", s.Server), System: s.System, Opening: s.Messages[:last],
+		Model: n.Agent.Model, Provider: limited(n.Agent.Provider, s),
+	}
+	out, err := s.Call.Run(ctx, sampler, s.Messages[last])
+	finish := agent.FinishStop
+	if errors.Is(err, agent.ErrLength) {
+		finish, err = agent.FinishLength, nil
+	}
+	return mcpclient.Sampled{Message: out.Message, Model: n.Agent.Model, Finish: finish}, err
+}
+
+// limited is p with the settings of s. The server's temperature counts only if
+// the agent file has one: many models refuse any.
+func limited(p agent.Provider, s mcpclient.Sampling) agent.Provider {
+	retry, ok := p.(*provider.Retry)
+	if !ok {
+		return p
+	}
+	model, ok := retry.Provider.(*openai.Provider)
+	if !ok {
+		return p
+	}
+	own := *model
+	if s.MaxTokens > 0 && (own.MaxOutputTokens == 0 || s.MaxTokens < own.MaxOutputTokens) {
+		own.MaxOutputTokens = s.MaxTokens
+	}
+	if s.Temperature > 0 && own.Temperature != nil {
+		own.Temperature = &s.Temperature
+	}
+	again := *retry
+	again.Provider = &own
+	return &again
+}
