@@ -83,8 +83,7 @@ func (t *Tool) acquire(ctx context.Context, names []string) (*held, error) {
 	above := strings.Fields(lookup(t.opts.Environ, EnvLocks))
 	h.ids = above
 	for _, name := range names {
-		sum := sha256.Sum256([]byte(name))
-		id := hex.EncodeToString(sum[:16])
+		id := lockID(name)
 		if slices.Contains(above, id) {
 			continue
 		}
@@ -96,6 +95,28 @@ func (t *Tool) acquire(ctx context.Context, names []string) (*held, error) {
 		h.files, h.ids = append(h.files, f), append(slices.Clip(h.ids), id)
 	}
 	return h, nil
+}
+
+// Lock takes a lock that tools declare, for something that is no call of a tool,
+// and waits for it until ctx ends. What a call above holds, as environ says, is
+// not waited for. release gives it back.
+func Lock(ctx context.Context, dir string, environ []string, name string) (release func(), err error) {
+	t := &Tool{opts: &Options{LockDir: dir, Environ: environ}}
+	h, err := t.acquire(ctx, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	return h.release, nil
+}
+
+// Holds reports whether a call above this process holds the lock.
+func Holds(environ []string, name string) bool {
+	return slices.Contains(strings.Fields(lookup(environ, EnvLocks)), lockID(name))
+}
+
+func lockID(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:16])
 }
 
 // release gives the locks back.

@@ -170,21 +170,27 @@ func stopReason(f agent.Finish) string {
 }
 
 // samplingParts reads the content of a message: one item or several.
-func samplingParts(content any) ([]agent.Part, error) {
-	raw, err := json.Marshal(content)
+func samplingParts(message any) ([]agent.Part, error) {
+	raw, err := json.Marshal(message)
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(string(raw), "[") {
-		return contentParts(raw), nil
-	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, err
+	items := []json.RawMessage{raw}
+	if strings.HasPrefix(string(raw), "[") {
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return nil, err
+		}
 	}
 	var parts []agent.Part
 	for _, item := range items {
-		parts = append(parts, contentParts(item)...)
+		var c content
+		_ = json.Unmarshal(item, &c) // what is no object has no type
+		switch c.Type {
+		case "text", "image", "audio":
+			parts = append(parts, contentParts(item)...)
+		default:
+			return nil, fmt.Errorf("content of type %q is not supported", clip(c.Type, 50))
+		}
 	}
 	return parts, nil
 }

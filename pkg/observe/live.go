@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -62,6 +63,22 @@ func (t *Text) redraw(stays string) {
 	}
 	t.drawn, t.rows = drawn, len(lines)
 	t.write(out)
+}
+
+// Hold stops the redrawing until release is called: somebody talks to the person
+// at the same terminal. It may be called while others hold it.
+func (t *Text) Hold() (release func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.endLine()
+	t.asking++
+	t.redraw("")
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.asking--
+		t.redraw("")
+	})
 }
 
 // erase is what removes the drawn lines from the screen.
