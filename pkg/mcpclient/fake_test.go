@@ -158,6 +158,9 @@ func (f *fake) discover(m message) int {
 	switch f.mode {
 	case "dual", "modern":
 		f.answer(m, `{"supportedVersions":["2026-07-28"],"capabilities":`+f.caps()+`,"instructions":"Mind the gap.","resultType":"complete"}`)
+	case "contradicts":
+		f.mode = "modern"
+		f.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"unsupported","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`, m.ID)
 	case "future":
 		f.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"unsupported","data":{"supported":["2099-01-01","2025-06-18"],"requested":"2026-07-28"}}}`, m.ID)
 	case "empty":

@@ -56,6 +56,7 @@ func TestEveryKindOfServerIsUnderstood(t *testing.T) {
 		{"modern", "2026-07-28", "start server/discover tools/list"},
 		{"dual", "2026-07-28", "start server/discover tools/list"},
 		{"future", "2025-11-25", "start server/discover initialize notifications/initialized tools/list"},
+		{"contradicts", "2026-07-28", "start server/discover server/discover tools/list"},
 		{"empty", "2025-11-25", "start server/discover initialize notifications/initialized tools/list"},
 		{"ignores", "2025-11-25", "start server/discover initialize notifications/initialized tools/list"},
 		{"dies", "2025-11-25", "start server/discover start initialize notifications/initialized tools/list"},

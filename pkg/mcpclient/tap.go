@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,8 +78,13 @@ func (t *tap) SendRequest(ctx context.Context, request transport.JSONRPCRequest)
 // ask sends request to the server. Of server/discover only an answer counts that
 // names a version that is spoken here; the client would take any for one, and
 // there are servers that answer to every unknown request with an empty result.
+// A server that refuses the newest version and names it as supported is asked
+// again, once: the client would take it for an old one.
 func (t *tap) ask(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	response, err := t.inner.SendRequest(ctx, request)
+	if request.Method == methodDiscover && contradicts(response) {
+		response, err = t.inner.SendRequest(ctx, request)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -89,6 +95,14 @@ func (t *tap) ask(ctx context.Context, request transport.JSONRPCRequest) (*trans
 	default:
 		return response, nil
 	}
+}
+
+// contradicts reports whether a server refuses the newest version, the one that
+// is asked for, and names it as one that it supports.
+func contradicts(r *transport.JSONRPCResponse) bool {
+	var unsupported mcp.UnsupportedProtocolVersionError
+	return r != nil && r.Error != nil && errors.As(r.Error.AsError(), &unsupported) &&
+		slices.Contains(unsupported.Supported, mcp.LATEST_PROTOCOL_VERSION)
 }
 
 func discovered(result json.RawMessage) bool {
