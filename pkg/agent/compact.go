@@ -109,7 +109,7 @@ func (r *run) shorten(ctx context.Context, limit int) (done bool, err error) {
 			r.warn("the conversation is near the limit of the model's context and could not be summed up: " + err.Error())
 		default:
 			e.Messages, e.Text = summarized(summary, list, front), fmt.Sprintf("%d messages were summed up", front)
-			e.Usage, e.Millis = usage, r.tree.now().Sub(start).Milliseconds()
+			e.Message, e.Usage, e.Millis = summary, usage, r.tree.now().Sub(start).Milliseconds()
 			n = 1
 		}
 	}
@@ -169,7 +169,7 @@ func latest(list []Message, keep int) int {
 const summarize = `The conversation is about to be shortened: everything before this message will be replaced by what you answer now. Sum up what is needed to go on without it: the task in the person's own words, decisions, what was done and found (names, paths, numbers and identifiers exactly), what failed, what is open, and the next step. Answer with the summary alone and call no tool.`
 
 // summary asks the model to sum a conversation up.
-func (r *run) summary(ctx context.Context, list []Message) (string, *Usage, error) {
+func (r *run) summary(ctx context.Context, list []Message) (*Message, *Usage, error) {
 	if last := len(list) - 1; list[last].Role == RoleUser {
 		ask := list[last]
 		ask.Parts = append(slices.Clone(ask.Parts), Text("\n\n"+summarize))
@@ -186,15 +186,16 @@ func (r *run) summary(ctx context.Context, list []Message) (string, *Usage, erro
 		}
 	})
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	text := strings.TrimSpace(resp.Message.Text())
-	if text == "" {
-		return "", nil, errors.New("the model answered without a text")
+	if strings.TrimSpace(resp.Message.Text()) == "" {
+		return nil, nil, errors.New("the model answered without a text")
 	}
 	usage := resp.Usage
 	usage.Requests = max(usage.Requests, 1)
-	return text, &usage, nil
+	m := resp.Message
+	m.Role = RoleAssistant
+	return &m, &usage, nil
 }
 
 const (
@@ -206,7 +207,7 @@ const (
 
 // summarized is the conversation with a summary in place of what is in front of
 // index front.
-func summarized(summary string, list []Message, front int) []Message {
+func summarized(summary *Message, list []Message, front int) []Message {
 	first := Text(shortened)
 	if was := list[0]; was.Role == RoleUser && len(was.Parts) > 0 {
 		if strings.HasPrefix(was.Parts[0].Text, shortened) {
@@ -218,7 +219,7 @@ func summarized(summary string, list []Message, front int) []Message {
 			first.Text += "It began with:\n" + words + "\n\n"
 		}
 	}
-	parts := []Part{first, Text("Summary:\n" + summary)}
+	parts := []Part{first, Text("Summary:\n" + strings.TrimSpace(summary.Text()))}
 	rest := list[front:]
 	if rest[0].Role == RoleUser { // not every model takes two of them in a row
 		parts = append(append(parts, Text("\n\n")), rest[0].Parts...)

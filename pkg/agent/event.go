@@ -10,7 +10,8 @@ type EventKind string
 // What can happen in a session. The first group changes the session and goes
 // into the journal; the second is for whoever watches.
 const (
-	// EventSession opens a session: Agent, Model, Depth, Parent.
+	// EventSession opens a session: Agent, Source, Model, ContextTokens, Depth,
+	// Parent.
 	EventSession EventKind = "session"
 	// EventMessage adds a user message, or one that opens the conversation
 	// (see Agent.Opening): Message.
@@ -23,7 +24,8 @@ const (
 	EventSetup EventKind = "setup"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
 	// Turn, N (the turns of the run so far), Digest (of the setup), Text (what was
-	// done), Usage and Millis of the request that summed it up, if there was one.
+	// done), and Message, Usage and Millis of the request that summed it up, if
+	// there was one.
 	EventCompaction EventKind = "compaction"
 	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key, Argv,
 	// Digest. A second one for a Key is a call that is run again after its
@@ -69,17 +71,19 @@ type Event struct {
 	// Turn counts the model requests of the session, from 1.
 	Turn int `json:"turn,omitempty"`
 
-	Source  string   `json:"source,omitempty"` // of the agent
-	Model   string   `json:"model,omitempty"`
-	Message *Message `json:"message,omitempty"`
-	Finish  Finish   `json:"finish,omitempty"`
-	Usage   *Usage   `json:"usage,omitempty"`
-	Tools   int      `json:"tools,omitempty"`
-	CallID  string   `json:"call_id,omitempty"`
-	Tool    string   `json:"tool,omitempty"`
-	Args    string   `json:"args,omitempty"`
-	Key     string   `json:"key,omitempty"`
-	N       int      `json:"n,omitempty"` // position of the call in its answer, from 1
+	Source string `json:"source,omitempty"` // of the agent
+	// ContextTokens is that of the agent, -1 with NoCompaction.
+	ContextTokens int      `json:"context_tokens,omitempty"`
+	Model         string   `json:"model,omitempty"`
+	Message       *Message `json:"message,omitempty"`
+	Finish        Finish   `json:"finish,omitempty"`
+	Usage         *Usage   `json:"usage,omitempty"`
+	Tools         int      `json:"tools,omitempty"`
+	CallID        string   `json:"call_id,omitempty"`
+	Tool          string   `json:"tool,omitempty"`
+	Args          string   `json:"args,omitempty"`
+	Key           string   `json:"key,omitempty"`
+	N             int      `json:"n,omitempty"` // position of the call in its answer, from 1
 	// Argv is what a call executes, program first. Digest is "sha256:" and the
 	// hash of the executable, and for EventSetup that of System and Specs.
 	Argv     []string    `json:"argv,omitempty"`

@@ -258,7 +258,10 @@ func (r *run) warn(text string) {
 func (r *run) prompt(ctx context.Context, prompt Message) error {
 	if r.session.ID == "" {
 		r.session.ID = r.tree.newID()
-		open := Event{Kind: EventSession, Source: r.agent.Source, Model: r.agent.Model}
+		open := Event{Kind: EventSession, Source: r.agent.Source, Model: r.agent.Model, ContextTokens: r.agent.ContextTokens}
+		if r.agent.NoCompaction {
+			open.ContextTokens = -1
+		}
 		if err := r.emit(ctx, open); err != nil {
 			return err
 		}
