@@ -1,5 +1,185 @@
 package realmcp
 
-const scenarioVariable = "MCP_CONFORMANCE_SCENARIO"
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
 
-func conformanceClient() int { return 0 }
+// A suite is a version of the conformance suite and what it is asked for.
+type suite struct {
+	name   string // in docs/mcp.md
+	module string
+	args   []string
+}
+
+// suites are the conformance suites for one side, client or server.
+func suites(side string) []suite {
+	all := []string{"--suite", "all"}
+	if side == "server" {
+		all = nil
+	}
+	return []suite{
+		{"0.1.16", "conformance", all},
+		{"2025-11-25", "conformance-preview", []string{"--requirements", "2025-11-25"}},
+		{"2026-07-28", "conformance-preview", []string{"--requirements", "2026-07-28"}},
+	}
+}
+
+// TestConformanceOfClient lets agents use the servers of the suite.
+func TestConformanceOfClient(t *testing.T) {
+	k := theKit(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range suites("client") {
+		t.Run(s.name, func(t *testing.T) {
+			k.conformance(t, "client", s, "--command", self)
+		})
+	}
+}
+
+// conformance runs a suite for one side, and compares what failed with the table
+// of docs/mcp.md.
+func (k *kit) conformance(t *testing.T, side string, s suite, args ...string) {
+	t.Helper()
+	out := t.TempDir()
+	cmd := exec.Command(k.node, slices.Concat([]string{k.module(s.module + "/dist/index.js"), side, "--output-dir", out}, s.args, args)...)
+	cmd.Env = append(k.environ(t.TempDir()), binaryVariable+"="+k.agents)
+	run := finish(t, cmd)
+	known, err := knownFailures(side, s.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := summary.FindAllStringSubmatch(run.stdout, -1)
+	if len(names) < 10 {
+		t.Fatalf("the suite ran %d scenarios\n%s\n%s", len(names), tail(run.stdout), tail(run.stderr))
+	}
+	var passed int
+	for _, name := range names {
+		v, err := readVerdict(out, name[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := known.reason(name[1])
+		switch {
+		case v.passed() && why != "":
+			t.Errorf("%s passes; docs/mcp.md has it among those that do not: %s", name[1], why)
+		case !v.passed() && why == "":
+			t.Errorf("%s: %d checks passed; the others:\n%s", name[1], v.succeeded, strings.Join(v.failed, "\n"))
+		case v.passed():
+			passed++
+		}
+	}
+	for _, k := range known {
+		if !k.used {
+			t.Errorf("no scenario is %s, which docs/mcp.md has among those that do not pass", k.pattern)
+		}
+	}
+	t.Logf("%d of %d scenarios pass", passed, len(names))
+}
+
+// summary is a line about a scenario at the end of what the suite prints.
+var summary = regexp.MustCompile(`(?m)^[✓✗] (\S+): \d+ passed, \d+ failed`)
+
+// A verdict is what the checks of a scenario came to.
+type verdict struct {
+	succeeded int
+	failed    []string
+}
+
+// passed wants warnings away too, and something to have been checked.
+func (v *verdict) passed() bool { return v.succeeded > 0 && len(v.failed) == 0 }
+
+// readVerdict reads the result of a scenario from the suite's folder.
+func readVerdict(dir, scenario string) (*verdict, error) {
+	files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(path.Dir(scenario)), "*", "checks.json"))
+	if err != nil {
+		return nil, err
+	}
+	named := regexp.MustCompile(`^(server-)?` + regexp.QuoteMeta(path.Base(scenario)) + `-\d{4}-\d\d-\d\dT[\d-]+Z$`)
+	files = slices.DeleteFunc(files, func(file string) bool { return !named.MatchString(filepath.Base(filepath.Dir(file))) })
+	if len(files) != 1 {
+		return nil, fmt.Errorf("%d results of scenario %s in %s", len(files), scenario, dir)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		return nil, err
+	}
+	var checks []struct{ ID, Status, Description, ErrorMessage string }
+	if err := json.Unmarshal(text, &checks); err != nil {
+		return nil, err
+	}
+	v := &verdict{}
+	for _, c := range checks {
+		switch c.Status {
+		case "SUCCESS":
+			v.succeeded++
+		case "FAILURE", "WARNING":
+			v.failed = append(v.failed, fmt.Sprintf("\t%s %s: %s: %s", c.Status, c.ID, c.Description, c.ErrorMessage))
+		}
+	}
+	return v, nil
+}
+
+// A known failure is a scenario, or a pattern of scenarios, that is in the table.
+type known struct {
+	pattern string
+	but     []string
+	why     string
+	used    bool
+}
+
+type failures []*known
+
+// reason is why a scenario is known to fail, or "".
+func (f failures) reason(scenario string) string {
+	for _, k := range f {
+		if ok, _ := path.Match(k.pattern, scenario); ok && !slices.Contains(k.but, scenario) {
+			k.used = true
+			return k.why
+		}
+	}
+	return ""
+}
+
+// knownFailures reads the table of docs/mcp.md: its rows are the side, the suites,
+// the scenarios in backquotes (those behind "but" excepted), and the reason.
+func knownFailures(side, suite string) (failures, error) {
+	text, err := os.ReadFile("../../../docs/mcp.md")
+	if err != nil {
+		return nil, err
+	}
+	_, text2, found := strings.Cut(string(text), "\n| side | suite |")
+	if !found {
+		return nil, fmt.Errorf("docs/mcp.md has no table | side | suite |")
+	}
+	table, _, _ := strings.Cut(text2, "\n\n")
+	list := map[string]*known{}
+	for row := range strings.SplitSeq(table, "\n") {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		if len(cells) != 4 || cells[0] != side || !slices.Contains(strings.Split(cells[1], ", "), suite) {
+			continue
+		}
+		listed, but, _ := strings.Cut(cells[2], " but ")
+		for _, name := range quoted.FindAllString(listed, -1) {
+			k := &known{pattern: strings.Trim(name, "`"), why: cells[3]}
+			for _, name := range quoted.FindAllString(but, -1) {
+				k.but = append(k.but, strings.Trim(name, "`"))
+			}
+			list[k.pattern] = k
+		}
+	}
+	return slices.Collect(maps.Values(list)), nil
+}
+
+var quoted = regexp.MustCompile("`[^`]+`")

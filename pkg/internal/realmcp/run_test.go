@@ -97,9 +97,7 @@ func (p *play) command(t *testing.T, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(p.agents, append([]string{"run", "--agent-file", file, "--prompt", "go", "--output", "jsonl"}, args...)...)
-	cmd.Dir, cmd.Env = p.dir, p.environ(p.home)
-	return cmd
+	return p.agentsCommand(append([]string{"run", "--agent-file", file, "--prompt", "go", "--output", "jsonl"}, args...)...)
 }
 
 // An event is a line of a run.

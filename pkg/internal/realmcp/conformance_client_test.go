@@ -1,0 +1,147 @@
+package realmcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// The conformance suite starts a server for each scenario and runs a command as
+// its client: this test binary, which runs an agent that uses the server. It gives
+// it the server's URL as the last argument, and these variables.
+const (
+	scenarioVariable = "MCP_CONFORMANCE_SCENARIO"
+	contextVariable  = "MCP_CONFORMANCE_CONTEXT" // JSON
+)
+
+// conformanceClient runs the agent of a scenario and returns its exit code.
+func conformanceClient() int {
+	code, err := playScenario(os.Getenv(scenarioVariable), os.Args[len(os.Args)-1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+func playScenario(scenario, url string) (int, error) {
+	k, err := findKit()
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "scenario")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	p := &play{kit: k, dir: dir, home: dir, servers: []object{overHTTP("s", url)}}
+	list, err := p.scenarioCalls(scenario)
+	if err != nil {
+		return 0, err
+	}
+	if len(list) > 0 {
+		p.rules = []object{calls(list...)}
+	}
+	file, err := p.write()
+	if err != nil {
+		return 0, err
+	}
+	cmd := p.agentsCommand("run", "--agent-file", file, "--prompt", "go", "--output", "jsonl")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err = cmd.Run()
+	if cmd.ProcessState == nil {
+		return 0, err
+	}
+	return cmd.ProcessState.ExitCode(), nil
+}
+
+func (p *play) agentsCommand(args ...string) *exec.Cmd {
+	cmd := exec.Command(p.agents, args...)
+	cmd.Dir, cmd.Env = p.dir, p.environ(p.home)
+	return cmd
+}
+
+// scenarioCalls are the calls that the agent of a scenario makes. An agent without
+// calls asks for the tools.
+func (p *play) scenarioCalls(scenario string) ([]call, error) {
+	switch scenario {
+	case "tools_call":
+		return []call{{Tool: "mcp_s_add_numbers", Args: object{"a": 5, "b": 3}}}, nil
+	case "sse-retry":
+		return []call{{Tool: "mcp_s_test_reconnection"}}, nil
+	case "elicitation-sep1034-client-defaults":
+		return []call{{Tool: "mcp_s_test_client_elicitation_defaults"}}, nil
+	case "http-standard-headers":
+		return []call{
+			{Tool: "mcp_s_test_headers"}, {Tool: "mcp_s_my-hyphenated-tool"}, {Tool: "mcp_s_list_resources"},
+			{Tool: "mcp_s_read_resource", Args: object{"uri": "file:///path/to/file%20name.txt"}},
+		}, nil
+	case "http-invalid-tool-headers":
+		list := []call{{Tool: "mcp_s_valid_tool", Args: object{"region": "north"}}}
+		// They must not be there, so that calls of them reach nobody.
+		for _, name := range []string{"empty_header", "object_header", "number_header", "duplicate_diff_case", "space_in_name", "control_char_name"} {
+			list = append(list, call{Tool: "mcp_s_invalid_" + name, Args: object{"value": "x"}})
+		}
+		return list, nil
+	case "http-custom-headers":
+		return contextCalls()
+	case "sep-2322-client-request-state":
+		var list []call
+		for _, name := range []string{"echo_state", "no_state", "state_only", "unrelated", "no_result_type"} {
+			list = append(list, call{Tool: "mcp_s_test_mrtr_" + name})
+		}
+		return list, nil
+	case "json-schema-2020-12-preservation":
+		schema, err := p.seenSchema("mcp_s_json_schema_2020_12_tool")
+		return []call{{Tool: "mcp_s_json_schema_echo", Args: object{"schema": schema}}}, err
+	default:
+		return nil, nil
+	}
+}
+
+// contextCalls are the calls that the suite wants.
+func contextCalls() ([]call, error) {
+	var wanted struct {
+		ToolCalls []struct {
+			Name      string
+			Arguments object
+		}
+	}
+	if err := json.Unmarshal([]byte(os.Getenv(contextVariable)), &wanted); err != nil {
+		return nil, fmt.Errorf("%s: %w", contextVariable, err)
+	}
+	var list []call
+	for _, c := range wanted.ToolCalls {
+		list = append(list, call{Tool: "mcp_s_" + c.Name, Args: c.Arguments})
+	}
+	return list, nil
+}
+
+// seenSchema is the schema of a tool as the agent's model gets it.
+func (p *play) seenSchema(tool string) (json.RawMessage, error) {
+	file, err := p.write()
+	if err != nil {
+		return nil, err
+	}
+	cmd := p.agentsCommand("check", "--agent-file", file, "--tools", "json")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(cmd.Path), err)
+	}
+	var tools []struct {
+		Name   string
+		Schema json.RawMessage
+	}
+	if err := json.Unmarshal(out, &tools); err != nil {
+		return nil, err
+	}
+	for _, t := range tools {
+		if t.Name == tool {
+			return t.Schema, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no tool %s", tool)
+}
