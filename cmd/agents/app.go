@@ -31,6 +31,9 @@ type program struct {
 	servers  []localServer // where init looks for model servers
 
 	global globalFlags
+	person *person           // who answers MCP servers; nil: nobody does
+	logs   serverLog         // what MCP servers write
+	noRuns bool              // no agent of the tree is to run, so none needs its model
 	set    map[string]string // of run: placeholders of the agent's prompts
 }
 

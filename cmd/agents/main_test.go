@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 			p.servers = nil // whatever runs on this machine
 			os.Exit(p.start(os.Args))
 		},
+		"mcp-fake": mcpFakeMain,
 	})
 }
 

@@ -23,6 +23,7 @@ type runFlags struct {
 	media   []string
 	alias   string
 	schema  string
+	mcp     mcpPrompt
 }
 
 // setFlag collects NAME=VALUE. A value may hold anything.
@@ -52,6 +53,9 @@ func (p *program) runCommand() *cli.Command {
 the order in which they are given, each followed by a newline. Without any of
 them it is standard input.
 
+With --mcp-prompt the conversation begins with the messages of that prompt, and
+what the other flags give follows. Standard input is then read for - alone.
+
 ` + exitCodes,
 		Flags: append(f.script.flags(),
 			&cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: &f.output, Validator: oneOf("text", "json", "jsonl")},
@@ -59,12 +63,13 @@ them it is standard input.
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(builtinAliases)), ", ") + ", or one of the cfg file", Destination: &f.alias},
 			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &setFlag{&p.set}},
 			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
+			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; NAME=VALUE arguments of the command fill its gaps", Destination: &f.mcp.name},
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it comes, also where stdout is no terminal", Destination: &f.stream},
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out", Destination: &f.strict},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := f.mcp.arguments(c); err != nil {
 				return err
 			}
 			return p.run(ctx, f)
@@ -81,6 +86,7 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	p.person = p.newPerson()
 	loaded, err := p.load(ctx)
 	if err != nil {
 		return err
@@ -91,7 +97,7 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 			return err
 		}
 	}
-	prompt, err := p.message(ctx, f, loaded)
+	prompt, opening, err := p.opening(ctx, f, loaded)
 	if err != nil {
 		return err
 	}
@@ -106,12 +112,14 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	runner := &agent.Runner{Agent: loaded.Root, Observe: sinks.observe}
+	root := *loaded.Root
+	root.Opening = opening
+	runner := &agent.Runner{Agent: &root, Observe: sinks.observe}
 	if answer == nil {
 		out, runErr := runner.Run(ctx, prompt)
 		return sinks.finish(out, runErr)
 	}
-	runner.Agent = answer.tell(loaded.Root)
+	runner.Agent = answer.tell(&root)
 	out, runErr := answer.run(ctx, runner, prompt)
 	return sinks.finish(out, runErr)
 }
@@ -123,6 +131,8 @@ func (f *runFlags) check() error {
 		return usage("", "--timeout %s: it must be positive", f.timeout)
 	case f.stream && f.output != "text":
 		return usage("--output jsonl has every piece of the answer", "--stream goes with --output text alone")
+	case f.mcp.name != "" && f.alias != "":
+		return usage("", "--mcp-prompt and --alias exclude each other: each makes the prompt")
 	case f.stream && f.schema != "":
 		return usage("", "--stream and --output-schema exclude each other: only a whole answer can be checked")
 	}

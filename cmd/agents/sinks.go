@@ -27,6 +27,7 @@ type sinks struct {
 	stream   *observe.Stream    // the answer on a terminal, as it comes
 	lines    *observe.JSONLines // --output jsonl
 	closers  []func() error     // of the logs, in order
+	ending   func() error       // ends what the tree's toolsets started
 }
 
 // sinks opens what the flags and the configuration name. cancel ends the run
@@ -51,6 +52,10 @@ func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelCauseFunc) 
 		return nil, errors.Join(err, s.close())
 	}
 	watch = append(append(watch, logs...), s.progress.Observe)
+	if p.person != nil {
+		p.person.holds(s.progress.Hold)
+	}
+	s.ending = l.Close
 	s.observe = observe.Redact(s.secrets, observe.Tee(watch...))
 	return s, nil
 }
@@ -122,7 +127,13 @@ func (s *sinks) logs(l *loaded) ([]func(agent.Event), error) {
 		s.closers = append(s.closers, func() error { return named("--log-http", h.Close()) })
 		watch = append(watch, h.Observe)
 	}
-	return watch, nil
+	if len(watch) == 0 {
+		s.p.logs.open(nil)
+		return nil, nil
+	}
+	all := &logs{secrets: s.secrets, to: observe.Tee(watch...), agent: l.Root.Slug}
+	s.p.logs.open(all.line)
+	return []func(agent.Event){all.event}, nil
 }
 
 func named(flag string, err error) error {
@@ -141,14 +152,17 @@ func first(values ...string) string {
 	return ""
 }
 
-// finish writes the result and closes everything. A log that failed is a
-// warning: the run is not worse for it.
+// finish writes the result and closes everything: the logs last, as servers
+// that are ended may have something to say. A log that failed is a warning: the
+// run is not worse for it.
 func (s *sinks) finish(out *agent.Outcome, runErr error) error {
 	s.progress.Close()
+	err := s.result(out, runErr)
+	_ = s.ending() // what it started is gone in any case
+	s.p.logs.open(nil)
 	if err := s.close(); err != nil {
 		fmt.Fprintf(s.p.err, "warning: %s\n", observe.Clean(err.Error()))
 	}
-	err := s.result(out, runErr)
 	if err != nil && (runErr == nil || errors.Is(runErr, errOutput)) && !brokenPipe(err) {
 		return fmt.Errorf("write the answer: %w", err)
 	}

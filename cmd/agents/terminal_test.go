@@ -28,8 +28,10 @@ func openScreen(t *testing.T, dir, command string, env ...string) *screen {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(self, filepath.Join(bin, "agents")); err != nil { // see TestMain
-		t.Fatal(err)
+	for _, name := range []string{"agents", "mcp-fake"} { // see TestMain
+		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// A socket's path must be short.
 	sockets, err := os.MkdirTemp("", "tmux")

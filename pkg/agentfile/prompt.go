@@ -19,8 +19,8 @@ func (e *PromptError) Error() string { return e.text }
 func noPrompt(format string, args ...any) error { return &PromptError{fmt.Sprintf(format, args...)} }
 
 // Prompt is what a prompt of one of the root's MCP servers says, with args in
-// its gaps. It is named SERVER/NAME. A name or an argument that does not fit is a
-// *PromptError. Messages of one role that follow each other are one.
+// its gaps: at least one message. It is named SERVER/NAME. A name or an argument
+// that does not fit is a *PromptError.
 func (t *Tree) Prompt(ctx context.Context, name string, args map[string]string) ([]agent.Message, error) {
 	root := t.Nodes[0]
 	var servers []string
@@ -54,21 +54,10 @@ func (s opened) prompt(ctx context.Context, name string, args map[string]string)
 		return nil, err
 	}
 	messages, err := s.Toolset.Prompt(ctx, name, args)
-	if err != nil {
-		return nil, err
+	if err == nil && len(messages) == 0 {
+		err = fmt.Errorf("MCP server %s: prompt %s: it has no messages", s.name, name)
 	}
-	var joined []agent.Message
-	for _, m := range messages {
-		if last := len(joined) - 1; last >= 0 && joined[last].Role == m.Role {
-			joined[last].Parts = append(joined[last].Parts, m.Parts...)
-		} else {
-			joined = append(joined, m)
-		}
-	}
-	if len(joined) == 0 {
-		return nil, fmt.Errorf("MCP server %s: prompt %s: it has no messages", s.name, name)
-	}
-	return joined, nil
+	return messages, err
 }
 
 // fits compares args with the gaps of a prompt.

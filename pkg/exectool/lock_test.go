@@ -2,6 +2,8 @@ package exectool_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -114,4 +116,41 @@ func holdFile(t *testing.T, path string) (release func()) {
 		t.Fatal(err)
 	}
 	return func() { f.Close() }
+}
+
+// TestLockTakesTurnsWithTools: whoever is no tool waits for the same locks, and
+// not for those of a call above.
+func TestLockTakesTurnsWithTools(t *testing.T) {
+	dir := t.TempDir()
+	release, err := exectool.Lock(t.Context(), dir, nil, "terminal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := exectool.Lock(ended, dir, nil, "terminal"); err == nil {
+		t.Error("the lock was taken twice")
+	}
+	other, err := exectool.Lock(ended, dir, nil, "other")
+	if err != nil {
+		t.Errorf("another lock: %v", err)
+	} else {
+		other()
+	}
+	sum := sha256.Sum256([]byte("terminal"))
+	below := []string{exectool.EnvLocks + "=x " + hex.EncodeToString(sum[:16])}
+	if !exectool.Holds(below, "terminal") || exectool.Holds(below, "other") || exectool.Holds(nil, "terminal") {
+		t.Error("Holds does not read what a call above holds")
+	}
+	if again, err := exectool.Lock(ended, dir, below, "terminal"); err != nil {
+		t.Errorf("the lock of the call above: %v", err)
+	} else {
+		again()
+	}
+	release()
+	if again, err := exectool.Lock(t.Context(), dir, nil, "terminal"); err != nil {
+		t.Errorf("after its release: %v", err)
+	} else {
+		again()
+	}
 }

@@ -93,6 +93,28 @@ func TestLiveStandsStillWhileAToolAsksThePerson(t *testing.T) {
 	})
 }
 
+func TestLiveStandsStillWhileItIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScreen(t, 40, 10)
+		text := &Text{W: s, Live: true}
+		defer text.Close()
+		text.Observe(call(1, "s", "sleep", ""))
+		release := text.Hold()
+		fmt.Fprint(s, "Which colour? ")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if now, want := s.String(), "Which colour?\n"; now != want {
+			t.Errorf("screen %q while it is held, want %q", now, want)
+		}
+		fmt.Fprint(s, "green\n")
+		release()
+		release()
+		if now, want := s.String(), "Which colour? green\n• sleep  1.0 s\n"; now != want {
+			t.Errorf("screen %q afterwards, want %q", now, want)
+		}
+	})
+}
+
 func TestLiveWritesNothingWhenNothingChanged(t *testing.T) {
 	s := newScreen(t, 40, 10)
 	text := &Text{W: s, Live: true, Now: func() time.Time { return time.Unix(0, 0) }}
