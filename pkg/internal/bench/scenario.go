@@ -43,6 +43,12 @@ var (
 	growth = func(r *result) float64 { return r.LastGap / r.FirstGap }
 	spawns = func(r *result) float64 { return float64(r.Described) }
 	first  = func(r *result) float64 { return r.FirstMS }
+	// beyond is what a call took beyond the time of the MCP server itself.
+	beyond = func(r *result) float64 {
+		var ms float64
+		fmt.Sscanf(r.Out, "%f ms a call", &ms)
+		return ms
+	}
 	perRun = func(r *result) float64 {
 		var kb float64
 		fmt.Sscanf(r.Out, "%f kB a run", &kb)
@@ -134,6 +140,16 @@ func scenarios() []scenario {
 			script:   model.Script{Turns: 1, Calls: 10000, Command: "/bin/true {n}"},
 			programs: one,
 			goals:    []goal{peakMemory("", 64), {what: "wall time", unit: "ms", of: wall, beside: "floor-exe"}},
+		}, {
+			name: "mcp-call", title: "1,000 calls of an MCP server, one after the other",
+			programs: []program{{name: "agents", args: []string{"{mcp}", "-calls", "1000"}}},
+			goals:    []goal{{what: "median of a call beyond the server's own time", unit: "ms", of: beyond, limit: 1}},
+		}, {
+			name: "mcp-64", title: "64 calls at once of an MCP server that sleeps 0.2 s",
+			script:   model.Script{Turns: 1, Calls: 64, Command: "sleep 0.2 {n}"},
+			expect:   "sleep 0.2 63",
+			programs: []program{agents("{remote}.json")},
+			goals:    []goal{{what: "wall time", unit: "ms", of: wall, limit: 300}}, // 400 if one waited for another
 		}, {
 			name: "crowd", title: "1,000 runs of 3 turns at once in one process", rounds: 3,
 			script:   model.Script{Turns: 2, Calls: 1, Command: "{n}", Together: 1000},

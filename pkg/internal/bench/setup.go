@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -62,13 +63,21 @@ func setup(binary string, buildFlags []string) (*bench, error) {
 	b.http = &http.Server{Handler: b.server}
 	go b.http.Serve(listener) // ends with close
 	url := "http://" + listener.Addr().String() + "/v1"
-	filled := []string{"{url}", url, "{floor}", b.path("floor"), "{crowd}", b.path("crowd"), "{agents}", b.path("agents")}
+	filled := []string{"{url}", url, "{floor}", b.path("floor"), "{crowd}", b.path("crowd"), "{mcp}", b.path("mcp"), "{agents}", b.path("agents")}
 	for name, n := range map[string]int{"one": 1, "fifty": 50, "thousand": 1000} {
 		if err := b.tools(name, n, url); err != nil {
 			return nil, errors.Join(err, b.close())
 		}
 		filled = append(filled, "{"+name+"}", b.path(name))
 	}
+	server := map[string]any{"name": "bench", "executable": b.path("mcp"), "args": []string{"-serve"}}
+	err = b.agentFile("remote", url, map[string]any{
+		"maxParallelTools": 64, "mcpServers": []any{map[string]any{"tag": "McpSimpleBinary", "contents": server}},
+	})
+	if err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	filled = append(filled, "{remote}", b.path("remote"))
 	b.fill = strings.NewReplacer(filled...).Replace
 	return b, nil
 }
@@ -76,7 +85,7 @@ func setup(binary string, buildFlags []string) (*bench, error) {
 // build makes the programs. A file fresh from the linker starts slower than its
 // copy, so all of them are copies.
 func (b *bench) build(binary string, buildFlags []string) error {
-	for _, name := range []string{"floor", "crowd"} {
+	for _, name := range []string{"floor", "crowd", "mcp"} {
 		args := append([]string{"build"}, buildFlags...)
 		args = append(args, "-ldflags=-s -w", "-o", b.path(name+".linked"), "./pkg/internal/bench/"+name)
 		cmd := exec.Command("go", args...)
@@ -115,17 +124,21 @@ func (b *bench) tools(name string, n int, url string) error {
 			return err
 		}
 	}
-	text, err := json.Marshal(map[string]any{
-		"tag": "OpenAIAgentDescription",
-		"contents": map[string]any{
-			"slug": "bench", "flavor": "openai", "modelUrl": url, "modelName": "fake", "announce": "runs commands",
-			"systemPrompt": "You run commands.", "toolDirectory": dir,
-		},
-	})
+	return b.agentFile(name, url, map[string]any{"toolDirectory": dir})
+}
+
+// agentFile writes NAME.json, an agent file with more contents than all have.
+func (b *bench) agentFile(name, url string, more map[string]any) error {
+	contents := map[string]any{
+		"slug": "bench", "flavor": "openai", "modelUrl": url, "modelName": "fake", "announce": "runs commands",
+		"systemPrompt": "You run commands.",
+	}
+	maps.Copy(contents, more)
+	text, err := json.Marshal(map[string]any{"tag": "OpenAIAgentDescription", "contents": contents})
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(dir+".json", text, 0o644)
+	return os.WriteFile(b.path(name+".json"), text, 0o644)
 }
 
 // close stops the server and removes the folder.

@@ -60,6 +60,7 @@ var rules = []rule{
 	{path: "pkg/agent/agenttest", layer: 1, support: true},
 	{path: "pkg/internal/...", layer: 1, support: true},
 	{path: "pkg/internal/bench/crowd", layer: 3, support: true}, // runs the library as a program would
+	{path: "pkg/internal/bench/mcp", layer: 3, support: true},   // as does this
 }
 
 // A listed package is what `go list -json` tells about one that the module uses.
