@@ -23,7 +23,7 @@ const (
 	// not said again.
 	EventSetup EventKind = "setup"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
-	// Turn, N (the turns of the run so far), Digest (of the setup), Text (what was
+	// Source, Turn, N (the turns of the run so far), Digest (of the setup), Text (what was
 	// done), and Message, Usage and Millis of the request that summed it up, if
 	// there was one.
 	EventCompaction EventKind = "compaction"

@@ -12,6 +12,7 @@ import (
 type Session struct {
 	ID     string
 	Agent  string
+	Source string // of the agent
 	Model  string
 	Parent string // Key of the call that it answers, "" at the root
 	Depth  int
@@ -128,7 +129,7 @@ func (s *Session) Answer() (Message, bool) {
 func (s *Session) Apply(e Event) error {
 	switch e.Kind {
 	case EventSession:
-		s.ID, s.Agent, s.Model, s.Parent, s.Depth = e.Session, e.Agent, e.Model, e.Parent, e.Depth
+		s.ID, s.Agent, s.Source, s.Model, s.Parent, s.Depth = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Depth
 	case EventMessage:
 		return s.applyMessage(e)
 	case EventAnswer:
@@ -183,7 +184,7 @@ func (s *Session) applyCompaction(e Event) error {
 	if s.open > 0 {
 		return fmt.Errorf("session %s: a compaction while %d calls have no result", s.ID, s.open)
 	}
-	s.ID, s.Agent, s.Parent, s.Depth = e.Session, e.Agent, e.Parent, e.Depth
+	s.ID, s.Agent, s.Source, s.Parent, s.Depth = e.Session, e.Agent, e.Source, e.Parent, e.Depth
 	s.Turn, s.RunTurns, s.Ended = e.Turn, e.N, ""
 	s.Messages, s.ids, s.size = nil, map[string]bool{}, size{}
 	s.finish = FinishStop
