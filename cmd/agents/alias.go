@@ -35,16 +35,26 @@ func applyAlias(name string, aliases map[string]config.Alias, script promptScrip
 	if alias.Input == config.AliasFile && file == "" {
 		return "", usage("", "--alias %s needs a file: name one with --file", name)
 	}
+	return fillAlias(alias, file, content, nil), nil
+}
+
+// fillAlias is the text of an alias about content, which is from file. more are the
+// values of placeholders besides.
+func fillAlias(alias config.Alias, file, content string, more map[string]string) string {
 	base := ""
 	if file != "" && file != "-" {
 		base = filepath.Base(file)
 	}
-	// One pass: what is filled in is not looked at again.
-	return strings.NewReplacer(
+	pairs := []string{
 		"{{content}}", strings.TrimSuffix(content, "\n"),
 		"{{filename}}", base,
 		"{{language}}", languages[strings.ToLower(filepath.Ext(base))],
-	).Replace(alias.Template), nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		pairs = append(pairs, "{{"+name+"}}", more[name])
+	}
+	// One pass: what is filled in is not looked at again.
+	return strings.NewReplacer(pairs...).Replace(alias.Template)
 }
 
 // firstFile is the first file of the script, "" if it has none.

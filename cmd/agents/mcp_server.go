@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,33 +21,42 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// pollEvery is how often --expose tools looks for changed tools.
-const pollEvery = 2 * time.Second
-
 type serveFlags struct {
 	expose string
 	compat bool
+	plain  bool
 	linger time.Duration
+	http   string
+	tokens string
 }
 
 func (p *program) mcpServerCommand() *cli.Command {
 	f := &serveFlags{}
 	return &cli.Command{
 		Name:  "mcp-server",
-		Usage: "serve agents as tools of the Model Context Protocol, on standard input and output",
+		Usage: "serve agents as tools of the Model Context Protocol, on standard input and output or over HTTP",
 		Description: `Serves all agents that are found, or those of --agent-file, until the end of
-standard input. Each is a tool that is named by its slug.`,
+standard input; with --http until it is interrupted. Each is a tool that is named
+by its slug.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "expose", Value: "agents", Usage: "`WHAT` is served: agents, or the tools of the agent files (tools)", Destination: &f.expose, Validator: oneOf("agents", "tools")},
 			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.compat},
-			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end what still runs `DURATION` after the end of standard input", Destination: &f.linger},
+			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.plain},
+			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end what still runs `DURATION` after the end", Destination: &f.linger},
+			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `ADDRESS`, such as 127.0.0.1:8080", Destination: &f.http},
+			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only whoever has a bearer token of `FILE`, one a line", Destination: &f.tokens},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := noArguments(c); err != nil {
 				return err
 			}
-			if f.linger <= 0 {
+			switch {
+			case f.linger <= 0:
 				return usage("", "--linger %s: it must be positive", f.linger)
+			case f.plain && f.expose != "tools":
+				return usage("agents are named by their slugs anyway", "--plain-names is for --expose tools")
+			case f.tokens != "" && f.http == "":
+				return usage("", "--token-file is for --http")
 			}
 			return p.serve(ctx, f)
 		},
@@ -60,17 +68,27 @@ type service struct {
 	p      *program
 	flags  *serveFlags
 	server *mcpserver.Server
+	web    *web // nil: standard input and output
 
-	trees []*loaded
-
-	mu   sync.Mutex
-	said map[string]bool
+	mu      sync.Mutex
+	trees   []*loaded
+	said    map[string]bool
+	secrets []string
+	write   func(agent.Event) // the logs; called one event at a time
 }
 
 // serve serves until the end of standard input or of ctx. Both are the ordinary
 // end, and so is a client that went away.
 func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	s := &service{p: p, flags: f, said: map[string]bool{}}
+	var err error
+	if f.http != "" {
+		if s.web, err = p.listen(ctx, f); err != nil {
+			return err
+		}
+		defer s.web.close()
+		s.secrets = s.web.tokens
+	}
 	trees, err := s.load(ctx)
 	if err != nil {
 		return err
@@ -78,27 +96,18 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	s.trees = trees
 	defer func() { s.close(s.trees) }()
 	sinks := &sinks{p: p}
-	for _, t := range trees {
-		sinks.secrets = append(sinks.secrets, t.secrets...)
-	}
 	logs, err := sinks.logs(trees[0])
 	if err != nil {
 		return errors.Join(err, sinks.close())
 	}
-	var mu sync.Mutex // runs are observed one event at a time each, and there are many
-	write := observe.Redact(sinks.secrets, observe.Tee(logs...))
-	s.server = mcpserver.New(mcpserver.Options{
-		Name: "agents", Version: version, Linger: f.linger, Hide: sinks.hide,
-		Observe: func(e agent.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			write(e)
-		},
-	})
+	s.write = observe.Redact(s.secrets, observe.Tee(logs...))
+	s.server = mcpserver.New(mcpserver.Options{Name: "agents", Version: version, Linger: f.linger, Hide: s.hide, Observe: s.observe})
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, sinks.close())
 	}
 	s.server.SetPrompts(prompts(trees[0].config.File.Aliases))
+	s.server.SetResources([]mcpserver.Collection{s.agentFiles()})
+	s.server.RefreshResources(ctx)
 	err = s.run(ctx)
 	if closeErr := sinks.close(); closeErr != nil {
 		p.warn([]string{closeErr.Error()})
@@ -109,36 +118,85 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	return err
 }
 
+// observe logs an event: runs are observed one event at a time each, and there are
+// many.
+func (s *service) observe(e agent.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write(e)
+}
+
+// hide takes known keys out of a text.
+func (s *service) hide(text string) string {
+	s.mu.Lock()
+	secrets := s.secrets
+	s.mu.Unlock()
+	return observe.RedactString(secrets, text)
+}
+
+// learn adds secrets to those that nobody may see. Older ones stay: what runs may
+// still use them.
+func (s *service) learn(secrets []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	added := slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool { return slices.Contains(s.secrets, secret) })
+	if len(added) == 0 {
+		return
+	}
+	s.secrets = slices.Concat(s.secrets, added)
+	if s.write != nil {
+		s.write = observe.Redact(added, s.write)
+	}
+}
+
+// placeholder matches what an alias is filled with.
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{([A-Za-z0-9_]+)\}\}`) })
+
 // prompts are the prompt aliases.
 func prompts(aliases map[string]config.Alias) []mcpserver.Prompt {
 	all := maps.Clone(builtinAliases)
 	maps.Copy(all, aliases)
 	var list []mcpserver.Prompt
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		args := []mcpserver.PromptArg{{Name: "content", Description: "the text", Required: true}}
-		if all[name].Input == config.AliasFile {
-			args = append(args, mcpserver.PromptArg{Name: "filename", Description: "the name of the file that the text is from"})
-		}
-		list = append(list, mcpserver.Prompt{Name: name, Description: all[name].Description, Args: args, Text: func(args map[string]string) (string, error) {
-			file := promptScript{{kind: "file", text: cmp.Or(args["filename"], "-")}}
-			return applyAlias(name, aliases, file, args["content"])
+		alias := all[name]
+		list = append(list, mcpserver.Prompt{Name: name, Description: alias.Description, Args: promptArgs(alias), Text: func(args map[string]string) (string, error) {
+			return fillAlias(alias, args["filename"], args["content"], args), nil
 		}})
 	}
 	return list
 }
 
-// run serves, and meanwhile follows changes of the tools.
-func (s *service) run(ctx context.Context) error {
-	if s.flags.expose != "tools" {
-		return s.server.Serve(ctx, s.p.in, s.p.out)
+// promptArgs are the arguments of an alias: what its template has a place for.
+func promptArgs(alias config.Alias) []mcpserver.PromptArg {
+	var args []mcpserver.PromptArg
+	seen := map[string]bool{"filename": true, "language": true}
+	for _, match := range placeholder().FindAllStringSubmatch(alias.Template, -1) {
+		if name := match[1]; !seen[name] {
+			seen[name] = true
+			arg := mcpserver.PromptArg{Name: name, Required: true}
+			if name == "content" {
+				arg.Description = "the text"
+			}
+			args = append(args, arg)
+		}
 	}
+	if alias.Input == config.AliasFile {
+		args = append(args, mcpserver.PromptArg{Name: "filename", Description: "the name of the file that the text is from"})
+	}
+	return args
+}
+
+// run serves, and meanwhile follows changes.
+func (s *service) run(ctx context.Context) error {
 	watch, stop := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() { s.follow(watch) })
-	err := s.server.Serve(ctx, s.p.in, s.p.out)
-	stop()
-	done.Wait()
-	return err
+	defer done.Wait()
+	defer stop()
+	if s.web != nil {
+		return s.web.serve(ctx, s.server)
+	}
+	return s.server.Serve(ctx, s.p.in, s.p.out)
 }
 
 // load loads the trees of all agents. A file that was named must load; of those
@@ -168,6 +226,7 @@ func (s *service) load(ctx context.Context) ([]*loaded, error) {
 			errs = append(errs, err)
 			continue
 		}
+		s.learn(l.secrets)
 		trees = append(trees, l)
 	}
 	var fatal error
@@ -256,6 +315,9 @@ func (s *service) tools(ctx context.Context) []agent.Tool {
 				s.say("warning: " + err.Error())
 			}
 			for _, tool := range tools {
+				if s.flags.plain {
+					tool = plainly(tool)
+				}
 				spec := tool.Spec()
 				same := func(o agent.Tool) bool { return o.Spec().Source == spec.Source }
 				if !slices.ContainsFunc(byName[spec.Name], same) {
@@ -276,93 +338,26 @@ func (s *service) tools(ctx context.Context) []agent.Tool {
 	return list
 }
 
-// follow loads the trees anew when a file of theirs has changed, until ctx ends. A
-// change that does not load leaves what there was.
-func (s *service) follow(ctx context.Context) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	var closing sync.WaitGroup
-	defer closing.Wait()
-	last := s.fingerprint()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		now := s.fingerprint()
-		if now == last {
-			_, _ = s.offer(ctx) // MCP servers may have changed; tools are never an error
-			continue
-		}
-		last = now
-		trees, err := s.load(ctx)
-		if ctx.Err() != nil {
-			s.close(trees)
-			return
-		}
-		if err != nil {
-			s.say("warning: the changed agent files are not served: " + err.Error())
-			continue
-		}
-		old := s.trees
-		s.trees = trees
-		idle, _ := s.offer(ctx) // tools are never an error
-		last = s.fingerprint()
-		closing.Go(func() {
-			<-idle
-			s.close(old)
-		})
-	}
+// A plain tool is one without the prefix of its name.
+type plain struct {
+	agent.Tool
+	name string
 }
 
-// fingerprint changes when an agent file, a tool or a folder of tools does.
-func (s *service) fingerprint() string {
-	seen := map[string]bool{}
-	var b strings.Builder
-	note := func(path string) {
-		info, err := os.Stat(path)
-		if err != nil || seen[path] {
-			return
-		}
-		seen[path] = true
-		fmt.Fprintf(&b, "%s %d %d %s\n", path, info.ModTime().UnixNano(), info.Size(), info.Mode())
-		if !info.IsDir() {
-			return
-		}
-		entries, _ := os.ReadDir(path) // what cannot be read offers no tools either
-		for _, e := range entries {
-			if info, err := os.Stat(filepath.Join(path, e.Name())); err == nil {
-				fmt.Fprintf(&b, "  %s %d %d %s\n", e.Name(), info.ModTime().UnixNano(), info.Size(), info.Mode())
-			}
+// plainly is a tool that is named by its slug.
+func plainly(tool agent.Tool) agent.Tool {
+	name := tool.Spec().Name
+	for _, prefix := range []string{"bash_", "expert_"} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" {
+			return &plain{tool, rest}
 		}
 	}
-	for _, t := range s.trees {
-		for _, n := range t.Nodes {
-			note(n.File.Path)
-			for _, dir := range toolFolders(n.File) {
-				note(dir)
-			}
-		}
-	}
-	return b.String()
+	return tool
 }
 
-// toolFolders are the folders and executables that an agent file names.
-func toolFolders(f *agentfile.File) []string {
-	var list []string
-	paths := []string{f.Spec.ToolDirectory}
-	for _, box := range f.Spec.BashToolboxes {
-		paths = append(paths, box.Path)
-	}
-	for _, path := range paths {
-		switch {
-		case path == "":
-		case filepath.IsAbs(path):
-			list = append(list, path)
-		default:
-			list = append(list, filepath.Join(filepath.Dir(f.Path), path), filepath.Join(filepath.Dir(f.Real), path))
-		}
-	}
-	return list
+// Spec implements agent.Tool.
+func (p *plain) Spec() agent.ToolSpec {
+	spec := p.Tool.Spec()
+	spec.Name = p.name
+	return spec
 }

@@ -83,7 +83,7 @@ func ReadKeys(path string) (keys *Keys, warnings []string, err error) {
 		return nil, nil, fmt.Errorf("keys file: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	warnings, err = checkMode(path, info)
+	warnings, err = checkMode("keys file", path, info)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,18 +102,19 @@ func ReadKeys(path string) (keys *Keys, warnings []string, err error) {
 	return keys, append(warnings, r.warningLines()...), nil
 }
 
-// checkMode looks at the permissions, which mean nothing on Windows.
-func checkMode(path string, info os.FileInfo) (warnings []string, err error) {
+// checkMode looks at the permissions of a file with secrets, of which kind is the
+// name. They mean nothing on Windows.
+func checkMode(kind, path string, info os.FileInfo) (warnings []string, err error) {
 	mode := info.Mode().Perm()
 	switch {
 	case runtime.GOOS == "windows":
 		return nil, nil
 	case mode&0o002 != 0:
-		return nil, fmt.Errorf("keys file %s: everybody may write it (mode %04o); it is used only if that is not so: chmod 600 %[1]s", path, mode)
+		return nil, fmt.Errorf("%s %s: everybody may write it (mode %04o); it is used only if that is not so: chmod 600 %[2]s", kind, path, mode)
 	case mode&0o020 != 0:
-		return []string{fmt.Sprintf("%s: its group may read and write this keys file (mode %04o); better is: chmod 600 %[1]s", path, mode)}, nil
+		return []string{fmt.Sprintf("%[2]s: its group may read and write this %[1]s (mode %04[3]o); better is: chmod 600 %[2]s", kind, path, mode)}, nil
 	case mode&0o044 != 0:
-		return []string{fmt.Sprintf("%s: others may read this keys file (mode %04o); better is: chmod 600 %[1]s", path, mode)}, nil
+		return []string{fmt.Sprintf("%[2]s: others may read this %[1]s (mode %04[3]o); better is: chmod 600 %[2]s", kind, path, mode)}, nil
 	}
 	return nil, nil
 }

@@ -25,7 +25,7 @@ var errNotServed = errors.New("the request did not come through Serve")
 // ask runs an agent.
 func (s *Server) ask(ctx context.Context, r *request, a Agent) *mcp.CallToolResult {
 	q := &question{server: s, agent: a, request: r}
-	inv := &agent.Invocation{Call: agent.ToolCall{Name: a.Name, Args: r.args}}
+	inv := &agent.Invocation{Call: agent.ToolCall{Name: a.Name, Args: r.message.args}}
 	result, err := schema.Checked(q).Call(ctx, inv)
 	out := &mcp.CallToolResult{Content: s.contents(result.Parts)}
 	if err != nil {
@@ -86,7 +86,7 @@ func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 
 func (q *question) run(ctx context.Context, session *agent.Session, prompt string) (agent.Result, error) {
 	s := q.server
-	told := q.request.tell(s.opts.Hide)
+	told := q.request.tell(ctx, s.opts.Hide)
 	runner := &agent.Runner{Agent: q.agent.Agent, Session: session, Policy: s.opts.Policy, Observe: func(e agent.Event) {
 		s.opts.Observe(e)
 		told.event(e)
@@ -107,10 +107,36 @@ func (q *question) run(ctx context.Context, session *agent.Session, prompt strin
 
 // callTool calls a tool as an agent would: under the policy, with a key of its own
 // and with sub-agents below it. One step of a Runner is just that.
-func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool) *mcp.CallToolResult {
-	told := r.tell(s.opts.Hide)
+func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, round mcp.MultiRoundTripParams) *mcp.CallToolResult {
+	spec := tool.Spec()
+	args, err := s.answered(spec, r.message.args, round)
+	if errors.Is(err, errState) {
+		r.fault = &fault{Code: mcp.INVALID_PARAMS, Message: err.Error()}
+	}
+	if err != nil {
+		return failure("nothing ran: " + err.Error())
+	}
+	last, err := s.step(ctx, r, tool, agent.ToolCall{Name: spec.Name, Args: args})
+	if err != nil {
+		return failure(s.opts.Hide(err.Error()))
+	}
+	if !last.Failed {
+		result, f := s.written(ctx, r, spec.Name, last.Parts)
+		if f != nil {
+			r.fault = f
+			return failure(f.Message)
+		}
+		if result != nil {
+			return result
+		}
+	}
+	return &mcp.CallToolResult{Content: s.contents(last.Parts), IsError: last.Failed}
+}
+
+// step runs one call of a tool.
+func (s *Server) step(ctx context.Context, r *request, tool agent.Tool, call agent.ToolCall) (agent.ToolResult, error) {
+	told := r.tell(ctx, s.opts.Hide)
 	defer told.close()
-	call := agent.ToolCall{Name: tool.Spec().Name, Args: r.args}
 	runner := &agent.Runner{
 		Agent: &agent.Agent{Slug: "mcp-client", Model: "mcp-client", Provider: client{call},
 			Toolsets: []agent.Toolset{agent.ToolList{tool}}},
@@ -128,13 +154,13 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool) *mcp
 		}
 	}
 	if err != nil {
-		return failure(s.opts.Hide(err.Error()))
+		return agent.ToolResult{}, err
 	}
 	last := runner.Session.Messages[len(runner.Session.Messages)-1]
 	if len(last.Results) == 0 {
-		return failure("the call has no result")
+		return agent.ToolResult{}, errors.New("the call has no result")
 	}
-	return &mcp.CallToolResult{Content: s.contents(last.Results[0].Parts), IsError: last.Results[0].Failed}
+	return last.Results[0], nil
 }
 
 // A client is the model of a direct call: it asks for that call.

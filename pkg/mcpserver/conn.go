@@ -2,161 +2,99 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"net/http"
 	"sync"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// What may wait at the same time in one connection. Beyond it nothing is read.
+// What may wait at the same time: of one connection of standard streams, or of all
+// clients over HTTP.
 const (
 	maxOpen   = 1024    // requests
 	maxLarge  = 8       // of them, larger than largeLine
 	largeLine = 1 << 20 // bytes
 )
 
-// flushWait is how long a client that does not read is waited for at the end.
-const flushWait = 2 * time.Second
-
 // errEnded is why calls end with their connection.
 var errEnded = fmt.Errorf("the client closed the connection: %w", context.Canceled)
 
-// A conn is one connection.
+// An outlet is where messages go to a client. Its methods may be called at the same
+// time. A message is one line of JSON with its newline.
+type outlet interface {
+	// send writes a message, unless nobody will ever read it.
+	send(text []byte)
+	// notify is send for what may be left out at the end of a connection.
+	notify(text []byte)
+}
+
+// A conn is one client: a connection of standard streams, or over HTTP a session,
+// or a single request of a protocol version that has no sessions.
 type conn struct {
 	server  *Server
 	ctx     context.Context // of the whole connection
 	session *session
-	greeted bool // initialize was answered; for the loop of Serve alone
-
-	lines chan []byte   // to the writer
-	gone  chan struct{} // closed when nothing can be written any more
-	open  chan struct{}
-	large chan struct{}
-	tasks sync.WaitGroup
 
 	mu      sync.Mutex
 	pending map[string]*request
 	listen  json.RawMessage // id of the request that listens, nil if none does
+	asked   map[string]chan<- *message
+	asks    int // requests to the client so far
 }
 
 // A request is one that is being answered.
 type request struct {
-	conn   *conn
-	token  json.RawMessage // for progress; nil: none is wanted
-	args   string          // of a call: the object that the client sent
-	listen bool
-	cancel context.CancelCauseFunc
-	silent bool // cancelled by the client, who wants no answer; under conn.mu
+	conn    *conn
+	out     outlet
+	message *message
+	token   json.RawMessage // for progress; nil: none is wanted
+	cancel  context.CancelCauseFunc
+	silent  bool   // cancelled by the client, who wants no answer; under conn.mu
+	fault   *fault // answered in place of what the library says
 }
 
 // requestKey is where a handler finds its request. The library hands through
 // nothing but the context.
 type requestKey struct{}
 
-// Serve answers the messages that come in, a line each, until the end of in or of
-// ctx, and returns when every call has ended. At the end of in the calls that run
-// have Options.Linger; then, and at the end of ctx at once, they are ended.
-// All requests are answered except those that the client cancelled. Nothing but
-// messages is written to out, one Write each.
-//
-// The error is that of a write. A Read that waits when ctx ends is left behind:
-// whoever owns in closes it; so is a Write that still waits two seconds after all.
-func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	c := &conn{
-		server: s, session: newSession(),
-		lines: make(chan []byte), gone: make(chan struct{}),
-		open: make(chan struct{}, maxOpen), large: make(chan struct{}, maxLarge),
-		pending: map[string]*request{},
-	}
+func requestFrom(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	return r
+}
+
+// connect makes a conn that lives as long as ctx. disconnect must follow.
+func (s *Server) connect(ctx context.Context) (*conn, error) {
+	c := &conn{server: s, session: newSession(), pending: map[string]*request{}, asked: map[string]chan<- *message{}}
 	c.ctx = s.mcp.WithContext(ctx, c.session)
+	c.session.digest = func(uri string) [sha256.Size]byte { return s.digest(c.ctx, uri) }
 	if err := s.mcp.RegisterSession(c.ctx, c.session); err != nil {
-		return err
+		return nil, err
 	}
-	written := make(chan error, 1)
-	go func() { written <- c.write(out, cancel) }()
-	forwarded := make(chan struct{})
-	stop := make(chan struct{})
-	go func() { defer close(forwarded); c.forward(stop) }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns[c] = struct{}{}
+	return c, nil
+}
 
-	c.read(in)
-	c.linger(cancel)
+func (c *conn) disconnect() {
+	s := c.server
 	s.mcp.UnregisterSession(c.ctx, c.session.SessionID())
-	close(stop)
-	<-forwarded
-	close(c.lines)
-	select {
-	case err := <-written:
-		return err
-	case <-time.After(flushWait):
-		return errors.New("the client does not read its answers")
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
 }
 
-// write writes lines until there are no more. A failure ends the connection.
-func (c *conn) write(out io.Writer, cancel context.CancelCauseFunc) error {
-	for l := range c.lines {
-		if _, err := out.Write(l); err != nil {
-			cancel(errEnded)
-			close(c.gone)
-			return err
-		}
-	}
-	return nil
-}
-
-// send writes a line if that is still possible.
-func (c *conn) send(text []byte) {
-	select {
-	case c.lines <- text:
-		return
-	case <-c.gone:
-		return
-	case <-c.ctx.Done():
-	}
-	timer := time.NewTimer(flushWait)
-	defer timer.Stop()
-	select {
-	case c.lines <- text:
-	case <-c.gone:
-	case <-timer.C:
-	}
-}
-
-// notify sends a notification, unless the connection is at its end.
-func (c *conn) notify(method string, params any) {
-	text, err := encode(map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "method": method, "params": params})
-	if err != nil {
-		return
-	}
-	select {
-	case c.lines <- text:
-	case <-c.gone:
-	case <-c.ctx.Done():
-	}
-}
-
-// forward sends the notifications of the library until stop is closed.
-func (c *conn) forward(stop <-chan struct{}) {
+// forward sends the notifications of the library to out until stop is closed.
+func (c *conn) forward(out outlet, stop <-chan struct{}) {
 	for {
 		select {
 		case n := <-c.session.notifications:
-			c.mu.Lock()
-			if c.listen != nil {
-				meta := map[string]any{}
-				maps.Copy(meta, n.Params.Meta)
-				meta[mcp.MetaKeySubscriptionID] = c.listen
-				n.Params.Meta = meta
-			}
-			c.mu.Unlock()
-			if text, err := encode(n); err == nil {
-				c.send(text)
+			if text, ok := c.tag(n); ok {
+				out.send(text)
 			}
 		case <-stop:
 			return
@@ -164,197 +102,185 @@ func (c *conn) forward(stop <-chan struct{}) {
 	}
 }
 
-// read takes in messages until the end of in or of the connection.
-func (c *conn) read(in io.Reader) {
-	lines := make(chan line)
-	stop := make(chan struct{})
-	defer close(stop)
-	go readLines(in, lines, stop)
-	for {
-		select {
-		case <-c.ctx.Done():
-			return
-		case l, ok := <-lines:
-			if !ok {
-				return
-			}
-			c.take(l)
-		}
+// tag writes a notification with the id of the request that listens for it.
+func (c *conn) tag(n mcp.JSONRPCNotification) ([]byte, bool) {
+	c.mu.Lock()
+	if c.listen != nil {
+		meta := map[string]any{}
+		maps.Copy(meta, n.Params.Meta)
+		meta[mcp.MetaKeySubscriptionID] = c.listen
+		n.Params.Meta = meta
 	}
+	c.mu.Unlock()
+	text, err := encode(n)
+	return text, err == nil
 }
 
-// take begins to answer a line.
-func (c *conn) take(l line) {
-	if l.tooLong {
-		c.refuse(l.id, invalid("the message is longer than %d bytes", MaxLine))
-		return
-	}
-	m, f := parse(l.text)
-	switch {
-	case f != nil && m == nil:
-		c.refuse(nil, f)
-	case f != nil:
-		c.refuse(m.id, f)
-	case m == nil:
-	case m.id == nil:
-		c.notified(m)
-	case !c.greeted && !m.modern && !first(m.method):
-		c.refuse(m.id, invalid("the connection begins with initialize, not with %s", m.method))
-	case m.method == string(mcp.MethodInitialize):
-		c.initialize(m)
-	default:
-		c.begin(m, len(l.text) > largeLine)
-	}
-}
-
-// first reports whether a connection may begin with a request.
-func first(method string) bool {
-	switch method {
-	case string(mcp.MethodInitialize), string(mcp.MethodPing), string(mcp.MethodServerDiscover):
-		return true
-	}
-	return false
-}
-
-// initialize answers at once: what follows may depend on it.
-func (c *conn) initialize(m *message) {
+// initialize answers the request that begins a session, and reports whether it did.
+func (c *conn) initialize(m *message) (answered []byte, ok bool) {
 	text, err := m.encode()
 	if err != nil {
-		c.refuse(m.id, invalid("%v", err))
-		return
+		return refusal(m.id, invalid("%v", err)), false
 	}
 	response := c.server.mcp.HandleMessage(c.ctx, text)
 	if _, failed := response.(mcp.JSONRPCError); !failed {
-		c.greeted = true
 		c.session.greeted.Store(true)
+		ok = true
 	}
-	c.send(answer(m.id, response))
+	return answer(m.id, response), ok
 }
 
-// refuse answers with an error.
-func (c *conn) refuse(id json.RawMessage, f *fault) {
-	c.spawn(func() { c.send(refusal(id, f)) })
-}
-
-// spawn runs f at the same time as the rest, and waits while too much is open.
-func (c *conn) spawn(f func()) {
-	select {
-	case c.open <- struct{}{}:
-	case <-c.ctx.Done():
-		return
-	}
-	c.tasks.Go(func() {
-		defer func() { <-c.open }()
-		f()
-	})
-}
-
-// begin starts to answer a request.
-func (c *conn) begin(m *message, large bool) {
-	text, err := m.encode()
-	if err != nil {
-		c.refuse(m.id, invalid("%v", err))
-		return
-	}
-	if large {
-		select {
-		case c.large <- struct{}{}:
-		case <-c.ctx.Done():
-			return
-		}
-	}
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	r := &request{conn: c, token: m.token(), args: m.args, cancel: cancel,
-		listen: m.method == string(mcp.MethodSubscriptionsListen)}
-	f := c.enter(m, r)
-	c.spawn(func() {
-		defer cancel(nil)
-		if large {
-			defer func() { <-c.large }()
-		}
-		if f != nil {
-			c.send(refusal(m.id, f))
-			return
-		}
-		response := c.server.mcp.HandleMessage(context.WithValue(ctx, requestKey{}, r), text)
-		if !c.leave(m, r) {
-			c.send(answer(m.id, response))
-		}
-	})
-}
-
-// enter makes r known as the request of m's id.
-func (c *conn) enter(m *message, r *request) *fault {
+// enter makes m known as a request that is being answered, whose further messages
+// go to out and which cancel ends. header is nil on standard streams.
+func (c *conn) enter(m *message, out outlet, header http.Header, cancel context.CancelCauseFunc) (*request, *fault) {
+	r := &request{conn: c, out: out, message: m, token: m.token(), cancel: cancel}
 	if m.modern {
 		c.session.modern.Store(true)
 	}
-	if m.method == string(mcp.MethodToolsCall) && c.server.mcp.GetTool(m.name) == nil {
-		return &fault{mcp.INVALID_PARAMS, fmt.Sprintf("unknown tool: %s", m.name)}
-	}
-	if m.method == string(mcp.MethodPromptsGet) {
-		if f := c.server.checkPrompt(m); f != nil {
-			return f
-		}
+	if f := c.server.check(m, header); f != nil {
+		return r, f
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending[m.key] != nil {
-		return invalid("the id %s is that of a request that is not answered yet", m.id)
+		return r, invalid("the id %s is that of a request that is not answered yet", m.id)
 	}
 	c.pending[m.key] = r
-	if r.listen {
+	if m.listens() {
 		c.listen = m.id
+	}
+	return r, nil
+}
+
+// check finds what is wrong with a request before it is handed to the library.
+func (s *Server) check(m *message, header http.Header) *fault {
+	if header != nil && m.modern {
+		if f := s.checkHeader(m, header); f != nil {
+			return f
+		}
+	}
+	switch m.method {
+	case string(mcp.MethodToolsCall):
+		if s.mcp.GetTool(m.name) == nil {
+			return &fault{Code: mcp.INVALID_PARAMS, Message: "unknown tool: " + m.name}
+		}
+	case string(mcp.MethodPromptsGet):
+		return s.checkPrompt(m)
 	}
 	return nil
 }
 
+// answer answers the request r, which enter made, with ctx as its life. code is that
+// of an error, 0 if there is none; without a text the client wants no answer.
+func (r *request) answer(ctx context.Context) (text []byte, code int) {
+	m, c := r.message, r.conn
+	encoded, err := m.encode()
+	if err != nil {
+		c.leave(r)
+		return refusal(m.id, invalid("%v", err)), mcp.INVALID_REQUEST
+	}
+	response := c.server.mcp.HandleMessage(context.WithValue(ctx, requestKey{}, r), encoded)
+	if c.leave(r) {
+		return nil, 0
+	}
+	if r.fault != nil {
+		return refusal(m.id, r.fault), r.fault.Code
+	}
+	if failed, ok := response.(mcp.JSONRPCError); ok {
+		code = failed.Error.Code
+		uri, _ := decodeText(m.params["uri"])
+		if m.method == string(mcp.MethodResourcesRead) && uri != "" && (code == mcp.RESOURCE_NOT_FOUND || code == mcp.INVALID_PARAMS) {
+			f := noResource(m, uri)
+			return refusal(m.id, f), f.Code
+		}
+	}
+	return answer(m.id, response), code
+}
+
 // leave forgets r, and reports whether nobody wants its answer.
-func (c *conn) leave(m *message, r *request) (silent bool) {
+func (c *conn) leave(r *request) (silent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.pending, m.key)
-	if r.listen {
+	delete(c.pending, r.message.key)
+	if r.message.listens() {
 		c.listen = nil
 	}
 	return r.silent
 }
 
-// notified takes in a notification. The only one that means something is
-// that a request is cancelled.
-func (c *conn) notified(m *message) {
-	if m.method != string(mcp.MethodNotificationCancelled) {
+// stopListening ends the requests that listen: there is no answer to wait for.
+func (c *conn) stopListening() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.pending {
+		if r.message.listens() {
+			r.cancel(errEnded)
+		}
+	}
+}
+
+// told takes in a message that wants no answer: that a request is cancelled, or the
+// answer to a request of ours. All else means nothing.
+func (c *conn) told(m *message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.answers() {
+		if answered := c.asked[m.key]; answered != nil {
+			delete(c.asked, m.key)
+			answered <- m // has room for one
+		}
 		return
 	}
 	key, ok := idKey(m.params["requestId"])
-	if !ok {
+	if m.method != string(mcp.MethodNotificationCancelled) || !ok {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if r := c.pending[key]; r != nil {
 		r.silent = true
 		r.cancel(fmt.Errorf("the client cancelled the call: %w", context.Canceled))
 	}
 }
 
-// linger waits for what is open, and ends it when its time is over.
-func (c *conn) linger(cancel context.CancelCauseFunc) {
+// ask sends the client a request of our own on the way of r's answer, and decodes
+// what it answers into result.
+func (r *request) ask(ctx context.Context, method mcp.MCPMethod, params, result any) error {
+	c := r.conn
+	answered := make(chan *message, 1)
 	c.mu.Lock()
-	for _, r := range c.pending {
-		if r.listen {
-			r.cancel(errEnded) // there is no answer to wait for
-		}
-	}
+	c.asks++
+	id := fmt.Sprintf("server-%d", c.asks)
+	key := "s" + id
+	c.asked[key] = answered
 	c.mu.Unlock()
-	done := make(chan struct{})
-	go func() { c.tasks.Wait(); close(done) }()
-	timer := time.NewTimer(c.server.opts.Linger)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-c.ctx.Done():
-	case <-timer.C:
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.asked, key)
+	}()
+	request := map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": id, "method": method}
+	if params != nil {
+		request["params"] = params
 	}
-	cancel(errEnded)
-	<-done
+	text, err := encode(request)
+	if err != nil {
+		return err
+	}
+	r.out.send(text)
+	select {
+	case m := <-answered:
+		if m.failure != nil {
+			return fmt.Errorf("%s: the client answered: %s", method, m.failure.Message)
+		}
+		return json.Unmarshal(m.result, result)
+	case <-ctx.Done():
+		if text, err := encode(notification(string(mcp.MethodNotificationCancelled), map[string]any{"requestId": id})); err == nil {
+			r.out.notify(text)
+		}
+		return context.Cause(ctx)
+	}
+}
+
+// notification is a message that wants no answer.
+func notification(method string, params any) map[string]any {
+	return map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "method": method, "params": params}
 }

@@ -21,32 +21,51 @@ type message struct {
 	// Of tools/call.
 	name string
 	args string
+
+	// Of the answer to a request of ours, which has no method.
+	result  json.RawMessage
+	failure *fault
 }
+
+// answers reports whether m answers a request of ours.
+func (m *message) answers() bool { return m.result != nil || m.failure != nil }
+
+// listens reports whether the request stays open for what happens.
+func (m *message) listens() bool { return m.method == string(mcp.MethodSubscriptionsListen) }
 
 // A fault is an error as JSON-RPC 2.0 has it.
 type fault struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
 }
 
 func invalid(format string, args ...any) *fault {
-	return &fault{mcp.INVALID_REQUEST, fmt.Sprintf(format, args...)}
+	return &fault{Code: mcp.INVALID_REQUEST, Message: fmt.Sprintf(format, args...)}
 }
 
-// parse reads a message. nil without a fault is one that wants nothing: an empty
-// line, or an answer. Beside a fault the message has the id, if one was found.
+func invalidParams(format string, args ...any) *fault {
+	return &fault{Code: mcp.INVALID_PARAMS, Message: fmt.Sprintf(format, args...)}
+}
+
+func mismatch(format string, args ...any) *fault {
+	return &fault{Code: mcp.HEADER_MISMATCH, Message: fmt.Sprintf(format, args...)}
+}
+
+// parse reads a message. nil without a fault is an empty line. Beside a fault the
+// message has the id, if one was found.
 func parse(text []byte) (*message, *fault) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
 		return nil, nil
 	}
 	if !utf8.Valid(text) {
-		return nil, &fault{mcp.PARSE_ERROR, "parse error: the message is not valid UTF-8"}
+		return nil, &fault{Code: mcp.PARSE_ERROR, Message: "parse error: the message is not valid UTF-8"}
 	}
 	var members map[string]json.RawMessage
 	if !json.Valid(text) {
 		var any json.RawMessage
-		return nil, &fault{mcp.PARSE_ERROR, fmt.Sprintf("parse error: %v", json.Unmarshal(text, &any))}
+		return nil, &fault{Code: mcp.PARSE_ERROR, Message: fmt.Sprintf("parse error: %v", json.Unmarshal(text, &any))}
 	}
 	if text[0] == '[' {
 		return nil, invalid("batches are not supported: send one message a line")
@@ -66,7 +85,7 @@ func parse(text []byte) (*message, *fault) {
 	}
 	raw, ok := members["method"]
 	if !ok && (members["result"] != nil || members["error"] != nil) {
-		return nil, nil
+		return m, m.parseAnswer(members)
 	}
 	if m.method, ok = decodeText(raw); !ok {
 		return m, invalid("method: it must be a string")
@@ -74,13 +93,25 @@ func parse(text []byte) (*message, *fault) {
 	return m, m.parseParams(members["params"])
 }
 
+// parseAnswer reads an answer to a request of ours.
+func (m *message) parseAnswer(members map[string]json.RawMessage) *fault {
+	m.result = members["result"]
+	if raw := members["error"]; raw != nil {
+		m.failure = &fault{}
+		if json.Unmarshal(raw, m.failure) != nil {
+			return invalid("error: it must be an object with code and message")
+		}
+	}
+	return nil
+}
+
 func (m *message) parseParams(raw json.RawMessage) *fault {
 	if raw != nil && json.Unmarshal(raw, &m.params) != nil {
-		return &fault{mcp.INVALID_PARAMS, "params: it must be an object"}
+		return &fault{Code: mcp.INVALID_PARAMS, Message: "params: it must be an object"}
 	}
 	var meta map[string]json.RawMessage
 	if raw := m.params["_meta"]; raw != nil && json.Unmarshal(raw, &meta) != nil {
-		return &fault{mcp.INVALID_PARAMS, "params._meta: it must be an object"}
+		return &fault{Code: mcp.INVALID_PARAMS, Message: "params._meta: it must be an object"}
 	}
 	_, m.modern = meta[mcp.MetaKeyProtocolVersion]
 	if m.method != string(mcp.MethodToolsCall) {
@@ -88,18 +119,28 @@ func (m *message) parseParams(raw json.RawMessage) *fault {
 	}
 	var ok bool
 	if m.name, ok = decodeText(m.params["name"]); !ok {
-		return &fault{mcp.INVALID_PARAMS, "params.name: it must be a string"}
+		return &fault{Code: mcp.INVALID_PARAMS, Message: "params.name: it must be a string"}
 	}
 	args := m.params["arguments"]
 	var object map[string]json.RawMessage
 	if args != nil && json.Unmarshal(args, &object) != nil {
-		return &fault{mcp.INVALID_PARAMS, "params.arguments: it must be an object"}
+		return &fault{Code: mcp.INVALID_PARAMS, Message: "params.arguments: it must be an object"}
 	}
 	m.args = "{}"
 	if object != nil {
 		m.args = string(args)
 	}
 	return nil
+}
+
+// version is the protocol version that m names itself, "" if it names none.
+func (m *message) version() string {
+	var meta map[string]json.RawMessage
+	if json.Unmarshal(m.params["_meta"], &meta) != nil {
+		return ""
+	}
+	version, _ := decodeText(meta[mcp.MetaKeyProtocolVersion])
+	return version
 }
 
 // token is what the client wants progress to be marked with; nil means that it
@@ -121,8 +162,10 @@ func (m *message) encode() (json.RawMessage, error) {
 	params := m.params
 	if m.method == string(mcp.MethodToolsCall) {
 		params = map[string]json.RawMessage{"name": params["name"]}
-		if meta, ok := m.params["_meta"]; ok {
-			params["_meta"] = meta
+		for _, key := range []string{"_meta", "inputResponses", "requestState"} {
+			if value, ok := m.params[key]; ok {
+				params[key] = value
+			}
 		}
 	}
 	v := map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": m.id, "method": m.method}
@@ -144,7 +187,7 @@ func answer(id json.RawMessage, response mcp.JSONRPCMessage) []byte {
 	if text, err := encode(v); err == nil && v != nil {
 		return text
 	}
-	return refusal(id, &fault{mcp.INTERNAL_ERROR, "the answer could not be written as JSON"})
+	return refusal(id, &fault{Code: mcp.INTERNAL_ERROR, Message: "the answer could not be written as JSON"})
 }
 
 // refusal is the line that says what is wrong with a message. id may be nil.

@@ -1,8 +1,10 @@
 package mcpserver
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -14,29 +16,51 @@ const (
 	maxTold    = 2000
 )
 
-// A teller tells a client what happens in its call.
+// A teller tells a client what happens in its call: as progress, if it asked for
+// that, and as log messages down to the level that it wants.
 type teller struct {
-	hide  func(string) string
-	texts chan string   // nil: the client did not ask
-	done  chan struct{} // closed when all is written
+	request *request
+	hide    func(string) string
+	level   mcp.LoggingLevel // "": no log
+	texts   chan told        // nil: the client wants neither
+	done    chan struct{}    // closed when all is written
+}
+
+// told is one thing that happened.
+type told struct {
+	text  string
+	level mcp.LoggingLevel
+	log   bool // no progress
 }
 
 // tell begins to tell r's client. close must follow.
-func (r *request) tell(hide func(string) string) *teller {
-	if r.token == nil {
-		return &teller{}
+func (r *request) tell(ctx context.Context, hide func(string) string) *teller {
+	t := &teller{request: r, hide: hide, level: r.conn.session.logLevel(ctx)}
+	if r.token == nil && t.level == "" {
+		return t
 	}
-	t := &teller{hide: hide, texts: make(chan string, maxWaiting), done: make(chan struct{})}
+	t.texts, t.done = make(chan told, maxWaiting), make(chan struct{})
 	go func() {
 		defer close(t.done)
 		n := 0
-		for text := range t.texts {
-			n++
-			r.conn.notify("notifications/progress", map[string]any{
-				"progressToken": json.RawMessage(r.token), "progress": n, "message": text})
+		for s := range t.texts {
+			if r.token != nil && !s.log {
+				n++
+				t.notify("notifications/progress", map[string]any{
+					"progressToken": r.token, "progress": n, "message": s.text})
+			}
+			if t.level != "" && s.level.ShouldSendTo(t.level) {
+				t.notify("notifications/message", map[string]any{"level": s.level, "logger": "agents", "data": s.text})
+			}
 		}
 	}()
 	return t
+}
+
+func (t *teller) notify(method string, params any) {
+	if text, err := encode(notification(method, params)); err == nil {
+		t.request.out.notify(text)
+	}
 }
 
 // event tells of e. It never waits.
@@ -44,29 +68,44 @@ func (t *teller) event(e agent.Event) {
 	if t.texts == nil {
 		return
 	}
-	text := ""
-	switch e.Kind {
-	case agent.EventRequest:
-		text = fmt.Sprintf("%s: turn %d", e.Agent, e.Turn)
-	case agent.EventCallStarted:
-		text = fmt.Sprintf("%s: calls %s", e.Agent, e.Tool)
-	case agent.EventProgress:
-		text = fmt.Sprintf("%s: %s: %s", e.Agent, e.Tool, e.Text)
-	case agent.EventRetry:
-		text = fmt.Sprintf("%s: the model is asked again: %s", e.Agent, e.Error)
-	case agent.EventWarning:
-		text = fmt.Sprintf("%s: warning: %s", e.Agent, e.Text)
-	default:
+	s, ok := tale(e)
+	if !ok {
 		return
 	}
-	text = t.hide(text)
-	if runes := []rune(text); len(runes) > maxTold {
-		text = string(runes[:maxTold]) + "…"
+	s.text = t.hide(s.text)
+	if runes := []rune(s.text); len(runes) > maxTold {
+		s.text = string(runes[:maxTold]) + "…"
 	}
 	select {
-	case t.texts <- text:
+	case t.texts <- s:
 	default:
 	}
+}
+
+// tale is what a client is told of an event.
+func tale(e agent.Event) (told, bool) {
+	s := told{level: mcp.LoggingLevelInfo}
+	switch e.Kind {
+	case agent.EventRequest:
+		s.text = fmt.Sprintf("%s: turn %d", e.Agent, e.Turn)
+	case agent.EventCallStarted:
+		s.text = fmt.Sprintf("%s: calls %s", e.Agent, e.Tool)
+	case agent.EventProgress:
+		s.text = fmt.Sprintf("%s: %s: %s", e.Agent, e.Tool, e.Text)
+	case agent.EventRetry:
+		s.text, s.level = fmt.Sprintf("%s: the model is asked again: %s", e.Agent, e.Error), mcp.LoggingLevelWarning
+	case agent.EventWarning:
+		s.text, s.level = fmt.Sprintf("%s: warning: %s", e.Agent, e.Text), mcp.LoggingLevelWarning
+	case agent.EventCallEnded:
+		s.log = true
+		s.text = fmt.Sprintf("%s: %s ended", e.Agent, e.Tool)
+		if e.Result != nil && e.Result.Failed {
+			s.text, s.level = fmt.Sprintf("%s: %s failed", e.Agent, e.Tool), mcp.LoggingLevelNotice
+		}
+	default:
+		return s, false
+	}
+	return s, true
 }
 
 // close returns when all that was told is written, so that the answer comes last.

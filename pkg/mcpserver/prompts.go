@@ -52,7 +52,7 @@ func (s *Server) SetPrompts(prompts []Prompt) {
 // of no error for it.
 func (s *Server) checkPrompt(m *message) *fault {
 	wrong := func(format string, args ...any) *fault {
-		return &fault{mcp.INVALID_PARAMS, fmt.Sprintf(format, args...)}
+		return &fault{Code: mcp.INVALID_PARAMS, Message: fmt.Sprintf(format, args...)}
 	}
 	name, ok := decodeText(m.params["name"])
 	if !ok {

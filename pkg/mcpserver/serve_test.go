@@ -52,7 +52,7 @@ func TestMistakesAreAnsweredAndTheServerGoesOn(t *testing.T) {
 		{"unknown tool", call("7", "nobody", `{}`), "7", -32602, "unknown tool: nobody"},
 		{"no tool name", `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{}}`, "8", -32602, "params.name"},
 		{"arguments no object", call("9", "echo", `"x"`), "9", -32602, "params.arguments: it must be an object"},
-		{"capability that is not offered", `{"jsonrpc":"2.0","id":10,"method":"resources/list"}`, "10", -32601, ""},
+		{"capability that is not offered", `{"jsonrpc":"2.0","id":10,"method":"tasks/list"}`, "10", -32601, ""},
 		{"large id", `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, "9007199254740993", 0, ""},
 		{"text id", `{"jsonrpc":"2.0","id":"a\"b","method":"ping"}`, `"a\"b"`, 0, ""},
 	}

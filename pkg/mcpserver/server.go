@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"sync"
 	"time"
@@ -65,11 +66,15 @@ type Server struct {
 	mcp      *server.MCPServer
 	calls    chan struct{} // one for each call that may run
 	sessions *sessions
+	key      []byte // of the states that clients keep for tools
 
-	mu      sync.Mutex
-	offered map[string]mcp.Tool
-	prompts map[string]Prompt
-	current *generation
+	mu          sync.Mutex
+	offered     map[string]mcp.Tool
+	prompts     map[string]Prompt
+	current     *generation
+	collections []Collection
+	known       []string // of the resources that were listed last
+	conns       map[*conn]struct{}
 }
 
 // New makes a server that offers nothing yet.
@@ -83,13 +88,21 @@ func New(opts Options) *Server {
 	if opts.Hide == nil {
 		opts.Hide = func(s string) string { return s }
 	}
-	return &Server{
+	s := &Server{
 		opts:     opts,
-		mcp:      server.NewMCPServer(cmp.Or(opts.Name, "agents"), opts.Version, server.WithToolCapabilities(true)),
 		calls:    make(chan struct{}, opts.MaxCalls),
 		sessions: newSessions(opts.MaxSessions),
+		key:      []byte(rand.Text()),
 		current:  newGeneration(),
+		conns:    map[*conn]struct{}{},
 	}
+	hooks := &server.Hooks{}
+	hooks.AddAfterListResources(s.listResources)
+	s.mcp = server.NewMCPServer(cmp.Or(opts.Name, "agents"), opts.Version,
+		server.WithToolCapabilities(true), server.WithPromptCapabilities(true), server.WithResourceCapabilities(true, true),
+		server.WithLogging(), server.WithCompletions(), server.WithHooks(hooks),
+		server.WithPromptCompletionProvider(completer{s}), server.WithResourceCompletionProvider(completer{s}))
+	return s
 }
 
 // SetAgents offers agents in place of what was offered before. Names must differ.
@@ -100,7 +113,9 @@ func (s *Server) SetAgents(agents []Agent) (idle <-chan struct{}) {
 	for _, a := range agents {
 		description := cmp.Or(a.Agent.Announce, "asks the agent "+a.Agent.Slug)
 		list = append(list, mcp.NewToolWithRawSchema(a.Name, description, json.RawMessage(promptSchema)))
-		gen.calls[a.Name] = func(ctx context.Context, r *request) *mcp.CallToolResult { return s.ask(ctx, r, a) }
+		gen.calls[a.Name] = func(ctx context.Context, r *request, _ mcp.MultiRoundTripParams) *mcp.CallToolResult {
+			return s.ask(ctx, r, a)
+		}
 	}
 	return s.offer(gen, list)
 }
@@ -113,14 +128,16 @@ func (s *Server) SetTools(tools []agent.Tool) (idle <-chan struct{}) {
 	for _, t := range tools {
 		spec := t.Spec()
 		list = append(list, describe(spec))
-		gen.calls[spec.Name] = func(ctx context.Context, r *request) *mcp.CallToolResult { return s.callTool(ctx, r, t) }
+		gen.calls[spec.Name] = func(ctx context.Context, r *request, round mcp.MultiRoundTripParams) *mcp.CallToolResult {
+			return s.callTool(ctx, r, t, round)
+		}
 	}
 	return s.offer(gen, list)
 }
 
 // describe is a tool as clients see it.
 func describe(spec agent.ToolSpec) mcp.Tool {
-	t := mcp.NewToolWithRawSchema(spec.Name, spec.Description, spec.Schema)
+	t := mcp.NewToolWithRawSchema(spec.Name, spec.Description, shown(spec))
 	yes, no := true, false
 	switch spec.Effects {
 	case agent.EffectsNone:
@@ -172,14 +189,14 @@ func equal(a, b mcp.Tool) bool {
 
 // handler is the frame of every call of one name.
 func (s *Server) handler(name string) server.ToolHandlerFunc {
-	return func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		r, ok := ctx.Value(requestKey{}).(*request)
-		if !ok {
+	return func(ctx context.Context, q mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		r := requestFrom(ctx)
+		if r == nil {
 			return nil, errNotServed
 		}
 		s.mu.Lock()
 		gen := s.current
-		call, ok := gen.calls[name]
+		run, ok := gen.calls[name]
 		if ok {
 			gen.enter()
 		}
@@ -196,13 +213,16 @@ func (s *Server) handler(name string) server.ToolHandlerFunc {
 			result.Meta = mcp.NewMetaFromMap(map[string]any{MetaStatus: agent.StatusOf(ctx.Err())})
 			return result, nil
 		}
-		return call(ctx, r), nil
+		return run(ctx, r, q.Params.MultiRoundTripParams), nil
 	}
 }
 
+// A call runs what is offered under a name.
+type call func(context.Context, *request, mcp.MultiRoundTripParams) *mcp.CallToolResult
+
 // A generation is what was offered by one SetAgents or SetTools.
 type generation struct {
-	calls map[string]func(context.Context, *request) *mcp.CallToolResult
+	calls map[string]call
 
 	mu      sync.Mutex
 	running int
@@ -212,7 +232,7 @@ type generation struct {
 }
 
 func newGeneration() *generation {
-	return &generation{calls: map[string]func(context.Context, *request) *mcp.CallToolResult{}, idle: make(chan struct{})}
+	return &generation{calls: map[string]call{}, idle: make(chan struct{})}
 }
 
 // enter is not called after retire.

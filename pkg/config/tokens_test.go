@@ -1,0 +1,55 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/config"
+)
+
+func TestReadTokens(t *testing.T) {
+	const good = "sixteen-letters1"
+	tests := []struct {
+		name, text string
+		mode       os.FileMode
+		want       int
+		warning    string
+		err        string
+	}{
+		{"tokens", "# of the editor\n" + good + "\r\n\n  another-long-token\n", 0o600, 2, "", ""},
+		{"readable by others", good, 0o644, 1, "others may read this token file (mode 0644); better is: chmod 600 ", ""},
+		{"writable by its group", good, 0o660, 1, "its group may read and write this token file (mode 0660)", ""},
+		{"writable by all", good, 0o602, 0, "", "everybody may write it (mode 0602); it is used only if that is not so: chmod 600 "},
+		{"too short", "\nfifteen-letters", 0o600, 0, "", ":2: the token has 15 characters and needs at least 16"},
+		{"a space", "sixteen letters1", 0o600, 0, "", ":1: a token has visible ASCII characters alone"},
+		{"none", "# nothing\n", 0o600, 0, "", "there is no token in it"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "tokens")
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(path, tt.mode); err != nil { // the umask has no say
+				t.Fatal(err)
+			}
+			tokens, warnings, err := config.ReadTokens(path)
+			text := ""
+			if err != nil {
+				text = err.Error()
+			}
+			if len(tokens) != tt.want || !strings.Contains(strings.Join(warnings, "\n"), tt.warning) || len(warnings) > 0 && tt.warning == "" ||
+				!strings.Contains(text, tt.err) || (err != nil) != (tt.err != "") {
+				t.Errorf("ReadTokens = %d tokens, %q, %v; want %d, %q, %q", len(tokens), warnings, err, tt.want, tt.warning, tt.err)
+			}
+			if strings.Contains(text+strings.Join(warnings, ""), "letters") {
+				t.Errorf("a token is told: %q %q", text, warnings)
+			}
+		})
+	}
+	if _, _, err := config.ReadTokens(t.TempDir()); err == nil || !strings.Contains(err.Error(), "token file: ") {
+		t.Errorf("ReadTokens of a folder: %v", err)
+	}
+}

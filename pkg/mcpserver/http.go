@@ -1,0 +1,229 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Path is where the protocol is spoken over HTTP.
+const Path = "/mcp"
+
+// The limits of HTTP, used where a field of HTTPOptions is 0.
+const (
+	DefaultMaxClients = 256
+	DefaultMaxStreams = 256
+	DefaultIdle       = 30 * time.Minute
+)
+
+const (
+	maxConnections = 2048
+	maxHeader      = 64 << 10
+	headerWait     = 10 * time.Second
+	bodyWait       = 60 * time.Second
+	writeWait      = 30 * time.Second // for a client to take what was written
+	keepOpen       = 2 * time.Minute  // a connection between two requests
+	beatEvery      = 15 * time.Second // while there is nothing to write
+)
+
+// HTTPOptions say who is served over HTTP. The zero value serves everybody who
+// reaches the address by a name or address of this machine's loopback.
+type HTTPOptions struct {
+	// Tokens are the bearer tokens of which a request has to have one. None:
+	// no token is asked for.
+	Tokens []string
+	// Host is the name or address that is listened on, as clients write it,
+	// without a port. Names of the loopback need not be told.
+	Host string
+	// MaxClients is how many sessions there are at most. A new one ends the one
+	// that was not used for the longest time and has nothing open.
+	MaxClients int
+	// MaxStreams is how many streams wait for notifications.
+	MaxStreams int
+	// Idle is how long a session lives of which nothing is heard.
+	Idle time.Duration
+}
+
+// ServeListener serves clients that connect to l by the protocol's streamable HTTP
+// until ctx ends, and returns when every call has ended. l is closed. After the end
+// of ctx nobody can connect, streams that wait for notifications end, and calls have
+// Options.Linger before they are ended.
+//
+// A call also ends when its client closes the connection before the answer, or does
+// not read for half a minute what is written to it.
+//
+// The error is that of accepting connections.
+func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOptions) error {
+	calls, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	e := s.endpoint(calls, ctx, opts, l.Addr())
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() { e.sweep(ctx) })
+	h := &http.Server{
+		Handler: e, ReadHeaderTimeout: headerWait, IdleTimeout: keepOpen, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- h.Serve(&limited{l, make(chan struct{}, maxConnections)}) }()
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		linger, cancel := context.WithTimeout(calls, s.opts.Linger)
+		_ = h.Shutdown(linger) // what is left at its end is ended now
+		cancel()
+	}
+	end(errEnded)
+	e.close()
+	flush, cancel := context.WithTimeout(context.Background(), flushWait)
+	_ = h.Shutdown(flush)
+	cancel()
+	_ = h.Close()
+	sweeping.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// An endpoint answers HTTP requests.
+type endpoint struct {
+	server  *Server
+	calls   context.Context // ends calls and sessions
+	waits   context.Context // ends streams that wait for notifications
+	hosts   hosts
+	guard   guard
+	max     int
+	idle    time.Duration
+	open    chan struct{} // one for each request that is being answered
+	large   chan struct{} // of them, larger than largeLine
+	streams chan struct{}
+
+	mu       sync.Mutex
+	sessions map[string]*peer
+	tasks    sync.WaitGroup // requests that are being answered
+	closed   bool           // no task may begin
+}
+
+func (s *Server) endpoint(calls, waits context.Context, opts HTTPOptions, addr net.Addr) *endpoint {
+	return &endpoint{
+		server: s, calls: calls, waits: waits,
+		hosts: newHosts(opts.Host, addr), guard: newGuard(opts.Tokens),
+		max: cmp.Or(opts.MaxClients, DefaultMaxClients), idle: cmp.Or(opts.Idle, DefaultIdle),
+		open: make(chan struct{}, maxOpen), large: make(chan struct{}, maxLarge),
+		streams:  make(chan struct{}, cmp.Or(opts.MaxStreams, DefaultMaxStreams)),
+		sessions: map[string]*peer{},
+	}
+}
+
+// close ends all sessions and returns when no request is being answered.
+func (e *endpoint) close() {
+	e.mu.Lock()
+	e.closed = true
+	for _, c := range e.sessions {
+		e.drop(c)
+	}
+	e.mu.Unlock()
+	e.tasks.Wait()
+}
+
+// begin counts a request; false means that none may begin. done must follow.
+func (e *endpoint) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.tasks.Add(1)
+	}
+	return !e.closed
+}
+
+// ServeHTTP implements http.Handler.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !e.begin() {
+		refuse(w, http.StatusServiceUnavailable, "the server is ending")
+		return
+	}
+	defer e.tasks.Done()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the request before; tests have none
+	token, status, why := e.admit(w, r)
+	if status != 0 {
+		refuse(w, status, why)
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		e.post(w, r, token)
+	case http.MethodGet:
+		e.listen(w, r, token)
+	case http.MethodDelete:
+		e.end(w, r, token)
+	default:
+		w.Header().Set("Allow", "POST, GET, DELETE")
+		refuse(w, http.StatusMethodNotAllowed, "the method is POST, GET or DELETE")
+	}
+}
+
+// admit finds out whether the request comes from whom we serve, and by which token;
+// status is 0 if it does.
+func (e *endpoint) admit(w http.ResponseWriter, r *http.Request) (token string, status int, why string) {
+	if why := e.hosts.check(r); why != "" {
+		return "", http.StatusForbidden, why
+	}
+	token, ok := e.guard.check(r.Header.Get("Authorization"))
+	if !ok {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="agents"`)
+		return "", http.StatusUnauthorized, "a bearer token of this server is needed: Authorization: Bearer TOKEN"
+	}
+	if r.URL.Path != Path {
+		return "", http.StatusNotFound, "the protocol is spoken at " + Path
+	}
+	return token, 0, ""
+}
+
+// refuse answers with an error that belongs to no request of the protocol.
+func refuse(w http.ResponseWriter, status int, why string) {
+	writeJSON(w, status, refusal(nil, invalid("%s", why)))
+}
+
+func writeJSON(w http.ResponseWriter, status int, text []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait)) // tests have none
+	_, _ = w.Write(text)                                                          // a client that is gone reads nothing
+}
+
+// A limited is a listener with a limit of open connections.
+type limited struct {
+	net.Listener
+	open chan struct{}
+}
+
+// Accept waits while there are too many connections.
+func (l *limited) Accept() (net.Conn, error) {
+	l.open <- struct{}{}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.open
+		return nil, err
+	}
+	return &limitedConn{Conn: c, open: l.open}, nil
+}
+
+type limitedConn struct {
+	net.Conn
+	open chan struct{}
+	once sync.Once
+}
+
+func (c *limitedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { <-c.open })
+	return err
+}

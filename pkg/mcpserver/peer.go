@@ -1,0 +1,372 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+const (
+	kindJSON   = "application/json"
+	kindEvents = "text/event-stream"
+)
+
+// sessionHeader names the session of a request, before 2026-07-28.
+const sessionHeader = "Mcp-Session-Id"
+
+// errGone is why a call ends whose client closed its connection.
+var errGone = errors.New("the client closed the connection before the answer")
+
+// A peer is a session over HTTP.
+type peer struct {
+	*conn
+	token string // of the request that began it; no other may go on with it
+	end   context.CancelCauseFunc
+
+	// Under endpoint.mu:
+	used   time.Time
+	busy   int           // requests and streams
+	stream chan struct{} // closed when another stream takes over
+}
+
+// close ends the session with all that it has running.
+func (c *peer) close() {
+	c.end(errEnded)
+	c.disconnect()
+}
+
+// post takes in a message.
+func (e *endpoint) post(w http.ResponseWriter, r *http.Request, token string) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != kindJSON {
+		refuse(w, http.StatusUnsupportedMediaType, "the content type is "+kindJSON)
+		return
+	}
+	if !accepts(r, kindJSON) || !accepts(r, kindEvents) {
+		refuse(w, http.StatusNotAcceptable, "the client has to accept "+kindJSON+" and "+kindEvents)
+		return
+	}
+	select {
+	case e.open <- struct{}{}:
+		defer func() { <-e.open }()
+	default:
+		overloaded(w, "too many requests are open")
+		return
+	}
+	body, release, status, why := e.body(w, r)
+	defer release()
+	if status != 0 {
+		refuse(w, status, why)
+		return
+	}
+	m, f := parse(body)
+	switch {
+	case m == nil && f == nil:
+		refuse(w, http.StatusBadRequest, "there is no message")
+	case m == nil:
+		writeJSON(w, http.StatusBadRequest, refusal(nil, f))
+	case f != nil:
+		writeJSON(w, http.StatusBadRequest, refusal(m.id, f))
+	default:
+		e.message(w, r, m, token)
+	}
+}
+
+func overloaded(w http.ResponseWriter, why string) {
+	w.Header().Set("Retry-After", "1")
+	refuse(w, http.StatusServiceUnavailable, why)
+}
+
+// body reads the body of a request. status is 0 if that went well; release follows
+// in any case when the message is no longer needed.
+func (e *endpoint) body(w http.ResponseWriter, r *http.Request) (body []byte, release func(), status int, why string) {
+	release = func() {}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyWait)) // tests have none
+	from := http.MaxBytesReader(w, r.Body, MaxLine)
+	body, err := io.ReadAll(io.LimitReader(from, largeLine))
+	if err == nil && len(body) == largeLine {
+		select {
+		case e.large <- struct{}{}:
+			release = func() { <-e.large }
+		case <-r.Context().Done():
+			return nil, release, http.StatusServiceUnavailable, "too many large requests are open"
+		}
+		var rest []byte
+		rest, err = io.ReadAll(from)
+		body = append(body, rest...)
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, release, http.StatusRequestEntityTooLarge, invalid("the message is longer than %d bytes", MaxLine).Message
+	}
+	if err != nil {
+		return nil, release, http.StatusBadRequest, "the body could not be read"
+	}
+	return body, release, 0, ""
+}
+
+// message answers a message.
+func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, token string) {
+	version := r.Header.Get(mcp.HeaderProtocolVersion)
+	m.modern = m.modern || mcp.IsModernProtocol(version)
+	switch {
+	case m.modern:
+		e.single(w, r, m)
+	case m.method == string(mcp.MethodInitialize) && m.id != nil:
+		e.initialize(w, m, token)
+	case version != "" && !mcp.IsValidProtocolVersion(version):
+		refuse(w, http.StatusBadRequest, "the protocol version "+version+" is not known here")
+	default:
+		c := e.session(w, r, token)
+		if c == nil {
+			return
+		}
+		defer e.release(c)
+		if m.id == nil || m.answers() {
+			c.told(m)
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		e.run(w, r, c.conn, m)
+	}
+}
+
+// single answers a message of a protocol version that has no sessions.
+func (e *endpoint) single(w http.ResponseWriter, r *http.Request, m *message) {
+	switch {
+	case m.answers():
+		writeJSON(w, http.StatusBadRequest, refusal(m.id, invalid("this server asks nothing in this protocol version")))
+		return
+	case m.id == nil:
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(e.calls)
+	defer cancel(nil)
+	c, err := e.server.connect(ctx)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "the request could not begin")
+		return
+	}
+	defer c.disconnect()
+	if m.listens() {
+		select {
+		case e.streams <- struct{}{}:
+			defer func() { <-e.streams }()
+		default:
+			overloaded(w, "too many streams are open")
+			return
+		}
+	}
+	e.run(w, r, c, m)
+}
+
+// run answers a request, at the end of whose connection it ends.
+func (e *endpoint) run(w http.ResponseWriter, r *http.Request, c *conn, m *message) {
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.Context(), func() { cancel(errGone) })()
+	out := newReply(w, func() { cancel(errGone) })
+	request, f := c.enter(m, out, r.Header, cancel)
+	if f != nil {
+		out.finish(refusal(m.id, f), status(m, f.Code))
+		return
+	}
+	if m.listens() {
+		defer context.AfterFunc(e.waits, func() { cancel(errEnded) })()
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() { defer close(stopped); c.forward(out, stop) }()
+		defer func() { <-stopped }()
+		defer close(stop)
+	}
+	text, code := request.answer(ctx)
+	out.finish(text, status(m, code))
+}
+
+// status is the HTTP status of an answer with a JSON-RPC error; 2026-07-28 says
+// which, and clients of before take any but 200 for an error of the transport.
+func status(m *message, code int) int {
+	switch {
+	case !m.modern:
+	case code == mcp.METHOD_NOT_FOUND:
+		return http.StatusNotFound
+	case code == mcp.HEADER_MISMATCH, code == mcp.MISSING_REQUIRED_CLIENT_CAPABILITY, code == mcp.UNSUPPORTED_PROTOCOL_VERSION,
+		code == mcp.INVALID_REQUEST, code == mcp.INVALID_PARAMS, code == mcp.PARSE_ERROR:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// initialize begins a session.
+func (e *endpoint) initialize(w http.ResponseWriter, m *message, token string) {
+	ctx, end := context.WithCancelCause(e.calls)
+	conn, err := e.server.connect(ctx)
+	if err != nil {
+		end(nil)
+		refuse(w, http.StatusInternalServerError, "the session could not begin")
+		return
+	}
+	c := &peer{conn: conn, token: token, end: end, used: time.Now()}
+	text, ok := c.initialize(m)
+	if !ok {
+		c.close()
+		writeJSON(w, http.StatusBadRequest, text)
+		return
+	}
+	if !e.keep(c) {
+		c.close()
+		overloaded(w, "too many sessions are in use")
+		return
+	}
+	w.Header().Set(sessionHeader, c.conn.session.id)
+	writeJSON(w, http.StatusOK, text)
+}
+
+// keep adds a session. If there are too many it ends the one that was not used for
+// the longest time; false means that all are in use.
+func (e *endpoint) keep(c *peer) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	if len(e.sessions) >= e.max {
+		var oldest *peer
+		for _, s := range e.sessions {
+			if s.busy == 0 && (oldest == nil || s.used.Before(oldest.used)) {
+				oldest = s
+			}
+		}
+		if oldest == nil {
+			return false
+		}
+		e.drop(oldest)
+	}
+	e.sessions[c.session.id] = c
+	return true
+}
+
+// drop ends a session, under mu.
+func (e *endpoint) drop(c *peer) {
+	delete(e.sessions, c.session.id)
+	c.close()
+}
+
+// sweep ends sessions of which nothing was heard, until ctx ends.
+func (e *endpoint) sweep(ctx context.Context) {
+	ticker := time.NewTicker(max(e.idle/8, time.Second))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			e.mu.Lock()
+			for _, c := range e.sessions {
+				if c.busy == 0 && now.Sub(c.used) >= e.idle {
+					e.drop(c)
+				}
+			}
+			e.mu.Unlock()
+		}
+	}
+}
+
+// session finds the session of a request, which is in use until release. Without one
+// the request is answered.
+func (e *endpoint) session(w http.ResponseWriter, r *http.Request, token string) *peer {
+	id := r.Header.Get(sessionHeader)
+	if id == "" {
+		refuse(w, http.StatusBadRequest, "the header "+sessionHeader+" is missing: a session begins with initialize")
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.sessions[id]
+	if c == nil || c.token != token {
+		refuse(w, http.StatusNotFound, "there is no such session; it may have ended: begin another with initialize")
+		return nil
+	}
+	c.busy++
+	c.used = time.Now()
+	return c
+}
+
+func (e *endpoint) release(c *peer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.busy--
+	c.used = time.Now()
+}
+
+// end ends a session at its client's wish.
+func (e *endpoint) end(w http.ResponseWriter, r *http.Request, token string) {
+	if noSessions(w, r) {
+		return
+	}
+	c := e.session(w, r, token)
+	if c == nil {
+		return
+	}
+	e.mu.Lock()
+	e.drop(c)
+	e.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// noSessions answers a request for a session in a protocol version without them.
+func noSessions(w http.ResponseWriter, r *http.Request) bool {
+	if !mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
+		return false
+	}
+	w.Header().Set("Allow", http.MethodPost)
+	refuse(w, http.StatusMethodNotAllowed, "this protocol version knows POST alone")
+	return true
+}
+
+// listen streams what answers no request. A second stream of a session takes over.
+func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, token string) {
+	if noSessions(w, r) {
+		return
+	}
+	if !accepts(r, kindEvents) {
+		refuse(w, http.StatusNotAcceptable, "the client has to accept "+kindEvents)
+		return
+	}
+	select {
+	case e.streams <- struct{}{}:
+		defer func() { <-e.streams }()
+	default:
+		overloaded(w, "too many streams are open")
+		return
+	}
+	c := e.session(w, r, token)
+	if c == nil {
+		return
+	}
+	defer e.release(c)
+	mine := make(chan struct{})
+	e.mu.Lock()
+	if c.stream != nil {
+		close(c.stream)
+	}
+	c.stream = mine
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if c.stream == mine {
+			c.stream = nil
+		}
+	}()
+	gone := make(chan struct{})
+	out := newReply(w, func() { close(gone) })
+	out.begin()
+	defer out.finish(nil, 0)
+	c.waitForward(out, r.Context(), e.waits, mine, gone)
+}
