@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -23,29 +25,51 @@ type PromptArg struct {
 	Required          bool
 }
 
-// SetPrompts offers prompts in place of those of before. Names must differ.
+// SetPrompts offers prompts in place of those of before. Names must differ. Clients
+// are told only of changes that they can see.
 func (s *Server) SetPrompts(prompts []Prompt) {
 	byName := make(map[string]Prompt, len(prompts))
 	list := make([]server.ServerPrompt, len(prompts))
 	for i, p := range prompts {
 		byName[p.Name] = p
-		described := mcp.Prompt{Name: p.Name, Description: p.Description}
-		for _, a := range p.Args {
-			described.Arguments = append(described.Arguments, mcp.PromptArgument{Name: a.Name, Description: a.Description, Required: a.Required})
-		}
-		list[i] = server.ServerPrompt{Prompt: described, Handler: func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			text, err := p.Text(r.Params.Arguments)
-			if err != nil {
-				return nil, err
-			}
-			message := mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(s.opts.Hide(text)))
-			return mcp.NewGetPromptResult(p.Description, []mcp.PromptMessage{message}), nil
-		}}
+		list[i] = server.ServerPrompt{Prompt: p.described(), Handler: s.prompt(p.Name)}
 	}
-	s.mcp.SetPrompts(list...)
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	before := s.prompts
 	s.prompts = byName
+	s.mu.Unlock()
+	if !maps.EqualFunc(before, byName, func(a, b Prompt) bool {
+		return a.Description == b.Description && slices.Equal(a.Args, b.Args)
+	}) {
+		s.mcp.SetPrompts(list...)
+	}
+}
+
+// described is p as clients see it.
+func (p Prompt) described() mcp.Prompt {
+	d := mcp.Prompt{Name: p.Name, Description: p.Description}
+	for _, a := range p.Args {
+		d.Arguments = append(d.Arguments, mcp.PromptArgument{Name: a.Name, Description: a.Description, Required: a.Required})
+	}
+	return d
+}
+
+// prompt answers a request for the prompt of a name, whose arguments were checked.
+func (s *Server) prompt(name string) server.PromptHandlerFunc {
+	return func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		s.mu.Lock()
+		p, ok := s.prompts[name]
+		s.mu.Unlock()
+		if !ok {
+			return nil, fmt.Errorf("the prompt %s is gone", name)
+		}
+		text, err := p.Text(r.Params.Arguments)
+		if err != nil {
+			return nil, err
+		}
+		message := mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(s.opts.Hide(text)))
+		return mcp.NewGetPromptResult(p.Description, []mcp.PromptMessage{message}), nil
+	}
 }
 
 // checkPrompt finds what is wrong with a request for a prompt. The library knows

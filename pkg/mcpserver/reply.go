@@ -24,15 +24,17 @@ type reply struct {
 // newReply begins an answer. finish must follow. gone may be called by any method.
 func newReply(w http.ResponseWriter, gone func()) *reply {
 	r := &reply{w: w, control: http.NewResponseController(w), gone: gone}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.beat = time.AfterFunc(beatEvery, r.idle)
+	r.beat = time.AfterFunc(time.Hour, r.idle)
+	r.beat.Reset(beatEvery) // not before idle can see the timer
 	return r
 }
 
 // idle writes a comment, so that neither side takes the connection for dead.
 func (r *reply) idle() {
-	r.mu.Lock()
+	if !r.mu.TryLock() { // something is written
+		r.beat.Reset(beatEvery)
+		return
+	}
 	defer r.mu.Unlock()
 	r.write(":\n\n")
 	if !r.ended {
