@@ -96,7 +96,8 @@ func (r *run) shorten(ctx context.Context, limit int) (done bool, err error) {
 	allowed := func(percent int) int {
 		return limit / 100 * percent * max(size.bytes, 1) / max(size.estimate(), 1)
 	}
-	e := Event{Kind: EventCompaction, Turn: r.session.Turn, N: r.session.RunTurns, Digest: r.session.setup.digest, Source: r.agent.Source}
+	e := Event{Kind: EventCompaction, Source: r.agent.Source, Model: r.session.Model,
+		Turn: r.session.Turn, N: r.session.RunTurns, Digest: r.session.setup.digest}
 	list, n := cutResults(r.session.Messages)
 	e.Messages, e.Text = list, fmt.Sprintf("%d old tool results were cut", n)
 	if front := latest(list, allowed(keepPercent)); front > 0 && messagesBytes(list) > allowed(compactTo) {
@@ -116,6 +117,10 @@ func (r *run) shorten(ctx context.Context, limit int) (done bool, err error) {
 	if n == 0 {
 		return false, nil
 	}
+	r.tree.mu.Lock()
+	spent := r.spent.clone()
+	r.tree.mu.Unlock()
+	e.Spent = &spent
 	return true, r.emit(ctx, e)
 }
 

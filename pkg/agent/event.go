@@ -23,9 +23,9 @@ const (
 	// not said again.
 	EventSetup EventKind = "setup"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
-	// Source, Turn, N (the turns of the run so far), Digest (of the setup), Text (what was
-	// done), and Message, Usage and Millis of the request that summed it up, if
-	// there was one.
+	// Source, Model, Turn, N (the turns of the run so far), Digest (of the setup),
+	// Spent (by the run before it), Text (what was done), and Message, Usage and
+	// Millis of the request that summed it up, if there was one.
 	EventCompaction EventKind = "compaction"
 	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key, Argv,
 	// Digest. A second one for a Key is a call that is run again after its

@@ -51,6 +51,10 @@ type Part struct {
 	// Extra is what a provider wants back unchanged with this part (a
 	// signature of reasoning, say). Nobody else looks inside.
 	Extra json.RawMessage `json:"extra,omitempty"`
+	// Blob stands in a journal's file for a Text or Data that is too large for
+	// its line: "sha256:" and the hash of what is kept elsewhere. It is empty
+	// everywhere else.
+	Blob string `json:"blob,omitempty"`
 }
 
 // A ToolCall is a model's request to run a tool.

@@ -184,13 +184,11 @@ func (s *Session) applyCompaction(e Event) error {
 	if s.open > 0 {
 		return fmt.Errorf("session %s: a compaction while %d calls have no result", s.ID, s.open)
 	}
-	s.ID, s.Agent, s.Source, s.Parent, s.Depth = e.Session, e.Agent, e.Source, e.Parent, e.Depth
+	s.ID, s.Agent, s.Source, s.Model, s.Parent, s.Depth = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Depth
 	s.Turn, s.RunTurns, s.Ended = e.Turn, e.N, ""
 	s.Messages, s.ids, s.size = nil, map[string]bool{}, size{}
 	s.finish = FinishStop
-	if s.setup.digest != e.Digest {
-		s.setup = setup{digest: e.Digest}
-	}
+	s.setup = setup{digest: e.Digest}
 	for _, m := range e.Messages {
 		s.add(m)
 		for _, c := range m.Calls {

@@ -1,0 +1,114 @@
+package session
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// A disk does what changes files, and lets tests make it fail.
+type disk struct {
+	fail func(op string, n int) error
+
+	mu sync.Mutex
+	n  int
+}
+
+// about is called before every change.
+func (d *disk) about(op string) error {
+	if d.fail == nil {
+		return nil
+	}
+	d.mu.Lock()
+	d.n++
+	n := d.n
+	d.mu.Unlock()
+	return d.fail(op, n)
+}
+
+// makeDir creates a folder and those above it, and returns the folders whose
+// entries are new.
+func (d *disk) makeDir(dir string) (changed []string, err error) {
+	if info, err := os.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return nil, &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("it is a file")}
+		}
+		return nil, nil
+	}
+	up := filepath.Dir(dir)
+	if up != dir {
+		if changed, err = d.makeDir(up); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.about("mkdir"); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return append(changed, up), nil
+}
+
+// create makes a file that must not exist.
+func (d *disk) create(name string) (*os.File, error) {
+	if err := d.about("create"); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// write puts b at offset at. Tests see it in two halves.
+func (d *disk) write(f *os.File, b []byte, at int64) error {
+	if d.fail == nil {
+		_, err := f.WriteAt(b, at)
+		return err
+	}
+	half := len(b) / 2
+	for _, part := range [][]byte{b[:half], b[half:]} {
+		if err := d.about("write"); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(part, at); err != nil {
+			return err
+		}
+		at += int64(len(part))
+	}
+	return nil
+}
+
+func (d *disk) truncate(f *os.File, size int64) error {
+	if err := d.about("truncate"); err != nil {
+		return err
+	}
+	return f.Truncate(size)
+}
+
+func (d *disk) sync(f *os.File) error {
+	if err := d.about("sync"); err != nil {
+		return err
+	}
+	return syncData(f)
+}
+
+func (d *disk) rename(from, to string) error {
+	if err := d.about("rename"); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// syncDir makes the entries of a folder last.
+func (d *disk) syncDir(dir string) error {
+	if err := d.about("sync folder"); err != nil {
+		return err
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return syncFolder(f)
+}

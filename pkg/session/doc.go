@@ -1,0 +1,38 @@
+// Package session keeps sessions on disk: the journal that an agent.Runner writes,
+// and what reads it again.
+//
+// A [Journal] is one append-only file of JSON lines. It holds the events of a
+// root session and of all sub-agents' sessions below it, in the order in which
+// they happened; large texts and data are files of their own beside it. A session
+// is a folder DIR/ID with journal.jsonl and blobs/, or one file that holds
+// everything. docs/sessions.md describes the format.
+//
+//	j := session.Create(dir, session.Options{})
+//	defer j.Close()
+//	r := agent.Runner{Agent: a, Journal: j, NewID: session.NewID}
+//
+// To go on with what an earlier process left:
+//
+//	j, past, err := session.Open(path, session.Options{})
+//	r := agent.Runner{Agent: a, Journal: j, NewID: j.NewID,
+//		Session: past.Session, Nested: past.Nested, Before: past.Before}
+//
+// [Events] reads a session, also while another process writes it; [List] and
+// [Find] look for sessions in folders; [Copy], [UpTo] and [Rename] make new ones
+// of old ones; [Remove] removes one.
+//
+// Every line ends with a checksum that covers all lines up to it, so that a
+// changed, lost, doubled or moved line is found. The first line after a sync says
+// how much was synced. By that a reader tells the two kinds of bad lines apart:
+// what no sync had reached when a process or a machine died is cut, and anything
+// else is damage, a [DamageError]. Close writes a last line that says that all is
+// synced: damage to a session that was closed never passes for a torn end.
+//
+// A session is opened in two passes. The first looks at checksums and at the kind
+// of each line, and finds the last compaction; the second decodes only what the
+// session consists of from there on. Both read through a small buffer, so memory
+// is needed for the conversation that goes to the model and not for its history.
+// The checksum is the CRC-32 of zip files because its tables are there when the
+// program starts, and lines are encoded and decoded by code of their own because
+// encoding/json would double the time to open a session and adds to every start.
+package session

@@ -1,0 +1,260 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Info is what a list says of a session.
+type Info struct {
+	ID string
+	// Path is the session's folder or file.
+	Path  string
+	Agent string
+	Model string
+	// Parent is the Key of the call of another process that the session
+	// answers, if it does.
+	Parent string
+	// Prompt is the first line of the first prompt that is not blank, at most
+	// 200 bytes of it.
+	Prompt string
+	// Turns are those of the root session.
+	Turns int
+	// Usage is what all runs consumed, with sub-agents.
+	Usage agent.Usage
+	// Status is how the last run ended; empty if it did not.
+	Status agent.Status
+	// Started is the time of the first event, Changed that of the last change.
+	Started time.Time
+	Changed time.Time
+	// Size is that of the file and its blobs, in bytes.
+	Size int64
+	// PID is the process that has an unfinished session open, 0 if there is
+	// none or it is not known.
+	PID int
+	// Err says what is wrong with the session: a DamageError, say. The rest
+	// is then what stands in front of it.
+	Err error
+}
+
+// Inspect reads what there is to say of the session at path, a folder or a file.
+// The error is also in the Info.
+func Inspect(path string) (Info, error) {
+	return inspect(path, sync.OnceValue(holders))
+}
+
+// List finds the sessions in folders, those that changed last first. A folder that
+// does not exist holds none; another one that cannot be read is an error beside
+// what the others hold. Every session is read whole, at about a gigabyte a second
+// for each processor, so that damage is seen.
+func List(dirs ...string) ([]Info, error) {
+	paths, err := sessions(dirs)
+	list := make([]Info, len(paths))
+	locks := sync.OnceValue(holders)
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(runtime.GOMAXPROCS(0), max(len(paths), 1)) {
+		wg.Go(func() {
+			for i := range next {
+				list[i], _ = inspect(paths[i].path, locks)
+			}
+		})
+	}
+	for i := range paths {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return list, err
+}
+
+// An entry is a session that was found and not yet read.
+type entry struct {
+	path    string
+	changed time.Time
+}
+
+// sessions finds the folders of sessions, those that changed last first.
+func sessions(dirs []string) ([]entry, error) {
+	var list []entry
+	var errs error
+	for _, dir := range dirs {
+		found, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = errors.Join(errs, fmt.Errorf("list sessions: %w", err))
+		}
+		for _, e := range found {
+			path := filepath.Join(dir, e.Name())
+			if info, err := os.Stat(filepath.Join(path, fileName)); err == nil && ValidID(e.Name()) {
+				list = append(list, entry{path, info.ModTime()})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b entry) int {
+		return cmp.Or(b.changed.Compare(a.changed), strings.Compare(b.path, a.path))
+	})
+	return list, errs
+}
+
+func inspect(path string, locks func() lockList) (Info, error) {
+	i := Info{Path: path}
+	in, err := openReader(path)
+	if err != nil {
+		i.Err = err
+		return i, err
+	}
+	defer in.file.Close()
+	i.Size, i.Changed = in.info.Size(), in.info.ModTime()
+	if in.blobs != "" {
+		i.ID = filepath.Base(filepath.Dir(in.path))
+		i.Size += in.blobs.size()
+	}
+	i.Err = i.read(in)
+	if i.Status == "" {
+		i.PID = locks().of(in.info)
+	}
+	return i, i.Err
+}
+
+// size is that of all contents.
+func (dir blobs) size() int64 {
+	var n int64
+	found, _ := os.ReadDir(string(dir)) // there may be none
+	for _, e := range found {
+		if info, err := e.Info(); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
+func (i *Info) read(in *reader) error {
+	for {
+		line, at, h, err := in.next()
+		i.Turns = in.answers
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := i.note(in, line, h); err != nil {
+			return &DamageError{Path: in.path, Line: in.line, Offset: at, Turns: in.turns, What: err.Error()}
+		}
+	}
+}
+
+// note takes from an event what is worth it.
+func (i *Info) note(in *reader, line []byte, h head) error {
+	root, kind := string(h.session) == in.root, agent.EventKind(h.kind)
+	var e agent.Event
+	switch {
+	case kind == agent.EventAnswer || kind == agent.EventCompaction:
+		if err := decodeBrief(line, &e); err != nil {
+			return err
+		}
+		if e.Usage != nil {
+			i.Usage = i.Usage.Add(*e.Usage)
+		}
+	case !root:
+		return nil
+	case kind == agent.EventSession:
+		if err := decode(line, &e); err != nil {
+			return err
+		}
+		i.ID, i.Agent, i.Model, i.Parent, i.Started = e.Session, e.Agent, e.Model, e.Parent, e.Time
+	case kind == agent.EventMessage && i.Prompt == "":
+		if err := decode(line, &e); err != nil {
+			return err
+		}
+		if err := in.blobs.fill(&e); err != nil {
+			return err
+		}
+		i.Prompt = firstLine(e.Message)
+	case kind == agent.EventEnd:
+		if err := decodeBrief(line, &e); err != nil {
+			return err
+		}
+	}
+	if root {
+		i.Status = e.Status // of the end, if nothing follows it
+	}
+	return nil
+}
+
+// firstLine is the first line of a message that says something.
+func firstLine(m *agent.Message) string {
+	if m == nil {
+		return ""
+	}
+	for line := range strings.Lines(m.Text()) {
+		if line = strings.TrimSpace(line); line != "" {
+			return strings.ToValidUTF8(line[:min(len(line), 200)], "")
+		}
+	}
+	return ""
+}
+
+// Latest is the name of the session that changed last, for Find.
+const Latest = "latest"
+
+// Find returns the path of the session with a name: a path, an id, the beginning
+// of one id in the folders, or Latest, which passes over sessions that answer
+// calls of other processes. It fails with ErrNotFound.
+func Find(name string, dirs ...string) (string, error) {
+	if strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') {
+		return name, exists(name)
+	}
+	found, err := sessions(dirs)
+	var paths []string
+	for _, e := range found {
+		id := filepath.Base(e.path)
+		if name == Latest && first(e.path).Parent == "" || id == name {
+			return e.path, nil
+		}
+		if name != "" && strings.HasPrefix(id, name) {
+			paths = append(paths, e.path)
+		}
+	}
+	switch {
+	case len(paths) == 1:
+		return paths[0], nil
+	case len(paths) > 1:
+		return "", fmt.Errorf("find session %q: %w: %d begin with it, %s and %s are two of them", name, ErrNotFound, len(paths), filepath.Base(paths[0]), filepath.Base(paths[1]))
+	case err != nil:
+		return "", err
+	case name == Latest:
+		return "", fmt.Errorf("find the latest session: %w in %s", ErrNotFound, strings.Join(dirs, ", "))
+	}
+	if info, statErr := os.Stat(name); statErr == nil && info.Mode().IsRegular() {
+		return name, nil
+	}
+	return "", fmt.Errorf("find session %q: %w in %s", name, ErrNotFound, strings.Join(dirs, ", "))
+}
+
+func exists(path string) error {
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("find session: %w", err)
+	}
+	return nil
+}
+
+// first is the first event of a session, as far as there is one.
+func first(path string) agent.Event {
+	for e := range BriefEvents(path) {
+		return e
+	}
+	return agent.Event{}
+}

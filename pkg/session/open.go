@@ -1,0 +1,194 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Past is what a journal says of the time before it was opened. Session, Nested
+// and Before are for the fields of a Runner with these names.
+type Past struct {
+	// Session is the root session. It is empty, without an ID, if the process
+	// that began it died before anything was kept.
+	Session *agent.Session
+	// Nested are the sessions of sub-agents that answer calls without a
+	// result, by the Key of the call.
+	Nested map[string]*agent.Session
+	// Before is what the unfinished run consumed, with its sub-agents.
+	Before agent.Spent
+	// Started are the Keys of all calls that had started and have no result,
+	// at any depth, sorted.
+	Started []string
+	// CutBytes is how much of a torn end was cut off.
+	CutBytes int64
+}
+
+// Open opens a session for going on with it: path is its folder or its file. It
+// fails with an InUseError, a DamageError or an ErrNotSession. Whoever opens a
+// session that had not been closed should Sync before anything follows from what
+// is in it; a Runner does.
+func Open(path string, o Options) (*Journal, *Past, error) {
+	file, dir, err := locate(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open session: %w", err)
+	}
+	j := newJournal(&Journal{path: file, f: f, blobs: dir}, o)
+	past, err := j.open()
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return j, past, nil
+}
+
+// locate finds the file of a session and the folder of its blobs.
+func locate(path string) (file string, dir blobs, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", "", fmt.Errorf("open session: %w", err)
+	}
+	file = path
+	if info.IsDir() {
+		file = filepath.Join(path, fileName)
+		if info, err = os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return "", "", fmt.Errorf("%s: %w: there is no %s in it", path, ErrNotSession, fileName)
+		}
+		if err != nil {
+			return "", "", fmt.Errorf("open session: %w", err)
+		}
+	}
+	if !info.Mode().IsRegular() {
+		return "", "", fmt.Errorf("%s: %w: it is no regular file", path, ErrNotSession)
+	}
+	if filepath.Base(file) == fileName {
+		dir = blobs(filepath.Join(filepath.Dir(file), blobsDir))
+	}
+	return file, dir, nil
+}
+
+func (j *Journal) open() (*Past, error) {
+	if err := lock(j.f); err != nil {
+		return nil, err
+	}
+	info, err := j.f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	s, err := look(j.f, info.Size(), j.path, j.blobs != "")
+	if err != nil {
+		return nil, err
+	}
+	past, err := s.past(j.f, j.blobs)
+	if err != nil {
+		return nil, err
+	}
+	j.size, j.sum = s.good, s.sum
+	j.id = past.Session.ID
+	if j.blobs != "" {
+		j.dir = filepath.Dir(filepath.Dir(j.path))
+		if j.id == "" {
+			j.id = filepath.Base(filepath.Dir(j.path))
+		}
+	}
+	if s.good < info.Size() {
+		if err := j.disk.truncate(j.f, s.good); err != nil {
+			return nil, fmt.Errorf("cut the torn end of session %s: %w", j.path, cause(err))
+		}
+		if err := j.disk.sync(j.f); err != nil {
+			return nil, fmt.Errorf("sync session %s: %w", j.path, cause(err))
+		}
+	}
+	past.CutBytes = s.cut
+	return past, nil
+}
+
+// past rebuilds what the journal holds.
+func (s *survey) past(r *os.File, dir blobs) (*Past, error) {
+	f := fold{survey: s, blobs: dir, nested: map[string]*agent.Session{},
+		past: Past{Session: &agent.Session{}, Nested: map[string]*agent.Session{}}}
+	if err := f.all(r); err != nil {
+		return nil, err
+	}
+	p := &f.past
+	if !p.Session.Unfinished() {
+		p.Before = agent.Spent{}
+	}
+	f.open(p.Session)
+	slices.Sort(p.Started)
+	return p, nil
+}
+
+// A fold puts events together to sessions.
+type fold struct {
+	*survey
+	blobs  blobs
+	past   Past
+	nested map[string]*agent.Session // all that may still be at work, by id
+}
+
+// apply takes in the event that was decoded from a line.
+func (f *fold) apply(e *agent.Event, at int64) error {
+	root := e.Session == f.root
+	if at >= f.counted {
+		f.count(e, root)
+	}
+	if root {
+		return f.past.Session.Apply(*e)
+	}
+	if at < f.answer {
+		return nil
+	}
+	s := f.nested[e.Session]
+	if s == nil {
+		if e.Kind != agent.EventSession {
+			return nil // it is no session of this tree
+		}
+		s = &agent.Session{}
+		f.nested[e.Session] = s
+	}
+	return s.Apply(*e)
+}
+
+// count keeps account of what the run consumed. A run begins with a message, and
+// its end, or a compaction, says what it was until then.
+func (f *fold) count(e *agent.Event, root bool) {
+	before := &f.past.Before
+	switch {
+	case root && e.Kind == agent.EventMessage:
+		*before = agent.Spent{}
+	case root && (e.Kind == agent.EventEnd || e.Kind == agent.EventCompaction):
+		*before = agent.Spent{}
+		if e.Spent != nil {
+			*before = before.Add(*e.Spent)
+		}
+	}
+	before.Note(e)
+}
+
+// open notes the calls of s without a result, and the sessions that answer them.
+func (f *fold) open(s *agent.Session) {
+	step := s.Next()
+	if step.Kind != agent.StepCalls {
+		return
+	}
+	for _, c := range step.Calls {
+		if c.Started {
+			f.past.Started = append(f.past.Started, c.Key)
+		}
+		for _, n := range f.nested {
+			if n.Parent == c.Key {
+				f.past.Nested[c.Key] = n
+				f.open(n)
+			}
+		}
+	}
+}

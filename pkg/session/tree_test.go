@@ -1,0 +1,179 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// A model answers each request as a pure function of what is in it, so that a
+// request which is sent again gets the same answer.
+type model func(req *agent.Request) *agent.Response
+
+func (m model) Generate(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
+	return m(req), nil
+}
+
+func calls(list ...agent.ToolCall) *agent.Response {
+	return &agent.Response{Message: agent.Message{Calls: list}, Usage: agent.Usage{InputTokens: 10, OutputTokens: 3, Cost: 0.25, Priced: 1}}
+}
+
+func text(s string) *agent.Response {
+	return &agent.Response{Message: agent.Message{Parts: []agent.Part{agent.Text(s)}}, Usage: agent.Usage{InputTokens: 20, OutputTokens: 5}}
+}
+
+func call(id, name, args string) agent.ToolCall {
+	return agent.ToolCall{ID: id, Name: name, Args: args}
+}
+
+// A tool calls run and notes the Key of the call.
+type tool struct {
+	name    string
+	effects agent.Effects
+	run     func(inv *agent.Invocation) agent.Result
+}
+
+func (t tool) Spec() agent.ToolSpec {
+	return agent.ToolSpec{Name: t.name, Description: "does " + t.name, Schema: []byte(`{"type":"object"}`), Effects: t.effects, Source: "test/" + t.name}
+}
+
+func (t tool) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+	return t.run(inv), nil
+}
+
+// An effects list is what calls did to the world.
+type effects struct {
+	mu   sync.Mutex
+	keys []string
+}
+
+func (f *effects) tool(name string, declared agent.Effects) tool {
+	return tool{name, declared, func(inv *agent.Invocation) agent.Result {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.keys = append(f.keys, inv.Key)
+		return agent.TextResult("did " + inv.Call.Args)
+	}}
+}
+
+// newTree is an agent with an expert; both call tools, several at a time.
+func newTree(f *effects) *agent.Agent {
+	once, idem := f.tool("once", agent.EffectsOnce), f.tool("idem", agent.EffectsIdempotent)
+	big := tool{"big", agent.EffectsNone, func(*agent.Invocation) agent.Result {
+		return agent.Result{Parts: []agent.Part{
+			agent.Text(strings.Repeat("long line \"quoted\"\n", 5000)),
+			{Kind: agent.PartMedia, MIME: "image/png", Name: "a.png", Data: make([]byte, 70_000)},
+		}}
+	}}
+	expert := &agent.Agent{Slug: "expert", Model: "m2", Toolsets: []agent.Toolset{agent.ToolList{once, idem}}}
+	expert.Provider = model(func(req *agent.Request) *agent.Response {
+		if len(req.Messages) == 1 {
+			return calls(call("e1", "once", "e1"), call("e2", "idem", "e2"))
+		}
+		return text("expert says é\u2028\x01<>&")
+	})
+	root := &agent.Agent{Slug: "root", System: "be good", Model: "m1", Toolsets: []agent.Toolset{agent.ToolList{
+		once, idem, big, &agent.Subagent{Name: "ask_expert", Agent: expert}}}}
+	root.Provider = model(func(req *agent.Request) *agent.Response {
+		switch len(req.Messages) {
+		case 1:
+			return calls(call("a", "once", "a"), call("b", "idem", "b"), call("c", "ask_expert", `{"prompt":"q"}`))
+		case 3:
+			return calls(call("d", "once", "d"), call("", "big", ""))
+		}
+		return text("all done")
+	})
+	return root
+}
+
+// run takes the tree through one run.
+func run(t *testing.T, j agent.Journal, newID func() string) *agent.Runner {
+	t.Helper()
+	r := &agent.Runner{Agent: newTree(&effects{}), Journal: j, NewID: newID}
+	if _, err := r.Run(t.Context(), agent.UserText("go\nand do it")); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// closedSession makes a session that was closed and returns its folder.
+func closedSession(t *testing.T) string {
+	t.Helper()
+	j := session.Create(filepath.Join(t.TempDir(), "sessions"), session.Options{})
+	run(t, j, session.NewID)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return j.Path()
+}
+
+func open(t *testing.T, path string) (*session.Journal, *session.Past) {
+	t.Helper()
+	j, past, err := session.Open(path, session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j, past
+}
+
+// same compares two sessions in everything but empty and absent lists.
+func same(t *testing.T, live, replayed *agent.Session) {
+	t.Helper()
+	if diff := cmp.Diff(live, replayed, cmp.AllowUnexported(agent.Session{}), everything, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("replay differs (-live +replayed):\n%s", diff)
+	}
+}
+
+var everything = cmp.Exporter(everyType)
+
+func collect(t *testing.T, events iter.Seq2[agent.Event, error]) []agent.Event {
+	t.Helper()
+	var list []agent.Event
+	for e, err := range events {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func TestReplayEqualsLive(t *testing.T) {
+	path := closedSession(t)
+	_ = path
+	for _, one := range []bool{false, true} {
+		t.Run(fmt.Sprintf("one file %v", one), func(t *testing.T) {
+			j := session.Create(filepath.Join(t.TempDir(), "new", "sessions"), session.Options{})
+			if one {
+				j = session.CreateFile(filepath.Join(t.TempDir(), "one.jsonl"), session.Options{})
+			}
+			r := run(t, j, session.NewID)
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			again, past := open(t, j.Path())
+			same(t, r.Session, past.Session)
+			if past.CutBytes != 0 || len(past.Nested) != 0 || len(past.Started) != 0 || past.Before.Usage.Requests != 0 {
+				t.Errorf("a finished session left %+v", past)
+			}
+			if again.ID() != r.Session.ID {
+				t.Errorf("ID = %q, want %q", again.ID(), r.Session.ID)
+			}
+		})
+	}
+	_ = rand.Int
+}
+
+func everyType(reflect.Type) bool { return true }
