@@ -44,6 +44,7 @@ var rules = []rule{
 	{path: "pkg/provider", layer: 1},
 	{path: "pkg/provider/openai", layer: 1, modules: []string{"github.com/openai/openai-go/v3"}},
 	{path: "pkg/provider/scripted", layer: 1},
+	{path: "pkg/replay", layer: 1, modules: []string{"github.com/aymanbagabas/go-udiff"}},
 	{path: "pkg/sandbox", layer: 1, modules: []string{"github.com/landlock-lsm/go-landlock"}},
 	{path: "pkg/schema", layer: 1, modules: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{path: "pkg/session", layer: 1, modules: []string{"golang.org/x/sys"}},

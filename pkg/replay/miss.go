@@ -1,0 +1,198 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/aymanbagabas/go-udiff/lcs"
+)
+
+// A Miss is the end of a replay that asked for something that the record does not
+// have.
+type Miss struct {
+	// Agent is the slug of the agent that asked, Path its session (see the package
+	// comment) and Turn its turn.
+	Agent string
+	Path  string
+	Turn  int
+	// What says what is missing.
+	What string
+	// Diff compares the nearest that was recorded with what was asked for: lines
+	// that begin with "-" and "+". It is empty if there is nothing near.
+	Diff string
+}
+
+// Error has the difference on the lines behind the first.
+func (m *Miss) Error() string {
+	text := fmt.Sprintf("replay: %s, turn %d: %s", named(m.Agent, m.Path), m.Turn, m.What)
+	if m.Diff != "" {
+		text += "\n--- recorded\n+++ now\n" + m.Diff
+	}
+	return text
+}
+
+// named names an agent, and its session if that is not the root.
+func named(slug, path string) string {
+	if path == "" {
+		return "agent " + slug
+	}
+	return fmt.Sprintf("agent %s (session %s)", slug, path)
+}
+
+// missCall is the error for a call that is not in the record, of the session at path.
+// near may be nil.
+func missCall(path string, inv *agent.Invocation, near *call) error {
+	m := &Miss{Agent: inv.Agent, Path: path, Turn: inv.Turn, What: fmt.Sprintf("the record has no such call of %s", inv.Call.Name)}
+	if near == nil {
+		m.What += ", and no other that was not used yet"
+		return m
+	}
+	m.Diff = diff(callLines(near.call), callLines(inv.Call))
+	return m
+}
+
+func callLines(c agent.ToolCall) []string {
+	return append([]string{"call " + c.Name}, textLines(indented(c.Args))...)
+}
+
+// Bounds of a difference: it is read by a person.
+const (
+	maxDiffLines = 60
+	maxLine      = 160    // runes, longer lines are broken
+	maxLines     = 50_000 // of each side
+	contextLines = 3
+)
+
+// diffRequests compares requests. What the conversations share at their beginning is
+// left out.
+func diffRequests(a *ask, req *agent.Request) string {
+	old := &agent.Request{Messages: a.messages}
+	if a.setup != nil {
+		old.System, old.Tools = a.setup.system, a.setup.tools
+	} else {
+		old.System, old.Tools = req.System, req.Tools
+	}
+	same := 0
+	for same < min(len(old.Messages), len(req.Messages)) && sameMessage(old.Messages[same], req.Messages[same]) {
+		same++
+	}
+	from := max(same-1, 0)
+	return diff(requestLines(old, from), requestLines(req, from))
+}
+
+// requestLines is a request as a person reads it, with the messages from an index on.
+func requestLines(req *agent.Request, from int) []string {
+	lines := append([]string{"system:"}, textLines(req.System)...)
+	for _, t := range req.Tools {
+		lines = append(lines, "tool "+t.Name+":")
+		lines = append(append(lines, textLines(t.Description)...), textLines(indented(string(squeeze(t.Schema))))...)
+	}
+	for i, m := range req.Messages[from:] {
+		lines = append(lines, fmt.Sprintf("message %d, %s:", from+i+1, m.Role))
+		lines = append(lines, partLines(m.Parts)...)
+		for _, c := range m.Calls {
+			lines = append(lines, callLines(c)...)
+		}
+		for _, r := range m.Results {
+			failed := ""
+			if r.Failed {
+				failed = ", failed"
+			}
+			lines = append(lines, fmt.Sprintf("result of %s%s:", r.Name, failed))
+			lines = append(lines, partLines(r.Parts)...)
+		}
+	}
+	return lines
+}
+
+func partLines(parts []agent.Part) []string {
+	var lines []string
+	for _, p := range parts {
+		switch p.Kind {
+		case agent.PartMedia:
+			lines = append(lines, fmt.Sprintf("  %s: %s %s, %d bytes", p.Kind, p.MIME, p.Name, len(p.Data)))
+		case agent.PartText:
+			lines = append(lines, textLines(p.Text)...)
+		default:
+			lines = append(append(lines, "  "+string(p.Kind)+":"), textLines(p.Text)...)
+		}
+	}
+	return lines
+}
+
+// textLines are the lines of a text, none of them long.
+func textLines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	var lines []string
+	for line := range strings.Lines(text) {
+		runes := []rune(strings.TrimRight(line, "\n"))
+		for len(runes) > maxLine {
+			lines = append(lines, "  "+string(runes[:maxLine]))
+			runes = runes[maxLine:]
+		}
+		lines = append(lines, "  "+string(runes))
+	}
+	return lines
+}
+
+// indented is a JSON text with a line for each value.
+func indented(text string) string {
+	var b strings.Builder
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil || d.More() {
+		return text
+	}
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if e.Encode(v) != nil {
+		return text
+	}
+	return b.String()
+}
+
+// diff shows what differs between two lists of lines, with a few lines around.
+func diff(old, now []string) string {
+	old, now = old[:min(len(old), maxLines)], now[:min(len(now), maxLines)]
+	var lines []string
+	shown := 0 // lines of old that were written
+	changes := lcs.DiffLines(old, now)
+	for i, c := range changes {
+		if start := max(c.Start-contextLines, shown); start > shown || i == 0 {
+			lines = append(lines, fmt.Sprintf("@@ line %d @@", start+1))
+			shown = start
+		}
+		lines = append(lines, prefixed(" ", old[shown:c.Start])...)
+		lines = append(lines, prefixed("-", old[c.Start:c.End])...)
+		lines = append(lines, prefixed("+", now[c.ReplStart:c.ReplEnd])...)
+		shown = c.End
+		end := min(shown+contextLines, len(old))
+		if i+1 < len(changes) {
+			end = min(end, changes[i+1].Start)
+		}
+		lines = append(lines, prefixed(" ", old[shown:end])...)
+		shown = end
+	}
+	if len(changes) == 0 {
+		return "(what differs is not shown: media, or what only the model's provider reads)"
+	}
+	if more := len(lines) - maxDiffLines; more > 0 {
+		lines = append(slices.Clone(lines[:maxDiffLines]), fmt.Sprintf("… and %d more lines", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func prefixed(with string, lines []string) []string {
+	list := make([]string, 0, len(lines))
+	for _, l := range lines {
+		list = append(list, with+l)
+	}
+	return list
+}

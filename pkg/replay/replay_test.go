@@ -1,0 +1,335 @@
+package replay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/replay"
+)
+
+func media(text string) agent.Part {
+	return agent.Part{Kind: agent.PartMedia, MIME: "image/png", Name: "a.png", Data: []byte(text)}
+}
+
+// tree is an agent with an expert that has an expert.
+func tree() *agent.Agent {
+	inner := newAgent("inner", answers(calls("work {\"deep\": 1}", "broken"), "the inner answer"), works("work"), fails("broken"))
+	middle := newAgent("middle", answers(calls("inner {\"prompt\": \"why?\"}", "work"), "the middle answer"), works("work"), expert("inner", inner))
+	return newAgent("root", answers(
+		calls("work", "middle {\"prompt\": \"first\"}", "middle {\"prompt\": \"second\"}"), calls("work {\"n\": 2}"), "the answer"),
+		works("work"), expert("middle", middle))
+}
+
+// cancelling cancels a run with a cause when a call is under way.
+func cancelling(name string) (context.Context, tool) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return ctx, tool{name, func(ctx context.Context, _ *agent.Invocation) (agent.Result, error) {
+		cancel(fmt.Errorf("interrupted: %w", context.Canceled))
+		<-ctx.Done()
+		return agent.TextResult("half of it"), ctx.Err()
+	}}
+}
+
+func TestAReplayRepeatsEveryEvent(t *testing.T) {
+	canceled, stops := cancelling("stops")
+	for name, tc := range map[string]struct {
+		agent   *agent.Agent
+		runner  *agent.Runner
+		ctx     context.Context
+		prompts []string
+	}{
+		"a plain answer": {agent: newAgent("root", answers("hello"))},
+		"parallel calls": {agent: newAgent("root", answers(calls("a 1", "b 2", "a 3", "b"), "done"), works("a"), works("b"))},
+		"failed calls, with and without output, media, unknown tools": {agent: newAgent("root", answers(
+			calls("quiet", "loud", "image", "unknown", "middle {}"), "done"),
+			fails("quiet"), fails("loud", agent.Text("what\nit printed\n")), fails("image", media("png"), agent.Text("x")),
+			expert("middle", newAgent("middle", answers("never"))))},
+		"sub-agents two deep":                   {agent: tree()},
+		"several prompts":                       {agent: newAgent("root", answers(calls("a"), "one", calls("a"), "two", "three"), works("a")), prompts: []string{"1", "2", "3"}},
+		"a model that fails":                    {agent: newAgent("root", answers(calls("a"), &agent.ModelError{Status: 500, Message: "overloaded"}), works("a"))},
+		"a failed run, then another prompt":     {agent: newAgent("root", answers("one", errors.New("no route to host"), "never")), prompts: []string{"1", "2", "3"}},
+		"a model's deadline":                    {agent: newAgent("root", answers(fmt.Errorf("read: %w", context.DeadlineExceeded)))},
+		"a sub-agent whose model fails":         {agent: newAgent("root", answers(calls("sub {\"prompt\":\"x\"}"), "went on"), expert("sub", newAgent("sub", answers(errors.New("down")))))},
+		"an answer that is cut":                 {agent: newAgent("root", answers(cut(say("half"), agent.FinishLength)))},
+		"an answer with calls that is cut":      {agent: newAgent("root", answers(cut(calls("a"), agent.FinishLength), "done"), works("a"))},
+		"a filtered answer":                     {agent: newAgent("root", answers(cut(calls("a"), agent.FinishContentFilter)), works("a"))},
+		"an empty answer":                       {agent: newAgent("root", answers(&agent.Response{}))},
+		"the limit of turns":                    {agent: limited(newAgent("root", answers(calls("a"), calls("a"), calls("a", "a")), works("a")), 2), prompts: []string{"1"}},
+		"the limit of turns, then another":      {agent: limited(newAgent("root", answers(calls("a"), calls("a"), "ok"), works("a")), 1), prompts: []string{"1", "2"}},
+		"the limit of turns of a sub-agent":     {agent: newAgent("root", answers(calls("sub {\"prompt\":\"x\"}"), "ok"), expert("sub", limited(newAgent("sub", answers(calls("a"), calls("a")), works("a")), 1)))},
+		"the limit of depth":                    {agent: tree(), runner: &agent.Runner{MaxDepth: 1}},
+		"refused calls":                         {agent: tree(), runner: &agent.Runner{Policy: refuse("work", "middle")}},
+		"refused calls of an inner agent":       {agent: tree(), runner: &agent.Runner{Policy: refuse("inner")}},
+		"an interrupted call":                   {agent: newAgent("root", answers(calls("stops", "a"), "never"), stops, works("a")), ctx: canceled},
+		"an opening":                            {agent: opening(newAgent("root", answers("ok", "again"))), prompts: []string{"1", "2"}},
+		"a sub-agent with an opening":           {agent: newAgent("root", answers(calls("sub {\"prompt\":\"x\"}"), "ok"), expert("sub", opening(newAgent("sub", answers("fine")))))},
+		"ids that the model gives twice":        {agent: newAgent("root", answers(withIDs(calls("a", "a"), "x", "x"), withIDs(calls("a"), "x"), "ok"), works("a"))},
+		"a server that asks the client's model": {agent: newAgent("root", answers(calls("samples", "samples"), "ok"), samples())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			if tc.ctx != nil {
+				ctx = tc.ctx
+			}
+			if tc.prompts == nil {
+				tc.prompts = []string{"go"}
+			}
+			r := tc.runner
+			if r == nil {
+				r = &agent.Runner{}
+			}
+			r.Agent = tc.agent
+			events, want := recordIn(t, ctx, r, tc.prompts...)
+			check(t, events, want)
+			got, _ := again(t, events)
+			check(t, got, want) // of a replay too
+		})
+	}
+}
+
+func cut(r *agent.Response, why agent.Finish) *agent.Response {
+	r.Finish = why
+	return r
+}
+
+func limited(a *agent.Agent, turns int) *agent.Agent {
+	a.MaxTurns = turns
+	return a
+}
+
+func opening(a *agent.Agent) *agent.Agent {
+	a.Opening = []agent.Message{agent.UserText("hi"), {Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("hello")}}}
+	return a
+}
+
+func withIDs(r *agent.Response, ids ...string) *agent.Response {
+	for i, id := range ids {
+		r.Message.Calls[i].ID = id
+	}
+	return r
+}
+
+func refuse(names ...string) agent.Policy {
+	return func(_ context.Context, inv *agent.Invocation) error {
+		for _, n := range names {
+			if inv.Call.Name == n {
+				return errors.New("not today")
+			}
+		}
+		return nil
+	}
+}
+
+// samples is a tool that asks a model twice while it runs.
+func samples() tool {
+	return tool{"samples", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+		var texts []string
+		for i := range 2 {
+			out, err := inv.Run(ctx, newAgent("sampler", answers(fmt.Sprint("sample ", i))), agent.UserText("think"))
+			if err != nil {
+				return agent.Result{}, err
+			}
+			texts = append(texts, out.Answer)
+		}
+		return agent.TextResult(strings.Join(texts, " ")), nil
+	}}
+}
+
+func TestAnInterruptedRequestEndsTheReplayInTheSameWay(t *testing.T) {
+	for name, cause := range map[string]error{
+		"by a person": fmt.Errorf("interrupted: %w", context.Canceled),
+		"by a limit":  fmt.Errorf("the run's time limit of 1s passed: %w", context.DeadlineExceeded),
+		"bare":        nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			stop := generate(func(ctx context.Context, _ *agent.Request) (*agent.Response, error) {
+				cancel(cause)
+				return nil, ctx.Err()
+			})
+			sub := newAgent("sub", stop)
+			root := newAgent("root", answers(calls("work", "sub {\"prompt\":\"x\"}"), "never"), works("work"), expert("sub", sub))
+			events, want := recordIn(t, ctx, &agent.Runner{Agent: root}, "go")
+			check(t, events, want)
+		})
+	}
+	t.Run("before it began", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(fmt.Errorf("interrupted: %w", context.Canceled))
+		events, want := recordIn(t, ctx, &agent.Runner{Agent: newAgent("root", answers("x"), works("work"))}, "go")
+		check(t, events, want)
+	})
+}
+
+func TestAConversationIsShortenedWhereItWas(t *testing.T) {
+	large := tool{"large", func(context.Context, *agent.Invocation) (agent.Result, error) {
+		return agent.TextResult(strings.Repeat("word ", 800)), nil
+	}}
+	for name, tc := range map[string]struct {
+		context, real int
+		turns         int
+		sum           *agent.Response
+	}{
+		"by results that are cut":         {20_000, 0, 30, nil},
+		"by a summary":                    {10_000, 0, 40, say("it read a lot")},
+		"by a summary that fails":         {10_000, 0, 8, &agent.Response{}},
+		"when the model refuses":          {0, 10_000, 30, say("it read")},
+		"when the model refuses for good": {0, 300, 3, say("it read")},
+		"never":                           {-1, 10_000, 30, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := generate(func(_ context.Context, req *agent.Request) (*agent.Response, error) {
+				n := 0
+				for _, m := range req.Messages {
+					n += len(m.Text()) / 4
+					for _, r := range m.Results {
+						n += len(r.Text()) / 4
+					}
+				}
+				switch {
+				case tc.real > 0 && n > tc.real:
+					return nil, &agent.ModelError{Status: 400, Code: "context_length_exceeded", Message: "too long", TooLong: true}
+				case req.Summary:
+					return tc.sum, nil
+				case req.Turn > tc.turns:
+					return say("the end"), nil
+				}
+				r := calls("large")
+				r.Usage = agent.Usage{InputTokens: n, OutputTokens: 10}
+				return r, nil
+			})
+			a := newAgent("root", m, large)
+			a.ContextTokens, a.NoCompaction = max(tc.context, 0), tc.context < 0
+			events, want := record(t, &agent.Runner{Agent: a}, "read everything")
+			if n := count(events, agent.EventCompaction); (n > 0) != (name != "never" && name != "when the model refuses for good") {
+				t.Fatalf("%d compactions were recorded", n)
+			}
+			check(t, events, want)
+		})
+	}
+}
+
+func count(events []agent.Event, kind agent.EventKind) int {
+	n := 0
+	for _, e := range events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func TestARunThatDiedAndWentOnIsReplayedAsIfItHadNot(t *testing.T) {
+	full, _ := record(t, &agent.Runner{Agent: tree()}, "go")
+	for at := 3; at < len(full); at++ {
+		j := &journal{t: t, die: at}
+		if _, err := (&agent.Runner{Agent: tree(), Journal: j}).Run(t.Context(), agent.UserText("go")); !errors.Is(err, agent.ErrJournal) {
+			t.Fatalf("dying at %d: %v", at, err)
+		}
+		left := j.events()
+		if _, last := again(t, left); last.err != replay.ErrUnfinished.Error() || last.status != agent.StatusFailed {
+			if end := left[len(left)-1]; end.Kind != agent.EventAnswer || len(end.Message.Calls) > 0 || end.Depth > 0 {
+				t.Errorf("dying at %d: the replay ends with %+v", at, last)
+			}
+		}
+		j.die = 0
+		r := resumed(t, j)
+		r.Agent = tree()
+		out, err := r.Resume(t.Context())
+		if err != nil {
+			t.Fatalf("resumed at %d: %v", at, err)
+		}
+		events, last := again(t, j.events())
+		if want := outcomeOf(out, err); last != want {
+			t.Errorf("the replay ends with %+v, want %+v", last, want)
+		}
+		sameEvents(t, withoutSpent(j.events()), withoutSpent(events))
+		if t.Failed() {
+			t.Fatalf("it had died at event %d of %d", at, len(full))
+		}
+	}
+}
+
+// withoutSpent leaves out what sub-agents spent: that of one which was resumed has
+// nothing of its first process.
+func withoutSpent(events []agent.Event) []agent.Event {
+	for i := range events {
+		if events[i].Depth > 0 {
+			events[i].Spent = nil
+		}
+	}
+	return events
+}
+
+// resumed is a Runner for what a journal holds.
+func resumed(t *testing.T, j *journal) *agent.Runner {
+	t.Helper()
+	r := &agent.Runner{Session: &agent.Session{}, Nested: map[string]*agent.Session{}, Journal: j}
+	byID := map[string]*agent.Session{}
+	for _, e := range j.events() {
+		s := byID[e.Session]
+		switch {
+		case len(byID) == 0:
+			s = r.Session
+		case s == nil:
+			s = &agent.Session{}
+			r.Nested[e.Parent] = s
+		}
+		byID[e.Session] = s
+		if err := s.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		r.Before.Note(&e)
+	}
+	return r
+}
+
+func TestAPromptAfterARunThatDiedIsReplayed(t *testing.T) {
+	j := &journal{t: t, die: 5}
+	model := answers(calls("work"), "one", "two")
+	_, _ = (&agent.Runner{Agent: newAgent("root", model, works("work")), Journal: j}).Run(t.Context(), agent.UserText("first"))
+	j.die = 0
+	r := resumed(t, j)
+	r.Agent = newAgent("root", model, works("work"))
+	r.Agent.System = "you changed"
+	out, err := r.Run(t.Context(), agent.UserText("second"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, last := again(t, j.events())
+	if last != outcomeOf(out, err) || last.answer != "one" {
+		t.Errorf("the replay ends with %+v, want %+v", last, outcomeOf(out, err))
+	}
+	// The run that died has no end in the record.
+	want := strings.Replace(kinds(j.events()), "call_ended message", "call_ended end message", 1)
+	if kinds(got) != want {
+		t.Errorf("events = %s, want %s", kinds(got), want)
+	}
+}
+
+func kinds(events []agent.Event) string {
+	var list []string
+	for _, e := range events {
+		list = append(list, string(e.Kind))
+	}
+	return strings.Join(list, " ")
+}
+
+func TestAnAgentThatChangedBetweenPromptsIsReplayedAsItWas(t *testing.T) {
+	j := &journal{t: t}
+	s := &agent.Session{}
+	tools := []agent.Tool{works("a"), works("b"), works("c")}
+	for i := range 3 {
+		a := newAgent("root", answers("one", calls("b", "c"), "two", "three"), tools[:i+1]...)
+		a.System = fmt.Sprint("version ", i)
+		if _, err := (&agent.Runner{Agent: a, Session: s, Journal: j}).Run(t.Context(), agent.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _ := again(t, j.events())
+	sameEvents(t, j.events(), got)
+}
