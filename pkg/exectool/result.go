@@ -18,6 +18,7 @@ type call struct {
 	tool           *Tool
 	desc           *Description
 	stdout, stderr output
+	talk           talk // to stderr
 	exit           process.Exit
 }
 

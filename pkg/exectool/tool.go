@@ -90,9 +90,10 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		stdout: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stdout"},
 		stderr: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stderr"},
 	}
+	c.talk = talk{keep: &c.stderr, inv: inv}
 	cmd := &process.Command{
 		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv, locks.ids), Dir: t.src.Dir,
-		Stdout: &c.stdout, Stderr: &c.stderr, Mark: inv.Key, Grace: t.opts.Grace,
+		Stdout: &c.stdout, Stderr: &c.talk, Mark: inv.Key, Grace: t.opts.Grace,
 	}
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
