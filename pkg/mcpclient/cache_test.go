@@ -183,8 +183,8 @@ func TestDamagedCacheIsNoCache(t *testing.T) {
 			if err := damage(r.listingFile()); err != nil {
 				t.Fatal(err)
 			}
-			if n := len(r.tools(r.open())); n != 11 || r.starts() != 2 {
-				t.Errorf("%d tools after %d starts, want 11 after 2", n, r.starts())
+			if n := len(r.tools(r.open())); n < 11 || r.starts() != 2 {
+				t.Errorf("%d tools after %d starts, want all after 2", n, r.starts())
 			}
 			if name == "a folder" {
 				return // it stays, and the cache is done without
@@ -301,7 +301,7 @@ func TestCachedToolsOfAServerThatFails(t *testing.T) {
 	if want := "nothing was called: MCP server fake: start it: the server ended (exit status 3)"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("Call: %v\nwant %s", err, want)
 	}
-	if tools, err := set.Tools(t.Context()); len(tools) != 11 || err == nil || !strings.Contains(err.Error(), "no configuration found") {
+	if tools, err := set.Tools(t.Context()); len(tools) < 11 || err == nil || !strings.Contains(err.Error(), "no configuration found") {
 		t.Errorf("Tools = %v, %v; want all with the error", names(tools), err)
 	}
 }

@@ -37,8 +37,10 @@ func TestMain(m *testing.M) {
 type fake struct {
 	mode string
 
-	mu   sync.Mutex // one line at a time
-	held []message  // answered later, see answer
+	mu      sync.Mutex // one line at a time
+	held    []message  // answered later, see answer
+	asked   int        // by nag
+	refusal string     // of what nag asked
 }
 
 type message struct {
@@ -70,7 +72,7 @@ func (f *fake) run() int {
 		fmt.Println("Welcome to the server!")
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
-		f.grandchild()
+		f.grandchild(nil)
 	case "crash-once":
 		if strings.Count(f.notes(), "start\n") == 1 {
 			return 3
@@ -103,8 +105,11 @@ func (f *fake) notes() string {
 }
 
 // grandchild starts a process that lives for long and ignores SIGTERM.
-func (f *fake) grandchild() {
+func (f *fake) grandchild(out *os.File) {
 	cmd := exec.Command("sh", "-c", "trap '' TERM; while :; do sleep 1000; done")
+	if out != nil {
+		cmd.Stdout = out
+	}
 	if err := cmd.Start(); err != nil {
 		panic(err)
 	}
@@ -144,6 +149,17 @@ func (f *fake) receive(m message) int {
 	default:
 		if m.ID != nil && m.Method != "" {
 			f.fail(m, -32601, "method not found")
+		}
+		if m.Method == "" && f.asked > 0 { // the answer to what "nag" asked
+			if f.asked--; len(m.Error) > 0 {
+				f.refusal = string(m.Error)
+			}
+			if f.asked == 0 {
+				text, _ := json.Marshal(f.refusal)
+				f.answer(f.held[0], fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, text))
+				f.held = nil
+			}
+			return -1
 		}
 		if m.Method == "" { // the answer to what "ask" asked
 			text, _ := json.Marshal(fmt.Sprintf("%s%s", m.Result, m.Error))
@@ -236,7 +252,12 @@ const defaultTools = `{"tools":[
 {"name":"huge","inputSchema":{"type":"object"}},
 {"name":"noise","inputSchema":{"type":"object"}},
 {"name":"change","inputSchema":{"type":"object"}},
-{"name":"ask","inputSchema":{"type":"object"}}
+{"name":"ask","inputSchema":{"type":"object"}},
+{"name":"storm","inputSchema":{"type":"object"}},
+{"name":"deep","inputSchema":{"type":"object"}},
+{"name":"orphan","inputSchema":{"type":"object"}},
+{"name":"flood","inputSchema":{"type":"object"}},
+{"name":"nag","inputSchema":{"type":"object"}}
 ]}`
 
 func (f *fake) call(m message) int {
@@ -290,6 +311,32 @@ func (f *fake) call(m message) int {
 	case "change":
 		f.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		f.answer(m, `{"content":[]}`)
+	case "storm":
+		for range 5000 {
+			f.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		}
+		f.answer(m, `{"content":[]}`)
+	case "deep":
+		f.answer(m, `{"content":[],"structuredContent":`+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+`}`)
+	case "orphan": // ends, and leaves behind what keeps its output open
+		f.grandchild(os.Stdout)
+		return 6
+	case "flood":
+		line := strings.Repeat("x", 1<<20)
+		for range 4 {
+			fmt.Fprint(os.Stderr, line)
+		}
+		for i := range 1000 {
+			fmt.Fprintln(os.Stderr, "line", i)
+			f.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, p.Meta.Token, i)
+		}
+		f.answer(m, `{"content":[{"type":"text","text":"done"}]}`)
+	case "nag": // asks more often than is answered
+		f.held = []message{m}
+		for range maxAsked + 1 {
+			f.send(`{"jsonrpc":"2.0","id":"q%d","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object"}}}`, f.asked)
+			f.asked++
+		}
 	case "ask":
 		var ask struct {
 			Method string          `json:"method"`

@@ -51,9 +51,14 @@ func (f *lineFilter) next() {
 	line, id, tooLong := f.readLine()
 	switch {
 	case tooLong:
-		f.rest = f.refuse(id)
-	case isMessage(line):
+		f.rest = f.refuse(id, fmt.Sprintf("the server's message is longer than %d bytes", f.max))
+	case isMessage(line) && json.Valid(line):
 		f.rest = line
+	case isMessage(line): // the library would drop it, and its call would wait
+		f.drop(clip(string(bytes.TrimSpace(line)), maxLogLine))
+		var scan idScanner
+		scan.write(line)
+		f.rest = f.refuse(scan.id(), "the server's message is no JSON, or nested too deep")
 	case len(bytes.TrimSpace(line)) > 0:
 		f.drop(clip(string(bytes.TrimSpace(line)), maxLogLine))
 	}
@@ -109,15 +114,14 @@ func (f *lineFilter) readLine() (line []byte, id json.RawMessage, tooLong bool) 
 	}
 }
 
-// refuse is the answer in place of a message that is too long.
-func (f *lineFilter) refuse(id json.RawMessage) []byte {
-	text := fmt.Sprintf("the server's message is longer than %d bytes", f.max)
+// refuse is the answer in place of a message that cannot be used.
+func (f *lineFilter) refuse(id json.RawMessage, text string) []byte {
 	if id == nil {
 		f.drop(text)
 		return nil
 	}
 	answer, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id,
-		"error": map[string]any{"code": codeTooLong, "message": text}})
+		"error": map[string]any{"code": codeUnusable, "message": text}})
 	if err != nil {
 		f.drop(text)
 		return nil
@@ -125,8 +129,8 @@ func (f *lineFilter) refuse(id json.RawMessage) []byte {
 	return append(answer, '\n')
 }
 
-// codeTooLong is the JSON-RPC error code of an answer that was too long.
-const codeTooLong = -32099
+// codeUnusable is the JSON-RPC error code of an answer that cannot be used.
+const codeUnusable = -32099
 
 // isMessage reports whether line looks like a JSON-RPC message. Programs that
 // print logs as JSON do not say "jsonrpc" in them, and would otherwise answer

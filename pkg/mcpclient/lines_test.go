@@ -33,6 +33,9 @@ func TestLineFilter(t *testing.T) {
 	refused := func(id string) string {
 		return `{"error":{"code":-32099,"message":"the server's message is longer than 60 bytes"},"id":` + id + `,"jsonrpc":"2.0"}` + "\n"
 	}
+	unusable := func(id string) string {
+		return strings.Replace(refused(id), "longer than 60 bytes", "no JSON, or nested too deep", 1)
+	}
 	for _, c := range []struct{ name, in, out, log string }{
 		{"message", "{\"jsonrpc\":\"2.0\"}\n", "{\"jsonrpc\":\"2.0\"}\n", ""},
 		{"no newline at the end", "{\"jsonrpc\":\"2.0\"}", "{\"jsonrpc\":\"2.0\"}\n", ""},
@@ -47,6 +50,8 @@ func TestLineFilter(t *testing.T) {
 		{"too long, a notification", `{"jsonrpc":"2.0","method":"` + long + "\"}\n", "", "stdout: the server's message is longer than 60 bytes"},
 		{"too long, no JSON", long + "\n", "", "stdout: the server's message is longer than 60 bytes"},
 		{"too long, at the end", `{"id":7,"result":"` + long, refused("7"), ""},
+		{"no JSON", `{"jsonrpc":"2.0","id":7,"result":[}` + "\n", unusable("7"), `stdout: {"jsonrpc":"2.0","id":7,"result":[}`},
+		{"cut, no id", `{"jsonrpc":"2.0","result":[` + "\n", "", `stdout: {"jsonrpc":"2.0","result":[|stdout: the server's message is no JSON, or nested too deep`},
 	} {
 		out, log := filter(c.in)
 		if out != c.out || log != c.log {

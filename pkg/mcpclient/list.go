@@ -121,11 +121,7 @@ func (c *conn) headersMatter() bool { return c.child == nil && mcp.IsModernProto
 func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
 	var d definition
 	if err := json.Unmarshal(raw, &d); err != nil {
-		var name struct {
-			Name any `json:"name"`
-		}
-		_ = json.Unmarshal(raw, &name)
-		return nil, fmt.Errorf("%v: %w", name.Name, err)
+		return nil, unreadable(raw, err)
 	}
 	if d.Name == "" {
 		return nil, errors.New("it has no name")
@@ -143,6 +139,16 @@ func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
 		Source: "tool " + d.Name + " of MCP server " + s.server.Name, Effects: d.Annotations.effects(),
 	}
 	return t, nil
+}
+
+// unreadable says what is wrong with the form of a tool.
+func unreadable(raw json.RawMessage, err error) error {
+	what := "it is no tool"
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) && kind.Field != "" {
+		what = fmt.Sprintf("its %s is a %s", kind.Field, kind.Value)
+	}
+	return fmt.Errorf("%s: %s", what, clip(string(raw), 100))
 }
 
 // describe is what the model is told of a tool: titles stand in for a missing
@@ -174,7 +180,7 @@ func (s *Toolset) choose(all []*Tool) (chosen []*Tool, problems []error) {
 	chosen = slices.DeleteFunc(chosen, func(t *Tool) bool {
 		same := byName[t.spec.Name]
 		if len(same) > 1 && same[0] == t.name {
-			problems = append(problems, fmt.Errorf("its tools %q would all be named %s and are left out", same, t.spec.Name))
+			problems = append(problems, fmt.Errorf("its tools %s would all be named %s and are left out", clip(fmt.Sprintf("%q", same), 300), t.spec.Name))
 			byName[t.spec.Name] = append([]string{""}, same[1:]...) // said once
 		}
 		return len(same) > 1

@@ -82,11 +82,11 @@ func TestLists(t *testing.T) {
 		{name: "none", files: map[string]string{"tools.json": `{"tools":[]}`}},
 		{name: "a page that repeats", tools: []string{"a", "b"}, files: map[string]string{
 			"tools.json": `{"tools":[{"name":"a"}],"nextCursor":"p2"}`, "p2.json": `{"tools":[{"name":"b"}],"nextCursor":"p2"}`},
-			err: `list its tools: the list does not go on behind the cursor "p2"`},
-		{name: "no object", files: map[string]string{"tools.json": `[1]`}, err: "list its tools: the answer is no object: json: cannot unmarshal array into Go value of type map[string]json.RawMessage"},
+			err: `list its tools: the list goes in a circle: the cursor "p2" came before`},
+		{name: "no object", files: map[string]string{"tools.json": `[1]`}, err: "list its tools: the answer is no object: [1]"},
 		{name: "broken tools are left out alone", tools: []string{"good"}, files: map[string]string{
 			"tools.json": `{"tools":[{"name":5},{"name":"good"},{"description":"nameless"},{"name":"odd","inputSchema":true}]}`},
-			err: "tool 1 of its list is left out: 5: json: cannot unmarshal number into Go struct field definition.name of type string\n" +
+			err: "tool 1 of its list is left out: its name is a number: {\"name\":5}\n" +
 				"tool 3 of its list is left out: it has no name\n" +
 				"tool 4 of its list is left out: odd: its inputSchema is no object: true"},
 		{name: "what the library cannot read", tools: []string{"odd"}, files: map[string]string{
@@ -133,6 +133,36 @@ func TestEndlessListEnds(t *testing.T) {
 	want := "MCP server fake: list its tools: the list has more than 100 pages; the rest is left out"
 	if err == nil || err.Error() != want || len(tools) != 100 || strings.Count(r.notes(), "tools/list") != 100 {
 		t.Errorf("%d tools after %d pages, %v", len(tools), strings.Count(r.notes(), "tools/list"), err)
+	}
+}
+
+// TestCircularListEnds: a list that comes back to a page is taken once.
+func TestCircularListEnds(t *testing.T) {
+	r := newRig(t, "legacy")
+	r.write("tools.json", `{"tools":[{"name":"a"}],"nextCursor":"p1"}`)
+	r.write("p1.json", `{"tools":[{"name":"b"}],"nextCursor":"p2"}`)
+	r.write("p2.json", `{"tools":[{"name":"c"}],"nextCursor":"p1"}`)
+	tools, err := r.open().Tools(t.Context())
+	want := `MCP server fake: list its tools: the list goes in a circle: the cursor "p1" came before`
+	if err == nil || err.Error() != want || !slices.Equal(names(tools), []string{"a", "b", "c"}) {
+		t.Errorf("Tools = %v, %v; want all three and %s", names(tools), err, want)
+	}
+}
+
+// TestStormOfChangesCostsOneQuestion: however often a server says that its tools
+// have changed, it is asked once a turn.
+func TestStormOfChangesCostsOneQuestion(t *testing.T) {
+	r := newRig(t, "legacy", "FAKE_HAS=changes")
+	set := r.open()
+	storm := r.tools(set)["storm"]
+	for turn := range 3 {
+		if _, err := storm.Call(t.Context(), invocation("{}")); err != nil {
+			t.Fatal(err)
+		}
+		r.tools(set)
+		if n := strings.Count(r.notes(), "tools/list"); n != turn+2 {
+			t.Errorf("after %d storms the server was asked %d times, want %d", turn+1, n, turn+2)
+		}
 	}
 }
 

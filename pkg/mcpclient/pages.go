@@ -11,6 +11,7 @@ import (
 // pages asks for every page of a list and returns the items under key.
 func (c *conn) pages(ctx context.Context, key string, most int, ask func(ctx context.Context, cursor mcp.Cursor) error) (items []json.RawMessage, err error) {
 	var cursor mcp.Cursor
+	seen := map[mcp.Cursor]bool{}
 	size := 0
 	for range MaxPages {
 		var got caught
@@ -22,10 +23,10 @@ func (c *conn) pages(ctx context.Context, key string, most int, ask func(ctx con
 		var page map[string]json.RawMessage
 		var list []json.RawMessage
 		if err := json.Unmarshal(raw, &page); err != nil {
-			return items, fmt.Errorf("the answer is no object: %w", err)
+			return items, fmt.Errorf("the answer is no object: %s", clip(string(raw), 100))
 		}
 		if err := json.Unmarshal(page[key], &list); err != nil && page[key] != nil {
-			return items, fmt.Errorf("%s in the answer are no array: %w", key, err)
+			return items, fmt.Errorf("%s in the answer is no array: %s", key, clip(string(page[key]), 100))
 		}
 		items = append(items, list...)
 		size += len(raw)
@@ -38,10 +39,10 @@ func (c *conn) pages(ctx context.Context, key string, most int, ask func(ctx con
 			return items, fmt.Errorf("the list is longer than %d bytes; the rest is left out", c.opts.lineLimit())
 		case next == "":
 			return items, nil
-		case next == cursor:
-			return items, fmt.Errorf("the list does not go on behind the cursor %q", next)
+		case seen[next]:
+			return items, fmt.Errorf("the list goes in a circle: the cursor %q came before", clip(string(next), 100))
 		}
-		cursor = next
+		seen[next], cursor = true, next
 	}
 	return items, fmt.Errorf("the list has more than %d pages; the rest is left out", MaxPages)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,6 +109,43 @@ func TestNobodyToAsk(t *testing.T) {
 		res, err := tools["ask"].Call(t.Context(), invocation(ask))
 		if err != nil || res.Text() != want {
 			t.Errorf("%s\nis answered %s, %v\nwant        %s", ask, res.Text(), err, want)
+		}
+	}
+}
+
+// TestNaggingEnds: a server is answered a bounded number of times in a call.
+func TestNaggingEnds(t *testing.T) {
+	r := newRig(t, "legacy")
+	var asked atomic.Int32
+	r.opts.Elicit = func(context.Context, Elicitation) (Answer, error) {
+		asked.Add(1)
+		return Answer{Action: Decline}, nil
+	}
+	nag := r.tools(r.open())["nag"]
+	res, err := nag.Call(t.Context(), invocation("{}"))
+	if err != nil || !strings.Contains(res.Text(), "not answered") || asked.Load() > maxAsked {
+		t.Errorf("Call = %q, %v after %d questions; want a refusal after %d", res.Text(), err, asked.Load(), maxAsked)
+	}
+}
+
+func TestSamplingKeepsToTheProtocol(t *testing.T) {
+	r := newRig(t, "legacy")
+	r.opts.Sample = func(_ context.Context, s Sampling) (Sampled, error) {
+		return Sampled{Message: agent.Message{Parts: []agent.Part{agent.Text("one STOP two END")}}, Model: "m"}, nil
+	}
+	ask := r.tools(r.open())["ask"]
+	for params, want := range map[string]string{
+		`"stopSequences":["END","STOP",""]`: `{"role":"assistant","content":{"type":"text","text":"one "},"model":"m","stopReason":"stopSequence"}`,
+		`"stopSequences":["no"]`:            `{"role":"assistant","content":{"type":"text","text":"one STOP two END"},"model":"m","stopReason":"endTurn"}`,
+		`"tools":[{"name":"x"}]`:            `{"code":-32603,"message":"tools in a request for sampling are not supported"}`,
+		`"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///x","name":"x"}}]`: `{"code":-32603,"message":"message 1: content of type \"resource_link\" is not supported"}`,
+	} {
+		if !strings.Contains(params, "messages") {
+			params += `,"messages":[{"role":"user","content":{"type":"text","text":"Hi"}}]`
+		}
+		res, err := ask.Call(t.Context(), invocation(`{"method":"sampling/createMessage","params":{"maxTokens":5,`+params+`}}`))
+		if err != nil || res.Text() != want {
+			t.Errorf("%s\nis answered %s, %v\nwant        %s", params, res.Text(), err, want)
 		}
 	}
 }

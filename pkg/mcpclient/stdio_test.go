@@ -341,6 +341,51 @@ func TestHugeAnswerCostsItsCallAlone(t *testing.T) {
 	}
 }
 
+func TestUnusableAnswerCostsItsCallAlone(t *testing.T) {
+	r := newRig(t, "legacy")
+	tools := r.tools(r.open())
+	_, err := tools["deep"].Call(t.Context(), invocation("{}"))
+	want := "MCP server fake: the server's message is no JSON, or nested too deep (-32099)"
+	if err == nil || err.Error() != want {
+		t.Errorf("Call: %v, want %s", err, want)
+	}
+	if _, err := tools["echo"].Call(t.Context(), invocation("{}")); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
+// TestEndIsSeenThoughAChildKeepsThePipes: the call is answered, and the child
+// ends too.
+func TestEndIsSeenThoughAChildKeepsThePipes(t *testing.T) {
+	r := newRig(t, "legacy")
+	set := r.open()
+	_, err := r.tools(set)["orphan"].Call(t.Context(), invocation("{}"))
+	if want := "MCP server fake: during this call, which is not repeated, the server ended (exit status 6)"; err == nil || err.Error() != want {
+		t.Errorf("Call: %v, want %s", err, want)
+	}
+	set.Close(t.Context())
+	var pid int
+	if _, err := fmt.Sscanf(r.notes()[strings.Index(r.notes(), "grandchild"):], "grandchild %d", &pid); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, pid)
+}
+
+// TestFloodIsBounded: what nobody can read that fast is dropped, and the call
+// goes on.
+func TestFloodIsBounded(t *testing.T) {
+	r := newRig(t, "legacy")
+	res, err := r.tools(r.open())["flood"].Call(t.Context(), invocation("{}"))
+	if err != nil || res.Text() != "done" {
+		t.Errorf("Call = %q, %v", res.Text(), err)
+	}
+	for _, line := range strings.Split(r.log(), "\n") {
+		if len(line) > maxLogLine+len("…") {
+			t.Fatalf("a line of %d bytes was logged", len(line))
+		}
+	}
+}
+
 // TestNothingSurvivesClose: the server ignores the end of its input and SIGTERM,
 // and so does what it started.
 func TestNothingSurvivesClose(t *testing.T) {
@@ -368,16 +413,22 @@ func TestNothingSurvivesClose(t *testing.T) {
 		t.Errorf("the call under way: %v", err)
 	}
 	for _, pid := range pids {
-		// A process whose parent died may stay a zombie until somebody reaps it.
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err == nil && !strings.Contains(string(stat), ") Z ") {
-			t.Errorf("process %d is alive after Close: %s", pid, stat)
-		}
+		wantGone(t, pid)
 	}
 	if !strings.Contains(r.notes(), "end of input") {
 		t.Error("the server's input was not closed first")
 	}
 	set.Close(t.Context()) // again
+}
+
+// wantGone fails if a process is alive. One whose parent died may stay a zombie
+// until somebody reaps it.
+func wantGone(t *testing.T, pid int) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err == nil && !strings.Contains(string(stat), ") Z ") {
+		t.Errorf("process %d is alive after Close: %s", pid, stat)
+	}
 }
 
 func TestCloseDuringStart(t *testing.T) {
