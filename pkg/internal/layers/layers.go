@@ -48,6 +48,7 @@ var rules = []rule{
 	{path: "pkg/sandbox", layer: 1, modules: []string{"github.com/landlock-lsm/go-landlock"}},
 	{path: "pkg/schema", layer: 1, modules: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{path: "pkg/session", layer: 1, modules: []string{"golang.org/x/sys"}},
+	{path: "pkg/transcript", layer: 1},
 
 	{path: "pkg/agentfile", layer: 2, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/mcpserver", layer: 2, modules: []string{"github.com/mark3labs/mcp-go"}},

@@ -1,0 +1,343 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Detail says how much of tool calls is shown.
+type Detail int
+
+// The details of tool calls.
+const (
+	// Absent shows no calls.
+	Absent Detail = iota
+	// Hidden shows their names and how they ended.
+	Hidden
+	// Cut shows the beginnings of arguments and results.
+	Cut
+	// Whole shows everything.
+	Whole
+)
+
+// maxCut is how many bytes, and maxLines how many lines, Cut shows of a text.
+const (
+	maxCut   = 600
+	maxLines = 12
+)
+
+// A Markdown writes turns as Markdown. What people, models and tools wrote is
+// quoted, or fenced where it holds anything that Markdown would take for HTML or
+// fetch: it shows up as it is and nothing else of the document depends on it.
+type Markdown struct {
+	Calls     Detail
+	Thinking  bool // with the model's reasoning
+	System    bool // with the system prompt, where it is new
+	SubAgents bool // with the sessions of sub-agents
+	Answers   bool // leaves out turns that say nothing to the user
+}
+
+// Head is the beginning of a document about a session.
+func (m *Markdown) Head(s *Summary) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Session %s\n\n", code(s.ID))
+	m.facts(&b, s)
+	return b.String()
+}
+
+// Statistics are the facts of a session as a list.
+func (m *Markdown) Statistics(s *Summary) string {
+	var b strings.Builder
+	m.facts(&b, s)
+	return b.String()
+}
+
+func (m *Markdown) facts(b *strings.Builder, s *Summary) {
+	fmt.Fprintf(b, "- agent: %s", code(s.Agent))
+	if s.Model != "" {
+		fmt.Fprintf(b, ", model %s", code(s.Model))
+	}
+	fmt.Fprintf(b, "\n- began: %s", s.Began.UTC().Format("2006-01-02 15:04:05 UTC"))
+	if d := s.Last.Sub(s.Began); d > 0 {
+		fmt.Fprintf(b, ", until %s later", Elapsed(d))
+	}
+	fmt.Fprintf(b, "\n- %s, %s", count(s.Turns, "turn"), count(s.Calls, "tool call"))
+	if s.Failed > 0 {
+		fmt.Fprintf(b, " (%d failed)", s.Failed)
+	}
+	if s.SubAgents > 0 {
+		fmt.Fprintf(b, ", %s", count(s.SubAgents, "session")+" of sub-agents")
+	}
+	fmt.Fprintf(b, "\n- tokens: %s\n- outcome: %s\n", Tokens(s.Usage), Outcome(s.Outcome))
+	if s.Error != "" {
+		b.WriteString("\n" + quoted(s.Error))
+	}
+	b.WriteByte('\n')
+}
+
+// Turn is a turn. It is empty if the Markdown shows nothing of it.
+func (m *Markdown) Turn(t *Turn) string {
+	var b strings.Builder
+	m.turn(&b, t)
+	return b.String()
+}
+
+func (m *Markdown) turn(b *strings.Builder, t *Turn) {
+	if t.Setup != nil && m.System && t.Setup.System != "" {
+		b.WriteString("## System prompt\n\n" + fenced(t.Setup.System, "") + "\n")
+	}
+	if t.Compaction != nil && !m.Answers {
+		fmt.Fprintf(b, "## Context shortened\n\n%s\n", quoted(t.Compaction.Text))
+	}
+	for _, p := range t.Prompts {
+		fmt.Fprintf(b, "## %s\n\n%s", speaker(p.Role), m.parts(p.Parts))
+	}
+	if t.Answer != nil && !(m.Answers && (t.Answer.Message == nil || strings.TrimSpace(t.Answer.Message.Text()) == "")) {
+		m.answer(b, t)
+	}
+	if t.End != nil && t.End.Status != agent.StatusOK {
+		fmt.Fprintf(b, "**Run ended: %s**\n\n", Outcome(t.End.Status))
+		if t.End.Error != "" {
+			b.WriteString(quoted(t.End.Error) + "\n")
+		}
+	}
+}
+
+func speaker(r agent.Role) string {
+	if r == agent.RoleUser {
+		return "User"
+	}
+	return "Opening (" + string(r) + ")"
+}
+
+func (m *Markdown) answer(b *strings.Builder, t *Turn) {
+	e := t.Answer
+	if m.Answers {
+		b.WriteString("## Answer\n\n")
+	} else {
+		fmt.Fprintf(b, "## Turn %d%s\n\n", t.N, m.note(e))
+	}
+	if e.Message != nil {
+		b.WriteString(m.parts(e.Message.Parts))
+	}
+	if e.Finish != "" && e.Finish != agent.FinishStop {
+		fmt.Fprintf(b, "*The answer broke off: %s*\n\n", code(string(e.Finish)))
+	}
+	if m.Calls == Absent {
+		return
+	}
+	for _, c := range t.Calls {
+		m.call(b, c)
+	}
+}
+
+// note is what a model request took.
+func (m *Markdown) note(e *agent.Event) string {
+	if e.Usage == nil {
+		return ""
+	}
+	s := fmt.Sprintf(" · %s in, %s out", Number(e.Usage.InputTokens), Number(e.Usage.OutputTokens))
+	if e.Usage.Cost > 0 {
+		s += " · " + Money(e.Usage.Cost)
+	}
+	if e.Millis > 0 {
+		s += " · " + Elapsed(millis(e.Millis))
+	}
+	return s
+}
+
+func (m *Markdown) parts(parts []agent.Part) string {
+	var b strings.Builder
+	for _, p := range parts {
+		switch p.Kind {
+		case agent.PartText:
+			if strings.TrimSpace(p.Text) != "" {
+				b.WriteString(quoted(p.Text) + "\n")
+			}
+		case agent.PartReasoning:
+			if m.Thinking && strings.TrimSpace(p.Text) != "" {
+				b.WriteString("*Thinking:*\n\n" + quoted(p.Text) + "\n")
+			}
+		case agent.PartMedia:
+			fmt.Fprintf(&b, "*Attached: %s*\n\n", code(media(p)))
+		}
+	}
+	return b.String()
+}
+
+// media describes a part that is no text.
+func media(p agent.Part) string {
+	s := p.MIME
+	if p.Name != "" {
+		s = p.Name + " (" + p.MIME + ")"
+	}
+	return fmt.Sprintf("%s, %s bytes", s, Number(len(p.Data)))
+}
+
+func (m *Markdown) call(b *strings.Builder, c *Call) {
+	state := "no result"
+	switch {
+	case c.Failed():
+		state = "failed"
+	case c.Result != nil:
+		state = "ok"
+	}
+	if c.Millis > 0 {
+		state += ", " + Elapsed(millis(c.Millis))
+	}
+	fmt.Fprintf(b, "**Call** %s: %s\n\n", code(c.Name), state)
+	if m.Calls > Hidden {
+		if args := m.limit(Indent(c.Args)); strings.TrimSpace(args) != "" && args != "{}" {
+			b.WriteString(fenced(args, "json") + "\n")
+		}
+	}
+	if m.SubAgents {
+		for _, s := range c.Nested {
+			m.nested(b, s)
+		}
+	}
+	if m.Calls > Hidden && c.Result != nil {
+		for _, p := range c.Result.Parts {
+			switch {
+			case p.Kind == agent.PartMedia:
+				fmt.Fprintf(b, "*Result: %s*\n\n", code(media(p)))
+			case p.Text != "":
+				b.WriteString(fenced(m.limit(p.Text), "") + "\n")
+			}
+		}
+	}
+}
+
+// nested writes a sub-agent's session as a quotation.
+func (m *Markdown) nested(b *strings.Builder, s *Conversation) {
+	var inner strings.Builder
+	fmt.Fprintf(&inner, "**Sub-agent** %s", code(s.Agent))
+	if s.Model != "" {
+		fmt.Fprintf(&inner, ", model %s", code(s.Model))
+	}
+	inner.WriteString("\n\n")
+	for _, t := range s.Turns {
+		m.turn(&inner, t)
+	}
+	b.WriteString(prefixed(strings.TrimRight(inner.String(), "\n")) + "\n")
+}
+
+func (m *Markdown) limit(s string) string {
+	if m.Calls >= Whole {
+		return s
+	}
+	short := cut(s, maxCut)
+	if lines := strings.SplitAfterN(short, "\n", maxLines+1); len(lines) > maxLines {
+		short = strings.Join(lines[:maxLines], "")
+	}
+	if len(short) == len(s) {
+		return s
+	}
+	return strings.TrimRight(short, "\n") + fmt.Sprintf("\n… %s more bytes", Number(len(s)-len(short)))
+}
+
+// cut is the beginning of s, at most n bytes and no part of a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// Indent is JSON with line breaks, and anything else as it is.
+func Indent(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if !json.Valid([]byte(s)) || enc.Encode(json.RawMessage(s)) != nil {
+		return s
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// lines makes every kind of line ending a newline: a carriage return ends a line
+// of Markdown too.
+func lines(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
+	return strings.ReplaceAll(s, "\r", "\n")
+}
+
+// quoted is a text as a quotation. Text in which Markdown would see HTML or an
+// image, or that could define a link, is fenced.
+func quoted(s string) string {
+	s = strings.Trim(lines(s), "\n")
+	if risky(s) {
+		return fenced(s, "markdown")
+	}
+	return prefixed(s)
+}
+
+func prefixed(s string) string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(s, "\n") {
+		b.WriteString(strings.TrimRight("> "+line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// risky reports whether s has more than text and Markdown's own forms in it.
+func risky(s string) bool {
+	if strings.Contains(s, "![") || strings.Contains(s, "]:") {
+		return true
+	}
+	for i := range len(s) - 1 {
+		if s[i] != '<' {
+			continue
+		}
+		switch c := s[i+1]; {
+		case c == '/', c == '!', c == '?', 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
+			return true
+		}
+	}
+	return false
+}
+
+// fenced is a text between fences that it cannot close.
+func fenced(s, language string) string {
+	s = strings.TrimRight(lines(s), "\n")
+	fence := strings.Repeat("`", max(3, run(s)+1))
+	return fence + language + "\n" + s + "\n" + fence + "\n"
+}
+
+// code is a text of one line as a code span.
+func code(s string) string {
+	s = strings.TrimSpace(strings.ReplaceAll(lines(s), "\n", " "))
+	if s == "" {
+		return "`-`"
+	}
+	marks := strings.Repeat("`", run(s)+1)
+	if s[0] == '`' || s[len(s)-1] == '`' {
+		s = " " + s + " "
+	}
+	return marks + s + marks
+}
+
+// run is the length of the longest run of backticks.
+func run(s string) int {
+	most, n := 0, 0
+	for i := range len(s) {
+		if s[i] != '`' {
+			n = 0
+			continue
+		}
+		n++
+		most = max(most, n)
+	}
+	return most
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,134 @@
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Limits of what Read accepts.
+const (
+	maxLine     = 64 << 20
+	maxDocument = 512 << 20 // of agents-exe, which has everything in one value
+)
+
+// Read reads a session in one of two forms: JSON lines, each an event, as [Write]
+// writes them and `--log-json-file` does; or a session file of agents-exe (see
+// [FromAgentsExe]). The sequence can be read once.
+//
+// Events that do not last are left out, and so are lines of other kinds, such as
+// those that frame a journal. Line numbers are in the errors.
+func Read(r io.Reader) iter.Seq2[agent.Event, error] {
+	in := bufio.NewReaderSize(r, 64<<10)
+	return func(yield func(agent.Event, error) bool) {
+		if foreign(in) {
+			data, err := io.ReadAll(io.LimitReader(in, maxDocument+1))
+			if err == nil && len(data) > maxDocument {
+				err = fmt.Errorf("it is longer than %d bytes", maxDocument)
+			}
+			if err != nil {
+				yield(agent.Event{}, err)
+				return
+			}
+			for e, err := range FromAgentsExe(data) {
+				if !yield(e, err) {
+					return
+				}
+			}
+			return
+		}
+		readLines(in, yield)
+	}
+}
+
+// foreign looks whether the input is one value of agents-exe: its first line is
+// no event.
+func foreign(in *bufio.Reader) bool {
+	start, _ := in.Peek(32 << 10)
+	start = bytes.TrimLeft(start, " \t\r\n\uFEFF")
+	first, _, _ := bytes.Cut(start, []byte("\n"))
+	if bytes.HasPrefix(first, []byte(`{"kind":`)) || bytes.HasPrefix(first, []byte(`{"time":`)) {
+		return false
+	}
+	return bytes.HasPrefix(start, []byte("{")) && !bytes.Contains(first, []byte(`"kind":`))
+}
+
+func readLines(in *bufio.Reader, yield func(agent.Event, error) bool) {
+	for n := 1; ; n++ {
+		line, err := readLine(in)
+		if len(bytes.TrimSpace(line)) > 0 {
+			e, decodeErr := event(line)
+			if decodeErr != nil {
+				if errors.Is(err, io.EOF) {
+					decodeErr = fmt.Errorf("its last line is cut off: %w", decodeErr)
+				}
+				yield(agent.Event{}, fmt.Errorf("line %d: %w", n, decodeErr))
+				return
+			}
+			if e.Kind.Lasting() && !yield(e, nil) {
+				return
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			yield(agent.Event{}, fmt.Errorf("line %d: %w", n, err))
+			return
+		}
+	}
+}
+
+func event(line []byte) (agent.Event, error) {
+	var e agent.Event
+	if err := json.Unmarshal(line, &e); err != nil {
+		return e, fmt.Errorf("not an event: %w", err)
+	}
+	if e.Kind == "" {
+		return e, errors.New("not an event: it has no kind")
+	}
+	if e.Kind.Lasting() && e.Session == "" {
+		return e, fmt.Errorf("an event %q without a session", e.Kind)
+	}
+	return e, nil
+}
+
+// readLine reads up to a newline.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := in.ReadSlice('\n')
+		line = append(line, piece...)
+		if len(line) > maxLine {
+			return nil, fmt.Errorf("longer than %d bytes", maxLine)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// Write writes the events that last as JSON lines. It stops at the first error.
+func Write(w io.Writer, events iter.Seq2[agent.Event, error]) error {
+	out := bufio.NewWriter(w)
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	for e, err := range events {
+		if err != nil {
+			return errors.Join(out.Flush(), err)
+		}
+		if !e.Kind.Lasting() {
+			continue
+		}
+		if err := enc.Encode(e); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}

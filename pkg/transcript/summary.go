@@ -1,0 +1,96 @@
+package transcript
+
+import (
+	"iter"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Summary is what a list says of a session.
+type Summary struct {
+	ID    string `json:"id"`
+	Agent string `json:"agent"`
+	Model string `json:"model,omitempty"`
+	// Began is when its first event happened, Last its last one.
+	Began time.Time `json:"began"`
+	Last  time.Time `json:"last"`
+	// Prompt is the text of the first user message, at most 1,000 bytes of it.
+	Prompt string `json:"prompt"`
+	// Turns counts the answers of the root session; Calls, Failed and SubAgents
+	// those of the whole tree, and so does Usage.
+	Turns     int         `json:"turns"`
+	Calls     int         `json:"calls"`
+	Failed    int         `json:"failed"`
+	SubAgents int         `json:"sub_agents"`
+	Usage     agent.Usage `json:"usage"`
+	// Outcome is that of the last run, empty if it did not end, and Error why.
+	Outcome agent.Status `json:"outcome,omitempty"`
+	Error   string       `json:"error,omitempty"`
+}
+
+const maxFirst = 1000
+
+// Summarize reads all events. With an error comes the Summary of what was before.
+func Summarize(events iter.Seq2[agent.Event, error]) (*Summary, error) {
+	s := &Summary{}
+	nested := map[string]bool{}
+	for e, err := range events {
+		if err != nil {
+			return s, err
+		}
+		if !e.Kind.Lasting() {
+			continue
+		}
+		if s.ID == "" {
+			s.ID, s.Agent, s.Began = e.Session, e.Agent, e.Time
+		}
+		s.note(&e)
+		if e.Session != s.ID && !nested[e.Session] {
+			nested[e.Session] = true
+			s.SubAgents++
+		}
+	}
+	return s, nil
+}
+
+// note takes in an event.
+func (s *Summary) note(e *agent.Event) {
+	if !e.Time.IsZero() {
+		s.Last = e.Time
+	}
+	root := e.Session == s.ID
+	switch e.Kind {
+	case agent.EventMessage:
+		if root && e.Message != nil {
+			s.Outcome, s.Error = "", ""
+			if s.Prompt == "" && e.Message.Role == agent.RoleUser {
+				s.Prompt = short(e.Message.Text())
+			}
+		}
+	case agent.EventAnswer, agent.EventCompaction:
+		if e.Usage != nil {
+			s.Usage = s.Usage.Add(*e.Usage)
+		}
+		if root && e.Kind == agent.EventAnswer {
+			s.Turns++
+		}
+	case agent.EventCallEnded:
+		s.Calls++
+		if e.Result != nil && e.Result.Failed {
+			s.Failed++
+		}
+	case agent.EventEnd:
+		if root {
+			s.Outcome, s.Error = e.Status, e.Error
+		}
+	}
+	if root && e.Model != "" {
+		s.Model = e.Model
+	}
+}
+
+// short is a copy of the beginning of a text, so that the rest need not be kept.
+func short(s string) string {
+	return string([]byte(cut(s, maxFirst)))
+}

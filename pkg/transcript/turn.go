@@ -1,0 +1,259 @@
+package transcript
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Turn is one answer of a model with what led to it and the calls that follow
+// from it.
+type Turn struct {
+	// N counts the session's answers, from 1. A last turn without Answer is what
+	// came behind the last one.
+	N int
+	// Prompts are the user messages before the answer.
+	Prompts []agent.Message
+	// Setup says with what the model was asked, if that changed in this turn, and
+	// Compaction what became of the conversation before, if it was shortened.
+	Setup, Compaction *agent.Event
+	// Answer is the event of the answer, nil if there is none.
+	Answer *agent.Event
+	Calls  []*Call
+	// End closes a run behind this turn, if it does.
+	End *agent.Event
+}
+
+// A Call is one tool call of a turn.
+type Call struct {
+	agent.ToolCall
+	// Key names the call in its tree: see agent.Event.
+	Key string
+	// Started is when it began, zero if it never did; Runs is how often.
+	Started time.Time
+	Runs    int
+	// Argv is what was executed, program first, and Digest names its contents.
+	Argv   []string
+	Digest string
+	// Result is nil for a call without one, and Millis the time until then.
+	Result *agent.ToolResult
+	Millis int64
+	// Nested are the sub-agents' sessions that answer the call.
+	Nested []*Conversation
+}
+
+// Failed reports whether the call has a result that describes a failure.
+func (c *Call) Failed() bool { return c.Result != nil && c.Result.Failed }
+
+// A Conversation is the session of a sub-agent.
+type Conversation struct {
+	ID, Agent, Model string
+	Depth            int
+	Turns            []*Turn
+}
+
+// Turns are the turns of the root session, which is that of the first event. Events
+// of sessions of sub-agents are in the turn whose calls they answer. Events that
+// do not last are left out. A session without an answer has one turn.
+func Turns(events iter.Seq2[agent.Event, error]) iter.Seq2[*Turn, error] {
+	return func(yield func(*Turn, error) bool) {
+		n := 0
+		for g, err := range groups(events) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(g.turn(&n), nil) {
+				return
+			}
+		}
+	}
+}
+
+// A group is the events of one turn of the root session, as they came.
+type group struct {
+	root   string
+	events []agent.Event
+}
+
+// groups divides events. A turn is over when something follows that leads to the
+// next answer.
+func groups(events iter.Seq2[agent.Event, error]) iter.Seq2[*group, error] {
+	return func(yield func(*group, error) bool) {
+		var root string
+		var kept []agent.Event
+		answered := false
+		for e, err := range events {
+			if err != nil {
+				if len(kept) == 0 || yield(&group{root, kept}, nil) {
+					yield(nil, err)
+				}
+				return
+			}
+			if !e.Kind.Lasting() {
+				continue
+			}
+			if root == "" {
+				root = e.Session
+			}
+			if e.Session == root {
+				if answered && leads(e.Kind) {
+					if !yield(&group{root, kept}, nil) {
+						return
+					}
+					kept, answered = nil, false
+				}
+				answered = answered || e.Kind == agent.EventAnswer
+			}
+			kept = append(kept, e)
+		}
+		if len(kept) > 0 {
+			yield(&group{root, kept}, nil)
+		}
+	}
+}
+
+// leads reports whether an event belongs to the answer that comes behind it.
+func leads(k agent.EventKind) bool {
+	switch k {
+	case agent.EventMessage, agent.EventSetup, agent.EventCompaction, agent.EventAnswer:
+		return true
+	}
+	return false
+}
+
+// turn makes sense of a group. n counts the answers.
+func (g *group) turn(n *int) *Turn {
+	t := &Turn{}
+	calls := map[string]*Call{} // by key, at every depth
+	nested := map[string]*nestedSession{}
+	for i := range g.events {
+		e := &g.events[i]
+		if e.Session == g.root {
+			t.add(e, n, calls)
+			continue
+		}
+		s := nested[e.Session]
+		if s == nil {
+			s = &nestedSession{Conversation: Conversation{ID: e.Session, Agent: e.Agent, Depth: e.Depth}}
+			nested[e.Session] = s
+			if c := calls[e.Parent]; c != nil {
+				c.Nested = append(c.Nested, &s.Conversation)
+			}
+		}
+		s.add(e, calls)
+	}
+	return t
+}
+
+// nestedSession is a Conversation that grows.
+type nestedSession struct {
+	Conversation
+	n int
+}
+
+func (s *nestedSession) add(e *agent.Event, calls map[string]*Call) {
+	if e.Model != "" {
+		s.Model = e.Model
+	}
+	last := len(s.Turns) - 1
+	if last < 0 || s.Turns[last].Answer != nil && leads(e.Kind) {
+		s.Turns = append(s.Turns, &Turn{})
+		last++
+	}
+	s.Turns[last].add(e, &s.n, calls)
+}
+
+// add takes in an event of the turn's own session.
+func (t *Turn) add(e *agent.Event, n *int, calls map[string]*Call) {
+	switch e.Kind {
+	case agent.EventMessage:
+		if e.Message != nil {
+			t.Prompts = append(t.Prompts, *e.Message)
+		}
+	case agent.EventSetup:
+		t.Setup = e
+	case agent.EventCompaction:
+		t.Compaction = e
+		*n = max(*n, e.Turn)
+	case agent.EventAnswer:
+		t.answer(e, n, calls)
+	case agent.EventCallStarted, agent.EventCallEnded:
+		t.call(e, calls)
+	case agent.EventEnd:
+		t.End = e
+	}
+}
+
+func (t *Turn) answer(e *agent.Event, n *int, calls map[string]*Call) {
+	*n = max(*n+1, e.Turn)
+	t.Answer, t.N = e, *n
+	if e.Message == nil {
+		return
+	}
+	for i, c := range e.Message.Calls {
+		call := &Call{ToolCall: c, Key: fmt.Sprintf("%s.%d.%d", e.Session, t.N, i+1)}
+		t.Calls = append(t.Calls, call)
+		calls[call.Key] = call
+	}
+}
+
+func (t *Turn) call(e *agent.Event, calls map[string]*Call) {
+	c := t.find(e)
+	if c == nil {
+		return // damaged, or of a version that we do not know
+	}
+	if e.Key != "" && e.Key != c.Key {
+		c.Key = e.Key
+		calls[e.Key] = c
+	}
+	if e.Kind == agent.EventCallStarted {
+		c.Started, c.Argv, c.Digest = e.Time, e.Argv, e.Digest
+		c.Runs++
+		return
+	}
+	c.Result, c.Millis = e.Result, e.Millis
+}
+
+func (t *Turn) find(e *agent.Event) *Call {
+	if i := e.N - 1; i >= 0 && i < len(t.Calls) && t.Calls[i].ID == e.CallID {
+		return t.Calls[i]
+	}
+	for _, c := range t.Calls {
+		if c.ID == e.CallID {
+			return c
+		}
+	}
+	return nil
+}
+
+// A CallOf is a call with where it was made.
+type CallOf struct {
+	*Call
+	Session, Agent string
+	Depth, Turn    int
+}
+
+// All are the calls of the turn and, behind each, those of the sub-agents'
+// sessions that answer it. session and agentSlug are those of t.
+func (t *Turn) All(session, agentSlug string) iter.Seq[CallOf] {
+	return func(yield func(CallOf) bool) { t.each(session, agentSlug, 0, yield) }
+}
+
+func (t *Turn) each(session, slug string, depth int, yield func(CallOf) bool) bool {
+	for _, c := range t.Calls {
+		if !yield(CallOf{Call: c, Session: session, Agent: slug, Depth: depth, Turn: t.N}) {
+			return false
+		}
+		for _, s := range c.Nested {
+			for _, inner := range s.Turns {
+				if !inner.each(s.ID, s.Agent, depth+1, yield) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
