@@ -148,7 +148,9 @@ func (f *folding) fold(e *agent.Event) error {
 			return err
 		}
 	}
-	s.note(f, e)
+	if e.Message != nil || e.Kind != agent.EventMessage && e.Kind != agent.EventAnswer { // Apply refuses them
+		s.note(f, e)
+	}
 	if err := s.state.Apply(*e); err != nil {
 		return err
 	}

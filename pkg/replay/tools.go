@@ -198,14 +198,14 @@ func (p *Player) takeAlike(inv *agent.Invocation) (*call, error) {
 	defer p.mu.Unlock()
 	args := canonical(inv.Call.Args)
 	var found, near *call
-	like := -1
+	nearest := 0
 	for _, c := range p.Record.calls {
 		if c.call.Name != inv.Call.Name || c.result == nil || len(c.nested) > 0 || p.served[c] {
 			continue
 		}
 		theirs := canonical(c.call.Args)
-		if n := common(theirs, args); n > like {
-			near, like = c, n
+		if n := max(len(theirs), len(args)) - common(theirs, args); near == nil || n < nearest {
+			near, nearest = c, n
 		}
 		if theirs == args && (found == nil || found.agent != inv.Agent && c.agent == inv.Agent) {
 			found = c
