@@ -208,6 +208,35 @@ func TestAPageIsNeverOpenedByItself(t *testing.T) {
 	}
 }
 
+// TestQuestionsBelowATool: an agent that runs as a tool asks at the terminal
+// above if the tool has it to itself, and not otherwise.
+func TestQuestionsBelowATool(t *testing.T) {
+	for _, locks := range []string{`["terminal"]`, `[]`} {
+		dir := askingAgent(t, someQuestion)
+		for name, text := range map[string]string{
+			"outer.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"outer","flavor":"scripted","script":"outer.script","toolDirectory":"tools"}}`,
+			"outer.script": `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_inner","args":{}}]}},{"when":{},"answer":{"text":"inner ${result.0}"}}]}`,
+			"tools/inner":  "#!/bin/sh\n[ \"$1\" = describe ] && { echo '{\"slug\":\"inner\",\"description\":\"d\",\"args\":[],\"locks\":" + locks + "}'; exit 0; }\nexec agents run --quiet --agent-file agent.json -p go\n",
+		} {
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := openScreen(t, dir, `agents run --agent-file outer.json -p go; echo "code $?"`)
+		if locks == `[]` {
+			s.await(`^inner heard {"action":"decline"}`)
+			continue
+		}
+		s.await(`^answer, decline or cancel\?`)
+		s.press("cancel", "Enter")
+		s.await(`^inner heard {"action":"cancel"}`)
+	}
+}
+
 func TestQuestionsThatArePutAside(t *testing.T) {
 	for name, c := range map[string]struct {
 		keys []string
