@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,9 +70,13 @@ func (s *Toolset) cache() cacheFile {
 
 // identity is what makes the server what it is. Of the environment and the
 // headers it has the names alone: their values may be secret. A server that is
-// not there has none.
+// not there has none, and an address of this machine is none: it is near, and
+// another server may have it tomorrow.
 func (s *Server) identity() (key []string, ok bool) {
 	if s.URL != "" {
+		if u, err := url.Parse(s.URL); err != nil || isLoopback(u.Hostname()) {
+			return nil, false
+		}
 		return append([]string{s.Protocol, s.URL}, slices.Sorted(maps.Keys(s.Headers))...), true
 	}
 	file, err := lookPath(s)
@@ -99,6 +105,11 @@ func (s *Server) identity() (key []string, ok bool) {
 		}
 	}
 	return key, true
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
 func inode(info os.FileInfo) uint64 {

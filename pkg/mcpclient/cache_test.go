@@ -307,21 +307,29 @@ func TestCachedToolsOfAServerThatFails(t *testing.T) {
 }
 
 func TestCacheOverHTTP(t *testing.T) {
-	r := newRig(t, "library")
-	r.overHTTP(newLibraryServer())
-	r.cached()
-	var asked atomic.Int32
-	r.opts.Transport = roundTrip(func(q *http.Request) (*http.Response, error) {
-		asked.Add(1)
-		return http.DefaultTransport.RoundTrip(q)
-	})
-	set := r.open()
-	tools := r.tools(set)
-	if len(tools) == 0 || asked.Load() != 0 {
-		t.Fatalf("%d tools after %d requests, want some after none", len(tools), asked.Load())
-	}
-	if _, err := tools["question"].Call(t.Context(), invocation(`{}`)); asked.Load() == 0 {
-		t.Errorf("Call: %v, without a request", err)
+	for name, starts := range map[string]bool{"mcp.example.com": false, "": true} {
+		r := newRig(t, "library")
+		r.overHTTP(newLibraryServer())
+		var asked atomic.Int32
+		r.opts.Transport = roundTrip(func(q *http.Request) (*http.Response, error) {
+			asked.Add(1)
+			q = q.Clone(q.Context())
+			q.URL.Host = "127.0.0.1:" + q.URL.Port()
+			q.Host = q.URL.Host
+			return http.DefaultTransport.RoundTrip(q)
+		})
+		if name != "" {
+			r.server.URL = strings.Replace(r.server.URL, "127.0.0.1", name, 1)
+		}
+		r.cached()
+		asked.Store(0)
+		tools := r.tools(r.open())
+		if len(tools) == 0 || asked.Load() > 0 != starts {
+			t.Errorf("at %q: %d tools after %d requests; want requests: %v", r.server.URL, len(tools), asked.Load(), starts)
+		}
+		if _, err := tools["question"].Call(t.Context(), invocation(`{}`)); asked.Load() == 0 {
+			t.Errorf("Call: %v, without a request", err)
+		}
 	}
 }
 
