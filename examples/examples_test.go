@@ -101,6 +101,10 @@ func TestAnswers(t *testing.T) {
 			`^This runs \S*ls\. (.*\n)+.* to a beginner, in English\.\n`, map[string]int{"bash_which_program": 1},
 		},
 		{
+			"tools for the conformance suite", "mcp-conformance/agent.json", "Say something.", nil,
+			`^The tool says: This is a simple text response for testing\.$`, map[string]int{"bash_test_simple_text": 1},
+		},
+		{
 			"a program that finds no command", "program/explain", "no-such-command -l", nil,
 			`which_program: there is no command no-such-command$`, map[string]int{"bash_which_program": 1},
 		},

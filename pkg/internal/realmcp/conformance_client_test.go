@@ -2,10 +2,12 @@ package realmcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // The conformance suite starts a server for each scenario and runs a command as
@@ -26,7 +28,7 @@ func conformanceClient() int {
 	return code
 }
 
-func playScenario(scenario, url string) (int, error) {
+func playScenario(scenario, url string) (code int, err error) {
 	k, err := findKit()
 	if err != nil {
 		return 0, err
@@ -50,11 +52,34 @@ func playScenario(scenario, url string) (int, error) {
 	}
 	cmd := p.agentsCommand("run", "--agent-file", file, "--prompt", "go", "--output", "jsonl")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	err = cmd.Run()
-	if cmd.ProcessState == nil {
-		return 0, err
+	if strings.HasPrefix(scenario, "elicitation-") {
+		someone := willing()
+		if err := someone.sit(cmd); err != nil {
+			return 0, err
+		}
+		defer func() { fmt.Fprint(os.Stderr, someone.leave()) }()
 	}
-	return cmd.ProcessState.ExitCode(), nil
+	code, err = exitCode(cmd.Run())
+	if err == nil && scenario == "http-standard-headers" {
+		code, err = exitCode(p.agentsCommand("run", "--agent-file", file, "--mcp-prompt", "s/test_prompt", "--prompt", "go").Run())
+	}
+	return code, err
+}
+
+// exitCode is that of a command that ended with err.
+func exitCode(err error) (int, error) {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// willing answers every question with what is suggested.
+func willing() *person {
+	return &person{says: map[string]string{
+		"answer, decline or cancel? ": "answer", "send, edit, decline or cancel? ": "send", "\n> ": "",
+	}}
 }
 
 func (p *play) agentsCommand(args ...string) *exec.Cmd {

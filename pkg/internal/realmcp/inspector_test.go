@@ -2,6 +2,7 @@ package realmcp
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -67,9 +68,30 @@ func (r *callResult) text() string {
 }
 
 func TestInspectorWithAgents(t *testing.T) {
-	i := inspectStdio(t, "--agent-file", quickstart)
+	inspectStdio(t, "--agent-file", quickstart).askAll(t)
+}
+
+// TestInspectorOverHTTP asks the same, of one server that wants a token.
+func TestInspectorOverHTTP(t *testing.T) {
+	k := theKit(t)
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(tokens, []byte("a-token-for-tests\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := k.serve(t, ".", "--agent-file", quickstart, "--token-file", tokens)
+	i := &inspector{k, dir, []string{"--transport", "http", "--server-url", url, "--header", "Authorization: Bearer a-token-for-tests", "--stored-auth-only"}}
+	i.askAll(t)
+	i.target[slices.Index(i.target, "--header")+1] = "Authorization: Bearer another-token-for-tests"
+	if complaint := i.ask(t, nil, "tools/list"); !strings.Contains(complaint, "a bearer token of this server is needed") {
+		t.Errorf("with another token: %q", complaint)
+	}
+}
+
+func (i *inspector) askAll(t *testing.T) {
 	t.Run("agents", i.askAgents)
 	t.Run("prompts", i.askPrompts)
+	t.Run("resources", i.askResources)
 	t.Run("mistakes", i.askWrongly)
 }
 
@@ -116,6 +138,26 @@ func (i *inspector) askPrompts(t *testing.T) {
 	}
 }
 
+func (i *inspector) askResources(t *testing.T) {
+	const uri = "agents://agent/quickstart"
+	var list struct{ Resources []struct{ URI string } }
+	complaint := i.ask(t, &list, "resources/list")
+	if !slices.Contains(list.Resources, struct{ URI string }{uri}) {
+		t.Errorf("resources/list: %+v, %s", list, complaint)
+	}
+	var read struct {
+		Contents []struct{ Text, MIMEType string }
+	}
+	complaint = i.ask(t, &read, "resources/read", "--uri", uri)
+	if complaint != "" || len(read.Contents) != 1 || read.Contents[0].MIMEType != "application/json" || !strings.Contains(read.Contents[0].Text, `"slug": "quickstart"`) {
+		t.Errorf("resources/read: %+v, %s", read, complaint)
+	}
+	var nothing any
+	if complaint := i.ask(t, &nothing, "logging/setLevel", "--log-level", "debug"); complaint != "" {
+		t.Errorf("logging/setLevel: %s", complaint)
+	}
+}
+
 func (i *inspector) askWrongly(t *testing.T) {
 	for _, bad := range []struct {
 		want string
@@ -124,7 +166,7 @@ func (i *inspector) askWrongly(t *testing.T) {
 		{"Tool 'nope' not found", []string{"tools/call", "--tool-name", "nope", "--tool-arg", "x=1"}},
 		{"unknown prompt: nope", []string{"prompts/get", "--prompt-name", "nope"}},
 		{"content", []string{"prompts/get", "--prompt-name", "translate"}},
-		{"does not support logging", []string{"logging/setLevel", "--log-level", "debug"}},
+		{"there is no resource agents://nowhere", []string{"resources/read", "--uri", "agents://nowhere"}},
 	} {
 		var nothing any
 		if complaint := i.ask(t, &nothing, bad.args[0], bad.args[1:]...); !strings.Contains(complaint, bad.want) {

@@ -107,7 +107,10 @@ type finished struct {
 func finish(t *testing.T, cmd *exec.Cmd) finished {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdout = &stdout
+	if cmd.Stderr == nil {
+		cmd.Stderr = &stderr
+	}
 	start(t, cmd)
 	err := cmd.Wait()
 	var exit *exec.ExitError
@@ -121,7 +124,9 @@ func finish(t *testing.T, cmd *exec.Cmd) finished {
 // test and when the process hangs.
 func start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -107,6 +107,71 @@ func checkEverything(t *testing.T, p *play, s *story) {
 	}
 }
 
+// TestPrompts begins runs with prompts of a server.
+func TestPrompts(t *testing.T) {
+	p := newPlay(t)
+	p.servers = []object{p.stdio("ev", everything, "stdio")}
+	p.rules = []object{{"answer": object{"text": "${prompt}"}}}
+	file, err := p.write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args, want string
+		code       int
+	}{
+		{"ev/simple-prompt", "This is a simple prompt without arguments.", 0},
+		{"ev/args-prompt city=Paris state=Texas", "What's weather in Paris, Texas?", 0},
+		{"ev/resource-prompt resourceType=Text resourceId=1", "demo://resource/dynamic/text/1", 0},
+		{"ev/args-prompt", "city", 2},
+		{"ev/nowhere", "args-prompt", 2},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			cmd := p.agentsCommand(append([]string{"run", "--agent-file", file, "--mcp-prompt"}, strings.Fields(c.args)...)...)
+			if got := finish(t, cmd); got.code != c.code || !strings.Contains(got.stdout+got.stderr, c.want) {
+				t.Errorf("exit code %d\n%s%swant %d and %q", got.code, got.stdout, got.stderr, c.code, c.want)
+			}
+		})
+	}
+}
+
+// TestQuestions answers a question of a server at a terminal.
+func TestQuestions(t *testing.T) {
+	p := newPlay(t)
+	p.servers = []object{p.stdio("ev", everything, "stdio")}
+	p.rules = []object{calls(call{Tool: "mcp_ev_trigger-elicitation-request"})}
+	someone := willing()
+	someone.says["legal name\r\n> "] = "Ann"
+	cmd := p.command(t)
+	if err := someone.sit(cmd); err != nil {
+		t.Skip(err)
+	}
+	got := finish(t, cmd)
+	shown := someone.leave()
+	for _, want := range []string{`\"action\": \"accept\"`, `\"name\": \"Ann\"`, `\"integer\": 42`, `\"legacyTitledEnum\": \"pet-1\"`} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("the run has no %s\n%s\nThe terminal showed\n%s", want, tail(got.stdout), shown)
+		}
+	}
+}
+
+// TestSampling lets a server ask the agent's model, if the agent file allows it.
+func TestSampling(t *testing.T) {
+	for _, allowed := range []bool{true, false} {
+		p := newPlay(t)
+		p.servers = []object{with(p.stdio("ev", everything, "stdio"), object{"sampling": allowed})}
+		p.rules = []object{
+			{"when": object{"agent": "mcp_ev", "prompt": "the weather"}, "answer": object{"text": "It rains."}},
+			calls(call{Tool: "mcp_ev_trigger-sampling-request", Args: object{"prompt": "How is the weather?", "maxTokens": 50}}),
+		}
+		r := p.run(t).anyResult(t, "mcp_ev_trigger-sampling-request", 1)
+		if answered := strings.Contains(r.text(), "It rains."); answered != allowed || r.Failed == allowed {
+			t.Errorf("sampling %v: %+v", allowed, r)
+		}
+	}
+}
+
 // serveEverything starts the server "everything" and returns its address.
 func (p *play) serveEverything(t *testing.T) string {
 	t.Helper()
