@@ -15,8 +15,18 @@ import (
 // knows the form in which this package writes and leaves everything else to
 // encoding/json.
 func decode(line []byte, e *agent.Event) error {
-	d := decoder{b: line}
-	if utf8.Valid(line) {
+	var d decoder
+	return d.decode(line, e)
+}
+
+// decodeBrief is as decode but leaves out what was said, which takes time.
+func decodeBrief(line []byte, e *agent.Event) error {
+	d := decoder{brief: true}
+	return d.decode(line, e)
+}
+
+func (d *decoder) decode(line []byte, e *agent.Event) error {
+	if d.b, d.i, d.odd = line, 0, false; d.brief || utf8.Valid(line) {
 		d.event(e)
 		if !d.odd && d.i == len(line) {
 			return nil
@@ -34,6 +44,9 @@ type decoder struct {
 	odd bool
 	// spare holds what a text with escapes is put together in.
 	spare []byte
+	// names are the last few words that come again and again.
+	names [8]string
+	turn  int // the place of the next
 	// brief leaves out what was said and keeps what was counted.
 	brief bool
 }
@@ -112,66 +125,65 @@ func (d *decoder) bytes() []byte {
 	if !d.take('"') {
 		return nil
 	}
-	start := d.i
-	escaped := false
-	for ; d.i < len(d.b); d.i++ {
-		switch c := d.b[d.i]; {
-		case c == '"':
-			d.i++
+	b, start := d.b, d.i
+	for i, escaped := start, false; i < len(b); i++ {
+		c := b[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		d.i = i + 1
+		if c == '"' {
 			if escaped {
-				d.spare = append(d.spare, d.b[start:d.i-1]...)
+				d.spare = append(d.spare, b[start:i]...)
 				return d.spare
 			}
-			return d.b[start : d.i-1]
-		case c == '\\':
-			if !escaped {
-				d.spare, escaped = d.spare[:0], true
-			}
-			d.spare = append(d.spare, d.b[start:d.i]...)
-			if !d.escape() {
-				return nil
-			}
-			start = d.i + 1
-		case c < ' ':
-			d.odd = true
-			return nil
+			return b[start:i]
 		}
+		if !escaped {
+			d.spare, escaped = d.spare[:0], true
+		}
+		d.spare = append(d.spare, b[start:i]...)
+		if c != '\\' || !d.escape() {
+			break
+		}
+		i = d.i - 1
+		start = d.i
 	}
 	d.odd = true
 	return nil
 }
 
-// escape takes an escape, but for its last byte, and adds what it means to spare.
+// escape takes what follows a backslash and adds what it means to spare.
 func (d *decoder) escape() bool {
-	if d.i++; d.i >= len(d.b) {
-		d.odd = true
+	if d.i >= len(d.b) {
 		return false
 	}
-	switch c := d.b[d.i]; c {
+	c := d.b[d.i]
+	d.i++
+	switch c {
 	case '"', '\\', '/':
-		d.spare = append(d.spare, c)
 	case 'n':
-		d.spare = append(d.spare, '\n')
+		c = '\n'
 	case 't':
-		d.spare = append(d.spare, '\t')
+		c = '\t'
 	case 'r':
-		d.spare = append(d.spare, '\r')
+		c = '\r'
 	case 'b':
-		d.spare = append(d.spare, '\b')
+		c = '\b'
 	case 'f':
-		d.spare = append(d.spare, '\f')
+		c = '\f'
 	case 'u':
-		r, ok := hex4(d.b[d.i+1:])
+		r, ok := hex4(d.b[d.i:])
 		if !ok || utf16.IsSurrogate(r) {
-			d.odd = true
 			return false
 		}
 		d.i += 4
 		d.spare = utf8.AppendRune(d.spare, r)
+		return true
 	default:
-		d.odd = true
 		return false
 	}
+	d.spare = append(d.spare, c)
 	return true
 }
 
@@ -184,6 +196,20 @@ func hex4(b []byte) (rune, bool) {
 }
 
 func (d *decoder) text() string { return string(d.bytes()) }
+
+// name takes a text that was probably there a moment ago, without a copy of it.
+func (d *decoder) name() string {
+	b := d.bytes()
+	for _, s := range d.names {
+		if string(b) == s {
+			return s
+		}
+	}
+	s := string(b)
+	d.names[d.turn] = s
+	d.turn = (d.turn + 1) % len(d.names)
+	return s
+}
 
 // int takes a whole number.
 func (d *decoder) int() int64 {
@@ -313,15 +339,4 @@ func (d *decoder) skip() {
 	if raw := d.raw(); len(raw) == 0 {
 		d.odd = true
 	}
-}
-
-// decodeBrief is as decode but leaves out what was said, which takes time.
-func decodeBrief(line []byte, e *agent.Event) error {
-	d := decoder{b: line, brief: true}
-	d.event(e)
-	if !d.odd && d.i == len(line) {
-		return nil
-	}
-	*e = agent.Event{}
-	return json.Unmarshal(line, e)
 }

@@ -1,9 +1,9 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"sync"
 
@@ -23,9 +23,23 @@ type batch struct {
 	done   chan struct{}
 }
 
-// all decodes the lines that are needed and applies their events in order. The
-// decoding is divided among the processors.
-func (f *fold) all(r *os.File) error {
+// all decodes the lines that are needed and applies their events in order.
+func (f *fold) all(r io.ReaderAt) error {
+	if f.good-f.compaction > 4*batchBytes {
+		return f.divided(r)
+	}
+	var b batch
+	var err error
+	readErr := f.read(r, func() *batch { return &b }, func(b *batch) bool {
+		b.decode(f.blobs)
+		err = f.applyAll(r, b)
+		return err == nil
+	})
+	return cmp.Or(err, readErr)
+}
+
+// divided is all for what is large: the decoding is divided among the processors.
+func (f *fold) divided(r io.ReaderAt) error {
 	workers := min(runtime.GOMAXPROCS(0), 4)
 	todo := make(chan *batch, workers)
 	order := make(chan *batch, workers)
@@ -76,10 +90,7 @@ func (f *fold) all(r *os.File) error {
 		}
 	}
 	wg.Wait()
-	if err == nil {
-		err = readErr
-	}
-	return err
+	return cmp.Or(err, readErr)
 }
 
 // read divides the lines that are needed into batches.
@@ -121,11 +132,12 @@ func (f *fold) read(r io.ReaderAt, fresh func() *batch, give func(*batch) bool) 
 func (b *batch) decode(dir blobs) {
 	clear(b.events)
 	b.events, b.err = b.events[:0], nil
+	var d decoder
 	start := 0
 	for _, end := range b.ends {
 		b.events = append(b.events, agent.Event{})
 		e := &b.events[len(b.events)-1]
-		if b.err = decode(b.lines[start:end], e); b.err == nil {
+		if b.err = d.decode(b.lines[start:end], e); b.err == nil {
 			b.err = dir.fill(e)
 		}
 		if b.err != nil {

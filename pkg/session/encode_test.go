@@ -189,6 +189,8 @@ func repeated(line []byte) bool {
 	return false
 }
 
+func allTypes(reflect.Type) bool { return true }
+
 func lineOfEveryField() []byte {
 	e := everyField()
 	w := encoder{}

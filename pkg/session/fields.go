@@ -15,22 +15,22 @@ func (d *decoder) event(e *agent.Event) {
 		case "kind":
 			e.Kind = agent.EventKind(d.word())
 		case "session":
-			e.Session = d.text()
+			e.Session = d.name()
 		case "agent":
-			e.Agent = d.text()
+			e.Agent = d.name()
 		case "parent":
-			e.Parent = d.text()
+			e.Parent = d.name()
 		case "depth":
 			e.Depth = int(d.int())
 		case "turn":
 			e.Turn = int(d.int())
 		case "model":
-			e.Model = d.text()
+			e.Model = d.name()
 		case "usage":
 			e.Usage = new(agent.Usage)
 			d.usage(e.Usage)
 		case "status":
-			e.Status = agent.Status(d.text())
+			e.Status = agent.Status(d.name())
 		case "spent":
 			e.Spent = new(agent.Spent)
 			d.spent(e.Spent)
@@ -61,7 +61,7 @@ func (d *decoder) content(e *agent.Event, key []byte) {
 	case "call_id":
 		e.CallID = d.text()
 	case "tool":
-		e.Tool = d.text()
+		e.Tool = d.name()
 	case "args":
 		e.Args = d.text()
 	case "key":
@@ -84,7 +84,7 @@ func (d *decoder) content(e *agent.Event, key []byte) {
 	case "error":
 		e.Error = d.text()
 	case "source":
-		e.Source = d.text()
+		e.Source = d.name()
 	case "context_tokens":
 		e.ContextTokens = int(d.int())
 	case "attempt":
@@ -166,7 +166,7 @@ func (d *decoder) call(c *agent.ToolCall) {
 		case "id":
 			c.ID = d.text()
 		case "name":
-			c.Name = d.text()
+			c.Name = d.name()
 		case "args":
 			c.Args = d.text()
 		case "extra":
@@ -183,7 +183,7 @@ func (d *decoder) result(r *agent.ToolResult) {
 		case "call_id":
 			r.CallID = d.text()
 		case "name":
-			r.Name = d.text()
+			r.Name = d.name()
 		case "parts":
 			d.array(func() { d.part(add(&r.Parts)) })
 		case "failed":
@@ -208,7 +208,7 @@ func (d *decoder) spec(s *agent.ToolSpec) {
 		case "agent":
 			s.Agent = d.text()
 		case "effects":
-			s.Effects = agent.Effects(d.text())
+			s.Effects = agent.Effects(d.name())
 		case "locks":
 			d.array(func() { s.Locks = append(s.Locks, d.text()) })
 		default:

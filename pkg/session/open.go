@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -112,7 +113,7 @@ func (j *Journal) open() (*Past, error) {
 }
 
 // past rebuilds what the journal holds.
-func (s *survey) past(r *os.File, dir blobs) (*Past, error) {
+func (s *survey) past(r io.ReaderAt, dir blobs) (*Past, error) {
 	f := fold{survey: s, blobs: dir, nested: map[string]*agent.Session{},
 		past: Past{Session: &agent.Session{}, Nested: map[string]*agent.Session{}}}
 	if err := f.all(r); err != nil {

@@ -187,7 +187,7 @@ func (s *scanner) bad(line []byte, at int64, whole bool, what string) error {
 	}
 	s.cut = s.end - at
 	for {
-		if n := syncedOf(line); n > at && n <= s.at {
+		if syncedOf(line) > at {
 			return &DamageError{Path: s.path, Line: s.line + 1, Offset: at, Turns: s.turns, What: what}
 		}
 		var err error
