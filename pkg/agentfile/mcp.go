@@ -209,6 +209,9 @@ func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
 		Servers map[string]struct {
 			MCPServer
 			Command string `json:"command"`
+			// Only an agent file allows it; other programs mean other things
+			// by this key.
+			Sampling json.RawMessage `json:"sampling"`
 		} `json:"mcpServers"`
 	}
 	if _, err := schema.Parse(data); err != nil {

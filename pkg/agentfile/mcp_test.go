@@ -35,7 +35,7 @@ func TestMCPServersAreSourcesOfTools(t *testing.T) {
   {"tag":"McpHttp","contents":{"name":"web","url":"https://example.org/mcp","headers":{"Authorization":"Bearer ${key:none}"}}}],
  "mcpConfigFiles":["others/mcp.json"]}}
 -- others/mcp.json --
-{"mcpServers":{"common":{"command":"../bin/server","args":["three"],"env":{"GREETING":"hi"}},"sh":{"command":"x"},"nothing":{}}}
+{"mcpServers":{"common":{"command":"../bin/server","args":["three"],"env":{"GREETING":"hi"},"sampling":{"model":"m"}},"sh":{"command":"x"},"nothing":{}}}
 -- script.json --
 {"rules":[
  {"when":{"role":"user"},"answer":{"calls":[{"tool":"mcp_sh_greet","args":{"n":1}},{"tool":"mcp_common_greet","args":{"n":0}}]}},
