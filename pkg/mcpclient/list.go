@@ -22,7 +22,14 @@ type definition struct {
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"inputSchema"`
 	Annotations Annotations     `json:"annotations"`
+	Execution   struct {
+		TaskSupport string `json:"taskSupport"`
+	} `json:"execution"`
 }
+
+// errTask: a tool can be called only as a task, an extension that is not spoken
+// here. It is left out without a problem: nobody can do anything about it.
+var errTask = errors.New("it can be called only as a task")
 
 // A listing is what a server says of its tools, as it came.
 type listing struct {
@@ -62,6 +69,10 @@ func (s *Toolset) offer(l *listing) (tools []agent.Tool, problems []error) {
 		t, err := s.define(item)
 		if err == nil && l.headers {
 			err = badHeaders(item)
+		}
+		if errors.Is(err, errTask) {
+			s.opts.log(fmt.Sprintf("%v, so it is left out", err))
+			continue
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("tool %d of its list is left out: %w", i+1, err))
@@ -131,6 +142,9 @@ func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
 	}
 	if bytes.TrimLeft(d.Schema, " \t\r\n")[0] != '{' {
 		return nil, fmt.Errorf("%s: its inputSchema is no object: %s", d.Name, clip(string(d.Schema), 100))
+	}
+	if d.Execution.TaskSupport == "required" {
+		return nil, fmt.Errorf("tool %s: %w", d.Name, errTask)
 	}
 	t := &Tool{set: s, name: d.Name, annotations: d.Annotations, parts: toolParts}
 	t.call = t.callTool

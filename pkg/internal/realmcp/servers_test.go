@@ -43,6 +43,7 @@ func TestEverything(t *testing.T) {
 				call{Tool: "mcp_ev_gzip-file-as-resource", Args: object{"name": "a.gz", "data": "data:text/plain,hello", "outputType": "resource"}},
 				call{Tool: "mcp_ev_trigger-elicitation-request"},
 				call{Tool: "mcp_ev_get-roots-list"},
+				call{Tool: "mcp_ev_simulate-research-query", Args: object{"topic": "cats"}},
 				call{Tool: "mcp_ev_list_resources"},
 				call{Tool: "mcp_ev_read_resource", Args: object{"uri": "demo://resource/static/document/features.md"}},
 				call{Tool: "mcp_ev_read_resource", Args: object{"uri": "demo://resource/dynamic/blob/3"}},
@@ -94,6 +95,10 @@ func checkEverything(t *testing.T, p *play, s *story) {
 	}
 	if r := s.anyResult(t, "mcp_ev_read_resource", 3); !r.Failed || !strings.Contains(r.text(), "demo://nowhere") {
 		t.Errorf("a resource that is not there: %+v", r)
+	}
+	// This tool can be called only as a task, and is not there.
+	if r := s.anyResult(t, "mcp_ev_simulate-research-query", 1); !r.Failed || strings.Contains(r.text(), "MCP error") {
+		t.Errorf("a tool that needs a task: %+v", r)
 	}
 	s.result(t, "mcp_ev_trigger-long-running-operation", 1)
 	var progress []string
