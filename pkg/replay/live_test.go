@@ -131,9 +131,9 @@ func TestALiveModelMayAskInAnotherOrder(t *testing.T) {
 	}{
 		"the same, otherwise":  {[]any{calls(`look {"a":3}`), calls(`look {"a": 3}`, `look {"b":2,"a":1}`), "fine"}, ""},
 		"fewer":                {[]any{calls(`look {"a":3}`), "fine"}, ""},
-		"once too often":       {[]any{calls(`look {"b":2,"a":1}`), calls(`look {"b":2,"a":1}`), "fine"}, "replay: agent root, turn 2: the record has no such call of look\n--- recorded\n+++ now\n@@ line 1 @@\n call look\n   {\n-    \"a\": 3\n+    \"a\": 1,\n+    \"b\": 2\n   }"},
+		"once too often":       {[]any{calls(`look {"b":2,"a":1}`), calls(`look {"b":2,"a":1}`), "fine"}, "agent root, turn 2: the record has no such call of look\n--- recorded\n+++ now\n@@ line 1 @@\n call look\n   {\n-    \"a\": 3\n+    \"a\": 1,\n+    \"b\": 2\n   }"},
 		"what nobody asked":    {[]any{calls(`look {"a":4}`), "fine"}, "-    \"a\": 3\n+    \"a\": 4"},
-		"another tool":         {[]any{calls(`work {}`), "fine"}, "replay: agent root, turn 1: the record has no such call of work, and no other that was not used yet"},
+		"another tool":         {[]any{calls(`work {}`), "fine"}, "agent root, turn 1: the record has no such call of work, and no other that was not used yet"},
 		"arguments of no kind": {[]any{calls(`look {`), "fine"}, "   {\n-    \"a\": 3\n-  }"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ type Miss struct {
 
 // Error has the difference on the lines behind the first.
 func (m *Miss) Error() string {
-	text := fmt.Sprintf("replay: %s, turn %d: %s", named(m.Agent, m.Path), m.Turn, m.What)
+	text := fmt.Sprintf("%s, turn %d: %s", named(m.Agent, m.Path), m.Turn, m.What)
 	if m.Diff != "" {
 		text += "\n--- recorded\n+++ now\n" + m.Diff
 	}

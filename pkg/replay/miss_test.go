@@ -15,7 +15,7 @@ func TestAMissShowsWhatDiffers(t *testing.T) {
 		player *replay.Player
 		want   string
 	}{
-		"a changed system prompt": {change: func(l *loaded) { l.root.System = "you are\nroot, and kind" }, want: `replay: agent root, turn 1: the request is not the recorded one
+		"a changed system prompt": {change: func(l *loaded) { l.root.System = "you are\nroot, and kind" }, want: `agent root, turn 1: the request is not the recorded one
 --- recorded
 +++ now
 @@ line 1 @@
@@ -26,7 +26,7 @@ func TestAMissShowsWhatDiffers(t *testing.T) {
  tool ask_expert:
    knows expert
    {`},
-		"a changed sub-agent": {change: func(l *loaded) { l.expert.System += "!" }, want: `replay: agent expert (session /1.2), turn 1: the request is not the recorded one
+		"a changed sub-agent": {change: func(l *loaded) { l.expert.System += "!" }, want: `agent expert (session /1.2), turn 1: the request is not the recorded one
 --- recorded
 +++ now
 @@ line 1 @@
@@ -94,7 +94,7 @@ func TestALimitThatDoesNotHoldAnyMoreIsAMiss(t *testing.T) {
 	p := &replay.Player{Record: newRecord(t, events)}
 	p.Wrap(now)
 	_, err := p.Run(t.Context(), &agent.Runner{Agent: now})
-	if err == nil || err.Error() != "replay: agent root, turn 3: the recorded run ended here: turn limit reached: 1 turns with tool calls and no answer" {
+	if err == nil || err.Error() != "agent root, turn 3: the recorded run ended here: turn limit reached: 1 turns with tool calls and no answer" {
 		t.Errorf("Run = %v", err)
 	}
 }

@@ -58,7 +58,7 @@ type playing struct {
 }
 
 // Run replays the record: one run for each of its prompts, with agents made of the
-// record if r has no Agent. Of r it uses Agent, Journal, Redact, Policy (for calls
+// record if r has no Agent. An Agent without an Opening gets the recorded one. Of r it uses Agent, Journal, Redact, Policy (for calls
 // that are real), Observe, Parent, MaxDepth, MaxProcesses, Now and NewID. The Outcome
 // is that of the last run, with the error that it had when it was recorded. A *Miss
 // or ErrUnfinished ends the replay.
@@ -68,6 +68,11 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 	p.own = r.Agent == nil
 	conversation := &agent.Session{}
 	runner := p.runner(r, conversation)
+	if !p.own && r.Agent.Opening == nil {
+		root := *r.Agent
+		root.Opening = p.Record.root.runs[0].opening
+		runner.Agent = &root
+	}
 	for i, run := range p.Record.root.runs {
 		if p.own {
 			// Another run may have had another system prompt, which a Runner
