@@ -203,6 +203,26 @@ func check(t *testing.T, events []agent.Event, want outcome) {
 		t.Errorf("outcome (-recorded +replayed):\n%s", diff)
 	}
 	sameEvents(t, events, got)
+	if diff := gocmp.Diff(steps(events), steps(got)); diff != "" {
+		t.Errorf("order (-recorded +replayed):\n%s", diff)
+	}
+}
+
+// steps are the answers and the starts and ends of calls, in their order. Calls that
+// never started may end before or after others.
+func steps(events []agent.Event) []string {
+	var list []string
+	started := map[string]bool{}
+	for _, e := range events {
+		switch {
+		case e.Kind == agent.EventCallStarted:
+			started[e.Key] = true
+			fallthrough
+		case e.Kind == agent.EventAnswer, e.Kind == agent.EventCallEnded && started[e.Key]:
+			list = append(list, fmt.Sprint(e.Kind, " ", e.Agent, " ", e.Turn, " ", e.N, " ", e.Tool, " ", e.Args))
+		}
+	}
+	return list
 }
 
 func sameEvents(t *testing.T, want, got []agent.Event) {

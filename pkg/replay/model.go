@@ -41,7 +41,7 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 	case ended:
 		return nil, pl.end(a)
 	case left:
-		m.p.fail(ErrUnfinished)
+		m.p.leave(pl)
 		return nil, ErrUnfinished
 	}
 	for _, part := range a.response.Message.Parts {
@@ -51,6 +51,9 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 		case agent.PartReasoning:
 			delta(agent.Delta{Kind: agent.DeltaReasoning, Text: part.Text})
 		}
+	}
+	if m.p.own {
+		m.p.conduct.wait(ctx, step{pl.path, agent.EventAnswer, place{turn: a.turn}})
 	}
 	copied := *a.response
 	return &copied, nil

@@ -31,7 +31,8 @@ type Player struct {
 	// real, from 1; 0 is none.
 	LiveFrom int
 
-	own     bool // the agents are made of the record
+	own     bool       // the agents are made of the record
+	conduct *conductor // of what they do at the same time
 	mu      sync.Mutex
 	playing map[string]*playing                // by the id of the session
 	paths   map[string]*playing                // by its path
@@ -65,7 +66,7 @@ type playing struct {
 func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, error) {
 	p.playing, p.paths = map[string]*playing{}, map[string]*playing{}
 	p.nested, p.stops, p.served = map[string]int{}, map[string]context.CancelCauseFunc{}, map[*call]bool{}
-	p.own = r.Agent == nil
+	p.own, p.conduct = r.Agent == nil, newConductor(p.Record)
 	conversation := &agent.Session{}
 	runner := p.runner(r, conversation)
 	if !p.own && r.Agent.Opening == nil {
@@ -124,9 +125,18 @@ func (p *Player) runner(r *agent.Runner, s *agent.Session) *agent.Runner {
 	}
 	if p.own {
 		copied.MaxDepth, copied.MaxProcesses = unlimited, unlimited
+		if r.Journal == nil {
+			copied.Journal = nowhere{} // with a journal, calls say what they execute
+		}
 	}
 	return copied
 }
+
+// nowhere keeps nothing.
+type nowhere struct{}
+
+func (nowhere) Append(context.Context, agent.Event) error { return nil }
+func (nowhere) Sync(context.Context) error                { return nil }
 
 // agent is the agent of the nth run of a recorded session, made of the record.
 func (p *Player) agent(s *session, n int) *agent.Agent {
@@ -168,7 +178,10 @@ func (p *Player) observe(e *agent.Event) {
 		return
 	}
 	switch e.Kind {
+	case agent.EventCallStarted, agent.EventCallEnded:
+		p.conduct.happened(step{pl.path, e.Kind, place{e.Turn, e.N}})
 	case agent.EventAnswer:
+		p.conduct.happened(step{pl.path, e.Kind, place{turn: e.Turn}})
 		pl.turn, pl.cursor, pl.summaries = e.Turn+1, 0, 0
 	case agent.EventCompaction:
 		pl.epoch++
@@ -193,6 +206,7 @@ func (p *Player) begun(e *agent.Event) {
 	}
 	pl.rec = p.Record.sessions[pl.path]
 	p.playing[e.Session], p.paths[pl.path] = pl, pl
+	p.conduct.happened(step{path: pl.path, kind: e.Kind})
 }
 
 // of is the session with an id.
@@ -215,6 +229,16 @@ func (p *Player) real(path string, turn int) bool {
 		turn, _ = strconv.Atoi(first)
 	}
 	return turn >= p.LiveFrom
+}
+
+// leave ends a session at the place at which it was left: the whole replay, if it is
+// the root's. How an inner one goes on is up to the call that started it.
+func (p *Player) leave(pl *playing) {
+	if pl.path == "" {
+		p.fail(ErrUnfinished)
+		return
+	}
+	pl.stop(&ending{text: ErrUnfinished.Error(), status: agent.StatusInterrupted, cause: true})
 }
 
 // fail ends the whole replay.

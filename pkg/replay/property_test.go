@@ -61,6 +61,13 @@ func TestEveryTreeIsReplayed(t *testing.T) {
 		prompts := []string{"one", "two", "three"}[:rapid.IntRange(1, 3).Draw(rt, "prompts")]
 		events, want := record(t, &agent.Runner{Agent: a, Policy: refuse("refused"), MaxDepth: rapid.IntRange(0, 2).Draw(rt, "depth")}, prompts...)
 		check(t, events, want)
+		n := rapid.IntRange(2, len(events)).Draw(rt, "cut")
+		if _, err := replay.New(seq(events[:n])); err != nil {
+			return // its prompt is missing
+		}
+		if _, last := again(t, events[:n]); last.err == "" && last != want && len(prompts) == 1 {
+			t.Errorf("the first %d of %d events end in %+v", n, len(events), last)
+		}
 		if t.Failed() {
 			rt.Fatal("see above")
 		}

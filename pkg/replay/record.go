@@ -21,6 +21,7 @@ type Record struct {
 	root     *session
 	sessions map[string]*session // by path
 	calls    []*call             // in the order in which they were asked for
+	order    order
 }
 
 // Turns is how many answers the root's model gave.
@@ -97,6 +98,7 @@ type place struct{ turn, n int }
 // A call is a recorded tool call.
 type call struct {
 	agent   string
+	at      place
 	path    string // of the session that it may have started
 	call    agent.ToolCall
 	started *agent.Event
@@ -120,7 +122,7 @@ func New(events iter.Seq2[agent.Event, error]) (*Record, error) {
 	switch {
 	case root == nil:
 		return nil, errors.New("the record is empty")
-	case len(root.runs) == 0:
+	case !root.prompts():
 		return nil, fmt.Errorf("session %s has no prompt", root.open.Session)
 	}
 	for _, s := range f.rec.sessions {
@@ -180,6 +182,7 @@ func (f *folding) begin(e *agent.Event) (*session, error) {
 		return nil, nil
 	}
 	f.byID[e.Session], f.rec.sessions[s.path] = s, s
+	f.rec.order.add(step{path: s.path, kind: agent.EventSession})
 	return s, nil
 }
 
@@ -229,6 +232,7 @@ func (s *session) note(f *folding, e *agent.Event) {
 	case agent.EventSetup:
 		s.setup = f.setupOf(e)
 	case agent.EventAnswer:
+		f.rec.order.add(step{s.path, e.Kind, place{turn: turn}})
 		s.asked(r, &ask{kind: answered, response: &agent.Response{Message: *e.Message, Finish: e.Finish, Usage: usage(e), Model: e.Model}})
 	case agent.EventCompaction:
 		s.asked(r, &ask{kind: shortened})
@@ -236,17 +240,22 @@ func (s *session) note(f *folding, e *agent.Event) {
 			s.summaries[turn] = append(s.summaries[turn], &agent.Response{Message: *e.Message, Finish: agent.FinishStop, Usage: usage(e)})
 		}
 		s.epoch++
-	case agent.EventCallStarted:
+	case agent.EventCallStarted, agent.EventCallEnded:
 		if c := s.call(e); c != nil {
-			c.started = e
-		}
-	case agent.EventCallEnded:
-		if c := s.call(e); c != nil {
-			c.result = e.Result
+			f.rec.order.add(step{s.path, e.Kind, c.at})
+			c.note(e)
 		}
 	case agent.EventEnd:
 		s.ends(r, e)
 	}
+}
+
+func (c *call) note(e *agent.Event) {
+	if e.Kind == agent.EventCallStarted {
+		c.started = e
+		return
+	}
+	c.result = e.Result
 }
 
 func usage(e *agent.Event) agent.Usage {
@@ -279,6 +288,12 @@ func (s *session) prompted(m agent.Message) {
 	}
 	s.leave()
 	s.runs = append(s.runs, &run{prompt: m})
+}
+
+// prompts reports whether anything was asked: what opens a conversation is no
+// prompt.
+func (s *session) prompts() bool {
+	return len(s.runs) > 0 && s.runs[0].prompt.Role == agent.RoleUser
 }
 
 // leave notes that the last run, if it is not over, goes no further.
@@ -319,7 +334,7 @@ func (s *session) ends(r *run, e *agent.Event) {
 func (f *folding) called(s *session, e *agent.Event) {
 	for i, c := range e.Message.Calls {
 		at := place{s.state.Turn, i + 1}
-		s.calls[at] = &call{agent: e.Agent, path: callPath(s.path, at), call: c}
+		s.calls[at] = &call{agent: e.Agent, at: at, path: callPath(s.path, at), call: c}
 		f.rec.calls = append(f.rec.calls, s.calls[at])
 	}
 }

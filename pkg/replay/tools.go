@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -112,29 +113,47 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		return t.real.Call(ctx, inv)
 	}
 	c, err := t.p.take(inv)
-	if err == nil && t.p.own {
-		err = t.p.nestedRuns(ctx, inv, c)
-	}
-	if err == nil && c.result == nil {
-		err = ErrUnfinished
-	}
 	if err != nil {
 		t.p.fail(err)
 		return agent.Result{}, err
 	}
+	if t.p.own {
+		t.p.nestedRuns(ctx, inv, c)
+	}
+	if c.result == nil {
+		pl := t.p.of(inv.Session)
+		if t.p.own {
+			t.p.conduct.rest(ctx, pl.path)
+		}
+		t.p.leave(pl)
+		return agent.Result{}, ErrUnfinished
+	}
+	if t.p.own {
+		t.p.conduct.wait(ctx, step{t.p.of(inv.Session).path, agent.EventCallEnded, c.at})
+	}
 	return restore(c.result)
 }
 
-// nestedRuns replays the sessions that a recorded call started.
-func (p *Player) nestedRuns(ctx context.Context, inv *agent.Invocation, c *call) error {
+// nestedRuns replays the sessions that a recorded call started, each from when it
+// began. How they end is part of the recorded result.
+func (p *Player) nestedRuns(ctx context.Context, inv *agent.Invocation, c *call) {
+	var g sync.WaitGroup
+	defer g.Wait()
 	for _, s := range c.nested {
-		if len(s.runs) == 0 {
-			return ErrUnfinished
+		begins := step{path: s.path, kind: agent.EventSession}
+		if !s.prompts() { // it was left before its prompt
+			p.conduct.happened(begins)
+			continue
 		}
-		// How it ends is part of the recorded result.
-		_, _ = inv.Run(ctx, p.agent(s, 0), s.runs[0].prompt)
+		p.conduct.wait(ctx, begins)
+		over := make(chan struct{})
+		g.Go(func() {
+			defer close(over)
+			_, _ = inv.Run(ctx, p.agent(s, 0), s.runs[0].prompt)
+		})
+		// Which one it is shows in the order in which they begin.
+		p.conduct.until(ctx, p.Record.order.index[begins]+1, over)
 	}
-	return nil
 }
 
 // stoppable gives the sessions that a call starts a context of their own, so that
@@ -161,7 +180,18 @@ func (p *Player) permit(ctx context.Context, inv *agent.Invocation, real agent.P
 		}
 		return real(ctx, inv)
 	}
-	if c := p.recorded(inv); !p.LiveModel && c != nil && c.started == nil && c.result != nil {
+	c := p.recorded(inv)
+	if c == nil || p.LiveModel {
+		return nil
+	}
+	if p.own {
+		kind := agent.EventCallStarted
+		if c.started == nil {
+			kind = agent.EventCallEnded
+		}
+		p.conduct.wait(ctx, step{p.of(inv.Session).path, kind, c.at})
+	}
+	if c.started == nil && c.result != nil {
 		if why, ok := strings.CutPrefix(c.result.Text(), failed+"not run: "); ok {
 			return errors.New(why)
 		}
