@@ -57,15 +57,16 @@ func (s *answerSchema) tell(a *agent.Agent) *agent.Agent {
 	return &told
 }
 
-// run runs the prompt, and asks again while the answer does not satisfy the
+// run gets a first answer, and asks again while the answer does not satisfy the
 // schema. The Outcome's answer is the JSON alone; what was spent is that of all
 // asks.
-func (s *answerSchema) run(ctx context.Context, r *agent.Runner, prompt agent.Message) (*agent.Outcome, error) {
+func (s *answerSchema) run(ctx context.Context, r *agent.Runner, first func(context.Context) (*agent.Outcome, error)) (*agent.Outcome, error) {
 	var spent agent.Spent
 	var turns int
 	var took time.Duration
+	next := first
 	for ask := 1; ; ask++ {
-		out, err := r.Run(ctx, prompt)
+		out, err := next(ctx)
 		spent = spent.Add(out.Spent)
 		turns += out.Turns
 		took += out.Duration
@@ -84,7 +85,8 @@ func (s *answerSchema) run(ctx context.Context, r *agent.Runner, prompt agent.Me
 			return out, &failure{code: exitAnswer, hint: "the schema may ask for more than the model can give; --output json shows the last answer",
 				err: fmt.Errorf("run agent %s: %w %s after %d attempts:%s", out.Agent, errAnswer, s.path, ask, list)}
 		}
-		prompt = agent.UserText("Your answer does not satisfy the JSON Schema:" + list + "\nAnswer again with the corrected JSON value and nothing else.")
+		prompt := agent.UserText("Your answer does not satisfy the JSON Schema:" + list + "\nAnswer again with the corrected JSON value and nothing else.")
+		next = func(ctx context.Context) (*agent.Outcome, error) { return r.Run(ctx, prompt) }
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/urfave/cli/v3"
 	"golang.org/x/term"
@@ -29,6 +30,9 @@ type program struct {
 	getenv   func(string) string
 	environ  []string
 	servers  []localServer // where init looks for model servers
+	// journal, if it is not nil, stands between a run and its session: tests
+	// end the process there.
+	journal func(agent.Journal) agent.Journal
 
 	global globalFlags
 	person *person           // who answers MCP servers; nil: nobody does
@@ -52,7 +56,7 @@ type globalFlags struct {
 // systemProgram has the streams and the environment of this process.
 func systemProgram() *program {
 	return &program{
-		in: os.Stdin, out: stdout{os.Stdout}, err: os.Stderr,
+		in: os.Stdin, out: &stdout{Writer: os.Stdout}, err: os.Stderr,
 		inTerm:  term.IsTerminal(int(os.Stdin.Fd())),
 		outTerm: term.IsTerminal(int(os.Stdout.Fd())),
 		errTerm: term.IsTerminal(int(os.Stderr.Fd())),
@@ -71,6 +75,9 @@ func (p *program) start(args []string) int {
 	ctx, caught, stop := interruptible()
 	defer stop()
 	err := p.command().Run(ctx, args)
+	if out, ok := p.out.(*stdout); ok && err == nil && out.failed != nil {
+		err = fmt.Errorf("write to standard output: %w", out.failed)
+	}
 	return report(p.err, err, caught())
 }
 

@@ -76,6 +76,9 @@ func report(w io.Writer, err error, caught os.Signal) int {
 	if f.hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", observe.Clean(f.hint))
 	}
+	if r := (*resumable)(nil); errors.As(err, &r) {
+		fmt.Fprintf(w, "hint: `%s` goes on from here\n", r.command)
+	}
 	return f.code
 }
 
@@ -120,13 +123,20 @@ func hintFor(err error) string {
 }
 
 // stdout marks the errors of its writes, so that they are told from those of
-// other connections.
-type stdout struct{ io.Writer }
+// other connections, and keeps the first: not everything that prints a help text
+// passes it on.
+type stdout struct {
+	io.Writer
+	failed error
+}
 
-func (s stdout) Write(p []byte) (int, error) {
+func (s *stdout) Write(p []byte) (int, error) {
 	n, err := s.Writer.Write(p)
 	if err != nil {
 		err = &stdoutError{err}
+		if s.failed == nil && !errors.Is(err, syscall.EPIPE) {
+			s.failed = err
+		}
 	}
 	return n, err
 }

@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 		"agents": func() {
 			p := systemProgram()
 			p.servers = nil // whatever runs on this machine
+			p.journal = crash(os.Getenv(crashAt))
 			os.Exit(p.start(os.Args))
 		},
 		"mcp-fake": mcpFakeMain,
@@ -41,6 +42,7 @@ func TestScripts(t *testing.T) {
 				env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
 			}
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agentfile"
@@ -19,6 +20,7 @@ type effective struct {
 	AgentFiles []agentPlace      `json:"agent_files"`
 	Keys       config.KeysChoice `json:"keys"`
 	Cache      config.Place      `json:"cache"`
+	Sessions   []config.Place    `json:"sessions"`
 	Logs       []config.Place    `json:"logs"`
 }
 
@@ -80,6 +82,11 @@ func (p *program) effective() (*effective, error) {
 	}
 	e.Keys = c.KeysFile(first)
 	e.Cache = config.Place{Path: p.cacheDir(), Why: "XDG_CACHE_HOME, else ~/.cache", Found: p.cacheDir() != ""}
+	for _, dir := range p.sessionDirs(c, "") {
+		_, err := os.Stat(dir.Path)
+		dir.Found = err == nil
+		e.Sessions = append(e.Sessions, dir)
+	}
 	for _, log := range [][3]string{
 		{p.global.logJSON, c.File.LogJSON, "json"}, {p.global.logText, c.File.LogText, "file"}, {p.global.logHTTP, c.File.LogHTTP, "http"},
 	} {
@@ -123,6 +130,9 @@ func (e *effective) text() string {
 	}
 	line("keys", e.Keys.Place)
 	line("cache", e.Cache)
+	for _, s := range e.Sessions {
+		line("sessions", s)
+	}
 	for _, l := range e.Logs {
 		line("log", l)
 	}

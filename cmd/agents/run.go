@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/urfave/cli/v3"
 )
 
@@ -24,6 +25,7 @@ type runFlags struct {
 	alias   string
 	schema  string
 	mcp     mcpPrompt
+	keep    keepFlags
 }
 
 // setFlag collects NAME=VALUE. A value may hold anything.
@@ -57,7 +59,7 @@ With --mcp-prompt the conversation begins with the messages of that prompt, and
 what the other flags give follows. Standard input is then read for - alone.
 
 ` + exitCodes,
-		Flags: append(f.script.flags(),
+		Flags: append(append(f.script.flags(), f.keep.flags()...),
 			&cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: &f.output, Validator: oneOf("text", "json", "jsonl")},
 			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.media},
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(builtinAliases)), ", ") + ", or one of the cfg file", Destination: &f.alias},
@@ -86,6 +88,11 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	kept, err := p.keep(&f.keep)
+	if err != nil {
+		return err
+	}
+	defer kept.close()
 	p.person = p.newPerson()
 	loaded, err := p.load(ctx)
 	if err != nil {
@@ -97,9 +104,14 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 			return err
 		}
 	}
-	prompt, opening, err := p.opening(ctx, f, loaded)
-	if err != nil {
-		return err
+	var prompt *agent.Message // nil: finish what is unfinished
+	root := *loaded.Root
+	if !kept.unfinished() || f.asks() {
+		m, opening, err := p.opening(ctx, f, loaded)
+		if err != nil {
+			return err
+		}
+		prompt, root.Opening = &m, opening
 	}
 	if f.timeout > 0 {
 		var cancel context.CancelFunc
@@ -112,16 +124,23 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	root := *loaded.Root
-	root.Opening = opening
-	runner := &agent.Runner{Agent: &root, Observe: sinks.observe}
+	runner := &agent.Runner{Agent: &root, Observe: sinks.observe, Redact: observe.RedactEvent(loaded.secrets)}
+	if err := kept.attach(p, runner); err != nil {
+		return errors.Join(err, sinks.close())
+	}
+	ask := kept.ask(runner, prompt)
 	if answer == nil {
-		out, runErr := runner.Run(ctx, prompt)
-		return sinks.finish(out, runErr)
+		out, runErr := ask(ctx)
+		return sinks.finish(out, kept.finish(runner, runErr))
 	}
 	runner.Agent = answer.tell(&root)
-	out, runErr := answer.run(ctx, runner, prompt)
-	return sinks.finish(out, runErr)
+	out, runErr := answer.run(ctx, runner, ask)
+	return sinks.finish(out, kept.finish(runner, runErr))
+}
+
+// asks reports whether the command line has a prompt.
+func (f *runFlags) asks() bool {
+	return len(f.script) > 0 || len(f.media) > 0 || f.alias != "" || f.mcp.name != ""
 }
 
 // check refuses flags that do not go together.
@@ -133,6 +152,8 @@ func (f *runFlags) check() error {
 		return usage("--output jsonl has every piece of the answer", "--stream goes with --output text alone")
 	case f.mcp.name != "" && f.alias != "":
 		return usage("", "--mcp-prompt and --alias exclude each other: each makes the prompt")
+	case f.mcp.name != "" && (f.keep.session != "" || f.keep.last):
+		return usage("", "--mcp-prompt begins a conversation; it does not go with --session and --continue")
 	case f.stream && f.schema != "":
 		return usage("", "--stream and --output-schema exclude each other: only a whole answer can be checked")
 	}

@@ -23,7 +23,9 @@ type Info struct {
 	// Path is the session's folder or file.
 	Path  string
 	Agent string
-	Model string
+	// Source is the file of the agent.
+	Source string
+	Model  string
 	// Parent is the Key of the call of another process that the session
 	// answers, if it does.
 	Parent string
@@ -174,7 +176,7 @@ func (i *Info) note(in *reader, line []byte, h head) error {
 		if err := decode(line, &e); err != nil {
 			return err
 		}
-		i.ID, i.Agent, i.Model, i.Parent, i.Started = e.Session, e.Agent, e.Model, e.Parent, e.Time
+		i.ID, i.Agent, i.Source, i.Model, i.Parent, i.Started = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Time
 	case kind == agent.EventMessage && i.Prompt == "":
 		if err := decode(line, &e); err != nil {
 			return err

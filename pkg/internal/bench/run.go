@@ -143,7 +143,7 @@ func (b *bench) launched(p program) (cost, string, error) {
 	cmd.Dir = b.dir
 	cmd.Env = []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + b.dir, "LANG=C.UTF-8",
-		"XDG_CACHE_HOME=" + b.path("cache"), "TMPDIR=" + b.path("tmp"), "BENCH_DESCRIBED=" + b.described,
+		"XDG_CACHE_HOME=" + b.path("cache"), "XDG_STATE_HOME=" + b.path("state"), "TMPDIR=" + b.path("tmp"), "BENCH_DESCRIBED=" + b.described,
 	}
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = out, out, []*os.File{w}
 	err = cmd.Run()

@@ -116,7 +116,7 @@ func (w *warmTree) write(n int) error {
 // command runs the agent.
 func (w *warmTree) command() *exec.Cmd {
 	cmd := exec.Command(w.binary, "run", "--agent-file", w.path("agent.json"), "--prompt", "x")
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+w.path("cache"))
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+w.path("cache"), "XDG_STATE_HOME="+w.path("state"))
 	return cmd
 }
 

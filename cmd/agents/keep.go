@@ -1,0 +1,298 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/urfave/cli/v3"
+	"golang.org/x/sys/unix"
+)
+
+// keepFlags say where the session of a run is kept, and which one goes on.
+type keepFlags struct {
+	session string
+	last    bool
+	dir     string
+	file    string
+	none    bool
+}
+
+func (k *keepFlags) flags() []cli.Flag {
+	const category = "session"
+	return []cli.Flag{
+		&cli.StringFlag{Name: "session", Category: category, Usage: "go on with session `ID`, or the beginning of its id; without a prompt, finish what it left unfinished", Destination: &k.session},
+		&cli.BoolFlag{Name: "continue", Category: category, Usage: "go on with the latest session, of the agent file if one is named", Destination: &k.last},
+		&cli.StringFlag{Name: "session-dir", Category: category, Usage: "keep sessions in the folder `DIR`, and look for them there", Destination: &k.dir},
+		&cli.StringFlag{Name: "session-file", Category: category, Usage: "keep this session in `FILE` alone, and go on with it if it is there", Destination: &k.file},
+		&cli.BoolFlag{Name: "no-session", Category: category, Usage: "keep nothing of this run", Destination: &k.none},
+	}
+}
+
+func (k *keepFlags) check() error {
+	switch {
+	case k.none && (k.session != "" || k.last || k.dir != "" || k.file != ""):
+		return usage("", "--no-session goes with no other flag about sessions")
+	case k.session != "" && k.last:
+		return usage("", "--session and --continue exclude each other")
+	case k.file != "" && (k.session != "" || k.last || k.dir != ""):
+		return usage("", "--session-file goes with no other flag about sessions")
+	}
+	return nil
+}
+
+// A kept is the session of a run on disk.
+type kept struct {
+	*session.Journal
+	past  *session.Past // nil for a new session
+	again string        // the flag that goes on with it, if it is not --session ID
+	dir   string        // the flag that finds it, if one is needed
+}
+
+// sessionDirs are where sessions are kept: new ones in the first.
+func (p *program) sessionDirs(c *config.Config, dir string) []config.Place {
+	if dir != "" {
+		return []config.Place{{Path: dir, Why: "--session-dir"}}
+	}
+	var list []config.Place
+	home := p.getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(home) {
+		if h, err := os.UserHomeDir(); err == nil && filepath.IsAbs(h) {
+			home = filepath.Join(h, ".local", "state")
+		}
+	}
+	switch {
+	case c.File.SessionDir != "":
+		list = append(list, config.Place{Path: c.File.SessionDir, Why: "sessions.writeLocation in " + c.File.Path})
+	case filepath.IsAbs(home):
+		list = append(list, config.Place{Path: filepath.Join(home, "agents", "sessions"), Why: "XDG_STATE_HOME, else ~/.local/state"})
+	default:
+		list = append(list, config.Place{Why: "there is no home folder"})
+	}
+	for _, d := range c.File.SessionDirs {
+		list = append(list, config.Place{Path: d, Why: "sessions.readLocations in " + c.File.Path})
+	}
+	return list
+}
+
+func paths(places []config.Place) []string {
+	var list []string
+	for _, p := range places {
+		if p.Path != "" {
+			list = append(list, p.Path)
+		}
+	}
+	return list
+}
+
+// keep opens the session of a run. It is nil if none is kept. The session of an
+// earlier run names its agent file, which counts if none is named.
+func (p *program) keep(k *keepFlags) (*kept, error) {
+	if err := k.check(); err != nil {
+		return nil, err
+	}
+	if k.none {
+		return nil, nil
+	}
+	kept, err := p.openSession(k)
+	if kept != nil && k.dir != "" {
+		kept.dir = " --session-dir " + k.dir
+	}
+	return kept, err
+}
+
+func (p *program) openSession(k *keepFlags) (*kept, error) {
+	c, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	dirs := p.sessionDirs(c, k.dir)
+	path := k.file
+	switch {
+	case k.file != "":
+		if info, err := os.Stat(k.file); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			return &kept{Journal: session.CreateFile(k.file, session.Options{}), again: "--session-file " + k.file}, nil
+		}
+	case k.session != "":
+		path, err = session.Find(k.session, paths(dirs)...)
+	case k.last:
+		path, err = p.latest(paths(dirs))
+	default:
+		return p.newSession(dirs[0], k.dir != "" || c.File.SessionDir != "")
+	}
+	if err != nil {
+		return nil, nothingRan(fmt.Errorf("find the session: %w", err), "`agents session list` shows what there is")
+	}
+	again := ""
+	if k.file != "" {
+		again = "--session-file " + k.file
+	}
+	return p.reopen(path, again)
+}
+
+// latest is the session that changed last: of all, or of the agent file that was
+// named.
+func (p *program) latest(dirs []string) (string, error) {
+	var of string
+	if files := p.global.agentFiles; len(files) == 1 {
+		file, _, err := agentfile.Read(files[0])
+		if err != nil {
+			return "", err
+		}
+		of = file.Real
+	}
+	list, err := session.List(dirs...)
+	if err != nil {
+		return "", err
+	}
+	for _, info := range list {
+		if info.Err == nil && info.Parent == "" && (of == "" || info.Source == of) && (p.global.agent == "" || info.Agent == p.global.agent) {
+			return info.Path, nil
+		}
+	}
+	return "", errors.New("there is none yet")
+}
+
+// newSession begins a session in a folder. Where nobody asked for the folder, a
+// place that cannot be written keeps nobody from running.
+func (p *program) newSession(place config.Place, asked bool) (*kept, error) {
+	if place.Path == "" {
+		p.warn([]string{"no session is kept: " + place.Why})
+		return nil, nil
+	}
+	switch err := writable(place.Path); {
+	case err == nil:
+		return &kept{Journal: session.Create(place.Path, session.Options{})}, nil
+	case !asked && (errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)):
+		p.warn([]string{"no session is kept: " + err.Error()})
+		return nil, nil
+	default:
+		return nil, nothingRan(fmt.Errorf("keep the session (%s): %w", place.Why, err), "--session-dir names another folder; --no-session keeps nothing")
+	}
+}
+
+// writable says why a folder, which need not be there, cannot be written.
+func writable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return &os.PathError{Op: "write", Path: dir, Err: syscall.ENOTDIR}
+		case err == nil:
+			if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+				return &os.PathError{Op: "write", Path: dir, Err: err}
+			}
+			return nil
+		case !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir):
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// reopen opens a session to go on with it, and ends what its process left
+// running.
+func (p *program) reopen(path, again string) (*kept, error) {
+	j, past, err := session.Open(path, session.Options{})
+	if err != nil {
+		hint := ""
+		if _, busy := errors.AsType[*session.InUseError](err); busy {
+			hint = "wait for it, or end that process"
+		}
+		return nil, nothingRan(err, hint)
+	}
+	if len(p.global.agentFiles) == 0 && p.global.agent == "" && past.Session.Source != "" {
+		p.global.agentFiles = []string{past.Session.Source}
+	}
+	return &kept{Journal: j, past: past, again: again}, nil
+}
+
+// unfinished reports whether an earlier run was left in its middle.
+func (k *kept) unfinished() bool {
+	return k != nil && k.past != nil && k.past.Session.Unfinished()
+}
+
+// reap ends what calls of the earlier process left running.
+func (k *kept) reap(p *program) {
+	ended, alive := 0, 0
+	for _, key := range k.past.Started {
+		e, a := process.EndLeft(key)
+		ended, alive = ended+e, alive+a
+	}
+	if ended+alive > 0 && !p.global.quiet {
+		p.warn([]string{fmt.Sprintf("%d processes that the earlier run left running were ended, %d could not be", ended, alive)})
+	}
+}
+
+// attach makes the runner go on with the session and write into it.
+func (k *kept) attach(p *program, r *agent.Runner) error {
+	r.Parent = p.getenv(process.MarkVariable)
+	if k == nil {
+		return nil
+	}
+	r.Journal = k.Journal
+	if p.journal != nil {
+		r.Journal = p.journal(k.Journal)
+	}
+	r.NewID = k.NewID
+	if k.past == nil {
+		return nil
+	}
+	if was := k.past.Session.Agent; was != "" && was != r.Agent.Slug {
+		return usage("name the agent file of that session with --agent-file", "session %s is of agent %s, not of %s", k.ID(), was, r.Agent.Slug)
+	}
+	r.Session, r.Nested, r.Before = k.past.Session, k.past.Nested, k.past.Before
+	r.Parent = k.past.Session.Parent
+	k.reap(p)
+	return nil
+}
+
+// close closes the session, if it is still open.
+func (k *kept) close() {
+	if k != nil {
+		k.Close()
+	}
+}
+
+// finish closes the session. The error of a run that can go on says how.
+func (k *kept) finish(r *agent.Runner, err error) error {
+	if k == nil {
+		return err
+	}
+	closeErr := k.Close()
+	switch {
+	case err == nil && closeErr != nil:
+		return fmt.Errorf("%w: %w", agent.ErrJournal, closeErr)
+	case err == nil || errors.Is(err, agent.ErrJournal):
+		return err
+	}
+	if r.Session == nil || r.Session.Turn == 0 {
+		return err // nothing is lost
+	}
+	return &resumable{err, "agents run " + cmp.Or(k.again, "--session "+k.ID()+k.dir)}
+}
+
+// A resumable is the error of a run whose session can go on.
+type resumable struct {
+	error
+	command string
+}
+
+func (r *resumable) Unwrap() error { return r.error }
+
+// ask is the run of the prompt, or of what the session left unfinished.
+func (k *kept) ask(r *agent.Runner, prompt *agent.Message) func(context.Context) (*agent.Outcome, error) {
+	if prompt == nil {
+		return r.Resume
+	}
+	return func(ctx context.Context) (*agent.Outcome, error) { return r.Run(ctx, *prompt) }
+}
