@@ -1,9 +1,10 @@
 // Package mcpserver serves agents as tools of the Model Context Protocol.
 //
 //   - A [Server] offers agents (SetAgents), each as a tool that takes a prompt, or
-//     tools themselves (SetTools), so that the client's own model is the agent; and
-//     prompts (SetPrompts).
-//   - Serve speaks the protocol over a pair of streams, one message a line.
+//     tools themselves (SetTools), so that the client's own model is the agent;
+//     prompts (SetPrompts); and resources (SetResources), each kind a [Collection].
+//   - Serve speaks the protocol over a pair of streams, one message a line;
+//     ServeListener speaks it over HTTP with many clients.
 //
 // An agent's tool is named by its slug. Its result is the answer and, as a text of
 // its own behind it, the session; a further call that gives this session continues
@@ -14,17 +15,29 @@
 // it started. What happens in a run is told by progress notifications if the
 // client asked for them.
 //
-// The library, github.com/mark3labs/mcp-go, knows the protocol; its way of serving
-// standard streams is not used, because it loses the answers that are under way at
-// the end of the input, runs five calls at a time, sends progress behind answers or
-// never, takes lines of any length, and keeps one session for the whole process. It
-// also decodes ids and arguments into types that round numbers. So reading,
-// dispatching, cancelling and writing are done here (conn.go, message.go), and each
-// message is handed to the library's dispatcher.
+// The library, github.com/mark3labs/mcp-go, knows the protocol; its ways of serving
+// streams and HTTP are not used. That of streams loses the answers that are under
+// way at the end of the input, runs five calls at a time, sends progress behind
+// answers or never, takes lines of any length, and keeps one session for the whole
+// process; that of HTTP has no limits and no tokens, and lets calls go on whose client
+// is gone. Both decode ids and arguments into types that round numbers. So a conn
+// (conn.go, message.go) takes messages in, hands each to the library's dispatcher, and
+// knows what is open; stdio.go and http.go bring it messages, and take its answers to
+// the client, each through an outlet.
+//
+// A tool may write its result as the protocol has it ([ResultType]), or ask the client
+// first. The library asks clients of before 2026-07-28 on the way of the call, and lets
+// later ones call again.
 //
 // Agents on standard streams:
 //
 //	s := mcpserver.New(mcpserver.Options{Name: "agents"})
 //	s.SetAgents([]mcpserver.Agent{{Name: a.Slug, Agent: a}})
 //	err := s.Serve(ctx, os.Stdin, os.Stdout)
+//
+// The same over HTTP, for whoever has the token:
+//
+//	l, err := net.Listen("tcp", "127.0.0.1:8080")
+//	…
+//	err = s.ServeListener(ctx, l, mcpserver.HTTPOptions{Tokens: []string{token}})
 package mcpserver
