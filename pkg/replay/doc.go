@@ -21,7 +21,8 @@
 // What is asked and the record does not have is a [Miss]: the run ends, and the
 // error shows what differs from what was recorded.
 //
-// The sessions of a record have other ids than those of its replay. Both are known
-// by their path: "" is the root session, and the session that answers call N of turn
+// Agents of the record alone do everything in the recorded order, in sessions with the
+// recorded ids. Where something is loaded or real, sessions have other ids, and the
+// order of what happens at the same time is open; they are known by their path: "" is the root session, and the session that answers call N of turn
 // T of a session is at that session's path with "/T.N" behind it.
 package replay

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"math"
 	"strconv"
@@ -33,6 +34,7 @@ type Player struct {
 
 	own     bool       // the agents are made of the record
 	conduct *conductor // of what they do at the same time
+	nextID  string     // of the session that begins next, if it is a recorded one
 	mu      sync.Mutex
 	playing map[string]*playing                // by the id of the session
 	paths   map[string]*playing                // by its path
@@ -59,16 +61,17 @@ type playing struct {
 }
 
 // Run replays the record: one run for each of its prompts, with agents made of the
-// record if r has no Agent. An Agent without an Opening gets the recorded one. Of r it uses Agent, Journal, Redact, Policy (for calls
-// that are real), Observe, Parent, MaxDepth, MaxProcesses, Now and NewID. The Outcome
-// is that of the last run, with the error that it had when it was recorded. A *Miss
-// or ErrUnfinished ends the replay.
+// record if r has no Agent. An Agent without an Opening gets the recorded one. Of r it
+// uses Agent, Journal, Redact, Policy (for calls that are real), Observe, Parent,
+// MaxDepth, MaxProcesses, Now and NewID; r.Session becomes the conversation. The
+// Outcome is that of the last run, with the error that it had when it was recorded. A
+// *Miss or ErrUnfinished ends the replay.
 func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, error) {
 	p.playing, p.paths = map[string]*playing{}, map[string]*playing{}
 	p.nested, p.stops, p.served = map[string]int{}, map[string]context.CancelCauseFunc{}, map[*call]bool{}
 	p.own, p.conduct = r.Agent == nil, newConductor(p.Record)
-	conversation := &agent.Session{}
-	runner := p.runner(r, conversation)
+	r.Session = &agent.Session{}
+	runner := p.runner(r)
 	if !p.own && r.Agent.Opening == nil {
 		root := *r.Agent
 		root.Opening = p.Record.root.runs[0].opening
@@ -78,7 +81,7 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 		if p.own {
 			// Another run may have had another system prompt, which a Runner
 			// asks for once.
-			runner = p.runner(r, conversation)
+			runner = p.runner(r)
 			runner.Agent = p.agent(p.Record.root, i)
 		}
 		out, err := p.play(ctx, runner, run.prompt)
@@ -98,7 +101,7 @@ func (p *Player) play(ctx context.Context, r *agent.Runner, prompt agent.Message
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	p.mu.Lock()
-	p.stop, p.broken = stop, nil
+	p.stop, p.broken, p.nextID = stop, nil, p.Record.Session
 	if root := p.paths[""]; root != nil {
 		root.stop = stop
 	}
@@ -111,9 +114,9 @@ const unlimited = math.MaxInt32
 
 // runner is r for the Player. Where nothing is real, limits of what runs at the same
 // time have no use.
-func (p *Player) runner(r *agent.Runner, s *agent.Session) *agent.Runner {
+func (p *Player) runner(r *agent.Runner) *agent.Runner {
 	copied := &agent.Runner{
-		Agent: r.Agent, Session: s, Parent: r.Parent, Journal: r.Journal, Redact: r.Redact,
+		Agent: r.Agent, Session: r.Session, Parent: r.Parent, Journal: r.Journal, Redact: r.Redact,
 		Policy: func(ctx context.Context, inv *agent.Invocation) error { return p.permit(ctx, inv, r.Policy) },
 		Observe: func(e agent.Event) {
 			p.observe(&e)
@@ -128,8 +131,20 @@ func (p *Player) runner(r *agent.Runner, s *agent.Session) *agent.Runner {
 		if r.Journal == nil {
 			copied.Journal = nowhere{} // with a journal, calls say what they execute
 		}
+		if r.NewID == nil {
+			copied.NewID = p.recordedID
+		}
 	}
 	return copied
+}
+
+// recordedID is the id of the session that begins: they begin one after the other.
+func (p *Player) recordedID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := p.nextID
+	p.nextID = ""
+	return cmp.Or(id, rand.Text())
 }
 
 // nowhere keeps nothing.

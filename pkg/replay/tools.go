@@ -146,6 +146,9 @@ func (p *Player) nestedRuns(ctx context.Context, inv *agent.Invocation, c *call)
 			continue
 		}
 		p.conduct.wait(ctx, begins)
+		p.mu.Lock()
+		p.nextID = s.open.Session
+		p.mu.Unlock()
 		over := make(chan struct{})
 		g.Go(func() {
 			defer close(over)
