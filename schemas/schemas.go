@@ -1,6 +1,6 @@
 // Package schemas holds the published JSON Schemas (draft 2020-12) of the files
-// that a person writes: agent files, tool descriptions, keys files, cfg files and
-// the scripts of the offline model. Each accepts the key "$schema", so that an
+// that a person writes: agent files, tool descriptions, keys files, cfg files,
+// the scripts of the offline model and tests. Each accepts the key "$schema", so that an
 // editor can complete and check such a file while it is written.
 //
 //	doc, err := schemas.Read("agent.schema.json")
@@ -21,6 +21,7 @@ const (
 	ToolDescriptionName = "tool-description.schema.json"
 	KeysName            = "keys.schema.json"
 	CfgName             = "cfg.schema.json"
+	AgentTestName       = "agenttest.schema.json"
 )
 
 // Read returns the schema with the file name, or an fs.ErrNotExist.
@@ -44,6 +45,9 @@ func Keys() []byte { return own(KeysName) }
 
 // Cfg returns the schema of agents-exe.cfg.json.
 func Cfg() []byte { return own(CfgName) }
+
+// AgentTest returns the schema of the test files of `agents test`.
+func AgentTest() []byte { return own(AgentTestName) }
 
 // own reads a schema that is embedded for certain.
 func own(name string) []byte {

@@ -23,6 +23,8 @@ var byPrefix = map[string]string{
 	"tool":  schemas.ToolDescriptionName,
 	"keys":  schemas.KeysName,
 	"cfg":   schemas.CfgName,
+
+	"agenttest": schemas.AgentTestName,
 }
 
 func compileFor(t *testing.T, file string) *schema.Schema {

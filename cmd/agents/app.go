@@ -135,7 +135,7 @@ func (p *program) command() *cli.Command {
 		},
 		Commands: []*cli.Command{
 			p.runCommand(), p.checkCommand(), p.describeCommand(), p.echoPromptCommand(), p.pathsCommand(),
-			p.initCommand(), p.newCommand(), p.toolCommand(), p.mcpServerCommand(),
+			p.initCommand(), p.newCommand(), p.toolCommand(), p.testCommand(), p.mcpServerCommand(),
 			p.completionCommand(), p.manCommand(),
 		},
 	}

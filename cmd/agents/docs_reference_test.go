@@ -192,6 +192,25 @@ func TestManualNamesEveryKey(t *testing.T) {
 	same(t, "arguments", args, properties(t, schemas.ToolDescriptionName, "$defs", "arg"))
 }
 
+func TestManualNamesEveryKeyOfATest(t *testing.T) {
+	const page = "docs/testing.md"
+	tools, _, _ := strings.Cut(section(t, page, "## Tools"), "### MCP servers")
+	_, stubs, _ := strings.Cut(tools, "| key of a stub |")
+	expect, _, _ := strings.Cut(section(t, page, "## Expectations"), "### Texts")
+	for _, test := range []struct {
+		what, text string
+		path       []string
+	}{
+		{"test", section(t, page, "## The file"), nil},
+		{"stub", "| key |" + stubs, []string{"$defs", "stub"}},
+		{"expect", expect, []string{"$defs", "expect"}},
+		{"text", section(t, page, "### Texts"), []string{"$defs", "conditions"}},
+		{"call", section(t, page, "### Calls"), []string{"$defs", "call"}},
+	} {
+		same(t, test.what, firstCells(test.text), properties(t, schemas.AgentTestName, test.path...))
+	}
+}
+
 func TestManualNamesEveryFlavor(t *testing.T) {
 	var names []string
 	for _, row := range rows(section(t, "docs/agent-files.md", "## Flavours")) {

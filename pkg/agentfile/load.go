@@ -20,6 +20,10 @@ import (
 // MaxDepth limits how deep agent files lie in each other's tool directories.
 const MaxDepth = 64
 
+// TestSuffix is how the names of test files end (see package treetest). They may
+// lie beside agent files anywhere, tool directories included.
+const TestSuffix = ".agenttest.json"
+
 // Options say what a tree is loaded with. The zero value loads a tree whose
 // agents need no keys and whose tools get no environment.
 type Options struct {
@@ -43,6 +47,10 @@ type Options struct {
 	// NoModels leaves the agents without a Provider: they cannot run, and need
 	// neither keys nor scripts.
 	NoModels bool
+	// Model, if it is not nil, gives agents their models instead of what the
+	// files name, so that no key is needed. Where it returns nil, the file
+	// decides.
+	Model func(f *File) agent.Provider
 	// Log is told what MCP servers write beside their messages, a line at a
 	// time, by several goroutines; nil drops it.
 	Log func(server, line string)
@@ -82,6 +90,16 @@ type Node struct {
 	programs []program
 	workDir  string // of its tools
 	servers  []opened
+}
+
+// Servers are the names of n's MCP servers. Their toolsets stand in this order
+// at the end of Agent.Toolsets, behind that of executables and sub-agents.
+func (n *Node) Servers() []string {
+	names := make([]string, len(n.servers))
+	for i, s := range n.servers {
+		names[i] = s.name
+	}
+	return names
 }
 
 // A program is an executable, or a folder of them, that an agent file names.
@@ -263,7 +281,7 @@ func (l *loader) toolDirectory(n *Node) {
 	}
 	n.programs = append(n.programs, program{path: dir, allowDash: n.File.Spec.AllowDash})
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) == ".json" && !e.IsDir() {
+		if filepath.Ext(e.Name()) == ".json" && !e.IsDir() && !strings.HasSuffix(e.Name(), TestSuffix) {
 			l.helperFile(n, filepath.Join(dir, e.Name()))
 		}
 	}

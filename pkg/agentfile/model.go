@@ -25,6 +25,12 @@ func (l *loader) provider(n *Node) bool {
 	if l.opts.NoModels {
 		return true
 	}
+	if l.opts.Model != nil {
+		if p := l.opts.Model(n.File); p != nil {
+			n.Agent.Provider = p
+			return true
+		}
+	}
 	var p agent.Provider
 	if n.File.Spec.Flavor == FlavorScripted {
 		p = l.scripted(n)

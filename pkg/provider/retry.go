@@ -52,6 +52,9 @@ type Retry struct {
 	// Now and Random replace time.Now and rand.Float64.
 	Now    func() time.Time
 	Random func() float64
+	// Sleep waits, or until ctx ends, and then returns its error; nil means real
+	// time.
+	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 // Generate asks the Provider, again if needed. After the last attempt its error
@@ -79,7 +82,7 @@ func (r *Retry) Generate(ctx context.Context, req *agent.Request, delta func(age
 		if delta != nil {
 			delta(agent.Delta{Kind: agent.DeltaRetry, Text: err.Error(), Attempt: attempt, Wait: wait})
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := r.sleep(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -113,7 +116,10 @@ func late(ctx context.Context, wait time.Duration) bool {
 	return ok && time.Until(deadline) <= wait
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func (r *Retry) sleep(ctx context.Context, d time.Duration) error {
+	if r.Sleep != nil {
+		return r.Sleep(ctx, d)
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

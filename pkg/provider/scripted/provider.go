@@ -27,6 +27,7 @@ type Provider struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 
 	mu       sync.Mutex
+	played   map[*rule]bool
 	sessions map[string]*uses
 	clock    uint64
 }
@@ -72,20 +73,38 @@ func (p *Provider) pick(v *view) *rule {
 	return nil
 }
 
-// use reports whether the rule may be used once more in the session.
-func (p *Provider) use(session string, r *rule) bool {
-	if r.times == 0 {
-		return true
-	}
+// Unused names the rules of the script that have answered no request yet, in
+// their order, as messages name them.
+func (p *Provider) Unused() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.session(session)
-	p.clock++
-	s.last = p.clock
-	if s.count[r] >= r.times {
-		return false
+	var names []string
+	for _, r := range p.Script.rules {
+		if !p.played[r] {
+			names = append(names, r.String())
+		}
 	}
-	s.count[r]++
+	return names
+}
+
+// use reports whether the rule may be used once more in the session, and notes
+// that it is.
+func (p *Provider) use(session string, r *rule) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.times > 0 {
+		s := p.session(session)
+		p.clock++
+		s.last = p.clock
+		if s.count[r] >= r.times {
+			return false
+		}
+		s.count[r]++
+	}
+	if p.played == nil {
+		p.played = map[*rule]bool{}
+	}
+	p.played[r] = true
 	return true
 }
 

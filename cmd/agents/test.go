@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/treetest"
+	"github.com/urfave/cli/v3"
+)
+
+type testFlags struct {
+	json   bool
+	junit  string
+	run    string
+	record string
+	script promptScript
+}
+
+func (p *program) testCommand() *cli.Command {
+	f := &testFlags{}
+	return &cli.Command{
+		Name:      "test",
+		Usage:     "run tests of agents without their models",
+		ArgsUsage: "[FILE|FOLDER|FOLDER/...]",
+		Description: `Runs the test files (*` + treetest.Suffix + `) that the arguments name, all at the same
+time: a file, a folder, or with /... all folders below it; without one the working
+directory. The models of a test are scripts and its tools answer what it says, so
+that it needs no key and no network. docs/testing.md describes the format.
+
+With --record it runs an agent for real instead and writes the test that repeats
+this run; see ` + "`agents run`" + ` for the prompt.
+
+Exit codes: 0 all tests passed; 1 a test failed; 2 there is no test, or the usage is
+wrong; 130, 143 interrupted.`,
+		Flags: append(f.script.flags(),
+			&cli.BoolFlag{Name: "json", Usage: "a line of JSON for each test", Destination: &f.json},
+			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML too", Destination: &f.junit},
+			&cli.StringFlag{Name: "run", Usage: "run the tests alone whose path `REGEXP` is found in", Destination: &f.run},
+			&cli.StringFlag{Name: "record", Usage: "run the agent and write a test to `FILE` that repeats it", Destination: &f.record},
+			&cli.GenericFlag{Name: "set", Usage: "with --record: fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &setFlag{&p.set}},
+		),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if f.record != "" {
+				if err := noArguments(c); err != nil {
+					return err
+				}
+				return p.recordTest(ctx, f)
+			}
+			if len(f.script) > 0 || len(p.set) > 0 {
+				return usage("a test file has a prompt of its own", "agents test: a prompt goes with --record alone")
+			}
+			return p.test(ctx, f, c.Args().Slice())
+		},
+	}
+}
+
+// test runs test files.
+func (p *program) test(ctx context.Context, f *testFlags, patterns []string) error {
+	if len(patterns) == 0 {
+		patterns = []string{"."}
+	}
+	files, err := treetest.Find(patterns)
+	if err != nil {
+		return nothingRan(err, "`agents test ./...` runs the tests of all folders; docs/testing.md shows how to write one")
+	}
+	only, err := regexp.Compile(f.run)
+	if err != nil {
+		return usage("", "--run: %s", err)
+	}
+	files = slices.DeleteFunc(files, func(file string) bool { return !only.MatchString(file) })
+	if len(files) == 0 {
+		return nothingRan(fmt.Errorf("--run %s: no test has such a path", f.run), "")
+	}
+	start := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var outErr error
+	reports := treetest.RunAll(ctx, files, p.testOptions(), func(r treetest.Report) {
+		if err := p.reportTest(r, f.json); err != nil && outErr == nil {
+			outErr = err
+			cancel(errOutput)
+		}
+	})
+	if f.junit != "" {
+		if err := os.WriteFile(f.junit, []byte(treetest.JUnit(reports)), 0o666); err != nil {
+			return fmt.Errorf("--junit: %w", err)
+		}
+	}
+	switch {
+	case outErr != nil:
+		return outErr
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return p.testSummary(reports, time.Since(start), f.json)
+}
+
+func (p *program) testOptions() treetest.Options {
+	return treetest.Options{Environ: p.environ, CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), Version: version}
+}
+
+// reportTest writes the result of one test: as text, failures alone.
+func (p *program) reportTest(r treetest.Report, asJSON bool) error {
+	if asJSON {
+		line := struct {
+			File     string             `json:"file"`
+			OK       bool               `json:"ok"`
+			Millis   int64              `json:"millis"`
+			Failures []treetest.Failure `json:"failures,omitempty"`
+		}{r.File, r.OK(), r.Duration.Milliseconds(), r.Failures}
+		enc := json.NewEncoder(p.out)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(line)
+	}
+	if r.OK() {
+		return nil
+	}
+	text := fmt.Sprintf("FAIL %s (%s)\n  %s\n", r.File, millis(r.Duration), strings.ReplaceAll(r.String(), "\n", "\n  "))
+	_, err := io.WriteString(p.out, observe.Clean(text))
+	return err
+}
+
+func millis(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
+
+// testSummary is the last line, and the error of tests that failed.
+func (p *program) testSummary(reports []treetest.Report, took time.Duration, asJSON bool) error {
+	failed := 0
+	for _, r := range reports {
+		if !r.OK() {
+			failed++
+		}
+	}
+	line := fmt.Sprintf("ok: %d %s passed (%s)\n", len(reports), plural(len(reports), "test"), millis(took))
+	if failed > 0 {
+		line = fmt.Sprintf("FAIL: %d of %d %s failed (%s)\n", failed, len(reports), plural(len(reports), "test"), millis(took))
+	}
+	if !asJSON {
+		if _, err := io.WriteString(p.out, line); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return &failure{code: exitFailed, err: errors.New(strings.TrimSpace(line)), quiet: true}
+	}
+	return nil
+}
+
+// recordTest runs the agent for real and writes the test that repeats the run.
+func (p *program) recordTest(ctx context.Context, f *testFlags) error {
+	switch {
+	case f.json || f.junit != "" || f.run != "":
+		return usage("", "--record goes with none of --json, --junit and --run")
+	case !strings.HasSuffix(f.record, treetest.Suffix):
+		return usage("name it NAME"+treetest.Suffix, "--record %s: it would not be found as a test", f.record)
+	}
+	if _, err := os.Lstat(f.record); !errors.Is(err, fs.ErrNotExist) {
+		return usage("remove it first, or choose another name", "--record %s: it is there already", f.record)
+	}
+	p.person = p.newPerson()
+	loaded, err := p.load(ctx)
+	if err != nil {
+		return err
+	}
+	defer loaded.Close()
+	rec, runErr := p.runRecorded(ctx, f, loaded)
+	if rec == nil {
+		return runErr
+	}
+	text, err := treetest.Record(f.record, *rec)
+	if err != nil {
+		return errors.Join(runErr, fmt.Errorf("record %s: %w", f.record, err))
+	}
+	if err := writeNew(f.record, 0o666, string(text)); err != nil {
+		return errors.Join(runErr, fmt.Errorf("record %s: %w", f.record, err))
+	}
+	if r := treetest.Run(ctx, f.record, p.testOptions()); !r.OK() && ctx.Err() == nil {
+		fmt.Fprintf(p.err, "warning: the recorded test does not pass as it is:\n  %s\n", observe.Clean(strings.ReplaceAll(r.String(), "\n", "\n  ")))
+	}
+	return runErr
+}
+
+// runRecorded runs the prompt as `agents run` does. Without a recording the error
+// says why nothing ran.
+func (p *program) runRecorded(ctx context.Context, f *testFlags, l *loaded) (*treetest.Recording, error) {
+	flags := &runFlags{script: f.script, output: "text"}
+	prompt, err := p.message(ctx, flags, l)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, nothingRan(fmt.Errorf("find the working directory: %w", err), "")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	sinks, err := p.sinks(l, flags, cancel)
+	if err != nil {
+		return nil, err
+	}
+	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: p.set, Prompt: prompt.Text(), Redact: sinks.hide}
+	keep := observe.Redact(l.secrets, func(e agent.Event) { rec.Events = append(rec.Events, e) })
+	runner := &agent.Runner{Agent: l.Root, Observe: func(e agent.Event) { keep(e); sinks.observe(e) }}
+	return rec, sinks.finish(runner.Run(ctx, prompt))
+}

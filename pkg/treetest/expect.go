@@ -1,0 +1,266 @@
+package treetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Expect is what must come of a run. What is not named is not looked at, but for
+// Status: a run that says nothing of how it ends must end with an answer.
+type Expect struct {
+	Status     agent.Status     `json:"status,omitempty"`
+	ExitCode   *int             `json:"exitCode,omitempty"`
+	Error      *Text            `json:"error,omitempty"`
+	Answer     *Text            `json:"answer,omitempty"`
+	Turns      *Count           `json:"turns,omitempty"`
+	Calls      *[]ExpectCall    `json:"calls,omitempty"`
+	Order      string           `json:"order,omitempty"`
+	OtherCalls bool             `json:"otherCalls,omitempty"`
+	Concurrent [][]string       `json:"concurrent,omitempty"`
+	Sequential [][]string       `json:"sequential,omitempty"`
+	Usage      map[string]Count `json:"usage,omitempty"`
+	Agents     map[string]Runs  `json:"agents,omitempty"`
+}
+
+// orderAny lets calls come in any order.
+const orderAny = "any"
+
+// An ExpectCall is a call that must happen.
+type ExpectCall struct {
+	Agent      string          `json:"agent,omitempty"`
+	Tool       string          `json:"tool"`
+	Args       json.RawMessage `json:"args,omitempty"`
+	ArgsSubset json.RawMessage `json:"argsSubset,omitempty"`
+	RawArgs    *Text           `json:"rawArgs,omitempty"`
+	Result     *Text           `json:"result,omitempty"`
+	Failed     bool            `json:"failed,omitempty"`
+}
+
+// Runs are what must come of the runs of one agent: the same of each, or one
+// after the other.
+type Runs struct {
+	Each *ExpectRun
+	List []ExpectRun
+}
+
+// An ExpectRun is what must come of one run of an agent.
+type ExpectRun struct {
+	Prompt *Text            `json:"prompt,omitempty"`
+	Status agent.Status     `json:"status,omitempty"`
+	Error  *Text            `json:"error,omitempty"`
+	Answer *Text            `json:"answer,omitempty"`
+	Turns  *Count           `json:"turns,omitempty"`
+	Usage  map[string]Count `json:"usage,omitempty"`
+}
+
+// UnmarshalJSON reads one run or a list of them.
+func (r *Runs) UnmarshalJSON(data []byte) error {
+	if bytes.TrimSpace(data)[0] == '[' {
+		return json.Unmarshal(data, &r.List)
+	}
+	return json.Unmarshal(data, &r.Each)
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (r Runs) MarshalJSON() ([]byte, error) {
+	if r.Each != nil {
+		return encode(r.Each)
+	}
+	return encode(r.List)
+}
+
+// A Text is what a text must be. Line breaks at its end do not count.
+type Text struct {
+	Exact       *string         `json:"exact,omitempty"`
+	Contains    Strings         `json:"contains,omitempty"`
+	NotContains Strings         `json:"notContains,omitempty"`
+	Pattern     string          `json:"pattern,omitempty"`
+	JSON        json.RawMessage `json:"json,omitempty"`
+	JSONSubset  json.RawMessage `json:"jsonSubset,omitempty"`
+}
+
+// UnmarshalJSON reads a text that must be there exactly, or conditions.
+func (t *Text) UnmarshalJSON(data []byte) error {
+	if bytes.TrimSpace(data)[0] == '"' {
+		return json.Unmarshal(data, &t.Exact)
+	}
+	type conditions Text
+	return json.Unmarshal(data, (*conditions)(t))
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (t Text) MarshalJSON() ([]byte, error) {
+	if t.Exact != nil {
+		return encode(*t.Exact)
+	}
+	type conditions Text
+	return encode(conditions(t))
+}
+
+// Strings is one string or several.
+type Strings []string
+
+// UnmarshalJSON reads a string or a list.
+func (s *Strings) UnmarshalJSON(data []byte) error {
+	if bytes.TrimSpace(data)[0] == '[' {
+		return json.Unmarshal(data, (*[]string)(s))
+	}
+	*s = make(Strings, 1)
+	return json.Unmarshal(data, &(*s)[0])
+}
+
+// A Count is a number, or the bounds of one.
+type Count struct {
+	Min *float64 `json:"min,omitempty"`
+	Max *float64 `json:"max,omitempty"`
+}
+
+// exactly is the Count that only n fits.
+func exactly(n int) *Count {
+	x := float64(n)
+	return &Count{&x, &x}
+}
+
+// UnmarshalJSON reads a number or bounds.
+func (c *Count) UnmarshalJSON(data []byte) error {
+	var n float64
+	if err := json.Unmarshal(data, &n); err == nil {
+		c.Min, c.Max = &n, &n
+		return nil
+	}
+	type bounds Count
+	return json.Unmarshal(data, (*bounds)(c))
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (c Count) MarshalJSON() ([]byte, error) {
+	if c.Min != nil && c.Max != nil && *c.Min == *c.Max {
+		return encode(*c.Min)
+	}
+	type bounds Count
+	return encode(bounds(c))
+}
+
+func (c Count) fits(n float64) bool {
+	return (c.Min == nil || n >= *c.Min) && (c.Max == nil || n <= *c.Max)
+}
+
+// String is "3", "at least 3", "at most 3" or "3 to 5".
+func (c Count) String() string {
+	show := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+	switch {
+	case c.Min != nil && c.Max != nil && *c.Min == *c.Max:
+		return show(*c.Min)
+	case c.Min != nil && c.Max != nil:
+		return show(*c.Min) + " to " + show(*c.Max)
+	case c.Min != nil:
+		return "at least " + show(*c.Min)
+	case c.Max != nil:
+		return "at most " + show(*c.Max)
+	}
+	return "any number"
+}
+
+// checkPatterns finds regular expressions that do not compile.
+func (f *File) checkPatterns() []Failure {
+	var failures []Failure
+	text := func(t *Text, pointer string) {
+		if t == nil {
+			return
+		}
+		if _, err := regexp.Compile(t.Pattern); err != nil {
+			failures = append(failures, f.fail(pointer+"/pattern", "the pattern does not compile: %s", err))
+		}
+		failures = append(failures, f.leaves(t.JSON, pointer+"/json")...)
+		failures = append(failures, f.leaves(t.JSONSubset, pointer+"/jsonSubset")...)
+	}
+	e := f.Spec.Expect
+	text(e.Answer, "/expect/answer")
+	text(e.Error, "/expect/error")
+	if e.Calls != nil {
+		for i, c := range *e.Calls {
+			pointer := fmt.Sprintf("/expect/calls/%d", i)
+			text(c.RawArgs, pointer+"/rawArgs")
+			text(c.Result, pointer+"/result")
+			failures = append(failures, f.leaves(c.Args, pointer+"/args")...)
+			failures = append(failures, f.leaves(c.ArgsSubset, pointer+"/argsSubset")...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Agents)) {
+		for i, r := range e.Agents[name].all() {
+			pointer := e.Agents[name].pointer(name, i)
+			text(r.Prompt, pointer+"/prompt")
+			text(r.Error, pointer+"/error")
+			text(r.Answer, pointer+"/answer")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Spec.Tools)) {
+		for i, s := range f.Spec.Tools[name].List {
+			pointer := f.stubPointer(name, i)
+			failures = append(failures, f.leaves(s.Args, pointer+"/args")...)
+			failures = append(failures, f.leaves(s.ArgsSubset, pointer+"/argsSubset")...)
+		}
+	}
+	return failures
+}
+
+// all are the runs that are named.
+func (r Runs) all() []ExpectRun {
+	if r.Each != nil {
+		return []ExpectRun{*r.Each}
+	}
+	return r.List
+}
+
+// pointer is where run i of the agent stands.
+func (r Runs) pointer(name string, i int) string {
+	if r.Each != nil {
+		return at("expect", "agents", name)
+	}
+	return at("expect", "agents", name, strconv.Itoa(i))
+}
+
+// stubPointer is where stub i of a tool stands.
+func (f *File) stubPointer(name string, i int) string {
+	tools, _ := f.doc.Value.(map[string]any)["tools"].(map[string]any)
+	if _, list := tools[name].([]any); list {
+		return at("tools", name, strconv.Itoa(i))
+	}
+	return at("tools", name)
+}
+
+// leaves finds patterns inside an expected JSON value that do not compile.
+func (f *File) leaves(want json.RawMessage, pointer string) []Failure {
+	if len(want) == 0 {
+		return nil
+	}
+	var failures []Failure
+	var walk func(v any, pointer string)
+	walk = func(v any, pointer string) {
+		if pattern, ok := leafPattern(v); ok {
+			if _, err := regexp.Compile(pattern); err != nil {
+				failures = append(failures, f.fail(pointer, "the pattern does not compile: %s", err))
+			}
+			return
+		}
+		switch v := v.(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				walk(v[key], pointer+at(key))
+			}
+		case []any:
+			for i := range v {
+				walk(v[i], pointer+at(strconv.Itoa(i)))
+			}
+		}
+	}
+	walk(decodeJSON(want), pointer)
+	return failures
+}

@@ -1,0 +1,231 @@
+package treetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/schemas"
+)
+
+// Suffix is how the names of test files end.
+const Suffix = agentfile.TestSuffix
+
+// MaxBytes limits the size of a test file.
+const MaxBytes = 16 << 20
+
+// A File is a test file, read and valid.
+type File struct {
+	// Path is as it was given.
+	Path string
+	Spec *Spec
+
+	doc *schema.Document
+}
+
+// A Spec is the contents of a test file. The JSON Schema (package schemas)
+// documents each key.
+type Spec struct {
+	Schema         string                     `json:"$schema,omitempty"`
+	Description    string                     `json:"description,omitempty"`
+	AgentFile      string                     `json:"agentFile,omitempty"`
+	Set            map[string]string          `json:"set,omitempty"`
+	Prompt         agentfile.Lines            `json:"prompt"`
+	WorkDir        string                     `json:"workDir,omitempty"`
+	TimeoutSeconds float64                    `json:"timeoutSeconds,omitempty"`
+	Models         map[string]json.RawMessage `json:"models,omitempty"`
+	Specs          map[string]ToolSpec        `json:"specs,omitempty"`
+	Tools          map[string]Stubs           `json:"tools,omitempty"`
+	Expect         Expect                     `json:"expect"`
+}
+
+// A ToolSpec is what a model is told of a tool that is not asked for it.
+type ToolSpec struct {
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+}
+
+// Stubs say what becomes of the calls of a tool: it runs, or the first stub that
+// fits answers.
+type Stubs struct {
+	Real bool
+	List []Stub
+}
+
+// A Stub answers calls instead of a tool.
+type Stub struct {
+	Args       json.RawMessage `json:"args,omitempty"`
+	ArgsSubset json.RawMessage `json:"argsSubset,omitempty"`
+	Text       *string         `json:"text,omitempty"`
+	Parts      []Part          `json:"parts,omitempty"`
+	Error      *string         `json:"error,omitempty"`
+	Fault      string          `json:"fault,omitempty"`
+	Times      int             `json:"times,omitempty"`
+}
+
+// A Part is a piece of a stub's result: text, or data of a MIME type.
+type Part struct {
+	Text string `json:"text,omitempty"`
+	MIME string `json:"mime,omitempty"`
+	Data []byte `json:"data,omitempty"`
+	Name string `json:"name,omitempty"`
+}
+
+// The faults of a Stub.
+const (
+	faultCrash   = "crash"
+	faultTimeout = "timeout"
+)
+
+// real is what stands for a tool that runs.
+const realTool = "real"
+
+// UnmarshalJSON reads "real", a stub or a list of stubs.
+func (s *Stubs) UnmarshalJSON(data []byte) error {
+	switch bytes.TrimSpace(data)[0] {
+	case '"':
+		s.Real = true
+		return nil
+	case '[':
+		return json.Unmarshal(data, &s.List)
+	}
+	s.List = make([]Stub, 1)
+	return json.Unmarshal(data, &s.List[0])
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (s Stubs) MarshalJSON() ([]byte, error) {
+	switch {
+	case s.Real:
+		return encode(realTool)
+	case len(s.List) == 1:
+		return encode(s.List[0])
+	}
+	return encode(s.List)
+}
+
+// encode is json.Marshal with <, > and & as they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+var fileSchema = sync.OnceValues(func() (*schema.Schema, error) {
+	return schema.CompileTrusted(schemas.AgentTestName, schemas.AgentTest())
+})
+
+// Read reads the test file at path and nothing that it names. Without a File the
+// failures say why; they are all that is wrong with it, and an unknown key is
+// wrong.
+func Read(path string) (*File, []Failure) {
+	data, err := readRegular(path, MaxBytes)
+	if err != nil {
+		return nil, []Failure{{File: path, Message: plain(err)}}
+	}
+	return parse(path, data)
+}
+
+func parse(path string, data []byte) (*File, []Failure) {
+	doc, err := schema.Parse(data)
+	if err != nil {
+		f := Failure{File: path, Message: err.Error()}
+		if syntax, ok := errors.AsType[*schema.SyntaxError](err); ok {
+			f.Line, f.Col, f.Message = syntax.Line, syntax.Col, syntax.Message
+		}
+		return nil, []Failure{f}
+	}
+	s, err := fileSchema()
+	if err != nil {
+		panic(err) // the schema is part of the program
+	}
+	var failures []Failure
+	for _, p := range s.CheckDocument(doc) {
+		failures = append(failures, Failure{File: path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message})
+	}
+	if len(failures) > 0 {
+		return nil, failures
+	}
+	f := &File{Path: path, Spec: &Spec{}, doc: doc}
+	if err := json.Unmarshal(data, f.Spec); err != nil {
+		return nil, []Failure{{File: path, Message: err.Error()}}
+	}
+	if failures := f.checkPatterns(); len(failures) > 0 {
+		return nil, failures
+	}
+	return f, nil
+}
+
+// fail is a failure at the value that the JSON pointer names.
+func (f *File) fail(pointer, format string, args ...any) Failure {
+	p := f.doc.Problem(pointer, fmt.Sprintf(format, args...))
+	return Failure{File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
+}
+
+// name is a path beside the test file.
+func (f *File) name(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(f.Path), path)
+}
+
+// agentFile is the path of the agent file that is tested.
+func (f *File) agentFile() string {
+	if f.Spec.AgentFile == "" {
+		return f.name("agent.json")
+	}
+	return f.name(f.Spec.AgentFile)
+}
+
+// at joins the parts of a JSON pointer.
+func at(parts ...string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(p))
+	}
+	return b.String()
+}
+
+// readRegular reads a regular file: a pipe or a device could block.
+func readRegular(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		return nil, fmt.Errorf("it is longer than %d bytes", limit)
+	}
+	return data, err
+}
+
+// plain drops the operation and the path from a file error: the failure names
+// the file itself.
+func plain(err error) string {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,76 @@
+package treetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// lineWidth is how long the line of an object or array may be.
+const lineWidth = 110
+
+// format writes a valid JSON text as a person does: what is short on one line, the
+// rest over several, keys in their order.
+func format(text []byte) []byte {
+	var b bytes.Buffer
+	formatValue(&b, text, 0)
+	b.WriteByte('\n')
+	return b.Bytes()
+}
+
+func formatValue(b *bytes.Buffer, raw json.RawMessage, depth int) {
+	raw = bytes.TrimSpace(raw)
+	open := raw[0]
+	if open != '{' && open != '[' || len(raw)+2*depth <= lineWidth && depth > 0 {
+		b.Write(oneLine(raw))
+		return
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.Token() // the bracket; the text is valid
+	indent := "\n" + strings.Repeat("  ", depth+1)
+	b.WriteByte(open)
+	for first := true; dec.More(); first = false {
+		if !first {
+			b.WriteByte(',')
+		}
+		b.WriteString(indent)
+		if open == '{' {
+			key, _ := dec.Token()
+			name, _ := encode(key)
+			b.Write(name)
+			b.WriteString(": ")
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return // cannot happen: the text is valid
+		}
+		formatValue(b, value, depth+1)
+	}
+	b.WriteString(indent[:len(indent)-2])
+	b.WriteByte(map[byte]byte{'{': '}', '[': ']'}[open])
+}
+
+// oneLine is compact JSON with a blank behind each comma and colon.
+func oneLine(raw []byte) []byte {
+	var compact bytes.Buffer
+	if json.Compact(&compact, raw) != nil {
+		return raw
+	}
+	var b bytes.Buffer
+	text, quoted := compact.Bytes(), false
+	for i, c := range text {
+		b.WriteByte(c)
+		switch {
+		case c == '"' && (i == 0 || !escaped(text[:i])):
+			quoted = !quoted
+		case !quoted && (c == ',' || c == ':'):
+			b.WriteByte(' ')
+		}
+	}
+	return b.Bytes()
+}
+
+// escaped reports whether what follows text is escaped by a backslash.
+func escaped(text []byte) bool {
+	return (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1
+}

@@ -1,0 +1,73 @@
+package treetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/scripted"
+)
+
+// A clock is the time of a test: nothing but a wait makes it pass, and a wait
+// takes no time of its own.
+type clock struct {
+	limit time.Duration // 0 means none
+	late  func()        // called when more than limit has passed
+
+	mu     sync.Mutex
+	passed time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Unix(0, 0).UTC().Add(c.passed)
+}
+
+// sleep lets d pass. It is an error if ctx has ended, or ends by that.
+func (c *clock) sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	c.passed += max(d, 0)
+	late := c.limit > 0 && c.passed > c.limit
+	c.mu.Unlock()
+	if late {
+		c.late()
+	}
+	return ctx.Err()
+}
+
+// A model answers one agent's requests from a script. Requests that fail for a
+// passing reason are repeated as they are in a real run, on the clock of the test.
+type model struct {
+	scripted.Provider
+	clock *clock
+}
+
+func newModel(script *scripted.Script, c *clock) *model {
+	return &model{scripted.Provider{Script: script, Sleep: c.sleep}, c}
+}
+
+// Generate answers one request.
+func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	var waited time.Duration // by this request alone: others wait at the same time
+	retry := &provider.Retry{
+		Provider: &m.Provider,
+		Now:      func() time.Time { return time.Unix(0, 0).Add(waited) },
+		Random:   func() float64 { return 0 },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			waited += d
+			return m.clock.sleep(ctx, d)
+		},
+	}
+	return retry.Generate(ctx, req, delta)
+}
+
+// noModel stands for the model of an agent that the test gives none.
+type noModel struct{ slug string }
+
+func (m noModel) Generate(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
+	return nil, &agent.ModelError{Message: fmt.Sprintf("the test has no model for the agent %s", m.slug)}
+}

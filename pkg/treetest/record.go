@@ -1,0 +1,380 @@
+package treetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/schemas"
+)
+
+// A Recording is a run that becomes a test.
+type Recording struct {
+	// AgentFile, WorkDir, Set and Prompt are what ran; WorkDir "" means the
+	// folder of the test file.
+	AgentFile string
+	WorkDir   string
+	Set       map[string]string
+	Prompt    string
+	// Events are all events of the run, as Runner.Observe was told of them.
+	Events []agent.Event
+	// Redact takes secrets out of a text; nil takes none.
+	Redact func(string) string
+}
+
+// Record returns the test file, to be written to path, that repeats a run: what
+// the models answered are its scripts, what tools answered its stubs, and the
+// calls and the answer what it expects. A run that ended for a reason that no
+// script can repeat is an error, and so are two runs of one agent that were asked
+// the same and answered something different.
+func Record(path string, rec Recording) ([]byte, error) {
+	r := &recorder{path: path, rec: rec, specs: map[string]agent.ToolSpec{}}
+	r.spec.Schema = "https://raw.githubusercontent.com/agents-exe/agents/main/schemas/" + schemas.AgentTestName
+	t := traceOf(rec.Events)
+	if len(t.runs) == 0 {
+		return nil, errors.New("nothing ran")
+	}
+	if status := t.runs[0].status; status != agent.StatusOK && status != agent.StatusLimit {
+		return nil, fmt.Errorf("a run that ended as %s cannot be recorded: %s", cmp.Or(string(status), "nothing"), t.runs[0].errors)
+	}
+	for i := range rec.Events {
+		for _, s := range rec.Events[i].Specs {
+			r.specs[s.Name] = s
+		}
+	}
+	if err := r.place(); err != nil {
+		return nil, err
+	}
+	if err := r.models(); err != nil {
+		return nil, err
+	}
+	r.tools()
+	r.expect(t)
+	text, err := encode(r.spec)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Redact != nil {
+		text = []byte(rec.Redact(string(text)))
+	}
+	return format(text), nil
+}
+
+type recorder struct {
+	path  string
+	rec   Recording
+	spec  Spec
+	specs map[string]agent.ToolSpec // what the models were told of the tools
+}
+
+// place writes down what ran, with paths from the test file's folder.
+func (r *recorder) place() error {
+	dir, err := filepath.Abs(filepath.Dir(r.path))
+	if err != nil {
+		return err
+	}
+	relative := func(path string) string {
+		if path, err = filepath.Abs(path); err != nil {
+			return path
+		}
+		rel, relErr := filepath.Rel(dir, path)
+		if relErr != nil {
+			return path
+		}
+		return rel
+	}
+	if file := relative(r.rec.AgentFile); file != "agent.json" {
+		r.spec.AgentFile = file
+	}
+	if r.rec.WorkDir != "" {
+		if rel := relative(r.rec.WorkDir); rel != "." {
+			r.spec.WorkDir = rel
+		}
+	}
+	r.spec.Set, r.spec.Prompt = r.rec.Set, agentfile.Lines(r.rec.Prompt)
+	return err
+}
+
+// The parts of a script; see docs/scripted-model.md.
+type (
+	script struct {
+		Rules []rule `json:"rules"`
+	}
+	rule struct {
+		When   when         `json:"when"`
+		Answer *ruleAnswer  `json:"answer,omitempty"`
+		Fault  *ruleFailure `json:"fault,omitempty"`
+	}
+	when struct {
+		Turn   int    `json:"turn"`
+		Prompt string `json:"prompt,omitempty"`
+	}
+	ruleAnswer struct {
+		Text      *string      `json:"text,omitempty"`
+		Reasoning string       `json:"reasoning,omitempty"`
+		Calls     []ruleCall   `json:"calls,omitempty"`
+		Finish    agent.Finish `json:"finish,omitempty"`
+	}
+	ruleCall struct {
+		Tool    string          `json:"tool"`
+		Args    json.RawMessage `json:"args,omitempty"`
+		RawArgs string          `json:"rawArgs,omitempty"`
+	}
+	ruleFailure struct {
+		Status  int    `json:"status"`
+		Message string `json:"message"`
+	}
+)
+
+// A talk is what was said in one session.
+type talk struct {
+	id, agent, prompt string
+	answers           []rule
+	failed            string // why the model did not answer in the end
+}
+
+// models makes a script of what each model answered.
+func (r *recorder) models() error {
+	byAgent := map[string][]*talk{}
+	var slugs []string
+	for _, t := range r.talks() {
+		if byAgent[t.agent] == nil {
+			slugs = append(slugs, t.agent)
+		}
+		byAgent[t.agent] = append(byAgent[t.agent], t)
+	}
+	r.spec.Models = map[string]json.RawMessage{}
+	for _, slug := range slugs {
+		rules, err := r.rules(slug, byAgent[slug])
+		if err != nil {
+			return err
+		}
+		text, err := encode(script{rules})
+		if err != nil {
+			return err
+		}
+		r.spec.Models[slug] = text
+	}
+	return nil
+}
+
+// talks are the sessions in the order in which they began.
+func (r *recorder) talks() []*talk {
+	var list []*talk
+	byID := map[string]*talk{}
+	for i := range r.rec.Events {
+		e := &r.rec.Events[i]
+		t := byID[e.Session]
+		if t == nil {
+			t = &talk{id: e.Session, agent: e.Agent}
+			byID[e.Session] = t
+			list = append(list, t)
+		}
+		switch e.Kind {
+		case agent.EventMessage:
+			if e.Message.Role == agent.RoleUser {
+				t.prompt = e.Message.Text()
+			}
+		case agent.EventAnswer:
+			t.answers = append(t.answers, rule{When: when{Turn: e.Turn}, Answer: answerOf(e)})
+		case agent.EventEnd:
+			if e.Status == agent.StatusFailed {
+				t.failed = e.Error
+			}
+		}
+	}
+	return list
+}
+
+// rules are one rule for each answer of an agent. Where it ran more than once, a
+// rule names the prompt too.
+func (r *recorder) rules(slug string, talks []*talk) ([]rule, error) {
+	var rules []rule
+	byPrompt := map[string]*talk{}
+	for _, t := range talks {
+		if t.failed != "" {
+			t.answers = append(t.answers, rule{When: when{Turn: len(t.answers) + 1}, Fault: &ruleFailure{400, t.failed}})
+		}
+		if first := byPrompt[t.prompt]; first != nil {
+			a, errA := encode(first.answers)
+			b, errB := encode(t.answers)
+			if err := errors.Join(errA, errB); err != nil {
+				return nil, err
+			}
+			if !bytes.Equal(a, b) {
+				return nil, fmt.Errorf("the agent %s was asked the same twice and answered something different; no script can tell the two apart", slug)
+			}
+			continue
+		}
+		byPrompt[t.prompt] = t
+		rules = append(rules, t.answers...)
+	}
+	if len(byPrompt) > 1 {
+		i := 0
+		for _, t := range talks {
+			if byPrompt[t.prompt] != t {
+				continue
+			}
+			for range t.answers {
+				rules[i].When.Prompt = promptPattern(t.prompt)
+				i++
+			}
+		}
+	}
+	return rules, nil
+}
+
+// promptPattern is a pattern for a prompt; of a long one, for its beginning.
+func promptPattern(prompt string) string {
+	const most = 2000
+	text := trim(prompt)
+	if len(text) <= most {
+		return "^" + regexp.QuoteMeta(text) + "$"
+	}
+	return "^" + regexp.QuoteMeta(strings.ToValidUTF8(text[:most], ""))
+}
+
+// answerOf is a model's answer in a script.
+func answerOf(e *agent.Event) *ruleAnswer {
+	a := &ruleAnswer{}
+	if e.Finish != agent.FinishStop {
+		a.Finish = e.Finish
+	}
+	text := e.Message.Text()
+	if text != "" || len(e.Message.Calls) == 0 {
+		text = literal(text)
+		a.Text = &text
+	}
+	for _, p := range e.Message.Parts {
+		if p.Kind == agent.PartReasoning {
+			a.Reasoning += literal(p.Text)
+		}
+	}
+	for _, c := range e.Message.Calls {
+		call := ruleCall{Tool: c.Name}
+		if args, err := agent.DecodeArgs(c.Args); err != nil || strings.Contains(c.Args, "$") {
+			call.RawArgs = literal(c.Args)
+		} else if len(args) > 0 {
+			call.Args = json.RawMessage(c.Args)
+		}
+		a.Calls = append(a.Calls, call)
+	}
+	return a
+}
+
+// literal keeps a text from being filled in.
+func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
+
+// tools makes a stub of every call that ran.
+func (r *recorder) tools() {
+	r.spec.Tools = map[string]Stubs{}
+	args := map[string]string{} // by the key of the call
+	for i := range r.rec.Events {
+		e := &r.rec.Events[i]
+		switch e.Kind {
+		case agent.EventCallStarted:
+			args[e.Key] = cmp.Or(e.Args, "{}")
+		case agent.EventCallEnded:
+			if text, ran := args[e.Key]; ran {
+				r.stub(e, text)
+			}
+		}
+	}
+}
+
+// stub adds what a call answered. Sub-agents run in the test too, and so does the
+// check of arguments.
+func (r *recorder) stub(e *agent.Event, args string) {
+	spec, known := r.specs[e.Tool]
+	if spec.Agent != "" || known && refused(spec, args) {
+		return
+	}
+	if strings.HasPrefix(e.Tool, "mcp_") && known {
+		if r.spec.Specs == nil {
+			r.spec.Specs = map[string]ToolSpec{}
+		}
+		r.spec.Specs[e.Tool] = ToolSpec{spec.Description, spec.Schema}
+	}
+	s := Stub{Args: json.RawMessage(args)}
+	parts := e.Result.Parts
+	if e.Result.Failed && len(parts) > 0 {
+		text := strings.TrimPrefix(parts[0].Text, "error: ")
+		parts = parts[1:]
+		if len(parts) > 0 {
+			text = strings.TrimSuffix(text, "\n")
+		}
+		s.Error = &text
+	}
+	if len(parts) == 1 && parts[0].Kind == agent.PartText {
+		s.Text = &parts[0].Text
+		parts = nil
+	}
+	for _, p := range parts {
+		s.Parts = append(s.Parts, Part{p.Text, p.MIME, p.Data, p.Name})
+	}
+	if s.Text == nil && s.Error == nil && len(s.Parts) == 0 {
+		s.Text = new(string)
+	}
+	r.add(e.Tool, s)
+}
+
+// add adds a stub, unless there is the same already. Of stubs for the same
+// arguments that answer something different each answers once.
+func (r *recorder) add(tool string, s Stub) {
+	stubs := r.spec.Tools[tool]
+	same := func(o Stub) bool {
+		a, errA := encode(o)
+		b, errB := encode(s)
+		return errA == nil && errB == nil && bytes.Equal(a, b)
+	}
+	if !slices.ContainsFunc(stubs.List, same) {
+		for i, o := range stubs.List {
+			if argsText(string(o.Args)) == argsText(string(s.Args)) {
+				stubs.List[i].Times, s.Times = 1, 1
+			}
+		}
+		stubs.List = append(stubs.List, s)
+	}
+	r.spec.Tools[tool] = stubs
+}
+
+// refused reports whether arguments break a tool's schema, so that it did not run
+// and its stub would not be asked.
+func refused(spec agent.ToolSpec, args string) bool {
+	_, err := schema.Checked(specOnly{spec}).Call(context.Background(), &agent.Invocation{Call: agent.ToolCall{Name: spec.Name, Args: args}})
+	return err != nil && !errors.Is(err, errNotAsked)
+}
+
+// expect writes down what came of the run.
+func (r *recorder) expect(t *trace) {
+	root := t.runs[0]
+	e := &r.spec.Expect
+	e.Status, e.Turns = root.status, exactly(root.turns)
+	if root.status == agent.StatusOK {
+		e.Answer = &Text{Exact: &root.answer}
+	}
+	calls := []ExpectCall{}
+	for _, c := range t.calls {
+		x := ExpectCall{Agent: c.agent, Tool: c.tool, Failed: c.failed}
+		if args, err := agent.DecodeArgs(c.args); err != nil {
+			x.RawArgs = &Text{Exact: &c.args}
+		} else if len(args) > 0 {
+			x.Args = json.RawMessage(c.args)
+		}
+		calls = append(calls, x)
+	}
+	e.Calls = &calls
+	if len(r.spec.Tools) == 0 {
+		r.spec.Tools = nil
+	}
+}

@@ -1,0 +1,107 @@
+package treetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Report is the result of one test.
+type Report struct {
+	// File is the path of the test file.
+	File string
+	// Failures are why the test failed; none means that it passed.
+	Failures []Failure
+	// Duration is how long it really took.
+	Duration time.Duration
+}
+
+// OK reports whether the test passed.
+func (r Report) OK() bool { return len(r.Failures) == 0 }
+
+// String is every failure with its difference.
+func (r Report) String() string {
+	if r.OK() {
+		return r.File + ": passed"
+	}
+	var lines []string
+	for _, f := range r.Failures {
+		lines = append(lines, f.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A Failure is one reason why a test failed.
+type Failure struct {
+	// File is where it is to be corrected: the test file, an agent file or a
+	// script.
+	File string `json:"file"`
+	// Line and Col count from 1; 0 means the file as a whole.
+	Line int `json:"line,omitempty"`
+	Col  int `json:"col,omitempty"`
+	// Key names the value as expect.calls[1].args.
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+	// Diff shows what was expected ("-") and what came instead ("+"), line by
+	// line, or what came alone.
+	Diff string `json:"diff,omitempty"`
+}
+
+// String is "FILE:LINE: KEY: MESSAGE" and the difference below it.
+func (f Failure) String() string {
+	place := f.File
+	if f.Line > 0 {
+		place += fmt.Sprintf(":%d", f.Line)
+	}
+	if f.Key != "" {
+		place += ": " + f.Key
+	}
+	s := place + ": " + f.Message
+	if f.Diff != "" {
+		s += "\n    " + strings.ReplaceAll(f.Diff, "\n", "\n    ")
+	}
+	return s
+}
+
+// JUnit is the XML that CI systems read: a test suite with a test case for each
+// report.
+func JUnit(reports []Report) string {
+	failed := 0
+	var total time.Duration
+	for _, r := range reports {
+		total += r.Duration
+		if !r.OK() {
+			failed++
+		}
+	}
+	var b strings.Builder
+	b.WriteString("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n")
+	fmt.Fprintf(&b, "  <testsuite name=\"agents test\" tests=\"%d\" failures=\"%d\" time=\"%.3f\">\n", len(reports), failed, total.Seconds())
+	for _, r := range reports {
+		fmt.Fprintf(&b, "    <testcase classname=\"agents test\" name=\"%s\" file=\"%s\" time=\"%.3f\"", escapeXML(r.File), escapeXML(r.File), r.Duration.Seconds())
+		if r.OK() {
+			b.WriteString("/>\n")
+			continue
+		}
+		first := r.Failures[0]
+		message := first.Message
+		if first.Key != "" {
+			message = first.Key + ": " + message
+		}
+		fmt.Fprintf(&b, ">\n      <failure message=\"%s\">%s</failure>\n    </testcase>\n", escapeXML(message), escapeXML(r.String()))
+	}
+	b.WriteString("  </testsuite>\n</testsuites>\n")
+	return b.String()
+}
+
+// escapeXML makes a text fit for an attribute or the text of an element. What XML
+// cannot hold is left out.
+func escapeXML(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0xFFFE || r == 0xFFFF {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\n", "&#10;").Replace(s)
+}

@@ -1,0 +1,325 @@
+package treetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/schema"
+	"golang.org/x/sync/errgroup"
+)
+
+// Options say what tests run with. The zero value is fine for tests whose tools
+// need no environment.
+type Options struct {
+	// Environ, CacheDir, LockDir, OutputDir and Version are those of
+	// agentfile.Options.
+	Environ   []string
+	CacheDir  string
+	LockDir   string
+	OutputDir string
+	Version   string
+	// Timeout limits the real time of one test; 0 means DefaultTimeout. Only
+	// tools that are real can take long.
+	Timeout time.Duration
+	// Parallel limits how many tests RunAll runs at the same time; 0 means
+	// twice the number of processors.
+	Parallel int
+}
+
+// DefaultTimeout is the limit of one test's real time.
+const DefaultTimeout = time.Minute
+
+// RunAll runs the tests and gives each report to done as soon as it is there, one
+// at a time. The reports it returns are in the order of the paths. When ctx ends,
+// tests that have not begun are left out.
+func RunAll(ctx context.Context, paths []string, opts Options, done func(Report)) []Report {
+	if opts.Parallel == 0 {
+		opts.Parallel = 2 * runtime.GOMAXPROCS(0)
+	}
+	reports := make([]Report, len(paths))
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(opts.Parallel)
+	for i, path := range paths {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			reports[i] = Run(ctx, path, opts)
+			mu.Lock()
+			defer mu.Unlock()
+			if done != nil && ctx.Err() == nil {
+				done(reports[i])
+			}
+			return nil
+		})
+	}
+	g.Wait() // no function fails
+	return slices.DeleteFunc(reports, func(r Report) bool { return r.File == "" })
+}
+
+// Run runs the test at path. The test, and not ctx's owner, decides about
+// everything but the end: what it says of limits counts on a clock of its own.
+func Run(ctx context.Context, path string, opts Options) Report {
+	start := time.Now()
+	report := Report{File: path}
+	f, failures := Read(path)
+	if f != nil {
+		failures = f.run(ctx, opts)
+	}
+	report.Failures, report.Duration = failures, time.Since(start)
+	return report
+}
+
+// A rehearsal is one run of a test.
+type rehearsal struct {
+	file   *File
+	clock  *clock
+	stage  *stage
+	models map[string]*model // from the test file, by slug
+	events []agent.Event
+}
+
+// run loads the tree, runs it and compares.
+func (f *File) run(ctx context.Context, opts Options) []Failure {
+	r := &rehearsal{file: f, models: map[string]*model{}}
+	r.clock = &clock{limit: time.Duration(f.Spec.TimeoutSeconds * float64(time.Second))}
+	r.stage = &stage{file: f, gate: &gate{limits: map[string]int{}}}
+	if failures := r.scripts(); len(failures) > 0 {
+		return failures
+	}
+	limit := opts.Timeout
+	if limit == 0 {
+		limit = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%s)", errSlow, limit))
+	defer cancel()
+	tree, err := r.load(ctx, opts)
+	if tree != nil {
+		defer tree.Close()
+	}
+	if err != nil {
+		if broken, ok := errors.AsType[*agentfile.LoadError](err); ok {
+			return r.broken(broken)
+		}
+		return []Failure{{File: f.Path, Message: err.Error()}}
+	}
+	if failures := r.check(tree); len(failures) > 0 {
+		return failures
+	}
+	return r.play(ctx, tree)
+}
+
+var errSlow = errors.New("the test takes longer than its limit of real time")
+
+// scripts reads the models that the file names.
+func (r *rehearsal) scripts() []Failure {
+	var failures []Failure
+	for _, slug := range slices.Sorted(maps.Keys(r.file.Spec.Models)) {
+		name, text, failure := r.file.script(slug)
+		if failure != nil {
+			failures = append(failures, *failure)
+			continue
+		}
+		script, err := scripted.Parse(name, text)
+		if err != nil {
+			failures = append(failures, r.file.scriptFailures(slug, err)...)
+			continue
+		}
+		r.models[slug] = newModel(script, r.clock)
+	}
+	return failures
+}
+
+// script is the text of an agent's script. One that stands in the test file has
+// blanks before it, so that its lines are those of the file.
+func (f *File) script(slug string) (name string, text []byte, failure *Failure) {
+	pointer := at("models", slug)
+	models, _ := f.doc.Value.(map[string]any)["models"].(map[string]any)
+	if path, ok := models[slug].(string); ok {
+		name = f.name(path)
+		text, err := readRegular(name, scripted.MaxBytes)
+		if err != nil {
+			fail := f.fail(pointer, "%s: %s", name, plain(err))
+			failure = &fail
+		}
+		return name, text, failure
+	}
+	line, col := f.doc.Pos(pointer)
+	blank := strings.Repeat("\n", line-1) + strings.Repeat(" ", col-1)
+	return f.Path, append([]byte(blank), f.Spec.Models[slug]...), nil
+}
+
+// scriptFailures are the mistakes in the script of an agent.
+func (f *File) scriptFailures(slug string, err error) []Failure {
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		list = joined.Unwrap()
+	}
+	var failures []Failure
+	for _, err := range list {
+		p, ok := errors.AsType[*scripted.Problem](err)
+		if !ok {
+			failures = append(failures, f.fail(at("models", slug), "%s", err))
+			continue
+		}
+		key := p.Key
+		if p.File == f.Path {
+			key = strings.TrimSuffix("models."+slug+"."+key, ".")
+		}
+		failures = append(failures, Failure{File: p.File, Line: p.Line, Col: p.Column, Key: key, Message: p.Message})
+	}
+	return failures
+}
+
+// load loads the tree with the models of the test. No key is needed: an agent for
+// which there is no model has one that fails.
+func (r *rehearsal) load(ctx context.Context, opts Options) (*agentfile.Tree, error) {
+	workDir, err := filepath.Abs(r.file.name(r.file.Spec.WorkDir))
+	if err != nil {
+		return nil, err
+	}
+	return agentfile.Load(ctx, r.file.agentFile(), agentfile.Options{
+		Environ: opts.Environ, WorkDir: workDir, CacheDir: opts.CacheDir, LockDir: opts.LockDir,
+		OutputDir: opts.OutputDir, Version: opts.Version, Set: r.file.Spec.Set,
+		Model: func(f *agentfile.File) agent.Provider {
+			m, ok := r.models[f.Spec.Slug]
+			switch {
+			case ok:
+				return m
+			case f.Spec.Flavor == agentfile.FlavorScripted:
+				return nil // its own
+			}
+			return noModel{f.Spec.Slug}
+		},
+	})
+}
+
+// broken compares a tree that cannot be loaded with what is expected.
+func (r *rehearsal) broken(err *agentfile.LoadError) []Failure {
+	e := r.file.Spec.Expect
+	if e.ExitCode != nil && *e.ExitCode == (ending{}).exitCode() {
+		return r.file.judge(&trace{}, ending{err: err})
+	}
+	return failuresOf(err.Problems)
+}
+
+func failuresOf(problems []agentfile.Problem) []Failure {
+	var failures []Failure
+	for _, p := range problems {
+		failures = append(failures, Failure{File: p.File, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message})
+	}
+	return failures
+}
+
+// check compares the names in the file with those of the tree. A tree of which
+// something had to be left out is not the one that is meant.
+func (r *rehearsal) check(tree *agentfile.Tree) []Failure {
+	var left []agentfile.Problem
+	for _, p := range tree.Problems {
+		if p.Severity <= agentfile.LeftOut {
+			left = append(left, p)
+		}
+	}
+	failures := failuresOf(left)
+	slugs, tools := names(tree)
+	for _, slug := range slices.Sorted(maps.Keys(r.file.Spec.Models)) {
+		if !slices.Contains(slugs, slug) {
+			failures = append(failures, r.file.fail(at("models", slug), "there is no agent %q in the tree%s", slug, nearest(slug, slugs)))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.file.Spec.Tools)) {
+		owner, tool, owned := strings.Cut(key, "/")
+		if !owned {
+			tool = key
+		} else if !slices.Contains(slugs, owner) {
+			failures = append(failures, r.file.fail(at("tools", key), "there is no agent %q in the tree%s", owner, nearest(owner, slugs)))
+		}
+		_, declared := r.file.Spec.Specs[tool]
+		if !declared && !strings.HasSuffix(tool, "*") && !strings.HasPrefix(tool, "mcp_") && !slices.Contains(tools, tool) {
+			failures = append(failures, r.file.fail(at("tools", key), "there is no tool %q in the tree%s", tool, nearest(tool, tools)))
+		}
+	}
+	return failures
+}
+
+// names are the slugs of a tree's agents and the names of its tools.
+func names(tree *agentfile.Tree) (slugs, tools []string) {
+	for _, n := range tree.Nodes {
+		slugs = append(slugs, n.Agent.Slug)
+		for _, t := range n.Tools {
+			tools = append(tools, t.Name)
+		}
+	}
+	return slugs, tools
+}
+
+func nearest(name string, known []string) string {
+	if other, ok := schema.Nearest(name, known); ok {
+		return fmt.Sprintf("; did you mean %q?", other)
+	}
+	return ""
+}
+
+// play runs the prompt and compares what happens.
+func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r.clock.late = func() {
+		cancel(fmt.Errorf("the run's time limit of %s passed: %w", r.clock.limit, context.DeadlineExceeded))
+	}
+	for _, n := range tree.Nodes {
+		r.direct(n)
+	}
+	runner := &agent.Runner{
+		Agent: tree.Root, Now: r.clock.now,
+		// Calls wait for each other, so none may wait for a place.
+		MaxProcesses: 1 << 20,
+		Observe: func(e agent.Event) {
+			r.stage.gate.note(&e)
+			r.events = append(r.events, e)
+		},
+	}
+	out, err := runner.Run(ctx, agent.UserText(string(r.file.Spec.Prompt)))
+	if cause := context.Cause(ctx); errors.Is(cause, errSlow) {
+		return []Failure{{File: r.file.Path, Message: cause.Error()}}
+	}
+	failures := append(r.stage.unused(), r.unused()...)
+	return append(failures, r.file.judge(traceOf(r.events), ending{out.Status, err, out.Spent.Usage})...)
+}
+
+// direct gives the agent of a node its model and its tools.
+func (r *rehearsal) direct(n *agentfile.Node) {
+	slug := n.Agent.Slug
+	if retry, ok := n.Agent.Provider.(*provider.Retry); ok { // its own script
+		if p, ok := retry.Provider.(*scripted.Provider); ok {
+			n.Agent.Provider = newModel(p.Script, r.clock)
+		}
+	}
+	r.stage.gate.limits[slug] = n.Agent.MaxParallelTools
+	r.stage.equip(n)
+}
+
+// unused are failures for rules of the test's scripts that answered nothing. The
+// scripts of the agents themselves are not the test's.
+func (r *rehearsal) unused() []Failure {
+	var failures []Failure
+	for _, slug := range slices.Sorted(maps.Keys(r.models)) {
+		for _, rule := range r.models[slug].Unused() {
+			failures = append(failures, r.file.fail(at("models", slug), "the rule %s answered no request", rule))
+		}
+	}
+	return failures
+}
