@@ -64,7 +64,7 @@ type sent struct {
 	header             map[string]string
 }
 
-// do sends a request as a client of 2025-11-25 does.
+// do sends a request as a client of 2025-11-25 does. It may be called in any goroutine.
 func (w *site) do(ctx context.Context, q sent) *http.Response {
 	w.t.Helper()
 	if q.method == "" {
@@ -76,7 +76,8 @@ func (w *site) do(ctx context.Context, q sent) *http.Response {
 	}
 	r, err := http.NewRequestWithContext(ctx, q.method, url, strings.NewReader(q.body))
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Error(err)
+		return &http.Response{Body: http.NoBody}
 	}
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	for k, v := range q.header {
@@ -91,7 +92,8 @@ func (w *site) do(ctx context.Context, q sent) *http.Response {
 	}
 	resp, err := w.http.Do(r)
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Error(err)
+		return &http.Response{Body: http.NoBody}
 	}
 	return resp
 }
@@ -103,7 +105,7 @@ func (w *site) post(q sent) (status int, body string, header http.Header) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Error(err)
 	}
 	return resp.StatusCode, string(text), resp.Header
 }
