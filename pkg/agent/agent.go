@@ -98,9 +98,9 @@ type Policy func(ctx context.Context, inv *Invocation) error
 // anything that follows from it happens, and ends the run if Append fails.
 // Appends come one at a time. Sync returns when all events whose Append returned
 // before it was called outlast a loss of power; it may be called concurrently. It
-// is called before a tool call starts, before a model is asked and before an
-// answer is given away; a failure ends the run, and neither method is called
-// again.
+// is called before a tool call starts, while a model is asked, whose answer
+// counts only after it, and before an answer is given away; a failure ends the
+// run, and neither method is called again.
 type Journal interface {
 	Append(ctx context.Context, e Event) error
 	Sync(ctx context.Context) error

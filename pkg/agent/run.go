@@ -225,6 +225,17 @@ func (r *run) sync(ctx context.Context) error {
 	return t.broken
 }
 
+// syncMeanwhile syncs while the model thinks. The function that it returns must
+// be called before the answer counts.
+func (r *run) syncMeanwhile(ctx context.Context) (wait func() error) {
+	if r.tree.journal == nil {
+		return func() error { return nil }
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.sync(ctx) }()
+	return func() error { return <-done }
+}
+
 // observe shows an event that does not last.
 func (r *run) observe(e Event) {
 	t := r.tree

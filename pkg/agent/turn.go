@@ -44,16 +44,17 @@ func (r *run) ask(ctx context.Context) error {
 	if err := r.setup(ctx); err != nil {
 		return err
 	}
-	if err := r.sync(ctx); err != nil {
-		return err
-	}
 	req := &Request{
 		System: *r.system, Messages: r.session.Messages, Tools: r.tools,
 		Session: r.session.ID, Agent: r.agent.Slug, Turn: r.session.Turn + 1,
 	}
 	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model})
 	start := r.tree.now()
+	synced := r.syncMeanwhile(ctx)
 	resp, err := r.agent.Provider.Generate(ctx, req, func(d Delta) { r.delta(req.Turn, d) })
+	if syncErr := synced(); syncErr != nil {
+		return syncErr
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctxError(ctx)

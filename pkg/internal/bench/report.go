@@ -81,7 +81,7 @@ func writeReport(w io.Writer, m machine, rounds int, list []measurement) {
 			runs := s.runs[i]
 			fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", s.title, p.name, figure(runs, wall),
 				figure(runs, func(r *result) float64 { return r.CPUMS }), figure(runs, first),
-				figure(runs, func(r *result) float64 { return r.GapMS }), figure(runs, memory))
+				figure(runs, turn), figure(runs, memory))
 		}
 	}
 }
@@ -99,10 +99,16 @@ func (m *measurement) row(g goal) string {
 		if g.ratio {
 			value = ours.median / theirs.median
 		}
+		if g.more {
+			value = ours.median - theirs.median
+		}
 	}
 	aim, verdict := fmt.Sprintf("≤ %g %s", g.limit, g.unit), "met"
 	if g.ratio {
 		aim = fmt.Sprintf("≤ %g×", g.limit)
+	}
+	if g.more {
+		aim = fmt.Sprintf("≤ %g %s more", g.limit, g.unit)
 	}
 	if value > g.limit {
 		verdict = "**missed**"

@@ -34,6 +34,8 @@ type goal struct {
 	beside string
 	// ratio says that the limit is on the quotient of both medians.
 	ratio bool
+	// more says that the limit is on the difference of both medians.
+	more bool
 }
 
 // The figures of a run.
@@ -43,6 +45,7 @@ var (
 	growth = func(r *result) float64 { return r.LastGap / r.FirstGap }
 	spawns = func(r *result) float64 { return float64(r.Described) }
 	first  = func(r *result) float64 { return r.FirstMS }
+	turn   = func(r *result) float64 { return r.GapMS }
 	// beyond is what a call took beyond the time of the MCP server itself.
 	beyond = func(r *result) float64 {
 		var ms float64
@@ -82,6 +85,8 @@ func scenarios() []scenario {
 	one := []program{floor("floor-exe", "{one}/shell"), agents("{one}.json")}
 	cold := agents("{fifty}.json")
 	cold.forget = true
+	unkept := agents("{one}.json")
+	unkept.name, unkept.args = "--no-session", append(unkept.args, "--no-session")
 	return []scenario{
 		{
 			name: "start", title: "cold start, `--version`",
@@ -114,6 +119,12 @@ func scenarios() []scenario {
 				{what: "last ten turns against the first ten", unit: "×", of: growth, limit: 1.2, beside: "floor-exe"},
 				peakMemory("floor-exe", 25),
 			},
+		}, {
+			name: "session", title: "the same with and without its session on disk",
+			script:   model.Script{Turns: 100, Calls: 1, Command: "/bin/echo turn {n}"},
+			expect:   "turn 99",
+			programs: []program{unkept, agents("{one}.json")},
+			goals:    []goal{{what: "a turn", unit: "ms", of: turn, limit: 1, beside: "--no-session", more: true}},
 		}, {
 			name: "output-10M", title: "10 MiB of tool output",
 			script:   model.Script{Turns: 1, Calls: 1, Command: tenMiB},
