@@ -68,18 +68,18 @@ func UpTo(events iter.Seq2[agent.Event, error], turn int) iter.Seq2[agent.Event,
 	return func(yield func(agent.Event, error) bool) {
 		root, turns, open := "", 0, 0
 		for e, err := range events {
+			if turns == turn && turns > 0 && open == 0 {
+				if err == nil && e.Kind == agent.EventEnd && e.Session == root {
+					yield(e, nil)
+				}
+				return
+			}
 			if err != nil {
 				yield(e, err)
 				return
 			}
 			if root == "" {
 				root = e.Session
-			}
-			if turns == turn && turns > 0 && open == 0 {
-				if e.Kind == agent.EventEnd && e.Session == root {
-					yield(e, nil)
-				}
-				return
 			}
 			if !yield(e, nil) {
 				return
@@ -144,6 +144,7 @@ func Remove(path string) error {
 	if err := lock(f); err != nil {
 		return err
 	}
+	defer unlock(f)
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("remove session: %w", err)

@@ -158,18 +158,18 @@ func (f *fold) applyAll(r io.ReaderAt, b *batch) error {
 			err = f.apply(&b.events[i], b.at[i])
 		}
 		if err != nil {
-			return f.damage(r, b.at[i], err)
+			return f.wrong(r, b.at[i], err)
 		}
 	}
 	return nil
 }
 
-// damage is the error for a line that is whole and cannot be.
-func (f *fold) damage(r io.ReaderAt, at int64, err error) error {
+// wrong is the error for a line that is whole and cannot be.
+func (f *fold) wrong(r io.ReaderAt, at int64, err error) error {
 	s := newScanner(r, f.good, f.path, f.ours)
 	for {
 		if _, pos, _, scanErr := s.next(); scanErr != nil || pos >= at {
-			return &DamageError{Path: f.path, Line: s.line, Offset: at, Turns: s.turns, What: err.Error()}
+			return s.damage(at, s.line, err.Error())
 		}
 	}
 }

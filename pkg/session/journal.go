@@ -278,6 +278,7 @@ func (j *Journal) Close() error {
 	}
 	j.closed = true
 	if j.f != nil {
+		unlock(j.f)
 		err = errors.Join(err, j.f.Close())
 	}
 	return err

@@ -153,7 +153,7 @@ func (i *Info) read(in *reader) error {
 			return err
 		}
 		if err := i.note(in, line, h); err != nil {
-			return &DamageError{Path: in.path, Line: in.line, Offset: at, Turns: in.turns, What: err.Error()}
+			return in.damage(at, in.line, err.Error())
 		}
 	}
 }

@@ -12,6 +12,25 @@ import (
 // lock makes this the one writer of f, until f is closed. A second one is refused
 // with an InUseError, in the same process as well.
 func lock(f *os.File) error {
+	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		inUse := &InUseError{Path: f.Name()}
+		if info, err := f.Stat(); err == nil {
+			inUse.PID = holders().of(info)
+		}
+		return inUse
+	case err != nil:
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// unlock gives f free at once. Closing it would do so only when no child process
+// that is just being started has it any more.
+func unlock(f *os.File) { flock(f, syscall.LOCK_UN) }
+
+func flock(f *os.File, how int) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -19,22 +38,10 @@ func lock(f *os.File) error {
 	var lockErr error
 	err = conn.Control(func(fd uintptr) {
 		for {
-			if lockErr = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(lockErr, syscall.EINTR) {
+			if lockErr = syscall.Flock(int(fd), how); !errors.Is(lockErr, syscall.EINTR) {
 				return
 			}
 		}
 	})
-	switch {
-	case err != nil:
-		return err
-	case errors.Is(lockErr, syscall.EWOULDBLOCK):
-		inUse := &InUseError{Path: f.Name()}
-		if info, err := f.Stat(); err == nil {
-			inUse.PID = holders().of(info)
-		}
-		return inUse
-	case lockErr != nil:
-		return fmt.Errorf("lock %s: %w", f.Name(), lockErr)
-	}
-	return nil
+	return errors.Join(err, lockErr)
 }

@@ -46,6 +46,7 @@ func Open(path string, o Options) (*Journal, *Past, error) {
 	j := newJournal(&Journal{path: file, f: f, blobs: dir}, o)
 	past, err := j.open()
 	if err != nil {
+		unlock(f)
 		return nil, nil, errors.Join(err, f.Close())
 	}
 	return j, past, nil

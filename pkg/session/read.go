@@ -47,7 +47,7 @@ func events(path string, full bool) iter.Seq2[agent.Event, error] {
 				err = in.blobs.fill(&e)
 			}
 			if err != nil {
-				yield(agent.Event{}, &DamageError{Path: in.path, Line: in.line, Offset: at, Turns: in.turns, What: err.Error()})
+				yield(agent.Event{}, in.damage(at, in.line, err.Error()))
 				return
 			}
 			if !yield(e, nil) {

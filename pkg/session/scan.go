@@ -91,14 +91,14 @@ type scanner struct {
 	ours    bool   // the file's name is that of a journal
 	root    string // the first session
 	answers int    // in it
-	turns   int    // of it that are whole
+	answer  int64  // where the last of them stands, -1 if there is none
 	cut     int64  // bytes of a torn end
 }
 
 // newScanner reads what is in r, up to size. path is for errors; ours says that r
 // is certainly a journal, and not whatever file somebody named.
 func newScanner(r io.ReaderAt, size int64, path string, ours bool) *scanner {
-	return &scanner{lines: newLines(r, 0, size), path: path, ours: ours}
+	return &scanner{lines: newLines(r, 0, size), path: path, ours: ours, answer: -1}
 }
 
 // next returns the next event's line, checked. At the end, also in front of a torn
@@ -141,26 +141,55 @@ func (s *scanner) next() (line []byte, at int64, h head, err error) {
 		if !h.event() {
 			continue
 		}
-		s.note(h)
+		s.note(at, h)
 		return line, at, h, nil
 	}
 }
 
-// note counts turns.
-func (s *scanner) note(h head) {
+// note counts the answers of the root session.
+func (s *scanner) note(at int64, h head) {
 	if s.root == "" {
 		s.root = string(h.session)
 	}
-	if string(h.session) != s.root {
-		return
-	}
-	switch agent.EventKind(h.kind) {
-	case agent.EventAnswer: // it can only follow the last result of the one before
-		s.turns = s.answers
+	if string(h.session) == s.root && h.is(agent.EventAnswer) {
+		s.answer = at
 		s.answers++
-	case agent.EventMessage, agent.EventCompaction, agent.EventEnd:
-		s.turns = s.answers
 	}
+}
+
+// damage is the error for the line at an offset, with what is whole in front of it.
+func (s *scanner) damage(at int64, line int, what string) error {
+	return &DamageError{Path: s.path, Line: line, Offset: at, Turns: s.turns(at), What: what}
+}
+
+// turns is how many turns are whole in front of an offset: all, but for the last
+// if it lacks results there.
+func (s *scanner) turns(end int64) int {
+	if s.answer < 0 {
+		return 0
+	}
+	open := 0
+	for in := newLines(s.r, s.answer, end); ; {
+		line, _, _, err := in.next()
+		if err != nil {
+			break
+		}
+		h, _ := headOf(line)
+		if string(h.session) != s.root {
+			continue
+		}
+		var e agent.Event
+		switch {
+		case h.is(agent.EventCallEnded):
+			open--
+		case h.is(agent.EventAnswer) && decode(line, &e) == nil && e.Message != nil:
+			open += len(e.Message.Calls)
+		}
+	}
+	if open > 0 {
+		return s.answers - 1
+	}
+	return s.answers
 }
 
 // header looks at the first line.
@@ -188,7 +217,7 @@ func (s *scanner) bad(line []byte, at int64, whole bool, what string) error {
 	s.cut = s.end - at
 	for {
 		if syncedOf(line) > at {
-			return &DamageError{Path: s.path, Line: s.line + 1, Offset: at, Turns: s.turns, What: what}
+			return s.damage(at, s.line+1, what)
 		}
 		var err error
 		line, _, _, err = s.lines.next()
@@ -228,13 +257,12 @@ func tornHeader(line []byte, whole bool) bool {
 type survey struct {
 	scanner
 	compaction int64 // the last one
-	answer     int64 // the last one
 	counted    int64 // the last event from which what a run consumed is known
 }
 
 // look makes a survey.
 func look(r io.ReaderAt, size int64, path string, ours bool) (*survey, error) {
-	s := &survey{scanner: *newScanner(r, size, path, ours), compaction: -1, answer: -1, counted: -1}
+	s := &survey{scanner: *newScanner(r, size, path, ours), compaction: -1, counted: -1}
 	for {
 		_, at, h, err := s.next()
 		if err == io.EOF {
@@ -249,8 +277,6 @@ func look(r io.ReaderAt, size int64, path string, ours bool) (*survey, error) {
 		switch agent.EventKind(h.kind) {
 		case agent.EventCompaction:
 			s.compaction, s.counted = at, at
-		case agent.EventAnswer:
-			s.answer = at
 		case agent.EventMessage, agent.EventEnd:
 			s.counted = at
 		}

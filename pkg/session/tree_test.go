@@ -56,13 +56,18 @@ func (t tool) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 type effects struct {
 	mu   sync.Mutex
 	keys []string
+	kept func(key string) // in place of keys, if it is not nil
 }
 
 func (f *effects) tool(name string, declared agent.Effects) tool {
 	return tool{name, declared, func(inv *agent.Invocation) agent.Result {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.keys = append(f.keys, inv.Key)
+		if f.kept != nil {
+			f.kept(inv.Key)
+		} else {
+			f.keys = append(f.keys, inv.Key)
+		}
 		return agent.TextResult("did " + inv.Call.Args)
 	}}
 }
@@ -131,9 +136,13 @@ func open(t *testing.T, path string) (*session.Journal, *session.Past) {
 // same compares two sessions in everything but empty and absent lists.
 func same(t *testing.T, live, replayed *agent.Session) {
 	t.Helper()
-	if diff := cmp.Diff(live, replayed, cmp.AllowUnexported(agent.Session{}), everything, quickly, cmpopts.EquateEmpty()); diff != "" {
+	if diff := difference(live, replayed); diff != "" {
 		t.Errorf("replay differs (-live +replayed):\n%s", diff)
 	}
+}
+
+func difference(live, replayed *agent.Session) string {
+	return cmp.Diff(live, replayed, cmp.AllowUnexported(agent.Session{}), everything, quickly, cmpopts.EquateEmpty())
 }
 
 // quickly compares long contents without looking at each byte by reflection.

@@ -1,0 +1,426 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestIDsAreSafeAndSortByTime(t *testing.T) {
+	form := regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[a-z2-7]{10}$`)
+	seen := map[string]bool{}
+	for range 1000 {
+		id := session.NewID()
+		if !form.MatchString(id) || !session.ValidID(id) || seen[id] {
+			t.Fatalf("NewID() = %q", id)
+		}
+		seen[id] = true
+	}
+	for _, id := range []string{"", ".", "..", "a/b", "a b", "é", "a\x00", strings.Repeat("a", 101)} {
+		if session.ValidID(id) {
+			t.Errorf("ValidID(%q) = true", id)
+		}
+		j := session.Create(t.TempDir(), session.Options{})
+		if err := j.Append(t.Context(), agent.Event{Kind: agent.EventSession, Session: id}); err == nil {
+			t.Errorf("a session %q was created", id)
+		}
+	}
+}
+
+func TestOnlyTheOwnerMayReadASession(t *testing.T) {
+	path := closedSession(t)
+	err := filepath.WalkDir(filepath.Dir(path), func(name string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if want := os.FileMode(0o600); d.Type().IsRegular() && info.Mode() != want || d.IsDir() && info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v", name, info.Mode())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := os.ReadDir(filepath.Join(path, "blobs"))
+	if err != nil || len(blobs) != 2 {
+		t.Errorf("blobs: %v, %v; want a text and an image", blobs, err)
+	}
+}
+
+func TestListSaysWhatASessionIs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sessions")
+	paths := map[string]string{}
+	for i, name := range []string{"old", "broken", "open"} {
+		j := session.Create(dir, session.Options{})
+		run(t, j, session.NewID)
+		if name == "open" {
+			prompt := agent.UserText("and more")
+			if err := j.Append(t.Context(), agent.Event{Kind: agent.EventMessage, Session: j.ID(), Message: &prompt}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { j.Close() })
+		} else if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		paths[name] = j.Path()
+		changed := time.Unix(1_800_000_000+int64(i), 0)
+		if err := os.Chtimes(filepath.Join(j.Path(), "journal.jsonl"), changed, changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage(t, paths["broken"], `"all done"`)
+	if err := os.Mkdir(filepath.Join(dir, "no-session"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	list, err := session.List(dir, filepath.Join(dir, "not-there"))
+	if err != nil || len(list) != 3 {
+		t.Fatalf("List = %+v, %v", list, err)
+	}
+	for i, name := range []string{"open", "broken", "old"} {
+		got := list[i]
+		if got.Path != paths[name] || got.ID != filepath.Base(paths[name]) || got.Agent != "root" || got.Model != "m1" || got.Prompt != "go" || got.Started.IsZero() || got.Size < 150_000 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if _, damaged := errors.AsType[*session.DamageError](got.Err); damaged != (name == "broken") {
+			t.Errorf("%s: error %v", name, got.Err)
+		}
+	}
+	if got := list[2]; got.Turns != 3 || got.Usage.Requests != 5 || got.Usage.Cost != 0.75 || got.Status != agent.StatusOK || got.PID != 0 {
+		t.Errorf("finished: %+v", got)
+	}
+	if got := list[0]; got.Status != "" || got.PID != os.Getpid() && runtime.GOOS == "linux" {
+		t.Errorf("open: %+v, want the process %d", got, os.Getpid())
+	}
+}
+
+// damage changes a byte of a journal.
+func damage(t *testing.T, path, where string) {
+	t.Helper()
+	file := filepath.Join(path, "journal.jsonl")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := strings.Index(string(b), where)
+	if i < 0 {
+		t.Fatalf("no %s in the journal", where)
+	}
+	b[i+2] ^= 1
+	info, _ := os.Stat(file)
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for i, id := range []string{"20260101-000000-aaaa", "20260101-000000-bbbb", "20260102-000000-cccc"} {
+		j := session.Create(dir, session.Options{})
+		parent := ""
+		if i == 2 {
+			parent = "other.1.1"
+		}
+		if err := j.Append(t.Context(), agent.Event{Kind: agent.EventSession, Session: id, Parent: parent}); err != nil {
+			t.Fatal(err)
+		}
+		j.Close()
+		changed := time.Unix(1_800_000_000+int64(i), 0)
+		os.Chtimes(filepath.Join(j.Path(), "journal.jsonl"), changed, changed)
+	}
+	for name, want := range map[string]string{
+		"20260101-000000-aaaa": "20260101-000000-aaaa",
+		"20260101-000000-b":    "20260101-000000-bbbb",
+		"20260102":             "20260102-000000-cccc",
+		"latest":               "20260101-000000-bbbb", // the last answers a call of another process
+	} {
+		if got, err := session.Find(name, dir); err != nil || got != filepath.Join(dir, want) {
+			t.Errorf("Find(%q) = %q, %v, want %s", name, got, err, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"2026":    "2 of them",
+		"nothing": `find session "nothing": no such session in ` + dir,
+		"":        `find session "": no such session in ` + dir,
+		"./x":     "no such file",
+	} {
+		if name == "2026" {
+			want = "3 begin with it"
+		}
+		if got, err := session.Find(name, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Find(%q) = %q, %v, want %s", name, got, err, want)
+		}
+	}
+	if path := filepath.Join(dir, "20260102-000000-cccc"); !strings.HasPrefix(path, dir) {
+		t.Fatal()
+	} else if got, err := session.Find(path); err != nil || got != path {
+		t.Errorf("Find(%q) = %q, %v", path, got, err)
+	}
+}
+
+func TestAForkHasWholeTurnsAndGoesItsOwnWay(t *testing.T) {
+	path := closedSession(t)
+	dir := t.TempDir()
+	for turn := 1; turn <= 3; turn++ {
+		j := session.Create(dir, session.Options{})
+		id := fmt.Sprintf("fork-%d", turn)
+		if err := session.Copy(j, session.UpTo(session.Rename(session.Events(path), id), turn)); err != nil {
+			t.Fatal(err)
+		}
+		fork, past := open(t, j.Path())
+		if fork.ID() != id || past.Session.Turn != turn || len(past.Started) != 0 {
+			t.Errorf("turn %d: %q, %+v", turn, fork.ID(), past)
+		}
+		f := &effects{}
+		r := &agent.Runner{Agent: newTree(f), Journal: fork, NewID: fork.NewID, Session: past.Session, Nested: past.Nested, Before: past.Before}
+		if past.Session.Unfinished() != (turn < 3) {
+			t.Errorf("turn %d: unfinished %v", turn, past.Session.Unfinished())
+		}
+		if turn < 3 {
+			if out, err := r.Resume(t.Context()); err != nil || out.Answer != "all done" || out.Session != id {
+				t.Errorf("turn %d: %+v, %v", turn, out, err)
+			}
+		}
+		if want := map[int]int{1: 1, 2: 0, 3: 0}[turn]; len(f.keys) != want {
+			t.Errorf("turn %d: calls %v, want %d", turn, f.keys, want)
+		}
+		for e, err := range session.BriefEvents(j.Path()) {
+			if err != nil || strings.Contains(e.Session+e.Key+e.Parent, filepath.Base(path)) {
+				t.Errorf("turn %d: %+v, %v", turn, e, err)
+			}
+		}
+	}
+	for turn, want := range map[int]string{0: "there is no turn 0", 4: "there is no turn 4: the session has 3"} {
+		err := session.Copy(session.Create(dir, session.Options{}), session.UpTo(session.Rename(session.Events(path), "x"), turn))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("turn %d: %v, want %s", turn, err, want)
+		}
+	}
+	if list, err := session.List(dir); err != nil || len(list) != 3 {
+		t.Errorf("left: %+v, %v", list, err)
+	}
+}
+
+func TestWhatIsInFrontOfDamageCanBeCopied(t *testing.T) {
+	path := closedSession(t)
+	damage(t, path, `"all done"`)
+	_, _, err := session.Open(path, session.Options{})
+	d, ok := errors.AsType[*session.DamageError](err)
+	if !ok || d.Turns != 2 {
+		t.Fatalf("Open = %v, want damage behind two turns", err)
+	}
+	dir := t.TempDir()
+	if err := session.Copy(session.Create(dir, session.Options{}), session.UpTo(session.Rename(session.Events(path), "copy"), d.Turns)); err != nil {
+		t.Fatal(err)
+	}
+	_, past := open(t, filepath.Join(dir, "copy"))
+	if past.Session.Turn != 2 {
+		t.Errorf("the copy has %d turns", past.Session.Turn)
+	}
+}
+
+func TestAMissingOrChangedBlobIsDamage(t *testing.T) {
+	for _, change := range []func(string) error{os.Remove, func(name string) error { return os.WriteFile(name, []byte("other"), 0o600) }} {
+		path := closedSession(t)
+		blobs, err := filepath.Glob(filepath.Join(path, "blobs", "*"))
+		if err != nil || len(blobs) == 0 {
+			t.Fatal(err)
+		}
+		if err := change(blobs[0]); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = session.Open(path, session.Options{})
+		if _, ok := errors.AsType[*session.DamageError](err); !ok || !strings.Contains(err.Error(), blobs[0]) {
+			t.Errorf("error = %v, want damage that names %s", err, blobs[0])
+		}
+		if err := session.Remove(path); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("after Remove: %v", err)
+		}
+	}
+}
+
+func TestRemoveLeavesWhatIsNotOfTheSession(t *testing.T) {
+	path := closedSession(t)
+	mine := filepath.Join(path, "notes.txt")
+	if err := os.WriteFile(mine, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(path, "*")); err != nil || len(left) != 1 || left[0] != mine {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestCopyRefusesWhatCannotBeOpened(t *testing.T) {
+	path := closedSession(t)
+	without := func(kind agent.EventKind) iter.Seq2[agent.Event, error] {
+		return func(yield func(agent.Event, error) bool) {
+			for e, err := range session.Events(path) {
+				if e.Kind != kind && !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
+	dir := t.TempDir()
+	err := session.Copy(session.Create(dir, session.Options{}), without(agent.EventAnswer))
+	if err == nil || !strings.Contains(err.Error(), "event 4 (call_started)") {
+		t.Errorf("error = %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestEventsAreThoseThatWereAppended(t *testing.T) {
+	j := session.Create(t.TempDir(), session.Options{})
+	kept := &keeper{Journal: j}
+	run(t, kept, session.NewID)
+	got := collect(t, session.Events(j.Path())) // while it is open
+	if diff := cmp.Diff(kept.events, got, quickly); diff != "" {
+		t.Errorf("(-appended +read):\n%s", diff)
+	}
+	blobs := 0
+	for _, e := range collect(t, session.BriefEvents(j.Path())) {
+		if e.Result != nil {
+			for _, p := range e.Result.Parts {
+				if p.Blob != "" && p.Text == "" && p.Data == nil {
+					blobs++
+				}
+			}
+		}
+	}
+	if blobs != 2 {
+		t.Errorf("%d parts are beside the file, want 2", blobs)
+	}
+	j.Close()
+}
+
+type keeper struct {
+	agent.Journal
+	events []agent.Event
+}
+
+func (k *keeper) Append(ctx context.Context, e agent.Event) error {
+	k.events = append(k.events, e)
+	return k.Journal.Append(ctx, e)
+}
+
+// Whatever a tree does, with compactions, a journal gives back the session as it
+// was, at the end and, cut at any event, as it was then.
+func TestReplayEqualsLiveWhateverHappens(t *testing.T) {
+	t.Parallel()
+	compactions := 0
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Uint64().Draw(t, "seed")
+		dir, err := os.MkdirTemp("", "session")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		j := session.Create(dir, session.Options{})
+		r := &agent.Runner{Agent: randomTree(seed, 0), Journal: j, NewID: session.NewID, Observe: func(e agent.Event) {
+			if e.Kind == agent.EventCompaction && e.Depth == 0 {
+				compactions++
+			}
+		}}
+		for range rapid.IntRange(1, 3).Draw(t, "runs") {
+			if _, err := r.Run(context.Background(), agent.UserText("go")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j.Close()
+		again, past, err := session.Open(j.Path(), session.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Close()
+		if diff := difference(r.Session, past.Session); diff != "" {
+			t.Fatalf("replay differs (-live +replayed):\n%s", diff)
+		}
+	})
+	if compactions == 0 {
+		t.Error("no conversation was shortened")
+	}
+}
+
+// randomTree is an agent whose model decides by chance, but always in the same
+// way in the same situation.
+func randomTree(seed uint64, depth int) *agent.Agent {
+	big := tool{"big", agent.EffectsNone, func(inv *agent.Invocation) agent.Result {
+		return agent.TextResult(strings.Repeat(inv.Key+"\n", 200))
+	}}
+	tools := agent.ToolList{big, (&effects{}).tool("once", agent.EffectsOnce)}
+	if depth < 2 {
+		tools = append(tools, &agent.Subagent{Name: "sub", Agent: randomTree(seed+1, depth+1)})
+	}
+	a := &agent.Agent{Slug: fmt.Sprintf("a%d", depth), Model: "m", Toolsets: []agent.Toolset{tools}, ContextTokens: 4000}
+	a.Provider = model(func(req *agent.Request) (resp *agent.Response) {
+		defer func() { resp.Usage = agent.Usage{} }() // it does not count
+		if req.Summary {
+			return text("what was done")
+		}
+		rng := rand.New(rand.NewPCG(seed, uint64(req.Turn)))
+		names := []string{"big", "once", "unknown", "sub"}
+		var list []agent.ToolCall
+		for range rng.IntN(3 - depth) {
+			list = append(list, call([]string{"", "x", fmt.Sprint("id", req.Turn)}[rng.IntN(3)], names[rng.IntN(len(names))], `{"prompt":"q"}`))
+		}
+		if len(list) == 0 || req.Turn%12 == 0 {
+			return text("answer")
+		}
+		return calls(list...)
+	})
+	return a
+}
+
+// Opening needs memory for what goes to the model, and not for the history.
+func TestMemoryOfOpeningDoesNotGrowWithTheHistory(t *testing.T) {
+	path := longSession(t, 10_000, 200)
+	info, err := session.Inspect(path)
+	if err != nil || info.Turns != 10_001 || info.Size < 20<<20 {
+		t.Fatalf("Inspect = %+v, %v", info, err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	j, past, err := session.Open(path, session.Options{})
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if n := len(past.Session.Messages); n == 0 || n > 20 || past.Session.Turn != 10_001 {
+		t.Errorf("%d messages, turn %d", n, past.Session.Turn)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 2<<20 {
+		t.Errorf("opening %d MB allocated %d kB, want less than 2 MB", info.Size>>20, used>>10)
+	}
+	if n := after.Mallocs - before.Mallocs; n > 1000 {
+		t.Errorf("opening made %d allocations, want less than 1000", n)
+	}
+}
