@@ -39,6 +39,7 @@ type program struct {
 	logs   serverLog         // what MCP servers write
 	noRuns bool              // no agent of the tree is to run, so none needs its model
 	set    map[string]string // of run: placeholders of the agent's prompts
+	record string            // of run: the folder of --record
 }
 
 // globalFlags stand before or after the command.
@@ -134,7 +135,7 @@ func (p *program) command() *cli.Command {
 			return usage("`agents --help` lists the commands", "no command given")
 		},
 		Commands: []*cli.Command{
-			p.runCommand(), p.checkCommand(), p.describeCommand(), p.echoPromptCommand(), p.pathsCommand(),
+			p.runCommand(), p.replayCommand(), p.checkCommand(), p.describeCommand(), p.echoPromptCommand(), p.pathsCommand(),
 			p.initCommand(), p.newCommand(), p.toolCommand(), p.testCommand(), p.mcpServerCommand(),
 			p.completionCommand(), p.manCommand(),
 		},

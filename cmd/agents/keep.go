@@ -25,6 +25,7 @@ type keepFlags struct {
 	dir     string
 	file    string
 	none    bool
+	record  string
 }
 
 func (k *keepFlags) flags() []cli.Flag {
@@ -35,11 +36,14 @@ func (k *keepFlags) flags() []cli.Flag {
 		&cli.StringFlag{Name: "session-dir", Category: category, Usage: "keep sessions in the folder `DIR`, and look for them there", Destination: &k.dir},
 		&cli.StringFlag{Name: "session-file", Category: category, Usage: "keep this session in `FILE` alone, and go on with it if it is there", Destination: &k.file},
 		&cli.BoolFlag{Name: "no-session", Category: category, Usage: "keep nothing of this run", Destination: &k.none},
+		&cli.StringFlag{Name: "record", Category: category, Usage: "keep the sessions of this run, and of `agents` that its tools run, in the folder `DIR`, for replay", Destination: &k.record},
 	}
 }
 
 func (k *keepFlags) check() error {
 	switch {
+	case k.record != "" && (k.none || k.session != "" || k.last || k.dir != "" || k.file != ""):
+		return usage("", "--record goes with no other flag about sessions")
 	case k.none && (k.session != "" || k.last || k.dir != "" || k.file != ""):
 		return usage("", "--no-session goes with no other flag about sessions")
 	case k.session != "" && k.last:
@@ -99,6 +103,9 @@ func paths(places []config.Place) []string {
 func (p *program) keep(k *keepFlags) (*kept, error) {
 	if err := k.check(); err != nil {
 		return nil, err
+	}
+	if record, err := p.recordPlace(k); err != nil || record.Path != "" {
+		return p.beginRecord(record, err)
 	}
 	if k.none {
 		return nil, nil

@@ -67,6 +67,7 @@ func manPage(root *cli.Command) string {
 // environment, manFiles and manExamples are what the command tree does not tell.
 var environment = [][2]string{
 	{"AGENTS_AGENT_FILE", "agent files, separated as in PATH; weaker than --agent-file"},
+	{"AGENTS_RECORD", "set by run --record for its tools: where agents that they run keep their sessions"},
 	{"AGENTS_API_KEYS_FILE", "the keys file; weaker than --api-keys"},
 	{"GIT_EDITOR, EDITOR", "opens the new agent file in init"},
 	{"NO_COLOR", "no color, whatever its value"},

@@ -60,7 +60,7 @@ what the other flags give follows. Standard input is then read for - alone.
 
 ` + exitCodes,
 		Flags: append(append(f.script.flags(), f.keep.flags()...),
-			&cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: &f.output, Validator: oneOf("text", "json", "jsonl")},
+			outputFlag(&f.output),
 			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.media},
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(builtinAliases)), ", ") + ", or one of the cfg file", Destination: &f.alias},
 			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &setFlag{&p.set}},

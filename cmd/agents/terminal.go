@@ -14,16 +14,20 @@ import (
 const envTerminal = "AGENTS_TTY"
 
 // toolEnviron is the environment that tools are given a part of: that of this
-// process, and the terminal if there is one.
+// process, the terminal if there is one, and the record if one is made.
 func (p *program) toolEnviron() []string {
+	environ := slices.Clip(p.environ)
+	if p.record != "" {
+		environ = append(environ, envRecord+"="+p.record)
+	}
 	if !p.inTerm || !p.errTerm || p.getenv(envTerminal) != "" {
-		return p.environ
+		return environ
 	}
 	name := terminalName(os.Stdin)
 	if name == "" {
-		return p.environ
+		return environ
 	}
-	return append(slices.Clip(p.environ), envTerminal+"="+name)
+	return append(environ, envTerminal+"="+name)
 }
 
 // terminalName is the path of a pseudo-terminal, "" for anything else. It is

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/replay"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/urfave/cli/v3"
+)
+
+// replayFlags say what of a replay is real.
+type replayFlags struct {
+	run       runFlags
+	liveTools bool
+	liveModel bool
+	liveFrom  int
+}
+
+func (p *program) replayCommand() *cli.Command {
+	f := &replayFlags{}
+	return &cli.Command{
+		Name:      "replay",
+		Usage:     "run a recorded session again, with the model and the tools served from it",
+		ArgsUsage: "SESSION-or-DIR",
+		Description: `SESSION is the id of a session, the beginning of one, latest, or a path; DIR is
+what --record of run wrote. Everything comes from the record: no agent file is
+read, no model is asked and no tool runs. With --agent-file, the requests that
+this agent makes are compared with the recorded ones; the first that differs ends
+the replay, and the difference is shown.
+
+The exit code is that of the recorded run, and 1 if something was asked for that
+the record does not have.`,
+		Flags: []cli.Flag{
+			outputFlag(&f.run.output),
+			&cli.BoolFlag{Name: "live-tools", Usage: "run the tools; the model's answers are the recorded ones", Destination: &f.liveTools},
+			&cli.BoolFlag{Name: "live-model", Usage: "ask the model; a call gets the result that was recorded for the same tool and arguments", Destination: &f.liveModel},
+			&cli.IntFlag{Name: "live-from", Usage: "ask the model and run the tools from `TURN` of the agent on", HideDefault: true, Destination: &f.liveFrom},
+			&cli.StringFlag{Name: "session-dir", Usage: "look for SESSION in the folder `DIR`, and keep the session of a live replay there", Destination: &f.run.keep.dir},
+			&cli.BoolFlag{Name: "no-session", Usage: "keep nothing of a live replay", Destination: &f.run.keep.none},
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.Args().Len() != 1 {
+				return usage("`agents session list` shows what there is", "%s: want one SESSION or DIR", c.FullName())
+			}
+			if err := f.check(); err != nil {
+				return err
+			}
+			return p.replay(ctx, f, c.Args().First(), c.IsSet("live-from"))
+		},
+	}
+}
+
+// check refuses flags that do not go together.
+func (f *replayFlags) check() error {
+	live := 0
+	for _, on := range []bool{f.liveTools, f.liveModel, f.liveFrom != 0} {
+		if on {
+			live++
+		}
+	}
+	switch {
+	case f.run.keep.none && live == 0:
+		return usage("", "--no-session: only a live replay keeps a session")
+	case live > 1:
+		return usage("without any of them nothing is real; `agents run` is where everything is", "--live-tools, --live-model and --live-from exclude each other")
+	}
+	return nil
+}
+
+// outputFlag is --output.
+func outputFlag(form *string) cli.Flag {
+	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: form, Validator: oneOf("text", "json", "jsonl")}
+}
+
+func (f *replayFlags) live() bool { return f.liveTools || f.liveModel || f.liveFrom != 0 }
+
+// replay runs the session that name stands for again.
+func (p *program) replay(ctx context.Context, f *replayFlags, name string, from bool) error {
+	rec, err := p.readRecord(name, f.run.keep.dir)
+	if err != nil {
+		return err
+	}
+	if from && (f.liveFrom < 1 || f.liveFrom > rec.Turns()+1) {
+		return usage(fmt.Sprintf("it has %d turns; %d is the one after the last", rec.Turns(), rec.Turns()+1), "--live-from %d: session %s has no such turn", f.liveFrom, rec.Session)
+	}
+	var k *kept
+	if f.live() { // a replay of a record alone has nothing that is not there already
+		if k, err = p.keep(&f.run.keep); err != nil {
+			return err
+		}
+		defer k.close()
+	}
+	player := &replay.Player{Record: rec, LiveTools: f.liveTools, LiveModel: f.liveModel, LiveFrom: f.liveFrom}
+	l, err := p.loadReplay(ctx, f, player)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	sinks, err := p.sinks(l, &f.run, cancel)
+	if err != nil {
+		return err
+	}
+	runner := &agent.Runner{Agent: l.Root, Observe: sinks.observe, Redact: observe.RedactEvent(l.secrets)}
+	if err := k.attach(p, runner); err != nil {
+		return errors.Join(err, sinks.close())
+	}
+	out, runErr := player.Run(ctx, runner)
+	err = sinks.finish(out, k.finish(runner, runErr))
+	return replayed(rec, err, runErr)
+}
+
+// replayed is the error of a replay: what it missed is no failure of the agent.
+func replayed(rec *replay.Record, err, runErr error) error {
+	_, missed := errors.AsType[*replay.Miss](runErr)
+	switch {
+	case missed:
+		return &failure{code: exitFailed, err: fmt.Errorf("replay session %s: %w", rec.Session, runErr)}
+	case errors.Is(runErr, replay.ErrUnfinished):
+		return &failure{code: exitFailed, err: fmt.Errorf("replay session %s: %w", rec.Session, runErr),
+			hint: fmt.Sprintf("--live-from %d goes on for real", rec.Turns()+1)}
+	}
+	return err
+}
+
+// loadReplay loads the agent of a replay if it needs one: if one was named, or
+// something is to be real. Otherwise the tree is empty.
+func (p *program) loadReplay(ctx context.Context, f *replayFlags, player *replay.Player) (*loaded, error) {
+	if !f.live() && len(p.global.agentFiles) == 0 && p.global.agent == "" {
+		return &loaded{Tree: &agentfile.Tree{}}, nil
+	}
+	rec := player.Record
+	if len(p.global.agentFiles) == 0 && p.global.agent == "" {
+		if rec.Source == "" {
+			return nil, usage("name one with --agent-file", "session %s does not name its agent file", rec.Session)
+		}
+		p.global.agentFiles = []string{rec.Source}
+	}
+	p.noRuns = !f.liveModel && f.liveFrom == 0 // and so needs no keys
+	l, err := p.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.Root.Slug != rec.Agent {
+		l.Close()
+		return nil, usage("", "session %s is of agent %s, not of %s", rec.Session, rec.Agent, l.Root.Slug)
+	}
+	for _, n := range l.Nodes {
+		player.Wrap(n.Agent)
+	}
+	return l, nil
+}
+
+// readRecord reads the session that name stands for.
+func (p *program) readRecord(name, dir string) (*replay.Record, error) {
+	path, err := p.recordPath(name, dir)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := replay.New(session.Events(path))
+	if err != nil {
+		return nil, nothingRan(fmt.Errorf("read the record: %w", err), "")
+	}
+	return rec, nil
+}
+
+// recordPath finds a session, in a folder of sessions or among all.
+func (p *program) recordPath(name, dir string) (string, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		if _, err := session.Inspect(name); !errors.Is(err, session.ErrNotSession) {
+			return name, nil
+		}
+		return rootSession(name)
+	}
+	c, err := p.config()
+	if err != nil {
+		return "", err
+	}
+	path, err := session.Find(name, paths(p.sessionDirs(c, dir))...)
+	if err != nil {
+		return "", nothingRan(err, "`agents session list` shows what there is")
+	}
+	return path, nil
+}
+
+// rootSession is the one session in a folder that answers no call of another
+// process. The record of a nested process has only one that does, the oldest.
+func rootSession(dir string) (string, error) {
+	list, err := session.List(dir)
+	if err != nil {
+		return "", nothingRan(err, "")
+	}
+	var roots []string
+	var oldest session.Info
+	for _, info := range list {
+		if info.Err == nil && info.Parent == "" {
+			roots = append(roots, info.Path)
+		}
+		if oldest.Path == "" || info.Started.Before(oldest.Started) {
+			oldest = info
+		}
+	}
+	switch {
+	case len(roots) == 0 && oldest.Path != "":
+		return oldest.Path, nil
+	case len(roots) == 0:
+		return "", nothingRan(fmt.Errorf("there is no session in %s", dir), "`agents run --record DIR` writes one")
+	case len(roots) == 1:
+		return roots[0], nil
+	}
+	for i, path := range roots {
+		roots[i] = filepath.Join(dir, filepath.Base(path))
+	}
+	const most = 5
+	more := ""
+	if len(roots) > most {
+		more = fmt.Sprintf(" and %d more", len(roots)-most)
+		roots = roots[:most]
+	}
+	return "", usage("name one of them", "there are several sessions in %s, the latest first: %s%s", dir, strings.Join(roots, ", "), more)
+}
