@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/urfave/cli/v3"
@@ -29,16 +30,24 @@ type keepFlags struct {
 }
 
 func (k *keepFlags) flags() []cli.Flag {
-	const category = "session"
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "session", Category: sessionFlags, Usage: "go on with session `ID`, or the beginning of its id; without a prompt, finish what it left unfinished", Destination: &k.session},
+		&cli.BoolFlag{Name: "continue", Category: sessionFlags, Usage: "go on with the latest session, of the agent file if one is named", Destination: &k.last},
+		&cli.StringFlag{Name: "session-file", Category: sessionFlags, Usage: "keep this session in `FILE` alone, and go on with it if it is there", Destination: &k.file},
+		&cli.StringFlag{Name: "record", Category: sessionFlags, Usage: "keep the sessions of this run, and of `agents` that its tools run, in the folder `DIR`, for replay", Destination: &k.record},
+	}, k.folders()...)
+}
+
+// folders are the flags for more than one session.
+func (k *keepFlags) folders() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "session", Category: category, Usage: "go on with session `ID`, or the beginning of its id; without a prompt, finish what it left unfinished", Destination: &k.session},
-		&cli.BoolFlag{Name: "continue", Category: category, Usage: "go on with the latest session, of the agent file if one is named", Destination: &k.last},
-		&cli.StringFlag{Name: "session-dir", Category: category, Usage: "keep sessions in the folder `DIR`, and look for them there", Destination: &k.dir},
-		&cli.StringFlag{Name: "session-file", Category: category, Usage: "keep this session in `FILE` alone, and go on with it if it is there", Destination: &k.file},
-		&cli.BoolFlag{Name: "no-session", Category: category, Usage: "keep nothing of this run", Destination: &k.none},
-		&cli.StringFlag{Name: "record", Category: category, Usage: "keep the sessions of this run, and of `agents` that its tools run, in the folder `DIR`, for replay", Destination: &k.record},
+		&cli.StringFlag{Name: "session-dir", Category: sessionFlags, Usage: "keep sessions in the folder `DIR`, and look for them there", Destination: &k.dir},
+		&cli.BoolFlag{Name: "no-session", Category: sessionFlags, Usage: "keep nothing on disk", Destination: &k.none},
 	}
 }
+
+// sessionFlags is the category of the flags in the help.
+const sessionFlags = "session"
 
 func (k *keepFlags) check() error {
 	switch {
@@ -302,4 +311,60 @@ func (k *kept) ask(r *agent.Runner, prompt *agent.Message) func(context.Context)
 		return r.Resume
 	}
 	return func(ctx context.Context) (*agent.Outcome, error) { return r.Run(ctx, *prompt) }
+}
+
+// keeper is how the runs of an MCP server are kept: on disk, where other runs
+// are. It is nil if they are not.
+func (s *service) keeper() (func(mcpserver.Agent, string, *agent.Runner) (func(), error), error) {
+	if s.flags.keep.none {
+		return nil, nil
+	}
+	dirs := s.p.sessionDirs(s.trees[0].config, s.flags.keep.dir)
+	first, err := s.p.newSession(dirs[0], s.flags.keep.dir != "" || s.trees[0].config.File.SessionDir != "")
+	if first == nil {
+		return nil, err
+	}
+	return func(a mcpserver.Agent, id string, r *agent.Runner) (func(), error) {
+		k := &kept{Journal: session.Create(dirs[0].Path, session.Options{})}
+		if id != "" {
+			var err error
+			if k, err = s.earlier(paths(dirs), a, id); err != nil {
+				return nil, err
+			}
+		}
+		r.Redact = func(e agent.Event) agent.Event { return s.redact(e) }
+		if err := k.attach(s.p, r); err != nil {
+			k.close()
+			return nil, err
+		}
+		return k.close, nil
+	}, nil
+}
+
+// earlier opens the session that a client names. Nobody can guess an id, so its
+// whole is wanted; that others are there is not said.
+func (s *service) earlier(dirs []string, a mcpserver.Agent, id string) (*kept, error) {
+	unknown := fmt.Errorf("%s has no session %q", a.Name, id)
+	if !session.ValidID(id) {
+		return nil, unknown
+	}
+	for _, dir := range dirs {
+		path := filepath.Join(dir, id)
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		j, past, err := session.Open(path, session.Options{})
+		if _, busy := errors.AsType[*session.InUseError](err); busy {
+			return nil, fmt.Errorf("session %q is in use by another call", id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if past.Session.ID != id || past.Session.Agent != a.Agent.Slug || past.Session.Source != a.Agent.Source {
+			j.Close()
+			return nil, unknown
+		}
+		return &kept{Journal: j, past: past}, nil
+	}
+	return nil, unknown
 }

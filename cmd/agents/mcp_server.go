@@ -28,6 +28,7 @@ type serveFlags struct {
 	linger time.Duration
 	http   string
 	tokens string
+	keep   keepFlags
 }
 
 func (p *program) mcpServerCommand() *cli.Command {
@@ -38,14 +39,14 @@ func (p *program) mcpServerCommand() *cli.Command {
 		Description: `Serves all agents that are found, or those of --agent-file, until the end of
 standard input; with --http until it is interrupted. Each is a tool that is named
 by its slug.`,
-		Flags: []cli.Flag{
+		Flags: append(f.keep.folders(),
 			&cli.StringFlag{Name: "expose", Value: "agents", Usage: "`WHAT` is served: agents, or the tools of the agent files (tools)", Destination: &f.expose, Validator: oneOf("agents", "tools")},
 			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.compat},
 			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.plain},
 			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end what still runs `DURATION` after the end", Destination: &f.linger},
 			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `ADDRESS`, such as 127.0.0.1:8080", Destination: &f.http},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only whoever has a bearer token of `FILE`, one a line", Destination: &f.tokens},
-		},
+		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -57,6 +58,9 @@ by its slug.`,
 				return usage("agents are named by their slugs anyway", "--plain-names is for --expose tools")
 			case f.tokens != "" && f.http == "":
 				return usage("", "--token-file is for --http")
+			}
+			if err := f.keep.check(); err != nil {
+				return err
 			}
 			return p.serve(ctx, f)
 		},
@@ -101,7 +105,11 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 		return errors.Join(err, sinks.close())
 	}
 	s.write = observe.Redact(s.secrets, observe.Tee(logs...))
-	s.server = mcpserver.New(mcpserver.Options{Name: "agents", Version: version, Linger: f.linger, Hide: s.hide, Observe: s.observe})
+	keep, err := s.keeper()
+	if err != nil {
+		return errors.Join(err, sinks.close())
+	}
+	s.server = mcpserver.New(mcpserver.Options{Name: "agents", Version: version, Linger: f.linger, Hide: s.hide, Observe: s.observe, Keep: keep})
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, sinks.close())
 	}
@@ -132,6 +140,17 @@ func (s *service) hide(text string) string {
 	secrets := s.secrets
 	s.mu.Unlock()
 	return observe.RedactString(secrets, text)
+}
+
+// redact takes known keys out of an event.
+func (s *service) redact(e agent.Event) agent.Event {
+	s.mu.Lock()
+	secrets := s.secrets
+	s.mu.Unlock()
+	if hide := observe.RedactEvent(secrets); hide != nil {
+		return hide(e)
+	}
+	return e
 }
 
 // learn adds secrets to those that nobody may see. Older ones stay: what runs may

@@ -72,29 +72,33 @@ func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 	if strings.TrimSpace(prompt) == "" {
 		return agent.Result{}, errors.New("nothing ran: the prompt is empty")
 	}
-	session := &agent.Session{}
 	if raw, ok := args["session"]; ok && string(raw) != "null" {
 		if err := json.Unmarshal(raw, &id); err != nil {
 			return agent.Result{}, fmt.Errorf("nothing ran: the argument session: %w", err)
 		}
-		if session, err = q.server.sessions.take(q.agent.Name, id); err != nil {
-			return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+		if id == "" {
+			return agent.Result{}, errors.New("nothing ran: the session has no name; leave the argument out to begin one")
 		}
 	}
-	return q.run(ctx, session, prompt)
+	return q.run(ctx, id, prompt)
 }
 
-func (q *question) run(ctx context.Context, session *agent.Session, prompt string) (agent.Result, error) {
+func (q *question) run(ctx context.Context, id, prompt string) (agent.Result, error) {
 	s := q.server
+	runner := &agent.Runner{Agent: q.agent.Agent, Policy: s.opts.Policy}
+	done, err := s.opts.Keep(q.agent, id, runner)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
 	told := q.request.tell(ctx, s.opts.Hide)
-	runner := &agent.Runner{Agent: q.agent.Agent, Session: session, Policy: s.opts.Policy, Observe: func(e agent.Event) {
+	runner.Observe = func(e agent.Event) {
 		s.opts.Observe(e)
 		told.event(e)
-	}}
+	}
 	out, err := runner.Run(ctx, agent.UserText(prompt))
 	told.close()
 	q.out = out
-	s.sessions.keep(q.agent.Name, session)
+	done()
 	slug := q.agent.Agent.Slug
 	if err != nil {
 		return agent.Result{Parts: out.Message.Parts}, fmt.Errorf("agent %s did not answer (%s): %w", slug, out.Status, err)

@@ -42,8 +42,13 @@ type Options struct {
 	Observe func(agent.Event)
 	// Hide takes out of a text what no client may see; nil changes nothing.
 	Hide func(string) string
-	// MaxSessions is how many conversations are kept; the one that was not
-	// used for the longest time is dropped first.
+	// Keep prepares the runner of a call for the conversation that the call
+	// names: a new one for an empty id. done is called when the run is over.
+	// Its error is told to the client; nothing ran. nil keeps MaxSessions
+	// conversations in memory.
+	Keep func(a Agent, id string, r *agent.Runner) (done func(), err error)
+	// MaxSessions is how many conversations are kept in memory; the one that
+	// was not used for the longest time is dropped first.
 	MaxSessions int
 	// MaxCalls is how many calls run at the same time. Others wait.
 	MaxCalls int
@@ -62,11 +67,10 @@ type Agent struct {
 // A Server offers agents or tools to MCP clients. Its methods may be called at the
 // same time.
 type Server struct {
-	opts     Options
-	mcp      *server.MCPServer
-	calls    chan struct{} // one for each call that may run
-	sessions *sessions
-	key      []byte // of the states that clients keep for tools
+	opts  Options
+	mcp   *server.MCPServer
+	calls chan struct{} // one for each call that may run
+	key   []byte        // of the states that clients keep for tools
 
 	mu          sync.Mutex
 	offered     map[string]mcp.Tool
@@ -85,16 +89,18 @@ func New(opts Options) *Server {
 	if opts.Observe == nil {
 		opts.Observe = func(agent.Event) {}
 	}
+	if opts.Keep == nil {
+		opts.Keep = newSessions(opts.MaxSessions).open
+	}
 	if opts.Hide == nil {
 		opts.Hide = func(s string) string { return s }
 	}
 	s := &Server{
-		opts:     opts,
-		calls:    make(chan struct{}, opts.MaxCalls),
-		sessions: newSessions(opts.MaxSessions),
-		key:      []byte(rand.Text()),
-		current:  newGeneration(),
-		conns:    map[*conn]struct{}{},
+		opts:    opts,
+		calls:   make(chan struct{}, opts.MaxCalls),
+		key:     []byte(rand.Text()),
+		current: newGeneration(),
+		conns:   map[*conn]struct{}{},
 	}
 	hooks := &server.Hooks{}
 	hooks.AddAfterListResources(s.listResources)

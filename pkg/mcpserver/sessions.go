@@ -7,7 +7,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// sessions are the conversations that can be continued.
+// sessions are the conversations in memory that can be continued.
 type sessions struct {
 	mu   sync.Mutex
 	max  int
@@ -24,6 +24,17 @@ type conversation struct {
 
 func newSessions(max int) *sessions {
 	return &sessions{max: max, byID: map[string]*conversation{}}
+}
+
+// open implements Options.Keep.
+func (s *sessions) open(a Agent, id string, r *agent.Runner) (done func(), err error) {
+	r.Session = &agent.Session{}
+	if id != "" {
+		if r.Session, err = s.take(a.Name, id); err != nil {
+			return nil, err
+		}
+	}
+	return func() { s.keep(a.Name, r.Session) }, nil
 }
 
 // take returns the conversation id for one run; keep gives it back.
