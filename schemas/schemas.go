@@ -1,7 +1,8 @@
 // Package schemas holds the published JSON Schemas (draft 2020-12) of the files
 // that a person writes: agent files, tool descriptions, keys files, cfg files,
-// the scripts of the offline model and tests. Each accepts the key "$schema", so that an
-// editor can complete and check such a file while it is written.
+// the scripts of the offline model and tests. Each accepts the key "$schema", so
+// that an editor can complete and check such a file while it is written. One more
+// is for the lines of a session.
 //
 //	doc, err := schemas.Read("agent.schema.json")
 package schemas
@@ -22,6 +23,7 @@ const (
 	KeysName            = "keys.schema.json"
 	CfgName             = "cfg.schema.json"
 	AgentTestName       = "agenttest.schema.json"
+	SessionName         = "session.schema.json"
 )
 
 // Read returns the schema with the file name, or an fs.ErrNotExist.

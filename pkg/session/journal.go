@@ -1,9 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -62,7 +64,8 @@ func Create(dir string, o Options) *Journal {
 	return newJournal(&Journal{dir: dir}, o)
 }
 
-// CreateFile is as Create for a session in one file, which must not exist.
+// CreateFile is as Create for a session in one file, which must not exist or be
+// empty.
 func CreateFile(path string, o Options) *Journal {
 	return newJournal(&Journal{path: path}, o)
 }
@@ -201,6 +204,10 @@ func (j *Journal) create(id string) (err error) {
 		}()
 	}
 	f, err := j.disk.create(j.path)
+	fresh := err == nil
+	if errors.Is(err, fs.ErrExist) && j.dir == "" {
+		f, err = os.OpenFile(j.path, os.O_RDWR, 0)
+	}
 	if err != nil {
 		return fmt.Errorf("create session: %w", err)
 	}
@@ -208,7 +215,11 @@ func (j *Journal) create(id string) (err error) {
 		f.Close()
 		return err
 	}
-	j.f, j.fresh, j.id, j.folders = f, true, id, append(folders, filepath.Dir(j.path))
+	if info, err := f.Stat(); err != nil || info.Size() > 0 {
+		unlock(f)
+		return errors.Join(fmt.Errorf("create session: %s: %w", j.path, cmp.Or(err, fs.ErrExist)), f.Close())
+	}
+	j.f, j.fresh, j.id, j.folders = f, fresh, id, append(folders, filepath.Dir(j.path))
 	return nil
 }
 

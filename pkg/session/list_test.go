@@ -65,6 +65,27 @@ func TestOnlyTheOwnerMayReadASession(t *testing.T) {
 	}
 }
 
+func TestASessionIsNotWrittenOverAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "one.jsonl")
+	e := agent.Event{Kind: agent.EventSession, Session: "s"}
+	for _, content := range []string{"mine", ""} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j := session.CreateFile(path, session.Options{})
+		if err := j.Append(t.Context(), e); errors.Is(err, os.ErrExist) != (content != "") {
+			t.Errorf("Append to a file with %q: %v", content, err)
+		}
+		if b, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(b), content) {
+			t.Errorf("then %q is in it, %v", b, err)
+		}
+		j.Close()
+	}
+	if n := len(collect(t, session.Events(path))); n != 1 {
+		t.Errorf("%d events in what was an empty file", n)
+	}
+}
+
 func TestListSaysWhatASessionIs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sessions")
 	paths := map[string]string{}
