@@ -124,6 +124,15 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestToolGoPassesItsTest runs what lies where agents test ./... does not look.
+func TestToolGoPassesItsTest(t *testing.T) {
+	t.Parallel()
+	got := agents.run(t, command{args: []string{"agents", "test", path("tool-go/testdata")}})
+	if got.code != 0 || !strings.HasPrefix(got.stdout, "ok: 1 test passed") {
+		t.Errorf("agents test: exit code %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
 // TestCheck finds every agent file of the examples by itself.
 func TestCheck(t *testing.T) {
 	var files []string

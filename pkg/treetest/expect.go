@@ -168,8 +168,9 @@ func (c Count) String() string {
 	return "any number"
 }
 
-// checkPatterns finds regular expressions that do not compile.
-func (f *File) checkPatterns() []Failure {
+// mistakes finds what the schema does not: regular expressions that do not compile,
+// and stubs that fail for two reasons.
+func (f *File) mistakes() []Failure {
 	var failures []Failure
 	text := func(t *Text, pointer string) {
 		if t == nil {
@@ -204,6 +205,9 @@ func (f *File) checkPatterns() []Failure {
 	for _, name := range slices.Sorted(maps.Keys(f.Spec.Tools)) {
 		for i, s := range f.Spec.Tools[name].List {
 			pointer := f.stubPointer(name, i)
+			if s.Error != nil && s.Fault != "" {
+				failures = append(failures, f.fail(pointer, "error and fault exclude each other: each says why the call fails"))
+			}
 			failures = append(failures, f.leaves(s.Args, pointer+"/args")...)
 			failures = append(failures, f.leaves(s.ArgsSubset, pointer+"/argsSubset")...)
 		}

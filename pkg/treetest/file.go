@@ -163,7 +163,7 @@ func parse(path string, data []byte) (*File, []Failure) {
 	if err := json.Unmarshal(data, f.Spec); err != nil {
 		return nil, []Failure{{File: path, Message: err.Error()}}
 	}
-	if failures := f.checkPatterns(); len(failures) > 0 {
+	if failures := f.mistakes(); len(failures) > 0 {
 		return nil, failures
 	}
 	return f, nil

@@ -95,30 +95,32 @@ func (j *judge) usage(pointer string, want map[string]Count, got agent.Usage) {
 // with an answer.
 func (j *judge) ending() {
 	e := j.file.Spec.Expect
-	why, diff := "", ""
+	text, diff := "", ""
 	if j.end.err != nil {
-		diff = shown(j.end.err.Error())
+		text = j.end.err.Error()
+		diff = shownError(text)
 	}
 	switch {
 	case e.Status != "" && e.Status != j.end.status:
-		why = fmt.Sprintf("want %s", e.Status)
-		j.fail("/expect/status", diff, "%s, got %s", why, j.ended())
+		j.fail("/expect/status", diff, "want %s, got %s", e.Status, j.ended())
+		diff = "" // shown once
 	case e.Status == "" && e.ExitCode == nil && j.end.status != agent.StatusOK:
 		j.fail("/expect", diff, "the run ended without an answer: %s; name the status if it is meant to", j.ended())
 	}
 	if e.ExitCode != nil && *e.ExitCode != j.end.exitCode() {
-		if why != "" {
-			diff = "" // shown once
-		}
 		j.fail("/expect/exitCode", diff, "want %d, got %d", *e.ExitCode, j.end.exitCode())
 	}
 	if e.Error != nil {
-		text := ""
-		if j.end.err != nil {
-			text = j.end.err.Error()
-		}
 		j.text("/expect/error", e.Error, text)
 	}
+}
+
+// shownError is the text of an error as part of a failure, if there is one.
+func shownError(text string) string {
+	if text == "" {
+		return ""
+	}
+	return shown(text)
 }
 
 // ended says how the run ended.
@@ -278,9 +280,9 @@ func (j *judge) sequential() {
 			}
 			switch {
 			case first == 0:
-				j.fail(pointer, j.spans(group), "%s was not called", name)
+				j.fail(pointer, "", "%s was not called", name)
 			case first < last:
-				j.fail(pointer, j.spans(group), "%s began before all calls of %s had ended", name, group[k-1])
+				j.fail(pointer, "", "%s began before all calls of %s had ended", name, group[k-1])
 			}
 			last = max(last, end)
 		}
@@ -332,7 +334,7 @@ func (j *judge) agents() {
 func (j *judge) run(pointer string, want ExpectRun, got *agentRun) {
 	j.text(pointer+"/prompt", want.Prompt, got.prompt)
 	if status := want.Status; status != "" && status != got.status {
-		j.fail(pointer+"/status", shown(got.errors), "want %s, got %s", status, got.status)
+		j.fail(pointer+"/status", shownError(got.errors), "want %s, got %s", status, got.status)
 	}
 	j.text(pointer+"/error", want.Error, got.errors)
 	j.text(pointer+"/answer", want.Answer, got.answer)

@@ -27,6 +27,13 @@ func (c *clock) now() time.Time {
 	return time.Unix(0, 0).UTC().Add(c.passed)
 }
 
+// left is the time until the limit, if there is one.
+func (c *clock) left() (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limit - c.passed, c.limit > 0
+}
+
 // sleep lets d pass. It is an error if ctx has ended, or ends by that.
 func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	c.mu.Lock()
@@ -53,10 +60,14 @@ func newModel(script *scripted.Script, c *clock) *model {
 // Generate answers one request.
 func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	var waited time.Duration // by this request alone: others wait at the same time
+	most := provider.DefaultMaxTime
+	if left, limited := m.clock.left(); limited {
+		most = min(most, max(left, 1)) // as a wait that would end after ctx's deadline
+	}
 	retry := &provider.Retry{
-		Provider: &m.Provider,
-		Now:      func() time.Time { return time.Unix(0, 0).Add(waited) },
-		Random:   func() float64 { return 0 },
+		Provider: &m.Provider, MaxTime: most,
+		Now:    func() time.Time { return time.Unix(0, 0).Add(waited) },
+		Random: func() float64 { return 0 },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			waited += d
 			return m.clock.sleep(ctx, d)

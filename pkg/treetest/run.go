@@ -104,8 +104,11 @@ func (f *File) run(ctx context.Context, opts Options) []Failure {
 	if limit == 0 {
 		limit = DefaultTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%s)", errSlow, limit))
-	defer cancel()
+	// No deadline of ctx: waits that pass on the clock of the test would be
+	// compared with it.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w (%s)", errSlow, limit)) }).Stop()
 	tree, err := r.load(ctx, opts)
 	if tree != nil {
 		defer tree.Close()
@@ -296,8 +299,16 @@ func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
 	if cause := context.Cause(ctx); errors.Is(cause, errSlow) {
 		return []Failure{{File: r.file.Path, Message: cause.Error()}}
 	}
-	failures := append(r.stage.unused(), r.unused()...)
-	return append(failures, r.file.judge(traceOf(r.events), ending{out.Status, err, out.Spent.Usage})...)
+	failures := append(r.stage.unexpected(), r.file.judge(traceOf(r.events), ending{out.Status, err, out.Spent.Usage})...)
+	if len(failures) == 0 { // otherwise it is a consequence
+		failures = append(r.stage.unused(), r.unused()...)
+	}
+	for _, e := range r.events {
+		if e.Kind == agent.EventWarning && len(failures) > 0 { // it may be the cause
+			failures = append(failures, Failure{File: r.file.Path, Message: "the agent " + e.Agent + " warned: " + e.Text})
+		}
+	}
+	return failures
 }
 
 // direct gives the agent of a node its model and its tools.

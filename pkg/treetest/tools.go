@@ -1,6 +1,7 @@
 package treetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -188,21 +189,31 @@ func (t *stub) Call(_ context.Context, inv *agent.Invocation) (agent.Result, err
 	s := t.stage
 	what := fmt.Sprintf("%s: %s %s", inv.Agent, inv.Call.Name, argsText(inv.Call.Args))
 	if t.key == "" {
-		s.unexpected("/tools", "the call %s was not expected: the test neither answers it nor says that the tool is real", what)
+		s.surprise("/tools", "the call %s was not expected: the test neither answers it nor says that the tool is real", what)
 		return agent.Result{}, errors.New("the test does not say what this tool answers")
 	}
 	answer, ok := s.take(t.key, inv.Call.Args)
 	if !ok {
-		s.unexpected(at("tools", t.key), "no stub fits the call %s, or those that fit are used up", what)
+		s.surprise(at("tools", t.key), "no stub fits the call %s, or those that fit are used up", what)
 		return agent.Result{}, errors.New("the test does not say what this tool answers to these arguments")
 	}
 	return answer.result()
 }
 
-func (s *stage) unexpected(pointer, format string, args ...any) {
+func (s *stage) surprise(pointer, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failures = append(s.failures, s.file.fail(pointer, format, args...))
+}
+
+// unexpected are failures for calls that the file does not answer.
+func (s *stage) unexpected() []Failure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortFunc(s.failures, func(a, b Failure) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.Message, b.Message))
+	})
+	return s.failures
 }
 
 // take finds the stub that answers a call, and counts its use.
@@ -231,7 +242,7 @@ func (s *stage) take(key, args string) (*Stub, bool) {
 func (s *stage) unused() []Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	failures := s.failures
+	var failures []Failure
 	for _, key := range slices.Sorted(maps.Keys(s.file.Spec.Tools)) {
 		if strings.HasSuffix(key, "*") {
 			continue
