@@ -1,6 +1,6 @@
 # Each target is what you would type; `make -n TARGET` shows it. Without make:
 #
-#	go build -o build/agents ./cmd/agents    the program; larger, and it starts 5 ms slower
+#	go build -o build/ ./cmd/...             the programs; larger, and agents starts 5 ms slower
 #	go test ./...                            all tests
 
 # The version is the nearest tag of a checkout, else the newest of the changelog.
@@ -31,6 +31,7 @@ build:
 	cp build/agents.linked build/agents.copied
 	mv -f build/agents.copied build/agents
 	rm -f build/agents.linked
+	CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='-s -w' -o build/agents-search ./cmd/agents-search
 
 test:
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')

@@ -75,7 +75,7 @@ func (p *program) start(args []string) int {
 	_ = process.BecomeSubreaper()
 	ctx, caught, stop := interruptible()
 	defer stop()
-	err := p.command().Run(ctx, args)
+	err := p.command().Run(ctx, joinPairs(args))
 	if out, ok := p.out.(*stdout); ok && err == nil && out.failed != nil {
 		err = fmt.Errorf("write to standard output: %w", out.failed)
 	}
@@ -136,7 +136,7 @@ func (p *program) command() *cli.Command {
 		},
 		Commands: []*cli.Command{
 			p.runCommand(), p.replayCommand(), p.checkCommand(), p.describeCommand(), p.echoPromptCommand(), p.pathsCommand(),
-			p.initCommand(), p.newCommand(), p.toolCommand(), p.testCommand(), p.mcpServerCommand(),
+			p.initCommand(), p.newCommand(), p.toolCommand(), p.testCommand(), p.sessionCommand(), p.mcpServerCommand(),
 			p.completionCommand(), p.manCommand(),
 		},
 	}

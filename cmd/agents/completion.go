@@ -168,6 +168,8 @@ func (c *completer) complete(words []string) (kind, current string, list []strin
 func (c *completer) positional() (kind string, list []string) {
 	args := c.command().ArgsUsage
 	switch {
+	case strings.HasPrefix(args, "ID"):
+		return kindWords, c.p.sessionIDs()
 	case strings.Contains(args, "PATH"):
 		return kindFiles, nil
 	case strings.Contains(args, "|"):
@@ -227,6 +229,10 @@ func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string
 		return kindWords, c.p.slugs()
 	case "alias":
 		return kindWords, c.p.aliases()
+	case "session":
+		return kindWords, c.p.sessionIDs()
+	case "without":
+		return kindWords, leftOut
 	case "flavor":
 		return kindWords, append(openai.Flavors(), agentfile.FlavorScripted)
 	}

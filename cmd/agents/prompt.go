@@ -22,6 +22,8 @@ const maxPrompt = 16 << 20
 type promptItem struct {
 	kind string // the flag's name
 	text string
+	// context renders an earlier session.
+	context func() (string, error)
 }
 
 // A promptScript collects the items in the order of the command line, which
@@ -36,15 +38,16 @@ type promptFlag struct {
 }
 
 func (f *promptFlag) Set(s string) error {
-	*f.script = append(*f.script, promptItem{f.kind, s})
+	*f.script = append(*f.script, promptItem{kind: f.kind, text: s})
 	return nil
 }
 
 func (f *promptFlag) String() string { return "" }
 func (f *promptFlag) Get() any       { return *f.script }
 
-// flags are the flags of the prompt script.
-func (s *promptScript) flags() []cli.Flag {
+// flags are the flags of the prompt script. dir is where a flag says that sessions
+// lie, nil if there is none.
+func (s *promptScript) flags(p *program, dir *string) []cli.Flag {
 	flag := func(name, alias, usage string) cli.Flag {
 		f := &cli.GenericFlag{Name: name, Category: "prompt (in the order given)", Usage: usage, Value: &promptFlag{name, s}}
 		if alias != "" {
@@ -58,6 +61,7 @@ func (s *promptScript) flags() []cli.Flag {
 		flag("shell", "", "add what sh -c `CMD` prints; a failing command ends everything"),
 		flag("sep4", "s", "add `STR` four times"),
 		flag("sep40", "S", "add `STR` forty times"),
+		(&contextValue{s, p, dir}).flag(),
 	}
 }
 
@@ -96,6 +100,8 @@ func (i promptItem) render(ctx context.Context, stdin *once, errs io.Writer) (st
 		return strings.Repeat(i.text, 4), nil
 	case "sep40":
 		return strings.Repeat(i.text, 40), nil
+	case contextFlag:
+		return i.context()
 	case "shell":
 		return shell(ctx, errs, i.text)
 	}

@@ -59,7 +59,7 @@ With --mcp-prompt the conversation begins with the messages of that prompt, and
 what the other flags give follows. Standard input is then read for - alone.
 
 ` + exitCodes,
-		Flags: append(append(f.script.flags(), f.keep.flags()...),
+		Flags: append(append(f.script.flags(p, &f.keep.dir), f.keep.flags()...),
 			outputFlag(&f.output),
 			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.media},
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(builtinAliases)), ", ") + ", or one of the cfg file", Destination: &f.alias},

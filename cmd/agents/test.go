@@ -43,7 +43,7 @@ this run; see ` + "`agents run`" + ` for the prompt.
 
 Exit codes: 0 all tests passed; 1 a test failed; 2 there is no test, or the usage is
 wrong; 130, 143 interrupted.`,
-		Flags: append(f.script.flags(),
+		Flags: append(f.script.flags(p, nil),
 			&cli.BoolFlag{Name: "json", Usage: "a line of JSON for each test", Destination: &f.json},
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML too", Destination: &f.junit},
 			&cli.StringFlag{Name: "run", Usage: "run the tests alone whose path `REGEXP` is found in", Destination: &f.run},

@@ -117,7 +117,7 @@ func FromAgentsExe(data []byte) iter.Seq2[agent.Event, error] {
 			yield(agent.Event{}, fmt.Errorf("neither events nor a session of agents-exe: %w", err))
 			return
 		}
-		f := &foreigner{id: s.SessionID}
+		f := &foreigner{id: s.SessionID, at: s.began()}
 		f.emit(agent.Event{Kind: agent.EventSession})
 		for i, t := range slices.Backward(s.Turns) {
 			if err := f.turn(t); err != nil {
@@ -131,6 +131,18 @@ func FromAgentsExe(data []byte) iter.Seq2[agent.Event, error] {
 		f.end()
 		f.flush(yield)
 	}
+}
+
+// began is the time of the first answer that has one: questions have none.
+func (s *foreignSession) began() time.Time {
+	for _, t := range slices.Backward(s.Turns) {
+		var l foreignLLM
+		var raw foreignRaw
+		if t.Tag == "LlmTurn" && json.Unmarshal(t.Contents, &l) == nil && json.Unmarshal(l.Response.Raw, &raw) == nil && raw.Created > 0 {
+			return time.Unix(raw.Created, 0).UTC()
+		}
+	}
+	return time.Time{}
 }
 
 // A foreigner makes events of turns.

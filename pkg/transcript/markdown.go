@@ -62,9 +62,11 @@ func (m *Markdown) facts(b *strings.Builder, s *Summary) {
 	if s.Model != "" {
 		fmt.Fprintf(b, ", model %s", code(s.Model))
 	}
-	fmt.Fprintf(b, "\n- began: %s", s.Began.UTC().Format("2006-01-02 15:04:05 UTC"))
+	if !s.Began.IsZero() {
+		fmt.Fprintf(b, "\n- began: %s", s.Began.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
 	if d := s.Last.Sub(s.Began); d > 0 {
-		fmt.Fprintf(b, ", until %s later", Elapsed(d))
+		fmt.Fprintf(b, ", last change %s later", Elapsed(d))
 	}
 	fmt.Fprintf(b, "\n- %s, %s", count(s.Turns, "turn"), count(s.Calls, "tool call"))
 	if s.Failed > 0 {

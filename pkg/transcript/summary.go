@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -43,7 +44,7 @@ func Summarize(events iter.Seq2[agent.Event, error]) (*Summary, error) {
 			continue
 		}
 		if s.ID == "" {
-			s.ID, s.Agent, s.Began = e.Session, e.Agent, e.Time
+			s.ID, s.Agent = e.Session, e.Agent
 		}
 		s.note(&e)
 		if e.Session != s.ID && !nested[e.Session] {
@@ -57,6 +58,9 @@ func Summarize(events iter.Seq2[agent.Event, error]) (*Summary, error) {
 // note takes in an event.
 func (s *Summary) note(e *agent.Event) {
 	if !e.Time.IsZero() {
+		if s.Began.IsZero() {
+			s.Began = e.Time
+		}
 		s.Last = e.Time
 	}
 	root := e.Session == s.ID
@@ -93,4 +97,15 @@ func (s *Summary) note(e *agent.Event) {
 // short is a copy of the beginning of a text, so that the rest need not be kept.
 func short(s string) string {
 	return string([]byte(cut(s, maxFirst)))
+}
+
+// FirstLine is the first line of a text that is not blank, at most 200 bytes of
+// it.
+func FirstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			return cut(line, 200)
+		}
+	}
+	return ""
 }

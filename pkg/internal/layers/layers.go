@@ -55,9 +55,11 @@ var rules = []rule{
 	{path: "pkg/agentfile", layer: 2, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/mcpserver", layer: 2, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "pkg/treetest", layer: 2, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile"}},
+	{path: "pkg/sessionindex", layer: 2, modules: []string{"modernc.org/sqlite"}},
 	{path: "pkg/tui", layer: 2, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2"}},
 
 	{path: "cmd/agents", layer: 3, modules: []string{"github.com/urfave/cli/v3", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/term"}},
+	{path: "cmd/agents-search", layer: 3},
 	{path: "examples/...", layer: 3},
 	{path: "tools/...", layer: 3},
 	{path: "agents/...", layer: 3},

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/urfave/cli/v3"
+)
+
+// searcher is the program that searches. It is one of its own because a database
+// would add to the size and to every start of this one.
+const searcher = "agents-search"
+
+const searcherVersion = 1
+
+// A searchRequest is what the searcher reads.
+type searchRequest struct {
+	Version int      `json:"version"`
+	Index   string   `json:"index"`
+	Words   []string `json:"words"`
+	Folders []string `json:"folders"`
+	Agent   string   `json:"agent,omitempty"`
+	Tool    string   `json:"tool,omitempty"`
+	Since   int64    `json:"since,omitempty"`
+	Until   int64    `json:"until,omitempty"`
+	Limit   int      `json:"limit"`
+}
+
+// A searchHit is a line that it prints.
+type searchHit struct {
+	Session   string        `json:"session"`
+	Path      string        `json:"path"`
+	RootAgent string        `json:"root_agent"`
+	Prompt    string        `json:"prompt"`
+	Began     int64         `json:"began"`
+	Kind      string        `json:"kind"`
+	Agent     string        `json:"agent"`
+	Tool      string        `json:"tool,omitempty"`
+	Turn      int           `json:"turn"`
+	Time      int64         `json:"time"`
+	Snippet   []searchPiece `json:"snippet"`
+}
+
+type searchPiece struct {
+	Text  string `json:"text"`
+	Match bool   `json:"match,omitempty"`
+}
+
+type searchFlags struct {
+	tool, since, until string
+	limit              int
+	asJSON             bool
+}
+
+func (s *sessions) searchCommand() *cli.Command {
+	f := &searchFlags{}
+	return &cli.Command{
+		Name: "search", Usage: "find words in all sessions", ArgsUsage: "WORDS...",
+		Description: `All words must be in one text: a prompt, an answer, a call, a result. Words in one
+argument, as "old lease", are found as they stand; one that ends in * finds what
+begins so. --agent SLUG looks in texts of one agent.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "tool", Usage: "only in calls of the tool `NAME` and their results", Destination: &f.tool},
+			&cli.StringFlag{Name: "since", Usage: "only from `DATE` on: 2026-11-21, 2026-11-21T15:30:00Z, or 36h or 7d ago", Destination: &f.since},
+			&cli.StringFlag{Name: "until", Usage: "only before `DATE`", Destination: &f.until},
+			&cli.IntFlag{Name: "limit", Value: 50, Usage: "at most `N` texts", Destination: &f.limit},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &f.asJSON},
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			request, err := s.searchRequest(c.Args().Slice(), f, time.Now())
+			if err != nil {
+				return err
+			}
+			hits, err := s.ask(ctx, request)
+			if err != nil {
+				return err
+			}
+			if f.asJSON {
+				return s.writeJSON(hits)
+			}
+			return s.showHits(hits)
+		},
+	}
+}
+
+func (s *sessions) searchRequest(words []string, f *searchFlags, now time.Time) (*searchRequest, error) {
+	const hint = "`agents session search --help` says more"
+	if len(words) == 0 {
+		return nil, usage(hint, "session search: the words are missing")
+	}
+	if f.limit < 1 {
+		return nil, usage("", "--limit %d: it must be positive", f.limit)
+	}
+	dirs, err := s.folders()
+	if err != nil {
+		return nil, err
+	}
+	cache := s.cacheDir()
+	if cache == "" {
+		return nil, usage("set XDG_CACHE_HOME", "session search: there is no folder for its index")
+	}
+	r := &searchRequest{
+		Version: searcherVersion, Index: filepath.Join(cache, "sessions.sqlite3"), Words: words,
+		Agent: s.global.agent, Tool: f.tool, Limit: f.limit,
+	}
+	for _, d := range dirs {
+		if d, err = filepath.Abs(d); err != nil {
+			return nil, nothingRan(err, "")
+		}
+		r.Folders = append(r.Folders, d)
+	}
+	for _, date := range []struct {
+		flag, value string
+		to          *int64
+	}{{"since", f.since, &r.Since}, {"until", f.until, &r.Until}} {
+		if date.value == "" {
+			continue
+		}
+		t, err := parseDate(date.value, now)
+		if err != nil {
+			return nil, usage(hint, "--%s %s: %v", date.flag, date.value, err)
+		}
+		*date.to = t.UnixMilli()
+	}
+	return r, nil
+}
+
+// parseDate understands a day, a time, and how long ago.
+func parseDate(s string, now time.Time) (time.Time, error) {
+	if t, err := time.ParseInLocation(time.DateOnly, s, now.Location()); err == nil {
+		return t, nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	return time.Time{}, errors.New("want a date as 2026-11-21, a time as 2026-11-21T15:30:00Z, or a duration as 36h or 7d")
+}
+
+// ask calls the searcher.
+func (s *sessions) ask(ctx context.Context, r *searchRequest) ([]searchHit, error) {
+	path, err := findSearcher()
+	if err != nil {
+		return nil, nothingRan(fmt.Errorf("session search: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
+	}
+	in, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	var out, errs bytes.Buffer
+	exit, err := process.Run(ctx, &process.Command{Path: path, Env: s.environ, Stdin: bytes.NewReader(in), Stdout: &out, Stderr: &errs})
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, nothingRan(fmt.Errorf("session search: %w", err), "")
+	case exit.Code != 0 || exit.Signal != 0:
+		said := strings.TrimPrefix(strings.TrimSpace(errs.String()), "error: ")
+		if said == "" {
+			said = exit.String()
+		}
+		return nil, &failure{code: exitFailed, err: fmt.Errorf("session search: %s", said)}
+	}
+	hits := []searchHit{}
+	dec := json.NewDecoder(&out)
+	for {
+		var h searchHit
+		if err := dec.Decode(&h); err == io.EOF {
+			return hits, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("session search: read what %s found: %w", path, err)
+		}
+		hits = append(hits, h)
+	}
+}
+
+// findSearcher looks beside this program, then in PATH.
+func findSearcher() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			self = real
+		}
+		beside := filepath.Join(filepath.Dir(self), searcher)
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(searcher)
+	if err != nil {
+		return "", fmt.Errorf("the program %s, which searches, is neither beside agents nor in PATH", searcher)
+	}
+	return filepath.Abs(path)
+}
+
+// showHits writes the hits by session: the best session first, and in each the
+// best text first.
+func (s *sessions) showHits(hits []searchHit) error {
+	var order []string
+	bySession := map[string][]searchHit{}
+	for _, h := range hits {
+		if bySession[h.Path] == nil {
+			order = append(order, h.Path)
+		}
+		bySession[h.Path] = append(bySession[h.Path], h)
+	}
+	if len(order) == 0 {
+		s.note("nothing was found")
+	}
+	room := s.room()
+	var b strings.Builder
+	for i, path := range order {
+		list := bySession[path]
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		head := fmt.Sprintf("%s  %s  %s  ", line(list[0].Session, 100), time.UnixMilli(list[0].Began).Local().Format("2006-01-02 15:04"), line(list[0].RootAgent, 24))
+		b.WriteString(head + line(list[0].Prompt, max(room-len(head), 20)) + "\n")
+		for _, h := range list {
+			where := h.Kind
+			if h.Tool != "" {
+				where += " " + h.Tool
+			}
+			if h.Agent != h.RootAgent {
+				where = h.Agent + ": " + where
+			}
+			fmt.Fprintf(&b, "  turn %d, %s: %s\n", h.Turn, line(where, 80), s.snippet(h.Snippet))
+		}
+	}
+	_, err := io.WriteString(s.out, b.String())
+	return err
+}
+
+// snippet is a piece of text with what was found in bold on a terminal.
+func (s *sessions) snippet(pieces []searchPiece) string {
+	var b strings.Builder
+	for _, p := range pieces {
+		text := strings.Join(strings.Fields("."+observe.Clean(p.Text)+"."), " ")
+		text = text[1 : len(text)-1] // with the blanks at its ends
+		if p.Match && s.color(s.outTerm) {
+			text = "\x1b[1m" + text + "\x1b[0m"
+		}
+		b.WriteString(text)
+	}
+	return strings.TrimSpace(b.String())
+}

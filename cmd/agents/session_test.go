@@ -1,0 +1,84 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The search with the program that searches, as both are installed.
+func TestSearchFindsSessionsOfRuns(t *testing.T) {
+	bin, home := t.TempDir(), t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, searcher), "../agents-search")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "agents")); err != nil { // see TestMain
+		t.Fatal(err)
+	}
+	agents := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(bin, "agents"), args...)
+		cmd.Dir = repository
+		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+home, "XDG_CACHE_HOME="+home, "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("agents %q: %v %v", args, err, out)
+		}
+		return string(out)
+	}
+	agents("run", "--quiet", "--agent-file", "examples/quickstart/agent.json", "--prompt", "What is in the folder examples/quickstart?")
+	got := agents("session", "search", "folder", "quickst*", "--agent", "quickstart")
+	if !strings.Contains(got, "turn 0, prompt: What is in the folder examples/quickstart?") {
+		t.Errorf("found\n%s", got)
+	}
+	if got := agents("session", "search", "README.md", "--tool", "bash_list_files"); !strings.Contains(got, "result bash_list_files: ") {
+		t.Errorf("found\n%s", got)
+	}
+	if got := agents("session", "search", "folder", "--until", "2020-01-01", "--json"); got != "[]\n" {
+		t.Errorf("found\n%s", got)
+	}
+	agents("session", "rm", "latest")
+	if got := agents("session", "search", "folder", "--json"); got != "[]\n" {
+		t.Errorf("a session that was removed is still found:\n%s", got)
+	}
+}
+
+func TestParseDate(t *testing.T) {
+	now := time.Date(2026, 11, 21, 15, 30, 0, 0, time.FixedZone("", 3600))
+	for s, want := range map[string]time.Time{
+		"2026-11-20":           time.Date(2026, 11, 20, 0, 0, 0, 0, now.Location()),
+		"2026-11-20T10:00:00Z": time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC),
+		"36h":                  now.Add(-36 * time.Hour), "7d": now.AddDate(0, 0, -7),
+	} {
+		if got, err := parseDate(s, now); err != nil || !got.Equal(want) {
+			t.Errorf("parseDate(%q) = %v, %v, want %v", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"yesterday", "-1h", "-2d", "d", "2026-13-01"} {
+		if got, err := parseDate(s, now); err == nil {
+			t.Errorf("parseDate(%q) = %v, want an error", s, got)
+		}
+	}
+}
+
+func TestJoinPairs(t *testing.T) {
+	for in, want := range map[string]string{
+		"run --session-as-context l ID -p x": "run --session-as-context=l:ID -p x",
+		"run --session-as-context=l:ID":      "run --session-as-context=l:ID",
+		"run --session-as-context l":         "run --session-as-context l",
+		"run --session-as-context huge ID":   "run --session-as-context huge ID",
+		"run -- --session-as-context l ID":   "run -- --session-as-context l ID",
+	} {
+		if got := strings.Join(joinPairs(strings.Fields(in)), " "); got != want {
+			t.Errorf("joinPairs(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package transcript
+
+// Sizes are the forms in which a session stands in the prompt of another, the
+// smallest first: prompts and answers (xs), with thinking and the names of called
+// tools (s), with statistics (m), with the beginnings of arguments and results (l),
+// with all of them and the sessions of sub-agents (xl).
+var Sizes = []string{"xs", "s", "m", "l", "xl"}
+
+// Context is what shows a session in one of the Sizes, and whether statistics
+// belong in front.
+func Context(size string) (m *Markdown, statistics bool) {
+	switch size {
+	case "xs":
+		return &Markdown{Answers: true}, false
+	case "s":
+		return &Markdown{Thinking: true, Calls: Hidden}, false
+	case "m":
+		return &Markdown{Thinking: true, Calls: Hidden}, true
+	case "l":
+		return &Markdown{Thinking: true, Calls: Cut}, true
+	}
+	return &Markdown{Thinking: true, Calls: Whole, SubAgents: true}, true
+}
