@@ -283,6 +283,41 @@ func TestHolesInWhatWasNotSyncedAreCut(t *testing.T) {
 	}
 }
 
+func TestATornEndIsCutBeforeMoreIsWritten(t *testing.T) {
+	whole, events := small(t, false)
+	path := filepath.Join(t.TempDir(), "torn.jsonl")
+	torn := append(bytes.Clone(whole), `{"time":"2026-11-21T15:30:12Z","kind":"mess`...)
+	if err := os.WriteFile(path, torn, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, past, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if past.CutBytes != int64(len(torn)-len(whole)) {
+		t.Errorf("CutBytes = %d, want %d", past.CutBytes, len(torn)-len(whole))
+	}
+	if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, whole) {
+		t.Errorf("the file has %d bytes, want %d (%v)", len(b), len(whole), err)
+	}
+	prompt := agent.UserText("again")
+	more := agent.Event{Kind: agent.EventMessage, Session: "root", Agent: "agent", Message: &prompt}
+	if err := errors.Join(j.Append(t.Context(), more), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := rebuild(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := difference(folded(t, append(events, more)), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A file that somebody names by mistake is not taken for a torn journal, which
 // would be cut.
 func TestOtherFilesAreRefused(t *testing.T) {
@@ -382,10 +417,12 @@ func FuzzJournal(f *testing.F) {
 	f.Add(whole, 0, byte(0), len(whole))
 	f.Add(whole[:len(whole)/2], 100, byte(1), 3000)
 	f.Add([]byte(headerStart), 3, byte(0), 10)
+	f.Add([]byte(`{"kind":"answer","session":"s","message":{"role":"assistant","calls":[{"id":"a"}]}}`+"\n"+`{"kind":"call_ended","session":"s","n":-1,"call_id":"a","result":{}}`), 1, byte(2), 3)
 	want := folded(f, events)
 	last := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
 	f.Fuzz(func(t *testing.T, any []byte, at int, flip byte, cut int) {
 		rebuild(any) // whatever it is, it does not panic
+		rebuild(signed(any))
 
 		at, cut = abs(at)%len(whole), abs(cut)%(len(whole)+1)
 		bad := bytes.Clone(whole)
@@ -399,6 +436,19 @@ func FuzzJournal(f *testing.F) {
 			}
 		}
 	})
+}
+
+// signed is a journal whose lines are those of text, with right checksums.
+func signed(text []byte) []byte {
+	b, sum := seal([]byte(headerStart+`,"version":1,"id":"x"`), 0, -1, 0)
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte("}"))
+		if len(line) > 0 {
+			start := len(b)
+			b, sum = seal(append(b, line...), start, -1, sum)
+		}
+	}
+	return b
 }
 
 func abs(n int) int { return max(n, -(n + 1)) }

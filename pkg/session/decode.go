@@ -213,8 +213,7 @@ func (d *decoder) name() string {
 
 // int takes a whole number.
 func (d *decoder) int() int64 {
-	start := d.i
-	d.may('-')
+	negative := d.may('-')
 	digits := d.i
 	var n int64
 	for ; d.i < len(d.b) && '0' <= d.b[d.i] && d.b[d.i] <= '9'; d.i++ {
@@ -224,7 +223,7 @@ func (d *decoder) int() int64 {
 	if count == 0 || count > 18 || count > 1 && d.b[digits] == '0' || d.number() {
 		d.odd = true
 	}
-	if d.b[start] == '-' {
+	if negative {
 		return -n
 	}
 	return n

@@ -117,6 +117,9 @@ func (j *Journal) open() (*Past, error) {
 func (s *survey) past(r io.ReaderAt, dir blobs) (*Past, error) {
 	f := fold{survey: s, blobs: dir, nested: map[string]*agent.Session{},
 		past: Past{Session: &agent.Session{}, Nested: map[string]*agent.Session{}}}
+	if s.compaction < 0 && s.answers > 100 {
+		f.past.Session.Messages = make([]agent.Message, 0, 2*s.answers+16)
+	}
 	if err := f.all(r); err != nil {
 		return nil, err
 	}
@@ -135,6 +138,7 @@ type fold struct {
 	blobs  blobs
 	past   Past
 	nested map[string]*agent.Session // all that may still be at work, by id
+	begun  []*agent.Session          // the same in their order
 }
 
 // apply takes in the event that was decoded from a line.
@@ -156,6 +160,7 @@ func (f *fold) apply(e *agent.Event, at int64) error {
 		}
 		s = &agent.Session{}
 		f.nested[e.Session] = s
+		f.begun = append(f.begun, s)
 	}
 	return s.Apply(*e)
 }
@@ -186,7 +191,7 @@ func (f *fold) open(s *agent.Session) {
 		if c.Started {
 			f.past.Started = append(f.past.Started, c.Key)
 		}
-		for _, n := range f.nested {
+		for _, n := range f.begun {
 			if n.Parent == c.Key {
 				f.past.Nested[c.Key] = n
 				f.open(n)

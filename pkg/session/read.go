@@ -11,8 +11,7 @@ import (
 )
 
 // Events reads the events of a session in their order, those of sub-agents among
-// those of the root, whose Event.Parent is empty, with everything that is in
-// them. path is a folder or a file. A session may be read while a process writes
+// those of the root, whose Depth is 0, with everything that is in them. path is a folder or a file. A session may be read while a process writes
 // it; a torn end is left out. After an error, which is as those of Open, nothing
 // comes any more.
 func Events(path string) iter.Seq2[agent.Event, error] {
