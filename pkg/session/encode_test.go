@@ -184,7 +184,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 // plainKeys reports whether no object of a valid text has a key twice, or one in
-// capitals: there encoding/json has ways of its own, and such lines are never
+// capitals or other letters: there encoding/json has ways of its own, and such lines are never
 // written.
 func plainKeys(d *json.Decoder) bool {
 	token, err := d.Token()
@@ -200,7 +200,8 @@ func plainKeys(d *json.Decoder) bool {
 		if token == json.Delim('{') {
 			key, _ := d.Token()
 			name, _ := key.(string)
-			if seen[name] || strings.ToLower(name) != name || strings.ToUpper(strings.ToLower(name)) != strings.ToUpper(name) {
+			odd := func(r rune) bool { return r >= utf8.RuneSelf || 'A' <= r && r <= 'Z' }
+			if seen[name] || strings.ContainsFunc(name, odd) {
 				return false
 			}
 			seen[name] = true
