@@ -84,7 +84,7 @@ func (f *replayFlags) live() bool { return f.liveTools || f.liveModel || f.liveF
 
 // replay runs the session that name stands for again.
 func (p *program) replay(ctx context.Context, f *replayFlags, name string, from bool) error {
-	rec, err := p.readRecord(name, f.run.keep.dir)
+	rec, path, err := p.readRecord(name, f.run.keep.dir)
 	if err != nil {
 		return err
 	}
@@ -116,18 +116,18 @@ func (p *program) replay(ctx context.Context, f *replayFlags, name string, from 
 	}
 	out, runErr := player.Run(ctx, runner)
 	err = sinks.finish(out, k.finish(runner, runErr))
-	return replayed(rec, err, runErr)
+	return replayed(rec, path, err, runErr)
 }
 
 // replayed is the error of a replay: what it missed is no failure of the agent.
-func replayed(rec *replay.Record, err, runErr error) error {
+func replayed(rec *replay.Record, path string, err, runErr error) error {
 	_, missed := errors.AsType[*replay.Miss](runErr)
 	switch {
 	case missed:
 		return &failure{code: exitFailed, err: fmt.Errorf("replay session %s: %w", rec.Session, runErr)}
 	case errors.Is(runErr, replay.ErrUnfinished):
 		return &failure{code: exitFailed, err: fmt.Errorf("replay session %s: %w", rec.Session, runErr),
-			hint: fmt.Sprintf("--live-from %d goes on for real", rec.Turns()+1)}
+			hint: fmt.Sprintf("`agents run --session %s` finishes it", path)}
 	}
 	return err
 }
@@ -161,16 +161,16 @@ func (p *program) loadReplay(ctx context.Context, f *replayFlags, player *replay
 }
 
 // readRecord reads the session that name stands for.
-func (p *program) readRecord(name, dir string) (*replay.Record, error) {
-	path, err := p.recordPath(name, dir)
+func (p *program) readRecord(name, dir string) (rec *replay.Record, path string, err error) {
+	path, err = p.recordPath(name, dir)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	rec, err := replay.New(session.Events(path))
+	rec, err = replay.New(session.Events(path))
 	if err != nil {
-		return nil, nothingRan(fmt.Errorf("read the record: %w", err), "")
+		return nil, "", nothingRan(fmt.Errorf("read the record: %w", err), "")
 	}
-	return rec, nil
+	return rec, path, nil
 }
 
 // recordPath finds a session, in a folder of sessions or among all.
