@@ -232,7 +232,7 @@ func failuresOf(problems []agentfile.Problem) []Failure {
 func (r *rehearsal) check(tree *agentfile.Tree) []Failure {
 	var left []agentfile.Problem
 	for _, p := range tree.Problems {
-		if p.Severity <= agentfile.LeftOut {
+		if p.Severity <= agentfile.LeftOut && !r.stage.unneeded(tree, p) {
 			left = append(left, p)
 		}
 	}

@@ -112,11 +112,17 @@ func (s *stage) wants(slug, prefix string) bool {
 // not asked. Only an agent that has the server has them.
 func (s *stage) declared(n *agentfile.Node) agent.ToolList {
 	var list agent.ToolList
+	servers := n.Servers()
+	for _, server := range n.File.Spec.MCPServers { // one without its key is not among them
+		if !server.Disabled {
+			servers = append(servers, server.Name)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.file.Spec.Specs)) {
-		from := slices.IndexFunc(n.Servers(), func(server string) bool {
+		from := slices.IndexFunc(servers, func(server string) bool {
 			return strings.HasPrefix(name, exectool.Name("mcp", server)+"_")
 		})
-		if from < 0 || s.wants(n.Agent.Slug, exectool.Name("mcp", n.Servers()[from])+"_") {
+		if from < 0 || s.wants(n.Agent.Slug, exectool.Name("mcp", servers[from])+"_") {
 			continue
 		}
 		spec := s.file.Spec.Specs[name]
@@ -124,10 +130,26 @@ func (s *stage) declared(n *agentfile.Node) agent.ToolList {
 		if len(doc) == 0 {
 			doc = json.RawMessage(`{"type":"object"}`)
 		}
-		source := "MCP server " + n.Servers()[from]
+		source := "MCP server " + servers[from]
 		list = append(list, s.tool(n.Agent.Slug, specOnly{agent.ToolSpec{Name: name, Description: spec.Description, Schema: doc, Source: source}}))
 	}
 	return list
+}
+
+// unneeded reports whether a problem is about an MCP server that is not asked: it
+// may lack its key.
+func (s *stage) unneeded(tree *agentfile.Tree, p agentfile.Problem) bool {
+	if p.Code != agentfile.CodeServer {
+		return false
+	}
+	for _, n := range tree.Nodes {
+		for i, server := range n.File.Spec.MCPServers {
+			if n.File.Path == p.File && strings.HasSuffix(p.Key, fmt.Sprintf("ervers[%d]", i)) {
+				return !s.wants(n.Agent.Slug, exectool.Name("mcp", server.Name)+"_")
+			}
+		}
+	}
+	return false
 }
 
 // specOnly is a tool of which nothing but its spec is there.
