@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/provider/scripted"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.uber.org/goleak"
@@ -412,6 +413,39 @@ func TestKeysOfTheWholeTreeAreCheckedBeforeAnythingRuns(t *testing.T) {
 	}
 	if text := fmt.Sprintf("%+v %v", got, err); strings.Contains(text, "0123456789") {
 		t.Error("the key's value can be seen in the tree or the error")
+	}
+}
+
+func TestModelsOfTheCallerNeedNoKey(t *testing.T) {
+	write(t, `
+-- agent.json --
+{"tag": "OpenAIAgentDescription", "contents": {"slug": "a", "flavor": "OpenAIv1", "modelName": "m", "apiKeyId": "k", "toolDirectory": "tools"}}
+-- tools/b.json --
+{"tag": "OpenAIAgentDescription", "contents": {"slug": "b", "flavor": "OpenAIv1", "modelName": "m", "apiKeyId": "k", "announce": "b"}}
+-- tools/b.agenttest.json --
+{"prompt": "a test is no agent file, and no problem"}
+`)
+	given := &scripted.Provider{}
+	var asked []string
+	model := func(f *agentfile.File) agent.Provider {
+		asked = append(asked, f.Spec.Slug)
+		return given
+	}
+	tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Model: model})
+	if err != nil || len(tree.Problems) > 0 {
+		t.Fatalf("Load = %v, %v", err, tree.Problems)
+	}
+	for _, n := range tree.Nodes {
+		if n.Agent.Provider != given {
+			t.Errorf("%s has the model %v, want that of the caller", n.Agent.Slug, n.Agent.Provider)
+		}
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, asked); diff != "" {
+		t.Errorf("asked for models of (-want +got):\n%s", diff)
+	}
+	// Where the caller has none, the file decides.
+	if _, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Model: func(*agentfile.File) agent.Provider { return nil }}); err == nil {
+		t.Error("Load without a key succeeded")
 	}
 }
 

@@ -206,6 +206,30 @@ func TestNowReplacesTheClock(t *testing.T) {
 }
 
 // Together with a Provider: a server that is busy, then breaks off, then answers.
+func TestSleepReplacesTheWait(t *testing.T) {
+	var waits []time.Duration
+	failed := errors.New("no more")
+	r := &provider.Retry{
+		Provider: &script{errs: times(9, temporary(20*time.Second))},
+		Sleep: func(_ context.Context, d time.Duration) error {
+			if waits = append(waits, d); len(waits) == 3 {
+				return failed
+			}
+			return nil
+		},
+		Random: func() float64 { return 0 },
+	}
+	start := time.Now()
+	_, err := r.Generate(t.Context(), &agent.Request{}, nil)
+	want := []time.Duration{20 * time.Second, 20 * time.Second, 20 * time.Second}
+	if diff := cmp.Diff(want, waits); diff != "" || err != failed {
+		t.Errorf("Generate = %v, want %v; waits (-want +got):\n%s", err, failed, diff)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("Generate waited for %s", took)
+	}
+}
+
 func TestRetryAroundARealProvider(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -184,6 +184,25 @@ func TestTimesAreCountedForEachSession(t *testing.T) {
 	wg.Wait()
 }
 
+func TestUnusedRulesAreNamed(t *testing.T) {
+	p := &scripted.Provider{Script: parse(t, rules(
+		`{"name": "first", "when": {"lastMessage": "a"}, "answer": {"text": "x"}}`,
+		`{"name": "second", "when": {"lastMessage": "b"}, "times": 1, "answer": {"text": "x"}}`,
+		`{"name": "third", "answer": {"text": "x"}}`))}
+	want := []string{`rules[0] "first" (script.json:1)`, `rules[1] "second" (script.json:2)`, `rules[2] "third" (script.json:3)`}
+	for _, step := range []struct {
+		prompt string
+		want   []string
+	}{{"b", []string{want[0], want[2]}}, {"b", want[:1]}, {"a", nil}} {
+		if _, err := p.Generate(t.Context(), user(step.prompt), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Unused(); !slices.Equal(got, step.want) {
+			t.Errorf("after %q Unused = %q, want %q", step.prompt, got, step.want)
+		}
+	}
+}
+
 func TestTimesHoldUnderConcurrentUse(t *testing.T) {
 	p := &scripted.Provider{Script: parse(t, rules(`{"times":20,"answer":{"text":"counted"}}`, `{"answer":{"text":"rest"}}`))}
 	var wg sync.WaitGroup
