@@ -231,6 +231,8 @@ func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string
 		return kindWords, c.p.aliases()
 	case "session":
 		return kindWords, c.p.sessionIDs()
+	case "expose":
+		return kindWords, exposed
 	case "without":
 		return kindWords, leftOut
 	case "flavor":

@@ -22,17 +22,19 @@ import (
 )
 
 type serveFlags struct {
-	expose string
-	compat bool
-	plain  bool
-	linger time.Duration
-	http   string
-	tokens string
-	keep   keepFlags
+	expose string // agents or tools
+	// sessions are served as well.
+	sessions bool
+	compat   bool
+	plain    bool
+	linger   time.Duration
+	http     string
+	tokens   string
+	keep     keepFlags
 }
 
 func (p *program) mcpServerCommand() *cli.Command {
-	f := &serveFlags{}
+	f := &serveFlags{expose: "agents"}
 	return &cli.Command{
 		Name:  "mcp-server",
 		Usage: "serve agents as tools of the Model Context Protocol, on standard input and output or over HTTP",
@@ -40,7 +42,7 @@ func (p *program) mcpServerCommand() *cli.Command {
 standard input; with --http until it is interrupted. Each is a tool that is named
 by its slug.`,
 		Flags: append(f.keep.folders(),
-			&cli.StringFlag{Name: "expose", Value: "agents", Usage: "`WHAT` is served: agents, or the tools of the agent files (tools)", Destination: &f.expose, Validator: oneOf("agents", "tools")},
+			&cli.GenericFlag{Name: "expose", Usage: "`WHAT` is served: agents (if nothing is said), or the tools of the agent files (tools), and earlier sessions as resources (sessions); repeatable", Value: &exposeFlag{f}},
 			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.compat},
 			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.plain},
 			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end what still runs `DURATION` after the end", Destination: &f.linger},
@@ -114,7 +116,11 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 		return errors.Join(err, sinks.close())
 	}
 	s.server.SetPrompts(prompts(trees[0].config.File.Aliases))
-	s.server.SetResources([]mcpserver.Collection{s.agentFiles()})
+	resources := []mcpserver.Collection{s.agentFiles()}
+	if f.sessions {
+		resources = append(resources, s.sessions())
+	}
+	s.server.SetResources(resources)
 	s.server.RefreshResources(ctx)
 	err = s.run(ctx)
 	if closeErr := sinks.close(); closeErr != nil {
