@@ -1,0 +1,214 @@
+package transcript
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// ToAgentsExe writes the root session of events as a session file of agents-exe.
+// Sub-agents' sessions, times of calls, effects of tools and compactions are lost;
+// the whole conversation is there, also what a compaction took out. Turns come the
+// newest first, so all of them are in memory.
+func ToAgentsExe(w io.Writer, events iter.Seq2[agent.Event, error]) error {
+	x := &exporter{}
+	for t, err := range Turns(identified(events, &x.id)) {
+		if err != nil {
+			return err
+		}
+		if err := x.turn(t); err != nil {
+			return err
+		}
+	}
+	x.pending()
+	slices.Reverse(x.turns)
+	s := foreignSession{Turns: x.turns, SessionID: uuid(x.id), TurnID: uuid(x.id + fmt.Sprint(len(x.turns))), Version: 1}
+	if s.Turns == nil {
+		s.Turns = []foreignTurn{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(s)
+}
+
+// identified notes the id of the root session as its events go by.
+func identified(events iter.Seq2[agent.Event, error], id *string) iter.Seq2[agent.Event, error] {
+	return func(yield func(agent.Event, error) bool) {
+		for e, err := range events {
+			if *id == "" {
+				*id = e.Session
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// uuid is id, if it is one already, or one made of it.
+func uuid(id string) string {
+	plain := strings.ReplaceAll(id, "-", "")
+	if len(id) == 36 && len(plain) == 32 && strings.Trim(plain, "0123456789abcdefABCDEF") == "" {
+		return strings.ToLower(id)
+	}
+	h := sha256.Sum256([]byte(id))
+	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+// An exporter makes turns of agents-exe, the oldest first.
+type exporter struct {
+	id    string
+	turns []foreignTurn
+	user  foreignUser // of the turn that comes next
+	begun bool        // there is something in user
+}
+
+func (x *exporter) turn(t *Turn) error {
+	if t.Setup != nil && (t.Setup.System != "" || t.Setup.Specs != nil) {
+		x.user.Prompt, x.user.Tools = t.Setup.System, nil
+		for _, spec := range t.Setup.Specs {
+			x.user.Tools = append(x.user.Tools, encoded(exportedTool(spec)))
+		}
+	}
+	for i, p := range t.Prompts {
+		if i > 0 {
+			x.pending()
+		}
+		x.user.Query, x.begun = exportedQuery(p), true
+	}
+	if t.Answer == nil || t.Answer.Message == nil {
+		return nil
+	}
+	x.begun = true // also when the model is asked again with nothing new
+	x.pending()
+	calls := x.answer(t)
+	for i, c := range t.Calls {
+		if c.Result != nil {
+			x.user.Responses = append(x.user.Responses, [2]json.RawMessage{calls[i], exportedResult(c.Result.Parts)})
+			x.begun = true
+		}
+	}
+	return nil
+}
+
+// pending adds the user's turn, if there is one.
+func (x *exporter) pending() {
+	if !x.begun {
+		return
+	}
+	u := x.user
+	if u.Tools == nil {
+		u.Tools = []json.RawMessage{}
+	}
+	if u.Responses == nil {
+		u.Responses = [][2]json.RawMessage{}
+	}
+	x.turns = append(x.turns, foreignTurn{Tag: "UserTurn", Contents: encoded(u)})
+	x.user.Query, x.user.Responses, x.begun = nil, nil, false
+}
+
+func (x *exporter) answer(t *Turn) (calls []json.RawMessage) {
+	m, text, thinking := t.Answer.Message, t.Answer.Message.Text(), ""
+	for _, p := range m.Parts {
+		if p.Kind == agent.PartReasoning {
+			thinking += p.Text
+		}
+	}
+	calls = []json.RawMessage{}
+	for _, c := range m.Calls {
+		var f foreignCall
+		f.ID, f.Type, f.Function.Name, f.Function.Args = c.ID, "function", c.Name, c.Args
+		calls = append(calls, encoded(f))
+	}
+	raw := foreignRaw{Model: t.Answer.Model}
+	if !t.Answer.Time.IsZero() {
+		raw.Created = t.Answer.Time.Unix()
+	}
+	finish := "stop"
+	if len(calls) > 0 {
+		finish = "tool_calls"
+	}
+	raw.Choices = []foreignChoice{{FinishReason: finish, Message: foreignMessage{Role: "assistant", Content: &text, Reasoning: thinking, Calls: calls}}}
+	if u := t.Answer.Usage; u != nil {
+		raw.Usage.Prompt, raw.Usage.Completion, raw.Usage.Details.Cached = u.InputTokens, u.OutputTokens, u.CachedTokens
+	}
+	l := foreignLLM{Calls: calls}
+	l.Response.Text, l.Response.Raw = &text, encoded(raw)
+	if thinking != "" {
+		l.Response.Thinking = &thinking
+	}
+	x.turns = append(x.turns, foreignTurn{Tag: "LlmTurn", Contents: encoded(l)})
+	return calls
+}
+
+// encoded is v as JSON; v consists of what can be encoded.
+func encoded(v any) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return json.RawMessage("null")
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+func exportedTool(spec agent.ToolSpec) any {
+	schema := spec.Schema
+	if len(schema) == 0 {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	function := map[string]any{"name": spec.Name, "description": spec.Description, "parameters": schema}
+	return map[string]any{"tag": "V1", "contents": map[string]any{
+		"name": spec.Name, "llmName": spec.Name, "description": spec.Description, "properties": []any{},
+		"raw": map[string]any{"type": "function", "function": function},
+	}}
+}
+
+func exportedQuery(m agent.Message) json.RawMessage {
+	var media []foreignMedia
+	for _, p := range m.Parts {
+		if p.Kind == agent.PartMedia {
+			media = append(media, exportedMedia(p))
+		}
+	}
+	if media == nil {
+		return encoded(m.Text())
+	}
+	return encoded(map[string]any{"text": m.Text(), "media": media})
+}
+
+func exportedMedia(p agent.Part) foreignMedia {
+	return foreignMedia{MIME: p.MIME, Data: base64.StdEncoding.EncodeToString(p.Data), Name: p.Name}
+}
+
+func exportedResult(parts []agent.Part) json.RawMessage {
+	type content struct {
+		Type    string `json:"type"`
+		Content any    `json:"content"`
+	}
+	var list []content
+	text, mixed := "", false
+	for _, p := range parts {
+		switch p.Kind {
+		case agent.PartMedia:
+			mixed = true
+			list = append(list, content{"media", exportedMedia(p)})
+		case agent.PartText:
+			text += p.Text
+			list = append(list, content{"text", p.Text})
+		}
+	}
+	if mixed {
+		return encoded(map[string]any{"type": "mixed", "parts": list})
+	}
+	return encoded(content{"text", text})
+}
