@@ -30,6 +30,8 @@ type program struct {
 	getenv   func(string) string
 	environ  []string
 	servers  []localServer // where init looks for model servers
+	// suggested is the agent file that a session from elsewhere names.
+	suggested string
 	// journal, if it is not nil, stands between a run and its session: tests
 	// end the process there.
 	journal func(agent.Journal) agent.Journal

@@ -226,10 +226,36 @@ func (p *program) reopen(path, again string) (*kept, error) {
 		}
 		return nil, nothingRan(err, hint)
 	}
-	if len(p.global.agentFiles) == 0 && p.global.agent == "" && past.Session.Source != "" {
-		p.global.agentFiles = []string{past.Session.Source}
+	if err := p.agentOf(path, past.Session.Source); err != nil {
+		j.Close()
+		return nil, err
 	}
 	return &kept{Journal: j, past: past, again: again}, nil
+}
+
+// agentOf makes the agent file that a session names the one to run, if none was
+// named. It does so for sessions that this program kept: one from elsewhere has no
+// say in what is run.
+func (p *program) agentOf(path, source string) error {
+	if len(p.global.agentFiles) > 0 || p.global.agent != "" || source == "" {
+		return nil
+	}
+	c, err := p.config()
+	if err != nil {
+		return err
+	}
+	own, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	for _, dir := range paths(p.sessionDirs(c, "")) {
+		if filepath.Clean(dir) == own {
+			p.global.agentFiles = []string{source}
+			return nil
+		}
+	}
+	p.suggested = source
+	return nil
 }
 
 // unfinished reports whether an earlier run was left in its middle.
@@ -294,7 +320,11 @@ func (k *kept) finish(r *agent.Runner, err error) error {
 	if r.Session == nil || r.Session.Turn == 0 {
 		return err // nothing is lost
 	}
-	return &resumable{err, "agents run " + cmp.Or(k.again, "--session "+k.ID()+k.dir)}
+	command := "agents run " + cmp.Or(k.again, "--session "+k.ID()+k.dir)
+	if k.again+k.dir != "" && r.Agent.Source != "" {
+		command += " --agent-file " + shown(r.Agent.Source)
+	}
+	return &resumable{err, command}
 }
 
 // A resumable is the error of a run whose session can go on.

@@ -125,7 +125,11 @@ func (p *program) choose(c *config.Config) (string, error) {
 	files := candidates(c)
 	switch {
 	case len(files) == 0:
-		return "", nothingRan(errors.New("no agent file found"), "name one with --agent-file; `agents paths` shows where one was looked for")
+		hint := "name one with --agent-file; `agents paths` shows where one was looked for"
+		if p.suggested != "" {
+			hint = "the session is of " + p.suggested + "; name it with --agent-file if you trust it"
+		}
+		return "", nothingRan(errors.New("no agent file found"), hint)
 	case len(files) == 1 && p.global.agent == "":
 		return files[0], nil
 	}

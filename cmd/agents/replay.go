@@ -99,7 +99,7 @@ func (p *program) replay(ctx context.Context, f *replayFlags, name string, from 
 		defer k.close()
 	}
 	player := &replay.Player{Record: rec, LiveTools: f.liveTools, LiveModel: f.liveModel, LiveFrom: f.liveFrom}
-	l, err := p.loadReplay(ctx, f, player)
+	l, err := p.loadReplay(ctx, f, player, path)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func replayed(rec *replay.Record, path string, err, runErr error) error {
 
 // loadReplay loads the agent of a replay if it needs one: if one was named, or
 // something is to be real. Otherwise the tree is empty.
-func (p *program) loadReplay(ctx context.Context, f *replayFlags, player *replay.Player) (*loaded, error) {
+func (p *program) loadReplay(ctx context.Context, f *replayFlags, player *replay.Player, path string) (*loaded, error) {
 	if !f.live() && len(p.global.agentFiles) == 0 && p.global.agent == "" {
 		return &loaded{Tree: &agentfile.Tree{}}, nil
 	}
@@ -143,7 +143,9 @@ func (p *program) loadReplay(ctx context.Context, f *replayFlags, player *replay
 		if rec.Source == "" {
 			return nil, usage("name one with --agent-file", "session %s does not name its agent file", rec.Session)
 		}
-		p.global.agentFiles = []string{rec.Source}
+		if err := p.agentOf(path, rec.Source); err != nil {
+			return nil, err
+		}
 	}
 	p.noRuns = !f.liveModel && f.liveFrom == 0 // and so needs no keys
 	l, err := p.load(ctx)
