@@ -445,7 +445,10 @@ func TestALossOfPowerTakesNothingThatWasSynced(t *testing.T) {
 	var copies []string
 	var synced []int // by copy: the events that were certain
 	var certain atomic.Int64
+	var mu sync.Mutex // one writes while another syncs
 	j := session.Create(filepath.Join(disk.dir, "sessions"), session.Options{Fail: func(string, int) error {
+		mu.Lock()
+		defer mu.Unlock()
 		b, err := os.ReadFile(disk.image)
 		if err != nil {
 			return err
