@@ -47,7 +47,7 @@ type identity struct {
 type entry struct {
 	id     identity
 	raw    []byte // what describe printed
-	digest string // "sha256:…" of the file; empty if it is too large
+	digest string // "sha256:…" of a large file
 	spec   agent.ToolSpec
 	notes  []string
 }

@@ -130,17 +130,28 @@ func (o *opener) describe(ctx context.Context, c *candidate) (described, error) 
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
 	}
 	after, _ := identify(c.real, info)
-	return described{entry{id: after, raw: raw, digest: digestOf(c.abs, after.size), spec: d.Spec(), notes: notes}, known && before == after}, nil
+	return described{entry{id: after, raw: raw, digest: largeDigest(c.abs, after.size), spec: d.Spec(), notes: notes}, known && before == after}, nil
 }
 
-// maxDigestBytes is how large an executable may be to be hashed.
-const maxDigestBytes = 64 << 20
+const (
+	// largeFile is the size from which an executable is hashed when it is
+	// described and not at its first call: that takes longer than a call
+	// should.
+	largeFile = 256 << 10
+	// maxDigestBytes is how large an executable may be to be hashed.
+	maxDigestBytes = 64 << 20
+)
 
-// digestOf is the hash of a file of so many bytes; empty if it cannot be had.
-func digestOf(path string, size int64) string {
-	if size > maxDigestBytes {
+// largeDigest is the hash of a large file.
+func largeDigest(path string, size int64) string {
+	if size < largeFile || size > maxDigestBytes {
 		return ""
 	}
+	return digestOf(path)
+}
+
+// digestOf is the hash of a file; empty if it cannot be had.
+func digestOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""

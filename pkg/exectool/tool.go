@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"sync"
 	"syscall"
@@ -26,6 +27,7 @@ type Tool struct {
 	env    []string
 	opts   *Options
 
+	hash sync.Once // for digest
 	once sync.Once // for desc and err
 	desc *Description
 	err  error
@@ -50,12 +52,18 @@ func (t *Tool) Description() (*Description, error) {
 }
 
 // Command is what a call would execute, and the digest of the executable as it
-// was when it was described; empty if the arguments are refused.
+// was at the first call, or of a large one when it was described. Both are empty
+// if the arguments are refused.
 func (t *Tool) Command(inv *agent.Invocation) (argv []string, digest string) {
 	args, _, err := t.Translate(inv.Call.Args)
 	if err != nil {
 		return nil, ""
 	}
+	t.hash.Do(func() {
+		if info, err := os.Stat(t.abs); t.digest == "" && err == nil && info.Size() < largeFile {
+			t.digest = digestOf(t.abs)
+		}
+	})
 	return append([]string{t.abs, "run"}, args...), t.digest
 }
 
