@@ -60,8 +60,9 @@ type playing struct {
 	checked, checkedEpoch int
 }
 
-// Run replays the record: one run for each of its prompts, with agents made of the
-// record if r has no Agent. An Agent without an Opening gets the recorded one. Of r it
+// Run replays the record: one run for each of its prompts, and one for each time that
+// a run which had ended was gone on with, with agents made of the record if r has no
+// Agent. An Agent without an Opening gets the recorded one. Of r it
 // uses Agent, Journal, Redact, Policy (for calls that are real), Observe, Parent,
 // MaxDepth, MaxProcesses, Now and NewID; r.Session becomes the conversation. The
 // Outcome is that of the last run, with the error that it had when it was recorded. A
@@ -71,20 +72,28 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 	p.nested, p.stops, p.served = map[string]int{}, map[string]context.CancelCauseFunc{}, map[*call]bool{}
 	p.own, p.conduct = r.Agent == nil, newConductor(p.Record)
 	r.Session = &agent.Session{}
-	runner := p.runner(r)
-	if !p.own && r.Agent.Opening == nil {
-		root := *r.Agent
-		root.Opening = p.Record.root.runs[0].opening
-		runner.Agent = &root
+	root := r.Agent
+	if !p.own && root.Opening == nil {
+		copied := *root
+		copied.Opening = p.Record.root.runs[0].opening
+		root = &copied
 	}
+	var runner *agent.Runner
+	out := &agent.Outcome{}
+	var err error
 	for i, run := range p.Record.root.runs {
 		if p.own {
 			// Another run may have had another system prompt, which a Runner
 			// asks for once.
-			runner = p.runner(r)
-			runner.Agent = p.agent(p.Record.root, i)
+			root = p.agent(p.Record.root, i)
 		}
-		out, err := p.play(ctx, runner, run.prompt)
+		if p.own || run.goesOn || runner == nil {
+			runner = p.runner(r)
+			runner.Agent, runner.Before = root, out.Spent
+		}
+		if !run.goesOn || r.Session.Unfinished() { // what is real may have answered before
+			out, err = p.play(ctx, runner, run)
+		}
 		switch {
 		case p.broken != nil && (i == len(p.Record.root.runs)-1 || !errors.Is(p.broken, ErrUnfinished)):
 			out.Status = agent.StatusFailed
@@ -97,7 +106,7 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 }
 
 // play makes one run.
-func (p *Player) play(ctx context.Context, r *agent.Runner, prompt agent.Message) (*agent.Outcome, error) {
+func (p *Player) play(ctx context.Context, r *agent.Runner, run *run) (*agent.Outcome, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	p.mu.Lock()
@@ -106,7 +115,10 @@ func (p *Player) play(ctx context.Context, r *agent.Runner, prompt agent.Message
 		root.stop = stop
 	}
 	p.mu.Unlock()
-	return r.Run(ctx, prompt)
+	if run.goesOn {
+		return r.Resume(ctx)
+	}
+	return r.Run(ctx, run.prompt)
 }
 
 // unlimited is a limit that never holds: a record keeps those that it met.

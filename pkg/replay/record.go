@@ -31,7 +31,9 @@ func (r *Record) Turns() int { return r.root.state.Turn }
 func (r *Record) Prompts() []agent.Message {
 	var list []agent.Message
 	for _, run := range r.root.runs {
-		list = append(list, run.prompt)
+		if !run.goesOn {
+			list = append(list, run.prompt)
+		}
 	}
 	return list
 }
@@ -50,10 +52,12 @@ type session struct {
 	epoch int           // compactions so far
 }
 
-// A run is one prompt and what came of it.
+// A run is one prompt and what came of it, or what came of going on with a run that
+// had ended without an answer.
 type run struct {
 	opening  []agent.Message // before the prompt of the first run
 	prompt   agent.Message
+	goesOn   bool   // it has no prompt
 	asked    bool   // something followed the prompt
 	setup    *setup // of its first request
 	end      *agent.Event
@@ -227,6 +231,10 @@ func (s *session) note(f *folding, e *agent.Event) {
 		return
 	}
 	r := s.runs[len(s.runs)-1]
+	if r.end != nil && s.path == "" {
+		r = &run{goesOn: true}
+		s.runs = append(s.runs, r)
+	}
 	r.asked = true
 	switch e.Kind {
 	case agent.EventSetup:

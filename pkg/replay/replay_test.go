@@ -254,6 +254,40 @@ func TestARunThatDiedAndWentOnIsReplayedAsIfItHadNot(t *testing.T) {
 	}
 }
 
+func TestARunThatEndedAndWentOnIsReplayedWithBothEnds(t *testing.T) {
+	work := works("work")
+	j := &journal{t: t}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := generate(func(ctx context.Context, req *agent.Request) (*agent.Response, error) {
+		if req.Turn == 1 {
+			return calls("work"), nil
+		}
+		cancel(fmt.Errorf("interrupted: %w", context.Canceled))
+		return nil, ctx.Err()
+	})
+	if _, err := (&agent.Runner{Agent: newAgent("root", stop, work), Journal: j}).Run(ctx, agent.UserText("go")); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	for _, rest := range []agent.Provider{answers(errors.New("no route to host")), answers(calls("work"), "done")} {
+		r := resumed(t, j)
+		r.Agent = newAgent("root", rest, work)
+		r.Resume(t.Context()) // fails the first time
+	}
+	events, last := again(t, j.events())
+	if last.status != agent.StatusOK || last.answer != "done" {
+		t.Errorf("the replay ends with %+v", last)
+	}
+	sameEvents(t, j.events(), events)
+
+	// What is real answers where the recorded run was interrupted.
+	now := newAgent("root", answers(calls("never"), "better now"), work)
+	p := &replay.Player{Record: newRecord(t, j.events()), LiveFrom: 2}
+	p.Wrap(now)
+	if out, err := p.Run(t.Context(), &agent.Runner{Agent: now}); err != nil || out.Answer != "better now" {
+		t.Errorf("for real: %q, %v", out.Answer, err)
+	}
+}
+
 // withoutSpent leaves out what sub-agents spent: that of one which was resumed has
 // nothing of its first process.
 func withoutSpent(events []agent.Event) []agent.Event {

@@ -20,8 +20,8 @@ type Options struct {
 	// with the kind of the change ("mkdir", "create", "write", "sync",
 	// "sync folder", "rename", "truncate") and its number, from 1. A write is
 	// seen twice, in front of each of its halves. The change then fails with
-	// the error, if there is one. A sync and a
-	// write may call it at the same time.
+	// the error, if there is one. A sync and a write may call it at the same
+	// time.
 	Fail func(op string, n int) error
 }
 
