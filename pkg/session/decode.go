@@ -71,7 +71,11 @@ func (d *decoder) object(member func(key []byte)) {
 
 // array calls element for each element; it must take it.
 func (d *decoder) array(element func()) {
-	if !d.take('[') || d.may(']') {
+	if !d.take('[') {
+		return
+	}
+	if d.may(']') { // the encoder leaves empty lists out
+		d.odd = true
 		return
 	}
 	for {

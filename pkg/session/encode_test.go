@@ -162,6 +162,7 @@ func FuzzDecode(f *testing.F) {
 	e := everyField()
 	f.Add(encoded(f, &e))
 	f.Add([]byte(`{"n":01}`))
+	f.Add([]byte(`{"message":{"parts":[]}}`))
 	f.Add([]byte(`{"n":-12,"turn":1e3,"usage":{"cost":1e-7}}`))
 	f.Add([]byte(`{"message":{"role":"user","parts":[{"kind":"text","text":"\ud83d\ude00"}]}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
