@@ -184,7 +184,7 @@ func (r *run) emit(ctx context.Context, e Event) error {
 		if t.journal != nil {
 			// A cancelled run still records how it ended.
 			if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
-				t.broken = fmt.Errorf("%w: record %s: %w", ErrJournal, e.Kind, err)
+				t.broken = fmt.Errorf("%w: %w", ErrJournal, err)
 				return t.broken
 			}
 		}
