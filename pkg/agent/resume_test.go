@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,7 +69,7 @@ func (d *dying) Append(ctx context.Context, e agent.Event) error {
 // load folds events as a reader of a journal does.
 func load(t *testing.T, events []agent.Event) *agent.Runner {
 	t.Helper()
-	r := &agent.Runner{Session: &agent.Session{}, Nested: map[string]*agent.Session{}}
+	r := &agent.Runner{Session: &agent.Session{}, Nested: map[string]agent.Left{}}
 	byID := map[string]*agent.Session{}
 	for i, e := range events {
 		if i == 0 {
@@ -77,12 +78,18 @@ func load(t *testing.T, events []agent.Event) *agent.Runner {
 		s := byID[e.Session]
 		if s == nil {
 			s = &agent.Session{}
-			byID[e.Session], r.Nested[e.Parent] = s, s
+			byID[e.Session] = s
 		}
 		if err := s.Apply(e); err != nil {
 			t.Fatalf("event %d: %v", i, err)
 		}
 		r.Before.Note(&e)
+		if s != r.Session {
+			left := r.Nested[s.Parent]
+			left.Session = s
+			left.Before.Note(&e)
+			r.Nested[s.Parent] = left
+		}
 	}
 	return r
 }
@@ -141,10 +148,64 @@ func TestResumeAtEveryEventLosesNothingAndRepeatsNothing(t *testing.T) {
 		if out.Spent.Usage.Requests != want.Spent.Usage.Requests {
 			t.Errorf("resumed at %d: %d requests counted, want %d", at, out.Spent.Usage.Requests, want.Spent.Usage.Requests)
 		}
+		for _, e := range j.events {
+			if e.Kind == agent.EventEnd && e.Depth == 1 && (e.Spent.Usage.Requests != 2 || e.Spent.Tools["once"].Calls+e.Spent.Tools["idem"].Calls != 2) {
+				t.Errorf("resumed at %d: the expert consumed %+v, want 2 requests and 2 calls", at, *e.Spent)
+			}
+		}
 		again := load(t, j.events)
 		if diff := cmp.Diff(r.Session, again.Session, everything, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("resumed at %d: replay differs (-live +replayed):\n%s", at, diff)
 		}
+	}
+}
+
+// TestASubagentThatHadEndedDoesNotGoOn: nothing but the result of its call is
+// missing, and that is what it would have been.
+func TestASubagentThatHadEndedDoesNotGoOn(t *testing.T) {
+	newTree := func() *agent.Agent {
+		expert := newAgent(&script{})
+		expert.Slug = "expert"
+		root := newAgent(&script{answers: map[int]*agent.Response{
+			1: calls(call("c", "expert_expert", `{"prompt":"q"}`)), 3: text("done")}})
+		root.Toolsets = []agent.Toolset{agent.ToolList{&agent.Subagent{Name: "expert_expert", Agent: expert}}}
+		return root
+	}
+	full := &journal{}
+	if _, err := (&agent.Runner{Agent: newTree(), Journal: full}).Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	ended := slices.IndexFunc(full.events, func(e agent.Event) bool { return e.Kind == agent.EventEnd })
+	j := &journal{events: slices.Clone(full.events[:ended+1])}
+	r := load(t, j.events)
+	r.Agent, r.Journal = newTree(), j
+	out, err := r.Resume(t.Context())
+	if err != nil || out.Answer != "done" {
+		t.Fatalf("Resume = %+v, %v", out, err)
+	}
+	if got, want := j.kinds(), full.kinds(); strings.Count(got, "end") != strings.Count(want, "end") {
+		t.Errorf("the events are %s, want %s", got, want)
+	}
+	if got := r.Session.Messages[2].Results[0].Text(); !strings.Contains(got, "it had ended without an answer (failed)") {
+		t.Errorf("the result is %q", got)
+	}
+}
+
+func TestARunThatEndedAndWentOnIsUnfinishedUntilItsEnd(t *testing.T) {
+	j := &journal{}
+	first := &agent.Runner{Agent: newAgent(&script{}), Journal: j}
+	if _, err := first.Run(t.Context(), agent.UserText("go")); err == nil {
+		t.Fatal("the model has no answer, and no error came of it")
+	}
+	r := load(t, j.events)
+	r.Agent, r.Journal = newAgent(&script{answers: map[int]*agent.Response{1: text("late")}}), j
+	if _, err := r.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	died := load(t, j.events[:len(j.events)-1]) // before the second end
+	died.Agent, died.Journal = newAgent(&script{}), &journal{}
+	if out, err := died.Resume(t.Context()); err != nil || out.Answer != "late" || out.Spent.Usage.Requests != 1 {
+		t.Errorf("Resume = %+v, %v", out, err)
 	}
 }
 

@@ -17,12 +17,11 @@ type Runner struct {
 	Agent *Agent
 	// Session is the conversation; nil starts a new one at the first Run.
 	Session *Session
-	// Nested are sessions of sub-agents that an earlier process left
-	// unfinished, by the Key of the call that they answer, and Before is
-	// what the unfinished run had consumed with them. Both belong to a
-	// Session that was read from a journal.
-	Nested map[string]*Session
+	// Before is what the unfinished run of a Session that was read from a
+	// journal had consumed, with its sub-agents, and Nested are the sessions
+	// of those, by the Key of the call that they answer.
 	Before Spent
+	Nested map[string]Left
 	// Parent is the Key of the call of another process that the session
 	// answers, if it does; see Event.Parent.
 	Parent string
@@ -49,6 +48,13 @@ type Runner struct {
 
 	once sync.Once
 	tree *tree
+}
+
+// A Left is the session of a sub-agent whose call has no result yet: its process
+// came to its end. Before is what it had consumed, with its own sub-agents.
+type Left struct {
+	Session *Session
+	Before  Spent
 }
 
 // An Outcome is how a run ended and what it consumed.
@@ -108,7 +114,7 @@ func (r *Runner) root() *run {
 		r.tree = &tree{
 			journal: r.Journal, policy: r.Policy, watch: r.Observe, redact: r.Redact,
 			maxDepth: r.MaxDepth, now: r.Now, newID: r.NewID,
-			nested: maps.Clone(r.Nested), before: r.Before,
+			nested: maps.Clone(r.Nested),
 		}
 		if r.tree.maxDepth == 0 {
 			r.tree.maxDepth = DefaultMaxDepth
@@ -127,7 +133,7 @@ func (r *Runner) root() *run {
 		if r.Session == nil {
 			r.Session = &Session{}
 		}
-		r.tree.root = &run{tree: r.tree, agent: r.Agent, session: r.Session, parent: r.Parent}
+		r.tree.root = &run{tree: r.tree, agent: r.Agent, session: r.Session, parent: r.Parent, spent: r.Before.clone()}
 	})
 	return r.tree.root
 }
@@ -147,8 +153,7 @@ type tree struct {
 	mu     sync.Mutex // held while an event takes effect
 	broken error      // the journal failed; nothing may happen any more
 	setups map[string]bool
-	nested map[string]*Session // of an earlier process, not yet taken up
-	before Spent               // of an earlier process, not yet counted
+	nested map[string]Left // of an earlier process, not yet taken up
 }
 
 // run is one agent at work in one session.
@@ -288,14 +293,11 @@ func (r *run) prompt(ctx context.Context, prompt Message) error {
 // do is Run for one agent of the tree, and Resume if there is no prompt.
 func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	start := r.tree.now()
-	r.tree.mu.Lock()
-	r.spent = Spent{}
-	if prompt == nil && r.up == nil {
-		r.spent, r.tree.before = r.tree.before.clone(), Spent{}
-	}
-	r.tree.mu.Unlock()
 	var err error
 	if prompt != nil {
+		r.tree.mu.Lock()
+		r.spent = Spent{}
+		r.tree.mu.Unlock()
 		err = r.begin(ctx, *prompt)
 	}
 	for err == nil {
@@ -367,8 +369,8 @@ func (r *run) sub(ctx context.Context, inv *Invocation, a *Agent, prompt Message
 		parent: inv.Key, depth: r.depth + 1,
 	}
 	if inv.Spec.Agent != "" {
-		if left := r.tree.takeUp(inv.Key); left != nil {
-			child.session = left
+		if left := r.tree.takeUp(inv.Key); left.Session != nil {
+			child.session, child.spent = left.Session, left.Before.clone()
 			return child.goOn(ctx, &prompt)
 		}
 	}
@@ -376,7 +378,7 @@ func (r *run) sub(ctx context.Context, inv *Invocation, a *Agent, prompt Message
 }
 
 // takeUp is the session that an earlier process left for the call key.
-func (t *tree) takeUp(key string) *Session {
+func (t *tree) takeUp(key string) Left {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	left := t.nested[key]
@@ -384,17 +386,18 @@ func (t *tree) takeUp(key string) *Session {
 	return left
 }
 
-// goOn finishes the session of a sub-agent that an earlier process began.
+// goOn finishes the session of a sub-agent that an earlier process began. One that
+// had ended is over: nothing but the result of its call was not recorded.
 func (r *run) goOn(ctx context.Context, prompt *Message) (*Outcome, error) {
-	switch {
-	case len(r.session.Messages) == 0: // its prompt was not recorded
+	switch s := r.session; {
+	case len(s.Messages) == 0: // its prompt was not recorded
 		return r.do(ctx, prompt)
-	case r.session.Next().Kind != StepPrompt:
-		return r.do(ctx, nil)
-	case r.session.Ended == "": // all but its end was recorded
+	case s.Ended == "" && s.Next().Kind == StepPrompt: // all but its end was recorded
 		return r.end(ctx, r.tree.now(), nil)
+	case s.Ended == "":
+		return r.do(ctx, nil)
 	}
-	out := &Outcome{Status: r.session.Ended, Session: r.session.ID, Agent: r.agent.Slug, Turns: r.session.RunTurns}
+	out := &Outcome{Status: r.session.Ended, Session: r.session.ID, Agent: r.agent.Slug, Turns: r.session.RunTurns, Spent: r.spent.clone()}
 	out.Message, _ = r.session.Answer()
 	out.Answer = out.Message.Text()
 	if out.Status != StatusOK {

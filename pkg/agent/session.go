@@ -208,6 +208,7 @@ func (s *Session) applyAnswer(e Event) error {
 	s.add(*e.Message)
 	s.Turn++
 	s.RunTurns++
+	s.Ended = "" // a run that ended without an answer goes on
 	s.finish = e.Finish
 	if e.Usage != nil {
 		s.size.counted(e.Usage.InputTokens + e.Usage.OutputTokens)

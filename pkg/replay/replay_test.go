@@ -20,8 +20,8 @@ func tree() *agent.Agent {
 	inner := newAgent("inner", answers(calls("work {\"deep\": 1}", "broken"), "the inner answer"), works("work"), fails("broken"))
 	middle := newAgent("middle", answers(calls("inner {\"prompt\": \"why?\"}", "work"), "the middle answer"), works("work"), expert("inner", inner))
 	return newAgent("root", answers(
-		calls("work", "middle {\"prompt\": \"first\"}", "middle {\"prompt\": \"second\"}"), calls("work {\"n\": 2}"), "the answer"),
-		works("work"), expert("middle", middle))
+		calls("work", "middle {\"prompt\": \"first\"}", "middle {\"prompt\": \"second\"}", "failing {\"prompt\": \"x\"}"), calls("work {\"n\": 2}"), "the answer"),
+		works("work"), expert("middle", middle), expert("failing", newAgent("failing", answers(errors.New("overloaded")))))
 }
 
 // cancelling cancels a run with a cause when a call is under way.
@@ -247,7 +247,7 @@ func TestARunThatDiedAndWentOnIsReplayedAsIfItHadNot(t *testing.T) {
 		if want := outcomeOf(out, err); last != want {
 			t.Errorf("the replay ends with %+v, want %+v", last, want)
 		}
-		sameEvents(t, withoutSpent(j.events()), withoutSpent(events))
+		sameEvents(t, j.events(), events)
 		if t.Failed() {
 			t.Fatalf("it had died at event %d of %d", at, len(full))
 		}
@@ -288,21 +288,10 @@ func TestARunThatEndedAndWentOnIsReplayedWithBothEnds(t *testing.T) {
 	}
 }
 
-// withoutSpent leaves out what sub-agents spent: that of one which was resumed has
-// nothing of its first process.
-func withoutSpent(events []agent.Event) []agent.Event {
-	for i := range events {
-		if events[i].Depth > 0 {
-			events[i].Spent = nil
-		}
-	}
-	return events
-}
-
 // resumed is a Runner for what a journal holds.
 func resumed(t *testing.T, j *journal) *agent.Runner {
 	t.Helper()
-	r := &agent.Runner{Session: &agent.Session{}, Nested: map[string]*agent.Session{}, Journal: j}
+	r := &agent.Runner{Session: &agent.Session{}, Nested: map[string]agent.Left{}, Journal: j}
 	byID := map[string]*agent.Session{}
 	for _, e := range j.events() {
 		s := byID[e.Session]
@@ -311,13 +300,20 @@ func resumed(t *testing.T, j *journal) *agent.Runner {
 			s = r.Session
 		case s == nil:
 			s = &agent.Session{}
-			r.Nested[e.Parent] = s
 		}
 		byID[e.Session] = s
 		if err := s.Apply(e); err != nil {
 			t.Fatal(err)
 		}
 		r.Before.Note(&e)
+		if s != r.Session {
+			r.Nested[s.Parent] = agent.Left{Session: s, Before: r.Nested[s.Parent].Before}
+		}
+		for up := s; up != r.Session; up = byID[up.Parent[:strings.Index(up.Parent, ".")]] {
+			left := r.Nested[up.Parent]
+			left.Before.Note(&e)
+			r.Nested[up.Parent] = left
+		}
 	}
 	return r
 }

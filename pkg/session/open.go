@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -20,7 +21,7 @@ type Past struct {
 	Session *agent.Session
 	// Nested are the sessions of sub-agents that answer calls without a
 	// result, by the Key of the call.
-	Nested map[string]*agent.Session
+	Nested map[string]agent.Left
 	// Before is what the unfinished run consumed, with its sub-agents.
 	Before agent.Spent
 	// Started are the Keys of all calls that had started and have no result,
@@ -115,8 +116,8 @@ func (j *Journal) open() (*Past, error) {
 
 // past rebuilds what the journal holds.
 func (s *survey) past(r io.ReaderAt, dir blobs) (*Past, error) {
-	f := fold{survey: s, blobs: dir, nested: map[string]*agent.Session{},
-		past: Past{Session: &agent.Session{}, Nested: map[string]*agent.Session{}}}
+	f := fold{survey: s, blobs: dir, nested: map[string]*agent.Left{},
+		past: Past{Session: &agent.Session{}, Nested: map[string]agent.Left{}}}
 	if s.compaction < 0 && s.answers > 100 {
 		f.past.Session.Messages = make([]agent.Message, 0, 2*s.answers+16)
 	}
@@ -137,8 +138,8 @@ type fold struct {
 	*survey
 	blobs  blobs
 	past   Past
-	nested map[string]*agent.Session // all that may still be at work, by id
-	begun  []*agent.Session          // the same in their order
+	nested map[string]*agent.Left // all that may still be at work, by id
+	begun  []*agent.Left          // the same in their order
 }
 
 // apply takes in the event that was decoded from a line.
@@ -158,11 +159,22 @@ func (f *fold) apply(e *agent.Event, at int64) error {
 		if e.Kind != agent.EventSession {
 			return nil // it is no session of this tree
 		}
-		s = &agent.Session{}
+		s = &agent.Left{Session: &agent.Session{}}
 		f.nested[e.Session] = s
 		f.begun = append(f.begun, s)
 	}
-	return s.Apply(*e)
+	for up := s; up != nil; up = f.nested[callerOf(up.Session.Parent)] {
+		up.Before.Note(e)
+	}
+	return s.Session.Apply(*e)
+}
+
+// callerOf is the session to which the call with a Key belongs.
+func callerOf(key string) string {
+	for range 2 { // turn and position
+		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
+	}
+	return key
 }
 
 // count keeps account of what the run consumed. A run begins with a message, and
@@ -192,9 +204,9 @@ func (f *fold) open(s *agent.Session) {
 			f.past.Started = append(f.past.Started, c.Key)
 		}
 		for _, n := range f.begun {
-			if n.Parent == c.Key {
-				f.past.Nested[c.Key] = n
-				f.open(n)
+			if n.Session.Parent == c.Key {
+				f.past.Nested[c.Key] = *n
+				f.open(n.Session)
 			}
 		}
 	}

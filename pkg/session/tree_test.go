@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -184,5 +185,64 @@ func TestReplayEqualsLive(t *testing.T) {
 				t.Errorf("ID = %q, want %q", again.ID(), r.Session.ID)
 			}
 		})
+	}
+}
+
+// TestWhatWasConsumedIsCountedOnce cuts a session at every event and goes on: each
+// agent of the tree consumed as much as if its process had not died.
+func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
+	look := tool{"look", agent.EffectsNone, func(*agent.Invocation) agent.Result { return agent.TextResult("seen") }}
+	newTree := func() *agent.Agent {
+		var above agent.Tool = look
+		var a *agent.Agent
+		for _, slug := range []string{"deepest", "deep", "root"} {
+			a = &agent.Agent{Slug: slug, Model: slug, Toolsets: []agent.Toolset{agent.ToolList{above}}}
+			name := above.Spec().Name
+			a.Provider = model(func(req *agent.Request) *agent.Response {
+				if req.Turn > 2 {
+					return text(slug)
+				}
+				return calls(call("", name, `{"prompt":"q"}`))
+			})
+			above = &agent.Subagent{Name: "ask_" + slug, Agent: a}
+		}
+		return a
+	}
+	ends := func(path string) (list []string) {
+		for _, e := range collect(t, session.Events(path)) {
+			if e.Kind == agent.EventEnd {
+				list = append(list, fmt.Sprint(e.Agent, e.Spent.Usage, len(e.Spent.Agents), e.Spent.Tools["look"].Calls, e.Spent.Tools["ask_deepest"].Calls))
+			}
+		}
+		return list
+	}
+	full := session.CreateFile(filepath.Join(t.TempDir(), "full.jsonl"), session.Options{})
+	if _, err := (&agent.Runner{Agent: newTree(), Journal: full}).Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	if err := full.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(full.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	for n := 3; n < len(lines)-3; n++ {
+		path := filepath.Join(t.TempDir(), "cut.jsonl")
+		if err := os.WriteFile(path, bytes.Join(lines[:n], nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, past := open(t, path)
+		r := &agent.Runner{Agent: newTree(), Journal: j, Session: past.Session, Nested: past.Nested, Before: past.Before}
+		if _, err := r.Resume(t.Context()); err != nil {
+			t.Fatalf("resumed after %d lines: %v", n, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(ends(full.Path()), ends(path)); diff != "" {
+			t.Errorf("resumed after %d lines, what each agent consumed (-want +got):\n%s", n, diff)
+		}
 	}
 }
