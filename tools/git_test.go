@@ -96,6 +96,7 @@ func TestGitFails(t *testing.T) {
 		{"git_diff", args{"rev": "--output=pwned"}, 2, "begins with a dash"},
 		{"git_diff", args{"rev": "HEAD --output=pwned"}, 1, "bad revision"},
 		{"git_diff", args{"rev": "none"}, 1, "bad revision 'none'"},
+		{"git_diff", args{"repo": outside, "rev": "/etc/passwd", "path": "/etc/group"}, 1, "not a git repository"},
 		{"git_diff", args{"context": 5000}, 2, "context must be 0 to 1000"},
 		{"git_diff", args{"context": -1}, 2, "context must be 0 to 1000"},
 		{"git_log", args{"rev": "--output=pwned"}, 2, "begins with a dash"},
@@ -118,8 +119,8 @@ func TestGitRunsNothing(t *testing.T) {
 	if err := os.WriteFile(trap, []byte("#!/bin/sh\necho \"$0 $*\" >>"+marker+"\ncat >/dev/null\nexit 0\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b.write(".gitattributes", "*.txt diff=trap\n")
-	for _, key := range []string{"core.fsmonitor", "diff.external", "diff.trap.command", "diff.trap.textconv", "core.pager", "core.sshCommand", "gpg.program"} {
+	b.write(".gitattributes", "*.txt diff=trap filter=trap\n")
+	for _, key := range []string{"core.fsmonitor", "diff.external", "diff.trap.command", "diff.trap.textconv", "core.pager", "core.sshCommand", "gpg.program", "filter.trap.clean"} {
 		b.git("config", key, trap)
 	}
 	b.git("config", "log.showSignature", "true")
@@ -136,11 +137,39 @@ func TestGitRunsNothing(t *testing.T) {
 	if !fired() {
 		t.Fatal("the trap does not work: git diff did not run it")
 	}
-	for slug, a := range map[string]args{"git_status": {}, "git_diff": {"rev": "HEAD"}, "git_log": {"stat": true}} {
+	quiet := func(slug string, a args) {
+		t.Helper()
 		b.ok(slug, a)
 		if fired() {
-			t.Errorf("%s ran what the repository names", slug)
+			t.Errorf("%s %v ran what the repository names", slug, a)
 		}
+	}
+	quiet("git_status", args{})
+	quiet("git_diff", args{"rev": "HEAD"})
+	quiet("git_log", args{"stat": true})
+
+	b.git("config", "filter.trap.process", trap)
+	b.git("config", "filter.trap.required", "true")
+	b.write("a.txt", "one\n2\nTHREE\n") // as long as before: its content is compared
+	quiet("git_status", args{})
+	quiet("git_diff", args{})
+	b.git("config", "filter.a=b.clean", trap)
+	b.fails("git_diff", args{}, 1, "a filter with a = in its name cannot be switched off")
+	b.fails("git_status", args{}, 1, "a filter with a = in its name cannot be switched off")
+	b.git("config", "--remove-section", "filter.a=b")
+
+	// An object that is said to be elsewhere, at an address that is a program.
+	first := strings.TrimSpace(b.git("rev-parse", "HEAD~1:a.txt"))
+	if err := os.Remove(filepath.Join(b.dir, ".git", "objects", first[:2], first[2:])); err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{"core.repositoryFormatVersion": "1", "extensions.partialClone": "origin",
+		"remote.origin.promisor": "true", "remote.origin.url": "ext::" + trap, "protocol.ext.allow": "always"} {
+		b.git("config", key, value)
+	}
+	_, _ = b.call("git_diff", args{"rev": "HEAD~1"})
+	if fired() {
+		t.Error("git_diff fetched an object")
 	}
 	// What write_file could make, too: a bare repository.
 	b.git("clone", "-q", "--bare", ".", "bare")
