@@ -284,6 +284,8 @@ func TestUsageIsRead(t *testing.T) {
 			agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 32, ReasoningTokens: 30}},
 		{"OpenRouter names the cost", stop + sse(`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"cost":0.0015}}`),
 			agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 2, Cost: 0.0015, Priced: 1}},
+		{"a cost that no request has", stop + sse(`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"cost":1e308}}`),
+			agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 2}},
 		{"nonsense", stop + sse(`{"choices":[],"usage":{"prompt_tokens":-3,"completion_tokens":1e300,"cost":-1,"cached_tokens":"x"}}`),
 			agent.Usage{Requests: 1, OutputTokens: 1<<31 - 1}},
 	}

@@ -14,6 +14,10 @@ import (
 // so the memory that decoding it takes. No model writes so much in one answer.
 const maxCommas = 1 << 18
 
+// maxCost is the highest price of one request that is believed, in US dollars: sums
+// of such prices stay numbers that JSON can hold.
+const maxCost = 1e6
+
 // A chunk is one event of a stream, or a whole answer of a server that does not
 // stream. Members which servers write in several forms are read later; an
 // unexpected type leaves its member empty and does no other harm.
@@ -88,7 +92,7 @@ func (u *usage) count() agent.Usage {
 	cached := max(u.PromptDetails.CachedTokens, u.CachedTokens, u.PromptCacheHitTokens)
 	out.CachedTokens = min(int(cached), out.InputTokens)
 	out.ReasoningTokens = min(out.ReasoningTokens, out.OutputTokens)
-	if u.Cost != nil && *u.Cost >= 0 {
+	if u.Cost != nil && *u.Cost >= 0 && *u.Cost <= maxCost {
 		out.Cost, out.Priced = *u.Cost, 1
 	}
 	return out
@@ -136,14 +140,15 @@ func (n *number) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// elements are those of a JSON array; anything else but null is the only one.
+// elements are those of a JSON array; anything else but null is the only one. Of
+// too many there are none.
 func elements(raw json.RawMessage) []json.RawMessage {
 	switch firstByte(raw) {
 	case 0, 'n':
 		return nil
 	case '[':
 		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) != nil {
+		if decodeJSON(raw, &list) != nil {
 			return nil
 		}
 		return list

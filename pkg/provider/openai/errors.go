@@ -175,8 +175,11 @@ type errorBody struct {
 	} `json:"metadata"`
 }
 
+// explainObject goes at most a few levels deep: each reads again what is in it.
 func explainObject(raw json.RawMessage, depth int) (message, code string) {
 	switch first := firstByte(raw); {
+	case depth > 4:
+		return "", ""
 	case first == '"':
 		var s str
 		_ = s.UnmarshalJSON(bytes.TrimSpace(raw))
@@ -189,7 +192,7 @@ func explainObject(raw json.RawMessage, depth int) (message, code string) {
 			}
 		}
 		return strings.Join(all, "; "), ""
-	case first != '{' || depth > 4:
+	case first != '{':
 		return "", ""
 	}
 	var b errorBody

@@ -56,6 +56,7 @@ func TestStatusesAreErrorsWithTheProvidersWords(t *testing.T) {
 		{name: "400 JSON string", status: 400, body: `"too \"long\""`, want: `HTTP 400: too "long"`},
 		{name: "400 Gemini", status: 400, body: `[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`, want: "HTTP 400: API key not valid"},
 		{name: "400 OpenRouter", status: 400, body: `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"e\":\"context too long\"}","provider_name":"X"}}}`, want: `HTTP 400: Provider returned error: {"e":"context too long"}`},
+		{name: "400 nested without end", status: 400, body: `{"error":[[[[["what nobody reads"]]]]]}`, want: `HTTP 400: {"error":[[[[["what nobody reads"]]]]]}`},
 		{name: "400 key in the text", status: 400, body: `{"error":{"message":"Incorrect API key provided: ` + secret + `"}}`, want: "HTTP 400: Incorrect API key provided: [key]"},
 		{name: "200 with half the JSON of an error", status: 400, body: `{"error":{"mess`, want: `HTTP 400: {"error":{"mess`},
 		{name: "Retry-After as a date in the past", status: 429, header: "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT", want: "HTTP 429: Too Many Requests", temporary: true},
@@ -388,6 +389,10 @@ func TestAnswersAreBounded(t *testing.T) {
 	_, _, err = ask(t, answering(t, "", `{"choices":[`+strings.Repeat(`{},`, maxCommas+1)+`{}]}`))
 	if e := modelError(t, err); !strings.Contains(e.Error(), "it has too many elements") {
 		t.Errorf("error = %q", e)
+	}
+	_, _, err = ask(t, answering(t, "", `[`+strings.Repeat(`1,`, maxCommas+1)+`{"choices":[]}]`))
+	if e := modelError(t, err); !strings.Contains(e.Error(), "it has too many elements") {
+		t.Errorf("error of a list = %q", e)
 	}
 }
 
