@@ -166,14 +166,14 @@ func (p *program) latest(dirs []string) (string, error) {
 		}
 		of = file.Real
 	}
-	list, err := session.List(dirs...)
-	if err != nil {
+	list, err := session.Newest(1, func(i *session.Info) bool {
+		return i.Err == nil && i.Parent == "" && (of == "" || i.Source == of) && (p.global.agent == "" || i.Agent == p.global.agent)
+	}, dirs...)
+	switch {
+	case len(list) > 0:
+		return list[0].Path, nil
+	case err != nil:
 		return "", err
-	}
-	for _, info := range list {
-		if info.Err == nil && info.Parent == "" && (of == "" || info.Source == of) && (p.global.agent == "" || info.Agent == p.global.agent) {
-			return info.Path, nil
-		}
 	}
 	return "", errors.New("there is none yet")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -61,15 +62,12 @@ func (s *sessions) list(limit int, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	found, listErr := session.List(dirs...)
+	if limit == 0 {
+		limit = math.MaxInt
+	}
+	found, listErr := session.Newest(limit, func(i *session.Info) bool { return s.global.agent == "" || i.Agent == s.global.agent }, dirs...)
 	list := []listedSession{}
 	for _, i := range found {
-		if s.global.agent != "" && i.Agent != s.global.agent {
-			continue
-		}
-		if limit > 0 && len(list) == limit {
-			break
-		}
 		list = append(list, listed(i))
 	}
 	if asJSON {

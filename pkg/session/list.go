@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -62,24 +63,44 @@ func Inspect(path string) (Info, error) {
 // what the others hold. Every session is read whole, at about a gigabyte a second
 // for each processor, so that damage is seen.
 func List(dirs ...string) ([]Info, error) {
-	paths, err := sessions(dirs)
-	list := make([]Info, len(paths))
+	return Newest(math.MaxInt, func(*Info) bool { return true }, dirs...)
+}
+
+// Newest is as List but gives only the first n sessions that want accepts, and
+// reads no more than it takes to find them.
+func Newest(n int, want func(*Info) bool, dirs ...string) ([]Info, error) {
+	found, err := sessions(dirs)
 	locks := sync.OnceValue(holders)
+	var list []Info
+	for len(found) > 0 && len(list) < n {
+		some := found[:min(len(found), max(n-len(list), runtime.GOMAXPROCS(0)))]
+		found = found[len(some):]
+		for _, i := range inspectAll(some, locks) {
+			if len(list) < n && want(&i) {
+				list = append(list, i)
+			}
+		}
+	}
+	return list, err
+}
+
+func inspectAll(found []entry, locks func() lockList) []Info {
+	list := make([]Info, len(found))
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), max(len(paths), 1)) {
+	for range min(runtime.GOMAXPROCS(0), len(found)) {
 		wg.Go(func() {
 			for i := range next {
-				list[i], _ = inspect(paths[i].path, locks)
+				list[i], _ = inspect(found[i].path, locks)
 			}
 		})
 	}
-	for i := range paths {
+	for i := range found {
 		next <- i
 	}
 	close(next)
 	wg.Wait()
-	return list, err
+	return list
 }
 
 // An entry is a session that was found and not yet read.

@@ -131,6 +131,40 @@ func TestListSaysWhatASessionIs(t *testing.T) {
 	}
 }
 
+func TestNewestReadsNoMoreThanItNeeds(t *testing.T) {
+	dir := t.TempDir()
+	var ids []string // the newest first
+	for i := range 40 {
+		id := fmt.Sprintf("s%02d", 39-i)
+		ids = append([]string{id}, ids...)
+		j := session.Create(dir, session.Options{})
+		if err := j.Append(t.Context(), agent.Event{Kind: agent.EventSession, Session: id, Agent: fmt.Sprint("agent", i%2)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		changed := time.Unix(1_800_000_000+int64(i), 0)
+		if err := os.Chtimes(filepath.Join(j.Path(), "journal.jsonl"), changed, changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := 0
+	list, err := session.Newest(3, func(i *session.Info) bool {
+		read++
+		return i.Agent == "agent1"
+	}, dir)
+	if err != nil || len(list) != 3 || list[0].ID != ids[0] || list[1].ID != ids[2] || list[2].ID != ids[4] {
+		t.Errorf("Newest = %+v, %v; want %s, %s and %s", list, err, ids[0], ids[2], ids[4])
+	}
+	if most := 5 + 3*max(3, runtime.GOMAXPROCS(0)); read > most {
+		t.Errorf("%d sessions were read, want at most %d", read, most)
+	}
+	if list, err := session.Newest(100, func(*session.Info) bool { return false }, dir); len(list) > 0 || err != nil {
+		t.Errorf("Newest of none = %+v, %v", list, err)
+	}
+}
+
 // damage changes a byte of a journal.
 func damage(t *testing.T, path, where string) {
 	t.Helper()
