@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -34,11 +35,14 @@ type foreignUser struct {
 	Tools     []json.RawMessage    `json:"userTools"`
 	Query     json.RawMessage      `json:"userQuery"`
 	Responses [][2]json.RawMessage `json:"userToolResponses"` // call and result
+	// Those of a turn that had not ended, in a newer and an older form.
 	Tracked   []foreignTracked     `json:"trackedToolCalls,omitempty"`
+	Completed [][2]json.RawMessage `json:"completedResponses,omitempty"`
 }
 
 // A foreignTracked is a call of a turn that had not ended.
 type foreignTracked struct {
+	State  string          `json:"state"` // Failed, or another one
 	Call   json.RawMessage `json:"call"`
 	Result json.RawMessage `json:"result"`
 }
@@ -48,6 +52,7 @@ type foreignLLM struct {
 		Text     *string         `json:"responseText"`
 		Thinking *string         `json:"responseThinking"`
 		Raw      json.RawMessage `json:"rawResponse"`
+		Usage    *foreignUsage   `json:"responseTokenUsage,omitempty"`
 	} `json:"llmResponse"`
 	Calls []json.RawMessage `json:"llmToolCalls"`
 }
@@ -72,12 +77,26 @@ type foreignMessage struct {
 	Calls     []json.RawMessage `json:"tool_calls,omitempty"`
 }
 
+// A foreignUsage has the names of chat completions and of others: agents-exe keeps
+// what the server sent.
 type foreignUsage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+	Input      int `json:"input_tokens,omitempty"`
+	Output     int `json:"output_tokens,omitempty"`
+	Cached     int `json:"cached_tokens,omitempty"`
 	Details    struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+}
+
+// usage is that of one request.
+func (u *foreignUsage) usage() *agent.Usage {
+	return &agent.Usage{
+		Requests: 1, InputTokens: cmp.Or(u.Prompt, u.Input), OutputTokens: cmp.Or(u.Completion, u.Output),
+		CachedTokens: cmp.Or(u.Details.Cached, u.Cached),
+	}
 }
 
 type foreignCall struct {
@@ -92,7 +111,8 @@ type foreignCall struct {
 type foreignMedia struct {
 	MIME string `json:"mimeType"`
 	Data string `json:"base64Data"`
-	Name string `json:"filename,omitempty"`
+	// Name must be there, if only as null, for agents-exe to read it.
+	Name *string `json:"filename"`
 }
 
 // ImportedAgent is the agent of a session of agents-exe, which does not name it.
@@ -186,11 +206,13 @@ func (f *foreigner) user(contents json.RawMessage) error {
 	if err := json.Unmarshal(contents, &u); err != nil {
 		return err
 	}
-	for _, t := range u.Tracked {
-		u.Responses = append(u.Responses, [2]json.RawMessage{t.Call, t.Result})
+	for _, r := range append(u.Responses, u.Completed...) {
+		if err := f.result(r[0], r[1], false); err != nil {
+			return err
+		}
 	}
-	for _, r := range u.Responses {
-		if err := f.result(r[0], r[1]); err != nil {
+	for _, t := range u.Tracked {
+		if err := f.result(t.Call, t.Result, t.State == "Failed"); err != nil {
 			return err
 		}
 	}
@@ -238,7 +260,11 @@ func (m foreignMedia) part() (agent.Part, error) {
 	if err != nil {
 		return agent.Part{}, fmt.Errorf("media: %w", err)
 	}
-	return agent.Part{Kind: agent.PartMedia, MIME: m.MIME, Data: data, Name: m.Name}, nil
+	p := agent.Part{Kind: agent.PartMedia, MIME: m.MIME, Data: data}
+	if m.Name != nil {
+		p.Name = *m.Name
+	}
+	return p, nil
 }
 
 // tell says with what the model is asked, if that is new.
@@ -332,14 +358,17 @@ func (f *foreigner) answer(contents json.RawMessage) error {
 	for i := range f.open {
 		f.keys = append(f.keys, fmt.Sprintf("%s.%d.%d", f.id, f.turns, i+1))
 	}
-	usage := &agent.Usage{Requests: 1, InputTokens: raw.Usage.Prompt, OutputTokens: raw.Usage.Completion, CachedTokens: raw.Usage.Details.Cached}
-	f.emit(agent.Event{Kind: agent.EventAnswer, Turn: f.turns, Model: f.model, Message: m, Finish: agent.FinishStop, Usage: usage})
+	usage := &raw.Usage
+	if l.Response.Usage != nil {
+		usage = l.Response.Usage
+	}
+	f.emit(agent.Event{Kind: agent.EventAnswer, Turn: f.turns, Model: f.model, Message: m, Finish: agent.FinishStop, Usage: usage.usage()})
 	return nil
 }
 
 // result answers a call of the last answer: that of its id, or the first of its
 // name and arguments, or the first.
-func (f *foreigner) result(rawCall, rawResult json.RawMessage) error {
+func (f *foreigner) result(rawCall, rawResult json.RawMessage, failed bool) error {
 	var c foreignCall
 	_ = json.Unmarshal(rawCall, &c)
 	i := slices.IndexFunc(f.open, func(o agent.ToolCall) bool { return o.ID == c.ID && c.ID != "" })
@@ -355,7 +384,7 @@ func (f *foreigner) result(rawCall, rawResult json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("the result of %s: %w", c.Function.Name, err)
 	}
-	f.answered(i, &agent.ToolResult{Parts: parts})
+	f.answered(i, &agent.ToolResult{Failed: failed, Parts: parts})
 	return nil
 }
 
@@ -385,7 +414,8 @@ func (f *foreigner) end() {
 }
 
 // foreignParts reads a result: {"type":"text","content":…}, "json", "media" and
-// "mixed" with "parts", and the older {"_userToolResponse":…} or any value.
+// "mixed" with "parts", and the older {"_userToolResponse":…} or any value, also one
+// that only looks like the newer form.
 func foreignParts(raw json.RawMessage) ([]agent.Part, error) {
 	var r struct {
 		Type    string          `json:"type"`
@@ -401,10 +431,10 @@ func foreignParts(raw json.RawMessage) ([]agent.Part, error) {
 		return []agent.Part{agent.Text(foreignText(raw))}, nil
 	}
 	switch {
-	case r.Type == "media":
+	case r.Type == "media" && r.MIME != "":
 		p, err := r.part()
 		return []agent.Part{p}, err
-	case r.Type == "mixed":
+	case r.Type == "mixed" && r.Parts != nil:
 		var parts []agent.Part
 		for _, p := range r.Parts {
 			if p.Type != "media" {
@@ -422,7 +452,7 @@ func foreignParts(raw json.RawMessage) ([]agent.Part, error) {
 			parts = append(parts, part)
 		}
 		return parts, nil
-	case (r.Type == "text" || r.Type == "json") && r.Content != nil:
+	case r.Type == "json" && r.Content != nil, r.Type == "text" && bytes.HasPrefix(r.Content, []byte(`"`)):
 		raw = r.Content
 	case r.Old != nil:
 		raw = r.Old

@@ -80,7 +80,8 @@ func (x *exporter) turn(t *Turn) error {
 		}
 	}
 	for i, p := range t.Prompts {
-		if i > 0 {
+		// Results get a turn of their own: agents-exe sends them behind the query.
+		if i > 0 || x.user.Responses != nil {
 			x.pending()
 		}
 		x.user.Query, x.begun = exportedQuery(p), true
@@ -138,10 +139,12 @@ func (x *exporter) answer(t *Turn) (calls []json.RawMessage) {
 		finish = "tool_calls"
 	}
 	raw.Choices = []foreignChoice{{FinishReason: finish, Message: foreignMessage{Role: "assistant", Content: &text, Reasoning: thinking, Calls: calls}}}
-	if u := t.Answer.Usage; u != nil {
-		raw.Usage.Prompt, raw.Usage.Completion, raw.Usage.Details.Cached = u.InputTokens, u.OutputTokens, u.CachedTokens
-	}
 	l := foreignLLM{Calls: calls}
+	if u := t.Answer.Usage; u != nil {
+		l.Response.Usage = &raw.Usage
+		raw.Usage.Prompt, raw.Usage.Completion, raw.Usage.Total = u.InputTokens, u.OutputTokens, u.InputTokens+u.OutputTokens
+		raw.Usage.Details.Cached = u.CachedTokens
+	}
 	l.Response.Text, l.Response.Raw = &text, encoded(raw)
 	if thinking != "" {
 		l.Response.Thinking = &thinking
@@ -187,7 +190,11 @@ func exportedQuery(m agent.Message) json.RawMessage {
 }
 
 func exportedMedia(p agent.Part) foreignMedia {
-	return foreignMedia{MIME: p.MIME, Data: base64.StdEncoding.EncodeToString(p.Data), Name: p.Name}
+	m := foreignMedia{MIME: p.MIME, Data: base64.StdEncoding.EncodeToString(p.Data)}
+	if p.Name != "" {
+		m.Name = &p.Name
+	}
+	return m
 }
 
 func exportedResult(parts []agent.Part) json.RawMessage {
