@@ -104,24 +104,31 @@ func UpTo(events iter.Seq2[agent.Event, error], turn int) iter.Seq2[agent.Event,
 	}
 }
 
-// Rename is the events of a session whose root session gets another id, and with
-// it the Keys of its calls.
+// Rename is the events of a session in which every session has another id, the root
+// that one, and with it the Keys of its calls. Were the ids of sub-agents' sessions
+// kept, whoever goes on with a copy would end the processes of the original's calls,
+// which are told by their Keys.
 func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
-		root := ""
+		ids := map[string]string{}
+		key := func(key string) string {
+			of := key
+			for range 2 { // the turn and the position
+				of = of[:max(strings.LastIndexByte(of, '.'), 0)]
+			}
+			if renamed, ok := ids[of]; ok {
+				return renamed + key[len(of):]
+			}
+			return key
+		}
 		for e, err := range events {
-			if root == "" {
-				root = e.Session
+			if err == nil && ids[e.Session] == "" {
+				if len(ids) > 0 {
+					id = NewID()
+				}
+				ids[e.Session] = id
 			}
-			if e.Session == root {
-				e.Session = id
-			}
-			if rest, ok := strings.CutPrefix(e.Key, root+"."); ok {
-				e.Key = id + "." + rest
-			}
-			if rest, ok := strings.CutPrefix(e.Parent, root+"."); ok {
-				e.Parent = id + "." + rest
-			}
+			e.Session, e.Key, e.Parent = ids[e.Session], key(e.Key), key(e.Parent)
 			if !yield(e, err) {
 				return
 			}
