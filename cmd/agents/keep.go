@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -149,8 +150,11 @@ func (p *program) openSession(k *keepFlags) (*kept, error) {
 		return nil, nothingRan(fmt.Errorf("find the session: %w", err), "`agents session list` shows what there is")
 	}
 	again := ""
-	if k.file != "" {
+	switch {
+	case k.file != "":
 		again = "--session-file " + k.file
+	case strings.ContainsRune(k.session, filepath.Separator):
+		again = "--session " + k.session
 	}
 	return p.reopen(path, again)
 }
@@ -320,7 +324,7 @@ func (k *kept) finish(r *agent.Runner, err error) error {
 	if r.Session == nil || r.Session.Turn == 0 {
 		return err // nothing is lost
 	}
-	command := "agents run " + cmp.Or(k.again, "--session "+k.ID()+k.dir)
+	command := "agents run " + cmp.Or(k.again, "--session "+filepath.Base(k.Path())+k.dir)
 	if k.again+k.dir != "" && r.Agent.Source != "" {
 		command += " --agent-file " + shown(r.Agent.Source)
 	}

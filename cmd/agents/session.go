@@ -157,11 +157,17 @@ func damaged(err error) error {
 }
 
 // output is stdout. On a terminal nothing that is written to it acts on the
-// terminal; close writes what is left.
+// terminal; flush writes what is left.
 func (p *program) output() (w io.Writer, flush func() error) {
 	if !p.outTerm {
 		return p.out, func() error { return nil }
 	}
+	return p.cleanOutput()
+}
+
+// cleanOutput is stdout for text that people read: it gets to a terminal through
+// head and less too.
+func (p *program) cleanOutput() (w io.Writer, flush func() error) {
 	c := &cleaned{w: p.out}
 	return c, func() error {
 		_, err := io.WriteString(p.out, c.clean.Flush())

@@ -62,7 +62,7 @@ func (s *sessions) show(events source, f *showFlags) error {
 		return err
 	}
 	m := &transcript.Markdown{Calls: details[f.tools], Thinking: f.thinking, System: f.system, SubAgents: !f.alone}
-	w, flush := s.output()
+	w, flush := s.cleanOutput()
 	if _, err := io.WriteString(w, m.Head(sum)); err != nil {
 		return err
 	}

@@ -20,6 +20,8 @@ import (
 
 // Info is what a list says of a session.
 type Info struct {
+	// ID is the name by which Find knows the session: that of its folder, or,
+	// for one in a file, the id in it.
 	ID string
 	// Path is the session's folder or file.
 	Path  string
@@ -144,7 +146,9 @@ func inspect(path string, locks func() lockList) (Info, error) {
 		i.ID = filepath.Base(filepath.Dir(in.path))
 		i.Size += in.blobs.size()
 	}
+	named := i.ID
 	i.Err = i.read(in)
+	i.ID = cmp.Or(named, i.ID)
 	if i.Status == "" {
 		i.PID = locks().of(in.info)
 	}
