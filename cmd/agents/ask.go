@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/observe"
-	"golang.org/x/term"
 )
 
 // An asker asks a person on a terminal. Questions go to stderr.
@@ -47,18 +46,15 @@ func (a *asker) secret(ctx context.Context, question string) (string, error) {
 	if !ok {
 		return "", errors.New("standard input is no terminal")
 	}
-	state, err := term.GetState(int(f.Fd()))
+	show, err := hideTyping(int(f.Fd()))
 	if err != nil {
 		return "", err
 	}
 	fmt.Fprintf(a.p.err, "%s (it is not shown): ", observe.Clean(question))
-	text, err := await(ctx, func() (string, error) {
-		text, err := term.ReadPassword(int(f.Fd()))
-		return string(text), err
-	})
+	text, err := await(ctx, func() (string, error) { return a.in.ReadString('\n') })
+	show()
 	fmt.Fprintln(a.p.err)
 	if err != nil {
-		_ = term.Restore(int(f.Fd()), state) // the read that hides the typing may still wait
 		return "", a.ended(ctx, err)
 	}
 	return strings.TrimSpace(text), nil

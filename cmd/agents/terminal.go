@@ -52,3 +52,18 @@ func terminalName(f *os.File) string {
 	}
 	return path
 }
+
+// hideTyping makes a terminal show nothing of what is typed from now on, until
+// show is called. It comes before the question: the answer may be pasted at once.
+func hideTyping(fd int) (show func(), err error) {
+	state, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return nil, err
+	}
+	hidden := *state
+	hidden.Lflag &^= unix.ECHO
+	if err := unix.IoctlSetTermios(fd, setTermios, &hidden); err != nil {
+		return nil, err
+	}
+	return func() { _ = unix.IoctlSetTermios(fd, setTermios, state) }, nil
+}
