@@ -39,6 +39,7 @@ type program struct {
 	global globalFlags
 	person *person           // who answers MCP servers; nil: nobody does
 	logs   serverLog         // what MCP servers write
+	checks bool              // problems are what is asked for
 	noRuns bool              // no agent of the tree is to run, so none needs its model
 	set    map[string]string // of run: placeholders of the agent's prompts
 	record string            // of run: the folder of --record

@@ -72,6 +72,7 @@ func plural(n int, word string) string {
 // checkFile reports on one tree, and returns how many of its problems make it
 // fail. An error means that it could not be checked at all.
 func (p *program) checkFile(ctx context.Context, c *config.Config, file, form string) (bad int, err error) {
+	p.checks = true
 	l, err := p.loadFile(ctx, c, file)
 	if l == nil || l.Tree == nil || ctx.Err() != nil {
 		return 0, err
@@ -89,10 +90,10 @@ func (p *program) checkFile(ctx context.Context, c *config.Config, file, form st
 			bad++
 		}
 	}
-	if l.Root == nil {
+	switch {
+	case l.Root == nil && (form != "" || len(l.Nodes) == 0):
 		return max(bad, 1), nil
-	}
-	if form != "" {
+	case form != "":
 		return bad, p.printTools(l.Nodes[0], form)
 	}
 	return bad, p.summary(l.Tree)

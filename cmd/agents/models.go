@@ -125,7 +125,7 @@ func (p *program) findModels(ctx context.Context, plan *keysPlan) []modelChoice 
 	var found []modelChoice
 	for _, v := range vendors {
 		m := modelChoice{flavor: string(v.flavor), url: v.flavor.URL(), model: v.model, keyID: v.keyID}
-		if key, ok := plan.keys.Lookup(v.keyID); ok {
+		if key, ok := plan.keys.Lookup(v.keyID); ok && !key.IsPlaceholder() {
 			if u, err := url.Parse(m.url); err == nil && key.Allows(u) {
 				m.label = fmt.Sprintf("%s (key %q in %s)", v.name, v.keyID, plan.from)
 				found = append(found, m)

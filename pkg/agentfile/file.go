@@ -99,6 +99,53 @@ func readFile(path string, kept verdicts) (*File, []Problem) {
 	return f, problems
 }
 
+// readRest reads of a file that breaks the schema those keys that can be read,
+// for a look at what it names. It is nil where there is nothing to read.
+func readRest(path string) *File {
+	real := realPath(path)
+	data, err := readRegular(real, MaxBytes)
+	if err != nil {
+		return nil
+	}
+	doc, err := schema.Parse(blankFirstLine(data))
+	if err != nil {
+		return nil
+	}
+	envelope, _ := doc.Value.(map[string]any)
+	contents, ok := envelope["contents"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	for key, value := range contents {
+		if one, err := json.Marshal(map[string]any{key: value}); err == nil {
+			if _, err = decode(one); err != nil {
+				delete(contents, key)
+			}
+		}
+	}
+	rest, err := json.Marshal(contents)
+	if err != nil {
+		return nil
+	}
+	spec, err := decode(rest)
+	if err != nil {
+		return nil
+	}
+	return &File{Path: path, Real: real, Spec: spec, doc: doc}
+}
+
+// realPath is path absolute and without links, "" if there is nothing.
+func realPath(path string) string {
+	real, err := filepath.Abs(path)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if err != nil {
+		return ""
+	}
+	return real
+}
+
 // checkSchema compares a document with the schema of agent files.
 func checkSchema(path string, doc *schema.Document) (problems []Problem, valid bool) {
 	s, err := agentSchema()

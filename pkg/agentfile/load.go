@@ -47,6 +47,9 @@ type Options struct {
 	// NoModels leaves the agents without a Provider: they cannot run, and need
 	// neither keys nor scripts.
 	NoModels bool
+	// Check goes on where the root file cannot be run, so that problems of what
+	// it names are found too.
+	Check bool
 	// Model, if it is not nil, gives agents their models instead of what the
 	// files name, so that no key is needed. Where it returns nil, the file
 	// decides.
@@ -116,13 +119,11 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 	l := &loader{opts: opts, tree: &Tree{}, nodes: map[string]*Node{}}
 	root := l.agent(path, nil)
 	if root == nil {
-		for i := range l.tree.Problems {
-			if l.tree.Problems[i].Severity == LeftOut {
-				l.tree.Problems[i].Severity = Fatal
-			}
-		}
+		l.fatal()
 	} else {
-		l.tree.Root = root.Agent
+		if !l.unfit {
+			l.tree.Root = root.Agent
+		}
 		l.connect(ctx)
 	}
 	sortProblems(l.tree.Problems)
@@ -153,6 +154,8 @@ type loader struct {
 	opts  Options
 	tree  *Tree
 	nodes map[string]*Node // by real path
+	// unfit says that the root cannot run, and is looked at all the same.
+	unfit bool
 }
 
 func (l *loader) verdicts() verdicts {
@@ -162,11 +165,35 @@ func (l *loader) verdicts() verdicts {
 	return verdicts(filepath.Join(l.opts.CacheDir, "files"))
 }
 
+// fatal makes what was left out of the root the end of it.
+func (l *loader) fatal() {
+	for i := range l.tree.Problems {
+		if l.tree.Problems[i].Severity == LeftOut {
+			l.tree.Problems[i].Severity = Fatal
+		}
+	}
+}
+
+// goOn says whether an agent that cannot run is looked at all the same.
+func (l *loader) goOn(stack []*Node) bool {
+	if !l.opts.Check || len(stack) > 0 {
+		return false
+	}
+	l.unfit = true
+	l.fatal()
+	return true
+}
+
 func (l *loader) report(p Problem) { l.tree.Problems = append(l.tree.Problems, p) }
 
 // agent loads the agent file at path. stack holds the nodes above it. Without a
 // node the problems say why.
 func (l *loader) agent(path string, stack []*Node) *Node {
+	if l.unfit {
+		if n, ok := l.nodes[realPath(path)]; ok {
+			return n // perhaps the root itself, of which all is said
+		}
+	}
 	file, problems := readFile(path, l.verdicts())
 	for _, p := range problems {
 		if p.Severity == Fatal && len(stack) > 0 {
@@ -174,13 +201,16 @@ func (l *loader) agent(path string, stack []*Node) *Node {
 		}
 		l.report(p)
 	}
+	if file == nil && l.goOn(stack) {
+		file = readRest(path)
+	}
 	if file == nil {
 		return nil
 	}
 	if n, ok := l.nodes[file.Real]; ok {
 		return n
 	}
-	if len(stack) == 0 && !l.fillPrompts(file) {
+	if len(stack) == 0 && !l.fillPrompts(file) && !l.goOn(stack) {
 		return nil
 	}
 	n := &Node{File: file, depth: len(stack), stack: append(slices.Clone(stack), nil)}
@@ -194,7 +224,8 @@ func (l *loader) agent(path string, stack []*Node) *Node {
 	l.nodes[file.Real] = n // before what it names, which may name it
 	dir, ok := l.workDir(n)
 	n.workDir = dir
-	if !l.provider(n) || !ok {
+	// What a broken file says of its model is not the whole of it.
+	if (!l.unfit && !l.provider(n) || !ok) && !l.goOn(stack) {
 		delete(l.nodes, file.Real)
 		return nil
 	}

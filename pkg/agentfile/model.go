@@ -151,6 +151,9 @@ func (l *loader) key(n *Node, u *url.URL) (func() string, bool) {
 	pointer := n.File.at("apiKeyId")
 	entry, found := keys.Lookup(id)
 	switch {
+	case found && entry.IsPlaceholder():
+		l.report(n.File.problem(Fatal, CodeKey, pointer, "%s still has the placeholder %q where the key %q belongs", l.opts.KeysFile, config.Placeholder, id))
+		return nil, false
 	case found && !entry.Allows(u):
 		l.report(n.File.problem(Fatal, CodeHost, pointer, "the key %q is bound to %s by its hosts and is not sent to %s", id, strings.Join(entry.Hosts, ", "), u.Host))
 		return nil, false

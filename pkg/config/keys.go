@@ -20,6 +20,12 @@ type Key struct {
 	Hosts []string
 }
 
+// Placeholder stands for a key in agents-exe.keys.example.
+const Placeholder = "put-the-key-here"
+
+// IsPlaceholder says whether nobody has put a key there yet.
+func (k Key) IsPlaceholder() bool { return k.Value.Reveal() == Placeholder }
+
 // Allows says whether the key may be sent to the server of u.
 func (k Key) Allows(u *url.URL) bool {
 	if len(k.Hosts) == 0 {

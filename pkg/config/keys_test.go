@@ -225,7 +225,13 @@ func TestExampleKeysFile(t *testing.T) {
 	}
 	keys, warnings, err := readKeys(t, string(text), 0o600)
 	if err != nil || len(warnings) != 0 || len(keys.IDs()) == 0 {
-		t.Errorf("ReadKeys = %v, %v, %v", keys, warnings, err)
+		t.Fatalf("ReadKeys = %v, %v, %v", keys, warnings, err)
+	}
+	for _, id := range keys.IDs() {
+		// A server on this machine takes any.
+		if key, _ := keys.Lookup(id); key.IsPlaceholder() != (id != "ollama") {
+			t.Errorf("%s: IsPlaceholder() = %v", id, key.IsPlaceholder())
+		}
 	}
 }
 
