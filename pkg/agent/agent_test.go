@@ -214,7 +214,7 @@ func TestEveryMistakeOfTheModelIsAnswered(t *testing.T) {
 	}}
 	m := &model{answers: []*agent.Response{calls(
 		call("", "echo", "{}"), call("", "echo", "{}"), call("same", "echo", "{}"), call("same", "echo", "{}"),
-		call("x", "ecko", "{}"), call("y", "failing", "{}")), text("done")}}
+		call("x", "ecko", "{}"), call("y", "failing", "{}"), call("z", strings.Repeat("endless ", 1<<20), "{}")), text("done")}}
 	_, err := (&agent.Runner{Agent: newAgent(m, echo("echo"), failing)}).Run(t.Context(), agent.UserText("go"))
 	if err != nil {
 		t.Fatal(err)
@@ -232,6 +232,9 @@ func TestEveryMistakeOfTheModelIsAnswered(t *testing.T) {
 	}
 	if got, want := msgs[2].Results[4].Text(), `error: there is no tool "ecko"; there are: echo, failing`; got != want {
 		t.Errorf("unknown tool: %q, want %q", got, want)
+	}
+	if got := msgs[2].Results[6].Text(); len(got) > 300 {
+		t.Errorf("the answer to a name of 8 MiB has %d bytes", len(got))
 	}
 	if got, want := msgs[2].Results[5].Text(), "error: exit status 3\nwhat it printed"; got != want || !msgs[2].Results[5].Failed {
 		t.Errorf("failing tool: %q, want %q", got, want)

@@ -164,3 +164,23 @@ func TestNothingToShortenIsTheModelsError(t *testing.T) {
 		t.Errorf("Run = %v", err)
 	}
 }
+
+// An interrupt while a conversation is summed up is an interrupt and nothing else.
+func TestAnInterruptWhileShorteningIsAnInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	turns := 0
+	a := newAgent(providerFunc(func(req *agent.Request) (*agent.Response, error) {
+		switch turns++; {
+		case req.Summary:
+			cancel()
+			return nil, ctx.Err()
+		case turns > 10:
+			return nil, &agent.ModelError{Message: "too long", TooLong: true}
+		}
+		return calls(call("", "read", "{}")), nil
+	}), reader(500))
+	_, err := (&agent.Runner{Agent: a}).Run(ctx, agent.UserText("go"))
+	if err == nil || err.Error() != "context canceled" {
+		t.Errorf("Run = %v, want context canceled alone", err)
+	}
+}

@@ -300,3 +300,39 @@ func TestAFailingSyncEndsTheRunBeforeTheCall(t *testing.T) {
 		t.Errorf("Run = %v, and the call ran: %v", err, ran)
 	}
 }
+
+// An interrupt while a session that goes on looks for its tools says nothing wrong
+// of its calls: neither that their tools do not exist, nor that they did not run.
+func TestAnInterruptedResumeSaysWhatIsKnownOfItsCalls(t *testing.T) {
+	var mu sync.Mutex
+	var done []string
+	idem := effect{"idem", agent.EffectsIdempotent, &mu, &done}
+	full := &journal{}
+	a := newAgent(&model{answers: []*agent.Response{calls(call("a", "idem", "{}"), call("b", "idem", "{}")), text("done")}}, idem)
+	a.MaxParallelTools = 1
+	if _, err := (&agent.Runner{Agent: a, Journal: full}).Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(full.events, func(e agent.Event) bool { return e.Kind == agent.EventCallStarted })
+	ctx, cancel := context.WithCancel(t.Context())
+	r := load(t, full.events[:at+1])
+	r.Agent = newAgent(&model{answers: []*agent.Response{text("never")}})
+	r.Agent.Toolsets = []agent.Toolset{toolsetFunc(func() ([]agent.Tool, error) {
+		cancel()
+		return nil, ctx.Err()
+	})}
+	if out, err := r.Resume(ctx); out.Status != agent.StatusInterrupted {
+		t.Fatalf("Resume = %+v, %v", out, err)
+	}
+	last := r.Session.Messages[len(r.Session.Messages)-1]
+	for i, want := range []string{"error: not run again: this call had started", "error: not run: context canceled"} {
+		if got := last.Results[i].Text(); !strings.HasPrefix(got, want) {
+			t.Errorf("result %d = %q, want %q", i, got, want)
+		}
+	}
+}
+
+// toolsetFunc is a Toolset that is a function.
+type toolsetFunc func() ([]agent.Tool, error)
+
+func (f toolsetFunc) Tools(context.Context) ([]agent.Tool, error) { return f() }

@@ -33,8 +33,11 @@ func (r *run) turn(ctx context.Context) error {
 		}
 		// The context is smaller than it is said to be.
 		limit := min(r.session.size.estimate(), cmp.Or(r.agent.ContextTokens, DefaultContextTokens))
-		if done, shortErr := r.shorten(ctx, limit); shortErr != nil || !done {
-			return errors.Join(shortErr, err)
+		switch done, shortErr := r.shorten(ctx, limit); {
+		case shortErr != nil:
+			return shortErr
+		case !done:
+			return err
 		}
 	}
 }
@@ -253,10 +256,10 @@ func (r *run) call(ctx context.Context, c PendingCall, cut bool) error {
 	if known {
 		inv.Spec = tool.Spec()
 	}
-	if c.Started && !repeatable(inv.Spec) {
+	switch {
+	case c.Started && (ctx.Err() != nil || !repeatable(inv.Spec)):
 		return r.ended(ctx, e, Result{}, errUnknownOutcome)
-	}
-	if !known {
+	case !known && ctx.Err() == nil: // or nobody could say which tools there are
 		return r.ended(ctx, e, Result{}, r.unknown(c.Name))
 	}
 	release, err := r.admit(ctx, inv)
@@ -339,7 +342,7 @@ func (r *run) unknown(name string) error {
 		names = append(names, s.Name)
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("there is no tool %q; you have no tools", name)
+		return fmt.Errorf("there is no tool %.100q; you have no tools", name)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return distance(a, name) - distance(b, name) })
 	more := ""
@@ -347,7 +350,7 @@ func (r *run) unknown(name string) error {
 		more = fmt.Sprintf(" and %d more", len(names)-most)
 		names = names[:most]
 	}
-	return fmt.Errorf("there is no tool %q; there are: %s%s", name, strings.Join(names, ", "), more)
+	return fmt.Errorf("there is no tool %.100q; there are: %s%s", name, strings.Join(names, ", "), more)
 }
 
 // distance orders names by how much they look alike: what they share at their
