@@ -138,8 +138,21 @@ func (t *Tool) lock(ctx context.Context, inv *agent.Invocation) (*held, error) {
 	return t.acquire(ctx, t.desc.lockNames(args))
 }
 
-// failure is why a call failed, nil if it did not.
+// failure is why a call failed, nil if it did not. err is what else went wrong: that
+// a process could not be killed, above all.
 func failure(ctx context.Context, exit process.Exit, err error) error {
+	why := ending(ctx, exit)
+	switch {
+	case why == nil:
+		return err
+	case err != nil:
+		return fmt.Errorf("%w; %w", why, err)
+	}
+	return why
+}
+
+// ending is what is wrong with the way in which a call ended, nil if nothing is.
+func ending(ctx context.Context, exit process.Exit) error {
 	switch {
 	case exit.Cancelled:
 		if cause := context.Cause(ctx); cause != nil {
@@ -150,9 +163,8 @@ func failure(ctx context.Context, exit process.Exit, err error) error {
 		return fmt.Errorf("the tool was killed by signal %d (%s)", int(exit.Signal), exit.Signal)
 	case exit.Code != 0:
 		return errors.New(exit.String())
-	default:
-		return err
 	}
+	return nil
 }
 
 // limit is the time limit of a call and what sets it.

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
 )
 
 // spoolPath is the path of a file for long output.
@@ -369,6 +370,19 @@ func BenchmarkCall(b *testing.B) {
 		res, err := tool.Call(b.Context(), invocation("{}"))
 		if err != nil || !bytes.Equal([]byte(res.Text()), []byte("ok\n")) {
 			b.Fatal(res, err)
+		}
+	}
+}
+
+// What could not be ended is told however the call itself ended.
+func TestWhatCouldNotBeEndedIsTold(t *testing.T) {
+	left := errors.New("end tool (process 7): 1 of its processes cannot be killed")
+	for _, exit := range []process.Exit{{}, {Code: 3}, {Code: -1, Signal: syscall.SIGSEGV}, {Code: -1, Signal: syscall.SIGKILL, Cancelled: true}} {
+		if err := failure(t.Context(), exit, left); !errors.Is(err, left) || !strings.Contains(err.Error(), left.Error()) {
+			t.Errorf("failure(%+v) = %v, want that it says %q", exit, err, left)
+		}
+		if err := failure(t.Context(), exit, nil); (err == nil) != (exit == process.Exit{}) {
+			t.Errorf("failure(%+v) without more = %v", exit, err)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestEndLeftEndsTheWholeFamily(t *testing.T) {
@@ -58,5 +60,23 @@ func TestEndLeftEndsTheWholeFamily(t *testing.T) {
 	}
 	if ended, _ := EndLeft(mark); ended != 0 {
 		t.Errorf("EndLeft again ended %d", ended)
+	}
+}
+
+// A number that went to another process since it was seen is not that of the
+// process that was seen.
+func TestOpenSameKnowsAProcessByItsStart(t *testing.T) {
+	st, err := readStat(os.Getpid())
+	if err != nil {
+		t.Skip(err)
+	}
+	fd, err := openSame(os.Getpid(), st.start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	if fd, err := openSame(os.Getpid(), st.start-tick); err == nil {
+		unix.Close(fd)
+		t.Error("openSame takes this process for one that was started before")
 	}
 }

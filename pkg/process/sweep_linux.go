@@ -223,11 +223,11 @@ func EndLeft(mark string) (ended, alive int) {
 	stopped := map[int]int{} // descriptors by pid
 	for fresh := true; fresh; {
 		fresh = false
-		for _, pid := range family(mark) {
+		for pid, start := range family(mark) {
 			if _, ok := stopped[pid]; ok {
 				continue
 			}
-			fd, err := unix.PidfdOpen(pid, 0)
+			fd, err := openSame(pid, start)
 			if err != nil {
 				continue
 			}
@@ -253,13 +253,28 @@ func EndLeft(mark string) (ended, alive int) {
 	return ended, alive
 }
 
-// family lists the processes that carry the mark and their descendants, without
-// this process and those that it descends from.
-func family(mark string) []int {
-	parents := map[int]int{}
+// openSame returns a descriptor of the process pid that was started at start. Its
+// number may have gone to another process since it was seen.
+func openSame(pid int, start time.Duration) (fd int, err error) {
+	fd, err = unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, err
+	}
+	if st, err := readStat(pid); err != nil || st.start != start {
+		unix.Close(fd)
+		return -1, os.ErrProcessDone
+	}
+	return fd, nil
+}
+
+// family are the processes that carry the mark and their descendants, with the
+// times at which they were started, without this process and those that it
+// descends from.
+func family(mark string) map[int]time.Duration {
+	parents, starts := map[int]int{}, map[int]time.Duration{}
 	for _, pid := range listProcesses() {
 		if st, err := readStat(pid); err == nil && !st.dead {
-			parents[pid] = st.parent
+			parents[pid], starts[pid] = st.parent, st.start
 		}
 	}
 	const unknown, no, yes = 0, 1, 2
@@ -267,7 +282,7 @@ func family(mark string) []int {
 	for pid := os.Getpid(); pid > 0 && verdicts[pid] == unknown; pid = parents[pid] {
 		verdicts[pid] = no
 	}
-	var list []int
+	members := map[int]time.Duration{}
 	for pid := range parents {
 		var path []int
 		verdict := no
@@ -286,10 +301,10 @@ func family(mark string) []int {
 			verdicts[p] = verdict
 		}
 		if verdict == yes {
-			list = append(list, pid)
+			members[pid] = starts[pid]
 		}
 	}
-	return list
+	return members
 }
 
 // killMarked kills the processes that carry the mark, at most a few hundred. It
