@@ -17,8 +17,6 @@ import (
 func (p *program) checkCommand() *cli.Command {
 	var tools string
 	return &cli.Command{
-		Name:  "check",
-		Usage: "load everything and report every problem",
 		Description: `Checks all agents that are found, or those of --agent-file, with their whole
 trees. Problems go to stderr, a summary to stdout. Warnings and notes are fine;
 with an error, or anything that had to be left out, the exit code is 2.`,

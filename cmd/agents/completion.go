@@ -31,8 +31,6 @@ var (
 
 func (p *program) completionCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "completion",
-		Usage:     "print a script that completes commands in a shell",
 		ArgsUsage: "bash|zsh|fish",
 		Description: `In ~/.bashrc: source <(agents completion bash)
 

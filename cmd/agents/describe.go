@@ -32,8 +32,6 @@ type describedMessage struct {
 
 func (p *program) describeCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "describe",
-		Usage: "print the agent as a tool description",
 		Description: `With --agent-file the description is that agent's. A script that runs
 "agents --agent-file FILE" with its own arguments behind is a tool of other agents.`,
 		Action: func(_ context.Context, c *cli.Command) error {

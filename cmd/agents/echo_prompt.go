@@ -11,8 +11,6 @@ import (
 func (p *program) echoPromptCommand() *cli.Command {
 	script := &promptScript{}
 	return &cli.Command{
-		Name:  "echo-prompt",
-		Usage: "print the prompt that run would send; no model is called",
 		Flags: script.flags(p, nil),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := noArguments(c); err != nil {

@@ -23,8 +23,6 @@ type initFlags struct {
 func (p *program) initCommand() *cli.Command {
 	f := &initFlags{}
 	return &cli.Command{
-		Name:  "init",
-		Usage: "write a first agent: its file, a folder with a tool, a keys file",
 		Description: `Writes agent.json, or the file of --agent-file, and beside it tools/ and
 agents-exe.keys. A file that is there already is left as it is.
 

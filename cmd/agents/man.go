@@ -10,8 +10,6 @@ import (
 
 func (p *program) manCommand() *cli.Command {
 	return &cli.Command{
-		Name:        "man",
-		Usage:       "print the manual page",
 		Description: "Read it with `agents man | man -l -`, or install it as share/man/man1/agents.1.",
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Present() {

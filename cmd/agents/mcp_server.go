@@ -36,8 +36,6 @@ type serveFlags struct {
 func (p *program) mcpServerCommand() *cli.Command {
 	f := &serveFlags{expose: "agents"}
 	return &cli.Command{
-		Name:  "mcp-server",
-		Usage: "serve agents as tools of the Model Context Protocol, on standard input and output or over HTTP",
 		Description: `Serves all agents that are found, or those of --agent-file, until the end of
 standard input; with --http until it is interrupted. Each is a tool that is named
 by its slug.`,

@@ -15,8 +15,6 @@ import (
 
 func (p *program) newCommand() *cli.Command {
 	return group(&cli.Command{
-		Name:     "new",
-		Usage:    "write the beginning of an agent or a tool",
 		Commands: []*cli.Command{p.newAgentCommand(), p.newToolCommand()},
 	})
 }

@@ -33,8 +33,6 @@ type agentPlace struct {
 func (p *program) pathsCommand() *cli.Command {
 	var asJSON bool
 	return &cli.Command{
-		Name:  "paths",
-		Usage: "show which files and folders are in effect, and why",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &asJSON}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			if err := noArguments(c); err != nil {

@@ -27,8 +27,6 @@ type replayFlags struct {
 func (p *program) replayCommand() *cli.Command {
 	f := &replayFlags{}
 	return &cli.Command{
-		Name:      "replay",
-		Usage:     "run a recorded session again, with the model and the tools served from it",
 		ArgsUsage: "SESSION-or-DIR",
 		Description: `SESSION is the id of a session, the beginning of one, latest, or a path; DIR is
 what --record of run wrote. Everything comes from the record: no agent file is

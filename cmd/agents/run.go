@@ -49,8 +49,6 @@ func (f *setFlag) Get() any       { return *f.values }
 func (p *program) runCommand() *cli.Command {
 	f := &runFlags{}
 	return &cli.Command{
-		Name:  "run",
-		Usage: "answer one prompt; the answer goes to stdout",
 		Description: `The prompt is put together from --prompt, --file, --shell, --sep4 and --sep40 in
 the order in which they are given, each followed by a newline. Without any of
 them it is standard input.

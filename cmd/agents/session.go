@@ -26,8 +26,6 @@ type sessions struct {
 func (p *program) sessionCommand() *cli.Command {
 	s := &sessions{program: p}
 	return &cli.Command{
-		Name:  "session",
-		Usage: "work on sessions of earlier runs",
 		Description: `ID is a session's id, the beginning of one, "latest", or the path of a session. Commands
 that only read also take a file that export or edit wrote, or one of agents-exe.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "session-dir", Usage: "look for sessions in the folder `DIR`, and write new ones there", Destination: &s.dir}},

@@ -30,8 +30,6 @@ type testFlags struct {
 func (p *program) testCommand() *cli.Command {
 	f := &testFlags{}
 	return &cli.Command{
-		Name:      "test",
-		Usage:     "run tests of agents without their models",
 		ArgsUsage: "[FILE|FOLDER|FOLDER/...]",
 		Description: `Runs the test files (*` + treetest.Suffix + `) that the arguments name, all at the same
 time: a file, a folder, or with /... all folders below it; without one the working

@@ -21,8 +21,6 @@ import (
 
 func (p *program) toolCommand() *cli.Command {
 	return group(&cli.Command{
-		Name:  "tool",
-		Usage: "work on one tool without a model",
 		Commands: []*cli.Command{
 			p.toolDescribeCommand(), p.toolCallCommand(),
 		},
