@@ -7,6 +7,9 @@ const (
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
 	maxInitAllocs = 200
+	// maxAllInitAllocs is the same for all packages, of which the standard library's
+	// make nearly half.
+	maxAllInitAllocs = 700
 	// maxReflectMethods is how many functions may look up a method by a name that
 	// the linker cannot know. One suffices to make it keep every exported method of
 	// every type: five megabytes and more.
@@ -40,9 +43,8 @@ var costlyPackages = map[string]string{
 	"testing":                               "for tests only",
 }
 
-// costlySymbols must not be linked. mcp-go imports the templates for one type's
-// name, so the packages are in every binary; what matters is that no template is
-// ever executed.
+// costlySymbols must not be linked. In a plain build what mcp-go imports brings the
+// templates for some types' names; what matters is that no template is ever executed.
 var costlySymbols = map[string]string{
 	"text/template.(*Template).execute": "ends dead-code elimination",
 }

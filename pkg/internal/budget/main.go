@@ -99,20 +99,22 @@ func measureFixed(tmp, binary, pkg string, buildFlags []string) (*fixed, error) 
 	return f, err
 }
 
-// ours is the number of allocations that our own packages make before main.
-func (f *fixed) ours() int {
-	n := 0
+// initAllocs is the number of allocations that are made before main, in our own
+// packages and in all.
+func (f *fixed) initAllocs() (ours, all int) {
 	for _, c := range f.inits {
 		if c.ours() {
-			n += c.allocs
+			ours += c.allocs
 		}
+		all += c.allocs
 	}
-	return n
+	return ours, all
 }
 
 func (f *fixed) print(w io.Writer) {
 	fmt.Fprintf(w, "size             %.2f MB (limit %.2f)\n", mb(f.size), mb(maxSize))
-	fmt.Fprintf(w, "before main      %d allocations in our packages (limit %d); the longest:\n", f.ours(), maxInitAllocs)
+	ours, all := f.initAllocs()
+	fmt.Fprintf(w, "before main      %d allocations in our packages (limit %d), %d in all (limit %d); the longest:\n", ours, maxInitAllocs, all, maxAllInitAllocs)
 	for _, c := range longest(f.inits, 5) {
 		fmt.Fprintf(w, "                 %6.2f ms %6d allocations  %s\n", c.ms, c.allocs, c.pkg)
 	}
@@ -123,9 +125,11 @@ func (f *fixed) print(w io.Writer) {
 
 // problems returns the broken limits.
 func (f *fixed) problems() error {
+	ours, all := f.initAllocs()
 	return errors.Join(
 		atMostLimit("size in bytes", f.size, maxSize),
-		atMostLimit("allocations before main in our packages", int64(f.ours()), maxInitAllocs),
+		atMostLimit("allocations before main in our packages", int64(ours), maxInitAllocs),
+		atMostLimit("allocations before main in all packages", int64(all), maxAllInitAllocs),
 		f.tolls.problems(),
 		f.link.problems(),
 		costly(f.deps),

@@ -1,39 +1,28 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
-	"go/format"
 	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 )
-
-// An edit replaces every occurrence of old in a file. The number of occurrences
-// is part of it: another number means that the source is not the one the edit was
-// made for.
-type edit struct {
-	old   string
-	count int
-	new   string
-}
 
 // jsonschema is the import path of the JSON Schema jsonschema, which is its module
 // path too.
 const jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 
-// patched is the one file of it that the patch changes.
-const patched = "draft.go"
-
-// edits turn the work of the library's init function, which compiles the
+// draftEdits turn the work of the library's init function, which compiles the
 // metaschemas and the vocabularies of five drafts, into work of a draft's first
 // use. Only the method getSchema hands compiled metaschemas out, so it compiles
 // them before it reads them. What is compiled goes into a field of its own: the
 // keys of allVocabs are read without a lock elsewhere. The field sch gets another
 // name, so that a use that no edit knows does not compile.
-var edits = []edit{
+var draftEdits = []edit{
 	{old: "package jsonschema\n", count: 1, new: "// Changed from the original: a draft's metaschema is compiled on first use.\n\npackage jsonschema\n"},
 	{old: `"strings"` + "\n", count: 1, new: `"strings"` + "\n\t" + `"sync"` + "\n"},
 	{old: "\tsch           *Schema\n", count: 1, new: "\tonce sync.Once // guards meta and vocabs\n\tmeta *Schema\n\tvocabs map[string]*Schema\n"},
@@ -46,36 +35,51 @@ var edits = []edit{
 	{old: "sch := d.draft.allVocabs[", count: 2, new: "sch := d.draft.vocabs["},
 }
 
+// outputEdits and the package of messages below take the place of
+// golang.org/x/text/message. What the library says in a language of the reader's
+// choice is shown nowhere: pkg/schema has words of its own.
+var outputEdits = []edit{
+	{old: "\t\"golang.org/x/text/language\"\n", count: 1},
+	{old: "message.NewPrinter(language.English)", count: 1, new: "new(message.Printer)"},
+}
+
+const (
+	xtextMessage = "golang.org/x/text/message"
+	ownMessage   = jsonschema + "/message"
+	messageFile  = `// Package message prints English only. It is not part of the original.
+package message
+
+import "fmt"
+
+type Printer struct{}
+
+func (*Printer) Sprintf(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+`
+)
+
 // patchJSONSchema edits the library in the folder dir in place.
 func patchJSONSchema(dir string) error {
-	name := filepath.Join(dir, patched)
-	text, err := os.ReadFile(name)
+	err := errors.Join(editFile(dir, jsonschema, "draft.go", draftEdits), editFile(dir, jsonschema, "output.go", outputEdits))
 	if err != nil {
 		return err
 	}
-	changed, err := apply(string(text))
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(name, changed, 0o644); err != nil {
+	if err := printPlainly(dir); err != nil {
 		return err
 	}
 	return check(dir)
 }
 
-// apply returns the changed text of draft.go.
-func apply(text string) ([]byte, error) {
-	for _, e := range edits {
-		if n := strings.Count(text, e.old); n != e.count {
-			return nil, fmt.Errorf("%s/%s: %q occurs %d times, not %d: the library has changed and the patch must be made anew", jsonschema, patched, e.old, n, e.count)
-		}
-		text = strings.ReplaceAll(text, e.old, e.new)
+// printPlainly makes the library in dir import the package of messages above.
+func printPlainly(dir string) error {
+	if err := os.Mkdir(filepath.Join(dir, "message"), 0o755); err != nil {
+		return err
 	}
-	changed, err := format.Source([]byte(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s/%s after the patch: %w", jsonschema, patched, err)
+	if err := os.WriteFile(filepath.Join(dir, "message", "message.go"), []byte(messageFile), 0o644); err != nil {
+		return err
 	}
-	return changed, nil
+	return eachGoFile(dir, func(path string, text []byte) ([]byte, error) {
+		return bytes.ReplaceAll(text, []byte(strconv.Quote(xtextMessage)), []byte(strconv.Quote(ownMessage))), nil
+	})
 }
 
 // check makes sure of what the edits assume about the rest of the package: that

@@ -5,8 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,20 +32,10 @@ var used = map[string][]string{
 // patchOpenAI removes the library's init functions.
 func patchOpenAI(dir string) error {
 	removed := 0
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+	err := eachGoFile(dir, func(path string, text []byte) ([]byte, error) {
 		changed, n, err := withoutInits(path, text)
-		if err != nil || n == 0 {
-			return err
-		}
 		removed += n
-		return os.WriteFile(path, changed, 0o644)
+		return changed, err
 	})
 	if err == nil && removed == 0 {
 		err = fmt.Errorf("%s has no init functions: the patch can go", openai)

@@ -12,7 +12,8 @@ import (
 
 // A library is a module whose copy is changed.
 type library struct {
-	path string // of the module, and of a package at its top
+	path string // of the module
+	pkg  string // one of its packages, below the path
 	dir  string // of the copy
 	// patch changes the copy in the folder dir in place, and fails when its source
 	// is not the one that it was made for.
@@ -22,6 +23,8 @@ type library struct {
 var libraries = []library{
 	{path: jsonschema, dir: "jsonschema", patch: patchJSONSchema},
 	{path: openai, dir: "openai-go", patch: patchOpenAI},
+	{path: googleSchema, pkg: "/jsonschema", dir: "jsonschema-go", patch: patchGoogleSchema},
+	{path: cast, dir: "cast", patch: patchCast},
 }
 
 // prepare writes go.mod, go.sum and the changed libraries into the folder out. It
@@ -42,7 +45,7 @@ func prepare(out string) error {
 		return err
 	}
 	for _, lib := range libraries {
-		src, err := goOutput("list", "-f", "{{.Module.Dir}}", lib.path)
+		src, err := goOutput("list", "-f", "{{.Module.Dir}}", lib.path+lib.pkg)
 		if err != nil {
 			return err
 		}
