@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -234,10 +235,10 @@ func TestManualNamesEveryFlavor(t *testing.T) {
 
 func TestManualNamesSecretsThatAreWithheld(t *testing.T) {
 	list := rows(section(t, "docs/tools.md", "## Environment"))
-	for i, prefix := range []string{"x", "X", ""} {
-		for _, name := range spans(list[i][1]) {
-			if !exectool.IsSecret(prefix + name) {
-				t.Errorf("IsSecret(%q) is false; the page says it is a secret", prefix+name)
+	for i, around := range []string{"x%s", "X%s", "%sx", "%s"} {
+		for _, span := range spans(list[i][1]) {
+			if name := fmt.Sprintf(around, span); !exectool.IsSecret(name) {
+				t.Errorf("IsSecret(%q) is false; the page says it is a secret", name)
 			}
 		}
 	}

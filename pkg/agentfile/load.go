@@ -31,7 +31,7 @@ type Options struct {
 	Keys     *config.Keys
 	KeysFile string
 	// Environ is the environment that tools get, without what looks like a
-	// secret.
+	// secret and what holds one of the Keys.
 	Environ []string
 	// WorkDir is the working directory: where paths are looked for that do
 	// not exist beside their agent file. "" means that of the process.

@@ -118,7 +118,8 @@ func (l *loader) client(n *Node, s server) (mcpclient.Server, error) {
 	if s.Cwd != "" {
 		c.Dir = absolute(s.dir, s.Cwd)
 	}
-	c.Env = exectool.Environ(l.opts.Environ, append(slices.Clone(n.File.Spec.ToolEnv), s.ToolEnv...))
+	allow := append(slices.Clone(n.File.Spec.ToolEnv), s.ToolEnv...)
+	c.Env = exectool.Environ(l.environ(allow), allow)
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		value, err := expand(s.Env[name], variable(), func(name string) (string, error) { return lookup(l.opts.Environ, name), nil })
 		if err != nil {

@@ -25,7 +25,7 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, AllowDash: p.allowDash,
 			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir}
 	}
-	opts := exectool.Options{Environ: l.opts.Environ, SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir}
+	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir}
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = filepath.Join(l.opts.CacheDir, "tools")
 	}
@@ -65,6 +65,19 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 		}
 		n.Agent.System += p
 	}
+}
+
+// environ is the environment of what n starts, without the keys: whatever the
+// names of the variables are, but for those that allow names. Short values are
+// left alone; they may be there by chance.
+func (l *loader) environ(allow []string) []string {
+	const short = 8
+	secrets := slices.DeleteFunc(Secrets(l.opts.Keys), func(s string) bool { return len(s) < short })
+	return slices.DeleteFunc(slices.Clone(l.opts.Environ), func(entry string) bool {
+		name, value, _ := strings.Cut(entry, "=")
+		return !slices.Contains(allow, name) &&
+			slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(value, s) })
+	})
 }
 
 func (l *loader) executableProblems(set *exectool.Toolset) {

@@ -37,7 +37,7 @@ func isOwn(name string) bool {
 
 // IsSecret reports whether a variable of this name looks like a secret and is
 // therefore withheld from tools. Case does not matter, and - and . count as _.
-// It is one of these names:
+// It begins with SECRET_, SECRETS_, API_KEY_ or APIKEY_, is one of these names:
 //
 //	KEY PASS AUTH PAT JWT CREDS SSHPASS
 //
@@ -57,6 +57,11 @@ func IsSecret(name string) bool {
 	switch name {
 	case "KEY", "PASS", "AUTH", "PAT", "JWT", "CREDS", "SSHPASS":
 		return true
+	}
+	for _, begin := range [...]string{"SECRET_", "SECRETS_", "API_KEY_", "APIKEY_"} {
+		if strings.HasPrefix(name, begin) {
+			return true
+		}
 	}
 	for _, end := range [...]string{
 		"_KEY", "_KEYS", "_ACCESS_KEY_ID", "_PASS", "_AUTH", "_PAT", "_JWT", "_CREDS", "_PWD",
