@@ -7,6 +7,10 @@ import (
 	"slices"
 )
 
+// MaxProblems is how many problems of one kind are named one by one; how many more
+// there are is told. A place in a large file takes time to find.
+const MaxProblems = 100
+
 // A Problem is something to change in a file.
 type Problem struct {
 	// Line and Col count from 1, Col in characters.
@@ -60,16 +64,31 @@ func (d *Document) Problem(pointer, message string) Problem {
 // CheckDocument is Check for a file that is parsed already.
 func (s *Schema) CheckDocument(doc *Document) []Problem {
 	problems := slices.Clone(doc.Twice)
+	var wrong, unknown []Violation
 	for _, v := range s.validate(doc.Value) {
-		p := doc.Problem(v.Pointer, v.Message)
 		if v.Rule == "additionalProperties" {
-			p.Line, p.Col = doc.KeyPos(v.Pointer)
-			p.Warning = true
+			unknown = append(unknown, v)
+		} else {
+			wrong = append(wrong, v)
 		}
+	}
+	for _, v := range wrong[:min(len(wrong), MaxProblems)] {
+		problems = append(problems, doc.Problem(v.Pointer, v.Message))
+	}
+	for _, v := range unknown[:min(len(unknown), MaxProblems)] {
+		p := doc.Problem(v.Pointer, v.Message)
+		p.Line, p.Col = doc.KeyPos(v.Pointer)
+		p.Warning = true
 		problems = append(problems, p)
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
+	if n := len(wrong) - MaxProblems; n > 0 {
+		problems = append(problems, Problem{Line: 1, Col: 1, Message: fmt.Sprintf("%d more values break the schema", n)})
+	}
+	if n := len(unknown) - MaxProblems; n > 0 {
+		problems = append(problems, Problem{Line: 1, Col: 1, Message: fmt.Sprintf("%d more keys are unknown", n), Warning: true})
+	}
 	return problems
 }

@@ -18,7 +18,8 @@ type Document struct {
 	// Value is the text's value: nil, bool, string, json.Number, []any or
 	// map[string]any. Of a key that is there twice, the later value counts.
 	Value any
-	// Twice has a problem for every key that an object holds twice.
+	// Twice has a problem for every key that an object holds twice, up to
+	// MaxProblems, and then one for all others.
 	Twice []Problem
 
 	text []byte
@@ -68,6 +69,10 @@ func Parse(text []byte) (*Document, error) {
 	for i, twice := range p.doc.Twice {
 		p.doc.Twice[i].Key = p.doc.Key(twice.Key)
 	}
+	if p.more > 0 {
+		last := p.doc.Twice[MaxProblems-1]
+		p.doc.Twice = append(p.doc.Twice, Problem{Line: last.Line, Col: last.Col, Message: fmt.Sprintf("%d more keys are there twice", p.more)})
+	}
 	return p.doc, nil
 }
 
@@ -94,6 +99,7 @@ type parser struct {
 	dec  *json.Decoder
 	doc  *Document
 	path []string // of the value that is being read
+	more int      // keys that are there twice beyond MaxProblems
 }
 
 // next returns the next token and its offset.
@@ -153,6 +159,10 @@ func (p *parser) object(n *node) (any, error) {
 }
 
 func (p *parser) twice(first, second int) {
+	if len(p.doc.Twice) == MaxProblems {
+		p.more++
+		return
+	}
 	line, col := position(p.doc.text, second)
 	firstLine, firstCol := position(p.doc.text, first)
 	p.doc.Twice = append(p.doc.Twice, Problem{
@@ -253,7 +263,7 @@ func index(tok string, n int) (int, bool) {
 }
 
 func escape(tok string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(tok)
+	return strings.ReplaceAll(strings.ReplaceAll(tok, "~", "~0"), "/", "~1")
 }
 
 func joinPointer(toks []string) string {
@@ -272,7 +282,7 @@ func splitPointer(pointer string) []string {
 	}
 	toks := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	for i, tok := range toks {
-		toks[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(tok)
+		toks[i] = strings.ReplaceAll(strings.ReplaceAll(tok, "~1", "/"), "~0", "~")
 	}
 	return toks
 }

@@ -32,7 +32,7 @@ func Nearest(name string, known []string) (string, bool) {
 }
 
 func fold(s string) string {
-	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s))
+	return strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(s), "-", ""), "_", "")
 }
 
 // distance is the number of letters to insert, delete, change or swap with the

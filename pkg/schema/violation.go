@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -60,15 +61,20 @@ func (s *Schema) validate(v any) []Violation {
 
 func (s *Schema) violations(err *jsonschema.ValidationError) []Violation {
 	leaves := s.leaves(err)
-	slices.SortFunc(leaves, func(a, b leaf) int {
-		if c := comparePaths(a.path, b.path); c != 0 {
-			return c
-		}
-		return strings.Compare(a.rule+a.message(), b.rule+b.message())
+	type told struct {
+		path []string
+		Violation
+	}
+	list := make([]told, len(leaves))
+	for i, l := range leaves {
+		list[i] = told{l.path, Violation{joinPointer(l.path), l.rule, l.message()}}
+	}
+	slices.SortFunc(list, func(a, b told) int {
+		return cmp.Or(comparePaths(a.path, b.path), strings.Compare(a.Rule+a.Message, b.Rule+b.Message))
 	})
-	var out []Violation
-	for _, l := range leaves {
-		out = append(out, Violation{joinPointer(l.path), l.rule, l.message()})
+	out := make([]Violation, len(list))
+	for i, t := range list {
+		out[i] = t.Violation
 	}
 	return slices.Compact(out)
 }
@@ -141,9 +147,10 @@ func (s *Schema) leaves(e *jsonschema.ValidationError) []leaf {
 		return s.missing(e, "dependencies", k.Missing, fmt.Sprintf("missing, as %s is there", show(k.Prop)))
 	case *kind.AdditionalProperties:
 		var out []leaf
+		known := s.known(e.SchemaURL)
 		for _, name := range k.Properties {
 			got := fmt.Sprintf("unknown key %s", show(name))
-			if near, ok := Nearest(name, s.known(e.SchemaURL)); ok {
+			if near, ok := Nearest(name, known); ok {
 				got += fmt.Sprintf("; did you mean %s?", show(near))
 			}
 			out = append(out, leaf{path: below(e.InstanceLocation, name), rule: "additionalProperties", got: got})
