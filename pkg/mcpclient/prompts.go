@@ -38,7 +38,7 @@ func (s *Toolset) Prompts(ctx context.Context) ([]Prompt, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.bound(ctx)
+	ctx, cancel := patient(ctx, s.server.callTimeout())
 	defer cancel()
 	if c.caps.Prompts == nil {
 		return nil, nil
@@ -71,7 +71,7 @@ func (s *Toolset) Prompt(ctx context.Context, name string, args map[string]strin
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.bound(ctx)
+	ctx, cancel := patient(ctx, s.server.callTimeout())
 	defer cancel()
 	raw, err := c.invoke(ctx, nil, func(ctx context.Context, meta *mcp.Meta) error {
 		request := mcp.GetPromptRequest{}
@@ -99,10 +99,4 @@ func (s *Toolset) Prompt(ctx context.Context, name string, args map[string]strin
 		messages = append(messages, agent.Message{Role: m.Role, Parts: contentParts(m.Content)})
 	}
 	return messages, nil
-}
-
-// bound limits a request of which no tool knows.
-func (s *Toolset) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := s.server.callTimeout()
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", seconds(limit)))
 }

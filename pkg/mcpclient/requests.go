@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -219,25 +220,36 @@ const maxAsked = 100
 
 // asking finds the call during which the server asks something. The context ends
 // with that call if there is no doubt which it is: nobody waits for the answer
-// any more.
-func (c *conn) asking(ctx context.Context) (context.Context, *agent.Invocation, context.CancelFunc, error) {
+// any more. Until done is called, the time of every call that may be the one
+// stands still.
+func (c *conn) asking(ctx context.Context) (asked context.Context, inv *agent.Invocation, done context.CancelFunc, err error) {
 	k, known := ctx.Value(callKey{}).(*call)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	waiting := []*call{k}
 	if n := len(c.order); !known && n > 0 {
-		k, known = c.order[n-1], n == 1
+		k, known, waiting = c.order[n-1], n == 1, slices.Clone(c.order)
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	if k == nil {
-		ctx, cancel := context.WithCancel(ctx)
 		return ctx, nil, cancel, nil
 	}
 	if k.asked++; k.asked > maxAsked {
+		cancel()
 		return nil, nil, nil, fmt.Errorf("not answered: the server has asked %d times during this call", maxAsked)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	if !known {
-		return ctx, k.inv, cancel, nil
+	stop := func() bool { return true }
+	if known {
+		stop = context.AfterFunc(k.ctx, cancel)
 	}
-	stop := context.AfterFunc(k.ctx, cancel)
-	return ctx, k.inv, func() { stop(); cancel() }, nil
+	for _, w := range waiting {
+		patienceOf(w.ctx).stop()
+	}
+	return ctx, k.inv, func() {
+		stop()
+		cancel()
+		for _, w := range waiting {
+			patienceOf(w.ctx).resume()
+		}
+	}, nil
 }

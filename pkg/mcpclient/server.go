@@ -68,7 +68,8 @@ type Server struct {
 	// StartTimeout limits how long the server may take from its start to its
 	// list of tools, and for every later list; 0 means DefaultStartTimeout.
 	StartTimeout time.Duration
-	// CallTimeout limits every call; 0 means DefaultCallTimeout.
+	// CallTimeout limits every call; 0 means DefaultCallTimeout. What the
+	// server asks is answered beside that time.
 	CallTimeout time.Duration
 	// PollInterval is the age at which the list of tools of a server that
 	// does not tell of changes is asked for again; 0 means

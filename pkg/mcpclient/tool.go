@@ -60,8 +60,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	limit := t.set.server.callTimeout()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", seconds(limit)))
+	ctx, cancel := patient(ctx, t.set.server.callTimeout())
 	defer cancel()
 	c, err := t.set.connect(ctx)
 	if err != nil {

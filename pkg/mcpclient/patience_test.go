@@ -1,0 +1,87 @@
+package mcpclient
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestTimeOfACallStandsStillWhileTheServerWaits: the limit of a call is for the
+// server, not for the person that it asks.
+func TestTimeOfACallStandsStillWhileTheServerWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		calls int
+		known bool // the question says to which call it belongs
+	}{"the only call": {calls: 1}, "one of several calls": {calls: 3}, "a call that is named": {calls: 3, known: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				conn := newConn(&Server{Name: "fake"}, &Options{})
+				var last *call
+				for range c.calls {
+					ctx, cancel := patient(t.Context(), 10*time.Second)
+					defer cancel()
+					last = conn.begin(ctx, invocation("{}"))
+				}
+				time.Sleep(9 * time.Second)
+				ctx := t.Context()
+				if c.known {
+					ctx = context.WithValue(ctx, callKey{}, last)
+				}
+				var ends []context.CancelFunc
+				for range 2 { // two questions at the same time
+					_, inv, done, err := conn.asking(ctx)
+					if err != nil || inv != last.inv {
+						t.Fatalf("asking: %v, %v", inv, err)
+					}
+					ends = append(ends, done)
+				}
+				for _, end := range ends {
+					time.Sleep(time.Hour)
+					if last.ctx.Err() != nil {
+						t.Fatalf("the call ended: %v", context.Cause(last.ctx))
+					}
+					end()
+				}
+				if other := conn.order[0].ctx; c.known && other.Err() == nil {
+					t.Error("a call that has nothing to do with the question waits for it")
+				} else if !c.known && other.Err() != nil {
+					t.Errorf("the call that may have asked ended: %v", context.Cause(other))
+				}
+				time.Sleep(999 * time.Millisecond)
+				if last.ctx.Err() != nil {
+					t.Fatalf("the call ended early: %v", context.Cause(last.ctx))
+				}
+				time.Sleep(2 * time.Millisecond)
+				if got := fmt.Sprint(context.Cause(last.ctx)); got != "timed out after 10 s" {
+					t.Errorf("the call ends with %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestAnswerBehindTheEndOfACall: an answer that comes after the end of its call
+// changes nothing.
+func TestAnswerBehindTheEndOfACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := newConn(&Server{Name: "fake"}, &Options{})
+		ctx, cancel := patient(t.Context(), time.Second)
+		conn.begin(ctx, invocation("{}"))
+		asked, _, done, err := conn.asking(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		synctest.Wait()
+		if asked.Err() == nil {
+			t.Error("the question goes on though its call has ended")
+		}
+		done()
+		time.Sleep(time.Minute)
+		if cause := context.Cause(ctx); cause != context.Canceled {
+			t.Errorf("the call ended with %v", cause)
+		}
+	})
+}
