@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -56,6 +59,8 @@ type call struct {
 	ctx      context.Context   // ends with the call
 	asked    int               // how often the server has asked something
 	progress chan string
+	told     float64 // progress of late, see mayTell
+	toldAt   time.Time
 }
 
 func newConn(server *Server, opts *Options) *conn {
@@ -94,7 +99,7 @@ func (c *conn) watch() {
 		c.idle()
 		c.cause = errors.New("the connection to the server is closed")
 		if !closed {
-			c.cause = errors.New("the server has forgotten the session")
+			c.cause = errForgotten
 		}
 		return
 	}
@@ -111,6 +116,13 @@ func (c *conn) watch() {
 	}
 	c.cause = &endError{how: how, said: c.child.said()}
 }
+
+// errForgotten: the server knows nothing of the session any more. A call that it
+// refused for that gets errUnheard.
+var (
+	errForgotten = errors.New("the server has forgotten the session")
+	errUnheard   = fmt.Errorf("%w", errForgotten)
+)
 
 // An endError says that a server ended by itself.
 type endError struct{ how, said string }
@@ -142,13 +154,14 @@ func (c *conn) notified(n mcp.JSONRPCNotification) {
 		token, _ := fields["progressToken"].(string)
 		c.mu.Lock()
 		k := c.calls[token]
+		tell := k != nil && k.mayTell(c.opts.now())
 		c.mu.Unlock()
-		if k == nil {
+		if !tell {
 			return
 		}
 		select {
 		case k.progress <- progressText(fields):
-		default: // nobody can read that fast
+		default: // nobody reads that fast
 		}
 	case "notifications/message":
 		data := fields["data"]
@@ -161,6 +174,24 @@ func (c *conn) notified(n mcp.JSONRPCNotification) {
 	}
 }
 
+// How many progress notifications of a call are shown: so many at once, and so
+// many a second. More are dropped.
+const (
+	progressBurst = 100
+	progressRate  = 10
+)
+
+// mayTell reports whether one more progress notification may be shown now.
+func (k *call) mayTell(now time.Time) bool {
+	k.told = max(0, k.told-progressRate*now.Sub(k.toldAt).Seconds())
+	k.toldAt = now
+	if k.told > progressBurst-1 {
+		return false
+	}
+	k.told++
+	return true
+}
+
 // progressText is what a progress notification says, in one line.
 func progressText(fields map[string]any) string {
 	var text string
@@ -170,7 +201,8 @@ func progressText(fields map[string]any) string {
 			text += fmt.Sprintf("/%g", total)
 		}
 	}
-	if m, _ := fields["message"].(string); m != "" {
+	m, _ := fields["message"].(string)
+	if m = clip(strings.Join(strings.Fields(m), " "), maxLogLine); m != "" {
 		if text != "" {
 			return m + " (" + text + ")"
 		}
@@ -180,8 +212,8 @@ func progressText(fields map[string]any) string {
 }
 
 // maxProgress is how many progress notifications of a call may wait to be
-// shown; more are dropped.
-const maxProgress = 64
+// shown.
+const maxProgress = progressBurst
 
 // begin enters a call for inv.
 func (c *conn) begin(ctx context.Context, inv *agent.Invocation) *call {
@@ -248,11 +280,16 @@ func (c *conn) answer(ctx context.Context, got *caught, err error) (json.RawMess
 		return nil, &rpcError{got.err}
 	case got.result != nil && (err == nil || !needsInput(got.result)):
 		return got.result, nil
-	case err != nil:
-		return nil, c.failure(ctx, err)
-	default:
+	case err == nil:
 		return nil, errors.New("the server's answer is empty")
+	case ctx.Err() == nil && !errors.Is(err, transport.ErrSessionTerminated) && got.refused() != nil:
+		return nil, got.refused()
 	}
+	err = c.failure(ctx, err)
+	if got.status == http.StatusNotFound && errors.Is(err, errForgotten) {
+		err = errUnheard
+	}
+	return nil, err
 }
 
 // needsInput reports whether result asks the client for more before there is

@@ -161,7 +161,7 @@ func (f *fake) receive(m message) int {
 			}
 			return -1
 		}
-		if m.Method == "" { // the answer to what "ask" asked
+		if m.Method == "" && len(f.held) > 0 { // the answer to what "ask" asked
 			text, _ := json.Marshal(fmt.Sprintf("%s%s", m.Result, m.Error))
 			f.answer(f.held[0], fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, text))
 			f.held = nil
@@ -257,7 +257,8 @@ const defaultTools = `{"tools":[
 {"name":"deep","inputSchema":{"type":"object"}},
 {"name":"orphan","inputSchema":{"type":"object"}},
 {"name":"flood","inputSchema":{"type":"object"}},
-{"name":"nag","inputSchema":{"type":"object"}}
+{"name":"nag","inputSchema":{"type":"object"}},
+{"name":"raw","inputSchema":{"type":"object"}}
 ]}`
 
 func (f *fake) call(m message) int {
@@ -331,6 +332,30 @@ func (f *fake) call(m message) int {
 			f.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, p.Meta.Token, i)
 		}
 		f.answer(m, `{"content":[{"type":"text","text":"done"}]}`)
+	case "raw": // writes what it is told; ID is that of the call, TOKEN its token
+		var raw struct {
+			Out    string `json:"out"`
+			Repeat int    `json:"repeat"` // of out, before the answer
+			Closes bool   `json:"closes"` // its output, and lives on
+			Leaves bool   `json:"leaves"` // at once
+			Silent bool   `json:"silent"` // no answer
+		}
+		if err := json.Unmarshal(p.Arguments, &raw); err != nil {
+			panic(err)
+		}
+		out := strings.NewReplacer("ID", string(m.ID), "TOKEN", string(p.Meta.Token)).Replace(raw.Out)
+		for range max(raw.Repeat, 1) {
+			fmt.Fprint(os.Stdout, out)
+		}
+		if !raw.Silent {
+			f.answer(m, `{"content":[{"type":"text","text":"answered"}]}`)
+		}
+		if raw.Closes {
+			os.Stdout.Close()
+		}
+		if raw.Leaves {
+			return 5
+		}
 	case "nag": // asks more often than is answered
 		f.held = []message{m}
 		for range maxAsked + 1 {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // A lineFilter reads the lines of a program's standard output and lets only
@@ -48,20 +50,82 @@ func (f *lineFilter) Read(p []byte) (int, error) {
 
 // next reads one line; rest stays empty if it is no message.
 func (f *lineFilter) next() {
-	line, id, tooLong := f.readLine()
+	line, id, long := f.readLine()
+	line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 	switch {
-	case tooLong:
-		f.rest = f.refuse(id, fmt.Sprintf("the server's message is longer than %d bytes", f.max))
-	case isMessage(line) && json.Valid(line):
-		f.rest = line
-	case isMessage(line): // the library would drop it, and its call would wait
-		f.drop(clip(string(bytes.TrimSpace(line)), maxLogLine))
-		var scan idScanner
-		scan.write(line)
-		f.rest = f.refuse(scan.id(), "the server's message is no JSON, or nested too deep")
+	case long:
+		f.rest = f.refuse(id, tooLong(f.max))
+	case isMessage(line):
+		f.rest = f.check(line)
+	case isBatch(line):
+		var messages []json.RawMessage
+		_ = json.Unmarshal(line, &messages) // isBatch has seen to it
+		f.rest = nil
+		for _, m := range messages {
+			f.rest = append(f.rest, f.check(append(m, '\n'))...)
+		}
 	case len(bytes.TrimSpace(line)) > 0:
 		f.drop(clip(string(bytes.TrimSpace(line)), maxLogLine))
 	}
+}
+
+// byteOrderMark is what some systems write first.
+const byteOrderMark = "\uFEFF"
+
+// isBatch reports whether line is an array of messages, which 2025-03-26 has.
+func isBatch(line []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(line, " \t\r\n"), []byte("[")) && bytes.Contains(line, []byte(`"jsonrpc"`)) && json.Valid(line)
+}
+
+// check is the message if it can be used, and otherwise what stands in for it:
+// the library would drop it, and its call would wait.
+func (f *lineFilter) check(message []byte) []byte {
+	_, why := examine(message)
+	if why == "" {
+		return message
+	}
+	f.drop(clip(string(bytes.TrimSpace(message)), maxLogLine))
+	var scan idScanner
+	scan.write(message)
+	return f.refuse(scan.id(), why)
+}
+
+func tooLong(max int) string {
+	return fmt.Sprintf("the server's message is longer than %d bytes", max)
+}
+
+// examine reports whether a message is the answer to a request, or why it is of no
+// use.
+func examine(message []byte) (answer bool, why string) {
+	has := func(key string) bool { return bytes.Contains(message, []byte(key)) }
+	switch {
+	case !json.Valid(message):
+		return false, "the server's message is no JSON, or nested too deep"
+	case has(`"result"`) && !has(`"method"`) && !has(`"error"`):
+		return true, "" // nearly all are so
+	}
+	var m struct {
+		ID     present                  `json:"id"`
+		Method string                   `json:"method"`
+		Result present                  `json:"result"`
+		Error  *mcp.JSONRPCErrorDetails `json:"error"`
+	}
+	if err := json.Unmarshal(message, &m); err != nil {
+		return false, "the server's message is not as the protocol has it: " + err.Error()
+	}
+	if m.Method == "" && bool(m.ID) && !bool(m.Result) && m.Error == nil {
+		return false, "the server's answer has neither a result nor an error"
+	}
+	return m.Method == "" && (bool(m.Result) || m.Error != nil), ""
+}
+
+// present tells that a member is there, whatever it is.
+type present bool
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *present) UnmarshalJSON([]byte) error {
+	*p = true
+	return nil
 }
 
 // drop takes note of a line that is no message.
@@ -115,18 +179,25 @@ func (f *lineFilter) readLine() (line []byte, id json.RawMessage, tooLong bool) 
 }
 
 // refuse is the answer in place of a message that cannot be used.
-func (f *lineFilter) refuse(id json.RawMessage, text string) []byte {
+func (f *lineFilter) refuse(id json.RawMessage, why string) []byte {
+	text := refusal(id, why)
+	if text == nil {
+		f.drop(why)
+	}
+	return text
+}
+
+// refusal is an answer that says why there is none, nil if nobody knows to what.
+func refusal(id json.RawMessage, why string) []byte {
 	if id == nil {
-		f.drop(text)
 		return nil
 	}
-	answer, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id,
-		"error": map[string]any{"code": codeUnusable, "message": text}})
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id,
+		"error": map[string]any{"code": codeUnusable, "message": why}})
 	if err != nil {
-		f.drop(text)
 		return nil
 	}
-	return append(answer, '\n')
+	return append(text, '\n')
 }
 
 // codeUnusable is the JSON-RPC error code of an answer that cannot be used.

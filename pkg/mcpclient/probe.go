@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -61,8 +62,10 @@ func (c *conn) initialize(ctx context.Context, version string) (*mcp.InitializeR
 		return nil, fmt.Errorf("initialize: %w", &rpcError{got.err})
 	case mcp.IsUnsupportedProtocolVersion(err):
 		return nil, fmt.Errorf("initialize: %w; known are %v", err, mcp.ValidProtocolVersions)
-	case errors.Is(err, transport.ErrLegacySSEServer):
+	case errors.Is(err, transport.ErrLegacySSEServer) && got.status != http.StatusUnauthorized && got.status != http.StatusForbidden:
 		return nil, errors.New("initialize: the server refuses the request; the address may be wrong, or that of a server that speaks only the old HTTP with SSE")
+	case ctx.Err() == nil && !errors.Is(err, transport.ErrSessionTerminated) && got.refused() != nil:
+		return nil, fmt.Errorf("initialize: %w", got.refused())
 	default:
 		return nil, c.failure(ctx, err)
 	}

@@ -19,7 +19,7 @@ import (
 // that the protocol has had, over standard input and output and over HTTP.
 func TestServerAsks(t *testing.T) {
 	for _, c := range []struct{ version, over string }{
-		{"2025-11-25", "stdio"}, {"2026-07-28", "stdio"}, {"2026-07-28", "http"},
+		{"2025-11-25", "stdio"}, {"2026-07-28", "stdio"}, {"2025-11-25", "http"}, {"2026-07-28", "http"},
 	} {
 		t.Run(c.version+" "+c.over, func(t *testing.T) {
 			r := newRig(t, "library")

@@ -405,11 +405,11 @@ func (s *Toolset) newConn() (*conn, error) {
 	c := newConn(&s.server, &s.opts)
 	var t transport.Interface
 	if s.server.URL != "" {
-		carrier, err := c.overHTTP()
+		carrier, reply, err := c.overHTTP()
 		if err != nil {
 			return nil, err
 		}
-		c.tap = &tap{inner: carrier, http: true}
+		c.tap = &tap{inner: carrier, http: true, life: c.life, reply: reply}
 		t = httpTap{c.tap}
 	} else {
 		child, err := startChild(&s.server, &s.opts)

@@ -486,12 +486,38 @@ func (p *oneCall) Generate(_ context.Context, req *agent.Request, _ func(agent.D
 	return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("done")}}}, nil
 }
 
+// TestProgressIsLimited: a flood of it is not shown, and a slow stream is.
+func TestProgressIsLimited(t *testing.T) {
+	var k call
+	now := time.Unix(1e9, 0)
+	shown := func(n int, every time.Duration) (count int) {
+		for range n {
+			now = now.Add(every)
+			if k.mayTell(now) {
+				count++
+			}
+		}
+		return count
+	}
+	if n := shown(1000, 0); n != progressBurst {
+		t.Errorf("of 1000 at once %d are shown, want %d", n, progressBurst)
+	}
+	if n := shown(100, time.Second/progressRate); n != 100 {
+		t.Errorf("of 100 that come slowly %d are shown", n)
+	}
+	if n := shown(1000, time.Millisecond); n < progressRate-1 || n > progressRate+1 {
+		t.Errorf("of 1000 in a second %d are shown, want %d", n, progressRate)
+	}
+}
+
 func TestProgressText(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"progress":2,"total":3,"message":"copying"}`: "copying (2/3)",
-		`{"progress":0.5}`:             "0.5",
-		`{"message":"copying"}`:        "copying",
-		`{"progress":"2","total":"3"}`: "",
+		`{"progress":0.5}`:                                        "0.5",
+		`{"message":"copying"}`:                                   "copying",
+		`{"progress":"2","total":"3"}`:                            "",
+		`{"message":" a\n\tb\r\n"}`:                               "a b",
+		`{"message":"` + strings.Repeat("x", maxLogLine+1) + `"}`: strings.Repeat("x", maxLogLine) + "…",
 	} {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(in), &fields); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -20,12 +21,17 @@ import (
 //   - answers the client's first request with what the probe has heard already;
 //   - tells the server of cancelled requests before the call returns, and over
 //     HTTP too, where the client does it for no protocol;
+//   - answers what the server asks over HTTP, for which the transport has 30
+//     seconds, however long a person thinks;
 //   - hides from the client that a transport listens for notifications, with
 //     which it would never speak the newest protocol. The transport itself stops
 //     listening once that is spoken.
 type tap struct {
 	inner   transport.Interface
 	http    bool
+	life    context.Context // over HTTP: of the connection
+	reply   replier         // over HTTP
+	version atomic.Value    // over HTTP: the protocol that is spoken, a string
 	handle  transport.RequestHandler
 	pending sync.WaitGroup // requests of the server, and cancellations
 
@@ -41,7 +47,27 @@ type caught struct {
 	result json.RawMessage
 	err    *mcp.JSONRPCErrorDetails
 	clean  func(json.RawMessage) json.RawMessage // what the client gets; nil: the same
+
+	// Over HTTP: the status with which the request was refused, 0 if it was
+	// not, and what the server said to it; and whether the stream with the
+	// answer has ended without one.
+	status int
+	said   string
+	cut    atomic.Bool
 }
+
+// refused is why there is no answer over HTTP, nil if that is not known.
+func (c *caught) refused() error {
+	switch {
+	case c.status != 0:
+		return &statusError{c.status, c.said}
+	case c.cut.Load():
+		return errCut
+	}
+	return nil
+}
+
+var errCut = errors.New("the server ended the stream before its answer")
 
 type caughtKey struct{}
 
@@ -68,6 +94,9 @@ func (t *tap) SendRequest(ctx context.Context, request transport.JSONRPCRequest)
 	}
 	if c, ok := ctx.Value(caughtKey{}).(*caught); ok {
 		c.result, c.err = response.Result, response.Error
+		if c.result == nil && c.err == nil && c.status != 0 {
+			return nil, c.refused()
+		}
 		if c.clean != nil && response.Error == nil {
 			response.Result = c.clean(response.Result)
 		}
@@ -178,9 +207,35 @@ func (t *tap) SetNotificationHandler(handler func(mcp.JSONRPCNotification)) {
 // SetRequestHandler implements transport.BidirectionalInterface.
 func (t *tap) SetRequestHandler(handler transport.RequestHandler) {
 	t.handle = handler
-	if b, ok := t.inner.(transport.BidirectionalInterface); ok {
+	b, ok := t.inner.(transport.BidirectionalInterface)
+	switch {
+	case ok && t.http:
+		b.SetRequestHandler(t.requestOverHTTP)
+	case ok:
 		b.SetRequestHandler(t.request)
 	}
+}
+
+// requestOverHTTP answers a request of the server as long as anybody wants it:
+// until the end of the stream that it came with, or that of the connection. That
+// the transport's time for it is over does not count. The answer is sent here,
+// and the transport gets none.
+func (t *tap) requestOverHTTP(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(t.life, cancel)()
+	defer context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			cancel()
+		}
+	})()
+	response, err := t.request(lasting, r)
+	if err != nil {
+		response = transport.NewJSONRPCErrorResponse(r.ID, mcp.INTERNAL_ERROR, err.Error(), nil)
+	}
+	version, _ := t.version.Load().(string)
+	t.reply(lasting, t.inner.GetSessionId(), version, response)
+	return nil, nil
 }
 
 // request answers a request of the server. The transport calls it in a
@@ -240,5 +295,6 @@ type httpTap struct{ *tap }
 
 // SetProtocolVersion implements transport.HTTPConnection.
 func (t httpTap) SetProtocolVersion(version string) {
+	t.version.Store(version)
 	t.inner.(transport.HTTPConnection).SetProtocolVersion(version)
 }

@@ -50,8 +50,9 @@ func (t *Tool) Spec() agent.ToolSpec { return t.spec }
 func (t *Tool) Annotations() Annotations { return t.annotations }
 
 // Call calls the tool, once: if the server ends meanwhile, the error says so. A
-// server that has ended before is started again. When ctx ends, the server is
-// told that the call is cancelled.
+// server that has ended before is started again, and one that refuses the call
+// because it has forgotten the session is greeted anew. When ctx ends, the server
+// is told that the call is cancelled.
 func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	if _, err := agent.DecodeArgs(inv.Call.Args); err != nil {
 		return agent.Result{}, fmt.Errorf("nothing was called: %w", err)
@@ -62,18 +63,30 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	}
 	ctx, cancel := patient(ctx, t.set.server.callTimeout())
 	defer cancel()
+	raw, err := t.try(ctx, inv, args)
+	if errors.Is(err, errUnheard) {
+		raw, err = t.try(ctx, inv, args) // in a new session
+	}
+	if err != nil {
+		return agent.Result{}, err
+	}
+	return t.result(inv, raw)
+}
+
+// try calls the tool on the connection that there is, or a new one.
+func (t *Tool) try(ctx context.Context, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
 	c, err := t.set.connect(ctx)
 	if err != nil {
-		return agent.Result{}, fmt.Errorf("nothing was called: %w", err)
+		return nil, fmt.Errorf("nothing was called: %w", err)
 	}
 	if err := t.set.stale(t); err != nil {
-		return agent.Result{}, fmt.Errorf("nothing was called: %w", err)
+		return nil, fmt.Errorf("nothing was called: %w", err)
 	}
 	raw, err := t.call(ctx, c, inv, args)
 	if err != nil {
-		return agent.Result{}, t.set.explain(err)
+		return nil, t.set.explain(err)
 	}
-	return t.result(inv, raw)
+	return raw, nil
 }
 
 // result is what the model sees of a server's answer.
