@@ -22,8 +22,9 @@ import (
 // Several stand on lines of their own.
 //
 // null for an optional argument is as good as none. The schema is compiled at the
-// first call. Of one that cannot be compiled only the types of the arguments and
-// which of them are required count; a call never fails for its tool's schema.
+// first call. Of one that cannot be compiled, or that takes too long to compare with,
+// only the types of the arguments and which of them are required count; a call never
+// fails for its tool's schema.
 func Checked(tool agent.Tool) agent.Tool {
 	return &checked{Tool: tool}
 }
@@ -43,6 +44,9 @@ func (c *checked) Call(ctx context.Context, inv *agent.Invocation) (agent.Result
 		return c.Tool.Call(ctx, inv)
 	}
 	violations, err := c.schema.checkArgs(inv.Call.Args)
+	if len(violations) == 1 && violations[0].Rule == tooManySteps {
+		violations, err = c.checkBasics(inv.Call.Args)
+	}
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
@@ -69,6 +73,15 @@ func (c *checked) compile() {
 	if err == nil {
 		c.schema = s
 	}
+}
+
+// checkBasics compares arguments with the basics of the schema.
+func (c *checked) checkBasics(args string) ([]Violation, error) {
+	s, err := Compile(c.Spec().Name, basics(c.Spec().Schema))
+	if err != nil {
+		return nil, nil // there is nothing to compare with
+	}
+	return s.checkArgs(args)
 }
 
 // checkArgs validates arguments that agent.DecodeArgs accepted.

@@ -21,6 +21,7 @@ type Schema struct {
 	raw      any // the decoded text of the schema
 	url      string
 	compiled *jsonschema.Schema
+	meter    *meter // nil: a comparison takes as long as its value is large
 }
 
 // Compile compiles the JSON Schema doc, of the draft that its $schema names and
@@ -58,7 +59,8 @@ func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 		return fail(err)
 	}
 	url := "mem:///schema.json"
-	if trusted || isPlain(raw) {
+	valid := trusted || isPlain(raw)
+	if valid {
 		// jsonschema takes what lies under this address for a metaschema, and
 		// metaschemas for valid.
 		url = "https://json-schema.org/trusted/schema.json"
@@ -74,7 +76,11 @@ func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 	if err != nil {
 		return fail(plainCompileError(err))
 	}
-	return &Schema{raw: raw, url: url, compiled: compiled}, nil
+	out := &Schema{raw: raw, url: url, compiled: compiled}
+	if !valid { // what is plain has no references
+		out.meter = metered(compiled, url)
+	}
+	return out, nil
 }
 
 // plainCompileError says in our words what is wrong with a schema.

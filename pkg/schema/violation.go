@@ -20,8 +20,9 @@ type Violation struct {
 	// unknown is named too. The whole document is "".
 	Pointer string
 	// Rule is the keyword of the schema: "required", "type", "enum", … Not of
-	// a schema are "syntax", for what is no JSON, and "number", for a number
-	// too large to calculate with.
+	// a schema are "syntax", for what is no JSON, "number", for a number too
+	// large to calculate with, and "steps", for a schema whose references
+	// branch so often that comparing the value with it would not end.
 	Rule string
 	// Message says in a few words what was found and what was expected.
 	Message string
@@ -47,13 +48,18 @@ func (s *Schema) Validate(doc []byte) []Violation {
 	return s.validate(v)
 }
 
+const tooManySteps = "steps"
+
 func (s *Schema) validate(v any) []Violation {
 	if huge := hugeNumbers(v, nil); len(huge) > 0 {
 		slices.SortFunc(huge, func(a, b Violation) int { return strings.Compare(a.Pointer, b.Pointer) })
 		return huge
 	}
-	err := s.compiled.Validate(v)
-	if err == nil {
+	ok, err := s.compare(v)
+	switch {
+	case !ok:
+		return []Violation{{Rule: tooManySteps, Message: "comparing it with the schema takes too many steps"}}
+	case err == nil:
 		return nil
 	}
 	return s.violations(err.(*jsonschema.ValidationError))
