@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
@@ -36,13 +37,14 @@ type program struct {
 	// end the process there.
 	journal func(agent.Journal) agent.Journal
 
-	global globalFlags
-	person *person           // who answers MCP servers; nil: nobody does
-	logs   serverLog         // what MCP servers write
-	checks bool              // problems are what is asked for
-	noRuns bool              // no agent of the tree is to run, so none needs its model
-	set    map[string]string // of run: placeholders of the agent's prompts
-	record string            // of run: the folder of --record
+	global  globalFlags
+	person  *person           // who answers MCP servers; nil: nobody does
+	logs    serverLog         // what MCP servers write
+	outputs string            // the folder of long outputs, once it was asked for
+	checks  bool              // problems are what is asked for
+	noRuns  bool              // no agent of the tree is to run, so none needs its model
+	set     map[string]string // of run: placeholders of the agent's prompts
+	record  string            // of run: the folder of --record
 }
 
 // globalFlags stand before or after the command.
@@ -78,7 +80,11 @@ func (p *program) start(args []string) int {
 	_ = process.BecomeSubreaper()
 	ctx, caught, stop := interruptible()
 	defer stop()
+	started := time.Now()
 	err := p.command(args...).Run(ctx, joinPairs(args))
+	if p.outputs != "" {
+		sweepOutputs(p.outputs, started, time.Now())
+	}
 	if out, ok := p.out.(*stdout); ok && err == nil && out.failed != nil {
 		err = fmt.Errorf("write to standard output: %w", out.failed)
 	}

@@ -198,15 +198,6 @@ func (p *program) cacheDir() string {
 	return filepath.Join(dir, "agents")
 }
 
-// outputDir takes the whole of outputs that were cut for the model; "" is the
-// system's folder for temporary files.
-func (p *program) outputDir() string {
-	if dir := p.cacheDir(); dir != "" {
-		return filepath.Join(dir, "outputs")
-	}
-	return ""
-}
-
 // lockDir is where calls take turns that share a lock. All programs of this user
 // must find the same one.
 func (p *program) lockDir() string {
