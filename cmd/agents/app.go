@@ -31,6 +31,7 @@ type program struct {
 	getenv   func(string) string
 	environ  []string
 	servers  []localServer // where init looks for model servers
+	probe    time.Duration // how long all of them together have for their answers
 	// suggested is the agent file that a session from elsewhere names.
 	suggested string
 	// journal, if it is not nil, stands between a run and its session: tests
@@ -67,7 +68,7 @@ func systemProgram() *program {
 		outTerm: term.IsTerminal(int(os.Stdout.Fd())),
 		errTerm: term.IsTerminal(int(os.Stderr.Fd())),
 		getenv:  os.Getenv, environ: os.Environ(),
-		servers: localServers,
+		servers: localServers, probe: probeTime,
 	}
 }
 

@@ -131,7 +131,7 @@ func (p *program) namedModel(ctx context.Context, f modelFlags, plan *keysPlan, 
 	}
 	m.model = v.model
 	if f.model == "" && onThisMachine(u) {
-		ctx, cancel := context.WithTimeout(ctx, probeTime)
+		ctx, cancel := context.WithTimeout(ctx, p.probe)
 		defer cancel()
 		if m.models, _ = serverModels(ctx, loopbackClient(), m.url); len(m.models) > 0 {
 			m.model = m.models[0]

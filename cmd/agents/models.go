@@ -69,7 +69,7 @@ var localServers = []localServer{
 	{openai.VLLM, "vLLM", 8000},
 }
 
-// probeTime is how long all servers together have for their answers.
+// probeTime is the probe of a program.
 const probeTime = 700 * time.Millisecond
 
 // keysName is the name of a keys file beside an agent file.
@@ -170,7 +170,7 @@ func isKey(s string) bool {
 
 // findServers asks the servers of this machine for their models, all at once.
 func (p *program) findServers(ctx context.Context) []modelChoice {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	ctx, cancel := context.WithTimeout(ctx, p.probe)
 	defer cancel()
 	client := loopbackClient()
 	defer client.CloseIdleConnections()
