@@ -152,7 +152,7 @@ func TestManualNamesEveryField(t *testing.T) {
 	same(t, "kinds of events", kinds, constants(t, "event.go", "EventKind"))
 	outcomes := spans(rows(section(t, page, "### json"))[1][2])
 	slices.Sort(outcomes)
-	same(t, "outcomes", outcomes, append(constants(t, "errors.go", "Status"), "invalid"))
+	same(t, "outcomes", outcomes, constants(t, "errors.go", "Status"))
 }
 
 // constants are the values of the string constants of a type of package agent.

@@ -95,6 +95,8 @@ func codeOf(err error) int {
 		return exitDeadline
 	case agent.StatusInterrupted:
 		return exitInterrupted
+	case agent.StatusInvalid:
+		return exitAnswer
 	default:
 		return exitFailed
 	}
@@ -108,6 +110,8 @@ func hintFor(err error) string {
 		return "raise maxTurns in the agent file, or ask for less at once"
 	case errors.Is(err, agent.ErrLength):
 		return "raise maxOutputTokens in the agent file; --output json shows what there was of the answer"
+	case errors.Is(err, agent.ErrAnswer):
+		return "the schema may ask for more than the model can give; --output json shows the last answer"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "raise --timeout"
 	case !errors.As(err, &model):

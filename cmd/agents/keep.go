@@ -339,12 +339,12 @@ type resumable struct {
 
 func (r *resumable) Unwrap() error { return r.error }
 
-// ask is the run of the prompt, or of what the session left unfinished.
-func (k *kept) ask(r *agent.Runner, prompt *agent.Message) func(context.Context) (*agent.Outcome, error) {
+// ask runs the prompt, or what the session left unfinished.
+func (k *kept) ask(ctx context.Context, r *agent.Runner, prompt *agent.Message) (*agent.Outcome, error) {
 	if prompt == nil {
-		return r.Resume
+		return r.Resume(ctx)
 	}
-	return func(ctx context.Context) (*agent.Outcome, error) { return r.Run(ctx, *prompt) }
+	return r.Run(ctx, *prompt)
 }
 
 // keeper is how the runs of an MCP server are kept: on disk, where other runs

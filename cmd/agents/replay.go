@@ -41,6 +41,8 @@ the record does not have.`,
 			&cli.BoolFlag{Name: "live-tools", Usage: "run the tools; the model's answers are the recorded ones", Destination: &f.liveTools},
 			&cli.BoolFlag{Name: "live-model", Usage: "ask the model; a call gets the result that was recorded for the same tool and arguments", Destination: &f.liveModel},
 			&cli.IntFlag{Name: "live-from", Usage: "ask the model and run the tools from `TURN` of the agent on", HideDefault: true, Destination: &f.liveFrom},
+			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts as the recorded run did, `NAME=VALUE`; repeatable", Value: &setFlag{&p.set}},
+			&cli.StringFlag{Name: "output-schema", Usage: "the schema in `FILE` that the recorded run had", Destination: &f.run.schema},
 			&cli.StringFlag{Name: "session-dir", Usage: "look for SESSION in the folder `DIR`, and keep the session of a live replay there", Destination: &f.run.keep.dir},
 			&cli.BoolFlag{Name: "no-session", Usage: "keep nothing of a live replay", Destination: &f.run.keep.none},
 		},
@@ -48,7 +50,7 @@ the record does not have.`,
 			if c.Args().Len() != 1 {
 				return usage("`agents session list` shows what there is", "%s: want one SESSION or DIR", c.FullName())
 			}
-			if err := f.check(); err != nil {
+			if err := f.check(p); err != nil {
 				return err
 			}
 			return p.replay(ctx, f, c.Args().First(), c.IsSet("live-from"))
@@ -57,7 +59,7 @@ the record does not have.`,
 }
 
 // check refuses flags that do not go together.
-func (f *replayFlags) check() error {
+func (f *replayFlags) check(p *program) error {
 	live := 0
 	for _, on := range []bool{f.liveTools, f.liveModel, f.liveFrom != 0} {
 		if on {
@@ -67,6 +69,8 @@ func (f *replayFlags) check() error {
 	switch {
 	case f.run.keep.none && live == 0:
 		return usage("", "--no-session: only a live replay keeps a session")
+	case !f.loads(p) && (f.run.schema != "" || len(p.set) > 0):
+		return usage("a record has what the agent was told", "--set and --output-schema go with --agent-file or a live replay alone")
 	case live > 1:
 		return usage("without any of them nothing is real; `agents run` is where everything is", "--live-tools, --live-model and --live-from exclude each other")
 	}
@@ -80,8 +84,18 @@ func outputFlag(form *string) cli.Flag {
 
 func (f *replayFlags) live() bool { return f.liveTools || f.liveModel || f.liveFrom != 0 }
 
+// loads reports whether the replay needs an agent: if one was named, or something is
+// to be real.
+func (f *replayFlags) loads(p *program) bool {
+	return f.live() || len(p.global.agentFiles) > 0 || p.global.agent != ""
+}
+
 // replay runs the session that name stands for again.
 func (p *program) replay(ctx context.Context, f *replayFlags, name string, from bool) error {
+	answer, err := readAnswerSchema(ctx, f.run.schema)
+	if err != nil {
+		return err
+	}
 	rec, path, err := p.readRecord(name, f.run.keep.dir)
 	if err != nil {
 		return err
@@ -108,7 +122,11 @@ func (p *program) replay(ctx context.Context, f *replayFlags, name string, from 
 	if err != nil {
 		return err
 	}
-	runner := &agent.Runner{Agent: l.Root, Observe: sinks.observe, Redact: observe.RedactEvent(l.secrets)}
+	root := l.Root
+	if answer != nil {
+		root = answer.Of(root)
+	}
+	runner := &agent.Runner{Agent: root, Observe: sinks.observe, Redact: observe.RedactEvent(l.secrets)}
 	if err := k.attach(p, runner); err != nil {
 		return errors.Join(err, sinks.close())
 	}
@@ -130,10 +148,10 @@ func replayed(rec *replay.Record, path string, err, runErr error) error {
 	return err
 }
 
-// loadReplay loads the agent of a replay if it needs one: if one was named, or
-// something is to be real. Otherwise the tree is empty.
+// loadReplay loads the agent of a replay if it needs one. Otherwise the tree is empty.
 func (p *program) loadReplay(ctx context.Context, f *replayFlags, player *replay.Player, path string) (*loaded, error) {
-	if !f.live() && len(p.global.agentFiles) == 0 && p.global.agent == "" {
+	if !f.loads(p) {
+		f.run.whole = true
 		return &loaded{Tree: &agentfile.Tree{}}, nil
 	}
 	rec := player.Record

@@ -26,6 +26,7 @@ type runFlags struct {
 	schema  string
 	mcp     mcpPrompt
 	keep    keepFlags
+	whole   bool // the answer is not shown as it comes
 }
 
 // setFlag collects NAME=VALUE. A value may hold anything.
@@ -126,13 +127,10 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	if err := kept.attach(p, runner); err != nil {
 		return errors.Join(err, sinks.close())
 	}
-	ask := kept.ask(runner, prompt)
-	if answer == nil {
-		out, runErr := ask(ctx)
-		return sinks.finish(out, kept.finish(runner, runErr))
+	if answer != nil {
+		runner.Agent = answer.Of(&root)
 	}
-	runner.Agent = answer.tell(&root)
-	out, runErr := answer.run(ctx, runner, ask)
+	out, runErr := kept.ask(ctx, runner, prompt)
 	return sinks.finish(out, kept.finish(runner, runErr))
 }
 

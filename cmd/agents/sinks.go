@@ -40,7 +40,7 @@ func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelCauseFunc) 
 	case f.output == "jsonl":
 		s.lines = &observe.JSONLines{W: p.out, Pieces: true}
 		watch = append(watch, s.line)
-	case f.output == "text" && f.schema == "" && p.outTerm:
+	case f.output == "text" && f.schema == "" && !f.whole && p.outTerm:
 		s.stream = &observe.Stream{W: s.progress.Stdout(p.out)}
 		watch = append(watch, s.stream.Observe)
 	case f.stream:
@@ -169,9 +169,6 @@ func (s *sinks) finish(out *agent.Outcome, runErr error) error {
 	if brokenPipe(err) {
 		return &failure{code: exitFailed, err: err, quiet: true}
 	}
-	if errors.Is(runErr, errAnswer) {
-		return runErr
-	}
 	return ended(out, s.redact(runErr))
 }
 
@@ -236,9 +233,6 @@ func (s *sinks) object(out *agent.Outcome, runErr error) error {
 	}
 	if runErr != nil {
 		r.Error = s.hide(runErr.Error())
-	}
-	if errors.Is(runErr, errAnswer) {
-		r.Outcome = "invalid"
 	}
 	return s.p.writeJSON(r)
 }

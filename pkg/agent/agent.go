@@ -38,7 +38,16 @@ type Agent struct {
 	// shortened (EventCompaction), unless NoCompaction is set.
 	ContextTokens int
 	NoCompaction  bool
+	// Accept, if it is not nil, is asked about every answer that would end a
+	// run. It returns the text that counts as the answer, or what is wrong
+	// with it, as in "it is no JSON": the model is told that and asked again.
+	// After MaxAnswers the run ends with ErrAnswer. Step does not ask it. It
+	// is safe for concurrent use.
+	Accept func(answer string) (string, error)
 }
+
+// MaxAnswers is how many answers of one run are put to Accept.
+const MaxAnswers = 3
 
 // The defaults of the limits, used where a field is 0.
 const (

@@ -97,7 +97,7 @@ func (r *run) shorten(ctx context.Context, limit int) (done bool, err error) {
 		return limit / 100 * percent * max(size.bytes, 1) / max(size.estimate(), 1)
 	}
 	e := Event{Kind: EventCompaction, Source: r.agent.Source, Model: r.session.Model,
-		Turn: r.session.Turn, N: r.session.RunTurns, Digest: r.session.setup.digest}
+		Turn: r.session.Turn, N: r.session.RunTurns, Attempt: r.session.attempt, Digest: r.session.setup.digest}
 	list, n := cutResults(r.session.Messages)
 	e.Messages, e.Text = list, fmt.Sprintf("%d old tool results were cut", n)
 	if front := latest(list, allowed(keepPercent)); front > 0 && messagesBytes(list) > allowed(compactTo) {

@@ -18,6 +18,8 @@ var (
 	ErrLength = errors.New("the answer was cut off at the model's output limit (finish_reason length)")
 	// ErrFiltered: the provider's content filter stopped the answer.
 	ErrFiltered = errors.New("the provider's content filter stopped the answer (finish_reason content_filter)")
+	// ErrAnswer: the agent's Accept did not accept the last answer.
+	ErrAnswer = errors.New("the answer was not accepted")
 	// ErrRefused: a policy refused what the run cannot do without.
 	ErrRefused = errors.New("refused by policy")
 	// ErrJournal: an event could not be kept.
@@ -38,6 +40,7 @@ const (
 	StatusRefused     Status = "refused"     // a policy
 	StatusDeadline    Status = "deadline"    // ctx's deadline passed
 	StatusInterrupted Status = "interrupted" // ctx was cancelled
+	StatusInvalid     Status = "invalid"     // an answer that was not accepted
 )
 
 // StatusOf is the Status that belongs to an error of Run.
@@ -47,6 +50,8 @@ func StatusOf(err error) Status {
 		return StatusOK
 	case errors.Is(err, ErrTurns), errors.Is(err, ErrDepth):
 		return StatusLimit
+	case errors.Is(err, ErrAnswer):
+		return StatusInvalid
 	case errors.Is(err, ErrRefused):
 		return StatusRefused
 	case errors.Is(err, context.DeadlineExceeded):

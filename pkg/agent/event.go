@@ -14,7 +14,10 @@ const (
 	// Parent.
 	EventSession EventKind = "session"
 	// EventMessage adds a user message, or one that opens the conversation
-	// (see Agent.Opening): Message.
+	// (see Agent.Opening): Message. One that tells the model in the middle of a
+	// run that its answer was not accepted has Attempt, the number of the
+	// answer that it asks for, Error, what was wrong, and Spent, by the run
+	// before it.
 	EventMessage EventKind = "message"
 	// EventAnswer adds a model's message: Message, Finish, Usage, Millis.
 	EventAnswer EventKind = "answer"
@@ -23,8 +26,8 @@ const (
 	// not said again.
 	EventSetup EventKind = "setup"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
-	// Source, Model, Turn, N (the turns of the run so far), Digest (of the setup),
-	// Spent (by the run before it), Text (what was done), and Message, Usage and
+	// Source, Model, Turn, N (the turns of the run so far), Attempt (of the last
+	// message), Digest (of the setup), Spent (by the run before it), Text (what was done), and Message, Usage and
 	// Millis of the request that summed it up, if there was one.
 	EventCompaction EventKind = "compaction"
 	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key, Argv,

@@ -83,6 +83,9 @@ func load(t *testing.T, events []agent.Event) *agent.Runner {
 		if err := s.Apply(e); err != nil {
 			t.Fatalf("event %d: %v", i, err)
 		}
+		if s == r.Session && e.Kind == agent.EventMessage && e.Spent != nil {
+			r.Before = *e.Spent
+		}
 		r.Before.Note(&e)
 		if s != r.Session {
 			left := r.Nested[s.Parent]

@@ -171,6 +171,8 @@ type run struct {
 	asked  []ToolSpec      // the tools of the last setup; nil before the first
 	warned map[string]bool
 	spent  Spent // with all sub-agents; guarded by tree.mu
+
+	accepted *string // what Accept made of the answer, if it did
 }
 
 // emit makes e happen: journal, then session, then whoever watches.
@@ -293,6 +295,7 @@ func (r *run) prompt(ctx context.Context, prompt Message) error {
 // do is Run for one agent of the tree, and Resume if there is no prompt.
 func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	start := r.tree.now()
+	r.accepted = nil
 	var err error
 	if prompt != nil {
 		r.tree.mu.Lock()
@@ -300,13 +303,36 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 		r.tree.mu.Unlock()
 		err = r.begin(ctx, *prompt)
 	}
-	for err == nil {
+	for over := false; err == nil && !over; {
 		var step Step
 		if step, err = r.step(ctx); step.Kind == StepPrompt {
-			break
+			over, err = r.accept(ctx)
 		}
 	}
 	return r.end(ctx, start, err)
+}
+
+// accept asks the agent's Accept about the answer. If it is not what is wanted, the
+// model is told why and the run is not over, up to MaxAnswers.
+func (r *run) accept(ctx context.Context) (over bool, err error) {
+	m, ok := r.session.Answer()
+	if !ok || r.agent.Accept == nil {
+		return true, nil
+	}
+	text, wrong := r.agent.Accept(m.Text())
+	attempt := max(r.session.attempt, 1)
+	switch {
+	case wrong == nil:
+		r.accepted = &text
+		return true, nil
+	case attempt >= MaxAnswers:
+		return true, fmt.Errorf("%w after %d attempts: %w", ErrAnswer, attempt, wrong)
+	}
+	r.tree.mu.Lock()
+	spent := r.spent.clone()
+	r.tree.mu.Unlock()
+	again := UserText("Your answer was not accepted: " + wrong.Error() + "\nAnswer again, with the corrected answer and nothing else.")
+	return false, r.emit(ctx, Event{Kind: EventMessage, Message: &again, Attempt: attempt + 1, Error: wrong.Error(), Spent: &spent})
 }
 
 // begin adds the prompt of a run. Calls that an earlier run left open are
@@ -327,6 +353,9 @@ func (r *run) end(ctx context.Context, start time.Time, err error) (*Outcome, er
 	}
 	if m, ok := r.session.Answer(); ok && r.session.RunTurns > 0 {
 		out.Message, out.Answer = m, m.Text()
+	}
+	if r.accepted != nil {
+		out.Answer = *r.accepted
 	}
 	r.tree.mu.Lock()
 	out.Spent = r.spent.clone()
@@ -389,12 +418,10 @@ func (t *tree) takeUp(key string) Left {
 // goOn finishes the session of a sub-agent that an earlier process began. One that
 // had ended is over: nothing but the result of its call was not recorded.
 func (r *run) goOn(ctx context.Context, prompt *Message) (*Outcome, error) {
-	switch s := r.session; {
-	case len(s.Messages) == 0: // its prompt was not recorded
+	switch {
+	case len(r.session.Messages) == 0: // its prompt was not recorded
 		return r.do(ctx, prompt)
-	case s.Ended == "" && s.Next().Kind == StepPrompt: // all but its end was recorded
-		return r.end(ctx, r.tree.now(), nil)
-	case s.Ended == "":
+	case r.session.Ended == "":
 		return r.do(ctx, nil)
 	}
 	out := &Outcome{Status: r.session.Ended, Session: r.session.ID, Agent: r.agent.Slug, Turns: r.session.RunTurns, Spent: r.spent.clone()}

@@ -18,8 +18,7 @@ type Session struct {
 	Depth  int
 	// Messages is the conversation. Its elements are never changed.
 	Messages []Message
-	// Turn counts the model's answers, and RunTurns those since the last
-	// user message.
+	// Turn counts the model's answers, and RunTurns those of the last run.
 	Turn     int
 	RunTurns int
 	// Ended is the Status of the last run; empty while one is under way.
@@ -30,6 +29,7 @@ type Session struct {
 	results []ToolResult    // of the last answer's calls
 	states  []callState     // of these calls
 	open    int             // how many have no result
+	attempt int             // the answer of the run that is asked for; 0 is the first
 	size    size
 	setup   setup
 }
@@ -156,7 +156,10 @@ func (s *Session) applyMessage(e Event) error {
 		return fmt.Errorf("session %s: a user message while %d calls have no result", s.ID, s.open)
 	}
 	s.add(*e.Message)
-	s.RunTurns, s.Ended = 0, ""
+	s.Ended, s.attempt = "", e.Attempt
+	if e.Attempt == 0 {
+		s.RunTurns = 0
+	}
 	return nil
 }
 
@@ -185,7 +188,7 @@ func (s *Session) applyCompaction(e Event) error {
 		return fmt.Errorf("session %s: a compaction while %d calls have no result", s.ID, s.open)
 	}
 	s.ID, s.Agent, s.Source, s.Model, s.Parent, s.Depth = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Depth
-	s.Turn, s.RunTurns, s.Ended = e.Turn, e.N, ""
+	s.Turn, s.RunTurns, s.Ended, s.attempt = e.Turn, e.N, "", e.Attempt
 	s.Messages, s.ids, s.size = nil, map[string]bool{}, size{}
 	s.finish = FinishStop
 	s.setup = setup{digest: e.Digest}

@@ -170,7 +170,7 @@ func (p *Player) agent(s *session, n int) *agent.Agent {
 	r := s.runs[n]
 	a := &agent.Agent{
 		Slug: s.open.Agent, Source: s.open.Source, Model: s.open.Model, Opening: r.opening,
-		Provider: &model{p: p}, Toolsets: []agent.Toolset{&recordedTools{p, s}},
+		Provider: &model{p: p}, Toolsets: []agent.Toolset{&recordedTools{p, s}}, Accept: r.accept(),
 		MaxTurns: cmp.Or(r.maxTurns, unlimited), MaxParallelTools: unlimited,
 		ContextTokens: max(s.open.ContextTokens, 0), NoCompaction: s.open.ContextTokens < 0,
 	}
@@ -178,6 +178,24 @@ func (p *Player) agent(s *session, n int) *agent.Agent {
 		a.System, a.Model = r.setup.system, cmp.Or(r.setup.model, a.Model)
 	}
 	return a
+}
+
+// accept is the Accept of the recorded run.
+func (r *run) accept() func(string) (string, error) {
+	asked := 0
+	return func(answer string) (string, error) {
+		asked++
+		switch {
+		case asked <= len(r.refused):
+			return "", errors.New(r.refused[asked-1])
+		case r.end == nil:
+			return answer, nil
+		case r.end.Status == agent.StatusInvalid:
+			_, wrong, _ := strings.Cut(r.end.Error, ": ")
+			return "", errors.New(wrong)
+		}
+		return cmp.Or(r.end.Text, answer), nil
+	}
 }
 
 // Wrap makes a of a tree that was loaded serve from the record: its model and its
@@ -298,6 +316,8 @@ func (e *ending) Is(target error) bool {
 		return e.status == agent.StatusDeadline
 	case agent.ErrTurns:
 		return e.status == agent.StatusLimit
+	case agent.ErrAnswer:
+		return e.status == agent.StatusInvalid
 	case agent.ErrRefused:
 		return e.status == agent.StatusRefused
 	}

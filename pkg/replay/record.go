@@ -57,9 +57,10 @@ type session struct {
 type run struct {
 	opening  []agent.Message // before the prompt of the first run
 	prompt   agent.Message
-	goesOn   bool   // it has no prompt
-	asked    bool   // something followed the prompt
-	setup    *setup // of its first request
+	goesOn   bool     // it has no prompt
+	asked    bool     // something followed the prompt
+	refused  []string // what was wrong with answers that were not accepted
+	setup    *setup   // of its first request
 	end      *agent.Event
 	maxTurns int // 0 if the limit of turns did not end it
 }
@@ -223,7 +224,7 @@ func nestedPath(path string, before int) string {
 // note takes down what e says of requests and calls, before e changes the state.
 func (s *session) note(f *folding, e *agent.Event) {
 	turn := s.state.Turn + 1
-	if e.Kind == agent.EventMessage {
+	if e.Kind == agent.EventMessage && (e.Attempt == 0 || len(s.runs) == 0) {
 		s.prompted(*e.Message)
 		return
 	}
@@ -237,6 +238,8 @@ func (s *session) note(f *folding, e *agent.Event) {
 	}
 	r.asked = true
 	switch e.Kind {
+	case agent.EventMessage:
+		r.refused = append(r.refused, e.Error)
 	case agent.EventSetup:
 		s.setup = f.setupOf(e)
 	case agent.EventAnswer:

@@ -34,6 +34,17 @@ func cancelling(name string) (context.Context, tool) {
 	}}
 }
 
+// accepting makes an agent's answer one of three letters, without blanks around it.
+func accepting(a *agent.Agent) *agent.Agent {
+	a.Accept = func(answer string) (string, error) {
+		if answer = strings.TrimSpace(answer); len(answer) < 3 {
+			return "", fmt.Errorf("it has %d letters: too few", len(answer))
+		}
+		return answer, nil
+	}
+	return a
+}
+
 func TestAReplayRepeatsEveryEvent(t *testing.T) {
 	canceled, stops := cancelling("stops")
 	for name, tc := range map[string]struct {
@@ -42,8 +53,12 @@ func TestAReplayRepeatsEveryEvent(t *testing.T) {
 		ctx     context.Context
 		prompts []string
 	}{
-		"a plain answer": {agent: newAgent("root", answers("hello"))},
-		"parallel calls": {agent: newAgent("root", answers(calls("a 1", "b 2", "a 3", "b"), "done"), works("a"), works("b"))},
+		"a plain answer":                      {agent: newAgent("root", answers("hello"))},
+		"an answer that is accepted at last":  {agent: accepting(newAgent("root", answers("a", calls("work"), "ab", " abc "), works("work"))), prompts: []string{"go"}},
+		"an answer that is never accepted":    {agent: accepting(newAgent("root", answers("a", "b", "c")))},
+		"an answer that is accepted at once":  {agent: accepting(newAgent("root", answers(" the answer ", "abc"))), prompts: []string{"one", "two"}},
+		"a model that fails after its answer": {agent: accepting(newAgent("root", answers("a", errors.New("overloaded"))))},
+		"parallel calls":                      {agent: newAgent("root", answers(calls("a 1", "b 2", "a 3", "b"), "done"), works("a"), works("b"))},
 		"failed calls, with and without output, media, unknown tools": {agent: newAgent("root", answers(
 			calls("quiet", "loud", "image", "unknown", "middle {}"), "done"),
 			fails("quiet"), fails("loud", agent.Text("what\nit printed\n")), fails("image", media("png"), agent.Text("x")),

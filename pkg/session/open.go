@@ -177,14 +177,11 @@ func callerOf(key string) string {
 	return key
 }
 
-// count keeps account of what the run consumed. A run begins with a message, and
-// its end, or a compaction, says what it was until then.
+// count keeps account of what the run consumed. A run begins with a message; its
+// end, a compaction or a message in its middle says what it was until then.
 func (f *fold) count(e *agent.Event, root bool) {
 	before := &f.past.Before
-	switch {
-	case root && e.Kind == agent.EventMessage:
-		*before = agent.Spent{}
-	case root && (e.Kind == agent.EventEnd || e.Kind == agent.EventCompaction):
+	if root && (e.Kind == agent.EventMessage || e.Kind == agent.EventEnd || e.Kind == agent.EventCompaction) {
 		*before = agent.Spent{}
 		if e.Spent != nil {
 			*before = before.Add(*e.Spent)

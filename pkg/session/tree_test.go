@@ -3,6 +3,7 @@ package session_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -199,12 +200,18 @@ func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
 			a = &agent.Agent{Slug: slug, Model: slug, Toolsets: []agent.Toolset{agent.ToolList{above}}}
 			name := above.Spec().Name
 			a.Provider = model(func(req *agent.Request) *agent.Response {
-				if req.Turn > 2 {
-					return text(slug)
+				if req.Turn > 1 {
+					return text(fmt.Sprint(slug, req.Turn))
 				}
 				return calls(call("", name, `{"prompt":"q"}`))
 			})
 			above = &agent.Subagent{Name: "ask_" + slug, Agent: a}
+		}
+		a.Accept = func(answer string) (string, error) {
+			if answer == "root2" {
+				return "", errors.New("it is short")
+			}
+			return answer, nil
 		}
 		return a
 	}

@@ -40,6 +40,8 @@ type Spec struct {
 	AgentFile      string                     `json:"agentFile,omitempty"`
 	Set            map[string]string          `json:"set,omitempty"`
 	Prompt         agentfile.Lines            `json:"prompt"`
+	Then           []agentfile.Lines          `json:"then,omitempty"`
+	OutputSchema   string                     `json:"outputSchema,omitempty"`
 	WorkDir        string                     `json:"workDir,omitempty"`
 	TimeoutSeconds float64                    `json:"timeoutSeconds,omitempty"`
 	Models         map[string]json.RawMessage `json:"models,omitempty"`

@@ -28,6 +28,8 @@ func (e ending) exitCode() int {
 		return 4
 	case agent.StatusDeadline:
 		return 5
+	case agent.StatusInvalid:
+		return 6
 	case agent.StatusInterrupted:
 		return 130
 	case "":

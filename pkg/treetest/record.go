@@ -182,7 +182,7 @@ func (r *recorder) talks() []*talk {
 		}
 		switch e.Kind {
 		case agent.EventMessage:
-			if e.Message.Role == agent.RoleUser {
+			if e.Message.Role == agent.RoleUser && e.Attempt == 0 {
 				t.prompt = e.Message.Text()
 			}
 		case agent.EventAnswer:

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -89,6 +90,7 @@ type rehearsal struct {
 	clock  *clock
 	stage  *stage
 	models map[string]*model // from the test file, by slug
+	answer *schema.Answer    // what the answer must satisfy; nil if nothing
 	events []agent.Event
 }
 
@@ -97,7 +99,7 @@ func (f *File) run(ctx context.Context, opts Options) []Failure {
 	r := &rehearsal{file: f, models: map[string]*model{}}
 	r.clock = &clock{limit: time.Duration(f.Spec.TimeoutSeconds * float64(time.Second))}
 	r.stage = &stage{file: f, gate: &gate{limits: map[string]int{}}}
-	if failures := r.scripts(); len(failures) > 0 {
+	if failures := append(r.scripts(), r.outputSchema()...); len(failures) > 0 {
 		return failures
 	}
 	limit := opts.Timeout
@@ -144,6 +146,23 @@ func (r *rehearsal) scripts() []Failure {
 		r.models[slug] = newModel(script, r.clock)
 	}
 	return failures
+}
+
+// outputSchema reads the schema of the answer, if the file names one.
+func (r *rehearsal) outputSchema() []Failure {
+	f := r.file
+	if f.Spec.OutputSchema == "" {
+		return nil
+	}
+	name := f.name(f.Spec.OutputSchema)
+	text, err := readRegular(name, schema.MaxAnswer)
+	if err != nil {
+		return []Failure{f.fail("/outputSchema", "%s: %s", name, plain(err))}
+	}
+	if r.answer, err = schema.CompileAnswer(f.Spec.OutputSchema, text); err != nil {
+		return []Failure{f.fail("/outputSchema", "%s", err)}
+	}
+	return nil
 }
 
 // script is the text of an agent's script. One that stands in the test file has
@@ -286,8 +305,12 @@ func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
 	for _, n := range tree.Nodes {
 		r.direct(n)
 	}
+	root := tree.Root
+	if r.answer != nil {
+		root = r.answer.Of(root)
+	}
 	runner := &agent.Runner{
-		Agent: tree.Root, Now: r.clock.now,
+		Agent: root, Now: r.clock.now,
 		// Calls wait for each other, so none may wait for a place.
 		MaxProcesses: 1 << 20,
 		Observe: func(e agent.Event) {
@@ -295,13 +318,13 @@ func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
 			r.events = append(r.events, e)
 		},
 	}
-	out, err := runner.Run(ctx, agent.UserText(string(r.file.Spec.Prompt)))
+	end, unasked := r.ask(ctx, runner)
 	if cause := context.Cause(ctx); errors.Is(cause, errSlow) {
 		return []Failure{{File: r.file.Path, Message: cause.Error()}}
 	}
-	failures := append(r.stage.unexpected(), r.file.judge(traceOf(r.events), ending{out.Status, err, out.Spent.Usage})...)
+	failures := append(r.stage.unexpected(), r.file.judge(traceOf(r.events), end)...)
 	if len(failures) == 0 { // otherwise it is a consequence
-		failures = append(r.stage.unused(), r.unused()...)
+		failures = slices.Concat(unasked, r.stage.unused(), r.unused())
 	}
 	for _, e := range r.events {
 		if e.Kind == agent.EventWarning && len(failures) > 0 { // it may be the cause
@@ -309,6 +332,19 @@ func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
 		}
 	}
 	return failures
+}
+
+// ask puts the prompts of the file, one after the other while they are answered.
+func (r *rehearsal) ask(ctx context.Context, runner *agent.Runner) (end ending, unasked []Failure) {
+	spec := r.file.Spec
+	for i, prompt := range append([]agentfile.Lines{spec.Prompt}, spec.Then...) {
+		out, err := runner.Run(ctx, agent.UserText(string(prompt)))
+		end = ending{out.Status, err, end.spent.Add(out.Spent.Usage)}
+		if err != nil && i < len(spec.Then) {
+			return end, []Failure{r.file.fail(at("then", strconv.Itoa(i)), "this was not asked: the run before ended without an answer")}
+		}
+	}
+	return end, nil
 }
 
 // direct gives the agent of a node its model and its tools.

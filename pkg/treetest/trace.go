@@ -97,7 +97,7 @@ func (s *recorded) note(e *agent.Event, at int) {
 	r := s.run
 	switch e.Kind {
 	case agent.EventMessage:
-		if e.Message.Role == agent.RoleUser {
+		if e.Message.Role == agent.RoleUser && e.Attempt == 0 {
 			r.prompt = e.Message.Text()
 		}
 	case agent.EventAnswer:
@@ -116,6 +116,9 @@ func (s *recorded) note(e *agent.Event, at int) {
 		c.end, c.result, c.failed = at, e.Result.Text(), e.Result.Failed
 	case agent.EventEnd:
 		r.status, r.errors = e.Status, e.Error
+		if e.Status == agent.StatusOK {
+			r.answer = e.Text
+		}
 	}
 }
 

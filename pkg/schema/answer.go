@@ -1,0 +1,77 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// An Answer is what the answers of an agent must satisfy.
+type Answer struct {
+	name   string
+	text   string
+	schema *Schema
+}
+
+// MaxAnswer limits the schema of an answer, in bytes: it is sent to the model.
+const MaxAnswer = 1 << 20
+
+// CompileAnswer compiles the JSON Schema doc as Compile does. name stands for it in
+// errors.
+func CompileAnswer(name string, doc []byte) (*Answer, error) {
+	if len(doc) > MaxAnswer {
+		return nil, fmt.Errorf("compile schema %s: it is longer than %d bytes", name, MaxAnswer)
+	}
+	s, err := Compile(name, doc)
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{name, strings.TrimSpace(string(doc)), s}, nil
+}
+
+// Of returns a copy of a that is told the schema and whose Accept asks for it. What
+// counts as the answer is the JSON alone, without a Markdown fence around it.
+func (s *Answer) Of(a *agent.Agent) *agent.Agent {
+	told := *a
+	if told.System != "" {
+		told.System += "\n\n"
+	}
+	told.System += "Your answer must be one JSON value and nothing else: no explanation, no code fence. It must satisfy this JSON Schema:\n" + s.text
+	told.Accept = s.accept
+	return &told
+}
+
+func (s *Answer) accept(answer string) (string, error) {
+	answer = unfence(answer)
+	violations := s.schema.Validate([]byte(answer))
+	if len(violations) == 0 {
+		return answer, nil
+	}
+	const most = 20
+	var b strings.Builder
+	for i, v := range violations {
+		if i == most {
+			fmt.Fprintf(&b, "\n- and %d more", len(violations)-most)
+			break
+		}
+		fmt.Fprintf(&b, "\n- %s", v)
+	}
+	return "", fmt.Errorf("it does not satisfy the JSON Schema %s:%s", s.name, b.String())
+}
+
+// unfence takes a JSON text out of a Markdown code fence, which models like to
+// put around it.
+func unfence(text string) string {
+	text = strings.TrimSpace(text)
+	inner, ok := strings.CutPrefix(text, "```")
+	if !ok {
+		return text
+	}
+	inner, ok = strings.CutSuffix(inner, "```")
+	if !ok {
+		return text
+	}
+	inner = strings.TrimPrefix(inner, "json")
+	return strings.TrimSpace(inner)
+}
