@@ -1,8 +1,10 @@
 package transcript
 
 import (
+	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -37,10 +39,9 @@ const (
 const LeftOut = "(left out)"
 
 // Apply makes the changes in their order and returns the events of a session that
-// can be gone on with: turns are counted anew (the Keys of calls stay, they name
-// calls that were made), and the first one has a prompt, if
-// need be that of the run which it was a part of. What is held in memory are the
-// turns that TakeLast and DropLast count.
+// can be gone on with: turns are counted anew, also in the Keys of calls, and the
+// first one has a prompt, if need be that of the run which it was a part of. What
+// is held in memory are the turns that TakeLast and DropLast count.
 func Apply(events iter.Seq2[agent.Event, error], edits []Edit) iter.Seq2[agent.Event, error] {
 	turns := marked(groups(events))
 	for _, e := range edits {
@@ -299,8 +300,20 @@ func (j *joiner) keep(g *group) {
 			}
 			j.count(&e, old)
 		}
+		if old > 0 {
+			e.Key, e.Parent = ofTurn(e.Key, g.root, j.n), ofTurn(e.Parent, g.root, j.n)
+		}
 		j.emit(e)
 	}
+}
+
+// ofTurn is the Key of a call of the root session in another turn.
+func ofTurn(key, root string, turn int) string {
+	rest, ok := strings.CutPrefix(key, root+".")
+	if _, position, numbered := strings.Cut(rest, "."); ok && numbered {
+		return fmt.Sprintf("%s.%d.%s", root, turn, position)
+	}
+	return key
 }
 
 // begin opens the session with what the first turn that stays lacks.

@@ -436,3 +436,39 @@ func TestEditsPassErrorsOn(t *testing.T) {
 		}
 	}
 }
+
+// A run that is left in a sub-agent's call goes on in it, not with a new one that
+// would do everything again.
+func TestAnEditedSessionFindsTheSubAgentAtWork(t *testing.T) {
+	w := &teller{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s := w.open("root", "lead", "", 0)
+	w.prompt(s, "go")
+	for i := range 2 {
+		c := call(fmt.Sprint("c", i), "ask", "{}")
+		w.answer(s, "", "", c)
+		sub := w.open(fmt.Sprint("sub", i), "helper", w.started(s, 1, c), 1)
+		w.prompt(sub, "help")
+		w.answer(sub, "", "", call("d", "write", "{}"))
+		if i == 0 {
+			w.ended(sub, 1, call("d", "write", "{}"), "written", false, 0)
+			w.ended(s, 1, c, "done", false, 0)
+		}
+	}
+	events, err := gathered(Apply(all(w.events), []Edit{{Drop, 1}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := replayed(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := sessions["root"].Next()
+	if len(step.Calls) != 1 || step.Calls[0].Key != "root.1.1" || sessions["sub1"].Parent != "root.1.1" {
+		t.Errorf("the session waits for %+v, and the sub-agent answers %s", step.Calls, sessions["sub1"].Parent)
+	}
+	for _, e := range events {
+		if e.Kind == agent.EventCallStarted && e.Session == "root" && e.Key != "root.1.1" {
+			t.Errorf("the start of the call has the key %s", e.Key)
+		}
+	}
+}
