@@ -13,7 +13,15 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-const blobScheme = "sha256:"
+const (
+	blobScheme = "sha256:"
+	partSuffix = ".part" // of a blob that is being written
+)
+
+// isBlob reports whether a file's name can be that of a blob.
+func isBlob(name string) bool {
+	return len(name) == 2*sha256.Size && strings.Trim(name, "0123456789abcdef") == ""
+}
 
 // A blobs is the folder with the contents that are too large for a line, each in
 // a file that is named by its hash.
@@ -32,7 +40,7 @@ func (dir blobs) keep(d *disk, content []byte) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(string(dir), name)
-	part := path + ".part"
+	part := path + partSuffix
 	os.Remove(part) // of a process that died
 	if err := d.writeFile(part, content); err != nil {
 		os.Remove(part)
@@ -68,7 +76,7 @@ func (dir blobs) read(name string) ([]byte, error) {
 	if dir == "" {
 		return nil, errors.New("a session in one file has no blobs")
 	}
-	if len(name) != 2*sha256.Size || strings.Trim(name, "0123456789abcdef") != "" {
+	if !isBlob(name) {
 		return nil, fmt.Errorf("%q is no name of a blob", name)
 	}
 	path := filepath.Join(string(dir), name)

@@ -136,9 +136,15 @@ func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Eve
 	}
 }
 
-// Remove removes the session at path, a folder or a file. It is refused with an
-// InUseError while a process has it open.
+// Remove removes the session at path, a folder or a file, and of a symbolic link
+// the link. It is refused with an InUseError while a process has it open.
 func Remove(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove session: %w", err)
+		}
+		return nil
+	}
 	file, dir, err := locate(path)
 	if err != nil {
 		return err
@@ -163,7 +169,7 @@ func Remove(path string) error {
 }
 
 // remove removes what belongs to a session. A folder in which there is something
-// else stays, with that.
+// else stays, with that, and so do files in blobs that are none.
 func remove(file string, dir blobs) error {
 	if dir == "" {
 		return os.Remove(file)
@@ -173,6 +179,9 @@ func remove(file string, dir blobs) error {
 		return fmt.Errorf("remove session: %w", err)
 	}
 	for _, e := range found {
+		if !isBlob(strings.TrimSuffix(e.Name(), partSuffix)) {
+			continue
+		}
 		if err := os.Remove(filepath.Join(string(dir), e.Name())); err != nil {
 			return fmt.Errorf("remove session: %w", err)
 		}

@@ -29,6 +29,7 @@ const (
 	envDir   = "SESSION_TEST_DIR"
 	envDieAt = "SESSION_TEST_DIE_AT"
 	envHold  = "SESSION_TEST_HOLD"
+	envLeave = "SESSION_TEST_LEAVE"
 )
 
 func TestMain(m *testing.M) {
@@ -38,6 +39,8 @@ func TestMain(m *testing.M) {
 		os.Exit(victim(os.Getenv(envDir), dieAt))
 	case os.Getenv(envHold) != "":
 		os.Exit(hold(os.Getenv(envHold)))
+	case os.Getenv(envLeave) != "":
+		os.Exit(leave(os.Getenv(envLeave)))
 	}
 	goleak.VerifyTestMain(m)
 }

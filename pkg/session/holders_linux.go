@@ -1,6 +1,8 @@
 package session
 
 import (
+	"bytes"
+	"errors"
 	"io/fs"
 	"os"
 	"strconv"
@@ -43,4 +45,17 @@ func (l lockList) of(info fs.FileInfo) int {
 		return l[st.Ino]
 	}
 	return 0
+}
+
+// gone reports whether the process that made a lock has come to its end.
+func gone(pid int) bool {
+	if pid == 0 {
+		return false
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") // 1 (name) S …
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	rest := b[bytes.LastIndexByte(b, ')')+1:]
+	return bytes.HasPrefix(rest, []byte(" Z")) || bytes.HasPrefix(rest, []byte(" X"))
 }

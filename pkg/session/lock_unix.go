@@ -7,23 +7,39 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
+)
+
+// A lock can outlive its process for a moment: a child that was just being started
+// has it until it executes its program.
+const (
+	lockPatience = 2 * time.Second
+	lockPause    = 5 * time.Millisecond
 )
 
 // lock makes this the one writer of f, until f is closed. A second one is refused
 // with an InUseError, in the same process as well.
 func lock(f *os.File) error {
-	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
-	switch {
-	case errors.Is(err, syscall.EWOULDBLOCK):
+	for start := time.Now(); ; time.Sleep(lockPause) {
+		err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
 		inUse := &InUseError{Path: f.Name()}
 		if info, err := f.Stat(); err == nil {
 			inUse.PID = holders().of(info)
 		}
-		return inUse
-	case err != nil:
-		return fmt.Errorf("lock %s: %w", f.Name(), err)
+		if !gone(inUse.PID) {
+			return inUse
+		}
+		if time.Since(start) > lockPatience {
+			inUse.PID = 0
+			return inUse
+		}
 	}
-	return nil
 }
 
 // unlock gives f free at once. Closing it would do so only when no child process

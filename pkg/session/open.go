@@ -53,7 +53,9 @@ func Open(path string, o Options) (*Journal, *Past, error) {
 	return j, past, nil
 }
 
-// locate finds the file of a session and the folder of its blobs.
+// locate finds the file of a session and the folder of its blobs. Neither may be a
+// symbolic link in a session's folder, which may come from elsewhere: what is
+// written to the session, or removed with it, would be somewhere else.
 func locate(path string) (file string, dir blobs, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -62,7 +64,7 @@ func locate(path string) (file string, dir blobs, err error) {
 	file = path
 	if info.IsDir() {
 		file = filepath.Join(path, fileName)
-		if info, err = os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		if info, err = os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 			return "", "", fmt.Errorf("%s: %w: there is no %s in it", path, ErrNotSession, fileName)
 		}
 		if err != nil {
@@ -74,6 +76,9 @@ func locate(path string) (file string, dir blobs, err error) {
 	}
 	if filepath.Base(file) == fileName {
 		dir = blobs(filepath.Join(filepath.Dir(file), blobsDir))
+		if info, err := os.Lstat(string(dir)); err == nil && !info.IsDir() {
+			return "", "", fmt.Errorf("%s: %w: it is no folder", dir, ErrNotSession)
+		}
 	}
 	return file, dir, nil
 }

@@ -96,7 +96,7 @@ type scanner struct {
 }
 
 // newScanner reads what is in r, up to size. path is for errors; ours says that r
-// is certainly a journal, and not whatever file somebody named.
+// has the name of a journal, and is not whatever file somebody named.
 func newScanner(r io.ReaderAt, size int64, path string, ours bool) *scanner {
 	return &scanner{lines: newLines(r, 0, size), path: path, ours: ours, answer: -1}
 }
@@ -211,8 +211,10 @@ func (s *scanner) header(line []byte, h head) error {
 // that follow may be what a crash left, a DamageError if something behind it
 // proves that it had been synced.
 func (s *scanner) bad(line []byte, at int64, whole bool, what string) error {
-	if s.line == 0 && !s.ours && !tornHeader(line, whole) {
-		return fmt.Errorf("%s: %w: it does not begin as one", s.path, ErrNotSession)
+	strange := s.line == 0 && !tornHeader(line, whole)
+	notOurs := fmt.Errorf("%s: %w: it does not begin as one", s.path, ErrNotSession)
+	if strange && !s.ours {
+		return notOurs
 	}
 	s.cut = s.end - at
 	for {
@@ -221,6 +223,9 @@ func (s *scanner) bad(line []byte, at int64, whole bool, what string) error {
 		}
 		var err error
 		line, _, _, err = s.lines.next()
+		if err == io.EOF && strange {
+			return notOurs // another program's file can have this name too
+		}
 		if err == io.EOF {
 			return io.EOF
 		}
