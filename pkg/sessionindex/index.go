@@ -10,12 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 )
 
-// version is that of the tables. A file with another one is made anew.
-const version = 1
+// version is that of the tables and of what is in them. A file with another one is
+// made anew.
+const version = 2
 
 // Tables. A text has a row in words; rows of one session follow each other from
 // n<<rowBits on, so that they are found without an index of their own.
@@ -52,9 +54,34 @@ func Open(ctx context.Context, path string) (*Index, error) {
 	return x, nil
 }
 
+// SQLite's result codes.
+const codeError, codeBusy, codeCorrupt, codeNotADatabase = 1, 5, 11, 26
+
+// How long one process waits for others.
+const (
+	busyLimit = 20 * time.Second
+	busyPause = 20 * time.Millisecond
+)
+
 var errVersion = errors.New("the index has another version")
 
+// open opens the file. Of several processes that make it at the same time SQLite
+// makes one wait and tells the others that it is busy.
 func (x *Index) open(ctx context.Context) error {
+	for start := time.Now(); ; {
+		err := x.tryOpen(ctx)
+		if e, ok := errors.AsType[*sqlite.Error](err); !ok || e.Code()&0xff != codeBusy || time.Since(start) > busyLimit {
+			return err
+		}
+		select {
+		case <-time.After(busyPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (x *Index) tryOpen(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(x.path), 0o700); err != nil {
 		return err
 	}
@@ -65,7 +92,7 @@ func (x *Index) open(ctx context.Context) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	address := url.URL{Scheme: "file", Path: x.path, RawQuery: "_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate"}
+	address := url.URL{Scheme: "file", Path: x.path, RawQuery: fmt.Sprintf("_pragma=busy_timeout(%d)", busyLimit.Milliseconds()) + "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate"}
 	if x.db, err = sql.Open("sqlite", address.String()); err != nil {
 		return err
 	}
@@ -119,7 +146,6 @@ func (x *Index) change(ctx context.Context, f func(*sql.Tx) error) error {
 
 // unusable reports whether an error says that the file is no index of ours.
 func unusable(err error) bool {
-	const corrupt, notADatabase, sqlError = 11, 26, 1 // SQLite's result codes
 	if errors.Is(err, errVersion) {
 		return true
 	}
@@ -129,7 +155,7 @@ func unusable(err error) bool {
 	}
 	code := e.Code() & 0xff
 	// A table that is not there, or not as it was made, is an error of the query.
-	return code == corrupt || code == notADatabase || code == sqlError
+	return code == codeCorrupt || code == codeNotADatabase || code == codeError
 }
 
 // renew puts an empty index in the place of the file.
@@ -178,8 +204,8 @@ type Hit struct {
 	Prompt  string `json:"prompt"`
 	Began   int64  `json:"began"`
 	// Kind is what the text is: prompt, answer, thinking, call or result. Agent is
-	// whose, Tool whose call, Turn the turn of the root session, Time when, in
-	// milliseconds since 1970.
+	// whose, Tool whose call, Turn the turn of the root session (of a prompt, that
+	// which answers it), Time when, in milliseconds since 1970.
 	Kind  string `json:"kind"`
 	Agent string `json:"agent"`
 	Tool  string `json:"tool,omitempty"`
@@ -198,13 +224,22 @@ type Piece struct {
 // Marks of a match. They are not in texts: see plain.
 const startMark, endMark = "\x02", "\x03"
 
-// Search returns the best hits first; of equal ones the newer.
+// Search returns the best hits first; of equal ones the newer. A damaged index is
+// made anew.
 func (x *Index) Search(ctx context.Context, q *Query) ([]Hit, error) {
 	match, err := expression(q.Words)
 	if err != nil {
 		return nil, err
 	}
 	hits, err := x.search(ctx, q, match)
+	if unusable(err) {
+		if err = x.renew(ctx); err == nil {
+			err = x.update(ctx, q.Folders)
+		}
+		if err == nil {
+			hits, err = x.search(ctx, q, match)
+		}
+	}
 	if err != nil {
 		err = fmt.Errorf("search %s: %w", x.path, err)
 	}

@@ -96,10 +96,10 @@ func TestSearch(t *testing.T) {
 		want string
 	}{
 		{"one word in every kind of text", Query{Words: []string{"lease"}},
-			"one lead prompt 0: Where is the old [lease]?\none lead result grep 1: [lease].txt: a [LEASE] of 1998\ntwo clerk answer 2: The [lease] is old; \"quoted\" AND NOT text."},
+			"one lead prompt 1: Where is the old [lease]?\none lead result grep 1: [lease].txt: a [LEASE] of 1998\ntwo clerk answer 2: The [lease] is old; \"quoted\" AND NOT text."},
 		{"all words in one text", Query{Words: []string{"old", "Lease"}},
-			"one lead prompt 0: Where is the [old] [lease]?\ntwo clerk answer 2: The [lease] is [old]; \"quoted\" AND NOT text."},
-		{"words as they stand", Query{Words: []string{"old lease"}}, "one lead prompt 0: Where is the [old lease]?"},
+			"one lead prompt 1: Where is the [old] [lease]?\ntwo clerk answer 2: The [lease] is [old]; \"quoted\" AND NOT text."},
+		{"words as they stand", Query{Words: []string{"old lease"}}, "one lead prompt 1: Where is the [old lease]?"},
 		{"the beginning of a word", Query{Words: []string{"arch*"}}, "one lead answer 2: In the [archive], naïve reader."},
 		{"accents do not count", Query{Words: []string{"NAIVE"}}, "one lead answer 2: In the archive, [naïve] reader."},
 		{"arguments of calls", Query{Words: []string{"zebra"}, Agent: "lead"}, `one lead call grep 1: grep {"for":"[zebra]"}`},
@@ -108,7 +108,7 @@ func TestSearch(t *testing.T) {
 		{"since", Query{Words: []string{"lease"}, Since: since}, "two clerk answer 2: The [lease] is old; \"quoted\" AND NOT text."},
 		{"until", Query{Words: []string{"lease"}, Until: since, Tool: "grep"}, "one lead result grep 1: [lease].txt: a [LEASE] of 1998"},
 		{"operators are words", Query{Words: []string{"AND", "NOT", `"quoted"`, "^"}}, "two clerk answer 2: The lease is old; \"[quoted]\" [AND] [NOT] text."},
-		{"marks in texts", Query{Words: []string{"letter"}}, "two clerk prompt 0: Write a   [31m [letter]"},
+		{"marks in texts", Query{Words: []string{"letter"}}, "two clerk prompt 1: Write a   [31m [letter]"},
 		{"nothing", Query{Words: []string{"giraffe"}}, ""},
 	}
 	for _, tt := range tests {
@@ -136,7 +136,7 @@ func TestTheIndexFollowsTheSessions(t *testing.T) {
 	}
 	path := keep(t, folder, "one", "a", "the word", "-", "-")
 	keep(t, other, "elsewhere", "a", "the word", "-", "-")
-	if got := search(t, x, q); !strings.HasPrefix(got, "one a prompt 0") {
+	if got := search(t, x, q); !strings.HasPrefix(got, "one a prompt 1") {
 		t.Errorf("a new session: %q", got)
 	}
 	both := Query{Words: q.Words, Folders: []string{folder, other}}
@@ -203,15 +203,20 @@ func TestADamagedIndexIsMadeAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	flipped := slices.Clone(whole)
+	for i := 8192; i < len(flipped); i += 37 {
+		flipped[i] ^= 0x5a
+	}
 	for name, data := range map[string][]byte{
-		"text": []byte(strings.Repeat("no database ", 500)), "cut": whole[:len(whole)/3], "cut in a page": whole[:5000],
+		"in what only a search reads": flipped,
+		"text":                        []byte(strings.Repeat("no database ", 500)), "cut": whole[:len(whole)/3], "cut in a page": whole[:5000],
 		"zeros behind the head": append(slices.Clone(whole[:100]), make([]byte, len(whole)-100)...), "empty": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got := search(t, open(t, path), q); !strings.HasPrefix(got, "s7 a prompt 0") {
+			if got := search(t, open(t, path), q); !strings.HasPrefix(got, "s7 a prompt 1") {
 				t.Errorf("found %q", got)
 			}
 		})
@@ -222,7 +227,7 @@ func TestADamagedIndexIsMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.Close()
-		if got := search(t, open(t, path), q); !strings.HasPrefix(got, "s7 a prompt 0") {
+		if got := search(t, open(t, path), q); !strings.HasPrefix(got, "s7 a prompt 1") {
 			t.Errorf("found %q", got)
 		}
 	})

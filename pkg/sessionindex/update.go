@@ -3,6 +3,7 @@ package sessionindex
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,7 +53,7 @@ func (x *Index) update(ctx context.Context, folders []string) error {
 		if ok && old.size == f.size && old.changed == f.changed {
 			continue
 		}
-		if err := x.add(ctx, f, old.n); err != nil {
+		if err := x.add(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -131,11 +132,19 @@ func remove(ctx context.Context, tx *sql.Tx, n int64) error {
 	return err
 }
 
-// add reads a session into the index. old is the number of what there is of it.
-func (x *Index) add(ctx context.Context, f found, old int64) error {
+// add reads a session into the index, unless another process has done so meanwhile.
+func (x *Index) add(ctx context.Context, f found) error {
 	return x.change(ctx, func(tx *sql.Tx) error {
-		if old != 0 {
-			if err := remove(ctx, tx, old); err != nil {
+		var old indexed
+		err := tx.QueryRowContext(ctx, "SELECT n, size, changed FROM sessions WHERE path = ?", f.path).Scan(&old.n, &old.size, &old.changed)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+		case err != nil:
+			return err
+		case old.size == f.size && old.changed == f.changed:
+			return nil
+		default:
+			if err := remove(ctx, tx, old.n); err != nil {
 				return err
 			}
 		}
@@ -187,6 +196,10 @@ func (a *adder) event(e *agent.Event) error {
 		}
 		if a.prompt == "" && e.Session == a.root {
 			a.prompt = transcript.FirstLine(e.Message.Text())
+		}
+		if e.Session == a.root {
+			a.turn++ // the prompt leads to it
+			defer func() { a.turn-- }()
 		}
 		return a.parts(e, "prompt", "", e.Message.Parts)
 	case agent.EventAnswer:
