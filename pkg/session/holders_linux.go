@@ -47,10 +47,11 @@ func (l lockList) of(info fs.FileInfo) int {
 	return 0
 }
 
-// gone reports whether the process that made a lock has come to its end.
+// gone reports whether the process that made a lock has come to its end. A lock
+// that is not listed any more has been given up meanwhile.
 func gone(pid int) bool {
 	if pid == 0 {
-		return false
+		return true
 	}
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") // 1 (name) S …
 	if err != nil {

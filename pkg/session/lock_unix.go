@@ -11,7 +11,8 @@ import (
 )
 
 // A lock can outlive its process for a moment: a child that was just being started
-// has it until it executes its program.
+// has it until it executes its program. One whose process is not known (it may be in
+// another container) is waited for as well.
 const (
 	lockPatience = 2 * time.Second
 	lockPause    = 5 * time.Millisecond
