@@ -229,7 +229,7 @@ func TestKilledAtEveryWriteOfTheJournal(t *testing.T) {
 // ends with an error that says so before it does what it cannot record.
 func TestDiskThatIsFull(t *testing.T) {
 	s := newSweep(t)
-	full := 0
+	full, hinted := 0, false
 	for blocks := 1; ; blocks++ { // of 512 bytes
 		s.next()
 		cmd := s.command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -f %d; exec "$0" "$@"`, blocks), s.program()}, s.args("-p", "go")...)...)
@@ -242,12 +242,17 @@ func TestDiskThatIsFull(t *testing.T) {
 		}
 		if text := stderrOf(err); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(text, "error: run agent root: journal: ") || !strings.Contains(text, "file too large") {
 			t.Fatalf("%d blocks: %v: %s", blocks, err, text)
+		} else if strings.Contains(text, "hint: `agents run --session") {
+			hinted = true
 		}
 		full++
 		s.resume(fmt.Sprintf("a file of %d blocks", blocks))
 	}
 	if full < 8 {
 		t.Errorf("the disk was full %d times", full)
+	}
+	if !hinted {
+		t.Error("nothing was said of how the run goes on")
 	}
 }
 

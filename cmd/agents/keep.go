@@ -318,8 +318,8 @@ func (k *kept) finish(r *agent.Runner, err error) error {
 	switch {
 	case err == nil && closeErr != nil:
 		return fmt.Errorf("%w: %w", agent.ErrJournal, closeErr)
-	case err == nil || errors.Is(err, agent.ErrJournal):
-		return err
+	case err == nil:
+		return nil
 	}
 	if r.Session == nil || r.Session.Turn == 0 {
 		return err // nothing is lost
