@@ -11,7 +11,7 @@ import (
 // schema of a few lines takes for ever. Nothing can end a comparison from outside;
 // so the parts of such a schema count steps, and the one too many ends it.
 const (
-	fewestSteps   = 1 << 17
+	fewestSteps   = 1 << 15
 	stepsPerValue = 64 // of the document
 )
 
@@ -24,7 +24,8 @@ type meter struct {
 // errSteps is what a meter panics with: the comparison has no other way out.
 var errSteps = new(int)
 
-// A part is a part of a schema that costs as many steps as it has branches.
+// A part is a part of a schema. It costs a step, and one more for each other part that
+// every value is compared with.
 type part struct {
 	meter *meter
 	cost  int
@@ -60,7 +61,7 @@ func metered(s *jsonschema.Schema, url string) *meter {
 		return nil
 	}
 	for s := range parts {
-		s.Extensions = append(s.Extensions, &part{m, 1 + len(branches(s))})
+		s.Extensions = append(s.Extensions, &part{m, 1 + len(s.AllOf) + len(s.AnyOf) + len(s.OneOf) + len(s.PatternProperties)})
 	}
 	return m
 }

@@ -25,12 +25,12 @@ func doubling(n int, head, branch, leaf string) string {
 // with what is simple in it.
 func TestSchemasThatTakeForEverAreGivenUp(t *testing.T) {
 	for _, tt := range []struct{ name, schema string }{
-		{"allOf", doubling(100, "", `"allOf":[%s,%s]`, `{"type":"object"}`)},
-		{"anyOf that fails", doubling(100, "", `"anyOf":[%s,%s]`, `{"type":"string"}`)},
-		{"not", doubling(100, "", `"not":{"not":{"allOf":[%s,%s]}}`, `{"type":"object"}`)},
-		{"if", doubling(100, "", `"if":%s,"then":%s`, `{"type":"object"}`)},
-		{"a name of its own", doubling(100, `"$id":"https://example.com/x",`, `"allOf":[%s,%s]`, `{"type":"object"}`)},
-		{"draft 7", strings.ReplaceAll(doubling(100, `"$schema":"http://json-schema.org/draft-07/schema#",`, `"allOf":[%s,%s]`, `{"type":"object"}`), `"$ref":"#/$defs/a0"`, `"allOf":[{"$ref":"#/$defs/a0"}]`)},
+		{"allOf", doubling(30, "", `"allOf":[%s,%s]`, `{"type":"object"}`)},
+		{"anyOf that fails", doubling(30, "", `"anyOf":[%s,%s]`, `{"type":"string"}`)},
+		{"not", doubling(30, "", `"not":{"not":{"allOf":[%s,%s]}}`, `{"type":"object"}`)},
+		{"if", doubling(30, "", `"if":%s,"then":%s`, `{"type":"object"}`)},
+		{"a name of its own", doubling(30, `"$id":"https://example.com/x",`, `"allOf":[%s,%s]`, `{"type":"object"}`)},
+		{"draft 7", strings.ReplaceAll(doubling(30, `"$schema":"http://json-schema.org/draft-07/schema#",`, `"allOf":[%s,%s]`, `{"type":"object"}`), `"$ref":"#/$defs/a0"`, `"allOf":[{"$ref":"#/$defs/a0"}]`)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := schema.Compile("test", []byte(tt.schema))
@@ -60,7 +60,7 @@ func TestReferencesAreFollowedAsFarAsTheValueGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	tree := `{"v":1}`
-	for range 14 {
+	for range 11 {
 		tree = `{"v":1,"left":` + tree + `,"right":` + tree + `}`
 	}
 	var wait sync.WaitGroup
