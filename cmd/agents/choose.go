@@ -64,6 +64,9 @@ func (p *program) chooseModel(ctx context.Context, f modelFlags, plan *keysPlan,
 	return p.chooseName(ctx, f, m, ask)
 }
 
+// maxListed is how many models a person is shown to choose from by number.
+const maxListed = 40
+
 // chooseName settles the name of the model.
 func (p *program) chooseName(ctx context.Context, f modelFlags, m modelChoice, ask *asker) (modelChoice, error) {
 	var err error
@@ -71,6 +74,9 @@ func (p *program) chooseName(ctx context.Context, f modelFlags, m modelChoice, a
 	case f.model != "":
 		m.model = f.model
 	case ask == nil:
+	case len(m.models) > maxListed:
+		p.note("the server has %d models, such as %s", len(m.models), strings.Join(m.models[:5], ", "))
+		m.model, err = ask.line(ctx, "Which model?", m.models[0])
 	case len(m.models) > 1:
 		var n int
 		n, err = ask.choice(ctx, "Which model?", m.models)
@@ -145,6 +151,8 @@ func (p *program) namedModel(ctx context.Context, f modelFlags, plan *keysPlan, 
 func (p *program) nameKey(ctx context.Context, m *modelChoice, u *url.URL, v vendor, id string, plan *keysPlan, ask *asker) error {
 	key, found := plan.keys.Lookup(id)
 	switch {
+	case found && key.IsPlaceholder():
+		return usage("put the key there", "%s still has the placeholder %q where the key %q belongs", plan.from, config.Placeholder, id)
 	case found && !key.Allows(u):
 		return usage("", "the key %q in %s is bound to %s by its hosts", id, plan.from, strings.Join(key.Hosts, ", "))
 	case found:

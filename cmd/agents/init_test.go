@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func readAgent(t *testing.T, path string) (a writtenAgent) {
 }
 
 func TestInitFindsAModelServerOnThisMachine(t *testing.T) {
-	const models = `{"object":"list","data":[{"id":"nomic-embed-text"},{"id":"llama3.2:3b"},{"id":"qwen3"}]}`
+	const models = `{"object":"list","data":[{"id":"\u001b[2Jno\nname"},{"id":"nomic-embed-text"},{"id":"llama3.2:3b"},{"id":"qwen3"}]}`
 	p, _, stderr := testProgram(t, nil)
 	elsewhere := fakeServer(t, 200, models)
 	moved := serverPort(t, func(w http.ResponseWriter, r *http.Request) {
@@ -153,6 +154,19 @@ func TestInitAsksTheServerThatIsNamed(t *testing.T) {
 	}
 	if got := readAgent(t, "agent.json").Contents; got.Flavor != "openai-compatible" || got.ModelName != "mine" || got.Slug != "s" {
 		t.Errorf("agent.json = %+v, want the server's model", got)
+	}
+}
+
+func TestInitDoesNotListHundredsOfModels(t *testing.T) {
+	p, _, stderr := testProgram(t, nil)
+	var m modelChoice
+	for i := range 1000 {
+		m.models = append(m.models, fmt.Sprintf("m%d", i))
+	}
+	ask := &asker{p, bufio.NewReader(strings.NewReader("m777\n"))}
+	m, err := p.chooseName(t.Context(), modelFlags{}, m, ask)
+	if want := "note: the server has 1000 models, such as m0, m1, m2, m3, m4\nWhich model? [m0]: "; err != nil || m.model != "m777" || stderr.String() != want {
+		t.Errorf("chooseName = %q, %v; the person saw\n%s\nwant\n%s", m.model, err, stderr, want)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
@@ -233,7 +234,7 @@ func serverModels(ctx context.Context, client *http.Client, base string) ([]stri
 	var chat, other []string
 	for _, m := range list.Data {
 		switch {
-		case m.ID == "":
+		case m.ID == "" || strings.ContainsFunc(m.ID, unicode.IsControl):
 		case strings.Contains(strings.ToLower(m.ID), "embed"):
 			other = append(other, m.ID)
 		default:
