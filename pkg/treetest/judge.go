@@ -173,11 +173,8 @@ func (j *judge) calls() {
 	if e.Calls == nil {
 		return
 	}
-	want, got := *e.Calls, j.trace.calls
-	if e.Order == orderAny {
-		got = reorder(want, got)
-	}
-	edits := align(len(want), len(got), func(i, k int) bool { return want[i].fits(got[k]) })
+	want := *e.Calls
+	got, edits := pair(want, j.trace.calls, e.Order == orderAny)
 	missing, more := 0, 0
 	for _, edit := range edits {
 		switch edit.op {
@@ -224,19 +221,6 @@ func (j *judge) describe(edits []edit, e edit, got []*call) string {
 		}
 	}
 	return c.String()
-}
-
-// reorder puts calls that are expected in the places where they are.
-func reorder(want []ExpectCall, got []*call) []*call {
-	rest := slices.Clone(got)
-	var order []*call
-	for _, e := range want {
-		if i := slices.IndexFunc(rest, e.fits); i >= 0 {
-			order = append(order, rest[i])
-			rest = slices.Delete(rest, i, i+1)
-		}
-	}
-	return append(order, rest...)
 }
 
 // concurrent looks for calls that ran at the same time.

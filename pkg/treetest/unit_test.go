@@ -1,6 +1,7 @@
 package treetest
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ func TestDiffLeadsFromOneTextToTheOther(t *testing.T) {
 		want, got := lines.Draw(t, "want"), lines.Draw(t, "got")
 		var a, b []string
 		equal := 0
-		for _, e := range align(len(want), len(got), func(i, j int) bool { return want[i] == got[j] }) {
+		for _, e := range align(want, got) {
 			if e.op != '+' {
 				a = append(a, want[e.want])
 			}
@@ -161,4 +162,53 @@ func TestFind(t *testing.T) {
 	if _, err := Find([]string{"empty"}); err == nil || err.Error() != "find tests in empty: there is no file *"+Suffix {
 		t.Errorf("Find(empty) = %v", err)
 	}
+}
+
+// TestCallsArePairedIfTheyCanBe compares pair with every possible way.
+func TestCallsArePairedIfTheyCanBe(t *testing.T) {
+	patterns := []string{`{"$any": true}`, `{"$pattern": "[ab]"}`, `"a"`, `"b"`, `"c"`}
+	rapid.Check(t, func(t *rapid.T) {
+		var want []ExpectCall
+		for _, p := range rapid.SliceOfN(rapid.SampledFrom(patterns), 0, 4).Draw(t, "want") {
+			want = append(want, ExpectCall{Tool: "t", Args: json.RawMessage(`{"x": ` + p + `}`)})
+		}
+		var got []*call
+		for _, x := range rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 5).Draw(t, "got") {
+			got = append(got, &call{tool: "t", args: `{"x": "` + x + `"}`})
+		}
+		for _, anyOrder := range []bool{false, true} {
+			sorted, edits := pair(want, slices.Clone(got), anyOrder)
+			missing, more := 0, 0
+			for _, e := range edits {
+				switch {
+				case e.op == '-':
+					missing++
+				case e.op == '+':
+					more++
+				case !want[e.want].fits(sorted[e.got]):
+					t.Fatalf("%s is taken for %s", sorted[e.got], want[e.want])
+				}
+			}
+			if can := possible(want, got, anyOrder); can != (missing == 0) || len(want)-missing != len(got)-more {
+				t.Errorf("in any order %v: %d are missing and %d more; possible: %v", anyOrder, missing, more, can)
+			}
+		}
+	})
+}
+
+// possible reports whether all that is expected can be found among calls.
+func possible(want []ExpectCall, got []*call, anyOrder bool) bool {
+	if len(want) == 0 {
+		return true
+	}
+	for k, c := range got {
+		rest := got[k+1:]
+		if anyOrder {
+			rest = slices.Delete(slices.Clone(got), k, k+1)
+		}
+		if want[0].fits(c) && possible(want[1:], rest, anyOrder) {
+			return true
+		}
+	}
+	return false
 }

@@ -54,7 +54,7 @@ var rules = []rule{
 
 	{path: "pkg/agentfile", layer: 2, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/mcpserver", layer: 2, modules: []string{"github.com/mark3labs/mcp-go"}},
-	{path: "pkg/treetest", layer: 2, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile"}},
+	{path: "pkg/treetest", layer: 2, modules: []string{"golang.org/x/sync", "github.com/aymanbagabas/go-udiff"}, beside: []string{"pkg/agentfile"}},
 	{path: "pkg/sessionindex", layer: 2, modules: []string{"modernc.org/sqlite"}},
 	{path: "pkg/tui", layer: 2, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2"}},
 
