@@ -172,6 +172,30 @@ func TestMCPServerFollowsWhatLiesBelow(t *testing.T) {
 	waitFor(t, func() bool { return strings.Contains(call("show", "{}"), "[secret] [secret]") })
 }
 
+// TestMCPServerMissesNoChange: what changes while the trees are being loaded, here
+// through the description of a tool, is served as well.
+func TestMCPServerMissesNoChange(t *testing.T) {
+	busy := func(slug, makes string) string {
+		return fmt.Sprintf("#!/bin/sh\n[ \"$1\" = describe ] || exit 0\n"+
+			"[ -e tools/%[2]s ] || { cp ready beside-%[2]s && mv beside-%[2]s tools/%[2]s; }\necho '{\"slug\":\"%[1]s\",\"description\":\"busy\",\"args\":[]}'\n", slug, makes)
+	}
+	files := readingFiles()
+	files["ready"] = strings.ReplaceAll(slugTool("NAME"), `"slug":"NAME"`, `"slug":"'${0##*/}'"`)
+	files["tools/early"] = busy("early", "first")
+	s := startSite(t, files, "--expose", "tools", "--plain-names", "--api-keys", "keys")
+	has := func(name string) func() bool {
+		return func() bool {
+			// A call makes the server look soon.
+			s.post(t, t.Context(), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"show"}}`)
+			got, _ := s.post(t, t.Context(), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+			return strings.Contains(got, `"name":"`+name+`"`)
+		}
+	}
+	waitFor(t, has("first"))
+	s.move(t, "tools/late", busy("late", "second"), 0o755)
+	waitFor(t, has("second"))
+}
+
 func TestMCPServerShowsAgentFilesWithoutSecrets(t *testing.T) {
 	s := startSite(t, readingFiles())
 	post := func(method, params string) string {

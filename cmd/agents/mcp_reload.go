@@ -12,75 +12,103 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 )
 
-// pollEvery is how often changes are looked for.
-const pollEvery = 2 * time.Second
+// pollEvery is how often changes are looked for; soon is how long after a call,
+// which may have changed something.
+const (
+	pollEvery = 2 * time.Second
+	soon      = 100 * time.Millisecond
+)
 
 // follow tells clients of changed resources, and with --expose tools loads the trees
 // anew when a file of theirs has changed, until ctx ends. A change that does not
 // load leaves what there was.
 func (s *service) follow(ctx context.Context) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
+	next := time.NewTimer(pollEvery)
+	defer next.Stop()
 	var closing sync.WaitGroup
 	defer closing.Wait()
-	last := s.fingerprint()
+	last, newest := s.fingerprint()
+	if newest.After(s.began) {
+		last = "" // changed since it was read, perhaps
+	}
+	hurried := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-		}
-		s.server.RefreshResources(ctx)
-		if s.flags.expose != "tools" {
+		case <-s.called:
+			if !hurried { // otherwise call after call would put it off
+				hurried = true
+				next.Reset(soon)
+			}
 			continue
+		case <-next.C:
+			hurried = false
 		}
-		now := s.fingerprint()
-		if now == last {
-			_, _ = s.offer(ctx) // MCP servers may have changed; tools are never an error
-			continue
-		}
-		last = now
-		trees, err := s.load(ctx)
-		if ctx.Err() != nil {
-			s.close(trees)
-			return
-		}
-		if err != nil {
-			s.say("warning: the changed agent files are not served: " + err.Error())
-			continue
-		}
-		s.mu.Lock()
-		old := s.trees
-		s.trees = trees
-		s.mu.Unlock()
-		s.server.SetPrompts(prompts(trees[0].config.File.Aliases))
-		idle, _ := s.offer(ctx) // tools are never an error
-		last = s.fingerprint()
-		closing.Go(func() {
-			<-idle
-			s.close(old)
-		})
+		last = s.look(ctx, last, &closing)
+		next.Reset(pollEvery)
 	}
 }
 
-// fingerprint changes when an agent file, a tool or a folder of tools does.
-func (s *service) fingerprint() string {
+// look does what follow does once. last and the result are fingerprints.
+func (s *service) look(ctx context.Context, last string, closing *sync.WaitGroup) string {
+	s.server.RefreshResources(ctx)
+	if s.flags.expose != "tools" {
+		return last
+	}
+	now, _ := s.fingerprint()
+	if now == last {
+		_, _ = s.offer(ctx) // MCP servers may have changed; tools are never an error
+		return now
+	}
+	trees, err := s.load(ctx)
+	if ctx.Err() != nil {
+		s.close(trees)
+		return now
+	}
+	if err != nil {
+		s.say("warning: the changed agent files are not served: " + err.Error())
+		return now
+	}
+	s.mu.Lock()
+	old := s.trees
+	s.trees = trees
+	s.mu.Unlock()
+	s.server.SetPrompts(prompts(trees[0].config.File.Aliases))
+	idle, _ := s.offer(ctx) // tools are never an error
+	closing.Go(func() {
+		<-idle
+		s.close(old)
+	})
+	// Not what there is by now: that may have changed while it was read.
+	return now
+}
+
+// fingerprint changes when an agent file, a tool or a folder of tools does, of which
+// newest is the last change.
+func (s *service) fingerprint() (text string, newest time.Time) {
 	seen := map[string]bool{}
 	var b strings.Builder
+	add := func(name string, info os.FileInfo) {
+		fmt.Fprintf(&b, "%s %d %d %s\n", name, info.ModTime().UnixNano(), info.Size(), info.Mode())
+		if info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+	}
 	note := func(path string) {
 		info, err := os.Stat(path)
 		if err != nil || seen[path] {
 			return
 		}
 		seen[path] = true
-		fmt.Fprintf(&b, "%s %d %d %s\n", path, info.ModTime().UnixNano(), info.Size(), info.Mode())
+		add(path, info)
 		if !info.IsDir() {
 			return
 		}
 		entries, _ := os.ReadDir(path) // what cannot be read offers no tools either
 		for _, e := range entries {
 			if info, err := os.Stat(filepath.Join(path, e.Name())); err == nil {
-				fmt.Fprintf(&b, "  %s %d %d %s\n", e.Name(), info.ModTime().UnixNano(), info.Size(), info.Mode())
+				add("  "+e.Name(), info)
 			}
 		}
 	}
@@ -94,7 +122,7 @@ func (s *service) fingerprint() string {
 			}
 		}
 	}
-	return b.String()
+	return b.String(), newest
 }
 
 // namedPaths are the files and folders that an agent file names, wherever it may

@@ -72,7 +72,9 @@ type service struct {
 	p      *program
 	flags  *serveFlags
 	server *mcpserver.Server
-	web    *web // nil: standard input and output
+	web    *web          // nil: standard input and output
+	began  time.Time     // to load the trees
+	called chan struct{} // has a token when a call has ended
 
 	mu      sync.Mutex
 	trees   []*loaded
@@ -84,7 +86,7 @@ type service struct {
 // serve serves until the end of standard input or of ctx. Both are the ordinary
 // end, and so is a client that went away.
 func (p *program) serve(ctx context.Context, f *serveFlags) error {
-	s := &service{p: p, flags: f, said: map[string]bool{}}
+	s := &service{p: p, flags: f, said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1)}
 	var err error
 	if f.http != "" {
 		if s.web, err = p.listen(ctx, f); err != nil {
@@ -130,9 +132,15 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	return err
 }
 
-// observe logs an event: runs are observed one event at a time each, and there are
+// observe logs an event, and has follow look behind a call: runs are observed one event at a time each, and there are
 // many.
 func (s *service) observe(e agent.Event) {
+	if e.Kind == agent.EventCallEnded {
+		select {
+		case s.called <- struct{}{}:
+		default:
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.write(e)

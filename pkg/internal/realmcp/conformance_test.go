@@ -202,7 +202,11 @@ var quoted = regexp.MustCompile("`[^`]+`")
 // TestConformanceOfServer lets the suite use the tools of examples/mcp-conformance.
 func TestConformanceOfServer(t *testing.T) {
 	k := theKit(t)
-	url := k.serve(t, "../../../examples/mcp-conformance", "--expose", "tools", "--plain-names")
+	dir := t.TempDir() // two of the tools change it
+	if err := os.CopyFS(dir, os.DirFS("../../../examples/mcp-conformance")); err != nil {
+		t.Fatal(err)
+	}
+	url := k.serve(t, dir, "--expose", "tools", "--plain-names")
 	for _, s := range suites() {
 		t.Run(s.name, func(t *testing.T) {
 			k.conformance(t, "server", s, "--url", url)
