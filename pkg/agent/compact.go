@@ -88,19 +88,51 @@ func (r *run) compact(ctx context.Context) error {
 	return err
 }
 
+// shortenMore is shorten for a conversation that the model refused. If there is
+// nothing else to take away, it cuts the results of the latest turns too: the
+// session could not go on otherwise.
+func (r *run) shortenMore(ctx context.Context, limit int) (done bool, err error) {
+	if done, err := r.shorten(ctx, limit); done || err != nil {
+		return done, err
+	}
+	for _, keep := range []int{max(cutResult, r.allowed(limit, keepPercent)/2), cutResult} {
+		list, n := cutResults(r.session.Messages, 0, keep, "it is too long for this conversation, ask for less")
+		if n > 0 {
+			e := r.compaction()
+			e.Messages, e.Text = list, fmt.Sprintf("%d tool results were cut", n)
+			return true, r.emitCompaction(ctx, e)
+		}
+	}
+	return false, nil
+}
+
+// allowed is so many percent of the limit, which is in tokens, in bytes as the
+// model counts.
+func (r *run) allowed(limit, percent int) int {
+	size := r.session.size
+	return limit / 100 * percent * max(size.bytes, 1) / max(size.estimate(), 1)
+}
+
+func (r *run) compaction() Event {
+	return Event{Kind: EventCompaction, Source: r.agent.Source, Model: r.session.Model,
+		Turn: r.session.Turn, N: r.session.RunTurns, Attempt: r.session.attempt, Digest: r.session.setup.digest}
+}
+
+func (r *run) emitCompaction(ctx context.Context, e Event) error {
+	r.tree.mu.Lock()
+	spent := r.spent.clone()
+	r.tree.mu.Unlock()
+	e.Spent = &spent
+	return r.emit(ctx, e)
+}
+
 // shorten makes the conversation fit a context of limit tokens as well as it
 // can. done is false if there is nothing to take away.
 func (r *run) shorten(ctx context.Context, limit int) (done bool, err error) {
-	size := r.session.size
-	// allowed is so many percent of the limit in bytes, as the model counts.
-	allowed := func(percent int) int {
-		return limit / 100 * percent * max(size.bytes, 1) / max(size.estimate(), 1)
-	}
-	e := Event{Kind: EventCompaction, Source: r.agent.Source, Model: r.session.Model,
-		Turn: r.session.Turn, N: r.session.RunTurns, Attempt: r.session.attempt, Digest: r.session.setup.digest}
-	list, n := cutResults(r.session.Messages)
+	e := r.compaction()
+	list, n := cutResults(r.session.Messages, keepTurns, cutResult, "call the tool again if you need it")
 	e.Messages, e.Text = list, fmt.Sprintf("%d old tool results were cut", n)
-	if front := latest(list, allowed(keepPercent)); front > 0 && messagesBytes(list) > allowed(compactTo) {
+	if front := latest(list, r.allowed(limit, keepPercent)); front > 0 && messagesBytes(list) > r.allowed(limit, compactTo) {
 		start := r.tree.now()
 		summary, usage, err := r.summary(ctx, list[:front])
 		switch {
@@ -117,18 +149,15 @@ func (r *run) shorten(ctx context.Context, limit int) (done bool, err error) {
 	if n == 0 {
 		return false, nil
 	}
-	r.tree.mu.Lock()
-	spent := r.spent.clone()
-	r.tree.mu.Unlock()
-	e.Spent = &spent
-	return true, r.emit(ctx, e)
+	return true, r.emitCompaction(ctx, e)
 }
 
 // cutResults is a copy of the conversation in which the long results of all but
-// the latest turns are cut, and how many these are.
-func cutResults(list []Message) ([]Message, int) {
+// the latest turns, so many of them, are cut to so many bytes, and how many these
+// are. The model is told what to do about it.
+func cutResults(list []Message, latest, keep int, advice string) ([]Message, int) {
 	end, turns := len(list), 0
-	for end > 0 && turns < keepTurns {
+	for end > 0 && turns < latest {
 		end--
 		if list[end].Role == RoleAssistant {
 			turns++
@@ -136,15 +165,18 @@ func cutResults(list []Message) ([]Message, int) {
 	}
 	list, n := slices.Clone(list), 0
 	for i, m := range list[:end] {
-		if m.Role != RoleTool || messageBytes(m) < cutResult {
+		if m.Role != RoleTool || messageBytes(m) < keep {
 			continue
 		}
 		results := slices.Clone(m.Results)
 		for j := range results {
-			if size := partsBytes(results[j].Parts); size > 2*cutResult {
-				text := results[j].Text()
-				head := strings.ToValidUTF8(text[:min(cutResult, len(text))], "")
-				results[j].Parts = []Part{Text(fmt.Sprintf("%s\n[cut: this result had %d bytes; call the tool again if you need it]", head, len(text)))}
+			if size := partsBytes(results[j].Parts); size > 2*keep {
+				text, media := results[j].Text(), ""
+				if slices.ContainsFunc(results[j].Parts, func(p Part) bool { return p.Kind == PartMedia }) {
+					media = " and attachments"
+				}
+				head := strings.ToValidUTF8(text[:min(keep, len(text))], "")
+				results[j].Parts = []Part{Text(fmt.Sprintf("%s\n[cut: this result had %d bytes%s; %s]", head, len(text), media, advice))}
 				n++
 			}
 		}

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,11 +14,12 @@ import (
 // counting is a model that calls a tool until it was asked often enough, counts
 // tokens as four bytes each, and refuses what is longer than its context.
 type counting struct {
-	turns   int
-	context int // in tokens; 0 is no limit
-	summary string
-	largest int
-	asked   []agent.Request
+	turns    int
+	context  int // in tokens; 0 is no limit
+	summary  string
+	parallel int // calls in a turn, 1 if it is 0
+	largest  int
+	asked    []agent.Request
 }
 
 func (c *counting) Generate(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
@@ -42,7 +44,7 @@ func (c *counting) Generate(_ context.Context, req *agent.Request, _ func(agent.
 	if c.turns < 0 {
 		return text("the end"), nil
 	}
-	r := calls(call("", "read", "{}"))
+	r := calls(slices.Repeat([]agent.ToolCall{call("", "read", "{}")}, max(c.parallel, 1))...)
 	r.Usage = agent.Usage{InputTokens: n, OutputTokens: 10}
 	return r, nil
 }
@@ -154,6 +156,53 @@ func TestAContextSmallerThanSaidIsNoticed(t *testing.T) {
 	m.turns = 30
 	if _, err := (&agent.Runner{Agent: a}).Run(t.Context(), agent.UserText("go")); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("without compaction: %v", err)
+	}
+}
+
+// A result that is larger than the context, or many at once that are, must not end
+// the run: it could never go on.
+func TestResultsLargerThanTheContextAreCut(t *testing.T) {
+	for name, parallel := range map[string]int{"one": 1, "many at once": 12} {
+		t.Run(name, func(t *testing.T) {
+			m := &counting{turns: 1, context: 2000, summary: "short", parallel: parallel}
+			j := &journal{}
+			r := &agent.Runner{Agent: newAgent(m, reader(50_000)), Journal: j}
+			out, err := r.Run(t.Context(), agent.UserText("read it"))
+			if err != nil || out.Answer != "the end" {
+				t.Fatalf("Run = %+v, %v", out, err)
+			}
+			last := m.asked[len(m.asked)-1].Messages
+			results := last[len(last)-1].Results
+			if len(results) != parallel {
+				t.Fatalf("the last request has %d results, want %d", len(results), parallel)
+			}
+			for _, got := range results {
+				if text := got.Text(); !strings.HasPrefix(text, "word word") || !strings.Contains(text, "it is too long for this conversation") {
+					t.Errorf("a result became %q", text)
+				}
+			}
+			checkPairs(t, m.asked)
+			if diff := cmp.Diff(r.Session, load(t, j.events).Session, everything, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("replay differs (-live +replayed):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A run that such a result ended goes on when conversations may be shortened.
+func TestARunThatWasTooLongGoesOn(t *testing.T) {
+	m := &counting{turns: 1, context: 2000, summary: "short"}
+	j := &journal{}
+	a := newAgent(m, reader(50_000))
+	a.NoCompaction = true
+	if _, err := (&agent.Runner{Agent: a, Journal: j}).Run(t.Context(), agent.UserText("read it")); err == nil {
+		t.Fatal("the model took a conversation that is too long")
+	}
+	again := load(t, j.events)
+	a.NoCompaction = false
+	out, err := (&agent.Runner{Agent: a, Session: again.Session}).Run(t.Context(), agent.UserText("and then?"))
+	if err != nil || out.Answer != "the end" {
+		t.Fatalf("Run = %+v, %v", out, err)
 	}
 }
 

@@ -33,7 +33,7 @@ func (r *run) turn(ctx context.Context) error {
 		}
 		// The context is smaller than it is said to be.
 		limit := min(r.session.size.estimate(), cmp.Or(r.agent.ContextTokens, DefaultContextTokens))
-		switch done, shortErr := r.shorten(ctx, limit); {
+		switch done, shortErr := r.shortenMore(ctx, limit); {
 		case shortErr != nil:
 			return shortErr
 		case !done:
