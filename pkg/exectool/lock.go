@@ -119,37 +119,68 @@ func lockID(name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// release gives the locks back.
+// release gives the locks back and removes their files: names with arguments in
+// them would fill the folder.
 func (h *held) release() {
 	for _, f := range h.files {
-		f.Close() // which unlocks it
+		os.Remove(f.Name()) // it may stay
+		f.Close()           // which unlocks it
 	}
 }
 
-// lockFile waits for the lock on a file until ctx ends. The file stays: removing
-// it would let two holders lock different files of one name.
+// lockFile waits for the lock on a file until ctx ends. Whoever had it before has
+// removed the file, so it is the lock only if it still has its name.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(ctx, f); err != nil {
+			f.Close()
+			return nil, err
+		}
+		named, err := sameFile(f, path)
+		if named {
+			return f, nil
+		}
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
 	}
+}
+
+// sameFile says whether f is the file at path, where there need not be any.
+func sameFile(f *os.File, path string) (bool, error) {
+	mine, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(mine, now), err
+}
+
+// flock waits for the lock on an open file until ctx ends.
+func flock(ctx context.Context, f *os.File) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for pause := minLockPause; ; pause = min(2*pause, maxLockPause) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return f, nil
+			return nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			f.Close()
-			return nil, err
+			return err
 		}
 		timer.Reset(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("another call holds it: %w", context.Cause(ctx))
+			return fmt.Errorf("another call holds it: %w", context.Cause(ctx))
 		}
 	}
 }

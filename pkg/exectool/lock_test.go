@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -69,6 +71,38 @@ func TestCallsThatShareALockTakeTurns(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Removing the files of locks must not let two holders lock different files of
+// one name.
+func TestLocksExcludeAndLeaveNoFiles(t *testing.T) {
+	dir := t.TempDir()
+	var holders, most atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				release, err := exectool.Lock(t.Context(), dir, nil, "odd/../name\n\x00 ü")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := holders.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				runtime.Gosched()
+				holders.Add(-1)
+				release()
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d held the lock at one time", most.Load())
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v are left in the folder", left, err)
+	}
 }
 
 func TestWithoutALockFolderCallsRunAtTheSameTime(t *testing.T) {
