@@ -161,14 +161,14 @@ func (r *reader) tool(t *testing.T, b block) {
 		t.Fatal(err)
 	}
 	if strings.HasPrefix(b.text, "#!/bin/sh\n") {
-		r.run(t, b.line, "sh -n "+path)
+		r.run(t, b.line, "sh -n '"+path+"'")
 	}
 	if _, err := exec.LookPath("python3"); err != nil && strings.Contains(b.text, "python3") {
 		t.Logf("%s:%d: not run: %v", r.page, b.line, err)
 		return
 	}
 	if strings.Contains(b.text, "describe") {
-		out, ok := r.run(t, b.line, path+" describe")
+		out, ok := r.run(t, b.line, "'"+path+"' describe")
 		if ok {
 			r.valid(t, b.line, []byte(out), schemas.ToolDescriptionName)
 		}

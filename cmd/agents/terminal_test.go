@@ -34,12 +34,7 @@ func openScreen(t *testing.T, dir, command string, env ...string) *screen {
 			t.Fatal(err)
 		}
 	}
-	// A socket's path must be short.
-	sockets, err := os.MkdirTemp("", "tmux")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &screen{t: t, dir: dir, socket: filepath.Join(sockets, "s")}
+	s := &screen{t: t, dir: dir, socket: filepath.Join(t.TempDir(), "s")}
 	env = append(env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+t.TempDir(), "LANG=C.UTF-8")
 	cmd := s.tmux("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", "-c", s.dir, "sh", "-c",
 		"trap : INT; "+command+"; exec cat >/dev/null")
@@ -47,15 +42,16 @@ func openScreen(t *testing.T, dir, command string, env ...string) *screen {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("tmux: %v\n%s", err, out)
 	}
-	t.Cleanup(func() {
-		_ = s.tmux("kill-server").Run()
-		_ = os.RemoveAll(sockets)
-	})
+	t.Cleanup(func() { _ = s.tmux("kill-server").Run() })
 	return s
 }
 
+// tmux runs a command of tmux. The path of a socket must be short, so it is
+// relative to the folder.
 func (s *screen) tmux(args ...string) *exec.Cmd {
-	return exec.Command("tmux", append([]string{"-S", s.socket}, args...)...)
+	cmd := exec.Command("tmux", append([]string{"-S", filepath.Base(s.socket)}, args...)...)
+	cmd.Dir = filepath.Dir(s.socket)
+	return cmd
 }
 
 // text is all that the terminal shows.

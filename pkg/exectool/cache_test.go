@@ -17,7 +17,7 @@ import (
 // counting is the body of a tool that notes in a file how often it was
 // described.
 func counting(counter, slug string) string {
-	return "echo >> " + counter + "\n" + describing(plain(slug), "")
+	return "echo >> '" + counter + "'\n" + describing(plain(slug), "")
 }
 
 // count is how often the tools were described.
@@ -147,8 +147,8 @@ func TestChangedToolsAreDescribedAgain(t *testing.T) {
 
 func TestFailuresAreNotCached(t *testing.T) {
 	dir := t.TempDir()
-	script(t, dir+"/tools/bad.sh", "echo >> "+dir+"/counter\nexit 1\n")
-	script(t, dir+"/tools/odd.sh", "echo >> "+dir+"/counter\necho '{}'\n")
+	script(t, dir+"/tools/bad.sh", "echo >> '"+dir+"/counter'\nexit 1\n")
+	script(t, dir+"/tools/odd.sh", "echo >> '"+dir+"/counter'\necho '{}'\n")
 	for i := 1; i <= 2; i++ {
 		set := openDir(t, Source{Path: dir + "/tools"}, Options{CacheDir: dir + "/cache"})
 		if len(set.Problems()) != 2 || count(t, dir+"/counter") != 2*i {

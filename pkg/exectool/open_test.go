@@ -83,7 +83,7 @@ func TestOpenRelativePathsAndWorkingDirectory(t *testing.T) {
 func TestFilterComesBeforeExecution(t *testing.T) {
 	dir := t.TempDir()
 	script(t, dir+"/git-log.sh", describing(plain("log"), ""))
-	script(t, dir+"/other.sh", "touch "+dir+"/executed\n"+describing(plain("other"), ""))
+	script(t, dir+"/other.sh", "touch '"+dir+"/executed'\n"+describing(plain("other"), ""))
 	set := openDir(t, Source{Path: dir, Filter: "git-"}, Options{})
 	if diff := cmp.Diff([]string{"bash_log git-log.sh"}, names(set)); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
@@ -237,7 +237,7 @@ func TestNothingThatEverybodyMayWriteIsExecuted(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			script(t, dir+"/tools/t.sh", "touch "+dir+"/executed\n"+describing(plain("t"), ""))
+			script(t, dir+"/tools/t.sh", "touch '"+dir+"/executed'\n"+describing(plain("t"), ""))
 			script(t, dir+"/elsewhere/x", "")
 			tt.build(t, dir)
 			set := openDir(t, Source{Path: dir + "/tools"}, Options{})
@@ -301,7 +301,7 @@ func TestOpenEndsWithContext(t *testing.T) {
 	if err := syscall.Mkfifo(dir+"/ready", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	script(t, dir+"/tools/t.sh", "echo > "+dir+"/ready\nsleep 1000\n")
+	script(t, dir+"/tools/t.sh", "echo > '"+dir+"/ready'\nsleep 1000\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		os.ReadFile(dir + "/ready") // returns when the tool has opened it

@@ -47,7 +47,7 @@ func TestOutputUpToTheLimitIsWhole(t *testing.T) {
 	}
 }
 
-var noticePattern = regexp.MustCompile(`\n\n\[(\d+) of (\d+) bytes of stdout are left out here; the whole is in the file (\S+)\]\n\n`)
+var noticePattern = regexp.MustCompile(`\n\n\[(\d+) of (\d+) bytes of stdout are left out here; the whole is in the file (.+)\]\n\n`)
 
 func TestLongOutputIsHeadNoticeTail(t *testing.T) {
 	for _, n := range []int{MaxOutput + 1, MaxOutput + MaxOutput/4, MaxOutput * 3 / 2, MaxOutput*3/2 + 1, 234_567} {

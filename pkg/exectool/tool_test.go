@@ -23,7 +23,7 @@ import (
 )
 
 // spoolPath is the path of a file for long output.
-var spoolPath = regexp.MustCompile(`/\S*/spool/[^\s\]]+`)
+var spoolPath = regexp.MustCompile(`/[^\n\]]*/spool/[^\s\]]+`)
 
 func TestCallResults(t *testing.T) {
 	const (
@@ -199,7 +199,7 @@ func TestCancelledCall(t *testing.T) {
 	if err := syscall.Mkfifo(dir+"/ready", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tool := openOne(t, Source{}, plain("x"), "echo partial; echo > "+dir+"/ready; exec sleep 1000")
+	tool := openOne(t, Source{}, plain("x"), "echo partial; echo > '"+dir+"/ready'; exec sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -96,7 +97,7 @@ func TestNobodyToAsk(t *testing.T) {
 	for ask, want := range map[string]string{
 		`{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object"}}}`: `{"action":"decline"}`,
 		`{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":5}}`:                       `{"code":-32603,"message":"no sampling handler configured"}`,
-		`{"method":"roots/list"}`:     `{"roots":[{"uri":"file://` + r.dir + `","name":"` + r.dir[strings.LastIndex(r.dir, "/")+1:] + `"}]}`,
+		`{"method":"roots/list"}`:     `{"roots":[{"uri":"` + (&url.URL{Scheme: "file", Path: r.dir}).String() + `","name":"` + r.dir[strings.LastIndex(r.dir, "/")+1:] + `"}]}`,
 		`{"method":"ping"}`:           `{}`,
 		`{"method":"tasks/mine"}`:     `{"code":-32601,"message":"method not found: tasks/mine"}`,
 		`{"method":"initialize"}`:     `{"code":-32601,"message":"method not found: initialize"}`,
