@@ -18,7 +18,9 @@ type lineFilter struct {
 	from *bufio.Reader
 	log  func(line string)
 	max  int           // length of the longest message
-	end  chan struct{} // closed when the output is at its end
+	end  chan struct{} // closed when the output is at its end, and all of it was taken
+
+	ended func() // closes end
 
 	line []byte // the current message
 	rest []byte // what of it was not read yet
@@ -29,19 +31,19 @@ type lineFilter struct {
 }
 
 func newLineFilter(from io.Reader, max int, log func(string)) *lineFilter {
-	return &lineFilter{from: bufio.NewReaderSize(from, 64<<10), log: log, max: max, end: make(chan struct{})}
+	f := &lineFilter{from: bufio.NewReaderSize(from, 64<<10), log: log, max: max, end: make(chan struct{})}
+	f.ended = sync.OnceFunc(func() { close(f.end) })
+	return f
 }
 
 // Read implements io.Reader. Its only error is io.EOF.
 func (f *lineFilter) Read(p []byte) (int, error) {
 	for len(f.rest) == 0 {
 		if f.err != nil {
+			f.ended()
 			return 0, io.EOF
 		}
 		f.next()
-		if f.err != nil {
-			close(f.end)
-		}
 	}
 	n := copy(p, f.rest)
 	f.rest = f.rest[n:]

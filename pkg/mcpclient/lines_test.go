@@ -28,6 +28,30 @@ func filter(in string) (out, log string) {
 	return string(b), strings.Join(lines, "|")
 }
 
+// TestEndIsToldBehindTheLastLine: whoever learns of the end gives up the calls
+// that have no answer yet.
+func TestEndIsToldBehindTheLastLine(t *testing.T) {
+	const last = `{"jsonrpc":"2.0"}`
+	f := newLineFilter(strings.NewReader(last), 60, func(string) {})
+	told := func() bool {
+		select {
+		case <-f.end:
+			return true
+		default:
+			return false
+		}
+	}
+	buf := make([]byte, 100)
+	if n, err := f.Read(buf); string(buf[:n]) != last+"\n" || err != nil || told() {
+		t.Errorf("Read = %q, %v, the end told: %v; want %s before the end", buf[:n], err, told(), last)
+	}
+	for range 2 {
+		if n, err := f.Read(buf); n != 0 || err != io.EOF || !told() {
+			t.Errorf("Read = %d, %v, the end told: %v; want %v", n, err, told(), io.EOF)
+		}
+	}
+}
+
 func TestLineFilter(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	refused := func(id string) string {
