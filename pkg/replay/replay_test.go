@@ -193,7 +193,8 @@ func TestAConversationIsShortenedWhereItWas(t *testing.T) {
 		"by a summary":                    {10_000, 0, 40, say("it read a lot")},
 		"by a summary that fails":         {10_000, 0, 8, &agent.Response{}},
 		"when the model refuses":          {0, 10_000, 30, say("it read")},
-		"when the model refuses for good": {0, 300, 3, say("it read")},
+		"when results alone are too long": {0, 300, 3, say("it read")},
+		"when the model refuses for good": {0, 1, 3, say("it read")},
 		"never":                           {-1, 10_000, 30, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
