@@ -195,50 +195,6 @@ func absolute(dir, path string) string {
 	return path
 }
 
-// mcpConfig reads a file of servers as other clients of MCP have it.
-func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
-	path, ok := l.resolve(n, pointer, name)
-	if !ok {
-		return nil
-	}
-	data, err := readRegular(path, MaxBytes)
-	if err != nil {
-		l.report(n.File.problem(LeftOut, CodeServer, pointer, "%s: %s", path, plain(err)))
-		return nil
-	}
-	var file struct {
-		Servers map[string]struct {
-			MCPServer
-			Command string `json:"command"`
-			// Only an agent file allows it; other programs mean other things
-			// by this key.
-			Sampling json.RawMessage `json:"sampling"`
-		} `json:"mcpServers"`
-	}
-	if _, err := schema.Parse(data); err != nil {
-		l.report(n.File.problem(LeftOut, CodeServer, pointer, "%s:%s", path, err))
-		return nil
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		l.report(n.File.problem(LeftOut, CodeServer, pointer, "%s: %s", path, err))
-		return nil
-	}
-	var list []server
-	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {
-		entry := file.Servers[name]
-		s := server{entry.MCPServer, pointer, filepath.Dir(path)}
-		s.Name, s.Executable = name, entry.Command
-		if s.URL != "" {
-			s.Tag = tagHTTP
-		} else if s.Executable == "" {
-			l.report(n.File.problem(LeftOut, CodeServer, pointer, "%s: server %s has neither command nor url", path, name))
-			continue
-		}
-		list = append(list, s)
-	}
-	return list
-}
-
 // checked is a server's toolset whose tools check their arguments. Each tool is
 // wrapped once, so that its schema is compiled once.
 type checked struct {

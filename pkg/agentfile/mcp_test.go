@@ -84,3 +84,60 @@ func TestMCPServersAreSourcesOfTools(t *testing.T) {
 		t.Errorf("tools = %s", got)
 	}
 }
+
+// TestConfigFilesOfOtherClients: what is read of them, and what is said about the
+// rest.
+func TestConfigFilesOfOtherClients(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		want  []string // problems, behind the name of the file
+		tools string
+	}{
+		"Claude Desktop": {text: `{"globalShortcut":"","mcpServers":{"a":{"command":"bin/server","args":["-y","x"],"env":{"GREETING":"hi"}}}}`, tools: "mcp_a_greet"},
+		"Claude Code":    {text: `{"mcpServers":{"a":{"type":"stdio","command":"bin/server","args":[],"env":{"GREETING":"${WHO}"}}}}`, tools: "mcp_a_greet"},
+		"Copilot":        {text: `{"mcpServers":{"a":{"type":"local","command":"bin/server","args":[],"tools":["*"]}}}`, tools: "mcp_a_greet"},
+		"Cline":          {text: `{"mcpServers":{"a":{"command":"bin/server","disabled":false,"autoApprove":[],"timeout":60},"b":{"command":"gone","disabled":true,"envFile":".env"}}}`, tools: "mcp_a_greet"},
+		"Cursor": {text: `{"mcpServers":{"a":{"type":"stdio","command":"bin/server","args":["${workspaceFolder}/x","${HOME}"],"env":{"GREETING":"${env:WHO}"},"envFile":".env"}}}`, tools: "mcp_a_greet",
+			want: []string{"warning: server a: ${env:WHO}, ${workspaceFolder}: passed on as written; only ${VAR} in env and ${key:ID} in headers are replaced; envFile is not read"}},
+		"references in headers": {text: `{"mcpServers":{"a":{"type":"http","url":"${BASE:-http://127.0.0.1:1}/mcp","headers":{"Authorization":"Bearer ${TOKEN}"}}}}`,
+			want: []string{`left out [mcp]: agent.json:1:120: contents.mcpConfigFiles[0]: server a: url: "${BASE:-http://127.0.0.1:1}/mcp" is no usable URL; want http:// or https:// and a host`,
+				"warning: server a: ${BASE:-http://127.0.0.1:1}, ${TOKEN}: passed on as written; only ${VAR} in env and ${key:ID} in headers are replaced"}},
+		"Windsurf":        {text: `{"mcpServers":{"a":{"serverUrl":"https://example.org/"}}}`, want: []string{"left out: server a has neither command nor url; serverUrl and httpUrl are not read"}},
+		"VS Code":         {text: `{"inputs":[],"servers":{"a":{"type":"stdio","command":"bin/server"}}}`, want: []string{`left out: it has servers in place of mcpServers, which are not read`}},
+		"Zed":             {text: `{"context_servers":{"a":{"command":"bin/server"}}}`, want: []string{`left out: it has context_servers in place of mcpServers, which are not read`}},
+		"something else":  {text: `{"a":{"command":"bin/server"}}`, want: []string{"left out: it has no mcpServers"}},
+		"with comments":   {text: "{\n// mine\n\"mcpServers\":{}}", want: []string{"left out:2:1: comments are not allowed in JSON"}},
+		"no servers":      {text: `{"mcpServers":[]}`, want: []string{"left out: mcpServers is no object"}},
+		"one that is bad": {text: `{"mcpServers":{"bad":{"command":"x","env":{"PORT":1}},"a":{"command":"bin/server"}}}`, tools: "mcp_a_greet", want: []string{"left out: server bad: env has a value of the wrong type, a JSON number"}},
+		"no object":       {text: `{"mcpServers":{"a":"bin/server"}}`, want: []string{"left out: server a: it has a value of the wrong type, a JSON string"}},
+		"times":           {text: `{"mcpServers":{"a":{"command":"bin/server","timeoutSeconds":-1}}}`, want: []string{"left out: server a: timeoutSeconds is -1, which is not between 0 and 604800"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(t, `
+-- agent.json --
+{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","mcpConfigFiles":["mcp.json"]}}
+-- script.json --
+{"rules":[{"answer":{"text":"ok"}}]}
+-- mcp.json --
+`+c.text+`
+-- bin/server --
+`+mcpServer)
+			tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Environ: append(os.Environ(), "WHO=world")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tree.Close()
+			var got []string
+			for _, line := range lines(tree) {
+				got = append(got, strings.Replace(line, " [mcp]: agent.json:1:120: contents.mcpConfigFiles[0]: mcp.json", "", 1))
+			}
+			tree.Connect(t.Context())
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+			if names := toolNames(tree.Nodes[0]); names != c.tools {
+				t.Errorf("tools = %q, want %q", names, c.tools)
+			}
+		})
+	}
+}
