@@ -216,7 +216,7 @@ func (r *run) summary(ctx context.Context, list []Message) (*Message, *Usage, er
 	}
 	turn := r.session.Turn + 1
 	req := &Request{System: *r.system, Messages: list, Tools: r.tools, Session: r.session.ID, Agent: r.agent.Slug, Turn: turn, Summary: true}
-	r.observe(Event{Kind: EventRequest, Turn: turn, Tools: len(req.Tools), Model: r.agent.Model})
+	r.asking(req)
 	resp, err := r.agent.Provider.Generate(ctx, req, func(d Delta) {
 		if d.Kind == DeltaRetry {
 			r.delta(turn, d)

@@ -51,7 +51,7 @@ func (r *run) ask(ctx context.Context) error {
 		System: *r.system, Messages: r.session.Messages, Tools: r.tools,
 		Session: r.session.ID, Agent: r.agent.Slug, Turn: r.session.Turn + 1,
 	}
-	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model})
+	r.asking(req)
 	start := r.tree.now()
 	synced := r.syncMeanwhile(ctx)
 	resp, err := r.agent.Provider.Generate(ctx, req, func(d Delta) { r.delta(req.Turn, d) })
@@ -65,6 +65,14 @@ func (r *run) ask(ctx context.Context) error {
 		return fmt.Errorf("ask model %s: %w", r.agent.Model, err)
 	}
 	return r.answer(ctx, req.Turn, resp, r.tree.now().Sub(start))
+}
+
+// asking shows that a request is made. An Event is large; in a frame of its own it
+// takes no stack while the model thinks.
+//
+//go:noinline
+func (r *run) asking(req *Request) {
+	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model})
 }
 
 // answer takes in what the model said.

@@ -23,9 +23,10 @@ const (
 var registers = []string{"RegisterUnion", "RegisterFieldValidator", "RegisterDiscriminatedUnion"}
 
 // used is what this module uses of the library's packages: with these nothing is
-// decoded. Any function of option may be used; all of them are for requests.
+// decoded, as Client posts bytes and hands the response out. Any function of option
+// may be used; all of them are for requests.
 var used = map[string][]string{
-	openai:             {"NewChatCompletionService", "ChatCompletionNewParams"},
+	openai:             {"Client"},
 	openai + "/option": nil,
 }
 

@@ -74,7 +74,7 @@ import (
 
 `
 	for _, c := range []struct{ name, text, want string }{
-		{"requests", head + "var x, y, z = openai.NewChatCompletionService, openai.ChatCompletionNewParams{}, option.WithAPIKey\n", ""},
+		{"requests", head + "var x, y = openai.Client{}, option.WithAPIKey\n", ""},
 		{"an answer", head + "var x openai.ChatCompletion\n", "p.go:8:7: openai.ChatCompletion may decode"},
 		{"another package", "package p\n\nimport \"github.com/openai/openai-go/v3/responses\"\n", "p.go:3:8: github.com/openai/openai-go/v3/responses may decode"},
 		{"another name", "package p\n\nimport ai \"github.com/openai/openai-go/v3\"\n\nvar x ai.ChatCompletion\n", "p.go:5:7: ai.ChatCompletion may decode"},

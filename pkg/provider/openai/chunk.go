@@ -132,7 +132,14 @@ type number float64
 
 // UnmarshalJSON never fails.
 func (n *number) UnmarshalJSON(data []byte) error {
-	f, err := strconv.ParseFloat(string(bytes.Trim(data, `"`)), 64)
+	text := string(bytes.Trim(data, `"`))
+	// Nearly all are whole. What reads the others takes a kilobyte of stack, which a
+	// session would keep.
+	if whole, err := strconv.ParseUint(text, 10, 31); err == nil {
+		*n = number(whole)
+		return nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f > 0) {
 		f = 0
 	}

@@ -38,10 +38,15 @@ var sharedClient = sync.OnceValue(func() *http.Client {
 	return &http.Client{Transport: t}
 })
 
+// client is the library's, without options: openai.NewClient would read keys and
+// headers from the environment and send them to whatever host it is given.
+var client openai.Client
+
 // An exchange is one request and its answer.
 type exchange struct {
 	facts   *facts
 	url     *url.URL
+	base    string // url without its query
 	client  *http.Client
 	key     string
 	secrets []string // what no error may hold
@@ -64,6 +69,9 @@ func (p *Provider) exchange() (*exchange, error) {
 	if x.url, err = baseURL(cmp.Or(p.BaseURL, factsOf(flavor).url)); err != nil {
 		return nil, &agent.ModelError{Message: err.Error()}
 	}
+	base := *x.url
+	base.RawQuery = ""
+	x.base = base.String() + "/"
 	x.facts = factsAt(flavor, x.url)
 	if p.Key != nil {
 		x.key = p.Key()
@@ -72,9 +80,9 @@ func (p *Provider) exchange() (*exchange, error) {
 		return nil, &agent.ModelError{Message: "the key holds a character that cannot be sent, such as a line break"}
 	}
 	x.secrets = secretsOf(x.key, x.url)
-	client := *cmp.Or(p.Client, sharedClient())
-	client.CheckRedirect = sameHost
-	x.client = &client
+	own := *cmp.Or(p.Client, sharedClient())
+	own.CheckRedirect = sameHost
+	x.client = &own
 	return x, nil
 }
 
@@ -165,15 +173,11 @@ func (x *exchange) run(parent context.Context, body []byte, delta func(agent.Del
 
 // send makes the request. A status that is no success is an error.
 func (x *exchange) send(ctx context.Context, body []byte) (*http.Response, error) {
-	base := *x.url
-	base.RawQuery = ""
 	var raw *http.Response
 	opts := []option.RequestOption{
-		option.WithBaseURL(base.String() + "/"),
+		option.WithBaseURL(x.base),
 		option.WithHTTPClient(x.client),
 		option.WithMaxRetries(0),
-		option.WithRequestBody("application/json", body),
-		option.WithResponseBodyInto(&raw),
 		option.WithMiddleware(func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 			res, err := next(req)
 			if err != nil {
@@ -194,10 +198,7 @@ func (x *exchange) send(ctx context.Context, body []byte) (*http.Response, error
 	if x.key != "" {
 		opts = append(opts, option.WithAPIKey(x.key))
 	}
-	// Not openai.NewClient: it reads keys and headers from the environment and
-	// sends them to whatever host it is given.
-	service := openai.NewChatCompletionService(opts...)
-	_, err := service.New(ctx, openai.ChatCompletionNewParams{})
+	err := client.Post(ctx, "chat/completions", body, &raw, opts...)
 	return raw, err
 }
 
