@@ -113,8 +113,7 @@ func (r *run) limit(ctx context.Context, step Step) error {
 	}
 	err := fmt.Errorf("%w: %d turns with tool calls and no answer", ErrTurns, limit)
 	for _, c := range step.Calls {
-		e := Event{Turn: r.session.Turn, CallID: c.ID, Tool: c.Name, Key: c.Key, N: c.N + 1, Args: c.Args}
-		if endErr := r.ended(ctx, e, Result{}, fmt.Errorf("not run: %w", err)); endErr != nil {
+		if endErr := r.ended(ctx, r.eventOf(c), Result{}, fmt.Errorf("not run: %w", err)); endErr != nil {
 			return endErr
 		}
 	}
@@ -224,9 +223,10 @@ func (r *run) instruct(ctx context.Context) error {
 	return nil
 }
 
-// callAll answers the calls of step: result i belongs to call i. The calls run
-// at the same time, up to the agent's limit, and no failure of one touches
-// another. Only a failing journal is an error.
+// callAll answers the calls of step: result i belongs to call i. Those that cannot
+// be run are answered first, in their order. The others run at the same time, up to
+// the agent's limit, and no failure of one touches another. Only a failing journal
+// is an error.
 func (r *run) callAll(ctx context.Context, step Step) error {
 	if err := r.limit(ctx, step); err != nil {
 		return err
@@ -236,13 +236,25 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 			return err
 		}
 	}
+	step.Calls = slices.Clone(step.Calls)
+	var endErr error
+	step.Calls = slices.DeleteFunc(step.Calls, func(c PendingCall) bool {
+		why := r.cannotRun(ctx, c, step.Cut)
+		if why != nil && endErr == nil {
+			endErr = r.ended(ctx, r.eventOf(c), Result{}, why)
+		}
+		return why != nil
+	})
+	if endErr != nil {
+		return endErr
+	}
 	calls, stop := context.WithCancel(ctx)
 	defer stop()
 	var g errgroup.Group
 	g.SetLimit(cmp.Or(r.agent.MaxParallelTools, DefaultMaxParallelTools))
 	for _, c := range step.Calls {
 		g.Go(func() error {
-			err := r.call(calls, c, step.Cut)
+			err := r.call(calls, c)
 			if err != nil {
 				stop() // nothing may happen that cannot be recorded
 			}
@@ -252,23 +264,34 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 	return g.Wait()
 }
 
-// call answers one call. Whatever goes wrong with the tool becomes the result.
-func (r *run) call(ctx context.Context, c PendingCall, cut bool) error {
+// cannotRun is why a call is answered without being tried; nil if it can be.
+func (r *run) cannotRun(ctx context.Context, c PendingCall, cut bool) error {
 	tool, known := r.byName[c.Name]
-	inv := &Invocation{Call: c.ToolCall, Key: c.Key, Session: r.session.ID, Agent: r.agent.Slug,
-		Turn: r.session.Turn, Depth: r.depth, run: r}
-	e := Event{Turn: inv.Turn, CallID: c.ID, Tool: c.Name, Key: c.Key, N: c.N + 1, Args: c.Args}
-	if cut {
-		return r.ended(ctx, e, Result{}, errors.New("not run: the answer broke off before its end, so this call may be incomplete; answer with fewer or shorter calls"))
-	}
-	if known {
-		inv.Spec = tool.Spec()
-	}
 	switch {
-	case c.Started && (ctx.Err() != nil || !repeatable(inv.Spec)):
+	case cut:
+		return errors.New("not run: the answer broke off before its end, so this call may be incomplete; answer with fewer or shorter calls")
+	case c.Started && (ctx.Err() != nil || !known || !repeatable(tool.Spec())):
+		return errUnknownOutcome
+	case !known && ctx.Err() != nil: // nobody could say which tools there are
+		return fmt.Errorf("not run: %w", ctxError(ctx))
+	case !known:
+		return r.unknown(c.Name)
+	}
+	return nil
+}
+
+// eventOf is what the events of a call have in common.
+func (r *run) eventOf(c PendingCall) Event {
+	return Event{Turn: r.session.Turn, CallID: c.ID, Tool: c.Name, Key: c.Key, N: c.N + 1, Args: c.Args}
+}
+
+// call runs one call. Whatever goes wrong with the tool becomes the result.
+func (r *run) call(ctx context.Context, c PendingCall) error {
+	tool, e := r.byName[c.Name], r.eventOf(c)
+	inv := &Invocation{Call: c.ToolCall, Spec: tool.Spec(), Key: c.Key, Session: r.session.ID, Agent: r.agent.Slug,
+		Turn: r.session.Turn, Depth: r.depth, run: r}
+	if c.Started && ctx.Err() != nil {
 		return r.ended(ctx, e, Result{}, errUnknownOutcome)
-	case !known && ctx.Err() == nil: // or nobody could say which tools there are
-		return r.ended(ctx, e, Result{}, r.unknown(c.Name))
 	}
 	release, err := r.admit(ctx, inv)
 	if err != nil {

@@ -379,3 +379,23 @@ func TestAnAgentThatChangedBetweenPromptsIsReplayedAsItWas(t *testing.T) {
 	got, _ := again(t, j.events())
 	sameEvents(t, j.events(), got)
 }
+
+func TestCallsThatCannotRunAreReplayedInTheirPlace(t *testing.T) {
+	slow := make(chan struct{})
+	first := tool{"first", func(context.Context, *agent.Invocation) (agent.Result, error) {
+		close(slow)
+		return agent.TextResult("x"), nil
+	}}
+	second := tool{"second", func(context.Context, *agent.Invocation) (agent.Result, error) {
+		<-slow
+		return agent.TextResult("y"), nil
+	}}
+	events, _ := record(t, &agent.Runner{Agent: newAgent("root", answers(
+		calls("second", "first", "unknown", "other"), cut(calls("a", "b", "c"), agent.FinishLength), "done"), first, second)}, "go")
+	got, _ := again(t, events)
+	for i, e := range got {
+		if e.Kind != events[i].Kind || e.N != events[i].N {
+			t.Fatalf("event %d is %s of call %d, want %s of call %d", i, e.Kind, e.N, events[i].Kind, events[i].N)
+		}
+	}
+}
