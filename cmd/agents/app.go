@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,6 +38,9 @@ type program struct {
 	// journal, if it is not nil, stands between a run and its session: tests
 	// end the process there.
 	journal func(agent.Journal) agent.Journal
+
+	patience time.Duration // between a signal and the end at any price
+	editing  sync.Mutex    // held while the person's editor runs
 
 	global  globalFlags
 	person  *person           // who answers MCP servers; nil: nobody does
@@ -68,7 +72,7 @@ func systemProgram() *program {
 		outTerm: term.IsTerminal(int(os.Stdout.Fd())),
 		errTerm: term.IsTerminal(int(os.Stderr.Fd())),
 		getenv:  os.Getenv, environ: os.Environ(),
-		servers: localServers, probe: probeTime,
+		servers: localServers, probe: probeTime, patience: 30 * time.Second,
 	}
 }
 
@@ -79,7 +83,7 @@ func (p *program) start(args []string) int {
 	// Where the system has neither, tools still run.
 	_ = process.HideEnviron()
 	_ = process.BecomeSubreaper()
-	ctx, caught, stop := interruptible()
+	ctx, caught, stop := p.interruptible()
 	defer stop()
 	started := time.Now()
 	err := p.command(args...).Run(ctx, joinPairs(args))
@@ -95,25 +99,57 @@ func (p *program) start(args []string) int {
 // interruptible is a context that ends with the first signal that asks the
 // program to end. SIGPIPE is taken too, so that a reader of our output that
 // goes away is an error of a write and not our death with tools still running.
-func interruptible() (ctx context.Context, caught func() os.Signal, stop func()) {
+func (p *program) interruptible() (ctx context.Context, caught func() os.Signal, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	var first atomic.Value
+	over := make(chan struct{})
 	go func() {
 		select {
 		case s := <-signals:
 			first.Store(s)
 			cancel(&ending{"interrupted", context.Canceled})
-		case <-ctx.Done():
+			p.giveUp(s, over)
+		case <-over:
 		}
 	}()
 	caught = func() os.Signal {
 		s, _ := first.Load().(os.Signal)
 		return s
 	}
-	return ctx, caught, func() { cancel(nil) }
+	return ctx, caught, func() {
+		close(over)
+		cancel(nil)
+	}
+}
+
+// giveUp ends a program that a signal told to end and that does not: it writes to a
+// pipe that nobody reads, say. Nothing else could end such a write.
+func (p *program) giveUp(s os.Signal, over <-chan struct{}) {
+	for tick := time.Tick(p.patience); ; {
+		select {
+		case <-over:
+			return
+		case <-tick:
+		}
+		if p.editing.TryLock() {
+			break
+		}
+	}
+	process.EndAll()
+	err := &ending{fmt.Sprintf("interrupted; what was still to be done did not end within %s", p.patience), context.Canceled}
+	said := make(chan struct{})
+	go func() { // stderr may be what nobody reads
+		defer close(said)
+		report(p.err, err, s)
+	}()
+	select {
+	case <-said:
+	case <-time.After(time.Second):
+	}
+	os.Exit(report(io.Discard, err, s))
 }
 
 const exitCodes = `Exit codes: 0 the agent answered; 1 the run failed (model or network after

@@ -192,6 +192,8 @@ func (p *program) edit(file string) {
 	}
 	cmd := exec.Command("sh", "-c", editor+` "$@"`, editor, file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.in, p.err, p.err // stdout belongs to the result
+	p.editing.Lock()
+	defer p.editing.Unlock()
 	if err := cmd.Run(); err != nil {
 		fmt.Fprintf(p.err, "warning: edit %s with %s: %s\n", observe.Clean(file), observe.Clean(editor), err)
 	}

@@ -91,6 +91,49 @@ func alive(t *testing.T, file string) (pids, running []int) {
 	return pids, running
 }
 
+// patience is the variable that sets the patience of a program of the tests.
+const patience = "AGENTS_TEST_PATIENCE"
+
+// A program whose output is a pipe that is full and that nobody reads cannot finish
+// its run. It ends nevertheless, and so does all that it started.
+func TestASignalEndsAProgramWhoseOutputNobodyReads(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	files := hangFiles()
+	// Its progress fills the pipe.
+	files["tools/hang"] = strings.Replace(hangTool, "while :;", "yes 'still at it' | head -n 1000 >&2\nwhile :;", 1)
+	cmd := agentsCommand(t, files, "run", "--agent-file", "agent.json", "--output", "jsonl", "-p", "hang")
+	cmd.Env = append(cmd.Env, patience+"=100ms")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = w, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	file := filepath.Join(cmd.Dir, "pids")
+	waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
+	defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 143 {
+		t.Errorf("exit code %d, want 143; stderr:\n%s", code, stderr.String())
+	}
+	if want := "error: interrupted; what was still to be done did not end within 100ms\n"; !strings.HasSuffix(stderr.String(), want) {
+		t.Errorf("stderr ends in %q, want %q", stderr.String()[max(0, stderr.Len()-200):], want)
+	}
+	if _, running := alive(t, file); len(running) > 0 {
+		t.Errorf("%d processes are left", len(running))
+	}
+}
+
 func TestInterruptLeavesNoProcessBehind(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc")

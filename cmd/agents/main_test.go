@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -20,6 +21,9 @@ func TestMain(m *testing.M) {
 			p := systemProgram()
 			p.servers = nil // whatever runs on this machine
 			p.journal = crash(os.Getenv(crashAt))
+			if d, err := time.ParseDuration(os.Getenv(patience)); err == nil {
+				p.patience = d
+			}
 			os.Exit(p.start(os.Args))
 		},
 		"mcp-fake": mcpFakeMain,

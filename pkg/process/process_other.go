@@ -72,6 +72,9 @@ func (r *registry) clean(ended *entry, members []int, _ func() bool) (left, aliv
 	return left, waitGroup(members, ended.pid)
 }
 
+// endStrangers does nothing: what left its group is not found.
+func (r *registry) endStrangers() {}
+
 // offMainThread calls f; the thread does not matter here.
 func offMainThread(f func()) { f() }
 

@@ -43,14 +43,27 @@ func (r *registry) clean(ended *entry, members []int, leavers func() bool) (left
 // the children until no new ones appear.
 func (r *registry) cleanChildren(ended *entry) (left, alive int) {
 	if len(r.strangers()) > 0 {
-		r.sweeping.Lock()
-		defer r.sweeping.Unlock()
-		s := &sweep{registry: r, ended: ended, tried: map[int]bool{}, owners: map[int]*entry{}}
-		alive = s.run()
+		alive = r.sweep(ended)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return ended.left, alive
+}
+
+// sweep ends the strangers that no running command owns, at the end of a command. It
+// returns how many processes of that one it could not end.
+func (r *registry) sweep(ended *entry) (alive int) {
+	r.sweeping.Lock()
+	defer r.sweeping.Unlock()
+	s := &sweep{registry: r, ended: ended, tried: map[int]bool{}, owners: map[int]*entry{}}
+	return s.run()
+}
+
+// endStrangers ends what is left when no command runs any more.
+func (r *registry) endStrangers() {
+	if r.subreaper.Load() {
+		r.sweep(&entry{})
+	}
 }
 
 // strangers returns the children that are no registered commands. A command
