@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/transcript"
 	"github.com/urfave/cli/v3"
 )
@@ -214,24 +215,38 @@ func (c *counted) Write(b []byte) (int, error) {
 
 func (s *sessions) importCommand() *cli.Command {
 	return &cli.Command{
-		Name: "import", Usage: "add a session that was exported, or one of agents-exe, and print its new id", ArgsUsage: "PATH",
+		Name: "import", Usage: "add a session that was exported, the folder of one, or one of agents-exe, and print its new id", ArgsUsage: "PATH",
 		Description: "- is standard input. --agent SLUG names the agent of a session of agents-exe.",
 		Action: func(_ context.Context, c *cli.Command) error {
 			path, err := oneArgument(c, "the file")
 			if err != nil {
 				return err
 			}
-			events := fileEvents(path)
-			if path == "-" {
-				events = transcript.Read(s.in)
-			} else if info, err := os.Stat(path); err != nil {
-				return nothingRan(fmt.Errorf("import: %w", err), "")
-			} else if !info.Mode().IsRegular() {
-				return nothingRan(fmt.Errorf("import %s: it is no regular file", path), "")
+			events, err := s.importSource(path)
+			if err != nil {
+				return err
 			}
 			return s.keep(s.foreign(events))
 		},
 	}
+}
+
+// importSource is what is read from a path: a file, or the folder or the journal of
+// a session, of which the checksums are looked at too.
+func (s *sessions) importSource(path string) (source, error) {
+	if path == "-" {
+		return transcript.Read(s.in), nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, nothingRan(fmt.Errorf("import: %w", err), "")
+	case !info.Mode().IsRegular() && !info.IsDir():
+		return nil, nothingRan(fmt.Errorf("import %s: it is no regular file", path), "")
+	case foreign(path):
+		return fileEvents(path), nil
+	}
+	return session.Events(path), nil
 }
 
 // foreign takes from events of elsewhere what would have an effect here: a session
