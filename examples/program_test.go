@@ -16,7 +16,7 @@ import (
 )
 
 // timeout ends a command that hangs.
-const timeout = time.Minute
+const timeout = 3 * time.Minute
 
 // A program is a built binary with a home folder of its own. Tests run it as a
 // person does: in a process of its own, without the configuration and the keys of
@@ -113,7 +113,7 @@ func (p *program) run(t *testing.T, c command) result {
 	defer cancel()
 	// env finds the name in the PATH of the command and not in that of the test.
 	cmd := exec.CommandContext(ctx, "/usr/bin/env", c.args...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = time.Minute
 	cmd.Dir = c.dir
 	if c.dir == "" {
 		cmd.Dir = p.root

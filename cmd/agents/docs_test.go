@@ -237,7 +237,7 @@ func (r *reader) run(t *testing.T, line int, command string) (stdout string, ok 
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/agents", "agents"))
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = time.Minute
 	cmd.Dir = r.dir
 	cmd.Env = r.environ()
 	var out, errs bytes.Buffer

@@ -56,7 +56,7 @@ func browse(t *testing.T, address string, args ...string) string {
 		"--hide-scrollbars", "--virtual-time-budget=600", "--user-data-dir=" + home}, args...)
 	cmd := exec.CommandContext(ctx, path, append(args, address)...)
 	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, 5*time.Second
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Minute
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}

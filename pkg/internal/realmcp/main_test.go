@@ -146,7 +146,7 @@ func children() []string {
 		return nil
 	}
 	var left []string
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		left = left[:0]
 		eachProcess(func(pid string, stat []string) {
 			if stat[1] == fmt.Sprint(os.Getpid()) && stat[0] != "Z" {
