@@ -132,7 +132,7 @@ func TestHTTPFailures(t *testing.T) {
 		h    http.HandlerFunc
 		want string
 	}{
-		{"not found", http.NotFound, "MCP server fake: start it: initialize: the server refuses the request; the address may be wrong, or that of a server that speaks only the old HTTP with SSE"},
+		{"not found", http.NotFound, "MCP server fake: start it: initialize: the server answers 404 Not Found: 404 page not found; the address may be wrong, or that of a server that speaks only the old HTTP with SSE"},
 		{"unauthorized", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "MCP server fake: start it: initialize: the server answers 401 Unauthorized"},
 		{"broken", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "out of cheese", 500) }, "MCP server fake: start it: initialize: the server answers 500 Internal Server Error: out of cheese"},
 		{"a page", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "MCP server fake: start it: unexpected content type: text/html; charset=utf-8"},

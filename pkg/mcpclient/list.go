@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -141,18 +143,26 @@ func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
 		d.Schema = json.RawMessage(`{"type":"object"}`)
 	}
 	if bytes.TrimLeft(d.Schema, " \t\r\n")[0] != '{' {
-		return nil, fmt.Errorf("%s: its inputSchema is no object: %s", d.Name, clip(string(d.Schema), 100))
+		return nil, fmt.Errorf("%s: its inputSchema is no object: %s", printable(d.Name), clip(string(d.Schema), 100))
 	}
 	if d.Execution.TaskSupport == "required" {
-		return nil, fmt.Errorf("tool %s: %w", d.Name, errTask)
+		return nil, fmt.Errorf("tool %s: %w", printable(d.Name), errTask)
 	}
 	t := &Tool{set: s, name: d.Name, annotations: d.Annotations, parts: toolParts}
 	t.call = t.callTool
 	t.spec = agent.ToolSpec{
 		Name: s.opts.name(s.server.Name, d.Name), Description: describe(&d), Schema: d.Schema,
-		Source: "tool " + d.Name + " of MCP server " + s.server.Name, Effects: d.Annotations.effects(),
+		Source: "tool " + printable(d.Name) + " of MCP server " + s.server.Name, Effects: d.Annotations.effects(),
 	}
 	return t, nil
+}
+
+// printable is a name that a server chose, as a line may show it.
+func printable(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		name = strconv.Quote(name)
+	}
+	return clip(name, 100)
 }
 
 // unreadable says what is wrong with the form of a tool.

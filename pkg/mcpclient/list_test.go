@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -250,5 +251,24 @@ func TestChangesAreTold(t *testing.T) {
 	}
 	if now := r.tools(set); len(now) != 1 || now["new"] == nil {
 		t.Errorf("after the change there are %d tools", len(now))
+	}
+}
+
+// TestNamesStayOnTheirLine: a server may give its tools any name; what shows it is
+// one short line.
+func TestNamesStayOnTheirLine(t *testing.T) {
+	for name, want := range map[string]string{
+		"read_file":              "read_file",
+		"é/ü 1":                  "é/ü 1",
+		"two\nlines \x1b[31mred": `"two\nlines \x1b[31mred"`,
+		strings.Repeat("x", 300): strings.Repeat("x", 100) + "…",
+	} {
+		r := newRig(t, "legacy")
+		r.opts.Name = func(prefix, _ string) string { return prefix }
+		def, _ := json.Marshal(map[string]any{"name": name})
+		tool, err := r.open().define(def)
+		if err != nil || tool.Spec().Source != "tool "+want+" of MCP server fake" {
+			t.Errorf("%q: %q, %v", name, tool.Spec().Source, err)
+		}
 	}
 }

@@ -63,7 +63,7 @@ func (c *conn) initialize(ctx context.Context, version string) (*mcp.InitializeR
 	case mcp.IsUnsupportedProtocolVersion(err):
 		return nil, fmt.Errorf("initialize: %w; known are %v", err, mcp.ValidProtocolVersions)
 	case errors.Is(err, transport.ErrLegacySSEServer) && got.status != http.StatusUnauthorized && got.status != http.StatusForbidden:
-		return nil, errors.New("initialize: the server refuses the request; the address may be wrong, or that of a server that speaks only the old HTTP with SSE")
+		return nil, fmt.Errorf("initialize: %w; the address may be wrong, or that of a server that speaks only the old HTTP with SSE", cmp.Or(got.refused(), err))
 	case ctx.Err() == nil && !errors.Is(err, transport.ErrSessionTerminated) && got.refused() != nil:
 		return nil, fmt.Errorf("initialize: %w", got.refused())
 	default:
