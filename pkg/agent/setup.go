@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"hash"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,20 +51,24 @@ func sameSpec(a, b ToolSpec) bool {
 
 func digestOf(system string, tools []ToolSpec) string {
 	h := sha256.New()
-	field(h, system)
+	b := field(nil, system)
 	for _, s := range tools {
-		field(h, s.Name)
-		field(h, s.Description)
-		field(h, string(s.Schema))
-		field(h, string(s.Effects))
+		b = field(b, s.Name)
+		b = field(b, s.Description)
+		b = field(b, s.Schema)
+		b = field(b, s.Effects)
+		h.Write(b)
+		b = b[:0]
 	}
+	h.Write(b)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
 // field adds a text with its length, so that no two lists of texts are alike.
-func field(h hash.Hash, s string) {
-	io.WriteString(h, strconv.Itoa(len(s))+":")
-	io.WriteString(h, s)
+func field[T ~string | ~[]byte](b []byte, s T) []byte {
+	b = strconv.AppendInt(b, int64(len(s)), 10)
+	b = append(b, ':')
+	return append(b, s...)
 }
 
 // difference says how an agent differs from that of the setup.
