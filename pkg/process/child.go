@@ -16,9 +16,10 @@ const (
 	// end.
 	groupPoll = 5 * time.Millisecond
 	// busyAttempts is how often a file that is open for writing is tried
-	// again, after 1, 2, 4, ... ms. Another fork of this process may hold it
-	// for a moment, see golang.org/issue/22315.
-	busyAttempts = 6
+	// again, after 1, 2, 4, ... ms, half a second in all. Another fork of this
+	// process may hold it for a moment, on a busy machine for a long one, see
+	// golang.org/issue/22315.
+	busyAttempts = 10
 	// sweepLimit bounds one search for leftovers.
 	sweepLimit = 5 * time.Second
 	// The pause of a search grows between these two while it waits for
