@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,7 +10,7 @@ import (
 )
 
 // fits wants an answer of more than one letter and gives it back in capitals.
-func fits(answer string) (string, error) {
+func fits(_ context.Context, answer string) (string, error) {
 	if len(answer) < 2 {
 		return "", errors.New("it has " + answer + " alone")
 	}

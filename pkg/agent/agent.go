@@ -43,7 +43,7 @@ type Agent struct {
 	// with it, as in "it is no JSON": the model is told that and asked again.
 	// After MaxAnswers the run ends with ErrAnswer. Step does not ask it. It
 	// is safe for concurrent use.
-	Accept func(answer string) (string, error)
+	Accept func(ctx context.Context, answer string) (string, error)
 }
 
 // MaxAnswers is how many answers of one run are put to Accept.

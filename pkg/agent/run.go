@@ -175,11 +175,22 @@ type run struct {
 	accepted *string // what Accept made of the answer, if it did
 }
 
-// emit makes e happen: journal, then session, then whoever watches.
-func (r *run) emit(ctx context.Context, e Event) error {
+// emit makes events happen, one behind the other.
+func (r *run) emit(ctx context.Context, events ...Event) error {
+	r.tree.mu.Lock()
+	defer r.tree.mu.Unlock()
+	for _, e := range events {
+		if err := r.happen(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happen makes e happen: journal, then session, then whoever watches. r.tree.mu is
+// held.
+func (r *run) happen(ctx context.Context, e Event) error {
 	t := r.tree
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.broken != nil {
 		return t.broken
 	}
@@ -274,22 +285,19 @@ func (r *run) warn(text string) {
 
 // prompt adds a user message, and opens the session if it is new.
 func (r *run) prompt(ctx context.Context, prompt Message) error {
+	var events []Event
 	if r.session.ID == "" {
 		r.session.ID = r.tree.newID()
 		open := Event{Kind: EventSession, Source: r.agent.Source, Model: r.agent.Model, ContextTokens: r.agent.ContextTokens}
 		if r.agent.NoCompaction {
 			open.ContextTokens = -1
 		}
-		if err := r.emit(ctx, open); err != nil {
-			return err
-		}
+		events = append(events, open)
 		for _, m := range r.agent.Opening {
-			if err := r.emit(ctx, Event{Kind: EventMessage, Message: &m}); err != nil {
-				return err
-			}
+			events = append(events, Event{Kind: EventMessage, Message: &m})
 		}
 	}
-	return r.emit(ctx, Event{Kind: EventMessage, Message: &prompt})
+	return r.emit(ctx, append(events, Event{Kind: EventMessage, Message: &prompt})...)
 }
 
 // do is Run for one agent of the tree, and Resume if there is no prompt.
@@ -319,7 +327,7 @@ func (r *run) accept(ctx context.Context) (over bool, err error) {
 	if !ok || r.agent.Accept == nil {
 		return true, nil
 	}
-	text, wrong := r.agent.Accept(m.Text())
+	text, wrong := r.agent.Accept(ctx, m.Text())
 	attempt := max(r.session.attempt, 1)
 	switch {
 	case wrong == nil:

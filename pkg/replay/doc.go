@@ -23,6 +23,7 @@
 //
 // Agents of the record alone do everything in the recorded order, in sessions with the
 // recorded ids. Where something is loaded or real, sessions have other ids, and the
-// order of what happens at the same time is open; they are known by their path: "" is the root session, and the session that answers call N of turn
-// T of a session is at that session's path with "/T.N" behind it.
+// order of what happens at the same time is open; they are known by their path: "" is
+// the root session, and the session that answers call N of turn T of a session is at
+// that session's path with "/T.N" behind it.
 package replay

@@ -208,8 +208,8 @@ func check(t *testing.T, events []agent.Event, want outcome) {
 	}
 }
 
-// steps are the answers and the starts and ends of calls, in their order. Calls that
-// never started may end before or after others.
+// steps are the events in their order. Calls that never started may end before or
+// after others, and so may runs that a limit ended.
 func steps(events []agent.Event) []string {
 	var list []string
 	started := map[string]bool{}
@@ -218,7 +218,9 @@ func steps(events []agent.Event) []string {
 		case e.Kind == agent.EventCallStarted:
 			started[e.Key] = true
 			fallthrough
-		case e.Kind == agent.EventAnswer, e.Kind == agent.EventCallEnded && started[e.Key]:
+		case e.Kind == agent.EventCallEnded && !started[e.Key], e.Kind == agent.EventEnd && e.Status == agent.StatusLimit, e.Kind == agent.EventCompaction:
+			continue
+		default:
 			list = append(list, fmt.Sprint(e.Kind, " ", e.Agent, " ", e.Turn, " ", e.N, " ", e.Tool, " ", e.Args))
 		}
 	}

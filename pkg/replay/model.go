@@ -39,6 +39,9 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 	case shortened:
 		return nil, &agent.ModelError{Message: "the model refused the conversation as too long", TooLong: true}
 	case ended:
+		if m.p.own {
+			m.p.waitEnd(ctx, pl.path)
+		}
 		return nil, pl.end(a)
 	case left:
 		m.p.leave(pl)

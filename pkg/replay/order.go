@@ -7,12 +7,12 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A step is a session, an answer, or the start or the end of a call, in the order of
-// the record. What else happens follows from one of them at once.
+// A step is a session, a setup, an answer, the start or the end of a call, or an end,
+// in the order of the record. What else happens follows from one of them at once.
 type step struct {
 	path string
 	kind agent.EventKind
-	at   place // of an answer only the turn, of a session nothing
+	at   place // of a call; of a session nothing, of others only the turn
 }
 
 // order is in which order the events of a record happened.

@@ -139,6 +139,7 @@ func (p *Player) runner(r *agent.Runner) *agent.Runner {
 		MaxDepth: r.MaxDepth, MaxProcesses: r.MaxProcesses, Now: r.Now, NewID: r.NewID,
 	}
 	if p.own {
+		copied.Parent = p.Record.root.open.Parent
 		copied.MaxDepth, copied.MaxProcesses = unlimited, unlimited
 		if r.Journal == nil {
 			copied.Journal = nowhere{} // with a journal, calls say what they execute
@@ -170,7 +171,7 @@ func (p *Player) agent(s *session, n int) *agent.Agent {
 	r := s.runs[n]
 	a := &agent.Agent{
 		Slug: s.open.Agent, Source: s.open.Source, Model: s.open.Model, Opening: r.opening,
-		Provider: &model{p: p}, Toolsets: []agent.Toolset{&recordedTools{p, s}}, Accept: r.accept(),
+		Provider: &model{p: p}, Toolsets: []agent.Toolset{&recordedTools{p, s}}, Accept: p.accept(s, r),
 		MaxTurns: cmp.Or(r.maxTurns, unlimited), MaxParallelTools: unlimited,
 		ContextTokens: max(s.open.ContextTokens, 0), NoCompaction: s.open.ContextTokens < 0,
 	}
@@ -180,11 +181,14 @@ func (p *Player) agent(s *session, n int) *agent.Agent {
 	return a
 }
 
-// accept is the Accept of the recorded run.
-func (r *run) accept() func(string) (string, error) {
+// accept is the Accept of a recorded run.
+func (p *Player) accept(s *session, r *run) func(context.Context, string) (string, error) {
 	asked := 0
-	return func(answer string) (string, error) {
+	return func(ctx context.Context, answer string) (string, error) {
 		asked++
+		if asked > len(r.refused) {
+			p.waitEnd(ctx, s.path)
+		}
 		switch {
 		case asked <= len(r.refused):
 			return "", errors.New(r.refused[asked-1])
@@ -196,6 +200,14 @@ func (r *run) accept() func(string) (string, error) {
 		}
 		return cmp.Or(r.end.Text, answer), nil
 	}
+}
+
+// waitEnd waits until a session may end.
+func (p *Player) waitEnd(ctx context.Context, path string) {
+	p.mu.Lock()
+	turn := p.paths[path].turn
+	p.mu.Unlock()
+	p.conduct.wait(ctx, step{path, agent.EventEnd, place{turn: turn}})
 }
 
 // Wrap makes a of a tree that was loaded serve from the record: its model and its
@@ -225,6 +237,8 @@ func (p *Player) observe(e *agent.Event) {
 	switch e.Kind {
 	case agent.EventCallStarted, agent.EventCallEnded:
 		p.conduct.happened(step{pl.path, e.Kind, place{e.Turn, e.N}})
+	case agent.EventSetup, agent.EventEnd:
+		p.conduct.happened(step{pl.path, e.Kind, place{turn: pl.turn}})
 	case agent.EventAnswer:
 		p.conduct.happened(step{pl.path, e.Kind, place{turn: e.Turn}})
 		pl.turn, pl.cursor, pl.summaries = e.Turn+1, 0, 0

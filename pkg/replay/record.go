@@ -241,6 +241,7 @@ func (s *session) note(f *folding, e *agent.Event) {
 	case agent.EventMessage:
 		r.refused = append(r.refused, e.Error)
 	case agent.EventSetup:
+		f.rec.order.add(step{s.path, e.Kind, place{turn: turn}})
 		s.setup = f.setupOf(e)
 	case agent.EventAnswer:
 		f.rec.order.add(step{s.path, e.Kind, place{turn: turn}})
@@ -257,6 +258,7 @@ func (s *session) note(f *folding, e *agent.Event) {
 			c.note(e)
 		}
 	case agent.EventEnd:
+		f.rec.order.add(step{s.path, e.Kind, place{turn: turn}})
 		s.ends(r, e)
 	}
 }

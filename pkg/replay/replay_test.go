@@ -36,7 +36,7 @@ func cancelling(name string) (context.Context, tool) {
 
 // accepting makes an agent's answer one of three letters, without blanks around it.
 func accepting(a *agent.Agent) *agent.Agent {
-	a.Accept = func(answer string) (string, error) {
+	a.Accept = func(_ context.Context, answer string) (string, error) {
 		if answer = strings.TrimSpace(answer); len(answer) < 3 {
 			return "", fmt.Errorf("it has %d letters: too few", len(answer))
 		}
@@ -396,6 +396,16 @@ func TestCallsThatCannotRunAreReplayedInTheirPlace(t *testing.T) {
 	for i, e := range got {
 		if e.Kind != events[i].Kind || e.N != events[i].N {
 			t.Fatalf("event %d is %s of call %d, want %s of call %d", i, e.Kind, e.N, events[i].Kind, events[i].N)
+		}
+	}
+}
+
+func TestASessionThatAnsweredACallSaysSoAgain(t *testing.T) {
+	events, _ := record(t, &agent.Runner{Agent: newAgent("root", answers("hello")), Parent: "other.1.1"}, "go")
+	got, _ := again(t, events)
+	for i, e := range got {
+		if e.Parent != "other.1.1" {
+			t.Errorf("event %d, %s, has the parent %q", i, e.Kind, e.Parent)
 		}
 	}
 }

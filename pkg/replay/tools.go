@@ -18,12 +18,18 @@ type recordedTools struct {
 }
 
 // Tools gives the tools of the turn that comes next.
-func (t *recordedTools) Tools(context.Context) ([]agent.Tool, error) {
+func (t *recordedTools) Tools(ctx context.Context) ([]agent.Tool, error) {
+	tools, turn := t.tools()
+	t.p.conduct.wait(ctx, step{t.s.path, agent.EventSetup, place{turn: turn}})
+	return tools, nil
+}
+
+func (t *recordedTools) tools() (tools []agent.Tool, turn int) {
 	t.p.mu.Lock()
 	defer t.p.mu.Unlock()
 	pl := t.p.paths[t.s.path]
 	if pl == nil {
-		return nil, nil
+		return nil, 0
 	}
 	now := t.s.setup
 	list := t.s.asks[pl.turn]
@@ -38,13 +44,12 @@ func (t *recordedTools) Tools(context.Context) ([]agent.Tool, error) {
 		break
 	}
 	if now == nil {
-		return nil, nil
+		return nil, pl.turn
 	}
-	tools := make([]agent.Tool, 0, len(now.tools))
 	for _, spec := range now.tools {
 		tools = append(tools, &tool{p: t.p, spec: spec})
 	}
-	return tools, nil
+	return tools, pl.turn
 }
 
 // wrappedTools are those of a toolset, with results from the record.

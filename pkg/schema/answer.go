@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -42,7 +43,7 @@ func (s *Answer) Of(a *agent.Agent) *agent.Agent {
 	return &told
 }
 
-func (s *Answer) accept(answer string) (string, error) {
+func (s *Answer) accept(_ context.Context, answer string) (string, error) {
 	answer = unfence(answer)
 	violations := s.schema.Validate([]byte(answer))
 	if len(violations) == 0 {

@@ -27,7 +27,7 @@ func TestAnswer(t *testing.T) {
 		{`{"n": "x"}`, "", "/n [type]"},
 		{`{}`, "", "[required]"},
 	} {
-		got, err := a.Accept(tc.answer)
+		got, err := a.Accept(t.Context(), tc.answer)
 		if got != tc.want || (err == nil) != (tc.wrong == "") || err != nil && !strings.Contains(err.Error(), tc.wrong) {
 			t.Errorf("Accept(%q) = %q, %v; want %q, %q", tc.answer, got, err, tc.want, tc.wrong)
 		}

@@ -207,7 +207,7 @@ func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
 			})
 			above = &agent.Subagent{Name: "ask_" + slug, Agent: a}
 		}
-		a.Accept = func(answer string) (string, error) {
+		a.Accept = func(_ context.Context, answer string) (string, error) {
 			if answer == "root2" {
 				return "", errors.New("it is short")
 			}
