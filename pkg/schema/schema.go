@@ -85,6 +85,9 @@ func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 
 // plainCompileError says in our words what is wrong with a schema.
 func plainCompileError(err error) error {
+	if out, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
+		return fmt.Errorf("$ref: %s is not in this schema, and other files are not read", strings.TrimPrefix(out.URL, "mem:///"))
+	}
 	invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {
 		return err
