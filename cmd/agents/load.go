@@ -27,12 +27,12 @@ type logPaths struct{ JSONPath, TextPath, URL string }
 
 // env is the world around the program, as config wants it.
 func (p *program) env() (config.Env, error) {
-	dir, err := os.Getwd()
+	env, err := config.SystemEnv()
 	if err != nil {
-		return config.Env{}, nothingRan(fmt.Errorf("find the working directory: %w", err), "")
+		return env, nothingRan(err, "")
 	}
-	home, _ := os.UserHomeDir() // without one its folders are not looked in
-	return config.Env{WorkDir: dir, Home: home, Getenv: p.getenv}, nil
+	env.Getenv = p.getenv
+	return env, nil
 }
 
 func (p *program) config() (*config.Config, error) {
