@@ -318,6 +318,9 @@ func (c *conn) failure(ctx context.Context, err error) error {
 			return context.Cause(ctx)
 		}
 	}
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return misfit(err)
+	}
 	var lib *transport.Error
 	if errors.As(err, &lib) {
 		err = lib.Err

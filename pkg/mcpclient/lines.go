@@ -64,6 +64,10 @@ func (f *lineFilter) next() {
 		_ = json.Unmarshal(line, &messages) // isBatch has seen to it
 		f.rest = nil
 		for _, m := range messages {
+			if !isMessage(m) {
+				f.drop(clip(string(m), maxLogLine))
+				continue
+			}
 			f.rest = append(f.rest, f.check(append(m, '\n'))...)
 		}
 	case len(bytes.TrimSpace(line)) > 0:
@@ -107,18 +111,22 @@ func examine(message []byte) (answer bool, why string) {
 		return true, "" // nearly all are so
 	}
 	var m struct {
-		ID     present                  `json:"id"`
-		Method string                   `json:"method"`
-		Result present                  `json:"result"`
-		Error  *mcp.JSONRPCErrorDetails `json:"error"`
+		ID     present         `json:"id"`
+		Method string          `json:"method"`
+		Result present         `json:"result"`
+		Error  json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(message, &m); err != nil {
-		return false, "the server's message is not as the protocol has it: " + err.Error()
+		return false, misfit(err).Error()
 	}
-	if m.Method == "" && bool(m.ID) && !bool(m.Result) && m.Error == nil {
+	failed := len(m.Error) > 0 && string(m.Error) != "null"
+	if failed && json.Unmarshal(m.Error, &mcp.JSONRPCErrorDetails{}) != nil {
+		return false, "the server's message is not as the protocol has it: its error is not of a code, a number, and a message, a text"
+	}
+	if m.Method == "" && bool(m.ID) && !bool(m.Result) && !failed {
 		return false, "the server's answer has neither a result nor an error"
 	}
-	return m.Method == "" && (bool(m.Result) || m.Error != nil), ""
+	return m.Method == "" && (bool(m.Result) || failed), ""
 }
 
 // present tells that a member is there, whatever it is.

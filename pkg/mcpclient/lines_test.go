@@ -75,6 +75,9 @@ func TestLineFilter(t *testing.T) {
 		{"too long, no JSON", long + "\n", "", "stdout: the server's message is longer than 60 bytes"},
 		{"too long, at the end", `{"id":7,"result":"` + long, refused("7"), ""},
 		{"no JSON", `{"jsonrpc":"2.0","id":7,"result":[}` + "\n", unusable("7"), `stdout: {"jsonrpc":"2.0","id":7,"result":[}`},
+		{"a batch", "\uFEFF[{\"jsonrpc\":\"2.0\"},{\"level\":1},{\"jsonrpc\":\"2.0\",\"id\":7}]\n",
+			"{\"jsonrpc\":\"2.0\"}\n" + strings.Replace(refused("7"), "message is longer than 60 bytes", "answer has neither a result nor an error", 1),
+			`stdout: {"level":1}|stdout: {"jsonrpc":"2.0","id":7}`},
 		{"cut, no id", `{"jsonrpc":"2.0","result":[` + "\n", "", `stdout: {"jsonrpc":"2.0","result":[|stdout: the server's message is no JSON, or nested too deep`},
 	} {
 		out, log := filter(c.in)

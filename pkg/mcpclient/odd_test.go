@@ -57,9 +57,9 @@ func TestOddMessages(t *testing.T) {
 		"neither result nor error":                {raw{Out: `{"jsonrpc":"2.0","id":ID}` + "\n", Silent: true}, "the server's answer has neither a result nor an error (-32099)"},
 		"both":                                    {raw{Out: `{"jsonrpc":"2.0","id":ID,"result":{"content":[]},"error":{"code":1,"message":"x"}}` + "\n", Silent: true}, "fake: x (1)"},
 		"an error as text":                        {raw{Out: `{"jsonrpc":"2.0","id":ID,"error":"no"}` + "\n", Silent: true}, "fake: no (-32603)"},
-		"a text as code":                          {raw{Out: `{"jsonrpc":"2.0","id":ID,"error":{"code":"E","message":"x"}}` + "\n", Silent: true}, "Go value of type string (-32099)"},
-		"a number as message":                     {raw{Out: `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":5}}` + "\n", Silent: true}, "Go value of type string (-32099)"},
-		"a number as method":                      {raw{Out: `{"jsonrpc":"2.0","id":ID,"method":5,"result":{"content":[]}}` + "\n", Silent: true}, "of type string (-32099)"},
+		"a text as code":                          {raw{Out: `{"jsonrpc":"2.0","id":ID,"error":{"code":"E","message":"x"}}` + "\n", Silent: true}, "its error is not of a code, a number, and a message, a text (-32099)"},
+		"a number as message":                     {raw{Out: `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":5}}` + "\n", Silent: true}, "its error is not of a code, a number, and a message, a text (-32099)"},
+		"a number as method":                      {raw{Out: `{"jsonrpc":"2.0","id":ID,"method":5,"result":{"content":[]}}` + "\n", Silent: true}, "its method is of the wrong type, a JSON number (-32099)"},
 		"params of other types":                   {raw{Out: `{"jsonrpc":"2.0","method":"notifications/progress","params":[1]}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/message","params":"x"}` + "\n"}, answered},
 		"progress of other types":                 {raw{Out: `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":TOKEN,"progress":"x","total":{},"message":5}}` + "\n"}, answered},
 		"a flood of progress":                     {raw{Out: `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":TOKEN,"progress":1}}` + "\n", Repeat: 1000}, answered},
@@ -155,7 +155,7 @@ func TestOddAnswersOverHTTP(t *testing.T) {
 			kind(w, events)
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":\"E\"}}\n\n", m.ID)
 			w.(http.Flusher).Flush()
-		}, "Go value of type string (-32099)"},
+		}, "its error is not of a code, a number, and a message, a text (-32099)"},
 		"a stream without answer": {func(w http.ResponseWriter, _ *http.Request, m message) {
 			kind(w, events)
 			fmt.Fprint(w, ": hello\n\n")
@@ -307,6 +307,38 @@ func TestAPersonOverHTTPMayTakeTheirTime(t *testing.T) {
 		cancel()
 		if got := strings.Join(sent, "; "); got != `"yes" false <nil>;  true context canceled;  true context canceled` {
 			t.Errorf("sent: %s", got)
+		}
+	})
+}
+
+// FuzzEvents: whatever a stream has, its end is found, what is handed on is JSON,
+// and nothing is handed on behind the first answer.
+func FuzzEvents(f *testing.F) {
+	f.Add("id: 1\ndata:\n\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":1,\"result\":{}}\n\ndata: {}\n\n")
+	f.Add(": hello\r\n\r\nevent: message\r\ndata: {\"id\":1,\"error\":{\"code\":\"E\"}}\r\n\r\n")
+	f.Add("data: {\"id\":7,\"x\":\"" + strings.Repeat("y", 100) + "\"}\n\ndata: [")
+	f.Fuzz(func(t *testing.T, in string) {
+		events := newEventFilter(io.NopCloser(strings.NewReader(in)), &caught{}, 60, func(string) {})
+		out, err := io.ReadAll(events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := 0
+		for line := range strings.Lines(string(out)) {
+			data, ok := strings.CutPrefix(line, "data: ")
+			if !ok {
+				continue
+			}
+			answer, why := examine([]byte(strings.TrimSpace(data)))
+			if why != "" {
+				t.Errorf("handed on: %q: %s", line, why)
+			}
+			if answer {
+				answers++
+			}
+		}
+		if answers > 1 {
+			t.Errorf("%d answers were handed on:\n%s", answers, out)
 		}
 	})
 }

@@ -133,7 +133,7 @@ func resourceParts(raw json.RawMessage) ([]agent.Part, error) {
 		Contents []resourceContent `json:"contents"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return []agent.Part{agent.Text(string(raw))}, fmt.Errorf("the server's result is not as the protocol has it: %w", err)
+		return []agent.Part{agent.Text(string(raw))}, misfit(err)
 	}
 	var parts []agent.Part
 	for i := range r.Contents {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -15,6 +16,20 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
+
+// misfit says what of a server's message has the wrong form, in words without the
+// types of this program.
+func misfit(err error) error {
+	kind, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return fmt.Errorf("the server's message is not as the protocol has it: %w", err)
+	}
+	what := "it"
+	if kind.Field != "" {
+		what = "its " + kind.Field
+	}
+	return fmt.Errorf("the server's message is not as the protocol has it: %s is of the wrong type, a JSON %s", what, kind.Value)
+}
 
 // A callResult is the answer to tools/call.
 type callResult struct {

@@ -117,7 +117,7 @@ func (t *Tool) callTool(ctx context.Context, c *conn, inv *agent.Invocation, arg
 func toolParts(raw json.RawMessage) ([]agent.Part, error) {
 	var r callResult
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return []agent.Part{agent.Text(string(raw))}, fmt.Errorf("the server's result is not as the protocol has it: %w", err)
+		return []agent.Part{agent.Text(string(raw))}, misfit(err)
 	}
 	if r.IsError {
 		return r.parts(raw), errTool
