@@ -289,3 +289,21 @@ func TestSyncThatFails(t *testing.T) {
 		})
 	}
 }
+
+// TestFolderWithoutLocks runs in a file system that has no locks.
+func TestFolderWithoutLocks(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("strace is not installed: apt-get install strace")
+	}
+	s := newSweep(t)
+	s.next()
+	cmd := s.command("timeout", append([]string{"-k", "1", "120", "strace", "-f", "--seccomp-bpf", "-o", filepath.Join(s.dir, "trace"),
+		"-e", "trace=flock", "-e", "inject=flock:error=EOPNOTSUPP", s.program()}, s.args("-p", "go")...)...)
+	_, err := cmd.Output()
+	if text := stderrOf(err); !strings.Contains(text, "journal.jsonl: operation not supported") || !strings.Contains(text, "hint: "+hintElsewhere) {
+		t.Errorf("%v: %s", err, text)
+	}
+	if left, _ := filepath.Glob(s.dir + "/sessions/*"); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}

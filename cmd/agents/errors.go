@@ -102,6 +102,9 @@ func codeOf(err error) int {
 	}
 }
 
+// hintElsewhere is the next step where a session cannot be kept.
+const hintElsewhere = "--session-dir names another folder; --no-session keeps nothing"
+
 // hintFor is the next step after a failed run.
 func hintFor(err error) string {
 	var model *agent.ModelError
@@ -114,6 +117,8 @@ func hintFor(err error) string {
 		return "the schema may ask for more than the model can give; --output json shows the last answer"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "raise --timeout"
+	case errors.Is(err, agent.ErrJournal):
+		return hintElsewhere
 	case !errors.As(err, &model):
 		return ""
 	case model.Status == 401 || model.Status == 403:

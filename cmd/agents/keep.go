@@ -196,7 +196,7 @@ func (p *program) newSession(place config.Place, asked bool) (*kept, error) {
 		p.warn([]string{"no session is kept: " + err.Error()})
 		return nil, nil
 	default:
-		return nil, nothingRan(fmt.Errorf("keep the session (%s): %w", place.Why, err), "--session-dir names another folder; --no-session keeps nothing")
+		return nil, nothingRan(fmt.Errorf("keep the session (%s): %w", place.Why, err), hintElsewhere)
 	}
 }
 

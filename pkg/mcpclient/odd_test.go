@@ -181,9 +181,15 @@ func TestOddAnswersOverHTTP(t *testing.T) {
 			z.Close()
 		}, "the server's message is longer than 1048576 bytes"},
 		"a long page": {func(w http.ResponseWriter, _ *http.Request, _ message) { http.Error(w, long, 500) }, "the server answers 500 Internal Server Error: " + long[:1000] + "…"},
-		"401":         {func(w http.ResponseWriter, _ *http.Request, _ message) { http.Error(w, "token\nexpired", 401) }, "the server answers 401 Unauthorized: token expired"},
-		"403":         {func(w http.ResponseWriter, _ *http.Request, _ message) { http.Error(w, "you may not", 403) }, "the server answers 403 Forbidden: you may not"},
-		"429, JSON of its own": {func(w http.ResponseWriter, _ *http.Request, _ message) { http.Error(w, `{"detail":"slow down"}`, 429) },
+		"401": {func(w http.ResponseWriter, _ *http.Request, _ message) {
+			http.Error(w, "token\nexpired", http.StatusUnauthorized)
+		}, "the server answers 401 Unauthorized: token expired"},
+		"403": {func(w http.ResponseWriter, _ *http.Request, _ message) {
+			http.Error(w, "you may not", http.StatusForbidden)
+		}, "the server answers 403 Forbidden: you may not"},
+		"429, JSON of its own": {func(w http.ResponseWriter, _ *http.Request, _ message) {
+			http.Error(w, `{"detail":"slow down"}`, http.StatusTooManyRequests)
+		},
 			`the server answers 429 Too Many Requests: {"detail":"slow down"}`},
 		"400 with an error of the protocol": {func(w http.ResponseWriter, _ *http.Request, m message) {
 			w.WriteHeader(400)

@@ -213,6 +213,9 @@ func (j *Journal) create(id string) (err error) {
 		return fmt.Errorf("create session: %w", err)
 	}
 	if err := lock(f); err != nil {
+		if _, inUse := errors.AsType[*InUseError](err); fresh && !inUse {
+			os.Remove(j.path)
+		}
 		f.Close()
 		return err
 	}
