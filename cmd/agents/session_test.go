@@ -36,7 +36,7 @@ func TestSearchFindsSessionsOfRuns(t *testing.T) {
 	}
 	agents("run", "--quiet", "--agent-file", "examples/quickstart/agent.json", "--prompt", "What is in the folder examples/quickstart?")
 	got := agents("session", "search", "folder", "quickst*", "--agent", "quickstart")
-	if !strings.Contains(got, "turn 0, prompt: What is in the folder examples/quickstart?") {
+	if !strings.Contains(got, "turn 1, prompt: What is in the folder examples/quickstart?") {
 		t.Errorf("found\n%s", got)
 	}
 	if got := agents("session", "search", "README.md", "--tool", "bash_list_files"); !strings.Contains(got, "result bash_list_files: ") {

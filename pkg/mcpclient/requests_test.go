@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -207,7 +206,8 @@ func TestQuestionDuringClose(t *testing.T) {
 	if !over {
 		t.Error("Close returned before the function did")
 	}
-	if err := <-done; fmt.Sprint(err) != "MCP server fake: the server was closed" {
+	// The server may still hear that it gets no answer, and answer the call.
+	if err := <-done; err != nil && err.Error() != "MCP server fake: the server was closed" {
 		t.Errorf("Call: %v", err)
 	}
 }
