@@ -132,8 +132,8 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	return err
 }
 
-// observe logs an event, and has follow look behind a call: runs are observed one event at a time each, and there are
-// many.
+// observe logs an event, and has follow look for changes behind a call. Runs are
+// observed one event at a time each, and there are many.
 func (s *service) observe(e agent.Event) {
 	if e.Kind == agent.EventCallEnded {
 		select {
