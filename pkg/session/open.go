@@ -121,7 +121,7 @@ func (j *Journal) open() (*Past, error) {
 
 // past rebuilds what the journal holds.
 func (s *survey) past(r io.ReaderAt, dir blobs) (*Past, error) {
-	f := fold{survey: s, blobs: dir, nested: map[string]*agent.Left{},
+	f := fold{survey: s, blobs: dir, nested: map[string]*nested{},
 		past: Past{Session: &agent.Session{}, Nested: map[string]agent.Left{}}}
 	if s.compaction < 0 && s.answers > 100 {
 		f.past.Session.Messages = make([]agent.Message, 0, 2*s.answers+16)
@@ -143,8 +143,16 @@ type fold struct {
 	*survey
 	blobs  blobs
 	past   Past
-	nested map[string]*agent.Left // all that may still be at work, by id
-	begun  []*agent.Left          // the same in their order
+	nested map[string]*nested // all that may still be at work, by id
+	begun  []*nested          // the same in their order
+}
+
+// A nested is the session of a sub-agent, and up that of the one that called it, if
+// that is none of the root. It began before, so no session is above itself, whatever
+// a file from elsewhere says.
+type nested struct {
+	agent.Left
+	up *nested
 }
 
 // apply takes in the event that was decoded from a line.
@@ -164,11 +172,11 @@ func (f *fold) apply(e *agent.Event, at int64) error {
 		if e.Kind != agent.EventSession {
 			return nil // it is no session of this tree
 		}
-		s = &agent.Left{Session: &agent.Session{}}
+		s = &nested{Left: agent.Left{Session: &agent.Session{}}, up: f.nested[callerOf(e.Parent)]}
 		f.nested[e.Session] = s
 		f.begun = append(f.begun, s)
 	}
-	for up := s; up != nil; up = f.nested[callerOf(up.Session.Parent)] {
+	for up := s; up != nil; up = up.up {
 		up.Before.Note(e)
 	}
 	return s.Session.Apply(*e)
@@ -207,7 +215,7 @@ func (f *fold) open(s *agent.Session) {
 		}
 		for _, n := range f.begun {
 			if n.Session.Parent == c.Key {
-				f.past.Nested[c.Key] = *n
+				f.past.Nested[c.Key] = n.Left
 				f.open(n.Session)
 			}
 		}

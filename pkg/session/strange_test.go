@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/google/go-cmp/cmp"
 )
@@ -170,4 +171,36 @@ func tree(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// A file from elsewhere can say that two sessions call each other.
+func TestSessionsThatCallEachOther(t *testing.T) {
+	dir := t.TempDir()
+	j := session.Create(dir, session.Options{})
+	prompt := agent.UserText("go")
+	for _, e := range []agent.Event{
+		{Kind: agent.EventSession, Session: "20260101-000000-aaaaaaaaaa"},
+		{Kind: agent.EventMessage, Session: "20260101-000000-aaaaaaaaaa", Message: &prompt},
+		{Kind: agent.EventSession, Session: "b", Parent: "c.1.0"},
+		{Kind: agent.EventSession, Session: "c", Parent: "b.1.0"},
+		{Kind: agent.EventSession, Session: "d", Parent: "d.1.0"},
+		{Kind: agent.EventMessage, Session: "b", Message: &prompt},
+		{Kind: agent.EventMessage, Session: "c", Message: &prompt},
+		{Kind: agent.EventMessage, Session: "d", Message: &prompt},
+	} {
+		if err := j.Append(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, past, err := session.Open(j.Path(), session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if len(past.Session.Messages) != 1 || len(past.Nested) != 0 {
+		t.Errorf("%d messages, nested %v", len(past.Session.Messages), past.Nested)
+	}
 }
