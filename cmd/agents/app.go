@@ -232,7 +232,22 @@ func (p *program) commands(words []string) []*cli.Command {
 // usageError keeps the help text off stdout, where callers expect results.
 func usageError(_ context.Context, c *cli.Command, err error, _ bool) error {
 	name := strings.TrimSpace(c.FullName())
-	return usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %s", name, twoDashes(err.Error()))
+	return usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %s", name, wanted(twoDashes(err.Error())))
+}
+
+// wanted says in a message of the flag parser what a value must be, in place of what
+// Go says of it.
+func wanted(message string) string {
+	for _, of := range []struct{ said, want string }{
+		{": strconv.ParseInt: ", "a whole number"},
+		{": time: ", "a time such as 30s, 5m or 1h30m"},
+		{": parse error", "true or false"},
+	} {
+		if head, _, ok := strings.Cut(message, of.said); ok && strings.HasPrefix(message, "invalid value ") {
+			return head + ": want " + of.want
+		}
+	}
+	return message
 }
 
 // twoDashes writes the flags in a message of the flag parser as a person does.
