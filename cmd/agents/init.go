@@ -89,7 +89,7 @@ func (p *program) initAgent(ctx context.Context, f *initFlags) error {
 
 // initNames are the agent file to write and the agent's slug.
 func (p *program) initNames(f *initFlags) (file, slug string, err error) {
-	file = "agent.json"
+	file = usualFile
 	switch names := p.global.agentFiles; {
 	case len(names) > 1:
 		return "", "", usage("", "--agent-file: init writes one agent, and %d files are named", len(names))
@@ -97,7 +97,7 @@ func (p *program) initNames(f *initFlags) (file, slug string, err error) {
 		file = names[0]
 	}
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		return "", "", usage("name a file in it: "+filepath.Join(file, "agent.json"), "--agent-file %s: this is a folder", file)
+		return "", "", usage("name a file in it: "+filepath.Join(file, usualFile), "--agent-file %s: this is a folder", file)
 	}
 	if f.slug != "" {
 		if !validSlug(f.slug) {

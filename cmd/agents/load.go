@@ -120,6 +120,10 @@ func keysHint(err error) string {
 	return ""
 }
 
+// usualFile is what init calls an agent file. A folder may come from elsewhere, so
+// the one in it is not run unless it is named.
+const usualFile = "agent.json"
+
 // choose picks the agent file to run.
 func (p *program) choose(c *config.Config) (string, error) {
 	files := candidates(c)
@@ -128,6 +132,8 @@ func (p *program) choose(c *config.Config) (string, error) {
 		hint := "name one with --agent-file; `agents paths` shows where one was looked for"
 		if p.suggested != "" {
 			hint = "the session is of " + p.suggested + "; name it with --agent-file if you trust it"
+		} else if info, err := os.Stat(usualFile); err == nil && info.Mode().IsRegular() {
+			hint = "the one in this folder is not used by itself; --agent-file " + usualFile + " names it"
 		}
 		return "", nothingRan(errors.New("no agent file found"), hint)
 	case len(files) == 1 && p.global.agent == "":
