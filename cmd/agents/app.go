@@ -39,8 +39,9 @@ type program struct {
 	// end the process there.
 	journal func(agent.Journal) agent.Journal
 
-	patience time.Duration // between a signal and the end at any price
-	editing  sync.Mutex    // held while the person's editor runs
+	describing time.Duration // the limit of a tool's description; 0 is the usual one
+	patience   time.Duration // between a signal and the end at any price
+	editing    sync.Mutex    // held while the person's editor runs
 
 	global  globalFlags
 	person  *person           // who answers MCP servers; nil: nobody does

@@ -78,7 +78,8 @@ func (p *program) load(ctx context.Context) (*loaded, error) {
 // there, for its problems.
 func (p *program) loadFile(ctx context.Context, c *config.Config, file string) (*loaded, error) {
 	l := &loaded{config: c, keys: c.KeysFile(file), logs: logPaths{c.File.LogJSON, c.File.LogText, c.File.LogHTTP}}
-	opts := agentfile.Options{Environ: p.toolEnviron(), CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), KeysFile: l.keys.Path, Set: p.set, Version: version, NoModels: p.noRuns, Check: p.checks, Log: p.logs.line}
+	opts := agentfile.Options{Environ: p.toolEnviron(), CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), KeysFile: l.keys.Path, Set: p.set,
+		Version: version, NoModels: p.noRuns, Check: p.checks, DescribeTimeout: p.describing, Log: p.logs.line}
 	if p.person != nil {
 		opts.Elicit = p.person.elicit
 	}

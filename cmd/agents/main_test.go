@@ -19,7 +19,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"agents": func() {
 			p := systemProgram()
-			p.servers = nil // whatever runs on this machine
+			p.servers = nil            // whatever runs on this machine
+			p.describing = time.Minute // however busy this machine is
 			p.journal = crash(os.Getenv(crashAt))
 			if d, err := time.ParseDuration(os.Getenv(patience)); err == nil {
 				p.patience = d

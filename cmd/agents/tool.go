@@ -97,7 +97,7 @@ func oneArgument(c *cli.Command, what string) (string, error) {
 // openTool describes the executable at path. Its description is never taken from
 // the cache: whoever works on a tool changes it.
 func (p *program) openTool(ctx context.Context, path string) (*exectool.Tool, error) {
-	set, err := exectool.Open(ctx, []exectool.Source{{Path: path}}, exectool.Options{Environ: p.environ})
+	set, err := exectool.Open(ctx, []exectool.Source{{Path: path}}, exectool.Options{Environ: p.environ, DescribeTimeout: p.describing})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
@@ -44,6 +45,9 @@ type Options struct {
 	Set map[string]string
 	// Version is told to MCP servers.
 	Version string
+	// DescribeTimeout is how long a tool may take to describe itself; 0 means
+	// exectool.DescribeTimeout.
+	DescribeTimeout time.Duration
 	// NoModels leaves the agents without a Provider: they cannot run, and need
 	// neither keys nor scripts.
 	NoModels bool

@@ -25,7 +25,8 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, AllowDash: p.allowDash,
 			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir}
 	}
-	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir}
+	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
+		DescribeTimeout: l.opts.DescribeTimeout}
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = filepath.Join(l.opts.CacheDir, "tools")
 	}
