@@ -15,6 +15,9 @@ const (
 	// freshOutput is the age up to which a file stays in any case: a model may
 	// be about to read it.
 	freshOutput = time.Hour
+	// coarseTime is how far the time of a change in a file system may lie
+	// before that of the clock.
+	coarseTime = 2 * time.Second
 )
 
 // outputDir takes the whole of outputs that were cut for the model; "" is the
@@ -32,7 +35,7 @@ func (p *program) outputDir() string {
 // this program started: those beyond outputShelf, and the oldest of more than
 // maxOutputs. What cannot be removed stays.
 func sweepOutputs(dir string, started, now time.Time) {
-	if info, err := os.Stat(dir); err != nil || info.ModTime().Before(started) {
+	if info, err := os.Stat(dir); err != nil || info.ModTime().Before(started.Add(-coarseTime)) {
 		return
 	}
 	entries, err := os.ReadDir(dir)

@@ -23,6 +23,7 @@ func TestOutputsAreSweptByAgeAndSize(t *testing.T) {
 		{"of too much the oldest go", now.Add(-time.Minute), map[string]int64{"1d.stdout": gib, "2d.txt": gib, "3d.stderr": gib}, []string{"1d.stdout", "2d.txt"}},
 		{"what is fresh stays", now.Add(-time.Minute), map[string]int64{"0d.stdout": 3 * gib, "1d.stdout": 1}, []string{"0d.stdout"}},
 		{"what is not ours stays", now.Add(-time.Minute), map[string]int64{"99d.keep": 1, "98d.stdout": 1}, []string{"99d.keep"}},
+		{"the file system's clock is behind", now.Add(time.Second), map[string]int64{"99d.stdout": 1}, nil},
 		{"nothing was added, nothing is looked at", now.Add(time.Minute), map[string]int64{"99d.stdout": 1}, []string{"99d.stdout"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
