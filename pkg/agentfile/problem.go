@@ -20,6 +20,7 @@ const (
 	Note                    // something could be better; only checks show it
 )
 
+// String returns "error", "left out", "warning" or "note".
 func (s Severity) String() string {
 	return [...]string{"error", "left out", "warning", "note"}[s]
 }

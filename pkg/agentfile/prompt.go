@@ -14,6 +14,7 @@ import (
 // A PromptError says why there is no such prompt, and what there is instead.
 type PromptError struct{ text string }
 
+// Error is what a person is told.
 func (e *PromptError) Error() string { return e.text }
 
 func noPrompt(format string, args ...any) error { return &PromptError{fmt.Sprintf(format, args...)} }

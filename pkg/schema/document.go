@@ -40,6 +40,7 @@ type SyntaxError struct {
 	Message   string
 }
 
+// Error begins with the place, "LINE:COL: ".
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Col, e.Message)
 }
