@@ -366,7 +366,7 @@ func (s *service) keeper() (func(mcpserver.Agent, string, *agent.Runner) (func()
 				return nil, err
 			}
 		}
-		r.Redact = func(e agent.Event) agent.Event { return s.redact(e) }
+		r.Redact = s.hideEvent
 		if err := k.attach(s.p, r); err != nil {
 			k.close()
 			return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/urfave/cli/v3"
 )
 
@@ -80,6 +81,7 @@ type service struct {
 	trees   []*loaded
 	said    map[string]bool
 	secrets []string
+	redact  *redact.Redactor  // of secrets
 	write   func(agent.Event) // the logs; called one event at a time
 }
 
@@ -93,7 +95,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 			return err
 		}
 		defer s.web.close()
-		s.secrets = s.web.tokens
+		s.learn(s.web.tokens)
 	}
 	trees, err := s.load(ctx)
 	if err != nil {
@@ -106,7 +108,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return errors.Join(err, sinks.close())
 	}
-	s.write = observe.Redact(s.secrets, observe.Tee(logs...))
+	s.write = observe.Redact(s.redact, observe.Tee(logs...))
 	keep, err := s.keeper()
 	if err != nil {
 		return errors.Join(err, sinks.close())
@@ -149,17 +151,17 @@ func (s *service) observe(e agent.Event) {
 // hide takes known keys out of a text.
 func (s *service) hide(text string) string {
 	s.mu.Lock()
-	secrets := s.secrets
+	r := s.redact
 	s.mu.Unlock()
-	return observe.RedactString(secrets, text)
+	return r.String(text)
 }
 
-// redact takes known keys out of an event.
-func (s *service) redact(e agent.Event) agent.Event {
+// hideEvent takes known keys out of an event.
+func (s *service) hideEvent(e agent.Event) agent.Event {
 	s.mu.Lock()
-	secrets := s.secrets
+	r := s.redact
 	s.mu.Unlock()
-	if hide := observe.RedactEvent(secrets); hide != nil {
+	if hide := observe.RedactEvent(r); hide != nil {
 		return hide(e)
 	}
 	return e
@@ -175,8 +177,9 @@ func (s *service) learn(secrets []string) {
 		return
 	}
 	s.secrets = slices.Concat(s.secrets, added)
+	s.redact = redact.New(s.secrets)
 	if s.write != nil {
-		s.write = observe.Redact(added, s.write)
+		s.write = observe.Redact(redact.New(added), s.write)
 	}
 }
 

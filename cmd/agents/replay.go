@@ -126,7 +126,7 @@ func (p *program) replay(ctx context.Context, f *replayFlags, name string, from 
 	if answer != nil {
 		root = answer.Of(root)
 	}
-	runner := &agent.Runner{Agent: root, Observe: sinks.observe, Redact: observe.RedactEvent(l.secrets)}
+	runner := &agent.Runner{Agent: root, Observe: sinks.observe, Redact: observe.RedactEvent(sinks.secrets)}
 	if err := k.attach(p, runner); err != nil {
 		return errors.Join(err, sinks.close())
 	}

@@ -123,7 +123,7 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	runner := &agent.Runner{Agent: &root, Observe: sinks.observe, Redact: observe.RedactEvent(loaded.secrets)}
+	runner := &agent.Runner{Agent: &root, Observe: sinks.observe, Redact: observe.RedactEvent(sinks.secrets)}
 	if err := kept.attach(p, runner); err != nil {
 		return errors.Join(err, sinks.close())
 	}

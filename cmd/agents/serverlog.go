@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/redact"
 )
 
 // maxHeld is how many lines of servers wait for the logs to be opened.
@@ -47,7 +47,7 @@ func (l *serverLog) open(to func(server, line string)) {
 // logs are the log sinks of a run: they take events and lines of servers, one at
 // a time.
 type logs struct {
-	secrets []string
+	secrets *redact.Redactor
 	to      func(agent.Event)
 
 	mu      sync.Mutex
@@ -70,5 +70,5 @@ func (l *logs) line(server, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.to(agent.Event{Time: time.Now(), Kind: agent.EventLog, Session: l.session, Agent: l.agent,
-		Tool: server, Text: observe.RedactString(l.secrets, line)})
+		Tool: server, Text: l.secrets.String(line)})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/redact"
 	"golang.org/x/term"
 )
 
@@ -19,7 +20,7 @@ import (
 type sinks struct {
 	p       *program
 	output  string
-	secrets []string
+	secrets *redact.Redactor
 	observe func(agent.Event)
 	cancel  context.CancelCauseFunc
 
@@ -33,7 +34,7 @@ type sinks struct {
 // sinks opens what the flags and the configuration name. cancel ends the run
 // when nobody reads its events any more.
 func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelCauseFunc) (*sinks, error) {
-	s := &sinks{p: p, output: f.output, secrets: l.secrets, cancel: cancel}
+	s := &sinks{p: p, output: f.output, secrets: redact.New(l.secrets), cancel: cancel}
 	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size, Asks: l.asks()}
 	watch := []func(agent.Event){}
 	switch {
@@ -256,7 +257,7 @@ func (p *program) writeJSON(v any) error {
 }
 
 // hide takes known keys out of a text.
-func (s *sinks) hide(text string) string { return observe.RedactString(s.secrets, text) }
+func (s *sinks) hide(text string) string { return s.secrets.String(text) }
 
 // redact takes known keys out of an error's text.
 func (s *sinks) redact(err error) error {

@@ -207,7 +207,7 @@ func (p *program) runRecorded(ctx context.Context, f *testFlags, l *loaded) (*tr
 		return nil, err
 	}
 	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: p.set, Prompt: prompt.Text(), Redact: sinks.hide}
-	keep := observe.Redact(l.secrets, func(e agent.Event) { rec.Events = append(rec.Events, e) })
+	keep := observe.Redact(sinks.secrets, func(e agent.Event) { rec.Events = append(rec.Events, e) })
 	runner := &agent.Runner{Agent: l.Root, Observe: func(e agent.Event) { keep(e); sinks.observe(e) }}
 	return rec, sinks.finish(runner.Run(ctx, prompt))
 }

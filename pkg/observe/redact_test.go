@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -17,7 +18,7 @@ func everywhere(s string) agent.Event {
 	inJSON, _ := json.Marshal("x " + s + " y")
 	parts := []agent.Part{{Kind: agent.PartText, Text: "a" + s, MIME: s, Data: []byte("b" + s), Name: s, Extra: inJSON}}
 	result := agent.ToolResult{CallID: s, Name: s, Parts: parts}
-	return agent.Event{Kind: agent.EventEnd, Session: s, Agent: s, Parent: s, Model: s, CallID: s, Tool: s,
+	return agent.Event{Kind: agent.EventEnd, Session: s, Agent: s, Parent: s, Source: s, Model: s, CallID: s, Tool: s,
 		Args: `{"a":` + string(inJSON) + `}`, Key: s, Text: "t" + s + s, Error: "e " + s,
 		Message: &agent.Message{Parts: parts, Calls: []agent.ToolCall{{ID: s, Name: s, Args: string(inJSON), Extra: inJSON}},
 			Results: []agent.ToolResult{result}},
@@ -28,35 +29,15 @@ func everywhere(s string) agent.Event {
 
 func TestRedactFindsKeysInEveryText(t *testing.T) {
 	var got []agent.Event
-	observe := Redact([]string{"short", key, "", key + "-longer"}, func(e agent.Event) { got = append(got, e) })
+	observe := Redact(redact.New([]string{"short", key, "", key + "-longer"}), func(e agent.Event) { got = append(got, e) })
 	given := everywhere(key)
 	before := everywhere(key)
 	observe(given)
-	if diff := cmp.Diff(everywhere(redacted), got[0]); diff != "" {
+	if diff := cmp.Diff(everywhere(redact.Mark), got[0]); diff != "" {
 		t.Errorf("the event (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, given); diff != "" {
 		t.Errorf("the event that was given changed (-before +after):\n%s", diff)
-	}
-}
-
-func TestRedactString(t *testing.T) {
-	for _, test := range []struct{ in, want string }{
-		{"nothing", "nothing"},
-		{"a " + key + "!", "a [secret]!"},
-		{key + "-longer", "[secret]"},
-		{`{"k":"sk-12/34\"<5678"}`, `{"k":"[secret]"}`},
-		{`{"k":"sk-12\/34\"<5678"}`, `{"k":"[secret]"}`},
-		{`{"k":"sk-12/34\"\u003c5678"}`, `{"k":"[secret]"}`},
-		{"?key=sk-12%2F34%22%3C5678&x", "?key=[secret]&x"},
-		{"short", "short"},
-	} {
-		if got := RedactString([]string{"short", key, key + "-longer\n"}, test.in); got != test.want {
-			t.Errorf("RedactString(%q) = %q, want %q", test.in, got, test.want)
-		}
-	}
-	if got := RedactString([]string{"short"}, "short"); got != "short" {
-		t.Errorf("a secret that is too short: %q", got)
 	}
 }
 
@@ -71,7 +52,7 @@ func TestRedactFindsKeysSplitOverPieces(t *testing.T) {
 	}
 	for _, pieces := range splits {
 		var got string
-		observe := Redact([]string{key}, func(e agent.Event) {
+		observe := Redact(redact.New([]string{key}), func(e agent.Event) {
 			if e.Kind == agent.EventText && e.Session == "S" {
 				got += e.Text
 			}
@@ -89,7 +70,7 @@ func TestRedactFindsKeysSplitOverPieces(t *testing.T) {
 
 func TestRedactKeepsTheOrderOfASession(t *testing.T) {
 	var got []string
-	observe := Redact([]string{key}, func(e agent.Event) { got = append(got, string(e.Kind)+":"+e.Text) })
+	observe := Redact(redact.New([]string{key}), func(e agent.Event) { got = append(got, string(e.Kind)+":"+e.Text) })
 	observe(agent.Event{Kind: agent.EventReasoning, Text: "I know sk-"})
 	observe(agent.Event{Kind: agent.EventText, Text: "No s"})
 	observe(agent.Event{Kind: agent.EventText, Text: "o"})
@@ -104,14 +85,14 @@ func TestRedactKeepsTheOrderOfASession(t *testing.T) {
 func TestNoKeyReachesASink(t *testing.T) {
 	var log, lines, progress bytes.Buffer
 	secret := "sk-abcdefgh12345678"
-	observe := Redact([]string{secret}, Tee((&LogText{W: &log}).Observe, (&JSONLines{W: &lines, Pieces: true}).Observe, (&Text{W: &progress}).Observe))
+	observe := Redact(redact.New([]string{secret}), Tee((&LogText{W: &log}).Observe, (&JSONLines{W: &lines, Pieces: true}).Observe, (&Text{W: &progress}).Observe))
 	observe(call(1, "k", "curl", `{"header":"Authorization: Bearer `+secret+`"}`))
 	observe(agent.Event{Kind: agent.EventText, Text: "it is sk-abcdefgh"})
 	observe(agent.Event{Kind: agent.EventText, Text: "12345678"})
 	observe(agent.Event{Kind: agent.EventWarning, Text: secret})
 	observe(result(1, "k", "curl", "error: > Bearer "+secret, true, 1))
 	for name, out := range map[string]string{"log": log.String(), "lines": lines.String(), "progress": progress.String()} {
-		if strings.Contains(out, "12345678") || !strings.Contains(out, redacted) {
+		if strings.Contains(out, "12345678") || !strings.Contains(out, redact.Mark) {
 			t.Errorf("%s:\n%s", name, out)
 		}
 	}

@@ -36,6 +36,7 @@ type rule struct {
 var rules = []rule{
 	{path: "pkg/agent", layer: 0, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/process", layer: 0, modules: []string{"golang.org/x/sys"}},
+	{path: "pkg/redact", layer: 0},
 	{path: "schemas", layer: 0},
 
 	{path: "pkg/config", layer: 1},
