@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -30,6 +31,7 @@ type server struct {
 	MCPServer
 	pointer string // in the agent file
 	dir     string // what its paths are relative to
+	file    string // begins messages: the file of mcpConfigFiles that names it, or ""
 }
 
 // An opened server knows where it is named.
@@ -43,15 +45,22 @@ type opened struct {
 func (l *loader) mcpServers(n *Node) {
 	var list []server
 	for i, s := range n.File.Spec.MCPServers {
-		list = append(list, server{s, fmt.Sprintf("%s/%d", n.File.at("mcpServers"), i), filepath.Dir(n.File.Path)})
+		at := cmp.Or(strings.NewReplacer("~", "~0", "/", "~1").Replace(s.key), strconv.Itoa(i))
+		list = append(list, server{MCPServer: s, pointer: n.File.at("mcpServers") + "/" + at, dir: filepath.Dir(n.File.Path)})
 	}
 	for i, path := range n.File.Spec.MCPConfigs {
 		list = append(list, l.mcpConfig(n, fmt.Sprintf("%s/%d", n.File.at("mcpConfigFiles"), i), path)...)
 	}
 	seen := map[string]bool{}
 	for _, s := range list {
-		if s.Disabled {
+		switch {
+		case s.invalid != nil:
+			l.report(n.File.problem(LeftOut, CodeServer, s.pointer, "%sserver %s%s", s.file, s.Name, s.invalid))
 			continue
+		case s.Disabled:
+			continue
+		case len(s.unread) > 0:
+			l.report(n.File.problem(Warning, CodeServer, s.pointer, "%sserver %s: %s", s.file, s.Name, strings.Join(s.unread, "; ")))
 		}
 		if seen[s.Name] {
 			l.report(n.File.problem(LeftOut, CodeCollision, s.pointer, "another MCP server of this agent has the name %q", s.Name))
@@ -76,7 +85,7 @@ func (l *loader) mcpServers(n *Node) {
 func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 	opts := mcpclient.Options{
 		Name: exectool.Name, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
-		Elicit: l.opts.Elicit, Roots: []string{},
+		Elicit: l.opts.Elicit,
 	}
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = filepath.Join(l.opts.CacheDir, "mcp")
@@ -86,9 +95,6 @@ func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 	}
 	if s.Sampling && !l.opts.NoModels {
 		opts.Sample = n.sample
-	}
-	if s.Roots == nil {
-		opts.Roots = []string{absolute(n.workDir, "")}
 	}
 	for _, root := range s.Roots {
 		opts.Roots = append(opts.Roots, absolute(s.dir, root))

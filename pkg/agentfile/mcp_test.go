@@ -85,6 +85,40 @@ func TestMCPServersAreSourcesOfTools(t *testing.T) {
 	}
 }
 
+// TestPastedServers: mcpServers as other clients write it, in the agent file.
+func TestPastedServers(t *testing.T) {
+	write(t, `
+-- agent.json --
+{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json",
+ "mcpServers":{
+  "sh":{"command":"bin/server","args":["one"],"env":{"GREETING":"hello"},"envFile":".env"},
+  "off":{"command":"gone","disabled":true},
+  "a/b":{"args":[]}}}}
+-- script.json --
+{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"mcp_sh_greet","args":{"n":1}}]}},{"when":{},"answer":{"text":"${result.0}"}}]}
+-- bin/server --
+`+mcpServer)
+	tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Environ: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	want := []string{
+		`left out [mcp]: agent.json:5:9: contents.mcpServers["a/b"]: server a/b has neither command nor url`,
+		`warning [mcp]: agent.json:3:8: contents.mcpServers.sh: server sh: envFile is not read`,
+	}
+	if diff := cmp.Diff(want, lines(tree)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if len(tree.Nodes[0].File.Spec.MCPServers) != 3 {
+		t.Errorf("servers = %+v, want 3", tree.Nodes[0].File.Spec.MCPServers)
+	}
+	out, err := (&agent.Runner{Agent: tree.Root}).Run(t.Context(), agent.UserText("go"))
+	if err != nil || !strings.HasPrefix(out.Answer, "hello one") {
+		t.Errorf("Run = %q, %v, want hello one", out.Answer, err)
+	}
+}
+
 // TestConfigFilesOfOtherClients: what is read of them, and what is said about the
 // rest.
 func TestConfigFilesOfOtherClients(t *testing.T) {

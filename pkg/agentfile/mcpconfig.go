@@ -36,17 +36,20 @@ func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
 		return nil
 	}
 	var list []server
+	for _, s := range clientServers(entries) {
+		list = append(list, server{MCPServer: s, pointer: pointer, dir: filepath.Dir(path), file: path + ": "})
+	}
+	return list
+}
+
+// clientServers reads the servers of a mcpServers object as other MCP clients write
+// it, sorted by name.
+func clientServers(entries map[string]json.RawMessage) []MCPServer {
+	var list []MCPServer
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		s, unread, err := mcpEntry(entries[name])
-		if err != nil {
-			problem(LeftOut, ": server %s%s", name, err)
-			continue
-		}
-		if !s.Disabled && len(unread) > 0 {
-			problem(Warning, ": server %s: %s", name, strings.Join(unread, "; "))
-		}
-		s.Name = name
-		list = append(list, server{s, pointer, filepath.Dir(path)})
+		s.Name, s.key, s.unread, s.invalid = name, name, unread, err
+		list = append(list, s)
 	}
 	return list
 }

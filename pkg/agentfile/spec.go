@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -98,6 +99,12 @@ type MCPServer struct {
 	Lifetime   json.RawMessage `json:"lifetime"`
 	Activation json.RawMessage `json:"activation"`
 	Bindings   json.RawMessage `json:"bindings"`
+
+	// Of an entry of a mcpServers object as other MCP clients write it: its key,
+	// what of it is not read, and why it cannot be used at all.
+	key     string
+	unread  []string
+	invalid error
 }
 
 // An ExtraAgent is a sub-agent that lies outside the tool directory.
@@ -129,6 +136,17 @@ func decode(contents json.RawMessage) (*Spec, error) {
 			}
 		}
 	}
+	if entries := map[string]json.RawMessage{}; bytes.HasPrefix(raw["mcpServers"], []byte("{")) {
+		if err := json.Unmarshal(raw["mcpServers"], &entries); err != nil {
+			return nil, err
+		}
+		delete(raw, "mcpServers")
+		spec.MCPServers = clientServers(entries)
+		for i := range spec.MCPServers {
+			s := &spec.MCPServers[i]
+			s.Sampling = bytes.Equal(member(entries[s.key], "sampling"), []byte("true"))
+		}
+	}
 	for _, list := range []string{"bashToolboxes", "mcpServers"} {
 		flat, err := untag(raw[list])
 		if err != nil {
@@ -143,6 +161,13 @@ func decode(contents json.RawMessage) (*Spec, error) {
 		return nil, err
 	}
 	return spec, json.Unmarshal(canonical, spec)
+}
+
+// member is the value of a key of an object, nil if there is none.
+func member(object json.RawMessage, key string) json.RawMessage {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(object, &members) // what is no object has no members
+	return members[key]
 }
 
 // spellings maps every accepted key to its camelCase form.

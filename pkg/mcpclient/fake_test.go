@@ -119,6 +119,9 @@ func (f *fake) grandchild(out *os.File) {
 // receive deals with a message, and returns the exit status of the server or -1.
 func (f *fake) receive(m message) int {
 	f.note("%s", m.Method)
+	if os.Getenv("FAKE_PARAMS") != "" {
+		f.note("params %s", m.Params)
+	}
 	switch f.mode {
 	case "mute":
 		return -1

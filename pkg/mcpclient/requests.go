@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,9 +20,11 @@ import (
 // capabilities is what the server may ask of us.
 func (c *conn) capabilities() mcp.ClientCapabilities {
 	var caps mcp.ClientCapabilities
-	caps.Roots = &struct {
-		ListChanged bool `json:"listChanged,omitempty"`
-	}{}
+	if len(c.opts.Roots) > 0 {
+		caps.Roots = &struct {
+			ListChanged bool `json:"listChanged,omitempty"`
+		}{}
+	}
 	// Declared in any case: a server that asks and is declined says more to
 	// the model than one that cannot ask.
 	caps.Elicitation = &mcp.ElicitationCapability{Form: &struct{}{}}
@@ -38,9 +39,11 @@ func (c *conn) capabilities() mcp.ClientCapabilities {
 
 func (c *conn) clientOptions() []client.ClientOption {
 	options := []client.ClientOption{
-		client.WithRootsHandler(requests{c}),
 		client.WithElicitationHandler(requests{c}),
 		client.WithDiscoverTimeout(c.server.startTimeout() / 2),
+	}
+	if len(c.opts.Roots) > 0 {
+		options = append(options, client.WithRootsHandler(requests{c}))
 	}
 	if c.opts.Sample != nil {
 		options = append(options, client.WithSamplingHandler(requests{c}))
@@ -53,19 +56,8 @@ type requests struct{ c *conn }
 
 // ListRoots implements client.RootsHandler.
 func (r requests) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
-	roots := r.c.opts.Roots
-	if roots == nil {
-		dir := r.c.server.Dir
-		if dir == "" {
-			var err error
-			if dir, err = os.Getwd(); err != nil {
-				return nil, err
-			}
-		}
-		roots = []string{dir}
-	}
 	result := &mcp.ListRootsResult{Roots: []mcp.Root{}}
-	for _, root := range roots {
+	for _, root := range r.c.opts.Roots {
 		abs, err := filepath.Abs(root)
 		if err != nil {
 			return nil, err

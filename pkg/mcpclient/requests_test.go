@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -96,7 +95,7 @@ func TestNobodyToAsk(t *testing.T) {
 	for ask, want := range map[string]string{
 		`{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object"}}}`: `{"action":"decline"}`,
 		`{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":5}}`:                       `{"code":-32603,"message":"no sampling handler configured"}`,
-		`{"method":"roots/list"}`:     `{"roots":[{"uri":"` + (&url.URL{Scheme: "file", Path: r.dir}).String() + `","name":"` + r.dir[strings.LastIndex(r.dir, "/")+1:] + `"}]}`,
+		`{"method":"roots/list"}`:     `{"code":-32603,"message":"no roots handler configured"}`,
 		`{"method":"ping"}`:           `{}`,
 		`{"method":"tasks/mine"}`:     `{"code":-32601,"message":"method not found: tasks/mine"}`,
 		`{"method":"initialize"}`:     `{"code":-32601,"message":"method not found: initialize"}`,
@@ -150,12 +149,21 @@ func TestSamplingKeepsToTheProtocol(t *testing.T) {
 	}
 }
 
-func TestNoRoots(t *testing.T) {
-	r := newRig(t, "legacy")
-	r.opts.Roots = []string{}
-	res, err := r.tools(r.open())["ask"].Call(t.Context(), invocation(`{"method":"roots/list","params":{}}`))
-	if err != nil || res.Text() != `{"roots":[]}` {
-		t.Errorf("roots = %s, %v", res.Text(), err)
+// TestRootsAreDeclaredWhereTheyAreNamed: a server that sees the capability asks, and
+// replaces the folders that the person gave it by the answer.
+func TestRootsAreDeclaredWhereTheyAreNamed(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		for roots, want := range map[string]bool{"": false, "/a": true} {
+			r := newRig(t, "dual", "FAKE_PARAMS=1")
+			r.server.Protocol = version
+			if roots != "" {
+				r.opts.Roots = []string{roots}
+			}
+			r.tools(r.open())
+			if got := strings.Contains(r.notes(), `"roots":`); got != want {
+				t.Errorf("%s: with the roots %q they are declared: %v, want %v\n%s", version, roots, got, want, r.notes())
+			}
+		}
 	}
 }
 

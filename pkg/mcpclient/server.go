@@ -97,8 +97,9 @@ type Options struct {
 	// CacheDir keeps what servers say of their tools, so that they need not be
 	// started before one is called; "" keeps nothing.
 	CacheDir string
-	// Roots are the folders that the server is told to work in; nil means its
-	// working directory, and an empty list none.
+	// Roots are the folders that the server gets when it asks for its roots. With
+	// none, the client does not declare that it has roots: a server that takes
+	// them replaces the folders of its arguments by them.
 	Roots []string
 	// Elicit answers a server that asks the person something. With nil every
 	// question is declined at once. It must return soon after ctx ends.

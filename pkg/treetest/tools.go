@@ -144,7 +144,8 @@ func (s *stage) unneeded(tree *agentfile.Tree, p agentfile.Problem) bool {
 	}
 	for _, n := range tree.Nodes {
 		for i, server := range n.File.Spec.MCPServers {
-			if n.File.Path == p.File && strings.HasSuffix(p.Key, fmt.Sprintf("ervers[%d]", i)) {
+			at := strings.HasSuffix(p.Key, fmt.Sprintf("ervers[%d]", i)) || strings.HasSuffix(p.Key, "ervers."+server.Name)
+			if n.File.Path == p.File && at {
 				return !s.wants(n.Agent.Slug, exectool.Name("mcp", server.Name)+"_")
 			}
 		}
