@@ -30,11 +30,10 @@ type program struct {
 	outTerm  bool
 	errTerm  bool
 	getenv   func(string) string
+	version  string
 	environ  []string
 	servers  []localServer // where init looks for model servers
 	probe    time.Duration // how long all of them together have for their answers
-	// suggested is the agent file that a session from elsewhere names.
-	suggested string
 	// journal, if it is not nil, stands between a run and its session: tests
 	// end the process there.
 	journal func(agent.Journal) agent.Journal
@@ -43,14 +42,7 @@ type program struct {
 	patience   time.Duration // between a signal and the end at any price
 	editing    sync.Mutex    // held while the person's editor runs
 
-	global  globalFlags
-	person  *person           // who answers MCP servers; nil: nobody does
-	logs    serverLog         // what MCP servers write
-	outputs string            // the folder of long outputs, once it was asked for
-	checks  bool              // problems are what is asked for
-	noRuns  bool              // no agent of the tree is to run, so none needs its model
-	set     map[string]string // of run: placeholders of the agent's prompts
-	record  string            // of run: the folder of --record
+	global globalFlags
 }
 
 // globalFlags stand before or after the command.
@@ -72,7 +64,7 @@ func systemProgram() *program {
 		inTerm:  term.IsTerminal(int(os.Stdin.Fd())),
 		outTerm: term.IsTerminal(int(os.Stdout.Fd())),
 		errTerm: term.IsTerminal(int(os.Stderr.Fd())),
-		getenv:  os.Getenv, environ: os.Environ(),
+		getenv:  os.Getenv, environ: os.Environ(), version: version,
 		servers: localServers, probe: probeTime, patience: 30 * time.Second,
 	}
 }
@@ -88,9 +80,7 @@ func (p *program) start(args []string) int {
 	defer stop()
 	started := time.Now()
 	err := p.command(args...).Run(ctx, joinPairs(args))
-	if p.outputs != "" {
-		sweepOutputs(p.outputs, started, time.Now())
-	}
+	sweepOutputs(p.outputDir(), started, time.Now())
 	if out, ok := p.out.(*stdout); ok && err == nil && out.failed != nil {
 		err = fmt.Errorf("write to standard output: %w", out.failed)
 	}
@@ -166,7 +156,7 @@ func (p *program) command(words ...string) *cli.Command {
 	root := &cli.Command{
 		Name:        "agents",
 		Usage:       "run agents whose tools are executables",
-		Version:     version,
+		Version:     p.version,
 		Description: exitCodes,
 		Reader:      p.in, Writer: p.out, ErrWriter: p.err,
 		HideHelpCommand: true,

@@ -40,7 +40,7 @@ func (p *program) check(ctx context.Context, form string) error {
 	p.warn(c.Warnings)
 	files := candidates(c)
 	if form != "" || p.global.agent != "" || len(files) == 0 {
-		file, err := p.choose(c)
+		file, err := p.choose(c, "")
 		if err != nil {
 			return err
 		}
@@ -70,8 +70,7 @@ func plural(n int, word string) string {
 // checkFile reports on one tree, and returns how many of its problems make it
 // fail. An error means that it could not be checked at all.
 func (p *program) checkFile(ctx context.Context, c *config.Config, file, form string) (bad int, err error) {
-	p.checks = true
-	l, err := p.loadFile(ctx, c, file)
+	l, err := p.loadFile(ctx, c, file, loadOptions{check: true})
 	if l == nil || l.Tree == nil || ctx.Err() != nil {
 		return 0, err
 	}

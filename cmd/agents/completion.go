@@ -109,6 +109,7 @@ func (p *program) candidates(root *cli.Command, args []string) error {
 type completer struct {
 	p     *program
 	chain []*cli.Command // from the root to the command so far
+	files []string       // of --agent-file
 }
 
 func (c *completer) command() *cli.Command { return c.chain[len(c.chain)-1] }
@@ -216,7 +217,7 @@ func dashes(name string) string {
 // remember keeps the values that decide which agents there are.
 func (c *completer) remember(name, value string) {
 	if name == "agent-file" {
-		c.p.global.agentFiles = append(c.p.global.agentFiles, expandHome(value))
+		c.files = append(c.files, expandHome(value))
 	}
 }
 
@@ -224,24 +225,26 @@ func (c *completer) remember(name, value string) {
 func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string, list []string) {
 	switch name {
 	case "agent":
-		return kindWords, c.p.slugs()
+		return kindWords, c.p.slugs(c.files)
 	case "alias":
-		return kindWords, c.p.aliases()
+		return kindWords, c.p.aliases(c.files)
 	case "session":
 		return kindWords, c.p.sessionIDs()
-	case "expose":
-		return kindWords, exposed
-	case "without":
-		return kindWords, leftOut
 	case "flavor":
 		return kindWords, append(openai.Flavors(), agentfile.FlavorScripted)
 	}
 	// A flag that takes one of a few values names them when it refuses another.
-	if s, ok := flag.(*cli.StringFlag); ok && s.Validator != nil {
-		var choice *choiceError
-		if errors.As(s.Validator("\x00"), &choice) {
-			return kindWords, choice.values
+	var refused error
+	switch f := flag.(type) {
+	case *cli.StringFlag:
+		if f.Validator != nil {
+			refused = f.Validator("\x00")
 		}
+	case *cli.GenericFlag:
+		refused = f.Value.Set("\x00")
+	}
+	if choice := (*choiceError)(nil); errors.As(refused, &choice) {
+		return kindWords, choice.values
 	}
 	_, rest, _ := strings.Cut(flag.GetUsage(), "`")
 	placeholder, _, _ := strings.Cut(rest, "`")
@@ -260,8 +263,8 @@ type choiceError struct{ values []string }
 func (e *choiceError) Error() string { return "must be one of " + strings.Join(e.values, ", ") }
 
 // slugs are the agents that --agent can pick. Files are read, nothing is run.
-func (p *program) slugs() []string {
-	c, err := p.config()
+func (p *program) slugs(files []string) []string {
+	c, err := p.config(files...)
 	if err != nil {
 		return nil
 	}
@@ -276,9 +279,9 @@ func (p *program) slugs() []string {
 }
 
 // aliases are the prompt aliases.
-func (p *program) aliases() []string {
+func (p *program) aliases(files []string) []string {
 	all := maps.Clone(builtinAliases)
-	if c, err := p.config(); err == nil {
+	if c, err := p.config(files...); err == nil {
 		maps.Copy(all, c.File.Aliases)
 	}
 	var list []string

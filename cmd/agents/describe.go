@@ -60,7 +60,7 @@ func (p *program) describe() error {
 		return err
 	}
 	if len(candidates(c)) > 0 {
-		file, err := p.choose(c)
+		file, err := p.choose(c, "")
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 func help(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder
-	p := &program{in: strings.NewReader(""), out: &out, err: io.Discard, getenv: func(string) string { return "" }}
+	p := &program{in: strings.NewReader(""), out: &out, err: io.Discard, getenv: func(string) string { return "" }, version: "dev"}
 	if err := p.command().Run(t.Context(), append(append([]string{"agents"}, args...), "--help")); err != nil {
 		t.Fatal(err)
 	}

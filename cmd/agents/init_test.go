@@ -63,8 +63,8 @@ func testProgramHere() (p *program, stdout, stderr *strings.Builder) {
 	stdout, stderr = &strings.Builder{}, &strings.Builder{}
 	return &program{
 		in: strings.NewReader(""), out: stdout, err: stderr,
-		getenv: func(string) string { return "" },
-		probe:  time.Minute,
+		getenv: func(string) string { return "" }, version: "dev",
+		probe: time.Minute,
 	}, stdout, stderr
 }
 

@@ -70,6 +70,17 @@ type kept struct {
 	past  *session.Past // nil for a new session
 	again string        // the flag that goes on with it, if it is not --session ID
 	dir   string        // the flag that finds it, if one is needed
+
+	agentFile, suggested string // see loadOptions
+	record               string // the folder of --record
+}
+
+// loadOptions are those of the tree that answers in the session.
+func (k *kept) loadOptions() loadOptions {
+	if k == nil {
+		return loadOptions{}
+	}
+	return loadOptions{file: k.agentFile, suggested: k.suggested, record: k.record}
 }
 
 // sessionDirs are where sessions are kept: new ones in the first.
@@ -230,36 +241,35 @@ func (p *program) reopen(path, again string) (*kept, error) {
 		}
 		return nil, nothingRan(err, hint)
 	}
-	if err := p.agentOf(path, past.Session.Source); err != nil {
+	k := &kept{Journal: j, past: past, again: again}
+	if k.agentFile, k.suggested, err = p.agentOf(path, past.Session.Source); err != nil {
 		j.Close()
 		return nil, err
 	}
-	return &kept{Journal: j, past: past, again: again}, nil
+	return k, nil
 }
 
-// agentOf makes the agent file that a session names the one to run, if none was
-// named. It does so for sessions that this program kept: one from elsewhere has no
-// say in what is run.
-func (p *program) agentOf(path, source string) error {
+// agentOf is the agent file that a session names, if the command line names none.
+// A session that this program did not keep has no say in what is run: its file is
+// only suggested.
+func (p *program) agentOf(path, source string) (file, suggested string, err error) {
 	if len(p.global.agentFiles) > 0 || p.global.agent != "" || source == "" {
-		return nil
+		return "", "", nil
 	}
 	c, err := p.config()
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	own, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	for _, dir := range paths(p.sessionDirs(c, "")) {
 		if filepath.Clean(dir) == own {
-			p.global.agentFiles = []string{source}
-			return nil
+			return source, "", nil
 		}
 	}
-	p.suggested = source
-	return nil
+	return "", source, nil
 }
 
 // unfinished reports whether an earlier run was left in its middle.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/observe"
 )
 
@@ -20,6 +21,19 @@ type loaded struct {
 	keys    config.KeysChoice
 	secrets []string // the values of the keys
 	logs    logPaths
+	log     *serverLog // what its MCP servers write
+}
+
+// loadOptions say what a tree is loaded for.
+type loadOptions struct {
+	file      string            // the agent file of the session that continues
+	suggested string            // one that a session from elsewhere names, which is not used
+	set       map[string]string // placeholders of the agent's prompts
+	check     bool              // problems are what is asked for
+	noModels  bool              // no agent of the tree is to run, so none needs its model
+	elicit    func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error)
+	log       *serverLog // of trees that share one; nil makes one
+	record    string     // the folder of --record
 }
 
 // logPaths are the log sinks of the configuration.
@@ -35,12 +49,16 @@ func (p *program) env() (config.Env, error) {
 	return env, nil
 }
 
-func (p *program) config() (*config.Config, error) {
+// config finds the configuration. files replace those of --agent-file.
+func (p *program) config(files ...string) (*config.Config, error) {
 	env, err := p.env()
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.Load(env, config.Flags{AgentFiles: p.global.agentFiles, Keys: p.global.apiKeys})
+	if len(files) == 0 {
+		files = p.global.agentFiles
+	}
+	c, err := config.Load(env, config.Flags{AgentFiles: files, Keys: p.global.apiKeys})
 	if err != nil {
 		return nil, nothingRan(err, "")
 	}
@@ -49,19 +67,23 @@ func (p *program) config() (*config.Config, error) {
 
 // load finds, chooses and loads the agent, and says on stderr what is missing
 // from its tree.
-func (p *program) load(ctx context.Context) (*loaded, error) {
-	c, err := p.config()
+func (p *program) load(ctx context.Context, o loadOptions) (*loaded, error) {
+	var named []string
+	if o.file != "" {
+		named = []string{o.file}
+	}
+	c, err := p.config(named...)
 	if err != nil {
 		return nil, err
 	}
 	if !p.global.quiet {
 		p.warn(c.Warnings) // they may be why there is no agent
 	}
-	file, err := p.choose(c)
+	file, err := p.choose(c, o.suggested)
 	if err != nil {
 		return nil, err
 	}
-	l, err := p.loadFile(ctx, c, file)
+	l, err := p.loadFile(ctx, c, file, o)
 	if err != nil {
 		if l != nil {
 			p.showProblems(l.Problems, agentfile.LeftOut)
@@ -76,13 +98,13 @@ func (p *program) load(ctx context.Context) (*loaded, error) {
 
 // loadFile loads the tree of one agent file. After an error the tree may be
 // there, for its problems.
-func (p *program) loadFile(ctx context.Context, c *config.Config, file string) (*loaded, error) {
-	l := &loaded{config: c, keys: c.KeysFile(file), logs: logPaths{c.File.LogJSON, c.File.LogText, c.File.LogHTTP}}
-	opts := agentfile.Options{Environ: p.toolEnviron(), CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), KeysFile: l.keys.Path, Set: p.set,
-		Version: version, NoModels: p.noRuns, Check: p.checks, DescribeTimeout: p.describing, Log: p.logs.line}
-	if p.person != nil {
-		opts.Elicit = p.person.elicit
+func (p *program) loadFile(ctx context.Context, c *config.Config, file string, o loadOptions) (*loaded, error) {
+	l := &loaded{config: c, keys: c.KeysFile(file), logs: logPaths{c.File.LogJSON, c.File.LogText, c.File.LogHTTP}, log: o.log}
+	if l.log == nil {
+		l.log = &serverLog{}
 	}
+	opts := agentfile.Options{Environ: p.toolEnviron(o.record), CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), KeysFile: l.keys.Path, Set: o.set,
+		Version: p.version, NoModels: o.noModels, Check: o.check, DescribeTimeout: p.describing, Log: l.log.line, Elicit: o.elicit}
 	if l.keys.Path != "" {
 		keys, warnings, err := config.ReadKeys(l.keys.Path)
 		if err != nil {
@@ -125,14 +147,14 @@ func keysHint(err error) string {
 // the one in it is not run unless it is named.
 const usualFile = "agent.json"
 
-// choose picks the agent file to run.
-func (p *program) choose(c *config.Config) (string, error) {
+// choose picks the agent file to run. suggested is for the hint where there is none.
+func (p *program) choose(c *config.Config, suggested string) (string, error) {
 	files := candidates(c)
 	switch {
 	case len(files) == 0:
 		hint := "name one with --agent-file; `agents paths` shows where one was looked for"
-		if p.suggested != "" {
-			hint = "the session is of " + p.suggested + "; name it with --agent-file if you trust it"
+		if suggested != "" {
+			hint = "the session is of " + suggested + "; name it with --agent-file if you trust it"
 		} else if info, err := os.Stat(usualFile); err == nil && info.Mode().IsRegular() {
 			hint = "the one in this folder is not used by itself; --agent-file " + usualFile + " names it"
 		}

@@ -77,6 +77,8 @@ type service struct {
 	began  time.Time     // to load the trees
 	called chan struct{} // has a token when a call has ended
 
+	log serverLog
+
 	mu      sync.Mutex
 	trees   []*loaded
 	said    map[string]bool
@@ -103,7 +105,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	}
 	s.trees = trees
 	defer func() { s.close(s.trees) }()
-	sinks := &sinks{p: p}
+	sinks := &sinks{p: p, log: &s.log}
 	logs, err := sinks.logs(trees[0])
 	if err != nil {
 		return errors.Join(err, sinks.close())
@@ -113,7 +115,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return errors.Join(err, sinks.close())
 	}
-	s.server = mcpserver.New(mcpserver.Options{Name: "agents", Version: version, Linger: f.linger, Hide: s.hide, Observe: s.observe, Keep: keep})
+	s.server = mcpserver.New(mcpserver.Options{Name: "agents", Version: p.version, Linger: f.linger, Hide: s.hide, Observe: s.observe, Keep: keep})
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, sinks.close())
 	}
@@ -243,7 +245,7 @@ func (s *service) load(ctx context.Context) ([]*loaded, error) {
 	}
 	files := candidates(c)
 	if p.global.agent != "" || len(files) == 0 {
-		file, err := p.choose(c)
+		file, err := p.choose(c, "")
 		if err != nil {
 			return nil, err
 		}
@@ -252,7 +254,7 @@ func (s *service) load(ctx context.Context) ([]*loaded, error) {
 	var trees []*loaded
 	var errs []error
 	for _, file := range files {
-		l, err := p.loadFile(ctx, c, file)
+		l, err := p.loadFile(ctx, c, file, loadOptions{log: &s.log})
 		if l != nil && l.Tree != nil {
 			s.problems(l.Problems)
 		}

@@ -39,9 +39,9 @@ func (m *mcpPrompt) arguments(c *cli.Command) error {
 
 // opening is the prompt, and the messages that come before it: those of
 // --mcp-prompt but for its last, which what the other flags give follows.
-func (p *program) opening(ctx context.Context, f *runFlags, l *loaded) (prompt agent.Message, before []agent.Message, err error) {
+func (f *promptFlags) opening(ctx context.Context, p *program, l *loaded) (prompt agent.Message, before []agent.Message, err error) {
 	if f.mcp.name == "" {
-		prompt, err = p.message(ctx, f, l)
+		prompt, err = f.message(ctx, p, l)
 		return prompt, nil, err
 	}
 	messages, err := l.Prompt(ctx, f.mcp.name, f.mcp.args)
@@ -55,7 +55,7 @@ func (p *program) opening(ctx context.Context, f *runFlags, l *loaded) (prompt a
 		return prompt, nil, nothingRan(fmt.Errorf("--mcp-prompt: %w", err), "")
 	}
 	if len(f.script) > 0 || len(f.media) > 0 {
-		if prompt, err = p.added(ctx, f); err != nil {
+		if prompt, err = f.added(ctx, p); err != nil {
 			return prompt, nil, err
 		}
 	}
@@ -91,7 +91,7 @@ func together(messages []agent.Message) []agent.Message {
 }
 
 // added is what the flags add to a prompt of a server.
-func (p *program) added(ctx context.Context, f *runFlags) (agent.Message, error) {
+func (f *promptFlags) added(ctx context.Context, p *program) (agent.Message, error) {
 	m := agent.Message{Role: agent.RoleUser}
 	if len(f.script) > 0 {
 		text, err := f.script.render(ctx, p.in, p.err)

@@ -138,7 +138,7 @@ func (p *program) chosen(c *config.Config) (*agentfile.File, error) {
 	switch {
 	case len(p.global.agentFiles) > 0 || p.global.agent != "" || p.getenv(config.EnvAgentFile) != "",
 		c.File.Path != "" && len(candidates(c)) > 0:
-		file, err := p.choose(c)
+		file, err := p.choose(c, "")
 		if err != nil {
 			return nil, err
 		}

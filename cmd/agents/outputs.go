@@ -27,8 +27,7 @@ func (p *program) outputDir() string {
 	if dir == "" {
 		return ""
 	}
-	p.outputs = filepath.Join(dir, "outputs")
-	return p.outputs
+	return filepath.Join(dir, "outputs")
 }
 
 // sweepOutputs removes old files of the folder if anything was put there since

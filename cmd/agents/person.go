@@ -44,6 +44,14 @@ func (p *program) newPerson() *person {
 	return h
 }
 
+// asked is elicit, or nil where there is nobody to ask.
+func (h *person) asked() func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error) {
+	if h == nil {
+		return nil
+	}
+	return h.elicit
+}
+
 // holds tells the person what to stop while it is asked.
 func (h *person) holds(hold func() (release func())) {
 	h.mu.Lock()

@@ -18,7 +18,10 @@ import (
 
 // replayFlags say what of a replay is real.
 type replayFlags struct {
-	run       runFlags
+	sinks     sinkFlags
+	schema    string
+	set       map[string]string
+	keep      keepFlags
 	liveTools bool
 	liveModel bool
 	liveFrom  int
@@ -37,14 +40,14 @@ the replay, and the difference is shown.
 The exit code is that of the recorded run, and 1 if something was asked for that
 the record does not have.`,
 		Flags: []cli.Flag{
-			outputFlag(&f.run.output),
+			outputFlag(&f.sinks.output),
 			&cli.BoolFlag{Name: "live-tools", Usage: "run the tools; the model's answers are the recorded ones", Destination: &f.liveTools},
 			&cli.BoolFlag{Name: "live-model", Usage: "ask the model; a call gets the result that was recorded for the same tool and arguments", Destination: &f.liveModel},
 			&cli.IntFlag{Name: "live-from", Usage: "ask the model and run the tools from `TURN` of the agent on", HideDefault: true, Destination: &f.liveFrom},
-			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts as the recorded run did, `NAME=VALUE`; repeatable", Value: &setFlag{&p.set}},
-			&cli.StringFlag{Name: "output-schema", Usage: "the schema in `FILE` that the recorded run had", Destination: &f.run.schema},
-			&cli.StringFlag{Name: "session-dir", Usage: "look for SESSION in the folder `DIR`, and keep the session of a live replay there", Destination: &f.run.keep.dir},
-			&cli.BoolFlag{Name: "no-session", Usage: "keep nothing of a live replay", Destination: &f.run.keep.none},
+			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts as the recorded run did, `NAME=VALUE`; repeatable", Value: &setFlag{&f.set}},
+			&cli.StringFlag{Name: "output-schema", Usage: "the schema in `FILE` that the recorded run had", Destination: &f.schema},
+			&cli.StringFlag{Name: "session-dir", Usage: "look for SESSION in the folder `DIR`, and keep the session of a live replay there", Destination: &f.keep.dir},
+			&cli.BoolFlag{Name: "no-session", Usage: "keep nothing of a live replay", Destination: &f.keep.none},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() != 1 {
@@ -67,9 +70,9 @@ func (f *replayFlags) check(p *program) error {
 		}
 	}
 	switch {
-	case f.run.keep.none && live == 0:
+	case f.keep.none && live == 0:
 		return usage("", "--no-session: only a live replay keeps a session")
-	case !f.loads(p) && (f.run.schema != "" || len(p.set) > 0):
+	case !f.loads(p) && (f.schema != "" || len(f.set) > 0):
 		return usage("a record has what the agent was told", "--set and --output-schema go with --agent-file or a live replay alone")
 	case live > 1:
 		return usage("without any of them nothing is real; `agents run` is where everything is", "--live-tools, --live-model and --live-from exclude each other")
@@ -92,11 +95,11 @@ func (f *replayFlags) loads(p *program) bool {
 
 // replay runs the session that name stands for again.
 func (p *program) replay(ctx context.Context, f *replayFlags, name string, from bool) error {
-	answer, err := readAnswerSchema(ctx, f.run.schema)
+	answer, err := readAnswerSchema(ctx, f.schema)
 	if err != nil {
 		return err
 	}
-	rec, path, err := p.readRecord(name, f.run.keep.dir)
+	rec, path, err := p.readRecord(name, f.keep.dir)
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,7 @@ func (p *program) replay(ctx context.Context, f *replayFlags, name string, from 
 	}
 	var k *kept
 	if f.live() { // a replay of a record alone has nothing that is not there already
-		if k, err = p.keep(&f.run.keep); err != nil {
+		if k, err = p.keep(&f.keep); err != nil {
 			return err
 		}
 		defer k.close()
@@ -118,7 +121,8 @@ func (p *program) replay(ctx context.Context, f *replayFlags, name string, from 
 	defer l.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	sinks, err := p.sinks(l, &f.run, cancel)
+	f.sinks.whole = f.sinks.whole || answer != nil
+	sinks, err := p.sinks(l, f.sinks, nil, cancel)
 	if err != nil {
 		return err
 	}
@@ -151,20 +155,21 @@ func replayed(rec *replay.Record, path string, err, runErr error) error {
 // loadReplay loads the agent of a replay if it needs one. Otherwise the tree is empty.
 func (p *program) loadReplay(ctx context.Context, f *replayFlags, player *replay.Player, path string) (*loaded, error) {
 	if !f.loads(p) {
-		f.run.whole = true
-		return &loaded{Tree: &agentfile.Tree{}}, nil
+		f.sinks.whole = true
+		return &loaded{Tree: &agentfile.Tree{}, log: &serverLog{}}, nil
 	}
 	rec := player.Record
+	o := loadOptions{set: f.set, noModels: !f.liveModel && f.liveFrom == 0} // and so needs no keys
 	if len(p.global.agentFiles) == 0 && p.global.agent == "" {
 		if rec.Source == "" {
 			return nil, usage("name one with --agent-file", "session %s does not name its agent file", rec.Session)
 		}
-		if err := p.agentOf(path, rec.Source); err != nil {
+		var err error
+		if o.file, o.suggested, err = p.agentOf(path, rec.Source); err != nil {
 			return nil, err
 		}
 	}
-	p.noRuns = !f.liveModel && f.liveFrom == 0 // and so needs no keys
-	l, err := p.load(ctx)
+	l, err := p.load(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -16,17 +16,21 @@ import (
 )
 
 type runFlags struct {
-	script  promptScript
-	output  string
+	prompt  promptFlags
+	sinks   sinkFlags
 	strict  bool
 	timeout time.Duration
-	stream  bool
-	media   []string
-	alias   string
 	schema  string
-	mcp     mcpPrompt
+	set     map[string]string
 	keep    keepFlags
-	whole   bool // the answer is not shown as it comes
+}
+
+// promptFlags are the prompt and what belongs to it.
+type promptFlags struct {
+	script promptScript
+	media  []string
+	alias  string
+	mcp    mcpPrompt
 }
 
 // setFlag collects NAME=VALUE. A value may hold anything.
@@ -58,19 +62,19 @@ With --mcp-prompt the conversation begins with the messages of that prompt, and
 what the other flags give follows. Standard input is then read for - alone.
 
 ` + exitCodes,
-		Flags: append(append(f.script.flags(p, &f.keep.dir), f.keep.flags()...),
-			outputFlag(&f.output),
-			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.media},
-			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(builtinAliases)), ", ") + ", or one of the cfg file", Destination: &f.alias},
-			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &setFlag{&p.set}},
+		Flags: append(append(f.prompt.script.flags(p, &f.keep.dir), f.keep.flags()...),
+			outputFlag(&f.sinks.output),
+			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.prompt.media},
+			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(builtinAliases)), ", ") + ", or one of the cfg file", Destination: &f.prompt.alias},
+			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &setFlag{&f.set}},
 			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
-			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; NAME=VALUE arguments of the command fill its gaps", Destination: &f.mcp.name},
-			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it comes, also where stdout is no terminal", Destination: &f.stream},
+			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; NAME=VALUE arguments of the command fill its gaps", Destination: &f.prompt.mcp.name},
+			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it comes, also where stdout is no terminal", Destination: &f.sinks.stream},
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out", Destination: &f.strict},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := f.mcp.arguments(c); err != nil {
+			if err := f.prompt.mcp.arguments(c); err != nil {
 				return err
 			}
 			return p.run(ctx, f)
@@ -92,8 +96,10 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	defer kept.close()
-	p.person = p.newPerson()
-	loaded, err := p.load(ctx)
+	person := p.newPerson()
+	o := kept.loadOptions()
+	o.set, o.elicit = f.set, person.asked()
+	loaded, err := p.load(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -105,8 +111,8 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	}
 	var prompt *agent.Message // nil: finish what is unfinished
 	root := *loaded.Root
-	if !kept.unfinished() || f.asks() {
-		m, opening, err := p.opening(ctx, f, loaded)
+	if !kept.unfinished() || f.prompt.given() {
+		m, opening, err := f.prompt.opening(ctx, p, loaded)
 		if err != nil {
 			return err
 		}
@@ -119,7 +125,8 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	sinks, err := p.sinks(loaded, f, cancel)
+	f.sinks.whole = answer != nil
+	sinks, err := p.sinks(loaded, f.sinks, person, cancel)
 	if err != nil {
 		return err
 	}
@@ -134,8 +141,8 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	return sinks.finish(out, kept.finish(runner, runErr))
 }
 
-// asks reports whether the command line has a prompt.
-func (f *runFlags) asks() bool {
+// given reports whether the command line has a prompt.
+func (f *promptFlags) given() bool {
 	return len(f.script) > 0 || len(f.media) > 0 || f.alias != "" || f.mcp.name != ""
 }
 
@@ -144,20 +151,20 @@ func (f *runFlags) check() error {
 	switch {
 	case f.timeout < 0:
 		return usage("", "--timeout %s: it must be positive", f.timeout)
-	case f.stream && f.output != "text":
+	case f.sinks.stream && f.sinks.output != "text":
 		return usage("--output jsonl has every piece of the answer", "--stream goes with --output text alone")
-	case f.mcp.name != "" && f.alias != "":
+	case f.prompt.mcp.name != "" && f.prompt.alias != "":
 		return usage("", "--mcp-prompt and --alias exclude each other: each makes the prompt")
-	case f.mcp.name != "" && (f.keep.session != "" || f.keep.last):
+	case f.prompt.mcp.name != "" && (f.keep.session != "" || f.keep.last):
 		return usage("", "--mcp-prompt begins a conversation; it does not go with --session and --continue")
-	case f.stream && f.schema != "":
+	case f.sinks.stream && f.schema != "":
 		return usage("", "--stream and --output-schema exclude each other: only a whole answer can be checked")
 	}
 	return nil
 }
 
 // message is the prompt with what is attached to it.
-func (p *program) message(ctx context.Context, f *runFlags, l *loaded) (agent.Message, error) {
+func (f *promptFlags) message(ctx context.Context, p *program, l *loaded) (agent.Message, error) {
 	text, err := f.script.render(ctx, p.in, p.err)
 	if err != nil {
 		return agent.Message{}, err

@@ -21,6 +21,7 @@ type sinks struct {
 	p       *program
 	output  string
 	secrets *redact.Redactor
+	log     *serverLog // of the tree
 	observe func(agent.Event)
 	cancel  context.CancelCauseFunc
 
@@ -31,17 +32,24 @@ type sinks struct {
 	ending   func() error       // ends what the tree's toolsets started
 }
 
+// sinkFlags say what of a run goes to stdout.
+type sinkFlags struct {
+	output string
+	stream bool
+	whole  bool // the answer is not shown as it comes
+}
+
 // sinks opens what the flags and the configuration name. cancel ends the run
 // when nobody reads its events any more.
-func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelCauseFunc) (*sinks, error) {
-	s := &sinks{p: p, output: f.output, secrets: redact.New(l.secrets), cancel: cancel}
+func (p *program) sinks(l *loaded, f sinkFlags, person *person, cancel context.CancelCauseFunc) (*sinks, error) {
+	s := &sinks{p: p, log: l.log, output: f.output, secrets: redact.New(l.secrets), cancel: cancel}
 	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size, Asks: l.asks()}
 	watch := []func(agent.Event){}
 	switch {
 	case f.output == "jsonl":
 		s.lines = &observe.JSONLines{W: p.out, Pieces: true}
 		watch = append(watch, s.line)
-	case f.output == "text" && f.schema == "" && !f.whole && p.outTerm:
+	case f.output == "text" && !f.whole && p.outTerm:
 		s.stream = &observe.Stream{W: s.progress.Stdout(p.out)}
 		watch = append(watch, s.stream.Observe)
 	case f.stream:
@@ -53,8 +61,8 @@ func (p *program) sinks(l *loaded, f *runFlags, cancel context.CancelCauseFunc) 
 		return nil, errors.Join(err, s.close())
 	}
 	watch = append(append(watch, logs...), s.progress.Observe)
-	if p.person != nil {
-		p.person.holds(s.progress.Hold)
+	if person != nil {
+		person.holds(s.progress.Hold)
 	}
 	s.ending = l.Close
 	s.observe = observe.Redact(s.secrets, observe.Tee(watch...))
@@ -129,11 +137,11 @@ func (s *sinks) logs(l *loaded) ([]func(agent.Event), error) {
 		watch = append(watch, h.Observe)
 	}
 	if len(watch) == 0 {
-		s.p.logs.open(nil)
+		s.log.open(nil)
 		return nil, nil
 	}
 	all := &logs{secrets: s.secrets, to: observe.Tee(watch...), agent: l.Root.Slug}
-	s.p.logs.open(all.line)
+	s.log.open(all.line)
 	return []func(agent.Event){all.event}, nil
 }
 
@@ -160,7 +168,7 @@ func (s *sinks) finish(out *agent.Outcome, runErr error) error {
 	s.progress.Close()
 	err := s.result(out, runErr)
 	_ = s.ending() // what it started is gone in any case
-	s.p.logs.open(nil)
+	s.log.open(nil)
 	if err := s.close(); err != nil {
 		fmt.Fprintf(s.p.err, "warning: %s\n", observe.Clean(err.Error()))
 	}

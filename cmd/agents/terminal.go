@@ -15,10 +15,10 @@ const envTerminal = "AGENTS_TTY"
 
 // toolEnviron is the environment that tools are given a part of: that of this
 // process, the terminal if there is one, and the record if one is made.
-func (p *program) toolEnviron() []string {
+func (p *program) toolEnviron(record string) []string {
 	environ := slices.Clip(p.environ)
-	if p.record != "" {
-		environ = append(environ, envRecord+"="+p.record)
+	if record != "" {
+		environ = append(environ, envRecord+"="+record)
 	}
 	if !p.inTerm || !p.errTerm || p.getenv(envTerminal) != "" {
 		return environ

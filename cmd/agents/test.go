@@ -24,7 +24,8 @@ type testFlags struct {
 	junit  string
 	run    string
 	record string
-	script promptScript
+	set    map[string]string
+	prompt promptFlags
 }
 
 func (p *program) testCommand() *cli.Command {
@@ -41,12 +42,12 @@ this run; see ` + "`agents run`" + ` for the prompt.
 
 Exit codes: 0 all tests passed; 1 a test failed; 2 there is no test, or the usage is
 wrong; 130, 143 interrupted.`,
-		Flags: append(f.script.flags(p, nil),
+		Flags: append(f.prompt.script.flags(p, nil),
 			&cli.BoolFlag{Name: "json", Usage: "a line of JSON for each test", Destination: &f.json},
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML too", Destination: &f.junit},
 			&cli.StringFlag{Name: "run", Usage: "run the tests alone whose path `REGEXP` is found in", Destination: &f.run},
 			&cli.StringFlag{Name: "record", Usage: "run the agent and write a test to `FILE` that repeats it", Destination: &f.record},
-			&cli.GenericFlag{Name: "set", Usage: "with --record: fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &setFlag{&p.set}},
+			&cli.GenericFlag{Name: "set", Usage: "with --record: fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &setFlag{&f.set}},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if f.record != "" {
@@ -55,7 +56,7 @@ wrong; 130, 143 interrupted.`,
 				}
 				return p.recordTest(ctx, f)
 			}
-			if len(f.script) > 0 || len(p.set) > 0 {
+			if len(f.prompt.script) > 0 || len(f.set) > 0 {
 				return usage("a test file has a prompt of its own", "agents test: a prompt goes with --record alone")
 			}
 			return p.test(ctx, f, c.Args().Slice())
@@ -105,7 +106,7 @@ func (p *program) test(ctx context.Context, f *testFlags, patterns []string) err
 }
 
 func (p *program) testOptions() treetest.Options {
-	return treetest.Options{Environ: p.environ, CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), Version: version}
+	return treetest.Options{Environ: p.environ, CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), Version: p.version}
 }
 
 // reportTest writes the result of one test: as text, failures alone.
@@ -165,13 +166,13 @@ func (p *program) recordTest(ctx context.Context, f *testFlags) error {
 	if _, err := os.Lstat(f.record); !errors.Is(err, fs.ErrNotExist) {
 		return usage("remove it first, or choose another name", "--record %s: it is there already", f.record)
 	}
-	p.person = p.newPerson()
-	loaded, err := p.load(ctx)
+	person := p.newPerson()
+	loaded, err := p.load(ctx, loadOptions{set: f.set, elicit: person.asked()})
 	if err != nil {
 		return err
 	}
 	defer loaded.Close()
-	rec, runErr := p.runRecorded(ctx, f, loaded)
+	rec, runErr := p.runRecorded(ctx, f, loaded, person)
 	if rec == nil {
 		return runErr
 	}
@@ -190,9 +191,8 @@ func (p *program) recordTest(ctx context.Context, f *testFlags) error {
 
 // runRecorded runs the prompt as `agents run` does. Without a recording the error
 // says why nothing ran.
-func (p *program) runRecorded(ctx context.Context, f *testFlags, l *loaded) (*treetest.Recording, error) {
-	flags := &runFlags{script: f.script, output: "text"}
-	prompt, err := p.message(ctx, flags, l)
+func (p *program) runRecorded(ctx context.Context, f *testFlags, l *loaded, person *person) (*treetest.Recording, error) {
+	prompt, err := f.prompt.message(ctx, p, l)
 	if err != nil {
 		return nil, err
 	}
@@ -202,11 +202,11 @@ func (p *program) runRecorded(ctx context.Context, f *testFlags, l *loaded) (*tr
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	sinks, err := p.sinks(l, flags, cancel)
+	sinks, err := p.sinks(l, sinkFlags{output: "text"}, person, cancel)
 	if err != nil {
 		return nil, err
 	}
-	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: p.set, Prompt: prompt.Text(), Redact: sinks.hide}
+	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: f.set, Prompt: prompt.Text(), Redact: sinks.hide}
 	keep := observe.Redact(sinks.secrets, func(e agent.Event) { rec.Events = append(rec.Events, e) })
 	runner := &agent.Runner{Agent: l.Root, Observe: func(e agent.Event) { keep(e); sinks.observe(e) }}
 	return rec, sinks.finish(runner.Run(ctx, prompt))

@@ -220,8 +220,7 @@ func (p *program) findTool(ctx context.Context, name string) (tool agent.Tool, o
 		}
 		return schema.Checked(t), "", func() error { return nil }, nil
 	}
-	p.noRuns, p.person = true, p.newPerson()
-	l, err := p.load(ctx)
+	l, err := p.load(ctx, loadOptions{noModels: true, elicit: p.newPerson().asked()})
 	if err != nil {
 		return nil, "", nil, err
 	}
