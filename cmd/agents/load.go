@@ -17,11 +17,10 @@ import (
 // A loaded is an agent tree with what was found around it.
 type loaded struct {
 	*agentfile.Tree
-	config  *config.Config
-	keys    config.KeysChoice
-	secrets []string // the values of the keys
-	logs    logPaths
-	log     *serverLog // what its MCP servers write
+	config *config.Config
+	keys   config.KeysChoice
+	logs   logPaths
+	log    *serverLog // what its MCP servers write
 }
 
 // loadOptions say what a tree is loaded for.
@@ -113,7 +112,7 @@ func (p *program) loadFile(ctx context.Context, c *config.Config, file string, o
 		if !p.global.quiet {
 			p.warn(warnings)
 		}
-		opts.Keys, l.secrets = keys, agentfile.Secrets(keys)
+		opts.Keys = keys
 	}
 	tree, err := agentfile.Load(ctx, file, opts)
 	l.Tree = tree

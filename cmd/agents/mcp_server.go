@@ -262,7 +262,7 @@ func (s *service) load(ctx context.Context) ([]*loaded, error) {
 			errs = append(errs, err)
 			continue
 		}
-		s.learn(l.secrets)
+		s.learn(l.Secrets())
 		trees = append(trees, l)
 	}
 	var fatal error

@@ -42,7 +42,7 @@ type sinkFlags struct {
 // sinks opens what the flags and the configuration name. cancel ends the run
 // when nobody reads its events any more.
 func (p *program) sinks(l *loaded, f sinkFlags, person *person, cancel context.CancelCauseFunc) (*sinks, error) {
-	s := &sinks{p: p, log: l.log, output: f.output, secrets: redact.New(l.secrets), cancel: cancel}
+	s := &sinks{p: p, log: l.log, output: f.output, secrets: redact.New(l.Secrets()), cancel: cancel}
 	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size, Asks: l.asks()}
 	watch := []func(agent.Event){}
 	switch {

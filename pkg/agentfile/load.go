@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +82,19 @@ type Tree struct {
 	Nodes []*Node
 	// Problems are what was found wrong, worst first.
 	Problems []Problem
+
+	secrets []config.Secret // of a type that does not print them
+}
+
+// Secrets returns the values of all keys that the tree was loaded with, sorted:
+// what must be kept out of everything that is shown or stored.
+func (t *Tree) Secrets() []string {
+	values := make([]string, len(t.secrets))
+	for i, s := range t.secrets {
+		values[i] = s.Reveal()
+	}
+	slices.Sort(values)
+	return slices.Compact(values)
 }
 
 // A Node is one agent of a tree.
@@ -121,6 +135,11 @@ type program struct {
 // error, a *LoadError. The tree is there in any case, with all problems.
 func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 	l := &loader{opts: opts, tree: &Tree{}, nodes: map[string]*Node{}}
+	l.opts.Keys = cmp.Or(opts.Keys, &config.Keys{})
+	for _, id := range l.opts.Keys.IDs() {
+		key, _ := l.opts.Keys.Lookup(id)
+		l.tree.secrets = append(l.tree.secrets, key.Value)
+	}
 	root := l.agent(path, nil)
 	if root == nil {
 		l.fatal()

@@ -16,7 +16,6 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -143,7 +142,7 @@ func (l *loader) httpServer(c *mcpclient.Server, s server) error {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("url: %q is no usable URL; want http:// or https:// and a host", s.URL)
 	}
-	keys := cmp.Or(l.opts.Keys, &config.Keys{})
+	keys := l.opts.Keys
 	c.URL, c.Headers = s.URL, map[string]string{}
 	for name, value := range s.Headers {
 		c.Headers[name], err = expand(value, keyReference(), func(id string) (string, error) {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -145,9 +144,6 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func (l *loader) key(n *Node, u *url.URL) (func() string, bool) {
 	id := n.File.Spec.APIKeyID
 	keys := l.opts.Keys
-	if keys == nil {
-		keys = &config.Keys{}
-	}
 	pointer := n.File.at("apiKeyId")
 	entry, found := keys.Lookup(id)
 	switch {
@@ -185,22 +181,6 @@ func loopback(u *url.URL) bool {
 	host := u.Hostname()
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") || ip != nil && ip.IsLoopback()
-}
-
-// Secrets are the values of the keys that the tree's agents use, for whoever
-// must keep them out of what is shown and stored.
-func Secrets(keys *config.Keys) []string {
-	if keys == nil {
-		return nil
-	}
-	var values []string
-	for _, id := range keys.IDs() {
-		if k, ok := keys.Lookup(id); ok {
-			values = append(values, k.Value.Reveal())
-		}
-	}
-	slices.Sort(values)
-	return slices.Compact(values)
 }
 
 // workDir is the directory in which n's tools run.

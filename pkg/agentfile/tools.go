@@ -73,7 +73,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 // left alone; they may be there by chance.
 func (l *loader) environ(allow []string) []string {
 	const short = 8
-	secrets := slices.DeleteFunc(Secrets(l.opts.Keys), func(s string) bool { return len(s) < short })
+	secrets := slices.DeleteFunc(l.tree.Secrets(), func(s string) bool { return len(s) < short })
 	return slices.DeleteFunc(slices.Clone(l.opts.Environ), func(entry string) bool {
 		name, value, _ := strings.Cut(entry, "=")
 		return !slices.Contains(allow, name) &&
