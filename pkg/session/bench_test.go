@@ -61,9 +61,10 @@ func longSession(tb testing.TB, turns, compactEvery int) string {
 func BenchmarkOpen(b *testing.B) {
 	for _, c := range []struct {
 		name    string
+		turns   int
 		compact int
-	}{{"10000 turns", 0}, {"10000 turns, compacted every 200", 200}} {
-		path := longSession(b, manyTurns, c.compact)
+	}{{"1000 turns", 1000, 0}, {"10000 turns", manyTurns, 0}, {"10000 turns, compacted every 200", manyTurns, 200}, {"10000 turns, compacted at 9000", manyTurns, 9000}} {
+		path := longSession(b, c.turns, c.compact)
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
 				j, _, err := session.Open(path, session.Options{})

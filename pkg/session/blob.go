@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -16,6 +17,9 @@ import (
 const (
 	blobScheme = "sha256:"
 	partSuffix = ".part" // of a blob that is being written
+
+	// blobBytes is how large the content of a part may be in a line.
+	blobBytes = 64 << 10
 )
 
 // isBlob reports whether a file's name can be that of a blob.
@@ -23,17 +27,20 @@ func isBlob(name string) bool {
 	return len(name) == 2*sha256.Size && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// A blobs is the folder with the contents that are too large for a line, each in
-// a file that is named by its hash.
+// A blobs is the folder with the contents that are too large for a line, each in a
+// file that is named by its hash. It is "" for a session in one file.
 type blobs string
 
-// keep writes content to a file of its own, and it lasts when keep returns. The
-// file gets its name when it is complete.
-func (dir blobs) keep(d *disk, content []byte) (string, error) {
+// write stores content in a file of its own, synced. The file gets its name when
+// it is complete.
+func (dir blobs) write(d *disk, content []byte) (string, error) {
+	if len(content) > maxBytes {
+		return "", fmt.Errorf("a content of %d bytes is larger than %d", len(content), maxBytes)
+	}
 	hash := sha256.Sum256(content)
 	name := hex.EncodeToString(hash[:])
 	if _, err := dir.read(name); err == nil {
-		return blobScheme + name, d.syncDir(string(dir)) // an earlier process may not have come that far
+		return blobScheme + name, d.syncDir(string(dir)) // an earlier process may have died before its sync
 	}
 	changed, err := d.makeDir(string(dir))
 	if err != nil {
@@ -41,12 +48,12 @@ func (dir blobs) keep(d *disk, content []byte) (string, error) {
 	}
 	path := filepath.Join(string(dir), name)
 	part := path + partSuffix
-	os.Remove(part) // of a process that died
-	if err := d.writeFile(part, content); err != nil {
-		os.Remove(part)
-		return "", err
+	os.Remove(part) // left by a process that died
+	err = d.writeFile(part, content)
+	if err == nil {
+		err = d.rename(part, path)
 	}
-	if err := d.rename(part, path); err != nil {
+	if err != nil {
 		os.Remove(part)
 		return "", err
 	}
@@ -58,68 +65,70 @@ func (dir blobs) keep(d *disk, content []byte) (string, error) {
 	return blobScheme + name, nil
 }
 
-// writeFile writes and syncs a new file.
-func (d *disk) writeFile(path string, content []byte) error {
-	f, err := d.create(path)
-	if err != nil {
-		return err
-	}
-	err = d.write(f, content, 0)
-	if err == nil {
-		err = d.sync(f)
-	}
-	return errors.Join(err, f.Close())
-}
-
-// read returns the content with a hash, after a look at whether it is that.
+// read returns the content with a hash, which it verifies. It opens regular files
+// only: a session from elsewhere may hold links and pipes.
 func (dir blobs) read(name string) ([]byte, error) {
 	if dir == "" {
 		return nil, errors.New("a session in one file has no blobs")
 	}
 	if !isBlob(name) {
-		return nil, fmt.Errorf("%q is no name of a blob", name)
+		return nil, fmt.Errorf("%q is not a valid name of a blob", name)
 	}
 	path := filepath.Join(string(dir), name)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("a blob is missing: %w", err)
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > maxBytes:
+		return nil, fmt.Errorf("%s has %d bytes, more than a blob may have (%d)", path, info.Size(), maxBytes)
+	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	if hash := sha256.Sum256(b); hex.EncodeToString(hash[:]) != name {
-		return nil, fmt.Errorf("%s is not as it was written", path)
+		return nil, fmt.Errorf("%s was changed: its hash does not match its name", path)
 	}
 	return b, nil
 }
 
-// fill puts the contents of blobs back into an event's parts.
+// move returns e with its large contents moved to blobs. e itself is not changed.
+func (dir blobs) move(d *disk, e agent.Event) (agent.Event, error) {
+	large := false
+	for _, p := range parts(&e) {
+		if p.Blob != "" {
+			return e, errors.New("the content of a part is missing, there is only " + p.Blob)
+		}
+		large = large || len(p.Text) > blobBytes || len(p.Data) > blobBytes
+	}
+	if !large || dir == "" {
+		return e, nil
+	}
+	e = cloneParts(e)
+	for _, p := range parts(&e) {
+		var err error
+		switch {
+		case p.Kind == agent.PartMedia && len(p.Data) > blobBytes:
+			p.Blob, err = dir.write(d, p.Data)
+			p.Data = nil
+		case p.Kind != agent.PartMedia && len(p.Text) > blobBytes:
+			p.Blob, err = dir.write(d, []byte(p.Text))
+			p.Text = ""
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// fill replaces the blobs in an event's parts by their contents.
 func (dir blobs) fill(e *agent.Event) error {
-	if e.Message != nil {
-		if err := dir.message(e.Message); err != nil {
-			return err
-		}
-	}
-	for i := range e.Messages {
-		if err := dir.message(&e.Messages[i]); err != nil {
-			return err
-		}
-	}
-	if e.Result != nil {
-		return dir.parts(e.Result.Parts)
-	}
-	return nil
-}
-
-func (dir blobs) message(m *agent.Message) error {
-	for i := range m.Results {
-		if err := dir.parts(m.Results[i].Parts); err != nil {
-			return err
-		}
-	}
-	return dir.parts(m.Parts)
-}
-
-func (dir blobs) parts(parts []agent.Part) error {
-	for i := range parts {
-		p := &parts[i]
+	for _, p := range parts(e) {
 		if p.Blob == "" {
 			continue
 		}
@@ -128,9 +137,6 @@ func (dir blobs) parts(parts []agent.Part) error {
 			return fmt.Errorf("the blob %q is of an unknown kind", p.Blob)
 		}
 		b, err := dir.read(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("a blob is missing: %w", err)
-		}
 		if err != nil {
 			return err
 		}
@@ -142,4 +148,56 @@ func (dir blobs) parts(parts []agent.Part) error {
 		p.Blob = ""
 	}
 	return nil
+}
+
+// parts are all parts of an event.
+func parts(e *agent.Event) (list []*agent.Part) {
+	add := func(parts []agent.Part) {
+		for i := range parts {
+			list = append(list, &parts[i])
+		}
+	}
+	message := func(m *agent.Message) {
+		for _, r := range m.Results {
+			add(r.Parts)
+		}
+		add(m.Parts)
+	}
+	if e.Message != nil {
+		message(e.Message)
+	}
+	for i := range e.Messages {
+		message(&e.Messages[i])
+	}
+	if e.Result != nil {
+		add(e.Result.Parts)
+	}
+	return list
+}
+
+// cloneParts returns e with copies of all of its parts.
+func cloneParts(e agent.Event) agent.Event {
+	results := func(list []agent.ToolResult) []agent.ToolResult {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].Parts = slices.Clone(list[i].Parts)
+		}
+		return list
+	}
+	message := func(m agent.Message) agent.Message {
+		m.Parts, m.Results = slices.Clone(m.Parts), results(m.Results)
+		return m
+	}
+	if e.Message != nil {
+		m := message(*e.Message)
+		e.Message = &m
+	}
+	e.Messages = slices.Clone(e.Messages)
+	for i, m := range e.Messages {
+		e.Messages[i] = message(m)
+	}
+	if e.Result != nil {
+		e.Result = &results([]agent.ToolResult{*e.Result})[0]
+	}
+	return e
 }

@@ -87,7 +87,7 @@ func rebuild(b []byte) (*Past, *survey, error) {
 	if err != nil {
 		return nil, s, err
 	}
-	p, err := s.past(bytes.NewReader(b), "")
+	p, err := s.past("")
 	return p, s, err
 }
 
@@ -363,9 +363,8 @@ func TestUnknownKindsAndMembersAreTolerated(t *testing.T) {
 	b, sum = seal(append(b, headerStart+`,"version":1,"id":"root","new":{"a":[1]}`...), 0, -1, 0)
 	for i := range events {
 		start := len(b)
-		w := encoder{b: b}
-		w.event(&events[i])
-		b, sum = seal(append(w.b, `,"news":[{"x":"}\""}]`...), start, -1, sum)
+		b, _ = encode(b, &events[i])
+		b, sum = seal(append(b, `,"news":[{"x":"}\""}]`...), start, -1, sum)
 		start = len(b)
 		b, sum = seal(append(b, `{"kind":"dream","of":"sheep","session":"root"`...), start, -1, sum)
 	}
@@ -384,7 +383,7 @@ func TestDamageSaysWhereAndWhatIsLeft(t *testing.T) {
 	whole[i] = 'b'
 	_, _, err := rebuild(whole)
 	line := lineStarts(whole)[15]
-	want := fmt.Sprintf("x.jsonl is damaged at line 16 (byte %d): the checksum does not fit; the first 2 turns are whole and can be copied to a new session", line)
+	want := fmt.Sprintf("x.jsonl is damaged at line 16 (byte %d): the checksum does not match; the first 2 turns are whole and can be copied to a new session", line)
 	if err == nil || err.Error() != want {
 		t.Errorf("error = %v\nwant    %s", err, want)
 	}

@@ -60,6 +60,18 @@ func (d *disk) create(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
+// writeFile writes and syncs a new file.
+func (d *disk) writeFile(path string, content []byte) error {
+	f, err := d.create(path)
+	if err != nil {
+		return err
+	}
+	if err = d.write(f, content, 0); err == nil {
+		err = d.sync(f)
+	}
+	return errors.Join(err, f.Close())
+}
+
 // write puts b at offset at. Tests see it in two halves.
 func (d *disk) write(f *os.File, b []byte, at int64) error {
 	if d.fail == nil {

@@ -21,18 +21,17 @@
 // [Find] look for sessions in folders; [Copy], [UpTo] and [Rename] make new ones
 // of old ones; [Remove] removes one.
 //
-// Every line ends with a checksum that covers all lines up to it, so that a
-// changed, lost, doubled or moved line is found. The first line after a sync says
-// how much was synced. By that a reader tells the two kinds of bad lines apart:
-// what no sync had reached when a process or a machine died is cut, and anything
-// else is damage, a [DamageError]. Close writes a last line that says that all is
-// synced: damage to a session that was closed never passes for a torn end.
+// Every line is the event as encoding/json writes it, followed by a checksum that
+// covers all lines up to it, so that a changed, lost, repeated or moved line is
+// found. The first line after a sync says how much was synced. This tells the two
+// kinds of invalid lines apart: what no sync had reached when a process or a machine
+// died is cut off, and anything else is damage, a [DamageError]. Close writes a last
+// line which says that everything is synced, so damage to a closed session never
+// passes for a torn end.
 //
-// A session is opened in two passes. The first looks at checksums and at the kind
-// of each line, and finds the last compaction; the second decodes only what the
-// session consists of from there on. Both read through a small buffer, so memory
-// is needed for the conversation that goes to the model and not for its history.
-// The checksum is the CRC-32 of zip files because its tables are there when the
-// program starts, and lines are encoded and decoded by code of their own because
-// encoding/json would double the time to open a session and adds to every start.
+// A session is opened in two passes. The first verifies checksums, looks at the kind
+// of each line and finds the last compaction; the second decodes only what the
+// session consists of from there on. So opening takes memory for the conversation
+// that goes to the model, and not for its history. The checksum is the CRC-32 of zip
+// files because its tables are already built when the program starts.
 package session

@@ -121,19 +121,19 @@ func (j *Journal) Append(_ context.Context, e agent.Event) error {
 	}
 	b, sum := j.buf[:0], j.sum
 	if j.size == 0 {
-		b, sum = seal(append(b, header(j.id)...), 0, -1, 0)
+		b, _ = encode(b, fileLine{Kind: kindJournal, Format: formatName, Version: Version, ID: j.id})
+		b, sum = seal(b, 0, -1, 0)
 	}
 	start := len(b)
-	w := encoder{b: b}
-	if j.blobs != "" {
-		w.blob = func(content []byte) (string, error) { return j.blobs.keep(&j.disk, content) }
+	e, err := j.blobs.move(&j.disk, e)
+	if err == nil {
+		b, err = encode(b, &e)
 	}
-	w.event(&e)
-	if w.err != nil {
-		j.broken = fmt.Errorf("write session %s: %w", j.path, w.err)
+	if err != nil {
+		j.broken = fmt.Errorf("write session %s: %w", j.path, err)
 		return j.broken
 	}
-	return j.write(w.b, start, sum)
+	return j.write(b, start, sum)
 }
 
 // write seals a line, of which buf holds what is behind start, and writes buf.
@@ -143,8 +143,8 @@ func (j *Journal) write(buf []byte, start int, sum uint32) error {
 		mark = j.lasting
 	}
 	buf, sum = seal(buf, start, mark, sum)
-	if len(buf)-start > maxLine {
-		return fmt.Errorf("write session %s: an event of %d bytes is larger than a line may be (%d)", j.path, len(buf)-start, maxLine)
+	if len(buf)-start > maxBytes {
+		return fmt.Errorf("write session %s: an event of %d bytes is larger than a line may be (%d)", j.path, len(buf)-start, maxBytes)
 	}
 	if j.buf = buf[:0]; cap(buf) > 1<<20 {
 		j.buf = nil // it was an exception
@@ -301,8 +301,7 @@ func (j *Journal) Close() error {
 
 // end writes the last line. Nothing is lost if it cannot be written.
 func (j *Journal) end() {
-	b := append(j.buf[:0], `{"kind":"`+string(kindClosed)+`","time":"`...)
-	b = time.Now().AppendFormat(b, time.RFC3339Nano)
+	b, _ := encode(j.buf[:0], fileLine{Kind: kindClosed, Time: time.Now()})
 	j.mark = true
-	j.write(append(b, '"'), 0, j.sum)
+	j.write(b, 0, j.sum)
 }

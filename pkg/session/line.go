@@ -3,8 +3,10 @@ package session
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"hash/crc32"
 	"strconv"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -12,32 +14,46 @@ import (
 const (
 	formatName = "agents-session"
 	// Version is the version of the format that is written. Files of a newer
-	// one are refused.
+	// version are refused.
 	Version = 1
 
 	kindJournal agent.EventKind = "journal" // the first line
-	kindClosed  agent.EventKind = "closed"  // the last line of what was closed
+	kindClosed  agent.EventKind = "closed"  // the last line of a closed journal
 
 	headerStart = `{"kind":"journal","format":"agents-session"`
 	sumStart    = `,"sum":"`
 	syncedStart = `,"synced":`
 	tailBytes   = len(sumStart) + 8 + len(`"}`)
+	// markBytes is more than what seal adds to a line.
+	markBytes = len(syncedStart) + 20 + tailBytes
 
-	// maxLine is how long a line may be.
-	maxLine = 1 << 30
+	// maxBytes limits a line, a blob and what a crash can leave unsynced at the
+	// end of a file.
+	maxBytes = 256 << 20
 )
 
-// header is the first line of a journal, without what seal adds.
-func header(id string) []byte {
-	b := append([]byte(nil), headerStart...)
-	b = append(b, `,"version":`...)
-	b = strconv.AppendInt(b, Version, 10)
-	b = append(b, `,"id":`...)
-	return appendString(b, id)
+// A fileLine is a line about the file, as opposed to an event.
+type fileLine struct {
+	Kind    agent.EventKind `json:"kind"`
+	Format  string          `json:"format,omitempty"`
+	Version int             `json:"version,omitempty"`
+	ID      string          `json:"id,omitempty"`
+	Time    time.Time       `json:"time,omitzero"`
 }
 
-// seal completes a line that lacks its closing brace: how much is synced, unless
-// that is negative, and the checksum of everything up to here.
+// encode appends v as one JSON object without its closing brace; seal completes it.
+func encode(b []byte, v any) ([]byte, error) {
+	buf := bytes.NewBuffer(b)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return b, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("}\n")), nil
+}
+
+// seal completes a line that lacks its closing brace: it adds how much of the file
+// is synced, unless that is negative, and the checksum of everything up to here.
 func seal(b []byte, start int, synced int64, sum uint32) ([]byte, uint32) {
 	if synced >= 0 {
 		b = append(b, syncedStart...)
@@ -51,7 +67,7 @@ func seal(b []byte, start int, synced int64, sum uint32) ([]byte, uint32) {
 	return append(b, "\"}\n"...), sum
 }
 
-// tail takes the checksum from the end of a line, which is without its newline.
+// tail splits the checksum off a line, which is without its newline.
 func tail(line []byte) (body []byte, sum uint32, ok bool) {
 	n := len(line) - tailBytes
 	if n < 1 || string(line[n:n+len(sumStart)]) != sumStart || string(line[len(line)-2:]) != `"}` {
@@ -70,28 +86,23 @@ func tail(line []byte) (body []byte, sum uint32, ok bool) {
 	return line[:n], sum, true
 }
 
-// syncedOf is the mark at the end of a line's body, or -1. It does not need the
-// rest of the line to be whole.
+// syncedOf returns the "synced" member at the end of a line, or -1. The rest of
+// the line may be damaged.
 func syncedOf(line []byte) int64 {
-	body, _, ok := tail(line)
-	if !ok {
+	body, _, _ := tail(line)
+	body = body[max(0, len(body)-markBytes):]
+	i := bytes.LastIndex(body, []byte(syncedStart))
+	if i < 0 {
 		return -1
 	}
-	i := len(body)
-	for i > 0 && '0' <= body[i-1] && body[i-1] <= '9' {
-		i--
-	}
-	if i < len(syncedStart) || len(body)-i > 18 || string(body[i-len(syncedStart):i]) != syncedStart {
-		return -1
-	}
-	n, err := strconv.ParseInt(string(body[i:]), 10, 64)
+	n, err := strconv.ParseUint(string(body[i+len(syncedStart):]), 10, 63)
 	if err != nil {
 		return -1
 	}
-	return n
+	return int64(n)
 }
 
-// A head is what tells lines apart. It refers to its line.
+// A head is the kind and the session of a line, of which it is a part.
 type head struct {
 	kind, session []byte
 }
@@ -101,34 +112,29 @@ func (h head) is(kind agent.EventKind) bool { return string(h.kind) == string(ki
 // event reports whether the line is an event, and not about the file.
 func (h head) event() bool { return !h.is(kindJournal) && !h.is(kindClosed) }
 
-// headOf reads the head of a line. It is quick for lines as this package writes
-// them and takes every JSON object.
-func headOf(line []byte) (head, bool) {
+var errNoObject = errors.New("the line is not a JSON object")
+
+// headOf reads the head of a line. Lines as this package writes them are not
+// decoded for it: opening a long session reads many lines of which it needs no more.
+func headOf(line []byte) (head, error) {
 	if rest, ok := bytes.CutPrefix(line, []byte(`{"time":"`)); ok {
-		if i := bytes.IndexByte(rest, '"'); i >= 0 {
-			if kind, rest, ok := member(rest[i+1:], `,"kind":"`); ok {
-				if id, _, ok := member(rest, `,"session":"`); ok {
-					return head{kind, id}, true
-				}
+		_, rest, _ = bytes.Cut(rest, []byte(`"`))
+		if kind, rest, ok := member(rest, `,"kind":"`); ok {
+			if id, _, ok := member(rest, `,"session":"`); ok {
+				return head{kind, id}, nil
 			}
 		}
 	}
 	var h struct{ Kind, Session string }
 	if json.Unmarshal(line, &h) != nil {
-		return head{}, false
+		return head{}, errNoObject
 	}
-	return head{[]byte(h.Kind), []byte(h.Session)}, true
+	return head{[]byte(h.Kind), []byte(h.Session)}, nil
 }
 
-// member takes a text without escapes that stands behind start.
+// member returns the string without escapes that follows start.
 func member(b []byte, start string) (value, rest []byte, ok bool) {
-	if len(b) < len(start) || string(b[:len(start)]) != start {
-		return nil, nil, false
-	}
-	b = b[len(start):]
-	i := bytes.IndexByte(b, '"')
-	if i < 0 || bytes.IndexByte(b[:i], '\\') >= 0 {
-		return nil, nil, false
-	}
-	return b[:i], b[i+1:], true
+	b, ok = bytes.CutPrefix(b, []byte(start))
+	value, rest, found := bytes.Cut(b, []byte(`"`))
+	return value, rest, ok && found && bytes.IndexByte(value, '\\') < 0
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -178,45 +179,43 @@ func (i *Info) read(in *reader) error {
 			return err
 		}
 		if err := i.note(in, line, h); err != nil {
-			return in.damage(at, in.line, err.Error())
+			return in.damage(at, in.line, err)
 		}
 	}
 }
 
-// note takes from an event what is worth it.
+// note takes from an event what belongs into a list.
 func (i *Info) note(in *reader, line []byte, h head) error {
 	root, kind := string(h.session) == in.root, agent.EventKind(h.kind)
-	var e agent.Event
+	var brief struct { // decoding what was said takes time
+		Usage  *agent.Usage
+		Status agent.Status
+	}
 	switch {
-	case kind == agent.EventAnswer || kind == agent.EventCompaction:
-		if err := decodeBrief(line, &e); err != nil {
+	case kind == agent.EventAnswer || kind == agent.EventCompaction || root && kind == agent.EventEnd:
+		if err := json.Unmarshal(line, &brief); err != nil {
 			return err
 		}
-		if e.Usage != nil {
-			i.Usage = i.Usage.Add(*e.Usage)
+		if brief.Usage != nil && kind != agent.EventEnd {
+			i.Usage = i.Usage.Add(*brief.Usage)
 		}
-	case !root:
-		return nil
-	case kind == agent.EventSession:
-		if err := decode(line, &e); err != nil {
+	case root && (kind == agent.EventSession || kind == agent.EventMessage && i.Prompt == ""):
+		var e agent.Event
+		err := json.Unmarshal(line, &e)
+		if err == nil {
+			err = in.blobs.fill(&e)
+		}
+		if err != nil {
 			return err
 		}
-		i.ID, i.Agent, i.Source, i.Model, i.Parent, i.Started = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Time
-	case kind == agent.EventMessage && i.Prompt == "":
-		if err := decode(line, &e); err != nil {
-			return err
-		}
-		if err := in.blobs.fill(&e); err != nil {
-			return err
-		}
-		i.Prompt = firstLine(e.Message)
-	case kind == agent.EventEnd:
-		if err := decodeBrief(line, &e); err != nil {
-			return err
+		if kind == agent.EventMessage {
+			i.Prompt = firstLine(e.Message)
+		} else {
+			i.ID, i.Agent, i.Source, i.Model, i.Parent, i.Started = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Time
 		}
 	}
 	if root {
-		i.Status = e.Status // of the end, if nothing follows it
+		i.Status = brief.Status // of the end, if nothing follows it
 	}
 	return nil
 }

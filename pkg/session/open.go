@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -95,7 +96,7 @@ func (j *Journal) open() (*Past, error) {
 	if err != nil {
 		return nil, err
 	}
-	past, err := s.past(j.f, j.blobs)
+	past, err := s.past(j.blobs)
 	if err != nil {
 		return nil, err
 	}
@@ -119,15 +120,72 @@ func (j *Journal) open() (*Past, error) {
 	return past, nil
 }
 
-// past rebuilds what the journal holds.
-func (s *survey) past(r io.ReaderAt, dir blobs) (*Past, error) {
-	f := fold{survey: s, blobs: dir, nested: map[string]*nested{},
-		past: Past{Session: &agent.Session{}, Nested: map[string]agent.Left{}}}
-	if s.compaction < 0 && s.answers > 100 {
-		f.past.Session.Messages = make([]agent.Message, 0, 2*s.answers+16)
+// A survey is what one pass over a journal finds. Offsets are those of lines of
+// the root session, -1 if there is none.
+type survey struct {
+	scanner
+	compaction int64 // the last one
+	counted    int64 // the last event that says what the run had consumed
+}
+
+// look makes a survey.
+func look(r io.ReaderAt, size int64, path string, named bool) (*survey, error) {
+	s := &survey{scanner: *newScanner(r, size, path, named), compaction: -1, counted: -1}
+	for {
+		_, at, h, err := s.next()
+		if err == io.EOF {
+			return s, nil
+		}
+		if err != nil {
+			return s, err
+		}
+		if string(h.session) != s.root {
+			continue
+		}
+		switch agent.EventKind(h.kind) {
+		case agent.EventCompaction:
+			s.compaction, s.counted = at, at
+		case agent.EventMessage, agent.EventEnd:
+			s.counted = at
+		}
 	}
-	if err := f.all(r); err != nil {
-		return nil, err
+}
+
+// needs reports whether a line has to be decoded to know what the session is.
+func (s *survey) needs(at int64, h head) bool {
+	if string(h.session) != s.root {
+		// Unfinished sub-agents answer calls of the last answer.
+		return at > s.answer || at > s.counted
+	}
+	return !h.is(agent.EventCallStarted) || at > s.answer
+}
+
+// past rebuilds what the journal holds.
+func (s *survey) past(dir blobs) (*Past, error) {
+	f := fold{survey: s, nested: map[string]*nested{},
+		past: Past{Session: &agent.Session{}, Nested: map[string]agent.Left{}}}
+	for in := newLines(s.r, max(s.compaction, 0), s.good); ; {
+		line, at, err := in.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read session %s: it changed while it was read (%w)", s.path, err)
+		}
+		h, _ := headOf(line)
+		if !h.event() || !s.needs(at, h) {
+			continue
+		}
+		var e agent.Event
+		if err = json.Unmarshal(line, &e); err == nil {
+			err = dir.fill(&e)
+		}
+		if err == nil {
+			err = f.apply(&e, at)
+		}
+		if err != nil {
+			return nil, s.invalid(at, err)
+		}
 	}
 	p := &f.past
 	if !p.Session.Unfinished() {
@@ -138,10 +196,19 @@ func (s *survey) past(r io.ReaderAt, dir blobs) (*Past, error) {
 	return p, nil
 }
 
+// invalid is the error for a line that is as it was written and does not fit.
+func (s *survey) invalid(at int64, err error) error {
+	before := newScanner(s.r, s.good, s.path, s.named)
+	for {
+		if _, pos, _, scanErr := before.next(); scanErr != nil || pos >= at {
+			return before.damage(at, before.line, err)
+		}
+	}
+}
+
 // A fold puts events together to sessions.
 type fold struct {
 	*survey
-	blobs  blobs
 	past   Past
 	nested map[string]*nested // all that may still be at work, by id
 	begun  []*nested          // the same in their order

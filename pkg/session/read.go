@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,11 +43,11 @@ func events(path string, full bool) iter.Seq2[agent.Event, error] {
 				return
 			}
 			var e agent.Event
-			if err = decode(line, &e); err == nil && full {
+			if err = json.Unmarshal(line, &e); err == nil && full {
 				err = in.blobs.fill(&e)
 			}
 			if err != nil {
-				yield(agent.Event{}, in.damage(at, in.line, err.Error()))
+				yield(agent.Event{}, in.damage(at, in.line, err))
 				return
 			}
 			if !yield(e, nil) {
