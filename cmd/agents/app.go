@@ -173,7 +173,7 @@ func (p *program) command(words ...string) *cli.Command {
 			}
 			return usage("`agents --help` lists the commands", "no command given")
 		},
-		Commands: p.commands(words),
+		Commands: p.commands(table(), words),
 	}
 	cli.VersionPrinter = func(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "agents %s\n", c.Root().Version) }
 	_ = root.Walk(func(c *cli.Command) error {
@@ -182,42 +182,6 @@ func (p *program) command(words ...string) *cli.Command {
 		return nil
 	})
 	return root
-}
-
-// commands are the commands below the root. To build the flags of all of them, and
-// the library's look at each, takes longer than all else that main does.
-func (p *program) commands(words []string) []*cli.Command {
-	list := []struct {
-		name, usage string
-		build       func() *cli.Command
-	}{
-		{"run", "answer one prompt; the answer goes to stdout", p.runCommand},
-		{"replay", "run a recorded session again, with the model and the tools served from it", p.replayCommand},
-		{"check", "load everything and report every problem", p.checkCommand},
-		{"describe", "print the agent as a tool description", p.describeCommand},
-		{"echo-prompt", "print the prompt that run would send; no model is called", p.echoPromptCommand},
-		{"paths", "show which files and folders are in effect, and why", p.pathsCommand},
-		{"init", "write a first agent: its file, a folder with a tool, a keys file", p.initCommand},
-		{"new", "write the beginning of an agent or a tool", p.newCommand},
-		{"tool", "work on one tool without a model", p.toolCommand},
-		{"test", "run tests of agents without their models", p.testCommand},
-		{"session", "work on sessions of earlier runs", p.sessionCommand},
-		{"mcp-server", "serve agents as tools of the Model Context Protocol, on standard input and output or over HTTP", p.mcpServerCommand},
-		{"completion", "print a script that completes commands in a shell", p.completionCommand},
-		{"man", "print the manual page", p.manCommand},
-	}
-	// The manual page and the completion go through all of them.
-	all := len(words) == 0 || slices.Contains(words, "man") || slices.Contains(words, "completion")
-	var commands []*cli.Command
-	for _, l := range list {
-		c := &cli.Command{}
-		if all || slices.Contains(words, l.name) {
-			c = l.build()
-		}
-		c.Name, c.Usage = l.name, l.usage
-		commands = append(commands, c)
-	}
-	return commands
 }
 
 // usageError keeps the help text off stdout, where callers expect results.

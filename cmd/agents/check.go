@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-func (p *program) checkCommand() *cli.Command {
+func checkCommand(p *program) *cli.Command {
 	var tools string
 	return &cli.Command{
 		Description: `Checks all agents that are found, or those of --agent-file, with their whole

@@ -29,7 +29,7 @@ var (
 	fishCompletion string
 )
 
-func (p *program) completionCommand() *cli.Command {
+func completionCommand(p *program) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "bash|zsh|fish",
 		Description: `In ~/.bashrc: source <(agents completion bash)

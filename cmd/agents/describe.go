@@ -8,29 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// A description is what an executable says of itself; see docs/tools.md.
-type description struct {
-	Slug        string           `json:"slug"`
-	Description string           `json:"description"`
-	Args        []describedArg   `json:"args"`
-	Empty       describedMessage `json:"empty-result"`
-}
-
-type describedArg struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Type        string `json:"type"`
-	Backing     string `json:"backing_type"`
-	Arity       string `json:"arity"`
-	Mode        string `json:"mode"`
-}
-
-type describedMessage struct {
-	Tag      string `json:"tag"`
-	Contents string `json:"contents"`
-}
-
-func (p *program) describeCommand() *cli.Command {
+func describeCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Description: `With --agent-file the description is that agent's. A script that runs
 "agents --agent-file FILE" with its own arguments behind is a tool of other agents.`,
@@ -53,7 +31,7 @@ func (p *program) describe() error {
 			Name: "prompt", Description: "what you ask of this agent; it knows nothing of your conversation",
 			Type: "string", Backing: "string", Arity: "single", Mode: "stdin",
 		}},
-		Empty: describedMessage{"AddMessage", "(the agent answered with an empty text)"},
+		Empty: &describedMessage{"AddMessage", "(the agent answered with an empty text)"},
 	}
 	c, err := p.config()
 	if err != nil {

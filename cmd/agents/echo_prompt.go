@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-func (p *program) echoPromptCommand() *cli.Command {
+func echoPromptCommand(p *program) *cli.Command {
 	script := &promptScript{}
 	return &cli.Command{
 		Flags: script.flags(p, nil),

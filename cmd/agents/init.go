@@ -20,7 +20,7 @@ type initFlags struct {
 	yes   bool
 }
 
-func (p *program) initCommand() *cli.Command {
+func initCommand(p *program) *cli.Command {
 	f := &initFlags{}
 	return &cli.Command{
 		Description: `Writes agent.json, or the file of --agent-file, and beside it tools/ and

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-func (p *program) manCommand() *cli.Command {
+func manCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Description: "Read it with `agents man | man -l -`, or install it as share/man/man1/agents.1.",
 		Action: func(_ context.Context, c *cli.Command) error {

@@ -34,7 +34,7 @@ type serveFlags struct {
 	keep     keepFlags
 }
 
-func (p *program) mcpServerCommand() *cli.Command {
+func mcpServerCommand(p *program) *cli.Command {
 	f := &serveFlags{expose: "agents"}
 	return &cli.Command{
 		Description: `Serves all agents that are found, or those of --agent-file, until the end of
@@ -63,7 +63,7 @@ by its slug.`,
 			if err := f.keep.check(); err != nil {
 				return err
 			}
-			return p.serve(ctx, f)
+			return p.serveMCP(ctx, f)
 		},
 	}
 }
@@ -87,9 +87,9 @@ type service struct {
 	write   func(agent.Event) // the logs; called one event at a time
 }
 
-// serve serves until the end of standard input or of ctx. Both are the ordinary
+// serveMCP serves until the end of standard input or of ctx. Both are the ordinary
 // end, and so is a client that went away.
-func (p *program) serve(ctx context.Context, f *serveFlags) error {
+func (p *program) serveMCP(ctx context.Context, f *serveFlags) error {
 	s := &service{p: p, flags: f, said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1)}
 	var err error
 	if f.http != "" {

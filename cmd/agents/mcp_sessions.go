@@ -47,13 +47,13 @@ func (s *service) sessions() mcpserver.Collection {
 	return mcpserver.Collection{
 		Prefix: "agents://session/", Variable: "id", Name: "session", MIMEType: "text/markdown",
 		Description: "a session of an earlier run, as Markdown",
-		List:        func(context.Context) ([]mcpserver.Item, error) { return store.served() },
-		Read:        func(_ context.Context, id string) (string, error) { return store.serve(id) },
+		List:        func(context.Context) ([]mcpserver.Item, error) { return served(store) },
+		Read:        func(_ context.Context, id string) (string, error) { return readSession(store, id) },
 	}
 }
 
 // served are the sessions, those that changed last first.
-func (s *sessions) served() ([]mcpserver.Item, error) {
+func served(s *sessions) ([]mcpserver.Item, error) {
 	dirs, err := s.folders()
 	if err != nil {
 		return nil, err
@@ -79,9 +79,9 @@ func (s *sessions) served() ([]mcpserver.Item, error) {
 	return items, nil
 }
 
-// serve is a session as `session show` prints it. The name comes from a client: it
+// readSession is a session as `session show` prints it. The name comes from a client: it
 // is an id and never a path.
-func (s *sessions) serve(id string) (string, error) {
+func readSession(s *sessions, id string) (string, error) {
 	dirs, err := s.folders()
 	if err != nil {
 		return "", err

@@ -13,18 +13,10 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-func (p *program) newCommand() *cli.Command {
-	return group(&cli.Command{
-		Commands: []*cli.Command{p.newAgentCommand(), p.newToolCommand()},
-	})
-}
-
-func (p *program) newAgentCommand() *cli.Command {
+func newAgentCommand(p *program) *cli.Command {
 	var dir string
 	f := &modelFlags{}
 	return &cli.Command{
-		Name:      "agent",
-		Usage:     "write SLUG.json and its folder of tools, SLUG-tools",
 		ArgsUsage: "SLUG",
 		Description: `Written into the tool directory of another agent (--dir), it is a sub-agent of
 that one. It gets the model of the agent that is chosen here; without one, what
@@ -42,11 +34,9 @@ init would find, but for keys of the environment. Nothing is overwritten.`,
 	}
 }
 
-func (p *program) newToolCommand() *cli.Command {
+func newToolCommand(p *program) *cli.Command {
 	var dir, lang string
 	return &cli.Command{
-		Name:      "tool",
-		Usage:     "write a tool that works, to be changed into yours",
 		ArgsUsage: "SLUG",
 		Description: `A tool in Go is a script that builds the program in the folder beside it when it
 is called and has changed. Nothing is overwritten.`,
@@ -192,7 +182,7 @@ func (p *program) newTool(slug, dir, lang string) error {
 	s := &scaffold{p: p}
 	err := s.folder(dir)
 	if l.source && err == nil {
-		err = s.goSource(filepath.Join(dir, source), slug, name)
+		err = goSource(s, filepath.Join(dir, source), slug, name)
 	}
 	path := filepath.Join(dir, name)
 	if err == nil {
@@ -208,7 +198,7 @@ func (p *program) newTool(slug, dir, lang string) error {
 }
 
 // goSource writes the program of a tool in Go, a module of its own.
-func (s *scaffold) goSource(dir, slug, name string) error {
+func goSource(s *scaffold, dir, slug, name string) error {
 	if err := s.folder(dir); err != nil {
 		return err
 	}

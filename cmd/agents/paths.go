@@ -30,7 +30,7 @@ type agentPlace struct {
 	Error string `json:"error,omitempty"`
 }
 
-func (p *program) pathsCommand() *cli.Command {
+func pathsCommand(p *program) *cli.Command {
 	var asJSON bool
 	return &cli.Command{
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &asJSON}},

@@ -27,7 +27,7 @@ type replayFlags struct {
 	liveFrom  int
 }
 
-func (p *program) replayCommand() *cli.Command {
+func replayCommand(p *program) *cli.Command {
 	f := &replayFlags{}
 	return &cli.Command{
 		ArgsUsage: "SESSION-or-DIR",

@@ -51,7 +51,7 @@ func (f *setFlag) Set(s string) error {
 func (f *setFlag) String() string { return "" }
 func (f *setFlag) Get() any       { return *f.values }
 
-func (p *program) runCommand() *cli.Command {
+func runCommand(p *program) *cli.Command {
 	f := &runFlags{}
 	return &cli.Command{
 		Description: `The prompt is put together from --prompt, --file, --shell, --sep4 and --sep40 in

@@ -23,23 +23,19 @@ type sessions struct {
 	dir string // --session-dir
 }
 
-func (p *program) sessionCommand() *cli.Command {
-	s := &sessions{program: p}
+func sessionCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Description: `ID is a session's id, the beginning of one, "latest", or the path of a session. Commands
 that only read also take a file that export or edit wrote, or one of agents-exe.`,
-		Flags: []cli.Flag{&cli.StringFlag{Name: "session-dir", Usage: "look for sessions in the folder `DIR`, and write new ones there", Destination: &s.dir}},
-		Action: func(_ context.Context, c *cli.Command) error {
-			if name := c.Args().First(); name != "" {
-				return usage("`agents session --help` lists the commands", "there is no command session %q%s", name, didYouMean(name, c))
-			}
-			return usage("`agents session --help` lists the commands", "session: no command given")
-		},
-		Commands: []*cli.Command{
-			s.listCommand(), s.showCommand(), s.callsCommand(), s.searchCommand(), s.exportCommand(),
-			s.importCommand(), s.forkCommand(), s.editCommand(), s.rmCommand(),
-		},
+		Flags: []cli.Flag{&cli.StringFlag{Name: sessionDir, Usage: "look for sessions in the folder `DIR`, and write new ones there"}},
 	}
+}
+
+const sessionDir = "session-dir"
+
+// sessions are those that a command works on.
+func (p *program) sessions(c *cli.Command) *sessions {
+	return &sessions{program: p, dir: c.String(sessionDir)}
 }
 
 // folders are where sessions are looked for; new ones are written to the first.
@@ -237,9 +233,9 @@ func (s *sessions) keep(events source) error {
 	return err
 }
 
-func (s *sessions) rmCommand() *cli.Command {
+func sessionRmCommand(p *program) *cli.Command {
 	return &cli.Command{
-		Name: "rm", Usage: "remove sessions", ArgsUsage: "ID...",
+		ArgsUsage: "ID...",
 		Action: func(_ context.Context, c *cli.Command) error {
 			if !c.Args().Present() {
 				return usage("`agents session rm --help` says more", "session rm: the id is missing")
@@ -247,7 +243,7 @@ func (s *sessions) rmCommand() *cli.Command {
 			// All are found before the first is removed: "latest" means one session.
 			var paths []string
 			for _, name := range c.Args().Slice() {
-				path, err := s.find(name)
+				path, err := p.sessions(c).find(name)
 				if err != nil {
 					return err
 				}
@@ -274,16 +270,17 @@ func busyHint(err error) string {
 	return ""
 }
 
-func (s *sessions) forkCommand() *cli.Command {
+func sessionForkCommand(p *program) *cli.Command {
 	var at int
 	return &cli.Command{
-		Name: "fork", Usage: "copy a session up to a turn, and print the id of the copy", ArgsUsage: "ID",
-		Flags: []cli.Flag{&cli.IntFlag{Name: "at", Usage: "the last `TURN` of the copy; all of them if it is not given", HideDefault: true, Destination: &at}},
+		ArgsUsage: "ID",
+		Flags:     []cli.Flag{&cli.IntFlag{Name: "at", Usage: "the last `TURN` of the copy; all of them if it is not given", HideDefault: true, Destination: &at}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			name, err := oneArgument(c, "the session's id")
 			if err != nil {
 				return err
 			}
+			s := p.sessions(c)
 			events, err := s.open(name)
 			if err != nil {
 				return err

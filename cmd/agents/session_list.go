@@ -35,11 +35,10 @@ type listedSession struct {
 	Error   string       `json:"error,omitempty"`
 }
 
-func (s *sessions) listCommand() *cli.Command {
+func sessionListCommand(p *program) *cli.Command {
 	var asJSON bool
 	var limit int
 	return &cli.Command{
-		Name: "list", Usage: "list sessions, those that changed last first",
 		Description: "--agent SLUG lists those of one agent.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &asJSON},
@@ -52,12 +51,15 @@ func (s *sessions) listCommand() *cli.Command {
 			if limit < 0 || c.IsSet("limit") && limit == 0 {
 				return usage("", "--limit %d: it must be positive", limit)
 			}
-			return s.list(limit, asJSON)
+			return p.listSessions(c.String(sessionDir), limit, asJSON)
 		},
 	}
 }
 
-func (s *sessions) list(limit int, asJSON bool) error {
+// listSessions prints the sessions in the folder that is named, or where they are
+// kept.
+func (p *program) listSessions(dir string, limit int, asJSON bool) error {
+	s := &sessions{program: p, dir: dir}
 	dirs, err := s.folders()
 	if err != nil {
 		return err
@@ -65,15 +67,15 @@ func (s *sessions) list(limit int, asJSON bool) error {
 	if limit == 0 {
 		limit = math.MaxInt
 	}
-	found, listErr := session.Newest(limit, func(i *session.Info) bool { return s.global.agent == "" || i.Agent == s.global.agent }, dirs...)
+	found, listErr := session.Newest(limit, func(i *session.Info) bool { return p.global.agent == "" || i.Agent == p.global.agent }, dirs...)
 	list := []listedSession{}
 	for _, i := range found {
 		list = append(list, listed(i))
 	}
 	if asJSON {
-		err = s.writeJSON(list)
+		err = p.writeJSON(list)
 	} else {
-		err = s.table(list, dirs)
+		err = p.printTable(list, dirs)
 	}
 	if err == nil && listErr != nil {
 		err = &failure{code: exitFailed, err: listErr}
@@ -106,9 +108,9 @@ func (l *listedSession) state() string {
 }
 
 // table writes a line for each session.
-func (s *sessions) table(list []listedSession, dirs []string) error {
+func (p *program) printTable(list []listedSession, dirs []string) error {
 	if len(list) == 0 {
-		s.note("there are no sessions in %s", strings.Join(dirs, ", "))
+		p.note("there are no sessions in %s", strings.Join(dirs, ", "))
 		return nil
 	}
 	rows := make([][]string, len(list))
@@ -126,7 +128,7 @@ func (s *sessions) table(list []listedSession, dirs []string) error {
 			width[k] = max(width[k], utf8.RuneCountInString(cell))
 		}
 	}
-	room := s.room()
+	room := p.room()
 	var b strings.Builder
 	for i, l := range list {
 		start := b.Len()
@@ -139,7 +141,7 @@ func (s *sessions) table(list []listedSession, dirs []string) error {
 		}
 		b.WriteString(line(text, max(room-utf8.RuneCountInString(b.String()[start:]), 20)) + "\n")
 	}
-	_, err := s.out.Write([]byte(b.String()))
+	_, err := p.out.Write([]byte(b.String()))
 	return err
 }
 
@@ -153,11 +155,11 @@ func (p *program) room() int {
 	return 300
 }
 
-func (s *sessions) callsCommand() *cli.Command {
+func sessionCallsCommand(p *program) *cli.Command {
 	var asJSON, failed bool
 	var tool string
 	return &cli.Command{
-		Name: "calls", Usage: "print every tool call of a session, with those of sub-agents", ArgsUsage: "ID",
+		ArgsUsage: "ID",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &asJSON},
 			&cli.BoolFlag{Name: "failed", Usage: "only calls that failed", Destination: &failed},
@@ -168,12 +170,13 @@ func (s *sessions) callsCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			s := p.sessions(c)
 			events, err := s.open(name)
 			if err != nil {
 				return err
 			}
 			want := func(c transcript.CallOf) bool { return (tool == "" || c.Name == tool) && (!failed || c.Failed()) }
-			return s.calls(events, want, asJSON)
+			return p.printCalls(events, want, asJSON)
 		},
 	}
 }
@@ -213,12 +216,12 @@ func newListedCall(c transcript.CallOf) listedCall {
 	return l
 }
 
-func (s *sessions) calls(events source, want func(transcript.CallOf) bool, asJSON bool) error {
+func (p *program) printCalls(events source, want func(transcript.CallOf) bool, asJSON bool) error {
 	sum, err := summary(events)
 	if err != nil {
 		return err
 	}
-	w, flush := s.output()
+	w, flush := p.output()
 	var readErr error
 	n := 0
 	for t, err := range transcript.Turns(events) {

@@ -64,10 +64,10 @@ type searchFlags struct {
 	asJSON             bool
 }
 
-func (s *sessions) searchCommand() *cli.Command {
+func sessionSearchCommand(p *program) *cli.Command {
 	f := &searchFlags{}
 	return &cli.Command{
-		Name: "search", Usage: "find words in all sessions", ArgsUsage: "WORDS...",
+		ArgsUsage: "WORDS...",
 		Description: `All words must be in one text: a prompt, an answer, a call, a result. Words in one
 argument, as "old lease", are found as they stand; one that ends in * finds what
 begins so. --agent SLUG looks in texts of one agent.`,
@@ -79,23 +79,24 @@ begins so. --agent SLUG looks in texts of one agent.`,
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &f.asJSON},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
-			request, err := s.searchRequest(c.Args().Slice(), f, time.Now())
+			request, err := searchFor(p.sessions(c), c.Args().Slice(), f, time.Now())
 			if err != nil {
 				return err
 			}
-			hits, err := s.ask(ctx, request)
+			hits, err := p.search(ctx, request)
 			if err != nil {
 				return err
 			}
 			if f.asJSON {
-				return s.writeJSON(hits)
+				return p.writeJSON(hits)
 			}
-			return s.showHits(hits)
+			return p.showHits(hits)
 		},
 	}
 }
 
-func (s *sessions) searchRequest(words []string, f *searchFlags, now time.Time) (*searchRequest, error) {
+// searchFor is what the flags and the words ask for.
+func searchFor(s *sessions, words []string, f *searchFlags, now time.Time) (*searchRequest, error) {
 	const hint = "`agents session search --help` says more"
 	if len(words) == 0 {
 		return nil, usage(hint, "session search: the words are missing")
@@ -156,8 +157,8 @@ func parseDate(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, errors.New("want a date as 2026-11-21, a time as 2026-11-21T15:30:00Z, or a duration as 36h or 7d")
 }
 
-// ask calls the searcher.
-func (s *sessions) ask(ctx context.Context, r *searchRequest) ([]searchHit, error) {
+// search calls the searcher.
+func (p *program) search(ctx context.Context, r *searchRequest) ([]searchHit, error) {
 	path, err := findSearcher()
 	if err != nil {
 		return nil, nothingRan(fmt.Errorf("session search: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
@@ -167,7 +168,7 @@ func (s *sessions) ask(ctx context.Context, r *searchRequest) ([]searchHit, erro
 		return nil, err
 	}
 	var out, errs bytes.Buffer
-	exit, err := process.Run(ctx, &process.Command{Path: path, Env: s.environ, Stdin: bytes.NewReader(in), Stdout: &out, Stderr: &errs})
+	exit, err := process.Run(ctx, &process.Command{Path: path, Env: p.environ, Stdin: bytes.NewReader(in), Stdout: &out, Stderr: &errs})
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -213,7 +214,7 @@ func findSearcher() (string, error) {
 
 // showHits writes the hits by session: the best session first, and in each the
 // best text first.
-func (s *sessions) showHits(hits []searchHit) error {
+func (p *program) showHits(hits []searchHit) error {
 	var order []string
 	bySession := map[string][]searchHit{}
 	for _, h := range hits {
@@ -223,9 +224,9 @@ func (s *sessions) showHits(hits []searchHit) error {
 		bySession[h.Path] = append(bySession[h.Path], h)
 	}
 	if len(order) == 0 {
-		s.note("nothing was found")
+		p.note("nothing was found")
 	}
-	room := s.room()
+	room := p.room()
 	var b strings.Builder
 	for i, path := range order {
 		list := bySession[path]
@@ -242,20 +243,20 @@ func (s *sessions) showHits(hits []searchHit) error {
 			if h.Agent != h.RootAgent {
 				where = h.Agent + ": " + where
 			}
-			fmt.Fprintf(&b, "  turn %d, %s: %s\n", h.Turn, line(where, 80), s.snippet(h.Snippet))
+			fmt.Fprintf(&b, "  turn %d, %s: %s\n", h.Turn, line(where, 80), p.snippet(h.Snippet))
 		}
 	}
-	_, err := io.WriteString(s.out, b.String())
+	_, err := io.WriteString(p.out, b.String())
 	return err
 }
 
 // snippet is a piece of text with what was found in bold on a terminal.
-func (s *sessions) snippet(pieces []searchPiece) string {
+func (p *program) snippet(pieces []searchPiece) string {
 	var b strings.Builder
-	for _, p := range pieces {
-		text := strings.Join(strings.Fields("."+observe.Clean(p.Text)+"."), " ")
+	for _, piece := range pieces {
+		text := strings.Join(strings.Fields("."+observe.Clean(piece.Text)+"."), " ")
 		text = text[1 : len(text)-1] // with the blanks at its ends
-		if p.Match && s.color(s.outTerm) {
+		if piece.Match && p.color(p.outTerm) {
 			text = "\x1b[1m" + text + "\x1b[0m"
 		}
 		b.WriteString(text)

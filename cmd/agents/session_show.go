@@ -26,10 +26,10 @@ type showFlags struct {
 	alone    bool // without sub-agents
 }
 
-func (s *sessions) showCommand() *cli.Command {
+func sessionShowCommand(p *program) *cli.Command {
 	f := &showFlags{}
 	return &cli.Command{
-		Name: "show", Usage: "print a session as Markdown", ArgsUsage: "ID",
+		ArgsUsage: "ID",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tools", Value: "cut", Usage: "arguments and results of calls: `DETAIL` is hidden, cut or whole", Destination: &f.tools, Validator: oneOf("hidden", "cut", "whole")},
 			&cli.IntFlag{Name: "last", Usage: "only the last `N` turns", HideDefault: true, Destination: &f.last},
@@ -46,24 +46,25 @@ func (s *sessions) showCommand() *cli.Command {
 			if f.last < 0 || c.IsSet("last") && f.last == 0 {
 				return usage("", "--last %d: it must be positive", f.last)
 			}
-			events, err := s.open(name)
+			events, err := p.sessions(c).open(name)
 			if err != nil {
 				return err
 			}
-			return s.show(events, f)
+			return p.show(events, f)
 		},
 	}
 }
 
 var details = map[string]transcript.Detail{"hidden": transcript.Hidden, "cut": transcript.Cut, "whole": transcript.Whole}
 
-func (s *sessions) show(events source, f *showFlags) error {
+// show writes a session as Markdown.
+func (p *program) show(events source, f *showFlags) error {
 	sum, err := summary(events)
 	if err != nil {
 		return err
 	}
 	m := &transcript.Markdown{Calls: details[f.tools], Thinking: f.thinking, System: f.system, SubAgents: !f.alone}
-	w, flush := s.cleanOutput()
+	w, flush := p.cleanOutput()
 	if _, err := io.WriteString(w, m.Head(sum)); err != nil {
 		return err
 	}
@@ -151,34 +152,34 @@ func jsonElement(v any, n int) string {
 
 var exportFormats = []string{"json", "markdown", "html", "openai", "agents-exe"}
 
-func (s *sessions) exportCommand() *cli.Command {
+func sessionExportCommand(p *program) *cli.Command {
 	var format string
 	return &cli.Command{
-		Name: "export", Usage: "write a session to stdout for other programs", ArgsUsage: "ID",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a page that needs nothing else), openai (a chat completions request) or agents-exe (its session file)", Destination: &format, Validator: oneOf(exportFormats...)}},
+		ArgsUsage: "ID",
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a page that needs nothing else), openai (a chat completions request) or agents-exe (its session file)", Destination: &format, Validator: oneOf(exportFormats...)}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			name, err := oneArgument(c, "the session's id")
 			if err != nil {
 				return err
 			}
-			events, err := s.open(name)
+			events, err := p.sessions(c).open(name)
 			if err != nil {
 				return err
 			}
-			return s.export(events, format)
+			return p.export(events, format)
 		},
 	}
 }
 
-func (s *sessions) export(events source, format string) error {
+func (p *program) export(events source, format string) error {
 	sum, err := summary(events)
 	if err != nil {
 		return err
 	}
 	if format == "markdown" {
-		return s.show(events, &showFlags{tools: "whole", thinking: true, system: true})
+		return p.show(events, &showFlags{tools: "whole", thinking: true, system: true})
 	}
-	w, flush := s.output()
+	w, flush := p.output()
 	out := &counted{w: w}
 	switch format {
 	case "html":
@@ -213,29 +214,29 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (s *sessions) importCommand() *cli.Command {
+func sessionImportCommand(p *program) *cli.Command {
 	return &cli.Command{
-		Name: "import", Usage: "add a session that was exported, the folder of one, or one of agents-exe, and print its new id", ArgsUsage: "PATH",
+		ArgsUsage:   "PATH",
 		Description: "- is standard input. --agent SLUG names the agent of a session of agents-exe.",
 		Action: func(_ context.Context, c *cli.Command) error {
 			path, err := oneArgument(c, "the file")
 			if err != nil {
 				return err
 			}
-			events, err := s.importSource(path)
+			events, err := p.importSource(path)
 			if err != nil {
 				return err
 			}
-			return s.keep(s.foreign(events))
+			return p.sessions(c).keep(p.withoutEffect(events))
 		},
 	}
 }
 
 // importSource is what is read from a path: a file, or the folder or the journal of
 // a session, of which the checksums are looked at too.
-func (s *sessions) importSource(path string) (source, error) {
+func (p *program) importSource(path string) (source, error) {
 	if path == "-" {
-		return transcript.Read(s.in), nil
+		return transcript.Read(p.in), nil
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -249,9 +250,9 @@ func (s *sessions) importSource(path string) (source, error) {
 	return session.Events(path), nil
 }
 
-// foreign takes from events of elsewhere what would have an effect here: a session
+// withoutEffect takes from events of elsewhere what would have an effect here: a session
 // names the agent file that it goes on with.
-func (s *sessions) foreign(events source) source {
+func (p *program) withoutEffect(events source) source {
 	return func(yield func(agent.Event, error) bool) {
 		root := ""
 		for e, err := range events {
@@ -264,8 +265,8 @@ func (s *sessions) foreign(events source) source {
 			if root == "" {
 				root = e.Session
 			}
-			if s.global.agent != "" && e.Agent == transcript.ImportedAgent {
-				e.Agent = s.global.agent
+			if p.global.agent != "" && e.Agent == transcript.ImportedAgent {
+				e.Agent = p.global.agent
 			}
 			if !yield(e, err) {
 				return
@@ -304,13 +305,13 @@ func (f *editFlag) Set(value string) error {
 func (f *editFlag) String() string { return "" }
 func (f *editFlag) Get() any       { return *f.edits }
 
-func (s *sessions) editCommand() *cli.Command {
+func sessionEditCommand(p *program) *cli.Command {
 	var edits []transcript.Edit
 	flag := func(name string, op transcript.EditOp, usage string) cli.Flag {
 		return &cli.GenericFlag{Name: name, Usage: usage, Value: &editFlag{op, &edits}}
 	}
 	return &cli.Command{
-		Name: "edit", Usage: "write a changed session to stdout, for import", ArgsUsage: "ID",
+		ArgsUsage: "ID",
 		Description: `Without an ID the session is read from standard input, as export and edit write it,
 or as one of agents-exe. The changes are made in the order in which they are given.`,
 		Flags: []cli.Flag{
@@ -321,19 +322,19 @@ or as one of agents-exe. The changes are made in the order in which they are giv
 			flag("without", "", "leave `WHAT` out: "+strings.Join(leftOut, ", ")),
 		},
 		Action: func(_ context.Context, c *cli.Command) error {
-			events := transcript.Read(s.in)
+			events := transcript.Read(p.in)
 			if c.Args().Present() {
 				name, err := oneArgument(c, "the session's id")
 				if err != nil {
 					return err
 				}
-				if events, err = s.open(name); err != nil {
+				if events, err = p.sessions(c).open(name); err != nil {
 					return err
 				}
-			} else if s.inTerm {
+			} else if p.inTerm {
 				return usage("name a session, or give one on standard input", "session edit: the session's id is missing")
 			}
-			w, flush := s.output()
+			w, flush := p.output()
 			out := &counted{w: w}
 			err := transcript.Write(out, transcript.Apply(events, edits))
 			switch {

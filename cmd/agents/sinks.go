@@ -43,7 +43,7 @@ type sinkFlags struct {
 // when nobody reads its events any more.
 func (p *program) sinks(l *loaded, f sinkFlags, person *person, cancel context.CancelCauseFunc) (*sinks, error) {
 	s := &sinks{p: p, log: l.log, output: f.output, secrets: redact.New(l.Secrets()), cancel: cancel}
-	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size, Asks: l.asks()}
+	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size, Asks: asks(l)}
 	watch := []func(agent.Event){}
 	switch {
 	case f.output == "jsonl":
@@ -74,7 +74,7 @@ func (p *program) sinks(l *loaded, f sinkFlags, person *person, cancel context.C
 const lockTerminal = "terminal"
 
 // asks knows the tools that talk to the person.
-func (l *loaded) asks() func(tool string) bool {
+func asks(l *loaded) func(tool string) bool {
 	names := map[string]bool{}
 	for _, n := range l.Nodes {
 		for _, tool := range n.Tools {

@@ -28,7 +28,7 @@ type testFlags struct {
 	prompt promptFlags
 }
 
-func (p *program) testCommand() *cli.Command {
+func testCommand(p *program) *cli.Command {
 	f := &testFlags{}
 	return &cli.Command{
 		ArgsUsage: "[FILE|FOLDER|FOLDER/...]",

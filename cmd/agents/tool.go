@@ -19,18 +19,8 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-func (p *program) toolCommand() *cli.Command {
-	return group(&cli.Command{
-		Commands: []*cli.Command{
-			p.toolDescribeCommand(), p.toolCallCommand(),
-		},
-	})
-}
-
-func (p *program) toolDescribeCommand() *cli.Command {
+func toolDescribeCommand(p *program) *cli.Command {
 	return &cli.Command{
-		Name:      "describe",
-		Usage:     "run `PATH describe` and print what the runtime makes of it",
 		ArgsUsage: "PATH",
 		Description: `The description is printed with the defaults filled in. Notes for the tool's
 author go to stderr. A description that cannot be used is an error, exit code 2.`,
@@ -44,11 +34,9 @@ author go to stderr. A description that cannot be used is an error, exit code 2.
 	}
 }
 
-func (p *program) toolCallCommand() *cli.Command {
+func toolCallCommand(p *program) *cli.Command {
 	var args []string
 	return &cli.Command{
-		Name:      "call",
-		Usage:     "call one tool as a model would; its result goes to stdout",
 		ArgsUsage: "NAME-or-PATH",
 		Description: `A path, or the name of a file here, is an executable. Any other name is that of
 a tool of the loaded agent, with or without bash_ before it.
@@ -120,27 +108,6 @@ func toolHint(err error) string {
 	return "docs/tools.md describes what a tool answers"
 }
 
-// A toolDescription is a description with everything in it that a reader of the
-// tool's own output takes as understood.
-type toolDescription struct {
-	Slug        string            `json:"slug"`
-	Description string            `json:"description"`
-	Args        []toolArg         `json:"args"`
-	Empty       *describedMessage `json:"empty-result,omitempty"`
-	MediaType   string            `json:"output-media-type,omitempty"`
-	Effects     agent.Effects     `json:"effects"`
-	Locks       []string          `json:"locks,omitempty"`
-	Timeout     float64           `json:"timeout-seconds,omitempty"`
-}
-
-type toolArg struct {
-	describedArg
-	AllowDash bool            `json:"allow_dash,omitempty"`
-	Enum      json.RawMessage `json:"enum,omitempty"`
-	Default   json.RawMessage `json:"default,omitempty"`
-	Items     json.RawMessage `json:"items,omitempty"`
-}
-
 func (p *program) toolDescribe(ctx context.Context, path string) error {
 	t, err := p.openTool(ctx, path)
 	if err != nil {
@@ -156,9 +123,11 @@ func (p *program) toolDescribe(ctx context.Context, path string) error {
 	return p.writeJSON(asChecked(d))
 }
 
-func asChecked(d *exectool.Description) toolDescription {
-	out := toolDescription{
-		Slug: d.Slug, Description: d.Description, Args: []toolArg{}, MediaType: d.MediaType,
+// asChecked is a description with everything in it that a reader of the tool's own
+// output takes as understood.
+func asChecked(d *exectool.Description) description {
+	out := description{
+		Slug: d.Slug, Description: d.Description, Args: []describedArg{}, MediaType: d.MediaType,
 		Effects: d.Effects, Locks: d.Locks, Timeout: d.Timeout.Seconds(),
 	}
 	if out.Effects == "" {
@@ -172,9 +141,9 @@ func asChecked(d *exectool.Description) toolDescription {
 		if a.Optional {
 			arity = "optional"
 		}
-		out.Args = append(out.Args, toolArg{
-			describedArg: describedArg{Name: a.Name, Description: a.Description, Type: a.Type, Backing: a.Backing, Arity: arity, Mode: string(a.Mode)},
-			AllowDash:    a.AllowDash, Enum: a.Enum, Default: a.Default, Items: a.Items,
+		out.Args = append(out.Args, describedArg{
+			Name: a.Name, Description: a.Description, Type: a.Type, Backing: a.Backing, Arity: arity, Mode: string(a.Mode),
+			AllowDash: a.AllowDash, Enum: a.Enum, Default: a.Default, Items: a.Items,
 		})
 	}
 	return out
@@ -224,16 +193,16 @@ func (p *program) findTool(ctx context.Context, name string) (tool agent.Tool, o
 	if err != nil {
 		return nil, "", nil, err
 	}
-	tool, err = l.tool(ctx, name)
+	tool, err = namedTool(ctx, l, name)
 	if err != nil {
 		return nil, "", nil, errors.Join(err, l.Close())
 	}
 	return tool, l.Root.Slug, l.Close, nil
 }
 
-// tool is the root agent's tool of this name. Sub-agents are none: they need a
+// namedTool is the root agent's tool of this name. Sub-agents are none: they need a
 // model.
-func (l *loaded) tool(ctx context.Context, name string) (agent.Tool, error) {
+func namedTool(ctx context.Context, l *loaded, name string) (agent.Tool, error) {
 	var names []string
 	for _, set := range l.Root.Toolsets {
 		tools, err := set.Tools(ctx)

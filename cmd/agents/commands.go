@@ -1,0 +1,74 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/urfave/cli/v3"
+)
+
+// An entry is a command in the table: its file has the function that builds it.
+type entry struct {
+	name, usage string
+	build       func(*program) *cli.Command
+	below       []entry // of a command that only holds others
+}
+
+// table is the table of commands. A file of a command refers to no other.
+func table() []entry {
+	return []entry{
+		{name: "run", usage: "answer one prompt; the answer goes to stdout", build: runCommand},
+		{name: "replay", usage: "run a recorded session again, with the model and the tools served from it", build: replayCommand},
+		{name: "check", usage: "load everything and report every problem", build: checkCommand},
+		{name: "describe", usage: "print the agent as a tool description", build: describeCommand},
+		{name: "echo-prompt", usage: "print the prompt that run would send; no model is called", build: echoPromptCommand},
+		{name: "paths", usage: "show which files and folders are in effect, and why", build: pathsCommand},
+		{name: "init", usage: "write a first agent: its file, a folder with a tool, a keys file", build: initCommand},
+		{name: "new", usage: "write the beginning of an agent or a tool", below: []entry{
+			{name: "agent", usage: "write SLUG.json and its folder of tools, SLUG-tools", build: newAgentCommand},
+			{name: "tool", usage: "write a tool that works, to be changed into yours", build: newToolCommand},
+		}},
+		{name: "tool", usage: "work on one tool without a model", below: []entry{
+			{name: "describe", usage: "run `PATH describe` and print what the runtime makes of it", build: toolDescribeCommand},
+			{name: "call", usage: "call one tool as a model would; its result goes to stdout", build: toolCallCommand},
+		}},
+		{name: "test", usage: "run tests of agents without their models", build: testCommand},
+		{name: "session", usage: "work on sessions of earlier runs", build: sessionCommand, below: []entry{
+			{name: "list", usage: "list sessions, those that changed last first", build: sessionListCommand},
+			{name: "show", usage: "print a session as Markdown", build: sessionShowCommand},
+			{name: "calls", usage: "print every tool call of a session, with those of sub-agents", build: sessionCallsCommand},
+			{name: "search", usage: "find words in all sessions", build: sessionSearchCommand},
+			{name: "export", usage: "write a session to stdout for other programs", build: sessionExportCommand},
+			{name: "import", usage: "add a session that was exported, the folder of one, or one of agents-exe, and print its new id", build: sessionImportCommand},
+			{name: "fork", usage: "copy a session up to a turn, and print the id of the copy", build: sessionForkCommand},
+			{name: "edit", usage: "write a changed session to stdout, for import", build: sessionEditCommand},
+			{name: "rm", usage: "remove sessions", build: sessionRmCommand},
+		}},
+		{name: "mcp-server", usage: "serve agents as tools of the Model Context Protocol, on standard input and output or over HTTP", build: mcpServerCommand},
+		{name: "completion", usage: "print a script that completes commands in a shell", build: completionCommand},
+		{name: "man", usage: "print the manual page", build: manCommand},
+	}
+}
+
+// commands builds the commands of a table. To build the flags of all of them, and
+// the library's look at each, takes longer than all else that main does, so of a
+// command that is not among the words only the name and the usage are there, unless
+// there are no words. The manual page and the completion need all of them.
+func (p *program) commands(list []entry, words []string) []*cli.Command {
+	all := len(words) == 0 || slices.Contains(words, "man") || slices.Contains(words, "completion")
+	var commands []*cli.Command
+	for _, l := range list {
+		c := &cli.Command{}
+		if all || slices.Contains(words, l.name) {
+			if l.build != nil {
+				c = l.build(p)
+			}
+			if l.below != nil {
+				c.Commands = append(c.Commands, p.commands(l.below, nil)...)
+				group(c)
+			}
+		}
+		c.Name, c.Usage = l.name, l.usage
+		commands = append(commands, c)
+	}
+	return commands
+}
