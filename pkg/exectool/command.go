@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -155,17 +154,19 @@ func (d *Description) value(a *Arg, raw json.RawMessage, how Translation) (*stri
 }
 
 // looksLikeOption reports whether a program may take the value for an option:
-// - or -- followed by a letter, or exactly --.
+// it begins with a dash and is neither a number as a whole, nor a dash alone or
+// before white space. A digit behind the dash is not enough: getopt reads -4oX as
+// -4 -oX.
 func looksLikeOption(text string) bool {
 	rest, ok := strings.CutPrefix(text, "-")
-	if !ok {
+	if !ok || rest == "" || strings.IndexByte(" \t\r\n\f", rest[0]) >= 0 {
 		return false
 	}
-	if rest == "-" {
+	if strings.Trim(rest, "0123456789.eE+-") != "" || strings.ContainsRune("+-", rune(rest[0])) {
 		return true
 	}
-	r, _ := utf8.DecodeRuneInString(strings.TrimPrefix(rest, "-"))
-	return unicode.IsLetter(r)
+	_, err := strconv.ParseFloat(rest, 64)
+	return errors.Is(err, strconv.ErrSyntax)
 }
 
 // dashError tells the model how to write a value that looks like an option.

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,7 +52,8 @@ func TestCommand(t *testing.T) {
 		{"big integers are exact", `{"p1":"x","int":123456789012345678901234567890}`, []string{"x", "--int=123456789012345678901234567890"}, ""},
 		{"booleans", `{"p1":"x","bool":false}`, []string{"x", "--bool", "false"}, ""},
 		{"arrays and objects are compact, keys in their order", `{"p1":"x","list":[ 1, "a b" , null ],"obj":{ "z" : 1.0, "a":[] }}`, []string{"x", `--list=[1,"a b",null]`, "--obj", `{"z":1.0,"a":[]}`}, ""},
-		{"dashes that are no options", `{"p1":"-","p2":"-5","space":"- item","p3":"---x"}`, []string{"-", "-5", "--space", "- item", "---x"}, ""},
+		{"dashes that are no options", `{"p1":"-","p2":"-5","space":"- item","p3":"-1.5e-3"}`, []string{"-", "-5", "--space", "- item", "-1.5e-3"}, ""},
+		{"numbers", `{"p1":"-.5","p2":"-1e3","space":"-0","p3":"-1E+400"}`, []string{"-.5", "-1e3", "--space", "-0", "-1E+400"}, ""},
 		{"dashes where anything goes", `{"p1":"x","equal":"--rm","in1":"-rf","dash":"--"}`, []string{"x", "--equal=--rm", "--dash", "--"}, "-rf\n"},
 		{"UTF-8", `{"p1":"\u00e4\ud83d\ude00","equal":"ß"}`, []string{"ä😀", "--equal=ß"}, ""},
 		{"the longest argument", `{"p1":"x","equal":"` + strings.Repeat("y", maxArg-len("--equal=")) + `"}`, []string{"x", "--equal=" + strings.Repeat("y", maxArg-len("--equal="))}, ""},
@@ -107,6 +108,11 @@ func TestCommandErrors(t *testing.T) {
 		{"option with a value", `{"p1":"--output=/any/file"}`, dash("p1", `"--output=/any/file"`, `"./--output=/any/file"`)},
 		{"end of options", `{"p1":"--"}`, dash("p1", `"--"`, `"./--"`)},
 		{"a letter beyond ASCII", `{"p1":"-ä"}`, dash("p1", `"-ä"`, `"./-ä"`)},
+		{"an option behind a digit", `{"p1":"-1Otouch x;true"}`, dash("p1", `"-1Otouch x;true"`, `"./-1Otouch x;true"`)},
+		{"an option with a value behind a digit", `{"p1":"-4oProxyCommand=x"}`, dash("p1", `"-4oProxyCommand=x"`, `"./-4oProxyCommand=x"`)},
+		{"an option behind another sign", `{"p1":"-.x"}`, dash("p1", `"-.x"`, `"./-.x"`)},
+		{"a number in hexadecimal", `{"p1":"-0x1p2"}`, dash("p1", `"-0x1p2"`, `"./-0x1p2"`)},
+		{"three dashes", `{"p1":"---x"}`, dash("p1", `"---x"`, `"./---x"`)},
 		{"several at once", `{"p2":"-x","space":"\u0000","zz":1}`, "argument p1: it is required and missing\n" + dash("p2", `"-x"`, `"./-x"`) +
 			"\nargument space: it holds a NUL byte (at byte 0), which cannot be passed to a program; leave it out or encode it\n" +
 			`argument "zz": there is none of this name; there are: p1, p2, space, p3, equal, in1, in2, int, num, bool, list, obj, dash`},
@@ -251,6 +257,9 @@ func compare(t interface {
 	}
 }
 
+// harmless is what no program takes for an option.
+var harmless = regexp.MustCompile(`(?s)^(|-|[^-].*|-\s.*|-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)$`)
+
 // acceptable says in other words than the code whether a value can be passed.
 func acceptable(v string, mode Mode, allowDash bool) bool {
 	if !utf8.ValidString(v) || strings.Contains(v, "\x00") {
@@ -265,16 +274,7 @@ func acceptable(v string, mode Mode, allowDash bool) bool {
 	if mode == DashDashEqual || allowDash {
 		return true
 	}
-	r := []rune(v)
-	switch {
-	case v == "--":
-		return false
-	case len(r) >= 2 && r[0] == '-' && unicode.IsLetter(r[1]):
-		return false
-	case len(r) >= 3 && r[0] == '-' && r[1] == '-' && unicode.IsLetter(r[2]):
-		return false
-	}
-	return true
+	return harmless.MatchString(v)
 }
 
 // quoteJSON writes s as a JSON string without changing bytes that are not
