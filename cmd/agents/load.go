@@ -102,7 +102,7 @@ func (p *program) loadFile(ctx context.Context, c *config.Config, file string, o
 	if l.log == nil {
 		l.log = &serverLog{}
 	}
-	opts := agentfile.Options{Environ: p.toolEnviron(o.record), CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), KeysFile: l.keys.Path, Set: o.set,
+	opts := agentfile.Options{Environ: p.toolEnviron(o.record), CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), KeysFile: l.keys.Path, Protected: []string{c.File.Path}, Set: o.set,
 		Version: p.version, NoModels: o.noModels, Check: o.check, DescribeTimeout: p.describing, Log: l.log.line, Elicit: o.elicit}
 	if l.keys.Path != "" {
 		keys, warnings, err := config.ReadKeys(l.keys.Path)

@@ -68,6 +68,10 @@ type Options struct {
 	// LockDir is where calls of tools that declare locks take turns, with
 	// every process that uses the same folder; "" means that they do not.
 	LockDir string
+	// Protected are further files that decide what is executed, such as the cfg
+	// file: tools that write files refuse to write them, as they refuse the
+	// tree's own files and the keys file.
+	Protected []string
 	// OutputDir takes the whole of tool outputs that were cut for the model;
 	// "" means the system's folder for temporary files.
 	OutputDir string
@@ -178,7 +182,8 @@ type loader struct {
 	tree  *Tree
 	nodes map[string]*Node // by real path
 	// unfit says that the root cannot run, and is looked at all the same.
-	unfit bool
+	unfit   bool
+	configs []string // the files of MCP servers
 }
 
 func (l *loader) verdicts() verdicts {
@@ -458,6 +463,7 @@ func (l *loader) connect(ctx context.Context) {
 		})
 	}
 	g.Wait() // no function fails
+	l.protect(found)
 	for i, n := range l.tree.Nodes {
 		l.equip(n, found[i])
 	}

@@ -37,6 +37,34 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 	return set
 }
 
+// protect passes to all tools which files decide what is executed.
+func (l *loader) protect(sets []*exectool.Toolset) {
+	sets = slices.DeleteFunc(slices.Clone(sets), func(s *exectool.Toolset) bool { return s == nil })
+	if len(sets) == 0 {
+		return
+	}
+	var paths []string
+	for _, path := range slices.Concat(l.opts.Protected, []string{l.opts.KeysFile}, l.configs) {
+		abs, err := filepath.Abs(path)
+		if path == "" || err != nil {
+			continue
+		}
+		paths = append(paths, abs)
+		if real, err := filepath.EvalSymlinks(abs); err == nil {
+			paths = append(paths, real)
+		}
+	}
+	for _, n := range l.tree.Nodes {
+		paths = append(paths, n.File.Real)
+	}
+	for _, s := range sets {
+		paths = append(paths, s.Files()...)
+	}
+	for _, s := range sets {
+		s.Protect(paths)
+	}
+}
+
 // equip gives n's agent its tools: executables, then sub-agents.
 func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	var tools agent.ToolList

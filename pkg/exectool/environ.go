@@ -15,6 +15,9 @@ const (
 	EnvSession = "AGENTS_SESSION_ID" // the session that the call belongs to
 	EnvCall    = "AGENTS_CALL_ID"    // the call's key: the same when it is repeated
 	EnvAgent   = "AGENTS_AGENT"      // the slug of the agent that calls
+	// EnvTree names the files and folders that decide what is executed, one a
+	// line; see Toolset.Protect.
+	EnvTree = "AGENTS_TREE"
 
 	// The names that tools written for agents-exe read.
 	EnvOldSession      = "AGENT_SESSION_ID"
@@ -29,7 +32,7 @@ const maxArg = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case EnvSession, EnvCall, EnvAgent, EnvLocks, EnvOldSession, EnvOldConversation, EnvOldTurn:
+	case EnvSession, EnvCall, EnvAgent, EnvTree, EnvLocks, EnvOldSession, EnvOldConversation, EnvOldTurn:
 		return true
 	}
 	return false
@@ -109,10 +112,10 @@ func fitsEnv(entry string) bool {
 	return len(entry) <= maxArg && strings.IndexByte(entry, 0) < 0
 }
 
-// callEnviron is env, which came from Environ, with the variables of one call
-// and the ids of the locks that it holds.
-func callEnviron(env []string, inv *agent.Invocation, locks []string) []string {
-	out := make([]string, len(env), len(env)+7)
+// callEnviron is env, which came from Environ, with the variables of one call,
+// the value of EnvTree and the ids of the locks that it holds.
+func callEnviron(env []string, inv *agent.Invocation, tree string, locks []string) []string {
+	out := make([]string, len(env), len(env)+8)
 	copy(out, env)
 	for _, entry := range [...]string{
 		EnvSession + "=" + inv.Session,
@@ -125,6 +128,9 @@ func callEnviron(env []string, inv *agent.Invocation, locks []string) []string {
 		if fitsEnv(entry) {
 			out = append(out, entry)
 		}
+	}
+	if tree != "" {
+		out = append(out, EnvTree+"="+tree)
 	}
 	if len(locks) > 0 {
 		out = append(out, EnvLocks+"="+strings.Join(locks, " "))

@@ -26,6 +26,7 @@ type candidate struct {
 type lister struct {
 	found    []candidate
 	problems []Problem
+	files    []string          // see Toolset.Files
 	seen     map[string]bool   // by abs
 	folders  map[string]folder // by real path
 }
@@ -61,6 +62,7 @@ func (l *lister) add(src *Source) {
 		l.problem(src.Path, fmt.Errorf("read tool %s: %w", src.Path, err))
 		return
 	}
+	l.files = append(l.files, join(dir, filepath.Base(abs)))
 	switch {
 	case !info.Mode().IsRegular():
 		l.problem(src.Path, fmt.Errorf("tool %s: it is no regular file (%s)", src.Path, info.Mode().Type()))
@@ -79,6 +81,7 @@ func (l *lister) addDir(src *Source, abs string) {
 		l.problem(src.Path, fmt.Errorf("read tools %s: %w", src.Path, err))
 		return
 	}
+	l.files = append(l.files, dir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		l.problem(src.Path, fmt.Errorf("read tools: %w", err))
@@ -140,6 +143,7 @@ func (l *lister) addFile(c candidate) {
 			l.problem(c.path, fmt.Errorf("tool %s: %w", c.path, err))
 			return
 		}
+		l.files = append(l.files, c.real)
 	}
 	if err := l.trusted(&c); err != nil {
 		l.problem(c.path, fmt.Errorf("tool %s: %w", c.path, err))

@@ -101,7 +101,7 @@ func (t *Tool) acquire(ctx context.Context, names []string) (*held, error) {
 // and waits for it until ctx ends. What a call above holds, as environ says, is
 // not waited for. release gives it back.
 func Lock(ctx context.Context, dir string, environ []string, name string) (release func(), err error) {
-	t := &Tool{opts: &Options{LockDir: dir, Environ: environ}}
+	t := &Tool{opts: &shared{Options: Options{LockDir: dir, Environ: environ}}}
 	h, err := t.acquire(ctx, []string{name})
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func (d *dumper) open(src Source, opts Options, text string) (*Tool, error) {
 	}
 	return &Tool{
 		spec: desc.Spec(), path: d.path, abs: d.path, raw: []byte(text),
-		src: &src, env: append(Environ(opts.Environ, src.Env), fastExit), opts: &opts,
+		src: &src, env: append(Environ(opts.Environ, src.Env), fastExit), opts: &shared{Options: opts},
 	}, nil
 }
 

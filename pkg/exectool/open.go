@@ -85,6 +85,8 @@ type Problem struct {
 // A Toolset is the tools of some sources. It does not change: descriptions are
 // read by Open.
 type Toolset struct {
+	opts     *shared
+	files    []string
 	list     []*Tool
 	tools    []agent.Tool
 	problems []Problem
@@ -95,6 +97,25 @@ func (s *Toolset) Tools(context.Context) ([]agent.Tool, error) { return s.tools,
 
 // List returns the same tools with all that is known of them.
 func (s *Toolset) List() []*Tool { return s.list }
+
+// Files are the folders and files of the sources, and the files that links among
+// the tools lead to: absolute and without links.
+func (s *Toolset) Files() []string { return s.files }
+
+// Protect passes paths, absolute ones without links, to the tools in AGENTS_TREE,
+// after those that a call above this process protects. Tools that write files
+// refuse to write these and what is below them. It must not be called during calls.
+func (s *Toolset) Protect(paths []string) {
+	if above := lookup(s.opts.Environ, EnvTree); above != "" {
+		paths = append(strings.Split(above, "\n"), paths...)
+	}
+	paths = slices.Clone(paths)
+	slices.Sort(paths)
+	s.opts.tree = strings.Join(slices.Compact(paths), "\n")
+	if !fitsEnv(EnvTree + "=" + s.opts.tree) {
+		s.opts.tree = "/" // nothing is written rather than everything
+	}
+}
 
 // Problems returns what was left out and why, sorted by path.
 func (s *Toolset) Problems() []Problem { return s.problems }
@@ -110,7 +131,7 @@ func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error)
 	for i := range sources {
 		l.add(&sources[i])
 	}
-	o := &opener{opts: opts, caches: map[string]*cache{}, environs: map[*Source][]string{}}
+	o := &opener{opts: &shared{Options: opts}, caches: map[string]*cache{}, environs: map[*Source][]string{}}
 	o.tools, o.block = make([]*Tool, len(l.found)), make([]Tool, 0, len(l.found))
 	errs := o.open(ctx, l.found)
 	if ctx.Err() != nil {
@@ -124,7 +145,7 @@ func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error)
 	for _, c := range o.caches {
 		c.save()
 	}
-	set := &Toolset{problems: l.problems}
+	set := &Toolset{opts: o.opts, files: l.files, problems: l.problems}
 	for _, t := range o.tools {
 		if t != nil {
 			set.list = append(set.list, t)
@@ -177,9 +198,15 @@ func (s *Toolset) collide(tools []*Tool) {
 	}
 }
 
+// shared is what all tools of a set have in common.
+type shared struct {
+	Options
+	tree string // the value of EnvTree
+}
+
 // An opener turns candidates into tools.
 type opener struct {
-	opts     Options
+	opts     *shared
 	caches   map[string]*cache // by folder
 	environs map[*Source][]string
 	tools    []*Tool // by candidate, nil where there is none
@@ -251,7 +278,7 @@ func (o *opener) tool(c *candidate, e entry) *Tool {
 	o.block = append(o.block, Tool{})
 	t := &o.block[len(o.block)-1]
 	t.spec, t.path, t.abs, t.raw, t.digest, t.notes = e.spec, c.path, c.abs, e.raw, e.digest, e.notes
-	t.src, t.env, t.opts = c.src, o.environ(c.src), &o.opts
+	t.src, t.env, t.opts = c.src, o.environ(c.src), o.opts
 	t.spec.Source = c.path
 	return t
 }

@@ -25,7 +25,7 @@ type Tool struct {
 	notes  []string
 	src    *Source
 	env    []string
-	opts   *Options
+	opts   *shared
 
 	hash sync.Once // for digest
 	once sync.Once // for desc and err
@@ -100,7 +100,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	}
 	c.talk = talk{keep: &c.stderr, inv: inv}
 	cmd := &process.Command{
-		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv, locks.ids), Dir: t.src.Dir,
+		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv, t.opts.tree, locks.ids), Dir: t.src.Dir,
 		Stdout: &c.stdout, Stderr: &c.talk, Mark: inv.Key, Grace: t.opts.Grace,
 	}
 	if stdin != nil {

@@ -19,6 +19,10 @@ MOST_BYTES = 64 << 20
 
 ROOT = "AGENTS_TOOL_ROOT"
 
+# What decides which programs are executed: the runtime names it, a path a line.
+TREE = "AGENTS_TREE"
+CFG = "agents-exe.cfg.json"
+
 
 class Root:
     """The folder that may be written to. Whoever has it open has it alone: of
@@ -50,6 +54,8 @@ class Root:
         for part in parts:
             if is_git(part):
                 raise Failure(f"{show(path)}: {part} belongs to git, which runs programs that its files name; nothing is written there")
+        if in_tree(real):
+            raise Failure(f"{show(path)} belongs to the agents that run here and their tools ({TREE}), which decides what is executed; nothing is written there")
         return Target(path, real, self.folder(path, parts[:-1], make_folders))
 
     def folder(self, path, parts, make):
@@ -77,6 +83,30 @@ def is_git(part):
     """Whether some file system takes part for .git."""
     plain = "".join(c for c in part if c.isprintable()).casefold().rstrip(". ")
     return plain in (".git", "git~1")
+
+
+def in_tree(real):
+    """Whether real is one of the files that make the agents, or below one of
+    their folders."""
+    if os.path.basename(real).casefold() == CFG:
+        return True
+    paths = [p for p in os.environ.get(TREE, "").split("\n") if p] + [os.path.dirname(os.path.realpath(__file__))]
+    files = {f for f in map(identity, paths) if f}
+    while True:
+        # A file system may take other spellings for the same name.
+        if real in paths or identity(real) in files:
+            return True
+        if real == "/":
+            return False
+        real = os.path.dirname(real)
+
+
+def identity(path):
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
 
 
 class Target:
