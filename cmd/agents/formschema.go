@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,7 +120,7 @@ func (f *field) fits(text string, value json.RawMessage) error {
 	if err != nil {
 		return nil // the server says itself what it does not like
 	}
-	if violations := s.Validate(value); len(violations) > 0 {
+	if violations, _ := s.Validate(context.Background(), value); len(violations) > 0 {
 		return errors.New(violations[0].Message)
 	}
 	if f.kind != "string" || text == "" {

@@ -140,7 +140,7 @@ func (l *loader) client(n *Node, s server) (mcpclient.Server, error) {
 func (l *loader) httpServer(c *mcpclient.Server, s server) error {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("url: %q is no usable URL; want http:// or https:// and a host", s.URL)
+		return fmt.Errorf("url: %q is not a usable URL; want http:// or https:// and a host", withoutUser(s.URL))
 	}
 	keys := l.opts.Keys
 	c.URL, c.Headers = s.URL, map[string]string{}

@@ -134,7 +134,7 @@ func TestConfigFilesOfOtherClients(t *testing.T) {
 		"Cursor": {text: `{"mcpServers":{"a":{"type":"stdio","command":"bin/server","args":["${workspaceFolder}/x","${HOME}"],"env":{"GREETING":"${env:WHO}"},"envFile":".env"}}}`, tools: "mcp_a_greet",
 			want: []string{"warning: server a: ${env:WHO}, ${workspaceFolder}: passed on as written; only ${VAR} in env and ${key:ID} in headers are replaced; envFile is not read"}},
 		"references in headers": {text: `{"mcpServers":{"a":{"type":"http","url":"${BASE:-http://127.0.0.1:1}/mcp","headers":{"Authorization":"Bearer ${TOKEN}"}}}}`,
-			want: []string{`left out [mcp]: agent.json:1:120: contents.mcpConfigFiles[0]: server a: url: "${BASE:-http://127.0.0.1:1}/mcp" is no usable URL; want http:// or https:// and a host`,
+			want: []string{`left out [mcp]: agent.json:1:120: contents.mcpConfigFiles[0]: server a: url: "${BASE:-http://127.0.0.1:1}/mcp" is not a usable URL; want http:// or https:// and a host`,
 				"warning: server a: ${BASE:-http://127.0.0.1:1}, ${TOKEN}: passed on as written; only ${VAR} in env and ${key:ID} in headers are replaced"}},
 		"Windsurf":        {text: `{"mcpServers":{"a":{"serverUrl":"https://example.org/"}}}`, want: []string{"left out: server a has neither command nor url; serverUrl and httpUrl are not read"}},
 		"VS Code":         {text: `{"inputs":[],"servers":{"a":{"type":"stdio","command":"bin/server"}}}`, want: []string{`left out: it has servers in place of mcpServers, which are not read`}},

@@ -111,7 +111,7 @@ func (l *loader) openai(n *Node) agent.Provider {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		l.broken(n, CodeURL, "modelUrl", "%q is no usable URL; want http:// or https:// and a host", base)
+		l.broken(n, CodeURL, "modelUrl", "%q is not a usable URL; want http:// or https:// and a host", withoutUser(base))
 		return nil
 	}
 	if s.ModelName == "" {
@@ -133,6 +133,20 @@ func (l *loader) openai(n *Node) agent.Provider {
 		Temperature: s.Temperature, MaxOutputTokens: s.MaxOutputTokens, ReasoningEffort: s.ReasoningEffort,
 		ExtraBody: s.ExtraBody, RequestTimeout: seconds(s.RequestTimeoutSeconds),
 	}
+}
+
+// withoutUser is the text of a URL, which need not be a valid one, without the user
+// and password in it.
+func withoutUser(url string) string {
+	at := strings.LastIndexByte(url, '@')
+	if at < 0 {
+		return url
+	}
+	scheme := ""
+	if i := strings.Index(url[:at], "//"); i >= 0 {
+		scheme = url[:i+2]
+	}
+	return scheme + "…" + url[at:]
 }
 
 // seconds turns a number of seconds into a duration.

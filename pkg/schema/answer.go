@@ -43,9 +43,12 @@ func (s *Answer) Of(a *agent.Agent) *agent.Agent {
 	return &told
 }
 
-func (s *Answer) accept(_ context.Context, answer string) (string, error) {
+func (s *Answer) accept(ctx context.Context, answer string) (string, error) {
 	answer = unfence(answer)
-	violations := s.schema.Validate([]byte(answer))
+	violations, err := s.schema.Validate(ctx, []byte(answer))
+	if err != nil {
+		return "", err
+	}
 	if len(violations) == 0 {
 		return answer, nil
 	}

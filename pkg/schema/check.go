@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,7 +66,8 @@ func (d *Document) Problem(pointer, message string) Problem {
 func (s *Schema) CheckDocument(doc *Document) []Problem {
 	problems := slices.Clone(doc.Twice)
 	var wrong, unknown []Violation
-	for _, v := range s.validate(doc.Value) {
+	violations, _ := s.validate(context.Background(), doc.Value, countValues(doc.text)) // that context does not end
+	for _, v := range violations {
 		if v.Rule == "additionalProperties" {
 			unknown = append(unknown, v)
 		} else {

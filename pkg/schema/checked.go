@@ -43,9 +43,9 @@ func (c *checked) Call(ctx context.Context, inv *agent.Invocation) (agent.Result
 	if c.schema == nil {
 		return c.Tool.Call(ctx, inv)
 	}
-	violations, err := c.schema.checkArgs(inv.Call.Args)
-	if len(violations) == 1 && violations[0].Rule == tooManySteps {
-		violations, err = c.checkBasics(inv.Call.Args)
+	violations, err := c.schema.checkArgs(ctx, inv.Call.Args)
+	if len(violations) == 1 && violations[0].Rule == ruleSteps {
+		violations, err = c.checkBasics(ctx, inv.Call.Args)
 	}
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
@@ -76,18 +76,22 @@ func (c *checked) compile() {
 }
 
 // checkBasics compares arguments with the basics of the schema.
-func (c *checked) checkBasics(args string) ([]Violation, error) {
+func (c *checked) checkBasics(ctx context.Context, args string) ([]Violation, error) {
 	s, err := Compile(c.Spec().Name, basics(c.Spec().Schema))
 	if err != nil {
 		return nil, nil // there is nothing to compare with
 	}
-	return s.checkArgs(args)
+	return s.checkArgs(ctx, args)
 }
 
 // checkArgs validates arguments that agent.DecodeArgs accepted.
-func (s *Schema) checkArgs(args string) ([]Violation, error) {
+func (s *Schema) checkArgs(ctx context.Context, args string) ([]Violation, error) {
 	if t := strings.TrimSpace(args); t == "" || t == "null" {
 		args = "{}"
+	}
+	values := countValues([]byte(args))
+	if large := s.tooLarge(values); large != nil {
+		return large, nil
 	}
 	v, err := decode([]byte(args))
 	if err != nil {
@@ -101,7 +105,7 @@ func (s *Schema) checkArgs(args string) ([]Violation, error) {
 			}
 		}
 	}
-	return s.validate(v), nil
+	return s.validate(ctx, v, values)
 }
 
 // An argsError says which arguments break which rules.

@@ -75,7 +75,7 @@ argument /pattern [required]: missing, want string`},
 		{"twice", `{"pattern":"x","pattern":"y"}`, `nothing ran: the arguments name "pattern" twice`},
 		{"no object", `["x"]`, `nothing ran: the arguments are a JSON array; they must be one object`},
 		{"cut off", `{"pattern":"x`, `nothing ran: the arguments are no valid JSON (at byte 11): it ends too early`},
-		{"number without end", `{"pattern":"x","count":1e99999999}`, head + `argument /count [number]: got 1e99999999, want at most 4096 digits and an exponent of at most 4096`},
+		{"number without end", `{"pattern":"x","count":1e99999999}`, head + `argument /count [number]: got 1e99999999, want at most 1000 digits and an exponent of at most 400`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -21,7 +21,8 @@ type Schema struct {
 	raw      any // the decoded text of the schema
 	url      string
 	compiled *jsonschema.Schema
-	meter    *meter // nil: a comparison takes as long as its value is large
+	size     int        // how many values the schema has
+	limit    *stepLimit // nil for a schema without references
 }
 
 // Compile compiles the JSON Schema doc, of the draft that its $schema names and
@@ -48,6 +49,10 @@ func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 	if len(doc) > MaxBytes {
 		return fail(fmt.Errorf("it is %d bytes long; the limit is %d", len(doc), MaxBytes))
 	}
+	size := countValues(doc)
+	if size > maxParts {
+		return fail(fmt.Errorf("it has more than %d values", maxParts))
+	}
 	raw, err := decode(doc)
 	if err != nil {
 		return fail(err)
@@ -59,8 +64,7 @@ func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 		return fail(err)
 	}
 	url := "mem:///schema.json"
-	valid := trusted || isPlain(raw)
-	if valid {
+	if trusted || isPlain(raw) {
 		// jsonschema takes what lies under this address for a metaschema, and
 		// metaschemas for valid.
 		url = "https://json-schema.org/trusted/schema.json"
@@ -69,16 +73,16 @@ func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(jsonschema.SchemeURLLoader{})
 	c.UseRegexpEngine(compileRegexp)
+	out := &Schema{raw: raw, url: url, size: size}
+	if !trusted {
+		out.limit = newStepLimit(c, doc)
+	}
 	if err := c.AddResource(url, raw); err != nil {
 		return fail(err)
 	}
-	compiled, err := c.Compile(url)
+	out.compiled, err = c.Compile(url)
 	if err != nil {
 		return fail(plainCompileError(err))
-	}
-	out := &Schema{raw: raw, url: url, compiled: compiled}
-	if !valid { // what is plain has no references
-		out.meter = metered(compiled, url)
 	}
 	return out, nil
 }

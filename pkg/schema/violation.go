@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -20,9 +21,10 @@ type Violation struct {
 	// unknown is named too. The whole document is "".
 	Pointer string
 	// Rule is the keyword of the schema: "required", "type", "enum", … Not of
-	// a schema are "syntax", for what is no JSON, "number", for a number too
-	// large to calculate with, and "steps", for a schema whose references
-	// branch so often that comparing the value with it would not end.
+	// a schema are "syntax", for text that is not JSON, "number", for a number
+	// that is too large to calculate with, "size", for too many values, and
+	// "steps", for a schema whose references branch so often that the
+	// comparison would not end.
 	Rule string
 	// Message says in a few words what was found and what was expected.
 	Message string
@@ -39,30 +41,38 @@ func (v Violation) String() string {
 
 // Validate returns what is wrong with the JSON text doc, sorted by place and
 // without repetition; nothing if it is valid. Of a choice (anyOf, oneOf) that
-// fails, what the most fitting alternative misses is told.
-func (s *Schema) Validate(doc []byte) []Violation {
+// fails, it names what the closest alternative lacks. The error is that of ctx.
+func (s *Schema) Validate(ctx context.Context, doc []byte) ([]Violation, error) {
+	values := countValues(doc)
+	if large := s.tooLarge(values); large != nil {
+		return large, nil
+	}
 	v, err := decode(doc)
 	if err != nil {
-		return []Violation{{Rule: "syntax", Message: err.Error()}}
+		return []Violation{{Rule: ruleSyntax, Message: err.Error()}}, nil
 	}
-	return s.validate(v)
+	return s.validate(ctx, v, values)
 }
 
-const tooManySteps = "steps"
-
-func (s *Schema) validate(v any) []Violation {
+// validate is Validate for a decoded text, which has so many values.
+func (s *Schema) validate(ctx context.Context, v any, values int) ([]Violation, error) {
+	if large := s.tooLarge(values); large != nil {
+		return large, nil
+	}
 	if huge := hugeNumbers(v, nil); len(huge) > 0 {
 		slices.SortFunc(huge, func(a, b Violation) int { return strings.Compare(a.Pointer, b.Pointer) })
-		return huge
+		return huge, nil
 	}
-	ok, err := s.compare(v)
+	ok, err := s.compare(ctx, v, values)
 	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	case !ok:
-		return []Violation{{Rule: tooManySteps, Message: "comparing it with the schema takes too many steps"}}
+		return []Violation{{Rule: ruleSteps, Message: "comparing it with the schema takes too many steps"}}, nil
 	case err == nil:
-		return nil
+		return nil, nil
 	}
-	return s.violations(err.(*jsonschema.ValidationError))
+	return s.violations(err.(*jsonschema.ValidationError)), nil
 }
 
 func (s *Schema) violations(err *jsonschema.ValidationError) []Violation {
@@ -425,33 +435,4 @@ func number(r *big.Rat) string {
 		return new(big.Float).SetRat(r).Text('g', 6)
 	}
 	return strconv.FormatFloat(f, 'g', -1, 64)
-}
-
-// Limits of one number: beyond them its exact value takes the validator endless
-// memory, or is none at all.
-const (
-	maxDigits   = 4096
-	maxExponent = 4096
-)
-
-// hugeNumbers finds the numbers of v that are beyond the limits, in no order.
-func hugeNumbers(v any, path []string) []Violation {
-	var out []Violation
-	switch v := v.(type) {
-	case json.Number:
-		_, exp, _ := strings.Cut(strings.ToLower(string(v)), "e")
-		n, err := strconv.Atoi(exp)
-		if exp != "" && (err != nil || n > maxExponent || n < -maxExponent) || len(v) > maxDigits {
-			return []Violation{{joinPointer(path), "number", fmt.Sprintf("got %s, want at most %d digits and an exponent of at most %d", clip(string(v)), maxDigits, maxExponent)}}
-		}
-	case []any:
-		for i, item := range v {
-			out = append(out, hugeNumbers(item, append(path, strconv.Itoa(i)))...)
-		}
-	case map[string]any:
-		for key, member := range v {
-			out = append(out, hugeNumbers(member, append(path, key))...)
-		}
-	}
-	return out
 }
