@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/schema"
 	"golang.org/x/sync/errgroup"
 )
@@ -144,6 +145,7 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 		key, _ := l.opts.Keys.Lookup(id)
 		l.tree.secrets = append(l.tree.secrets, key.Value)
 	}
+	l.redact = redact.New(l.tree.Secrets())
 	root := l.agent(path, nil)
 	if root == nil {
 		l.fatal()
@@ -183,7 +185,8 @@ type loader struct {
 	nodes map[string]*Node // by real path
 	// unfit says that the root cannot run, and is looked at all the same.
 	unfit   bool
-	configs []string // the files of MCP servers
+	redact  *redact.Redactor // of the keys
+	configs []string         // the files of MCP servers
 }
 
 func (l *loader) verdicts() verdicts {

@@ -26,7 +26,7 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir}
 	}
 	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
-		DescribeTimeout: l.opts.DescribeTimeout}
+		DescribeTimeout: l.opts.DescribeTimeout, Redact: l.redact}
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = filepath.Join(l.opts.CacheDir, "tools")
 	}

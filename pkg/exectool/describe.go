@@ -35,7 +35,7 @@ func Describe(ctx context.Context, path string, env []string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe %s: %w", path, err)
 	}
-	raw, err := describe(ctx, &process.Command{Path: abs, Env: env}, DescribeTimeout)
+	raw, err := describe(ctx, &process.Command{Path: abs, Env: env}, &Options{})
 	if err != nil {
 		return nil, fmt.Errorf("describe %s: %w", path, err)
 	}
@@ -43,7 +43,8 @@ func Describe(ctx context.Context, path string, env []string) ([]byte, error) {
 }
 
 // describe runs cmd, which lacks only its arguments and streams.
-func describe(ctx context.Context, cmd *process.Command, limit time.Duration) ([]byte, error) {
+func describe(ctx context.Context, cmd *process.Command, opts *Options) ([]byte, error) {
+	limit := cmp.Or(opts.DescribeTimeout, DescribeTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", seconds(limit)))
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -51,9 +52,11 @@ func describe(ctx context.Context, cmd *process.Command, limit time.Duration) ([
 	stdout := &limited{max: MaxDescriptionBytes, full: func() { stop(errTooLong) }}
 	stderr := &output{memoryOnly: true}
 	cmd.Args = []string{"describe"}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	clean := opts.Redact.Writer(stderr)
+	cmd.Stdout, cmd.Stderr = stdout, clean
 	cmd.Mark = "describe." + rand.Text()
 	exit, err := process.Run(ctx, cmd)
+	clean.Close()
 	start, unstarted := errors.AsType[*process.StartError](err)
 	switch {
 	case unstarted:
@@ -116,8 +119,7 @@ func (o *opener) describe(ctx context.Context, c *candidate) (described, error) 
 	if err != nil {
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
 	}
-	raw, err := describe(ctx, &process.Command{Path: c.abs, Env: o.environs[c.src], Dir: c.src.Dir, Grace: o.opts.Grace},
-		cmp.Or(o.opts.DescribeTimeout, DescribeTimeout))
+	raw, err := describe(ctx, &process.Command{Path: c.abs, Env: o.environs[c.src], Dir: c.src.Dir, Grace: o.opts.Grace}, &o.opts.Options)
 	if err != nil {
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/redact"
 )
 
 // MaxFiles is how many files a folder of tools may have.
@@ -60,6 +61,9 @@ type Options struct {
 	// if need be. Its files are for the model to read and remain. Empty means
 	// the system's folder for temporary files.
 	SpoolDir string
+	// Redact replaces secrets in all that a tool prints before it is cut, kept
+	// in a file or shown; nil changes nothing.
+	Redact *redact.Redactor
 	// DescribeTimeout is how long a tool may take to describe itself; 0 means
 	// the constant of this name.
 	DescribeTimeout time.Duration

@@ -19,7 +19,12 @@ func (c caller) Generate(context.Context, *agent.Request, func(agent.Delta)) (*a
 // told are the progress events of a call of a script.
 func told(t *testing.T, body string) []string {
 	t.Helper()
-	tool := openOne(t, Source{}, plain("x"), body)
+	return toldBy(t, openOne(t, Source{}, plain("x"), body))
+}
+
+// toldBy are the progress events of a call without arguments.
+func toldBy(t *testing.T, tool *Tool) []string {
+	t.Helper()
 	var got []string
 	r := &agent.Runner{
 		Agent: &agent.Agent{Provider: caller{tool.Spec().Name}, Toolsets: []agent.Toolset{agent.ToolList{tool}}}, Session: &agent.Session{},

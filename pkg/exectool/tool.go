@@ -99,9 +99,10 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		stderr: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stderr"},
 	}
 	c.talk = talk{keep: &c.stderr, inv: inv}
+	stdout, stderr := t.opts.Redact.Writer(&c.stdout), t.opts.Redact.Writer(&c.talk)
 	cmd := &process.Command{
 		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv, t.opts.tree, locks.ids), Dir: t.src.Dir,
-		Stdout: &c.stdout, Stderr: &c.talk, Mark: inv.Key, Grace: t.opts.Grace,
+		Stdout: stdout, Stderr: stderr, Mark: inv.Key, Grace: t.opts.Grace,
 	}
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
@@ -110,6 +111,8 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s (%s)", seconds(limit), name))
 	defer cancel()
 	c.exit, err = process.Run(ctx, cmd)
+	stdout.Close() // what may be the beginning of a secret; neither writer can fail
+	stderr.Close()
 	if start, ok := errors.AsType[*process.StartError](err); ok {
 		return agent.Result{}, startError(ctx, start, size(cmd.Args))
 	}
