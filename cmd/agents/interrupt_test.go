@@ -158,8 +158,8 @@ func TestInterruptLeavesNoProcessBehind(t *testing.T) {
 			if pids, running := alive(t, file); len(running) > 0 {
 				t.Errorf("of %v, %v still run", pids, running)
 			}
-			if !strings.Contains(stderr.String(), "error: run agent root: interrupted") {
-				t.Errorf("stderr = %s", stderr.String())
+			if got := stderr.String(); !strings.Contains(got, "error: run agent root: interrupted") || strings.Count(got, "interrupted") != 1 {
+				t.Errorf("stderr = %s", got)
 			}
 			if !strings.Contains(stdout.String(), `"outcome": "interrupted"`) {
 				t.Errorf("stdout = %s", stdout.String())

@@ -122,7 +122,7 @@ func (p *program) replay(ctx context.Context, f *replayFlags, name string, from 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	f.sinks.whole = f.sinks.whole || answer != nil
-	sinks, err := p.sinks(l, f.sinks, nil, cancel)
+	sinks, err := p.sinks(ctx, l, f.sinks, nil, cancel)
 	if err != nil {
 		return err
 	}

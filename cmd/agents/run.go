@@ -126,7 +126,7 @@ func (p *program) run(ctx context.Context, f *runFlags) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	f.sinks.whole = answer != nil
-	sinks, err := p.sinks(loaded, f.sinks, person, cancel)
+	sinks, err := p.sinks(ctx, loaded, f.sinks, person, cancel)
 	if err != nil {
 		return err
 	}

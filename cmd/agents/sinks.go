@@ -39,11 +39,12 @@ type sinkFlags struct {
 	whole  bool // the answer is not shown as it comes
 }
 
-// sinks opens what the flags and the configuration name. cancel ends the run
-// when nobody reads its events any more.
-func (p *program) sinks(l *loaded, f sinkFlags, person *person, cancel context.CancelCauseFunc) (*sinks, error) {
+// sinks opens what the flags and the configuration name for a run under ctx. cancel
+// ends the run when nobody reads its events any more.
+func (p *program) sinks(ctx context.Context, l *loaded, f sinkFlags, person *person, cancel context.CancelCauseFunc) (*sinks, error) {
 	s := &sinks{p: p, log: l.log, output: f.output, secrets: redact.New(l.Secrets()), cancel: cancel}
-	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size, Asks: asks(l)}
+	s.progress = &observe.Text{W: p.err, Live: p.errTerm, Quiet: p.global.quiet, Color: p.color(p.errTerm), ASCII: p.ascii(), Size: size, Asks: asks(l),
+		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }}
 	watch := []func(agent.Event){}
 	switch {
 	case f.output == "jsonl":

@@ -202,7 +202,7 @@ func (p *program) runRecorded(ctx context.Context, f *testFlags, l *loaded, pers
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	sinks, err := p.sinks(l, sinkFlags{output: "text"}, person, cancel)
+	sinks, err := p.sinks(ctx, l, sinkFlags{output: "text"}, person, cancel)
 	if err != nil {
 		return nil, err
 	}

@@ -115,20 +115,34 @@ func cleanLines(s string, n int) []string {
 	return lines
 }
 
-// reason is why a call failed, on one line.
+// toolFailure is the error of an MCP tool that reports a failure; the server's own
+// text follows it.
+const toolFailure = "the tool reports a failure"
+
+// reason is why a call failed, on one line. An error that says little by itself is
+// completed by the line that follows it, and an exit status by the last line that
+// the tool printed.
 func reason(r *agent.ToolResult, more string) string {
 	if r == nil || !r.Failed {
 		return ""
 	}
-	for _, p := range r.Parts {
-		if p.Kind != agent.PartText {
-			continue
-		}
-		if s := firstLine(strings.TrimPrefix(p.Text, "error: "), maxNote, more); s != "" {
-			return s
-		}
+	text := strings.TrimPrefix(r.Text(), "error: ")
+	lines := cleanLines(text, maxNote)
+	if len(lines) == 0 {
+		return "failed"
 	}
-	return "failed"
+	why := lines[0]
+	if code, ok := strings.CutPrefix(why, "exit status "); ok && strings.Trim(code, "0123456789") == "" {
+		end := cleanLines(strings.ToValidUTF8(text[max(0, len(text)-16*maxNote):], ""), maxNote)
+		if last := end[len(end)-1]; last != why {
+			why += ": " + last
+		}
+	} else if len(lines) > 1 && strings.HasSuffix(why, ":") {
+		why += " " + lines[1]
+	} else if len(lines) > 1 && why == toolFailure {
+		why = lines[1]
+	}
+	return cut(why, maxNote, more)
 }
 
 // elapsed is a duration as a person reads it.

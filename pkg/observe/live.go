@@ -37,32 +37,75 @@ func (t *Text) tick() {
 	}(t.stop, t.ticked)
 }
 
-// redraw brings the screen up to date: what is drawn is erased, stays is written
-// where it was, and the lines are drawn below it. All is one write, and none if
-// nothing changed.
-func (t *Text) redraw(stays string) {
+// Control sequences of a terminal. Only lines are erased: a terminal that is told
+// to erase the screen from its first row on may keep what was there in its
+// history, once for every redrawing.
+const (
+	eraseLine = "\x1b[K"
+	noWrap    = "\x1b[?7l" // a line that is wider than it seems still takes one row
+	wrap      = "\x1b[?7h"
+	syncStart = "\x1b[?2026h" // synchronized output: the terminal shows all that
+	syncEnd   = "\x1b[?2026l" // is between the two at once
+)
+
+// redraw brings the screen up to date: printed replaces the drawn lines and the
+// new lines follow it. All is one write, and none if nothing changed.
+func (t *Text) redraw(printed string) {
 	if !t.Live || t.broken {
 		return
 	}
-	if stays != "" {
+	if printed != "" {
 		t.endLine()
 	}
 	var lines []string
 	if !t.mid && t.asking == 0 {
 		lines = t.lines()
 	}
-	drawn := strings.Join(lines, "\n")
-	if stays == "" && drawn == t.drawn && len(lines) == t.rows {
+	if printed == "" && slices.Equal(lines, t.drawn) {
 		return
 	}
-	out := t.erase() + stays
-	if len(lines) > 0 {
-		// Without wrapping at the margin a line that is wider than it
-		// seems still takes one row.
-		out += "\x1b[?7l" + drawn + "\n\x1b[?7h"
+	rows := t.drawnRows()
+	out := syncStart + up(rows)
+	if printed != "" {
+		out += blank(rows) + printed
+		rows = 0
 	}
-	t.drawn, t.rows = drawn, len(lines)
-	t.write(out)
+	if len(lines) > 0 {
+		out += noWrap + strings.Join(lines, eraseLine+"\n") + eraseLine + "\n" + wrap
+	}
+	t.drawn = lines
+	t.write(out + blank(rows-len(lines)) + syncEnd)
+}
+
+// drawnRows is how many rows of the screen the drawn lines take: a terminal that
+// became narrower since has wrapped them.
+func (t *Text) drawnRows() int {
+	columns, rows := t.size()
+	n := 0
+	for _, line := range t.drawn {
+		n += 1 + max(0, cells(Clean(line))-1)/columns
+	}
+	return min(n, rows-1)
+}
+
+// up moves the cursor to the beginning of the row that is n rows above.
+func up(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("\r\x1b[%dA", n)
+}
+
+// blank erases n rows from the cursor on, which stays.
+func blank(n int) string {
+	return strings.Repeat(eraseLine+"\n", max(n, 0)) + up(n)
+}
+
+// erase removes the drawn lines from the screen.
+func (t *Text) erase() string {
+	n := t.drawnRows()
+	t.drawn = nil
+	return up(n) + blank(n)
 }
 
 // Hold stops the redrawing until release is called: somebody talks to the person
@@ -79,14 +122,6 @@ func (t *Text) Hold() (release func()) {
 		t.asking--
 		t.redraw("")
 	})
-}
-
-// erase is what removes the drawn lines from the screen.
-func (t *Text) erase() string {
-	if t.rows == 0 {
-		return ""
-	}
-	return fmt.Sprintf("\r\x1b[%dA\x1b[J", t.rows)
 }
 
 // endLine moves the cursor to the next line if an unfinished line of stdout
@@ -106,7 +141,10 @@ func (t *Text) lines() []string {
 	if limit <= 0 {
 		limit = 10
 	}
-	limit = max(1, min(limit, rows-2))
+	limit = min(limit, max(rows-2, 1), rows-1)
+	if limit < 1 {
+		return nil
+	}
 	var nodes []*node
 	for _, n := range t.roots {
 		nodes = append(nodes, n.all(nil)...)
@@ -257,9 +295,11 @@ func (s *stdout) put(out string) error {
 	}
 	shown := t.Live && !t.Quiet && !t.closed
 	if shown {
-		t.model = nil // its text is seen coming
-		t.write(t.erase())
-		t.drawn, t.rows = "", 0
+		t.model = nil // the person sees its text arrive
+		if len(t.drawn) > 0 {
+			t.write(syncStart + t.erase())
+			defer t.write(syncEnd)
+		}
 	}
 	_, err := io.WriteString(s.w, out)
 	if shown {

@@ -158,6 +158,44 @@ func TestLiveFitsTheScreen(t *testing.T) {
 	}
 }
 
+// TestLiveLeavesNothingBehindInASmallerWindow makes the window narrower, so that
+// the terminal wraps the drawn lines, and lower.
+func TestLiveLeavesNothingBehindInASmallerWindow(t *testing.T) {
+	columns, rows := 60, 12
+	s := newScreen(t, columns, rows)
+	now := time.Unix(9, 0)
+	text := &Text{W: s, Live: true, Color: true, Size: func() (int, int) { return columns, rows }, Now: func() time.Time { return now }}
+	defer text.Close()
+	redraw := func() {
+		text.mu.Lock()
+		defer text.mu.Unlock()
+		now = now.Add(time.Second)
+		text.redraw("")
+	}
+	fmt.Fprint(s, "$ agents run\n")
+	for _, tool := range []string{"a", "b", "c"} {
+		text.Observe(call(1, tool, strings.Repeat(tool, 50), ""))
+	}
+	columns, rows = 25, 12
+	s.resize(columns, rows)
+	redraw()
+	want := "$ agents run\n• aaaaaaaaaaaaaa…  1.0 s\n• bbbbbbbbbbbbbb…  1.0 s\n• cccccccccccccc…  1.0 s\n"
+	if got := s.String(); got != want {
+		t.Errorf("the window became narrower:\n%swant:\n%s", got, want)
+	}
+	rows = 2
+	s.resize(columns, rows)
+	redraw()
+	if got, want := s.String(), "$ agents run\n• aaaaaaaaaaaaaa…  1.0 s\n• bbbbbbbbbbbbbb…  1.0 s\n  and 3 more\n"; got != want {
+		t.Errorf("the window became lower:\n%swant:\n%s", got, want)
+	}
+	rows = 1
+	redraw()
+	if text.drawn != nil {
+		t.Errorf("on one row it draws %q", text.drawn)
+	}
+}
+
 func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
 	s := newScreen(t, 40, 24)
 	text := &Text{W: s, Live: true, MaxLines: 4, Now: func() time.Time { return time.Unix(9, 0) }}
@@ -178,6 +216,36 @@ func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(s.String()), "\n")
 	if len(got) != 2+51 || got[0] != "✗ ask  6.0 s  no" || got[1] != "    10 calls before" {
 		t.Errorf("screen:\n%s", s)
+	}
+}
+
+// TestAnInterruptedRunShowsWhatEndedBefore: the calls that an interruption ends
+// are not shown one by one.
+func TestAnInterruptedRunShowsWhatEndedBefore(t *testing.T) {
+	sub := func(e agent.Event) agent.Event { e.Parent, e.Depth, e.Agent = "p", 1, "sub"; return e }
+	s := newScreen(t, 60, 20)
+	var plain bytes.Buffer
+	stopped := false
+	interrupted := func() bool { return stopped }
+	live := &Text{W: s, Live: true, Interrupted: interrupted, Now: func() time.Time { return time.Unix(9, 0) }}
+	defer live.Close()
+	observe := Tee(live.Observe, (&Text{W: &plain, Interrupted: interrupted}).Observe)
+	observe(call(1, "r", "get", ""))
+	observe(call(2, "p", "ask", ""))
+	observe(call(3, "q", "ask_other", ""))
+	observe(sub(call(1, "c1", "done", "")))
+	observe(sub(call(2, "c2", "slow", "")))
+	observe(sub(result(1, "c1", "done", "", false, 100)))
+	stopped = true
+	observe(sub(result(2, "c2", "slow", "error: interrupted; the tool was ended", true, 100)))
+	observe(result(2, "p", "ask", "error: interrupted", true, 100))
+	observe(result(1, "r", "get", "error: interrupted; the tool was ended", true, 100))
+	observe(result(3, "q", "ask_other", "error: interrupted", true, 100))
+	if got, want := s.String(), "✗ ask  0.1 s\n  ✓ done  0.1 s\n"; got != want {
+		t.Errorf("screen:\n%swant:\n%s", got, want)
+	}
+	if got, want := plain.String(), "→ get\n→ ask\n→ ask_other\n  → sub: done\n  → sub: slow\n  ✓ sub: done  0.1 s\n"; got != want {
+		t.Errorf("plain:\n%swant:\n%s", got, want)
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // A screen understands as much of a terminal as Text uses, and fails the test on
-// anything else. Lines that leave it at the top stay readable.
+// anything else: on erasing the screen, too, which some terminals copy to their
+// history first. Lines that leave it at the top stay readable.
 type screen struct {
 	t             *testing.T
 	mu            sync.Mutex
@@ -17,6 +18,7 @@ type screen struct {
 	row, column   int
 	noWrap        bool
 	wide          rune // takes two cells here
+	synced        bool
 	writes        int
 }
 
@@ -55,8 +57,12 @@ func (s *screen) sequence(text string) int {
 		s.noWrap = true
 	case body == "?7" && final == 'h':
 		s.noWrap = false
-	case body == "" && final == 'J':
-		s.lines = append(s.lines[:s.row:s.row], s.lines[s.row][:min(s.column, len(s.lines[s.row]))])
+	case body == "?2026" && final == 'h':
+		s.synced = true
+	case body == "?2026" && final == 'l':
+		s.synced = false
+	case body == "" && final == 'K':
+		s.lines[s.row] = s.lines[s.row][:min(s.column, len(s.lines[s.row]))]
 	case final == 'A':
 		var n int
 		fmt.Sscan(body, &n)
@@ -96,19 +102,41 @@ func (s *screen) put(r rune) {
 		s.put('\n')
 	}
 	line := s.lines[s.row]
-	for len(line) < s.column {
+	for len(line) < s.column+width {
 		line = append(line, ' ')
 	}
-	s.lines[s.row] = append(line[:s.column], r)
-	if s.column += width; width == 2 {
-		s.lines[s.row] = append(s.lines[s.row], 0)
+	line[s.column] = r
+	if width == 2 {
+		line[s.column+1] = 0
 	}
+	s.lines[s.row] = line
+	s.column += width
+}
+
+// resize makes the screen smaller, as a terminal does that wraps its lines anew.
+// What is below the cursor must be blank.
+func (s *screen) resize(columns, rows int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines [][]rune
+	for _, line := range s.lines[:s.row+1] {
+		for len(line) > columns {
+			lines = append(lines, line[:columns:columns])
+			line = line[columns:]
+		}
+		lines = append(lines, line)
+	}
+	s.lines, s.columns, s.rows = lines, columns, rows
+	s.row = len(lines) - 1
 }
 
 // String is what can be seen.
 func (s *screen) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.synced {
+		s.t.Error("synchronized output does not end")
+	}
 	var b strings.Builder
 	for _, line := range s.lines {
 		b.WriteString(strings.TrimRight(strings.ReplaceAll(string(line), "\x00", ""), " ") + "\n")

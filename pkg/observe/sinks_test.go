@@ -154,6 +154,31 @@ func TestTextShortensArguments(t *testing.T) {
 	}
 }
 
+func TestReasonOfAFailure(t *testing.T) {
+	trace := "\nTraceback (most recent call last):\n" + strings.Repeat("  at x\n", 5000) + "ValueError: no \x1b[31mhost\n\n"
+	for _, test := range []struct{ text, want string }{
+		{"error: exit status 1\n\ncould not resolve host\n", "exit status 1: could not resolve host"},
+		{"error: exit status 1\n\nstdout:\ntrying\nstderr:\ntook long\ncould not resolve host\n", "exit status 1: could not resolve host"},
+		{"error: exit status 1\n" + trace, "exit status 1: ValueError: no host"},
+		{"error: exit status 1; it printed nothing", "exit status 1; it printed nothing"},
+		{"error: exit status 1\n\n\n", "exit status 1"},
+		{"error: exit status 2: unknown\nmore", "exit status 2: unknown"},
+		{"error: timed out after 3 s\n\nhalf of it", "timed out after 3 s"},
+		{"error: nothing ran: the arguments do not fit the tool's schema:\nargument /a [type]: got number\nargument /b [required]: missing",
+			"nothing ran: the arguments do not fit the tool's schema: argument /a [type]: got number"},
+		{"error: the tool reports a failure\nENOENT: no such file\nat open", "ENOENT: no such file"},
+		{"error: the tool reports a failure", "the tool reports a failure"},
+		{"error: " + strings.Repeat("x", 300), strings.Repeat("x", 239) + "…"},
+		{"", "failed"},
+		{"error: \n \n", "failed"},
+	} {
+		r := agent.ToolResult{Failed: true, Parts: []agent.Part{agent.Text(test.text)}}
+		if got := reason(&r, "…"); got != test.want {
+			t.Errorf("reason(%.60q) = %q, want %q", test.text, got, test.want)
+		}
+	}
+}
+
 func TestStream(t *testing.T) {
 	said := func(s string) *agent.Message {
 		return &agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(s)}}

@@ -38,6 +38,10 @@ type Text struct {
 	// Asks reports whether a tool talks to the person at the same terminal:
 	// while it runs nothing is redrawn there. Nil means that none does.
 	Asks func(tool string) bool
+	// Interrupted reports whether the person has interrupted the run: a call
+	// that fails from then on is not shown, since all do and for the same
+	// reason. Nil means never.
+	Interrupted func() bool
 	// MaxLines limits how many lines are redrawn; 0 means 10. There are never
 	// more than the terminal has rows.
 	MaxLines int
@@ -49,8 +53,7 @@ type Text struct {
 	roots  []*node          // running calls of the root, in order
 	ended  int              // counts calls that ended, for their order
 	model  *node            // the root waits for its model
-	drawn  string           // the lines that are redrawn, as they are on the screen
-	rows   int              // how many they are
+	drawn  []string         // the lines that are redrawn, as they were last drawn
 	mid    bool             // the screen's cursor is within a line of stdout
 	asking int              // running calls that talk to the person
 	broken bool             // W failed
@@ -199,7 +202,17 @@ func (t *Text) finished(e agent.Event) {
 		n.state, n.note = failed, reason(e.Result, t.more())
 	}
 	delete(t.calls, e.Key)
+	interrupted := n.state == failed && t.Interrupted != nil && t.Interrupted()
+	if interrupted {
+		n.note = ""
+	}
 	switch {
+	case interrupted && len(n.children) == 0:
+		if parent != nil {
+			parent.children = without(parent.children, n)
+		}
+		t.roots = without(t.roots, n)
+		t.redraw("")
 	case !t.Live:
 		l := t.line(n)
 		l.label = t.who(e) + l.label
