@@ -123,7 +123,7 @@ func sessions(dirs []string) ([]entry, error) {
 		}
 		for _, e := range found {
 			path := filepath.Join(dir, e.Name())
-			if info, err := os.Stat(filepath.Join(path, fileName)); err == nil && ValidID(e.Name()) {
+			if info, err := os.Lstat(filepath.Join(path, fileName)); err == nil && ValidID(e.Name()) {
 				list = append(list, entry{path, info.ModTime()})
 			}
 		}

@@ -73,12 +73,12 @@ func locate(path string) (file string, dir blobs, err error) {
 		}
 	}
 	if !info.Mode().IsRegular() {
-		return "", "", fmt.Errorf("%s: %w: it is no regular file", path, ErrNotSession)
+		return "", "", fmt.Errorf("%s: %w: it is not a regular file", path, ErrNotSession)
 	}
 	if filepath.Base(file) == fileName {
 		dir = blobs(filepath.Join(filepath.Dir(file), blobsDir))
 		if info, err := os.Lstat(string(dir)); err == nil && !info.IsDir() {
-			return "", "", fmt.Errorf("%s: %w: it is no folder", dir, ErrNotSession)
+			return "", "", fmt.Errorf("%s: %w: it is not a folder", dir, ErrNotSession)
 		}
 	}
 	return file, dir, nil
