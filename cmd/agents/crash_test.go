@@ -128,7 +128,7 @@ func (s *sweep) args(more ...string) []string {
 // model and the world have seen.
 func (s *sweep) resume(what string) {
 	s.t.Helper()
-	list, err := session.List(filepath.Join(s.dir, "sessions"))
+	list, err := session.List(session.Filter{}, filepath.Join(s.dir, "sessions"))
 	if err != nil || len(list) > 1 {
 		s.t.Fatalf("%s: sessions: %v, %v", what, list, err)
 	}
@@ -158,7 +158,7 @@ func stderrOf(err error) string {
 // check looks for lost calls and repeated effects.
 func (s *sweep) check(what string) {
 	s.t.Helper()
-	list, err := session.List(filepath.Join(s.dir, "sessions"))
+	list, err := session.List(session.Filter{}, filepath.Join(s.dir, "sessions"))
 	if err != nil || len(list) == 0 {
 		s.t.Fatalf("%s: sessions: %v, %v", what, list, err)
 	}

@@ -148,7 +148,7 @@ func (p *program) openSession(k *keepFlags) (*kept, error) {
 	switch {
 	case k.file != "":
 		if info, err := os.Stat(k.file); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-			return &kept{Journal: session.CreateFile(k.file, session.Options{}), again: "--session-file " + k.file}, nil
+			return &kept{Journal: session.CreateFile(k.file, newOptions()), again: "--session-file " + k.file}, nil
 		}
 	case k.session != "":
 		path, err = session.Find(k.session, paths(dirs)...)
@@ -181,9 +181,9 @@ func (p *program) latest(dirs []string) (string, error) {
 		}
 		of = file.Real
 	}
-	list, err := session.Newest(1, func(i *session.Info) bool {
+	list, err := session.List(session.Filter{Limit: 1, Want: func(i *session.Info) bool {
 		return i.Err == nil && i.Parent == "" && (of == "" || i.Source == of) && (p.global.agent == "" || i.Agent == p.global.agent)
-	}, dirs...)
+	}}, dirs...)
 	switch {
 	case len(list) > 0:
 		return list[0].Path, nil
@@ -191,6 +191,12 @@ func (p *program) latest(dirs []string) (string, error) {
 		return "", err
 	}
 	return "", errors.New("there is none yet")
+}
+
+// newOptions note the working folder in a new session.
+func newOptions() session.Options {
+	dir, _ := os.Getwd() // a session without it is found by its id
+	return session.Options{Dir: dir}
 }
 
 // newSession begins a session in a folder. Where nobody asked for the folder, a
@@ -202,7 +208,7 @@ func (p *program) newSession(place config.Place, asked bool) (*kept, error) {
 	}
 	switch err := writable(place.Path); {
 	case err == nil:
-		return &kept{Journal: session.Create(place.Path, session.Options{})}, nil
+		return &kept{Journal: session.Create(place.Path, newOptions())}, nil
 	case !asked && (errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)):
 		p.warn([]string{"no session is kept: " + err.Error()})
 		return nil, nil
@@ -277,8 +283,15 @@ func (k *kept) unfinished() bool {
 	return k != nil && k.past != nil && k.past.Session.Unfinished()
 }
 
-// reap ends what calls of the earlier process left running.
+// reap ends what calls of the earlier process left running. If that process is
+// alive, the session is a copy of its session, and nothing was left.
 func (k *kept) reap(p *program) {
+	if pid := k.past.OwnerPID; pid != 0 {
+		if len(k.past.Started) > 0 {
+			p.warn([]string{fmt.Sprintf("this is a copy of a session that process %d still runs: the processes of its calls are not ended", pid)})
+		}
+		return
+	}
 	ended, alive := 0, 0
 	for _, key := range k.past.Started {
 		e, a := process.EndLeft(key)
@@ -369,7 +382,7 @@ func (s *service) keeper() (func(mcpserver.Agent, string, *agent.Runner) (func()
 		return nil, err
 	}
 	return func(a mcpserver.Agent, id string, r *agent.Runner) (func(), error) {
-		k := &kept{Journal: session.Create(dirs[0].Path, session.Options{})}
+		k := &kept{Journal: session.Create(dirs[0].Path, newOptions())}
 		if id != "" {
 			var err error
 			if k, err = s.earlier(paths(dirs), a, id); err != nil {

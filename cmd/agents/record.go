@@ -36,5 +36,5 @@ func (p *program) beginRecord(place config.Place, err error) (*kept, error) {
 	if err != nil {
 		return nil, nothingRan(fmt.Errorf("record the run (%s): %w", place.Why, err), "")
 	}
-	return &kept{Journal: session.Create(place.Path, session.Options{}), dir: " --session-dir " + place.Path, record: place.Path}, nil
+	return &kept{Journal: session.Create(place.Path, newOptions()), dir: " --session-dir " + place.Path, record: place.Path}, nil
 }

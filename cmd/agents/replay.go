@@ -218,7 +218,7 @@ func (p *program) recordPath(name, dir string) (string, error) {
 // rootSession is the one session in a folder that answers no call of another
 // process. The record of a nested process has only one that does, the oldest.
 func rootSession(dir string) (string, error) {
-	list, err := session.List(dir)
+	list, err := session.List(session.Filter{}, dir)
 	if err != nil {
 		return "", nothingRan(err, "")
 	}

@@ -25,8 +25,9 @@ type sessions struct {
 
 func sessionCommand(p *program) *cli.Command {
 	return &cli.Command{
-		Description: `ID is a session's id, the beginning of one, "latest", or the path of a session. Commands
-that only read also take a file that export or edit wrote, or one of agents-exe.`,
+		Description: `ID is a session's id, the beginning of one or of its random part, "latest", or the path
+of a session. Commands that only read also take a file that export or edit wrote, or
+one of agents-exe.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: sessionDir, Usage: "look for sessions in the folder `DIR`, and write new ones there"}},
 	}
 }
@@ -226,7 +227,7 @@ func (s *sessions) keep(events source) error {
 		return err
 	}
 	id := session.NewID()
-	if err := session.Copy(session.Create(dir, session.Options{}), session.Rename(events, id)); err != nil {
+	if err := session.Copy(session.Create(dir, newOptions()), session.Rename(events, id)); err != nil {
 		return nothingRan(fmt.Errorf("write the session: %w", err), "")
 	}
 	_, err = fmt.Fprintln(s.out, id)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 	"time"
@@ -64,10 +63,8 @@ func (p *program) listSessions(dir string, limit int, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if limit == 0 {
-		limit = math.MaxInt
-	}
-	found, listErr := session.Newest(limit, func(i *session.Info) bool { return p.global.agent == "" || i.Agent == p.global.agent }, dirs...)
+	want := func(i *session.Info) bool { return p.global.agent == "" || i.Agent == p.global.agent }
+	found, listErr := session.List(session.Filter{Limit: limit, Want: want}, dirs...)
 	list := []listedSession{}
 	for _, i := range found {
 		list = append(list, listed(i))

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -304,6 +305,10 @@ func hold(path string) int {
 		fmt.Println(err)
 		return 1
 	}
+	if err := j.Append(context.Background(), agent.Event{Kind: agent.EventEnd, Session: j.ID()}); err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	fmt.Println("held")
 	io.Copy(io.Discard, os.Stdin)
 	j.Close()
@@ -354,6 +359,55 @@ func TestASecondWriterIsRefused(t *testing.T) {
 	j.Close()
 	if err := second(path); err != nil {
 		t.Errorf("after both are gone: %v", err)
+	}
+}
+
+// A copy of a session names the process that still writes the original.
+func TestACopyNamesTheOwnerOfTheOriginal(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only on Linux is the owner recorded with its start")
+	}
+	path := closedSession(t)
+	if _, past := open(t, path); past.OwnerPID != 0 {
+		t.Errorf("the owner of a session of this process is %d", past.OwnerPID)
+	}
+	path = closedSession(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", envHold+"="+path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
+		t.Fatalf("the first process: %q, %v", line, err)
+	}
+	copied := func() string {
+		dir := filepath.Join(t.TempDir(), "copy")
+		if err := os.CopyFS(dir, os.DirFS(path)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	if _, past := open(t, copied()); past.OwnerPID != cmd.Process.Pid {
+		t.Errorf("owner %d, want %d", past.OwnerPID, cmd.Process.Pid)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, past := open(t, copied()); past.OwnerPID != 0 {
+		t.Errorf("owner %d, but it has ended", past.OwnerPID)
 	}
 }
 

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"errors"
 	"io/fs"
 	"os"
 	"strconv"
@@ -10,8 +9,7 @@ import (
 	"syscall"
 )
 
-// A lockList is what the kernel tells about locks: the process by the file's
-// inode.
+// A lockList has the process that holds the lock of a file, by the file's inode.
 type lockList map[uint64]int
 
 // holders reads /proc/locks, whose lines look like
@@ -47,16 +45,18 @@ func (l lockList) of(info fs.FileInfo) int {
 	return 0
 }
 
-// gone reports whether the process that made a lock has come to its end. A lock
-// that is not listed any more has been given up meanwhile.
-func gone(pid int) bool {
-	if pid == 0 {
-		return true
+// startOf returns when a process was started, in clock ticks since boot, see
+// proc_pid_stat(5). It is 0 if the process has ended.
+func startOf(pid int) uint64 {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") // 1 (name) S …
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
+		return 0
 	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") // 1 (name) S …
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
-	}
-	rest := b[bytes.LastIndexByte(b, ')')+1:]
-	return bytes.HasPrefix(rest, []byte(" Z")) || bytes.HasPrefix(rest, []byte(" X"))
+	n, _ := strconv.ParseUint(f[19], 10, 64)
+	return n
 }
+
+// ended reports whether the process that made a lock has ended. A lock that is no
+// longer listed has been released.
+func ended(pid int) bool { return pid == 0 || startOf(pid) == 0 }

@@ -49,14 +49,16 @@ func TestAHostileFileIsTheDamageOfItsSession(t *testing.T) {
 		spoil func(blob, journal string) error
 		want  string
 	}{
-		"blob: pipe":                   {func(blob, _ string) error { return replace(blob, pipe) }, "not a regular file"},
-		"blob: link to a device":       {func(blob, _ string) error { return replace(blob, device) }, "not a regular file"},
-		"blob: sparse":                 {func(blob, _ string) error { return replace(blob, sparse) }, "more than a blob may have"},
-		"journal: pipe":                {func(_, journal string) error { return replace(journal, pipe) }, "not a regular file"},
-		"journal: link to a device":    {func(_, journal string) error { return replace(journal, device) }, "not a regular file"},
-		"journal: sparse":              {func(_, journal string) error { return replace(journal, sparse) }, "not a session"},
-		"journal: sparse tail":         {func(_, journal string) error { return os.Truncate(journal, giant) }, "more follows than a crash leaves"},
-		"journal: sparse in its lines": {func(_, journal string) error { return errors.Join(os.Truncate(journal, 300), os.Truncate(journal, giant)) }, "more follows than a crash leaves"},
+		"blob: pipe":                {func(blob, _ string) error { return replace(blob, pipe) }, "not a regular file"},
+		"blob: link to a device":    {func(blob, _ string) error { return replace(blob, device) }, "not a regular file"},
+		"blob: sparse":              {func(blob, _ string) error { return replace(blob, sparse) }, "more than a blob may have"},
+		"journal: pipe":             {func(_, journal string) error { return replace(journal, pipe) }, "not a regular file"},
+		"journal: link to a device": {func(_, journal string) error { return replace(journal, device) }, "not a regular file"},
+		"journal: sparse":           {func(_, journal string) error { return replace(journal, sparse) }, "not a session"},
+		"journal: sparse tail":      {func(_, journal string) error { return os.Truncate(journal, giant) }, "more follows than a crash leaves"},
+		"journal: sparse in its lines": {func(_, journal string) error {
+			return errors.Join(os.Truncate(journal, 300), os.Truncate(journal, giant))
+		}, "more follows than a crash leaves"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -65,7 +67,7 @@ func TestAHostileFileIsTheDamageOfItsSession(t *testing.T) {
 			if err := tt.spoil(blob, journal); err != nil {
 				t.Fatal(err)
 			}
-			list, err := session.List(dir)
+			list, err := session.List(session.Filter{}, dir)
 			if err != nil || len(list) != 2 {
 				t.Fatalf("List = %+v, %v", list, err)
 			}

@@ -14,8 +14,11 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Options are what a Journal may be told. The zero value is what programs use.
+// Options configure a Journal. The zero value can be used.
 type Options struct {
+	// Dir is the working folder of the program, which a new session notes as the
+	// one in which it began: see Info.Dir.
+	Dir string
 	// Fail is for tests. It is called before everything that changes the disk,
 	// with the kind of the change ("mkdir", "create", "write", "sync",
 	// "sync folder", "rename", "truncate") and its number, from 1. A write is
@@ -39,6 +42,7 @@ type Journal struct {
 	dir   string // in which the session's folder is made; "" if it has none
 	path  string // of the file; "" until it is known
 	blobs blobs
+	cwd   string // Options.Dir
 
 	mu      sync.Mutex
 	synced  sync.Cond // a sync is over
@@ -73,8 +77,17 @@ func CreateFile(path string, o Options) *Journal {
 
 func newJournal(j *Journal, o Options) *Journal {
 	j.disk.fail = o.Fail
+	j.cwd = realDir(o.Dir)
 	j.synced.L = &j.mu
 	return j
+}
+
+// realDir is a folder without symbolic links in its path, so that it can be compared.
+func realDir(dir string) string {
+	if path, err := filepath.EvalSymlinks(dir); err == nil {
+		return path
+	}
+	return dir
 }
 
 // ID is the id of the root session, and "" before the first Append.
@@ -120,9 +133,13 @@ func (j *Journal) Append(_ context.Context, e agent.Event) error {
 		}
 	}
 	b, sum := j.buf[:0], j.sum
-	if j.size == 0 {
-		b, _ = encode(b, fileLine{Kind: kindJournal, Format: formatName, Version: Version, ID: j.id})
-		b, sum = seal(b, 0, -1, 0)
+	if !j.written {
+		first := fileLine{Kind: kindOpened, Time: time.Now(), owner: thisProcess()}
+		if j.size == 0 {
+			first = fileLine{Kind: kindJournal, Format: formatName, Version: Version, ID: j.id, Dir: j.cwd, owner: first.owner}
+		}
+		b, _ = encode(b, first)
+		b, sum = seal(b, 0, -1, sum)
 	}
 	start := len(b)
 	e, err := j.blobs.move(&j.disk, e)

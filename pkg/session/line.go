@@ -18,6 +18,7 @@ const (
 	Version = 1
 
 	kindJournal agent.EventKind = "journal" // the first line
+	kindOpened  agent.EventKind = "opened"  // the first line of a process that continues it
 	kindClosed  agent.EventKind = "closed"  // the last line of a closed journal
 
 	headerStart = `{"kind":"journal","format":"agents-session"`
@@ -39,6 +40,8 @@ type fileLine struct {
 	Version int             `json:"version,omitempty"`
 	ID      string          `json:"id,omitempty"`
 	Time    time.Time       `json:"time,omitzero"`
+	Dir     string          `json:"dir,omitempty"` // the working folder
+	owner
 }
 
 // encode appends v as one JSON object without its closing brace; seal completes it.
@@ -110,7 +113,7 @@ type head struct {
 func (h head) is(kind agent.EventKind) bool { return string(h.kind) == string(kind) }
 
 // event reports whether the line is an event, and not about the file.
-func (h head) event() bool { return !h.is(kindJournal) && !h.is(kindClosed) }
+func (h head) event() bool { return !h.is(kindJournal) && !h.is(kindOpened) && !h.is(kindClosed) }
 
 var errNoObject = errors.New("the line is not a JSON object")
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,11 +37,15 @@ type Info struct {
 	Prompt string
 	// Turns are those of the root session.
 	Turns int
+	// Dir is the working folder in which the session began, without symbolic
+	// links; empty if that is not known.
+	Dir string
 	// Usage is what all runs consumed, with sub-agents.
 	Usage agent.Usage
 	// Status is how the last run ended; empty if it did not.
 	Status agent.Status
-	// Started is the time of the first event, Changed that of the last change.
+	// Started is the time of the first event and Changed that of the last change,
+	// in UTC, as the time in an id is.
 	Started time.Time
 	Changed time.Time
 	// Size is that of the file and its blobs, in bytes.
@@ -61,30 +64,70 @@ func Inspect(path string) (Info, error) {
 	return inspect(path, sync.OnceValue(holders))
 }
 
-// List finds the sessions in folders, those that changed last first. A folder that
-// does not exist holds none; another one that cannot be read is an error beside
-// what the others hold. Every session is read whole, at about a gigabyte a second
-// for each processor, so that damage is seen.
-func List(dirs ...string) ([]Info, error) {
-	return Newest(math.MaxInt, func(*Info) bool { return true }, dirs...)
+// A Filter selects sessions. The zero Filter selects all.
+type Filter struct {
+	// Dir selects those that began in this working folder.
+	Dir string
+	// Before, if it is not zero, selects those that changed before this time.
+	Before time.Time
+	// Want, if it is not nil, selects those for which it is true. It is called in
+	// the order of the list.
+	Want func(*Info) bool
+	// Limit is how many are wanted; 0 means all.
+	Limit int
 }
 
-// Newest is as List but gives only the first n sessions that want accepts, and
-// reads no more than it takes to find them.
-func Newest(n int, want func(*Info) bool, dirs ...string) ([]Info, error) {
+// List returns the sessions in folders that f selects, the most recently changed
+// first. A folder that does not exist has none; the error of another one that cannot
+// be read comes beside what the others have. A session is read whole, so that damage
+// is found, but only if it has the Dir and Before of the Filter, and no more sessions
+// are read than it takes to reach the Limit.
+//
+// The last session of a folder:
+//
+//	list, err := session.List(session.Filter{Dir: cwd, Limit: 1, Want: func(i *session.Info) bool {
+//		return i.Err == nil && i.Parent == ""
+//	}}, dirs...)
+//
+// Those that have not changed for a month, to Remove them:
+//
+//	list, err := session.List(session.Filter{Before: time.Now().AddDate(0, -1, 0)}, dirs...)
+func List(f Filter, dirs ...string) ([]Info, error) {
 	found, err := sessions(dirs)
+	if f.Limit == 0 {
+		f.Limit = len(found)
+	}
+	if f.Dir != "" {
+		f.Dir = realDir(f.Dir)
+	}
 	locks := sync.OnceValue(holders)
 	var list []Info
-	for len(found) > 0 && len(list) < n {
-		some := found[:min(len(found), max(n-len(list), runtime.GOMAXPROCS(0)))]
-		found = found[len(some):]
+	for len(found) > 0 && len(list) < f.Limit {
+		var some []entry
+		for len(found) > 0 && len(some) < max(f.Limit-len(list), runtime.GOMAXPROCS(0)) {
+			if e := found[0]; (f.Before.IsZero() || e.changed.Before(f.Before)) && (f.Dir == "" || dirOf(e.path) == f.Dir) {
+				some = append(some, e)
+			}
+			found = found[1:]
+		}
 		for _, i := range inspectAll(some, locks) {
-			if len(list) < n && want(&i) {
+			if len(list) < f.Limit && (f.Want == nil || f.Want(&i)) {
 				list = append(list, i)
 			}
 		}
 	}
 	return list, err
+}
+
+// dirOf is the working folder in which a session began.
+func dirOf(path string) string {
+	in, err := openReader(path)
+	if err != nil {
+		return ""
+	}
+	defer in.file.Close()
+	in.next()
+	return in.dir
 }
 
 func inspectAll(found []entry, locks func() lockList) []Info {
@@ -142,7 +185,7 @@ func inspect(path string, locks func() lockList) (Info, error) {
 		return i, err
 	}
 	defer in.file.Close()
-	i.Size, i.Changed = in.info.Size(), in.info.ModTime()
+	i.Size, i.Changed = in.info.Size(), in.info.ModTime().UTC()
 	if in.blobs != "" {
 		i.ID = filepath.Base(filepath.Dir(in.path))
 		i.Size += in.blobs.size()
@@ -171,7 +214,7 @@ func (dir blobs) size() int64 {
 func (i *Info) read(in *reader) error {
 	for {
 		line, at, h, err := in.next()
-		i.Turns = in.answers
+		i.Turns, i.Dir = in.answers, in.dir
 		if err == io.EOF {
 			return nil
 		}
@@ -211,7 +254,7 @@ func (i *Info) note(in *reader, line []byte, h head) error {
 		if kind == agent.EventMessage {
 			i.Prompt = firstLine(e.Message)
 		} else {
-			i.ID, i.Agent, i.Source, i.Model, i.Parent, i.Started = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Time
+			i.ID, i.Agent, i.Source, i.Model, i.Parent, i.Started = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Time.UTC()
 		}
 	}
 	if root {
@@ -231,56 +274,4 @@ func firstLine(m *agent.Message) string {
 		}
 	}
 	return ""
-}
-
-// Latest is the name of the session that changed last, for Find.
-const Latest = "latest"
-
-// Find returns the path of the session with a name: a path, an id, the beginning
-// of one id in the folders, or Latest, which passes over sessions that answer
-// calls of other processes. It fails with ErrNotFound.
-func Find(name string, dirs ...string) (string, error) {
-	if strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') {
-		return name, exists(name)
-	}
-	found, err := sessions(dirs)
-	var paths []string
-	for _, e := range found {
-		id := filepath.Base(e.path)
-		if name == Latest && first(e.path).Parent == "" || id == name {
-			return e.path, nil
-		}
-		if name != "" && strings.HasPrefix(id, name) {
-			paths = append(paths, e.path)
-		}
-	}
-	switch {
-	case len(paths) == 1:
-		return paths[0], nil
-	case len(paths) > 1:
-		return "", fmt.Errorf("find session %q: %w: %d begin with it, %s and %s are two of them", name, ErrNotFound, len(paths), filepath.Base(paths[0]), filepath.Base(paths[1]))
-	case err != nil:
-		return "", err
-	case name == Latest:
-		return "", fmt.Errorf("find the latest session: %w in %s", ErrNotFound, strings.Join(dirs, ", "))
-	}
-	if info, statErr := os.Stat(name); statErr == nil && info.Mode().IsRegular() {
-		return name, nil
-	}
-	return "", fmt.Errorf("find session %q: %w in %s", name, ErrNotFound, strings.Join(dirs, ", "))
-}
-
-func exists(path string) error {
-	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("find session: %w", err)
-	}
-	return nil
-}
-
-// first is the first event of a session, as far as there is one.
-func first(path string) agent.Event {
-	for e := range BriefEvents(path) {
-		return e
-	}
-	return agent.Event{}
 }

@@ -110,7 +110,7 @@ func TestListSaysWhatASessionIs(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "no-session"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	list, err := session.List(dir, filepath.Join(dir, "not-there"))
+	list, err := session.List(session.Filter{}, dir, filepath.Join(dir, "not-there"))
 	if err != nil || len(list) != 3 {
 		t.Fatalf("List = %+v, %v", list, err)
 	}
@@ -131,7 +131,7 @@ func TestListSaysWhatASessionIs(t *testing.T) {
 	}
 }
 
-func TestNewestReadsNoMoreThanItNeeds(t *testing.T) {
+func TestListReadsNoMoreThanItNeeds(t *testing.T) {
 	dir := t.TempDir()
 	var ids []string // the newest first
 	for i := range 40 {
@@ -150,18 +150,73 @@ func TestNewestReadsNoMoreThanItNeeds(t *testing.T) {
 		}
 	}
 	read := 0
-	list, err := session.Newest(3, func(i *session.Info) bool {
+	list, err := session.List(session.Filter{Limit: 3, Want: func(i *session.Info) bool {
 		read++
 		return i.Agent == "agent1"
-	}, dir)
+	}}, dir)
 	if err != nil || len(list) != 3 || list[0].ID != ids[0] || list[1].ID != ids[2] || list[2].ID != ids[4] {
-		t.Errorf("Newest = %+v, %v; want %s, %s and %s", list, err, ids[0], ids[2], ids[4])
+		t.Errorf("List = %+v, %v; want %s, %s and %s", list, err, ids[0], ids[2], ids[4])
 	}
 	if most := 5 + 3*max(3, runtime.GOMAXPROCS(0)); read > most {
 		t.Errorf("%d sessions were read, want at most %d", read, most)
 	}
-	if list, err := session.Newest(100, func(*session.Info) bool { return false }, dir); len(list) > 0 || err != nil {
-		t.Errorf("Newest of none = %+v, %v", list, err)
+	if list, err := session.List(session.Filter{Want: func(*session.Info) bool { return false }}, dir); len(list) > 0 || err != nil {
+		t.Errorf("List of none = %+v, %v", list, err)
+	}
+}
+
+func TestListOfAFolderAndOfATime(t *testing.T) {
+	dir, here, there := t.TempDir(), t.TempDir(), t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(here, link); err != nil {
+		t.Fatal(err)
+	}
+	for i, cwd := range []string{here, there, link, ""} {
+		id := fmt.Sprint("s", i)
+		j := session.Create(dir, session.Options{Dir: cwd})
+		if err := j.Append(t.Context(), agent.Event{Kind: agent.EventSession, Session: id, Time: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		changed := time.Unix(1_700_000_000+int64(i), 0)
+		if err := os.Chtimes(filepath.Join(j.Path(), "journal.jsonl"), changed, changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Where a session is continued does not matter.
+	j, _, err := session.Open(filepath.Join(dir, "s0"), session.Options{Dir: there})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Append(t.Context(), agent.Event{Kind: agent.EventEnd, Session: "s0"}), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		f    session.Filter
+		want string
+	}{
+		{session.Filter{}, "s0 s3 s2 s1"},
+		{session.Filter{Limit: 3}, "s0 s3 s2"},
+		{session.Filter{Dir: here}, "s0 s2"},
+		{session.Filter{Dir: link, Limit: 1}, "s0"},
+		{session.Filter{Dir: there}, "s1"},
+		{session.Filter{Dir: t.TempDir()}, ""},
+		{session.Filter{Before: time.Unix(1_700_000_003, 0)}, "s2 s1"},
+		{session.Filter{Before: time.Unix(1_700_000_003, 0), Dir: there}, "s1"},
+	} {
+		list, err := session.List(tt.f, dir)
+		var ids []string
+		for _, i := range list {
+			ids = append(ids, i.ID)
+			if i.Changed.Location() != time.UTC || i.Started.Location() != time.UTC {
+				t.Errorf("%s: times %v and %v are not in UTC", i.ID, i.Started, i.Changed)
+			}
+		}
+		if got := strings.Join(ids, " "); got != tt.want || err != nil {
+			t.Errorf("List(%+v) = %s, %v; want %s", tt.f, got, err, tt.want)
+		}
 	}
 }
 
@@ -206,6 +261,8 @@ func TestFind(t *testing.T) {
 		"20260101-000000-aaaa": "20260101-000000-aaaa",
 		"20260101-000000-b":    "20260101-000000-bbbb",
 		"20260102":             "20260102-000000-cccc",
+		"cccc":                 "20260102-000000-cccc",
+		"bb":                   "20260101-000000-bbbb",
 		"latest":               "20260101-000000-bbbb", // the last answers a call of another process
 	} {
 		if got, err := session.Find(name, dir); err != nil || got != filepath.Join(dir, want) {
@@ -214,12 +271,13 @@ func TestFind(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"2026":    "2 of them",
+		"00000":   "no such session", // the time is not the random part
 		"nothing": `find session "nothing": no such session in ` + dir,
 		"":        `find session "": no such session in ` + dir,
 		"./x":     "no such file",
 	} {
 		if name == "2026" {
-			want = "3 begin with it"
+			want = "3 match"
 		}
 		if got, err := session.Find(name, dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Find(%q) = %q, %v, want %s", name, got, err, want)
@@ -279,7 +337,7 @@ func TestAForkHasWholeTurnsAndGoesItsOwnWay(t *testing.T) {
 			t.Errorf("turn %d: %v, want %s", turn, err, want)
 		}
 	}
-	if list, err := session.List(dir); err != nil || len(list) != 3 {
+	if list, err := session.List(session.Filter{}, dir); err != nil || len(list) != 3 {
 		t.Errorf("left: %+v, %v", list, err)
 	}
 }

@@ -33,7 +33,7 @@ func lock(f *os.File) error {
 		if info, err := f.Stat(); err == nil {
 			inUse.PID = holders().of(info)
 		}
-		if !gone(inUse.PID) {
+		if !ended(inUse.PID) {
 			return inUse
 		}
 		if time.Since(start) > lockPatience {

@@ -28,6 +28,11 @@ type Past struct {
 	// Started are the Keys of all calls that had started and have no result,
 	// at any depth, sorted.
 	Started []string
+	// OwnerPID is the process that wrote the session last, if it is another one
+	// and alive: what was opened is then a copy of its session, and the processes
+	// of its calls must not be ended. It is 0 otherwise, and where this is not
+	// known: in sessions of earlier versions, and on other systems than Linux.
+	OwnerPID int
 	// CutBytes is how much of a torn end was cut off.
 	CutBytes int64
 }
@@ -116,7 +121,7 @@ func (j *Journal) open() (*Past, error) {
 			return nil, fmt.Errorf("sync session %s: %w", j.path, cause(err))
 		}
 	}
-	past.CutBytes = s.cut
+	past.CutBytes, past.OwnerPID = s.cut, s.owner.alive()
 	return past, nil
 }
 

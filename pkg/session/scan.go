@@ -78,6 +78,8 @@ type scanner struct {
 	answers int    // in the root session
 	answer  int64  // offset of the last answer, -1 if there is none
 	cut     int64  // bytes of a torn end
+	dir     string // the working folder in which the session began
+	owner   owner  // the last process that wrote it
 }
 
 // newScanner reads the first size bytes of r.
@@ -104,12 +106,10 @@ func (s *scanner) next() (line []byte, at int64, h head, err error) {
 		}
 		s.line++
 		s.good = s.at
-		if s.line == 1 {
-			if err := s.header(line, h); err != nil {
+		if !h.event() || s.line == 1 {
+			if err := s.fileLine(line, h); err != nil {
 				return nil, at, head{}, err
 			}
-		}
-		if !h.event() {
 			continue
 		}
 		s.note(at, h)
@@ -180,14 +180,22 @@ func (s *scanner) turns(end int64) int {
 	return s.answers
 }
 
-// header checks the first line.
-func (s *scanner) header(line []byte, h head) error {
+// fileLine takes in a line about the file. The first line must be one.
+func (s *scanner) fileLine(line []byte, h head) error {
 	var v fileLine
-	if json.Unmarshal(line, &v) != nil || !h.is(kindJournal) || v.Format != formatName {
+	err := json.Unmarshal(line, &v)
+	switch {
+	case s.line > 1 && err != nil:
+		return s.damage(s.good-int64(len(line))-1, s.line, err)
+	case s.line == 1 && (err != nil || !h.is(kindJournal) || v.Format != formatName):
 		return fmt.Errorf("%s: %w: its first line is not that of a session", s.path, ErrNotSession)
-	}
-	if v.Version > Version {
+	case v.Version > Version:
 		return fmt.Errorf("%s was written by a newer version of this program (format %d, known is %d)", s.path, v.Version, Version)
+	case s.line == 1:
+		s.dir = v.Dir
+	}
+	if !h.is(kindClosed) {
+		s.owner = v.owner
 	}
 	return nil
 }
