@@ -89,17 +89,12 @@ func (p *program) sessionDirs(c *config.Config, dir string) []config.Place {
 		return []config.Place{{Path: dir, Why: "--session-dir"}}
 	}
 	var list []config.Place
-	home := p.getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(home) {
-		if h, err := os.UserHomeDir(); err == nil && filepath.IsAbs(h) {
-			home = filepath.Join(h, ".local", "state")
-		}
-	}
+	state := p.stateDir()
 	switch {
 	case c.File.SessionDir != "":
 		list = append(list, config.Place{Path: c.File.SessionDir, Why: "sessions.writeLocation in " + c.File.Path})
-	case filepath.IsAbs(home):
-		list = append(list, config.Place{Path: filepath.Join(home, "agents", "sessions"), Why: "XDG_STATE_HOME, else ~/.local/state"})
+	case state != "":
+		list = append(list, config.Place{Path: filepath.Join(state, "sessions"), Why: "XDG_STATE_HOME, else ~/.local/state"})
 	default:
 		list = append(list, config.Place{Why: "there is no home folder"})
 	}
@@ -107,6 +102,19 @@ func (p *program) sessionDirs(c *config.Config, dir string) []config.Place {
 		list = append(list, config.Place{Path: d, Why: "sessions.readLocations in " + c.File.Path})
 	}
 	return list
+}
+
+// stateDir is the folder of what outlasts a run, "" if there is no home folder.
+func (p *program) stateDir() string {
+	home := p.getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(home) {
+		h, err := os.UserHomeDir()
+		if err != nil || !filepath.IsAbs(h) {
+			return ""
+		}
+		home = filepath.Join(h, ".local", "state")
+	}
+	return filepath.Join(home, "agents")
 }
 
 func paths(places []config.Place) []string {

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/mcpserver"
@@ -18,20 +22,10 @@ type web struct {
 	tokens   []string
 }
 
-// listen opens the address of --http. Others than this machine can reach it only
-// with tokens.
+// listen opens the address of --http. Clients need a token of --token-file. On this
+// machine alone one is made where there is none, for other users can connect too.
 func (p *program) listen(ctx context.Context, f *serveFlags) (*web, error) {
 	w := &web{p: p}
-	if f.tokens != "" {
-		tokens, warnings, err := config.ReadTokens(f.tokens)
-		if err != nil {
-			return nil, nothingRan(fmt.Errorf("--token-file: %w", err), "write one with: head -c 24 /dev/urandom | base64 >FILE; chmod 600 FILE")
-		}
-		p.warn(warnings)
-		for _, t := range tokens {
-			w.tokens = append(w.tokens, t.Reveal())
-		}
-	}
 	host, _, err := net.SplitHostPort(f.http)
 	if err != nil {
 		return nil, usage("it is a host and a port: --http 127.0.0.1:8080; port 0 is any free one", "--http %s: %v", f.http, err)
@@ -40,8 +34,13 @@ func (p *program) listen(ctx context.Context, f *serveFlags) (*web, error) {
 	if err != nil {
 		return nil, nothingRan(fmt.Errorf("--http %s: %w", f.http, err), "")
 	}
-	if !addr.IP.IsLoopback() && len(w.tokens) == 0 {
+	if !addr.IP.IsLoopback() && f.tokens == "" {
 		return nil, usage("name bearer tokens with --token-file, or listen on 127.0.0.1", "--http %s: other machines could reach it and run the agents", f.http)
+	}
+	if !f.noToken {
+		if w.tokens, err = p.readTokens(f.tokens); err != nil {
+			return nil, err
+		}
 	}
 	var lc net.ListenConfig
 	if w.listener, err = lc.Listen(ctx, "tcp", addr.String()); err != nil {
@@ -49,6 +48,52 @@ func (p *program) listen(ctx context.Context, f *serveFlags) (*web, error) {
 	}
 	w.host = host
 	return w, nil
+}
+
+// readTokens reads the bearer tokens of file; if that is "", of the file in the state
+// folder, which is made if there is none, and whose path is printed.
+func (p *program) readTokens(file string) (tokens []string, err error) {
+	if file == "" {
+		if file, err = p.ownTokenFile(); err != nil {
+			return nil, nothingRan(fmt.Errorf("write a bearer token: %w", err), "name a file of tokens with --token-file, or serve every user of this machine with --no-token")
+		}
+		fmt.Fprintf(p.err, "the bearer token for clients is in %s\n", file)
+	}
+	list, warnings, err := config.ReadTokens(file)
+	if err != nil {
+		return nil, nothingRan(fmt.Errorf("--token-file: %w", err), "write one with: head -c 24 /dev/urandom | base64 >FILE; chmod 600 FILE")
+	}
+	p.warn(warnings)
+	for _, t := range list {
+		tokens = append(tokens, t.Reveal())
+	}
+	return tokens, nil
+}
+
+// ownTokenFile is the file with the token of this user's servers, which stays the same
+// so that clients can be configured once.
+func (p *program) ownTokenFile() (string, error) {
+	dir := p.stateDir()
+	if dir == "" {
+		return "", errors.New("there is no home folder")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "mcp-server.token")
+	temp, err := os.CreateTemp(dir, "mcp-server.token.*") // 0600
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(temp.Name())
+	_, err = fmt.Fprintln(temp, rand.Text())
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return "", err
+	}
+	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return path, nil
 }
 
 // serve serves until ctx ends.

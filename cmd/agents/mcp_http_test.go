@@ -19,6 +19,7 @@ import (
 type mcpSite struct {
 	*mcpPeer
 	url     string
+	token   string // "": none is sent
 	session string
 }
 
@@ -35,16 +36,29 @@ func startSite(t *testing.T, files map[string]string, args ...string) *mcpSite {
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	stderr := bufio.NewReader(pipe)
-	url, said := "", ""
+	url, said, tokenFile := "", "", ""
 	for !strings.HasPrefix(url, "http:") {
 		line, err := stderr.ReadString('\n')
 		if err != nil {
 			t.Fatalf("it ended with %v and said %s", err, said)
 		}
 		said += line
+		if file, ok := strings.CutPrefix(strings.TrimSpace(line), "the bearer token for clients is in "); ok {
+			tokenFile = file
+		}
 		url, _ = strings.CutPrefix(strings.TrimSpace(line), "serving MCP at ")
 	}
 	s := &mcpSite{mcpPeer: &mcpPeer{Cmd: cmd, out: stderr}, url: url}
+	if tokenFile != "" {
+		token, err := os.ReadFile(tokenFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(tokenFile); err != nil || info.Mode() != 0o600 {
+			t.Errorf("the file of the token is %v, %v, want mode 0600", info, err)
+		}
+		s.token = strings.TrimSpace(string(token))
+	}
 	_, s.session = s.post(t, t.Context(), mcpGreeting)
 	return s
 }
@@ -57,6 +71,9 @@ func (s *mcpSite) post(t *testing.T, ctx context.Context, body string) (answer, 
 		t.Fatal(err)
 	}
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Mcp-Session-Id": {s.session}}
+	if s.token != "" {
+		r.Header.Set("Authorization", "Bearer "+s.token)
+	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err.Error(), ""
@@ -67,6 +84,28 @@ func (s *mcpSite) post(t *testing.T, ctx context.Context, body string) (answer, 
 		return err.Error(), ""
 	}
 	return string(text), resp.Header.Get("Mcp-Session-Id")
+}
+
+// TestMCPServerOverHTTPNeedsAToken: other users of the machine can connect too.
+func TestMCPServerOverHTTPNeedsAToken(t *testing.T) {
+	files := map[string]string{
+		"agent.json":  `{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"scripted","script":"script.json"}}`,
+		"script.json": `{"rules":[{"answer":{"text":"ok"}}]}`,
+	}
+	const ping = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+	first := startSite(t, files)
+	if got, _ := first.post(t, t.Context(), ping); !strings.Contains(got, `"result"`) {
+		t.Errorf("with the token: %s", got)
+	}
+	token := first.token
+	first.token = ""
+	if got, _ := first.post(t, t.Context(), ping); token == "" || !strings.Contains(got, "a bearer token") {
+		t.Errorf("without the token %q: %s", token, got)
+	}
+	open := startSite(t, files, "--no-token")
+	if got, _ := open.post(t, t.Context(), ping); open.token != "" || !strings.Contains(got, `"result"`) {
+		t.Errorf("with --no-token, and the token %q: %s", open.token, got)
+	}
 }
 
 func TestMCPServerOverHTTPLeavesNoProcessBehind(t *testing.T) {
@@ -153,7 +192,7 @@ func (p *mcpPeer) move(t *testing.T, name, text string, mode os.FileMode) {
 }
 
 func TestMCPServerFollowsWhatLiesBelow(t *testing.T) {
-	s := startSite(t, readingFiles(), "--expose", "tools", "--plain-names", "--api-keys", "keys")
+	s := startSite(t, readingFiles(), "--expose", "tools", "--watch", "--plain-names", "--api-keys", "keys")
 	call := func(name, args string) string {
 		got, _ := s.post(t, t.Context(), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+args+`}}`)
 		return got
@@ -182,7 +221,7 @@ func TestMCPServerMissesNoChange(t *testing.T) {
 	files := readingFiles()
 	files["ready"] = strings.ReplaceAll(slugTool("NAME"), `"slug":"NAME"`, `"slug":"'${0##*/}'"`)
 	files["tools/early"] = busy("early", "first")
-	s := startSite(t, files, "--expose", "tools", "--plain-names", "--api-keys", "keys")
+	s := startSite(t, files, "--expose", "tools", "--watch", "--plain-names", "--api-keys", "keys")
 	has := func(name string) func() bool {
 		return func() bool {
 			// A call makes the server look soon.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 )
 
@@ -19,9 +20,10 @@ const (
 	soon      = 100 * time.Millisecond
 )
 
-// follow tells clients of changed resources, and with --expose tools loads the trees
-// anew when a file of theirs has changed, until ctx ends. A change that does not
-// load leaves what there was.
+// follow notifies clients of changed resources until ctx ends. With --expose tools
+// --watch it loads the trees again when a file of theirs has changed; a change that
+// does not load leaves the trees as they were. Without --watch nothing is loaded: a
+// tool that writes files could otherwise have its own files executed.
 func (s *service) follow(ctx context.Context) {
 	next := time.NewTimer(pollEvery)
 	defer next.Stop()
@@ -57,7 +59,10 @@ func (s *service) look(ctx context.Context, last string, closing *sync.WaitGroup
 		return last
 	}
 	now, _ := s.fingerprint()
-	if now == last {
+	if now != last && !s.flags.watch {
+		s.say("note: agent files or tools have changed since the start and are not loaded: start the server again, or with --watch")
+	}
+	if now == last || !s.flags.watch {
 		_, _ = s.offer(ctx) // MCP servers may have changed; tools are never an error
 		return now
 	}
@@ -82,6 +87,34 @@ func (s *service) look(ctx context.Context, last string, closing *sync.WaitGroup
 	})
 	// Not what there is by now: that may have changed while it was read.
 	return now
+}
+
+// unchanged is the policy without --watch: a tool whose executable has changed since
+// the start is not executed.
+func (s *service) unchanged() agent.Policy {
+	stamp := func(path string) string {
+		info, err := os.Stat(path)
+		if err != nil {
+			return ""
+		}
+		return fmt.Sprint(info.ModTime().UnixNano(), info.Size(), info.Mode())
+	}
+	stamps := map[string]string{}
+	for _, t := range s.trees {
+		for _, n := range t.Nodes {
+			for _, spec := range n.Tools {
+				if at := stamp(spec.Source); spec.Agent == "" && at != "" { // a file
+					stamps[spec.Source] = at
+				}
+			}
+		}
+	}
+	return func(_ context.Context, inv *agent.Invocation) error {
+		if at, ok := stamps[inv.Spec.Source]; ok && at != stamp(inv.Spec.Source) {
+			return fmt.Errorf("%s has changed since the server started and is not executed: start the server again, or with --watch", inv.Spec.Source)
+		}
+		return nil
+	}
 }
 
 // fingerprint changes when an agent file, a tool or a folder of tools does, of which

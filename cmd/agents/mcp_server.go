@@ -31,6 +31,8 @@ type serveFlags struct {
 	linger   time.Duration
 	http     string
 	tokens   string
+	noToken  bool
+	watch    bool
 	keep     keepFlags
 }
 
@@ -46,7 +48,9 @@ by its slug.`,
 			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.plain},
 			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end what still runs `DURATION` after the end", Destination: &f.linger},
 			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `ADDRESS`, such as 127.0.0.1:8080", Destination: &f.http},
-			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only whoever has a bearer token of `FILE`, one a line", Destination: &f.tokens},
+			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only clients that have a bearer token of `FILE`, one a line (default: a file of your own on the loopback)", Destination: &f.tokens},
+			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine over HTTP on the loopback", Destination: &f.noToken},
+			&cli.BoolFlag{Name: "watch", Usage: "load changed agent files and tools while it runs, which executes them", Destination: &f.watch},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := noArguments(c); err != nil {
@@ -59,6 +63,12 @@ by its slug.`,
 				return usage("agents are named by their slugs anyway", "--plain-names is for --expose tools")
 			case f.tokens != "" && f.http == "":
 				return usage("", "--token-file is for --http")
+			case f.noToken && f.http == "":
+				return usage("", "--no-token is for --http")
+			case f.noToken && f.tokens != "":
+				return usage("", "--no-token and --token-file exclude each other")
+			case f.watch && f.expose != "tools":
+				return usage("", "--watch is for --expose tools")
 			}
 			if err := f.keep.check(); err != nil {
 				return err
@@ -115,7 +125,11 @@ func (p *program) serveMCP(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return errors.Join(err, sinks.close())
 	}
-	s.server = mcpserver.New(mcpserver.Options{Name: "agents", Version: p.version, Linger: f.linger, Hide: s.hide, Observe: s.observe, Keep: keep})
+	opts := mcpserver.Options{Name: "agents", Version: p.version, Linger: f.linger, Hide: s.hide, Observe: s.observe, Keep: keep}
+	if !f.watch {
+		opts.Policy = s.unchanged()
+	}
+	s.server = mcpserver.New(opts)
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, sinks.close())
 	}

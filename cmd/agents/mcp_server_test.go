@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,12 +23,21 @@ type mcpPeer struct {
 	out    *bufio.Reader
 	pipe   io.Closer
 	stderr *strings.Builder
+
+	stderrMu sync.Mutex // while it runs
+}
+
+// Write takes what the process writes to stderr.
+func (p *mcpPeer) Write(b []byte) (int, error) {
+	p.stderrMu.Lock()
+	defer p.stderrMu.Unlock()
+	return p.stderr.Write(b)
 }
 
 func startMCP(t *testing.T, files map[string]string, args ...string) *mcpPeer {
 	t.Helper()
 	p := &mcpPeer{Cmd: agentsCommand(t, files, append([]string{"mcp-server", "--agent-file", "agent.json"}, args...)...), stderr: &strings.Builder{}}
-	p.Stderr = p.stderr
+	p.Stderr = p
 	in, err := p.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -110,22 +120,8 @@ func TestMCPServerLeavesNoProcessBehind(t *testing.T) {
 }
 
 func TestMCPServerFollowsTheToolFolder(t *testing.T) {
-	tool := func(slug string) string {
-		return fmt.Sprintf("#!/bin/sh\n[ \"$1\" = describe ] && { echo '{\"slug\":%q,\"description\":\"says it\",\"args\":[]}'; exit 0; }\necho it is %s\n", slug, slug)
-	}
-	p := startMCP(t, map[string]string{
-		"agent.json":  `{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"scripted","script":"script.json","toolDirectory":"tools"}}`,
-		"script.json": `{"rules":[{"answer":{"text":"ok"}}]}`,
-		"tools/one":   tool("one"),
-	}, "--expose", "tools")
-	// Written beside and moved, as what is half written would be described.
-	beside := filepath.Join(p.Dir, "two")
-	if err := os.WriteFile(beside, []byte(tool("two")), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(beside, filepath.Join(p.Dir, "tools", "two")); err != nil {
-		t.Fatal(err)
-	}
+	p := startMCP(t, oneTool(), "--expose", "tools", "--watch")
+	p.addTool(t, "two", sayTool("two"))
 	timer := time.AfterFunc(3*time.Minute, func() { p.Process.Kill() })
 	defer timer.Stop()
 	if got := p.line(t); !strings.Contains(got, "notifications/tools/list_changed") {
@@ -139,5 +135,51 @@ func TestMCPServerFollowsTheToolFolder(t *testing.T) {
 	p.Wait()
 	if code := p.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.stderr)
+	}
+}
+
+// TestMCPServerExecutesNothingNew: without --watch a tool that writes files cannot have
+// them executed, neither a new tool's describe nor a changed tool.
+func TestMCPServerExecutesNothingNew(t *testing.T) {
+	p := startMCP(t, oneTool(), "--expose", "tools")
+	trap := "#!/bin/sh\ntouch ../executed\n" + sayTool("two")
+	p.addTool(t, "two", trap)
+	p.addTool(t, "one", trap)
+	p.send(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash_one"}}`)
+	if got := p.line(t); !strings.Contains(got, "has changed since the server started") {
+		t.Errorf("the changed tool: %s", got)
+	}
+	waitFor(t, func() bool { // the server has looked, and says so
+		p.stderrMu.Lock()
+		defer p.stderrMu.Unlock()
+		return strings.Contains(p.stderr.String(), "have changed since the start and are not loaded")
+	})
+	if _, err := os.Stat(filepath.Join(p.Dir, "executed")); err == nil {
+		t.Error("a file that was written while the server ran was executed")
+	}
+}
+
+func oneTool() map[string]string {
+	return map[string]string{
+		"agent.json":  `{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"scripted","script":"script.json","toolDirectory":"tools"}}`,
+		"script.json": `{"rules":[{"answer":{"text":"ok"}}]}`,
+		"tools/one":   sayTool("one"),
+	}
+}
+
+func sayTool(slug string) string {
+	return fmt.Sprintf("#!/bin/sh\n[ \"$1\" = describe ] && { echo '{\"slug\":%q,\"description\":\"says it\",\"args\":[]}'; exit 0; }\necho it is %s\n", slug, slug)
+}
+
+// addTool writes a tool beside the folder of tools and moves it there: one that is half
+// written would be described.
+func (p *mcpPeer) addTool(t *testing.T, name, text string) {
+	t.Helper()
+	beside := filepath.Join(p.Dir, name)
+	if err := os.WriteFile(beside, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(beside, filepath.Join(p.Dir, "tools", name)); err != nil {
+		t.Fatal(err)
 	}
 }
