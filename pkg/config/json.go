@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/closest"
 )
 
 // maxBytes and maxDepth limit a keys file and a cfg file.
@@ -322,48 +324,6 @@ func (r *reader) keys(v *value, known []string) {
 		if slices.Contains(known, name) {
 			continue
 		}
-		hint := ""
-		if near := nearest(name, known); near != "" {
-			hint = fmt.Sprintf("; did you mean %q?", near)
-		}
-		r.warn(v.members[name].key, v.members[name].path, "unknown key%s", hint)
+		r.warn(v.members[name].key, v.members[name].path, "unknown key%s", closest.Hint(name, known))
 	}
-}
-
-// nearest returns the known key that name is alike but for case, dashes,
-// underscores and one or two letters.
-func nearest(name string, known []string) string {
-	fold := strings.NewReplacer("-", "", "_", "")
-	best, bestDistance := "", 3
-	for _, k := range known {
-		d := distance(fold.Replace(strings.ToLower(name)), fold.Replace(strings.ToLower(k)))
-		if d < bestDistance && d <= max(1, len(k)/3) {
-			best, bestDistance = k, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, delete or change.
-func distance(a, b string) int {
-	if len(a) > 60 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := corner
-			if a[i] != b[j] {
-				change++
-			}
-			corner = row[j+1]
-			row[j+1] = min(row[j+1]+1, row[j]+1, change)
-		}
-	}
-	return row[len(b)]
 }

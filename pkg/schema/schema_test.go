@@ -216,18 +216,3 @@ func TestProblemOfADocument(t *testing.T) {
 		t.Errorf("Problem = %q, want %q", got, want)
 	}
 }
-
-func TestNearest(t *testing.T) {
-	known := []string{"api-key-id", "apiKeyId", "description", "modelName", "modelUrl", "path", "tag"}
-	tests := []struct{ name, want string }{
-		{"modelname", "modelName"}, {"model_name", "modelName"}, {"ModelName", "modelName"},
-		{"modelNmae", "modelName"}, {"modlUrl", "modelUrl"}, {"apikeyid", "apiKeyId"}, {"api-key_id", "api-key-id"},
-		{"descripton", "description"}, {"Path", "path"}, {"tga", "tag"},
-		{"colour", ""}, {"x", ""}, {"", ""}, {strings.Repeat("modelName", 100), ""},
-	}
-	for _, test := range tests {
-		if got, ok := schema.Nearest(test.name, known); got != test.want || ok != (test.want != "") {
-			t.Errorf("Nearest(%q) = %q, %v, want %q", test.name, got, ok, test.want)
-		}
-	}
-}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/agents-exe/agents/pkg/closest"
 )
 
 // A Violation is one rule that a document breaks at one place.
@@ -166,9 +168,7 @@ func (s *Schema) leaves(e *jsonschema.ValidationError) []leaf {
 		known := s.known(e.SchemaURL)
 		for _, name := range k.Properties {
 			got := fmt.Sprintf("unknown key %s", show(name))
-			if near, ok := Nearest(name, known); ok {
-				got += fmt.Sprintf("; did you mean %s?", show(near))
-			}
+			got += closest.Hint(name, known)
 			out = append(out, leaf{path: below(e.InstanceLocation, name), rule: "additionalProperties", got: got})
 		}
 		return out

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -259,7 +260,7 @@ func (r *rehearsal) check(tree *agentfile.Tree) []Failure {
 	slugs, tools := names(tree)
 	for _, slug := range slices.Sorted(maps.Keys(r.file.Spec.Models)) {
 		if !slices.Contains(slugs, slug) {
-			failures = append(failures, r.file.fail(at("models", slug), "there is no agent %q in the tree%s", slug, nearest(slug, slugs)))
+			failures = append(failures, r.file.fail(at("models", slug), "there is no agent %q in the tree%s", slug, closest.Hint(slug, slugs)))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.file.Spec.Tools)) {
@@ -267,11 +268,11 @@ func (r *rehearsal) check(tree *agentfile.Tree) []Failure {
 		if !owned {
 			tool = key
 		} else if !slices.Contains(slugs, owner) {
-			failures = append(failures, r.file.fail(at("tools", key), "there is no agent %q in the tree%s", owner, nearest(owner, slugs)))
+			failures = append(failures, r.file.fail(at("tools", key), "there is no agent %q in the tree%s", owner, closest.Hint(owner, slugs)))
 		}
 		_, declared := r.file.Spec.Specs[tool]
 		if !declared && !strings.HasSuffix(tool, "*") && !strings.HasPrefix(tool, "mcp_") && !slices.Contains(tools, tool) {
-			failures = append(failures, r.file.fail(at("tools", key), "there is no tool %q in the tree%s", tool, nearest(tool, tools)))
+			failures = append(failures, r.file.fail(at("tools", key), "there is no tool %q in the tree%s", tool, closest.Hint(tool, tools)))
 		}
 	}
 	return failures
@@ -286,13 +287,6 @@ func names(tree *agentfile.Tree) (slugs, tools []string) {
 		}
 	}
 	return slugs, tools
-}
-
-func nearest(name string, known []string) string {
-	if other, ok := schema.Nearest(name, known); ok {
-		return fmt.Sprintf("; did you mean %q?", other)
-	}
-	return ""
 }
 
 // play runs the prompt and compares what happens.

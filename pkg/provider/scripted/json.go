@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/closest"
 )
 
 // value is a JSON value with its place in the script.
@@ -317,37 +319,8 @@ func (d *decoder) oneOf(v value, key string, words ...string) (string, bool) {
 
 // nearest suggests the known word that looks most like word, or lists them all.
 func nearest(word string, known []string) string {
-	best, distance := "", len(word)/3+2
-	for _, k := range known {
-		if n := edits(strings.ToLower(word), strings.ToLower(k)); n < distance {
-			best, distance = k, n
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
+	if k := closest.Match(word, known); k != "" {
+		return fmt.Sprintf("did you mean %q?", k)
 	}
 	return "known are " + strings.Join(known, ", ")
-}
-
-// edits is the Levenshtein distance of two short words, in bytes.
-func edits(a, b string) int {
-	if len(a) > 100 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

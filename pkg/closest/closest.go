@@ -1,18 +1,27 @@
-package schema
+// Package closest finds the name that somebody most likely meant who wrote
+// another one.
+//
+//	closest.Hint("modelname", []string{"modelName", "path"}) // ; did you mean "modelName"?
+package closest
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
-// Nearest returns the name among known that name is most likely a misspelling
-// of: alike but for case, dashes and underscores, or with up to a third of its
-// letters wrong. Of equals the first counts.
-func Nearest(name string, known []string) (string, bool) {
-	const most = 64 // longer names are not typed by hand
-	if len(name) > most {
-		return "", false
+// longest limits the names that are compared; longer ones are not typed by hand.
+const longest = 64
+
+// Match returns the name among known that name is most likely a misspelling of:
+// the same but for case, dashes and underscores, or with up to a third of its
+// letters wrong. Of equals the first counts. It returns "" if none is close.
+func Match(name string, known []string) string {
+	if len(name) > longest {
+		return ""
 	}
 	best, bestCost := "", 0
 	for _, k := range known {
-		if len(k) > most {
+		if len(k) > longest {
 			continue
 		}
 		d := distance(fold(name), fold(k))
@@ -28,15 +37,23 @@ func Nearest(name string, known []string) (string, bool) {
 			best, bestCost = k, cost
 		}
 	}
-	return best, best != ""
+	return best
+}
+
+// Hint returns `; did you mean "NAME"?` with the Match of name, or "" without one.
+func Hint(name string, known []string) string {
+	if k := Match(name, known); k != "" {
+		return fmt.Sprintf("; did you mean %q?", k)
+	}
+	return ""
 }
 
 func fold(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(s), "-", ""), "_", "")
 }
 
-// distance is the number of letters to insert, delete, change or swap with the
-// next one (optimal string alignment).
+// distance is the number of bytes to insert, delete, change or swap with the next
+// one (optimal string alignment).
 func distance(a, b string) int {
 	before := make([]int, len(b)+1)
 	last := make([]int, len(b)+1)
