@@ -268,7 +268,7 @@ func TestPublicHidesWhatMayBeSecret(t *testing.T) {
 	want := map[string]any{
 		"apiKeyId": "openai", "password": hidden, "modelUrl": "https://me:secret@host/v1?secret", "slug": "s",
 		"headers": map[string]any{"X": hidden}, "toolEnv": []any{"GITHUB_TOKEN", "HOME"},
-		"args": []any{"--token", hidden, "--name=n", "--api-key=" + hidden, "-v", "x"},
+		"args": []any{"--token", hidden, "--name=" + hidden, "--api-key=" + hidden, "-v", hidden},
 	}
 	if got := public("", in); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("public = %v, want %v", got, want)

@@ -94,31 +94,28 @@ func publicFile(path string) (string, error) {
 // hidden stands for a value that may be a secret.
 const hidden = "[secret]"
 
-// public is a JSON value without what may be a secret: values whose key says so,
-// those of env and headers, options that say so in args, and the password and the
-// query of an address.
+// public is a JSON value without what may be a secret: values whose key says so, those
+// of env, headers and extraBody, arguments that are no plain options, and the password
+// and the query of an address.
 func public(key string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for k, member := range v {
 			switch strings.ToLower(key) {
-			case "env", "headers":
+			case "env", "headers", "extrabody", "extra-body":
 				v[k] = hidden
 			default:
 				v[k] = public(k, member)
 			}
 		}
 	case []any:
-		option := ""
 		for i, member := range v {
 			text, ok := member.(string)
-			v[i] = public(option, member)
-			option = ""
-			if ok && v[i] == member {
-				v[i] = publicOption(text)
-			}
-			if strings.HasPrefix(text, "-") {
-				option = strings.TrimLeft(text, "-")
+			switch {
+			case ok && strings.EqualFold(key, "args"):
+				v[i] = publicArgument(text)
+			default:
+				v[i] = public(key, member)
 			}
 		}
 	case string:
@@ -130,13 +127,17 @@ func public(key string, value any) any {
 	return value
 }
 
-// publicOption is an option --NAME=VALUE without a value that may be a secret.
-func publicOption(text string) string {
-	name, _, ok := strings.Cut(text, "=")
-	if ok && exectool.IsSecret(strings.TrimLeft(name, "-")) {
+// publicArgument is an argument without what may be a secret: the name of an option,
+// and of other arguments nothing, for a token has no mark.
+func publicArgument(text string) string {
+	name, _, valued := strings.Cut(text, "=")
+	switch {
+	case valued && strings.HasPrefix(name, "--"):
 		return name + "=" + hidden
+	case !valued && (strings.HasPrefix(name, "--") || strings.HasPrefix(name, "-") && len(name) == 2):
+		return name
 	}
-	return text
+	return hidden
 }
 
 func publicURL(text string) string {
