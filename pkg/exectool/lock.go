@@ -5,27 +5,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/filelock"
 )
 
 // EnvLocks names, for a tool that starts `agents` again, the locks that its call
 // holds: their ids, joined by spaces. A call below it does not wait for them.
 const EnvLocks = "AGENTS_LOCKS"
-
-// The pause between two attempts to get a lock grows between these.
-const (
-	minLockPause = time.Millisecond
-	maxLockPause = 50 * time.Millisecond
-)
 
 // lockNames are the names of the locks of a call, with its arguments filled in,
 // sorted and each once. "{arg}" of an absent argument is empty.
@@ -63,8 +55,8 @@ func fillLock(lock string, args map[string]json.RawMessage) string {
 
 // A held is the set of locks of one call.
 type held struct {
-	files []*os.File
-	ids   []string
+	releases []func()
+	ids      []string
 }
 
 // acquire gets the locks of a call, which takes turns with every other call that
@@ -87,12 +79,12 @@ func (t *Tool) acquire(ctx context.Context, names []string) (*held, error) {
 		if slices.Contains(above, id) {
 			continue
 		}
-		f, err := lockFile(ctx, filepath.Join(t.opts.LockDir, id))
+		release, err := filelock.Acquire(ctx, filepath.Join(t.opts.LockDir, id))
 		if err != nil {
 			h.release()
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}
-		h.files, h.ids = append(h.files, f), append(slices.Clip(h.ids), id)
+		h.releases, h.ids = append(h.releases, release), append(slices.Clip(h.ids), id)
 	}
 	return h, nil
 }
@@ -119,69 +111,9 @@ func lockID(name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// release gives the locks back and removes their files: names with arguments in
-// them would fill the folder.
 func (h *held) release() {
-	for _, f := range h.files {
-		os.Remove(f.Name()) // it may stay
-		f.Close()           // which unlocks it
-	}
-}
-
-// lockFile waits for the lock on a file until ctx ends. Whoever had it before has
-// removed the file, so it is the lock only if it still has its name.
-func lockFile(ctx context.Context, path string) (*os.File, error) {
-	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		if err := flock(ctx, f); err != nil {
-			f.Close()
-			return nil, err
-		}
-		named, err := sameFile(f, path)
-		if named {
-			return f, nil
-		}
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-	}
-}
-
-// sameFile says whether f is the file at path, where there need not be any.
-func sameFile(f *os.File, path string) (bool, error) {
-	mine, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	now, err := os.Stat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil && os.SameFile(mine, now), err
-}
-
-// flock waits for the lock on an open file until ctx ends.
-func flock(ctx context.Context, f *os.File) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for pause := minLockPause; ; pause = min(2*pause, maxLockPause) {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-		timer.Reset(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return fmt.Errorf("another call holds it: %w", context.Cause(ctx))
-		}
+	for _, release := range h.releases {
+		release()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/filelock"
 )
 
 // Copy writes events to a new journal and closes it. What cannot be opened as a
@@ -157,7 +158,7 @@ func Remove(path string) error {
 	if err := lock(f); err != nil {
 		return err
 	}
-	defer unlock(f)
+	defer filelock.Unlock(f)
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("remove session: %w", err)

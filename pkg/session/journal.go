@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/filelock"
 )
 
 // Options configure a Journal. The zero value can be used.
@@ -237,7 +238,7 @@ func (j *Journal) create(id string) (err error) {
 		return err
 	}
 	if info, err := f.Stat(); err != nil || info.Size() > 0 {
-		unlock(f)
+		filelock.Unlock(f)
 		return errors.Join(fmt.Errorf("create session: %s: %w", j.path, cmp.Or(err, fs.ErrExist)), f.Close())
 	}
 	j.f, j.fresh, j.id, j.folders = f, fresh, id, append(folders, filepath.Dir(j.path))
@@ -310,7 +311,7 @@ func (j *Journal) Close() error {
 	}
 	j.closed = true
 	if j.f != nil {
-		unlock(j.f)
+		filelock.Unlock(j.f)
 		err = errors.Join(err, j.f.Close())
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/filelock"
 )
 
 // A Past is what a journal says of the time before it was opened. Session, Nested
@@ -53,7 +54,7 @@ func Open(path string, o Options) (*Journal, *Past, error) {
 	j := newJournal(&Journal{path: file, f: f, blobs: dir}, o)
 	past, err := j.open()
 	if err != nil {
-		unlock(f)
+		filelock.Unlock(f)
 		return nil, nil, errors.Join(err, f.Close())
 	}
 	return j, past, nil

@@ -1,0 +1,94 @@
+// Package filelock locks files among processes and within one. The system
+// releases a lock when its process ends, however it ends.
+//
+// [Try] locks an open file whose content one process may write. [Acquire] waits
+// for a lock that is nothing but a name.
+//
+// Where the system duplicates open files into a child (Unix), a child that is just
+// being started holds the lock until it executes its program.
+package filelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// ErrLocked is the error of Try when somebody else holds the lock.
+var ErrLocked = errors.New("locked")
+
+// The pause between two attempts of Acquire grows between these.
+const (
+	minPause = time.Millisecond
+	maxPause = 50 * time.Millisecond
+)
+
+// Try locks f exclusively until Unlock or f.Close, or returns ErrLocked at once.
+// Two open files of one process exclude each other too.
+func Try(f *os.File) error { return try(f) }
+
+// Unlock releases the lock at once; closing f releases it only when no child that
+// is being started holds it too.
+func Unlock(f *os.File) { unlock(f) }
+
+// Acquire waits for the lock named path, a file that it creates, until ctx ends.
+// release gives the lock back and removes the file: names that are used once would
+// fill the folder.
+func Acquire(ctx context.Context, path string) (release func(), err error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := wait(ctx, f); err != nil {
+			f.Close()
+			return nil, err
+		}
+		// Its last holder has removed the file, so it is the lock only if it still
+		// has its name.
+		named, err := sameFile(f, path)
+		if named {
+			return func() {
+				os.Remove(path) // it may stay
+				f.Close()
+			}, nil
+		}
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wait locks f once nobody else holds it.
+func wait(ctx context.Context, f *os.File) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		err := Try(f)
+		if !errors.Is(err, ErrLocked) {
+			return err
+		}
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return fmt.Errorf("another call holds it: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// sameFile reports whether f is the file at path, where there need not be any.
+func sameFile(f *os.File, path string) (bool, error) {
+	mine, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(mine, now), err
+}
