@@ -23,7 +23,8 @@ const (
 )
 
 const (
-	maxConnections = 2048
+	maxConnections = 2048 // of clients that were authorised
+	maxStrangers   = 64   // others
 	maxHeader      = 64 << 10
 	headerWait     = 10 * time.Second
 	bodyWait       = 60 * time.Second
@@ -41,8 +42,9 @@ type HTTPOptions struct {
 	// Host is the name or address that is listened on, as clients write it,
 	// without a port. Names of the loopback need not be told.
 	Host string
-	// MaxClients is how many sessions there are at most. A new one ends the one
-	// that was not used for the longest time and has nothing open.
+	// MaxClients is how many sessions there are at most; each of the Tokens has an
+	// equal share of them. A new one ends the session of the same token that was
+	// not used for the longest time and has nothing open.
 	MaxClients int
 	// MaxStreams is how many streams wait for notifications.
 	MaxStreams int
@@ -68,9 +70,12 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOpt
 	h := &http.Server{
 		Handler: e, ReadHeaderTimeout: headerWait, IdleTimeout: keepOpen, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(io.Discard, "", 0),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, c)
+		},
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- h.Serve(&limited{l, make(chan struct{}, maxConnections)}) }()
+	go func() { failed <- h.Serve(&listener{Listener: l}) }()
 	var err error
 	select {
 	case err = <-failed:
@@ -99,7 +104,7 @@ type endpoint struct {
 	waits   context.Context // ends streams that wait for notifications
 	hosts   hosts
 	guard   guard
-	max     int
+	max     int // sessions of one token
 	idle    time.Duration
 	open    chan struct{} // one for each request that is being answered
 	large   chan struct{} // of them, larger than largeLine
@@ -115,7 +120,7 @@ func (s *Server) endpoint(calls, waits context.Context, opts HTTPOptions, addr n
 	return &endpoint{
 		server: s, calls: calls, waits: waits,
 		hosts: newHosts(opts.Host, addr), guard: newGuard(opts.Tokens),
-		max: cmp.Or(opts.MaxClients, DefaultMaxClients), idle: cmp.Or(opts.Idle, DefaultIdle),
+		max: max(1, cmp.Or(opts.MaxClients, DefaultMaxClients)/max(1, len(opts.Tokens))), idle: cmp.Or(opts.Idle, DefaultIdle),
 		open: make(chan struct{}, maxOpen), large: make(chan struct{}, maxLarge),
 		streams:  make(chan struct{}, cmp.Or(opts.MaxStreams, DefaultMaxStreams)),
 		sessions: map[string]*peer{},
@@ -152,7 +157,12 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer e.tasks.Done()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the request before; tests have none
 	token, status, why := e.admit(w, r)
-	if status != 0 {
+	switch status {
+	case 0:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable:
+		w.Header().Set("Connection", "close") // an idle connection would stay open for keepOpen
+		fallthrough
+	default:
 		refuse(w, status, why)
 		return
 	}
@@ -180,6 +190,9 @@ func (e *endpoint) admit(w http.ResponseWriter, r *http.Request) (token string, 
 		w.Header().Set("WWW-Authenticate", `Bearer realm="agents"`)
 		return "", http.StatusUnauthorized, "a bearer token of this server is needed: Authorization: Bearer TOKEN"
 	}
+	if c, served := r.Context().Value(connectionKey{}).(*connection); served && !c.authorise() {
+		return "", http.StatusServiceUnavailable, "too many connections are open"
+	}
 	if r.URL.Path != Path {
 		return "", http.StatusNotFound, "the protocol is spoken at " + Path
 	}
@@ -197,33 +210,4 @@ func writeJSON(w http.ResponseWriter, status int, text []byte) {
 	w.WriteHeader(status)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait)) // tests have none
 	_, _ = w.Write(text)                                                          // a client that is gone reads nothing
-}
-
-// A limited is a listener with a limit of open connections.
-type limited struct {
-	net.Listener
-	open chan struct{}
-}
-
-// Accept waits while there are too many connections.
-func (l *limited) Accept() (net.Conn, error) {
-	l.open <- struct{}{}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.open
-		return nil, err
-	}
-	return &limitedConn{Conn: c, open: l.open}, nil
-}
-
-type limitedConn struct {
-	net.Conn
-	open chan struct{}
-	once sync.Once
-}
-
-func (c *limitedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { <-c.open })
-	return err
 }

@@ -242,6 +242,66 @@ func TestHTTPSessionEnds(t *testing.T) {
 	}
 }
 
+// TestHTTPSessionsBelongToTheirToken: a client ends no session of another token.
+func TestHTTPSessionsBelongToTheirToken(t *testing.T) {
+	opts := mcpserver.HTTPOptions{MaxClients: 4, Tokens: []string{"one", "two"}}
+	w := open(t, newServer(mcpserver.Options{}, newAgent("echo", echo)), opts, nil, nil)
+	begin := func(token string) map[string]string {
+		_, _, header := w.post(sent{body: greeting, header: map[string]string{"Authorization": "Bearer " + token}})
+		return map[string]string{"Authorization": "Bearer " + token, "Mcp-Session-Id": header.Get("Mcp-Session-Id")}
+	}
+	ping := func(header map[string]string) int {
+		status, _, _ := w.post(sent{body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header: header})
+		return status
+	}
+	quiet := begin("one")
+	var last map[string]string
+	for range 8 {
+		last = begin("two")
+	}
+	if got := [...]int{ping(quiet), ping(last)}; got != [...]int{200, 200} {
+		t.Errorf("the session of one token and the last of another answer %v, want 200 both", got)
+	}
+}
+
+// TestHTTPClientsWithoutATokenKeepNobodyOut: their connections are closed after the
+// refusal, and are few before it.
+func TestHTTPClientsWithoutATokenKeepNobodyOut(t *testing.T) {
+	w := open(t, newServer(mcpserver.Options{}, newAgent("echo", echo)), mcpserver.HTTPOptions{Tokens: []string{"secret"}}, nil, nil)
+	address := strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), mcpserver.Path)
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		return c
+	}
+	for header, want := range map[string]string{"X: y": "401", "Origin: https://example.org": "403"} {
+		c := dial()
+		fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: 0\r\n\r\n", header)
+		text, err := io.ReadAll(c) // until the server closes it
+		if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 "+want) {
+			t.Errorf("with %s the connection ended with %v and %q, want %s", header, err, text, want)
+		}
+	}
+	authorised := map[string]string{"Authorization": "Bearer secret"}
+	if status, _, _ := w.post(sent{body: greeting, header: authorised}); status != http.StatusOK {
+		t.Errorf("with the token: %d", status)
+	}
+	first := dial()
+	for range 70 {
+		dial()
+	}
+	if _, err := first.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the oldest of 71 silent connections: %v, want it closed", err)
+	}
+	if status, _, _ := w.post(sent{body: greeting, header: authorised}); status != http.StatusOK {
+		t.Errorf("with the token, beside silent connections: %d", status)
+	}
+}
+
 func TestHTTPCallStreamsItsProgress(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{})
 	s.SetTools([]agent.Tool{newTool("work", func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {

@@ -227,21 +227,26 @@ func (e *endpoint) initialize(w http.ResponseWriter, m *message, token string) {
 	writeJSON(w, http.StatusOK, text)
 }
 
-// keep adds a session. If there are too many it ends the one that was not used for
-// the longest time; false means that all are in use.
+// keep adds a session. If its token has too many, it ends the one of them that was not
+// used for the longest time; false means that all are in use.
 func (e *endpoint) keep(c *peer) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return false
 	}
-	if len(e.sessions) >= e.max {
-		var oldest *peer
-		for _, s := range e.sessions {
-			if s.busy == 0 && (oldest == nil || s.used.Before(oldest.used)) {
-				oldest = s
-			}
+	var oldest *peer
+	own := 0
+	for _, s := range e.sessions {
+		if s.token != c.token {
+			continue
 		}
+		own++
+		if s.busy == 0 && (oldest == nil || s.used.Before(oldest.used)) {
+			oldest = s
+		}
+	}
+	if own >= e.max {
 		if oldest == nil {
 			return false
 		}

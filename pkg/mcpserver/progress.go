@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -100,7 +101,8 @@ func tale(e agent.Event) (told, bool) {
 		s.log = true
 		s.text = fmt.Sprintf("%s: %s ended", e.Agent, e.Tool)
 		if e.Result != nil && e.Result.Failed {
-			s.text, s.level = fmt.Sprintf("%s: %s failed", e.Agent, e.Tool), mcp.LoggingLevelNotice
+			why, _, _ := strings.Cut(strings.TrimPrefix(e.Result.Text(), "error: "), "\n")
+			s.text, s.level = fmt.Sprintf("%s: %s failed: %s", e.Agent, e.Tool, why), mcp.LoggingLevelNotice
 		}
 	default:
 		return s, false

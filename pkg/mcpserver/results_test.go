@@ -195,7 +195,7 @@ func TestWhatHappensIsLoggedAsTheClientWants(t *testing.T) {
 		{"", "args", ""},
 		{"debug", "args", "info mcp-client: turn 1, info mcp-client: calls args, info mcp-client: args ended"},
 		{"notice", "args", ""},
-		{"", "broken", "notice mcp-client: broken failed"},
+		{"", "broken", "notice mcp-client: broken failed: context deadline exceeded"},
 	} {
 		if got := logged(tt.level, tt.name); got != tt.want {
 			t.Errorf("at level %q, %s logs %q, want %q", tt.level, tt.name, got, tt.want)
