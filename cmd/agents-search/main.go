@@ -1,7 +1,6 @@
 // Command agents-search is the part of `agents session search` that needs a
-// database. It reads a request from standard input and writes hits to standard
-// output, a line of JSON each; see package sessionindex. It is not meant to be
-// called by people.
+// database. It reads a request from standard input and writes one line of JSON for
+// each hit to standard output; see package sessionindex. People do not call it.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/sessionindex"
 )
 
-// version is that of the request.
+// version is the version of the request.
 const version = 1
 
 type request struct {
@@ -38,14 +37,14 @@ func main() {
 
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) > 0 {
-		return errors.New("agents-search is a part of `agents session search`, which calls it; it has no flags")
+		return errors.New("agents-search is part of `agents session search`, which calls it; it has no flags")
 	}
 	var r request
 	if err := json.NewDecoder(io.LimitReader(in, 1<<20)).Decode(&r); err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
 	if r.Version != version {
-		return fmt.Errorf("agents asks in version %d and agents-search answers in version %d: install both anew", r.Version, version)
+		return fmt.Errorf("agents asks in version %d and agents-search answers in version %d: install both again", r.Version, version)
 	}
 	x, err := sessionindex.Open(ctx, r.Index)
 	if err != nil {

@@ -1,16 +1,15 @@
 // Package sessionindex finds words in sessions.
 //
-// An [Index] is a file of SQLite's full-text search that follows the sessions in
-// some folders by itself: [Index.Update] looks at the size and the time of every
-// journal and reads those that are new or changed; those that are gone leave the
-// index. It holds nothing that is not in the sessions. A file that is damaged, or
-// of another version, is made anew.
+// An [Index] is a file of SQLite's full-text search over the sessions in some folders.
+// [Index.Update] compares the size and the time of every journal, reads those that are
+// new or changed and drops those that were removed. The index contains nothing that is
+// not in the sessions: a file that is damaged, or of another version, is built again.
 //
 //	x, err := sessionindex.Open(path)
 //	defer x.Close()
 //	err = x.Update(ctx, folders)
 //	hits, err := x.Search(ctx, &sessionindex.Query{Words: []string{"lease"}, Folders: folders})
 //
-// It is linked into a program of its own, cmd/agents-search: SQLite would add to
-// the size and to every start of agents.
+// It is linked into a separate program, cmd/agents-search: SQLite would make agents
+// larger and slower to start.
 package sessionindex

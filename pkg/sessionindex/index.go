@@ -15,12 +15,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// version is that of the tables and of what is in them. A file with another one is
-// made anew.
+// version is the version of the tables and their contents. A file with another
+// version is built again.
 const version = 2
 
-// Tables. A text has a row in words; rows of one session follow each other from
-// n<<rowBits on, so that they are found without an index of their own.
+// A text has a row in words. The rows of session n begin at n<<rowBits, so that they
+// are found without another index.
 const (
 	rowBits = 24
 	tables  = `
@@ -40,8 +40,8 @@ type Index struct {
 	db   *sql.DB
 }
 
-// Open opens the index in the file at path, which is made if it is not there,
-// readable for its owner alone.
+// Open opens the index in the file at path. It creates the file, readable by its
+// owner only, if it does not exist.
 func Open(ctx context.Context, path string) (*Index, error) {
 	x := &Index{path: path}
 	err := x.open(ctx)
@@ -65,8 +65,8 @@ const (
 
 var errVersion = errors.New("the index has another version")
 
-// open opens the file. Of several processes that make it at the same time SQLite
-// makes one wait and tells the others that it is busy.
+// open opens the file. Of several processes that create it at the same time, some get
+// the error that it is busy, and try again.
 func (x *Index) open(ctx context.Context) error {
 	for start := time.Now(); ; {
 		err := x.tryOpen(ctx)
@@ -144,7 +144,7 @@ func (x *Index) change(ctx context.Context, f func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// unusable reports whether an error says that the file is no index of ours.
+// unusable reports whether an error says that the file is not a valid index.
 func unusable(err error) bool {
 	if errors.Is(err, errVersion) {
 		return true
@@ -154,14 +154,14 @@ func unusable(err error) bool {
 		return false
 	}
 	code := e.Code() & 0xff
-	// A table that is not there, or not as it was made, is an error of the query.
+	// A table that is missing or was changed is an error of the query.
 	return code == codeCorrupt || code == codeNotADatabase || code == codeError
 }
 
-// renew puts an empty index in the place of the file.
+// renew replaces the file by an empty index.
 func (x *Index) renew(ctx context.Context) error {
 	if x.db != nil {
-		x.db.Close() // it is given up
+		x.db.Close()
 	}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(x.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -174,13 +174,13 @@ func (x *Index) renew(ctx context.Context) error {
 // Close closes the index.
 func (x *Index) Close() error { return x.db.Close() }
 
-// A Query is what is looked for. Everything in it must hold.
+// A Query selects texts. All of its conditions must hold.
 type Query struct {
-	// Words must all be in one text. A word of several, as "a lease", is looked
-	// for as it stands, and one that ends in * finds what begins so. Case and
-	// accents do not count.
+	// Words must all be in one text. An element of several words, as "a lease", is
+	// a phrase, and one that ends in * matches words that begin so. Case and accents
+	// are ignored.
 	Words []string `json:"words"`
-	// Folders are where the sessions lie.
+	// Folders contain the sessions.
 	Folders []string `json:"folders"`
 	// Agent and Tool are names; empty means any. Since and Until limit the time
 	// of a text, in milliseconds since 1970, if they are not 0.
@@ -192,40 +192,41 @@ type Query struct {
 	Limit int `json:"limit,omitempty"`
 }
 
-// ErrNoWords refuses a Query in whose words there is no letter and no digit.
+// ErrNoWords is the error of a Query whose words have no letter and no digit.
 var ErrNoWords = errors.New("there is nothing to look for: a word needs a letter or a digit")
 
 // A Hit is a text in which everything was found.
 type Hit struct {
-	// Session is the id, Path where it lies, Prompt the first line of it.
+	// Session is the id of the session, Path its folder, Prompt the first line of its
+	// first prompt.
 	Session string `json:"session"`
 	Path    string `json:"path"`
 	Root    string `json:"root_agent"`
 	Prompt  string `json:"prompt"`
 	Began   int64  `json:"began"`
-	// Kind is what the text is: prompt, answer, thinking, call or result. Agent is
-	// whose, Tool whose call, Turn the turn of the root session (of a prompt, that
-	// which answers it), Time when, in milliseconds since 1970.
+	// Kind is prompt, answer, thinking, call or result. Agent is the agent of the
+	// text, Tool the called tool, Turn the turn of the root session (of a prompt, the
+	// one that answers it), Time in milliseconds since 1970.
 	Kind  string `json:"kind"`
 	Agent string `json:"agent"`
 	Tool  string `json:"tool,omitempty"`
 	Turn  int    `json:"turn"`
 	Time  int64  `json:"time"`
-	// Snippet is a piece of the text.
+	// Snippet is a part of the text.
 	Snippet []Piece `json:"snippet"`
 }
 
-// A Piece is a part of a snippet: a word that was looked for, or what is around it.
+// A Piece of a snippet is a match, or the text between matches.
 type Piece struct {
 	Text  string `json:"text"`
 	Match bool   `json:"match,omitempty"`
 }
 
-// Marks of a match. They are not in texts: see plain.
+// Marks around a match. They are not in texts: see plain.
 const startMark, endMark = "\x02", "\x03"
 
-// Search returns the best hits first; of equal ones the newer. A damaged index is
-// made anew.
+// Search returns the best hits first, and the newer of equal ones. It builds a
+// damaged index again.
 func (x *Index) Search(ctx context.Context, q *Query) ([]Hit, error) {
 	match, err := expression(q.Words)
 	if err != nil {
@@ -248,7 +249,7 @@ func (x *Index) Search(ctx context.Context, q *Query) ([]Hit, error) {
 
 func (x *Index) search(ctx context.Context, q *Query, match string) ([]Hit, error) {
 	where := []string{"words MATCH ?"}
-	args := []any{startMark, endMark, match}
+	args := []any{match}
 	add := func(condition string, arg ...any) { where, args = append(where, condition), append(args, arg...) }
 	if q.Agent != "" {
 		add("w.agent = ?", q.Agent)
@@ -275,7 +276,7 @@ func (x *Index) search(ctx context.Context, q *Query, match string) ([]Hit, erro
 		limit = 100
 	}
 	rows, err := x.db.QueryContext(ctx, `
-SELECT s.id, s.path, s.agent, s.prompt, s.began, w.kind, w.agent, w.tool, w.turn, w.time, snippet(words, 0, ?, ?, '…', 24)
+SELECT w.rowid, s.id, s.path, s.agent, s.prompt, s.began, w.kind, w.agent, w.tool, w.turn, w.time
 FROM words w JOIN sessions s ON s.n = w.rowid >> 24
 WHERE `+strings.Join(where, " AND ")+`
 ORDER BY rank, w.time DESC, w.rowid LIMIT ?`, append(args, limit)...)
@@ -284,31 +285,28 @@ ORDER BY rank, w.time DESC, w.rowid LIMIT ?`, append(args, limit)...)
 	}
 	defer rows.Close()
 	var hits []Hit
+	var found []int64
 	for rows.Next() {
 		var h Hit
-		var snippet string
-		if err := rows.Scan(&h.Session, &h.Path, &h.Root, &h.Prompt, &h.Began, &h.Kind, &h.Agent, &h.Tool, &h.Turn, &h.Time, &snippet); err != nil {
+		var row int64
+		if err := rows.Scan(&row, &h.Session, &h.Path, &h.Root, &h.Prompt, &h.Began, &h.Kind, &h.Agent, &h.Tool, &h.Turn, &h.Time); err != nil {
 			return nil, err
 		}
-		h.Snippet = pieces(snippet)
-		hits = append(hits, h)
+		hits, found = append(hits, h), append(found, row)
 	}
-	return hits, rows.Err()
-}
-
-func pieces(snippet string) []Piece {
-	var list []Piece
-	for i, s := range strings.Split(snippet, startMark) {
-		found, rest, ok := strings.Cut(s, endMark)
-		if i == 0 || !ok {
-			found, rest = "", s
-		}
-		if found != "" {
-			list = append(list, Piece{found, true})
-		}
-		if rest != "" {
-			list = append(list, Piece{Text: rest})
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, err
+	}
+	for i, row := range found {
+		var marked string
+		err := x.db.QueryRowContext(ctx, "SELECT highlight(words, 0, ?, ?) FROM words WHERE words MATCH ? AND rowid = ?", startMark, endMark, match, row).Scan(&marked)
+		switch {
+		case errors.Is(err, sql.ErrNoRows): // another process has removed it
+		case err != nil:
+			return nil, err
+		default:
+			hits[i].Snippet = snippet(marked)
 		}
 	}
-	return list
+	return hits, nil
 }

@@ -127,6 +127,48 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// The time of a search grows with the matches in a text, and not with their square.
+func TestATextWithManyMatches(t *testing.T) {
+	folder := t.TempDir()
+	keep(t, folder, "one", "a", "p", strings.Repeat("lease of a house\n", 50_000)+"an old lease", "-")
+	x := open(t, filepath.Join(t.TempDir(), "index"))
+	for _, words := range [][]string{{"lease"}, {"lease", "house"}, {"l*", "old"}, {"a house"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		q := &Query{Words: words, Folders: []string{folder}}
+		if err := x.Update(ctx, q.Folders); err != nil {
+			t.Fatal(err)
+		}
+		hits, err := x.Search(ctx, q)
+		if err != nil || len(hits) == 0 || len(hits[0].Snippet) < 2 {
+			t.Fatalf("%q: %d hits, %v", words, len(hits), err)
+		}
+	}
+}
+
+func TestASnippetShowsTheMostMatchesTogether(t *testing.T) {
+	filler := strings.Repeat("filler of a text ", 30)
+	for marked, want := range map[string]string{
+		"":                    "",
+		"a \x02b\x03 c":       "a [b] c",
+		"\x02B\x03 \x02b\x03": "[B] [b]",
+		filler + "\x02one\x03 " + filler + "a \x02one\x03 and \x02two\x03 b": "… text filler of a text filler of a text filler of a text a [one] and [two] b",
+		"\x02one\x03 " + strings.Repeat("é", 300):                            "[one] " + strings.Repeat("é", 98) + "…",
+	} {
+		got := ""
+		for _, p := range snippet(marked) {
+			if p.Match {
+				got += "[" + p.Text + "]"
+			} else {
+				got += p.Text
+			}
+		}
+		if got != want {
+			t.Errorf("snippet(%q) = %q, want %q", marked, got, want)
+		}
+	}
+}
+
 func TestTheIndexFollowsTheSessions(t *testing.T) {
 	folder, other := t.TempDir(), t.TempDir()
 	x := open(t, filepath.Join(t.TempDir(), "index"))

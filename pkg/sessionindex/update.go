@@ -21,14 +21,14 @@ const maxText = 1 << 20
 // journalName is the file of a session in its folder.
 const journalName = "journal.jsonl"
 
-// A found session is one on disk.
+// A found is a session on disk.
 type found struct {
 	path, folder  string
 	size, changed int64
 }
 
 // Update makes the index agree with the sessions in folders. What it did before an
-// error stays. A session that is damaged is in the index up to the damage.
+// error remains. A damaged session is indexed up to the damage.
 func (x *Index) Update(ctx context.Context, folders []string) error {
 	err := x.update(ctx, folders)
 	if unusable(err) {
@@ -132,7 +132,7 @@ func remove(ctx context.Context, tx *sql.Tx, n int64) error {
 	return err
 }
 
-// add reads a session into the index, unless another process has done so meanwhile.
+// add reads a session into the index, unless another process has just done it.
 func (x *Index) add(ctx context.Context, f found) error {
 	return x.change(ctx, func(tx *sql.Tx) error {
 		var old indexed
@@ -157,7 +157,10 @@ func (x *Index) add(ctx context.Context, f found) error {
 			return err
 		}
 		defer insert.Close()
-		a := &adder{ctx: ctx, insert: insert, row: n << rowBits, last: (n+1)<<rowBits - 1}
+		a := &adder{row: n << rowBits, last: (n+1)<<rowBits - 1, insert: func(values ...any) error {
+			_, err := insert.ExecContext(ctx, values...)
+			return err
+		}}
 		damage := ""
 		for e, err := range session.Events(f.path) {
 			if err != nil {
@@ -176,8 +179,7 @@ func (x *Index) add(ctx context.Context, f found) error {
 
 // An adder adds the texts of one session.
 type adder struct {
-	ctx       context.Context
-	insert    *sql.Stmt
+	insert    func(values ...any) error
 	row, last int64
 
 	root, agent, prompt string
@@ -198,7 +200,7 @@ func (a *adder) event(e *agent.Event) error {
 			a.prompt = transcript.FirstLine(e.Message.Text())
 		}
 		if e.Session == a.root {
-			a.turn++ // the prompt leads to it
+			a.turn++ // the turn that answers the prompt
 			defer func() { a.turn-- }()
 		}
 		return a.parts(e, "prompt", "", e.Message.Parts)
@@ -251,13 +253,11 @@ func (a *adder) text(e *agent.Event, kind, tool, text string) error {
 	if text = plain(text); text == "" || a.row >= a.last {
 		return nil
 	}
-	_, err := a.insert.ExecContext(a.ctx, a.row, text, kind, e.Agent, tool, a.turn, e.Time.UnixMilli())
 	a.row++
-	return err
+	return a.insert(a.row-1, text, kind, e.Agent, tool, a.turn, e.Time.UnixMilli())
 }
 
-// plain is a text without control characters: they are no words, and the marks of
-// matches are among them.
+// plain is a text without control characters, among which are the marks of matches.
 func plain(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]
@@ -270,8 +270,8 @@ func plain(s string) string {
 	}, strings.ToValidUTF8(s, "")))
 }
 
-// expression is what FTS5 understands of the words: each is quoted, so that
-// nothing in it is an operator.
+// expression is a query of FTS5 for the words: each is quoted, so that nothing in it
+// is an operator.
 func expression(words []string) (string, error) {
 	var list []string
 	for _, w := range words {
