@@ -10,6 +10,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/provider"
 )
 
 // Exit codes; they are part of the interface (see `agents --help`).
@@ -125,6 +126,8 @@ func hintFor(err error) string {
 		return "check apiKeyId in the agent file and the key's value; `agents paths` shows which keys file is used"
 	case model.Status == 404:
 		return "check modelUrl and modelName in the agent file"
+	case provider.Refused(err):
+		return "is the server running? modelUrl in the agent file is its address"
 	case model.Status == 0 && model.Temporary && model.Err != nil:
 		return "check that the model's server runs and that modelUrl in the agent file is right"
 	}

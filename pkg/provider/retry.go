@@ -1,16 +1,18 @@
-// Package provider decorates models: what it holds wraps an agent.Provider and
-// is one itself.
+// Package provider holds providers that wrap another agent.Provider.
 //
-// [Retry] repeats requests that failed for a passing reason:
+// [Retry] repeats requests that failed temporarily:
 //
 //	p := &provider.Retry{Provider: &openai.Provider{ … }}
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -24,21 +26,21 @@ const (
 
 const (
 	firstWait = time.Second
-	// longestWait caps every single wait, also one that a server asked for.
+	// longestWait limits every single wait, also one that a server asked for.
 	longestWait = time.Minute
 )
 
-// Retry repeats requests whose error is a temporary *agent.ModelError. Every
-// other error, and a success, is passed on as it is. It is safe for concurrent
-// use as long as nobody changes its fields.
+// Retry repeats requests whose error is a temporary *agent.ModelError. It returns
+// every other error, and a success, unchanged. It is safe for concurrent use if
+// its fields do not change.
 //
 // The wait before retry n is random between 0 and 2ⁿ⁻¹ seconds (full jitter), so
-// that many agents which failed together do not come back together. If the
-// server said how long to wait (Retry-After), that is the least wait, up to a
-// minute.
+// that agents which failed together do not all retry together. If the server
+// asked to wait (Retry-After), that is the shortest wait, up to a minute.
 //
-// Each retry is told by an agent.DeltaRetry before the wait. A wait that would
-// end after ctx's deadline is not begun: the failure is returned at once.
+// Each retry is reported by an agent.DeltaRetry before the wait. A wait that would
+// end after ctx's deadline does not start: the error is returned at once. So it is
+// when a server on this machine refuses the connection twice (see [Refused]).
 type Retry struct {
 	// Provider answers the requests. It is required.
 	Provider agent.Provider
@@ -52,32 +54,42 @@ type Retry struct {
 	// Now and Random replace time.Now and rand.Float64.
 	Now    func() time.Time
 	Random func() float64
-	// Sleep waits, or until ctx ends, and then returns its error; nil means real
-	// time.
+	// Sleep waits until d has passed or ctx ends, and then returns ctx's error;
+	// nil means real time.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Generate asks the Provider, again if needed. After the last attempt its error
-// is returned with the number of attempts; errors.As finds the
-// *agent.ModelError in it. If ctx ends during a wait, that is ctx's error.
+// Generate asks the Provider, and asks again if needed. After the last attempt it
+// returns the attempt's error with the number of attempts; errors.As finds the
+// *agent.ModelError in it. If ctx ends during a wait, it returns ctx's error.
 func (r *Retry) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	clock, maxRetries := r.Now, max(cmp.Or(r.MaxRetries, DefaultMaxRetries), 0)
+	if clock == nil {
+		clock = time.Now
+	}
 	var first time.Time
 	for attempt := 1; ; attempt++ {
 		resp, err := r.Provider.Generate(ctx, req, delta)
 		if err == nil {
 			return resp, nil
 		}
-		var failure *agent.ModelError
-		if ctx.Err() != nil || !errors.As(err, &failure) || !failure.Temporary {
+		failure, ok := errors.AsType[*agent.ModelError](err)
+		if ctx.Err() != nil || !ok || !failure.Temporary {
 			return nil, err
 		}
-		now := r.now()
+		now := clock()
 		if attempt == 1 {
 			first = now
 		}
+		if Refused(err) {
+			maxRetries = min(maxRetries, 1)
+		}
 		wait := r.wait(attempt, failure.RetryAfter)
-		if attempt > r.maxRetries() || now.Add(wait).Sub(first) > r.maxTime() || late(ctx, wait) {
-			return nil, gaveUp(err, attempt)
+		if attempt > maxRetries || now.Add(wait).Sub(first) > cmp.Or(r.MaxTime, DefaultMaxTime) || late(ctx, wait) {
+			if attempt > 1 {
+				err = fmt.Errorf("%w (gave up after %d attempts)", err, attempt)
+			}
+			return nil, err
 		}
 		if delta != nil {
 			delta(agent.Delta{Kind: agent.DeltaRetry, Text: err.Error(), Attempt: attempt, Wait: wait})
@@ -88,11 +100,15 @@ func (r *Retry) Generate(ctx context.Context, req *agent.Request, delta func(age
 	}
 }
 
-func gaveUp(err error, attempts int) error {
-	if attempts == 1 {
-		return err
+// Refused reports whether err comes from a connection that this machine refused:
+// no server listens at the address, and waiting does not start one.
+func Refused(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || !errors.Is(err, syscall.ECONNREFUSED) {
+		return false
 	}
-	return fmt.Errorf("%w (gave up after %d attempts)", err, attempts)
+	addr, ok := op.Addr.(*net.TCPAddr)
+	return ok && addr.IP.IsLoopback()
 }
 
 // wait is the time until the attempt after the given one.
@@ -109,8 +125,8 @@ func (r *Retry) wait(attempt int, asked time.Duration) time.Duration {
 	return max(jitter, min(asked, longestWait))
 }
 
-// late reports whether ctx's deadline passes before a wait that begins now. The
-// deadline is on the real clock, whatever Now says.
+// late reports whether ctx's deadline passes before a wait that starts now. The
+// deadline is on the real clock, not on that of Now.
 func late(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) <= wait
@@ -120,33 +136,9 @@ func (r *Retry) sleep(ctx context.Context, d time.Duration) error {
 	if r.Sleep != nil {
 		return r.Sleep(ctx, d)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return ctx.Err()
+	case <-time.After(d):
 	}
-}
-
-func (r *Retry) now() time.Time {
-	if r.Now != nil {
-		return r.Now()
-	}
-	return time.Now()
-}
-
-func (r *Retry) maxRetries() int {
-	if r.MaxRetries == 0 {
-		return DefaultMaxRetries
-	}
-	return max(r.MaxRetries, 0)
-}
-
-func (r *Retry) maxTime() time.Duration {
-	if r.MaxTime == 0 {
-		return DefaultMaxTime
-	}
-	return r.MaxTime
+	return ctx.Err()
 }

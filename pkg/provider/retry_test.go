@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,7 +112,40 @@ func TestTemporaryFailuresAreRepeated(t *testing.T) {
 	}
 }
 
-func TestRetriesAreTold(t *testing.T) {
+// No server starts because of a wait.
+func TestARefusedConnectionOnLoopbackIsTriedTwice(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	tries := 0
+	client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		tries++
+		return (&http.Transport{}).RoundTrip(r)
+	})}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		tries = 0
+		r := provider.Retry{Provider: &openai.Provider{BaseURL: "http://" + host + ":" + port, Client: client}, Sleep: func(context.Context, time.Duration) error { return nil }}
+		_, err = r.Generate(t.Context(), &agent.Request{}, nil)
+		if !provider.Refused(err) || tries != 2 || !strings.HasSuffix(err.Error(), "connection refused (gave up after 2 attempts)") {
+			t.Errorf("%s: %d tries, error %v, refused %v", host, tries, err, provider.Refused(err))
+		}
+	}
+	for _, other := range []error{nil, errors.New("x"), syscall.ECONNREFUSED, &net.OpError{Err: syscall.ECONNREFUSED, Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}},
+		&net.OpError{Err: syscall.ECONNRESET, Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}} {
+		if provider.Refused(other) {
+			t.Errorf("Refused(%v) = true", other)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestRetriesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := provider.Retry{Provider: &script{errs: times(2, temporary(0))}, Random: func() float64 { return 0.5 }}
 		var got []agent.Delta
