@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,7 +10,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// An answer is put together from chunks.
+// An answer is assembled from chunks: the events of a stream, or the whole
+// answer of a server that does not stream.
 type answer struct {
 	text      text
 	reasoning text
@@ -19,37 +22,41 @@ type answer struct {
 	extra   json.RawMessage // extra_content of the message
 	calls   calls
 	finish  string
-	usage   *usage
+	usage   agent.Usage
 	model   string
 	chunks  int
-	ended   bool // the server said [DONE]
+	choices int    // pieces of the message, empty ones too
+	ended   bool   // the server sent [DONE], or does not stream
+	stray   []byte // the first line that is not part of an answer
 	emit    func(agent.Delta)
 }
 
-// add takes in the JSON of one chunk.
+// add reads the JSON of one chunk.
 func (a *answer) add(data []byte) error {
+	if err := checkJSON(data); err != nil {
+		if a.complete() {
+			return nil // the connection broke in what follows the answer
+		}
+		return broken(fmt.Sprintf("the server sent a piece that is no JSON (%v): %s", err, shorten(string(data), 200)))
+	}
 	if list := elements(data); len(list) > 0 {
 		data = list[0] // Gemini sends its errors in a list
 	}
-	var c chunk
-	if err := decodeJSON(data, &c); err != nil {
-		return broken(fmt.Sprintf("the server sent a piece that is no JSON (%v): %s", err, shorten(string(data), 200)))
-	}
-	if isError(&c) {
-		return answerError(data)
+	c := objectOf(data)
+	choices := elements(c.get("choices"))
+	if isError(c, len(choices)) {
+		return serverError(0, data)
 	}
 	a.chunks++
-	if a.model == "" {
-		a.model = string(c.Model)
-	}
-	if c.Usage != nil {
-		a.usage = c.Usage
-	}
-	for _, choice := range c.Choices {
-		if choice.Index != 0 {
+	a.model = cmp.Or(a.model, str(c.get("model")))
+	a.count(c.get("usage"))
+	a.count(objectOf(c.get("x_groq")).get("usage"))
+	for _, raw := range choices {
+		choice := objectOf(raw)
+		if choice == nil || number(choice.get("index")) != 0 {
 			continue // we ask for one answer
 		}
-		if err := a.choice(&choice); err != nil {
+		if err := a.choice(choice); err != nil {
 			return err
 		}
 	}
@@ -57,95 +64,73 @@ func (a *answer) add(data []byte) error {
 	return nil
 }
 
-// isError reports whether a chunk says that something failed. A null error is
-// none; nor is a member that stands beside an answer.
-func isError(c *chunk) bool {
-	switch firstByte(c.Error) {
+// count takes the last usage that a server sends.
+func (a *answer) count(raw []byte) {
+	if u := objectOf(raw); u != nil {
+		a.usage = usageOf(u)
+	}
+}
+
+// isError reports whether a chunk with so many choices is an error. A null error
+// is none, and neither are the looser forms in a chunk of an answer.
+func isError(c object, choices int) bool {
+	switch e := c.get("error"); firstByte(e) {
 	case '{', '[':
-		return len(strings.TrimSpace(string(c.Error))) > 2
+		return len(e) > len("{}")
 	case '"':
-		return string(c.Error) != emptyString
+		return string(e) != emptyString
 	case 't':
 		return true
 	}
-	if len(c.Choices) > 0 || c.Usage != nil {
+	if choices > 0 || firstByte(c.get("usage")) == '{' {
 		return false
 	}
-	detail := firstByte(c.Detail)
-	return c.Object == "error" || firstByte(c.Message) == '"' || detail == '"' || detail == '[' || detail == '{'
+	detail := firstByte(c.get("detail"))
+	return str(c.get("object")) == "error" || firstByte(c.get("message")) == '"' || detail == '"' || detail == '[' || detail == '{'
 }
 
-func (a *answer) choice(c *choice) error {
-	if c.Usage != nil {
-		a.usage = c.Usage
+func (a *answer) choice(c object) error {
+	a.choices++
+	a.count(c.get("usage")) // Kimi
+	a.finish = cmp.Or(str(c.get("finish_reason")), a.finish)
+	d := objectOf(c.get("delta"))
+	if d == nil && !a.begun() { // after pieces it repeats them
+		d = objectOf(c.get("message"))
 	}
-	if c.FinishReason != "" {
-		a.finish = string(c.FinishReason)
-	}
-	d := c.Delta
-	if d == nil && a.begun() {
-		return nil // a server that repeats the whole message at the end
-	}
-	if d == nil {
-		d = c.Message
-	}
-	if d == nil {
-		return nil
-	}
-	a.content(d.Content)
-	a.content(d.Refusal)
+	a.content(d.get("content"))
+	a.content(d.get("refusal"))
 	a.think(d)
-	if len(d.ExtraContent) > 0 && firstByte(d.ExtraContent) == '{' {
-		a.extra = d.ExtraContent
+	if extra := d.get("extra_content"); firstByte(extra) == '{' {
+		a.extra = bytes.Clone(extra)
 	}
-	if d.FunctionCall != nil {
-		if err := a.calls.add(&callDelta{Function: d.FunctionCall}, 0); err != nil {
+	pieces := elements(d.get("tool_calls"))
+	if old := d.get("function_call"); firstByte(old) == '{' { // the form before tool_calls
+		if err := a.calls.add(callDeltaOf(old, 0)); err != nil {
 			return err
 		}
 	}
-	for i, raw := range elements(d.ToolCalls) {
-		var piece callDelta
-		if decodeJSON(raw, &piece) != nil {
-			continue
-		}
-		if err := a.calls.add(&piece, i); err != nil {
+	for i, raw := range pieces {
+		if err := a.calls.add(callDeltaOf(raw, i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// A contentPart is an element of a content that is a list. What Mistral thinks
-// is a list of its own.
-type contentPart struct {
-	Type     str             `json:"type"`
-	Text     json.RawMessage `json:"text"`
-	Thinking json.RawMessage `json:"thinking"`
-	Refusal  json.RawMessage `json:"refusal"`
-}
-
-func (a *answer) content(raw json.RawMessage) {
+// content reads a content: a string, or a list of parts. Mistral's reasoning is
+// a part with a list of its own.
+func (a *answer) content(raw []byte) {
 	for _, element := range elements(raw) {
-		if firstByte(element) == '"' {
-			a.text.add(element)
-			continue
-		}
-		var p contentPart
-		if decodeJSON(element, &p) != nil {
-			continue
-		}
-		addStrings(&a.text, p.Text, p.Refusal)
-		for _, thought := range elements(p.Thinking) {
-			var inner contentPart
-			if firstByte(thought) == '{' && decodeJSON(thought, &inner) == nil {
-				thought = inner.Text
-			}
-			addStrings(&a.reasoning, thought)
+		part := objectOf(element)
+		addStrings(&a.text, element, part.get("text"), part.get("refusal"))
+		for _, thought := range elements(part.get("thinking")) {
+			addStrings(&a.reasoning, thought, objectOf(thought).get("text"))
 		}
 	}
 }
 
-func addStrings(t *text, raws ...json.RawMessage) {
+// addStrings appends the values that are strings.
+func addStrings(t *text, raws ...[]byte) {
 	for _, raw := range raws {
 		if firstByte(raw) == '"' {
 			t.add(raw)
@@ -153,20 +138,18 @@ func addStrings(t *text, raws ...json.RawMessage) {
 	}
 }
 
-// think takes in reasoning.
-func (a *answer) think(d *delta) {
+// think reads reasoning.
+func (a *answer) think(d object) {
 	found := false
-	for _, m := range []struct {
-		name string
-		raw  json.RawMessage
-	}{{reasoningContent, d.ReasoningContent}, {"reasoning", d.Reasoning}} {
-		if firstByte(m.raw) != '"' || string(m.raw) == emptyString || a.name != "" && a.name != m.name {
+	for _, name := range []string{reasoningContent, "reasoning"} {
+		raw := d.get(name)
+		if firstByte(raw) != '"' || string(raw) == emptyString || a.name != "" && a.name != name {
 			continue
 		}
-		a.name, found = m.name, true
-		a.reasoning.add(m.raw)
+		a.name, found = name, true
+		a.reasoning.add(raw)
 	}
-	for _, raw := range elements(d.ReasoningDetails) {
+	for _, raw := range elements(d.get("reasoning_details")) {
 		next, ok := newDetail(raw)
 		if !ok {
 			continue
@@ -195,8 +178,8 @@ func (a *answer) show() {
 	}
 }
 
-// complete reports whether the answer is whole: the server said why it
-// finished. Some never do; then [DONE] stands for it, if nothing is cut.
+// complete reports whether the answer is complete: the server gave a reason why
+// it finished. Some never do; then [DONE] stands for it, if no call is cut.
 func (a *answer) complete() bool {
 	return a.finish != "" || a.ended && a.begun() && a.calls.whole()
 }
@@ -210,9 +193,12 @@ func (a *answer) response() (*agent.Response, error) {
 		a.emit(agent.Delta{Kind: agent.DeltaText, Text: s})
 	}
 	switch {
-	case a.chunks > 0 && a.ended && !a.begun() && a.finish == "":
+	case a.complete():
+	case a.ended && !a.begun() && a.choices > 0:
+		return nil, &agent.ModelError{Message: "the model's answer is empty"}
+	case a.ended && !a.begun():
 		return nil, broken("the server's answer has no choices")
-	case !a.complete():
+	default:
 		return nil, broken("the answer broke off before its end")
 	}
 	finish, ok := finishes[strings.ToLower(a.finish)]
@@ -222,18 +208,15 @@ func (a *answer) response() (*agent.Response, error) {
 	if finish == finishError {
 		return nil, broken(fmt.Sprintf("the server gave up in the middle of the answer (finish_reason %s)", a.finish))
 	}
-	resp := &agent.Response{Finish: finish, Model: a.model, Usage: agent.Usage{Requests: 1}}
-	resp.Message = agent.Message{Role: agent.RoleAssistant, Parts: a.parts(), Calls: a.calls.toolCalls()}
-	if a.usage != nil {
-		resp.Usage = a.usage.count()
-	}
-	return resp, nil
+	a.usage.Requests = 1
+	return &agent.Response{Finish: finish, Model: a.model, Usage: a.usage,
+		Message: agent.Message{Role: agent.RoleAssistant, Parts: a.parts(), Calls: a.calls.toolCalls()}}, nil
 }
 
 const finishError agent.Finish = "error"
 
-// finishes are the reasons that servers give besides those which mean that the
-// model had said all.
+// finishes are the reasons that servers give for an answer that the model did
+// not end itself.
 var finishes = map[string]agent.Finish{
 	"length":                       agent.FinishLength,
 	"max_tokens":                   agent.FinishLength,
@@ -291,7 +274,7 @@ type detail struct {
 	text    text   // its value
 }
 
-func newDetail(raw json.RawMessage) (*detail, bool) {
+func newDetail(raw []byte) (*detail, bool) {
 	d := &detail{}
 	if firstByte(raw) != '{' || json.Unmarshal(raw, &d.members) != nil {
 		return nil, false

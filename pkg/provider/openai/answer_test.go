@@ -276,6 +276,8 @@ func TestUsageIsRead(t *testing.T) {
 			agent.Usage{Requests: 1, InputTokens: 5, OutputTokens: 2}},
 		{"no stream", `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":"7","completion_tokens":2.0,"prompt_tokens_details":null}}`,
 			agent.Usage{Requests: 1, InputTokens: 7, OutputTokens: 2}},
+		{"Groq", stop + sse(`{"choices":[],"x_groq":{"id":"req_1","usage":{"prompt_tokens":10,"completion_tokens":2}}}`),
+			agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 2}},
 		{"DeepSeek", stop + sse(`{"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_cache_hit_tokens":8,"prompt_cache_miss_tokens":2}}`),
 			agent.Usage{Requests: 1, InputTokens: 10, CachedTokens: 8, OutputTokens: 2}},
 		{"Kimi", sse(`{"choices":[{"delta":{"content":"x"},"finish_reason":"stop","usage":{"prompt_tokens":10,"completion_tokens":2,"cached_tokens":4}}]}`),

@@ -2,21 +2,27 @@ package openai
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// maxCalls limits the tool calls of one answer.
-const maxCalls = 1 << 14
+// The limits of the tool calls of one answer.
+const (
+	maxCalls = 1 << 14
+	maxName  = 256 // bytes; a longer name is no tool's
+	maxID    = 256 // bytes; a longer id is replaced
+)
 
 // calls are the tool calls of an answer, in the order of their first pieces.
 // Servers name the call that a piece belongs to by index, by id, by both, or by
 // nothing but the order; and some of what they say is wrong.
 type calls struct {
 	list    []*call
-	byIndex map[number]*call // the last call with an index
+	byIndex map[int]*call // the last call with an index
 	byID    map[string]*call
 }
 
@@ -27,13 +33,33 @@ type call struct {
 	extra json.RawMessage
 }
 
-// add takes in a piece, the position-th of its chunk.
-func (c *calls) add(piece *callDelta, position int) error {
-	f := piece.Function
+// A callDelta is what one chunk says of one call.
+type callDelta struct {
+	index    int // -1 if there is none
+	id, name string
+	args     []byte
+	extra    []byte
+	position int // in its chunk
+}
+
+// callDeltaOf reads an element of tool_calls. Some servers leave out the object
+// "function" around name and arguments.
+func callDeltaOf(raw []byte, position int) callDelta {
+	o := objectOf(raw)
+	f := objectOf(o.get("function"))
 	if f == nil {
-		f = &piece.function
+		f = o
 	}
-	target := c.find(piece, f, position)
+	p := callDelta{index: -1, id: str(o.get("id")), name: str(f.get("name")), args: f.get("arguments"), extra: o.get("extra_content"), position: position}
+	if index := o.get("index"); firstByte(index) != 'n' && index != nil {
+		p.index = number(index)
+	}
+	return p
+}
+
+// add takes in a piece.
+func (c *calls) add(p callDelta) error {
+	target := c.find(p)
 	if target == nil {
 		if len(c.list) == maxCalls {
 			return &agent.ModelError{Message: fmt.Sprintf("the answer has more than %d tool calls (the limit of one answer)", maxCalls)}
@@ -42,45 +68,41 @@ func (c *calls) add(piece *callDelta, position int) error {
 		c.list = append(c.list, target)
 	}
 	if target.id == "" {
-		target.id = string(piece.ID)
+		target.id = p.id
 	}
-	c.note(target, piece.Index)
-	if target.name != string(f.Name) {
-		target.name += string(f.Name)
-	}
-	target.addArgs(f.Arguments)
-	if firstByte(piece.ExtraContent) == '{' {
-		target.extra = piece.ExtraContent
-	}
-	return nil
-}
-
-func (c *calls) note(target *call, index *number) {
 	if c.byID == nil {
-		c.byID, c.byIndex = map[string]*call{}, map[number]*call{}
+		c.byID, c.byIndex = map[string]*call{}, map[int]*call{}
 	}
 	if target.id != "" && c.byID[target.id] == nil {
 		c.byID[target.id] = target
 	}
-	if index != nil {
-		c.byIndex[*index] = target
+	if p.index >= 0 {
+		c.byIndex[p.index] = target
 	}
+	if target.name != p.name && len(target.name) <= maxName {
+		target.name += p.name
+	}
+	target.addArgs(p.args)
+	if firstByte(p.extra) == '{' {
+		target.extra = bytes.Clone(p.extra)
+	}
+	return nil
 }
 
-// find is the call that a piece continues, or nil if it begins one.
-func (c *calls) find(piece *callDelta, f *function, position int) *call {
+// find returns the call that a piece continues, or nil if it begins one.
+func (c *calls) find(p callDelta) *call {
 	if len(c.list) == 0 {
 		return nil
 	}
 	last := c.list[len(c.list)-1]
-	if piece.Index != nil {
-		if last = c.byIndex[*piece.Index]; last == nil {
+	if p.index >= 0 {
+		if last = c.byIndex[p.index]; last == nil {
 			return nil
 		}
 	}
-	if id := string(piece.ID); id != "" && id != last.id {
-		known := c.byID[id]
-		if known == nil && last.id != "" && f.Name != "" {
+	if p.id != "" && p.id != last.id {
+		known := c.byID[p.id]
+		if known == nil && last.id != "" && p.name != "" {
 			// Another id at the same index is another call (Gemini); but some
 			// servers make up an id for every piece, so it takes a name too.
 			return nil
@@ -89,26 +111,26 @@ func (c *calls) find(piece *callDelta, f *function, position int) *call {
 			last = known
 		}
 	}
-	if last.precedes(piece, f, position) {
+	if last.precedes(p) {
 		return nil
 	}
 	return last
 }
 
-// precedes reports whether a piece that nothing tells apart from c begins
-// another call nevertheless.
-func (c *call) precedes(piece *callDelta, f *function, position int) bool {
-	sameID := piece.ID != "" && string(piece.ID) == c.id
+// precedes reports whether a piece with the index and id of c begins another
+// call nevertheless.
+func (c *call) precedes(p callDelta) bool {
+	sameID := p.id != "" && p.id == c.id
 	switch {
-	case f.Name == "" || c.name == "":
+	case p.name == "" || c.name == "":
 		return false
-	case string(f.Name) != c.name:
-		twoPieces := piece.Index != nil && piece.ID == "" && position == 0 && len(c.args.buf) == 0
+	case p.name != c.name:
+		twoPieces := p.index >= 0 && p.id == "" && p.position == 0 && len(c.args.buf) == 0
 		return !twoPieces
-	case piece.Index == nil && position > 0:
+	case p.index < 0 && p.position > 0:
 		return true // servers do not cut a call in two within one chunk
-	case len(c.args.buf) == 0 || len(f.Arguments) <= 2 || sameID && piece.Index != nil:
-		return false // the name is said again and again
+	case len(c.args.buf) == 0 || len(p.args) <= 2 || sameID && p.index >= 0:
+		return false // the name comes with every piece
 	}
 	return c.whole()
 }
@@ -121,7 +143,7 @@ func (c *call) whole() bool {
 
 // addArgs appends a piece of the arguments. A server may send an object where
 // the protocol has a string; then its text is what the model wrote.
-func (c *call) addArgs(raw json.RawMessage) {
+func (c *call) addArgs(raw []byte) {
 	switch firstByte(raw) {
 	case 0, 'n':
 		return
@@ -154,9 +176,15 @@ func (c *calls) whole() bool {
 func (c *calls) toolCalls() []agent.ToolCall {
 	var list []agent.ToolCall
 	for _, one := range c.list {
-		// The bytes stay as they came, valid or not: a call whose arguments are
-		// no valid UTF-8 is refused by whoever decodes them, not repaired.
+		// Invalid UTF-8 in arguments is not repaired: the call is refused when they
+		// are decoded.
 		t := agent.ToolCall{ID: one.id, Name: one.name, Args: string(one.args.buf)}
+		if len(t.ID) > maxID {
+			t.ID = fmt.Sprintf("call_%x", sha256.Sum256([]byte(t.ID)))
+		}
+		if len(t.Name) > maxName {
+			t.Name = strings.ToValidUTF8(t.Name[:maxName-len("…")], "") + "…"
+		}
 		if one.extra != nil {
 			t.Extra = mustJSON(extraContent{one.extra})
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
@@ -30,32 +29,41 @@ const (
 	maxMessage = 2000
 )
 
-// quota are codes of a 429 that no wait helps against: the money is spent.
-var quota = []string{"insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_not_active"}
+// permanent are codes of failures that repeating does not help against, whatever
+// their status: the quota is used up, or Groq cannot read the call that the model
+// wrote.
+var permanent = []string{
+	"insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_not_active",
+	"tool_use_failed",
+}
 
-// temporary reports whether a request that failed with an HTTP status and a code
-// of the provider may succeed later. 529 is Anthropic's "overloaded".
-func temporary(status int, code string) bool {
+// temporary reports whether a request that failed with an HTTP status may succeed
+// later. Errors without one come from servers that took the request. 529 is
+// Anthropic's "overloaded".
+func temporary(status int) bool {
 	switch status {
-	case http.StatusRequestTimeout, http.StatusConflict:
+	case 0, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
 		return true
-	case http.StatusTooManyRequests:
-		return !slices.Contains(quota, code)
 	}
 	return status >= 500
 }
 
 // tooLong reports whether a request failed because the conversation does not fit
 // the model's context: servers have no common code for it.
-func tooLong(status int, message, code string) bool {
-	switch code {
-	case "context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded":
-		return true
-	}
-	if status != 0 && status != http.StatusBadRequest && status != http.StatusRequestEntityTooLarge && status != http.StatusUnprocessableEntity {
-		return false
+func tooLong(status int, message string, codes ...string) bool {
+	for _, code := range codes {
+		switch code {
+		case "context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded":
+			return true
+		}
 	}
 	message = strings.ToLower(message)
+	switch {
+	case status == 0, status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
+	case status >= 500 && strings.Contains(message, "exceed"): // llama.cpp, in the middle of an answer
+	default:
+		return false
+	}
 	for _, words := range []string{
 		"context length", "context_length", "context window", "context size", "maximum number of tokens allowed",
 		"prompt is too long", "prompt too long", "input is too long", "too large for model with",
@@ -72,18 +80,25 @@ func broken(message string) error {
 	return &agent.ModelError{Message: message, Temporary: true}
 }
 
-// answerError is the error that a server sent in place of an answer, with status
-// 200 or within a stream. It is temporary unless its code is an HTTP status that
-// is not.
-func answerError(data []byte) error {
-	message, code := explain(data)
-	e := &agent.ModelError{Message: cmp.Or(message, "the server sent an error without a text"), Code: code, Temporary: true}
-	if status, err := strconv.Atoi(code); err == nil && status >= 400 && status < 600 {
-		e.Status, e.Code = status, ""
-		e.Temporary = temporary(status, "")
+// A refusedCall is in the error of a server that could not read the call that the
+// model wrote.
+type refusedCall struct{ written string }
+
+func (e *refusedCall) Error() string { return "the server refused the model's call: " + e.written }
+
+// serverError is the error that a server sent: as the body of an HTTP status, or
+// in an answer that has none of its own (0), where its code may be one.
+func serverError(status int, body []byte) *agent.ModelError {
+	d := explain(body)
+	e := &agent.ModelError{Status: cmp.Or(status, d.status), Code: d.code}
+	if d.code == strconv.Itoa(e.Status) {
+		e.Code = ""
 	}
-	if e.TooLong = tooLong(e.Status, e.Message, code); e.TooLong || slices.Contains(quota, code) {
-		e.Temporary = false
+	e.Message = cmp.Or(d.message, http.StatusText(e.Status), "the server sent an error without a text")
+	e.TooLong = tooLong(e.Status, e.Message, d.code, d.kind)
+	e.Temporary = temporary(e.Status) && !e.TooLong && !slices.Contains(permanent, d.code) && !slices.Contains(permanent, d.kind)
+	if d.written != "" {
+		e.Err = &refusedCall{d.written}
 	}
 	return e
 }
@@ -94,18 +109,9 @@ func httpError(res *http.Response, now time.Time) *agent.ModelError {
 		return redirectError(res)
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
-	message, code := explain(body)
-	if code == strconv.Itoa(res.StatusCode) {
-		code = ""
-	}
-	return &agent.ModelError{
-		Status:     res.StatusCode,
-		Code:       code,
-		Message:    cmp.Or(message, http.StatusText(res.StatusCode), "no text"),
-		Temporary:  temporary(res.StatusCode, code),
-		TooLong:    tooLong(res.StatusCode, message, code),
-		RetryAfter: retryAfter(res.Header, now),
-	}
+	e := serverError(res.StatusCode, body)
+	e.RetryAfter = retryAfter(res.Header, now)
+	return e
 }
 
 func redirectError(res *http.Response) *agent.ModelError {
@@ -139,101 +145,82 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// explain finds the provider's own words and code in a body of whatever form.
-// Both are empty if there is nothing.
-func explain(body []byte) (message, code string) {
+// details are what an error says.
+type details struct {
+	message string
+	code    string // the code, or the type where there is none
+	kind    string // the type
+	status  int    // an HTTP status in place of a code
+	written string // Groq: the call that the model wrote
+}
+
+// explain finds the details in a body of any form. They are empty if there is
+// nothing.
+func explain(body []byte) (d details) {
 	body = bytes.TrimSpace(body)
-	switch firstByte(body) {
-	case '<':
-		return shorten(stripTags(string(body)), 300), ""
-	case '[':
-		if list := elements(body); len(list) > 0 {
-			body = list[0] // Gemini
-		}
+	switch {
+	case firstByte(body) == '<':
+		return details{message: shorten(stripTags(string(body)), 300)}
+	case checkJSON(body) != nil:
+		return details{message: shorten(string(body), maxMessage)}
 	}
-	if !json.Valid(body) {
-		return shorten(string(body), maxMessage), ""
+	if list := elements(body); len(list) > 0 {
+		body = list[0] // Gemini
 	}
-	message, code = explainObject(body, 0)
-	return shorten(cmp.Or(message, string(body)), maxMessage), shorten(code, 100)
+	d = explainValue(body, 0)
+	d.message = shorten(cmp.Or(d.message, string(body)), maxMessage)
+	d.code = shorten(d.code, 100)
+	return d
 }
 
-// An errorBody is what error objects hold, all in the forms that servers give
-// them.
-type errorBody struct {
-	Error    json.RawMessage `json:"error"`
-	Message  json.RawMessage `json:"message"`
-	Detail   json.RawMessage `json:"detail"`
-	Msg      json.RawMessage `json:"msg"`
-	Loc      []any           `json:"loc"`
-	Errors   json.RawMessage `json:"errors"`
-	Code     json.RawMessage `json:"code"`
-	Type     str             `json:"type"`
-	Status   str             `json:"status"`
-	Metadata struct {
-		Raw json.RawMessage `json:"raw"` // OpenRouter: the words of who failed
-	} `json:"metadata"`
-}
-
-// explainObject goes at most a few levels deep: each reads again what is in it.
-func explainObject(raw json.RawMessage, depth int) (message, code string) {
+// explainValue goes at most a few levels deep: each reads again what is in it.
+func explainValue(raw []byte, depth int) (d details) {
 	switch first := firstByte(raw); {
 	case depth > 4:
-		return "", ""
 	case first == '"':
-		var s str
-		_ = s.UnmarshalJSON(bytes.TrimSpace(raw))
-		return string(s), ""
+		d.message = str(raw)
 	case first == '[':
 		var all []string
 		for _, element := range elements(raw) {
-			if said, _ := explainObject(element, depth+1); said != "" {
-				all = append(all, said)
+			if message := explainValue(element, depth+1).message; message != "" {
+				all = append(all, message)
 			}
 		}
-		return strings.Join(all, "; "), ""
-	case first != '{':
-		return "", ""
+		d.message = strings.Join(all, "; ")
+	case first == '{':
+		d = explainObject(objectOf(raw), depth)
 	}
-	var b errorBody
-	if decodeJSON(raw, &b) != nil {
-		return "", ""
-	}
-	for _, inner := range []json.RawMessage{b.Error, b.Message, b.Detail, b.Msg, b.Errors} {
-		if message, code = explainObject(inner, depth+1); message != "" {
+	return d
+}
+
+func explainObject(o object, depth int) (d details) {
+	for _, name := range []string{"error", "message", "detail", "msg", "errors"} {
+		if d = explainValue(o.get(name), depth+1); d.message != "" {
 			break
 		}
 	}
-	if more, _ := explainObject(b.Metadata.Raw, depth+1); more != "" && more != message {
-		message += ": " + more
+	// OpenRouter quotes the server that failed.
+	raw := explainValue(objectOf(o.get("metadata")).get("raw"), depth+1).message
+	if raw != "" && raw != d.message {
+		d.message += ": " + raw
 	}
-	if len(b.Loc) > 0 && message != "" {
-		message = location(b.Loc) + ": " + message
+	// FastAPI names the place: ["body","tools",0].
+	var place []string
+	for _, l := range elements(o.get("loc")) {
+		place = append(place, word(l))
 	}
-	return message, cmp.Or(code, codeOf(&b))
-}
-
-func codeOf(b *errorBody) string {
-	switch first := firstByte(b.Code); {
-	case first == '"':
-		var s str
-		_ = s.UnmarshalJSON(bytes.TrimSpace(b.Code))
-		if s != "" {
-			return string(s)
+	if len(place) > 0 && d.message != "" {
+		d.message = strings.Join(place, ".") + ": " + d.message
+	}
+	d.kind = cmp.Or(d.kind, str(o.get("type")))
+	d.code = cmp.Or(d.code, word(o.get("code")), str(o.get("type")), str(o.get("status")))
+	d.written = cmp.Or(d.written, str(o.get("failed_generation")))
+	for _, name := range []string{"code", "status_code"} { // the latter is Groq's
+		if n := number([]byte(word(o.get(name)))); d.status == 0 && n >= 400 && n < 600 {
+			d.status = n
 		}
-	case first >= '0' && first <= '9':
-		return string(bytes.TrimSpace(b.Code))
 	}
-	return string(cmp.Or(b.Type, b.Status))
-}
-
-// location names the place of an error as FastAPI gives it: ["body","tools",0].
-func location(loc []any) string {
-	var path []string
-	for _, l := range loc {
-		path = append(path, fmt.Sprint(l))
-	}
-	return strings.Join(path, ".")
+	return d
 }
 
 // stripTags is the text of an HTML page.
@@ -257,25 +244,17 @@ func stripTags(page string) string {
 // connectionError is the error for a request that got no response, or whose
 // response could not be read. The URL is not in it: a query may hold a key.
 func connectionError(host string, err error) *agent.ModelError {
-	var inURL *url.Error
-	if errors.As(err, &inURL) {
+	if inURL, ok := errors.AsType[*url.Error](err); ok {
 		err = inURL.Err
 	}
 	e := &agent.ModelError{Message: host + ": " + err.Error(), Temporary: true, Err: err}
-	var (
-		dns      *net.DNSError
-		verify   *tls.CertificateVerificationError
-		record   tls.RecordHeaderError
-		unknown  x509.UnknownAuthorityError
-		hostname x509.HostnameError
-		invalid  x509.CertificateInvalidError
-	)
+	dns, _ := errors.AsType[*net.DNSError](err)
 	switch {
-	case errors.As(err, &dns) && dns.IsNotFound:
+	case dns != nil && dns.IsNotFound:
 		e.Message, e.Temporary = fmt.Sprintf("there is no host %s", dns.Name), false
-	case errors.As(err, &verify), errors.As(err, &unknown), errors.As(err, &hostname), errors.As(err, &invalid):
+	case isA[*tls.CertificateVerificationError](err), isA[x509.UnknownAuthorityError](err), isA[x509.HostnameError](err), isA[x509.CertificateInvalidError](err):
 		e.Message, e.Temporary = fmt.Sprintf("the certificate of %s cannot be trusted: %v", host, err), false
-	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+	case isA[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
 		e.Message, e.Temporary = fmt.Sprintf("%s does not speak TLS; is its URL http instead of https?", host), false
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EPIPE):
 		// The last two are of a request that was still being sent.
@@ -284,4 +263,9 @@ func connectionError(host string, err error) *agent.ModelError {
 		e.Err = nil // a timeout of the network is not the end of the run's time
 	}
 	return e
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

@@ -19,9 +19,6 @@ import (
 )
 
 const (
-	// trailerTime is how long a server has, when the answer is complete, for
-	// what else it may send: the usage, [DONE].
-	trailerTime = 5 * time.Second
 	// drainTime is how long the end of the response may take after [DONE]. A
 	// response that was read to its end leaves a connection to be used again.
 	drainTime = 50 * time.Millisecond
@@ -46,13 +43,13 @@ var client openai.Client
 type exchange struct {
 	facts   *facts
 	url     *url.URL
-	base    string // url without its query
 	client  *http.Client
 	key     string
 	secrets []string // what no error may hold
 
 	timeout time.Duration
 	idle    time.Duration
+	end     time.Duration
 	limit   int64
 }
 
@@ -64,14 +61,16 @@ func (p *Provider) exchange() (*exchange, error) {
 	x := &exchange{
 		timeout: cmp.Or(p.RequestTimeout, DefaultRequestTimeout),
 		idle:    cmp.Or(p.IdleTimeout, DefaultIdleTimeout),
+		end:     cmp.Or(p.EndTimeout, DefaultEndTimeout),
 		limit:   cmp.Or(p.MaxResponseBytes, DefaultMaxResponseBytes),
 	}
-	if x.url, err = baseURL(cmp.Or(p.BaseURL, factsOf(flavor).url)); err != nil {
+	base := cmp.Or(p.BaseURL, factsOf(flavor).url)
+	if base == "" {
+		return nil, &agent.ModelError{Message: "the model has no URL, and its flavor none of its own"}
+	}
+	if x.url, err = baseURL(base); err != nil {
 		return nil, &agent.ModelError{Message: err.Error()}
 	}
-	base := *x.url
-	base.RawQuery = ""
-	x.base = base.String() + "/"
 	x.facts = factsAt(flavor, x.url)
 	if p.Key != nil {
 		x.key = p.Key()
@@ -86,17 +85,19 @@ func (p *Provider) exchange() (*exchange, error) {
 	return x, nil
 }
 
-// baseURL parses a base URL. The path /chat/completions is added later.
+// baseURL parses the URL of a server without the path /chat/completions. Its
+// error shows nothing that may be a key or a password.
 func baseURL(s string) (*url.URL, error) {
-	if s == "" {
-		return nil, errors.New("the model has no URL, and its flavor none of its own")
-	}
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {
-		return nil, errors.New("the model's URL is no URL") // the text of err repeats it, and it may hold a key
+		return nil, errors.New("the model's URL is not a valid URL")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the model's URL must begin with http:// or https:// and name a host: %s", (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, Opaque: u.Opaque}).String())
+		shown := ""
+		if !strings.Contains(s, "@") {
+			shown = ": " + (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, Opaque: u.Opaque}).String()
+		}
+		return nil, errors.New("the model's URL must begin with http:// or https:// and name a host" + shown)
 	}
 	trim := func(path string) string {
 		return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(path, "/"), "/chat/completions"), "/")
@@ -133,7 +134,7 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// run sends the request and reads the answer, within the limits of time.
+// run sends the request and reads the answer, within the time limits.
 func (x *exchange) run(parent context.Context, body []byte, delta func(agent.Delta)) (*agent.Response, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -142,53 +143,60 @@ func (x *exchange) run(parent context.Context, body []byte, delta func(agent.Del
 	})
 	defer timeout.Stop()
 
-	raw, err := x.send(ctx, body)
+	raw, err := x.post(ctx, body)
 	if err != nil {
 		return nil, x.failure(ctx, err)
 	}
 	defer raw.Body.Close()
 
 	a := &answer{emit: delta}
-	silence := &silence{limit: x.idle, end: func() {
-		cancel(broken(fmt.Sprintf("%s said nothing for %v in the middle of its answer (the limit between two pieces)", x.url.Host, x.idle)))
-	}}
-	defer silence.stop()
-	in := &limited{r: silence.watch(raw.Body), left: x.limit, limit: x.limit}
+	// idle runs from the first piece of the answer on. Until the answer is complete
+	// it restarts with everything that arrives, then only with further pieces: a
+	// server that keeps the connection open with comments has nothing more to say.
+	idle := time.AfterFunc(x.idle, func() {
+		cancel(broken(fmt.Sprintf("%s sent nothing for %v in the middle of its answer (the limit between two pieces)", x.url.Host, x.idle)))
+	})
+	idle.Stop()
+	defer idle.Stop()
+	in := &limited{limit: x.limit, left: x.limit, r: readerFunc(func(p []byte) (int, error) {
+		n, err := raw.Body.Read(p)
+		if n > 0 && a.begun() && a.finish == "" {
+			idle.Reset(x.idle)
+		}
+		return n, err
+	})}
+	choices := 0
 	resp, err := a.read(in, func() {
-		if a.finish != "" {
-			silence.limit = min(x.idle, trailerTime)
+		switch {
+		case a.finish == "" && a.begun():
+			idle.Reset(x.idle)
+		case a.finish != "" && a.choices > choices:
+			idle.Reset(min(x.idle, x.end))
 		}
-		if a.begun() || a.finish != "" {
-			silence.start()
-		}
+		choices = a.choices
 	})
 	if err != nil {
 		return nil, x.failure(ctx, err)
 	}
-	silence.limit = drainTime
-	silence.start()
+	idle.Reset(drainTime)
 	io.CopyN(io.Discard, raw.Body, 4<<10)
 	return resp, nil
 }
 
-// send makes the request. A status that is no success is an error.
-func (x *exchange) send(ctx context.Context, body []byte) (*http.Response, error) {
-	var raw *http.Response
+// post sends the body with openai-go and returns the response unread. The library
+// adds what a request needs besides its body: the URL, the key's header, headers
+// that name the client, a body that a redirect can send again. It neither repeats
+// requests, which is the task of provider.Retry, nor reads responses: it reads
+// errors without a limit, and its types for answers drop reasoning and refuse much
+// of what servers other than OpenAI's send.
+func (x *exchange) post(ctx context.Context, body []byte) (raw *http.Response, err error) {
+	base := *x.url
+	base.RawQuery = ""
 	opts := []option.RequestOption{
-		option.WithBaseURL(x.base),
+		option.WithBaseURL(base.String() + "/"),
 		option.WithHTTPClient(x.client),
 		option.WithMaxRetries(0),
-		option.WithMiddleware(func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-			res, err := next(req)
-			if err != nil {
-				return nil, connectionError(x.url.Host, err)
-			}
-			if res.StatusCode < 200 || res.StatusCode > 299 {
-				defer res.Body.Close()
-				return nil, httpError(res, time.Now())
-			}
-			return res, nil
-		}),
+		option.WithMiddleware(x.checkStatus),
 	}
 	for name, values := range x.url.Query() {
 		for _, value := range values {
@@ -198,8 +206,21 @@ func (x *exchange) send(ctx context.Context, body []byte) (*http.Response, error
 	if x.key != "" {
 		opts = append(opts, option.WithAPIKey(x.key))
 	}
-	err := client.Post(ctx, "chat/completions", body, &raw, opts...)
+	err = client.Post(ctx, "chat/completions", body, &raw, opts...)
 	return raw, err
+}
+
+// checkStatus turns a response without success into an error.
+func (x *exchange) checkStatus(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(req)
+	if err != nil {
+		return nil, connectionError(x.url.Host, err)
+	}
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		defer res.Body.Close()
+		return nil, httpError(res, time.Now())
+	}
+	return res, nil
 }
 
 // failure is the error to return for err: the reason if one of our limits ended
@@ -223,39 +244,6 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 		}
 	}
 	return &clean
-}
-
-// silence ends a request when nothing comes for too long. It counts from the
-// first call of start.
-type silence struct {
-	limit time.Duration
-	end   func()
-	timer *time.Timer
-}
-
-func (s *silence) start() {
-	if s.timer == nil {
-		s.timer = time.AfterFunc(s.limit, s.end)
-	} else {
-		s.timer.Reset(s.limit)
-	}
-}
-
-func (s *silence) stop() {
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-}
-
-// watch returns r as a reader that breaks the silence with all that it reads.
-func (s *silence) watch(r io.Reader) io.Reader {
-	return readerFunc(func(p []byte) (int, error) {
-		n, err := r.Read(p)
-		if n > 0 && s.timer != nil {
-			s.timer.Reset(s.limit)
-		}
-		return n, err
-	})
 }
 
 type readerFunc func([]byte) (int, error)

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
@@ -358,13 +357,4 @@ func textOf(parts []agent.Part) string {
 		return strings.Join(several, "")
 	}
 	return text
-}
-
-// firstByte is the first byte of JSON text, 0 if there is none.
-func firstByte(raw []byte) byte {
-	raw = bytes.TrimLeft(raw, " \t\r\n")
-	if len(raw) == 0 {
-		return 0
-	}
-	return raw[0]
 }

@@ -19,7 +19,9 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -29,6 +31,7 @@ import (
 const (
 	DefaultRequestTimeout   = 10 * time.Minute
 	DefaultIdleTimeout      = time.Minute
+	DefaultEndTimeout       = 2 * time.Second
 	DefaultMaxResponseBytes = 64 << 20
 )
 
@@ -63,6 +66,9 @@ type Provider struct {
 	// IdleTimeout limits the silence within an answer, from its first piece
 	// on; 0 means 60 seconds.
 	IdleTimeout time.Duration
+	// EndTimeout limits the wait for usage and [DONE] after the end of a complete
+	// answer; 0 means 2 seconds. The answer counts without them.
+	EndTimeout time.Duration
 	// MaxResponseBytes limits an answer as it is sent, after decompression; 0
 	// means 64 MiB.
 	MaxResponseBytes int64
@@ -72,20 +78,39 @@ type Provider struct {
 	Client *http.Client
 }
 
-// Generate asks the model once. What the server, the connection or an unusable
-// answer did is an *agent.ModelError; if ctx ends, the error is ctx's. A nil
-// delta is allowed. When Generate returns, the response is closed.
+// Generate asks the model once. If the server (Groq) refuses a tool call because
+// of how the model wrote it, the model is shown that call and asked once more,
+// without a change to the conversation.
+//
+// A failure of the server, the connection or the answer is an *agent.ModelError;
+// if ctx ends, the error is ctx's. A nil delta is allowed. When Generate returns,
+// the response is closed.
 //
 // Temporary are: 408, 409, 429 (unless the quota is used up), 5xx, failing
 // connections and timeouts, an answer that breaks off, and with status 200 an
 // empty body, a page, an error object and an answer without choices. An answer
-// is whole when the server says why it finished, or, since some never do, when
-// it says [DONE] and no call is cut. Calls are never returned from an answer
-// that is not whole.
+// is complete when the server gives a finish_reason, or, since some never do, when
+// it sends [DONE] and no call is cut. Calls are never returned from an answer
+// that is not complete.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	if delta == nil {
 		delta = func(agent.Delta) {}
 	}
+	resp, err := p.ask(ctx, req, delta)
+	refused, ok := errors.AsType[*refusedCall](err)
+	if !ok {
+		return resp, err
+	}
+	delta(agent.Delta{Kind: agent.DeltaRetry, Text: err.Error(), Attempt: 1})
+	again := *req
+	again.Messages = append(slices.Clip(req.Messages),
+		agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(refused.written)}},
+		agent.UserText("This tool call was refused: "+err.Error()+" Write it again as the tool's schema requires, or answer without it."))
+	return p.ask(ctx, &again, delta)
+}
+
+// ask makes one request.
+func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	x, err := p.exchange()
 	if err != nil {
 		return nil, err

@@ -12,13 +12,13 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// readers are for one answer each, and for the next one then: of a thousand
-// sessions at once only a few have something to read.
+// readers are reused: of a thousand sessions only a few read an answer at the
+// same time.
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
 // read reads an answer: a stream of events, or the one JSON value of a server
-// that does not stream. What it is shows in the first byte; what the server
-// calls it does not count. tick is called after each piece.
+// that does not stream. The first byte tells which, not the content type. tick is
+// called after each event.
 func (a *answer) read(r io.Reader, tick func()) (*agent.Response, error) {
 	in := readers.Get().(*bufio.Reader)
 	in.Reset(r)
@@ -32,16 +32,16 @@ func (a *answer) read(r io.Reader, tick func()) (*agent.Response, error) {
 	}
 	switch first {
 	case 0:
-		return nil, notAnAnswer("the server's answer is empty", nil)
+		err = notAnAnswer("the server's answer is empty", nil)
 	case '{', '[':
-		err = a.readJSON(in)
+		err = a.readJSON(in, tick)
 	case '<':
-		return nil, notAnAnswer("the server answered with a page instead of an answer of the model", in)
+		page, _ := io.ReadAll(io.LimitReader(in, maxErrorBytes))
+		err = notAnAnswer("the server answered with a page instead of an answer of the model", page)
 	default:
 		err = a.readEvents(in, tick)
 	}
-	var failed *agent.ModelError
-	if errors.As(err, &failed) || err != nil && !a.complete() {
+	if err != nil {
 		return nil, err
 	}
 	return a.response()
@@ -66,100 +66,100 @@ func peekText(in *bufio.Reader) (byte, error) {
 	}
 }
 
-// notAnAnswer is the error for a response that is none, with what it says.
-func notAnAnswer(what string, in io.Reader) error {
-	if in != nil {
-		page, _ := io.ReadAll(io.LimitReader(in, maxErrorBytes))
-		if said, _ := explain(page); said != "" {
-			what += ": " + shorten(said, 300)
-		}
+// notAnAnswer is the error for a response that is not an answer, with what it
+// says.
+func notAnAnswer(what string, body []byte) error {
+	if message := explain(body[:min(len(body), maxErrorBytes)]).message; message != "" {
+		what += ": " + shorten(message, 300)
 	}
 	return &agent.ModelError{Status: 200, Message: what, Temporary: true}
 }
 
-func (a *answer) readJSON(in io.Reader) error {
+func (a *answer) readJSON(in io.Reader, tick func()) error {
 	data, err := io.ReadAll(in)
 	if err != nil {
 		return err
 	}
+	if bytes.IndexByte(data, '\n') >= 0 && !json.Valid(data) {
+		return a.readEvents(bufio.NewReader(bytes.NewReader(data)), tick)
+	}
 	if err := a.add(data); err != nil {
 		return err
 	}
-	if !a.begun() && a.finish == "" {
-		return notAnAnswer("the server's answer has no choices", bytes.NewReader(data))
+	if a.choices == 0 {
+		return notAnAnswer("the server's answer has no choices", data)
 	}
 	a.ended = true
 	return nil
 }
 
-// readEvents reads events until the server says that it is done. Its error is
-// that of reading; the end without a word is none.
+// readEvents reads events until [DONE] or the end of the stream. When the answer
+// is complete, it does not matter how the stream ends.
 func (a *answer) readEvents(in *bufio.Reader, tick func()) error {
-	e := events{in: in}
-	var stray []byte // what was sent and is no event
-	for {
+	e := events{in: in, a: a}
+	for !a.ended {
 		data, err := e.next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || err != nil && a.complete() {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		switch data = bytes.TrimSpace(data); {
-		case bytes.HasPrefix(data, []byte("[DONE]")):
-			a.ended = true
-			if a.chunks == 0 {
-				return notAnAnswer("the server's answer is empty", nil)
-			}
-			return nil
-		case firstByte(data) != '{' && firstByte(data) != '[':
-			stray = bytes.Clone(data)
-		default:
-			if err := a.event(data); err != nil {
-				return err
-			}
+		if err := a.event(bytes.TrimSpace(data)); err != nil {
+			return err
 		}
 		tick()
 	}
-	if a.chunks == 0 {
-		if stray == nil {
-			stray = e.stray
+	switch {
+	case a.chunks > 0:
+		return nil
+	case a.ended:
+		return notAnAnswer("the server's answer is empty", nil)
+	}
+	return notAnAnswer("the server's answer is no answer of a model", a.stray)
+}
+
+// event reads the data of one event. Servers that leave out the empty line
+// between events send several chunks as the lines of one.
+func (a *answer) event(data []byte) error {
+	lines := [][]byte{data}
+	if bytes.IndexByte(data, '\n') >= 0 && !json.Valid(data) {
+		lines = bytes.Split(data, []byte{'\n'})
+	}
+	for _, line := range lines {
+		line = bytes.TrimSpace(line)
+		first := firstByte(line)
+		switch {
+		case bytes.HasPrefix(line, []byte("[DONE]")):
+			a.ended = true
+			return nil
+		case first == '{' || first == '[':
+			if err := a.add(line); err != nil {
+				return err
+			}
+		default:
+			a.keepStray(data)
 		}
-		return notAnAnswer("the server's answer is no answer of a model", bytes.NewReader(stray))
 	}
 	return nil
 }
 
-// event takes in the data of one event. Servers that leave out the empty line
-// between events send several chunks as the lines of one.
-func (a *answer) event(data []byte) error {
-	if bytes.IndexByte(data, '\n') < 0 || json.Valid(data) {
-		return a.add(data)
+func (a *answer) keepStray(line []byte) {
+	if a.stray == nil && len(line) > 0 {
+		a.stray = bytes.Clone(line[:min(len(line), 1<<10)])
 	}
-	for line := range bytes.Lines(data) {
-		line = bytes.TrimSpace(line)
-		if bytes.HasPrefix(line, []byte("[DONE]")) {
-			a.ended = true
-			return nil
-		}
-		if len(line) == 0 {
-			continue
-		}
-		if err := a.add(line); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // events reads server-sent events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html) for their
-// data alone. An event that the end of the stream cuts short is returned as far
-// as it got; whether it is whole shows in its JSON.
+// data. Two lines outside of the standard count as data too: JSON without a field
+// name (Lemonade) and the field "error" (llama.cpp before 2025-09, GPUStack). An
+// event that the end of the stream cuts short is returned as far as it got;
+// its JSON shows whether it is complete.
 type events struct {
-	in    *bufio.Reader
-	data  []byte
-	stray []byte // the first line that is no event
+	in   *bufio.Reader
+	data []byte
+	a    *answer // for lines that are not part of an event
 }
 
 // next returns the data of the next event; it stays valid until the next call.
@@ -171,23 +171,37 @@ func (e *events) next() ([]byte, error) {
 		if err != nil && (!errors.Is(err, io.EOF) || len(line) == 0 && start == 0) {
 			return nil, err
 		}
-		atEnd := err != nil
-		name, value, _ := bytes.Cut(line, []byte{':'})
-		switch {
-		case len(line) == 0 && start > 0, atEnd && len(line) == 0:
+		if len(line) == 0 && (start > 0 || err != nil) {
 			return e.data[:start], nil
-		case string(name) == "data":
+		}
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		switch string(name) {
+		case "data":
 			value = bytes.TrimPrefix(value, []byte{' '})
-			// The line lies behind the data; its value moves to the front.
-			e.data = append(e.data[:start], value...)
-			e.data = append(e.data, '\n')
+		case "error":
+			value = errorJSON(value)
 		default:
-			if e.stray == nil && len(name) > 0 && string(name) != "event" && string(name) != "id" && string(name) != "retry" {
-				e.stray = bytes.Clone(line[:min(len(line), 1<<10)])
+			if firstByte(line) == '{' {
+				value = line
+				break
+			}
+			if len(name) > 0 && string(name) != "event" && string(name) != "id" && string(name) != "retry" {
+				e.a.keepStray(line)
 			}
 			e.data = e.data[:start]
+			continue
 		}
+		// The line lies behind the data; its value moves to the front.
+		e.data = append(append(e.data[:start], value...), '\n')
 	}
+}
+
+// errorJSON turns the value of a field "error" into the error of a chunk.
+func errorJSON(value []byte) []byte {
+	if !json.Valid(value) {
+		value = appendString(nil, string(bytes.TrimSpace(value)))
+	}
+	return append(appendRaw([]byte{'{'}, "error", value), '}')
 }
 
 // line appends the next line to e.data and returns it without its end.
@@ -204,7 +218,7 @@ func (e *events) line() ([]byte, error) {
 	}
 }
 
-// A limited reader fails when more than left bytes come.
+// A limited reader fails after limit bytes.
 type limited struct {
 	r     io.Reader
 	left  int64
