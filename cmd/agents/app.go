@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/urfave/cli/v3"
 	"golang.org/x/term"
@@ -59,7 +60,7 @@ type globalFlags struct {
 
 // systemProgram has the streams and the environment of this process.
 func systemProgram() *program {
-	return &program{
+	p := &program{
 		in: os.Stdin, out: &stdout{Writer: os.Stdout}, err: os.Stderr,
 		inTerm:  term.IsTerminal(int(os.Stdin.Fd())),
 		outTerm: term.IsTerminal(int(os.Stdout.Fd())),
@@ -67,6 +68,13 @@ func systemProgram() *program {
 		getenv:  os.Getenv, environ: os.Environ(), version: version,
 		servers: localServers, probe: probeTime, patience: 30 * time.Second,
 	}
+	if p.outTerm && p.eightBit() {
+		p.out = &stdout{Writer: observe.EightBit(os.Stdout)}
+	}
+	if p.errTerm && p.eightBit() {
+		p.err = observe.EightBit(os.Stderr)
+	}
+	return p
 }
 
 // start runs the program and returns its exit code.

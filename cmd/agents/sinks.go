@@ -299,9 +299,19 @@ func (p *program) color(terminal bool) bool {
 }
 
 // ascii says that the terminal is not known to show UTF-8.
-func (p *program) ascii() bool {
+func (p *program) ascii() bool { return p.errTerm && !strings.Contains(p.locale(), "UTF8") }
+
+// eightBit reports whether the locale names characters of one byte. The C locale,
+// where nobody chose one, does not count: such terminals show UTF-8 today.
+func (p *program) eightBit() bool {
+	locale := p.locale()
+	return locale != "" && locale != "C" && locale != "POSIX" && !strings.Contains(locale, "UTF8")
+}
+
+// locale is the locale of characters in upper case, with UTF8 for UTF-8.
+func (p *program) locale() string {
 	locale := strings.ToUpper(first(p.getenv("LC_ALL"), p.getenv("LC_CTYPE"), p.getenv("LANG")))
-	return p.errTerm && !strings.Contains(locale, "UTF-8") && !strings.Contains(locale, "UTF8")
+	return strings.ReplaceAll(locale, "UTF-8", "UTF8")
 }
 
 // size is the size of the terminal on stderr.

@@ -2,6 +2,8 @@ package observe
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -221,6 +223,34 @@ func escaped(r rune) string {
 		return fmt.Sprintf(`\U%08x`, r)
 	}
 	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// EightBit returns a writer to w, a terminal whose characters are single bytes, as
+// in a locale of ISO 8859. Such a terminal obeys the bytes 0x80 to 0x9f, which are
+// also in the UTF-8 of many letters: what has one of them is written escaped
+// (\u011b). An error of w is returned.
+func EightBit(w io.Writer) io.Writer { return &eightBit{w} }
+
+type eightBit struct{ w io.Writer }
+
+func (e *eightBit) Write(p []byte) (int, error) {
+	out := make([]byte, 0, len(p))
+	for rest := p; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		switch char := rest[:n]; {
+		case !slices.ContainsFunc(char, func(b byte) bool { return 0x80 <= b && b <= 0x9f }):
+			out = append(out, char...)
+		case r == utf8.RuneError && n == 1:
+			out = fmt.Appendf(out, `\x%02x`, char[0])
+		default:
+			out = append(out, escaped(r)...)
+		}
+		rest = rest[n:]
+	}
+	if _, err := e.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Visible returns s as one line that hides nothing: every control character and

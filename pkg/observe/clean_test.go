@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -62,6 +64,21 @@ func TestVisibleHidesNothing(t *testing.T) {
 	want := `ls\x1b[8m; rm\n\t\r\x00\x7f\u009b\u202e\xff` + "\uFFFDé漢"
 	if got := Visible(in); got != want {
 		t.Errorf("Visible(%q) = %q, want %q", in, got, want)
+	}
+}
+
+func TestEightBitWritesNoC1(t *testing.T) {
+	var out bytes.Buffer
+	w := EightBit(&out)
+	in := "\x1b[1ma é\u011b—\x9b漢 ok\n"
+	if n, err := io.WriteString(w, in); n != len(in) || err != nil {
+		t.Fatalf("Write = %d, %v", n, err)
+	}
+	if got, want := out.String(), "\x1b[1ma é\\u011b\\u2014\\x9b漢 ok\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if _, err := io.WriteString(EightBit(brokenPipe{}), "x"); err != io.ErrClosedPipe {
+		t.Errorf("error %v, want that of the writer", err)
 	}
 }
 
