@@ -201,7 +201,7 @@ func pageParts(parts []agent.Part) []pagePart {
 	for _, p := range parts {
 		shown := pagePart{Kind: p.Kind, Text: p.Text, MIME: p.MIME, Name: p.Name, Size: len(p.Data)}
 		switch p.MIME {
-		case "image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml":
+		case "image/png", "image/jpeg", "image/gif", "image/webp":
 			shown.Data = p.Data
 		}
 		list = append(list, shown)

@@ -97,7 +97,36 @@ func TestPageShowsTheTreeAndHostileTextsAsText(t *testing.T) {
 			t.Errorf("the page does not show %q", text)
 		}
 	}
+	if strings.Contains(dom, `id="open"`) {
+		t.Error("#open in the address scrolls to the element of that name")
+	}
+	// A bar with room for it has the first argument.
+	if !strings.Contains(rendered, `>ask_editor Who wrote letter.md?</button>`) {
+		t.Error("the bar of ask_editor does not have its first argument")
+	}
 	hostileTexts(t, dom, rendered)
+}
+
+func TestPageRendersMarkdown(t *testing.T) {
+	t.Parallel()
+	text := "*in italics*, _also_, ***both***, **bold with `code`**, snake_case_name, 2*3*4\n\n" +
+		"| file | size |\n|:--|--:|\n| `a` | *1* |\n| b \\| c |\n\n" +
+		"[docs](https://example.org/a_(b)?x=1), https://example.com/path. [no](javascript:alert(1)) ![no](http://x/y.png)"
+	m := agent.UserText(text)
+	events := append(sample()[:1:1], agent.Event{Kind: agent.EventMessage, Session: "root-1", Agent: "lead", Message: &m})
+	dom := browse(t, "file://"+page(t, events), "--dump-dom")
+	for _, want := range []string{
+		"<em>in italics</em>, <em>also</em>, <b><em>both</em></b>, <b>bold with <code>code</code></b>, snake_case_name, 2*3*4",
+		`<tr><th>file</th><th style="text-align: right;">size</th></tr>`,
+		`<tr><td><code>a</code></td><td style="text-align: right;"><em>1</em></td></tr>`,
+		`<tr><td>b | c</td><td style="text-align: right;"></td></tr>`,
+		`<a href="https://example.org/a_(b)?x=1" title="https://example.org/a_(b)?x=1" target="_blank" rel="noreferrer noopener nofollow">docs</a>, <a href="https://example.com/path"`,
+		`[no](javascript:alert(1)) ![no](http://x/y.png)`,
+	} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page does not hold %s", want)
+		}
+	}
 }
 
 // hostileTexts looks at what became of texts that try to be more.
@@ -187,7 +216,7 @@ func TestPageHasPicturesAndMakesNoConnection(t *testing.T) {
 	}}
 	events := append([]agent.Event{}, sample()[0], agent.Event{Kind: agent.EventMessage, Session: "root-1", Agent: "lead", Message: &m})
 	dom := browse(t, "file://"+page(t, events), "--dump-dom")
-	if n, _ := stop(); n != 0 || !strings.Contains(dom, address+"/b&gt;") {
+	if n, _ := stop(); n != 0 || !strings.Contains(dom, address+"/b</a>&gt;") {
 		t.Errorf("the page made %d connections", n)
 	}
 	if !strings.Contains(dom, `<img class="media" src="data:image/png;base64,`+pixel+`" alt="dot.png">`) {

@@ -56,14 +56,41 @@
 	}
 
 	// Markdown, as far as it helps to read: blocks of code, headings, lists,
-	// quotations, code and bold text in a line. No links, no pictures.
+	// quotations, tables; code, bold and italic text and links in a line. A link
+	// leads to an address of the web or of mail. No pictures.
+	const url = /(?:https?:\/\/|mailto:)(?:[^\s()<>]|\([^\s()<>]*\))+/.source;
+	const spans = new RegExp("(" + [
+		/`[^`\n]+`/.source, // code
+		/\*\*\*[^*\n]+\*\*\*/.source, /\*\*(?:[^*\n]|\*(?!\*))+\*\*/.source, // bold
+		/(?<![\w*])\*[^\s*](?:[^*\n]*[^\s*])?\*(?![\w*])/.source, /(?<!\w)_[^\s_](?:[^_\n]*[^\s_])?_(?!\w)/.source, // italic
+		/(?<!!)\[[^\]\n]+\]/.source + "\\(" + url + "\\)", // link
+		"<" + url + ">", /(?<!\]\()\bhttps?:\/\/[^\s<>()"'`\]*|]*[^\s<>()"'`\]*|.,;:!?_]/.source, // address
+	].join("|") + ")");
+	const link = (text, href) => el("a", { text, href, title: href, target: "_blank", rel: "noreferrer noopener nofollow" });
 	function inline(into, text) {
-		for (const piece of text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/)) {
-			if (piece.length > 2 && piece[0] === "`") into.append(el("code", { text: piece.slice(1, -1) }));
-			else if (piece.length > 4 && piece.startsWith("**")) into.append(el("b", { text: piece.slice(2, -2) }));
-			else if (piece) into.append(piece);
-		}
+		text.split(spans).forEach((piece, i) => {
+			if (i % 2 === 0) { if (piece) into.append(piece); return; }
+			const inner = piece.slice(1, -1);
+			if (piece[0] === "`") into.append(el("code", { text: inner }));
+			else if (piece.startsWith("***")) into.append(el("b", null, inline(el("em"), piece.slice(3, -3))));
+			else if (piece.startsWith("**")) into.append(inline(el("b"), piece.slice(2, -2)));
+			else if (piece[0] === "*" || piece[0] === "_") into.append(inline(el("em"), inner));
+			else if (piece[0] === "<") into.append(link(inner, inner));
+			else if (piece[0] === "[") { const at = piece.indexOf("]("); into.append(link(piece.slice(1, at), piece.slice(at + 2, -1))); }
+			else into.append(link(piece, piece));
+		});
 		return into;
+	}
+	// cells are those of a row of a table.
+	const cells = (line) => line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "").split(/(?<!\\)\|/).map((c) => c.trim().replaceAll("\\|", "|"));
+	function table(head, align, rows) {
+		const row = (tag, list) => el("tr", null, ...head.map((_, i) => {
+			const cell = inline(el(tag), list[i] || "");
+			const [left, right] = [align[i].startsWith(":"), align[i].endsWith(":")];
+			if (right) cell.style.textAlign = left ? "center" : "right";
+			return cell;
+		}));
+		return el("div", { class: "table" }, el("table", null, el("thead", null, row("th", head)), el("tbody", null, ...rows.map((r) => row("td", r)))));
 	}
 	function markdown(text) {
 		const root = el("div", { class: "md" });
@@ -72,7 +99,9 @@
 			if (para.length) root.append(inline(el("p"), para.join("\n")));
 			para = []; list = null;
 		};
-		for (const line of text.replace(/\r\n?/g, "\n").split("\n")) {
+		const lines = text.replace(/\r\n?/g, "\n").split("\n");
+		for (let i = 0; i < lines.length; i++) {
+			const line = lines[i];
 			const mark = line.match(/^\s{0,3}(`{3,}|~{3,})(.*)$/);
 			if (fence) {
 				if (mark && mark[1][0] === fence[0] && mark[1].length >= fence.length && !mark[2].trim()) {
@@ -84,7 +113,12 @@
 			let m;
 			if (mark) { flush(); fence = mark[1]; }
 			else if (!line.trim()) flush();
-			else if ((m = line.match(/^#{1,6}\s+(.*)$/))) { flush(); root.append(inline(el("div", { class: "h" }), m[1])); }
+			else if (line.includes("|") && /^\s*\|?(\s*:?-+:?\s*\|)*\s*:?-+:?\s*\|?\s*$/.test(lines[i + 1] || "") && cells(line).length === cells(lines[i + 1]).length) {
+				flush();
+				const head = cells(line), align = cells(lines[++i]), rows = [];
+				while (i + 1 < lines.length && lines[i + 1].includes("|")) rows.push(cells(lines[++i]));
+				root.append(table(head, align, rows));
+			} else if ((m = line.match(/^#{1,6}\s+(.*)$/))) { flush(); root.append(inline(el("div", { class: "h" }), m[1])); }
 			else if ((m = line.match(/^(\s*)([-*+]|\d{1,4}[.)])\s+(.*)$/))) {
 				if (!list) { flush(); list = el("ul"); root.append(list); }
 				const item = el("li", null, el("span", { class: "dot", text: /\d/.test(m[2]) ? m[2] : "•" }));
@@ -182,13 +216,16 @@
 		bar("model", lane, a.at - a.ms, a.at, `turn ${t.n}`, `Model request, turn ${t.n}\n${lane.agent}${a.model ? ", " + a.model : ""}\n${took(a.ms)}\n${spent(u)}`, node, path, oneLine(textOf(a.parts), 120));
 		lane.requests++; lane.tokens += (u.input_tokens || 0) + (u.output_tokens || 0); lane.cost += u.cost || 0;
 	}
-	const argsBrief = (args) => {
+	// argPairs are the arguments of a call as [name, text].
+	const argPairs = (args) => {
 		try {
 			const v = JSON.parse(args);
-			if (v && typeof v === "object" && !Array.isArray(v)) return Object.entries(v).map(([k, x]) => `${k}=${typeof x === "string" ? x : JSON.stringify(x)}`).join("  ");
+			if (v && typeof v === "object" && !Array.isArray(v)) return Object.entries(v).map(([k, x]) => [k, typeof x === "string" ? x : JSON.stringify(x)]);
 		} catch { /* shown as it is */ }
-		return args;
+		return [["", args]];
 	};
+	const argsBrief = (args) => argPairs(args).map(([k, x]) => (k ? k + "=" : "") + x).join("  ");
+	const firstArg = (args) => oneLine((argPairs(args)[0] || ["", ""])[1], 60);
 	function call(box, c, t, lane, path) {
 		const nested = c.nested || [];
 		const kind = nested.length ? "agent" : "tool";
@@ -199,7 +236,7 @@
 		box.append(d);
 		searchable.push({ node: d, text: [c.name, c.args, ...(c.parts || []).map((p) => p.text || p.name || "")].join("\n"), up: path });
 		const at = c.at || (t.answer ? t.answer.at : 0);
-		bar(kind, lane, at, at + (c.ms || 0), c.name, `${kind === "agent" ? "Sub-agent" : "Tool call"} ${c.name}\n${lane.agent}, turn ${t.n}\n${took(c.ms || 0)}${state ? ", " + state : ""}`, d, path, oneLine(c.args || "", 120), c);
+		bar(kind, lane, at, at + (c.ms || 0), `${c.name} ${firstArg(c.args || "")}`.trim(), `${kind === "agent" ? "Sub-agent" : "Tool call"} ${c.name}\n${lane.agent}, turn ${t.n}\n${took(c.ms || 0)}${state ? ", " + state : ""}`, d, path, oneLine(c.args || "", 120), c);
 		lane.calls++;
 		const body = el("div", { class: "body" });
 		const inner = nested.map((s) => {
@@ -380,8 +417,8 @@
 			setZoom(zoom * Math.exp(-e.deltaY / 300), e.clientX - $("scroll").getBoundingClientRect().left);
 		}, { passive: false });
 		addEventListener("resize", fit);
-		$("open").addEventListener("click", () => all(true));
-		$("close").addEventListener("click", () => all(false));
+		$("open-all").addEventListener("click", () => all(true));
+		$("close-all").addEventListener("click", () => all(false));
 		addEventListener("beforeprint", () => all(true));
 		$("theme").addEventListener("click", () => {
 			const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
