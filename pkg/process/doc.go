@@ -36,16 +36,20 @@
 // commands that run, and the rest is killed and reaped until no new one appears:
 // a child whose session or Command.Mark is that of a running command stays; one
 // with another mark goes, be it of an ended call or of a nested agents process
-// that died; one that shows no mark (it cleared its environment, or may not be
-// read) goes when every command that is older than it has ended. Nothing is
+// that died; one without a mark goes when no command runs. Nothing is
 // touched that is no descendant. What the embedding program starts by os/exec
 // stays as long as it is in the program's own session, which no command and no
 // descendant of one can be in; a pseudo-terminal's child, for example, is not.
 //
+// The mark is in the environment, where /proc shows it, and as a number in a soft
+// resource limit that nothing else uses, RLIMIT_RTTIME: what clears its environment
+// (env -i) and leaves its session still has it. To set it for the child alone,
+// programs are started one at a time.
+//
 // Without BecomeSubreaper, as in a library, the group is killed, and if there is
 // reason to look further, because a pipe is still open or the call was
 // cancelled, /proc is searched for the mark. Then a process that left the group
-// and closed stdout and stderr, or cleared its environment, is not found. Other
+// and closed stdout and stderr is not found. Other
 // systems than Linux get the group alone.
 //
 // Every wait is bounded. A process that cannot be killed (it belongs to another

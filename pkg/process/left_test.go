@@ -63,6 +63,27 @@ func TestEndLeftEndsTheWholeFamily(t *testing.T) {
 	}
 }
 
+// A process that cleared its environment and left its session and family is found
+// by what it inherited.
+func TestEndLeftFindsWhatHides(t *testing.T) {
+	r := newRig(t)
+	mark := "hidden." + strconv.Itoa(os.Getpid())
+	c := r.command(`(leave env -i RIG="$RIG" PATH="$PATH" sh -c "$SLEEPER" </dev/null >/dev/null 2>&1 &); await 1; read line`)
+	c.Mark, c.Grace = mark, patience
+	startServer(t, c)
+	hidden := r.awaitPids(1)[0]
+	if ended, left := EndLeft(mark); ended < 2 || left != 0 {
+		t.Errorf("EndLeft = %d, %d; want at least 2 ended", ended, left)
+	}
+	if alive(hidden) {
+		t.Error("the hidden process is alive")
+	}
+	var own unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &own); err != nil || own.Cur != unix.RLIM_INFINITY && own.Cur>>62 == 1 {
+		t.Errorf("the limit of this process is %d, %v; want what it was", own.Cur, err)
+	}
+}
+
 // A number that went to another process since it was seen is not that of the
 // process that was seen.
 func TestOpenSameKnowsAProcessByItsStart(t *testing.T) {

@@ -65,36 +65,6 @@ func inGroup(pid, group int) bool {
 	return err == nil && st.group == group && !st.dead
 }
 
-// ownSession is the session of this process.
-func ownSession() int {
-	id, _, errno := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
-	if errno != 0 {
-		return -1
-	}
-	return int(id)
-}
-
-// readMark returns the mark in the environment that the process was started
-// with. There is none if the process may not be read, has overwritten it or is
-// about to end.
-func readMark(pid int) (string, bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return "", false
-	}
-	return findMark(b)
-}
-
-// findMark finds the mark in an environment, whose entries end in NUL.
-func findMark(env []byte) (string, bool) {
-	for kv := range bytes.SplitSeq(env, []byte{0}) {
-		if mark, ok := bytes.CutPrefix(kv, []byte(MarkVariable+"=")); ok {
-			return string(mark), true
-		}
-	}
-	return "", false
-}
-
 // listChildren returns the children that the main thread has; orphans are
 // always among them.
 func (r *registry) listChildren() []int {

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,15 +88,6 @@ func closeOnExecEach() {
 	for fd := 3; fd < 256; fd++ {
 		syscall.CloseOnExec(fd)
 	}
-}
-
-// bootTime is the clock of the start times in /proc.
-func bootTime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0 // older than everything: the careful side
-	}
-	return time.Duration(ts.Nano())
 }
 
 // waitExit returns when the program has exited. It stays a zombie until reap,

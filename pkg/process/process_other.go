@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"syscall"
-	"time"
 )
 
 // BecomeSubreaper returns errors.ErrUnsupported: only Linux has subreapers.
@@ -26,8 +25,8 @@ func (h *handle) sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAtt
 // closeOnExec does nothing: what Go opens is marked already.
 func closeOnExec() {}
 
-// bootTime is not needed where there are no sweeps.
-func bootTime() time.Duration { return 0 }
+// forkWithCode calls fork: no limit carries a code.
+func forkWithCode(_ code, fork func() (int, error)) (int, error) { return fork() }
 
 // waitExit waits for the program and reaps it. Its number is free from then on;
 // finish kills the group a few microseconds later, and only if it has members.

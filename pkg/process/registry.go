@@ -1,30 +1,47 @@
 package process
 
 import (
+	"hash/fnv"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // all is the one registry: the children of a process are a property of the
 // process, so two registries would take each other's children for strangers.
 var all registry
 
+// A code is a Command.Mark as a number, 0 for no mark. Besides the environment,
+// which a program can clear (env -i), a soft resource limit carries it on Linux:
+// RLIMIT_RTTIME, which concerns realtime scheduling alone and which programs leave
+// as it is. Every descendant inherits it, whatever session it makes. As a limit it
+// is a time of 146,000 years or more.
+type code uint64
+
+// markCode returns the code of a mark.
+func markCode(mark string) code {
+	if mark == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	h.Write([]byte(mark))
+	return code(1<<62 | h.Sum64()>>2)
+}
+
 // An entry is a command that runs.
 type entry struct {
 	pid  int // of its program, group and session
-	mark string
-	born time.Duration // on the clock of bootTime, just before the start
-	left int           // leftovers that sweeps ended; guarded by registry.mu
+	code code
+	left int // leftovers that sweeps ended; guarded by registry.mu
 }
 
 // A registry knows the commands that run.
 type registry struct {
-	// starting is held for reading while a command is started: a child that
-	// exists is registered once it can be held for writing.
-	starting sync.RWMutex
-	// sweeping is held by the one who judges and reaps strangers.
+	// starting is held while a command is started: when it is free, every
+	// child that exists is registered.
+	starting sync.Mutex
+	// sweeping is held while strangers are judged and reaped.
 	sweeping  sync.Mutex
 	subreaper atomic.Bool
 
@@ -36,22 +53,20 @@ type registry struct {
 
 // start calls fork and registers the process that it started as e.
 func (r *registry) start(e *entry, mark string, fork func() (int, error)) error {
-	r.starting.RLock()
-	defer r.starting.RUnlock()
-	born := bootTime()
-	var pid int
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	*e = entry{code: markCode(mark)}
 	var err error
-	offMainThread(func() { pid, err = fork() })
+	offMainThread(func() { e.pid, err = forkWithCode(e.code, fork) })
 	if err != nil {
 		return err
 	}
-	*e = entry{pid: pid, mark: mark, born: born}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running == nil {
 		r.running, r.ending = map[int]*entry{}, map[int]*entry{}
 	}
-	r.running[pid] = e
+	r.running[e.pid] = e
 	return nil
 }
 
@@ -80,15 +95,16 @@ func (r *registry) remove(e *entry) {
 	}
 }
 
-// owner returns the ending command with this session or this mark, or nil.
-func (r *registry) owner(session int, mark string) *entry {
+// owner returns the ending command with this session or this code, or nil. A
+// running command with the same code counts more.
+func (r *registry) owner(session int, c code) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.ending[session]; e != nil || mark == "" {
+	if e := r.ending[session]; e != nil || c == 0 || r.isOfRunning(c) {
 		return e
 	}
 	for _, e := range r.ending {
-		if e.mark == mark {
+		if e.code == c {
 			return e
 		}
 	}
@@ -102,25 +118,21 @@ func (r *registry) isRunning(pid int) bool {
 	return r.running[pid] != nil
 }
 
-// hasMark reports whether a running command has the mark.
-func (r *registry) hasMark(mark string) bool {
+// anyRunning reports whether a running command has one of the codes or, if none is
+// given, whether any command runs.
+func (r *registry) anyRunning(codes ...code) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.running {
-		if e.mark == mark {
-			return true
-		}
+	if len(codes) == 0 {
+		return len(r.running) > 0
 	}
-	return false
+	return slices.ContainsFunc(codes, r.isOfRunning)
 }
 
-// anyBefore reports whether a running command was started before t, so that a
-// process that was started at t may be its own.
-func (r *registry) anyBefore(t time.Duration) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// isOfRunning reports whether a running command has the code. r.mu is held.
+func (r *registry) isOfRunning(c code) bool {
 	for _, e := range r.running {
-		if e.born <= t {
+		if e.code == c {
 			return true
 		}
 	}

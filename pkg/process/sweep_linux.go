@@ -1,7 +1,9 @@
 package process
 
 import (
+	"cmp"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -31,10 +33,10 @@ func (r *registry) clean(ended *entry, members []int, leavers func() bool) (left
 		members = listGroup(ended.pid)
 	}
 	alive = waitGroup(members, ended.pid)
-	if ended.mark == "" || r.hasMark(ended.mark) || !leavers() {
+	if ended.code == 0 || r.anyRunning(ended.code) || !leavers() {
 		return left, alive
 	}
-	marked, stuck := endMarked(ended.mark)
+	marked, stuck := endMarked(ended.code)
 	return left + marked, alive + stuck
 }
 
@@ -102,7 +104,8 @@ func (s *sweep) run() (alive int) {
 	pause := minPause
 	for begin := time.Now(); ; {
 		dying, stuck, fresh := 0, 0, false
-		for _, pid := range s.settledStrangers() {
+		// The newest first: in a chain of forks it is the one that is alive.
+		for _, pid := range slices.Backward(s.settledStrangers()) {
 			again := s.tried[pid]
 			v, err := s.end(pid)
 			switch {
@@ -130,23 +133,18 @@ func (s *sweep) run() (alive int) {
 }
 
 // end judges the stranger pid, and kills or reaps it accordingly. Its number
-// cannot be used again meanwhile: it is a child, and only we reap it.
+// cannot be used again meanwhile: it is a child, and only we reap it. It is quick,
+// because a chain of forks is ended only by a kill that comes before the next fork.
 func (s *sweep) end(pid int) (verdict, error) {
-	st, err := readStat(pid)
-	if err != nil || st.parent != os.Getpid() {
-		return keep, nil // a misread number
-	}
-	if st.session == ownSession() {
+	session := sessionOf(pid)
+	if session == 0 || session == sessionOf(0) {
 		// Every command has a session of its own, and a process cannot join
 		// another's: this one was started by the embedding program.
 		return keep, nil
 	}
-	owner := s.owners[pid]
+	owner := cmp.Or(s.owners[pid], s.owners[session])
 	if owner == nil {
-		owner = s.owners[st.session]
-	}
-	if owner == nil {
-		owner = s.owner(st.session, "")
+		owner = s.owner(session, limitCode(pid))
 	}
 	if status, ok := reapOrphan(pid); ok {
 		if owner != nil && status.Signal() == syscall.SIGKILL {
@@ -156,37 +154,34 @@ func (s *sweep) end(pid int) (verdict, error) {
 		}
 		return reaped, nil
 	}
-	v := doomed
 	if owner == nil {
-		v, owner = s.judge(pid, st)
+		var v verdict
+		if v, owner = s.judge(pid, session); v == keep {
+			return keep, nil
+		}
 	}
-	if v == keep {
-		return keep, nil
-	}
-	s.tried[pid], s.owners[pid], s.owners[st.session] = true, owner, owner
-	if st.group > 1 && !s.isRunning(st.group) {
-		syscall.Kill(-st.group, syscall.SIGKILL) // all at once: no fork escapes
+	s.tried[pid], s.owners[pid], s.owners[session] = true, owner, owner
+	if group, err := syscall.Getpgid(pid); err == nil && group > 1 && !s.isRunning(group) {
+		syscall.Kill(-group, syscall.SIGKILL) // all at once: no fork escapes
 	}
 	return doomed, syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// judge finds out whose a live stranger is, if it is not known by its session.
-func (s *sweep) judge(pid int, st stat) (verdict, *entry) {
-	if s.isRunning(st.session) {
-		return keep, nil
+// judge finds out whose a live stranger is, if no ending command is known to be its
+// owner.
+func (s *sweep) judge(pid, session int) (verdict, *entry) {
+	if st, err := readStat(pid); err != nil || st.parent != os.Getpid() {
+		return keep, nil // a misread number
 	}
-	mark, ok := readMark(pid)
+	codes := slices.DeleteFunc([]code{limitCode(pid), envCode(pid)}, func(c code) bool { return c == 0 })
 	switch {
-	case ok && s.hasMark(mark):
+	case s.isRunning(session), s.anyRunning(codes...):
+		// Without a code it may be that of any command, and ends with the last.
 		return keep, nil
-	case ok:
-		return doomed, s.owner(0, mark)
-	case s.anyBefore(st.start + tick):
-		// It hides its mark, and its command may still run. If not, it goes
-		// when the commands that are older than it have ended.
-		return keep, nil
+	case len(codes) == 0:
+		return doomed, s.ended
 	}
-	return doomed, s.ended
+	return doomed, s.owner(0, codes[len(codes)-1])
 }
 
 // reapOrphan takes the exit status of a child that has ended.
@@ -196,16 +191,16 @@ func reapOrphan(pid int) (syscall.WaitStatus, bool) {
 	return status, err == nil && got == pid
 }
 
-// endMarked ends the processes that carry the mark, wherever they are. It goes
+// endMarked ends the processes that carry the code, wherever they are. It goes
 // on until it finds none, and returns how many it ended and how many it could
 // not. It needs pidfd_open(2), so Linux 5.3.
-func endMarked(mark string) (ended, alive int) {
+func endMarked(c code) (ended, alive int) {
 	if checkProc() != nil {
 		return 0, 0
 	}
 	deadline := time.Now().Add(sweepLimit)
 	for {
-		dying := killMarked(mark)
+		dying := killMarked(c)
 		if len(dying) == 0 {
 			return ended, 0
 		}
@@ -225,10 +220,9 @@ func endMarked(mark string) (ended, alive int) {
 }
 
 // EndLeft ends what an earlier process of this program left running: the
-// processes whose environment has the mark, which were started by a Command with
-// it, and all their descendants. They are stopped first, so that none has a
-// child that is not seen. It returns how many it ended and how many it could
-// not. A program that hides its environment is found only as a descendant.
+// processes that carry the mark, as their environment or as their limit, and all
+// their descendants. They are stopped first, so that none has a child that is not
+// seen. It returns how many it ended and how many it could not.
 func EndLeft(mark string) (ended, alive int) {
 	if mark == "" || checkProc() != nil {
 		return 0, 0
@@ -236,7 +230,7 @@ func EndLeft(mark string) (ended, alive int) {
 	stopped := map[int]int{} // descriptors by pid
 	for fresh := true; fresh; {
 		fresh = false
-		for pid, start := range family(mark) {
+		for pid, start := range family(markCode(mark)) {
 			if _, ok := stopped[pid]; ok {
 				continue
 			}
@@ -280,10 +274,10 @@ func openSame(pid int, start time.Duration) (fd int, err error) {
 	return fd, nil
 }
 
-// family are the processes that carry the mark and their descendants, with the
+// family are the processes that carry the code and their descendants, with the
 // times at which they were started, without this process and those that it
 // descends from.
-func family(mark string) map[int]time.Duration {
+func family(c code) map[int]time.Duration {
 	parents, starts := map[int]int{}, map[int]time.Duration{}
 	for _, pid := range listProcesses() {
 		if st, err := readStat(pid); err == nil && !st.dead {
@@ -305,7 +299,7 @@ func family(mark string) map[int]time.Duration {
 				break
 			}
 			path = append(path, p)
-			if hasMark(p, mark) {
+			if hasCode(p, c) {
 				verdict = yes
 				break
 			}
@@ -320,22 +314,22 @@ func family(mark string) map[int]time.Duration {
 	return members
 }
 
-// killMarked kills the processes that carry the mark, at most a few hundred. It
+// killMarked kills the processes that carry the code, at most a few hundred. It
 // returns descriptors of them.
-func killMarked(mark string) (pidfds []int) {
+func killMarked(c code) (pidfds []int) {
 	const most = 256
 	self := os.Getpid()
 	for _, pid := range listProcesses() {
-		if pid == self || len(pidfds) == most || !hasMark(pid, mark) {
+		if pid == self || len(pidfds) == most || !hasCode(pid, c) {
 			continue
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue
 		}
-		// With the descriptor in hand the mark is read again: the number may
+		// With the descriptor in hand the code is read again: the number may
 		// have gone to another process in between.
-		if !hasMark(pid, mark) || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
+		if !hasCode(pid, c) || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
 			unix.Close(fd)
 			continue
 		}
@@ -353,10 +347,4 @@ func pollExit(pidfd int, limit time.Duration) bool {
 			return n > 0
 		}
 	}
-}
-
-// hasMark reports whether the process pid carries the mark.
-func hasMark(pid int, mark string) bool {
-	m, ok := readMark(pid)
-	return ok && m == mark
 }
