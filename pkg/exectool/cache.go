@@ -1,38 +1,29 @@
 package exectool
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"hash/crc32"
-	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/cachefile"
 )
 
-// The cache of descriptions is one file for each folder of tools:
-//
-//	magic | CRC-32 of the rest | folder | number of entries | entries
-//
-// with strings as their length and bytes, and numbers as varints. An entry
-// holds what the model is told, ready to use, beside the description it came
-// from, so that a start with many tools parses nothing. Whatever does not fit
-// is as good as no cache: it is written anew.
+// The cache of descriptions is one file for each folder of tools: the number of
+// entries, then the entries, with strings as their length and bytes, and numbers
+// as varints. An entry holds what the model is told, ready to use, beside the
+// description it came from, so that a start with many tools parses nothing.
 
-// cacheMagic changes with the format and with everything that Spec and
+// cacheVersion changes with the format and with everything that Spec and
 // ParseDescription derive from a description.
-const cacheMagic = "agents tool descriptions 4\n"
+const cacheVersion = "agents tool descriptions 4"
 
-const (
-	maxCacheBytes = 64 << 20
-	// cacheShelf is how long a file that nobody writes is kept.
-	cacheShelf = 90 * 24 * time.Hour
-)
+const maxCacheBytes = 64 << 20
+
+func cacheDir(path string) cachefile.Dir {
+	return cachefile.Dir{Path: path, Suffix: ".describe", Version: cacheVersion, MaxBytes: maxCacheBytes, MaxAge: 90 * 24 * time.Hour}
+}
 
 // An identity tells whether an executable is the one that was described.
 type identity struct {
@@ -55,8 +46,8 @@ type entry struct {
 // A cache is what is known of the executables of one folder, by their names
 // there.
 type cache struct {
+	files   cachefile.Dir
 	dir     string // the folder's real path
-	file    string // "" if nothing is kept
 	entries map[string]entry
 	changed bool
 }
@@ -64,46 +55,13 @@ type cache struct {
 // openCache reads what is known of a folder. It never fails: at worst nothing
 // is known.
 func openCache(home, dir string) *cache {
-	c := &cache{dir: dir, entries: map[string]entry{}}
-	if home == "" || os.MkdirAll(home, 0o700) != nil {
-		return c
+	c := &cache{files: cacheDir(home), dir: dir, entries: map[string]entry{}}
+	if data, ok := c.files.Load(dir); ok {
+		if entries, ok := decodeCache(data); ok {
+			c.entries = entries
+		}
 	}
-	if info, err := os.Stat(home); err != nil || info.Mode().Perm()&0o002 != 0 || isForeign(info) {
-		return c
-	}
-	sum := sha256.Sum256([]byte(dir))
-	c.file = filepath.Join(home, hex.EncodeToString(sum[:16])+cacheSuffix)
-	data, err := readCache(c.file)
-	if err != nil {
-		return c
-	}
-	entries, ok := decodeCache(data, dir)
-	if !ok {
-		c.changed = true
-		return c
-	}
-	c.entries = entries
 	return c
-}
-
-const cacheSuffix = ".describe"
-
-func readCache(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 || isForeign(info) || info.Size() > maxCacheBytes {
-		return nil, nil // not written by us, or not by us alone
-	}
-	data := make([]byte, info.Size())
-	_, err = io.ReadFull(f, data)
-	return data, err
 }
 
 // get returns what is known of name if it is still the same executable.
@@ -118,10 +76,9 @@ func (c *cache) put(name string, e entry) {
 }
 
 // save writes the file anew if something changed, without entries whose file is
-// gone. Of two processes that save at once the last wins. A cache that cannot be
-// written is done without.
+// gone.
 func (c *cache) save() {
-	if c.file == "" || !c.changed {
+	if c.files.Path == "" || !c.changed {
 		return
 	}
 	for name := range c.entries {
@@ -129,56 +86,14 @@ func (c *cache) save() {
 			delete(c.entries, name)
 		}
 	}
-	home := filepath.Dir(c.file)
-	sweep(home)
-	f, err := os.CreateTemp(home, "*"+tempSuffix) // 0600
-	if err != nil {
-		return
-	}
-	_, err = f.Write(encodeCache(c.dir, c.entries))
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), c.file)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-}
-
-const tempSuffix = ".describe-tmp"
-
-// sweep removes files of ours that were left behind: by folders that are long
-// gone, and by processes that ended while they wrote.
-func sweep(home string) {
-	list, err := os.ReadDir(home)
-	if err != nil {
-		return
-	}
-	for _, e := range list {
-		shelf := cacheShelf
-		switch {
-		case strings.HasSuffix(e.Name(), tempSuffix):
-			shelf = time.Hour
-		case !strings.HasSuffix(e.Name(), cacheSuffix):
-			continue
-		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > shelf {
-			os.Remove(filepath.Join(home, e.Name()))
-		}
-	}
-}
-
-func checksum(data []byte) uint32 {
-	return crc32.ChecksumIEEE(data) // Castagnoli's needs tables that take longer to make than most files to read
+	c.files.Store(c.dir, encodeCache(c.entries))
 }
 
 // encodeCache is the content of a cache file. Entries beyond its limit are left
 // out.
-func encodeCache(dir string, entries map[string]entry) []byte {
+func encodeCache(entries map[string]entry) []byte {
 	names := make([]string, 0, len(entries))
-	size := len(cacheMagic) + 4 + len(dir) + 32
+	size := binary.MaxVarintLen64
 	for name, e := range entries {
 		if n := e.size() + len(name); size+n < maxCacheBytes {
 			size += n
@@ -187,16 +102,11 @@ func encodeCache(dir string, entries map[string]entry) []byte {
 	}
 	slices.Sort(names)
 	b := make([]byte, 0, size)
-	b = append(b, cacheMagic...)
-	b = append(b, 0, 0, 0, 0)
-	b = appendString(b, dir)
 	b = binary.AppendUvarint(b, uint64(len(names)))
 	for _, name := range names {
 		b = appendString(b, name)
 		b = appendEntry(b, entries[name])
 	}
-	head := len(cacheMagic)
-	binary.LittleEndian.PutUint32(b[head:], checksum(b[head+4:]))
 	return b
 }
 
@@ -239,21 +149,9 @@ func appendStrings(b []byte, list []string) []byte {
 	return b
 }
 
-// decodeCache reads the content of a cache file that was written for dir. What
-// it returns refers to data.
-func decodeCache(data []byte, dir string) (map[string]entry, bool) {
-	rest, ok := strings.CutPrefix(string(data), cacheMagic)
-	if !ok || len(rest) < 4 {
-		return nil, false
-	}
-	body := data[len(cacheMagic):]
-	if checksum(body[4:]) != binary.LittleEndian.Uint32(body) {
-		return nil, false
-	}
-	d := &decoder{text: rest[4:], data: body[4:]}
-	if d.string() != dir {
-		return nil, false
-	}
+// decodeCache reads what encodeCache wrote. What it returns refers to data.
+func decodeCache(data []byte) (map[string]entry, bool) {
+	d := &decoder{text: string(data), data: data}
 	n := d.count()
 	entries := make(map[string]entry, n)
 	for range n {

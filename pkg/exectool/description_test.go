@@ -54,7 +54,7 @@ func TestParseDescription(t *testing.T) {
 }
 
 // The derived values are kept in caches: when this test has to change,
-// cacheMagic has to change too.
+// cacheVersion has to change too.
 func TestSpecOfCacheVersion4(t *testing.T) {
 	d, _, err := ParseDescription([]byte(fullDescription))
 	if err != nil {
@@ -69,8 +69,8 @@ func TestSpecOfCacheVersion4(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("Spec (-want +got):\n%s", diff)
 	}
-	if cacheMagic != "agents tool descriptions 4\n" {
-		t.Errorf("cacheMagic = %q: name this test after its version", cacheMagic)
+	if cacheVersion != "agents tool descriptions 4" {
+		t.Errorf("cacheVersion = %q: name this test after its version", cacheVersion)
 	}
 }
 
@@ -285,7 +285,7 @@ func FuzzDescription(f *testing.F) {
 			t.Fatalf("name %q", name)
 		}
 		e := entry{id: identity{real: "/x", ino: 1}, raw: data, spec: d.Spec(), notes: notes}
-		got, ok := decodeCache(encodeCache("/", map[string]entry{"x": e}), "/")
+		got, ok := decodeCache(encodeCache(map[string]entry{"x": e}))
 		if !ok || string(got["x"].raw) != string(data) || !bytes.Equal(got["x"].spec.Schema, schema) {
 			t.Fatalf("the cache returns %v, %+v", ok, got["x"])
 		}
