@@ -1,12 +1,8 @@
 package mcpclient
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"maps"
 	"net"
 	"net/url"
@@ -14,34 +10,35 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/cachefile"
 )
 
-// The cache keeps the listing of each server in a file of its own, whose name
-// follows from all that makes the server what it is:
-//
-//	magic | CRC-32 of the rest | JSON
-//
-// Whatever does not fit is as good as no cache. A listing saves a start and
-// nothing more: a server that was started says itself what it has.
+// The cache keeps the listing of each server, by all that makes the server what it
+// is. A listing saves a start and nothing more: a server that was started reports
+// its own.
 
 const (
-	cacheMagic = "agents mcp listing 1 "
-	// cacheAge is how long a listing counts: behind a server that is never
-	// called nobody would notice that it has new tools.
-	cacheAge = 24 * time.Hour
-	// cacheFresh is the age at which an unchanged listing is written again.
-	cacheFresh = time.Hour
-	// maxCacheBytes and maxCacheFiles limit the cache.
+	// cacheAge is how long a listing counts: nobody would notice that a server
+	// that is never called has new tools.
+	cacheAge      = 24 * time.Hour
 	maxCacheBytes = 2 << 20
 	maxCacheFiles = 128
 	cacheSuffix   = ".listing"
 )
 
-// A cacheFile is the file of one server; "" keeps nothing.
-type cacheFile string
+func cacheDir(path string) cachefile.Dir {
+	return cachefile.Dir{Path: path, Suffix: cacheSuffix, Version: "agents mcp listing 1",
+		MaxBytes: maxCacheBytes, MaxFiles: maxCacheFiles, MaxAge: cacheAge}
+}
+
+// A cacheFile is the file of one server; the zero value keeps nothing.
+type cacheFile struct {
+	dir cachefile.Dir
+	key string
+}
 
 // A savedListing is a listing as JSON. Its tools are texts: as JSON within JSON
 // they would not stay byte for byte what they are.
@@ -55,17 +52,13 @@ type savedListing struct {
 
 // cache is the file of s's server.
 func (s *Toolset) cache() cacheFile {
-	if s.opts.CacheDir == "" {
-		return ""
-	}
 	key, ok := s.server.identity()
 	if !ok {
-		return ""
+		return cacheFile{}
 	}
 	// Some servers offer other tools to other clients.
 	key = append(key, fmt.Sprint(s.opts.Elicit != nil, s.opts.Sample != nil))
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", key))
-	return cacheFile(filepath.Join(s.opts.CacheDir, hex.EncodeToString(sum[:16])+cacheSuffix))
+	return cacheFile{cacheDir(s.opts.CacheDir), fmt.Sprintf("%q", key)}
 }
 
 // identity is what makes the server what it is. Of the environment and the
@@ -112,22 +105,14 @@ func isLoopback(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
-func inode(info os.FileInfo) uint64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st.Ino
-	}
-	return 0
-}
-
 // find is what the cache has, nil if it has nothing of use.
 func (f cacheFile) find() *listing {
-	text := f.read(cacheAge)
-	head, body, ok := strings.Cut(text, "\n")
-	if !ok || head != cacheHead(body) {
+	body, ok := f.dir.Load(f.key)
+	if !ok {
 		return nil
 	}
 	var saved savedListing
-	if json.Unmarshal([]byte(body), &saved) != nil {
+	if json.Unmarshal(body, &saved) != nil {
 		return nil
 	}
 	l := &listing{resources: saved.Resources, headers: saved.Headers, protocol: saved.Protocol, instructions: saved.Instructions}
@@ -137,44 +122,8 @@ func (f cacheFile) find() *listing {
 	return l
 }
 
-func cacheHead(body string) string {
-	return fmt.Sprintf("%s%08x", cacheMagic, crc32.ChecksumIEEE([]byte(body)))
-}
-
-// read is the content of the file if it is younger than age and nobody but this
-// user can have written it.
-func (f cacheFile) read(age time.Duration) string {
-	if f == "" {
-		return ""
-	}
-	file, err := os.OpenFile(string(f), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 || info.Size() > maxCacheBytes {
-		return ""
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return ""
-	}
-	if old := time.Since(info.ModTime()); old > age || old < -age {
-		return ""
-	}
-	data, err := io.ReadAll(io.LimitReader(file, maxCacheBytes))
-	if err != nil {
-		return ""
-	}
-	return string(data)
-}
-
-// keep writes l, unless it is there already. A cache that cannot be written is
-// done without.
+// keep writes l.
 func (f cacheFile) keep(l *listing) {
-	if f == "" {
-		return
-	}
 	saved := savedListing{Tools: []string{}, Resources: l.resources, Headers: l.headers, Protocol: l.protocol, Instructions: l.instructions}
 	for _, tool := range l.tools {
 		if !utf8.Valid(tool) {
@@ -182,66 +131,7 @@ func (f cacheFile) keep(l *listing) {
 		}
 		saved.Tools = append(saved.Tools, string(tool))
 	}
-	body, err := json.Marshal(saved)
-	if err != nil {
-		return
-	}
-	text := cacheHead(string(body)) + "\n" + string(body)
-	if len(text) > maxCacheBytes {
-		os.Remove(string(f)) // what it says is not true any more
-		return
-	}
-	if f.read(cacheFresh) != text {
-		f.write(text)
-	}
-}
-
-// write replaces the file as a whole: a reader sees the old one or the new one.
-func (f cacheFile) write(text string) {
-	dir := filepath.Dir(string(f))
-	if os.MkdirAll(dir, 0o700) != nil {
-		return
-	}
-	sweep(dir)
-	temp, err := os.CreateTemp(dir, "*"+cacheSuffix) // 0600
-	if err != nil {
-		return
-	}
-	_, err = temp.WriteString(text)
-	if closeErr := temp.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(temp.Name(), string(f))
-	}
-	if err != nil {
-		os.Remove(temp.Name())
-	}
-}
-
-// sweep makes room for one more file: the oldest go, and those that no longer
-// count, which processes may have left that ended while they wrote.
-func sweep(dir string) {
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	type aged struct {
-		path string
-		at   time.Time
-	}
-	var files []aged
-	for _, e := range list {
-		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(e.Name(), cacheSuffix) {
-			continue
-		}
-		files = append(files, aged{filepath.Join(dir, e.Name()), info.ModTime()})
-	}
-	slices.SortFunc(files, func(a, b aged) int { return b.at.Compare(a.at) })
-	for i, file := range files {
-		if i >= maxCacheFiles-1 || time.Since(file.at) > cacheAge {
-			os.Remove(file.path)
-		}
+	if body, err := json.Marshal(saved); err == nil {
+		f.dir.Store(f.key, body)
 	}
 }

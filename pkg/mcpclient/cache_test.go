@@ -279,7 +279,7 @@ func TestListsThatAreNotKept(t *testing.T) {
 		}
 		set.Close(t.Context())
 	}
-	f := cacheFile(filepath.Join(t.TempDir(), "x"+cacheSuffix))
+	f := cacheFile{cacheDir(t.TempDir()), "x"}
 	f.keep(&listing{instructions: "short"})
 	if l := f.find(); l == nil || l.instructions != "short" {
 		t.Errorf("the cache has %v, want what was kept", l)
