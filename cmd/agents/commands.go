@@ -1,15 +1,55 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/urfave/cli/v3"
 )
+
+// root is the tree of commands. It is built anew for every start, and of a
+// command that no word of the command line names it has only what a list of
+// commands shows. Without words it is complete.
+func root(p *program.Env, words ...string) *cli.Command {
+	c := &cli.Command{
+		Name:        "agents",
+		Usage:       "run agents whose tools are executables",
+		Version:     p.Version,
+		Description: failure.Codes,
+		Reader:      p.In, Writer: p.Out, ErrWriter: p.Err,
+		HideHelpCommand: true,
+		// A file's name may hold a comma.
+		DisableSliceFlagSeparator: true,
+		Suggest:                   true,
+		ExitErrHandler:            func(context.Context, *cli.Command, error) {},
+		Flags:                     command.GlobalFlags(&p.Global),
+		Action: func(_ context.Context, c *cli.Command) error {
+			if name := c.Args().First(); name == "help" {
+				return cli.ShowRootCommandHelp(c)
+			} else if name != "" {
+				return failure.Usage("`agents --help` lists the commands", "there is no command %q%s", name, command.DidYouMean(name, c))
+			}
+			return failure.Usage("`agents --help` lists the commands", "no command given")
+		},
+		Commands: commands(p, table(), words),
+	}
+	cli.VersionPrinter = func(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "agents %s\n", c.Root().Version) }
+	_ = c.Walk(func(c *cli.Command) error {
+		c.OnUsageError = command.UsageError
+		c.DisableSliceFlagSeparator = true
+		return nil
+	})
+	return c
+}
 
 // An entry is a command in the table: its file has the function that builds it.
 type entry struct {
 	name, usage string
-	build       func(*program) *cli.Command
+	build       func(*program.Env) *cli.Command
 	below       []entry // of a command that only holds others
 }
 
@@ -53,9 +93,9 @@ func table() []entry {
 // the library's look at each, takes longer than all else that main does, so of a
 // command that is not among the words only the name and the usage are there, unless
 // there are no words. The manual page and the completion need all of them.
-func (p *program) commands(list []entry, words []string) []*cli.Command {
+func commands(p *program.Env, list []entry, words []string) []*cli.Command {
 	all := len(words) == 0 || slices.Contains(words, "man") || slices.Contains(words, "completion")
-	var commands []*cli.Command
+	var built []*cli.Command
 	for _, l := range list {
 		c := &cli.Command{}
 		if all || slices.Contains(words, l.name) {
@@ -63,12 +103,12 @@ func (p *program) commands(list []entry, words []string) []*cli.Command {
 				c = l.build(p)
 			}
 			if l.below != nil {
-				c.Commands = append(c.Commands, p.commands(l.below, nil)...)
-				group(c)
+				c.Commands = append(c.Commands, commands(p, l.below, nil)...)
+				command.Group(c)
 			}
 		}
 		c.Name, c.Usage = l.name, l.usage
-		commands = append(commands, c)
+		built = append(built, c)
 	}
-	return commands
+	return built
 }

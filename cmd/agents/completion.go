@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
-	"errors"
 	"io"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
-	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/complete"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/urfave/cli/v3"
 )
 
@@ -29,7 +24,7 @@ var (
 	fishCompletion string
 )
 
-func completionCommand(p *program) *cli.Command {
+func completionCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "bash|zsh|fish",
 		Description: `In ~/.bashrc: source <(agents completion bash)
@@ -38,11 +33,11 @@ In ~/.zshrc, behind compinit: source <(agents completion zsh)
 
 For fish, once: agents completion fish >~/.config/fish/completions/agents.fish`,
 		Action: func(_ context.Context, c *cli.Command) error {
-			shell, err := oneArgument(c, "the shell")
+			shell, err := command.OneArgument(c, "the shell")
 			if err != nil {
 				return err
 			}
-			return p.completion(c, shell)
+			return completion(p, c, shell)
 		},
 		Commands: []*cli.Command{{
 			// What the scripts call: with "line" and the command line up to the
@@ -50,13 +45,13 @@ For fish, once: agents completion fish >~/.config/fish/completions/agents.fish`,
 			// the last of them under the cursor.
 			Name: "candidates", Hidden: true, SkipFlagParsing: true,
 			Action: func(_ context.Context, c *cli.Command) error {
-				return p.candidates(c.Root(), c.Args().Slice())
+				return complete.Print(p, c.Root(), c.Args().Slice())
 			},
 		}},
 	}
 }
 
-func (p *program) completion(c *cli.Command, shell string) error {
+func completion(p *program.Env, c *cli.Command, shell string) error {
 	script := ""
 	switch shell {
 	case "bash":
@@ -66,292 +61,8 @@ func (p *program) completion(c *cli.Command, shell string) error {
 	case "fish":
 		script = fishCompletion
 	default:
-		return usage("", "%s: there is no script for %q; there are bash, zsh and fish", c.FullName(), shell)
+		return failure.Usage("", "%s: there is no script for %q; there are bash, zsh and fish", c.FullName(), shell)
 	}
-	_, err := io.WriteString(p.out, script)
+	_, err := io.WriteString(p.Out, script)
 	return err
-}
-
-// Kinds of candidates: words, or what the shell finds itself.
-const (
-	kindWords   = "words"
-	kindFiles   = "files"
-	kindFolders = "folders"
-)
-
-// candidates prints the kind, then a line for each candidate that begins like the
-// word under the cursor: VALUE, or VALUE, a tab and what it is.
-func (p *program) candidates(root *cli.Command, args []string) error {
-	var words []string
-	switch {
-	case len(args) == 2 && args[0] == "line":
-		words = shellWords(args[1])[1:]
-	case len(args) > 1 && args[0] == "words":
-		words = args[1:]
-	}
-	if len(words) == 0 {
-		words = []string{""}
-	}
-	kind, current, list := (&completer{p: p, chain: []*cli.Command{root}}).complete(words)
-	slices.Sort(list)
-	var b strings.Builder
-	b.WriteString(kind + "\n")
-	for _, line := range slices.Compact(list) {
-		if strings.HasPrefix(line, current) {
-			b.WriteString(line + "\n")
-		}
-	}
-	_, err := io.WriteString(p.out, b.String())
-	return err
-}
-
-// A completer walks along a command line.
-type completer struct {
-	p     *program
-	chain []*cli.Command // from the root to the command so far
-	files []string       // of --agent-file
-}
-
-func (c *completer) command() *cli.Command { return c.chain[len(c.chain)-1] }
-
-// complete returns what may stand in place of the last word, and what of that
-// word the candidates begin with.
-func (c *completer) complete(words []string) (kind, current string, list []string) {
-	last := len(words) - 1
-	current = words[last]
-	for i := 0; i < last; i++ {
-		word := words[i]
-		if word == "--" {
-			kind, list = c.positional()
-			return kind, current, list
-		}
-		if len(word) < 2 || word[0] != '-' {
-			if sub := c.command().Command(word); sub != nil {
-				c.chain = append(c.chain, sub)
-			}
-			continue
-		}
-		name, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		flag := c.flag(name)
-		if flag == nil || !flag.TakesValue() {
-			continue
-		}
-		if !given {
-			if i++; i == last {
-				kind, list = c.values(name, flag)
-				return kind, current, list
-			}
-			value = words[i]
-		}
-		c.remember(name, value)
-	}
-	if name, value, ok := strings.Cut(current, "="); ok && strings.HasPrefix(current, "-") {
-		flag := c.flag(strings.TrimLeft(name, "-"))
-		if flag == nil {
-			return kindWords, value, nil
-		}
-		kind, list = c.values(strings.TrimLeft(name, "-"), flag)
-		return kind, value, list
-	}
-	if strings.HasPrefix(current, "-") {
-		return kindWords, current, c.flags()
-	}
-	kind, list = c.positional()
-	for _, sub := range c.command().VisibleCommands() {
-		list = append(list, sub.Name+"\t"+sub.Usage)
-	}
-	return kind, current, list
-}
-
-// positional are the arguments of a command.
-func (c *completer) positional() (kind string, list []string) {
-	args := c.command().ArgsUsage
-	switch {
-	case strings.HasPrefix(args, "ID"):
-		return kindWords, c.p.sessionIDs()
-	case strings.Contains(args, "PATH"):
-		return kindFiles, nil
-	case strings.Contains(args, "|"):
-		return kindWords, strings.Split(args, "|")
-	}
-	return kindWords, nil
-}
-
-// flag finds a flag of the command or of one above.
-func (c *completer) flag(name string) cli.DocGenerationFlag {
-	for _, command := range slices.Backward(c.chain) {
-		for _, f := range command.Flags {
-			if doc, ok := f.(cli.DocGenerationFlag); ok && slices.Contains(f.Names(), name) {
-				return doc
-			}
-		}
-	}
-	return nil
-}
-
-// flags are the flags of the command and of those above.
-func (c *completer) flags() []string {
-	var list []string
-	for _, command := range c.chain {
-		for _, f := range command.VisibleFlags() {
-			doc, ok := f.(cli.DocGenerationFlag)
-			if !ok {
-				continue
-			}
-			for _, name := range f.Names() {
-				list = append(list, dashes(name)+"\t"+strings.ReplaceAll(doc.GetUsage(), "`", ""))
-			}
-		}
-	}
-	return list
-}
-
-// dashes is the name of a flag as it is written.
-func dashes(name string) string {
-	if len(name) == 1 {
-		return "-" + name
-	}
-	return "--" + name
-}
-
-// remember keeps the values that decide which agents there are.
-func (c *completer) remember(name, value string) {
-	if name == "agent-file" {
-		c.files = append(c.files, expandHome(value))
-	}
-}
-
-// values are what a flag may be given.
-func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string, list []string) {
-	switch name {
-	case "agent":
-		return kindWords, c.p.slugs(c.files)
-	case "alias":
-		return kindWords, c.p.aliases(c.files)
-	case "session":
-		return kindWords, c.p.sessionIDs()
-	case "flavor":
-		return kindWords, append(openai.Flavors(), agentfile.FlavorScripted)
-	}
-	// A flag that takes one of a few values names them when it refuses another.
-	var refused error
-	switch f := flag.(type) {
-	case *cli.StringFlag:
-		if f.Validator != nil {
-			refused = f.Validator("\x00")
-		}
-	case *cli.GenericFlag:
-		refused = f.Value.Set("\x00")
-	}
-	if choice := (*choiceError)(nil); errors.As(refused, &choice) {
-		return kindWords, choice.values
-	}
-	_, rest, _ := strings.Cut(flag.GetUsage(), "`")
-	placeholder, _, _ := strings.Cut(rest, "`")
-	switch {
-	case strings.Contains(placeholder, "FILE"), strings.Contains(placeholder, "PATH"):
-		return kindFiles, nil
-	case strings.Contains(placeholder, "DIR"):
-		return kindFolders, nil
-	}
-	return kindWords, nil
-}
-
-// A choiceError says which values a flag takes.
-type choiceError struct{ values []string }
-
-func (e *choiceError) Error() string { return "must be one of " + strings.Join(e.values, ", ") }
-
-// slugs are the agents that --agent can pick. Files are read, nothing is run.
-func (p *program) slugs(files []string) []string {
-	c, err := p.config(files...)
-	if err != nil {
-		return nil
-	}
-	var list []string
-	for _, path := range candidates(c) {
-		if f, _, err := agentfile.Read(path); err == nil {
-			announce, _, _ := strings.Cut(f.Spec.Announce, "\n")
-			list = append(list, oneLine(f.Spec.Slug, announce))
-		}
-	}
-	return list
-}
-
-// aliases are the prompt aliases.
-func (p *program) aliases(files []string) []string {
-	all := maps.Clone(builtinAliases)
-	if c, err := p.config(files...); err == nil {
-		maps.Copy(all, c.File.Aliases)
-	}
-	var list []string
-	for name, alias := range all {
-		list = append(list, oneLine(name, alias.Description))
-	}
-	return list
-}
-
-// oneLine is a candidate and what it is. Files that people share hold the texts,
-// so nothing in them may act on a terminal or look like another candidate.
-func oneLine(value, what string) string {
-	plain := func(s string) string {
-		return strings.Map(func(r rune) rune {
-			if r < ' ' || r >= 0x7f && r < 0xa0 {
-				return -1
-			}
-			return r
-		}, s)
-	}
-	if what = plain(what); what != "" {
-		return plain(value) + "\t" + what
-	}
-	return plain(value)
-}
-
-// expandHome is what a shell makes of ~/ at the beginning of a word.
-func expandHome(path string) string {
-	rest, ok := strings.CutPrefix(path, "~/")
-	if home, err := os.UserHomeDir(); ok && err == nil {
-		return filepath.Join(home, rest)
-	}
-	return path
-}
-
-// shellWords splits the beginning of a command line as a shell would. There is
-// always a last word, the one that is being typed.
-func shellWords(line string) []string {
-	var words []string
-	var word bytes.Buffer
-	var quote byte
-	inside := false
-	for i := 0; i < len(line); i++ {
-		b := line[i]
-		switch {
-		case b == '\\' && quote != '\'' && i+1 < len(line):
-			i++
-			if quote == '"' && !strings.ContainsRune("\\\"$`", rune(line[i])) {
-				word.WriteByte('\\')
-			}
-			word.WriteByte(line[i])
-			inside = true
-		case quote != 0 && b == quote:
-			quote = 0
-		case quote == 0 && (b == '\'' || b == '"'):
-			quote, inside = b, true
-		case quote == 0 && (b == ' ' || b == '\t' || b == '\n'):
-			if inside {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			inside = false
-		default:
-			word.WriteByte(b)
-			inside = true
-		}
-	}
-	words = append(words, word.String())
-	if len(words) == 1 { // the program's own name
-		words = append(words, "")
-	}
-	return words
 }

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/agents-exe/agents/cmd/agents/internal/complete"
 )
 
 // candidatesOf is what completes a command line that ends at the cursor.
 func candidatesOf(t *testing.T, args ...string) (kind string, values []string) {
 	t.Helper()
 	p, stdout, stderr := testProgramHere()
-	if err := p.command().Run(t.Context(), append([]string{"agents", "completion", "candidates"}, args...)); err != nil || stderr.Len() > 0 {
+	if err := root(p).Run(t.Context(), append([]string{"agents", "completion", "candidates"}, args...)); err != nil || stderr.Len() > 0 {
 		t.Fatalf("candidates %q: %v\n%s", args, err, stderr)
 	}
 	lines := strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
@@ -106,30 +106,11 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestCompletionShowsNoControlCharacters(t *testing.T) {
-	if got, want := oneLine("a\nb\x1b", "x\ty\u009bz"), "ab\txyz"; got != want {
+	if got, want := complete.OneLine("a\nb\x1b", "x\ty\u009bz"), "ab\txyz"; got != want {
 		t.Errorf("oneLine = %q, want %q", got, want)
 	}
-	if got, want := oneLine("a", "\n"), "a"; got != want {
+	if got, want := complete.OneLine("a", "\n"), "a"; got != want {
 		t.Errorf("oneLine = %q, want %q", got, want)
-	}
-}
-
-func TestShellWords(t *testing.T) {
-	for line, want := range map[string][]string{
-		"agents":              {"agents", ""},
-		"agents ":             {"agents", ""},
-		"agents run":          {"agents", "run"},
-		"agents  run\t":       {"agents", "run", ""},
-		`a 'b c' "d $e"`:      {"a", "b c", "d $e"},
-		`a b\ c "d\"e\f" '\'`: {"a", "b c", `d"e\f`, `\`},
-		`a '' ""`:             {"a", "", ""},
-		`a 'open b`:           {"a", "open b"},
-		`a --x="y z" w`:       {"a", "--x=y z", "w"},
-		`a b\`:                {"a", `b\`},
-	} {
-		if diff := cmp.Diff(want, shellWords(line)); diff != "" {
-			t.Errorf("shellWords(%q) (-want +got):\n%s", line, diff)
-		}
 	}
 }
 

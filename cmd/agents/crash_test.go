@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
 )
@@ -300,7 +301,7 @@ func TestFolderWithoutLocks(t *testing.T) {
 	cmd := s.command("timeout", append([]string{"-k", "1", "120", "strace", "-f", "--seccomp-bpf", "-o", filepath.Join(s.dir, "trace"),
 		"-e", "trace=flock", "-e", "inject=flock:error=EOPNOTSUPP", s.program()}, s.args("-p", "go")...)...)
 	_, err := cmd.Output()
-	if text := stderrOf(err); !strings.Contains(text, "journal.jsonl: operation not supported") || !strings.Contains(text, "hint: "+hintElsewhere) {
+	if text := stderrOf(err); !strings.Contains(text, "journal.jsonl: operation not supported") || !strings.Contains(text, "hint: "+failure.HintElsewhere) {
 		t.Errorf("%v: %s", err, text)
 	}
 	if left, _ := filepath.Glob(s.dir + "/sessions/*"); len(left) > 0 {

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
@@ -17,8 +20,8 @@ import (
 func help(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder
-	p := &program{in: strings.NewReader(""), out: &out, err: io.Discard, getenv: func(string) string { return "" }, version: "dev"}
-	if err := p.command().Run(t.Context(), append(append([]string{"agents"}, args...), "--help")); err != nil {
+	p := &program.Env{In: strings.NewReader(""), Out: &out, Err: io.Discard, Getenv: func(string) string { return "" }, Version: "dev"}
+	if err := root(p).Run(t.Context(), append(append([]string{"agents"}, args...), "--help")); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -102,7 +105,7 @@ func commandNames(t *testing.T, list string, above []string) []string {
 
 func TestManualNamesEveryExitCode(t *testing.T) {
 	var there []string
-	for _, n := range []int{exitOK, exitFailed, exitNothingRan, exitLimit, exitRefused, exitDeadline, exitAnswer, exitInterrupted, exitTerminated} {
+	for _, n := range []int{failure.ExitOK, failure.ExitFailed, failure.ExitNothingRan, failure.ExitLimit, failure.ExitRefused, failure.ExitDeadline, failure.ExitAnswer, failure.ExitInterrupted, failure.ExitTerminated} {
 		there = append(there, strconv.Itoa(n))
 	}
 	same(t, "exit codes", firstCells(section(t, "docs/cli.md", "## Exit codes")), there)
@@ -121,7 +124,7 @@ func members(v any) []string {
 
 func TestManualNamesEveryField(t *testing.T) {
 	const page = "docs/cli.md"
-	same(t, "--output json", firstCells(section(t, page, "### json")), members(result{}))
+	same(t, "--output json", firstCells(section(t, page, "### json")), members(sinks.Result{}))
 	var kinds, fields []string
 	objects := map[string]any{
 		"message": agent.Message{}, "part": agent.Part{}, "call": agent.ToolCall{}, "result": agent.ToolResult{},

@@ -4,26 +4,29 @@ import (
 	"context"
 	"io"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/urfave/cli/v3"
 )
 
-func echoPromptCommand(p *program) *cli.Command {
-	script := &promptScript{}
+func echoPromptCommand(p *program.Env) *cli.Command {
+	script := &prompt.PromptScript{}
 	return &cli.Command{
-		Flags: script.flags(p, nil),
+		Flags: script.Flags(p, nil),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := command.NoArguments(c); err != nil {
 				return err
 			}
-			text, err := script.render(ctx, p.in, p.err)
+			text, err := script.Render(ctx, p.In, p.Err)
 			if err != nil {
 				return err
 			}
-			if p.outTerm {
+			if p.OutTerm {
 				text = observe.Clean(text)
 			}
-			_, err = io.WriteString(p.out, text)
+			_, err = io.WriteString(p.Out, text)
 			return err
 		},
 	}

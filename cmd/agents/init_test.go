@@ -1,22 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 )
@@ -49,22 +45,22 @@ func serverPort(t *testing.T, handler http.HandlerFunc) int {
 }
 
 // testProgram is a program without a terminal, in a new working directory.
-func testProgram(t *testing.T, env map[string]string) (p *program, stdout, stderr *strings.Builder) {
+func testProgram(t *testing.T, env map[string]string) (p *program.Env, stdout, stderr *strings.Builder) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	t.Setenv("HOME", t.TempDir())
 	p, stdout, stderr = testProgramHere()
-	p.getenv = func(name string) string { return env[name] }
+	p.Getenv = func(name string) string { return env[name] }
 	return p, stdout, stderr
 }
 
 // testProgramHere has no environment.
-func testProgramHere() (p *program, stdout, stderr *strings.Builder) {
+func testProgramHere() (p *program.Env, stdout, stderr *strings.Builder) {
 	stdout, stderr = &strings.Builder{}, &strings.Builder{}
-	return &program{
-		in: strings.NewReader(""), out: stdout, err: stderr,
-		getenv: func(string) string { return "" }, version: "dev",
-		probe: time.Minute,
+	return &program.Env{
+		In: strings.NewReader(""), Out: stdout, Err: stderr,
+		Getenv: func(string) string { return "" }, Version: "dev",
+		Probe: time.Minute,
 	}, stdout, stderr
 }
 
@@ -92,15 +88,15 @@ func TestInitFindsAModelServerOnThisMachine(t *testing.T) {
 		http.Redirect(w, r, fmt.Sprintf("http://127.0.0.1:%d/v1/models", elsewhere), http.StatusFound)
 	})
 	port := fakeServer(t, 200, models)
-	p.servers = []localServer{
-		{openai.LMStudio, "a page", fakeServer(t, 200, "<html>")},
-		{openai.LMStudio, "broken", fakeServer(t, 500, models)},
-		{openai.LMStudio, "no models", fakeServer(t, 200, `{"data":[]}`)},
-		{openai.LMStudio, "moved", moved},
-		{openai.Ollama, "Ollama", port},
-		{openai.VLLM, "vLLM", fakeServer(t, 200, models)},
+	p.Servers = []program.LocalServer{
+		{Flavor: openai.LMStudio, Name: "a page", Port: fakeServer(t, 200, "<html>")},
+		{Flavor: openai.LMStudio, Name: "broken", Port: fakeServer(t, 500, models)},
+		{Flavor: openai.LMStudio, Name: "no models", Port: fakeServer(t, 200, `{"data":[]}`)},
+		{Flavor: openai.LMStudio, Name: "moved", Port: moved},
+		{Flavor: openai.Ollama, Name: "Ollama", Port: port},
+		{Flavor: openai.VLLM, Name: "vLLM", Port: fakeServer(t, 200, models)},
 	}
-	if err := p.command().Run(t.Context(), []string{"agents", "init"}); err != nil {
+	if err := root(p).Run(t.Context(), []string{"agents", "init"}); err != nil {
 		t.Fatal(err)
 	}
 	got := readAgent(t, "agent.json").Contents
@@ -111,16 +107,16 @@ func TestInitFindsAModelServerOnThisMachine(t *testing.T) {
 		t.Errorf("stderr = %s, want %s", stderr, want)
 	}
 	stderr.Reset()
-	if err := p.command().Run(t.Context(), []string{"agents", "check", "--agent-file", "agent.json"}); err != nil || stderr.Len() > 0 {
+	if err := root(p).Run(t.Context(), []string{"agents", "check", "--agent-file", "agent.json"}); err != nil || stderr.Len() > 0 {
 		t.Errorf("check = %v, %s", err, stderr)
 	}
 }
 
 func TestInitDoesNotWaitForAServerThatSaysNothing(t *testing.T) {
 	p, _, _ := testProgram(t, nil)
-	p.probe = 50 * time.Millisecond
-	p.servers = []localServer{{openai.Ollama, "silent", serverPort(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}}
-	if err := p.command().Run(t.Context(), []string{"agents", "init"}); err != nil {
+	p.Probe = 50 * time.Millisecond
+	p.Servers = []program.LocalServer{{Flavor: openai.Ollama, Name: "silent", Port: serverPort(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}}
+	if err := root(p).Run(t.Context(), []string{"agents", "init"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := readAgent(t, "agent.json").Contents; got.Flavor != agentfile.FlavorScripted {
@@ -130,8 +126,8 @@ func TestInitDoesNotWaitForAServerThatSaysNothing(t *testing.T) {
 
 func TestInitPrefersAKeyToAServer(t *testing.T) {
 	p, stdout, stderr := testProgram(t, map[string]string{"ANTHROPIC_API_KEY": "sk-secret\n", "XAI_API_KEY": "sk-second"})
-	p.servers = []localServer{{openai.Ollama, "Ollama", fakeServer(t, 200, `{"data":[{"id":"m"}]}`)}}
-	if err := p.command().Run(t.Context(), []string{"agents", "init"}); err != nil {
+	p.Servers = []program.LocalServer{{Flavor: openai.Ollama, Name: "Ollama", Port: fakeServer(t, 200, `{"data":[{"id":"m"}]}`)}}
+	if err := root(p).Run(t.Context(), []string{"agents", "init"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := readAgent(t, "agent.json").Contents; got.Flavor != "claude-v1" || got.APIKeyID != "claude" || got.ModelURL != "https://api.anthropic.com/v1" {
@@ -149,83 +145,10 @@ func TestInitPrefersAKeyToAServer(t *testing.T) {
 func TestInitAsksTheServerThatIsNamed(t *testing.T) {
 	p, _, _ := testProgram(t, nil)
 	base := fmt.Sprintf("http://localhost:%d/v1", fakeServer(t, 200, `{"data":[{"id":"mine"}]}`))
-	if err := p.command().Run(t.Context(), []string{"agents", "init", "--model-url", base, "--slug", "s"}); err != nil {
+	if err := root(p).Run(t.Context(), []string{"agents", "init", "--model-url", base, "--slug", "s"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := readAgent(t, "agent.json").Contents; got.Flavor != "openai-compatible" || got.ModelName != "mine" || got.Slug != "s" {
 		t.Errorf("agent.json = %+v, want the server's model", got)
-	}
-}
-
-func TestInitDoesNotListHundredsOfModels(t *testing.T) {
-	p, _, stderr := testProgram(t, nil)
-	var m modelChoice
-	for i := range 1000 {
-		m.models = append(m.models, fmt.Sprintf("m%d", i))
-	}
-	ask := &asker{p, bufio.NewReader(strings.NewReader("m777\n"))}
-	m, err := p.chooseName(t.Context(), modelFlags{}, m, ask)
-	if want := "note: the server has 1000 models, such as m0, m1, m2, m3, m4\nWhich model? [m0]: "; err != nil || m.model != "m777" || stderr.String() != want {
-		t.Errorf("chooseName = %q, %v; the person saw\n%s\nwant\n%s", m.model, err, stderr, want)
-	}
-}
-
-func TestWriteNewNeverOverwrites(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "file")
-	const writers = 50
-	texts := make([]string, writers)
-	errs := make([]error, writers)
-	var wg sync.WaitGroup
-	for i := range writers {
-		texts[i] = strings.Repeat(strconv.Itoa(i)+" ", 10_000)
-		wg.Go(func() { errs[i] = writeNew(path, 0o640, texts[i]) })
-	}
-	wg.Wait()
-	won := -1
-	for i, err := range errs {
-		switch {
-		case err == nil && won >= 0:
-			t.Errorf("writers %d and %d both wrote the file", won, i)
-		case err == nil:
-			won = i
-		case !errors.Is(err, os.ErrExist):
-			t.Errorf("writer %d: %v, want %v", i, err, os.ErrExist)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil || won < 0 || string(got) != texts[won] {
-		t.Errorf("the file is not that of writer %d (%v)", won, err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("the folder holds %v (%v), want the file alone", entries, err)
-	}
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink("nowhere", link); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeNew(link, 0o600, "x"); !errors.Is(err, os.ErrExist) {
-		t.Errorf("writeNew through a dangling link = %v, want %v", err, os.ErrExist)
-	}
-}
-
-func TestSlugOf(t *testing.T) {
-	for name, want := range map[string]string{
-		"helper": "helper", "my agent": "my-agent", ".hidden": "hidden", "tmp.X_1": "tmp-X_1", "--x": "x",
-		"": "other", "日本": "other", "Ü-bung": "bung", strings.Repeat("a", 80): strings.Repeat("a", 50),
-	} {
-		if got := slugOf(name, "other"); got != want || !validSlug(got) {
-			t.Errorf("slugOf(%q) = %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestShellQuote(t *testing.T) {
-	for _, s := range []string{"plain.json", "a b", "it's", "$(x)", "", "ü", "*", "~x", "a;b", "-x=/y"} {
-		out, err := exec.Command("sh", "-c", "printf %s "+shellQuote(s)).Output()
-		if err != nil || string(out) != s {
-			t.Errorf("sh reads %s as %q (%v), want %q", shellQuote(s), out, err, s)
-		}
 	}
 }

@@ -1,10 +1,27 @@
 // Command agents runs agents whose tools are executables.
 //
-// See the README for a tour and `agents --help` for the commands. Nothing can
-// import this package: it wires the others together, and only here are hints
-// and exit codes decided.
+// See the README for a tour and `agents --help` for the commands. Hints and exit
+// codes are decided here and in the packages below, and nowhere else.
+//
+// A command is one file, named for it, and one line in the table of commands.go. Its
+// file refers to that of no other command. What commands share is a package in
+// internal/, each on a floor of its own that imports floors below it alone:
+//
+//	complete serve                   the completion of a command line; an MCP server
+//	keep prompt scaffold sinks       the session, the prompt and the output of a run; new files
+//	ask sessions                     questions to a person; sessions of earlier runs
+//	command form load                the command line; forms; agent files
+//	program                          streams, environment, folders and global flags
+//	failure                          errors, hints and exit codes
 package main
 
-import "os"
+import (
+	"os"
 
-func main() { os.Exit(systemProgram().start(os.Args)) }
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+)
+
+// version is set by the build.
+var version = "dev"
+
+func main() { os.Exit(start(program.System(version), os.Args)) }

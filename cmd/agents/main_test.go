@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -18,14 +19,14 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){
 		"agents": func() {
-			p := systemProgram()
-			p.servers = nil            // whatever runs on this machine
-			p.describing = time.Minute // however busy this machine is
-			p.journal = crash(os.Getenv(crashAt))
+			p := program.System(version)
+			p.Servers = nil            // whatever runs on this machine
+			p.Describing = time.Minute // however busy this machine is
+			p.Journal = crash(os.Getenv(crashAt))
 			if d, err := time.ParseDuration(os.Getenv(patience)); err == nil {
-				p.patience = d
+				p.Patience = d
 			}
-			os.Exit(p.start(os.Args))
+			os.Exit(start(p, os.Args))
 		},
 		"mcp-fake": mcpFakeMain,
 	})

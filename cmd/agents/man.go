@@ -5,17 +5,20 @@ import (
 	"io"
 	"strings"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/urfave/cli/v3"
 )
 
-func manCommand(p *program) *cli.Command {
+func manCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		Description: "Read it with `agents man | man -l -`, or install it as share/man/man1/agents.1.",
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Present() {
-				return usage("", "%s: unexpected argument %q", c.FullName(), c.Args().First())
+				return failure.Usage("", "%s: unexpected argument %q", c.FullName(), c.Args().First())
 			}
-			_, err := io.WriteString(p.out, manPage(c.Root()))
+			_, err := io.WriteString(p.Out, manPage(c.Root()))
 			return err
 		},
 	}
@@ -169,11 +172,11 @@ func (m *manual) flags(c *cli.Command) {
 		placeholder, after, _ := strings.Cut(rest, "`")
 		var names []string
 		for _, name := range f.Names() {
-			names = append(names, bold(dashes(name)))
+			names = append(names, bold(command.Dashes(name)))
 		}
 		name := strings.Join(names, ", ")
 		if doc.TakesValue() {
-			name += " " + italic(first(placeholder, "VALUE"))
+			name += " " + italic(program.First(placeholder, "VALUE"))
 		}
 		text := before + placeholder + after
 		if s, ok := f.(*cli.StringFlag); ok && s.Value != "" {
@@ -192,7 +195,8 @@ func (m *manual) exitStatus(codes string) {
 	}
 }
 
-func bold(s string) string   { return `\fB` + roff(s) + `\fR` }
+func bold(s string) string { return `\fB` + roff(s) + `\fR` }
+
 func italic(s string) string { return `\fI` + roff(s) + `\fR` }
 
 // roff escapes what means something in a line of text. A dash becomes a minus,

@@ -4,18 +4,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/urfave/cli/v3"
 )
 
 func TestManPageHasEveryCommandAndFlag(t *testing.T) {
 	p, stdout, _ := testProgramHere()
-	if err := p.command().Run(t.Context(), []string{"agents", "man"}); err != nil {
+	if err := root(p).Run(t.Context(), []string{"agents", "man"}); err != nil {
 		t.Fatal(err)
 	}
 	page := stdout.String()
-	root := p.command()
+	all := root(p)
 	seen := 0
-	err := root.Walk(func(c *cli.Command) error {
+	err := all.Walk(func(c *cli.Command) error {
 		if c.Hidden {
 			if strings.Contains(page, c.Name) {
 				t.Errorf("the page shows %s, which is hidden", c.Name)
@@ -28,8 +29,8 @@ func TestManPageHasEveryCommandAndFlag(t *testing.T) {
 		}
 		for _, f := range c.Flags {
 			for _, name := range f.Names() {
-				if !strings.Contains(page, bold(dashes(name))) {
-					t.Errorf("the page has no flag %s of %s", dashes(name), c.Name)
+				if !strings.Contains(page, bold(command.Dashes(name))) {
+					t.Errorf("the page has no flag %s of %s", command.Dashes(name), c.Name)
 				}
 			}
 		}

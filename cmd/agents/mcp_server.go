@@ -1,413 +1,54 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"maps"
-	"regexp"
-	"slices"
-	"strings"
-	"sync"
-	"time"
 
-	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/serve"
 	"github.com/agents-exe/agents/pkg/mcpserver"
-	"github.com/agents-exe/agents/pkg/observe"
-	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/urfave/cli/v3"
 )
 
-type serveFlags struct {
-	expose string // agents or tools
-	// sessions are served as well.
-	sessions bool
-	compat   bool
-	plain    bool
-	linger   time.Duration
-	http     string
-	tokens   string
-	noToken  bool
-	watch    bool
-	keep     keepFlags
-}
-
-func mcpServerCommand(p *program) *cli.Command {
-	f := &serveFlags{expose: "agents"}
+func mcpServerCommand(p *program.Env) *cli.Command {
+	f := &serve.Flags{Expose: "agents"}
 	return &cli.Command{
 		Description: `Serves all agents that are found, or those of --agent-file, until the end of
 standard input; with --http until it is interrupted. Each is a tool that is named
 by its slug.`,
-		Flags: append(f.keep.folders(),
-			&cli.GenericFlag{Name: "expose", Usage: "`WHAT` is served: agents (if nothing is said), or the tools of the agent files (tools), and earlier sessions as resources (sessions); repeatable", Value: &exposeFlag{f}},
-			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.compat},
-			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.plain},
-			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end what still runs `DURATION` after the end", Destination: &f.linger},
-			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `ADDRESS`, such as 127.0.0.1:8080", Destination: &f.http},
-			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only clients that have a bearer token of `FILE`, one a line (default: a file of your own on the loopback)", Destination: &f.tokens},
-			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine over HTTP on the loopback", Destination: &f.noToken},
-			&cli.BoolFlag{Name: "watch", Usage: "load changed agent files and tools while it runs, which executes them", Destination: &f.watch},
+		Flags: append(f.Keep.Folders(),
+			&cli.GenericFlag{Name: "expose", Usage: "`WHAT` is served: agents (if nothing is said), or the tools of the agent files (tools), and earlier sessions as resources (sessions); repeatable", Value: &serve.ExposeFlag{Flags: f}},
+			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.Compat},
+			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.Plain},
+			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end what still runs `DURATION` after the end", Destination: &f.Linger},
+			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `ADDRESS`, such as 127.0.0.1:8080", Destination: &f.HTTP},
+			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only clients that have a bearer token of `FILE`, one a line (default: a file of your own on the loopback)", Destination: &f.Tokens},
+			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine over HTTP on the loopback", Destination: &f.NoToken},
+			&cli.BoolFlag{Name: "watch", Usage: "load changed agent files and tools while it runs, which executes them", Destination: &f.Watch},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := command.NoArguments(c); err != nil {
 				return err
 			}
 			switch {
-			case f.linger <= 0:
-				return usage("", "--linger %s: it must be positive", f.linger)
-			case f.plain && f.expose != "tools":
-				return usage("agents are named by their slugs anyway", "--plain-names is for --expose tools")
-			case f.tokens != "" && f.http == "":
-				return usage("", "--token-file is for --http")
-			case f.noToken && f.http == "":
-				return usage("", "--no-token is for --http")
-			case f.noToken && f.tokens != "":
-				return usage("", "--no-token and --token-file exclude each other")
-			case f.watch && f.expose != "tools":
-				return usage("", "--watch is for --expose tools")
+			case f.Linger <= 0:
+				return failure.Usage("", "--linger %s: it must be positive", f.Linger)
+			case f.Plain && f.Expose != "tools":
+				return failure.Usage("agents are named by their slugs anyway", "--plain-names is for --expose tools")
+			case f.Tokens != "" && f.HTTP == "":
+				return failure.Usage("", "--token-file is for --http")
+			case f.NoToken && f.HTTP == "":
+				return failure.Usage("", "--no-token is for --http")
+			case f.NoToken && f.Tokens != "":
+				return failure.Usage("", "--no-token and --token-file exclude each other")
+			case f.Watch && f.Expose != "tools":
+				return failure.Usage("", "--watch is for --expose tools")
 			}
-			if err := f.keep.check(); err != nil {
+			if err := f.Keep.Check(); err != nil {
 				return err
 			}
-			return p.serveMCP(ctx, f)
+			return serve.Run(ctx, p, f)
 		},
 	}
-}
-
-// A service is an MCP server with the trees that it serves.
-type service struct {
-	p      *program
-	flags  *serveFlags
-	server *mcpserver.Server
-	web    *web          // nil: standard input and output
-	began  time.Time     // to load the trees
-	called chan struct{} // has a token when a call has ended
-
-	log serverLog
-
-	mu      sync.Mutex
-	trees   []*loaded
-	said    map[string]bool
-	secrets []string
-	redact  *redact.Redactor  // of secrets
-	write   func(agent.Event) // the logs; called one event at a time
-}
-
-// serveMCP serves until the end of standard input or of ctx. Both are the ordinary
-// end, and so is a client that went away.
-func (p *program) serveMCP(ctx context.Context, f *serveFlags) error {
-	s := &service{p: p, flags: f, said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1)}
-	var err error
-	if f.http != "" {
-		if s.web, err = p.listen(ctx, f); err != nil {
-			return err
-		}
-		defer s.web.close()
-		s.learn(s.web.tokens)
-	}
-	trees, err := s.load(ctx)
-	if err != nil {
-		return err
-	}
-	s.trees = trees
-	defer func() { s.close(s.trees) }()
-	sinks := &sinks{p: p, log: &s.log}
-	logs, err := sinks.logs(trees[0])
-	if err != nil {
-		return errors.Join(err, sinks.close())
-	}
-	s.write = observe.Redact(s.redact, observe.Tee(logs...))
-	keep, err := s.keeper()
-	if err != nil {
-		return errors.Join(err, sinks.close())
-	}
-	opts := mcpserver.Options{Name: "agents", Version: p.version, Linger: f.linger, Hide: s.hide, Observe: s.observe, Keep: keep}
-	if !f.watch {
-		opts.Policy = s.unchanged()
-	}
-	s.server = mcpserver.New(opts)
-	if _, err := s.offer(ctx); err != nil {
-		return errors.Join(err, sinks.close())
-	}
-	s.server.SetPrompts(prompts(trees[0].config.File.Aliases))
-	resources := []mcpserver.Collection{s.agentFiles()}
-	if f.sessions {
-		resources = append(resources, s.sessions())
-	}
-	s.server.SetResources(resources)
-	s.server.RefreshResources(ctx)
-	err = s.run(ctx)
-	if closeErr := sinks.close(); closeErr != nil {
-		p.warn([]string{closeErr.Error()})
-	}
-	if brokenPipe(err) {
-		return nil
-	}
-	return err
-}
-
-// observe logs an event, and has follow look for changes behind a call. Runs are
-// observed one event at a time each, and there are many.
-func (s *service) observe(e agent.Event) {
-	if e.Kind == agent.EventCallEnded {
-		select {
-		case s.called <- struct{}{}:
-		default:
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.write(e)
-}
-
-// hide takes known keys out of a text.
-func (s *service) hide(text string) string {
-	s.mu.Lock()
-	r := s.redact
-	s.mu.Unlock()
-	return r.String(text)
-}
-
-// hideEvent takes known keys out of an event.
-func (s *service) hideEvent(e agent.Event) agent.Event {
-	s.mu.Lock()
-	r := s.redact
-	s.mu.Unlock()
-	if hide := observe.RedactEvent(r); hide != nil {
-		return hide(e)
-	}
-	return e
-}
-
-// learn adds secrets to those that nobody may see. Older ones stay: what runs may
-// still use them.
-func (s *service) learn(secrets []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	added := slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool { return slices.Contains(s.secrets, secret) })
-	if len(added) == 0 {
-		return
-	}
-	s.secrets = slices.Concat(s.secrets, added)
-	s.redact = redact.New(s.secrets)
-	if s.write != nil {
-		s.write = observe.Redact(redact.New(added), s.write)
-	}
-}
-
-// placeholder matches what an alias is filled with.
-var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{([A-Za-z0-9_]+)\}\}`) })
-
-// prompts are the prompt aliases.
-func prompts(aliases map[string]config.Alias) []mcpserver.Prompt {
-	all := maps.Clone(builtinAliases)
-	maps.Copy(all, aliases)
-	var list []mcpserver.Prompt
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		alias := all[name]
-		list = append(list, mcpserver.Prompt{Name: name, Description: alias.Description, Args: promptArgs(alias), Text: func(args map[string]string) (string, error) {
-			return fillAlias(alias, args["filename"], args["content"], args), nil
-		}})
-	}
-	return list
-}
-
-// promptArgs are the arguments of an alias: what its template has a place for.
-func promptArgs(alias config.Alias) []mcpserver.PromptArg {
-	var args []mcpserver.PromptArg
-	seen := map[string]bool{"filename": true, "language": true}
-	for _, match := range placeholder().FindAllStringSubmatch(alias.Template, -1) {
-		if name := match[1]; !seen[name] {
-			seen[name] = true
-			arg := mcpserver.PromptArg{Name: name, Required: true}
-			if name == "content" {
-				arg.Description = "the text"
-			}
-			args = append(args, arg)
-		}
-	}
-	if alias.Input == config.AliasFile {
-		args = append(args, mcpserver.PromptArg{Name: "filename", Description: "the name of the file that the text is from"})
-	}
-	return args
-}
-
-// run serves, and meanwhile follows changes.
-func (s *service) run(ctx context.Context) error {
-	watch, stop := context.WithCancel(ctx)
-	var done sync.WaitGroup
-	done.Go(func() { s.follow(watch) })
-	defer done.Wait()
-	defer stop()
-	if s.web != nil {
-		return s.web.serve(ctx, s.server)
-	}
-	return s.server.Serve(ctx, s.p.in, s.p.out)
-}
-
-// load loads the trees of all agents. A file that was named must load; of those
-// that were found one must.
-func (s *service) load(ctx context.Context) ([]*loaded, error) {
-	p := s.p
-	c, err := p.config()
-	if err != nil {
-		return nil, err
-	}
-	files := candidates(c)
-	if p.global.agent != "" || len(files) == 0 {
-		file, err := p.choose(c, "")
-		if err != nil {
-			return nil, err
-		}
-		files = []string{file}
-	}
-	var trees []*loaded
-	var errs []error
-	for _, file := range files {
-		l, err := p.loadFile(ctx, c, file, loadOptions{log: &s.log})
-		if l != nil && l.Tree != nil {
-			s.problems(l.Problems)
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		s.learn(l.Secrets())
-		trees = append(trees, l)
-	}
-	var fatal error
-	if len(trees) == 0 || len(errs) > 0 && len(p.global.agentFiles) > 0 {
-		fatal, errs = errs[0], errs[1:]
-		s.close(trees)
-		trees = nil
-	}
-	for _, err := range errs {
-		s.say("left out: " + err.Error())
-	}
-	return trees, fatal
-}
-
-// say writes a line to stderr, once.
-func (s *service) say(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.p.global.quiet || s.said[text] {
-		return
-	}
-	s.said[text] = true
-	fmt.Fprintln(s.p.err, observe.Clean(text))
-}
-
-func (s *service) problems(list []agentfile.Problem) {
-	for _, problem := range list {
-		if problem.Severity > agentfile.Fatal && problem.Severity <= agentfile.Warning {
-			s.say(fmt.Sprintf("%s: %s", problem.Severity, problem))
-		}
-	}
-}
-
-func (s *service) close(trees []*loaded) {
-	for _, t := range trees {
-		if err := t.Close(); err != nil {
-			s.say("warning: " + err.Error())
-		}
-	}
-}
-
-// offer gives the server what the trees have.
-func (s *service) offer(ctx context.Context) (idle <-chan struct{}, err error) {
-	if s.flags.expose == "tools" {
-		return s.server.SetTools(s.tools(ctx)), nil
-	}
-	agents, err := s.agents()
-	if err != nil {
-		return nil, err
-	}
-	return s.server.SetAgents(agents), nil
-}
-
-// agents are the trees' roots by their names. Of several with one name none is
-// offered: its name would depend on the others.
-func (s *service) agents() ([]mcpserver.Agent, error) {
-	var list []mcpserver.Agent
-	files := map[string][]string{}
-	for i, t := range s.trees {
-		name := exectool.Name("", t.Root.Slug)
-		if s.flags.compat {
-			name = exectool.Name("ask", fmt.Sprintf("%s_%03d", t.Root.Slug, i))
-		}
-		list = append(list, mcpserver.Agent{Name: name, Agent: t.Root})
-		files[name] = append(files[name], t.Nodes[0].File.Path)
-	}
-	for name, same := range files {
-		if len(same) > 1 {
-			s.say(fmt.Sprintf("left out: the agents of several files are all named %s, and none of them is served: %s", name, strings.Join(same, ", ")))
-		}
-	}
-	list = slices.DeleteFunc(list, func(a mcpserver.Agent) bool { return len(files[a.Name]) > 1 })
-	if len(list) == 0 {
-		return nil, nothingRan(errors.New("no agent can be served: all have one name"), problemHint(agentfile.CodeCollision))
-	}
-	return list, nil
-}
-
-// tools are those of the trees' roots, as the models of these see them.
-func (s *service) tools(ctx context.Context) []agent.Tool {
-	byName := map[string][]agent.Tool{}
-	for _, t := range s.trees {
-		for _, set := range t.Root.Toolsets {
-			tools, err := set.Tools(ctx)
-			if err != nil {
-				s.say("warning: " + err.Error())
-			}
-			for _, tool := range tools {
-				if s.flags.plain {
-					tool = plainly(tool)
-				}
-				spec := tool.Spec()
-				same := func(o agent.Tool) bool { return o.Spec().Source == spec.Source }
-				if !slices.ContainsFunc(byName[spec.Name], same) {
-					byName[spec.Name] = append(byName[spec.Name], tool)
-				}
-			}
-		}
-	}
-	var list []agent.Tool
-	for name, same := range byName {
-		if len(same) > 1 {
-			s.say(fmt.Sprintf("left out: several tools are named %s, and none of them is served: %s and %s", name, same[0].Spec().Source, same[1].Spec().Source))
-			continue
-		}
-		list = append(list, same[0])
-	}
-	slices.SortFunc(list, func(a, b agent.Tool) int { return cmp.Compare(a.Spec().Name, b.Spec().Name) })
-	return list
-}
-
-// A plain tool is one without the prefix of its name.
-type plain struct {
-	agent.Tool
-	name string
-}
-
-// plainly is a tool that is named by its slug.
-func plainly(tool agent.Tool) agent.Tool {
-	name := tool.Spec().Name
-	for _, prefix := range []string{"bash_", "expert_"} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" {
-			return &plain{tool, rest}
-		}
-	}
-	return tool
-}
-
-// Spec implements agent.Tool.
-func (p *plain) Spec() agent.ToolSpec {
-	spec := p.Tool.Spec()
-	spec.Name = p.name
-	return spec
 }

@@ -7,6 +7,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -30,33 +34,34 @@ type agentPlace struct {
 	Error string `json:"error,omitempty"`
 }
 
-func pathsCommand(p *program) *cli.Command {
+func pathsCommand(p *program.Env) *cli.Command {
 	var asJSON bool
 	return &cli.Command{
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &asJSON}},
 		Action: func(_ context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := command.NoArguments(c); err != nil {
 				return err
 			}
-			e, err := p.effective()
+			e, err := effectivePaths(p)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return p.writeJSON(e)
+				return p.WriteJSON(e)
 			}
-			_, err = io.WriteString(p.out, observe.Clean(e.text()))
+			_, err = io.WriteString(p.Out, observe.Clean(e.text()))
 			return err
 		},
 	}
 }
 
-func (p *program) effective() (*effective, error) {
-	c, err := p.config()
+// effectivePaths finds the paths in effect.
+func effectivePaths(p *program.Env) (*effective, error) {
+	c, err := load.Config(p)
 	if err != nil {
 		return nil, err
 	}
-	p.warn(c.Warnings)
+	p.Warn(c.Warnings)
 	e := &effective{ConfigDir: c.Dir, AgentFiles: []agentPlace{}, Logs: []config.Place{}}
 	if n := len(c.Looked); n > 0 {
 		e.ConfigFile = c.Looked[n-1]
@@ -79,14 +84,14 @@ func (p *program) effective() (*effective, error) {
 		e.AgentFiles = append(e.AgentFiles, place)
 	}
 	e.Keys = c.KeysFile(first)
-	e.Cache = config.Place{Path: p.cacheDir(), Why: "XDG_CACHE_HOME, else ~/.cache", Found: p.cacheDir() != ""}
-	for _, dir := range p.sessionDirs(c, "") {
+	e.Cache = config.Place{Path: p.CacheDir(), Why: "XDG_CACHE_HOME, else ~/.cache", Found: p.CacheDir() != ""}
+	for _, dir := range sessions.Dirs(p, c, "") {
 		_, err := os.Stat(dir.Path)
 		dir.Found = err == nil
 		e.Sessions = append(e.Sessions, dir)
 	}
 	for _, log := range [][3]string{
-		{p.global.logJSON, c.File.LogJSON, "json"}, {p.global.logText, c.File.LogText, "file"}, {p.global.logHTTP, c.File.LogHTTP, "http"},
+		{p.Global.LogJSON, c.File.LogJSON, "json"}, {p.Global.LogText, c.File.LogText, "file"}, {p.Global.LogHTTP, c.File.LogHTTP, "http"},
 	} {
 		switch {
 		case log[0] != "":

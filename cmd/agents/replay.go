@@ -8,6 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/keep"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -18,16 +26,16 @@ import (
 
 // replayFlags say what of a replay is real.
 type replayFlags struct {
-	sinks     sinkFlags
+	sinks     sinks.Flags
 	schema    string
 	set       map[string]string
-	keep      keepFlags
+	keep      keep.Flags
 	liveTools bool
 	liveModel bool
 	liveFrom  int
 }
 
-func replayCommand(p *program) *cli.Command {
+func replayCommand(p *program.Env) *cli.Command {
 	f := &replayFlags{}
 	return &cli.Command{
 		ArgsUsage: "SESSION-or-DIR",
@@ -40,29 +48,29 @@ the replay, and the difference is shown.
 The exit code is that of the recorded run, and 1 if something was asked for that
 the record does not have.`,
 		Flags: []cli.Flag{
-			outputFlag(&f.sinks.output),
+			sinks.OutputFlag(&f.sinks.Output),
 			&cli.BoolFlag{Name: "live-tools", Usage: "run the tools; the model's answers are the recorded ones", Destination: &f.liveTools},
 			&cli.BoolFlag{Name: "live-model", Usage: "ask the model; a call gets the result that was recorded for the same tool and arguments", Destination: &f.liveModel},
 			&cli.IntFlag{Name: "live-from", Usage: "ask the model and run the tools from `TURN` of the agent on", HideDefault: true, Destination: &f.liveFrom},
-			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts as the recorded run did, `NAME=VALUE`; repeatable", Value: &setFlag{&f.set}},
+			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts as the recorded run did, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.set}},
 			&cli.StringFlag{Name: "output-schema", Usage: "the schema in `FILE` that the recorded run had", Destination: &f.schema},
-			&cli.StringFlag{Name: "session-dir", Usage: "look for SESSION in the folder `DIR`, and keep the session of a live replay there", Destination: &f.keep.dir},
-			&cli.BoolFlag{Name: "no-session", Usage: "keep nothing of a live replay", Destination: &f.keep.none},
+			&cli.StringFlag{Name: "session-dir", Usage: "look for SESSION in the folder `DIR`, and keep the session of a live replay there", Destination: &f.keep.Dir},
+			&cli.BoolFlag{Name: "no-session", Usage: "keep nothing of a live replay", Destination: &f.keep.None},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() != 1 {
-				return usage("`agents session list` shows what there is", "%s: want one SESSION or DIR", c.FullName())
+				return failure.Usage("`agents session list` shows what there is", "%s: want one SESSION or DIR", c.FullName())
 			}
 			if err := f.check(p); err != nil {
 				return err
 			}
-			return p.replay(ctx, f, c.Args().First(), c.IsSet("live-from"))
+			return replaySession(ctx, p, f, c.Args().First(), c.IsSet("live-from"))
 		},
 	}
 }
 
 // check refuses flags that do not go together.
-func (f *replayFlags) check(p *program) error {
+func (f *replayFlags) check(p *program.Env) error {
 	live := 0
 	for _, on := range []bool{f.liveTools, f.liveModel, f.liveFrom != 0} {
 		if on {
@@ -70,59 +78,54 @@ func (f *replayFlags) check(p *program) error {
 		}
 	}
 	switch {
-	case f.keep.none && live == 0:
-		return usage("", "--no-session: only a live replay keeps a session")
+	case f.keep.None && live == 0:
+		return failure.Usage("", "--no-session: only a live replay keeps a session")
 	case !f.loads(p) && (f.schema != "" || len(f.set) > 0):
-		return usage("a record has what the agent was told", "--set and --output-schema go with --agent-file or a live replay alone")
+		return failure.Usage("a record has what the agent was told", "--set and --output-schema go with --agent-file or a live replay alone")
 	case live > 1:
-		return usage("without any of them nothing is real; `agents run` is where everything is", "--live-tools, --live-model and --live-from exclude each other")
+		return failure.Usage("without any of them nothing is real; `agents run` is where everything is", "--live-tools, --live-model and --live-from exclude each other")
 	}
 	return nil
-}
-
-// outputFlag is --output.
-func outputFlag(form *string) cli.Flag {
-	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: form, Validator: oneOf("text", "json", "jsonl")}
 }
 
 func (f *replayFlags) live() bool { return f.liveTools || f.liveModel || f.liveFrom != 0 }
 
 // loads reports whether the replay needs an agent: if one was named, or something is
 // to be real.
-func (f *replayFlags) loads(p *program) bool {
-	return f.live() || len(p.global.agentFiles) > 0 || p.global.agent != ""
+func (f *replayFlags) loads(p *program.Env) bool {
+	return f.live() || len(p.Global.AgentFiles) > 0 || p.Global.Agent != ""
 }
 
-// replay runs the session that name stands for again.
-func (p *program) replay(ctx context.Context, f *replayFlags, name string, from bool) error {
-	answer, err := readAnswerSchema(ctx, f.schema)
+// replaySession runs the session that name stands for again.
+func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name string, from bool) error {
+	answer, err := prompt.ReadAnswerSchema(ctx, f.schema)
 	if err != nil {
 		return err
 	}
-	rec, path, err := p.readRecord(name, f.keep.dir)
+	rec, path, err := readRecord(p, name, f.keep.Dir)
 	if err != nil {
 		return err
 	}
 	if from && (f.liveFrom < 1 || f.liveFrom > rec.Turns()+1) {
-		return usage(fmt.Sprintf("it has %d turns; %d is the one after the last", rec.Turns(), rec.Turns()+1), "--live-from %d: session %s has no such turn", f.liveFrom, rec.Session)
+		return failure.Usage(fmt.Sprintf("it has %d turns; %d is the one after the last", rec.Turns(), rec.Turns()+1), "--live-from %d: session %s has no such turn", f.liveFrom, rec.Session)
 	}
-	var k *kept
+	var k *keep.Session
 	if f.live() { // a replay of a record alone has nothing that is not there already
-		if k, err = p.keep(&f.keep); err != nil {
+		if k, err = keep.Open(p, &f.keep); err != nil {
 			return err
 		}
-		defer k.close()
+		defer k.Close()
 	}
 	player := &replay.Player{Record: rec, LiveTools: f.liveTools, LiveModel: f.liveModel, LiveFrom: f.liveFrom}
-	l, err := p.loadReplay(ctx, f, player, path)
+	l, err := loadReplay(ctx, p, f, player, path)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f.sinks.whole = f.sinks.whole || answer != nil
-	sinks, err := p.sinks(ctx, l, f.sinks, nil, cancel)
+	f.sinks.Whole = f.sinks.Whole || answer != nil
+	s, err := sinks.Open(ctx, p, l, f.sinks, nil, cancel)
 	if err != nil {
 		return err
 	}
@@ -130,12 +133,12 @@ func (p *program) replay(ctx context.Context, f *replayFlags, name string, from 
 	if answer != nil {
 		root = answer.Of(root)
 	}
-	runner := &agent.Runner{Agent: root, Observe: sinks.observe, Redact: observe.RedactEvent(sinks.secrets)}
-	if err := k.attach(p, runner); err != nil {
-		return errors.Join(err, sinks.close())
+	runner := &agent.Runner{Agent: root, Observe: s.Observe, Redact: observe.RedactEvent(s.Secrets)}
+	if err := k.Attach(p, runner); err != nil {
+		return errors.Join(err, s.Close())
 	}
 	out, runErr := player.Run(ctx, runner)
-	err = sinks.finish(out, k.finish(runner, runErr))
+	err = s.Finish(out, k.Finish(runner, runErr))
 	return replayed(rec, path, err, runErr)
 }
 
@@ -144,38 +147,38 @@ func replayed(rec *replay.Record, path string, err, runErr error) error {
 	_, missed := errors.AsType[*replay.Miss](runErr)
 	switch {
 	case missed:
-		return &failure{code: exitFailed, err: fmt.Errorf("replay session %s: %w", rec.Session, runErr)}
+		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("replay session %s: %w", rec.Session, runErr)}
 	case errors.Is(runErr, replay.ErrUnfinished):
-		return &failure{code: exitFailed, err: fmt.Errorf("replay session %s: %w", rec.Session, runErr),
-			hint: fmt.Sprintf("`agents run --session %s` finishes it", path)}
+		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("replay session %s: %w", rec.Session, runErr),
+			Hint: fmt.Sprintf("`agents run --session %s` finishes it", path)}
 	}
 	return err
 }
 
 // loadReplay loads the agent of a replay if it needs one. Otherwise the tree is empty.
-func (p *program) loadReplay(ctx context.Context, f *replayFlags, player *replay.Player, path string) (*loaded, error) {
+func loadReplay(ctx context.Context, p *program.Env, f *replayFlags, player *replay.Player, path string) (*load.Tree, error) {
 	if !f.loads(p) {
-		f.sinks.whole = true
-		return &loaded{Tree: &agentfile.Tree{}, log: &serverLog{}}, nil
+		f.sinks.Whole = true
+		return &load.Tree{Tree: &agentfile.Tree{}, Log: &load.ServerLog{}}, nil
 	}
 	rec := player.Record
-	o := loadOptions{set: f.set, noModels: !f.liveModel && f.liveFrom == 0} // and so needs no keys
-	if len(p.global.agentFiles) == 0 && p.global.agent == "" {
+	o := load.Options{Set: f.set, NoModels: !f.liveModel && f.liveFrom == 0} // and so needs no keys
+	if len(p.Global.AgentFiles) == 0 && p.Global.Agent == "" {
 		if rec.Source == "" {
-			return nil, usage("name one with --agent-file", "session %s does not name its agent file", rec.Session)
+			return nil, failure.Usage("name one with --agent-file", "session %s does not name its agent file", rec.Session)
 		}
 		var err error
-		if o.file, o.suggested, err = p.agentOf(path, rec.Source); err != nil {
+		if o.File, o.Suggested, err = keep.AgentOf(p, path, rec.Source); err != nil {
 			return nil, err
 		}
 	}
-	l, err := p.load(ctx, o)
+	l, err := load.Load(ctx, p, o)
 	if err != nil {
 		return nil, err
 	}
 	if l.Root.Slug != rec.Agent {
 		l.Close()
-		return nil, usage("", "session %s is of agent %s, not of %s", rec.Session, rec.Agent, l.Root.Slug)
+		return nil, failure.Usage("", "session %s is of agent %s, not of %s", rec.Session, rec.Agent, l.Root.Slug)
 	}
 	for _, n := range l.Nodes {
 		player.Wrap(n.Agent)
@@ -184,33 +187,33 @@ func (p *program) loadReplay(ctx context.Context, f *replayFlags, player *replay
 }
 
 // readRecord reads the session that name stands for.
-func (p *program) readRecord(name, dir string) (rec *replay.Record, path string, err error) {
-	path, err = p.recordPath(name, dir)
+func readRecord(p *program.Env, name, dir string) (rec *replay.Record, path string, err error) {
+	path, err = recordPath(p, name, dir)
 	if err != nil {
 		return nil, "", err
 	}
 	rec, err = replay.New(session.Events(path))
 	if err != nil {
-		return nil, "", nothingRan(fmt.Errorf("read the record: %w", err), "")
+		return nil, "", failure.NothingRan(fmt.Errorf("read the record: %w", err), "")
 	}
 	return rec, path, nil
 }
 
 // recordPath finds a session, in a folder of sessions or among all.
-func (p *program) recordPath(name, dir string) (string, error) {
+func recordPath(p *program.Env, name, dir string) (string, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		if _, err := session.Inspect(name); !errors.Is(err, session.ErrNotSession) {
 			return name, nil
 		}
 		return rootSession(name)
 	}
-	c, err := p.config()
+	c, err := load.Config(p)
 	if err != nil {
 		return "", err
 	}
-	path, err := session.Find(name, paths(p.sessionDirs(c, dir))...)
+	path, err := session.Find(name, sessions.Paths(sessions.Dirs(p, c, dir))...)
 	if err != nil {
-		return "", nothingRan(err, "`agents session list` shows what there is")
+		return "", failure.NothingRan(err, "`agents session list` shows what there is")
 	}
 	return path, nil
 }
@@ -220,7 +223,7 @@ func (p *program) recordPath(name, dir string) (string, error) {
 func rootSession(dir string) (string, error) {
 	list, err := session.List(session.Filter{}, dir)
 	if err != nil {
-		return "", nothingRan(err, "")
+		return "", failure.NothingRan(err, "")
 	}
 	var roots []string
 	var oldest session.Info
@@ -236,7 +239,7 @@ func rootSession(dir string) (string, error) {
 	case len(roots) == 0 && oldest.Path != "":
 		return oldest.Path, nil
 	case len(roots) == 0:
-		return "", nothingRan(fmt.Errorf("there is no session in %s", dir), "`agents run --record DIR` writes one")
+		return "", failure.NothingRan(fmt.Errorf("there is no session in %s", dir), "`agents run --record DIR` writes one")
 	case len(roots) == 1:
 		return roots[0], nil
 	}
@@ -249,5 +252,5 @@ func rootSession(dir string) (string, error) {
 		more = fmt.Sprintf(" and %d more", len(roots)-most)
 		roots = roots[:most]
 	}
-	return "", usage("name one of them", "there are several sessions in %s, the latest first: %s%s", dir, strings.Join(roots, ", "), more)
+	return "", failure.Usage("name one of them", "there are several sessions in %s, the latest first: %s%s", dir, strings.Join(roots, ", "), more)
 }

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/urfave/cli/v3"
@@ -64,7 +67,7 @@ type searchFlags struct {
 	asJSON             bool
 }
 
-func sessionSearchCommand(p *program) *cli.Command {
+func sessionSearchCommand(p *program.Env) *cli.Command {
 	f := &searchFlags{}
 	return &cli.Command{
 		ArgsUsage: "WORDS...",
@@ -79,46 +82,46 @@ begins so. --agent SLUG looks in texts of one agent.`,
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &f.asJSON},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
-			request, err := searchFor(p.sessions(c), c.Args().Slice(), f, time.Now())
+			request, err := searchFor(sessions.Of(p, c), c.Args().Slice(), f, time.Now())
 			if err != nil {
 				return err
 			}
-			hits, err := p.search(ctx, request)
+			hits, err := search(ctx, p, request)
 			if err != nil {
 				return err
 			}
 			if f.asJSON {
-				return p.writeJSON(hits)
+				return p.WriteJSON(hits)
 			}
-			return p.showHits(hits)
+			return showHits(p, hits)
 		},
 	}
 }
 
 // searchFor is what the flags and the words ask for.
-func searchFor(s *sessions, words []string, f *searchFlags, now time.Time) (*searchRequest, error) {
+func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time) (*searchRequest, error) {
 	const hint = "`agents session search --help` says more"
 	if len(words) == 0 {
-		return nil, usage(hint, "session search: the words are missing")
+		return nil, failure.Usage(hint, "session search: the words are missing")
 	}
 	if f.limit < 1 {
-		return nil, usage("", "--limit %d: it must be positive", f.limit)
+		return nil, failure.Usage("", "--limit %d: it must be positive", f.limit)
 	}
-	dirs, err := s.folders()
+	dirs, err := s.Folders()
 	if err != nil {
 		return nil, err
 	}
-	cache := s.cacheDir()
+	cache := s.CacheDir()
 	if cache == "" {
-		return nil, usage("set XDG_CACHE_HOME", "session search: there is no folder for its index")
+		return nil, failure.Usage("set XDG_CACHE_HOME", "session search: there is no folder for its index")
 	}
 	r := &searchRequest{
 		Version: searcherVersion, Index: filepath.Join(cache, "sessions.sqlite3"), Words: words,
-		Agent: s.global.agent, Tool: f.tool, Limit: f.limit,
+		Agent: s.Global.Agent, Tool: f.tool, Limit: f.limit,
 	}
 	for _, d := range dirs {
 		if d, err = filepath.Abs(d); err != nil {
-			return nil, nothingRan(err, "")
+			return nil, failure.NothingRan(err, "")
 		}
 		r.Folders = append(r.Folders, d)
 	}
@@ -131,7 +134,7 @@ func searchFor(s *sessions, words []string, f *searchFlags, now time.Time) (*sea
 		}
 		t, err := parseDate(date.value, now)
 		if err != nil {
-			return nil, usage(hint, "--%s %s: %v", date.flag, date.value, err)
+			return nil, failure.Usage(hint, "--%s %s: %v", date.flag, date.value, err)
 		}
 		*date.to = t.UnixMilli()
 	}
@@ -158,28 +161,28 @@ func parseDate(s string, now time.Time) (time.Time, error) {
 }
 
 // search calls the searcher.
-func (p *program) search(ctx context.Context, r *searchRequest) ([]searchHit, error) {
+func search(ctx context.Context, p *program.Env, r *searchRequest) ([]searchHit, error) {
 	path, err := findSearcher()
 	if err != nil {
-		return nil, nothingRan(fmt.Errorf("session search: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
+		return nil, failure.NothingRan(fmt.Errorf("session search: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
 	}
 	in, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
 	var out, errs bytes.Buffer
-	exit, err := process.Run(ctx, &process.Command{Path: path, Env: p.environ, Stdin: bytes.NewReader(in), Stdout: &out, Stderr: &errs})
+	exit, err := process.Run(ctx, &process.Command{Path: path, Env: p.Environ, Stdin: bytes.NewReader(in), Stdout: &out, Stderr: &errs})
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		return nil, nothingRan(fmt.Errorf("session search: %w", err), "")
+		return nil, failure.NothingRan(fmt.Errorf("session search: %w", err), "")
 	case exit.Code != 0 || exit.Signal != 0:
 		said := strings.TrimPrefix(strings.TrimSpace(errs.String()), "error: ")
 		if said == "" {
 			said = exit.String()
 		}
-		return nil, &failure{code: exitFailed, err: fmt.Errorf("session search: %s", said)}
+		return nil, &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("session search: %s", said)}
 	}
 	hits := []searchHit{}
 	dec := json.NewDecoder(&out)
@@ -214,7 +217,7 @@ func findSearcher() (string, error) {
 
 // showHits writes the hits by session: the best session first, and in each the
 // best text first.
-func (p *program) showHits(hits []searchHit) error {
+func showHits(p *program.Env, hits []searchHit) error {
 	var order []string
 	bySession := map[string][]searchHit{}
 	for _, h := range hits {
@@ -224,17 +227,17 @@ func (p *program) showHits(hits []searchHit) error {
 		bySession[h.Path] = append(bySession[h.Path], h)
 	}
 	if len(order) == 0 {
-		p.note("nothing was found")
+		p.Note("nothing was found")
 	}
-	room := p.room()
+	room := p.Room()
 	var b strings.Builder
 	for i, path := range order {
 		list := bySession[path]
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		head := fmt.Sprintf("%s  %s  %s  ", line(list[0].Session, 100), time.UnixMilli(list[0].Began).Local().Format("2006-01-02 15:04"), line(list[0].RootAgent, 24))
-		b.WriteString(head + line(list[0].Prompt, max(room-len(head), 20)) + "\n")
+		head := fmt.Sprintf("%s  %s  %s  ", program.OneLine(list[0].Session, 100), time.UnixMilli(list[0].Began).Local().Format("2006-01-02 15:04"), program.OneLine(list[0].RootAgent, 24))
+		b.WriteString(head + program.OneLine(list[0].Prompt, max(room-len(head), 20)) + "\n")
 		for _, h := range list {
 			where := h.Kind
 			if h.Tool != "" {
@@ -243,20 +246,20 @@ func (p *program) showHits(hits []searchHit) error {
 			if h.Agent != h.RootAgent {
 				where = h.Agent + ": " + where
 			}
-			fmt.Fprintf(&b, "  turn %d, %s: %s\n", h.Turn, line(where, 80), p.snippet(h.Snippet))
+			fmt.Fprintf(&b, "  turn %d, %s: %s\n", h.Turn, program.OneLine(where, 80), snippet(p, h.Snippet))
 		}
 	}
-	_, err := io.WriteString(p.out, b.String())
+	_, err := io.WriteString(p.Out, b.String())
 	return err
 }
 
 // snippet is a piece of text with what was found in bold on a terminal.
-func (p *program) snippet(pieces []searchPiece) string {
+func snippet(p *program.Env, pieces []searchPiece) string {
 	var b strings.Builder
 	for _, piece := range pieces {
 		text := strings.Join(strings.Fields("."+observe.Clean(piece.Text)+"."), " ")
 		text = text[1 : len(text)-1] // with the blanks at its ends
-		if piece.Match && p.color(p.outTerm) {
+		if piece.Match && p.Color(p.OutTerm) {
 			text = "\x1b[1m" + text + "\x1b[0m"
 		}
 		b.WriteString(text)

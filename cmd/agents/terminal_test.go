@@ -193,23 +193,3 @@ func TestInitThatIsInterruptedWritesNothing(t *testing.T) {
 		})
 	}
 }
-
-func TestEightBitLocales(t *testing.T) {
-	for locale, want := range map[string]bool{
-		"": false, "C": false, "POSIX": false, "C.UTF-8": false, "de_DE.utf8": false, "en_US.UTF-8": false,
-		"cs_CZ": true, "cs_CZ.ISO-8859-2": true, "de_DE@euro": true,
-	} {
-		p := &program{getenv: func(name string) string { return map[string]string{"LANG": locale}[name] }}
-		if got := p.eightBit(); got != want {
-			t.Errorf("eightBit with LANG=%s = %v, want %v", locale, got, want)
-		}
-	}
-}
-
-func TestMediaTypeOfAFileName(t *testing.T) {
-	for path, want := range map[string]string{"a.svg": "image/svg+xml", "a.PNG": "image/png", "a": "text/plain"} {
-		if got := mediaType(path, []byte("<svg")); got != want {
-			t.Errorf("mediaType(%s) = %s, want %s", path, got, want)
-		}
-	}
-}

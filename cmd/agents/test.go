@@ -13,6 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
+	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
+	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/treetest"
@@ -25,10 +33,10 @@ type testFlags struct {
 	run    string
 	record string
 	set    map[string]string
-	prompt promptFlags
+	prompt prompt.Flags
 }
 
-func testCommand(p *program) *cli.Command {
+func testCommand(p *program.Env) *cli.Command {
 	f := &testFlags{}
 	return &cli.Command{
 		ArgsUsage: "[FILE|FOLDER|FOLDER/...]",
@@ -42,53 +50,53 @@ this run; see ` + "`agents run`" + ` for the prompt.
 
 Exit codes: 0 all tests passed; 1 a test failed; 2 there is no test, or the usage is
 wrong; 130, 143 interrupted.`,
-		Flags: append(f.prompt.script.flags(p, nil),
+		Flags: append(f.prompt.Script.Flags(p, nil),
 			&cli.BoolFlag{Name: "json", Usage: "a line of JSON for each test", Destination: &f.json},
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML too", Destination: &f.junit},
 			&cli.StringFlag{Name: "run", Usage: "run the tests alone whose path `REGEXP` is found in", Destination: &f.run},
 			&cli.StringFlag{Name: "record", Usage: "run the agent and write a test to `FILE` that repeats it", Destination: &f.record},
-			&cli.GenericFlag{Name: "set", Usage: "with --record: fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &setFlag{&f.set}},
+			&cli.GenericFlag{Name: "set", Usage: "with --record: fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.set}},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if f.record != "" {
-				if err := noArguments(c); err != nil {
+				if err := command.NoArguments(c); err != nil {
 					return err
 				}
-				return p.recordTest(ctx, f)
+				return recordTest(ctx, p, f)
 			}
-			if len(f.prompt.script) > 0 || len(f.set) > 0 {
-				return usage("a test file has a prompt of its own", "agents test: a prompt goes with --record alone")
+			if len(f.prompt.Script) > 0 || len(f.set) > 0 {
+				return failure.Usage("a test file has a prompt of its own", "agents test: a prompt goes with --record alone")
 			}
-			return p.test(ctx, f, c.Args().Slice())
+			return runTests(ctx, p, f, c.Args().Slice())
 		},
 	}
 }
 
-// test runs test files.
-func (p *program) test(ctx context.Context, f *testFlags, patterns []string) error {
+// runTests runs test files.
+func runTests(ctx context.Context, p *program.Env, f *testFlags, patterns []string) error {
 	if len(patterns) == 0 {
 		patterns = []string{"."}
 	}
 	files, err := treetest.Find(patterns)
 	if err != nil {
-		return nothingRan(err, "`agents test ./...` runs the tests of all folders; docs/testing.md shows how to write one")
+		return failure.NothingRan(err, "`agents test ./...` runs the tests of all folders; docs/testing.md shows how to write one")
 	}
 	only, err := regexp.Compile(f.run)
 	if err != nil {
-		return usage("", "--run: %s", err)
+		return failure.Usage("", "--run: %s", err)
 	}
 	files = slices.DeleteFunc(files, func(file string) bool { return !only.MatchString(file) })
 	if len(files) == 0 {
-		return nothingRan(fmt.Errorf("--run %s: no test has such a path", f.run), "")
+		return failure.NothingRan(fmt.Errorf("--run %s: no test has such a path", f.run), "")
 	}
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var outErr error
-	reports := treetest.RunAll(ctx, files, p.testOptions(), func(r treetest.Report) {
-		if err := p.reportTest(r, f.json); err != nil && outErr == nil {
+	reports := treetest.RunAll(ctx, files, testOptions(p), func(r treetest.Report) {
+		if err := reportTest(p, r, f.json); err != nil && outErr == nil {
 			outErr = err
-			cancel(errOutput)
+			cancel(failure.ErrOutput)
 		}
 	})
 	if f.junit != "" {
@@ -102,15 +110,15 @@ func (p *program) test(ctx context.Context, f *testFlags, patterns []string) err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return p.testSummary(reports, time.Since(start), f.json)
+	return testSummary(p, reports, time.Since(start), f.json)
 }
 
-func (p *program) testOptions() treetest.Options {
-	return treetest.Options{Environ: p.environ, CacheDir: p.cacheDir(), LockDir: p.lockDir(), OutputDir: p.outputDir(), Version: p.version}
+func testOptions(p *program.Env) treetest.Options {
+	return treetest.Options{Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version}
 }
 
 // reportTest writes the result of one test: as text, failures alone.
-func (p *program) reportTest(r treetest.Report, asJSON bool) error {
+func reportTest(p *program.Env, r treetest.Report, asJSON bool) error {
 	if asJSON {
 		line := struct {
 			File     string             `json:"file"`
@@ -118,7 +126,7 @@ func (p *program) reportTest(r treetest.Report, asJSON bool) error {
 			Millis   int64              `json:"millis"`
 			Failures []treetest.Failure `json:"failures,omitempty"`
 		}{r.File, r.OK(), r.Duration.Milliseconds(), r.Failures}
-		enc := json.NewEncoder(p.out)
+		enc := json.NewEncoder(p.Out)
 		enc.SetEscapeHTML(false)
 		return enc.Encode(line)
 	}
@@ -126,53 +134,53 @@ func (p *program) reportTest(r treetest.Report, asJSON bool) error {
 		return nil
 	}
 	text := fmt.Sprintf("FAIL %s (%s)\n  %s\n", r.File, millis(r.Duration), strings.ReplaceAll(r.String(), "\n", "\n  "))
-	_, err := io.WriteString(p.out, observe.Clean(text))
+	_, err := io.WriteString(p.Out, observe.Clean(text))
 	return err
 }
 
 func millis(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 
 // testSummary is the last line, and the error of tests that failed.
-func (p *program) testSummary(reports []treetest.Report, took time.Duration, asJSON bool) error {
+func testSummary(p *program.Env, reports []treetest.Report, took time.Duration, asJSON bool) error {
 	failed := 0
 	for _, r := range reports {
 		if !r.OK() {
 			failed++
 		}
 	}
-	line := fmt.Sprintf("ok: %d %s passed (%s)\n", len(reports), plural(len(reports), "test"), millis(took))
+	line := fmt.Sprintf("ok: %d %s passed (%s)\n", len(reports), program.Plural(len(reports), "test"), millis(took))
 	if failed > 0 {
-		line = fmt.Sprintf("FAIL: %d of %d %s failed (%s)\n", failed, len(reports), plural(len(reports), "test"), millis(took))
+		line = fmt.Sprintf("FAIL: %d of %d %s failed (%s)\n", failed, len(reports), program.Plural(len(reports), "test"), millis(took))
 	}
 	if !asJSON {
-		if _, err := io.WriteString(p.out, line); err != nil {
+		if _, err := io.WriteString(p.Out, line); err != nil {
 			return err
 		}
 	}
 	if failed > 0 {
-		return &failure{code: exitFailed, err: errors.New(strings.TrimSpace(line)), quiet: true}
+		return &failure.Error{Code: failure.ExitFailed, Err: errors.New(strings.TrimSpace(line)), Quiet: true}
 	}
 	return nil
 }
 
 // recordTest runs the agent for real and writes the test that repeats the run.
-func (p *program) recordTest(ctx context.Context, f *testFlags) error {
+func recordTest(ctx context.Context, p *program.Env, f *testFlags) error {
 	switch {
 	case f.json || f.junit != "" || f.run != "":
-		return usage("", "--record goes with none of --json, --junit and --run")
+		return failure.Usage("", "--record goes with none of --json, --junit and --run")
 	case !strings.HasSuffix(f.record, treetest.Suffix):
-		return usage("name it NAME"+treetest.Suffix, "--record %s: it would not be found as a test", f.record)
+		return failure.Usage("name it NAME"+treetest.Suffix, "--record %s: it would not be found as a test", f.record)
 	}
 	if _, err := os.Lstat(f.record); !errors.Is(err, fs.ErrNotExist) {
-		return usage("remove it first, or choose another name", "--record %s: it is there already", f.record)
+		return failure.Usage("remove it first, or choose another name", "--record %s: it is there already", f.record)
 	}
-	person := p.newPerson()
-	loaded, err := p.load(ctx, loadOptions{set: f.set, elicit: person.asked()})
+	person := ask.NewPerson(p)
+	loaded, err := load.Load(ctx, p, load.Options{Set: f.set, Elicit: person.Asked()})
 	if err != nil {
 		return err
 	}
 	defer loaded.Close()
-	rec, runErr := p.runRecorded(ctx, f, loaded, person)
+	rec, runErr := runRecorded(ctx, p, f, loaded, person)
 	if rec == nil {
 		return runErr
 	}
@@ -180,34 +188,34 @@ func (p *program) recordTest(ctx context.Context, f *testFlags) error {
 	if err != nil {
 		return errors.Join(runErr, fmt.Errorf("record %s: %w", f.record, err))
 	}
-	if err := writeNew(f.record, 0o666, string(text)); err != nil {
+	if err := scaffold.WriteNew(f.record, 0o666, string(text)); err != nil {
 		return errors.Join(runErr, fmt.Errorf("record %s: %w", f.record, err))
 	}
-	if r := treetest.Run(ctx, f.record, p.testOptions()); !r.OK() && ctx.Err() == nil {
-		fmt.Fprintf(p.err, "warning: the recorded test does not pass as it is:\n  %s\n", observe.Clean(strings.ReplaceAll(r.String(), "\n", "\n  ")))
+	if r := treetest.Run(ctx, f.record, testOptions(p)); !r.OK() && ctx.Err() == nil {
+		fmt.Fprintf(p.Err, "warning: the recorded test does not pass as it is:\n  %s\n", observe.Clean(strings.ReplaceAll(r.String(), "\n", "\n  ")))
 	}
 	return runErr
 }
 
 // runRecorded runs the prompt as `agents run` does. Without a recording the error
 // says why nothing ran.
-func (p *program) runRecorded(ctx context.Context, f *testFlags, l *loaded, person *person) (*treetest.Recording, error) {
-	prompt, err := f.prompt.message(ctx, p, l)
+func runRecorded(ctx context.Context, p *program.Env, f *testFlags, l *load.Tree, person *ask.Person) (*treetest.Recording, error) {
+	prompt, err := f.prompt.Message(ctx, p, l)
 	if err != nil {
 		return nil, err
 	}
 	dir, err := os.Getwd()
 	if err != nil {
-		return nil, nothingRan(fmt.Errorf("find the working directory: %w", err), "")
+		return nil, failure.NothingRan(fmt.Errorf("find the working directory: %w", err), "")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	sinks, err := p.sinks(ctx, l, sinkFlags{output: "text"}, person, cancel)
+	s, err := sinks.Open(ctx, p, l, sinks.Flags{Output: "text"}, person, cancel)
 	if err != nil {
 		return nil, err
 	}
-	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: f.set, Prompt: prompt.Text(), Redact: sinks.hide}
-	keep := observe.Redact(sinks.secrets, func(e agent.Event) { rec.Events = append(rec.Events, e) })
-	runner := &agent.Runner{Agent: l.Root, Observe: func(e agent.Event) { keep(e); sinks.observe(e) }}
-	return rec, sinks.finish(runner.Run(ctx, prompt))
+	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: f.set, Prompt: prompt.Text(), Redact: s.Hide}
+	keep := observe.Redact(s.Secrets, func(e agent.Event) { rec.Events = append(rec.Events, e) })
+	runner := &agent.Runner{Agent: l.Root, Observe: func(e agent.Event) { keep(e); s.Observe(e) }}
+	return rec, s.Finish(runner.Run(ctx, prompt))
 }

@@ -46,8 +46,8 @@ func TestToolCallOnATerminal(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			stdout.Reset()
 			stderr.Reset()
-			p.in, p.inTerm, p.outTerm = unread{t}, true, c.terminal
-			err := p.command().Run(t.Context(), append([]string{"agents", "tool", "call"}, c.args...))
+			p.In, p.InTerm, p.OutTerm = unread{t}, true, c.terminal
+			err := root(p).Run(t.Context(), append([]string{"agents", "tool", "call"}, c.args...))
 			if stdout.String() != c.want {
 				t.Errorf("stdout = %q, want %q", stdout, c.want)
 			}

@@ -1,0 +1,95 @@
+// Package ask asks a person at a terminal: questions of the setup, and those of MCP
+// servers while an agent runs.
+package ask
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/observe"
+)
+
+// An Asker asks a person on a terminal. Questions go to stderr.
+type Asker struct {
+	p  *program.Env
+	in *bufio.Reader
+}
+
+// Terminal is nil where there is nobody to ask.
+func Terminal(p *program.Env, yes bool) *Asker {
+	if yes || !p.InTerm || !p.ErrTerm {
+		return nil
+	}
+	return &Asker{p, bufio.NewReader(p.In)}
+}
+
+// Line asks for one line; an empty answer is the default.
+func (a *Asker) Line(ctx context.Context, question, def string) (string, error) {
+	if def != "" {
+		question += " [" + def + "]"
+	}
+	fmt.Fprintf(a.p.Err, "%s: ", observe.Clean(question))
+	text, err := program.Await(ctx, func() (string, error) { return a.in.ReadString('\n') })
+	if err != nil {
+		return "", a.ended(ctx, err)
+	}
+	return program.First(strings.TrimSpace(text), def), nil
+}
+
+// Secret asks for a line that is not shown.
+func (a *Asker) Secret(ctx context.Context, question string) (string, error) {
+	f, ok := a.p.In.(*os.File)
+	if !ok {
+		return "", errors.New("standard input is no terminal")
+	}
+	show, err := program.HideTyping(int(f.Fd()))
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(a.p.Err, "%s (it is not shown): ", observe.Clean(question))
+	text, err := program.Await(ctx, func() (string, error) { return a.in.ReadString('\n') })
+	show()
+	fmt.Fprintln(a.p.Err)
+	if err != nil {
+		return "", a.ended(ctx, err)
+	}
+	return strings.TrimSpace(text), nil
+}
+
+// Choice asks for one of several things and returns its position.
+func (a *Asker) Choice(ctx context.Context, question string, labels []string) (int, error) {
+	fmt.Fprintln(a.p.Err, question)
+	for i, label := range labels {
+		fmt.Fprintf(a.p.Err, "  %d  %s\n", i+1, observe.Clean(label))
+	}
+	for {
+		text, err := a.Line(ctx, "number", "1")
+		if err != nil {
+			return 0, err
+		}
+		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(labels) {
+			return n - 1, nil
+		}
+		fmt.Fprintf(a.p.Err, "want a number from 1 to %d\n", len(labels))
+	}
+}
+
+func (a *Asker) ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		fmt.Fprintln(a.p.Err)
+		return fmt.Errorf("nothing was written: %w", err)
+	}
+	if errors.Is(err, io.EOF) {
+		fmt.Fprintln(a.p.Err)
+		return failure.Usage("--yes asks nothing", "nothing was written: the input ended before an answer")
+	}
+	return failure.NothingRan(fmt.Errorf("read the answer: %w", err), "")
+}

@@ -1,0 +1,75 @@
+package ask
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal makes a terminal: the side of the person, and that of the program.
+func openTerminal(t *testing.T) (person, program *os.File) {
+	t.Helper()
+	open := func(name string) *os.File {
+		f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOCTTY, 0)
+		if err != nil {
+			t.Skipf("this machine lacks pseudo-terminals: %v", err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	person = open("/dev/ptmx")
+	fd := int(person.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return person, open(fmt.Sprintf("/dev/pts/%d", n))
+}
+
+// A quick typist answers each question while it is still being written.
+type quickTypist struct {
+	person *os.File
+	shown  strings.Builder
+}
+
+func (q *quickTypist) Write(p []byte) (int, error) {
+	if strings.HasSuffix(string(p), ": ") {
+		if _, err := q.person.WriteString("sk-typed\n"); err != nil {
+			return 0, err
+		}
+	}
+	return q.shown.Write(p)
+}
+
+// TestKeysAreHiddenBeforeTheyAreAskedFor: what a terminal shows of the typing is
+// what it has shown when the next thing is written to it.
+func TestKeysAreHiddenBeforeTheyAreAskedFor(t *testing.T) {
+	person, terminal := openTerminal(t)
+	q := &quickTypist{person: person}
+	a := &Asker{&program.Env{In: terminal, Err: q}, bufio.NewReader(terminal)}
+	key, err := a.Secret(t.Context(), "The key")
+	if key != "sk-typed" || err != nil {
+		t.Fatalf("the key is %q, %v", key, err)
+	}
+	line, err := a.Line(t.Context(), "The name", "")
+	if line != "sk-typed" || err != nil {
+		t.Fatalf("the line is %q, %v", line, err)
+	}
+	seen := make([]byte, 100)
+	n, err := person.Read(seen)
+	if got, want := string(seen[:n]), "sk-typed\r\n"; got != want || err != nil {
+		t.Errorf("the terminal shows %q, %v; want only the second, %q", got, err, want)
+	}
+	if want := "The key (it is not shown): \nThe name: "; q.shown.String() != want {
+		t.Errorf("shown is %q, want %q", q.shown.String(), want)
+	}
+}

@@ -1,0 +1,163 @@
+package ask
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/form"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/mcpclient"
+	"golang.org/x/sys/unix"
+)
+
+// A Person answers what MCP servers ask, at a terminal. One question is shown at
+// a time, and none while a tool talks to the person.
+type Person struct {
+	p    *program.Env
+	path string // of the terminal
+	ours bool   // it is the one that this process was started at
+	turn chan struct{}
+
+	mu   sync.Mutex
+	hold func() (release func()) // stops what is redrawn at the terminal; nil if nothing is
+}
+
+// NewPerson is nil where there is nobody to ask. A process that a tool started
+// asks at the terminal of the agents above only if that tool has it to itself.
+func NewPerson(p *program.Env) *Person {
+	h := &Person{p: p, turn: make(chan struct{}, 1)}
+	switch {
+	case p.InTerm && p.ErrTerm:
+		h.path, h.ours = program.First(program.TerminalName(os.Stdin), "/dev/tty"), true
+	case p.Getenv(program.EnvTerminal) != "" && exectool.Holds(p.Environ, program.LockTerminal):
+		h.path = p.Getenv(program.EnvTerminal)
+	default:
+		return nil
+	}
+	return h
+}
+
+// Asked is elicit, or nil where there is nobody to ask.
+func (h *Person) Asked() func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error) {
+	if h == nil {
+		return nil
+	}
+	return h.elicit
+}
+
+// Holds tells the person what to stop while it is asked.
+func (h *Person) Holds(hold func() (release func())) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hold = hold
+}
+
+// elicit asks the person what a server wants to know. Where the terminal cannot
+// be had, the question is declined.
+func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, error) {
+	decline := mcpclient.Answer{Action: mcpclient.Decline}
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return decline, context.Cause(ctx)
+	}
+	release, err := exectool.Lock(ctx, h.p.LockDir(), h.p.Environ, program.LockTerminal)
+	if err != nil {
+		return decline, err
+	}
+	defer release()
+	c, err := h.open(ctx)
+	if err != nil {
+		return decline, nil
+	}
+	defer c.Close()
+	h.mu.Lock()
+	hold := h.hold
+	h.mu.Unlock()
+	if hold != nil {
+		defer hold()()
+	}
+	answer, err := (&form.Interview{Out: c, Line: c.line}).Ask(q)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintf(c, "\n(nobody waits for the answer any more)\n")
+		return decline, context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		fmt.Fprintln(c)
+		return mcpclient.Answer{Action: mcpclient.Cancel}, nil
+	case err != nil:
+		return decline, err
+	}
+	return answer, nil
+}
+
+// A console is a terminal that is open for one question.
+type console struct {
+	*os.File
+	in   *bufio.Reader
+	stop func() bool
+}
+
+// open opens the terminal for as long as ctx lasts. What was typed before the
+// question is no answer to it, and is dropped.
+func (h *Person) open(ctx context.Context) (*console, error) {
+	f, err := os.OpenFile(h.path, os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if h.ours && background(f) {
+		f.Close()
+		return nil, errors.New("another program has the terminal")
+	}
+	old := make([]byte, 4096)
+	for err == nil {
+		if err = f.SetReadDeadline(time.Now().Add(5 * time.Millisecond)); err == nil {
+			_, err = f.Read(old)
+		}
+	}
+	if err := f.SetReadDeadline(time.Time{}); err != nil {
+		f.Close()
+		return nil, err // a read from it would not end with ctx
+	}
+	c := &console{File: f, in: bufio.NewReader(f)}
+	c.stop = context.AfterFunc(ctx, func() { f.SetReadDeadline(time.Unix(1, 0)) })
+	return c, nil
+}
+
+// background reports whether a read from the terminal would stop this process.
+func background(f *os.File) bool {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var group int
+	var groupErr error
+	if err := raw.Control(func(fd uintptr) { group, groupErr = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) }); err != nil {
+		return false
+	}
+	return groupErr == nil && group != unix.Getpgrp()
+}
+
+// line asks for a line.
+func (c *console) line(prompt string) (string, error) {
+	if _, err := io.WriteString(c, prompt); err != nil {
+		return "", err
+	}
+	text, err := c.in.ReadString('\n')
+	return strings.TrimSpace(text), err
+}
+
+// Close closes the terminal.
+func (c *console) Close() error {
+	c.stop()
+	return c.File.Close()
+}

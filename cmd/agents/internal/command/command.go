@@ -1,0 +1,149 @@
+// Package command holds what commands share in reading their command line: flags,
+// arguments and the messages about them.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/urfave/cli/v3"
+)
+
+// UsageError keeps the help text off stdout, where callers expect results.
+func UsageError(_ context.Context, c *cli.Command, err error, _ bool) error {
+	name := strings.TrimSpace(c.FullName())
+	return failure.Usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %s", name, wanted(twoDashes(err.Error())))
+}
+
+// wanted says in a message of the flag parser what a value must be, in place of what
+// Go says of it.
+func wanted(message string) string {
+	for _, of := range []struct{ said, want string }{
+		{": strconv.ParseInt: ", "a whole number"},
+		{": time: ", "a time such as 30s, 5m or 1h30m"},
+		{": parse error", "true or false"},
+	} {
+		if head, _, ok := strings.Cut(message, of.said); ok && strings.HasPrefix(message, "invalid value ") {
+			return head + ": want " + of.want
+		}
+	}
+	return message
+}
+
+// twoDashes writes the flags in a message of the flag parser as a person does.
+func twoDashes(message string) string {
+	for _, before := range []string{"for flag -", "not defined: -"} {
+		head, name, ok := strings.Cut(message, before)
+		end := strings.IndexByte(name+":", ':')
+		if ok && !strings.HasPrefix(name, "-") && end > 1 {
+			return head + before + "-" + name
+		}
+	}
+	return message
+}
+
+func DidYouMean(name string, c *cli.Command) string {
+	if s := cli.SuggestCommand(c.Commands, name); s != "" && s != "help" {
+		return fmt.Sprintf("; did you mean %q?", s)
+	}
+	return ""
+}
+
+// NoArguments refuses what stands behind a command's flags.
+func NoArguments(c *cli.Command) error {
+	if c.Args().Present() {
+		hint := fmt.Sprintf("`%s --help` lists the flags", c.FullName())
+		switch {
+		case strings.HasSuffix(c.Args().First(), ".json"):
+			hint = "an agent file is given with --agent-file"
+		case c.Name == "run" || c.Name == "echo-prompt":
+			hint = "a prompt is given with --prompt; quote it"
+		}
+		return failure.Usage(hint, "%s: unexpected argument %q", c.FullName(), c.Args().First())
+	}
+	return nil
+}
+
+// GlobalFlags stand before or after the command.
+func GlobalFlags(g *program.Flags) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "agent-file", Usage: "root agent `FILE`, repeatable; replaces what the configuration finds", Destination: &g.AgentFiles},
+		&cli.StringFlag{Name: "agent", Usage: "pick the loaded agent `SLUG`", Destination: &g.Agent},
+		&cli.StringFlag{Name: "api-keys", Usage: "keys `FILE`", Destination: &g.APIKeys},
+		&cli.StringFlag{Name: "log-json-file", Usage: "append every event to `FILE` as a line of JSON", Destination: &g.LogJSON},
+		&cli.StringFlag{Name: "log-http", Usage: "post every event to `URL`", Destination: &g.LogHTTP},
+		&cli.StringFlag{Name: "log-file", Usage: "append a readable log to `FILE`", Destination: &g.LogText},
+		&cli.BoolFlag{Name: "quiet", Usage: "no progress on stderr", Destination: &g.Quiet},
+		&cli.StringFlag{Name: "color", Value: "auto", Usage: "`WHEN` to use color: auto, always or never", Destination: &g.Color, Validator: OneOf("auto", "always", "never")},
+	}
+}
+
+func OneOf(values ...string) func(string) error {
+	return func(s string) error {
+		if slices.Contains(values, s) {
+			return nil
+		}
+		return &ChoiceError{values}
+	}
+}
+
+// Dashes is the name of a flag as it is written.
+func Dashes(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// A ChoiceError says which values a flag takes.
+type ChoiceError struct{ Values []string }
+
+func (e *ChoiceError) Error() string { return "must be one of " + strings.Join(e.Values, ", ") }
+
+// SetFlag collects NAME=VALUE. A value may hold anything.
+type SetFlag struct{ Values *map[string]string }
+
+func (f *SetFlag) Set(s string) error {
+	name, value, ok := strings.Cut(s, "=")
+	if !ok || name == "" {
+		return errors.New("want NAME=VALUE")
+	}
+	if *f.Values == nil {
+		*f.Values = map[string]string{}
+	}
+	(*f.Values)[name] = value
+	return nil
+}
+
+func (f *SetFlag) String() string { return "" }
+
+func (f *SetFlag) Get() any { return *f.Values }
+
+// Group makes c a command that only holds others.
+func Group(c *cli.Command) *cli.Command {
+	c.Action = func(_ context.Context, c *cli.Command) error {
+		hint := fmt.Sprintf("`%s --help` lists the commands", c.FullName())
+		if name := c.Args().First(); name != "" {
+			return failure.Usage(hint, "%s: there is no command %q%s", c.FullName(), name, DidYouMean(name, c))
+		}
+		return failure.Usage(hint, "%s: no command given", c.FullName())
+	}
+	return c
+}
+
+// OneArgument is the only argument of c, which must be there.
+func OneArgument(c *cli.Command, what string) (string, error) {
+	hint := fmt.Sprintf("`%s --help` says more", c.FullName())
+	switch {
+	case c.Args().First() == "":
+		return "", failure.Usage(hint, "%s: %s is missing", c.FullName(), what)
+	case c.NArg() > 1:
+		return "", failure.Usage(hint, "%s: unexpected argument %q", c.FullName(), c.Args().Get(1))
+	}
+	return c.Args().First(), nil
+}

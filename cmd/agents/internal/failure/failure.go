@@ -1,0 +1,197 @@
+// Package failure holds the errors of the command line: what a person is told, the
+// next step, and the exit code.
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/provider"
+)
+
+const Codes = `Exit codes: 0 the agent answered; 1 the run failed (model or network after
+retries, journal); 2 nothing ran (usage, agent file, keys, configuration);
+3 a limit ended it (turns, depth); 4 a policy refused what the run could not do
+without; 5 the deadline passed; 6 the answer does not satisfy --output-schema;
+130, 143 interrupted.`
+
+// Exit codes; they are part of the interface (see `agents --help`).
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitNothingRan  = 2
+	ExitLimit       = 3
+	ExitRefused     = 4
+	ExitDeadline    = 5
+	ExitAnswer      = 6
+	ExitInterrupted = 130
+	ExitTerminated  = 143
+)
+
+// A Error is an error that knows its exit code and the user's next step.
+type Error struct {
+	Code  int
+	Err   error
+	Hint  string
+	Quiet bool // everything was said already
+}
+
+func (f *Error) Error() string { return f.Err.Error() }
+
+func (f *Error) Unwrap() error { return f.Err }
+
+// An Ending is why a run was told to end: a context's cause, with the error of
+// the context in it.
+type Ending struct {
+	Text  string
+	Cause error // context.Canceled or context.DeadlineExceeded
+}
+
+func (e *Ending) Error() string { return e.Text }
+
+func (e *Ending) Unwrap() error { return e.Cause }
+
+// Usage is a failure of how the command was called.
+func Usage(hint, format string, args ...any) error {
+	return &Error{Code: ExitNothingRan, Err: fmt.Errorf(format, args...), Hint: hint}
+}
+
+// NothingRan marks err as one that ended the command before anything ran.
+func NothingRan(err error, hint string) error {
+	return &Error{Code: ExitNothingRan, Err: err, Hint: hint}
+}
+
+// Report writes err for a person and returns the exit code that belongs to it.
+// caught is the signal that ended the program, if one did.
+func Report(w io.Writer, err error, caught os.Signal) int {
+	if err == nil {
+		return ExitOK
+	}
+	f := &Error{}
+	if !errors.As(err, &f) {
+		f = &Error{Code: codeOf(err), Err: err, Hint: hintFor(err)}
+	}
+	if f.Code == ExitInterrupted && caught == syscall.SIGTERM {
+		f.Code = ExitTerminated
+	}
+	if f.Quiet || BrokenPipe(err) {
+		return f.Code
+	}
+	fmt.Fprintf(w, "error: %s\n", observe.Clean(err.Error()))
+	if f.Hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", observe.Clean(f.Hint))
+	}
+	if r := (*Resumable)(nil); errors.As(err, &r) {
+		fmt.Fprintf(w, "hint: `%s` goes on from here\n", r.Command)
+	}
+	return f.Code
+}
+
+// codeOf is the exit code for the error of a run.
+func codeOf(err error) int {
+	switch agent.StatusOf(err) {
+	case agent.StatusOK:
+		return ExitOK
+	case agent.StatusLimit:
+		return ExitLimit
+	case agent.StatusRefused:
+		return ExitRefused
+	case agent.StatusDeadline:
+		return ExitDeadline
+	case agent.StatusInterrupted:
+		return ExitInterrupted
+	case agent.StatusInvalid:
+		return ExitAnswer
+	default:
+		return ExitFailed
+	}
+}
+
+// HintElsewhere is the next step where a session cannot be kept.
+const HintElsewhere = "--session-dir names another folder; --no-session keeps nothing"
+
+// hintFor is the next step after a failed run.
+func hintFor(err error) string {
+	var model *agent.ModelError
+	switch {
+	case errors.Is(err, agent.ErrTurns):
+		return "raise maxTurns in the agent file, or ask for less at once"
+	case errors.Is(err, agent.ErrLength):
+		return "raise maxOutputTokens in the agent file; --output json shows what there was of the answer"
+	case errors.Is(err, agent.ErrAnswer):
+		return "the schema may ask for more than the model can give; --output json shows the last answer"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "raise --timeout"
+	case errors.Is(err, agent.ErrJournal):
+		return HintElsewhere
+	case !errors.As(err, &model):
+		return ""
+	case model.Status == 401 || model.Status == 403:
+		return "check apiKeyId in the agent file and the key's value; `agents paths` shows which keys file is used"
+	case model.Status == 404:
+		return "check modelUrl and modelName in the agent file"
+	case provider.Refused(err):
+		return "is the server running? modelUrl in the agent file is its address"
+	case model.Status == 0 && model.Temporary && model.Err != nil:
+		return "check that the model's server runs and that modelUrl in the agent file is right"
+	}
+	return ""
+}
+
+// Stdout marks the errors of its writes, so that they are told from those of
+// other connections, and keeps the first: not everything that prints a help text
+// passes it on.
+type Stdout struct {
+	io.Writer
+	Failed error
+}
+
+func (s *Stdout) Write(p []byte) (int, error) {
+	n, err := s.Writer.Write(p)
+	if err != nil {
+		err = &stdoutError{err}
+		if s.Failed == nil && !errors.Is(err, syscall.EPIPE) {
+			s.Failed = err
+		}
+	}
+	return n, err
+}
+
+type stdoutError struct{ error }
+
+func (e *stdoutError) Unwrap() error { return e.error }
+
+// BrokenPipe reports whether err came of a reader of our output that went away:
+// it wanted no more, and nobody is left to be told.
+func BrokenPipe(err error) bool {
+	var out *stdoutError
+	return errors.As(err, &out) && errors.Is(out, syscall.EPIPE)
+}
+
+// A Resumable is the error of a run whose session can go on.
+type Resumable struct {
+	Err     error
+	Command string // goes on with it
+}
+
+func (r *Resumable) Error() string { return r.Err.Error() }
+func (r *Resumable) Unwrap() error { return r.Err }
+
+// NotRead is the error of something that could not be read, unless the program
+// was told to end meanwhile.
+func NotRead(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return NothingRan(fmt.Errorf("%s: %w", what, err), "")
+}
+
+// ErrOutput ends a run whose output cannot be written: nobody reads it, or there
+// is no room for it.
+var ErrOutput error = &Ending{Text: "the output cannot be written", Cause: context.Canceled}

@@ -1,0 +1,280 @@
+// Package keep keeps the session of a run: it begins one, or continues an earlier one.
+package keep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/session"
+	"golang.org/x/sys/unix"
+)
+
+// A Session is the session of a run on disk.
+type Session struct {
+	*session.Journal
+	Past  *session.Past // nil for a new session
+	again string        // the flag that goes on with it, if it is not --session ID
+	dir   string        // the flag that finds it, if one is needed
+
+	agentFile, suggested string // see loadOptions
+	record               string // the folder of --record
+}
+
+// LoadOptions are those of the tree that answers in the session.
+func (k *Session) LoadOptions() load.Options {
+	if k == nil {
+		return load.Options{}
+	}
+	return load.Options{File: k.agentFile, Suggested: k.suggested, Record: k.record}
+}
+
+// Open opens the session of a run. It is nil if none is kept. The session of an
+// earlier run names its agent file, which counts if none is named.
+func Open(p *program.Env, k *Flags) (*Session, error) {
+	if err := k.Check(); err != nil {
+		return nil, err
+	}
+	if record, err := recordPlace(p, k); err != nil || record.Path != "" {
+		return beginRecord(p, record, err)
+	}
+	if k.None {
+		return nil, nil
+	}
+	kept, err := openSession(p, k)
+	if kept != nil && k.Dir != "" {
+		kept.dir = " --session-dir " + k.Dir
+	}
+	return kept, err
+}
+
+func openSession(p *program.Env, k *Flags) (*Session, error) {
+	c, err := load.Config(p)
+	if err != nil {
+		return nil, err
+	}
+	dirs := sessions.Dirs(p, c, k.Dir)
+	path := k.file
+	switch {
+	case k.file != "":
+		if info, err := os.Stat(k.file); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			return &Session{Journal: session.CreateFile(k.file, sessions.NewOptions()), again: "--session-file " + k.file}, nil
+		}
+	case k.Session != "":
+		path, err = session.Find(k.Session, sessions.Paths(dirs)...)
+	case k.Last:
+		path, err = latest(p, sessions.Paths(dirs))
+	default:
+		return NewSession(p, dirs[0], k.Dir != "" || c.File.SessionDir != "")
+	}
+	if err != nil {
+		return nil, failure.NothingRan(fmt.Errorf("find the session: %w", err), "`agents session list` shows what there is")
+	}
+	again := ""
+	switch {
+	case k.file != "":
+		again = "--session-file " + k.file
+	case strings.ContainsRune(k.Session, filepath.Separator):
+		again = "--session " + k.Session
+	}
+	return reopen(p, path, again)
+}
+
+// latest is the session that changed last: of all, or of the agent file that was
+// named.
+func latest(p *program.Env, dirs []string) (string, error) {
+	var of string
+	if files := p.Global.AgentFiles; len(files) == 1 {
+		file, _, err := agentfile.Read(files[0])
+		if err != nil {
+			return "", err
+		}
+		of = file.Real
+	}
+	list, err := session.List(session.Filter{Limit: 1, Want: func(i *session.Info) bool {
+		return i.Err == nil && i.Parent == "" && (of == "" || i.Source == of) && (p.Global.Agent == "" || i.Agent == p.Global.Agent)
+	}}, dirs...)
+	switch {
+	case len(list) > 0:
+		return list[0].Path, nil
+	case err != nil:
+		return "", err
+	}
+	return "", errors.New("there is none yet")
+}
+
+// NewSession begins a session in a folder. Where nobody asked for the folder, a
+// place that cannot be written keeps nobody from running.
+func NewSession(p *program.Env, place config.Place, asked bool) (*Session, error) {
+	if place.Path == "" {
+		p.Warn([]string{"no session is kept: " + place.Why})
+		return nil, nil
+	}
+	switch err := writable(place.Path); {
+	case err == nil:
+		return &Session{Journal: session.Create(place.Path, sessions.NewOptions())}, nil
+	case !asked && (errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)):
+		p.Warn([]string{"no session is kept: " + err.Error()})
+		return nil, nil
+	default:
+		return nil, failure.NothingRan(fmt.Errorf("keep the session (%s): %w", place.Why, err), failure.HintElsewhere)
+	}
+}
+
+// writable says why a folder, which need not be there, cannot be written.
+func writable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return &os.PathError{Op: "write", Path: dir, Err: syscall.ENOTDIR}
+		case err == nil:
+			if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+				return &os.PathError{Op: "write", Path: dir, Err: err}
+			}
+			return nil
+		case !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir):
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// reopen opens a session to go on with it, and ends what its process left
+// running.
+func reopen(p *program.Env, path, again string) (*Session, error) {
+	j, past, err := session.Open(path, session.Options{})
+	if err != nil {
+		hint := ""
+		if _, busy := errors.AsType[*session.InUseError](err); busy {
+			hint = "wait for it, or end that process"
+		}
+		return nil, failure.NothingRan(err, hint)
+	}
+	k := &Session{Journal: j, Past: past, again: again}
+	if k.agentFile, k.suggested, err = AgentOf(p, path, past.Session.Source); err != nil {
+		j.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// AgentOf is the agent file that a session names, if the command line names none.
+// A session that this program did not keep has no say in what is run: its file is
+// only suggested.
+func AgentOf(p *program.Env, path, source string) (file, suggested string, err error) {
+	if len(p.Global.AgentFiles) > 0 || p.Global.Agent != "" || source == "" {
+		return "", "", nil
+	}
+	c, err := load.Config(p)
+	if err != nil {
+		return "", "", err
+	}
+	own, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return "", "", err
+	}
+	for _, dir := range sessions.Paths(sessions.Dirs(p, c, "")) {
+		if filepath.Clean(dir) == own {
+			return source, "", nil
+		}
+	}
+	return "", source, nil
+}
+
+// Unfinished reports whether an earlier run was left in its middle.
+func (k *Session) Unfinished() bool {
+	return k != nil && k.Past != nil && k.Past.Session.Unfinished()
+}
+
+// reap ends what calls of the earlier process left running. If that process is
+// alive, the session is a copy of its session, and nothing was left.
+func (k *Session) reap(p *program.Env) {
+	if pid := k.Past.OwnerPID; pid != 0 {
+		if len(k.Past.Started) > 0 {
+			p.Warn([]string{fmt.Sprintf("this is a copy of a session that process %d still runs: the processes of its calls are not ended", pid)})
+		}
+		return
+	}
+	ended, alive := 0, 0
+	for _, key := range k.Past.Started {
+		e, a := process.EndLeft(key)
+		ended, alive = ended+e, alive+a
+	}
+	if ended+alive > 0 && !p.Global.Quiet {
+		p.Warn([]string{fmt.Sprintf("%d processes that the earlier run left running were ended, %d could not be", ended, alive)})
+	}
+}
+
+// Attach makes the runner go on with the session and write into it.
+func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
+	r.Parent = p.Getenv(process.MarkVariable)
+	if k == nil {
+		return nil
+	}
+	r.Journal = k.Journal
+	if p.Journal != nil {
+		r.Journal = p.Journal(k.Journal)
+	}
+	r.NewID = k.NewID
+	if k.Past == nil {
+		return nil
+	}
+	if was := k.Past.Session.Agent; was != "" && was != r.Agent.Slug {
+		return failure.Usage("name the agent file of that session with --agent-file", "session %s is of agent %s, not of %s", k.ID(), was, r.Agent.Slug)
+	}
+	r.Session, r.Nested, r.Before = k.Past.Session, k.Past.Nested, k.Past.Before
+	r.Parent = k.Past.Session.Parent
+	k.reap(p)
+	return nil
+}
+
+// Close closes the session, if it is still open.
+func (k *Session) Close() {
+	if k != nil {
+		k.Journal.Close()
+	}
+}
+
+// Finish closes the session. The error of a run that can go on says how.
+func (k *Session) Finish(r *agent.Runner, err error) error {
+	if k == nil {
+		return err
+	}
+	closeErr := k.Journal.Close()
+	switch {
+	case err == nil && closeErr != nil:
+		return fmt.Errorf("%w: %w", agent.ErrJournal, closeErr)
+	case err == nil:
+		return nil
+	}
+	if r.Session == nil || r.Session.Turn == 0 {
+		return err // nothing is lost
+	}
+	command := "agents run " + cmp.Or(k.again, "--session "+filepath.Base(k.Path())+k.dir)
+	if k.again+k.dir != "" && r.Agent.Source != "" {
+		command += " --agent-file " + program.Shown(r.Agent.Source)
+	}
+	return &failure.Resumable{Err: err, Command: command}
+}
+
+// Ask runs the prompt, or what the session left unfinished.
+func (k *Session) Ask(ctx context.Context, r *agent.Runner, prompt *agent.Message) (*agent.Outcome, error) {
+	if prompt == nil {
+		return r.Resume(ctx)
+	}
+	return r.Run(ctx, *prompt)
+}

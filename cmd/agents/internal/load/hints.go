@@ -1,0 +1,48 @@
+package load
+
+import (
+	"errors"
+	"os"
+
+	"github.com/agents-exe/agents/pkg/agentfile"
+)
+
+func KeysHint(err error) string {
+	if errors.Is(err, os.ErrNotExist) {
+		return "agents-exe.keys.example shows the form of a keys file"
+	}
+	return ""
+}
+
+// ProblemHint is the next step for a kind of problem.
+func ProblemHint(code agentfile.Code) string {
+	switch code {
+	case agentfile.CodeKey:
+		return "add the key to the keys file, or name another file with --api-keys; `agents paths` shows which one is used"
+	case agentfile.CodeHost:
+		return "correct modelUrl, or hosts in the keys file"
+	case agentfile.CodeWritable:
+		return "take the right to write away from others: chmod o-w"
+	case agentfile.CodeSchema, agentfile.CodeUnknown, agentfile.CodeFlavor, agentfile.CodeURL:
+		return "schemas/agent.schema.json documents every key"
+	case agentfile.CodeScript:
+		return "docs/scripted-model.md documents scripts"
+	case agentfile.CodeNotAgent:
+		return "move the file out of the tool directory, or give it the tag " + agentfile.Tag
+	case agentfile.CodeCycle:
+		return "name the agent in extraAgents instead, which may be a cycle"
+	case agentfile.CodeCollision:
+		return "give one of them another slug"
+	case agentfile.CodeTool:
+		return "run the tool by hand with the one argument describe"
+	case agentfile.CodePath:
+		return "paths are relative to the folder of the agent file"
+	case agentfile.CodeServer:
+		return "start the server by hand to see what it says"
+	case agentfile.CodeSet:
+		return "give values with --set NAME=VALUE"
+	case agentfile.CodeSlug:
+		return "write the target's own slug"
+	}
+	return ""
+}

@@ -1,0 +1,209 @@
+// Package load finds, chooses and loads agent files, and says what is missing from
+// their trees.
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/observe"
+)
+
+// A Tree is an agent tree with what was found around it.
+type Tree struct {
+	*agentfile.Tree
+	Config *config.Config
+	Keys   config.KeysChoice
+	Logs   logPaths
+	Log    *ServerLog // what its MCP servers write
+}
+
+// Options say what a tree is loaded for.
+type Options struct {
+	File      string            // the agent file of the session that continues
+	Suggested string            // one that a session from elsewhere names, which is not used
+	Set       map[string]string // placeholders of the agent's prompts
+	Check     bool              // problems are what is asked for
+	NoModels  bool              // no agent of the tree is to run, so none needs its model
+	Elicit    func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error)
+	Log       *ServerLog // of trees that share one; nil makes one
+	Record    string     // the folder of --record
+}
+
+// logPaths are the log sinks of the configuration.
+type logPaths struct{ JSONPath, TextPath, URL string }
+
+// Config finds the configuration. files replace those of --agent-file.
+func Config(p *program.Env, files ...string) (*config.Config, error) {
+	env, err := p.ConfigEnv()
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		files = p.Global.AgentFiles
+	}
+	c, err := config.Load(env, config.Flags{AgentFiles: files, Keys: p.Global.APIKeys})
+	if err != nil {
+		return nil, failure.NothingRan(err, "")
+	}
+	return c, nil
+}
+
+// Load finds, chooses and loads the agent, and says on stderr what is missing
+// from its tree.
+func Load(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
+	var named []string
+	if o.File != "" {
+		named = []string{o.File}
+	}
+	c, err := Config(p, named...)
+	if err != nil {
+		return nil, err
+	}
+	if !p.Global.Quiet {
+		p.Warn(c.Warnings) // they may be why there is no agent
+	}
+	file, err := Choose(p, c, o.Suggested)
+	if err != nil {
+		return nil, err
+	}
+	l, err := File(ctx, p, c, file, o)
+	if err != nil {
+		if l != nil {
+			showProblems(p, l.Problems, agentfile.LeftOut)
+		}
+		return nil, err
+	}
+	if !p.Global.Quiet {
+		showProblems(p, l.Problems, agentfile.Warning)
+	}
+	return l, nil
+}
+
+// File loads the tree of one agent file. After an error the tree may be
+// there, for its problems.
+func File(ctx context.Context, p *program.Env, c *config.Config, file string, o Options) (*Tree, error) {
+	l := &Tree{Config: c, Keys: c.KeysFile(file), Logs: logPaths{c.File.LogJSON, c.File.LogText, c.File.LogHTTP}, Log: o.Log}
+	if l.Log == nil {
+		l.Log = &ServerLog{}
+	}
+	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path}, Set: o.Set,
+		Version: p.Version, NoModels: o.NoModels, Check: o.Check, DescribeTimeout: p.Describing, Log: l.Log.line, Elicit: o.Elicit}
+	if l.Keys.Path != "" {
+		keys, warnings, err := config.ReadKeys(l.Keys.Path)
+		if err != nil {
+			return nil, failure.NothingRan(fmt.Errorf("read keys (%s): %w", l.Keys.Why, err), KeysHint(err))
+		}
+		if !p.Global.Quiet {
+			p.Warn(warnings)
+		}
+		opts.Keys = keys
+	}
+	tree, err := agentfile.Load(ctx, file, opts)
+	l.Tree = tree
+	var broken *agentfile.LoadError
+	if errors.As(err, &broken) {
+		return l, failure.NothingRan(loadError(file, broken), ProblemHint(broken.Problems[0].Code))
+	}
+	return l, err
+}
+
+// loadError puts every fatal problem into one error.
+func loadError(file string, e *agentfile.LoadError) error {
+	if len(e.Problems) == 1 {
+		return fmt.Errorf("load agent: %s", e.Problems[0])
+	}
+	var b strings.Builder
+	for _, p := range e.Problems {
+		fmt.Fprintf(&b, "\n  %s", p)
+	}
+	return fmt.Errorf("load agent %s: %d problems:%s", file, len(e.Problems), b.String())
+}
+
+// UsualFile is what init calls an agent file. A folder may come from elsewhere, so
+// the one in it is not run unless it is named.
+const UsualFile = "agent.json"
+
+// Choose picks the agent file to run. suggested is for the hint where there is none.
+func Choose(p *program.Env, c *config.Config, suggested string) (string, error) {
+	files := Candidates(c)
+	switch {
+	case len(files) == 0:
+		hint := "name one with --agent-file; `agents paths` shows where one was looked for"
+		if suggested != "" {
+			hint = "the session is of " + suggested + "; name it with --agent-file if you trust it"
+		} else if info, err := os.Stat(UsualFile); err == nil && info.Mode().IsRegular() {
+			hint = "the one in this folder is not used by itself; --agent-file " + UsualFile + " names it"
+		}
+		return "", failure.NothingRan(errors.New("no agent file found"), hint)
+	case len(files) == 1 && p.Global.Agent == "":
+		return files[0], nil
+	}
+	var slugs []string
+	var firstErr error
+	for _, file := range files {
+		f, _, err := agentfile.Read(file)
+		if err != nil {
+			if firstErr == nil {
+				firstErr = err
+			}
+			continue
+		}
+		if f.Spec.Slug == p.Global.Agent {
+			return file, nil
+		}
+		slugs = append(slugs, fmt.Sprintf("%s (%s)", f.Spec.Slug, file))
+	}
+	list := strings.Join(slugs, ", ")
+	if p.Global.Agent == "" {
+		return "", failure.Usage("choose one with --agent SLUG", "several agents are loaded: %s", list)
+	}
+	if firstErr != nil {
+		list += fmt.Sprintf("; and one could not be read: %s", firstErr)
+	}
+	return "", failure.Usage("", "--agent: there is no agent %q; there are %s", p.Global.Agent, list)
+}
+
+// Candidates are the files that may be run: those that were named, and of the
+// folders those that are agent files.
+func Candidates(c *config.Config) []string {
+	var files []string
+	for _, f := range c.AgentFiles {
+		if f.Named || agentfile.IsAgentFile(f.Path) {
+			files = append(files, program.Shown(f.Path))
+		}
+	}
+	return files
+}
+
+// showProblems writes the problems down to a severity, except fatal ones, which
+// the error names.
+func showProblems(p *program.Env, list []agentfile.Problem, down agentfile.Severity) {
+	for _, problem := range list {
+		if problem.Severity > agentfile.Fatal && problem.Severity <= down {
+			fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, observe.Clean(problem.String()))
+		}
+	}
+}
+
+// Strict turns what was left out into an error.
+func Strict(problems []agentfile.Problem) error {
+	var left []string
+	for _, p := range problems {
+		if p.Severity <= agentfile.LeftOut {
+			left = append(left, p.String())
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return failure.NothingRan(fmt.Errorf("--strict: the tree is not complete:\n  %s", strings.Join(left, "\n  ")), "`agents check` shows every problem")
+}

@@ -1,0 +1,69 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/exectool"
+)
+
+// A Description is what an executable says of itself; see docs/tools.md.
+type Description struct {
+	Slug        string            `json:"slug"`
+	Description string            `json:"description"`
+	Args        []DescribedArg    `json:"args"`
+	Empty       *DescribedMessage `json:"empty-result,omitempty"`
+	MediaType   string            `json:"output-media-type,omitempty"`
+	Effects     agent.Effects     `json:"effects,omitempty"`
+	Locks       []string          `json:"locks,omitempty"`
+	Timeout     float64           `json:"timeout-seconds,omitempty"`
+}
+
+type DescribedArg struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Type        string          `json:"type"`
+	Backing     string          `json:"backing_type"`
+	Arity       string          `json:"arity"`
+	Mode        string          `json:"mode"`
+	AllowDash   bool            `json:"allow_dash,omitempty"`
+	Enum        json.RawMessage `json:"enum,omitempty"`
+	Default     json.RawMessage `json:"default,omitempty"`
+	Items       json.RawMessage `json:"items,omitempty"`
+}
+
+type DescribedMessage struct {
+	Tag      string `json:"tag"`
+	Contents string `json:"contents"`
+}
+
+// OpenTool describes the executable at path. Its description is never taken from
+// the cache: whoever works on a tool changes it.
+func OpenTool(ctx context.Context, p *program.Env, path string) (*exectool.Tool, error) {
+	set, err := exectool.Open(ctx, []exectool.Source{{Path: path}}, exectool.Options{Environ: p.Environ, DescribeTimeout: p.Describing})
+	if err != nil {
+		return nil, err
+	}
+	if list := set.List(); len(list) == 1 {
+		return list[0], nil
+	}
+	if problems := set.Problems(); len(problems) > 0 {
+		return nil, failure.NothingRan(problems[0].Err, ToolHint(problems[0].Err))
+	}
+	return nil, failure.Usage("", "%s: this is a folder; name a file in it", path)
+}
+
+func ToolHint(err error) string {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "`agents check --tools list` names the tools of an agent"
+	case errors.Is(err, exectool.ErrWritable):
+		return "take the right to write away from others: chmod o-w"
+	}
+	return "docs/tools.md describes what a tool answers"
+}

@@ -1,0 +1,84 @@
+package program
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Await waits for read or for the end of ctx. A read from a terminal cannot be
+// ended, so after ctx it is left behind; the program is about to end.
+func Await[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		value, err := read()
+		done <- answer{value, err}
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-ctx.Done():
+		return *new(T), context.Cause(ctx)
+	}
+}
+
+// ReadFile is the beginning of a file, up to limit bytes and one more, so that it
+// is seen to be longer. A pipe that has a name may never be written to: opening
+// it can wait too.
+func ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
+	return Await(ctx, func() ([]byte, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return io.ReadAll(io.LimitReader(f, limit+1))
+	})
+}
+
+// Shown is a path as messages name it: relative where it lies below the working
+// directory, or beside it.
+func Shown(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(dir, path)
+	up := ".." + string(filepath.Separator)
+	if err != nil || strings.HasPrefix(rel, up+up) {
+		return path
+	}
+	return rel
+}
+
+// WithoutPath drops the path from a file error whose subject is named already.
+func WithoutPath(err error) error {
+	if p, ok := err.(*os.PathError); ok {
+		return p.Err
+	}
+	return err
+}
+
+// Taken says whether there is anything at path, even a link to nothing.
+func Taken(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// Relative is path as seen from here, if it lies here.
+func Relative(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}

@@ -1,0 +1,44 @@
+package program
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// StateDir is the folder of what outlasts a run, "" if there is no home folder.
+func (p *Env) StateDir() string {
+	home := p.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(home) {
+		h, err := os.UserHomeDir()
+		if err != nil || !filepath.IsAbs(h) {
+			return ""
+		}
+		home = filepath.Join(h, ".local", "state")
+	}
+	return filepath.Join(home, "agents")
+}
+
+// CacheDir is where descriptions of tools are kept; without one none are.
+func (p *Env) CacheDir() string {
+	dir := p.Getenv("XDG_CACHE_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil || !filepath.IsAbs(home) {
+			return ""
+		}
+		dir = filepath.Join(home, ".cache")
+	}
+	return filepath.Join(dir, "agents")
+}
+
+// LockDir is where calls take turns that share a lock. All programs of this user
+// must find the same one.
+func (p *Env) LockDir() string {
+	if dir := p.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "agents", "locks")
+	}
+	if dir := p.CacheDir(); dir != "" {
+		return filepath.Join(dir, "locks")
+	}
+	return ""
+}

@@ -1,0 +1,100 @@
+// Package program holds what one start of the program finds: its streams, its
+// environment, its folders, and the flags of all commands. Nothing changes it while a
+// command runs.
+package program
+
+import (
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/provider/openai"
+	"golang.org/x/term"
+)
+
+// A Env is one start of the binary: its streams, its flags.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	InTerm   bool
+	OutTerm  bool
+	ErrTerm  bool
+	Getenv   func(string) string
+	Version  string
+	Environ  []string
+	Servers  []LocalServer // where init looks for model servers
+	Probe    time.Duration // how long all of them together have for their answers
+	// Journal, if it is not nil, stands between a run and its session: tests
+	// end the process there.
+	Journal func(agent.Journal) agent.Journal
+
+	Describing time.Duration // the limit of a tool's description; 0 is the usual one
+	Patience   time.Duration // between a signal and the end at any price
+	Editing    sync.Mutex    // held while the person's editor runs
+
+	Global Flags
+}
+
+// Flags stand before or after the command.
+type Flags struct {
+	AgentFiles []string
+	Agent      string
+	APIKeys    string
+	LogJSON    string
+	LogHTTP    string
+	LogText    string
+	Quiet      bool
+	Color      string
+}
+
+// System has the streams and the environment of this process.
+func System(version string) *Env {
+	p := &Env{
+		In: os.Stdin, Out: &failure.Stdout{Writer: os.Stdout}, Err: os.Stderr,
+		InTerm:  term.IsTerminal(int(os.Stdin.Fd())),
+		OutTerm: term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerm: term.IsTerminal(int(os.Stderr.Fd())),
+		Getenv:  os.Getenv, Environ: os.Environ(), Version: version,
+		Servers: ModelServers, Probe: probeTime, Patience: 30 * time.Second,
+	}
+	if p.OutTerm && p.eightBit() {
+		p.Out = &failure.Stdout{Writer: observe.EightBit(os.Stdout)}
+	}
+	if p.ErrTerm && p.eightBit() {
+		p.Err = observe.EightBit(os.Stderr)
+	}
+	return p
+}
+
+// ConfigEnv is the world around the program, as config wants it.
+func (p *Env) ConfigEnv() (config.Env, error) {
+	env, err := config.SystemEnv()
+	if err != nil {
+		return env, failure.NothingRan(err, "")
+	}
+	env.Getenv = p.Getenv
+	return env, nil
+}
+
+// A LocalServer is a model server where it is usually found on this machine.
+type LocalServer struct {
+	Flavor openai.Flavor
+	Name   string
+	Port   int
+}
+
+// ModelServers are looked for by init.
+var ModelServers = []LocalServer{
+	{openai.Ollama, "Ollama", 11434},
+	{openai.LlamaCpp, "llama.cpp", 8080},
+	{openai.LMStudio, "LM Studio", 1234},
+	{openai.VLLM, "vLLM", 8000},
+}
+
+// probeTime is the probe of a program.
+const probeTime = 700 * time.Millisecond

@@ -1,0 +1,153 @@
+package program
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/observe"
+	"golang.org/x/term"
+)
+
+func Plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+func (p *Env) Warn(list []string) {
+	for _, w := range list {
+		fmt.Fprintf(p.Err, "warning: %s\n", observe.Clean(w))
+	}
+}
+
+// Note tells a person something by the way.
+func (p *Env) Note(format string, args ...any) {
+	if !p.Global.Quiet {
+		fmt.Fprintf(p.Err, "note: %s\n", observe.Clean(fmt.Sprintf(format, args...)))
+	}
+}
+
+// CleanOnTerminal is stdout. On a terminal nothing that is written to it acts on the
+// terminal; flush writes what is left.
+func (p *Env) CleanOnTerminal() (w io.Writer, flush func() error) {
+	if !p.OutTerm {
+		return p.Out, func() error { return nil }
+	}
+	return p.CleanOutput()
+}
+
+// CleanOutput is stdout for text that people read: it gets to a terminal through
+// head and less too.
+func (p *Env) CleanOutput() (w io.Writer, flush func() error) {
+	c := &cleaned{w: p.Out}
+	return c, func() error {
+		_, err := io.WriteString(p.Out, c.clean.Flush())
+		return err
+	}
+}
+
+// cleaned passes text on without what acts on a terminal.
+type cleaned struct {
+	w     io.Writer
+	clean observe.Cleaner
+}
+
+func (c *cleaned) Write(b []byte) (int, error) {
+	if _, err := io.WriteString(c.w, c.clean.Clean(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// OneLine is text on one line without anything that acts on a terminal, and at most n
+// characters of it.
+func OneLine(text string, n int) string {
+	text = strings.Join(strings.Fields(observe.Clean(text)), " ")
+	if r := []rune(text); len(r) > n {
+		return string(r[:max(n-1, 0)]) + "…"
+	}
+	return text
+}
+
+// Room is how many characters a line may have.
+func (p *Env) Room() int {
+	if p.OutTerm {
+		if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	return 300
+}
+
+func First(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// WriteJSON writes v to stdout, indented for a person and without escapes that
+// only HTML needs.
+func (p *Env) WriteJSON(v any) error {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	text := b.String()
+	if p.OutTerm {
+		text = observe.Clean(text)
+	}
+	_, err := io.WriteString(p.Out, text)
+	return err
+}
+
+// Color says whether a stream gets colours.
+func (p *Env) Color(terminal bool) bool {
+	switch p.Global.Color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb"
+}
+
+// ASCII says that the terminal is not known to show UTF-8.
+func (p *Env) ASCII() bool { return p.ErrTerm && !strings.Contains(p.locale(), "UTF8") }
+
+// eightBit reports whether the locale names characters of one byte. The C locale,
+// where nobody chose one, does not count: such terminals show UTF-8 today.
+func (p *Env) eightBit() bool {
+	locale := p.locale()
+	return locale != "" && locale != "C" && locale != "POSIX" && !strings.Contains(locale, "UTF8")
+}
+
+// locale is the locale of characters in upper case, with UTF8 for UTF-8.
+func (p *Env) locale() string {
+	locale := strings.ToUpper(First(p.Getenv("LC_ALL"), p.Getenv("LC_CTYPE"), p.Getenv("LANG")))
+	return strings.ReplaceAll(locale, "UTF-8", "UTF8")
+}
+
+// Size is the size of the terminal on stderr.
+func Size() (columns, rows int) {
+	columns, rows, err := term.GetSize(int(os.Stderr.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, rows
+}
+
+// QuoteJSON is s as a JSON string.
+func QuoteJSON(s string) []byte {
+	text, _ := json.Marshal(s) // a string always encodes
+	return text
+}

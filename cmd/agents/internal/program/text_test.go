@@ -1,0 +1,15 @@
+package program
+
+import "testing"
+
+func TestEightBitLocales(t *testing.T) {
+	for locale, want := range map[string]bool{
+		"": false, "C": false, "POSIX": false, "C.UTF-8": false, "de_DE.utf8": false, "en_US.UTF-8": false,
+		"cs_CZ": true, "cs_CZ.ISO-8859-2": true, "de_DE@euro": true,
+	} {
+		p := &Env{Getenv: func(name string) string { return map[string]string{"LANG": locale}[name] }}
+		if got := p.eightBit(); got != want {
+			t.Errorf("eightBit with LANG=%s = %v, want %v", locale, got, want)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+// Package prompt assembles the prompt of a run from the flags of the command line,
+// files, commands, standard input, earlier sessions and prompts of MCP servers.
+package prompt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/urfave/cli/v3"
+)
+
+// maxPrompt limits the prompt and each of its items, in bytes.
+const maxPrompt = 16 << 20
+
+// A promptItem is one piece of the prompt script.
+type promptItem struct {
+	kind string // the flag's name
+	text string
+	// context renders an earlier session.
+	context func() (string, error)
+}
+
+// A PromptScript collects the items in the order of the command line, which
+// several flags share.
+type PromptScript []promptItem
+
+// promptFlag is a flag that adds items of one kind. Set is called in the order
+// of the arguments.
+type promptFlag struct {
+	kind   string
+	script *PromptScript
+}
+
+func (f *promptFlag) Set(s string) error {
+	*f.script = append(*f.script, promptItem{kind: f.kind, text: s})
+	return nil
+}
+
+func (f *promptFlag) String() string { return "" }
+
+func (f *promptFlag) Get() any { return *f.script }
+
+// Flags are the flags of the prompt script. dir is where a flag says that sessions
+// lie, nil if there is none.
+func (s *PromptScript) Flags(p *program.Env, dir *string) []cli.Flag {
+	flag := func(name, alias, usage string) cli.Flag {
+		f := &cli.GenericFlag{Name: name, Category: "prompt (in the order given)", Usage: usage, Value: &promptFlag{name, s}}
+		if alias != "" {
+			f.Aliases = []string{alias}
+		}
+		return f
+	}
+	return []cli.Flag{
+		flag("prompt", "p", "add `TEXT`; - is standard input"),
+		flag("file", "f", "add the contents of `FILE`; - is standard input"),
+		flag("shell", "", "add what sh -c `CMD` prints; a failing command ends everything"),
+		flag("sep4", "s", "add `STR` four times"),
+		flag("sep40", "S", "add `STR` forty times"),
+		(&contextValue{s, p, dir}).flag(),
+	}
+}
+
+// Render puts the prompt together. Without items it is all of stdin. What the
+// commands of --shell complain of goes to errs.
+func (s PromptScript) Render(ctx context.Context, in io.Reader, errs io.Writer) (string, error) {
+	var b strings.Builder
+	stdin := &once{in: in}
+	if len(s) == 0 {
+		text, err := stdin.read(ctx)
+		if err != nil {
+			return "", failure.NotRead(ctx, "read the prompt from standard input", err)
+		}
+		b.WriteString(text)
+	}
+	for _, item := range s {
+		text, err := item.render(ctx, stdin, errs)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(text)
+		b.WriteByte('\n')
+		if b.Len() > maxPrompt {
+			return "", failure.Usage("", "the prompt is longer than %d bytes", maxPrompt)
+		}
+	}
+	if strings.TrimSpace(b.String()) == "" {
+		return "", failure.Usage("give one with --prompt, --file or --shell, or on standard input", "the prompt is empty")
+	}
+	return strings.ToValidUTF8(b.String(), "\uFFFD"), nil
+}
+
+func (i promptItem) render(ctx context.Context, stdin *once, errs io.Writer) (string, error) {
+	switch i.kind {
+	case "sep4":
+		return strings.Repeat(i.text, 4), nil
+	case "sep40":
+		return strings.Repeat(i.text, 40), nil
+	case contextFlag:
+		return i.context()
+	case "shell":
+		return shell(ctx, errs, i.text)
+	}
+	if i.text == "-" {
+		text, err := stdin.read(ctx)
+		if err != nil {
+			return "", failure.NotRead(ctx, fmt.Sprintf("--%s -", i.kind), err)
+		}
+		return text, nil
+	}
+	if i.kind == "prompt" {
+		return i.text, nil
+	}
+	data, err := program.ReadFile(ctx, i.text, maxPrompt)
+	if err != nil {
+		return "", failure.NotRead(ctx, "--file", err)
+	}
+	text, err := promptText(data)
+	if err != nil {
+		return "", failure.NothingRan(fmt.Errorf("--file %s: %w", i.text, err), "")
+	}
+	return text, nil
+}
+
+// shell is what a command prints. Its stderr goes to errs. It ends with ctx,
+// and nothing that it started outlives it.
+func shell(ctx context.Context, errs io.Writer, command string) (string, error) {
+	path, err := exec.LookPath("sh")
+	if err != nil {
+		return "", failure.NothingRan(fmt.Errorf("--shell %q: %w", command, err), "")
+	}
+	running, end := context.WithCancel(ctx)
+	defer end()
+	out := &limited{end: end}
+	exit, err := process.Run(running, &process.Command{
+		Path: path, Args: []string{"-c", command}, Env: os.Environ(), Stdout: out, Stderr: errs,
+	})
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case out.over:
+		return "", failure.Usage("", "--shell %q printed more than %d bytes", command, maxPrompt)
+	case err == nil && (exit.Code != 0 || exit.Signal != 0):
+		err = errors.New(exit.String())
+	}
+	if err != nil {
+		return "", failure.NothingRan(fmt.Errorf("--shell %q: %w", command, err), "the model was not called; correct the command")
+	}
+	printed, err := promptText(out.Bytes())
+	if err != nil {
+		return "", failure.NothingRan(fmt.Errorf("--shell %q: its output: %w", command, err), "")
+	}
+	return printed, nil
+}
+
+// limited keeps at most maxPrompt bytes and knows whether there were more.
+type limited struct {
+	bytes.Buffer
+	over bool
+	end  func() // called once there is more
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > maxPrompt {
+		l.over = true
+		l.end()
+		return 0, errors.New("too much output")
+	}
+	return l.Buffer.Write(p)
+}
+
+// once is standard input, which can be read one time.
+type once struct {
+	in   io.Reader
+	done bool
+}
+
+func (o *once) read(ctx context.Context) (string, error) {
+	if o.done {
+		return "", errors.New("standard input was read already")
+	}
+	o.done = true
+	return program.Await(ctx, func() (string, error) { return readAll(o.in) })
+}
+
+func readAll(r io.Reader) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxPrompt+1))
+	if err != nil {
+		return "", err
+	}
+	return promptText(data)
+}
+
+// promptText is data that a person meant as text, read up to maxPrompt bytes and
+// one more. What is not UTF-8 is replaced.
+func promptText(data []byte) (string, error) {
+	if len(data) > maxPrompt {
+		return "", fmt.Errorf("it is longer than %d bytes", maxPrompt)
+	}
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return "", fmt.Errorf("it is no text: there is a NUL byte at offset %d", i)
+	}
+	if !utf8.Valid(data) {
+		return strings.ToValidUTF8(string(data), "\uFFFD"), nil
+	}
+	return string(data), nil
+}

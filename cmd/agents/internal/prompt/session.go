@@ -1,0 +1,104 @@
+package prompt
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/urfave/cli/v3"
+)
+
+const contextFlag = "session-as-context"
+
+// A contextItem is what --session-as-context adds to a prompt.
+type contextItem struct {
+	sessions   *sessions.Store
+	size, name string
+}
+
+// contextValue is the flag. Its value is SIZE:ID.
+type contextValue struct {
+	script *PromptScript
+	p      *program.Env
+	dir    *string // --session-dir, nil where there is no such flag
+}
+
+func (v *contextValue) Set(value string) error {
+	size, name, ok := strings.Cut(value, ":")
+	if !slices.Contains(transcript.Sizes, size) {
+		return errors.New("want a size and a session; the size must be one of " + strings.Join(transcript.Sizes, ", "))
+	}
+	if !ok || name == "" {
+		return errors.New("the session's id is missing behind the size")
+	}
+	*v.script = append(*v.script, promptItem{kind: contextFlag, text: value, context: func() (string, error) {
+		item := &contextItem{sessions: &sessions.Store{Env: v.p}, size: size, name: name}
+		if v.dir != nil {
+			item.sessions.Dir = *v.dir
+		}
+		return item.render()
+	}})
+	return nil
+}
+
+func (v *contextValue) String() string { return "" }
+
+func (v *contextValue) Get() any { return *v.script }
+
+func (v *contextValue) flag() cli.Flag {
+	return &cli.GenericFlag{
+		Name: contextFlag, Category: "prompt (in the order given)", Value: v,
+		Usage: "add an earlier session, `SIZE ID`: xs (prompts and answers), s (thinking, names of tools), m (statistics), l (beginnings of arguments and results) or xl (all of it, with sub-agents)",
+	}
+}
+
+// JoinPairs makes one argument of the two that --session-as-context takes, since
+// flags take one.
+func JoinPairs(args []string) []string {
+	var list []string
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(list, args[i:]...)
+		}
+		if args[i] == "--"+contextFlag && i+2 < len(args) && slices.Contains(transcript.Sizes, args[i+1]) {
+			list = append(list, "--"+contextFlag+"="+args[i+1]+":"+args[i+2])
+			i += 2
+			continue
+		}
+		list = append(list, args[i])
+	}
+	return list
+}
+
+func (c *contextItem) render() (string, error) {
+	events, err := c.sessions.Open(c.name)
+	if err != nil {
+		return "", err
+	}
+	sum, err := sessions.Summary(events)
+	if err != nil {
+		return "", err
+	}
+	m, statistics := transcript.Context(c.size)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# An earlier session\n\n")
+	if statistics {
+		b.WriteString(m.Statistics(sum))
+	}
+	for t, err := range transcript.Turns(events) {
+		if err != nil {
+			c.sessions.Warn([]string{fmt.Sprintf("--%s: only what is in front of the damage is used: %v", contextFlag, err)})
+			break
+		}
+		b.WriteString(m.Turn(t))
+		if b.Len() > maxPrompt {
+			return "", failure.Usage("take a smaller size, or a part of it: `agents session edit`", "--%s %s %s: the session is longer than %d bytes", contextFlag, c.size, c.name, maxPrompt)
+		}
+	}
+	return strings.TrimRight(b.String(), "\n"), nil
+}

@@ -1,0 +1,193 @@
+package scaffold
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/urfave/cli/v3"
+)
+
+// ModelFlags choose the model of a new agent.
+type ModelFlags struct{ flavor, Model, url, KeyID string }
+
+func (f *ModelFlags) Flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "flavor", Usage: "`KIND` of the model's server, such as openai-v1 or ollama; scripted needs none", Destination: &f.flavor},
+		&cli.StringFlag{Name: "model", Usage: "`NAME` of the model", Destination: &f.Model},
+		&cli.StringFlag{Name: "model-url", Usage: "base `URL` of the model's server", Destination: &f.url},
+		&cli.StringFlag{Name: "api-key-id", Usage: "`ID` of the key in the keys file", Destination: &f.KeyID},
+	}
+}
+
+// Named says that the flags name a server, so that none is looked for.
+func (f *ModelFlags) Named() bool { return f.flavor != "" || f.url != "" }
+
+// ChooseModel is the model of a new agent: what the flags say, else the best of
+// what is found here. A person is asked where there is something to choose.
+func ChooseModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPlan, asker *ask.Asker) (ModelChoice, error) {
+	if f.Named() {
+		return namedModel(ctx, p, f, plan, asker)
+	}
+	if f.KeyID != "" {
+		return ModelChoice{}, failure.Usage("", "--api-key-id: say with --flavor or --model-url which server the key is for")
+	}
+	found := findModels(ctx, p, plan)
+	if ctx.Err() != nil {
+		return ModelChoice{}, context.Cause(ctx)
+	}
+	n := 0
+	if asker != nil {
+		var labels []string
+		for _, m := range found {
+			labels = append(labels, m.Label)
+		}
+		var err error
+		if n, err = asker.Choice(ctx, "What should the agent run on?", append(labels, "another server")); err != nil {
+			return ModelChoice{}, err
+		}
+		if n == len(found) {
+			return otherModel(ctx, p, f, plan, asker)
+		}
+	}
+	m := found[n]
+	if m.Flavor == agentfile.FlavorScripted {
+		if f.Model != "" {
+			return m, failure.Usage("say with --flavor or --model-url where it is", "--model %s: no key is in the environment and no model server answers on this machine", f.Model)
+		}
+		return m, nil
+	}
+	return chooseName(ctx, p, f, m, asker)
+}
+
+// maxListed is how many models a person is shown to choose from by number.
+const maxListed = 40
+
+// chooseName settles the name of the model.
+func chooseName(ctx context.Context, p *program.Env, f ModelFlags, m ModelChoice, asker *ask.Asker) (ModelChoice, error) {
+	var err error
+	switch {
+	case f.Model != "":
+		m.Model = f.Model
+	case asker == nil:
+	case len(m.models) > maxListed:
+		p.Note("the server has %d models, such as %s", len(m.models), strings.Join(m.models[:5], ", "))
+		m.Model, err = asker.Line(ctx, "Which model?", m.models[0])
+	case len(m.models) > 1:
+		var n int
+		n, err = asker.Choice(ctx, "Which model?", m.models)
+		m.Model = m.models[n]
+	case len(m.models) == 0:
+		m.Model, err = asker.Line(ctx, "Which model?", m.Model)
+	}
+	if err == nil && m.Model == "" {
+		err = failure.Usage("name one with --model", "nothing was written: %s needs the name of a model", m.Url)
+	}
+	return m, err
+}
+
+// otherModel asks for the server that nothing here points to.
+func otherModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPlan, asker *ask.Asker) (ModelChoice, error) {
+	flavors := openai.Flavors()
+	n, err := asker.Choice(ctx, "What kind of server?", flavors)
+	if err != nil {
+		return ModelChoice{}, err
+	}
+	f.flavor = flavors[n]
+	if f.url, err = asker.Line(ctx, "Its base URL", openai.Flavor(f.flavor).URL()); err != nil {
+		return ModelChoice{}, err
+	}
+	return namedModel(ctx, p, f, plan, asker)
+}
+
+// namedModel is the model of the server that the flags name.
+func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPlan, asker *ask.Asker) (ModelChoice, error) {
+	if strings.EqualFold(f.flavor, agentfile.FlavorScripted) {
+		if f.Model+f.url+f.KeyID != "" {
+			return ModelChoice{}, failure.Usage("", "--flavor scripted takes no --model, --model-url or --api-key-id: its answers are in a script")
+		}
+		return ScriptedChoice(), nil
+	}
+	flavor, err := openai.ParseFlavor(program.First(f.flavor, string(openai.Compatible)))
+	if err != nil {
+		return ModelChoice{}, failure.Usage(agentfile.FlavorScripted+" is one more, which needs no model", "--flavor: %w", err)
+	}
+	m := ModelChoice{Flavor: string(flavor), Url: program.First(f.url, flavor.URL())}
+	if m.Url == "" {
+		return m, failure.Usage("name it with --model-url", "--flavor %s has no server of its own", flavor)
+	}
+	u, err := url.Parse(m.Url)
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return m, failure.Usage("", "--model-url: want http:// or https://, a host, and no name or password in it")
+	}
+	m.Label = u.Host
+	var v vendor
+	for _, known := range vendors {
+		// A key goes to nobody but the one whose it is.
+		if known.flavor == flavor && strings.HasPrefix(flavor.URL(), u.Scheme+"://"+u.Host+"/") {
+			v = known
+		}
+	}
+	if err := nameKey(ctx, p, &m, u, v, program.First(f.KeyID, v.keyID), plan, asker); err != nil {
+		return m, err
+	}
+	m.Model = v.model
+	if f.Model == "" && onThisMachine(u) {
+		ctx, cancel := context.WithTimeout(ctx, p.Probe)
+		defer cancel()
+		if m.models, _ = serverModels(ctx, loopbackClient(), m.Url); len(m.models) > 0 {
+			m.Model = m.models[0]
+		}
+	}
+	return chooseName(ctx, p, f, m, asker)
+}
+
+// nameKey settles the key for a server: from the keys file, the environment, or
+// the person.
+func nameKey(ctx context.Context, p *program.Env, m *ModelChoice, u *url.URL, v vendor, id string, plan *keysPlan, asker *ask.Asker) error {
+	key, found := plan.keys.Lookup(id)
+	switch {
+	case found && key.IsPlaceholder():
+		return failure.Usage("put the key there", "%s still has the placeholder %q where the key %q belongs", plan.from, config.Placeholder, id)
+	case found && !key.Allows(u):
+		return failure.Usage("", "the key %q in %s is bound to %s by its hosts", id, plan.from, strings.Join(key.Hosts, ", "))
+	case found:
+		m.KeyID = id
+		return nil
+	case id == "" && onThisMachine(u):
+		return nil
+	case id == "" && asker == nil:
+		return failure.Usage("name an entry of the keys file with --api-key-id", "requests to %s need a key", u.Host)
+	}
+	m.KeyID = program.First(id, SlugOf(u.Hostname(), "key"))
+	switch {
+	case plan.Path == "" && plan.from == "":
+		return failure.Usage("`agents init` writes one, or name one with --api-keys", "there is no key %q: no keys file was found", m.KeyID)
+	case plan.Path == "":
+		return failure.Usage("add it there", "%s, the keys file in effect, has no key %q", plan.from, m.KeyID)
+	}
+	if _, m.key = envKey(p, v); m.key.Empty() && asker != nil {
+		text, err := asker.Secret(ctx, "The key for "+u.Host)
+		if err != nil {
+			return err
+		}
+		if !isKey(text) {
+			return failure.Usage("", "nothing was written: a key has no white space and no control characters, and is not empty")
+		}
+		m.key = config.NewSecret(text)
+	}
+	switch {
+	case !m.key.Empty():
+		return nil
+	case len(v.env) > 0:
+		return failure.Usage(fmt.Sprintf("set %s, or write the key into %s", strings.Join(v.env, " or "), plan.Path), "there is no key %q for %s", m.KeyID, u.Host)
+	}
+	return failure.Usage("write it into "+plan.Path, "there is no key %q for %s", m.KeyID, u.Host)
+}

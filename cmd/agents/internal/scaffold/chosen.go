@@ -1,0 +1,47 @@
+package scaffold
+
+import (
+	"fmt"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/urfave/cli/v3"
+)
+
+// SlugArgument is the slug that a new thing gets.
+func SlugArgument(c *cli.Command) (string, error) {
+	slug, err := command.OneArgument(c, "the slug, its name,")
+	if err == nil && !ValidSlug(slug) {
+		return "", failure.Usage(SlugHint, "%s: %q is no slug", c.FullName(), slug)
+	}
+	return slug, err
+}
+
+// Chosen is the agent that the command line, the environment, a cfg file or the
+// working directory means; nil if there is none. The agents of the user's own
+// configuration are not meant: what is made here belongs here.
+func Chosen(p *program.Env, c *config.Config) (*agentfile.File, error) {
+	var path string
+	switch {
+	case len(p.Global.AgentFiles) > 0 || p.Global.Agent != "" || p.Getenv(config.EnvAgentFile) != "",
+		c.File.Path != "" && len(load.Candidates(c)) > 0:
+		file, err := load.Choose(p, c, "")
+		if err != nil {
+			return nil, err
+		}
+		path = file
+	case agentfile.IsAgentFile("agent.json"):
+		path = "agent.json"
+	default:
+		return nil, nil
+	}
+	file, _, err := agentfile.Read(path)
+	if err != nil {
+		return nil, failure.NothingRan(fmt.Errorf("load agent: %w", err), "")
+	}
+	return file, nil
+}

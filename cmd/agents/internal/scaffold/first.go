@@ -1,0 +1,67 @@
+package scaffold
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+)
+
+// FirstAgent writes the files. The agent file comes last: once it is there, so is
+// all that it names.
+func (s *Files) FirstAgent(file, slug string, m ModelChoice, plan *keysPlan) error {
+	dir := filepath.Dir(file)
+	tools := filepath.Join(dir, "tools")
+	tool := filepath.Join(tools, "list-files.sh")
+	entries, _ := os.ReadDir(tools) // a folder that is not there has none
+	if err := s.Folder(tools); err != nil {
+		return err
+	}
+	if len(entries) > 0 && !program.Taken(tool) {
+		s.P.Note("%s/ is there already; no tool was added to it", tools)
+	} else if err := s.Add(tool, 0o755, listFilesTool); err != nil {
+		return err
+	}
+	if err := s.keysFile(m, plan); err != nil {
+		return err
+	}
+	if m.Script != "" {
+		if err := s.Add(filepath.Join(dir, m.Script), 0o644, demoScript); err != nil {
+			return err
+		}
+	}
+	return s.Add(file, 0o644, AgentText(slug, m, "answers questions about the folder that it is started in", []string{
+		"You help with the folder that you are started in.",
+		"Look with your tools before you answer. Be brief.",
+	}, "tools"))
+}
+
+// keysFile writes the keys file: with the new key, or empty where there is no
+// other.
+func (s *Files) keysFile(m ModelChoice, plan *keysPlan) error {
+	type entry struct {
+		ID    string   `json:"id"`
+		Value string   `json:"value"`
+		Hosts []string `json:"hosts"`
+	}
+	keys := []entry{}
+	switch {
+	case !m.key.Empty():
+		u, err := url.Parse(m.Url)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, entry{m.KeyID, m.key.Reveal(), []string{u.Host}})
+		s.P.Note("%s holds your key: keep it out of version control", plan.Path)
+		if plan.from != "" {
+			s.P.Note("%s is used for this agent instead of %s", plan.Path, plan.from)
+		}
+	case plan.from != "":
+		return nil
+	}
+	return s.Add(plan.Path, 0o600, jsonText(struct {
+		Schema string  `json:"$schema"`
+		Keys   []entry `json:"keys"`
+	}{schemaURL + "keys.schema.json", keys}))
+}

@@ -1,0 +1,235 @@
+package scaffold
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/provider/openai"
+)
+
+// A ModelChoice is what a new agent may run on.
+type ModelChoice struct {
+	Label  string // for a person
+	Flavor string
+	Url    string
+	Model  string
+	models []string // the server's, if it was asked
+	Script string   // the file of a scripted model
+	KeyID  string
+	key    config.Secret // to be written; empty if it is there already
+}
+
+// A vendor is a service with keys.
+type vendor struct {
+	flavor openai.Flavor
+	name   string
+	env    []string
+	keyID  string
+	model  string // one to begin with
+}
+
+// vendors are offered in this order.
+var vendors = []vendor{
+	{openai.OpenAI, "OpenAI", []string{"OPENAI_API_KEY"}, "openai", "gpt-5-mini"},
+	{openai.Mistral, "Mistral", []string{"MISTRAL_API_KEY"}, "mistral", "mistral-medium-latest"},
+	{openai.Kimi, "Kimi", []string{"MOONSHOT_API_KEY"}, "kimi", "kimi-latest"},
+	{openai.Claude, "Claude", []string{"ANTHROPIC_API_KEY"}, "claude", "claude-sonnet-4-5"},
+	{openai.OpenRouter, "OpenRouter", []string{"OPENROUTER_API_KEY"}, "openrouter", "openrouter/auto"},
+	{openai.XAI, "xAI", []string{"XAI_API_KEY"}, "xai", "grok-4"},
+	{openai.Gemini, "Gemini", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "gemini", "gemini-2.5-flash"},
+	{openai.DeepSeek, "DeepSeek", []string{"DEEPSEEK_API_KEY"}, "deepseek", "deepseek-chat"},
+}
+
+// keysName is the name of a keys file beside an agent file.
+const keysName = "agents-exe.keys"
+
+// A keysPlan says where keys are and whether one can be added.
+type keysPlan struct {
+	keys *config.Keys
+	from string // the file in effect, "" if there is none
+	Path string // the file to write, "" if none can be added
+}
+
+// PlanKeys looks at the keys file that the agent file would be used with, which
+// may not be there yet.
+func PlanKeys(p *program.Env, c *config.Config, agentFile string) (*keysPlan, error) {
+	absolute, err := filepath.Abs(agentFile)
+	if err != nil {
+		return nil, failure.NothingRan(err, "")
+	}
+	choice := c.KeysFile(absolute)
+	plan := &keysPlan{keys: &config.Keys{}, Path: filepath.Join(filepath.Dir(agentFile), keysName)}
+	named := p.Global.APIKeys != "" || p.Getenv(config.EnvKeysFile) != ""
+	if named {
+		plan.Path = choice.Path
+	}
+	if !choice.Found {
+		return plan, nil
+	}
+	keys, warnings, err := config.ReadKeys(choice.Path)
+	if err != nil {
+		return nil, failure.NothingRan(fmt.Errorf("read keys (%s): %w", choice.Why, err), load.KeysHint(err))
+	}
+	if !p.Global.Quiet {
+		p.Warn(warnings)
+	}
+	plan.keys, plan.from = keys, choice.Path
+	// A file beside the agent file goes before those of the user's own
+	// configuration, and before nothing else.
+	if here, err := filepath.Abs(keysName); err != nil || named || program.Taken(plan.Path) || choice.Path == here {
+		plan.Path = ""
+	}
+	return plan, nil
+}
+
+// ScriptedChoice is the choice that always works.
+func ScriptedChoice() ModelChoice {
+	return ModelChoice{Label: "a scripted demo: no model, no key, works offline", Flavor: agentfile.FlavorScripted}
+}
+
+// findModels are the models that an agent here could use, the best guess first
+// and the scripted one last.
+func findModels(ctx context.Context, p *program.Env, plan *keysPlan) []ModelChoice {
+	var found []ModelChoice
+	for _, v := range vendors {
+		m := ModelChoice{Flavor: string(v.flavor), Url: v.flavor.URL(), Model: v.model, KeyID: v.keyID}
+		if key, ok := plan.keys.Lookup(v.keyID); ok && !key.IsPlaceholder() {
+			if u, err := url.Parse(m.Url); err == nil && key.Allows(u) {
+				m.Label = fmt.Sprintf("%s (key %q in %s)", v.name, v.keyID, plan.from)
+				found = append(found, m)
+			}
+			continue
+		}
+		name, key := envKey(p, v)
+		switch {
+		case name == "":
+		case plan.Path == "" && plan.from == "":
+			p.Note("%s is set, but there is no keys file; `agents init` writes one", name)
+		case plan.Path == "":
+			p.Note("%s is set, but %s, which is in effect, has no key %q; add it there to use %s", name, plan.from, v.keyID, v.name)
+		default:
+			m.Label, m.key = fmt.Sprintf("%s (%s is set)", v.name, name), key
+			found = append(found, m)
+		}
+	}
+	return append(append(found, findServers(ctx, p)...), ScriptedChoice())
+}
+
+// envKey is the key of a vendor in the environment.
+func envKey(p *program.Env, v vendor) (name string, key config.Secret) {
+	for _, name := range v.env {
+		value := strings.TrimSpace(p.Getenv(name))
+		if value == "" {
+			continue
+		}
+		if !isKey(value) {
+			p.Note("%s is set, but its value holds white space or control characters, so it is no key", name)
+			continue
+		}
+		return name, config.NewSecret(value)
+	}
+	return "", config.Secret{}
+}
+
+// isKey says whether a text can be sent as a key.
+func isKey(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// findServers asks the servers of this machine for their models, all at once.
+func findServers(ctx context.Context, p *program.Env) []ModelChoice {
+	ctx, cancel := context.WithTimeout(ctx, p.Probe)
+	defer cancel()
+	client := loopbackClient()
+	defer client.CloseIdleConnections()
+	found := make([]ModelChoice, len(p.Servers))
+	var wg sync.WaitGroup
+	for i, s := range p.Servers {
+		wg.Go(func() {
+			base := fmt.Sprintf("http://127.0.0.1:%d/v1", s.Port)
+			models, err := serverModels(ctx, client, base)
+			if err != nil || len(models) == 0 {
+				return
+			}
+			m := ModelChoice{Flavor: string(s.Flavor), Url: base, Model: models[0], models: models}
+			m.Label = fmt.Sprintf("%s on this machine (%s%s)", s.Name, m.Model, andMore(models))
+			found[i] = m
+		})
+	}
+	wg.Wait()
+	return slices.DeleteFunc(found, func(m ModelChoice) bool { return m.Flavor == "" })
+}
+
+func andMore(models []string) string {
+	if len(models) == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", len(models)-1)
+}
+
+// loopbackClient asks no proxy and follows nobody elsewhere.
+func loopbackClient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// serverModels asks a server for its models. Those that only make vectors of
+// text come last.
+func serverModels(ctx context.Context, client *http.Client, base string) ([]string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/models", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.New(resp.Status)
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&list); err != nil {
+		return nil, fmt.Errorf("its list of models: %w", err)
+	}
+	var chat, other []string
+	for _, m := range list.Data {
+		switch {
+		case m.ID == "" || strings.ContainsFunc(m.ID, unicode.IsControl):
+		case strings.Contains(strings.ToLower(m.ID), "embed"):
+			other = append(other, m.ID)
+		default:
+			chat = append(chat, m.ID)
+		}
+	}
+	return append(chat, other...), nil
+}
+
+// onThisMachine says whether a URL is of a server here, which needs no key.
+func onThisMachine(u *url.URL) bool {
+	host := strings.ToLower(u.Hostname())
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+}

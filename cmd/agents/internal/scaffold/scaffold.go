@@ -1,0 +1,208 @@
+// Package scaffold writes new agents, tools and keys files, and finds the models that
+// a new agent can use.
+package scaffold
+
+import (
+	"bytes"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/observe"
+)
+
+// What init and new write. @SLUG@ and @FILE@ stand for the slug and the name of
+// the file.
+var (
+	//go:embed files/list-files.sh
+	listFilesTool string
+	//go:embed files/demo-script.json
+	demoScript string
+	//go:embed files/agent-script.json
+	AgentScript string
+	//go:embed files/tool.bash
+	BashTool string
+	//go:embed files/tool.py
+	PythonTool string
+	//go:embed files/tool.mjs
+	NodeTool string
+	//go:embed files/tool-go.sh
+	GoTool string
+	//go:embed files/main.go.txt
+	GoProgram string
+)
+
+// schemaURL is where editors find the JSON Schemas.
+const schemaURL = "https://raw.githubusercontent.com/agents-exe/agents/main/schemas/"
+
+// Fill puts a slug and a file's name into a scaffold.
+func Fill(text, slug, file string) string {
+	return strings.NewReplacer("@SLUG@", slug, "@FILE@", file).Replace(text)
+}
+
+// A Files writes new files and never changes one that is there.
+type Files struct {
+	P       *program.Env
+	written []string
+}
+
+// Add writes a file. One that is there already is left as it is, which is said.
+func (s *Files) Add(path string, mode os.FileMode, text string) error {
+	err := WriteNew(path, mode, text)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		s.P.Note("%s is there already and was left as it is", path)
+		return nil
+	case err != nil:
+		return fmt.Errorf("write %s: %w", path, program.WithoutPath(err))
+	}
+	s.written = append(s.written, path)
+	return nil
+}
+
+// Folder makes a folder and those above it.
+func (s *Files) Folder(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fmt.Errorf("make the folder %s: %w", path, program.WithoutPath(err))
+	}
+	s.written = append(s.written, path+"/")
+	return nil
+}
+
+// report prints what was written, one path a line.
+func (s *Files) report() error {
+	var b strings.Builder
+	for _, path := range s.written {
+		b.WriteString(path + "\n")
+	}
+	text := b.String()
+	if s.P.OutTerm {
+		text = observe.Clean(text)
+	}
+	_, err := io.WriteString(s.P.Out, text)
+	return err
+}
+
+// Finish prints what was written, also before an error, and on success the
+// command to try next.
+func (s *Files) Finish(err error, next string) error {
+	if printErr := s.report(); err == nil && printErr != nil {
+		return fmt.Errorf("print what was written: %w", printErr)
+	}
+	if err != nil {
+		return failure.NothingRan(err, "")
+	}
+	if !s.P.Global.Quiet {
+		fmt.Fprintf(s.P.Err, "try: %s\n", observe.Clean(next))
+	}
+	return nil
+}
+
+// WriteNew writes a file that must not exist: it appears whole or not at all,
+// and of two that write at the same time one fails with os.ErrExist.
+func WriteNew(path string, mode os.FileMode, text string) (err error) {
+	if _, err := os.Lstat(path); err == nil {
+		return os.ErrExist
+	}
+	// The name begins with a dot so that nobody takes it for a tool.
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text())
+	if err := writeExclusive(temp, mode, text); err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(temp) }() // the file has its own name by now, or there was an error
+	err = os.Link(temp, path)
+	if err == nil || errors.Is(err, os.ErrExist) {
+		return err
+	}
+	// A file system without hard links.
+	return writeExclusive(path, mode, text)
+}
+
+func writeExclusive(path string, mode os.FileMode, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path) // half a file helps nobody
+		return err
+	}
+	return nil
+}
+
+// AgentText is the text of a new agent file.
+func AgentText(slug string, m ModelChoice, announce string, system []string, tools string) string {
+	type contents struct {
+		Slug          string   `json:"slug"`
+		Flavor        string   `json:"flavor"`
+		Script        string   `json:"script,omitempty"`
+		ModelURL      string   `json:"modelUrl,omitempty"`
+		ModelName     string   `json:"modelName,omitempty"`
+		APIKeyID      string   `json:"apiKeyId,omitempty"`
+		Announce      string   `json:"announce"`
+		SystemPrompt  []string `json:"systemPrompt"`
+		ToolDirectory string   `json:"toolDirectory"`
+	}
+	return jsonText(struct {
+		Schema   string   `json:"$schema"`
+		Tag      string   `json:"tag"`
+		Contents contents `json:"contents"`
+	}{
+		schemaURL + "agent.schema.json", "OpenAIAgentDescription",
+		contents{slug, m.Flavor, m.Script, m.Url, m.Model, m.KeyID, announce, system, tools},
+	})
+}
+
+// jsonText is v as a person would write it.
+func jsonText(v any) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(v) // structs of strings always encode
+	return b.String()
+}
+
+const SlugHint = "a slug has at most 50 letters, digits, _ and -, and does not begin with -"
+
+// ValidSlug says whether agents and tools may be called s. Models take names of
+// 64 characters, of which bash_ or expert_ are the first.
+func ValidSlug(s string) bool {
+	return s != "" && len(s) <= 50 && s[0] != '-' && !strings.ContainsFunc(s, notSlug)
+}
+
+func notSlug(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+}
+
+// SlugOf makes a slug of a name.
+func SlugOf(name, otherwise string) string {
+	words := strings.FieldsFunc(name, func(r rune) bool { return notSlug(r) || r == '-' })
+	slug := strings.Join(words, "-")
+	if slug = slug[:min(len(slug), 50)]; ValidSlug(slug) {
+		return slug
+	}
+	return otherwise
+}
+
+// ShellQuote is s as one word of a shell.
+func ShellQuote(s string) string {
+	safe := func(r rune) bool { return !notSlug(r) || slices.Contains([]rune("./:,=@%+"), r) }
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !safe(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,117 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/transcript"
+)
+
+// maxServed is how long a session may be that a client reads, in bytes.
+const maxServed = 8 << 20
+
+// ExposeFlag says what is served: agents or tools, and sessions beside them.
+type ExposeFlag struct{ Flags *Flags }
+
+var exposed = []string{"agents", "tools", "sessions"}
+
+func (e *ExposeFlag) Set(value string) error {
+	switch {
+	case value == "sessions":
+		e.Flags.sessions = true
+	case slices.Contains(exposed, value):
+		e.Flags.Expose = value
+	default:
+		return &command.ChoiceError{Values: exposed}
+	}
+	return nil
+}
+
+func (e *ExposeFlag) String() string { return "" }
+
+func (e *ExposeFlag) Get() any { return e.Flags.Expose }
+
+// sessions are the sessions on disk as resources. Names alone are listed: clients
+// are told of new ones, so this is done again and again.
+func (s *service) sessions() mcpserver.Collection {
+	store := &sessions.Store{Env: s.p, Dir: s.flags.Keep.Dir}
+	return mcpserver.Collection{
+		Prefix: "agents://session/", Variable: "id", Name: "session", MIMEType: "text/markdown",
+		Description: "a session of an earlier run, as Markdown",
+		List:        func(context.Context) ([]mcpserver.Item, error) { return served(store) },
+		Read:        func(_ context.Context, id string) (string, error) { return readSession(store, id) },
+	}
+}
+
+// served are the sessions, those that changed last first.
+func served(s *sessions.Store) ([]mcpserver.Item, error) {
+	dirs, err := s.Folders()
+	if err != nil {
+		return nil, err
+	}
+	type entry struct {
+		id      string
+		changed time.Time
+	}
+	var list []entry
+	for _, dir := range dirs {
+		found, _ := os.ReadDir(dir) // one that is not there has none
+		for _, e := range found {
+			if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && info.IsDir() && session.ValidID(e.Name()) {
+				list = append(list, entry{e.Name(), info.ModTime()})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(b.changed.Compare(a.changed), strings.Compare(b.id, a.id)) })
+	items := make([]mcpserver.Item, len(list))
+	for i, e := range list {
+		items[i] = mcpserver.Item{Name: e.id}
+	}
+	return items, nil
+}
+
+// readSession is a session as `session show` prints it. The name comes from a client: it
+// is an id and never a path.
+func readSession(s *sessions.Store, id string) (string, error) {
+	dirs, err := s.Folders()
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range dirs {
+		path := filepath.Join(dir, id)
+		if info, err := os.Stat(path); !session.ValidID(id) || err != nil || !info.IsDir() {
+			continue
+		}
+		events := session.Events(path)
+		sum, err := sessions.Summary(events)
+		if err != nil {
+			return "", err
+		}
+		m := &transcript.Markdown{Calls: transcript.Cut, SubAgents: true}
+		var b strings.Builder
+		b.WriteString(m.Head(sum))
+		for t, err := range transcript.Turns(events) {
+			if err != nil {
+				fmt.Fprintf(&b, "**The session cannot be read any further**: %v\n", err)
+				break
+			}
+			if b.WriteString(m.Turn(t)); b.Len() > maxServed {
+				return "", errors.New("the session is too long to be read as a resource")
+			}
+		}
+		return b.String(), nil
+	}
+	return "", fmt.Errorf("session %s: %w", id, fs.ErrNotExist)
+}

@@ -1,0 +1,198 @@
+// Package sessions finds, reads and shows the sessions of earlier runs.
+package sessions
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/urfave/cli/v3"
+)
+
+// NewOptions note the working folder in a new session.
+func NewOptions() session.Options {
+	dir, _ := os.Getwd() // a session without it is found by its id
+	return session.Options{Dir: dir}
+}
+
+// A Store is what the commands on sessions share.
+type Store struct {
+	*program.Env
+	Dir string // --session-dir
+}
+
+const DirFlag = "session-dir"
+
+// Of are those that a command works on.
+func Of(p *program.Env, c *cli.Command) *Store {
+	return &Store{Env: p, Dir: c.String(DirFlag)}
+}
+
+// Folders are where sessions are looked for; new ones are written to the first.
+func (s *Store) Folders() ([]string, error) {
+	c, err := load.Config(s.Env)
+	if err != nil {
+		return nil, err
+	}
+	list := Paths(Dirs(s.Env, c, s.Dir))
+	if len(list) == 0 {
+		return nil, failure.Usage("--session-dir names a folder", "there is no home folder to keep sessions in")
+	}
+	return list, nil
+}
+
+const listHint = "`agents session list` shows what there is"
+
+// Find returns the path of a session.
+func (s *Store) Find(name string) (string, error) {
+	dirs, err := s.Folders()
+	if err != nil {
+		return "", err
+	}
+	path, err := session.Find(name, dirs...)
+	if err != nil {
+		return "", failure.NothingRan(err, listHint)
+	}
+	return path, nil
+}
+
+// A Events is the events of a session, which can be read several times.
+type Events = iter.Seq2[agent.Event, error]
+
+// Open finds a session that is to be read.
+func (s *Store) Open(name string) (Events, error) {
+	path, err := s.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	if Foreign(path) {
+		return ReadFile(path), nil
+	}
+	return session.Events(path), nil
+}
+
+// Foreign reports whether path is a file that is no journal.
+func Foreign(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	const journal = `{"kind":"journal"`
+	start := make([]byte, len(journal))
+	n, _ := io.ReadFull(f, start)
+	return !bytes.Equal(start[:n], []byte(journal)[:n]) || n == 0
+}
+
+// ReadFile reads a file of events, or of agents-exe.
+func ReadFile(path string) Events {
+	return func(yield func(agent.Event, error) bool) {
+		f, err := os.Open(path)
+		if err != nil {
+			yield(agent.Event{}, err)
+			return
+		}
+		defer f.Close()
+		for e, err := range transcript.Read(f) {
+			if err != nil {
+				err = fmt.Errorf("read %s: %w", path, err)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Summary reads a session for what is said of it as a whole. Damage shows up again
+// when it is read for its contents.
+func Summary(events Events) (*transcript.Summary, error) {
+	sum, err := transcript.Summarize(events)
+	if err != nil && sum.ID == "" {
+		return nil, notASession(err)
+	}
+	if sum.ID == "" {
+		return nil, failure.NothingRan(errors.New("the session is empty"), "")
+	}
+	return sum, nil
+}
+
+// notASession is the error of something that cannot be read at all.
+func notASession(err error) error {
+	hint := ""
+	if errors.Is(err, session.ErrNotSession) {
+		hint = listHint
+	}
+	return failure.NothingRan(err, hint)
+}
+
+// Damaged is the error of a session that could be read in part.
+func Damaged(err error) error {
+	hint := ""
+	var d *session.DamageError
+	if errors.As(err, &d) && d.Turns > 0 {
+		hint = fmt.Sprintf("`agents session fork ID --at %d` keeps what is whole", d.Turns)
+	}
+	return &failure.Error{Code: failure.ExitFailed, Err: err, Hint: hint}
+}
+
+// IDs are the sessions for completion. Only names are looked at.
+func IDs(p *program.Env) []string {
+	dirs, err := (&Store{Env: p}).Folders()
+	if err != nil {
+		return nil
+	}
+	ids := []string{session.Latest}
+	for _, dir := range dirs {
+		found, _ := os.ReadDir(dir)
+		for _, e := range found {
+			if e.IsDir() && session.ValidID(e.Name()) {
+				ids = append(ids, e.Name())
+			}
+		}
+	}
+	return ids
+}
+
+// write is where new sessions are written.
+func (s *Store) write() (string, error) {
+	dirs, err := s.Folders()
+	if err != nil {
+		return "", err
+	}
+	return dirs[0], nil
+}
+
+// Keep writes events as a new session and prints its id.
+func (s *Store) Keep(events Events) error {
+	dir, err := s.write()
+	if err != nil {
+		return err
+	}
+	id := session.NewID()
+	if err := session.Copy(session.Create(dir, NewOptions()), session.Rename(events, id)); err != nil {
+		return failure.NothingRan(fmt.Errorf("write the session: %w", err), "")
+	}
+	_, err = fmt.Fprintln(s.Out, id)
+	return err
+}
+
+func BusyHint(err error) string {
+	if _, busy := errors.AsType[*session.InUseError](err); busy {
+		return "wait for it, or end that process"
+	}
+	return ""
+}

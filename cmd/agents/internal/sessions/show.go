@@ -1,0 +1,113 @@
+package sessions
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/transcript"
+)
+
+type ShowFlags struct {
+	Tools    string
+	Last     int
+	Reverse  bool
+	Thinking bool
+	System   bool
+	Alone    bool // without sub-agents
+}
+
+var details = map[string]transcript.Detail{"hidden": transcript.Hidden, "cut": transcript.Cut, "whole": transcript.Whole}
+
+// Show writes a session as Markdown.
+func Show(p *program.Env, events Events, f *ShowFlags) error {
+	sum, err := Summary(events)
+	if err != nil {
+		return err
+	}
+	m := &transcript.Markdown{Calls: details[f.Tools], Thinking: f.Thinking, System: f.System, SubAgents: !f.Alone}
+	w, flush := p.CleanOutput()
+	if _, err := io.WriteString(w, m.Head(sum)); err != nil {
+		return err
+	}
+	var pile *backwards
+	if f.Reverse {
+		if pile, err = newBackwards(); err != nil {
+			return failure.NothingRan(err, "")
+		}
+		defer pile.Close()
+	}
+	var readErr error
+	for t, err := range transcript.Turns(events) {
+		if err != nil {
+			readErr = err
+			break
+		}
+		if f.Last > 0 && t.N > 0 && t.N <= sum.Turns-f.Last {
+			continue
+		}
+		if pile != nil {
+			err = pile.add(m.Turn(t))
+		} else {
+			_, err = io.WriteString(w, m.Turn(t))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if pile != nil {
+		if err := pile.copy(w); err != nil {
+			return err
+		}
+	}
+	if readErr != nil {
+		return errors.Join(flush(), Damaged(readErr))
+	}
+	return flush()
+}
+
+// A backwards gives texts back in the opposite order. They wait in a file: a
+// session may be longer than there is memory.
+type backwards struct {
+	*os.File
+	ends []int64
+}
+
+func newBackwards() (*backwards, error) {
+	f, err := os.CreateTemp("", "agents-session-")
+	if err != nil {
+		return nil, err
+	}
+	return &backwards{File: f, ends: []int64{0}}, os.Remove(f.Name())
+}
+
+func (b *backwards) add(text string) error {
+	n, err := b.WriteString(text)
+	b.ends = append(b.ends, b.ends[len(b.ends)-1]+int64(n))
+	return err
+}
+
+func (b *backwards) copy(w io.Writer) error {
+	for i := len(b.ends) - 1; i > 0; i-- {
+		if _, err := io.Copy(w, io.NewSectionReader(b, b.ends[i-1], b.ends[i]-b.ends[i-1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Counted keeps the error of a write, which is told from one of reading.
+type Counted struct {
+	W   io.Writer
+	Err error
+}
+
+func (c *Counted) Write(b []byte) (int, error) {
+	n, err := c.W.Write(b)
+	if err != nil {
+		c.Err = err
+	}
+	return n, err
+}

@@ -1,0 +1,38 @@
+package sinks
+
+import (
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/redact"
+)
+
+// logs are the log sinks of a run: they take events and lines of servers, one at
+// a time.
+type logs struct {
+	secrets *redact.Redactor
+	to      func(agent.Event)
+
+	mu      sync.Mutex
+	session string // of the root
+	agent   string
+}
+
+// event logs e.
+func (l *logs) event(e agent.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Depth == 0 {
+		l.session, l.agent = e.Session, e.Agent
+	}
+	l.to(e)
+}
+
+// line logs what a server wrote.
+func (l *logs) line(server, line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to(agent.Event{Time: time.Now(), Kind: agent.EventLog, Session: l.session, Agent: l.agent,
+		Tool: server, Text: l.secrets.String(line)})
+}

@@ -1,0 +1,272 @@
+// Package sinks writes what a run yields: the answer to stdout, progress to stderr,
+// events to the logs.
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/urfave/cli/v3"
+)
+
+// OutputFlag is --output.
+func OutputFlag(form *string) cli.Flag {
+	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: form, Validator: command.OneOf("text", "json", "jsonl")}
+}
+
+// ended turns the error of a run into what the person is told.
+func ended(out *agent.Outcome, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("run agent %s: %w", out.Agent, err)
+}
+
+// Sinks are where the events of a run go: progress, logs, the result.
+type Sinks struct {
+	P       *program.Env
+	output  string
+	Secrets *redact.Redactor
+	Log     *load.ServerLog // of the tree
+	Observe func(agent.Event)
+	cancel  context.CancelCauseFunc
+
+	progress *observe.Text
+	stream   *observe.Stream    // the answer on a terminal, as it comes
+	lines    *observe.JSONLines // --output jsonl
+	closers  []func() error     // of the logs, in order
+	ending   func() error       // ends what the tree's toolsets started
+}
+
+// Flags say what of a run goes to stdout.
+type Flags struct {
+	Output string
+	Stream bool
+	Whole  bool // the answer is not shown as it comes
+}
+
+// Open opens what the flags and the configuration name for a run under ctx. cancel
+// ends the run when nobody reads its events any more.
+func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *ask.Person, cancel context.CancelCauseFunc) (*Sinks, error) {
+	s := &Sinks{P: p, Log: l.Log, output: f.Output, Secrets: redact.New(l.Secrets()), cancel: cancel}
+	s.progress = &observe.Text{W: p.Err, Live: p.ErrTerm, Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: asks(l),
+		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }}
+	watch := []func(agent.Event){}
+	switch {
+	case f.Output == "jsonl":
+		s.lines = &observe.JSONLines{W: p.Out, Pieces: true}
+		watch = append(watch, s.line)
+	case f.Output == "text" && !f.Whole && p.OutTerm:
+		s.stream = &observe.Stream{W: s.progress.Stdout(p.Out)}
+		watch = append(watch, s.stream.Observe)
+	case f.Stream:
+		s.stream = &observe.Stream{W: p.Out}
+		watch = append(watch, s.text)
+	}
+	logs, err := s.Logs(l)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	watch = append(append(watch, logs...), s.progress.Observe)
+	if person != nil {
+		person.Holds(s.progress.Hold)
+	}
+	s.ending = l.Close
+	s.Observe = observe.Redact(s.Secrets, observe.Tee(watch...))
+	return s, nil
+}
+
+// asks knows the tools that talk to the person.
+func asks(l *load.Tree) func(tool string) bool {
+	names := map[string]bool{}
+	for _, n := range l.Nodes {
+		for _, tool := range n.Tools {
+			if slices.Contains(tool.Locks, program.LockTerminal) {
+				names[tool.Name] = true
+			}
+		}
+	}
+	return func(tool string) bool { return names[tool] }
+}
+
+// line writes an event to stdout, and ends the run if that fails.
+func (s *Sinks) line(e agent.Event) {
+	s.lines.Observe(e)
+	if s.lines.Err() != nil {
+		s.cancel(failure.ErrOutput)
+	}
+}
+
+// text streams the answer, and ends the run if that fails.
+func (s *Sinks) text(e agent.Event) {
+	s.stream.Observe(e)
+	if s.stream.Err() != nil {
+		s.cancel(failure.ErrOutput)
+	}
+}
+
+// Logs opens the log sinks. The command line goes before the configuration.
+func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
+	var watch []func(agent.Event)
+	g := s.P.Global
+	if path := program.First(g.LogJSON, l.Logs.JSONPath); path != "" {
+		f, err := observe.OpenLog(path)
+		if err != nil {
+			return nil, failure.NothingRan(fmt.Errorf("--log-json-file: %w", err), "")
+		}
+		j := &observe.JSONLines{W: f}
+		s.closers = append(s.closers, func() error { return named("--log-json-file", errors.Join(j.Err(), f.Close())) })
+		watch = append(watch, j.Observe)
+	}
+	if path := program.First(g.LogText, l.Logs.TextPath); path != "" {
+		f, err := observe.OpenLog(path)
+		if err != nil {
+			return nil, failure.NothingRan(fmt.Errorf("--log-file: %w", err), "")
+		}
+		t := &observe.LogText{W: f}
+		s.closers = append(s.closers, func() error { return named("--log-file", errors.Join(t.Err(), f.Close())) })
+		watch = append(watch, t.Observe)
+	}
+	if url := program.First(g.LogHTTP, l.Logs.URL); url != "" {
+		h, err := observe.OpenHTTP(url, observe.HTTPOptions{})
+		if err != nil {
+			return nil, failure.NothingRan(fmt.Errorf("--log-http: %w", err), "")
+		}
+		s.closers = append(s.closers, func() error { return named("--log-http", h.Close()) })
+		watch = append(watch, h.Observe)
+	}
+	if len(watch) == 0 {
+		s.Log.Open(nil)
+		return nil, nil
+	}
+	all := &logs{secrets: s.Secrets, to: observe.Tee(watch...), agent: l.Root.Slug}
+	s.Log.Open(all.line)
+	return []func(agent.Event){all.event}, nil
+}
+
+func named(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
+
+// Finish writes the result and closes everything: the logs last, as servers
+// that are ended may have something to say. A log that failed is a warning: the
+// run is not worse for it.
+func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
+	s.progress.Close()
+	err := s.result(out, runErr)
+	_ = s.ending() // what it started is gone in any case
+	s.Log.Open(nil)
+	if err := s.Close(); err != nil {
+		fmt.Fprintf(s.P.Err, "warning: %s\n", observe.Clean(err.Error()))
+	}
+	if err != nil && (runErr == nil || errors.Is(runErr, failure.ErrOutput)) && !failure.BrokenPipe(err) {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if failure.BrokenPipe(err) {
+		return &failure.Error{Code: failure.ExitFailed, Err: err, Quiet: true}
+	}
+	return ended(out, s.redact(runErr))
+}
+
+func (s *Sinks) Close() error {
+	var errs []error
+	for _, c := range s.closers {
+		errs = append(errs, c())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+// result writes what belongs on stdout.
+func (s *Sinks) result(out *agent.Outcome, runErr error) error {
+	switch {
+	case s.lines != nil:
+		return s.lines.Err()
+	case s.output == "json":
+		return s.object(out, runErr)
+	case s.stream != nil:
+		return s.stream.Err()
+	case runErr != nil:
+		return nil
+	}
+	answer := s.Hide(out.Answer)
+	if s.P.OutTerm {
+		answer = observe.Clean(answer)
+	}
+	if !strings.HasSuffix(answer, "\n") {
+		answer += "\n"
+	}
+	_, err := io.WriteString(s.P.Out, answer)
+	return err
+}
+
+// A Result is the object of --output json.
+type Result struct {
+	Answer     string                     `json:"answer"`
+	Outcome    agent.Status               `json:"outcome"`
+	Error      string                     `json:"error,omitempty"`
+	Agent      string                     `json:"agent"`
+	Session    string                     `json:"session"`
+	Turns      int                        `json:"turns"`
+	Usage      agent.Usage                `json:"usage"`
+	Agents     map[string]agent.Usage     `json:"agents"`
+	Tools      map[string]agent.ToolUsage `json:"tools"`
+	DurationMS int64                      `json:"duration_ms"`
+}
+
+// object writes the run as one object. An answer that was cut is in it too; the
+// outcome says so.
+func (s *Sinks) object(out *agent.Outcome, runErr error) error {
+	r := Result{
+		Answer: s.Hide(out.Answer), Outcome: out.Status, Agent: out.Agent, Session: out.Session, Turns: out.Turns,
+		Usage: out.Spent.Usage, Agents: out.Spent.Agents, Tools: out.Spent.Tools, DurationMS: out.Duration.Milliseconds(),
+	}
+	if r.Agents == nil {
+		r.Agents = map[string]agent.Usage{}
+	}
+	if r.Tools == nil {
+		r.Tools = map[string]agent.ToolUsage{}
+	}
+	if runErr != nil {
+		r.Error = s.Hide(runErr.Error())
+	}
+	return s.P.WriteJSON(r)
+}
+
+// Hide takes known keys out of a text.
+func (s *Sinks) Hide(text string) string { return s.Secrets.String(text) }
+
+// redact takes known keys out of an error's text.
+func (s *Sinks) redact(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := s.Hide(err.Error()); text != err.Error() {
+		return &redacted{err, text}
+	}
+	return err
+}
+
+type redacted struct {
+	err  error
+	text string
+}
+
+func (r *redacted) Error() string { return r.text }
+
+func (r *redacted) Unwrap() error { return r.err }

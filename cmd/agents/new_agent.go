@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/urfave/cli/v3"
+)
+
+func newAgentCommand(p *program.Env) *cli.Command {
+	var dir string
+	f := &scaffold.ModelFlags{}
+	return &cli.Command{
+		ArgsUsage: "SLUG",
+		Description: `Written into the tool directory of another agent (--dir), it is a sub-agent of
+that one. It gets the model of the agent that is chosen here; without one, what
+init would find, but for keys of the environment. Nothing is overwritten.`,
+		Flags: append(f.Flags(),
+			&cli.StringFlag{Name: "dir", Value: ".", Usage: "write into `DIR`", Destination: &dir},
+		),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			slug, err := scaffold.SlugArgument(c)
+			if err != nil {
+				return err
+			}
+			return newAgent(ctx, p, slug, dir, *f)
+		},
+	}
+}
+
+// newAgent writes an agent file, with a script where it has no model.
+func newAgent(ctx context.Context, p *program.Env, slug, dir string, f scaffold.ModelFlags) error {
+	file := filepath.Join(dir, slug+".json")
+	tools := slug + "-tools"
+	if program.Taken(file) {
+		return failure.Usage("choose another slug or --dir", "new agent: %s is there already", file)
+	}
+	m, err := newAgentModel(ctx, p, file, f)
+	if err != nil {
+		return err
+	}
+	s := &scaffold.Files{P: p}
+	err = s.Folder(filepath.Join(dir, tools))
+	if m.Flavor == agentfile.FlavorScripted && err == nil {
+		// A .json in a tool directory must be an agent file; one in a folder
+		// there need not.
+		m.Script = slug + "-script/script.json"
+		if err = s.Folder(filepath.Join(dir, slug+"-script")); err == nil {
+			err = s.Add(filepath.Join(dir, filepath.FromSlash(m.Script)), 0o644, scaffold.AgentScript)
+		}
+	}
+	if err == nil {
+		err = s.Add(file, 0o644, scaffold.AgentText(slug, m, "say here what other agents can ask of this one", []string{
+			"Say here who this agent is and what it is to do.",
+		}, tools))
+	}
+	return s.Finish(err, "agents run --agent-file "+scaffold.ShellQuote(file)+` --prompt "Who are you?"`)
+}
+
+// newAgentModel is the model of a new agent: what the flags say, else that of the
+// agent that is chosen here, else what is found.
+func newAgentModel(ctx context.Context, p *program.Env, file string, f scaffold.ModelFlags) (scaffold.ModelChoice, error) {
+	c, err := load.Config(p)
+	if err != nil {
+		return scaffold.ModelChoice{}, err
+	}
+	if !f.Named() && f.KeyID == "" {
+		other, err := scaffold.Chosen(p, c)
+		if err != nil {
+			return scaffold.ModelChoice{}, err
+		}
+		if other != nil && other.Spec.Flavor != agentfile.FlavorScripted {
+			s := other.Spec
+			return scaffold.ModelChoice{Flavor: s.Flavor, Url: s.ModelURL, Model: program.First(f.Model, s.ModelName), KeyID: s.APIKeyID}, nil
+		}
+		if other != nil && f.Model == "" {
+			return scaffold.ScriptedChoice(), nil
+		}
+	}
+	plan, err := scaffold.PlanKeys(p, c, file)
+	if err != nil {
+		return scaffold.ModelChoice{}, err
+	}
+	plan.Path = "" // only init writes keys
+	return scaffold.ChooseModel(ctx, p, f, plan, nil)
+}

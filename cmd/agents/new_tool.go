@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
+	"github.com/urfave/cli/v3"
+)
+
+func newToolCommand(p *program.Env) *cli.Command {
+	var dir, lang string
+	return &cli.Command{
+		ArgsUsage: "SLUG",
+		Description: `A tool in Go is a script that builds the program in the folder beside it when it
+is called and has changed. Nothing is overwritten.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "lang", Value: "bash", Usage: "`LANGUAGE` of the tool: bash, python, node or go", Destination: &lang, Validator: command.OneOf("bash", "python", "node", "go")},
+			&cli.StringFlag{Name: "dir", Usage: "write into `DIR`; otherwise into the tool directory of the agent that is chosen here, otherwise into tools", Destination: &dir},
+		},
+		Action: func(_ context.Context, c *cli.Command) error {
+			slug, err := scaffold.SlugArgument(c)
+			if err != nil {
+				return err
+			}
+			return newTool(p, slug, dir, lang)
+		},
+	}
+}
+
+// A language is one that tools are written in.
+type language struct {
+	suffix, text string
+	program      string // what runs it
+	source       bool   // a Go program lies beside it
+}
+
+func languageOf(name string) language {
+	switch name {
+	case "python":
+		return language{suffix: ".py", text: scaffold.PythonTool, program: "python3"}
+	case "node":
+		return language{suffix: ".mjs", text: scaffold.NodeTool, program: "node"}
+	case "go":
+		return language{suffix: ".sh", text: scaffold.GoTool, program: "go", source: true}
+	}
+	return language{suffix: ".sh", text: scaffold.BashTool, program: "bash"}
+}
+
+func newTool(p *program.Env, slug, dir, lang string) error {
+	if dir == "" {
+		var err error
+		if dir, err = toolDir(p); err != nil {
+			return err
+		}
+	}
+	l := languageOf(lang)
+	name := slug + l.suffix
+	source := slug + "-src"
+	for _, other := range []string{slug, slug + ".sh", slug + ".py", slug + ".mjs", source} {
+		if path := filepath.Join(dir, other); program.Taken(path) {
+			return failure.Usage("choose another slug or --dir", "new tool: %s is there already", path)
+		}
+	}
+	s := &scaffold.Files{P: p}
+	err := s.Folder(dir)
+	if l.source && err == nil {
+		err = goSource(s, filepath.Join(dir, source), slug, name)
+	}
+	path := filepath.Join(dir, name)
+	if err == nil {
+		err = s.Add(path, 0o755, scaffold.Fill(l.text, slug, name))
+	}
+	if _, lookErr := exec.LookPath(l.program); lookErr != nil && err == nil {
+		p.Note("%s, which runs it, is not in PATH", l.program)
+	}
+	if filepath.Base(path) == path {
+		path = "./" + path
+	}
+	return s.Finish(err, "agents tool call "+scaffold.ShellQuote(path)+" --arg text=hello --arg times=2")
+}
+
+// goSource writes the program of a tool in Go, a module of its own.
+func goSource(s *scaffold.Files, dir, slug, name string) error {
+	if err := s.Folder(dir); err != nil {
+		return err
+	}
+	if err := s.Add(filepath.Join(dir, "go.mod"), 0o644, scaffold.Fill("module example.com/@SLUG@\n\ngo 1.21\n", slug, name)); err != nil {
+		return err
+	}
+	if err := s.Add(filepath.Join(dir, ".gitignore"), 0o644, scaffold.Fill("/@SLUG@.built*\n", slug, name)); err != nil {
+		return err
+	}
+	return s.Add(filepath.Join(dir, "main.go"), 0o644, scaffold.Fill(scaffold.GoProgram, slug, name))
+}
+
+// toolDir is where a new tool belongs.
+func toolDir(p *program.Env) (string, error) {
+	c, err := load.Config(p)
+	if err != nil {
+		return "", err
+	}
+	file, err := scaffold.Chosen(p, c)
+	if err != nil {
+		return "", err
+	}
+	if file == nil {
+		return "tools", nil
+	}
+	dir := file.Spec.ToolDirectory
+	if dir == "" {
+		return "", failure.NothingRan(fmt.Errorf("new tool: agent %s (%s) has no toolDirectory", file.Spec.Slug, file.Path), "name a folder with --dir")
+	}
+	if filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	beside := filepath.Join(filepath.Dir(file.Path), dir)
+	// Some files mean the working directory; see agentfile.Load.
+	if _, err := os.Stat(beside); errors.Is(err, os.ErrNotExist) && program.Taken(dir) {
+		return dir, nil
+	}
+	return program.Relative(beside), nil
+}

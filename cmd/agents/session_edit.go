@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/urfave/cli/v3"
+)
+
+// An editFlag is a flag that adds an edit. Set is called in the order of the
+// arguments.
+type editFlag struct {
+	op    transcript.EditOp
+	edits *[]transcript.Edit
+}
+
+var leftOut = []string{string(transcript.WithoutThinking), string(transcript.WithoutToolResults), string(transcript.WithoutSubAgents)}
+
+func (f *editFlag) Set(value string) error {
+	e := transcript.Edit{Op: f.op}
+	if f.op == "" {
+		if !slices.Contains(leftOut, value) {
+			return &command.ChoiceError{Values: leftOut}
+		}
+		e.Op = transcript.EditOp(value)
+	} else {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 {
+			return errors.New("want a number of turns")
+		}
+		e.N = n
+	}
+	*f.edits = append(*f.edits, e)
+	return nil
+}
+
+func (f *editFlag) String() string { return "" }
+
+func (f *editFlag) Get() any { return *f.edits }
+
+func sessionEditCommand(p *program.Env) *cli.Command {
+	var edits []transcript.Edit
+	flag := func(name string, op transcript.EditOp, usage string) cli.Flag {
+		return &cli.GenericFlag{Name: name, Usage: usage, Value: &editFlag{op, &edits}}
+	}
+	return &cli.Command{
+		ArgsUsage: "ID",
+		Description: `Without an ID the session is read from standard input, as export and edit write it,
+or as one of agents-exe. The changes are made in the order in which they are given.`,
+		Flags: []cli.Flag{
+			flag("take", transcript.Take, "keep the first `N` turns"),
+			flag("take-last", transcript.TakeLast, "keep the last `N` turns"),
+			flag("drop", transcript.Drop, "take the first `N` turns away"),
+			flag("drop-last", transcript.DropLast, "take the last `N` turns away"),
+			flag("without", "", "leave `WHAT` out: "+strings.Join(leftOut, ", ")),
+		},
+		Action: func(_ context.Context, c *cli.Command) error {
+			events := transcript.Read(p.In)
+			if c.Args().Present() {
+				name, err := command.OneArgument(c, "the session's id")
+				if err != nil {
+					return err
+				}
+				if events, err = sessions.Of(p, c).Open(name); err != nil {
+					return err
+				}
+			} else if p.InTerm {
+				return failure.Usage("name a session, or give one on standard input", "session edit: the session's id is missing")
+			}
+			w, flush := p.CleanOnTerminal()
+			out := &sessions.Counted{W: w}
+			err := transcript.Write(out, transcript.Apply(events, edits))
+			switch {
+			case out.Err != nil:
+				return out.Err
+			case err != nil:
+				return errors.Join(flush(), sessions.Damaged(err))
+			}
+			return flush()
+		},
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/urfave/cli/v3"
+)
+
+var exportFormats = []string{"json", "markdown", "html", "openai", "agents-exe"}
+
+func sessionExportCommand(p *program.Env) *cli.Command {
+	var format string
+	return &cli.Command{
+		ArgsUsage: "ID",
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a page that needs nothing else), openai (a chat completions request) or agents-exe (its session file)", Destination: &format, Validator: command.OneOf(exportFormats...)}},
+		Action: func(_ context.Context, c *cli.Command) error {
+			name, err := command.OneArgument(c, "the session's id")
+			if err != nil {
+				return err
+			}
+			events, err := sessions.Of(p, c).Open(name)
+			if err != nil {
+				return err
+			}
+			return export(p, events, format)
+		},
+	}
+}
+
+func export(p *program.Env, events sessions.Events, format string) error {
+	sum, err := sessions.Summary(events)
+	if err != nil {
+		return err
+	}
+	if format == "markdown" {
+		return sessions.Show(p, events, &sessions.ShowFlags{Tools: "whole", Thinking: true, System: true})
+	}
+	w, flush := p.CleanOnTerminal()
+	out := &sessions.Counted{W: w}
+	switch format {
+	case "html":
+		err = transcript.HTML(out, sum, events)
+	case "openai":
+		err = transcript.OpenAI(out, events)
+	case "agents-exe":
+		err = transcript.ToAgentsExe(out, events)
+	default:
+		err = transcript.Write(out, events)
+	}
+	switch {
+	case out.Err != nil:
+		return out.Err
+	case err != nil:
+		return errors.Join(flush(), sessions.Damaged(err))
+	}
+	return flush()
+}

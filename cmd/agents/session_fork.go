@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/urfave/cli/v3"
+)
+
+func sessionForkCommand(p *program.Env) *cli.Command {
+	var at int
+	return &cli.Command{
+		ArgsUsage: "ID",
+		Flags:     []cli.Flag{&cli.IntFlag{Name: "at", Usage: "the last `TURN` of the copy; all of them if it is not given", HideDefault: true, Destination: &at}},
+		Action: func(_ context.Context, c *cli.Command) error {
+			name, err := command.OneArgument(c, "the session's id")
+			if err != nil {
+				return err
+			}
+			s := sessions.Of(p, c)
+			events, err := s.Open(name)
+			if err != nil {
+				return err
+			}
+			if c.IsSet("at") {
+				events = session.UpTo(events, at)
+			}
+			return s.Keep(events)
+		},
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/urfave/cli/v3"
+)
+
+func sessionImportCommand(p *program.Env) *cli.Command {
+	return &cli.Command{
+		ArgsUsage:   "PATH",
+		Description: "- is standard input. --agent SLUG names the agent of a session of agents-exe.",
+		Action: func(_ context.Context, c *cli.Command) error {
+			path, err := command.OneArgument(c, "the file")
+			if err != nil {
+				return err
+			}
+			events, err := importSource(p, path)
+			if err != nil {
+				return err
+			}
+			return sessions.Of(p, c).Keep(withoutEffect(p, events))
+		},
+	}
+}
+
+// importSource is what is read from a path: a file, or the folder or the journal of
+// a session, of which the checksums are looked at too.
+func importSource(p *program.Env, path string) (sessions.Events, error) {
+	if path == "-" {
+		return transcript.Read(p.In), nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, failure.NothingRan(fmt.Errorf("import: %w", err), "")
+	case !info.Mode().IsRegular() && !info.IsDir():
+		return nil, failure.NothingRan(fmt.Errorf("import %s: it is no regular file", path), "")
+	case sessions.Foreign(path):
+		return sessions.ReadFile(path), nil
+	}
+	return session.Events(path), nil
+}
+
+// withoutEffect takes from events of elsewhere what would have an effect here: a session
+// names the agent file that it goes on with.
+func withoutEffect(p *program.Env, events sessions.Events) sessions.Events {
+	return func(yield func(agent.Event, error) bool) {
+		root := ""
+		for e, err := range events {
+			if err == nil && e.Kind == agent.EventSession {
+				e.Source = ""
+				if e.Parent == "" && root != "" && e.Session != root {
+					err = fmt.Errorf("it holds several sessions: %s and %s", root, e.Session)
+				}
+			}
+			if root == "" {
+				root = e.Session
+			}
+			if p.Global.Agent != "" && e.Agent == transcript.ImportedAgent {
+				e.Agent = p.Global.Agent
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// start runs the program and returns its exit code.
+func start(p *program.Env, args []string) int {
+	// Tools run as the same user; they must not read our memory or
+	// environment. What leaves a tool's process group becomes our child.
+	// Where the system has neither, tools still run.
+	_ = process.HideEnviron()
+	_ = process.BecomeSubreaper()
+	ctx, caught, stop := interruptible(p)
+	defer stop()
+	started := time.Now()
+	err := root(p, args...).Run(ctx, prompt.JoinPairs(args))
+	program.SweepOutputs(p.OutputDir(), started, time.Now())
+	if out, ok := p.Out.(*failure.Stdout); ok && err == nil && out.Failed != nil {
+		err = fmt.Errorf("write to standard output: %w", out.Failed)
+	}
+	return failure.Report(p.Err, err, caught())
+}
+
+// interruptible is a context that ends with the first signal that asks the
+// program to end. SIGPIPE is taken too, so that a reader of our output that
+// goes away is an error of a write and not our death with tools still running.
+func interruptible(p *program.Env) (ctx context.Context, caught func() os.Signal, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	var first atomic.Value
+	over := make(chan struct{})
+	go func() {
+		select {
+		case s := <-signals:
+			first.Store(s)
+			cancel(&failure.Ending{Text: "interrupted", Cause: context.Canceled})
+			giveUp(p, s, over)
+		case <-over:
+		}
+	}()
+	caught = func() os.Signal {
+		s, _ := first.Load().(os.Signal)
+		return s
+	}
+	return ctx, caught, func() {
+		close(over)
+		cancel(nil)
+	}
+}
+
+// giveUp ends a program that a signal told to end and that does not: it writes to a
+// pipe that nobody reads, say. Nothing else could end such a write.
+func giveUp(p *program.Env, s os.Signal, over <-chan struct{}) {
+	for tick := time.Tick(p.Patience); ; {
+		select {
+		case <-over:
+			return
+		case <-tick:
+		}
+		if p.Editing.TryLock() {
+			break
+		}
+	}
+	process.EndAll()
+	err := &failure.Ending{Text: fmt.Sprintf("interrupted; what was still to be done did not end within %s", p.Patience), Cause: context.Canceled}
+	said := make(chan struct{})
+	go func() { // stderr may be what nobody reads
+		defer close(said)
+		failure.Report(p.Err, err, s)
+	}()
+	select {
+	case <-said:
+	case <-time.After(time.Second):
+	}
+	os.Exit(failure.Report(io.Discard, err, s))
+}

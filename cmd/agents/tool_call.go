@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/urfave/cli/v3"
+)
+
+func toolCallCommand(p *program.Env) *cli.Command {
+	var args []string
+	return &cli.Command{
+		ArgsUsage: "NAME-or-PATH",
+		Description: `A path, or the name of a file here, is an executable. Any other name is that of
+a tool of the loaded agent, with or without bash_ before it.
+
+The arguments are one JSON object on standard input, or --arg, which is then not
+read. They are checked as in a run. The result is printed as it is, cut where a
+model would see it cut; an attachment is printed as its bytes. A call that fails
+prints what the tool said on stderr, exit code 1.`,
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "arg", Usage: "an argument as `NAME=VALUE`, repeatable; what the tool wants as a string is taken as it is, anything else is JSON", Destination: &args},
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			name, err := command.OneArgument(c, "the name of a tool or its file")
+			if err != nil {
+				return err
+			}
+			return toolCall(ctx, p, name, args)
+		},
+	}
+}
+
+func toolCall(ctx context.Context, p *program.Env, name string, pairs []string) error {
+	tool, owner, done, err := findTool(ctx, p, name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	spec := tool.Spec()
+	args, err := callArgs(ctx, p, spec, pairs)
+	if err != nil {
+		return err
+	}
+	session := rand.Text()
+	inv := &agent.Invocation{
+		Call: agent.ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec,
+		Key: session + ".1.1", Session: session, Agent: owner, Turn: 1,
+	}
+	result, err := tool.Call(ctx, inv)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("call %s: %w", spec.Name, context.Cause(ctx))
+	case err != nil:
+		if said := strings.TrimSpace(result.Text()); said != "" {
+			fmt.Fprintln(p.Err, observe.Clean(said))
+		}
+		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("call %s: %w", spec.Name, err)}
+	}
+	return printResult(p, spec.Name, result)
+}
+
+// findTool is the tool that a name or a path means, and the slug of its agent.
+// done releases what was loaded for it.
+func findTool(ctx context.Context, p *program.Env, name string) (tool agent.Tool, owner string, done func() error, err error) {
+	info, statErr := os.Stat(name)
+	if strings.Contains(name, "/") || statErr == nil && info.Mode().IsRegular() {
+		t, err := load.OpenTool(ctx, p, name)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		return schema.Checked(t), "", func() error { return nil }, nil
+	}
+	l, err := load.Load(ctx, p, load.Options{NoModels: true, Elicit: ask.NewPerson(p).Asked()})
+	if err != nil {
+		return nil, "", nil, err
+	}
+	tool, err = namedTool(ctx, l, name)
+	if err != nil {
+		return nil, "", nil, errors.Join(err, l.Close())
+	}
+	return tool, l.Root.Slug, l.Close, nil
+}
+
+// namedTool is the root agent's tool of this name. Sub-agents are none: they need a
+// model.
+func namedTool(ctx context.Context, l *load.Tree, name string) (agent.Tool, error) {
+	var names []string
+	for _, set := range l.Root.Toolsets {
+		tools, err := set.Tools(ctx)
+		if err != nil {
+			return nil, failure.NothingRan(fmt.Errorf("tools of agent %s: %w", l.Root.Slug, err), "")
+		}
+		for _, t := range tools {
+			spec := t.Spec()
+			match := spec.Name == name || spec.Name == exectool.Name("bash", name)
+			switch {
+			case match && spec.Agent != "":
+				return nil, failure.Usage("ask it with `agents run --agent-file "+spec.Source+"`", "tool call: %s is an agent and needs its model", name)
+			case match:
+				return t, nil
+			case spec.Agent == "":
+				names = append(names, spec.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil, failure.Usage("a path to an executable works too: ./"+name, "tool call: there is no tool %q: agent %s has none", name, l.Root.Slug)
+	}
+	return nil, failure.Usage("a path to an executable works too: ./"+name, "tool call: agent %s has no tool %q; it has %s", l.Root.Slug, name, strings.Join(names, ", "))
+}
+
+// callArgs is the JSON object of the arguments. Nothing is asked of a person who
+// gave none: they are told what is missing.
+func callArgs(ctx context.Context, p *program.Env, spec agent.ToolSpec, pairs []string) (string, error) {
+	if len(pairs) > 0 {
+		return pairArgs(spec, pairs)
+	}
+	if p.InTerm {
+		return "{}", nil
+	}
+	data, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(p.In, agent.MaxArgsBytes+1)) })
+	if err != nil {
+		return "", failure.NotRead(ctx, "read the arguments from standard input", err)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return "{}", nil
+	}
+	return string(data), nil
+}
+
+// pairArgs makes an object of NAME=VALUE pairs, in their order.
+func pairArgs(spec agent.ToolSpec, pairs []string) (string, error) {
+	var doc struct {
+		Properties map[string]struct{ Type any }
+	}
+	_ = json.Unmarshal(spec.Schema, &doc) // of a schema that is none, every value is a string
+	var b strings.Builder
+	separator := "{"
+	seen := map[string]bool{}
+	for _, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return "", failure.Usage("", "--arg %q: want NAME=VALUE", pair)
+		}
+		if !utf8.ValidString(pair) {
+			return "", failure.Usage("put other bytes into a file and give the tool its name", "--arg %s: the value is not UTF-8", name)
+		}
+		if seen[name] {
+			return "", failure.Usage("give a list as one JSON array", "--arg %s: it is there twice", name)
+		}
+		seen[name] = true
+		value := []byte(text)
+		kind, _ := doc.Properties[name].Type.(string)
+		switch property, known := doc.Properties[name]; {
+		case !known || kind == "string", property.Type == nil && !json.Valid(value):
+			value = program.QuoteJSON(text)
+		case !json.Valid(value):
+			return "", failure.Usage("", "--arg %s: %q is no JSON; the tool wants a value of type %v", name, text, property.Type)
+		}
+		b.WriteString(separator)
+		separator = ","
+		b.Write(program.QuoteJSON(name))
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	return b.String() + "}", nil
+}
+
+// printResult writes what the tool gave back: an attachment as its bytes, any
+// other result as its text. What is said beside an attachment goes to stderr.
+func printResult(p *program.Env, name string, r agent.Result) error {
+	text := p.Out
+	for _, part := range r.Parts {
+		if part.Kind == agent.PartMedia {
+			text = p.Err
+		}
+	}
+	for _, part := range r.Parts {
+		var err error
+		switch {
+		case part.Kind == agent.PartMedia && p.OutTerm:
+			return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("call %s: the result is %d bytes of %s, which are not for a terminal", name, len(part.Data), part.MIME), Hint: "write it to a file: > FILE"}
+		case part.Kind == agent.PartMedia:
+			_, err = p.Out.Write(part.Data)
+		case text == p.Err:
+			_, err = fmt.Fprintln(p.Err, observe.Clean(part.Text))
+		case p.OutTerm:
+			_, err = io.WriteString(p.Out, strings.TrimSuffix(observe.Clean(part.Text), "\n")+"\n")
+		default:
+			_, err = io.WriteString(p.Out, part.Text)
+		}
+		if err != nil {
+			return fmt.Errorf("write the result: %w", err)
+		}
+	}
+	return nil
+}
