@@ -270,7 +270,7 @@ func TestSyncThatFails(t *testing.T) {
 			for n := 1; n <= 6; n++ { // strace counts for each thread
 				s.next()
 				cmd := s.command("timeout", append([]string{"-k", "1", "120", "strace", "-f", "--seccomp-bpf", "-o", filepath.Join(s.dir, "trace"),
-					"-e", "trace=fdatasync", "-e", fmt.Sprintf("inject=fdatasync:%s:when=%d", fault, n), s.program()}, s.args("-p", "go")...)...)
+					"-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:%s:when=%d", fault, n), s.program()}, s.args("-p", "go")...)...)
 				out, err := cmd.Output()
 				if err == nil {
 					if string(out) != "the end\n" {

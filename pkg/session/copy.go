@@ -14,9 +14,9 @@ import (
 	"github.com/agents-exe/agents/pkg/filelock"
 )
 
-// Copy writes events to a new journal and closes it. What cannot be opened as a
-// session again is refused: a result without its call, say. After an error nothing
-// of the new session is left.
+// Copy writes events to a new journal and closes it. It refuses events that could not
+// be opened as a session again, such as a result without its call. After an error
+// nothing of the new session remains.
 //
 // A copy of a session with another id, up to its third turn:
 //
@@ -37,19 +37,17 @@ func Copy(j *Journal, events iter.Seq2[agent.Event, error]) error {
 }
 
 func (j *Journal) copy(events iter.Seq2[agent.Event, error]) error {
-	byID := map[string]*agent.Session{}
+	sessions := map[string]*agent.Session{}
 	n := 0
 	for e, err := range events {
 		if err != nil {
 			return err
 		}
 		n++
-		s := byID[e.Session]
-		if s == nil {
-			s = &agent.Session{}
-			byID[e.Session] = s
+		if sessions[e.Session] == nil {
+			sessions[e.Session] = &agent.Session{}
 		}
-		if err := s.Apply(e); err != nil {
+		if err := sessions[e.Session].Apply(e); err != nil {
 			return fmt.Errorf("event %d (%s): %w", n, e.Kind, err)
 		}
 		if err := j.Append(context.Background(), e); err != nil {
@@ -62,9 +60,9 @@ func (j *Journal) copy(events iter.Seq2[agent.Event, error]) error {
 	return j.Sync(context.Background())
 }
 
-// UpTo is the events of a session up to the end of one turn of the root session,
+// UpTo returns the events of a session up to the end of one turn of the root session,
 // counted from 1, with its results and, if the run ends there, the end. A turn that
-// is not there or not complete is an error.
+// is missing or incomplete is an error.
 func UpTo(events iter.Seq2[agent.Event, error], turn int) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		root, turns, open := "", 0, 0
@@ -105,20 +103,17 @@ func UpTo(events iter.Seq2[agent.Event, error], turn int) iter.Seq2[agent.Event,
 	}
 }
 
-// Rename is the events of a session in which every session has another id, the root
-// that one, and with it the Keys of its calls. Were the ids of sub-agents' sessions
-// kept, whoever goes on with a copy would end the processes of the original's calls,
-// which are told by their Keys.
+// Rename returns the events of a session with other ids: the given one for the root
+// session, new ones for those of sub-agents, and the Keys of calls accordingly. With
+// the old Keys, a process that opens the copy would end processes of the original's
+// calls.
 func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		ids := map[string]string{}
 		key := func(key string) string {
-			of := key
-			for range 2 { // the turn and the position
-				of = of[:max(strings.LastIndexByte(of, '.'), 0)]
-			}
-			if renamed, ok := ids[of]; ok {
-				return renamed + key[len(of):]
+			caller := callerOf(key)
+			if renamed, ok := ids[caller]; ok {
+				return renamed + key[len(caller):]
 			}
 			return key
 		}
@@ -137,60 +132,47 @@ func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Eve
 	}
 }
 
-// Remove removes the session at path, a folder or a file, and of a symbolic link
-// the link. It is refused with an InUseError while a process has it open.
+// Remove removes the session at path, a folder or a file; of a symbolic link it
+// removes the link. The error is an InUseError while a process has it open.
 func Remove(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("remove session: %w", err)
-		}
-		return nil
+		return os.Remove(path)
 	}
-	file, dir, err := locate(path)
+	in, err := openReader(path, os.O_RDWR)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("remove session: %w", err)
-	}
-	defer f.Close()
-	if err := lock(f); err != nil {
+	defer in.file.Close()
+	if err := lock(in.file); err != nil {
 		return err
 	}
-	defer filelock.Unlock(f)
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("remove session: %w", err)
-	}
-	if _, _, _, err := newScanner(f, info.Size(), file, dir != "").next(); errors.Is(err, ErrNotSession) {
+	defer filelock.Unlock(in.file)
+	if _, _, _, err := in.next(); errors.Is(err, ErrNotSession) {
 		return err
 	}
-	return remove(file, dir)
+	return remove(in.path, in.blobs)
 }
 
-// remove removes what belongs to a session. A folder in which there is something
-// else stays, with that, and so do files in blobs that are none.
+// remove removes the files of a session, and its folders if nothing else is in them.
 func remove(file string, dir blobs) error {
 	if dir == "" {
 		return os.Remove(file)
 	}
 	found, err := os.ReadDir(string(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove session: %w", err)
+		return err
 	}
 	for _, e := range found {
-		if !isBlob(strings.TrimSuffix(e.Name(), partSuffix)) {
-			continue
-		}
-		if err := os.Remove(filepath.Join(string(dir), e.Name())); err != nil {
-			return fmt.Errorf("remove session: %w", err)
+		if isBlob(strings.TrimSuffix(e.Name(), partSuffix)) {
+			if err := os.Remove(filepath.Join(string(dir), e.Name())); err != nil {
+				return err
+			}
 		}
 	}
-	os.Remove(string(dir)) // there may be none
+	os.Remove(string(dir)) // there need not be one
 	if err := os.Remove(file); err != nil {
-		return fmt.Errorf("remove session: %w", err)
+		return err
 	}
-	os.Remove(filepath.Dir(file)) // if nothing is left in it
+	os.Remove(filepath.Dir(file))
 	return nil
 }

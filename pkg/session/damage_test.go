@@ -383,7 +383,7 @@ func TestDamageSaysWhereAndWhatIsLeft(t *testing.T) {
 	whole[i] = 'b'
 	_, _, err := rebuild(whole)
 	line := lineStarts(whole)[15]
-	want := fmt.Sprintf("x.jsonl is damaged at line 16 (byte %d): the checksum does not match; the first 2 turns are whole and can be copied to a new session", line)
+	want := fmt.Sprintf("x.jsonl is damaged at line 16 (byte %d): the checksum does not match; the first 2 turns are complete and can be copied to a new session", line)
 	if err == nil || err.Error() != want {
 		t.Errorf("error = %v\nwant    %s", err, want)
 	}

@@ -5,19 +5,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 )
 
-// A disk does what changes files, and lets tests make it fail.
+// A disk makes all changes to files, and lets tests make them fail.
 type disk struct {
-	fail func(op string, n int) error
+	fail func(op string, n int) error // Options.Fail
 
 	mu sync.Mutex
 	n  int
 }
 
-// about is called before every change.
-func (d *disk) about(op string) error {
+// before is called before every change.
+func (d *disk) before(op string) error {
 	if d.fail == nil {
 		return nil
 	}
@@ -28,14 +29,13 @@ func (d *disk) about(op string) error {
 	return d.fail(op, n)
 }
 
-// makeDir creates a folder and those above it, and returns the folders whose
-// entries are new.
+// makeDir creates a folder and its parents, and returns the folders that have a new
+// entry.
 func (d *disk) makeDir(dir string) (changed []string, err error) {
-	if info, err := os.Stat(dir); err == nil {
-		if !info.IsDir() {
-			return nil, &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("it is a file")}
-		}
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil, nil
+	} else if err == nil {
+		return nil, &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("it is a file")}
 	}
 	up := filepath.Dir(dir)
 	if up != dir {
@@ -43,7 +43,7 @@ func (d *disk) makeDir(dir string) (changed []string, err error) {
 			return nil, err
 		}
 	}
-	if err := d.about("mkdir"); err != nil {
+	if err := d.before("mkdir"); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -52,9 +52,9 @@ func (d *disk) makeDir(dir string) (changed []string, err error) {
 	return append(changed, up), nil
 }
 
-// create makes a file that must not exist.
+// create creates a file that must not exist.
 func (d *disk) create(name string) (*os.File, error) {
-	if err := d.about("create"); err != nil {
+	if err := d.before("create"); err != nil {
 		return nil, err
 	}
 	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -72,7 +72,7 @@ func (d *disk) writeFile(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// write puts b at offset at. Tests see it in two halves.
+// write writes b at an offset. Tests see it in two halves.
 func (d *disk) write(f *os.File, b []byte, at int64) error {
 	if d.fail == nil {
 		_, err := f.WriteAt(b, at)
@@ -80,7 +80,7 @@ func (d *disk) write(f *os.File, b []byte, at int64) error {
 	}
 	half := len(b) / 2
 	for _, part := range [][]byte{b[:half], b[half:]} {
-		if err := d.about("write"); err != nil {
+		if err := d.before("write"); err != nil {
 			return err
 		}
 		if _, err := f.WriteAt(part, at); err != nil {
@@ -92,35 +92,34 @@ func (d *disk) write(f *os.File, b []byte, at int64) error {
 }
 
 func (d *disk) truncate(f *os.File, size int64) error {
-	if err := d.about("truncate"); err != nil {
+	if err := d.before("truncate"); err != nil {
 		return err
 	}
 	return f.Truncate(size)
 }
 
 func (d *disk) sync(f *os.File) error {
-	if err := d.about("sync"); err != nil {
+	if err := d.before("sync"); err != nil {
 		return err
 	}
-	return syncData(f)
+	return f.Sync()
 }
 
 func (d *disk) rename(from, to string) error {
-	if err := d.about("rename"); err != nil {
+	if err := d.before("rename"); err != nil {
 		return err
 	}
 	return os.Rename(from, to)
 }
 
-// syncDir makes the entries of a folder last.
+// syncDir syncs the entries of a folder, which Windows cannot.
 func (d *disk) syncDir(dir string) error {
-	if err := d.about("sync folder"); err != nil {
+	if err := d.before("sync folder"); err != nil {
 		return err
 	}
 	f, err := os.Open(dir)
-	if err != nil {
-		return err
+	if err != nil || runtime.GOOS == "windows" {
+		return errors.Join(err, f.Close())
 	}
-	defer f.Close()
-	return syncFolder(f)
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -1,25 +1,24 @@
-// Package session keeps sessions on disk: the journal that an agent.Runner writes,
-// and what reads it again.
+// Package session stores sessions on disk: the journal that an agent.Runner writes,
+// and functions that read it.
 //
-// A [Journal] is one append-only file of JSON lines. It holds the events of a
-// root session and of all sub-agents' sessions below it, in the order in which
-// they happened; large texts and data are files of their own beside it. A session
-// is a folder DIR/ID with journal.jsonl and blobs/, or one file that holds
-// everything. docs/sessions.md describes the format.
+// A [Journal] is one append-only file of JSON lines. It contains the events of a root
+// session and of all sub-agents' sessions below it, in the order in which they
+// happened; large texts and data are separate files. A session is a folder DIR/ID with
+// journal.jsonl and blobs/, or one file that contains everything. docs/sessions.md
+// describes the format.
 //
-//	j := session.Create(dir, session.Options{})
+//	j := session.Create(dir, session.Options{Dir: cwd})
 //	defer j.Close()
 //	r := agent.Runner{Agent: a, Journal: j, NewID: session.NewID}
 //
-// To go on with what an earlier process left:
+// To continue what an earlier process left:
 //
 //	j, past, err := session.Open(path, session.Options{})
 //	r := agent.Runner{Agent: a, Journal: j, NewID: j.NewID,
 //		Session: past.Session, Nested: past.Nested, Before: past.Before}
 //
-// [Events] reads a session, also while another process writes it; [List] and
-// [Find] look for sessions in folders; [Copy], [UpTo] and [Rename] make new ones
-// of old ones; [Remove] removes one.
+// [Events] reads a session, also while another process writes it; [List] and [Find]
+// find sessions in folders; [Copy], [UpTo] and [Rename] copy them; [Remove] removes one.
 //
 // Every line is the event as encoding/json writes it, followed by a checksum that
 // covers all lines up to it, so that a changed, lost, repeated or moved line is

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// ErrNotSession: a file is no journal of a session.
+// ErrNotSession is the error for a file that is not the journal of a session.
 var ErrNotSession = errors.New("not a session")
 
-// ErrNotFound: no session has the name.
+// ErrNotFound is the error for a name that no session has.
 var ErrNotFound = errors.New("no such session")
 
-// An InUseError refuses a second writer.
+// An InUseError is the error for a second writer.
 type InUseError struct {
 	Path string
 	// PID is the process that has the session open; 0 if it is not known.
@@ -26,28 +26,28 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("session %s is in use by process %d", e.Path, e.PID)
 }
 
-// A DamageError is a journal, or a blob, that is not as it was written and whose
-// loss no crash explains. What is in front of it can still be read, with Events,
-// and copied, with UpTo and Copy.
+// A DamageError is the error for a journal or a blob that was changed, or lost in a
+// way that a crash does not explain. What comes before it can still be read, with
+// Events, and copied, with UpTo and Copy.
 type DamageError struct {
 	Path string
 	// Line counts from 1 and Offset is where it begins, in bytes.
 	Line   int
 	Offset int64
-	// Turns is how many turns of the root session are whole in front of it.
+	// Turns is how many turns of the root session are complete before it.
 	Turns int
-	// What is wrong.
+	// What says what is wrong.
 	What string
 }
 
-// Error says where the damage is and what is left.
+// Error says where the damage is and what can be used.
 func (e *DamageError) Error() string {
-	left := "nothing in front of it can be used"
+	left := "nothing before it can be used"
 	switch {
 	case e.Turns == 1:
-		left = "the first turn is whole and can be copied to a new session"
+		left = "the first turn is complete and can be copied to a new session"
 	case e.Turns > 1:
-		left = fmt.Sprintf("the first %d turns are whole and can be copied to a new session", e.Turns)
+		left = fmt.Sprintf("the first %d turns are complete and can be copied to a new session", e.Turns)
 	}
 	return fmt.Sprintf("%s is damaged at line %d (byte %d): %s; %s", e.Path, e.Line, e.Offset, e.What, left)
 }

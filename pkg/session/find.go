@@ -9,7 +9,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Latest is the name of the session that changed last, for Find.
+// Latest is the name of the most recently changed session, for Find.
 const Latest = "latest"
 
 // Find returns the path of the session with a name. A name is a path, an id, the
@@ -19,7 +19,10 @@ const Latest = "latest"
 // a session uses it. It fails with ErrNotFound.
 func Find(name string, dirs ...string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') {
-		return name, exists(name)
+		if _, err := os.Stat(name); err != nil {
+			return "", fmt.Errorf("find session: %w", err)
+		}
+		return name, nil
 	}
 	found, err := sessions(dirs)
 	var paths []string
@@ -37,7 +40,7 @@ func Find(name string, dirs ...string) (string, error) {
 	case len(paths) == 1:
 		return paths[0], nil
 	case len(paths) > 1:
-		return "", fmt.Errorf("find session %q: %w: %d match, %s and %s are two of them", name, ErrNotFound, len(paths), filepath.Base(paths[0]), filepath.Base(paths[1]))
+		return "", fmt.Errorf("find session %q: %w: %d match, for example %s and %s", name, ErrNotFound, len(paths), filepath.Base(paths[0]), filepath.Base(paths[1]))
 	case err != nil:
 		return "", err
 	case name == Latest:
@@ -49,14 +52,7 @@ func Find(name string, dirs ...string) (string, error) {
 	return "", fmt.Errorf("find session %q: %w in %s", name, ErrNotFound, strings.Join(dirs, ", "))
 }
 
-func exists(path string) error {
-	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("find session: %w", err)
-	}
-	return nil
-}
-
-// first is the first event of a session, as far as there is one.
+// first is the first event of a session, if it can be read.
 func first(path string) agent.Event {
 	for e := range BriefEvents(path) {
 		return e

@@ -35,6 +35,27 @@ func longPrompt(t *testing.T, dir, id string) (path, blob, journal string) {
 	return j.Path(), blobs[0], filepath.Join(j.Path(), "journal.jsonl")
 }
 
+// An answer whose contents are lost does not count as a complete turn.
+func TestADamagedAnswerIsNotACompleteTurn(t *testing.T) {
+	j := session.Create(t.TempDir(), session.Options{})
+	prompt, answer := agent.UserText("go"), agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(strings.Repeat("long ", 20_000))}}
+	for _, e := range []agent.Event{
+		{Kind: agent.EventSession, Session: "s"}, {Kind: agent.EventMessage, Session: "s", Message: &prompt},
+		{Kind: agent.EventAnswer, Session: "s", Message: &answer, Finish: agent.FinishStop},
+	} {
+		if err := j.Append(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(j.Close(), os.RemoveAll(filepath.Join(j.Path(), "blobs"))); err != nil {
+		t.Fatal(err)
+	}
+	err := second(j.Path())
+	if d, ok := errors.AsType[*session.DamageError](err); !ok || d.Turns != 0 || d.Line != 4 {
+		t.Errorf("Open = %v, want damage at line 4 after no turn", err)
+	}
+}
+
 // A file in a session that cannot be read in any reasonable time is the damage of
 // this session, in all commands, and none of the others'.
 func TestAHostileFileIsTheDamageOfItsSession(t *testing.T) {

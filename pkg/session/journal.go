@@ -20,12 +20,11 @@ type Options struct {
 	// Dir is the working folder of the program, which a new session notes as the
 	// one in which it began: see Info.Dir.
 	Dir string
-	// Fail is for tests. It is called before everything that changes the disk,
-	// with the kind of the change ("mkdir", "create", "write", "sync",
-	// "sync folder", "rename", "truncate") and its number, from 1. A write is
-	// seen twice, in front of each of its halves. The change then fails with
-	// the error, if there is one. A sync and a write may call it at the same
-	// time.
+	// Fail is for tests. It is called before every change of the disk, with the
+	// kind of the change ("mkdir", "create", "write", "sync", "sync folder",
+	// "rename", "truncate") and its number, from 1. A write has two calls, one
+	// before each of its halves. If Fail returns an error, the change fails with
+	// it. A sync and a write may call it at the same time.
 	Fail func(op string, n int) error
 }
 
@@ -35,43 +34,43 @@ const (
 	blobsDir = "blobs"
 )
 
-// A Journal is a session on disk that is open for writing, an agent.Journal. Its
-// methods may be called at the same time. After one of them failed with something
-// that may have reached the disk in part, all that follow fail in the same way.
+// A Journal is a session on disk that is open for writing, an agent.Journal. It is
+// safe for concurrent use. After an error that may have left a part of an event on
+// the disk, all methods fail with this error.
 type Journal struct {
 	disk  disk
-	dir   string // in which the session's folder is made; "" if it has none
+	dir   string // for the session's folder; "" for a session in one file
 	path  string // of the file; "" until it is known
 	blobs blobs
 	cwd   string // Options.Dir
 
 	mu      sync.Mutex
-	synced  sync.Cond // a sync is over
-	f       *os.File  // nil until there is one
+	synced  sync.Cond // a sync has ended
+	f       *os.File  // nil until it is created
 	id      string
 	buf     []byte
-	size    int64    // of what was written
+	size    int64    // bytes written
 	sum     uint32   // of the last line
-	lasting int64    // how much is synced
-	mark    bool     // the next line says so
+	durable int64    // bytes synced
+	mark    bool     // the next line notes durable
 	folders []string // with entries that are not synced
 	syncing bool
-	fresh   bool // the file is new
-	written bool // since the journal was opened
+	fresh   bool // this Journal created the file
+	written bool // something was appended
 	broken  error
 	closed  bool
 }
 
 var errClosed = errors.New("the journal is closed")
 
-// Create returns a journal that makes its folder DIR/ID with the first Append; ID
-// is the session of that event. A run that fails before leaves nothing.
+// Create returns a journal that creates its folder DIR/ID at the first Append; ID is
+// the session of that event. A run that fails before leaves nothing.
 func Create(dir string, o Options) *Journal {
 	return newJournal(&Journal{dir: dir}, o)
 }
 
-// CreateFile is as Create for a session in one file, which must not exist or be
-// empty.
+// CreateFile is like Create for a session in one file, which must be empty if it
+// exists.
 func CreateFile(path string, o Options) *Journal {
 	return newJournal(&Journal{path: path}, o)
 }
@@ -98,7 +97,7 @@ func (j *Journal) ID() string {
 	return j.id
 }
 
-// Path is the folder of the session, or its file; it is "" while it is not known.
+// Path is the folder of the session, or its file; it is "" before the first Append.
 func (j *Journal) Path() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -108,8 +107,8 @@ func (j *Journal) Path() string {
 	return j.path
 }
 
-// NewID is for Runner.NewID. It is as the function NewID, but a session that was
-// created and has no event yet keeps the id that its folder has.
+// NewID is for Runner.NewID. It is like the function NewID, except that a session
+// without events keeps the id of its folder.
 func (j *Journal) NewID() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -119,8 +118,8 @@ func (j *Journal) NewID() string {
 	return NewID()
 }
 
-// Append writes e at once, with one write. It fails and changes nothing if e
-// cannot be kept.
+// Append writes e, with a single write. If it cannot be written, Append fails and
+// changes nothing.
 func (j *Journal) Append(_ context.Context, e agent.Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -154,23 +153,23 @@ func (j *Journal) Append(_ context.Context, e agent.Event) error {
 	return j.write(b, start, sum)
 }
 
-// write seals a line, of which buf holds what is behind start, and writes buf.
+// write seals the line that begins at start in buf, and writes buf.
 func (j *Journal) write(buf []byte, start int, sum uint32) error {
 	mark := int64(-1)
 	if j.mark {
-		mark = j.lasting
+		mark = j.durable
 	}
 	buf, sum = seal(buf, start, mark, sum)
 	if len(buf)-start > maxBytes {
 		return fmt.Errorf("write session %s: an event of %d bytes is larger than a line may be (%d)", j.path, len(buf)-start, maxBytes)
 	}
 	if j.buf = buf[:0]; cap(buf) > 1<<20 {
-		j.buf = nil // it was an exception
+		j.buf = nil // most lines are smaller
 	}
 	if err := j.disk.write(j.f, buf, j.size); err != nil {
-		j.disk.truncate(j.f, j.size) // as well as it can be done
+		j.disk.truncate(j.f, j.size) // if possible
 		if j.fresh && j.size == 0 {
-			j.leave()
+			remove(j.path, j.blobs)
 		}
 		j.broken = fmt.Errorf("write session %s: %w", j.path, cause(err))
 		return j.broken
@@ -180,15 +179,7 @@ func (j *Journal) write(buf []byte, start int, sum uint32) error {
 	return nil
 }
 
-// leave removes a session in which nothing was written.
-func (j *Journal) leave() {
-	os.Remove(j.path)
-	if j.dir != "" {
-		os.Remove(filepath.Dir(j.path)) // if nothing is in it
-	}
-}
-
-// cause leaves the path out of an error that is said with it.
+// cause removes the path from an error whose message names it already.
 func cause(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err
@@ -203,10 +194,10 @@ func (j *Journal) usable() error {
 	return j.broken
 }
 
-// create makes the file of a new session.
+// create creates the file of a new session.
 func (j *Journal) create(id string) (err error) {
 	if !ValidID(id) {
-		return fmt.Errorf("create session: %q cannot be an id", id)
+		return fmt.Errorf("create session: %q is not a valid id", id)
 	}
 	var folders []string
 	if j.dir != "" {
@@ -218,7 +209,7 @@ func (j *Journal) create(id string) (err error) {
 		j.blobs = blobs(filepath.Join(folder, blobsDir))
 		defer func() {
 			if err != nil {
-				os.Remove(folder) // if nothing is in it
+				os.Remove(folder) // unless it has files
 			}
 		}()
 	}
@@ -245,9 +236,9 @@ func (j *Journal) create(id string) (err error) {
 	return nil
 }
 
-// Sync returns when everything that was appended before is on the disk. Callers
-// that come while a sync runs share the next one. A failed sync is never
-// repeated: the system may have dropped what it could not write.
+// Sync returns when everything that was appended before is on the disk. Calls during
+// a sync share the next one. A failed sync is never repeated: the system may have
+// dropped what it could not write.
 func (j *Journal) Sync(context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -259,7 +250,7 @@ func (j *Journal) syncTo(size int64) error {
 		switch {
 		case j.usable() != nil:
 			return j.usable()
-		case j.lasting >= size:
+		case j.durable >= size:
 			return nil
 		case j.syncing:
 			j.synced.Wait()
@@ -269,7 +260,7 @@ func (j *Journal) syncTo(size int64) error {
 	}
 }
 
-// sync syncs the file while others may append to it.
+// sync syncs the file. Events may be appended meanwhile.
 func (j *Journal) sync() {
 	size, folders := j.size, j.folders
 	j.syncing = true
@@ -287,13 +278,13 @@ func (j *Journal) sync() {
 			j.broken = fmt.Errorf("sync session %s: %w", j.path, cause(err))
 		}
 	} else {
-		j.lasting, j.mark = size, true
+		j.durable, j.mark = size, true
 	}
 	j.synced.Broadcast()
 }
 
-// Close syncs what was appended, says so in a last line and gives the session
-// free. It may be called twice.
+// Close syncs what was appended, notes that in a last line and releases the session.
+// It may be called twice.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -303,7 +294,10 @@ func (j *Journal) Close() error {
 	var err error
 	if j.f != nil && j.broken == nil && j.written {
 		if err = j.syncTo(j.size); err == nil {
-			j.end()
+			// The last line. Nothing is lost if it cannot be written.
+			b, _ := encode(j.buf[:0], fileLine{Kind: kindClosed, Time: time.Now()})
+			j.mark = true
+			j.write(b, 0, j.sum)
 		}
 	}
 	for j.syncing {
@@ -315,11 +309,4 @@ func (j *Journal) Close() error {
 		err = errors.Join(err, j.f.Close())
 	}
 	return err
-}
-
-// end writes the last line. Nothing is lost if it cannot be written.
-func (j *Journal) end() {
-	b, _ := encode(j.buf[:0], fileLine{Kind: kindClosed, Time: time.Now()})
-	j.mark = true
-	j.write(b, 0, j.sum)
 }

@@ -2,6 +2,8 @@ package session
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"hash/crc32"
@@ -63,39 +65,30 @@ func seal(b []byte, start int, synced int64, sum uint32) ([]byte, uint32) {
 		b = strconv.AppendInt(b, synced, 10)
 	}
 	sum = crc32.Update(sum, crc32.IEEETable, b[start:])
-	b = append(b, sumStart...)
-	for shift := 28; shift >= 0; shift -= 4 {
-		b = append(b, "0123456789abcdef"[sum>>shift&15])
-	}
+	b = appendSum(append(b, sumStart...), sum)
 	return append(b, "\"}\n"...), sum
 }
 
+// appendSum appends a checksum as eight hexadecimal digits.
+func appendSum(b []byte, sum uint32) []byte {
+	return hex.AppendEncode(b, binary.BigEndian.AppendUint32(make([]byte, 0, 4), sum))
+}
+
 // tail splits the checksum off a line, which is without its newline.
-func tail(line []byte) (body []byte, sum uint32, ok bool) {
-	n := len(line) - tailBytes
-	if n < 1 || string(line[n:n+len(sumStart)]) != sumStart || string(line[len(line)-2:]) != `"}` {
-		return nil, 0, false
-	}
-	for _, c := range line[n+len(sumStart) : len(line)-2] {
-		switch {
-		case '0' <= c && c <= '9':
-			sum = sum<<4 | uint32(c-'0')
-		case 'a' <= c && c <= 'f':
-			sum = sum<<4 | uint32(c-'a'+10)
-		default:
-			return nil, 0, false
-		}
-	}
-	return line[:n], sum, true
+func tail(line []byte) (body, sum []byte, ok bool) {
+	n := max(0, len(line)-tailBytes)
+	sum, ok = bytes.CutPrefix(line[n:], []byte(sumStart))
+	sum, end := bytes.CutSuffix(sum, []byte(`"}`))
+	return line[:n], sum, ok && end
 }
 
 // syncedOf returns the "synced" member at the end of a line, or -1. The rest of
 // the line may be damaged.
 func syncedOf(line []byte) int64 {
-	body, _, _ := tail(line)
+	body, _, ok := tail(line)
 	body = body[max(0, len(body)-markBytes):]
 	i := bytes.LastIndex(body, []byte(syncedStart))
-	if i < 0 {
+	if !ok || i < 0 {
 		return -1
 	}
 	n, err := strconv.ParseUint(string(body[i+len(syncedStart):]), 10, 63)

@@ -18,10 +18,10 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Info is what a list says of a session.
+// Info describes a session in a list.
 type Info struct {
-	// ID is the name by which Find knows the session: that of its folder, or,
-	// for one in a file, the id in it.
+	// ID is the name by which Find finds the session: that of its folder, or, for
+	// a session in one file, the id in it.
 	ID string
 	// Path is the session's folder or file.
 	Path  string
@@ -29,13 +29,13 @@ type Info struct {
 	// Source is the file of the agent.
 	Source string
 	Model  string
-	// Parent is the Key of the call of another process that the session
-	// answers, if it does.
+	// Parent is the Key of the call of another process that the session answers,
+	// if it does.
 	Parent string
-	// Prompt is the first line of the first prompt that is not blank, at most
-	// 200 bytes of it.
+	// Prompt is the first line of the first prompt that is not blank, at most 200
+	// bytes of it.
 	Prompt string
-	// Turns are those of the root session.
+	// Turns counts the turns of the root session.
 	Turns int
 	// Dir is the working folder in which the session began, without symbolic
 	// links; empty if that is not known.
@@ -50,16 +50,16 @@ type Info struct {
 	Changed time.Time
 	// Size is that of the file and its blobs, in bytes.
 	Size int64
-	// PID is the process that has an unfinished session open, 0 if there is
-	// none or it is not known.
+	// PID is the process that has an unfinished session open, 0 if there is none
+	// or it is not known.
 	PID int
-	// Err says what is wrong with the session: a DamageError, say. The rest
-	// is then what stands in front of it.
+	// Err says what is wrong with the session, for example a DamageError. The
+	// other fields then describe what comes before it.
 	Err error
 }
 
-// Inspect reads what there is to say of the session at path, a folder or a file.
-// The error is also in the Info.
+// Inspect describes the session at path, a folder or a file. The error is also in the
+// Info.
 func Inspect(path string) (Info, error) {
 	return inspect(path, sync.OnceValue(holders))
 }
@@ -121,7 +121,7 @@ func List(f Filter, dirs ...string) ([]Info, error) {
 
 // dirOf is the working folder in which a session began.
 func dirOf(path string) string {
-	in, err := openReader(path)
+	in, err := openReader(path, os.O_RDONLY)
 	if err != nil {
 		return ""
 	}
@@ -149,13 +149,13 @@ func inspectAll(found []entry, locks func() lockList) []Info {
 	return list
 }
 
-// An entry is a session that was found and not yet read.
+// An entry is a session that was not read yet.
 type entry struct {
 	path    string
 	changed time.Time
 }
 
-// sessions finds the folders of sessions, those that changed last first.
+// sessions finds the folders of sessions, the most recently changed first.
 func sessions(dirs []string) ([]entry, error) {
 	var list []entry
 	var errs error
@@ -179,7 +179,7 @@ func sessions(dirs []string) ([]entry, error) {
 
 func inspect(path string, locks func() lockList) (Info, error) {
 	i := Info{Path: path}
-	in, err := openReader(path)
+	in, err := openReader(path, os.O_RDONLY)
 	if err != nil {
 		i.Err = err
 		return i, err
@@ -199,10 +199,10 @@ func inspect(path string, locks func() lockList) (Info, error) {
 	return i, i.Err
 }
 
-// size is that of all contents.
+// size is the size of all blobs.
 func (dir blobs) size() int64 {
 	var n int64
-	found, _ := os.ReadDir(string(dir)) // there may be none
+	found, _ := os.ReadDir(string(dir)) // there need not be one
 	for _, e := range found {
 		if info, err := e.Info(); err == nil {
 			n += info.Size()
@@ -227,7 +227,7 @@ func (i *Info) read(in *reader) error {
 	}
 }
 
-// note takes from an event what belongs into a list.
+// note takes from an event what belongs in a list.
 func (i *Info) note(in *reader, line []byte, h head) error {
 	root, kind := string(h.session) == in.root, agent.EventKind(h.kind)
 	var brief struct { // decoding what was said takes time
@@ -258,12 +258,12 @@ func (i *Info) note(in *reader, line []byte, h head) error {
 		}
 	}
 	if root {
-		i.Status = brief.Status // of the end, if nothing follows it
+		i.Status = brief.Status // that of the end, if nothing follows it
 	}
 	return nil
 }
 
-// firstLine is the first line of a message that says something.
+// firstLine is the first line of a message that is not blank.
 func firstLine(m *agent.Message) string {
 	if m == nil {
 		return ""

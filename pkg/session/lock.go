@@ -9,16 +9,16 @@ import (
 	"github.com/agents-exe/agents/pkg/filelock"
 )
 
-// A lock can outlive its process for a moment: a child that was just being started
-// has it until it executes its program. One whose process is not known (it may be in
-// another container) is waited for as well.
+// How long lock waits for a lock whose process has ended: a child that was just being
+// started holds it until it executes its program. It also waits if the process is not
+// known, for example because it is in another container.
 const (
 	lockWait  = 2 * time.Second
 	lockPause = 5 * time.Millisecond
 )
 
-// lock makes this the one writer of f, until f is closed. A second one is refused
-// with an InUseError, in the same process as well.
+// lock makes this the only writer of f until f is closed. A second one, in the same
+// process too, gets an InUseError.
 func lock(f *os.File) error {
 	for start := time.Now(); ; time.Sleep(lockPause) {
 		err := filelock.Try(f)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,16 +19,16 @@ import (
 // A Past is what a journal says of the time before it was opened. Session, Nested
 // and Before are for the fields of a Runner with these names.
 type Past struct {
-	// Session is the root session. It is empty, without an ID, if the process
-	// that began it died before anything was kept.
+	// Session is the root session. It is empty, without an ID, if the process that
+	// began it died before anything was written.
 	Session *agent.Session
-	// Nested are the sessions of sub-agents that answer calls without a
-	// result, by the Key of the call.
+	// Nested are the sessions of sub-agents that answer calls without a result, by
+	// the Key of the call.
 	Nested map[string]agent.Left
 	// Before is what the unfinished run consumed, with its sub-agents.
 	Before agent.Spent
-	// Started are the Keys of all calls that had started and have no result,
-	// at any depth, sorted.
+	// Started are the Keys of all calls that started and have no result, at any
+	// depth, sorted.
 	Started []string
 	// OwnerPID is the process that wrote the session last, if it is another one
 	// and alive: what was opened is then a copy of its session, and the processes
@@ -38,20 +39,15 @@ type Past struct {
 	CutBytes int64
 }
 
-// Open opens a session for going on with it: path is its folder or its file. It
-// fails with an InUseError, a DamageError or an ErrNotSession. Whoever opens a
-// session that had not been closed should Sync before anything follows from what
-// is in it; a Runner does.
+// Open opens a session to continue it: path is its folder or its file. The error is
+// an InUseError, a DamageError or an ErrNotSession, or that of the system. If the
+// session was not closed, call Sync before you act on what is in it, as a Runner does.
 func Open(path string, o Options) (*Journal, *Past, error) {
-	file, dir, err := locate(path)
+	f, dir, err := openFile(path, os.O_RDWR)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open session: %w", err)
-	}
-	j := newJournal(&Journal{path: file, f: f, blobs: dir}, o)
+	j := newJournal(&Journal{path: f.Name(), f: f, blobs: dir}, o)
 	past, err := j.open()
 	if err != nil {
 		filelock.Unlock(f)
@@ -60,34 +56,34 @@ func Open(path string, o Options) (*Journal, *Past, error) {
 	return j, past, nil
 }
 
-// locate finds the file of a session and the folder of its blobs. Neither may be a
-// symbolic link in a session's folder, which may come from elsewhere: what is
+// openFile opens the file of a session and finds the folder of its blobs. Neither may
+// be a symbolic link in a session's folder, which may come from elsewhere: what is
 // written to the session, or removed with it, would be somewhere else.
-func locate(path string) (file string, dir blobs, err error) {
+func openFile(path string, flag int) (f *os.File, dir blobs, err error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return "", "", fmt.Errorf("open session: %w", err)
+	if err == nil && info.IsDir() {
+		folder := path
+		path = filepath.Join(folder, fileName)
+		if info, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, "", fmt.Errorf("%s: %w: there is no %s in it", folder, ErrNotSession, fileName)
+		}
 	}
-	file = path
-	if info.IsDir() {
-		file = filepath.Join(path, fileName)
-		if info, err = os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-			return "", "", fmt.Errorf("%s: %w: there is no %s in it", path, ErrNotSession, fileName)
-		}
-		if err != nil {
-			return "", "", fmt.Errorf("open session: %w", err)
-		}
+	if err != nil {
+		return nil, "", fmt.Errorf("open session: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", "", fmt.Errorf("%s: %w: it is not a regular file", path, ErrNotSession)
+		return nil, "", fmt.Errorf("%s: %w: it is not a regular file", path, ErrNotSession)
 	}
-	if filepath.Base(file) == fileName {
-		dir = blobs(filepath.Join(filepath.Dir(file), blobsDir))
+	if filepath.Base(path) == fileName {
+		dir = blobs(filepath.Join(filepath.Dir(path), blobsDir))
 		if info, err := os.Lstat(string(dir)); err == nil && !info.IsDir() {
-			return "", "", fmt.Errorf("%s: %w: it is not a folder", dir, ErrNotSession)
+			return nil, "", fmt.Errorf("%s: %w: it is not a folder", dir, ErrNotSession)
 		}
 	}
-	return file, dir, nil
+	if f, err = os.OpenFile(path, flag, 0); err != nil {
+		return nil, "", fmt.Errorf("open session: %w", err)
+	}
+	return f, dir, nil
 }
 
 func (j *Journal) open() (*Past, error) {
@@ -110,16 +106,15 @@ func (j *Journal) open() (*Past, error) {
 	j.id = past.Session.ID
 	if j.blobs != "" {
 		j.dir = filepath.Dir(filepath.Dir(j.path))
-		if j.id == "" {
-			j.id = filepath.Base(filepath.Dir(j.path))
-		}
+		j.id = cmp.Or(j.id, filepath.Base(filepath.Dir(j.path)))
 	}
 	if s.good < info.Size() {
-		if err := j.disk.truncate(j.f, s.good); err != nil {
-			return nil, fmt.Errorf("cut the torn end of session %s: %w", j.path, cause(err))
+		err := j.disk.truncate(j.f, s.good)
+		if err == nil {
+			err = j.disk.sync(j.f)
 		}
-		if err := j.disk.sync(j.f); err != nil {
-			return nil, fmt.Errorf("sync session %s: %w", j.path, cause(err))
+		if err != nil {
+			return nil, fmt.Errorf("cut the torn end of session %s: %w", j.path, cause(err))
 		}
 	}
 	past.CutBytes, past.OwnerPID = s.cut, s.owner.alive()
@@ -212,23 +207,22 @@ func (s *survey) invalid(at int64, err error) error {
 	}
 }
 
-// A fold puts events together to sessions.
+// A fold applies events to sessions.
 type fold struct {
 	*survey
 	past   Past
-	nested map[string]*nested // all that may still be at work, by id
+	nested map[string]*nested // those that may be unfinished, by id
 	begun  []*nested          // the same in their order
 }
 
-// A nested is the session of a sub-agent, and up that of the one that called it, if
-// that is none of the root. It began before, so no session is above itself, whatever
-// a file from elsewhere says.
+// A nested is the session of a sub-agent. Its caller, nil for the root session, began
+// before it, so no session calls itself, whatever a file from elsewhere says.
 type nested struct {
 	agent.Left
-	up *nested
+	caller *nested
 }
 
-// apply takes in the event that was decoded from a line.
+// apply applies the event at an offset.
 func (f *fold) apply(e *agent.Event, at int64) error {
 	root := e.Session == f.root
 	if at >= f.counted {
@@ -243,19 +237,19 @@ func (f *fold) apply(e *agent.Event, at int64) error {
 	s := f.nested[e.Session]
 	if s == nil {
 		if e.Kind != agent.EventSession {
-			return nil // it is no session of this tree
+			return nil // it is not a session of this tree
 		}
-		s = &nested{Left: agent.Left{Session: &agent.Session{}}, up: f.nested[callerOf(e.Parent)]}
+		s = &nested{Left: agent.Left{Session: &agent.Session{}}, caller: f.nested[callerOf(e.Parent)]}
 		f.nested[e.Session] = s
 		f.begun = append(f.begun, s)
 	}
-	for up := s; up != nil; up = up.up {
-		up.Before.Note(e)
+	for n := s; n != nil; n = n.caller {
+		n.Before.Note(e)
 	}
 	return s.Session.Apply(*e)
 }
 
-// callerOf is the session to which the call with a Key belongs.
+// callerOf is the session that made the call with a Key.
 func callerOf(key string) string {
 	for range 2 { // turn and position
 		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
@@ -263,8 +257,8 @@ func callerOf(key string) string {
 	return key
 }
 
-// count keeps account of what the run consumed. A run begins with a message; its
-// end, a compaction or a message in its middle says what it was until then.
+// count adds up what the run consumed. A run begins with a message; its end, a
+// compaction and a message in its middle have what it had consumed until then.
 func (f *fold) count(e *agent.Event, root bool) {
 	before := &f.past.Before
 	if root && (e.Kind == agent.EventMessage || e.Kind == agent.EventEnd || e.Kind == agent.EventCompaction) {
@@ -276,7 +270,7 @@ func (f *fold) count(e *agent.Event, root bool) {
 	before.Note(e)
 }
 
-// open notes the calls of s without a result, and the sessions that answer them.
+// open collects the calls of s without a result, and the sessions that answer them.
 func (f *fold) open(s *agent.Session) {
 	step := s.Next()
 	if step.Kind != agent.StepCalls {

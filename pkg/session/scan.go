@@ -124,7 +124,7 @@ func (s *scanner) check(line []byte) (head, error) {
 		return head{}, errTorn
 	}
 	sum := crc32.Update(s.sum, crc32.IEEETable, body)
-	if sum != stated {
+	if !bytes.Equal(appendSum(make([]byte, 0, 8), sum), stated) {
 		return head{}, errors.New("the checksum does not match")
 	}
 	h, err := headOf(line)
@@ -153,8 +153,11 @@ func (s *scanner) damage(at int64, line int, what error) error {
 // turns counts the complete turns before an offset: all, except for the last one
 // if results are missing there.
 func (s *scanner) turns(end int64) int {
-	if s.answer < 0 {
+	switch s.answer {
+	case -1:
 		return 0
+	case end: // the answer itself is damaged
+		return s.answers - 1
 	}
 	open := 0
 	for in := newLines(s.r, s.answer, end); ; {

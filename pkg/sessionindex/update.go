@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -43,11 +44,12 @@ func (x *Index) Update(ctx context.Context, folders []string) error {
 }
 
 func (x *Index) update(ctx context.Context, folders []string) error {
+	folders = absolute(folders)
 	known, err := x.known(ctx)
 	if err != nil {
 		return err
 	}
-	for _, f := range list(absolute(folders)) {
+	for _, f := range list(folders) {
 		old, ok := known[f.path]
 		delete(known, f.path)
 		if ok && old.size == f.size && old.changed == f.changed {
@@ -59,7 +61,7 @@ func (x *Index) update(ctx context.Context, folders []string) error {
 	}
 	for path, old := range known {
 		// Sessions in other folders than these stay while they are there.
-		if _, err := os.Stat(filepath.Join(path, journalName)); err == nil && !within(path, folders) {
+		if _, err := os.Stat(filepath.Join(path, journalName)); err == nil && !slices.Contains(folders, filepath.Dir(path)) {
 			continue
 		}
 		if err := x.change(ctx, func(tx *sql.Tx) error { return remove(ctx, tx, old.n) }); err != nil {
@@ -67,15 +69,6 @@ func (x *Index) update(ctx context.Context, folders []string) error {
 		}
 	}
 	return nil
-}
-
-func within(path string, folders []string) bool {
-	for _, f := range absolute(folders) {
-		if filepath.Dir(path) == f {
-			return true
-		}
-	}
-	return false
 }
 
 func absolute(folders []string) []string {
