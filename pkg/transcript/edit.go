@@ -11,7 +11,7 @@ import (
 
 // An Edit is one change of a session.
 type Edit struct {
-	// Op is what is done; N belongs to the first four.
+	// Op says what is done; N is that of the first four.
 	Op EditOp
 	N  int
 }
@@ -19,200 +19,138 @@ type Edit struct {
 // An EditOp tells the kinds of Edit apart.
 type EditOp string
 
-// What can be done to a session. The turns are those of the root session; those
-// of sub-agents stay and go with the calls that they answer.
+// What can be done to a session. The turns are those of the root session; a
+// sub-agent's belong to the turn of the call that they answer.
 const (
-	// Take and TakeLast keep the first or the last N turns; Drop and DropLast
-	// take them away.
+	// Take and TakeLast keep the first or last N turns; Drop and DropLast remove
+	// them.
 	Take     EditOp = "take"
 	TakeLast EditOp = "take-last"
 	Drop     EditOp = "drop"
 	DropLast EditOp = "drop-last"
-	// WithoutThinking takes the models' reasoning out, WithoutToolResults what
-	// tools answered, and WithoutSubAgents the sessions of sub-agents.
+	// WithoutThinking removes the models' reasoning, WithoutToolResults the
+	// results of tools, and WithoutSubAgents the sessions of sub-agents.
 	WithoutThinking    EditOp = "thinking"
 	WithoutToolResults EditOp = "tool-results"
 	WithoutSubAgents   EditOp = "sub-agents"
 )
 
-// LeftOut stands where a result was taken out.
+// LeftOut replaces a result that was taken out.
 const LeftOut = "(left out)"
 
 // Apply makes the changes in their order and returns the events of a session that
-// can be gone on with: turns are counted anew, also in the Keys of calls, and the
-// first one has a prompt, if need be that of the run which it was a part of. What
-// is held in memory are the turns that TakeLast and DropLast count.
+// can be resumed: turns are counted anew, also in the Keys of calls, and the first
+// one has a prompt, if need be that of the run that it was a part of. All of the
+// session is in memory. If the events end with an error, it comes last.
 func Apply(events iter.Seq2[agent.Event, error], edits []Edit) iter.Seq2[agent.Event, error] {
-	turns := marked(groups(events))
-	for _, e := range edits {
-		switch e.Op {
-		case Take:
-			turns = take(turns, e.N)
-		case Drop:
-			turns = drop(turns, e.N)
-		case TakeLast:
-			turns = takeLast(turns, e.N)
-		case DropLast:
-			turns = dropLast(turns, e.N)
-		case WithoutThinking:
-			turns = changed(turns, withoutThinking)
-		case WithoutToolResults:
-			turns = changed(turns, withoutResults)
-		case WithoutSubAgents:
-			turns = changed(turns, withoutSubAgents)
+	return func(yield func(agent.Event, error) bool) {
+		var turns []*group
+		var readErr error
+		for g, err := range groups(events) {
+			if readErr = err; err == nil {
+				turns = append(turns, g)
+			}
 		}
-	}
-	return joined(turns)
-}
-
-// A mark is a turn, or, with gone, one that was taken away. It is passed on since
-// what stays may need something of it.
-type mark struct {
-	*group
-	gone bool
-}
-
-type marks = iter.Seq2[mark, error]
-
-func marked(turns iter.Seq2[*group, error]) marks {
-	return func(yield func(mark, error) bool) {
-		for g, err := range turns {
-			if !yield(mark{group: g}, err) || err != nil {
+		removed := map[*group]bool{}
+		for _, e := range edits {
+			e.apply(turns, removed)
+		}
+		j := &joiner{setups: map[string]agent.Event{}, written: map[string]bool{}}
+		for _, g := range turns {
+			if removed[g] {
+				j.skip(g)
+			} else {
+				j.keep(g)
+			}
+		}
+		if !j.begun && j.opened != nil {
+			j.out = append(j.out, *j.opened) // nothing is left but the session itself
+		}
+		for _, e := range j.out {
+			if !yield(e, nil) {
 				return
 			}
 		}
+		if readErr != nil {
+			yield(agent.Event{}, readErr)
+		}
 	}
 }
 
-// each calls f with every turn that is still there, counted from 1, which may say
-// that it goes.
-func each(turns marks, goes func(n int) bool) marks {
-	return func(yield func(mark, error) bool) {
-		n := 0
-		for m, err := range turns {
-			if err == nil && !m.gone {
-				n++
-				m.gone = goes(n)
+// apply changes the events of turns, or notes which turns are removed. Those stay
+// in the list because later ones may need something of them.
+func (e Edit) apply(turns []*group, removed map[*group]bool) {
+	left := slices.DeleteFunc(slices.Clone(turns), func(g *group) bool { return removed[g] })
+	n := max(0, min(e.N, len(left)))
+	switch e.Op {
+	case Take:
+		left = left[n:]
+	case TakeLast:
+		left = left[:len(left)-n]
+	case Drop:
+		left = left[:n]
+	case DropLast:
+		left = left[len(left)-n:]
+	default:
+		left = nil
+		for _, g := range turns {
+			e.changeEvents(g)
+		}
+	}
+	for _, g := range left {
+		removed[g] = true
+	}
+}
+
+// changeEvents takes out of the events of a turn what e.Op says.
+func (e Edit) changeEvents(g *group) {
+	leftOut := []agent.Part{agent.Text(LeftOut)}
+	switch e.Op {
+	case WithoutSubAgents:
+		g.events = slices.DeleteFunc(g.events, func(e agent.Event) bool { return e.Session != g.root })
+	case WithoutThinking:
+		changeMessages(g.events, func(m *agent.Message) {
+			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p agent.Part) bool { return p.Kind == agent.PartReasoning })
+		})
+	case WithoutToolResults:
+		changeMessages(g.events, func(m *agent.Message) {
+			m.Results = slices.Clone(m.Results)
+			for i := range m.Results {
+				m.Results[i].Parts = leftOut
 			}
-			if !yield(m, err) {
-				return
+		})
+		for i := range g.events {
+			if r := g.events[i].Result; r != nil {
+				changed := *r
+				changed.Parts = leftOut
+				g.events[i].Result = &changed
 			}
 		}
 	}
 }
 
-func take(turns marks, n int) marks { return each(turns, func(i int) bool { return i > n }) }
-func drop(turns marks, n int) marks { return each(turns, func(i int) bool { return i <= n }) }
-
-func takeLast(turns marks, n int) marks { return behind(turns, n, true) }
-func dropLast(turns marks, n int) marks { return behind(turns, n, false) }
-
-// behind holds the last n turns back. Those that leave the queue because others
-// come go (first), or those that are in it at the end.
-func behind(turns marks, n int, first bool) marks {
-	return func(yield func(mark, error) bool) {
-		var queue []mark
-		held := 0
-		for m, err := range turns {
-			if err != nil {
-				queue = append(queue, m)
-				for _, q := range queue[:len(queue)-1] {
-					if !yield(q, nil) {
-						return
-					}
-				}
-				yield(m, err)
-				return
-			}
-			queue = append(queue, m)
-			if !m.gone {
-				held++
-			}
-			for held > n {
-				q := queue[0]
-				queue = queue[1:]
-				if !q.gone {
-					held--
-					q.gone = first
-				}
-				if !yield(q, nil) {
-					return
-				}
-			}
+// changeMessages calls change with a copy of every message of the events, which
+// takes its place.
+func changeMessages(events []agent.Event, change func(*agent.Message)) {
+	for i := range events {
+		e := &events[i]
+		if e.Message != nil {
+			m := *e.Message
+			change(&m)
+			e.Message = &m
 		}
-		for _, q := range queue {
-			q.gone = q.gone || !first
-			if !yield(q, nil) {
-				return
-			}
+		e.Messages = slices.Clone(e.Messages)
+		for k := range e.Messages {
+			change(&e.Messages[k])
 		}
 	}
 }
 
-// changed passes every event through f, which may take it out.
-func changed(turns marks, f func(root string, e *agent.Event) (keep bool)) marks {
-	return func(yield func(mark, error) bool) {
-		for m, err := range turns {
-			if err == nil {
-				kept := make([]agent.Event, 0, len(m.events))
-				for _, e := range m.events {
-					if f(m.root, &e) {
-						kept = append(kept, e)
-					}
-				}
-				m.group = &group{m.root, kept}
-			}
-			if !yield(m, err) {
-				return
-			}
-		}
-	}
-}
-
-func withoutThinking(_ string, e *agent.Event) bool {
-	strip := func(m agent.Message) agent.Message {
-		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p agent.Part) bool { return p.Kind == agent.PartReasoning })
-		return m
-	}
-	onMessages(e, strip)
-	return true
-}
-
-func withoutResults(_ string, e *agent.Event) bool {
-	if e.Result != nil {
-		r := *e.Result
-		r.Parts = []agent.Part{agent.Text(LeftOut)}
-		e.Result = &r
-	}
-	onMessages(e, func(m agent.Message) agent.Message {
-		m.Results = slices.Clone(m.Results)
-		for i := range m.Results {
-			m.Results[i].Parts = []agent.Part{agent.Text(LeftOut)}
-		}
-		return m
-	})
-	return true
-}
-
-func withoutSubAgents(root string, e *agent.Event) bool { return e.Session == root }
-
-// onMessages puts f(m) in the place of every message of e.
-func onMessages(e *agent.Event, f func(agent.Message) agent.Message) {
-	if e.Message != nil {
-		m := f(*e.Message)
-		e.Message = &m
-	}
-	e.Messages = slices.Clone(e.Messages)
-	for i := range e.Messages {
-		e.Messages[i] = f(e.Messages[i])
-	}
-}
-
-// A joiner makes one session of the turns that stay.
+// A joiner makes one session of the turns that are left.
 type joiner struct {
 	opened  *agent.Event           // the event that opened the session
-	setups  map[string]agent.Event // with System and Specs, by digest, not yet told
-	told    map[string]bool
+	setups  map[string]agent.Event // with System and Specs, by digest, not yet written
+	written map[string]bool
 	setup   *agent.Event // the root's last one
 	prompts []agent.Event
 	answer  bool // since the last prompt
@@ -221,37 +159,11 @@ type joiner struct {
 	out     []agent.Event
 }
 
-func joined(turns marks) iter.Seq2[agent.Event, error] {
-	return func(yield func(agent.Event, error) bool) {
-		j := &joiner{setups: map[string]agent.Event{}, told: map[string]bool{}}
-		for m, err := range turns {
-			if err != nil {
-				yield(agent.Event{}, err)
-				return
-			}
-			if m.gone {
-				j.skip(m.group)
-				continue
-			}
-			j.keep(m.group)
-			for _, e := range j.out {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			j.out = j.out[:0]
-		}
-		if !j.begun && j.opened != nil {
-			yield(*j.opened, nil) // nothing is left but the session itself
-		}
-	}
-}
-
-// skip remembers of a turn that goes what later ones may need.
+// skip notes what later turns may need of one that is removed.
 func (j *joiner) skip(g *group) {
 	for i := range g.events {
 		e := &g.events[i]
-		if e.Kind == agent.EventSetup && (e.System != "" || e.Specs != nil) && !j.told[e.Digest] {
+		if e.Kind == agent.EventSetup && (e.System != "" || e.Specs != nil) && !j.written[e.Digest] {
 			j.setups[e.Digest] = *e
 		}
 		if e.Session == g.root {
@@ -260,7 +172,7 @@ func (j *joiner) skip(g *group) {
 	}
 }
 
-// remember notes what the root was last told.
+// remember notes how the root session was opened, and its last setup and prompts.
 func (j *joiner) remember(e *agent.Event) {
 	switch e.Kind {
 	case agent.EventSession:
@@ -316,7 +228,7 @@ func ofTurn(key, root string, turn int) string {
 	return key
 }
 
-// begin opens the session with what the first turn that stays lacks.
+// begin opens the session with what its first turn lacks.
 func (j *joiner) begin(g *group) {
 	first := j.opened == nil
 	j.begun = true
@@ -353,15 +265,15 @@ func (j *joiner) count(e *agent.Event, old int) {
 	}
 }
 
-// emit sends an event off. A setup that says its prompt and tools in a turn that
-// is gone says them here.
+// emit adds an event. The prompt and tools of a setup that stand in a turn that was
+// removed are added here.
 func (j *joiner) emit(e agent.Event) {
-	if e.Kind == agent.EventSetup && !j.told[e.Digest] {
+	if e.Kind == agent.EventSetup && !j.written[e.Digest] {
 		if full, ok := j.setups[e.Digest]; ok && e.System == "" && e.Specs == nil {
 			e.System, e.Specs = full.System, full.Specs
 		}
 		if e.System != "" || e.Specs != nil {
-			j.told[e.Digest] = true
+			j.written[e.Digest] = true
 			delete(j.setups, e.Digest)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"encoding/json"
 	"io"
 	"iter"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -66,7 +66,7 @@ func pageData(out *bufio.Writer, s *Summary, events iter.Seq2[agent.Event, error
 	text(`,"turns":[`)
 	var readErr error
 	first := true
-	for t, err := range Turns(events) {
+	for t, err := range Turns(forPage(events)) {
 		if err != nil {
 			readErr = err
 			break
@@ -76,7 +76,7 @@ func pageData(out *bufio.Writer, s *Summary, events iter.Seq2[agent.Event, error
 		}
 		first = false
 		text("\n")
-		put(newPageTurn(t))
+		put(withoutAnswered(t))
 	}
 	text("]")
 	if readErr != nil {
@@ -87,131 +87,59 @@ func pageData(out *bufio.Writer, s *Summary, events iter.Seq2[agent.Event, error
 	return readErr
 }
 
-// What the script reads. Times are in milliseconds since 1970.
-type (
-	pageTurn struct {
-		N       int           `json:"n"`
-		Prompts []pageMessage `json:"prompts,omitempty"`
-		Setup   *pageSetup    `json:"setup,omitempty"`
-		Short   *pageShort    `json:"short,omitempty"`
-		Answer  *pageAnswer   `json:"answer,omitempty"`
-		Calls   []pageCall    `json:"calls,omitempty"`
-		End     *pageEnd      `json:"end,omitempty"`
+// forPage are the events without what the page does not show: conversations before
+// a compaction, all of a tool but its name, what providers want back, and the data
+// of attachments other than pictures, whose text then is their size.
+func forPage(events iter.Seq2[agent.Event, error]) iter.Seq2[agent.Event, error] {
+	return func(yield func(agent.Event, error) bool) {
+		for e, err := range events {
+			e.Messages = nil
+			if e.Message != nil {
+				m := *e.Message
+				m.Parts = pageParts(m.Parts)
+				e.Message = &m
+			}
+			if e.Result != nil {
+				r := *e.Result
+				r.Parts = pageParts(r.Parts)
+				e.Result = &r
+			}
+			e.Specs = slices.Clone(e.Specs)
+			for i := range e.Specs {
+				e.Specs[i] = agent.ToolSpec{Name: e.Specs[i].Name}
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
 	}
-	pageMessage struct {
-		Role  agent.Role `json:"role"`
-		Parts []pagePart `json:"parts"`
-	}
-	pagePart struct {
-		Kind agent.PartKind `json:"kind"`
-		Text string         `json:"text,omitempty"`
-		MIME string         `json:"mime,omitempty"`
-		Name string         `json:"name,omitempty"`
-		Size int            `json:"size,omitempty"`
-		Data []byte         `json:"data,omitempty"` // of pictures alone
-	}
-	pageSetup struct {
-		System string   `json:"system,omitempty"`
-		Tools  []string `json:"tools,omitempty"`
-	}
-	pageShort struct {
-		Text  string       `json:"text"`
-		At    int64        `json:"at"`
-		MS    int64        `json:"ms"`
-		Usage *agent.Usage `json:"usage,omitempty"`
-	}
-	pageAnswer struct {
-		At     int64        `json:"at"`
-		MS     int64        `json:"ms"`
-		Model  string       `json:"model,omitempty"`
-		Finish agent.Finish `json:"finish,omitempty"`
-		Usage  *agent.Usage `json:"usage,omitempty"`
-		Parts  []pagePart   `json:"parts,omitempty"`
-	}
-	pageCall struct {
-		Name   string        `json:"name"`
-		Args   string        `json:"args"`
-		At     int64         `json:"at,omitempty"`
-		MS     int64         `json:"ms,omitempty"`
-		Runs   int           `json:"runs,omitempty"`
-		Argv   []string      `json:"argv,omitempty"`
-		Ended  bool          `json:"ended,omitempty"`
-		Failed bool          `json:"failed,omitempty"`
-		Parts  []pagePart    `json:"parts,omitempty"`
-		Nested []pageSession `json:"nested,omitempty"`
-	}
-	pageSession struct {
-		ID    string     `json:"id"`
-		Agent string     `json:"agent"`
-		Model string     `json:"model,omitempty"`
-		Turns []pageTurn `json:"turns"`
-	}
-	pageEnd struct {
-		Status agent.Status `json:"status"`
-		Error  string       `json:"error,omitempty"`
-	}
-)
+}
 
-func newPageTurn(t *Turn) pageTurn {
-	p := pageTurn{N: t.N}
-	for _, m := range t.Prompts {
-		p.Prompts = append(p.Prompts, pageMessage{m.Role, pageParts(m.Parts)})
-	}
-	if e := t.Setup; e != nil && e.System != "" {
-		p.Setup = &pageSetup{System: e.System}
-		for _, spec := range e.Specs {
-			p.Setup.Tools = append(p.Setup.Tools, spec.Name)
+func pageParts(parts []agent.Part) []agent.Part {
+	parts = slices.Clone(parts)
+	for i := range parts {
+		p := &parts[i]
+		p.Extra = nil
+		switch p.MIME {
+		case "", "image/png", "image/jpeg", "image/gif", "image/webp":
+		default:
+			p.Data, p.Text = nil, count(len(p.Data), "byte")
 		}
 	}
-	if e := t.Compaction; e != nil {
-		p.Short = &pageShort{Text: e.Text, At: unixMillis(e.Time), MS: e.Millis, Usage: e.Usage}
-	}
-	if e := t.Answer; e != nil {
-		p.Answer = &pageAnswer{At: unixMillis(e.Time), MS: e.Millis, Model: e.Model, Finish: e.Finish, Usage: e.Usage}
-		if e.Message != nil {
-			p.Answer.Parts = pageParts(e.Message.Parts)
-		}
+	return parts
+}
+
+// withoutAnswered takes out of the answers of t the calls, which t has by itself.
+func withoutAnswered(t *Turn) *Turn {
+	if t.Answer != nil && t.Answer.Message != nil {
+		t.Answer.Message.Calls = nil
 	}
 	for _, c := range t.Calls {
-		p.Calls = append(p.Calls, newPageCall(c))
-	}
-	if e := t.End; e != nil {
-		p.End = &pageEnd{e.Status, e.Error}
-	}
-	return p
-}
-
-func newPageCall(c *Call) pageCall {
-	p := pageCall{Name: c.Name, Args: c.Args, At: unixMillis(c.Started), MS: c.Millis, Runs: c.Runs, Argv: c.Argv, Failed: c.Failed()}
-	if c.Result != nil {
-		p.Ended, p.Parts = true, pageParts(c.Result.Parts)
-	}
-	for _, s := range c.Nested {
-		below := pageSession{ID: s.ID, Agent: s.Agent, Model: s.Model, Turns: []pageTurn{}}
-		for _, t := range s.Turns {
-			below.Turns = append(below.Turns, newPageTurn(t))
+		for _, s := range c.Nested {
+			for _, inner := range s.Turns {
+				withoutAnswered(inner)
+			}
 		}
-		p.Nested = append(p.Nested, below)
 	}
-	return p
-}
-
-func pageParts(parts []agent.Part) []pagePart {
-	list := []pagePart{}
-	for _, p := range parts {
-		shown := pagePart{Kind: p.Kind, Text: p.Text, MIME: p.MIME, Name: p.Name, Size: len(p.Data)}
-		switch p.MIME {
-		case "image/png", "image/jpeg", "image/gif", "image/webp":
-			shown.Data = p.Data
-		}
-		list = append(list, shown)
-	}
-	return list
-}
-
-func unixMillis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
+	return t
 }

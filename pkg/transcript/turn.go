@@ -12,36 +12,37 @@ import (
 // from it.
 type Turn struct {
 	// N counts the session's answers, from 1. A last turn without Answer is what
-	// came behind the last one.
-	N int
+	// follows the last one.
+	N int `json:"n"`
 	// Prompts are the user messages before the answer.
-	Prompts []agent.Message
-	// Setup says with what the model was asked, if that changed in this turn, and
-	// Compaction what became of the conversation before, if it was shortened.
-	Setup, Compaction *agent.Event
+	Prompts []agent.Message `json:"prompts,omitempty"`
+	// Setup is what the model was asked with, if that changed in this turn, and
+	// Compaction what replaced the conversation before, if it was shortened.
+	Setup      *agent.Event `json:"setup,omitempty"`
+	Compaction *agent.Event `json:"compaction,omitempty"`
 	// Answer is the event of the answer, nil if there is none.
-	Answer *agent.Event
-	Calls  []*Call
-	// End closes a run behind this turn, if it does.
-	End *agent.Event
+	Answer *agent.Event `json:"answer,omitempty"`
+	Calls  []*Call      `json:"calls,omitempty"`
+	// End closes a run after this turn, if one ends there.
+	End *agent.Event `json:"end,omitempty"`
 }
 
 // A Call is one tool call of a turn.
 type Call struct {
 	agent.ToolCall
 	// Key names the call in its tree: see agent.Event.
-	Key string
+	Key string `json:"key"`
 	// Started is when it began, zero if it never did; Runs is how often.
-	Started time.Time
-	Runs    int
+	Started time.Time `json:"started,omitzero"`
+	Runs    int       `json:"runs,omitempty"`
 	// Argv is what was executed, program first, and Digest names its contents.
-	Argv   []string
-	Digest string
+	Argv   []string `json:"argv,omitempty"`
+	Digest string   `json:"digest,omitempty"`
 	// Result is nil for a call without one, and Millis the time until then.
-	Result *agent.ToolResult
-	Millis int64
+	Result *agent.ToolResult `json:"result,omitempty"`
+	Millis int64             `json:"millis,omitempty"`
 	// Nested are the sub-agents' sessions that answer the call.
-	Nested []*Conversation
+	Nested []*Conversation `json:"nested,omitempty"`
 }
 
 // Failed reports whether the call has a result that describes a failure.
@@ -49,9 +50,11 @@ func (c *Call) Failed() bool { return c.Result != nil && c.Result.Failed }
 
 // A Conversation is the session of a sub-agent.
 type Conversation struct {
-	ID, Agent, Model string
-	Depth            int
-	Turns            []*Turn
+	ID    string  `json:"id"`
+	Agent string  `json:"agent"`
+	Model string  `json:"model,omitempty"`
+	Depth int     `json:"depth"`
+	Turns []*Turn `json:"turns"`
 }
 
 // Turns are the turns of the root session, which is that of the first event. Events

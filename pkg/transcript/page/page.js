@@ -26,6 +26,7 @@
 		if (s < 3600) return Math.floor(s / 60) + " m " + String(Math.floor(s % 60)).padStart(2, "0") + " s";
 		return Math.floor(s / 3600) + " h " + String(Math.floor((s / 60) % 60)).padStart(2, "0") + " m";
 	};
+	const time = (text) => Math.max(0, Date.parse(text) || 0); // 0: not known
 	const clock = (ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 	const spent = (u) => (u ? `${num(u.input_tokens)} tokens in, ${num(u.output_tokens)} out` + (u.cost ? `, ${money(u.cost)}` : "") : "");
 	const oneLine = (s, n) => {
@@ -150,7 +151,7 @@
 	function part(p, plain) {
 		if (p.kind === "media") {
 			if (p.data && pictures.has(p.mime)) return el("img", { class: "media", src: `data:${p.mime};base64,${p.data}`, alt: p.name || p.mime });
-			return el("p", { class: "facts", text: `Attached: ${p.name ? p.name + ", " : ""}${p.mime}, ${num(p.size)} bytes` });
+			return el("p", { class: "facts", text: `Attached: ${p.name ? p.name + ", " : ""}${p.mime}, ${p.text || ""}` });
 		}
 		if (p.kind === "reasoning") return el("details", { class: "think" }, el("summary", { text: "Thinking" }), el("div", { class: "body" }, markdown(p.text || "")));
 		return plain ? el("pre", { text: p.text || "", tabindex: "0" }) : markdown(p.text || "");
@@ -179,13 +180,15 @@
 	function turn(t, lane, path) {
 		const box = el("article", { class: "turn" });
 		const note = (text, bad) => box.append(el("div", { class: "message " + (bad ? "error" : "note"), text }));
-		if (t.short) {
-			note("Context shortened: " + t.short.text);
-			if (t.short.ms) bar("model", lane, t.short.at - t.short.ms, t.short.at, "summary", `Summary of the context\n${took(t.short.ms)}\n${spent(t.short.usage)}`, box);
+		if (t.compaction) {
+			const c = t.compaction, at = time(c.time);
+			note("Context shortened: " + (c.text || ""));
+			if (c.millis) bar("model", lane, at - c.millis, at, "summary", `Summary of the context\n${took(c.millis)}\n${spent(c.usage)}`, box);
 		}
 		if (t.setup && t.setup.system) {
-			const d = el("details", { class: "think" }, el("summary", null, el("span", { class: "brief", text: "System prompt" + (t.setup.tools ? ` and ${num(t.setup.tools.length)} ${t.setup.tools.length === 1 ? "tool" : "tools"}` : "") })));
-			fill.set(d, () => d.append(el("div", { class: "body" }, el("pre", { text: t.setup.system, tabindex: "0" }), t.setup.tools ? el("p", { class: "facts", text: "Tools: " + t.setup.tools.join(", ") }) : "")));
+			const tools = (t.setup.specs || []).map((s) => s.name);
+			const d = el("details", { class: "think" }, el("summary", null, el("span", { class: "brief", text: "System prompt" + (tools.length ? ` and ${num(tools.length)} ${tools.length === 1 ? "tool" : "tools"}` : "") })));
+			fill.set(d, () => d.append(el("div", { class: "body" }, el("pre", { text: t.setup.system, tabindex: "0" }), tools.length ? el("p", { class: "facts", text: "Tools: " + tools.join(", ") }) : "")));
 			box.append(d);
 			searchable.push({ node: d, text: t.setup.system, up: path });
 		}
@@ -200,12 +203,12 @@
 		return box;
 	}
 	function answer(box, t, lane, path) {
-		const a = t.answer, u = a.usage || {};
-		const facts = [took(a.ms), `${num(u.input_tokens)} in`, `${num(u.output_tokens)} out`, u.cost ? money(u.cost) : "", a.model || ""].filter(Boolean).join(" · ");
+		const a = t.answer, u = a.usage || {}, ms = a.millis || 0, at = time(a.time), parts = (a.message || {}).parts || [];
+		const facts = [took(ms), `${num(u.input_tokens)} in`, `${num(u.output_tokens)} out`, u.cost ? money(u.cost) : "", a.model || ""].filter(Boolean).join(" · ");
 		const title = el(path.length ? "h4" : "h3", { text: "Turn " + t.n });
 		const top = el("div", { class: "turn-head" }, title, el("span", { text: facts }));
 		box.append(top);
-		const shown = (a.parts || []).filter((p) => p.kind === "media" || (p.text || "").trim());
+		const shown = parts.filter((p) => p.kind === "media" || (p.text || "").trim());
 		let node = top;
 		if (shown.length) {
 			node = message("model", "", shown);
@@ -213,7 +216,7 @@
 			searchable.push({ node, text: shown.map((p) => p.text || p.name || "").join("\n"), up: path });
 		}
 		if (a.finish && a.finish !== "stop") box.append(el("div", { class: "message note", text: "The answer broke off: " + a.finish }));
-		bar("model", lane, a.at - a.ms, a.at, `turn ${t.n}`, `Model request, turn ${t.n}\n${lane.agent}${a.model ? ", " + a.model : ""}\n${took(a.ms)}\n${spent(u)}`, node, path, oneLine(textOf(a.parts), 120));
+		bar("model", lane, at - ms, at, `turn ${t.n}`, `Model request, turn ${t.n}\n${lane.agent}${a.model ? ", " + a.model : ""}\n${took(ms)}\n${spent(u)}`, node, path, oneLine(textOf(parts), 120));
 		lane.requests++; lane.tokens += (u.input_tokens || 0) + (u.output_tokens || 0); lane.cost += u.cost || 0;
 	}
 	// argPairs are the arguments of a call as [name, text].
@@ -227,16 +230,16 @@
 	const argsBrief = (args) => argPairs(args).map(([k, x]) => (k ? k + "=" : "") + x).join("  ");
 	const firstArg = (args) => oneLine((argPairs(args)[0] || ["", ""])[1], 60);
 	function call(box, c, t, lane, path) {
-		const nested = c.nested || [];
+		const nested = c.nested || [], ended = !!c.result, parts = (c.result || {}).parts || [], failed = ended && !!c.result.failed, ms = c.millis || 0;
 		const kind = nested.length ? "agent" : "tool";
-		const state = c.failed ? "failed" : c.ended ? "" : "no result";
-		const d = el("details", { class: `call k-${kind}${c.failed ? " failed" : ""}` },
+		const state = failed ? "failed" : ended ? "" : "no result";
+		const d = el("details", { class: `call k-${kind}${failed ? " failed" : ""}` },
 			el("summary", null, el("span", { class: "dot", "aria-hidden": "true" }), el("span", { class: "name", text: c.name }),
-				el("span", { class: "brief", text: oneLine(argsBrief(c.args || ""), 160) }), el("span", { class: "took", text: [state, c.at ? took(c.ms || 0) : state ? "" : "not run"].filter(Boolean).join(" · ") })));
+				el("span", { class: "brief", text: oneLine(argsBrief(c.args || ""), 160) }), el("span", { class: "took", text: [state, c.started ? took(ms) : state ? "" : "not run"].filter(Boolean).join(" · ") })));
 		box.append(d);
-		searchable.push({ node: d, text: [c.name, c.args, ...(c.parts || []).map((p) => p.text || p.name || "")].join("\n"), up: path });
-		const at = c.at || (t.answer ? t.answer.at : 0);
-		bar(kind, lane, at, at + (c.ms || 0), `${c.name} ${firstArg(c.args || "")}`.trim(), `${kind === "agent" ? "Sub-agent" : "Tool call"} ${c.name}\n${lane.agent}, turn ${t.n}\n${took(c.ms || 0)}${state ? ", " + state : ""}`, d, path, oneLine(c.args || "", 120), c);
+		searchable.push({ node: d, text: [c.name, c.args, ...parts.map((p) => p.text || p.name || "")].join("\n"), up: path });
+		const at = time(c.started) || (t.answer ? time(t.answer.time) : 0);
+		bar(kind, lane, at, at + ms, `${c.name} ${firstArg(c.args || "")}`.trim(), `${kind === "agent" ? "Sub-agent" : "Tool call"} ${c.name}\n${lane.agent}, turn ${t.n}\n${took(ms)}${state ? ", " + state : ""}`, d, path, oneLine(c.args || "", 120), { failed, open: !ended });
 		lane.calls++;
 		const body = el("div", { class: "body" });
 		const inner = nested.map((s) => {
@@ -251,14 +254,14 @@
 			if (c.argv) body.append(el("div", { class: "label", text: "Command" }), el("pre", { text: c.argv.join(" "), tabindex: "0" }));
 			if (c.args && c.args !== "{}") body.append(el("div", { class: "label", text: "Arguments" }), json(c.args));
 			body.append(...inner);
-			if (c.ended) body.append(el("div", { class: "label", text: c.failed ? "Result (failed)" : "Result" }), ...(c.parts || []).map((p) => part(p, true)));
+			if (ended) body.append(el("div", { class: "label", text: failed ? "Result (failed)" : "Result" }), ...parts.map((p) => part(p, true)));
 			d.append(body);
 		});
 	}
 
 	// The timeline.
 	function bar(kind, lane, at, end, label, tip, target, path, more, c) {
-		const b = { kind, lane, at, end: Math.max(at, end), label, tip, more, target, path: path || [], failed: !!(c && c.failed), open: !!(c && !c.ended) };
+		const b = { kind, lane, at, end: Math.max(at, end), label, tip, more, target, path: path || [], failed: !!(c && c.failed), open: !!(c && c.open) };
 		lane.bars.push(b);
 		bars.push(b);
 	}
