@@ -26,7 +26,7 @@ const (
 	maxBackoff    = 5 * time.Second
 )
 
-// HTTPOptions are the settings of an HTTP sink. The zero value is useful.
+// HTTPOptions are the settings of an HTTP sink. The zero value is usable.
 type HTTPOptions struct {
 	// Batch is how many events one request carries at most; 0 means 100. With
 	// 1 every request is one JSON object (application/json), else the body
@@ -34,8 +34,8 @@ type HTTPOptions struct {
 	Batch int
 	// Pieces includes the pieces of answers, as in JSONLines.
 	Pieces bool
-	// Wait is how long Close waits at most for what is not sent yet; 0 means
-	// two seconds.
+	// Wait limits how long Close sends what is still queued; 0 means two
+	// seconds.
 	Wait time.Duration
 	// Transport sends the requests; nil means one like
 	// http.DefaultTransport.
@@ -43,33 +43,31 @@ type HTTPOptions struct {
 }
 
 // An HTTP posts every event to a server. It never slows a run: Observe puts the
-// event into a queue of limited size (4,096 events, 16 MiB) and returns. What
-// the queue cannot hold, what the server refuses and what it does not take in
-// eight attempts is lost; a warning event in the place of what was lost tells
-// the server how many, and Close tells the caller.
+// event into a queue of limited size (4,096 events, 16 MiB) and returns. Events
+// that do not fit into the queue, that the server refuses or that it does not take
+// in eight attempts are lost; a warning event in their place tells the server how
+// many, and the error of Close tells the caller.
 //
 // Connection failures and the statuses 408, 429 and 5xx are repeated after a
 // growing wait. A redirect is followed only on the same host and only if the
 // request stays a POST.
 type HTTP struct {
-	url    string
-	host   string
+	url    *url.URL
 	opts   HTTPOptions
 	client *http.Client
 	cancel context.CancelFunc
-	wake   chan struct{} // holds one token when there is something to do
-	stop   chan struct{} // closed by Close
-	done   chan struct{} // closed when the goroutine is over
+	wake   chan struct{} // holds one token when the queue is not empty
+	stop   chan struct{} // closed by Close, under mu
+	done   chan struct{} // closed when the goroutine has ended
 
-	mu     sync.Mutex
-	queue  []record
-	size   int // bytes in queue
-	seen   int // events that were to be sent
-	lost   int // events that never will be
-	gap    int // those of them that the server was not told of
-	last   agent.Event
-	err    error // why events were lost, the first time
-	closed bool
+	mu    sync.Mutex
+	queue []record
+	size  int // bytes in queue
+	seen  int // events observed
+	lost  int // events lost
+	gap   int // events lost that no report counts
+	last  agent.Event
+	err   error // the first reason of a loss
 }
 
 // A record is one line of a request: an event, or the report that as many events
@@ -86,11 +84,7 @@ var errSlow = errors.New("the server does not answer in time")
 func OpenHTTP(rawURL string, opts HTTPOptions) (*HTTP, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		var syntax *url.Error
-		if errors.As(err, &syntax) {
-			err = syntax.Err // the URL may hold a password
-		}
-		return nil, fmt.Errorf("log URL: %w", err)
+		return nil, fmt.Errorf("log URL: %w", withoutURL(err))
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("log URL: it must begin with http:// or https:// and name a host")
@@ -102,11 +96,12 @@ func OpenHTTP(rawURL string, opts HTTPOptions) (*HTTP, error) {
 		opts.Wait = 2 * time.Second
 	}
 	if opts.Transport == nil {
-		opts.Transport = newTransport()
+		// Its own, so that closing its idle connections affects no other client.
+		opts.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &HTTP{
-		url: rawURL, host: u.Host, opts: opts, cancel: cancel,
+		url: u, opts: opts, cancel: cancel,
 		client: &http.Client{Transport: opts.Transport, CheckRedirect: sameHost},
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -114,17 +109,16 @@ func OpenHTTP(rawURL string, opts HTTPOptions) (*HTTP, error) {
 	return h, nil
 }
 
-// newTransport is a transport of its own, so that closing its idle connections
-// touches no other client.
-func newTransport() http.RoundTripper {
-	if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		return t.Clone()
+// withoutURL is the reason of a URL's error: the URL may hold a password.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
 	}
-	return &http.Transport{}
+	return err
 }
 
-// sameHost lets the client follow a redirect only where the events were meant to
-// go; any other is an answer like 302.
+// sameHost lets the client follow a redirect only to the same host; any other is
+// a response like any with a status of 3xx.
 func sameHost(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 5 {
@@ -141,13 +135,13 @@ func (h *HTTP) Observe(e agent.Event) {
 	line := jsonLine(e)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if h.closing() {
 		return
 	}
 	h.seen++
 	h.last = agent.Event{Time: e.Time, Session: e.Session, Agent: e.Agent}
 	if len(h.queue) >= maxQueued || h.size+len(line) > maxQueuedSize {
-		h.lose([]record{{line: line}}, errSlow)
+		h.lose(errSlow, record{line: line})
 		return
 	}
 	if h.gap > 0 {
@@ -160,28 +154,27 @@ func (h *HTTP) Observe(e agent.Event) {
 	}
 }
 
+// push adds to the queue. mu is held.
 func (h *HTTP) push(r record) {
 	h.queue = append(h.queue, r)
 	h.size += len(r.line)
 }
 
-// lose counts records that will never be sent. A report that is lost is made
-// again.
-func (h *HTTP) lose(records []record, why error) {
+// lose counts records that are not sent. What a lost report counted goes into the
+// next one. mu is held.
+func (h *HTTP) lose(why error, records ...record) {
 	for _, r := range records {
-		if r.lost > 0 {
-			h.gap += r.lost
-			continue
+		if r.lost == 0 {
+			h.lost++
 		}
-		h.lost++
-		h.gap++
+		h.gap += max(r.lost, 1)
 	}
 	if h.err == nil {
 		h.err = why
 	}
 }
 
-// report is the record that stands where events were lost.
+// report is the record of the gap. mu is held.
 func (h *HTTP) report() record {
 	e := h.last
 	e.Kind = agent.EventWarning
@@ -191,22 +184,23 @@ func (h *HTTP) report() record {
 	return r
 }
 
-// run sends what is queued until Close, and then what is left.
+// run sends what is queued until Close, then the rest and a report of losses that
+// the server does not know of.
 func (h *HTTP) run(ctx context.Context) {
 	defer close(h.done)
 	for {
 		records, last := h.take()
-		switch {
-		case len(records) > 0:
+		if len(records) > 0 {
 			if err := h.deliver(ctx, records); err != nil {
 				h.mu.Lock()
-				h.lose(records, err)
+				h.lose(err, records...)
 				h.mu.Unlock()
 			}
+		}
+		switch {
 		case last:
-			h.sayGoodbye(ctx)
 			return
-		default:
+		case len(records) == 0:
 			select {
 			case <-h.wake:
 			case <-h.stop:
@@ -215,9 +209,9 @@ func (h *HTTP) run(ctx context.Context) {
 	}
 }
 
-// take removes the next batch from the queue. The second result says that
-// nothing more will come.
-func (h *HTTP) take() ([]record, bool) {
+// take removes the next batch from the queue, and reports whether it is the last
+// one.
+func (h *HTTP) take() (batch []record, last bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n, size := 0, 0
@@ -225,28 +219,20 @@ func (h *HTTP) take() ([]record, bool) {
 		size += len(h.queue[n].line)
 		n++
 	}
-	batch := slices.Clone(h.queue[:n])
+	batch = slices.Clone(h.queue[:n])
 	h.queue = slices.Delete(h.queue, 0, n)
 	h.size -= size
-	return batch, h.closed
-}
-
-// sayGoodbye tells the server of losses that it does not know of.
-func (h *HTTP) sayGoodbye(ctx context.Context) {
-	h.mu.Lock()
-	var batch []record
+	if n > 0 || !h.closing() {
+		return batch, false
+	}
 	if h.gap > 0 {
 		batch = append(batch, h.report())
 	}
-	h.mu.Unlock()
-	if batch != nil {
-		// Whether it arrives or not, Close tells the caller.
-		_ = h.deliver(ctx, batch)
-	}
+	return batch, true
 }
 
-// deliver posts a batch until the server takes it. Once Close was called there
-// is one attempt more.
+// deliver posts a batch until the server takes it. After Close it makes one
+// attempt only.
 func (h *HTTP) deliver(ctx context.Context, batch []record) error {
 	var body bytes.Buffer
 	for _, r := range batch {
@@ -259,16 +245,15 @@ func (h *HTTP) deliver(ctx context.Context, batch []record) error {
 		if err == nil || !again || closing || attempt == maxAttempts {
 			return err
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-h.stop:
-			timer.Stop()
 		}
 		wait = min(2*wait, maxBackoff)
 	}
 }
 
+// closing reports whether Close was called.
 func (h *HTTP) closing() bool {
 	select {
 	case <-h.stop:
@@ -282,7 +267,7 @@ func (h *HTTP) closing() bool {
 func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return false, errors.New("the URL makes no request")
 	}
@@ -292,14 +277,10 @@ func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 	}
 	resp, err := h.client.Do(req)
 	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err // the URL may hold a password
-		}
 		if ctx.Err() != nil {
-			err = errSlow
+			return true, errSlow
 		}
-		return true, err
+		return true, withoutURL(err)
 	}
 	defer resp.Body.Close()
 	// A body that was read to its end lets the connection be used again.
@@ -321,21 +302,17 @@ func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 // why. Observe does nothing afterwards. Closing again returns the same.
 func (h *HTTP) Close() error {
 	h.mu.Lock()
-	first := !h.closed
-	h.closed = true
-	h.mu.Unlock()
-	if first {
+	if !h.closing() {
 		close(h.stop)
 	}
+	h.mu.Unlock()
 	timer := time.AfterFunc(h.opts.Wait, h.cancel)
 	<-h.done
 	timer.Stop()
 	h.cancel()
 	h.client.CloseIdleConnections()
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.lost == 0 {
 		return nil
 	}
-	return fmt.Errorf("post events to %s: %d of %d were lost: %w", h.host, h.lost, h.seen, h.err)
+	return fmt.Errorf("post events to %s: %d of %d were lost: %w", h.url.Host, h.lost, h.seen, h.err)
 }

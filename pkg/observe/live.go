@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// tickEvery is how often the elapsed times are brought up to date.
+// tickEvery is how often the elapsed times are redrawn.
 const tickEvery = 200 * time.Millisecond
 
-// tick starts the goroutine that redraws the elapsed times, once. Close ends it.
+// tick starts the goroutine that redraws the elapsed times, if it does not run. Close
+// ends it.
 func (t *Text) tick() {
 	if t.stop != nil {
 		return
@@ -108,8 +109,8 @@ func (t *Text) erase() string {
 	return up(n) + blank(n)
 }
 
-// Hold stops the redrawing until release is called: somebody talks to the person
-// at the same terminal. It may be called while others hold it.
+// Hold stops the redrawing until release is called, while the same terminal is used
+// for something else. Holds may overlap.
 func (t *Text) Hold() (release func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,8 +125,7 @@ func (t *Text) Hold() (release func()) {
 	})
 }
 
-// endLine moves the cursor to the next line if an unfinished line of stdout
-// stands there.
+// endLine moves the cursor to the next line if it is within a line of stdout.
 func (t *Text) endLine() {
 	if t.mid {
 		t.mid = false
@@ -133,8 +133,8 @@ func (t *Text) endLine() {
 	}
 }
 
-// lines are the lines to draw: every call in the order of the tree. If they are
-// too many, those that ended first go first.
+// lines are the lines to draw: the calls in the order of the tree. If they are too
+// many, those that ended first are left out first.
 func (t *Text) lines() []string {
 	columns, rows := t.size()
 	limit := t.MaxLines
@@ -158,7 +158,7 @@ func (t *Text) lines() []string {
 	}
 	var lines []string
 	for _, n := range nodes {
-		lines = append(lines, t.render(t.line(n), columns-1))
+		lines = append(lines, t.render(n.now(t.now()), columns-1))
 	}
 	if hidden > 0 {
 		lines = append(lines, t.render(line{mark: markMore, label: fmt.Sprintf("and %d more", hidden)}, columns-1))
@@ -166,17 +166,17 @@ func (t *Text) lines() []string {
 	return lines
 }
 
-// fit chooses n nodes: the running ones, from the top, and then those that
-// ended last. It reports how many running ones are left out.
+// fit chooses n nodes: the running ones, from the top, then those that ended last.
+// hidden counts the running ones that are left out.
 func fit(nodes []*node, n int) (chosen []*node, hidden int) {
 	rank := slices.Clone(nodes)
 	slices.SortStableFunc(rank, func(a, b *node) int {
 		switch {
-		case a.state == running && b.state == running:
+		case a.mark == markRunning && b.mark == markRunning:
 			return 0
-		case a.state == running:
+		case a.mark == markRunning:
 			return -1
-		case b.state == running:
+		case b.mark == markRunning:
 			return 1
 		}
 		return b.order - a.order
@@ -185,7 +185,7 @@ func fit(nodes []*node, n int) (chosen []*node, hidden int) {
 	for i, c := range rank {
 		if i < n {
 			keep[c] = true
-		} else if c.state == running {
+		} else if c.mark == markRunning {
 			hidden++
 		}
 	}
@@ -206,35 +206,27 @@ func (n *node) all(list []*node) []*node {
 	return list
 }
 
-// line is how n looks now.
-func (t *Text) line(n *node) line {
-	l := line{depth: n.depth, label: n.label, note: n.note}
-	if !n.start.IsZero() {
-		l.took = elapsed(n.took)
-	}
-	switch n.state {
-	case succeeded:
-		l.mark = markOK
-	case failed:
-		l.mark = markFailed
-	default:
-		l.mark, l.took = markRunning, elapsed(t.now().Sub(n.start))
+// now is the line of n with its elapsed time.
+func (n *node) now(at time.Time) line {
+	l := n.line
+	if l.mark == markRunning {
+		l.took = elapsed(at.Sub(n.start))
 	}
 	return l
 }
 
-// tree is n and what is below it as lines that stay. A failure is shown in
-// full, even if it takes more than one row.
+// tree is n and what is below it, as lines to print. A failure is shown in full,
+// even if it takes more than one row.
 func (t *Text) tree(n *node) string {
 	limit := 0
-	if n.state != failed {
+	if n.mark != markFailed {
 		columns, _ := t.size()
 		limit = columns - 1
 	}
 	var b strings.Builder
-	b.WriteString(t.render(t.line(n), limit) + "\n")
-	if n.left > 0 {
-		b.WriteString(t.render(line{depth: n.depth + 1, mark: markMore, label: fmt.Sprintf("%d calls before", n.left)}, 0) + "\n")
+	b.WriteString(t.render(n.now(t.now()), limit) + "\n")
+	if n.dropped > 0 {
+		b.WriteString(t.render(line{depth: n.depth + 1, mark: markMore, label: fmt.Sprintf("%d calls before", n.dropped)}, 0) + "\n")
 	}
 	for _, c := range n.children {
 		b.WriteString(t.tree(c))
@@ -256,11 +248,9 @@ func (t *Text) size() (columns, rows int) {
 	return columns, rows
 }
 
-// Stdout returns a writer to w for text that a person reads on the same
-// terminal: what is written is cleaned (see Cleaner), and the lines that are
-// redrawn make room for it. It is for a w that is a terminal; what goes to a
-// file or a program must not be changed and is written to w itself. The errors
-// of w are returned.
+// Stdout returns a writer to w, the same terminal, for text that a person reads:
+// it is cleaned (see Cleaner), and written above the lines that are redrawn. The
+// errors of w are returned.
 func (t *Text) Stdout(w io.Writer) io.Writer {
 	s := &stdout{text: t, w: w}
 	t.mu.Lock()

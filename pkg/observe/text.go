@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,30 +14,30 @@ import (
 // Text shows a person what a run does, usually on stderr.
 //
 // On a terminal (Live) every running tool call and sub-agent has a line with
-// its elapsed time, calls of a sub-agent indented under the call that started
-// it. The lines are redrawn in place; a call of the root that ended leaves its
-// outcome, with those of the calls below it, as lines that stay. Elsewhere every
-// event is at most one plain line and no control character is written.
+// its elapsed time, calls of a sub-agent indented under the call that started it.
+// The lines are redrawn in place; when a call of the root ends, its outcome and
+// those of the calls below it are printed above them. Elsewhere every event is at
+// most one plain line and no control character is written.
 //
-// The fields must not be changed once Observe was called. The methods are safe
+// The fields must not change after the first call of Observe. The methods are safe
 // for concurrent use. What models, tools and servers wrote is shown cleaned. An
 // error of W ends the display and nothing else.
 type Text struct {
 	// W is where the lines go. It is required.
 	W io.Writer
-	// Live says that W is a terminal.
+	// Live is set if W is a terminal.
 	Live bool
 	// Quiet shows nothing at all.
 	Quiet bool
 	// Color permits colours.
 	Color bool
-	// ASCII says that W understands nothing else.
+	// ASCII is set if W shows nothing else.
 	ASCII bool
 	// Size is the size of the terminal, asked at every redrawing; nil, or a
 	// size of 0, means 80 columns and 24 rows.
 	Size func() (columns, rows int)
-	// Asks reports whether a tool talks to the person at the same terminal:
-	// while it runs nothing is redrawn there. Nil means that none does.
+	// Asks reports whether a tool asks the person something at the same
+	// terminal: while it runs nothing is redrawn. Nil means that none does.
 	Asks func(tool string) bool
 	// Interrupted reports whether the person has interrupted the run: a call
 	// that fails from then on is not shown, since all do and for the same
@@ -45,45 +46,33 @@ type Text struct {
 	// MaxLines limits how many lines are redrawn; 0 means 10. There are never
 	// more than the terminal has rows.
 	MaxLines int
-	// Now tells the time; nil means time.Now.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 
 	mu     sync.Mutex
 	calls  map[string]*node // by Key: running, or below a running one
 	roots  []*node          // running calls of the root, in order
 	ended  int              // counts calls that ended, for their order
-	model  *node            // the root waits for its model
+	model  *node            // the root's model request, while it runs
 	drawn  []string         // the lines that are redrawn, as they were last drawn
-	mid    bool             // the screen's cursor is within a line of stdout
-	asking int              // running calls that talk to the person
+	mid    bool             // the cursor is within a line of stdout
+	asking int              // running calls that ask the person something
 	broken bool             // W failed
 	closed bool
-	flush  []func() // end the texts of Stdout
+	flush  []func() // flush the writers of Stdout
 	stop   chan struct{}
 	ticked chan struct{} // closed when the ticker's goroutine is over
 }
 
-// A node is a call that is shown.
+// A node is a call that is shown. Its mark is markRunning until it ends.
 type node struct {
-	label    string
-	note     string
-	start    time.Time // zero if it did not run
-	took     time.Duration
-	state    nodeState
+	line
+	start    time.Time
 	order    int // among those that ended
-	depth    int
 	children []*node
-	left     int // children that are no longer kept
+	dropped  int // children that are no longer kept
 	asks     bool
 }
-
-type nodeState int
-
-const (
-	running nodeState = iota
-	succeeded
-	failed
-)
 
 // keptChildren limits how many ended calls of a sub-agent are kept until it
 // ends itself.
@@ -105,11 +94,11 @@ func (t *Text) Observe(e agent.Event) {
 	case agent.EventCallEnded:
 		t.finished(e)
 	case agent.EventRetry:
-		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + retryText(e, t.more())})
+		t.notice(e, retryText(e, t.more()))
 	case agent.EventWarning:
-		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + flat(e.Text, maxNote, t.more())})
+		t.notice(e, flat(e.Text, maxNote, t.more()))
 	case agent.EventCompaction:
-		t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + "the conversation was shortened: " + flat(e.Text, maxNote, t.more())})
+		t.notice(e, "the conversation was shortened: "+flat(e.Text, maxNote, t.more()))
 	default:
 		if t.Live {
 			t.state(e)
@@ -118,7 +107,7 @@ func (t *Text) Observe(e agent.Event) {
 	}
 }
 
-// state takes in an event that only changes the lines that are redrawn.
+// state applies an event that only changes the lines that are redrawn.
 func (t *Text) state(e agent.Event) {
 	if e.Kind == agent.EventProgress {
 		if n := t.calls[e.Key]; n != nil {
@@ -131,7 +120,7 @@ func (t *Text) state(e agent.Event) {
 	}
 	switch e.Kind {
 	case agent.EventRequest:
-		t.model = &node{label: cmp.Or(oneLine(e.Model, maxLabel, t.more()), "model"), start: t.now()}
+		t.model = t.node(0, cmp.Or(oneLine(e.Model, maxLabel, t.more()), "model"))
 		t.tick()
 	case agent.EventReasoning:
 		if t.model != nil {
@@ -151,11 +140,11 @@ func (t *Text) state(e agent.Event) {
 
 // started adds a running call.
 func (t *Text) started(e agent.Event) {
-	n := t.node(e)
-	n.start = t.now()
+	n := t.callNode(e)
 	t.calls[e.Key] = n
+	begins := line{depth: e.Depth, mark: markStart, label: t.who(e) + n.label}
 	if !t.Live {
-		t.print(line{depth: e.Depth, mark: markStart, label: t.who(e) + n.label})
+		t.print(begins)
 		return
 	}
 	if parent := t.calls[e.Parent]; parent != nil {
@@ -168,27 +157,29 @@ func (t *Text) started(e agent.Event) {
 	if t.Asks != nil && t.Asks(e.Tool) {
 		n.asks = true
 		t.asking++
-		t.redraw(t.render(line{depth: e.Depth, mark: markStart, label: t.who(e) + n.label}, 0) + "\n")
+		t.print(begins)
 		return
 	}
 	t.redraw("")
 }
 
-func (t *Text) node(e agent.Event) *node {
-	label := oneLine(e.Tool, maxLabel, t.more())
-	if args := shortArgs(e.Args, t.more()); args != "" {
-		label += " " + args
-	}
-	return &node{label: label, depth: e.Depth}
+// node is something that begins now.
+func (t *Text) node(depth int, label string) *node {
+	return &node{line: line{depth: depth, mark: markRunning, label: label}, start: t.now()}
 }
 
-// finished gives a call its outcome. A call that was answered without running
-// is not known yet.
+func (t *Text) callNode(e agent.Event) *node {
+	return t.node(e.Depth, words(oneLine(e.Tool, maxLabel, t.more()), shortArgs(e.Args, t.more())))
+}
+
+// finished gives a call its outcome. A call that was answered without running has
+// no node before.
 func (t *Text) finished(e agent.Event) {
 	n := t.calls[e.Key]
 	parent := t.calls[e.Parent]
-	if n == nil {
-		n = t.node(e)
+	ran := n != nil
+	if !ran {
+		n = t.callNode(e)
 		if parent != nil && t.Live {
 			parent.children = append(parent.children, n)
 		}
@@ -197,12 +188,15 @@ func (t *Text) finished(e agent.Event) {
 		t.asking--
 	}
 	t.ended++
-	n.state, n.took, n.note, n.order = succeeded, millis(e.Millis), "", t.ended
+	n.mark, n.note, n.order = markOK, "", t.ended
+	if ran {
+		n.took = elapsed(millis(e.Millis))
+	}
 	if e.Result != nil && e.Result.Failed {
-		n.state, n.note = failed, reason(e.Result, t.more())
+		n.mark, n.note = markFailed, reason(e.Result, t.more())
 	}
 	delete(t.calls, e.Key)
-	interrupted := n.state == failed && t.Interrupted != nil && t.Interrupted()
+	interrupted := n.mark == markFailed && t.Interrupted != nil && t.Interrupted()
 	if interrupted {
 		n.note = ""
 	}
@@ -214,11 +208,10 @@ func (t *Text) finished(e agent.Event) {
 		t.roots = without(t.roots, n)
 		t.redraw("")
 	case !t.Live:
-		l := t.line(n)
-		l.label = t.who(e) + l.label
-		t.print(l)
+		n.label = t.who(e) + n.label
+		t.print(n.line)
 	case parent != nil:
-		parent.forget()
+		parent.drop()
 		t.redraw("")
 	default:
 		t.roots = without(t.roots, n)
@@ -226,34 +219,28 @@ func (t *Text) finished(e agent.Event) {
 	}
 }
 
-// forget drops the oldest ended calls of n that are too many to keep.
-func (n *node) forget() {
+// drop removes the oldest ended calls of n that are too many to keep.
+func (n *node) drop() {
 	for len(n.children) > keptChildren {
 		oldest := -1
 		for i, c := range n.children {
-			if c.state != running && (oldest < 0 || c.order < n.children[oldest].order) {
+			if c.mark != markRunning && (oldest < 0 || c.order < n.children[oldest].order) {
 				oldest = i
 			}
 		}
 		if oldest < 0 {
 			return
 		}
-		n.children = append(n.children[:oldest], n.children[oldest+1:]...)
-		n.left++
+		n.children = slices.Delete(n.children, oldest, oldest+1)
+		n.dropped++
 	}
 }
 
 func without(list []*node, n *node) []*node {
-	for i, other := range list {
-		if other == n {
-			return append(list[:i], list[i+1:]...)
-		}
-	}
-	return list
+	return slices.DeleteFunc(list, func(other *node) bool { return other == n })
 }
 
-// who names the sub-agent that an event belongs to, for lines that do not stand
-// under its call.
+// who names the sub-agent of an event, for lines that are not under its call.
 func (t *Text) who(e agent.Event) string {
 	if e.Depth == 0 {
 		return ""
@@ -262,8 +249,8 @@ func (t *Text) who(e agent.Event) string {
 }
 
 // Close erases the lines that are redrawn, ends the texts of Stdout and waits
-// for the ticker. Observe does nothing afterwards, and Stdout no longer minds the
-// lines. Closing twice does no harm.
+// for the ticker. Observe does nothing afterwards, and Stdout only cleans. Closing
+// twice is harmless.
 func (t *Text) Close() {
 	t.mu.Lock()
 	stop := t.stop
@@ -301,13 +288,17 @@ func (t *Text) write(s string) {
 	}
 }
 
-// print writes a line that stays.
+// print writes a line that is not redrawn.
 func (t *Text) print(l line) {
 	if t.Live {
 		t.redraw(t.render(l, 0) + "\n")
 		return
 	}
 	t.write(t.render(l, 0) + "\n")
+}
+
+func (t *Text) notice(e agent.Event, text string) {
+	t.print(line{depth: e.Depth, mark: markNotice, label: t.who(e) + text})
 }
 
 func (t *Text) more() string {
@@ -317,7 +308,7 @@ func (t *Text) more() string {
 	return "…"
 }
 
-// A line is what one line shows.
+// A line is the content of one line.
 type line struct {
 	depth int
 	mark  mark
@@ -337,7 +328,7 @@ const (
 	markMore
 )
 
-// marks are the signs of the marks: with and without Unicode, and the colour.
+// marks are the marks as Unicode and ASCII, and their colours.
 var marks = [...]struct{ sign, ascii, color string }{
 	markStart:   {"→", ">", "36"},
 	markRunning: {"•", "*", "36"},
