@@ -51,7 +51,7 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
 			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; NAME=VALUE arguments of the command fill its gaps", Destination: &f.prompt.Mcp.Name},
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it comes, also where stdout is no terminal", Destination: &f.sinks.Stream},
-			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out", Destination: &f.strict},
+			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {

@@ -38,21 +38,16 @@ var agentSchema = sync.OnceValues(func() (*schema.Schema, error) {
 // Read reads one agent file and nothing that it names: no tool is run and no
 // other file opened. The error is a *LoadError; the problems hold warnings too.
 func Read(path string) (*File, []Problem, error) {
-	f, problems := readFile(path, "")
-	if f == nil {
-		for i := range problems {
-			problems[i].Severity = min(problems[i].Severity, Fatal)
-		}
-		return nil, problems, &LoadError{problems}
+	f, problems := readFile(path, Fatal, "")
+	if err := loadError(problems); err != nil {
+		return nil, problems, err
 	}
 	return f, problems, nil
 }
 
-// readFile reads an agent file. Without a File the problems say why.
-func readFile(path string, kept verdicts) (*File, []Problem) {
-	one := func(code Code, err error) (*File, []Problem) {
-		return nil, []Problem{{Severity: Fatal, Code: code, File: path, Message: plain(err)}}
-	}
+// readFile reads an agent file. What makes it unusable has the severity unusable;
+// there is a File all the same where keys of it can be read.
+func readFile(path string, unusable Severity, kept verdicts) (*File, []Problem) {
 	real, err := filepath.Abs(path)
 	if err == nil {
 		_, err = os.Stat(real) // its error about links is the system's own
@@ -60,78 +55,47 @@ func readFile(path string, kept verdicts) (*File, []Problem) {
 	if err == nil {
 		real, err = filepath.EvalSymlinks(real)
 	}
-	if err != nil {
-		return one(CodeFile, err)
-	}
-	data, err := readRegular(real, MaxBytes)
-	if errors.Is(err, errWritable) {
-		return one(CodeWritable, err)
+	var data []byte
+	if err == nil {
+		data, err = readRegular(real, MaxBytes)
 	}
 	if err != nil {
-		return one(CodeFile, err)
+		return nil, []Problem{unreadable(path, unusable, err)}
 	}
-	program := isProgram(data)
+	f := &File{Path: path, Real: real, program: isProgram(data)}
 	data = blankFirstLine(data)
-	doc, err := schema.Parse(data)
-	var syntax *schema.SyntaxError
-	if errors.As(err, &syntax) {
-		return nil, []Problem{{Severity: Fatal, Code: CodeSyntax, File: path, Line: syntax.Line, Col: syntax.Col, Message: syntax.Message}}
+	f.doc, err = schema.Parse(data)
+	if syntax, ok := errors.AsType[*schema.SyntaxError](err); ok {
+		return nil, []Problem{{Severity: unusable, Code: CodeSyntax, File: path, Line: syntax.Line, Col: syntax.Col, Message: syntax.Message}}
 	}
-	if err != nil {
-		return one(CodeSyntax, err)
+	problems, valid := kept.check(f, unusable, data)
+	f.Spec, err = decode(f.contents())
+	if valid && err != nil {
+		problems = append(problems, f.problem(unusable, CodeSchema, "/contents", "%s", err))
 	}
-	problems, valid := kept.check(path, real, doc, data)
-	if !valid {
-		if p, ok := unknownFlavor(path, doc); ok {
-			problems = append(problems, p)
-		}
-		return nil, problems
+	if !valid && f.Spec.Flavor != "" && !isFlavor(f.Spec.Flavor) {
+		problems = append(problems, f.problem(unusable, CodeFlavor, f.at("flavor"), "%s", noFlavor(f.Spec.Flavor)))
 	}
-	spec, err := decodeFile(data)
-	if err != nil {
-		return one(CodeSchema, err)
-	}
-	f := &File{Path: path, Real: real, Spec: spec, doc: doc, program: program}
-	contents, _ := doc.Value.(map[string]any)["contents"].(map[string]any)
-	for _, key := range twice(contents) {
+	for _, key := range otherSpellings(f.contents()) {
 		problems = append(problems, f.problem(Warning, CodeSchema, "/contents/"+kebab(key), "this is %s in another spelling, and that one counts", key))
 	}
 	return f, problems
 }
 
-// readRest reads of a file that breaks the schema those keys that can be read,
-// for a look at what it names. It is nil where there is nothing to read.
-func readRest(path string) *File {
-	real := realPath(path)
-	data, err := readRegular(real, MaxBytes)
-	if err != nil {
-		return nil
+// contents are the keys of the agent, nil where there are none.
+func (f *File) contents() map[string]any {
+	envelope, _ := f.doc.Value.(map[string]any)
+	contents, _ := envelope["contents"].(map[string]any)
+	return contents
+}
+
+// unreadable is the problem of a file that cannot be read.
+func unreadable(path string, s Severity, err error) Problem {
+	code := CodeFile
+	if errors.Is(err, errWritable) {
+		code = CodeWritable
 	}
-	doc, err := schema.Parse(blankFirstLine(data))
-	if err != nil {
-		return nil
-	}
-	envelope, _ := doc.Value.(map[string]any)
-	contents, ok := envelope["contents"].(map[string]any)
-	if !ok {
-		return nil
-	}
-	for key, value := range contents {
-		if one, err := json.Marshal(map[string]any{key: value}); err == nil {
-			if _, err = decode(one); err != nil {
-				delete(contents, key)
-			}
-		}
-	}
-	rest, err := json.Marshal(contents)
-	if err != nil {
-		return nil
-	}
-	spec, err := decode(rest)
-	if err != nil {
-		return nil
-	}
-	return &File{Path: path, Real: real, Spec: spec, doc: doc}
+	return Problem{Severity: s, Code: code, File: path, Message: plain(err)}
 }
 
 // realPath is path absolute and without links, "" if there is nothing.
@@ -146,17 +110,17 @@ func realPath(path string) string {
 	return real
 }
 
-// checkSchema compares a document with the schema of agent files.
-func checkSchema(path string, doc *schema.Document) (problems []Problem, valid bool) {
+// checkSchema compares a file with the schema of agent files.
+func checkSchema(f *File, unusable Severity) (problems []Problem, valid bool) {
 	s, err := agentSchema()
 	if err != nil {
 		panic(err) // the schema is part of the program
 	}
 	valid = true
-	for _, p := range s.CheckDocument(doc) {
-		problem := Problem{Severity: Fatal, Code: CodeSchema, File: path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
+	for _, p := range s.CheckDocument(f.doc) {
+		problem := Problem{Severity: unusable, Code: CodeSchema, File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
 		if p.Warning {
-			problem.Severity, problem.Code = Note, CodeUnknown
+			problem.Severity, problem.Code = Warning, CodeUnknown
 		} else {
 			valid = false
 		}
@@ -165,34 +129,16 @@ func checkSchema(path string, doc *schema.Document) (problems []Problem, valid b
 	return problems, valid
 }
 
-// unknownFlavor reports the flavor of a file that breaks the schema elsewhere, so
-// that all its problems are named at once.
-func unknownFlavor(path string, doc *schema.Document) (Problem, bool) {
-	envelope, _ := doc.Value.(map[string]any)
-	contents, _ := envelope["contents"].(map[string]any)
-	name, ok := contents["flavor"].(string)
-	if !ok || name == FlavorScripted {
-		return Problem{}, false
-	}
-	if _, err := openai.ParseFlavor(name); err == nil {
-		return Problem{}, false
-	}
-	f := &File{Path: path, doc: doc}
-	return f.problem(Fatal, CodeFlavor, "/contents/flavor", "%s", noFlavor(name)), true
+// isFlavor reports whether a flavor is known.
+func isFlavor(name string) bool {
+	_, err := openai.ParseFlavor(name)
+	return err == nil || name == FlavorScripted
 }
 
 // noFlavor says that a flavor is unknown.
 func noFlavor(name string) string {
 	known := append(openai.Flavors(), FlavorScripted)
 	return fmt.Sprintf("there is no flavor %q; the known ones are %s", name, strings.Join(known, ", "))
-}
-
-func decodeFile(data []byte) (*Spec, error) {
-	var envelope map[string]json.RawMessage
-	if err := json.Unmarshal(data, &envelope); err != nil {
-		return nil, err
-	}
-	return decode(envelope["contents"])
 }
 
 var errWritable = errors.New("others may write it")
@@ -286,10 +232,10 @@ func (f *File) problem(s Severity, code Code, pointer, format string, args ...an
 
 // at is the pointer of a key of the contents, in the spelling of the file.
 func (f *File) at(key string) string {
-	contents, _ := f.doc.Value.(map[string]any)["contents"].(map[string]any)
+	contents := f.contents()
 	if _, ok := contents[key]; !ok {
 		if _, ok := contents[kebab(key)]; ok {
-			return "/contents/" + kebab(key)
+			key = kebab(key)
 		}
 	}
 	return "/contents/" + key

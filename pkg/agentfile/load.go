@@ -45,7 +45,7 @@ type Options struct {
 	// Set are the values of placeholders in the root file's prompts, see
 	// docs/agent-files.md.
 	Set map[string]string
-	// Version is told to MCP servers.
+	// Version is the client's version that MCP servers see.
 	Version string
 	// DescribeTimeout is how long a tool may take to describe itself; 0 means
 	// exectool.DescribeTimeout.
@@ -53,15 +53,19 @@ type Options struct {
 	// NoModels leaves the agents without a Provider: they cannot run, and need
 	// neither keys nor scripts.
 	NoModels bool
-	// Check goes on where the root file cannot be run, so that problems of what
-	// it names are found too.
+	// Check also reads what a root file names that cannot be run, so that all
+	// problems are found. The Tree has no Root then.
 	Check bool
+	// Models replaces what agent files say of their models: for the agent with
+	// a slug, and under "" for all agents of the tree. A slug that is not in
+	// the tree is an error.
+	Models map[string]ModelChoice
 	// Model, if it is not nil, gives agents their models instead of what the
 	// files name, so that no key is needed. Where it returns nil, the file
 	// decides.
 	Model func(f *File) agent.Provider
-	// Log is told what MCP servers write beside their messages, a line at a
-	// time, by several goroutines; nil drops it.
+	// Log gets what MCP servers write beside their messages, a line at a
+	// time, from several goroutines; nil drops it.
 	Log func(server, line string)
 	// Elicit answers MCP servers that ask the person something (see
 	// mcpclient.Options); nil declines.
@@ -77,6 +81,11 @@ type Options struct {
 	// "" means the system's folder for temporary files.
 	OutputDir string
 }
+
+// A ModelChoice replaces keys of agent files: flavor, modelUrl and modelName. What is
+// empty stays as the file has it. The key of apiKeyEnv is still sent to the host
+// that the file names and to no other.
+type ModelChoice struct{ Flavor, URL, Name string }
 
 // A Tree is a loaded agent with everything below it. Close it after use.
 type Tree struct {
@@ -111,11 +120,11 @@ type Node struct {
 	// Helpers are its sub-agents, sorted by slug.
 	Helpers []*Node
 
-	depth    int
-	stack    []*Node // the nodes above, and this one
-	programs []program
-	workDir  string // of its tools
-	servers  []opened
+	stack      []*Node // the nodes above, and this one
+	programs   []program
+	workDir    string // of its tools
+	configured []server
+	servers    []opened
 }
 
 // Servers are the names of n's MCP servers. Their toolsets stand in this order
@@ -138,6 +147,8 @@ type program struct {
 // and returns the tree. A part that does not work is left out and reported; only
 // a problem of the root file itself, or a key that is missing anywhere, is an
 // error, a *LoadError. The tree is there in any case, with all problems.
+//
+// First all files are read, then toolsets are made of what they say.
 func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 	l := &loader{opts: opts, tree: &Tree{}, nodes: map[string]*Node{}}
 	l.opts.Keys = cmp.Or(opts.Keys, &config.Keys{})
@@ -145,27 +156,14 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 		key, _ := l.opts.Keys.Lookup(id)
 		l.tree.secrets = append(l.tree.secrets, key.Value)
 	}
-	l.redact = redact.New(l.tree.Secrets())
-	root := l.agent(path, nil)
-	if root == nil {
-		l.fatal()
-	} else {
-		if !l.unfit {
-			l.tree.Root = root.Agent
-		}
-		l.connect(ctx)
-	}
+	l.read(path, nil)
+	l.checkModels(path)
+	l.build(ctx)
 	sortProblems(l.tree.Problems)
 	if ctx.Err() != nil {
 		return l.tree, context.Cause(ctx)
 	}
-	if n := slices.IndexFunc(l.tree.Problems, func(p Problem) bool { return p.Severity != Fatal }); n != 0 && len(l.tree.Problems) > 0 {
-		if n < 0 {
-			n = len(l.tree.Problems)
-		}
-		return l.tree, &LoadError{slices.Clone(l.tree.Problems[:n])}
-	}
-	return l.tree, nil
+	return l.tree, loadError(l.tree.Problems)
 }
 
 // Close ends every process that the tree's toolsets started.
@@ -180,13 +178,12 @@ func (t *Tree) Close() error {
 }
 
 type loader struct {
-	opts  Options
-	tree  *Tree
-	nodes map[string]*Node // by real path
-	// unfit says that the root cannot run, and is looked at all the same.
-	unfit   bool
-	redact  *redact.Redactor // of the keys
+	opts    Options
+	tree    *Tree
+	nodes   map[string]*Node // by real path; nil for a file that is left out
+	redact  *redact.Redactor // of the tree's secrets
 	configs []string         // the files of MCP servers
+	slugs   []string         // of all agents, those that are left out included
 }
 
 func (l *loader) verdicts() verdicts {
@@ -196,72 +193,53 @@ func (l *loader) verdicts() verdicts {
 	return verdicts(filepath.Join(l.opts.CacheDir, "files"))
 }
 
-// fatal makes what was left out of the root the end of it.
-func (l *loader) fatal() {
-	for i := range l.tree.Problems {
-		if l.tree.Problems[i].Severity == LeftOut {
-			l.tree.Problems[i].Severity = Fatal
-		}
+func (l *loader) report(p ...Problem) { l.tree.Problems = append(l.tree.Problems, p...) }
+
+// unusable is the severity of what makes an agent unusable that has so many above.
+func unusable(above []*Node) Severity {
+	if len(above) == 0 {
+		return Fatal
 	}
+	return LeftOut
 }
 
-// goOn says whether an agent that cannot run is looked at all the same.
-func (l *loader) goOn(stack []*Node) bool {
-	if !l.opts.Check || len(stack) > 0 {
-		return false
+// read reads the agent file at path and what it names. above holds the nodes above
+// it. It returns nil if the agent is left out, and the problems say why.
+func (l *loader) read(path string, above []*Node) *Node {
+	if n, ok := l.nodes[realPath(path)]; ok {
+		return n
 	}
-	l.unfit = true
-	l.fatal()
-	return true
-}
-
-func (l *loader) report(p Problem) { l.tree.Problems = append(l.tree.Problems, p) }
-
-// agent loads the agent file at path. stack holds the nodes above it. Without a
-// node the problems say why.
-func (l *loader) agent(path string, stack []*Node) *Node {
-	if l.unfit {
-		if n, ok := l.nodes[realPath(path)]; ok {
-			return n // perhaps the root itself, of which all is said
-		}
-	}
-	file, problems := readFile(path, l.verdicts())
-	for _, p := range problems {
-		if p.Severity == Fatal && len(stack) > 0 {
-			p.Severity = LeftOut
-		}
-		l.report(p)
-	}
-	if file == nil && l.goOn(stack) {
-		file = readRest(path)
-	}
+	file, problems := readFile(path, unusable(above), l.verdicts())
+	l.report(problems...)
+	ok := !slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity <= LeftOut })
 	if file == nil {
 		return nil
 	}
-	if n, ok := l.nodes[file.Real]; ok {
-		return n
-	}
-	if len(stack) == 0 && !l.fillPrompts(file) && !l.goOn(stack) {
-		return nil
-	}
-	n := &Node{File: file, depth: len(stack), stack: append(slices.Clone(stack), nil)}
-	n.stack[len(stack)] = n
+	n := &Node{File: file, stack: append(slices.Clone(above), nil)}
+	n.stack[len(above)] = n
+	isRoot := len(above) == 0
+	ok = (!isRoot || l.fillPrompts(file)) && ok
 	s := file.Spec
+	l.slugs = append(l.slugs, s.Slug)
 	n.Agent = &agent.Agent{
-		Slug: s.Slug, Source: file.Real, Announce: s.Announce, System: string(s.SystemPrompt), Model: s.ModelName,
+		Slug: s.Slug, Source: file.Real, Announce: s.Announce, System: string(s.SystemPrompt),
 		MaxTurns: s.MaxTurns, MaxParallelTools: s.MaxParallelTools,
 		ContextTokens: s.ContextTokens, NoCompaction: s.Compaction != nil && !*s.Compaction,
 	}
-	l.nodes[file.Real] = n // before what it names, which may name it
-	dir, ok := l.workDir(n)
-	n.workDir = dir
-	// What a broken file says of its model is not the whole of it.
-	if (!l.unfit && !l.provider(n) || !ok) && !l.goOn(stack) {
-		delete(l.nodes, file.Real)
+	ok = l.findWorkDir(n) && ok
+	ok = ok && l.model(n) // what a broken file says of its model is not the whole of it
+	if ok && isRoot {
+		l.tree.Root = n.Agent
+	}
+	if !ok && !(isRoot && l.opts.Check) {
+		l.nodes[file.Real] = nil
 		return nil
 	}
+	l.nodes[file.Real] = n // before what it names, which may name it
 	l.tree.Nodes = append(l.tree.Nodes, n)
-	l.later(n)
+	for _, pointer := range file.unsupportedKeys() {
+		l.report(file.problem(Warning, CodeLater, pointer, "this is left out: it is not supported yet"))
+	}
 	l.toolDirectory(n)
 	l.toolboxes(n)
 	l.mcpServers(n)
@@ -269,59 +247,25 @@ func (l *loader) agent(path string, stack []*Node) *Node {
 	return n
 }
 
-// later reports what agents-exe gives a meaning to and this program does not
-// yet.
-func (l *loader) later(n *Node) {
-	s := n.File.Spec
-	for _, k := range []struct {
-		key   string
-		value []byte
-	}{
-		{"openApiToolboxes", s.OpenAPI}, {"postgrestToolboxes", s.PostgREST}, {"builtinToolboxes", s.Builtin},
-		{"skillSources", s.Skills}, {"autoEnableSkills", s.AutoSkills},
-	} {
-		switch strings.TrimSpace(string(k.value)) {
-		case "", "null", "[]", "{}", "false":
-			continue
-		}
-		l.report(n.File.problem(Warning, CodeLater, n.File.at(k.key), "this is left out: it is not supported yet"))
-	}
-	contents, _ := n.File.doc.Value.(map[string]any)["contents"].(map[string]any)
-	for _, key := range []string{"parameters", "bindings", "executionMode", "toolCallPolicyConfig"} {
-		pointer := n.File.at(key)
-		if contents[strings.TrimPrefix(pointer, "/contents/")] != nil {
-			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: it is not supported yet"))
-		}
-	}
-}
-
 // resolve finds the file or folder that a path of n's file means: beside the
 // file, else beside what the file is a link to, else in the working directory,
-// with a warning.
-func (l *loader) resolve(n *Node, pointer, path string) (string, bool) {
+// with a warning. One that is not there has the severity missing.
+func (l *loader) resolve(n *Node, pointer, path string, missing Severity) (string, bool) {
+	places := []string{filepath.Join(filepath.Dir(n.File.Path), path), filepath.Join(filepath.Dir(n.File.Real), path), filepath.Join(l.opts.WorkDir, path)}
 	if filepath.IsAbs(path) {
-		if _, err := os.Stat(path); err != nil {
-			l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", named(path), plain(err)))
-			return "", false
+		places = []string{path}
+	}
+	for i, place := range places {
+		if _, err := os.Stat(place); err != nil {
+			continue
 		}
-		return path, true
+		if i == 2 {
+			l.report(n.File.problem(Warning, CodePath, pointer, "%s does not exist beside this file; the one in the working directory is used", named(path)))
+		}
+		return place, true
 	}
-	beside := filepath.Join(filepath.Dir(n.File.Path), path)
-	_, err := os.Stat(beside)
-	if err == nil {
-		return beside, true
-	}
-	// The file may be a link to one elsewhere, which names its own neighbours.
-	own := filepath.Join(filepath.Dir(n.File.Real), path)
-	if _, ownErr := os.Stat(own); ownErr == nil {
-		return own, true
-	}
-	here := filepath.Join(l.opts.WorkDir, path)
-	if _, hereErr := os.Stat(here); hereErr == nil {
-		l.report(n.File.problem(Warning, CodePath, pointer, "%s does not exist beside this file; the one in the working directory is used", named(path)))
-		return here, true
-	}
-	l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", named(beside), plain(err)))
+	_, err := os.Stat(places[0])
+	l.report(n.File.problem(missing, CodePath, pointer, "%s: %s", named(places[0]), plain(err)))
 	return "", false
 }
 
@@ -332,7 +276,7 @@ func (l *loader) toolDirectory(n *Node) {
 		return
 	}
 	pointer := n.File.at("toolDirectory")
-	dir, ok := l.resolve(n, pointer, name)
+	dir, ok := l.resolve(n, pointer, name, LeftOut)
 	if !ok {
 		return
 	}
@@ -343,73 +287,61 @@ func (l *loader) toolDirectory(n *Node) {
 	}
 	n.programs = append(n.programs, program{path: dir, allowDash: n.File.Spec.AllowDash})
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) == ".json" && !e.IsDir() && !strings.HasSuffix(e.Name(), TestSuffix) {
+		if filepath.Ext(e.Name()) == ".json" && !e.IsDir() && !strings.HasSuffix(e.Name(), TestSuffix) && !isProjectFile(e.Name()) {
 			l.helperFile(n, filepath.Join(dir, e.Name()))
 		}
 	}
+}
+
+// isProjectFile reports whether a .json in a tool directory belongs to a package
+// manager or compiler, which tools written in JavaScript and PHP have beside them.
+func isProjectFile(name string) bool {
+	switch name {
+	case "package.json", "package-lock.json", "npm-shrinkwrap.json", "tsconfig.json", "jsconfig.json", "deno.json", "composer.json":
+		return true
+	}
+	return false
 }
 
 // helperFile takes in a .json of a tool directory if it is an agent file.
 func (l *loader) helperFile(n *Node, path string) {
 	data, err := readRegular(path, MaxBytes)
 	if err != nil {
-		code := CodeFile
-		if errors.Is(err, errWritable) {
-			code = CodeWritable
+		l.report(unreadable(path, LeftOut, err))
+		return
+	}
+	left := Problem{Severity: LeftOut, File: path}
+	real := realPath(path)
+	cycle := slices.IndexFunc(n.stack, func(above *Node) bool { return above.File.Real == real })
+	switch {
+	case !isAgentFile(data):
+		left.Code, left.Message = CodeNotAgent, fmt.Sprintf("this is not an agent file: it has no tag %q", Tag)
+		_, err := schema.Parse(data)
+		if syntax, ok := errors.AsType[*schema.SyntaxError](err); ok {
+			left.Line, left.Col, left.Message = syntax.Line, syntax.Col, "this is not an agent file: "+syntax.Message
 		}
-		l.report(Problem{Severity: LeftOut, Code: code, File: path, Message: plain(err)})
-		return
-	}
-	if !isAgentFile(data) {
-		p := Problem{Severity: LeftOut, Code: CodeNotAgent, File: path, Message: fmt.Sprintf("this is no agent file: it has no tag %q", Tag)}
-		var syntax *schema.SyntaxError
-		if _, err := schema.Parse(data); errors.As(err, &syntax) {
-			p.Line, p.Col, p.Message = syntax.Line, syntax.Col, "this is no agent file: "+syntax.Message
-		}
-		l.report(p)
-		return
-	}
-	if cycle := l.cycle(n, path); cycle != "" {
-		l.report(Problem{Severity: LeftOut, Code: CodeCycle, File: path,
-			Message: "a cycle of tool directories: " + cycle})
-		return
-	}
-	if len(n.stack) > MaxDepth {
-		l.report(Problem{Severity: LeftOut, Code: CodeDepth, File: path,
-			Message: fmt.Sprintf("agent files are nested more than %d deep", MaxDepth)})
-		return
-	}
-	if sub := l.agent(path, n.stack); sub != nil {
-		n.helper(sub)
-	}
-}
-
-// cycle returns the way from the file at path back to itself, if n stands below
-// it.
-func (l *loader) cycle(n *Node, path string) string {
-	info, err := os.Stat(path)
-	if err != nil {
-		return ""
-	}
-	for i, above := range n.stack {
-		aboveInfo, err := os.Stat(above.File.Real)
-		if err != nil || !os.SameFile(info, aboveInfo) {
-			continue
-		}
+	case cycle >= 0:
 		var way []string
-		for _, s := range n.stack[i:] {
-			way = append(way, s.File.Path)
+		for _, above := range n.stack[cycle:] {
+			way = append(way, above.File.Path)
 		}
-		return strings.Join(append(way, path), " → ")
+		left.Code, left.Message = CodeCycle, "a cycle of tool directories: "+strings.Join(append(way, path), " → ")
+	case len(n.stack) > MaxDepth:
+		left.Code, left.Message = CodeDepth, fmt.Sprintf("agent files are nested more than %d deep", MaxDepth)
+	default:
+		if sub := l.read(path, n.stack); sub != nil {
+			n.helper(sub)
+		}
+		return
 	}
-	return ""
+	l.report(left)
 }
 
 // toolboxes takes in bashToolboxes.
 func (l *loader) toolboxes(n *Node) {
 	for i, box := range n.File.Spec.BashToolboxes {
 		pointer := fmt.Sprintf("%s/%d", n.File.at("bashToolboxes"), i)
-		path, ok := l.resolve(n, pointer, box.Path)
+		path, ok := l.resolve(n, pointer, box.Path, LeftOut)
 		if !ok {
 			continue
 		}
@@ -427,7 +359,7 @@ func (l *loader) toolboxes(n *Node) {
 func (l *loader) extraAgents(n *Node) {
 	for i, extra := range n.File.Spec.ExtraAgents {
 		pointer := fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i)
-		path, ok := l.resolve(n, pointer, extra.Path)
+		path, ok := l.resolve(n, pointer, extra.Path, LeftOut)
 		if !ok {
 			continue
 		}
@@ -435,7 +367,7 @@ func (l *loader) extraAgents(n *Node) {
 			l.report(n.File.problem(LeftOut, CodeDepth, pointer, "agent files are nested more than %d deep", MaxDepth))
 			continue
 		}
-		sub := l.agent(path, n.stack)
+		sub := l.read(path, n.stack)
 		if sub == nil {
 			continue
 		}
@@ -453,9 +385,10 @@ func (n *Node) helper(sub *Node) {
 	}
 }
 
-// connect describes the tools of all nodes at the same time and gives each agent
-// its toolset.
-func (l *loader) connect(ctx context.Context) {
+// build makes toolsets of what was read. The tools of all nodes are described at
+// the same time.
+func (l *loader) build(ctx context.Context) {
+	l.redact = redact.New(l.tree.Secrets())
 	var g errgroup.Group
 	g.SetLimit(8)
 	found := make([]*exectool.Toolset, len(l.tree.Nodes))
@@ -468,6 +401,10 @@ func (l *loader) connect(ctx context.Context) {
 	g.Wait() // no function fails
 	l.protect(found)
 	for i, n := range l.tree.Nodes {
+		for _, s := range n.configured {
+			s.client.Env = l.serverEnviron(n, s)
+			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, s)), s.Name, s.pointer})
+		}
 		l.equip(n, found[i])
 	}
 }

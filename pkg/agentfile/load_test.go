@@ -125,6 +125,8 @@ func TestLoadsATree(t *testing.T) {
 func TestOneBrokenPartNeverTakesTheAgentDown(t *testing.T) {
 	write(t, tree+`
 -- tools/package.json --
+{"name":"a tool in JavaScript has this beside it"}
+-- tools/stray.json --
 {"name":"stray"}
 -- tools/list.json --
 [1,2]
@@ -303,7 +305,7 @@ func TestCycles(t *testing.T) {
 		`left out [slug]: agent.json:2:61: contents.extraAgents[1].slug: the agent in extra.json has the slug "extra", not "wrong"`,
 		`left out [path]: agent.json:2:90: contents.extraAgents[2]: nowhere.json: no such file or directory`,
 		`left out [cycle]: agent.json: a cycle of tool directories: agent.json → tools/sub.json → agent.json`,
-		`left out [not-agent]: script.json: this is no agent file: it has no tag "OpenAIAgentDescription"`,
+		`left out [not-agent]: script.json: this is not an agent file: it has no tag "OpenAIAgentDescription"`,
 	}
 	gotLines := lines(got)
 	slices.Sort(gotLines)
@@ -487,9 +489,9 @@ func TestKeysOfAgentsExeAreNamedAndLeftOut(t *testing.T) {
 	}
 	want := []string{
 		"warning [unsupported]: agent.json:2:21: contents.builtinToolboxes: this is left out: it is not supported yet",
+		`warning [unknown]: agent.json:2:92: contents.modelname: unknown key "modelname"; did you mean "modelName"?`,
 		`warning [schema]: agent.json:3:28: contents.max-turns: this is maxTurns in another spelling, and that one counts`,
 		"warning [unsupported]: agent.json:3:47: contents.executionMode: this is left out: it is not supported yet",
-		`note [unknown]: agent.json:2:92: contents.modelname: unknown key "modelname"; did you mean "modelName"?`,
 	}
 	if diff := cmp.Diff(want, lines(got)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

@@ -3,8 +3,6 @@ package agentfile
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -30,6 +28,7 @@ type server struct {
 	MCPServer
 	pointer string // in the agent file
 	dir     string // what its paths are relative to
+	client  mcpclient.Server
 	file    string // begins messages: the file of mcpConfigFiles that names it, or ""
 }
 
@@ -40,7 +39,7 @@ type opened struct {
 	pointer string
 }
 
-// mcpServers opens the MCP servers of n; nothing is started.
+// mcpServers takes in the MCP servers of n.
 func (l *loader) mcpServers(n *Node) {
 	var list []server
 	for i, s := range n.File.Spec.MCPServers {
@@ -66,17 +65,12 @@ func (l *loader) mcpServers(n *Node) {
 			continue
 		}
 		seen[s.Name] = true
-		for key, value := range map[string]json.RawMessage{"lifetime": s.Lifetime, "activation": s.Activation, "bindings": s.Bindings} {
-			if len(value) > 0 && string(value) != "null" {
-				l.report(n.File.problem(Warning, CodeLater, s.pointer, "%s is left out: it is not supported yet", key))
-			}
-		}
-		client, err := l.client(n, s)
-		if err != nil {
+		var err error
+		if s.client, err = l.client(s); err != nil {
 			l.report(n.File.problem(LeftOut, CodeServer, s.pointer, "server %s: %s", s.Name, err))
 			continue
 		}
-		n.servers = append(n.servers, opened{mcpclient.Open(client, l.clientOptions(n, s)), s.Name, s.pointer})
+		n.configured = append(n.configured, s)
 	}
 }
 
@@ -102,7 +96,7 @@ func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 }
 
 // client is what the client of MCP needs to know of s.
-func (l *loader) client(n *Node, s server) (mcpclient.Server, error) {
+func (l *loader) client(s server) (mcpclient.Server, error) {
 	c := mcpclient.Server{
 		Name: s.Name, Args: s.Args, Tools: s.Tools, Protocol: s.Protocol,
 		StartTimeout: seconds(s.StartTimeoutSeconds), CallTimeout: seconds(s.TimeoutSeconds), PollInterval: seconds(s.PollSeconds),
@@ -123,16 +117,23 @@ func (l *loader) client(n *Node, s server) (mcpclient.Server, error) {
 	if s.Cwd != "" {
 		c.Dir = absolute(s.dir, s.Cwd)
 	}
-	allow := append(slices.Clone(n.File.Spec.ToolEnv), s.ToolEnv...)
-	c.Env = exectool.Environ(l.environ(allow), allow)
-	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		value, err := expand(s.Env[name], variable(), func(name string) (string, error) { return lookup(l.opts.Environ, name), nil })
-		if err != nil {
-			return c, err
-		}
-		c.Env = append(slices.DeleteFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, name+"=") }), name+"="+value)
-	}
 	return c, nil
+}
+
+// serverEnviron is the environment of a server that is a program.
+func (l *loader) serverEnviron(n *Node, s server) []string {
+	if s.Tag == tagHTTP {
+		return nil
+	}
+	allow := append(slices.Clone(n.File.Spec.ToolEnv), s.ToolEnv...)
+	env := exectool.Environ(l.environ(allow), allow)
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		value := variable().ReplaceAllStringFunc(s.Env[name], func(match string) string {
+			return lookup(l.opts.Environ, match[2:len(match)-1])
+		})
+		env = append(slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") }), name+"="+value)
+	}
+	return env
 }
 
 // httpServer fills in what a server over HTTP needs. A key goes to no host that
@@ -142,43 +143,27 @@ func (l *loader) httpServer(c *mcpclient.Server, s server) error {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("url: %q is not a usable URL; want http:// or https:// and a host", withoutUser(s.URL))
 	}
-	keys := l.opts.Keys
 	c.URL, c.Headers = s.URL, map[string]string{}
-	for name, value := range s.Headers {
-		c.Headers[name], err = expand(value, keyReference(), func(id string) (string, error) {
-			key, ok := keys.Lookup(id)
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		c.Headers[name] = keyReference().ReplaceAllStringFunc(s.Headers[name], func(match string) string {
+			id := keyReference().FindStringSubmatch(match)[1]
+			key, ok := l.opts.Keys.Lookup(id)
 			switch {
 			case !ok:
-				return "", fmt.Errorf("there is no key %q%s", id, among(keys.IDs()))
+				err = fmt.Errorf("header %s: there is no key %q%s", name, id, among(l.opts.Keys.IDs()))
 			case !key.Allows(u):
-				return "", fmt.Errorf("the key %q is bound to %s by its hosts and is not sent to %s", id, strings.Join(key.Hosts, ", "), u.Host)
+				err = fmt.Errorf("header %s: the key %q is bound to %s by its hosts and is not sent to %s", name, id, strings.Join(key.Hosts, ", "), u.Host)
 			}
-			return key.Value.Reveal(), nil
+			return key.Value.Reveal()
 		})
-		if err != nil {
-			return fmt.Errorf("header %s: %w", name, err)
-		}
 	}
-	return nil
+	return err
 }
 
 var (
 	variable     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`) })
 	keyReference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{key:([^}]*)\}`) })
 )
-
-// expand puts values into the references of a text.
-func expand(text string, reference *regexp.Regexp, value func(name string) (string, error)) (string, error) {
-	var errs []error
-	filled := reference.ReplaceAllStringFunc(text, func(match string) string {
-		v, err := value(reference.FindStringSubmatch(match)[1])
-		if err != nil {
-			errs = append(errs, err)
-		}
-		return v
-	})
-	return filled, errors.Join(errs...)
-}
 
 // lookup is the value of a variable in an environment, "" if there is none.
 func lookup(environ []string, name string) string {

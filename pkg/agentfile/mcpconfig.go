@@ -18,7 +18,7 @@ import (
 // mcpConfig reads a file of servers as other clients of MCP have it. What it has
 // beyond that is reported where something would be missing without it.
 func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
-	path, ok := l.resolve(n, pointer, name)
+	path, ok := l.resolve(n, pointer, name, LeftOut)
 	if !ok {
 		return nil
 	}

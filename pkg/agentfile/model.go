@@ -1,11 +1,14 @@
 package agentfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,22 +22,27 @@ import (
 // FlavorScripted is the flavor of agents whose model is a script.
 const FlavorScripted = "scripted"
 
-// provider gives the agent of n its model, or says why it cannot have it.
-func (l *loader) provider(n *Node) bool {
+// model gives the agent of n its model, or says why it cannot have it.
+func (l *loader) model(n *Node) bool {
+	s := n.File.Spec
+	own, hasKey := l.ownKey(s)
+	for _, choice := range []ModelChoice{l.opts.Models[""], l.opts.Models[s.Slug]} {
+		s.Flavor, s.ModelURL, s.ModelName = cmp.Or(choice.Flavor, s.Flavor), cmp.Or(choice.URL, s.ModelURL), cmp.Or(choice.Name, s.ModelName)
+	}
+	n.Agent.Model = s.ModelName
 	if l.opts.NoModels {
 		return true
 	}
 	if l.opts.Model != nil {
-		if p := l.opts.Model(n.File); p != nil {
-			n.Agent.Provider = p
+		if n.Agent.Provider = l.opts.Model(n.File); n.Agent.Provider != nil {
 			return true
 		}
 	}
 	var p agent.Provider
-	if n.File.Spec.Flavor == FlavorScripted {
+	if s.Flavor == FlavorScripted {
 		p = l.scripted(n)
 	} else {
-		p = l.openai(n)
+		p = l.openai(n, own, hasKey)
 	}
 	if p == nil {
 		return false
@@ -43,18 +51,49 @@ func (l *loader) provider(n *Node) bool {
 	return true
 }
 
-// broken reports what keeps n from having a model: fatal for the root, and the
-// end of n alone elsewhere.
-func (l *loader) broken(n *Node, code Code, key, format string, args ...any) {
-	severity := LeftOut
-	if n.depth == 0 {
-		severity = Fatal
+// ownKey is the key in the environment variable that apiKeyEnv names. It is bound to
+// the server that the file itself names.
+func (l *loader) ownKey(s *Spec) (config.Key, bool) {
+	value := strings.TrimSpace(lookup(l.opts.Environ, s.APIKeyEnv))
+	if s.APIKeyEnv == "" || value == "" {
+		return config.Key{}, false
 	}
-	l.report(n.File.problem(severity, code, n.File.at(key), format, args...))
+	key := config.Key{ID: "$" + s.APIKeyEnv, Value: config.NewSecret(value), Hosts: []string{""}}
+	l.tree.secrets = append(l.tree.secrets, key.Value)
+	if u, err := url.Parse(serverURL(s)); err == nil {
+		key.Hosts[0] = net.JoinHostPort(u.Hostname(), config.Port(u))
+	}
+	return key, true
 }
 
+// serverURL is the address of the model's server, "" if it is not known.
+func serverURL(s *Spec) string {
+	if flavor, err := openai.ParseFlavor(s.Flavor); err == nil {
+		return cmp.Or(s.ModelURL, flavor.URL())
+	}
+	return s.ModelURL
+}
+
+// checkModels reports models that are chosen for agents that are not there.
+func (l *loader) checkModels(path string) {
+	for _, slug := range slices.Sorted(maps.Keys(l.opts.Models)) {
+		if len(l.slugs) > 0 && slug != "" && !slices.Contains(l.slugs, slug) {
+			l.report(Problem{Severity: Fatal, Code: CodeModel, File: path, Message: fmt.Sprintf(
+				"a model is chosen for %q, and no agent of this tree has that slug; there are %s", slug, strings.Join(l.slugs, ", "))})
+		}
+	}
+}
+
+// broken reports what makes n unusable.
+func (l *loader) broken(n *Node, code Code, key, format string, args ...any) {
+	l.report(n.File.problem(n.unusable(), code, n.File.at(key), format, args...))
+}
+
+// unusable is the severity of what makes n unusable.
+func (n *Node) unusable() Severity { return unusable(n.stack[1:]) }
+
 func (l *loader) scripted(n *Node) agent.Provider {
-	path, ok := l.resolve(n, n.File.at("script"), n.File.Spec.Script)
+	path, ok := l.resolve(n, n.File.at("script"), n.File.Spec.Script, n.unusable())
 	if !ok {
 		return nil
 	}
@@ -76,35 +115,27 @@ func (l *loader) scripted(n *Node) agent.Provider {
 
 // scriptProblems reports each mistake in a script where it stands.
 func (l *loader) scriptProblems(n *Node, err error) {
-	severity := LeftOut
-	if n.depth == 0 {
-		severity = Fatal
-	}
 	list := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		list = joined.Unwrap()
 	}
 	for _, err := range list {
-		var p *scripted.Problem
-		if errors.As(err, &p) {
-			l.report(Problem{Severity: severity, Code: CodeScript, File: p.File, Line: p.Line, Col: p.Column, Key: p.Key, Message: p.Message})
+		if p, ok := errors.AsType[*scripted.Problem](err); ok {
+			l.report(Problem{Severity: n.unusable(), Code: CodeScript, File: p.File, Line: p.Line, Col: p.Column, Key: p.Key, Message: p.Message})
 		} else {
 			l.broken(n, CodeScript, "script", "%s", err)
 		}
 	}
 }
 
-func (l *loader) openai(n *Node) agent.Provider {
+func (l *loader) openai(n *Node, key config.Key, hasKey bool) agent.Provider {
 	s := n.File.Spec
 	flavor, err := openai.ParseFlavor(s.Flavor)
 	if err != nil {
 		l.broken(n, CodeFlavor, "flavor", "%s", noFlavor(s.Flavor))
 		return nil
 	}
-	base := s.ModelURL
-	if base == "" {
-		base = flavor.URL()
-	}
+	base := serverURL(s)
 	if base == "" {
 		l.broken(n, CodeURL, "modelUrl", "it is missing, and the flavor %s has no server of its own", flavor)
 		return nil
@@ -124,12 +155,21 @@ func (l *loader) openai(n *Node) agent.Provider {
 			return nil
 		}
 	}
-	key, ok := l.key(n, u)
-	if !ok {
+	if password, ok := u.User.Password(); ok {
+		l.tree.secrets = append(l.tree.secrets, config.NewSecret(password))
+	}
+	if !hasKey {
+		key, hasKey = l.opts.Keys.Lookup(s.APIKeyID)
+	}
+	if !l.checkKey(n, u, key, hasKey) {
 		return nil
 	}
+	var reveal func() string
+	if hasKey && key.Allows(u) {
+		reveal = key.Value.Reveal
+	}
 	return &openai.Provider{
-		Flavor: flavor, BaseURL: base, Model: s.ModelName, Key: key,
+		Flavor: flavor, BaseURL: base, Model: s.ModelName, Key: reveal,
 		Temperature: s.Temperature, MaxOutputTokens: s.MaxOutputTokens, ReasoningEffort: s.ReasoningEffort,
 		ExtraBody: s.ExtraBody, RequestTimeout: seconds(s.RequestTimeoutSeconds),
 	}
@@ -152,36 +192,41 @@ func withoutUser(url string) string {
 // seconds turns a number of seconds into a duration.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// key finds the key of n's model. A model on this machine may do without; for
-// any other a missing key is fatal wherever in the tree it is, so that nothing
-// runs before it is found missing.
-func (l *loader) key(n *Node, u *url.URL) (func() string, bool) {
-	id := n.File.Spec.APIKeyID
-	keys := l.opts.Keys
-	pointer := n.File.at("apiKeyId")
-	entry, found := keys.Lookup(id)
-	switch {
-	case found && entry.IsPlaceholder():
-		l.report(n.File.problem(Fatal, CodeKey, pointer, "%s still has the placeholder %q where the key %q belongs", l.opts.KeysFile, config.Placeholder, id))
-		return nil, false
-	case found && !entry.Allows(u):
-		l.report(n.File.problem(Fatal, CodeHost, pointer, "the key %q is bound to %s by its hosts and is not sent to %s", id, strings.Join(entry.Hosts, ", "), u.Host))
-		return nil, false
-	case found:
-		return entry.Value.Reveal, true
-	case loopback(u) && id == "":
-		return nil, true
-	case loopback(u):
-		l.report(n.File.problem(Note, CodeKey, pointer, "there is no key %q; requests to this machine (%s) go without one", id, u.Host))
-		return nil, true
-	case id == "":
-		l.report(n.File.problem(Fatal, CodeKey, pointer, "it is missing: requests to %s need a key", u.Host))
-	case l.opts.KeysFile == "":
-		l.report(n.File.problem(Fatal, CodeKey, pointer, "there is no key %q: no keys file was found", id))
-	default:
-		l.report(n.File.problem(Fatal, CodeKey, pointer, "there is no key %q in %s%s", id, l.opts.KeysFile, among(keys.IDs())))
+// checkKey reports whether n's model can be asked with the key, if one was found. A
+// model on this machine may do without; for any other a missing key is fatal wherever
+// in the tree it is, so that nothing runs before it is found missing.
+func (l *loader) checkKey(n *Node, u *url.URL, key config.Key, found bool) bool {
+	s := n.File.Spec
+	id, pointer, by := s.APIKeyID, n.File.at("apiKeyId"), "its hosts"
+	if s.APIKeyEnv != "" && (id == "" || found && key.ID != id) {
+		id, pointer, by = "$"+s.APIKeyEnv, n.File.at("apiKeyEnv"), "modelUrl"
 	}
-	return nil, false
+	problem := func(severity Severity, code Code, format string, args ...any) {
+		l.report(n.File.problem(severity, code, pointer, format, args...))
+	}
+	switch {
+	case found && key.IsPlaceholder():
+		problem(Fatal, CodeKey, "%s still has the placeholder %q where the key %q belongs", l.opts.KeysFile, config.Placeholder, id)
+	case found && key.Allows(u), id == "" && isLoopback(u):
+		return true
+	case found && isLoopback(u):
+		problem(Note, CodeHost, "the key %q is bound to %s by %s; requests to this machine (%s) go without it", id, strings.Join(key.Hosts, ", "), by, u.Host)
+		return true
+	case isLoopback(u):
+		problem(Note, CodeKey, "there is no key %q; requests to this machine (%s) go without one", id, u.Host)
+		return true
+	case found:
+		problem(Fatal, CodeHost, "the key %q is bound to %s by %s and is not sent to %s", id, strings.Join(key.Hosts, ", "), by, u.Host)
+	case id == "":
+		problem(Fatal, CodeKey, "it is missing: requests to %s need a key", u.Host)
+	case strings.HasPrefix(id, "$"):
+		problem(Fatal, CodeKey, "the environment variable %s is not set, and requests to %s need a key", s.APIKeyEnv, u.Host)
+	case l.opts.KeysFile == "":
+		problem(Fatal, CodeKey, "there is no key %q: no keys file was found", id)
+	default:
+		problem(Fatal, CodeKey, "there is no key %q in %s%s", id, l.opts.KeysFile, among(l.opts.Keys.IDs()))
+	}
+	return false
 }
 
 func among(ids []string) string {
@@ -191,26 +236,29 @@ func among(ids []string) string {
 	return "; there are " + strings.Join(ids, ", ")
 }
 
-func loopback(u *url.URL) bool {
+func isLoopback(u *url.URL) bool {
 	host := u.Hostname()
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") || ip != nil && ip.IsLoopback()
 }
 
-// workDir is the directory in which n's tools run.
-func (l *loader) workDir(n *Node) (string, bool) {
-	if n.File.Spec.ToolWorkingDirectory == "" {
-		return l.opts.WorkDir, true
+// findWorkDir sets the directory in which n's tools run.
+func (l *loader) findWorkDir(n *Node) bool {
+	n.workDir = l.opts.WorkDir
+	name := n.File.Spec.ToolWorkingDirectory
+	if name == "" {
+		return true
 	}
-	dir, ok := l.resolve(n, n.File.at("toolWorkingDirectory"), n.File.Spec.ToolWorkingDirectory)
+	dir, ok := l.resolve(n, n.File.at("toolWorkingDirectory"), name, n.unusable())
 	if !ok {
-		return "", false
+		return false
 	}
+	n.workDir = dir
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		l.broken(n, CodePath, "toolWorkingDirectory", "%s is no folder", dir)
-		return "", false
+		l.broken(n, CodePath, "toolWorkingDirectory", "%s is not a folder", dir)
+		return false
 	}
-	return dir, true
+	return true
 }
 
 // paragraph tells a model which helpers it has.

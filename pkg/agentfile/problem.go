@@ -37,7 +37,7 @@ type Problem struct {
 	Message string
 }
 
-// String is "FILE:LINE:COL: KEY: MESSAGE" with what there is of it.
+// String is "FILE:LINE:COL: KEY: MESSAGE" with what there is of it, on one line.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(named(p.File))
@@ -47,8 +47,16 @@ func (p Problem) String() string {
 	if p.Key != "" {
 		b.WriteString(": " + p.Key)
 	}
-	b.WriteString(": " + p.Message)
+	// A tool or server may have written the message: it cannot pretend to be
+	// another line.
+	b.WriteString(": " + strings.Join(strings.FieldsFunc(p.Message, unicode.IsControl), " "))
 	return b.String()
+}
+
+// Incomplete reports whether something that a file asks for is missing from the tree:
+// a part that was left out, or a key without effect.
+func (p Problem) Incomplete() bool {
+	return p.Severity <= LeftOut || p.Code == CodeLater || p.Code == CodeUnknown
 }
 
 // named is a path as messages show it: quoted if it holds what cannot be seen,
@@ -62,7 +70,7 @@ func named(path string) string {
 	return path
 }
 
-// A Code tells kinds of problems apart, for whoever has an advice for each.
+// A Code tells kinds of problems apart, for callers with advice for each.
 type Code string
 
 // The kinds of problems.
@@ -77,6 +85,7 @@ const (
 	CodeURL       Code = "url"         // an unusable modelUrl
 	CodeKey       Code = "key"         // apiKeyId without an entry
 	CodeHost      Code = "host"        // a key that is bound to another host
+	CodeModel     Code = "model"       // a model is chosen for an agent that is not in the tree
 	CodeScript    Code = "script"      // a scripted model's script
 	CodePath      Code = "path"        // a path that does not exist, or only elsewhere
 	CodeCycle     Code = "cycle"       // a tree that contains itself
@@ -105,6 +114,15 @@ func (e *LoadError) Error() string {
 		s += fmt.Sprintf(" (and %d more)", n)
 	}
 	return s
+}
+
+// loadError is a *LoadError with the fatal ones of problems, nil if there are none.
+func loadError(problems []Problem) error {
+	fatal := slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Severity != Fatal })
+	if len(fatal) == 0 {
+		return nil
+	}
+	return &LoadError{fatal}
 }
 
 // sortProblems orders problems by severity, file and place.

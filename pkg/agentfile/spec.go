@@ -1,7 +1,6 @@
 package agentfile
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -15,23 +14,19 @@ const Tag = "OpenAIAgentDescription"
 // A Spec is the contents of an agent file, with its keys in one spelling. The
 // JSON Schema (package schemas) documents each.
 type Spec struct {
-	Slug          string          `json:"slug"`
-	APIKeyID      string          `json:"apiKeyId"`
-	Flavor        string          `json:"flavor"`
-	ModelURL      string          `json:"modelUrl"`
-	ModelName     string          `json:"modelName"`
-	Announce      string          `json:"announce"`
-	SystemPrompt  Lines           `json:"systemPrompt"`
-	ToolDirectory string          `json:"toolDirectory"`
-	BashToolboxes []Toolbox       `json:"bashToolboxes"`
-	MCPServers    []MCPServer     `json:"mcpServers"`
-	MCPConfigs    []string        `json:"mcpConfigFiles"`
-	ExtraAgents   []ExtraAgent    `json:"extraAgents"`
-	OpenAPI       json.RawMessage `json:"openApiToolboxes"`
-	PostgREST     json.RawMessage `json:"postgrestToolboxes"`
-	Builtin       json.RawMessage `json:"builtinToolboxes"`
-	Skills        json.RawMessage `json:"skillSources"`
-	AutoSkills    json.RawMessage `json:"autoEnableSkills"`
+	Slug          string       `json:"slug"`
+	APIKeyID      string       `json:"apiKeyId"`
+	APIKeyEnv     string       `json:"apiKeyEnv"`
+	Flavor        string       `json:"flavor"`
+	ModelURL      string       `json:"modelUrl"`
+	ModelName     string       `json:"modelName"`
+	Announce      string       `json:"announce"`
+	SystemPrompt  Lines        `json:"systemPrompt"`
+	ToolDirectory string       `json:"toolDirectory"`
+	BashToolboxes []Toolbox    `json:"bashToolboxes"`
+	MCPServers    []MCPServer  `json:"mcpServers"`
+	MCPConfigs    []string     `json:"mcpConfigFiles"`
+	ExtraAgents   []ExtraAgent `json:"extraAgents"`
 
 	AllowDash             bool                       `json:"allowDash"`
 	ToolEnv               []string                   `json:"toolEnv"`
@@ -96,10 +91,6 @@ type MCPServer struct {
 	Sampling            bool              `json:"sampling"`
 	Disabled            bool              `json:"disabled"`
 
-	Lifetime   json.RawMessage `json:"lifetime"`
-	Activation json.RawMessage `json:"activation"`
-	Bindings   json.RawMessage `json:"bindings"`
-
 	// Of an entry of a mcpServers object as other MCP clients write it: its key,
 	// what of it is not read, and why it cannot be used at all.
 	key     string
@@ -113,77 +104,104 @@ type ExtraAgent struct {
 	Path string `json:"path"`
 }
 
-// decode reads the contents of an agent file that satisfies the schema. Only
-// the spellings that the schema knows are read: encoding/json alone would take
-// any case.
-func decode(contents json.RawMessage) (*Spec, error) {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(contents, &raw); err != nil {
-		return nil, err
-	}
-	spec := &Spec{}
-	known := spellings()
-	for key, value := range raw {
-		camel, ok := known[key]
-		if !ok {
-			delete(raw, key)
-			continue
-		}
-		if camel != key {
-			delete(raw, key)
-			if _, both := raw[camel]; !both {
-				raw[camel] = value
+// decode reads the contents of an agent file. Only the spellings that the schema
+// knows count: encoding/json alone would take any case. After an error the Spec
+// holds the keys that can be read.
+func decode(contents map[string]any) (*Spec, error) {
+	values := map[string]any{}
+	known := keysOf[Spec]()
+	for _, camel := range known {
+		for _, key := range []string{kebab(camel), camel} { // the latter counts if both are there
+			if value, ok := contents[key]; ok {
+				values[camel] = value
 			}
 		}
 	}
-	if entries := map[string]json.RawMessage{}; bytes.HasPrefix(raw["mcpServers"], []byte("{")) {
-		if err := json.Unmarshal(raw["mcpServers"], &entries); err != nil {
-			return nil, err
-		}
-		delete(raw, "mcpServers")
-		spec.MCPServers = clientServers(entries)
-		for i := range spec.MCPServers {
-			s := &spec.MCPServers[i]
-			s.Sampling = bytes.Equal(member(entries[s.key], "sampling"), []byte("true"))
+	spec := &Spec{}
+	if entries, ok := values["mcpServers"].(map[string]any); ok {
+		delete(values, "mcpServers")
+		spec.MCPServers = pastedServers(entries)
+	}
+	for list, known := range map[string][]string{"bashToolboxes": keysOf[Toolbox](), "mcpServers": keysOf[MCPServer](), "extraAgents": keysOf[ExtraAgent]()} {
+		if items, ok := values[list].([]any); ok {
+			values[list] = flatten(items, known)
 		}
 	}
-	for _, list := range []string{"bashToolboxes", "mcpServers"} {
-		flat, err := untag(raw[list])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", list, err)
-		}
-		if flat != nil {
-			raw[list] = flat
+	data, err := json.Marshal(values)
+	if err == nil {
+		err = json.Unmarshal(data, spec)
+	}
+	if err == nil {
+		return spec, nil
+	}
+	spec = &Spec{MCPServers: spec.MCPServers}
+	for _, key := range known {
+		data, _ := json.Marshal(map[string]any{key: values[key]}) // it came from JSON
+		if json.Unmarshal(data, &Spec{}) == nil {
+			_ = json.Unmarshal(data, spec) // as before
 		}
 	}
-	canonical, err := json.Marshal(raw)
-	if err != nil {
-		return nil, err
-	}
-	return spec, json.Unmarshal(canonical, spec)
+	return spec, err
 }
 
-// member is the value of a key of an object, nil if there is none.
-func member(object json.RawMessage, key string) json.RawMessage {
-	var members map[string]json.RawMessage
-	_ = json.Unmarshal(object, &members) // what is no object has no members
-	return members[key]
-}
-
-// spellings maps every accepted key to its camelCase form.
-func spellings() map[string]string {
-	t := reflect.TypeFor[Spec]()
-	m := make(map[string]string, 2*t.NumField())
-	for i := range t.NumField() {
-		k := t.Field(i).Tag.Get("json")
-		m[k] = k
-		m[kebab(k)] = k
+// pastedServers reads mcpServers as other MCP clients write it. Sampling is allowed
+// here, since this is an agent file.
+func pastedServers(entries map[string]any) []MCPServer {
+	raw := map[string]json.RawMessage{}
+	for name, entry := range entries {
+		raw[name], _ = json.Marshal(entry) // it came from JSON
 	}
-	return m
+	servers := clientServers(raw)
+	for i := range servers {
+		entry, _ := entries[servers[i].key].(map[string]any)
+		servers[i].Sampling = entry["sampling"] == true
+	}
+	return servers
 }
 
-// twice finds keys that contents has in both spellings.
-func twice(contents map[string]any) []string {
+// flatten lifts the contents of the {"tag","contents"} values of a list, and keeps
+// the known keys, which may begin with a capital letter there. An item that is not
+// an object stays as it is.
+func flatten(items []any, known []string) []any {
+	out := slices.Clone(items)
+	for i, item := range items {
+		members, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		flat := map[string]any{}
+		contents, tagged := members["contents"].(map[string]any)
+		if !tagged {
+			contents = members
+		}
+		for _, key := range known {
+			for _, spelling := range []string{strings.ToUpper(key[:1]) + key[1:], key} {
+				if value, ok := contents[spelling]; ok && (tagged || spelling == key) {
+					flat[key] = value
+				}
+			}
+		}
+		if tagged {
+			flat["tag"] = members["tag"]
+		}
+		out[i] = flat
+	}
+	return out
+}
+
+// keysOf are the JSON keys of the fields of a struct type.
+func keysOf[T any]() []string {
+	var keys []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if key := field.Tag.Get("json"); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// otherSpellings finds keys that contents has in both spellings.
+func otherSpellings(contents map[string]any) []string {
 	var keys []string
 	for key := range contents {
 		if k := kebab(key); k != key {
@@ -209,26 +227,47 @@ func kebab(camel string) string {
 	return b.String()
 }
 
-// untag lifts the contents of {"tag","contents"} values, with keys that begin
-// with a small letter.
-func untag(list json.RawMessage) (json.RawMessage, error) {
-	if len(list) == 0 || string(list) == "null" {
-		return nil, nil
+// unsupported are the keys that agents-exe gives a meaning to and this program does
+// not yet: of the contents, for "", and of the items of a list in it.
+func unsupported(list string) []string {
+	switch list {
+	case "":
+		return []string{"openApiToolboxes", "postgrestToolboxes", "builtinToolboxes", "skillSources", "autoEnableSkills",
+			"parameters", "bindings", "executionMode", "toolCallPolicyConfig"}
+	case "bashToolboxes":
+		return []string{"root", "lifetime", "activation", "bindings"}
+	case "mcpServers":
+		return []string{"lifetime", "activation", "bindings"}
 	}
-	var tagged []struct {
-		Tag      string                     `json:"tag"`
-		Contents map[string]json.RawMessage `json:"contents"`
-	}
-	if err := json.Unmarshal(list, &tagged); err != nil {
-		return nil, err
-	}
-	var flat []map[string]any
-	for _, t := range tagged {
-		m := map[string]any{"tag": t.Tag}
-		for k, v := range t.Contents {
-			m[strings.ToLower(k[:min(1, len(k))])+k[min(1, len(k)):]] = v
+	return []string{"with", "narrowable"} // of extraAgents
+}
+
+// unsupportedKeys are the pointers of such keys in f that are not empty.
+func (f *File) unsupportedKeys() []string {
+	var pointers []string
+	look := func(members any, pointer, list string) {
+		object, _ := members.(map[string]any)
+		for _, key := range unsupported(list) {
+			spellings := []string{key, kebab(key), strings.ToUpper(key[:1]) + key[1:]}
+			for _, spelling := range slices.Compact(spellings) {
+				text, _ := json.Marshal(object[spelling]) // it came from JSON
+				if !slices.Contains([]string{"null", "false", "[]", "{}", `""`}, string(text)) {
+					pointers = append(pointers, pointer+"/"+spelling)
+				}
+			}
 		}
-		flat = append(flat, m)
 	}
-	return json.Marshal(flat)
+	look(f.contents(), "/contents", "")
+	for _, list := range []string{"bashToolboxes", "mcpServers", "extraAgents"} {
+		pointer := f.at(list)
+		items, _ := f.contents()[strings.TrimPrefix(pointer, "/contents/")].([]any)
+		for i, item := range items {
+			at := fmt.Sprintf("%s/%d", pointer, i)
+			look(item, at, list)
+			if object, ok := item.(map[string]any); ok {
+				look(object["contents"], at+"/contents", list)
+			}
+		}
+	}
+	return pointers
 }

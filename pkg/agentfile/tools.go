@@ -111,19 +111,18 @@ func (l *loader) environ(allow []string) []string {
 
 func (l *loader) executableProblems(set *exectool.Toolset) {
 	for _, p := range set.Problems() {
-		code := CodeTool
+		code := CodeFile // it was not even executed
 		switch {
+		case p.Describe:
+			code = CodeTool
 		case errors.Is(p.Err, exectool.ErrCollision):
 			code = CodeCollision
 		case errors.Is(p.Err, exectool.ErrWritable):
 			code = CodeWritable
 		}
-		// The error names the path, and so does the problem: once is enough.
+		// The error names the path, as the problem does.
 		message := strings.TrimPrefix(p.Err.Error(), "tool "+p.Path+": ")
 		message = strings.Replace(message, "describe "+p.Path+": ", "describe: ", 1)
-		if code == CodeTool && !strings.HasPrefix(message, "describe: ") {
-			code = CodeFile // it was not even executed
-		}
 		l.report(Problem{Severity: LeftOut, Code: code, File: p.Path, Message: message})
 	}
 }

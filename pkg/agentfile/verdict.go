@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/schemas"
 )
 
@@ -35,13 +34,13 @@ const (
 )
 
 // check is checkSchema, unless the content is known to satisfy the schema.
-func (v verdicts) check(path, real string, doc *schema.Document, data []byte) (problems []Problem, valid bool) {
-	if v.known(real, data) {
+func (v verdicts) check(f *File, unusable Severity, data []byte) (problems []Problem, valid bool) {
+	if v.known(f.Real, data) {
 		return nil, true
 	}
-	problems, valid = checkSchema(path, doc)
+	problems, valid = checkSchema(f, unusable)
 	if valid && len(problems) == 0 {
-		v.keep(real, data)
+		v.keep(f.Real, data)
 	}
 	return problems, valid
 }

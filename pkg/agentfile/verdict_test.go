@@ -33,7 +33,7 @@ func TestAContentIsComparedOnce(t *testing.T) {
 	if v.known(real, []byte(validFile)) {
 		t.Error("a file is known before it was read")
 	}
-	if _, problems := readFile(path, v); len(problems) != 0 {
+	if _, problems := readFile(path, Fatal, v); len(problems) != 0 {
 		t.Fatal(problems)
 	}
 	if !v.known(real, []byte(validFile)) {
@@ -42,7 +42,7 @@ func TestAContentIsComparedOnce(t *testing.T) {
 	// What is kept counts: here for a content that is invalid.
 	v.keep(real, []byte(invalidFile))
 	rewrite(t, path, invalidFile)
-	if file, problems := readFile(path, v); file == nil {
+	if _, problems := readFile(path, Fatal, v); len(problems) > 0 {
 		t.Errorf("a file with a verdict was compared again: %v", problems)
 	}
 	if entries, err := os.ReadDir(string(v)); err != nil || len(entries) != 1 {
@@ -62,7 +62,7 @@ func TestOnlyFilesWithoutARemarkAreKnown(t *testing.T) {
 	for _, text := range []string{notedFile, invalidFile} {
 		path, real := agentFile(t, text)
 		for range 2 {
-			if _, problems := readFile(path, v); len(problems) != 1 {
+			if _, problems := readFile(path, Fatal, v); len(problems) != 1 {
 				t.Errorf("problems of %s = %v, want one, each time", text, problems)
 			}
 		}
@@ -118,7 +118,7 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 func TestVerdictsThatCannotBeKeptAreDoneWithout(t *testing.T) {
 	path, _ := agentFile(t, validFile)
 	for _, v := range []verdicts{"", verdicts(path)} { // nowhere, and a file
-		if file, problems := readFile(path, v); file == nil || len(problems) != 0 {
+		if file, problems := readFile(path, Fatal, v); file == nil || len(problems) != 0 {
 			t.Errorf("readFile with %q = %v, want no problem", v, problems)
 		}
 	}

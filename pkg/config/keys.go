@@ -37,11 +37,12 @@ func (k Key) Allows(u *url.URL) bool {
 		if strings.Contains(name, ":") {
 			name = "[" + name + "]"
 		}
-		return h == name || h == name+":"+port(u) || h == strings.Trim(name, "[]")
+		return h == name || h == name+":"+Port(u) || h == strings.Trim(name, "[]")
 	})
 }
 
-func port(u *url.URL) string {
+// Port is the port of an http or https URL, which need not name one.
+func Port(u *url.URL) string {
 	if p := u.Port(); p != "" {
 		return p
 	}

@@ -84,6 +84,9 @@ type Problem struct {
 	// Err says what is wrong; its text names the path. It may be ErrWritable
 	// or ErrCollision.
 	Err error
+	// Describe reports whether the tool was executed to describe itself, and
+	// that failed.
+	Describe bool
 }
 
 // A Toolset is the tools of some sources. It does not change: descriptions are
@@ -143,7 +146,7 @@ func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error)
 	}
 	for i, err := range errs {
 		if err != nil {
-			l.problem(l.found[i].path, err)
+			l.problems = append(l.problems, Problem{Path: l.found[i].path, Err: err, Describe: true})
 		}
 	}
 	for _, c := range o.caches {

@@ -198,7 +198,7 @@ func showProblems(p *program.Env, list []agentfile.Problem, down agentfile.Sever
 func Strict(problems []agentfile.Problem) error {
 	var left []string
 	for _, p := range problems {
-		if p.Severity <= agentfile.LeftOut {
+		if p.Incomplete() {
 			left = append(left, p.String())
 		}
 	}
