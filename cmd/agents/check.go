@@ -41,7 +41,7 @@ func check(ctx context.Context, p *program.Env, form string) error {
 	if err != nil {
 		return err
 	}
-	p.Warn(c.Warnings)
+	p.Warn(c.Warnings...)
 	files := load.Candidates(c)
 	if form != "" || p.Global.Agent != "" || len(files) == 0 {
 		file, err := load.Choose(p, c, "")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 
-	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -12,14 +11,15 @@ import (
 )
 
 func echoPromptCommand(p *program.Env) *cli.Command {
-	script := &prompt.PromptScript{}
+	script := &prompt.Script{}
 	return &cli.Command{
-		Flags: script.Flags(p, nil),
+		ArgsUsage: "[PROMPT...]",
+		Flags:     script.Flags(p, nil),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
+			if err := script.Words(c); err != nil {
 				return err
 			}
-			text, err := script.Render(ctx, p.In, p.Err)
+			text, err := script.Render(ctx, p)
 			if err != nil {
 				return err
 			}

@@ -70,7 +70,7 @@ func (s *mcpSite) post(t *testing.T, ctx context.Context, body string) (answer, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Mcp-Session-Id": {s.session}}
+	r.Header = http.Header{"Content-Type": {"application/json"}, "MCP-Session-Id": {s.session}}
 	if s.token != "" {
 		r.Header.Set("Authorization", "Bearer "+s.token)
 	}
@@ -83,7 +83,7 @@ func (s *mcpSite) post(t *testing.T, ctx context.Context, body string) (answer, 
 	if err != nil {
 		return err.Error(), ""
 	}
-	return string(text), resp.Header.Get("Mcp-Session-Id")
+	return string(text), resp.Header.Get("MCP-Session-Id")
 }
 
 // TestMCPServerOverHTTPNeedsAToken: other users of the machine can connect too.

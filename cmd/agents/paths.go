@@ -61,7 +61,7 @@ func effectivePaths(p *program.Env) (*effective, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Warn(c.Warnings)
+	p.Warn(c.Warnings...)
 	e := &effective{ConfigDir: c.Dir, AgentFiles: []agentPlace{}, Logs: []config.Place{}}
 	if n := len(c.Looked); n > 0 {
 		e.ConfigFile = c.Looked[n-1]

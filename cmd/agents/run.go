@@ -35,9 +35,12 @@ type runFlags struct {
 func runCommand(p *program.Env) *cli.Command {
 	f := &runFlags{}
 	return &cli.Command{
-		Description: `The prompt is put together from --prompt, --file, --shell, --sep4 and --sep40 in
-the order in which they are given, each followed by a newline. Without any of
-them it is standard input.
+		ArgsUsage: "[PROMPT...]",
+		Description: `The prompt is the words of the command line, with piped standard input behind them,
+or it is put together from --prompt, --file, --shell, --sep4 and --sep40 in the order
+in which they are given, each followed by a newline. Without any of them it is
+standard input. --prompt and the other flags leave standard input alone unless they
+name it with -.
 
 With --mcp-prompt the conversation begins with the messages of that prompt, and
 what the other flags give follows. Standard input is then read for - alone.
@@ -49,13 +52,13 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(prompt.BuiltinAliases)), ", ") + ", or one of the cfg file", Destination: &f.prompt.Alias},
 			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.set}},
 			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
-			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; NAME=VALUE arguments of the command fill its gaps", Destination: &f.prompt.Mcp.Name},
+			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; NAME=VALUE arguments of the command fill its gaps", Destination: &f.prompt.MCP.Name},
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it comes, also where stdout is no terminal", Destination: &f.sinks.Stream},
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := f.prompt.Mcp.Arguments(c); err != nil {
+			if err := f.prompt.Arguments(c); err != nil {
 				return err
 			}
 			return run(ctx, p, f)
@@ -98,6 +101,9 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 			return err
 		}
 		prompt, root.Opening = &m, opening
+		if !p.Global.Quiet && f.prompt.Script.Unread(p) {
+			p.Warn("standard input has data that is not read: --file - adds it to the prompt")
+		}
 	}
 	if f.timeout > 0 {
 		var cancel context.CancelFunc
@@ -129,9 +135,9 @@ func (f *runFlags) check() error {
 		return failure.Usage("", "--timeout %s: it must be positive", f.timeout)
 	case f.sinks.Stream && f.sinks.Output != "text":
 		return failure.Usage("--output jsonl has every piece of the answer", "--stream goes with --output text alone")
-	case f.prompt.Mcp.Name != "" && f.prompt.Alias != "":
+	case f.prompt.MCP.Name != "" && f.prompt.Alias != "":
 		return failure.Usage("", "--mcp-prompt and --alias exclude each other: each makes the prompt")
-	case f.prompt.Mcp.Name != "" && (f.keep.Session != "" || f.keep.Last):
+	case f.prompt.MCP.Name != "" && (f.keep.Session != "" || f.keep.Last):
 		return failure.Usage("", "--mcp-prompt begins a conversation; it does not go with --session and --continue")
 	case f.sinks.Stream && f.schema != "":
 		return failure.Usage("", "--stream and --output-schema exclude each other: only a whole answer can be checked")

@@ -58,11 +58,8 @@ func DidYouMean(name string, c *cli.Command) string {
 func NoArguments(c *cli.Command) error {
 	if c.Args().Present() {
 		hint := fmt.Sprintf("`%s --help` lists the flags", c.FullName())
-		switch {
-		case strings.HasSuffix(c.Args().First(), ".json"):
+		if strings.HasSuffix(c.Args().First(), ".json") {
 			hint = "an agent file is given with --agent-file"
-		case c.Name == "run" || c.Name == "echo-prompt":
-			hint = "a prompt is given with --prompt; quote it"
 		}
 		return failure.Usage(hint, "%s: unexpected argument %q", c.FullName(), c.Args().First())
 	}

@@ -120,14 +120,14 @@ func latest(p *program.Env, dirs []string) (string, error) {
 // place that cannot be written keeps nobody from running.
 func NewSession(p *program.Env, place config.Place, asked bool) (*Session, error) {
 	if place.Path == "" {
-		p.Warn([]string{"no session is kept: " + place.Why})
+		p.Warn("no session is kept: " + place.Why)
 		return nil, nil
 	}
 	switch err := writable(place.Path); {
 	case err == nil:
 		return &Session{Journal: session.Create(place.Path, sessions.NewOptions())}, nil
 	case !asked && (errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)):
-		p.Warn([]string{"no session is kept: " + err.Error()})
+		p.Warn("no session is kept: " + err.Error())
 		return nil, nil
 	default:
 		return nil, failure.NothingRan(fmt.Errorf("keep the session (%s): %w", place.Why, err), failure.HintElsewhere)
@@ -205,7 +205,7 @@ func (k *Session) Unfinished() bool {
 func (k *Session) reap(p *program.Env) {
 	if pid := k.Past.OwnerPID; pid != 0 {
 		if len(k.Past.Started) > 0 {
-			p.Warn([]string{fmt.Sprintf("this is a copy of a session that process %d still runs: the processes of its calls are not ended", pid)})
+			p.Warn(fmt.Sprintf("this is a copy of a session that process %d still runs: the processes of its calls are not ended", pid))
 		}
 		return
 	}
@@ -215,7 +215,7 @@ func (k *Session) reap(p *program.Env) {
 		ended, alive = ended+e, alive+a
 	}
 	if ended+alive > 0 && !p.Global.Quiet {
-		p.Warn([]string{fmt.Sprintf("%d processes that the earlier run left running were ended, %d could not be", ended, alive)})
+		p.Warn(fmt.Sprintf("%d processes that the earlier run left running were ended, %d could not be", ended, alive))
 	}
 }
 

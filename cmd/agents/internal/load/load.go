@@ -69,7 +69,7 @@ func Load(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 		return nil, err
 	}
 	if !p.Global.Quiet {
-		p.Warn(c.Warnings) // they may be why there is no agent
+		p.Warn(c.Warnings...) // they may be why there is no agent
 	}
 	file, err := Choose(p, c, o.Suggested)
 	if err != nil {
@@ -103,7 +103,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 			return nil, failure.NothingRan(fmt.Errorf("read keys (%s): %w", l.Keys.Why, err), KeysHint(err))
 		}
 		if !p.Global.Quiet {
-			p.Warn(warnings)
+			p.Warn(warnings...)
 		}
 		opts.Keys = keys
 	}

@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"syscall"
@@ -74,4 +75,26 @@ func HideTyping(fd int) (show func(), err error) {
 		return nil, err
 	}
 	return func() { _ = unix.IoctlSetTermios(fd, setTermios, state) }, nil
+}
+
+// InputReady reports whether standard input has data that can be read without
+// waiting: what a pipe holds, or what follows in a file. A device has none.
+func (p *Env) InputReady() bool {
+	f, ok := p.In.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return false
+	case info.Mode().IsRegular():
+		at, err := f.Seek(0, io.SeekCurrent)
+		return err == nil && at < info.Size()
+	case info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0:
+		return false
+	}
+	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0 && fds[0].Revents&unix.POLLIN != 0
 }

@@ -18,7 +18,7 @@ func Plural(n int, word string) string {
 	return word + "s"
 }
 
-func (p *Env) Warn(list []string) {
+func (p *Env) Warn(list ...string) {
 	for _, w := range list {
 		fmt.Fprintf(p.Err, "warning: %s\n", observe.Clean(w))
 	}

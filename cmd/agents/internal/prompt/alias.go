@@ -21,7 +21,7 @@ var BuiltinAliases = map[string]config.Alias{
 
 // applyAlias puts the prompt into the template of an alias. content is what the
 // prompt script made.
-func applyAlias(name string, aliases map[string]config.Alias, script PromptScript, content string) (string, error) {
+func applyAlias(name string, aliases map[string]config.Alias, script Script, content string) (string, error) {
 	all := maps.Clone(BuiltinAliases)
 	maps.Copy(all, aliases)
 	alias, ok := all[name]
@@ -59,7 +59,7 @@ func FillAlias(alias config.Alias, file, content string, more map[string]string)
 }
 
 // firstFile is the first file of the script, "" if it has none.
-func (s PromptScript) firstFile() string {
+func (s Script) firstFile() string {
 	for _, item := range s {
 		if item.kind == "file" {
 			return item.text

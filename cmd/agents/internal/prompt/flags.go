@@ -15,11 +15,11 @@ import (
 // Opening is the prompt, and the messages that come before it: those of
 // --mcp-prompt but for its last, which what the other flags give follows.
 func (f *Flags) Opening(ctx context.Context, p *program.Env, l *load.Tree) (prompt agent.Message, before []agent.Message, err error) {
-	if f.Mcp.Name == "" {
+	if f.MCP.Name == "" {
 		prompt, err = f.Message(ctx, p, l)
 		return prompt, nil, err
 	}
-	messages, err := l.Prompt(ctx, f.Mcp.Name, f.Mcp.args)
+	messages, err := l.Prompt(ctx, f.MCP.Name, f.MCP.args)
 	var wrong *agentfile.PromptError
 	switch {
 	case errors.As(err, &wrong):
@@ -40,7 +40,7 @@ func (f *Flags) Opening(ctx context.Context, p *program.Env, l *load.Tree) (prom
 	messages = together(messages)
 	last := len(messages) - 1
 	if messages[last].Role != agent.RoleUser {
-		return prompt, nil, failure.Usage("say with --prompt what is to be done", "--mcp-prompt: %s ends with words of the model and asks nothing", f.Mcp.Name)
+		return prompt, nil, failure.Usage("say with --prompt what is to be done", "--mcp-prompt: %s ends with words of the model and asks nothing", f.MCP.Name)
 	}
 	return messages[last], messages[:last], nil
 }
@@ -49,7 +49,7 @@ func (f *Flags) Opening(ctx context.Context, p *program.Env, l *load.Tree) (prom
 func (f *Flags) added(ctx context.Context, p *program.Env) (agent.Message, error) {
 	m := agent.Message{Role: agent.RoleUser}
 	if len(f.Script) > 0 {
-		text, err := f.Script.Render(ctx, p.In, p.Err)
+		text, err := f.Script.Render(ctx, p)
 		if err != nil {
 			return m, err
 		}
@@ -62,20 +62,20 @@ func (f *Flags) added(ctx context.Context, p *program.Env) (agent.Message, error
 
 // Flags are the prompt and what belongs to it.
 type Flags struct {
-	Script PromptScript
+	Script Script
 	Media  []string
 	Alias  string
-	Mcp    mcpPrompt
+	MCP    mcpPrompt
 }
 
 // Given reports whether the command line has a prompt.
 func (f *Flags) Given() bool {
-	return len(f.Script) > 0 || len(f.Media) > 0 || f.Alias != "" || f.Mcp.Name != ""
+	return len(f.Script) > 0 || len(f.Media) > 0 || f.Alias != "" || f.MCP.Name != ""
 }
 
 // Message is the prompt with what is attached to it.
 func (f *Flags) Message(ctx context.Context, p *program.Env, l *load.Tree) (agent.Message, error) {
-	text, err := f.Script.Render(ctx, p.In, p.Err)
+	text, err := f.Script.Render(ctx, p)
 	if err != nil {
 		return agent.Message{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/urfave/cli/v3"
@@ -16,10 +15,12 @@ type mcpPrompt struct {
 	args map[string]string
 }
 
-// Arguments reads the arguments of the command, which belong to the prompt.
-func (m *mcpPrompt) Arguments(c *cli.Command) error {
+// Arguments reads the arguments of the command: the words of the prompt, or what
+// belongs to --mcp-prompt.
+func (f *Flags) Arguments(c *cli.Command) error {
+	m := &f.MCP
 	if m.Name == "" {
-		return command.NoArguments(c)
+		return f.Script.Words(c)
 	}
 	m.args = map[string]string{}
 	for _, arg := range c.Args().Slice() {

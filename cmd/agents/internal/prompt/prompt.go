@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -30,15 +32,15 @@ type promptItem struct {
 	context func() (string, error)
 }
 
-// A PromptScript collects the items in the order of the command line, which
+// A Script collects the items in the order of the command line, which
 // several flags share.
-type PromptScript []promptItem
+type Script []promptItem
 
 // promptFlag is a flag that adds items of one kind. Set is called in the order
 // of the arguments.
 type promptFlag struct {
 	kind   string
-	script *PromptScript
+	script *Script
 }
 
 func (f *promptFlag) Set(s string) error {
@@ -52,7 +54,7 @@ func (f *promptFlag) Get() any { return *f.script }
 
 // Flags are the flags of the prompt script. dir is where a flag says that sessions
 // lie, nil if there is none.
-func (s *PromptScript) Flags(p *program.Env, dir *string) []cli.Flag {
+func (s *Script) Flags(p *program.Env, dir *string) []cli.Flag {
 	flag := func(name, alias, usage string) cli.Flag {
 		f := &cli.GenericFlag{Name: name, Category: "prompt (in the order given)", Usage: usage, Value: &promptFlag{name, s}}
 		if alias != "" {
@@ -70,11 +72,36 @@ func (s *PromptScript) Flags(p *program.Env, dir *string) []cli.Flag {
 	}
 }
 
-// Render puts the prompt together. Without items it is all of stdin. What the
-// commands of --shell complain of goes to errs.
-func (s PromptScript) Render(ctx context.Context, in io.Reader, errs io.Writer) (string, error) {
+// Words makes the words of a command line the beginning of the prompt. Standard
+// input that is piped becomes its end, unless an item reads it.
+func (s *Script) Words(c *cli.Command) error {
+	words := c.Args().Slice()
+	switch {
+	case len(words) == 0:
+		return nil
+	case len(words) == 1 && strings.HasSuffix(words[0], ".json") && !strings.Contains(words[0], " "):
+		return failure.Usage("an agent file is given with --agent-file", "%s: unexpected argument %q", c.FullName(), words[0])
+	case slices.ContainsFunc(*s, func(i promptItem) bool { return i.kind == "prompt" }):
+		return failure.Usage("a prompt of several words is one argument: quote it", "%s: unexpected argument %q", c.FullName(), words[0])
+	}
+	*s = slices.Insert(*s, 0, promptItem{kind: "words", text: strings.Join(words, " ")})
+	return nil
+}
+
+// reads reports whether an item is standard input.
+func (s Script) reads() bool {
+	return len(s) == 0 || slices.ContainsFunc(s, func(i promptItem) bool { return (i.kind == "prompt" || i.kind == "file") && i.text == "-" })
+}
+
+// Unread reports whether standard input has something that the script leaves unread.
+func (s Script) Unread(p *program.Env) bool {
+	return !s.reads() && s[0].kind != "words" && !p.InTerm && p.InputReady()
+}
+
+// Render puts the prompt together. Without items it is all of stdin.
+func (s Script) Render(ctx context.Context, p *program.Env) (string, error) {
 	var b strings.Builder
-	stdin := &once{in: in}
+	stdin := &once{p: p}
 	if len(s) == 0 {
 		text, err := stdin.read(ctx)
 		if err != nil {
@@ -83,7 +110,7 @@ func (s PromptScript) Render(ctx context.Context, in io.Reader, errs io.Writer) 
 		b.WriteString(text)
 	}
 	for _, item := range s {
-		text, err := item.render(ctx, stdin, errs)
+		text, err := item.render(ctx, stdin, p.Err)
 		if err != nil {
 			return "", err
 		}
@@ -93,8 +120,17 @@ func (s PromptScript) Render(ctx context.Context, in io.Reader, errs io.Writer) 
 			return "", failure.Usage("", "the prompt is longer than %d bytes", maxPrompt)
 		}
 	}
+	if !s.reads() && s[0].kind == "words" && !p.InTerm {
+		text, err := stdin.piped(ctx)
+		if err != nil {
+			return "", failure.NotRead(ctx, "read standard input", err)
+		}
+		if strings.TrimSpace(text) != "" {
+			fmt.Fprintf(&b, "\n<stdin>\n%s\n</stdin>\n", strings.TrimSuffix(text, "\n"))
+		}
+	}
 	if strings.TrimSpace(b.String()) == "" {
-		return "", failure.Usage("give one with --prompt, --file or --shell, or on standard input", "the prompt is empty")
+		return "", failure.Usage("give one as an argument, with --prompt, --file or --shell, or on standard input", "the prompt is empty")
 	}
 	return strings.ToValidUTF8(b.String(), "\uFFFD"), nil
 }
@@ -110,14 +146,14 @@ func (i promptItem) render(ctx context.Context, stdin *once, errs io.Writer) (st
 	case "shell":
 		return shell(ctx, errs, i.text)
 	}
-	if i.text == "-" {
+	if i.text == "-" && i.kind != "words" {
 		text, err := stdin.read(ctx)
 		if err != nil {
 			return "", failure.NotRead(ctx, fmt.Sprintf("--%s -", i.kind), err)
 		}
 		return text, nil
 	}
-	if i.kind == "prompt" {
+	if i.kind == "prompt" || i.kind == "words" {
 		return i.text, nil
 	}
 	data, err := program.ReadFile(ctx, i.text, maxPrompt)
@@ -180,7 +216,7 @@ func (l *limited) Write(p []byte) (int, error) {
 
 // once is standard input, which can be read one time.
 type once struct {
-	in   io.Reader
+	p    *program.Env
 	done bool
 }
 
@@ -189,13 +225,40 @@ func (o *once) read(ctx context.Context) (string, error) {
 		return "", errors.New("standard input was read already")
 	}
 	o.done = true
-	return program.Await(ctx, func() (string, error) { return readAll(o.in) })
-}
-
-func readAll(r io.Reader) (string, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxPrompt+1))
+	defer o.announce().Stop()
+	data, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(o.p.In, maxPrompt+1)) })
 	if err != nil {
 		return "", err
+	}
+	return promptText(data)
+}
+
+// announce says what is waited for: at a terminal at once, otherwise after a second.
+func (o *once) announce() *time.Timer {
+	if o.p.InTerm {
+		o.p.Note("type the prompt; Ctrl-D on a new line ends it")
+		return time.NewTimer(0)
+	}
+	return time.AfterFunc(time.Second, func() { o.p.Note("reading standard input") })
+}
+
+// piped is what is piped to a prompt of words. A tool of another run may have a
+// standard input that stays open, so there only what has arrived is read.
+func (o *once) piped(ctx context.Context) (string, error) {
+	if o.p.Getenv(process.MarkVariable) == "" {
+		return o.read(ctx)
+	}
+	var data []byte
+	chunk := make([]byte, 1<<16)
+	for len(data) <= maxPrompt && o.p.InputReady() {
+		n, err := o.p.In.Read(chunk)
+		data = append(data, chunk[:n]...)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
 	}
 	return promptText(data)
 }

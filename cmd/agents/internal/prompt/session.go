@@ -23,7 +23,7 @@ type contextItem struct {
 
 // contextValue is the flag. Its value is SIZE:ID.
 type contextValue struct {
-	script *PromptScript
+	script *Script
 	p      *program.Env
 	dir    *string // --session-dir, nil where there is no such flag
 }
@@ -92,7 +92,7 @@ func (c *contextItem) render() (string, error) {
 	}
 	for t, err := range transcript.Turns(events) {
 		if err != nil {
-			c.sessions.Warn([]string{fmt.Sprintf("--%s: only what is in front of the damage is used: %v", contextFlag, err)})
+			c.sessions.Warn(fmt.Sprintf("--%s: only what is in front of the damage is used: %v", contextFlag, err))
 			break
 		}
 		b.WriteString(m.Turn(t))

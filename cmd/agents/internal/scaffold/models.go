@@ -87,7 +87,7 @@ func PlanKeys(p *program.Env, c *config.Config, agentFile string) (*keysPlan, er
 		return nil, failure.NothingRan(fmt.Errorf("read keys (%s): %w", choice.Why, err), load.KeysHint(err))
 	}
 	if !p.Global.Quiet {
-		p.Warn(warnings)
+		p.Warn(warnings...)
 	}
 	plan.keys, plan.from = keys, choice.Path
 	// A file beside the agent file goes before those of the user's own

@@ -65,7 +65,7 @@ func readTokens(p *program.Env, file string) (tokens []string, err error) {
 	if err != nil {
 		return nil, failure.NothingRan(fmt.Errorf("--token-file: %w", err), "write one with: head -c 24 /dev/urandom | base64 >FILE; chmod 600 FILE")
 	}
-	p.Warn(warnings)
+	p.Warn(warnings...)
 	for _, t := range list {
 		tokens = append(tokens, t.Reveal())
 	}

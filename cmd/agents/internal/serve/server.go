@@ -106,7 +106,7 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	s.server.RefreshResources(ctx)
 	err = s.run(ctx)
 	if closeErr := out.Close(); closeErr != nil {
-		p.Warn([]string{closeErr.Error()})
+		p.Warn(closeErr.Error())
 	}
 	if failure.BrokenPipe(err) {
 		return nil
