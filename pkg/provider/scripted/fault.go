@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,64 +14,53 @@ import (
 const (
 	brokenStream = "broken_stream" // the answer begins and breaks off
 	badJSON      = "bad_json"      // the body is no JSON
-	timeout      = "timeout"       // the server says nothing for too long
+	timeout      = "timeout"       // the server sends nothing for too long
 	reset        = "reset"         // the connection is cut
 )
 
-// fault is a failure of the model.
+// A fault is a failure of the model, as a real provider reports it.
 type fault struct {
-	kind       string // empty if there is a status
-	status     int
-	code       string
-	message    string
-	retryAfter time.Duration
-	deltas     int // of a broken stream; -1 means half of them
+	agent.ModelError
+	kind   string // empty if there is a status
+	deltas int    // of a broken stream; -1 means half of them
 }
 
 func (d *decoder) fault(v value, key string) *fault {
 	x := &fault{deltas: -1}
-	f := d.fields(v, key, "status", "kind", "message", "code", "retryAfterSeconds", "afterDeltas")
-	if f == nil {
-		return x
-	}
-	status, hasStatus := f["status"]
-	kind, hasKind := f["kind"]
-	switch {
-	case hasStatus == hasKind:
+	f := d.object(v, key,
+		field{"status", d.integer(&x.Status, 400, 599)},
+		field{"kind", d.oneOf(&x.kind, brokenStream, badJSON, timeout, reset)},
+		field{"message", d.text(&x.Message)},
+		field{"code", d.text(&x.Code)},
+		field{"retryAfterSeconds", func(v value, key string) {
+			n, _ := d.between(v, key, 0, 86_400)
+			x.RetryAfter = time.Duration(n * float64(time.Second))
+		}},
+		field{"afterDeltas", d.integer(&x.deltas, 0, 1_000_000)})
+	_, hasStatus := f["status"]
+	if _, hasKind := f["kind"]; f != nil && hasStatus == hasKind {
 		d.fail(v.off, key, "must have one of status and kind")
-	case hasStatus:
-		x.status, _ = d.integer(status, key+".status", 400, 599)
-	default:
-		x.kind, _ = d.oneOf(kind, key+".kind", brokenStream, badJSON, timeout, reset)
 	}
-	x.message = x.usual()
-	if v, ok := f["message"]; ok {
-		x.message, _ = d.text(v, key+".message")
+	only := func(name, with string, there bool) {
+		if v, ok := f[name]; ok && !there {
+			d.fail(v.off, key+"."+name, "belongs to faults with %s only", with)
+		}
 	}
-	d.only(f, key, "code", "status", hasStatus)
-	if v, ok := f["code"]; ok {
-		x.code, _ = d.text(v, key+".code")
+	only("code", "status", hasStatus)
+	only("retryAfterSeconds", "status", hasStatus)
+	only("afterDeltas", "the kind broken_stream", x.kind == brokenStream)
+	if _, ok := f["message"]; !ok {
+		x.Message = x.usual()
 	}
-	d.only(f, key, "retryAfterSeconds", "status", hasStatus)
-	if v, ok := f["retryAfterSeconds"]; ok {
-		n, _ := d.number(v, key+".retryAfterSeconds", 0, 86_400)
-		x.retryAfter = time.Duration(n * float64(time.Second))
-	}
-	d.only(f, key, "afterDeltas", "the kind broken_stream", x.kind == brokenStream)
-	if v, ok := f["afterDeltas"]; ok {
-		x.deltas, _ = d.integer(v, key+".afterDeltas", 0, 1_000_000)
+	x.Temporary = x.kind != "" || x.Status >= 500 || x.Status == http.StatusRequestTimeout ||
+		x.Status == http.StatusConflict || x.Status == http.StatusTooManyRequests
+	if x.kind == brokenStream {
+		x.Err = io.ErrUnexpectedEOF
 	}
 	return x
 }
 
-// only reports a key that stands without the key that gives it a meaning.
-func (d *decoder) only(f map[string]value, key, name, with string, there bool) {
-	if v, ok := f[name]; ok && !there {
-		d.fail(v.off, key+"."+name, "belongs to faults with %s only", with)
-	}
-}
-
-// usual is the text of a fault that brings none of its own.
+// usual is the text of a fault without a message.
 func (x *fault) usual() string {
 	switch x.kind {
 	case brokenStream:
@@ -82,23 +72,10 @@ func (x *fault) usual() string {
 	case reset:
 		return "connection reset by peer"
 	}
-	if text := http.StatusText(x.status); text != "" {
-		return text
-	}
-	return fmt.Sprintf("status %d", x.status)
+	return cmp.Or(http.StatusText(x.Status), fmt.Sprintf("status %d", x.Status))
 }
 
-// err is the fault as a real provider reports it.
 func (x *fault) err() error {
-	e := &agent.ModelError{
-		Status: x.status, Code: x.code, Message: x.message, RetryAfter: x.retryAfter, Temporary: true,
-	}
-	switch {
-	case x.kind == brokenStream:
-		e.Err = io.ErrUnexpectedEOF
-	case x.kind == "":
-		e.Temporary = x.status >= 500 || x.status == http.StatusRequestTimeout ||
-			x.status == http.StatusConflict || x.status == http.StatusTooManyRequests
-	}
-	return e
+	e := x.ModelError
+	return &e
 }

@@ -13,129 +13,31 @@ import (
 	"github.com/agents-exe/agents/pkg/closest"
 )
 
-// value is a JSON value with its place in the script.
+// maxProblems is how many problems are reported one by one.
+const maxProblems = 20
+
+// A value is a JSON value with its place in the script.
 type value struct {
-	off, end int
-	// kind is '{', '[', '"', '0' (a number), 't' (true or false) or 'n'.
-	kind    byte
-	members []member
-	items   []value
+	off int
+	raw string
+	// name and nameOff are those of the member that the value is, if it is one.
+	name    string
+	nameOff int
+	list    []value // members of an object, elements of an array
 }
 
-// member is a key of an object, with the place of its name.
-type member struct {
-	name     string
-	off, end int
-	value    value
-}
-
-// tree reads text that is known to be valid JSON.
-type tree struct {
-	data []byte
-	pos  int
-}
-
-func (t *tree) space() {
-	for t.pos < len(t.data) && strings.IndexByte(" \t\r\n", t.data[t.pos]) >= 0 {
-		t.pos++
-	}
-}
-
-func (t *tree) value() value {
-	t.space()
-	v := value{off: t.pos}
-	switch c := t.data[t.pos]; c {
-	case '{':
-		v.kind = c
-		t.each('}', func() { v.members = append(v.members, t.member()) })
-	case '[':
-		v.kind = c
-		t.each(']', func() { v.items = append(v.items, t.value()) })
-	case '"':
-		v.kind = c
-		t.string()
-	case 't', 'f':
-		v.kind = 't'
-		t.literal()
-	case 'n':
-		v.kind = c
-		t.literal()
-	default:
-		v.kind = '0'
-		t.literal()
-	}
-	v.end = t.pos
-	return v
-}
-
-// each reads the elements between two brackets.
-func (t *tree) each(closing byte, element func()) {
-	t.pos++
-	for {
-		t.space()
-		switch t.data[t.pos] {
-		case closing:
-			t.pos++
-			return
-		case ',':
-			t.pos++
-		default:
-			element()
-		}
-	}
-}
-
-func (t *tree) member() member {
-	m := member{off: t.pos}
-	t.string()
-	m.end = t.pos
-	m.name = unquote(t.data[m.off:m.end])
-	t.space()
-	t.pos++ // the colon
-	m.value = t.value()
-	return m
-}
-
-func (t *tree) string() {
-	for t.pos++; t.data[t.pos] != '"'; t.pos++ {
-		if t.data[t.pos] == '\\' {
-			t.pos++
-		}
-	}
-	t.pos++
-}
-
-func (t *tree) literal() {
-	for t.pos < len(t.data) && strings.IndexByte(" \t\r\n,]}", t.data[t.pos]) < 0 {
-		t.pos++
-	}
-}
-
-func unquote(raw []byte) string {
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return string(raw) // cannot happen: the text is valid JSON
-	}
-	return s
-}
-
-const (
-	most       = 20        // problems that are reported one by one
-	maxProgram = 1_000_000 // instructions of all patterns together
-)
-
-// decoder turns JSON values into a script and collects what is wrong.
+// A decoder turns JSON values into a script and collects problems.
 type decoder struct {
 	file     string
-	data     []byte
-	lines    []int // where each line begins
+	data     string
+	lines    []int // where each line starts
 	problems []*Problem
 	program  int // instructions of the patterns so far
 }
 
-func newDecoder(file string, data []byte) *decoder {
+func newDecoder(file, data string) *decoder {
 	d := &decoder{file: file, data: data, lines: []int{0}}
-	for i, c := range data {
+	for i, c := range []byte(data) {
 		if c == '\n' {
 			d.lines = append(d.lines, i+1)
 		}
@@ -149,32 +51,48 @@ func (d *decoder) parse() (value, bool) {
 		d.fail(0, "", "the script is %d bytes long; the limit is %d", len(d.data), MaxBytes)
 		return value{}, false
 	}
-	if !utf8.Valid(d.data) {
-		d.fail(invalidUTF8(d.data), "", "the script is not valid UTF-8")
-		return value{}, false
+	for i, r := range d.data {
+		if r == utf8.RuneError && !strings.HasPrefix(d.data[i:], "\uFFFD") {
+			d.fail(i, "", "the script is not valid UTF-8")
+			return value{}, false
+		}
 	}
 	var all json.RawMessage
-	if err := json.Unmarshal(d.data, &all); err != nil {
+	if err := json.Unmarshal([]byte(d.data), &all); err != nil {
 		at := len(d.data)
-		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			at = max(int(syntax.Offset)-1, 0)
 		}
 		d.fail(at, "", "no valid JSON: %s", err)
 		return value{}, false
 	}
-	return (&tree{data: d.data}).value(), true
+	return d.value(json.NewDecoder(strings.NewReader(d.data))), true
 }
 
-func invalidUTF8(data []byte) int {
-	at := 0
-	for at < len(data) {
-		r, size := utf8.DecodeRune(data[at:])
-		if r == utf8.RuneError && size <= 1 {
-			break
+// value reads the next value of text that is valid JSON.
+func (d *decoder) value(dec *json.Decoder) value {
+	before := int(dec.InputOffset())
+	v := value{off: before + len(d.data[before:]) - len(strings.TrimLeft(d.data[before:], " \t\r\n,:"))}
+	if tok, _ := dec.Token(); tok == json.Delim('{') || tok == json.Delim('[') {
+		for dec.More() {
+			var name value
+			if tok == json.Delim('{') {
+				name = d.value(dec)
+			}
+			item := d.value(dec)
+			item.name, item.nameOff = unquote(name.raw), name.off
+			v.list = append(v.list, item)
 		}
-		at += size
+		_, _ = dec.Token()
 	}
-	return at
+	v.raw = d.data[v.off:dec.InputOffset()]
+	return v
+}
+
+func unquote(raw string) string {
+	var s string
+	_ = json.Unmarshal([]byte(raw), &s) // fails for what is no string, whose s is not used
+	return s
 }
 
 func (d *decoder) line(off int) int {
@@ -183,10 +101,8 @@ func (d *decoder) line(off int) int {
 
 func (d *decoder) fail(off int, key, format string, args ...any) {
 	line := d.line(off)
-	d.problems = append(d.problems, &Problem{
-		File: d.file, Line: line, Column: off - d.lines[line-1] + 1,
-		Key: printable(key), Message: fmt.Sprintf(format, args...),
-	})
+	d.problems = append(d.problems, &Problem{File: d.file, Line: line, Column: off - d.lines[line-1] + 1,
+		Key: printable(key), Message: fmt.Sprintf(format, args...)})
 }
 
 // err joins the problems in the order of the script.
@@ -199,8 +115,8 @@ func (d *decoder) err() error {
 	})
 	var all []error
 	for i, p := range d.problems {
-		if i == most {
-			all = append(all, fmt.Errorf("%s: and %d more problems", d.file, len(d.problems)-most))
+		if i == maxProblems {
+			all = append(all, fmt.Errorf("%s: and %d more problems", d.file, len(d.problems)-maxProblems))
 			break
 		}
 		all = append(all, p)
@@ -208,20 +124,40 @@ func (d *decoder) err() error {
 	return errors.Join(all...)
 }
 
-func (v value) raw(d *decoder) string { return string(d.data[v.off:v.end]) }
+// A kind is the first character of a JSON value, 0 for numbers and t for true and
+// false.
+type kind byte
 
-// kindName says what a value is, for messages.
-func kindName(kind byte) string {
-	switch kind {
-	case '{':
+const (
+	object kind = '{'
+	array  kind = '['
+	text   kind = '"'
+	number kind = '0'
+	truth  kind = 't'
+)
+
+func (v value) kind() kind {
+	switch c := v.raw[0]; c {
+	case 'f':
+		return truth
+	case '{', '[', '"', 't', 'n':
+		return kind(c)
+	}
+	return number
+}
+
+// String is what messages call a value of the kind.
+func (k kind) String() string {
+	switch k {
+	case object:
 		return "an object"
-	case '[':
+	case array:
 		return "an array"
-	case '"':
+	case text:
 		return "a string"
-	case '0':
+	case number:
 		return "a number"
-	case 't':
+	case truth:
 		return "true or false"
 	default:
 		return "null"
@@ -229,92 +165,120 @@ func kindName(kind byte) string {
 }
 
 // is checks the kind of a value.
-func (d *decoder) is(v value, key string, kind byte) bool {
-	if v.kind == kind {
+func (d *decoder) is(v value, key string, want kind) bool {
+	got := v.kind()
+	switch got {
+	case want:
 		return true
+	case truth:
+		d.fail(v.off, key, "must be %s, not %s", want, v.raw)
+	default:
+		d.fail(v.off, key, "must be %s, not %s", want, got)
 	}
-	got := kindName(v.kind)
-	if v.kind == 't' {
-		got = v.raw(d)
-	}
-	d.fail(v.off, key, "must be %s, not %s", kindName(kind), got)
 	return false
 }
 
-// fields returns the members of an object by name, and reports unknown and
-// repeated names.
-func (d *decoder) fields(v value, key string, known ...string) map[string]value {
-	if !d.is(v, key, '{') {
+// A reader reads the value of a key.
+type reader func(v value, key string)
+
+// A field is a key of an object.
+type field struct {
+	name string
+	read reader
+}
+
+// object reads the members of an object, in the order of the fields, and reports
+// unknown and repeated names. It returns the members by name.
+func (d *decoder) object(v value, key string, fields ...field) map[string]value {
+	if !d.is(v, key, object) {
 		return nil
 	}
-	fields := map[string]value{}
-	for _, m := range v.members {
+	var known []string
+	for _, f := range fields {
+		known = append(known, f.name)
+	}
+	members := map[string]value{}
+	for _, m := range v.list {
 		if !slices.Contains(known, m.name) {
-			d.fail(m.off, key, "unknown key %q; %s", m.name, nearest(m.name, known))
-			continue
+			d.fail(m.nameOff, key, "unknown key %q; %s", m.name, nearest(m.name, known))
+		} else if _, repeated := members[m.name]; repeated {
+			d.fail(m.nameOff, key, "the key %q stands here twice", m.name)
+		} else {
+			members[m.name] = m
 		}
-		if _, twice := fields[m.name]; twice {
-			d.fail(m.off, key, "the key %q stands here twice", m.name)
-			continue
+	}
+	if key != "" {
+		key += "."
+	}
+	for _, f := range fields {
+		if m, ok := members[f.name]; ok {
+			f.read(m, key+f.name)
 		}
-		fields[m.name] = m.value
 	}
-	return fields
+	return members
 }
 
-func (d *decoder) text(v value, key string) (string, bool) {
-	if !d.is(v, key, '"') {
-		return "", false
+func (d *decoder) text(to *string) reader {
+	return func(v value, key string) {
+		if d.is(v, key, text) {
+			*to = unquote(v.raw)
+		}
 	}
-	return unquote(d.data[v.off:v.end]), true
-}
-
-func (d *decoder) bool(v value, key string) (b, ok bool) {
-	if !d.is(v, key, 't') {
-		return false, false
-	}
-	return d.data[v.off] == 't', true
-}
-
-// integer reads a whole number between low and high.
-func (d *decoder) integer(v value, key string, low, high int) (int, bool) {
-	n, ok := d.number(v, key, float64(low), float64(high))
-	if ok && n != math.Trunc(n) {
-		d.fail(v.off, key, "must be a whole number, not %s", v.raw(d))
-		return 0, false
-	}
-	return int(n), ok
-}
-
-func (d *decoder) number(v value, key string, low, high float64) (float64, bool) {
-	if !d.is(v, key, '0') {
-		return 0, false
-	}
-	var n float64
-	err := json.Unmarshal(d.data[v.off:v.end], &n)
-	if err != nil || n < low || n > high {
-		d.fail(v.off, key, "must be between %v and %v, not %s", jsonNumber(low), jsonNumber(high), v.raw(d))
-		return 0, false
-	}
-	return n, true
-}
-
-func jsonNumber(f float64) string {
-	raw, err := json.Marshal(f)
-	if err != nil {
-		return fmt.Sprint(f)
-	}
-	return string(raw)
 }
 
 // oneOf reads a string that must be one of the words.
-func (d *decoder) oneOf(v value, key string, words ...string) (string, bool) {
-	s, ok := d.text(v, key)
-	if ok && !slices.Contains(words, s) {
-		d.fail(v.off, key, "%q is not known; %s", s, nearest(s, words))
-		return "", false
+func (d *decoder) oneOf(to *string, words ...string) reader {
+	return func(v value, key string) {
+		if !d.is(v, key, text) {
+			return
+		}
+		if s := unquote(v.raw); slices.Contains(words, s) {
+			*to = s
+		} else {
+			d.fail(v.off, key, "%q is not known; %s", s, nearest(s, words))
+		}
 	}
-	return s, ok
+}
+
+// array reads the elements of an array of at most limit things.
+func (d *decoder) array(limit int, things string, element reader) reader {
+	return func(v value, key string) {
+		if !d.is(v, key, array) {
+			return
+		}
+		if n := len(v.list); n > limit {
+			d.fail(v.off, key, "there are %d %s; the limit is %d", n, things, limit)
+			return
+		}
+		for i, item := range v.list {
+			element(item, fmt.Sprintf("%s[%d]", key, i))
+		}
+	}
+}
+
+// integer reads a whole number between low and high.
+func (d *decoder) integer(to *int, low, high int) reader {
+	return func(v value, key string) {
+		n, ok := d.between(v, key, float64(low), float64(high))
+		switch {
+		case !ok:
+		case n != math.Trunc(n):
+			d.fail(v.off, key, "must be a whole number, not %s", v.raw)
+		default:
+			*to = int(n)
+		}
+	}
+}
+
+func (d *decoder) between(v value, key string, low, high float64) (n float64, ok bool) {
+	if !d.is(v, key, number) {
+		return 0, false
+	}
+	if err := json.Unmarshal([]byte(v.raw), &n); err != nil || n < low || n > high {
+		d.fail(v.off, key, "must be between %.0f and %.0f, not %s", low, high, v.raw)
+		return 0, false
+	}
+	return n, true
 }
 
 // nearest suggests the known word that looks most like word, or lists them all.

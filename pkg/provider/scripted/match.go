@@ -3,14 +3,14 @@ package scripted
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// view is what rules see of a conversation. Its texts have no line breaks at
-// their ends: prompts and the output of tools nearly always end with one that
-// nobody means.
+// A view is what rules see of a conversation. Line breaks at the end of its texts
+// are removed: nearly all prompts and outputs of tools end with one.
 type view struct {
 	req    *agent.Request
 	role   agent.Role
@@ -48,15 +48,6 @@ func newView(req *agent.Request) *view {
 
 func trim(s string) string { return strings.TrimRight(s, "\r\n") }
 
-// tools names what the model may call.
-func (v *view) tools() string {
-	var names []string
-	for _, t := range v.req.Tools {
-		names = append(names, t.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
 // result is the text of a result.
 func (v *view) result(r *ref) (string, error) {
 	if r.tool == "" {
@@ -82,7 +73,7 @@ func (v *view) result(r *ref) (string, error) {
 	return trim(found[r.nth]), nil
 }
 
-// names says whose results there are, for messages.
+// names lists the tools of results, for messages.
 func (v *view) names(results []agent.ToolResult) string {
 	const limit = 5
 	var names []string
@@ -103,20 +94,27 @@ func (v *view) names(results []agent.ToolResult) string {
 	return "there are results of " + strings.Join(names, ", ")
 }
 
-// condition is one key of a rule's "when".
+// A pattern is a regular expression as it stands in the script.
+type pattern struct {
+	*regexp.Regexp
+	source string
+}
+
+// String quotes the pattern for messages.
+func (p *pattern) String() string { return short(p.source) }
+
+// A condition is one key of a rule's "when".
 type condition struct {
 	key   string
 	holds func(*view) bool
-	// found is what the conversation has instead.
+	// found says what the conversation has instead.
 	found func(*view) string
 }
 
-func agentCondition(re *regexp.Regexp, pattern string) condition {
+func agentCondition(p *pattern) condition {
 	return condition{"agent",
-		func(v *view) bool { return re.MatchString(v.req.Agent) },
-		func(v *view) string {
-			return fmt.Sprintf("%s is not the agent, which is %q", short(pattern), v.req.Agent)
-		}}
+		func(v *view) bool { return p.MatchString(v.req.Agent) },
+		func(v *view) string { return fmt.Sprintf("%s is not the agent, which is %q", p, v.req.Agent) }}
 }
 
 func turnCondition(n int) condition {
@@ -131,72 +129,51 @@ func roleCondition(role agent.Role) condition {
 		func(v *view) string { return fmt.Sprintf("the last message is of %q, not %q", v.role, role) }}
 }
 
-func lastCondition(re *regexp.Regexp) condition {
+func lastCondition(p *pattern) condition {
 	return condition{"lastMessage",
-		func(v *view) bool { return re.MatchString(v.text) },
-		func(v *view) string {
-			return fmt.Sprintf("%s does not match the last message, %s", short(re.String()), short(v.text))
-		}}
+		func(v *view) bool { return p.MatchString(v.text) },
+		func(v *view) string { return fmt.Sprintf("%s does not match the last message, %s", p, short(v.text)) }}
 }
 
-func promptCondition(re *regexp.Regexp) condition {
+func promptCondition(p *pattern) condition {
 	return condition{"prompt",
-		func(v *view) bool { return re.MatchString(v.prompt) },
-		func(v *view) string {
-			return fmt.Sprintf("%s does not match the prompt, %s", short(re.String()), short(v.prompt))
-		}}
+		func(v *view) bool { return p.MatchString(v.prompt) },
+		func(v *view) string { return fmt.Sprintf("%s does not match the prompt, %s", p, short(v.prompt)) }}
 }
 
-func toolCondition(re *regexp.Regexp, pattern string) condition {
+func toolCondition(p *pattern) condition {
 	return condition{"tool",
-		func(v *view) bool { return len(v.of(re)) > 0 },
+		func(v *view) bool { return len(v.of(p)) > 0 },
 		func(v *view) string {
-			return fmt.Sprintf("%s has no result in the last message; %s", short(pattern), v.names(v.last))
+			return fmt.Sprintf("%s has no result in the last message; %s", p, v.names(v.last))
 		}}
 }
 
-// failedCondition looks at the results of the tools that re names, of all if it
-// is nil.
-func failedCondition(re *regexp.Regexp, want bool) condition {
+// failedCondition is about the results of the tools that p matches, about all if
+// it is nil.
+func failedCondition(p *pattern, want bool) condition {
 	return condition{"failed",
 		func(v *view) bool {
-			results := v.of(re)
-			failed := false
-			for _, r := range results {
-				failed = failed || r.Failed
-			}
-			return len(results) > 0 && failed == want
+			results := v.of(p)
+			return len(results) > 0 && want == slices.ContainsFunc(results, func(r agent.ToolResult) bool { return r.Failed })
 		},
-		func(v *view) string {
-			return fmt.Sprintf("it must be %v; %s", want, v.names(v.last))
-		}}
+		func(v *view) string { return fmt.Sprintf("it must be %v; %s", want, v.names(v.last)) }}
 }
 
-// of returns those of the last results whose tool re names.
-func (v *view) of(re *regexp.Regexp) []agent.ToolResult {
-	if re == nil {
+// of returns the last results of the tools that p matches.
+func (v *view) of(p *pattern) []agent.ToolResult {
+	if p == nil {
 		return v.last
 	}
-	var found []agent.ToolResult
-	for _, r := range v.last {
-		if re.MatchString(r.Name) {
-			found = append(found, r)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(v.last), func(r agent.ToolResult) bool { return !p.MatchString(r.Name) })
 }
 
 func (r *rule) fits(v *view) bool {
-	for _, c := range r.conditions {
-		if !c.holds(v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.conditions, func(c condition) bool { return !c.holds(v) })
 }
 
-// unmatched is the error for a conversation that no rule fits. used tells how
-// often a rule was used in this session.
+// unmatched is the error for a conversation that no rule fits. used counts the uses
+// of rules in this session.
 func (s *Script) unmatched(v *view, used map[*rule]int) error {
 	var near *rule
 	var misses []string
@@ -217,7 +194,7 @@ func (s *Script) unmatched(v *view, used map[*rule]int) error {
 		s.name, v.req.Turn, v.req.Agent, near, strings.Join(misses, " and "), last)}
 }
 
-// misses says which conditions do not hold, and why.
+// misses explains which conditions do not hold.
 func (r *rule) misses(v *view, used int) []string {
 	var all []string
 	for _, c := range r.conditions {

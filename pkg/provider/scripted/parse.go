@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
+// maxProgram limits the instructions of all patterns together.
+const maxProgram = 1_000_000
+
 // Parse reads a script. name stands for the file in messages. Parsing is
 // strict: unknown and repeated keys, values of the wrong kind, patterns that do
 // not compile and placeholders that can never have a value are errors. The
 // error joins one *Problem for each mistake, in the order of the file.
 func Parse(name string, data []byte) (*Script, error) {
-	d := newDecoder(name, data)
+	d := newDecoder(name, string(data))
 	s := &Script{name: name}
 	if v, ok := d.parse(); ok {
 		s.rules = d.script(v)
@@ -27,64 +31,36 @@ func Parse(name string, data []byte) (*Script, error) {
 	return s, nil
 }
 
-func (d *decoder) script(v value) []*rule {
-	f := d.fields(v, "", "$schema", "description", "rules")
-	if f == nil {
-		return nil
-	}
-	for _, key := range []string{"$schema", "description"} {
-		if v, ok := f[key]; ok {
-			d.text(v, key)
-		}
-	}
-	list, ok := f["rules"]
-	if !ok {
+func (d *decoder) script(v value) (rules []*rule) {
+	var unused string
+	f := d.object(v, "",
+		field{"$schema", d.text(&unused)},
+		field{"description", d.text(&unused)},
+		field{"rules", d.array(MaxRules, "rules", func(v value, key string) { rules = append(rules, d.rule(v, key)) })})
+	switch list, ok := f["rules"]; {
+	case f == nil:
+	case !ok:
 		d.fail(v.off, "", "the key rules is missing: a script is a list of rules")
-		return nil
-	}
-	if !d.is(list, "rules", '[') {
-		return nil
-	}
-	switch n := len(list.items); {
-	case n == 0:
-		d.fail(list.off, "rules", "there is no rule; a script needs one at least")
-	case n > MaxRules:
-		d.fail(list.off, "rules", "there are %d rules; the limit is %d", n, MaxRules)
-		return nil
-	}
-	var rules []*rule
-	for i, item := range list.items {
-		rules = append(rules, d.rule(item, fmt.Sprintf("rules[%d]", i)))
+	case list.kind() == array && len(list.list) == 0:
+		d.fail(list.off, "rules", "there is no rule; a script needs at least one")
 	}
 	return rules
 }
 
 func (d *decoder) rule(v value, key string) *rule {
 	r := &rule{key: key, place: fmt.Sprintf("%s:%d", d.file, d.line(v.off))}
-	f := d.fields(v, key, "name", "when", "answer", "fault", "delayMillis", "deltaMillis", "times")
-	if f == nil {
-		return r
-	}
-	if v, ok := f["name"]; ok {
-		r.name, _ = d.text(v, key+".name")
-	}
-	if v, ok := f["when"]; ok {
-		d.when(v, key+".when", r)
-	}
-	if v, ok := f["answer"]; ok {
-		r.answer = d.answer(v, key+".answer", r.patterns)
-	}
-	if v, ok := f["fault"]; ok {
-		r.fault = d.fault(v, key+".fault")
-	}
-	r.delay = d.millis(f, key, "delayMillis")
-	r.pace = d.millis(f, key, "deltaMillis")
-	if v, ok := f["times"]; ok {
-		r.times, _ = d.integer(v, key+".times", 1, 1_000_000)
-	}
+	f := d.object(v, key,
+		field{"name", d.text(&r.name)},
+		field{"when", func(v value, key string) { d.when(v, key, r) }},
+		field{"answer", func(v value, key string) { r.answer = d.answer(v, key, r.patterns) }},
+		field{"fault", func(v value, key string) { r.fault = d.fault(v, key) }},
+		field{"delayMillis", d.millis(&r.delay)},
+		field{"deltaMillis", d.millis(&r.pace)},
+		field{"times", d.integer(&r.times, 1, 1_000_000)})
 	switch {
+	case f == nil:
 	case r.answer == nil && r.fault == nil:
-		d.fail(v.off, key, "the rule says nothing: it needs an answer or a fault")
+		d.fail(v.off, key, "the rule does nothing: it needs an answer or a fault")
 	case r.fault != nil && r.fault.kind == brokenStream && r.answer == nil:
 		d.fail(v.off, key, "a broken_stream needs an answer whose beginning is sent")
 	case r.fault != nil && r.fault.kind != brokenStream && r.answer != nil:
@@ -93,117 +69,90 @@ func (d *decoder) rule(v value, key string) *rule {
 	return r
 }
 
-func (d *decoder) millis(f map[string]value, key, name string) time.Duration {
-	v, ok := f[name]
-	if !ok {
-		return 0
+func (d *decoder) millis(to *time.Duration) reader {
+	return func(v value, key string) {
+		n := 0
+		d.integer(&n, 0, int(MaxDelay/time.Millisecond))(v, key)
+		*to = time.Duration(n) * time.Millisecond
 	}
-	n, _ := d.integer(v, key+"."+name, 0, int(MaxDelay/time.Millisecond))
-	return time.Duration(n) * time.Millisecond
 }
 
-// when reads the conditions of a rule. They are kept in the order in which
-// messages mention them.
+// when reads the conditions of a rule.
 func (d *decoder) when(v value, key string, r *rule) {
-	f := d.fields(v, key, "agent", "turn", "role", "prompt", "lastMessage", "tool", "failed")
+	var role string
+	var turn int
+	var tool *pattern
 	add := func(c condition) { r.conditions = append(r.conditions, c) }
-	if v, ok := f["agent"]; ok {
-		if re, s := d.pattern(v, key+".agent", true); re != nil {
-			add(agentCondition(re, s))
-		}
-	}
-	if v, ok := f["turn"]; ok {
-		if n, ok := d.integer(v, key+".turn", 1, 1_000_000); ok {
-			add(turnCondition(n))
-		}
-	}
-	if v, ok := f["role"]; ok {
-		if s, ok := d.oneOf(v, key+".role", string(agent.RoleUser), string(agent.RoleTool)); ok {
-			add(roleCondition(agent.Role(s)))
-		}
-	}
-	var tool *regexp.Regexp
-	if v, ok := f["tool"]; ok {
-		re, s := d.pattern(v, key+".tool", true)
-		if tool = re; re != nil {
-			add(toolCondition(re, s))
-		}
-	}
-	if v, ok := f["failed"]; ok {
-		if want, ok := d.bool(v, key+".failed"); ok {
-			add(failedCondition(tool, want))
-		}
-	}
-	d.captures(f, key, r)
-}
-
-// captures reads the conditions whose groups are values.
-func (d *decoder) captures(f map[string]value, key string, r *rule) {
 	p := &r.patterns
-	if v, ok := f["prompt"]; ok {
-		if p.prompt, _ = d.pattern(v, key+".prompt", false); p.prompt != nil {
-			r.conditions = append(r.conditions, promptCondition(p.prompt))
-		}
-		p.broken = p.broken || p.prompt == nil
-	}
-	if v, ok := f["lastMessage"]; ok {
-		if p.last, _ = d.pattern(v, key+".lastMessage", false); p.last != nil {
-			r.conditions = append(r.conditions, lastCondition(p.last))
-		}
-		p.broken = p.broken || p.last == nil
-	}
-	seen := map[string]bool{}
-	for _, w := range words() {
-		seen[w] = true
-	}
-	for _, name := range p.names() {
-		if seen[name] {
-			at := f["lastMessage"].off
-			if p.last == nil {
-				at = f["prompt"].off
+	f := d.object(v, key,
+		field{"agent", d.pattern(true, func(p *pattern) { add(agentCondition(p)) })},
+		field{"turn", func(v value, key string) {
+			if d.integer(&turn, 1, 1_000_000)(v, key); turn > 0 {
+				add(turnCondition(turn))
 			}
+		}},
+		field{"role", func(v value, key string) {
+			if d.oneOf(&role, string(agent.RoleUser), string(agent.RoleTool))(v, key); role != "" {
+				add(roleCondition(agent.Role(role)))
+			}
+		}},
+		field{"prompt", d.pattern(false, func(re *pattern) { p.prompt = re; add(promptCondition(re)) })},
+		field{"lastMessage", d.pattern(false, func(re *pattern) { p.last = re; add(lastCondition(re)) })},
+		field{"tool", d.pattern(true, func(p *pattern) { tool = p; add(toolCondition(p)) })},
+		field{"failed", func(v value, key string) {
+			if d.is(v, key, truth) {
+				add(failedCondition(tool, v.raw == "true"))
+			}
+		}})
+	prompt, hasPrompt := f["prompt"]
+	last, hasLast := f["lastMessage"]
+	p.broken = hasPrompt && p.prompt == nil || hasLast && p.last == nil
+	at := last.off
+	if p.last == nil {
+		at = prompt.off
+	}
+	seen := words()
+	for _, name := range p.names() {
+		if slices.Contains(seen, name) {
 			d.fail(at, key, "the group name %q is taken: it would stand for two values", name)
 		}
-		seen[name] = true
+		seen = append(seen, name)
 	}
 }
 
-// pattern compiles a regular expression; whole ones must match the whole text.
-func (d *decoder) pattern(v value, key string, whole bool) (*regexp.Regexp, string) {
-	s, ok := d.text(v, key)
-	if !ok {
-		return nil, ""
+// pattern reads a regular expression, which is used if it is valid; whole ones
+// must match the whole text.
+func (d *decoder) pattern(whole bool, use func(*pattern)) reader {
+	return func(v value, key string) {
+		if !d.is(v, key, text) {
+			return
+		}
+		s := unquote(v.raw)
+		if len(s) > MaxPattern {
+			d.fail(v.off, key, "the pattern is %d bytes long; the limit is %d", len(s), MaxPattern)
+			return
+		}
+		err := d.checkSize(s)
+		p := &pattern{source: s}
+		if err == nil && whole {
+			s = `^(?:` + s + `)$`
+		}
+		if err == nil {
+			p.Regexp, err = regexp.Compile(s)
+		}
+		if e, ok := errors.AsType[*syntax.Error](err); ok {
+			d.fail(v.off, key, "the pattern does not compile: %s: %s", e.Code, short(e.Expr))
+		} else if err != nil {
+			d.fail(v.off, key, "%s", err)
+		} else {
+			use(p)
+		}
 	}
-	if len(s) > MaxPattern {
-		d.fail(v.off, key, "the pattern is %d bytes long; the limit is %d", len(s), MaxPattern)
-		return nil, ""
-	}
-	if err := d.room(s); err != nil {
-		d.badPattern(v.off, key, err)
-		return nil, ""
-	}
-	re, err := regexp.Compile(s)
-	if err == nil && whole {
-		re, err = regexp.Compile(`^(?:` + s + `)$`)
-	}
-	if err != nil {
-		d.badPattern(v.off, key, err)
-		return nil, ""
-	}
-	return re, s
 }
 
-func (d *decoder) badPattern(off int, key string, err error) {
-	if e := (*syntax.Error)(nil); errors.As(err, &e) {
-		d.fail(off, key, "the pattern does not compile: %s: %s", e.Code, short(e.Expr))
-		return
-	}
-	d.fail(off, key, "%s", err)
-}
-
-// room compiles a pattern for its size only: a few bytes like (a{30}){30} can
+// checkSize compiles a pattern to learn its size: a few bytes like (a{30}){30} can
 // become a large program, and a script may hold many of them.
-func (d *decoder) room(pattern string) error {
+func (d *decoder) checkSize(pattern string) error {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return err
@@ -219,92 +168,59 @@ func (d *decoder) room(pattern string) error {
 }
 
 func (d *decoder) answer(v value, key string, p patterns) *answer {
-	a := &answer{finish: agent.FinishStop}
-	f := d.fields(v, key, "text", "reasoning", "calls", "finish", "usage")
-	if f == nil {
-		return a
-	}
-	if len(f) == 0 {
+	a := &answer{finish: string(agent.FinishStop)}
+	f := d.object(v, key,
+		field{"text", d.template(&a.text, p)},
+		field{"reasoning", d.template(&a.reasoning, p)},
+		field{"calls", d.array(MaxCalls, "calls", func(v value, key string) { a.calls = append(a.calls, d.call(v, key, p)) })},
+		field{"finish", d.oneOf(&a.finish, string(agent.FinishStop), string(agent.FinishLength), string(agent.FinishContentFilter))},
+		field{"usage", func(v value, key string) { a.usage = d.usage(v, key) }})
+	if f != nil && len(f) == 0 {
 		d.fail(v.off, key, "the answer is empty; write \"text\": \"\" if that is meant")
-	}
-	if v, ok := f["text"]; ok {
-		a.text = d.template(v, key+".text", p)
-	}
-	if v, ok := f["reasoning"]; ok {
-		a.reasoning = d.template(v, key+".reasoning", p)
-	}
-	if v, ok := f["calls"]; ok {
-		a.calls = d.calls(v, key+".calls", p)
-	}
-	if v, ok := f["finish"]; ok {
-		s, ok := d.oneOf(v, key+".finish", string(agent.FinishStop), string(agent.FinishLength), string(agent.FinishContentFilter))
-		if ok {
-			a.finish = agent.Finish(s)
-		}
-	}
-	if v, ok := f["usage"]; ok {
-		a.usage = d.usage(v, key+".usage")
 	}
 	return a
 }
 
-func (d *decoder) template(v value, key string, p patterns) template {
-	s, ok := d.text(v, key)
-	if !ok {
-		return nil
+func (d *decoder) template(to *template, p patterns) reader {
+	return func(v value, key string) {
+		if !d.is(v, key, text) {
+			return
+		}
+		t, err := p.compile(unquote(v.raw))
+		if err != nil {
+			d.fail(v.off, key, "%s", err)
+		}
+		*to = t
 	}
-	t, err := p.compile(s)
-	if err != nil {
-		d.fail(v.off, key, "%s", err)
-	}
-	return t
-}
-
-func (d *decoder) calls(v value, key string, p patterns) []call {
-	if !d.is(v, key, '[') {
-		return nil
-	}
-	if n := len(v.items); n > MaxCalls {
-		d.fail(v.off, key, "there are %d calls; the limit is %d", n, MaxCalls)
-		return nil
-	}
-	var calls []call
-	for i, item := range v.items {
-		calls = append(calls, d.call(item, fmt.Sprintf("%s[%d]", key, i), p))
-	}
-	return calls
 }
 
 func (d *decoder) call(v value, key string, p patterns) call {
-	var c call
-	f := d.fields(v, key, "tool", "args", "rawArgs", "id")
-	if f == nil {
-		return c
-	}
-	if name, ok := f["tool"]; !ok {
+	c := call{args: argsTemplate{{template: template{{text: "{}"}}}}}
+	raw := template{}
+	f := d.object(v, key,
+		field{"tool", func(v value, key string) {
+			if d.text(&c.tool)(v, key); v.raw == `""` {
+				d.fail(v.off, key, "must not be empty")
+			}
+		}},
+		field{"args", func(v value, key string) {
+			if c.args = nil; d.is(v, key, object) {
+				d.args(&c.args, v, key, p)
+			}
+		}},
+		field{"rawArgs", d.template(&raw, p)},
+		field{"id", func(v value, key string) {
+			c.id = new(string)
+			d.text(c.id)(v, key)
+		}})
+	if _, ok := f["tool"]; f != nil && !ok {
 		d.fail(v.off, key, "the key tool is missing: it names the tool, as in bash_ping")
-	} else if s, ok := d.text(name, key+".tool"); ok {
-		if c.tool = s; s == "" {
-			d.fail(name.off, key+".tool", "must not be empty")
-		}
 	}
-	args, hasArgs := f["args"]
-	raw, hasRaw := f["rawArgs"]
-	switch {
-	case hasArgs && hasRaw:
-		d.fail(raw.off, key+".rawArgs", "args and rawArgs exclude each other")
-	case hasArgs:
-		if d.is(args, key+".args", '{') {
-			d.args(&c.args, args, key+".args", p)
-		}
-	case hasRaw:
-		c.args = argsTemplate{{raw: d.template(raw, key+".rawArgs", p)}}
-	default:
-		c.args = argsTemplate{{text: "{}"}}
-	}
-	if v, ok := f["id"]; ok {
-		if s, ok := d.text(v, key+".id"); ok {
-			c.id = &s
+	_, hasArgs := f["args"]
+	if v, ok := f["rawArgs"]; ok {
+		c.args = argsTemplate{{template: raw}}
+		if hasArgs {
+			d.fail(v.off, key+".rawArgs", "args and rawArgs exclude each other")
 		}
 	}
 	return c
@@ -314,65 +230,64 @@ func (d *decoder) call(v value, key string, p patterns) call {
 // of numbers stay, strings are filled in, {"$json": "…"} becomes JSON.
 func (d *decoder) args(t *argsTemplate, v value, key string, p patterns) {
 	copied := func(s string) {
-		if n := len(*t); n > 0 && (*t)[n-1].text != "" {
-			(*t)[n-1].text += s
+		if n := len(*t); n > 0 && (*t)[n-1].kind == 0 {
+			(*t)[n-1].template[0].text += s
 			return
 		}
-		*t = append(*t, argsPiece{text: s})
+		*t = append(*t, argsPiece{template: template{{text: s}}})
 	}
-	switch {
-	case v.kind == '"' && strings.Contains(v.raw(d), "$"):
-		*t = append(*t, argsPiece{quoted: d.template(v, key, p)})
-	case v.kind == '[':
-		copied("[")
-		for i, item := range v.items {
-			if i > 0 {
-				copied(",")
-			}
-			d.args(t, item, fmt.Sprintf("%s[%d]", key, i), p)
-		}
-		copied("]")
-	case len(v.members) == 1 && v.members[0].name == "$json":
-		inside := d.template(v.members[0].value, key+".$json", p)
-		if v.members[0].value.kind == '"' && inside == nil {
+	switch kind := v.kind(); {
+	case kind == text && strings.Contains(v.raw, "$"):
+		piece := argsPiece{kind: text}
+		d.template(&piece.template, p)(v, key)
+		*t = append(*t, piece)
+	case kind == object && len(v.list) == 1 && v.list[0].name == "$json":
+		piece := argsPiece{kind: object}
+		d.template(&piece.template, p)(v.list[0], key+".$json")
+		if v.list[0].raw == `""` {
 			d.fail(v.off, key, "$json must not be empty")
 		}
-		*t = append(*t, argsPiece{json: inside})
-	case v.kind == '{':
-		copied("{")
-		seen := map[string]bool{}
-		for i, m := range v.members {
-			if i > 0 {
-				copied(",")
+		*t = append(*t, piece)
+	case kind == object || kind == array:
+		separator, seen := v.raw[:1], map[string]bool{}
+		for i, item := range v.list {
+			copied(separator)
+			separator = ","
+			if kind == array {
+				d.args(t, item, fmt.Sprintf("%s[%d]", key, i), p)
+				continue
 			}
-			if seen[m.name] {
-				d.fail(m.off, key, "the key %q stands here twice; rawArgs can hold such arguments", m.name)
+			if seen[item.name] {
+				d.fail(item.nameOff, key, "the key %q stands here twice; rawArgs can hold such arguments", item.name)
 			}
-			seen[m.name] = true
-			copied(string(d.data[m.off:m.end]) + ":")
-			d.args(t, m.value, key+"."+m.name, p)
+			seen[item.name] = true
+			copied(quote(item.name) + ":")
+			d.args(t, item, key+"."+item.name, p)
 		}
-		copied("}")
+		if len(v.list) == 0 {
+			copied(separator)
+		}
+		copied(v.raw[len(v.raw)-1:])
 	default:
-		copied(v.raw(d))
+		copied(v.raw)
 	}
 }
 
-func (d *decoder) usage(v value, key string) usage {
-	f := d.fields(v, key, "inputTokens", "cachedTokens", "outputTokens", "reasoningTokens", "cost")
-	count := func(name string) *int {
-		v, ok := f[name]
-		if !ok {
-			return nil
+func (d *decoder) usage(v value, key string) (u usage) {
+	count := func(to **int) reader {
+		return func(v value, key string) {
+			*to = new(int)
+			d.integer(*to, 0, 1_000_000_000)(v, key)
 		}
-		n, _ := d.integer(v, key+"."+name, 0, 1_000_000_000)
-		return &n
 	}
-	u := usage{input: count("inputTokens"), cached: count("cachedTokens"),
-		output: count("outputTokens"), reasoning: count("reasoningTokens")}
-	if v, ok := f["cost"]; ok {
-		n, _ := d.number(v, key+".cost", 0, 1_000_000)
-		u.cost = &n
-	}
+	d.object(v, key,
+		field{"inputTokens", count(&u.input)},
+		field{"cachedTokens", count(&u.cached)},
+		field{"outputTokens", count(&u.output)},
+		field{"reasoningTokens", count(&u.reasoning)},
+		field{"cost", func(v value, key string) {
+			n, _ := d.between(v, key, 0, 1_000_000)
+			u.cost = &n
+		}})
 	return u
 }

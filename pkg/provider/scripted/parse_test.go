@@ -31,7 +31,7 @@ var malformed = []struct {
 	{"not UTF-8", "{\"rules\":\n\"a\xff\"}", `script.json:2:3: the script is not valid UTF-8`, false},
 	{"an array", `[]`, `script.json:1:1: must be an object, not an array`, false},
 	{"no rules", `{}`, `script.json:1:1: the key rules is missing: a script is a list of rules`, false},
-	{"empty rules", `{"rules": []}`, `script.json:1:11: rules: there is no rule; a script needs one at least`, false},
+	{"empty rules", `{"rules": []}`, `script.json:1:11: rules: there is no rule; a script needs at least one`, false},
 	{"rules of the wrong kind", `{"rules": {}}`, `script.json:1:11: rules: must be an array, not an object`, false},
 	{"unknown key", `{"rulez": [], "rules": [{"answer":{"text":""}}]}`, `script.json:1:2: unknown key "rulez"; did you mean "rules"?`, false},
 	{"unknown key of another case", rules(`{"Answer":{"text":""}, "answer":{"text":""}}`), `script.json:1:12: rules[0]: unknown key "Answer"; did you mean "answer"?`, false},
@@ -39,7 +39,7 @@ var malformed = []struct {
 	{"unknown condition", rules(`{"answer":{"text":""}}`, `{"when":{"lastMesage":"x"},"answer":{"text":""}}`), `script.json:2:10: rules[1].when: unknown key "lastMesage"; did you mean "lastMessage"?`, false},
 	{"a key twice", rules(`{"answer":{"text":"a"},"answer":{"text":"b"}}`), `script.json:1:34: rules[0]: the key "answer" stands here twice`, true},
 	{"a rule that is no object", rules(`"hello"`), `script.json:1:11: rules[0]: must be an object, not a string`, false},
-	{"neither answer nor fault", rules(`{"when":{"turn":1}}`), `script.json:1:11: rules[0]: the rule says nothing: it needs an answer or a fault`, false},
+	{"neither answer nor fault", rules(`{"when":{"turn":1}}`), `script.json:1:11: rules[0]: the rule does nothing: it needs an answer or a fault`, false},
 	{"answer and fault", rules(`{"answer":{"text":""},"fault":{"status":500}}`), `script.json:1:11: rules[0]: an answer and a fault together are possible with the kind broken_stream only`, false},
 	{"broken stream of nothing", rules(`{"fault":{"kind":"broken_stream"}}`), `script.json:1:11: rules[0]: a broken_stream needs an answer whose beginning is sent`, false},
 	{"empty answer", rules(`{"answer":{}}`), `script.json:1:21: rules[0].answer: the answer is empty; write "text": "" if that is meant`, false},
@@ -79,7 +79,7 @@ var malformed = []struct {
 	{"status of a success", rules(`{"fault":{"status":200}}`), `script.json:1:30: rules[0].fault.status: must be between 400 and 599, not 200`, false},
 	{"retryAfter without a status", rules(`{"fault":{"kind":"reset","retryAfterSeconds":1}}`), `script.json:1:56: rules[0].fault.retryAfterSeconds: belongs to faults with status only`, false},
 	{"afterDeltas of a reset", rules(`{"fault":{"kind":"reset","afterDeltas":1}}`), `script.json:1:50: rules[0].fault.afterDeltas: belongs to faults with the kind broken_stream only`, false},
-	{"several", "{\"rules\":[\n{\"when\":{\"turn\":0}},\n{\"answr\":1,\n\"fault\":{\"status\":1}}]}", `script.json:2:1: rules[0]: the rule says nothing: it needs an answer or a fault
+	{"several", "{\"rules\":[\n{\"when\":{\"turn\":0}},\n{\"answr\":1,\n\"fault\":{\"status\":1}}]}", `script.json:2:1: rules[0]: the rule does nothing: it needs an answer or a fault
 script.json:2:17: rules[0].when.turn: must be between 1 and 1000000, not 0
 script.json:3:2: rules[1]: unknown key "answr"; did you mean "answer"?
 script.json:4:19: rules[1].fault.status: must be between 400 and 599, not 1`, false},

@@ -11,31 +11,26 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// maxSessions limits the sessions whose uses of rules are remembered.
+// maxSessions limits the sessions whose uses of rules are counted.
 const maxSessions = 4096
 
 // A Provider plays a script. It is an agent.Provider, safe for concurrent use,
-// and must not be copied. How often a rule was used is counted for each session
-// by itself, so sessions that run at the same time do not disturb one another;
-// only rules with "times" are counted, in memory, for the 4,096 sessions that
-// used such a rule last.
+// and must not be copied. The uses of rules with "times" are counted for each
+// session separately, so that concurrent sessions do not affect one another. The
+// counts are in memory, at least those of the 2,048 sessions that used such a
+// rule last.
 type Provider struct {
 	// Script is required.
 	Script *Script
-	// Sleep waits for a scripted delay, or until ctx ends, and then returns
-	// its error; nil means real time.
+	// Sleep waits until d has passed or ctx ends, and then returns ctx's error;
+	// nil means real time.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	mu       sync.Mutex
-	played   map[*rule]bool
-	sessions map[string]*uses
-	clock    uint64
-}
-
-// uses counts the uses of rules in one session.
-type uses struct {
-	count map[*rule]int
-	last  uint64 // the clock of the last use
+	mu   sync.Mutex
+	used map[*rule]bool
+	// uses counts the uses of rules by session; older is what uses was when it
+	// had half of the sessions.
+	uses, older map[string]map[*rule]int
 }
 
 // Generate answers with the first rule that fits req. Every failure but ctx's
@@ -48,7 +43,7 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	v := newView(req)
 	r := p.pick(v)
 	if r == nil {
-		return nil, p.Script.unmatched(v, p.used(req.Session))
+		return nil, p.Script.unmatched(v, p.count(req.Session))
 	}
 	if err := p.sleep(ctx, r.delay); err != nil {
 		return nil, err
@@ -80,64 +75,52 @@ func (p *Provider) Unused() []string {
 	defer p.mu.Unlock()
 	var names []string
 	for _, r := range p.Script.rules {
-		if !p.played[r] {
+		if !p.used[r] {
 			names = append(names, r.String())
 		}
 	}
 	return names
 }
 
-// use reports whether the rule may be used once more in the session, and notes
-// that it is.
+// use counts a use of the rule, and reports whether the rule may be used once more
+// in the session.
 func (p *Provider) use(session string, r *rule) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.times > 0 {
-		s := p.session(session)
-		p.clock++
-		s.last = p.clock
-		if s.count[r] >= r.times {
+		count := p.uses[session]
+		if count == nil {
+			if len(p.uses) >= maxSessions/2 {
+				p.older, p.uses = p.uses, nil
+			}
+			if p.uses == nil {
+				p.uses = map[string]map[*rule]int{}
+			}
+			if count = p.older[session]; count == nil {
+				count = map[*rule]int{}
+			}
+			p.uses[session] = count
+		}
+		if count[r] >= r.times {
 			return false
 		}
-		s.count[r]++
+		count[r]++
 	}
-	if p.played == nil {
-		p.played = map[*rule]bool{}
+	if p.used == nil {
+		p.used = map[*rule]bool{}
 	}
-	p.played[r] = true
+	p.used[r] = true
 	return true
 }
 
-// session returns the counts of a session. A new one may take the place of the
-// one that was used longest ago.
-func (p *Provider) session(id string) *uses {
-	if s := p.sessions[id]; s != nil {
-		return s
-	}
-	if p.sessions == nil {
-		p.sessions = map[string]*uses{}
-	}
-	if len(p.sessions) >= maxSessions {
-		oldest, at := "", uint64(0)
-		for id, s := range p.sessions {
-			if at == 0 || s.last < at {
-				oldest, at = id, s.last
-			}
-		}
-		delete(p.sessions, oldest)
-	}
-	s := &uses{count: map[*rule]int{}}
-	p.sessions[id] = s
-	return s
-}
-
-func (p *Provider) used(session string) map[*rule]int {
+// count returns the uses of rules in a session.
+func (p *Provider) count(session string) map[*rule]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.sessions[session]; s != nil {
-		return maps.Clone(s.count)
+	if count := p.uses[session]; count != nil {
+		return maps.Clone(count)
 	}
-	return nil
+	return maps.Clone(p.older[session])
 }
 
 func (p *Provider) sleep(ctx context.Context, d time.Duration) error {
@@ -147,18 +130,15 @@ func (p *Provider) sleep(ctx context.Context, d time.Duration) error {
 	case p.Sleep != nil:
 		return p.Sleep(ctx, d)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }
 
-// deliver shows the answer piece by piece, and breaks it off where the rule
-// says so.
+// deliver shows the answer in pieces, and stops where a broken_stream does.
 func (p *Provider) deliver(ctx context.Context, r *rule, resp *agent.Response, delta func(agent.Delta)) (*agent.Response, error) {
 	var deltas []agent.Delta
 	for _, part := range resp.Message.Parts {
@@ -195,8 +175,8 @@ func (p *Provider) deliver(ctx context.Context, r *rule, resp *agent.Response, d
 	return resp, nil
 }
 
-// split cuts a text into pieces of various lengths, as they come from a server:
-// in the middle of words, but never of a character. There are at most about a
+// split cuts a text into pieces of various lengths, as a server sends them: in the
+// middle of words, but never of a character. There are at most about a
 // thousand.
 func split(text string) []string {
 	sizes := [...]int{1, 5, 2, 9, 4, 14, 3}
@@ -217,7 +197,7 @@ func split(text string) []string {
 // respond fills in the answer of a rule.
 func (r *rule) respond(v *view) (*agent.Response, error) {
 	f := &filler{rule: r, view: v, room: MaxAnswer}
-	resp := &agent.Response{Finish: r.answer.finish, Model: "scripted"}
+	resp := &agent.Response{Finish: agent.Finish(r.answer.finish), Model: "scripted"}
 	m := &resp.Message
 	m.Role = agent.RoleAssistant
 	reasoning, err := f.fill(r.answer.reasoning)
@@ -249,7 +229,8 @@ func (r *rule) respond(v *view) (*agent.Response, error) {
 	return resp, nil
 }
 
-// of counts a token for every four bytes, where the script gives no number.
+// of is the usage of an answer: where the script gives no number, a token for
+// every four bytes.
 func (u usage) of(req *agent.Request, answer agent.Message) agent.Usage {
 	in := len(req.System)
 	for _, t := range req.Tools {

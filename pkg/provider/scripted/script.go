@@ -23,8 +23,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // The limits of a script.
@@ -101,7 +99,7 @@ type answer struct {
 	text      template
 	reasoning template
 	calls     []call
-	finish    agent.Finish
+	finish    string
 	usage     usage
 }
 

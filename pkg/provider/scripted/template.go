@@ -1,10 +1,11 @@
 package scripted
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,52 +45,52 @@ func words() []string {
 
 // patterns are the regular expressions of a rule that capture groups.
 type patterns struct {
-	prompt *regexp.Regexp
-	last   *regexp.Regexp
+	prompt *pattern
+	last   *pattern
 	broken bool // one could not be compiled: the groups are not known
 }
 
 // numbered is the pattern that ${1} refers to.
-func (p patterns) numbered() *regexp.Regexp {
-	if p.last != nil {
-		return p.last
-	}
-	return p.prompt
+func (p patterns) numbered() *pattern {
+	return cmp.Or(p.last, p.prompt)
 }
 
 // names lists the named groups.
 func (p patterns) names() []string {
 	var all []string
-	for _, re := range []*regexp.Regexp{p.prompt, p.last} {
-		if re == nil {
-			continue
-		}
-		for _, name := range re.SubexpNames() {
-			if name != "" {
-				all = append(all, name)
-			}
+	for _, re := range []*pattern{p.prompt, p.last} {
+		if re != nil {
+			all = append(all, re.SubexpNames()...)
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
 
-// compile reads a template. Whatever can be known to be wrong before a
-// conversation exists is an error here.
+// compile reads a template. What can be known to be wrong before a conversation
+// exists is an error here.
 func (p patterns) compile(s string) (template, error) {
 	var t template
-	var text strings.Builder
-	for {
-		at := strings.Index(s, "${")
-		if at < 0 {
-			break
+	text := ""
+	flush := func() {
+		if text != "" {
+			t = append(t, piece{text: text})
 		}
-		if at > 0 && s[at-1] == '$' {
-			text.WriteString(s[:at-1] + "${")
-			s = s[at+2:]
+		text = ""
+	}
+	for {
+		before, after, found := strings.Cut(s, "${")
+		if !found {
+			text += s
+			flush()
+			return t, nil
+		}
+		if strings.HasSuffix(before, "$") {
+			text += strings.TrimSuffix(before, "$") + "${"
+			s = after
 			continue
 		}
-		text.WriteString(s[:at])
-		inside, rest, closed := strings.Cut(s[at+2:], "}")
+		text += before
+		inside, rest, closed := strings.Cut(after, "}")
 		if !closed {
 			return nil, fmt.Errorf("%s has no closing brace; write $${ for a literal ${", short("${"+inside))
 		}
@@ -97,18 +98,10 @@ func (p patterns) compile(s string) (template, error) {
 		if err != nil {
 			return nil, fmt.Errorf("${%s}: %w", printable(inside), err)
 		}
-		if text.Len() > 0 {
-			t = append(t, piece{text: text.String()})
-			text.Reset()
-		}
+		flush()
 		t = append(t, piece{ref: r})
 		s = rest
 	}
-	text.WriteString(s)
-	if text.Len() > 0 {
-		t = append(t, piece{text: text.String()})
-	}
-	return t, nil
 }
 
 // ref reads what stands between the braces of a placeholder.
@@ -168,7 +161,7 @@ func (p patterns) known(base string) error {
 	case re == nil:
 		return errors.New("the rule has neither lastMessage nor prompt, whose groups it could mean")
 	case n > re.NumSubexp():
-		return fmt.Errorf("the pattern %s has no group %d", short(re.String()), n)
+		return fmt.Errorf("the pattern %s has no group %d", re, n)
 	}
 	return nil
 }
@@ -180,7 +173,7 @@ type filler struct {
 	room int // bytes that may still be written
 }
 
-// fill returns the text of t. What was filled in is never looked at again.
+// fill returns the text of t. Placeholders in values are not replaced.
 func (f *filler) fill(t template) (string, error) {
 	var b strings.Builder
 	for _, p := range t {
@@ -228,7 +221,11 @@ func (f *filler) base(r *ref) (string, error) {
 	case "system":
 		return v.req.System, nil
 	case "tools":
-		return v.tools(), nil
+		var names []string
+		for _, t := range v.req.Tools {
+			names = append(names, t.Name)
+		}
+		return strings.Join(names, ", "), nil
 	case "result":
 		return v.result(r)
 	default:
@@ -254,7 +251,7 @@ func (f *filler) group(name string) (string, error) {
 	}
 	at := re.FindStringSubmatchIndex(subject)
 	if 2*n+1 >= len(at) || at[2*n] < 0 {
-		return "", errors.New("the group took no part in the match")
+		return "", errors.New("the group did not match")
 	}
 	return subject[at[2*n]:at[2*n+1]], nil
 }
@@ -278,54 +275,49 @@ func dig(text string, path []string) (string, error) {
 
 // child is a member of an object or an element of an array.
 func child(raw json.RawMessage, key string) (json.RawMessage, error) {
-	var object map[string]json.RawMessage
-	if json.Unmarshal(raw, &object) == nil && object != nil {
-		if next, ok := object[key]; ok {
-			return next, nil
+	what := ""
+	switch raw = bytes.TrimSpace(raw); raw[0] {
+	case '{':
+		var members map[string]json.RawMessage
+		if _ = json.Unmarshal(raw, &members); members[key] != nil {
+			return members[key], nil
 		}
-		return nil, fmt.Errorf("there is no key %q in %s", key, short(string(raw)))
-	}
-	var array []json.RawMessage
-	if json.Unmarshal(raw, &array) == nil && array != nil {
-		if n, err := strconv.Atoi(key); err == nil && n >= 0 && n < len(array) {
-			return array[n], nil
+		what = "key "
+	case '[':
+		var elements []json.RawMessage
+		_ = json.Unmarshal(raw, &elements)
+		if n, err := strconv.Atoi(key); err == nil && n >= 0 && n < len(elements) {
+			return elements[n], nil
 		}
-		return nil, fmt.Errorf("there is no element %q in %s", key, short(string(raw)))
+		what = "element "
 	}
-	return nil, fmt.Errorf("there is no %q in %s", key, short(string(raw)))
+	return nil, fmt.Errorf("there is no %s%q in %s", what, key, short(string(raw)))
 }
 
-// An argsTemplate is the arguments of a call: text that is copied, strings that
-// are filled in, and JSON that is filled in.
+// An argsTemplate is the arguments of a call.
 type argsTemplate []argsPiece
 
+// An argsPiece becomes a JSON string if its kind is text, must become a JSON value
+// if it is object, and is copied otherwise.
 type argsPiece struct {
-	text   string
-	quoted template // becomes a JSON string
-	json   template // must become a JSON value
-	raw    template // is copied as it is
+	template template
+	kind     kind
 }
 
 func (f *filler) args(t argsTemplate) (string, error) {
 	var b strings.Builder
 	for _, p := range t {
-		text := p.text
-		var err error
-		switch {
-		case p.quoted != nil:
-			text, err = f.fill(p.quoted)
-			text = quote(text)
-		case p.json != nil:
-			if text, err = f.fill(p.json); err == nil && !json.Valid([]byte(text)) {
-				err = fmt.Errorf("%s: $json: the value is no JSON: %s", f.rule, short(text))
-			}
-		case p.raw != nil:
-			text, err = f.fill(p.raw)
-		}
+		s, err := f.fill(p.template)
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(text)
+		switch {
+		case p.kind == text:
+			s = quote(s)
+		case p.kind == object && !json.Valid([]byte(s)):
+			return "", fmt.Errorf("%s: $json: the value is no JSON: %s", f.rule, short(s))
+		}
+		b.WriteString(s)
 	}
 	return b.String(), nil
 }

@@ -36,7 +36,7 @@ func TestPlaceholders(t *testing.T) {
 		{"${result.bash_j.l.1}", "null", ""},
 		{"${how:-hand} ${who:-nobody} ${result.1:-empty} ${result.9:-}", "hand ann empty ", ""},
 		{"${result.bash_j.no.way:-no}${result.nothing:-, no}", "no, no", ""},
-		{"${how}", "", `${how}: the group took no part in the match`},
+		{"${how}", "", `${how}: the group did not match`},
 		{"${result.3}", "", `${result.3}: the last message has 3 results`},
 		{"${result.bash_x}", "", `${result.bash_x}: there is no result of bash_x since the prompt; there are results of bash_a, bash_j, bash_a, bash_b, bash_a (failed)`},
 		{"${result.bash_a#3}", "", `${result.bash_a#3}: there are 3 results of bash_a since the prompt`},
