@@ -272,6 +272,35 @@ func python(t *testing.T, env []string, code string, argv ...string) (string, er
 	return string(out), err
 }
 
+// Numbers of a server that no computer has use for are no defect of the tool.
+func TestFetchGiantNumbers(t *testing.T) {
+	needs(t, "python3")
+	t.Parallel()
+	nines := strings.Repeat("9", 5000)
+	for name, test := range map[string]struct{ answer, want string }{
+		"character": {"200 OK\r\nContent-Type: text/html\r\n\r\n<p title='&#" + nines + ";'>x&#" + nines + ";y", "x\uFFFDy"},
+		"chunk":     {"200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nx", "the answer broke off"},
+		"address":   {"302 Found\r\nLocation: http://[" + nines + "]/\r\n\r\n", "redirects to what is not fetched"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				io.WriteString(conn, "HTTP/1.1 "+test.answer)
+			})
+			text, err := newBox(t, s.permission()).call("fetch_url", args{"url": s.URL})
+			if strings.Contains(text, "Traceback") || !strings.Contains(text, test.want) {
+				t.Errorf("%v %.500s; want %q", err, text, test.want)
+			}
+		})
+	}
+}
+
 // A server that sends a byte now and then does not hold the tool for ever.
 func TestFetchHasATimeLimit(t *testing.T) {
 	needs(t, "python3")

@@ -69,6 +69,7 @@ func TestPatchFails(t *testing.T) {
 		{"several places", good + "--- a/twice\n+++ b/twice\n@@ -4,2 +4,2 @@\n-a\n+b\n x\n", 1, "not at line 4 of twice but at 2 others (2, 5)"},
 		{"wrong count", good + "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n 1\n-2\n+two\n", 2, "says that 3 lines become 3, but it has 2 and 2"},
 		{"count too small", good + "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-1\n+one\n 2\n@@ -5 +5 @@\n-5\n+five\n", 2, "line counts are too small"},
+		{"giant number", good + "--- a/f\n+++ b/f\n@@ -" + strings.Repeat("9", 5000) + " +1 @@\n-1\n+one\n", 2, "a hunk begins with @@ -LINE,COUNT"},
 		{"no file", good + "--- a/none\n+++ b/none\n@@ -1 +1 @@\n-a\n+b\n", 1, "none: no such file; nothing is changed"},
 		{"is there already", good + "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n", 1, "f is to be created but is there already"},
 		{"deleted but not empty", good + "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n", 1, "f is to be deleted but would keep 8 lines"},

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/agents-exe/agents/pkg/process"
 )
@@ -29,7 +30,7 @@ var errTooLong = fmt.Errorf("it prints more than %d bytes", MaxDescriptionBytes)
 // Describe runs `path describe` with the environment env and empty standard
 // input, and returns what it prints, unread: see ParseDescription. It may take
 // DescribeTimeout and print MaxDescriptionBytes. What it prints on stderr
-// matters only if it fails: the error ends in its last lines.
+// matters only if it fails: the error ends in its last line.
 func Describe(ctx context.Context, path string, env []string) ([]byte, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -64,25 +65,31 @@ func describe(ctx context.Context, cmd *process.Command, opts *Options) ([]byte,
 	case stdout.over:
 		return nil, errTooLong
 	case exit.Cancelled:
-		return nil, withLines(context.Cause(ctx), stderr)
+		return nil, withReason(context.Cause(ctx), stderr)
 	case exit.Code != 0:
-		return nil, withLines(errors.New(exit.String()), stderr)
+		return nil, withReason(errors.New(exit.String()), stderr)
 	case err != nil:
 		return nil, err
 	}
 	return stdout.data, nil
 }
 
-// withLines adds the last lines of stderr to err.
-func withLines(err error, stderr *output) error {
-	const lines, most = 5, 1000
-	text := strings.TrimSpace(validText(trimLead(stderr.last(most))))
-	list := strings.Split(text, "\n")
-	text = strings.Join(list[max(0, len(list)-lines):], "\n")
-	if text == "" {
+// withReason adds to err the last line of stderr that is not empty and not one of
+// sh -x. It is one line, so that it fits where problems are listed a line each and
+// cannot pass for another problem.
+func withReason(err error, stderr *output) error {
+	const most = 1000
+	text := validText(trimLead(stderr.last(most)))
+	reason := ""
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r != '\t' && unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }) {
+		if line = strings.TrimSpace(line); line != "" && (reason == "" || !strings.HasPrefix(line, "+ ")) {
+			reason = line
+		}
+	}
+	if reason == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, text)
+	return fmt.Errorf("%w: %s", err, reason)
 }
 
 // A limited keeps what is written to it up to max bytes, and calls full at the

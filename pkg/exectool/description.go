@@ -295,7 +295,7 @@ func (p *parser) argSchema(obj *object, a *Arg) error {
 		}
 		for _, v := range list {
 			if !fits(a.Backing, v) {
-				p.note("argument %q: enum: %s is of another type than backing_type %s", a.Name, v, a.Backing)
+				p.note("argument %q: enum: %s is of another type than backing_type %s", a.Name, strings.Join(strings.Fields(string(v)), " "), a.Backing)
 			}
 		}
 	}

@@ -141,8 +141,10 @@ func TestParseDescriptionNotes(t *testing.T) {
 		{"free text", `{"slug":"s","description":"d","args":[{"name":"a","description":"x","type":"Free text","backing_type":"string","arity":"single","mode":"positional"},{"name":"b","description":"x","type":"file-path","backing_type":"string","arity":"single","mode":"positional"},{"name":"c","description":"x","type":"text","backing_type":"string","arity":"single","mode":"stdin"},{"name":"d","description":"x","type":"text","backing_type":"string","arity":"single","mode":"dashdashspace","enum":["x"]}]}`, []string{
 			`argument "a": in mode positional a text that looks like an option is refused; dashdashequal and stdin take anything`,
 		}},
-		{"schema parts", `{"slug":"s","description":"d","locks":["{a}{no}"],"args":[{"name":"a","description":"x","backing_type":"integer","arity":"single","mode":"stdin","enum":[1,1.5,"2"],"items":{}}]}`, []string{
+		{"schema parts", `{"slug":"s","description":"d","locks":["{a}{no}"],"args":[{"name":"a","description":"x","backing_type":"integer","arity":"single","mode":"stdin","enum":[1,1.5,[
+1 ],"2"],"items":{}}]}`, []string{
 			`argument "a": enum: 1.5 is of another type than backing_type integer`,
+			`argument "a": enum: [ 1 ] is of another type than backing_type integer`,
 			`argument "a": enum: "2" is of another type than backing_type integer`,
 			`argument "a": items has no meaning for backing_type integer`,
 			`locks: "{a}{no}": {no} is none of the arguments`,

@@ -80,7 +80,10 @@ class URL:
             location = location.encode("latin-1").decode("utf-8")
         except UnicodeError:
             pass
-        return URL(urllib.parse.urljoin(self.text, location.strip()))
+        try:
+            return URL(urllib.parse.urljoin(self.text, location.strip()))
+        except ValueError as e:
+            raise Failure(f"{show(location)}: {e}") from None
 
 
 def ascii_host(host):
@@ -160,7 +163,7 @@ def body(answer):
         data = answer.read(MOST_BYTES + 1)
     except http.client.IncompleteRead as e:
         raise Failure(f"the answer broke off after {len(e.partial):,} bytes") from None
-    except (http.client.HTTPException, OSError) as e:
+    except (http.client.HTTPException, OSError, ValueError) as e:
         raise Failure(f"the answer broke off: {e}") from None
     cut = len(data) > MOST_BYTES
     if encoding in ("gzip", "x-gzip", "deflate"):

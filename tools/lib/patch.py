@@ -11,7 +11,7 @@ import tool
 from files import MOST_BYTES, Root
 from tool import Failure, say, show, wrong
 
-HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+HUNK = re.compile(rb"@@ -(\d{1,18})(?:,(\d{1,18}))? \+(\d{1,18})(?:,(\d{1,18}))? @@")
 NO_NEWLINE = b"\\"
 
 # What a patch says before its first hunk that this tool does not do.

@@ -1,9 +1,11 @@
 """sqlite: one statement on a database that is opened read-only."""
 
+import contextlib
 import csv
 import io
 import json
 import os
+import resource
 import time
 import urllib.parse
 
@@ -13,6 +15,7 @@ from tool import MOST_OUTPUT, Failure, between, open_regular, required, say, sho
 SECONDS = 30
 MOST_QUERY = 1 << 20
 MOST_CELL = 4000
+MOST_MEMORY = 256 << 20
 
 
 def connect(sqlite3, path):
@@ -32,6 +35,11 @@ def connect(sqlite3, path):
         return sqlite3.SQLITE_DENY if action in refused else sqlite3.SQLITE_OK
 
     db.execute("PRAGMA temp_store = MEMORY")
+    # SQLite's own limit, which a statement can lower but not raise. Python's copy
+    # of a value comes on top.
+    db.execute(f"PRAGMA hard_heap_limit = {MOST_MEMORY}")
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (4 * MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     db.set_authorizer(authorize)
     end = time.monotonic() + SECONDS
     db.set_progress_handler(lambda: time.monotonic() > end, 100_000)
@@ -57,6 +65,8 @@ def query(database, format, limit):
             say("done; the statement has no result")
             return
         rows(cursor, format or "csv", limit)
+    except MemoryError:
+        raise Failure(f"the query needs more than {MOST_MEMORY >> 20} MiB of memory and was ended; select less at once") from None
     except sqlite3.Warning as e:
         raise wrong(str(e)) from None
     except (sqlite3.Error, OverflowError) as e:

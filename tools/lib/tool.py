@@ -46,6 +46,9 @@ def run(name, work, argv, **kinds):
         end(name, because(e), FAILED)
     except MemoryError:
         end(name, "out of memory", FAILED)
+    except (ValueError, ArithmeticError, RecursionError) as e:
+        # What Python and its libraries cannot handle, such as giant numbers.
+        end(name, f"{type(e).__name__}: {e}", FAILED)
 
 
 def end(name, message, code):
@@ -91,7 +94,7 @@ def value(name, kind, text):
 
         try:
             items = json.loads(text)
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise wrong(f"{name} must be a JSON array: {e}") from None
         if not isinstance(items, list) or not all(isinstance(i, str) for i in items):
             raise wrong(f"{name} must be a JSON array of strings")
