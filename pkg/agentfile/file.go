@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/schemas"
@@ -38,7 +39,7 @@ var agentSchema = sync.OnceValues(func() (*schema.Schema, error) {
 // Read reads one agent file and nothing that it names: no tool is run and no
 // other file opened. The error is a *LoadError; the problems hold warnings too.
 func Read(path string) (*File, []Problem, error) {
-	f, problems := readFile(path, Fatal, "")
+	f, problems := readFile(path, Fatal, cachefile.Dir{})
 	if err := loadError(problems); err != nil {
 		return nil, problems, err
 	}
@@ -47,7 +48,7 @@ func Read(path string) (*File, []Problem, error) {
 
 // readFile reads an agent file. What makes it unusable has the severity unusable;
 // there is a File all the same where keys of it can be read.
-func readFile(path string, unusable Severity, kept verdicts) (*File, []Problem) {
+func readFile(path string, unusable Severity, valid cachefile.Dir) (*File, []Problem) {
 	real, err := filepath.Abs(path)
 	if err == nil {
 		_, err = os.Stat(real) // its error about links is the system's own
@@ -68,12 +69,12 @@ func readFile(path string, unusable Severity, kept verdicts) (*File, []Problem) 
 	if syntax, ok := errors.AsType[*schema.SyntaxError](err); ok {
 		return nil, []Problem{{Severity: unusable, Code: CodeSyntax, File: path, Line: syntax.Line, Col: syntax.Col, Message: syntax.Message}}
 	}
-	problems, valid := kept.check(f, unusable, data)
+	problems, ok := f.check(valid, unusable, data)
 	f.Spec, err = decode(f.contents())
-	if valid && err != nil {
+	if ok && err != nil {
 		problems = append(problems, f.problem(unusable, CodeSchema, "/contents", "%s", err))
 	}
-	if !valid && f.Spec.Flavor != "" && !isFlavor(f.Spec.Flavor) {
+	if !ok && f.Spec.Flavor != "" && !isFlavor(f.Spec.Flavor) {
 		problems = append(problems, f.problem(unusable, CodeFlavor, f.at("flavor"), "%s", noFlavor(f.Spec.Flavor)))
 	}
 	for _, key := range otherSpellings(f.contents()) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
@@ -151,6 +152,9 @@ type program struct {
 // First all files are read, then toolsets are made of what they say.
 func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 	l := &loader{opts: opts, tree: &Tree{}, nodes: map[string]*Node{}}
+	if opts.CacheDir != "" {
+		l.valid = validFiles(filepath.Join(opts.CacheDir, "files"))
+	}
 	l.opts.Keys = cmp.Or(opts.Keys, &config.Keys{})
 	for _, id := range l.opts.Keys.IDs() {
 		key, _ := l.opts.Keys.Lookup(id)
@@ -181,16 +185,10 @@ type loader struct {
 	opts    Options
 	tree    *Tree
 	nodes   map[string]*Node // by real path; nil for a file that is left out
+	valid   cachefile.Dir    // of agent files
 	redact  *redact.Redactor // of the tree's secrets
 	configs []string         // the files of MCP servers
 	slugs   []string         // of all agents, those that are left out included
-}
-
-func (l *loader) verdicts() verdicts {
-	if l.opts.CacheDir == "" {
-		return ""
-	}
-	return verdicts(filepath.Join(l.opts.CacheDir, "files"))
 }
 
 func (l *loader) report(p ...Problem) { l.tree.Problems = append(l.tree.Problems, p...) }
@@ -209,7 +207,7 @@ func (l *loader) read(path string, above []*Node) *Node {
 	if n, ok := l.nodes[realPath(path)]; ok {
 		return n
 	}
-	file, problems := readFile(path, unusable(above), l.verdicts())
+	file, problems := readFile(path, unusable(above), l.valid)
 	l.report(problems...)
 	ok := !slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity <= LeftOut })
 	if file == nil {
