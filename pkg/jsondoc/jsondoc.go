@@ -52,11 +52,17 @@ type Document struct {
 	Root *Node
 	// Duplicates are the members whose key their object had before. Of several,
 	// the last one counts.
-	Duplicates []*Node
+	Duplicates []Duplicate
 
 	text  []byte
 	once  sync.Once
 	lines []int // where each line begins
+}
+
+// A Duplicate is a member whose key its object had before, in First.
+type Duplicate struct {
+	*Node
+	First *Node
 }
 
 // A Node is a value and its place.

@@ -197,9 +197,9 @@ func TestDuplicates(t *testing.T) {
 	}
 	var got []string
 	for _, n := range doc.Duplicates {
-		got = append(got, n.Path())
+		got = append(got, n.Path()+" after "+string(doc.Raw(n.First)))
 	}
-	if want := []string{"b.c", "a"}; !cmp.Equal(got, want) {
+	if want := []string{"b.c after 1", "a after 1"}; !cmp.Equal(got, want) {
 		t.Errorf("Duplicates = %q, want %q", got, want)
 	}
 	if got := string(doc.Raw(doc.Root.Member("a"))); got != "4" {

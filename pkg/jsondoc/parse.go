@@ -132,10 +132,10 @@ func (p *parser) object(n *Node, depth int) map[string]any {
 		child := p.child(n, depth)
 		if child != nil {
 			child.Name, child.NameStart, child.NameEnd = name, start, end
-			n.members[name] = child
 			if twice {
-				p.doc.Duplicates = append(p.doc.Duplicates, child)
+				p.doc.Duplicates = append(p.doc.Duplicates, Duplicate{child, n.members[name]})
 			}
+			n.members[name] = child
 		}
 		v[name] = p.value(child, depth+1)
 	}

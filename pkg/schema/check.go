@@ -64,9 +64,9 @@ func (d *Document) Problem(pointer, message string) Problem {
 
 // CheckDocument is Check for a file that is parsed already.
 func (s *Schema) CheckDocument(doc *Document) []Problem {
-	problems := slices.Clone(doc.Twice)
+	problems := slices.Clone(doc.Duplicates)
 	var wrong, unknown []Violation
-	violations, _ := s.validate(context.Background(), doc.Value, countValues(doc.text)) // that context does not end
+	violations, _ := s.validate(context.Background(), doc.Value, countValues(doc.doc.Raw(doc.doc.Root))) // that context does not end
 	for _, v := range violations {
 		if v.Rule == "additionalProperties" {
 			unknown = append(unknown, v)

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // Limits of one comparison. The library compares every value with every part of the
@@ -72,7 +74,7 @@ func hugeNumbers(v any, path []string) []Violation {
 		_, exp, _ := strings.Cut(strings.ToLower(string(v)), "e")
 		n, err := strconv.Atoi(exp)
 		if exp != "" && (err != nil || n > maxExponent || n < -maxExponent) || len(v) > maxDigits {
-			return []Violation{{joinPointer(path), ruleNumber, fmt.Sprintf("got %s, want at most %d digits and an exponent of at most %d", clip(string(v)), maxDigits, maxExponent)}}
+			return []Violation{{jsondoc.JoinPointer(path...), ruleNumber, fmt.Sprintf("got %s, want at most %d digits and an exponent of at most %d", clip(string(v)), maxDigits, maxExponent)}}
 		}
 	case []any:
 		for i, item := range v {

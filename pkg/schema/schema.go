@@ -1,16 +1,17 @@
 package schema
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	neturl "net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // MaxBytes limits the text of one schema.
@@ -108,17 +109,12 @@ func plainCompileError(err error) error {
 }
 
 // decode reads one JSON text; numbers stay json.Number.
-func decode(doc []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(doc))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, plainSyntax(doc, err)
+func decode(text []byte) (any, error) {
+	doc, err := jsondoc.Parse(text, jsondoc.Options{Shallow: true})
+	if err != nil {
+		return nil, err
 	}
-	if rest := doc[dec.InputOffset():]; len(bytes.TrimSpace(rest)) > 0 {
-		return nil, plainSyntax(doc, json.Unmarshal(doc, new(json.RawMessage)))
-	}
-	return v, nil
+	return doc.Root.Value, nil
 }
 
 // anyText is a pattern that Go's regexp does not know.
@@ -167,13 +163,13 @@ func (s *Schema) at(url string) (map[string]any, bool) {
 		return nil, false
 	}
 	v := s.raw
-	for _, tok := range splitPointer(pointer) {
+	for _, tok := range jsondoc.SplitPointer(pointer) {
 		switch parent := v.(type) {
 		case map[string]any:
 			v = parent[tok]
 		case []any:
-			i, ok := index(tok, len(parent))
-			if !ok {
+			i, err := strconv.Atoi(tok)
+			if err != nil || i < 0 || i >= len(parent) {
 				return nil, false
 			}
 			v = parent[i]

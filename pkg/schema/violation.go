@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // A Violation is one rule that a document breaks at one place.
@@ -85,7 +86,7 @@ func (s *Schema) violations(err *jsonschema.ValidationError) []Violation {
 	}
 	list := make([]told, len(leaves))
 	for i, l := range leaves {
-		list[i] = told{l.path, Violation{joinPointer(l.path), l.rule, l.message()}}
+		list[i] = told{l.path, Violation{jsondoc.JoinPointer(l.path...), l.rule, l.message()}}
 	}
 	slices.SortFunc(list, func(a, b told) int {
 		return cmp.Or(comparePaths(a.path, b.path), strings.Compare(a.Rule+a.Message, b.Rule+b.Message))
@@ -232,7 +233,7 @@ func inside(path []string) string {
 	if len(path) == 0 {
 		return ""
 	}
-	return joinPointer(path) + " "
+	return jsondoc.JoinPointer(path...) + " "
 }
 
 // misfit says whether a leaf shows that an alternative is meant for another type

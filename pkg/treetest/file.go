@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/schemas"
 )
@@ -194,13 +194,7 @@ func (f *File) agentFile() string {
 }
 
 // at joins the parts of a JSON pointer.
-func at(parts ...string) string {
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(p))
-	}
-	return b.String()
-}
+func at(parts ...string) string { return jsondoc.JoinPointer(parts...) }
 
 // readRegular reads a regular file: a pipe or a device could block.
 func readRegular(path string, limit int64) ([]byte, error) {
