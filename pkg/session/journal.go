@@ -84,7 +84,7 @@ func newJournal(j *Journal, o Options) *Journal {
 
 // realDir is a folder without symbolic links in its path, so that it can be compared.
 func realDir(dir string) string {
-	if path, err := filepath.EvalSymlinks(dir); err == nil {
+	if path, err := filepath.EvalSymlinks(dir); err == nil && dir != "" {
 		return path
 	}
 	return dir

@@ -97,9 +97,7 @@ func List(f Filter, dirs ...string) ([]Info, error) {
 	if f.Limit == 0 {
 		f.Limit = len(found)
 	}
-	if f.Dir != "" {
-		f.Dir = realDir(f.Dir)
-	}
+	f.Dir = realDir(f.Dir)
 	locks := sync.OnceValue(holders)
 	var list []Info
 	for len(found) > 0 && len(list) < f.Limit {
@@ -133,18 +131,14 @@ func dirOf(path string) string {
 func inspectAll(found []entry, locks func() lockList) []Info {
 	list := make([]Info, len(found))
 	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), len(found)) {
+	running := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, e := range found {
+		running <- struct{}{}
 		wg.Go(func() {
-			for i := range next {
-				list[i], _ = inspect(found[i].path, locks)
-			}
+			list[i], _ = inspect(e.path, locks)
+			<-running
 		})
 	}
-	for i := range found {
-		next <- i
-	}
-	close(next)
 	wg.Wait()
 	return list
 }
@@ -181,7 +175,7 @@ func inspect(path string, locks func() lockList) (Info, error) {
 	i := Info{Path: path}
 	in, err := openReader(path, os.O_RDONLY)
 	if err != nil {
-		i.Err = err
+		i.ID, i.Err = filepath.Base(path), err
 		return i, err
 	}
 	defer in.file.Close()

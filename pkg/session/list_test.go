@@ -210,6 +210,9 @@ func TestListOfAFolderAndOfATime(t *testing.T) {
 		var ids []string
 		for _, i := range list {
 			ids = append(ids, i.ID)
+			if want := map[string]string{"s0": here, "s1": there, "s2": here}[i.ID]; i.Dir != want {
+				t.Errorf("%s began in %q, want %q", i.ID, i.Dir, want)
+			}
 			if i.Changed.Location() != time.UTC || i.Started.Location() != time.UTC {
 				t.Errorf("%s: times %v and %v are not in UTC", i.ID, i.Started, i.Changed)
 			}
