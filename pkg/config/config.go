@@ -22,6 +22,7 @@ const (
 	keysInProject = "agents-exe.keys"
 	keysInConfig  = "secret-keys"
 	defaultAgents = "default"
+	agentInFolder = "agent.json"
 )
 
 // An Env is the world around the program.
@@ -85,7 +86,7 @@ type Place struct {
 type AgentFile struct {
 	Place
 	// Named means that a flag, a variable or agentsFiles names this very
-	// file, so that it must be an agent file. Otherwise it lies in a folder
+	// file, or its folder, so that it must be an agent file. Otherwise it lies in a folder
 	// whose agent files count.
 	Named bool `json:"named"`
 }
@@ -190,7 +191,11 @@ func (c *Config) findAgentFiles() {
 	}
 }
 
+// addFile adds an agent file. Of a folder that is named, its agent.json counts.
 func (c *Config) addFile(path, why string, named bool) {
+	if named && folder(path, why).Found {
+		path = filepath.Join(path, agentInFolder)
+	}
 	if slices.ContainsFunc(c.AgentFiles, func(a AgentFile) bool { return a.Path == path }) {
 		return
 	}

@@ -118,6 +118,15 @@ func TestAgentFilesByPrecedence(t *testing.T) {
 	}
 }
 
+func TestAFolderThatIsNamedStandsForItsAgentFile(t *testing.T) {
+	root := tree(t, map[string]string{"work/desk/agent.json": "{}", "work/empty/": ""})
+	c := load(t, env(root, nil), config.Flags{AgentFiles: []string{"desk", "desk/agent.json", "empty"}})
+	want := []string{"work/desk/agent.json: --agent-file, named", "work/empty/agent.json: --agent-file, named, not found"}
+	if diff := cmp.Diff(want, show(root, c.AgentFiles)); diff != "" {
+		t.Errorf("agent files (-want +got):\n%s", diff)
+	}
+}
+
 func TestMissingFolderOfAgentsIsAWarning(t *testing.T) {
 	root := tree(t, map[string]string{"work/agents-exe.cfg.json": `{"agentsDirectories":["missing"],"agentFiles":[]}`})
 	c := load(t, env(root, nil), config.Flags{})

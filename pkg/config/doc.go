@@ -4,7 +4,8 @@
 // A [Config] is everything that is in effect, with the reason for each path; the
 // command line wins over the environment, the environment over the cfg file, the
 // cfg file over the defaults. [Keys] are the entries of a keys file, their values
-// of type [Secret], which does not print itself. Nothing is ever created on disk.
+// of type [Secret], which does not print itself. [SetKey] and [RemoveKey] change a keys
+// file; nothing else is ever created on disk.
 //
 //	env, err := config.SystemEnv()
 //	c, err := config.Load(env, config.Flags{AgentFiles: flags})

@@ -98,6 +98,12 @@ func ReadKeys(path string) (keys *Keys, warnings []string, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("keys file: %w", err)
 	}
+	keys, more, err := parseKeys(path, text)
+	return keys, append(warnings, more...), err
+}
+
+// parseKeys reads the text of a keys file.
+func parseKeys(path string, text []byte) (keys *Keys, warnings []string, err error) {
 	r := &reader{path: path, text: text}
 	keys = &Keys{Path: path}
 	if root, ok := r.parse(); ok {
@@ -106,7 +112,7 @@ func ReadKeys(path string) (keys *Keys, warnings []string, err error) {
 	if err := r.err(); err != nil {
 		return nil, nil, err
 	}
-	return keys, append(warnings, r.warningLines()...), nil
+	return keys, r.warningLines(), nil
 }
 
 // checkMode looks at the permissions of a file with secrets, of which kind is the

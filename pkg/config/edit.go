@@ -1,0 +1,133 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// OwnKeys is the keys file in the folder of the user's own configuration, "" if
+// there is no such folder. It may not exist.
+func (c *Config) OwnKeys() string {
+	if c.Dir.Path == "" {
+		return ""
+	}
+	return filepath.Join(c.Dir.Path, keysInConfig)
+}
+
+// ListKeys returns the entries of the keys file at path, none if it does not exist,
+// and the warnings of ReadKeys.
+func ListKeys(path string) (keys []Key, warnings []string, err error) {
+	k, warnings, err := ReadKeys(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return k.keys, warnings, nil
+}
+
+// SetKey puts an entry into the keys file at path, in place of the one with its id or
+// behind the others. Without Hosts, those of the old entry stay. The file, and its
+// folder, are made where they do not exist, for their owner alone; it is replaced as
+// a whole or not at all. What else is in it stays. An error holds no value.
+func SetKey(path string, key Key) error {
+	return editKeys(path, func(entries []any) ([]any, error) {
+		i := slices.IndexFunc(entries, hasID(key.ID))
+		if i < 0 {
+			i, entries = len(entries), append(entries, map[string]any{"id": key.ID})
+		}
+		entry := entries[i].(map[string]any) // ReadKeys accepted it
+		entry["value"] = key.Value.Reveal()
+		if key.Hosts != nil {
+			entry["hosts"] = key.Hosts
+		}
+		return entries, nil
+	})
+}
+
+// RemoveKey removes the entry with the id from the keys file at path, as SetKey writes
+// it. It is an error if there is none.
+func RemoveKey(path, id string) error {
+	return editKeys(path, func(entries []any) ([]any, error) {
+		kept := slices.DeleteFunc(slices.Clone(entries), hasID(id))
+		if len(kept) < len(entries) {
+			return kept, nil
+		}
+		ids := []string{"none"}
+		for i, entry := range entries {
+			ids = append(ids[:i], fmt.Sprint(entry.(map[string]any)["id"]))
+		}
+		return nil, fmt.Errorf("keys file %s: there is no key %q; there are: %s", path, id, strings.Join(ids, ", "))
+	})
+}
+
+func hasID(id string) func(any) bool {
+	return func(entry any) bool { return entry.(map[string]any)["id"] == id }
+}
+
+// editKeys replaces the entries of a keys file.
+func editKeys(path string, edit func(entries []any) ([]any, error)) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // a link stays one
+	}
+	file := map[string]any{"$schema": "https://raw.githubusercontent.com/agents-exe/agents/main/schemas/keys.schema.json"}
+	_, _, err := ReadKeys(path)
+	if err == nil {
+		var text []byte
+		if text, err = os.ReadFile(path); err == nil {
+			err = json.Unmarshal(text, &file)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	entries, _ := file["keys"].([]any)
+	if file["keys"], err = edit(entries); err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(file); err != nil {
+		return fmt.Errorf("keys file %s: %w", path, err)
+	}
+	if _, _, err := parseKeys(path, text.Bytes()); err != nil {
+		return err
+	}
+	return replaceFile(path, text.Bytes())
+}
+
+// replaceFile writes a file for its owner alone, as a whole or not at all.
+func replaceFile(path string, text []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, filepath.Base(path)+"-*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // it holds nothing that counts
+	}
+	return err
+}
