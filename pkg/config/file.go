@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // FileName is the name of the cfg file.
@@ -62,9 +64,9 @@ func ReadFile(path, home string) (file *File, warnings []string, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cfg file: %w", err)
 	}
-	r := &reader{path: path, text: text}
+	r := &reader{path: path}
 	file = &File{Path: path}
-	if root, ok := r.parse(); ok {
+	if root, ok := r.parse(text); ok {
 		r.cfgFile(root, file, home)
 	}
 	if err := r.err(); err != nil {
@@ -73,9 +75,9 @@ func ReadFile(path, home string) (file *File, warnings []string, err error) {
 	return file, r.warningLines(), nil
 }
 
-func (r *reader) cfgFile(root *value, file *File, home string) {
-	if root.kind != "object" {
-		r.problem(root.offset, "", "got %s, want an object", root.kind)
+func (r *reader) cfgFile(root *jsondoc.Node, file *File, home string) {
+	if root.Kind() != "object" {
+		r.problem(root.Start, "", "got %s, want an object", root.Kind())
 		return
 	}
 	ignored := []string{"selfDescribeSlug", "selfDescribeDescription", "keymap"}
@@ -83,89 +85,88 @@ func (r *reader) cfgFile(root *value, file *File, home string) {
 		"$schema", "agentsConfigDir", "agentsDirectories", "agentsFiles", "agentsLogs", "promptAliases", "sessions",
 	}, ignored...))
 	r.ignored(root, ignored)
-	resolve := func(v *value) string { return r.resolve(v, home) }
-	if v := root.members["agentsConfigDir"]; r.is(v, "string") {
+	resolve := func(v *jsondoc.Node) string { return r.resolve(v, home) }
+	if v := root.Member("agentsConfigDir"); r.is(v, "string") {
 		file.ConfigDir = resolve(v)
 	}
-	for _, v := range r.strs(root.members["agentsDirectories"]) {
+	for _, v := range r.strs(root.Member("agentsDirectories")) {
 		file.Directories = append(file.Directories, resolve(v))
 	}
-	for _, v := range r.strs(root.members["agentsFiles"]) {
+	for _, v := range r.strs(root.Member("agentsFiles")) {
 		file.Files = append(file.Files, resolve(v))
 	}
-	r.logs(root.members["agentsLogs"], file, home)
-	file.Aliases = r.aliases(root.members["promptAliases"])
-	if v := root.members["sessions"]; r.is(v, "object") {
+	r.logs(root.Member("agentsLogs"), file, home)
+	file.Aliases = r.aliases(root.Member("promptAliases"))
+	if v := root.Member("sessions"); r.is(v, "object") {
 		r.keys(v, []string{"writeLocation", "readLocations"})
-		if m := v.members["writeLocation"]; r.is(m, "string") {
+		if m := v.Member("writeLocation"); r.is(m, "string") {
 			file.SessionDir = resolve(m)
 		}
-		for _, m := range r.strs(v.members["readLocations"]) {
+		for _, m := range r.strs(v.Member("readLocations")) {
 			file.SessionDirs = append(file.SessionDirs, resolve(m))
 		}
 	}
 }
 
 // ignored warns of keys that agents-exe reads and this program does not.
-func (r *reader) ignored(v *value, names []string) {
+func (r *reader) ignored(v *jsondoc.Node, names []string) {
 	for _, name := range names {
-		if m := v.members[name]; m != nil && m.kind != "null" {
-			r.warn(m.key, m.path, "this key has no effect")
+		if m := v.Member(name); m != nil && m.Kind() != "null" {
+			r.warn(m.NameStart, m.Path(), "this key has no effect")
 		}
 	}
 }
 
-func (r *reader) logs(v *value, file *File, home string) {
+func (r *reader) logs(v *jsondoc.Node, file *File, home string) {
 	if !r.is(v, "object") {
 		return
 	}
 	ignored := []string{"logSessionsJsonPrefix"}
 	r.keys(v, append([]string{"logJsonPath", "logJsonHttpEndpoint", "logRawPath"}, ignored...))
 	r.ignored(v, ignored)
-	if m := v.members["logJsonPath"]; r.is(m, "string") {
+	if m := v.Member("logJsonPath"); r.is(m, "string") {
 		file.LogJSON = r.resolve(m, home)
 	}
-	if m := v.members["logRawPath"]; r.is(m, "string") {
+	if m := v.Member("logRawPath"); r.is(m, "string") {
 		file.LogText = r.resolve(m, home)
 	}
-	file.LogHTTP = r.str(v.members["logJsonHttpEndpoint"])
+	file.LogHTTP = r.str(v.Member("logJsonHttpEndpoint"))
 	if url := strings.ToLower(file.LogHTTP); url != "" && !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-		m := v.members["logJsonHttpEndpoint"]
-		r.problem(m.offset, m.path, "got %q, want a URL that begins with http:// or https://", file.LogHTTP)
+		m := v.Member("logJsonHttpEndpoint")
+		r.problem(m.Start, m.Path(), "got %q, want a URL that begins with http:// or https://", file.LogHTTP)
 	}
 }
 
-func (r *reader) aliases(v *value) map[string]Alias {
+func (r *reader) aliases(v *jsondoc.Node) map[string]Alias {
 	if !r.is(v, "object") {
 		return nil
 	}
 	out := map[string]Alias{}
-	for _, name := range v.names {
-		m := v.members[name]
-		if m.kind != "object" {
-			r.problem(m.offset, m.path, "got %s, want an object with description, template and inputMode", m.kind)
+	for _, m := range v.Children {
+		if m.Kind() != "object" {
+			r.problem(m.Start, m.Path(), "got %s, want an object with description, template and inputMode", m.Kind())
 			continue
 		}
 		r.keys(m, []string{"description", "template", "inputMode"})
 		a := Alias{Description: r.required(m, "description"), Template: r.required(m, "template")}
 		a.Input = strings.ToLower(r.required(m, "inputMode"))
 		if a.Input != AliasStdin && a.Input != AliasFile && a.Input != "" {
-			r.problem(m.members["inputMode"].offset, m.path+".inputMode", "got %q, want one of %q, %q", m.members["inputMode"].text, AliasFile, AliasStdin)
+			r.problem(m.Member("inputMode").Start, m.Path()+".inputMode", "got %q, want one of %q, %q", m.Member("inputMode").Text(), AliasFile, AliasStdin)
 		}
-		out[name] = a
+		out[m.Name] = a
 	}
 	return out
 }
 
 // resolve makes an absolute path of one in the file.
-func (r *reader) resolve(v *value, home string) string {
-	if v.text == "" {
-		r.problem(v.offset, v.path, "it is empty; want a path")
+func (r *reader) resolve(v *jsondoc.Node, home string) string {
+	if v.Text() == "" {
+		r.problem(v.Start, v.Path(), "it is empty; want a path")
 		return ""
 	}
-	path, ok := expand(v.text, home)
+	path, ok := expand(v.Text(), home)
 	if !ok {
-		r.problem(v.offset, v.path, "~ stands for the home folder, which is not known")
+		r.problem(v.Start, v.Path(), "~ stands for the home folder, which is not known")
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(r.path), path)

@@ -99,14 +99,14 @@ func TestReadFileWarnsOfWhatHasNoEffect(t *testing.T) {
 func TestReadFileSaysWhatIsWrong(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"no object", `[]`, "agents-exe.cfg.json:1:1: got array, want an object"},
-		{"nothing", ``, "agents-exe.cfg.json:1:1: the file ends too early; want JSON"},
-		{"cut off", "{\n\"a\"", "agents-exe.cfg.json:2:4: the file ends too early; want JSON"},
-		{"comma", "{\n\"agentsFiles\": [],\n}", "agents-exe.cfg.json:3:1: no valid JSON: there is a comma before the closing }"},
-		{"text behind", "{}\n{}", "agents-exe.cfg.json:2:1: no valid JSON: invalid character '{' after top-level value"},
+		{"nothing", ``, "agents-exe.cfg.json:1:1: there is nothing in it; want a JSON value"},
+		{"cut off", "{\n\"a\"", "agents-exe.cfg.json:2:4: the text ends too early"},
+		{"comma", "{\n\"agentsFiles\": [],\n}", "agents-exe.cfg.json:3:1: there is a comma before the closing }"},
+		{"text behind", "{}\n{}", "agents-exe.cfg.json:2:1: there is text behind the JSON value"},
 		{"twice", "{\"agentsFiles\": [],\n\"agentsFiles\": []}", "agents-exe.cfg.json:2:1: agentsFiles: this key is there twice"},
 		{"not UTF-8", "{\"é\": \"\xff\"}", "agents-exe.cfg.json:1:8: not valid UTF-8"},
 		{"byte order mark", "\xef\xbb\xbf{}", "agents-exe.cfg.json:1:1: there is a byte order mark; save the file as UTF-8 without one"},
-		{"too deep", `{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, "agents-exe.cfg.json:1:70: nested more than 64 deep"},
+		{"too deep", `{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, "agents-exe.cfg.json:1:69: nested more than 64 deep"},
 		{"all at once", "{\"agentsConfigDir\": 5,\n\"agentsFiles\": [\"a\", null, \"\"],\n\"agentsLogs\": {\"logJsonHttpEndpoint\": \"localhost\"},\n" +
 			"\"promptAliases\": {\"a\": {\"template\":\"\",\"inputMode\":\"pipe\"}, \"b c\": 1},\n\"sessions\": \"x\"}",
 			`agents-exe.cfg.json:1:21: agentsConfigDir: got number, want string

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // A Key is an entry of a keys file.
@@ -104,9 +106,9 @@ func ReadKeys(path string) (keys *Keys, warnings []string, err error) {
 
 // parseKeys reads the text of a keys file.
 func parseKeys(path string, text []byte) (keys *Keys, warnings []string, err error) {
-	r := &reader{path: path, text: text}
+	r := &reader{path: path}
 	keys = &Keys{Path: path}
-	if root, ok := r.parse(); ok {
+	if root, ok := r.parse(text); ok {
 		keys.keys = r.keysFile(root)
 	}
 	if err := r.err(); err != nil {
@@ -132,30 +134,30 @@ func checkMode(kind, path string, info os.FileInfo) (warnings []string, err erro
 	return nil, nil
 }
 
-func (r *reader) keysFile(root *value) []Key {
-	if root.kind != "object" {
-		r.problem(root.offset, "", `got %s, want an object {"keys":[{"id":"…","value":"…"}]}`, root.kind)
+func (r *reader) keysFile(root *jsondoc.Node) []Key {
+	if root.Kind() != "object" {
+		r.problem(root.Start, "", `got %s, want an object {"keys":[{"id":"…","value":"…"}]}`, root.Kind())
 		return nil
 	}
 	r.keys(root, []string{"$schema", "keys"})
-	list := root.members["keys"]
+	list := root.Member("keys")
 	if list == nil {
-		r.problem(root.offset, "keys", "missing; want an array of objects with id and value")
+		r.problem(root.Start, "keys", "missing; want an array of objects with id and value")
 		return nil
 	}
-	if list.kind != "array" {
-		r.problem(list.offset, list.path, "got %s, want an array of objects with id and value", list.kind)
+	if list.Kind() != "array" {
+		r.problem(list.Start, list.Path(), "got %s, want an array of objects with id and value", list.Kind())
 		return nil
 	}
 	var keys []Key
-	first := map[string]*value{}
-	for _, entry := range list.items {
+	first := map[string]*jsondoc.Node{}
+	for _, entry := range list.Children {
 		key, ok := r.key(entry)
 		if !ok {
 			continue
 		}
 		if other := first[key.ID]; other != nil {
-			r.problem(entry.members["id"].offset, entry.path+".id", "%q is the id of %s too; want every id once", key.ID, other.path)
+			r.problem(entry.Member("id").Start, entry.Path()+".id", "%q is the id of %s too; want every id once", key.ID, other.Path())
 			continue
 		}
 		first[key.ID] = entry
@@ -164,44 +166,44 @@ func (r *reader) keysFile(root *value) []Key {
 	return keys
 }
 
-func (r *reader) key(entry *value) (Key, bool) {
-	if entry.kind != "object" {
-		r.problem(entry.offset, entry.path, "got %s, want an object with id and value", entry.kind)
+func (r *reader) key(entry *jsondoc.Node) (Key, bool) {
+	if entry.Kind() != "object" {
+		r.problem(entry.Start, entry.Path(), "got %s, want an object with id and value", entry.Kind())
 		return Key{}, false
 	}
 	r.keys(entry, []string{"id", "value", "hosts"})
 	before := len(r.problems)
 	id, text := r.required(entry, "id"), r.required(entry, "value")
 	if strings.TrimSpace(text) != text || strings.ContainsFunc(text, isControl) {
-		v := entry.members["value"]
-		r.problem(v.offset, v.path, "it begins or ends with white space, or holds a control character; no key does")
+		v := entry.Member("value")
+		r.problem(v.Start, v.Path(), "it begins or ends with white space, or holds a control character; no key does")
 	}
 	key := Key{ID: id, Value: NewSecret(text)}
-	for _, host := range r.strs(entry.members["hosts"]) {
-		if host.text == "" || strings.ContainsAny(host.text, "/@ ") {
-			r.problem(host.offset, host.path, "want a host or host:port, such as api.example.com, without scheme and path")
+	for _, host := range r.strs(entry.Member("hosts")) {
+		if host.Text() == "" || strings.ContainsAny(host.Text(), "/@ ") {
+			r.problem(host.Start, host.Path(), "want a host or host:port, such as api.example.com, without scheme and path")
 			continue
 		}
-		key.Hosts = append(key.Hosts, host.text)
+		key.Hosts = append(key.Hosts, host.Text())
 	}
-	if hosts := entry.members["hosts"]; hosts != nil && hosts.kind == "array" && len(hosts.items) == 0 {
-		r.problem(hosts.offset, hosts.path, "it is empty, so that the key could be sent nowhere; want a host, or no hosts at all")
+	if hosts := entry.Member("hosts"); hosts != nil && hosts.Kind() == "array" && len(hosts.Children) == 0 {
+		r.problem(hosts.Start, hosts.Path(), "it is empty, so that the key could be sent nowhere; want a host, or no hosts at all")
 	}
 	return key, len(r.problems) == before
 }
 
 // required returns the string that the object must have under name.
-func (r *reader) required(v *value, name string) string {
-	member := v.members[name]
+func (r *reader) required(v *jsondoc.Node, name string) string {
+	member := v.Member(name)
 	switch {
 	case member == nil:
-		r.problem(v.offset, v.path+"."+name, "missing; want a string")
-	case member.kind != "string":
-		r.problem(member.offset, member.path, "got %s, want a string", member.kind)
-	case member.text == "":
-		r.problem(member.offset, member.path, "it is empty; want a string of at least one character")
+		r.problem(v.Start, v.Path()+"."+name, "missing; want a string")
+	case member.Kind() != "string":
+		r.problem(member.Start, member.Path(), "got %s, want a string", member.Kind())
+	case member.Text() == "":
+		r.problem(member.Start, member.Path(), "it is empty; want a string of at least one character")
 	default:
-		return member.text
+		return member.Text()
 	}
 	return ""
 }
