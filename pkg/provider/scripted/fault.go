@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // The kinds of fault that have no HTTP status.
@@ -25,31 +26,31 @@ type fault struct {
 	deltas int    // of a broken stream; -1 means half of them
 }
 
-func (d *decoder) fault(v value, key string) *fault {
+func (d *decoder) fault(n *jsondoc.Node) *fault {
 	x := &fault{deltas: -1}
-	f := d.object(v, key,
+	ok := d.object(n,
 		field{"status", d.integer(&x.Status, 400, 599)},
 		field{"kind", d.oneOf(&x.kind, brokenStream, badJSON, timeout, reset)},
 		field{"message", d.text(&x.Message)},
 		field{"code", d.text(&x.Code)},
-		field{"retryAfterSeconds", func(v value, key string) {
-			n, _ := d.between(v, key, 0, 86_400)
-			x.RetryAfter = time.Duration(n * float64(time.Second))
+		field{"retryAfterSeconds", func(n *jsondoc.Node) {
+			seconds, _ := d.number(n, 0, 86_400)
+			x.RetryAfter = time.Duration(seconds * float64(time.Second))
 		}},
 		field{"afterDeltas", d.integer(&x.deltas, 0, 1_000_000)})
-	_, hasStatus := f["status"]
-	if _, hasKind := f["kind"]; f != nil && hasStatus == hasKind {
-		d.fail(v.off, key, "must have one of status and kind")
+	hasStatus := n.Member("status") != nil
+	if ok && hasStatus == (n.Member("kind") != nil) {
+		d.fail(n, "must have one of status and kind")
 	}
 	only := func(name, with string, there bool) {
-		if v, ok := f[name]; ok && !there {
-			d.fail(v.off, key+"."+name, "belongs to faults with %s only", with)
+		if m := n.Member(name); m != nil && !there {
+			d.fail(m, "belongs to faults with %s only", with)
 		}
 	}
 	only("code", "status", hasStatus)
 	only("retryAfterSeconds", "status", hasStatus)
 	only("afterDeltas", "the kind broken_stream", x.kind == brokenStream)
-	if _, ok := f["message"]; !ok {
+	if n.Member("message") == nil {
 		x.Message = x.usual()
 	}
 	x.Temporary = x.kind != "" || x.Status >= 500 || x.Status == http.StatusRequestTimeout ||

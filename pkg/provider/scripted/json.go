@@ -1,117 +1,57 @@
 package scripted
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // maxProblems is how many problems are reported one by one.
 const maxProblems = 20
 
-// A value is a JSON value with its place in the script.
-type value struct {
-	off int
-	raw string
-	// name and nameOff are those of the member that the value is, if it is one.
-	name    string
-	nameOff int
-	list    []value // members of an object, elements of an array
-}
-
-// A decoder turns JSON values into a script and collects problems.
+// A decoder turns a JSON document into a script and collects problems.
 type decoder struct {
 	file     string
-	data     string
-	lines    []int // where each line starts
+	data     []byte
+	doc      *jsondoc.Document
 	problems []*Problem
 	program  int // instructions of the patterns so far
+	// line is the number of line breaks in the first read bytes of data.
+	// Document.Position would count the characters of a long line for every rule.
+	line, read int
 }
 
-func newDecoder(file, data string) *decoder {
-	d := &decoder{file: file, data: data, lines: []int{0}}
-	for i, c := range []byte(data) {
-		if c == '\n' {
-			d.lines = append(d.lines, i+1)
-		}
+// parse reads the JSON text. It returns nil if there is a problem.
+func (d *decoder) parse() *jsondoc.Node {
+	doc, err := jsondoc.Parse(d.data, jsondoc.Options{MaxBytes: MaxBytes})
+	if e, ok := errors.AsType[*jsondoc.SyntaxError](err); ok {
+		d.problems = append(d.problems, &Problem{File: d.file, Line: e.Line, Column: e.Col, Message: e.Message})
+		return nil
 	}
-	return d
+	d.doc = doc
+	return doc.Root
 }
 
-// parse reads the JSON text.
-func (d *decoder) parse() (value, bool) {
-	if len(d.data) > MaxBytes {
-		d.fail(0, "", "the script is %d bytes long; the limit is %d", len(d.data), MaxBytes)
-		return value{}, false
-	}
-	for i, r := range d.data {
-		if r == utf8.RuneError && !strings.HasPrefix(d.data[i:], "\uFFFD") {
-			d.fail(i, "", "the script is not valid UTF-8")
-			return value{}, false
-		}
-	}
-	var all json.RawMessage
-	if err := json.Unmarshal([]byte(d.data), &all); err != nil {
-		at := len(d.data)
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			at = max(int(syntax.Offset)-1, 0)
-		}
-		d.fail(at, "", "no valid JSON: %s", err)
-		return value{}, false
-	}
-	return d.value(json.NewDecoder(strings.NewReader(d.data))), true
+func (d *decoder) fail(n *jsondoc.Node, format string, args ...any) {
+	d.failAt(n.Start, n.Path(), format, args...)
 }
 
-// value reads the next value of text that is valid JSON.
-func (d *decoder) value(dec *json.Decoder) value {
-	before := int(dec.InputOffset())
-	v := value{off: before + len(d.data[before:]) - len(strings.TrimLeft(d.data[before:], " \t\r\n,:"))}
-	if tok, _ := dec.Token(); tok == json.Delim('{') || tok == json.Delim('[') {
-		for dec.More() {
-			var name value
-			if tok == json.Delim('{') {
-				name = d.value(dec)
-			}
-			item := d.value(dec)
-			item.name, item.nameOff = unquote(name.raw), name.off
-			v.list = append(v.list, item)
-		}
-		_, _ = dec.Token()
-	}
-	v.raw = d.data[v.off:dec.InputOffset()]
-	return v
-}
-
-func unquote(raw string) string {
-	var s string
-	_ = json.Unmarshal([]byte(raw), &s) // fails for what is no string, whose s is not used
-	return s
-}
-
-func (d *decoder) line(off int) int {
-	return sort.Search(len(d.lines), func(i int) bool { return d.lines[i] > off })
-}
-
-func (d *decoder) fail(off int, key, format string, args ...any) {
-	line := d.line(off)
-	d.problems = append(d.problems, &Problem{File: d.file, Line: line, Column: off - d.lines[line-1] + 1,
-		Key: printable(key), Message: fmt.Sprintf(format, args...)})
+func (d *decoder) failAt(offset int, key, format string, args ...any) {
+	line, column := d.doc.Position(offset)
+	d.problems = append(d.problems, &Problem{File: d.file, Line: line, Column: column, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
 // err joins the problems in the order of the script.
 func (d *decoder) err() error {
 	slices.SortStableFunc(d.problems, func(a, b *Problem) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 	})
 	var all []error
 	for i, p := range d.problems {
@@ -124,62 +64,44 @@ func (d *decoder) err() error {
 	return errors.Join(all...)
 }
 
-// A kind is the first character of a JSON value, 0 for numbers and t for true and
-// false.
-type kind byte
+func (d *decoder) raw(n *jsondoc.Node) string { return string(d.doc.Raw(n)) }
 
+// The kinds of JSON values, as jsondoc names them.
 const (
-	object kind = '{'
-	array  kind = '['
-	text   kind = '"'
-	number kind = '0'
-	truth  kind = 't'
+	object  = "object"
+	array   = "array"
+	text    = "string"
+	number  = "number"
+	boolean = "boolean"
 )
 
-func (v value) kind() kind {
-	switch c := v.raw[0]; c {
-	case 'f':
-		return truth
-	case '{', '[', '"', 't', 'n':
-		return kind(c)
-	}
-	return number
-}
-
-// String is what messages call a value of the kind.
-func (k kind) String() string {
-	switch k {
-	case object:
-		return "an object"
-	case array:
-		return "an array"
-	case text:
-		return "a string"
-	case number:
-		return "a number"
-	case truth:
-		return "true or false"
-	default:
-		return "null"
-	}
-}
-
 // is checks the kind of a value.
-func (d *decoder) is(v value, key string, want kind) bool {
-	got := v.kind()
+func (d *decoder) is(n *jsondoc.Node, want string) bool {
+	name := func(kind string) string {
+		switch kind {
+		case object, array:
+			return "an " + kind
+		case boolean:
+			return "true or false"
+		case text, number:
+			return "a " + kind
+		}
+		return kind
+	}
+	got := n.Kind()
 	switch got {
 	case want:
 		return true
-	case truth:
-		d.fail(v.off, key, "must be %s, not %s", want, v.raw)
+	case boolean:
+		d.fail(n, "must be %s, not %s", name(want), d.raw(n))
 	default:
-		d.fail(v.off, key, "must be %s, not %s", want, got)
+		d.fail(n, "must be %s, not %s", name(want), name(got))
 	}
 	return false
 }
 
-// A reader reads the value of a key.
-type reader func(v value, key string)
+// A reader reads a value.
+type reader func(n *jsondoc.Node)
 
 // A field is a key of an object.
 type field struct {
@@ -188,97 +110,91 @@ type field struct {
 }
 
 // object reads the members of an object, in the order of the fields, and reports
-// unknown and repeated names. It returns the members by name.
-func (d *decoder) object(v value, key string, fields ...field) map[string]value {
-	if !d.is(v, key, object) {
-		return nil
+// unknown and repeated keys.
+func (d *decoder) object(n *jsondoc.Node, fields ...field) bool {
+	if !d.is(n, object) {
+		return false
 	}
 	var known []string
 	for _, f := range fields {
 		known = append(known, f.name)
 	}
-	members := map[string]value{}
-	for _, m := range v.list {
-		if !slices.Contains(known, m.name) {
-			d.fail(m.nameOff, key, "unknown key %q; %s", m.name, nearest(m.name, known))
-		} else if _, repeated := members[m.name]; repeated {
-			d.fail(m.nameOff, key, "the key %q stands here twice", m.name)
-		} else {
-			members[m.name] = m
+	for _, m := range n.Children {
+		if !slices.Contains(known, m.Name) {
+			d.failAt(m.NameStart, n.Path(), "unknown key %q; %s", m.Name, nearest(m.Name, known))
+		} else if last := n.Member(m.Name); last != m {
+			d.failAt(last.NameStart, n.Path(), "the key %q stands here twice", m.Name)
 		}
-	}
-	if key != "" {
-		key += "."
 	}
 	for _, f := range fields {
-		if m, ok := members[f.name]; ok {
-			f.read(m, key+f.name)
+		if m := n.Member(f.name); m != nil {
+			f.read(m)
 		}
 	}
-	return members
+	return true
+}
+
+// array reads the elements of an array of at most limit things.
+func (d *decoder) array(limit int, things string, element reader) reader {
+	return func(n *jsondoc.Node) {
+		if !d.is(n, array) {
+			return
+		}
+		if len(n.Children) > limit {
+			d.fail(n, "there are %d %s; the limit is %d", len(n.Children), things, limit)
+			return
+		}
+		for _, item := range n.Children {
+			element(item)
+		}
+	}
 }
 
 func (d *decoder) text(to *string) reader {
-	return func(v value, key string) {
-		if d.is(v, key, text) {
-			*to = unquote(v.raw)
+	return func(n *jsondoc.Node) {
+		if d.is(n, text) {
+			*to = n.Text()
 		}
 	}
 }
 
 // oneOf reads a string that must be one of the words.
 func (d *decoder) oneOf(to *string, words ...string) reader {
-	return func(v value, key string) {
-		if !d.is(v, key, text) {
-			return
-		}
-		if s := unquote(v.raw); slices.Contains(words, s) {
+	return func(n *jsondoc.Node) {
+		switch s := n.Text(); {
+		case !d.is(n, text):
+		case slices.Contains(words, s):
 			*to = s
-		} else {
-			d.fail(v.off, key, "%q is not known; %s", s, nearest(s, words))
-		}
-	}
-}
-
-// array reads the elements of an array of at most limit things.
-func (d *decoder) array(limit int, things string, element reader) reader {
-	return func(v value, key string) {
-		if !d.is(v, key, array) {
-			return
-		}
-		if n := len(v.list); n > limit {
-			d.fail(v.off, key, "there are %d %s; the limit is %d", n, things, limit)
-			return
-		}
-		for i, item := range v.list {
-			element(item, fmt.Sprintf("%s[%d]", key, i))
+		default:
+			d.fail(n, "%q is not known; %s", s, nearest(s, words))
 		}
 	}
 }
 
 // integer reads a whole number between low and high.
 func (d *decoder) integer(to *int, low, high int) reader {
-	return func(v value, key string) {
-		n, ok := d.between(v, key, float64(low), float64(high))
+	return func(n *jsondoc.Node) {
+		f, ok := d.number(n, float64(low), float64(high))
 		switch {
 		case !ok:
-		case n != math.Trunc(n):
-			d.fail(v.off, key, "must be a whole number, not %s", v.raw)
+		case f != math.Trunc(f):
+			d.fail(n, "must be a whole number, not %s", n.Value)
 		default:
-			*to = int(n)
+			*to = int(f)
 		}
 	}
 }
 
-func (d *decoder) between(v value, key string, low, high float64) (n float64, ok bool) {
-	if !d.is(v, key, number) {
+func (d *decoder) number(n *jsondoc.Node, low, high float64) (f float64, ok bool) {
+	if !d.is(n, number) {
 		return 0, false
 	}
-	if err := json.Unmarshal([]byte(v.raw), &n); err != nil || n < low || n > high {
-		d.fail(v.off, key, "must be between %.0f and %.0f, not %s", low, high, v.raw)
+	f, err := n.Value.(json.Number).Float64()
+	if err != nil || f < low || f > high {
+		d.fail(n, "must be between %.0f and %.0f, not %s", low, high, n.Value)
 		return 0, false
 	}
-	return n, true
+	return f, true
 }
 
 // nearest suggests the known word that looks most like word, or lists them all.

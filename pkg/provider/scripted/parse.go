@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // maxProgram limits the instructions of all patterns together.
@@ -20,10 +22,10 @@ const maxProgram = 1_000_000
 // not compile and placeholders that can never have a value are errors. The
 // error joins one *Problem for each mistake, in the order of the file.
 func Parse(name string, data []byte) (*Script, error) {
-	d := newDecoder(name, string(data))
+	d := &decoder{file: name, data: data}
 	s := &Script{name: name}
-	if v, ok := d.parse(); ok {
-		s.rules = d.script(v)
+	if n := d.parse(); n != nil {
+		s.rules = d.script(n)
 	}
 	if err := d.err(); err != nil {
 		return nil, err
@@ -31,90 +33,91 @@ func Parse(name string, data []byte) (*Script, error) {
 	return s, nil
 }
 
-func (d *decoder) script(v value) (rules []*rule) {
+func (d *decoder) script(n *jsondoc.Node) (rules []*rule) {
 	var unused string
-	f := d.object(v, "",
+	ok := d.object(n,
 		field{"$schema", d.text(&unused)},
 		field{"description", d.text(&unused)},
-		field{"rules", d.array(MaxRules, "rules", func(v value, key string) { rules = append(rules, d.rule(v, key)) })})
-	switch list, ok := f["rules"]; {
-	case f == nil:
+		field{"rules", d.array(MaxRules, "rules", func(n *jsondoc.Node) { rules = append(rules, d.rule(n)) })})
+	switch list := n.Member("rules"); {
 	case !ok:
-		d.fail(v.off, "", "the key rules is missing: a script is a list of rules")
-	case list.kind() == array && len(list.list) == 0:
-		d.fail(list.off, "rules", "there is no rule; a script needs at least one")
+	case list == nil:
+		d.fail(n, "the key rules is missing: a script is a list of rules")
+	case list.Kind() == array && len(list.Children) == 0:
+		d.fail(list, "there is no rule; a script needs at least one")
 	}
 	return rules
 }
 
-func (d *decoder) rule(v value, key string) *rule {
-	r := &rule{key: key, place: fmt.Sprintf("%s:%d", d.file, d.line(v.off))}
-	f := d.object(v, key,
+func (d *decoder) rule(n *jsondoc.Node) *rule {
+	d.line += bytes.Count(d.data[d.read:n.Start], []byte{'\n'})
+	d.read = n.Start
+	r := &rule{key: n.Path(), place: fmt.Sprintf("%s:%d", d.file, d.line+1)}
+	ok := d.object(n,
 		field{"name", d.text(&r.name)},
-		field{"when", func(v value, key string) { d.when(v, key, r) }},
-		field{"answer", func(v value, key string) { r.answer = d.answer(v, key, r.patterns) }},
-		field{"fault", func(v value, key string) { r.fault = d.fault(v, key) }},
+		field{"when", func(n *jsondoc.Node) { d.when(n, r) }},
+		field{"answer", func(n *jsondoc.Node) { r.answer = d.answer(n, r.patterns) }},
+		field{"fault", func(n *jsondoc.Node) { r.fault = d.fault(n) }},
 		field{"delayMillis", d.millis(&r.delay)},
 		field{"deltaMillis", d.millis(&r.pace)},
 		field{"times", d.integer(&r.times, 1, 1_000_000)})
 	switch {
-	case f == nil:
+	case !ok:
 	case r.answer == nil && r.fault == nil:
-		d.fail(v.off, key, "the rule does nothing: it needs an answer or a fault")
+		d.fail(n, "the rule does nothing: it needs an answer or a fault")
 	case r.fault != nil && r.fault.kind == brokenStream && r.answer == nil:
-		d.fail(v.off, key, "a broken_stream needs an answer whose beginning is sent")
+		d.fail(n, "a broken_stream needs an answer whose beginning is sent")
 	case r.fault != nil && r.fault.kind != brokenStream && r.answer != nil:
-		d.fail(v.off, key, "an answer and a fault together are possible with the kind broken_stream only")
+		d.fail(n, "an answer and a fault together are possible with the kind broken_stream only")
 	}
 	return r
 }
 
 func (d *decoder) millis(to *time.Duration) reader {
-	return func(v value, key string) {
-		n := 0
-		d.integer(&n, 0, int(MaxDelay/time.Millisecond))(v, key)
-		*to = time.Duration(n) * time.Millisecond
+	return func(n *jsondoc.Node) {
+		millis := 0
+		d.integer(&millis, 0, int(MaxDelay/time.Millisecond))(n)
+		*to = time.Duration(millis) * time.Millisecond
 	}
 }
 
 // when reads the conditions of a rule.
-func (d *decoder) when(v value, key string, r *rule) {
+func (d *decoder) when(n *jsondoc.Node, r *rule) {
 	var role string
 	var turn int
 	var tool *pattern
 	add := func(c condition) { r.conditions = append(r.conditions, c) }
 	p := &r.patterns
-	f := d.object(v, key,
-		field{"agent", d.pattern(true, func(p *pattern) { add(agentCondition(p)) })},
-		field{"turn", func(v value, key string) {
-			if d.integer(&turn, 1, 1_000_000)(v, key); turn > 0 {
+	d.object(n,
+		field{"agent", d.pattern(true, func(re *pattern) { add(agentCondition(re)) })},
+		field{"turn", func(n *jsondoc.Node) {
+			if d.integer(&turn, 1, 1_000_000)(n); turn > 0 {
 				add(turnCondition(turn))
 			}
 		}},
-		field{"role", func(v value, key string) {
-			if d.oneOf(&role, string(agent.RoleUser), string(agent.RoleTool))(v, key); role != "" {
+		field{"role", func(n *jsondoc.Node) {
+			if d.oneOf(&role, string(agent.RoleUser), string(agent.RoleTool))(n); role != "" {
 				add(roleCondition(agent.Role(role)))
 			}
 		}},
 		field{"prompt", d.pattern(false, func(re *pattern) { p.prompt = re; add(promptCondition(re)) })},
 		field{"lastMessage", d.pattern(false, func(re *pattern) { p.last = re; add(lastCondition(re)) })},
-		field{"tool", d.pattern(true, func(p *pattern) { tool = p; add(toolCondition(p)) })},
-		field{"failed", func(v value, key string) {
-			if d.is(v, key, truth) {
-				add(failedCondition(tool, v.raw == "true"))
+		field{"tool", d.pattern(true, func(re *pattern) { tool = re; add(toolCondition(re)) })},
+		field{"failed", func(n *jsondoc.Node) {
+			if d.is(n, boolean) {
+				add(failedCondition(tool, n.Value == true))
 			}
 		}})
-	prompt, hasPrompt := f["prompt"]
-	last, hasLast := f["lastMessage"]
-	p.broken = hasPrompt && p.prompt == nil || hasLast && p.last == nil
-	at := last.off
-	if p.last == nil {
-		at = prompt.off
-	}
+	prompt, last := n.Member("prompt"), n.Member("lastMessage")
+	p.broken = prompt != nil && p.prompt == nil || last != nil && p.last == nil
 	seen := words()
 	for _, name := range p.names() {
 		if slices.Contains(seen, name) {
-			d.fail(at, key, "the group name %q is taken: it would stand for two values", name)
+			at := prompt
+			if p.last != nil {
+				at = last
+			}
+			d.failAt(at.Start, n.Path(), "the group name %q is taken: it would stand for two values", name)
 		}
 		seen = append(seen, name)
 	}
@@ -123,13 +126,13 @@ func (d *decoder) when(v value, key string, r *rule) {
 // pattern reads a regular expression, which is used if it is valid; whole ones
 // must match the whole text.
 func (d *decoder) pattern(whole bool, use func(*pattern)) reader {
-	return func(v value, key string) {
-		if !d.is(v, key, text) {
+	return func(n *jsondoc.Node) {
+		if !d.is(n, text) {
 			return
 		}
-		s := unquote(v.raw)
+		s := n.Text()
 		if len(s) > MaxPattern {
-			d.fail(v.off, key, "the pattern is %d bytes long; the limit is %d", len(s), MaxPattern)
+			d.fail(n, "the pattern is %d bytes long; the limit is %d", len(s), MaxPattern)
 			return
 		}
 		err := d.checkSize(s)
@@ -141,9 +144,9 @@ func (d *decoder) pattern(whole bool, use func(*pattern)) reader {
 			p.Regexp, err = regexp.Compile(s)
 		}
 		if e, ok := errors.AsType[*syntax.Error](err); ok {
-			d.fail(v.off, key, "the pattern does not compile: %s: %s", e.Code, short(e.Expr))
+			d.fail(n, "the pattern does not compile: %s: %s", e.Code, short(e.Expr))
 		} else if err != nil {
-			d.fail(v.off, key, "%s", err)
+			d.fail(n, "%s", err)
 		} else {
 			use(p)
 		}
@@ -167,127 +170,122 @@ func (d *decoder) checkSize(pattern string) error {
 	return nil
 }
 
-func (d *decoder) answer(v value, key string, p patterns) *answer {
+func (d *decoder) answer(n *jsondoc.Node, p patterns) *answer {
 	a := &answer{finish: string(agent.FinishStop)}
-	f := d.object(v, key,
+	d.object(n,
 		field{"text", d.template(&a.text, p)},
 		field{"reasoning", d.template(&a.reasoning, p)},
-		field{"calls", d.array(MaxCalls, "calls", func(v value, key string) { a.calls = append(a.calls, d.call(v, key, p)) })},
+		field{"calls", d.array(MaxCalls, "calls", func(n *jsondoc.Node) { a.calls = append(a.calls, d.call(n, p)) })},
 		field{"finish", d.oneOf(&a.finish, string(agent.FinishStop), string(agent.FinishLength), string(agent.FinishContentFilter))},
-		field{"usage", func(v value, key string) { a.usage = d.usage(v, key) }})
-	if f != nil && len(f) == 0 {
-		d.fail(v.off, key, "the answer is empty; write \"text\": \"\" if that is meant")
+		field{"usage", func(n *jsondoc.Node) { a.usage = d.usage(n) }})
+	if n.Kind() == object && len(n.Children) == 0 {
+		d.fail(n, "the answer is empty; write \"text\": \"\" if that is meant")
 	}
 	return a
 }
 
 func (d *decoder) template(to *template, p patterns) reader {
-	return func(v value, key string) {
-		if !d.is(v, key, text) {
+	return func(n *jsondoc.Node) {
+		if !d.is(n, text) {
 			return
 		}
-		t, err := p.compile(unquote(v.raw))
+		t, err := p.compile(n.Text())
 		if err != nil {
-			d.fail(v.off, key, "%s", err)
+			d.fail(n, "%s", err)
 		}
 		*to = t
 	}
 }
 
-func (d *decoder) call(v value, key string, p patterns) call {
+func (d *decoder) call(n *jsondoc.Node, p patterns) call {
 	c := call{args: argsTemplate{{template: template{{text: "{}"}}}}}
-	raw := template{}
-	f := d.object(v, key,
-		field{"tool", func(v value, key string) {
-			if d.text(&c.tool)(v, key); v.raw == `""` {
-				d.fail(v.off, key, "must not be empty")
+	ok := d.object(n,
+		field{"tool", func(n *jsondoc.Node) {
+			if d.text(&c.tool)(n); n.Value == "" {
+				d.fail(n, "must not be empty")
 			}
 		}},
-		field{"args", func(v value, key string) {
-			if c.args = nil; d.is(v, key, object) {
-				d.args(&c.args, v, key, p)
+		field{"args", func(n *jsondoc.Node) {
+			if c.args = nil; d.is(n, object) {
+				d.args(&c.args, n, p)
 			}
 		}},
-		field{"rawArgs", d.template(&raw, p)},
-		field{"id", func(v value, key string) {
+		field{"rawArgs", func(raw *jsondoc.Node) {
+			if n.Member("args") != nil {
+				d.fail(raw, "args and rawArgs exclude each other")
+			}
+			c.args = make(argsTemplate, 1)
+			d.template(&c.args[0].template, p)(raw)
+		}},
+		field{"id", func(n *jsondoc.Node) {
 			c.id = new(string)
-			d.text(c.id)(v, key)
+			d.text(c.id)(n)
 		}})
-	if _, ok := f["tool"]; f != nil && !ok {
-		d.fail(v.off, key, "the key tool is missing: it names the tool, as in bash_ping")
-	}
-	_, hasArgs := f["args"]
-	if v, ok := f["rawArgs"]; ok {
-		c.args = argsTemplate{{template: raw}}
-		if hasArgs {
-			d.fail(v.off, key+".rawArgs", "args and rawArgs exclude each other")
-		}
+	if ok && n.Member("tool") == nil {
+		d.fail(n, "the key tool is missing: it names the tool, as in bash_ping")
 	}
 	return c
 }
 
 // args turns a JSON value into a template: the order of keys and the spelling
 // of numbers stay, strings are filled in, {"$json": "…"} becomes JSON.
-func (d *decoder) args(t *argsTemplate, v value, key string, p patterns) {
+func (d *decoder) args(t *argsTemplate, n *jsondoc.Node, p patterns) {
 	copied := func(s string) {
-		if n := len(*t); n > 0 && (*t)[n-1].kind == 0 {
+		if n := len(*t); n > 0 && (*t)[n-1].kind == "" {
 			(*t)[n-1].template[0].text += s
 			return
 		}
 		*t = append(*t, argsPiece{template: template{{text: s}}})
 	}
-	switch kind := v.kind(); {
-	case kind == text && strings.Contains(v.raw, "$"):
-		piece := argsPiece{kind: text}
-		d.template(&piece.template, p)(v, key)
+	filled := func(kind string, n *jsondoc.Node) {
+		piece := argsPiece{kind: kind}
+		d.template(&piece.template, p)(n)
 		*t = append(*t, piece)
-	case kind == object && len(v.list) == 1 && v.list[0].name == "$json":
-		piece := argsPiece{kind: object}
-		d.template(&piece.template, p)(v.list[0], key+".$json")
-		if v.list[0].raw == `""` {
-			d.fail(v.off, key, "$json must not be empty")
+	}
+	kind, raw := n.Kind(), d.raw(n)
+	inside := n.Member("$json")
+	switch {
+	case kind == text && strings.Contains(raw, "$"):
+		filled(text, n)
+	case inside != nil && len(n.Children) == 1:
+		if filled(object, inside); inside.Value == "" {
+			d.fail(n, "$json must not be empty")
 		}
-		*t = append(*t, piece)
 	case kind == object || kind == array:
-		separator, seen := v.raw[:1], map[string]bool{}
-		for i, item := range v.list {
-			copied(separator)
-			separator = ","
-			if kind == array {
-				d.args(t, item, fmt.Sprintf("%s[%d]", key, i), p)
-				continue
+		copied(raw[:1])
+		for i, item := range n.Children {
+			if i > 0 {
+				copied(",")
 			}
-			if seen[item.name] {
-				d.fail(item.nameOff, key, "the key %q stands here twice; rawArgs can hold such arguments", item.name)
+			if kind == object {
+				if last := n.Member(item.Name); last != item {
+					d.failAt(last.NameStart, n.Path(), "the key %q stands here twice; rawArgs can hold such arguments", item.Name)
+				}
+				copied(string(d.data[item.NameStart:item.NameEnd]) + ":")
 			}
-			seen[item.name] = true
-			copied(quote(item.name) + ":")
-			d.args(t, item, key+"."+item.name, p)
+			d.args(t, item, p)
 		}
-		if len(v.list) == 0 {
-			copied(separator)
-		}
-		copied(v.raw[len(v.raw)-1:])
+		copied(raw[len(raw)-1:])
 	default:
-		copied(v.raw)
+		copied(raw)
 	}
 }
 
-func (d *decoder) usage(v value, key string) (u usage) {
+func (d *decoder) usage(n *jsondoc.Node) (u usage) {
 	count := func(to **int) reader {
-		return func(v value, key string) {
+		return func(n *jsondoc.Node) {
 			*to = new(int)
-			d.integer(*to, 0, 1_000_000_000)(v, key)
+			d.integer(*to, 0, 1_000_000_000)(n)
 		}
 	}
-	d.object(v, key,
+	d.object(n,
 		field{"inputTokens", count(&u.input)},
 		field{"cachedTokens", count(&u.cached)},
 		field{"outputTokens", count(&u.output)},
 		field{"reasoningTokens", count(&u.reasoning)},
-		field{"cost", func(v value, key string) {
-			n, _ := d.between(v, key, 0, 1_000_000)
-			u.cost = &n
+		field{"cost", func(n *jsondoc.Node) {
+			cost, _ := d.number(n, 0, 1_000_000)
+			u.cost = &cost
 		}})
 	return u
 }

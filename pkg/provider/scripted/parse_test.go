@@ -24,11 +24,11 @@ var malformed = []struct {
 	want   string
 	ok     bool
 }{
-	{"empty file", "", `script.json:1:1: no valid JSON: unexpected end of JSON input`, false},
-	{"cut off", "{\n \"rules\": [", `script.json:2:11: no valid JSON: unexpected end of JSON input`, false},
-	{"a comma too many", "{\"rules\": [\n  {\"answer\": {\"text\": \"x\"}},\n]}", `script.json:3:1: no valid JSON: invalid character ']' looking for beginning of value`, false},
-	{"text behind it", `{"rules":[{"answer":{"text":""}}]} x`, `script.json:1:36: no valid JSON: invalid character 'x' after top-level value`, false},
-	{"not UTF-8", "{\"rules\":\n\"a\xff\"}", `script.json:2:3: the script is not valid UTF-8`, false},
+	{"empty file", "", `script.json:1:1: there is nothing in it; want a JSON value`, false},
+	{"cut off", "{\n \"rules\": [", `script.json:2:12: the text ends too early`, false},
+	{"a comma too many", "{\"rules\": [\n  {\"answer\": {\"text\": \"x\"}},\n]}", `script.json:3:1: there is a comma before the closing ]`, false},
+	{"text behind it", `{"rules":[{"answer":{"text":""}}]} x`, `script.json:1:36: there is text behind the JSON value`, false},
+	{"not UTF-8", "{\"rules\":\n\"a\xff\"}", `script.json:2:3: not valid UTF-8`, false},
 	{"an array", `[]`, `script.json:1:1: must be an object, not an array`, false},
 	{"no rules", `{}`, `script.json:1:1: the key rules is missing: a script is a list of rules`, false},
 	{"empty rules", `{"rules": []}`, `script.json:1:11: rules: there is no rule; a script needs at least one`, false},
@@ -54,7 +54,7 @@ var malformed = []struct {
 	{"pattern", rules(`{"when":{"lastMessage":"(a"},"answer":{"text":"${1}"}}`), `script.json:1:34: rules[0].when.lastMessage: the pattern does not compile: missing closing ): "(a"`, true},
 	{"pattern of an agent", rules(`{"when":{"agent":"a**"},"answer":{"text":""}}`), `script.json:1:28: rules[0].when.agent: the pattern does not compile: invalid nested repetition operator: "**"`, true},
 	{"control characters", rules(`{"when":{"agent":"\u001b[2J["},"answer":{"text":"${a\nb\u001b}"}}`), "script.json:1:28: rules[0].when.agent: the pattern does not compile: missing closing ]: \"[2J[\"\nscript.json:1:59: rules[0].answer.text: ${a\uFFFDb\uFFFD}: there is no such value or group; known are prompt, lastMessage, result, turn, agent, tools, system", true},
-	{"control characters in a key", rules(`{"answer":{"calls":[{"tool":"t","args":{"a\u001b[2J\n":"${x}"}}]}}`), "script.json:1:66: rules[0].answer.calls[0].args.a\uFFFD[2J\uFFFD: ${x}: there is no such value or group; known are prompt, lastMessage, result, turn, agent, tools, system", true},
+	{"control characters in a key", rules(`{"answer":{"calls":[{"tool":"t","args":{"a\u001b[2J\n":"${x}"}}]}}`), "script.json:1:66: rules[0].answer.calls[0].args[\"a\\x1b[2J\\n\"]: ${x}: there is no such value or group; known are prompt, lastMessage, result, turn, agent, tools, system", true},
 	{"long pattern", rules(`{"when":{"prompt":"` + strings.Repeat("a", 10_001) + `"},"answer":{"text":""}}`), `script.json:1:29: rules[0].when.prompt: the pattern is 10001 bytes long; the limit is 10000`, false},
 	{"a group name twice", rules(`{"when":{"prompt":"(?P<x>a)","lastMessage":"(?P<x>b)"},"answer":{"text":""}}`), `script.json:1:54: rules[0].when: the group name "x" is taken: it would stand for two values`, true},
 	{"a group named like a value", rules(`{"when":{"prompt":"(?P<turn>a)"},"answer":{"text":""}}`), `script.json:1:29: rules[0].when: the group name "turn" is taken: it would stand for two values`, true},
@@ -115,7 +115,7 @@ func TestParseLimits(t *testing.T) {
 		{"too many rules", rules(many(scripted.MaxRules + 1)), "script.json:1:10: rules: there are 10001 rules; the limit is 10000"},
 		{"calls", calls(scripted.MaxCalls), ""},
 		{"too many calls", calls(scripted.MaxCalls + 1), "script.json:1:30: rules[0].answer.calls: there are 10001 calls; the limit is 10000"},
-		{"too long", rules(rule) + strings.Repeat(" ", scripted.MaxBytes), "script.json:1:1: the script is 16777250 bytes long; the limit is 16777216"},
+		{"too long", rules(rule) + strings.Repeat(" ", scripted.MaxBytes), "script.json:1:1: the text is 16777250 bytes long; the limit is 16777216"},
 		{"large patterns", rules(strings.Repeat(big, 100) + rule), ""},
 	}
 	for _, test := range tests {

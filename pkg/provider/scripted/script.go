@@ -52,7 +52,7 @@ func (s *Script) Name() string { return s.name }
 // A Problem is one mistake in a script.
 type Problem struct {
 	File string
-	// Line and Column count from 1, columns in bytes.
+	// Line and Column count from 1, columns in characters.
 	Line   int
 	Column int
 	// Key is the path of the value, like rules[2].when.agent; empty means

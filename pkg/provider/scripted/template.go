@@ -301,7 +301,7 @@ type argsTemplate []argsPiece
 // if it is object, and is copied otherwise.
 type argsPiece struct {
 	template template
-	kind     kind
+	kind     string
 }
 
 func (f *filler) args(t argsTemplate) (string, error) {
