@@ -15,71 +15,72 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A foreignSession is a session file of agents-exe: turns of the user and of the
-// model by turns, the newest first.
-type foreignSession struct {
-	Turns      []foreignTurn `json:"turns"`
-	SessionID  string        `json:"sessionId"`
-	ForkedFrom *string       `json:"forkedFromSessionId"`
-	TurnID     string        `json:"turnId"`
-	Version    int           `json:"sessionVersion,omitempty"`
+// The types whose names begin with exe are the JSON of a session file of
+// agents-exe.
+
+// An exeSession has turns of the user and of the model, alternating, the newest
+// first.
+type exeSession struct {
+	Turns      []exeTurn `json:"turns"`
+	SessionID  string    `json:"sessionId"`
+	ForkedFrom *string   `json:"forkedFromSessionId"`
+	TurnID     string    `json:"turnId"`
+	Version    int       `json:"sessionVersion,omitempty"`
 }
 
-type foreignTurn struct {
-	Tag      string          `json:"tag"` // UserTurn, LlmTurn or PartialUserTurn
-	Contents json.RawMessage `json:"contents"`
+type exeTurn struct {
+	Tag      string          `json:"tag"`      // UserTurn, LlmTurn or PartialUserTurn
+	Contents json.RawMessage `json:"contents"` // exeUser or exeLLM
 }
 
-type foreignUser struct {
+type exeUser struct {
 	Prompt    string               `json:"userPrompt"`
 	Tools     []json.RawMessage    `json:"userTools"`
 	Query     json.RawMessage      `json:"userQuery"`
 	Responses [][2]json.RawMessage `json:"userToolResponses"` // call and result
 	// Those of a turn that had not ended, in a newer and an older form.
-	Tracked   []foreignTracked     `json:"trackedToolCalls,omitempty"`
+	Tracked   []exeTracked         `json:"trackedToolCalls,omitempty"`
 	Completed [][2]json.RawMessage `json:"completedResponses,omitempty"`
 }
 
-// A foreignTracked is a call of a turn that had not ended.
-type foreignTracked struct {
+// An exeTracked is a call of a turn that had not ended.
+type exeTracked struct {
 	State  string          `json:"state"` // Failed, or another one
 	Call   json.RawMessage `json:"call"`
 	Result json.RawMessage `json:"result"`
 }
 
-type foreignLLM struct {
+type exeLLM struct {
 	Response struct {
 		Text     *string         `json:"responseText"`
 		Thinking *string         `json:"responseThinking"`
-		Raw      json.RawMessage `json:"rawResponse"`
-		Usage    *foreignUsage   `json:"responseTokenUsage,omitempty"`
+		Raw      json.RawMessage `json:"rawResponse"` // exeRaw
+		Usage    *exeUsage       `json:"responseTokenUsage,omitempty"`
 	} `json:"llmResponse"`
-	Calls []json.RawMessage `json:"llmToolCalls"`
+	Calls []json.RawMessage `json:"llmToolCalls"` // chatCall
 }
 
-// A foreignRaw is what a chat completions server answered.
-type foreignRaw struct {
-	Model   string          `json:"model"`
-	Created int64           `json:"created"`
-	Choices []foreignChoice `json:"choices"`
-	Usage   foreignUsage    `json:"usage"`
+// An exeRaw is the response of a chat completions server.
+type exeRaw struct {
+	Model   string      `json:"model"`
+	Created int64       `json:"created"`
+	Choices []exeChoice `json:"choices"`
+	Usage   exeUsage    `json:"usage"`
 }
 
-type foreignChoice struct {
-	FinishReason string         `json:"finish_reason,omitempty"`
-	Message      foreignMessage `json:"message"`
+type exeChoice struct {
+	FinishReason string `json:"finish_reason,omitempty"`
+	Message      struct {
+		Role      string            `json:"role"`
+		Content   *string           `json:"content"`
+		Reasoning string            `json:"reasoning_content,omitempty"`
+		Calls     []json.RawMessage `json:"tool_calls,omitempty"`
+	} `json:"message"`
 }
 
-type foreignMessage struct {
-	Role      string            `json:"role"`
-	Content   *string           `json:"content"`
-	Reasoning string            `json:"reasoning_content,omitempty"`
-	Calls     []json.RawMessage `json:"tool_calls,omitempty"`
-}
-
-// A foreignUsage has the names of chat completions and of others: agents-exe keeps
+// An exeUsage has the names of chat completions and of others: agents-exe keeps
 // what the server sent.
-type foreignUsage struct {
+type exeUsage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
 	Total      int `json:"total_tokens"`
@@ -92,33 +93,36 @@ type foreignUsage struct {
 }
 
 // usage is that of one request.
-func (u *foreignUsage) usage() *agent.Usage {
+func (u *exeUsage) usage() *agent.Usage {
 	return &agent.Usage{
 		Requests: 1, InputTokens: cmp.Or(u.Prompt, u.Input), OutputTokens: cmp.Or(u.Completion, u.Output),
 		CachedTokens: cmp.Or(u.Details.Cached, u.Cached),
 	}
 }
 
-type foreignCall struct {
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Function struct {
-		Name string `json:"name"`
-		Args string `json:"arguments"`
-	} `json:"function"`
-}
-
-type foreignMedia struct {
+type exeMedia struct {
 	MIME string `json:"mimeType"`
 	Data string `json:"base64Data"`
-	// Name must be there, if only as null, for agents-exe to read it.
+	// Name must be present for agents-exe to read it, if only as null.
 	Name *string `json:"filename"`
+}
+
+func (m exeMedia) part() (agent.Part, error) {
+	data, err := base64.StdEncoding.DecodeString(m.Data)
+	if err != nil {
+		return agent.Part{}, fmt.Errorf("media: %w", err)
+	}
+	p := agent.Part{Kind: agent.PartMedia, MIME: m.MIME, Data: data}
+	if m.Name != nil {
+		p.Name = *m.Name
+	}
+	return p, nil
 }
 
 // ImportedAgent is the agent of a session of agents-exe, which does not name it.
 const ImportedAgent = "imported"
 
-var errNoResult = "error: the session that this was read from has no result of this call"
+const errNoResult = "error: the session that this was read from has no result of this call"
 
 // FromAgentsExe reads a session file of agents-exe, of any of its versions. What
 // has no place in events is lost: turn ids, byte counts, states and policies of
@@ -126,36 +130,64 @@ var errNoResult = "error: the session that this was read from has no result of t
 // A call without a result gets one that says so, so that it is never run.
 func FromAgentsExe(data []byte) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
-		var s foreignSession
-		err := json.Unmarshal(data, &s)
-		if err == nil && (s.SessionID == "" || s.Turns == nil) {
-			err = errors.New("it has no sessionId and turns")
+		x := &importer{}
+		err := x.read(data)
+		for _, e := range x.out {
+			if !yield(e, nil) {
+				return
+			}
 		}
 		if err != nil {
-			yield(agent.Event{}, fmt.Errorf("neither events nor a session of agents-exe: %w", err))
-			return
+			yield(agent.Event{}, err)
 		}
-		f := &foreigner{id: s.SessionID, at: s.began()}
-		f.emit(agent.Event{Kind: agent.EventSession})
-		for i, t := range slices.Backward(s.Turns) {
-			if err := f.turn(t); err != nil {
-				yield(agent.Event{}, fmt.Errorf("turns[%d] (%s): %w", i, t.Tag, err))
-				return
-			}
-			if !f.flush(yield) {
-				return
-			}
-		}
-		f.end()
-		f.flush(yield)
 	}
 }
 
+// An importer makes events of turns.
+type importer struct {
+	id      string
+	out     []agent.Event
+	at      time.Time
+	model   string
+	turns   int
+	pending []agent.ToolCall // of the last answer; without ID once it has a result
+	done    bool             // the last answer asks for nothing
+	setup   string           // digest
+}
+
+func (x *importer) read(data []byte) error {
+	var s exeSession
+	err := json.Unmarshal(data, &s)
+	if err == nil && (s.SessionID == "" || s.Turns == nil) {
+		err = errors.New("it has no sessionId and turns")
+	}
+	if err != nil {
+		return fmt.Errorf("neither events nor a session of agents-exe: %w", err)
+	}
+	x.id, x.at = s.SessionID, s.began()
+	x.emit(agent.Event{Kind: agent.EventSession})
+	for i, t := range slices.Backward(s.Turns) {
+		switch t.Tag {
+		case "LlmTurn":
+			err = x.answer(t.Contents)
+		case "UserTurn", "PartialUserTurn":
+			err = x.user(t.Contents)
+		default:
+			err = errors.New("an unknown kind of turn")
+		}
+		if err != nil {
+			return fmt.Errorf("turns[%d] (%s): %w", i, t.Tag, err)
+		}
+	}
+	x.end()
+	return nil
+}
+
 // began is the time of the first answer that has one: questions have none.
-func (s *foreignSession) began() time.Time {
+func (s *exeSession) began() time.Time {
 	for _, t := range slices.Backward(s.Turns) {
-		var l foreignLLM
-		var raw foreignRaw
+		var l exeLLM
+		var raw exeRaw
 		if t.Tag == "LlmTurn" && json.Unmarshal(t.Contents, &l) == nil && json.Unmarshal(l.Response.Raw, &raw) == nil && raw.Created > 0 {
 			return time.Unix(raw.Created, 0).UTC()
 		}
@@ -163,81 +195,46 @@ func (s *foreignSession) began() time.Time {
 	return time.Time{}
 }
 
-// A foreigner makes events of turns.
-type foreigner struct {
-	id    string
-	out   []agent.Event
-	at    time.Time
-	model string
-	turns int
-	open  []agent.ToolCall // of the last answer
-	keys  []string
-	done  bool // the last answer asks for nothing
-	setup string
+func (x *importer) emit(e agent.Event) {
+	e.Time, e.Session, e.Agent = x.at, x.id, ImportedAgent
+	x.out = append(x.out, e)
 }
 
-func (f *foreigner) emit(e agent.Event) {
-	e.Time, e.Session, e.Agent = f.at, f.id, ImportedAgent
-	f.out = append(f.out, e)
-}
-
-func (f *foreigner) flush(yield func(agent.Event, error) bool) bool {
-	for _, e := range f.out {
-		if !yield(e, nil) {
-			return false
-		}
-	}
-	f.out = f.out[:0]
-	return true
-}
-
-func (f *foreigner) turn(t foreignTurn) error {
-	switch t.Tag {
-	case "LlmTurn":
-		return f.answer(t.Contents)
-	case "UserTurn", "PartialUserTurn":
-		return f.user(t.Contents)
-	}
-	return errors.New("an unknown kind of turn")
-}
-
-func (f *foreigner) user(contents json.RawMessage) error {
-	var u foreignUser
+func (x *importer) user(contents json.RawMessage) error {
+	var u exeUser
 	if err := json.Unmarshal(contents, &u); err != nil {
 		return err
 	}
 	for _, r := range append(u.Responses, u.Completed...) {
-		if err := f.result(r[0], r[1], false); err != nil {
+		if err := x.result(r[0], r[1], false); err != nil {
 			return err
 		}
 	}
 	for _, t := range u.Tracked {
-		if err := f.result(t.Call, t.Result, t.State == "Failed"); err != nil {
+		if err := x.result(t.Call, t.Result, t.State == "Failed"); err != nil {
 			return err
 		}
 	}
-	f.close()
+	x.answerPending()
 	if present(u.Query) {
-		m, err := foreignQuery(u.Query)
+		m, err := exeQuery(u.Query)
 		if err != nil {
 			return err
 		}
-		if f.done {
-			f.end()
-		}
-		f.emit(agent.Event{Kind: agent.EventMessage, Message: m})
+		x.end()
+		x.emit(agent.Event{Kind: agent.EventMessage, Message: m})
 	}
-	f.tell(u)
+	x.emitSetup(u)
 	return nil
 }
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// foreignQuery is a text, or a text with media.
-func foreignQuery(raw json.RawMessage) (*agent.Message, error) {
+// exeQuery reads a prompt: a text, or a text with media.
+func exeQuery(raw json.RawMessage) (*agent.Message, error) {
 	var q struct {
-		Text  string         `json:"text"`
-		Media []foreignMedia `json:"media"`
+		Text  string     `json:"text"`
+		Media []exeMedia `json:"media"`
 	}
 	if err := json.Unmarshal(raw, &q.Text); err != nil {
 		if err := json.Unmarshal(raw, &q); err != nil {
@@ -255,79 +252,59 @@ func foreignQuery(raw json.RawMessage) (*agent.Message, error) {
 	return &m, nil
 }
 
-func (m foreignMedia) part() (agent.Part, error) {
-	data, err := base64.StdEncoding.DecodeString(m.Data)
-	if err != nil {
-		return agent.Part{}, fmt.Errorf("media: %w", err)
-	}
-	p := agent.Part{Kind: agent.PartMedia, MIME: m.MIME, Data: data}
-	if m.Name != nil {
-		p.Name = *m.Name
-	}
-	return p, nil
-}
-
-// tell says with what the model is asked, if that is new.
-func (f *foreigner) tell(u foreignUser) {
-	h := sha256.New()
-	fmt.Fprintf(h, "%d:%s", len(u.Prompt), u.Prompt)
-	e := agent.Event{Kind: agent.EventSetup, Model: f.model, System: u.Prompt}
+// emitSetup adds the system prompt and the tools, if they have changed.
+func (x *importer) emitSetup(u exeUser) {
+	e := agent.Event{Kind: agent.EventSetup, Model: x.model, System: u.Prompt}
 	for _, raw := range u.Tools {
-		if spec, ok := foreignTool(raw); ok {
-			fmt.Fprintf(h, "%d:%s%d:%s%d:%s", len(spec.Name), spec.Name, len(spec.Description), spec.Description, len(spec.Schema), spec.Schema)
+		if spec, ok := exeTool(raw); ok {
 			e.Specs = append(e.Specs, spec)
 		}
 	}
-	e.Digest = fmt.Sprintf("sha256:%x", h.Sum(nil))
-	if e.Digest != f.setup {
-		f.setup = e.Digest
-		f.emit(e)
+	e.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256(encoded([]any{e.System, e.Specs})))
+	if e.Digest != x.setup {
+		x.setup = e.Digest
+		x.emit(e)
 	}
 }
 
-// foreignTool is a tool as it stood in requests: {"tag":"V1","contents":{"raw":…}},
+// exeTool reads a tool as it was in requests: {"tag":"V1","contents":{"raw":…}} or
 // {"tag":"V0","contents":…}.
-func foreignTool(raw json.RawMessage) (agent.ToolSpec, bool) {
-	var t struct {
-		Tag      string          `json:"tag"`
-		Contents json.RawMessage `json:"contents"`
-	}
-	var inner struct {
-		Raw json.RawMessage `json:"raw"`
-	}
-	var request struct {
+func exeTool(raw json.RawMessage) (agent.ToolSpec, bool) {
+	type request struct {
 		Function struct {
 			Name        string          `json:"name"`
 			Description string          `json:"description"`
 			Parameters  json.RawMessage `json:"parameters"`
 		} `json:"function"`
 	}
+	var t struct {
+		Contents struct {
+			request
+			Raw *request `json:"raw"`
+		} `json:"contents"`
+	}
 	if json.Unmarshal(raw, &t) != nil {
 		return agent.ToolSpec{}, false
 	}
-	if json.Unmarshal(t.Contents, &inner) == nil && inner.Raw != nil {
-		t.Contents = inner.Raw
+	f := t.Contents.Function
+	if t.Contents.Raw != nil {
+		f = t.Contents.Raw.Function
 	}
-	if json.Unmarshal(t.Contents, &request) != nil || request.Function.Name == "" {
-		return agent.ToolSpec{}, false
-	}
-	return agent.ToolSpec{Name: request.Function.Name, Description: request.Function.Description, Schema: request.Function.Parameters}, true
+	return agent.ToolSpec{Name: f.Name, Description: f.Description, Schema: f.Parameters}, f.Name != ""
 }
 
-func (f *foreigner) answer(contents json.RawMessage) error {
-	var l foreignLLM
+func (x *importer) answer(contents json.RawMessage) error {
+	var l exeLLM
 	if err := json.Unmarshal(contents, &l); err != nil {
 		return err
 	}
-	f.close()
-	var raw foreignRaw
+	x.answerPending()
+	var raw exeRaw
 	_ = json.Unmarshal(l.Response.Raw, &raw) // whatever the server sent
 	if raw.Created > 0 {
-		f.at = time.Unix(raw.Created, 0).UTC()
+		x.at = time.Unix(raw.Created, 0).UTC()
 	}
-	if raw.Model != "" {
-		f.model = raw.Model
-	}
+	x.model = cmp.Or(raw.Model, x.model)
 	m := &agent.Message{Role: agent.RoleAssistant}
 	thinking := ""
 	if l.Response.Thinking != nil {
@@ -341,94 +318,90 @@ func (f *foreigner) answer(contents json.RawMessage) error {
 	if l.Response.Text != nil && *l.Response.Text != "" {
 		m.Parts = append(m.Parts, agent.Text(*l.Response.Text))
 	}
-	f.turns++
+	x.turns++
 	seen := map[string]bool{}
 	for i, rawCall := range l.Calls {
-		var c foreignCall
+		var c chatCall
 		if err := json.Unmarshal(rawCall, &c); err != nil {
 			return fmt.Errorf("llmToolCalls[%d]: %w", i, err)
 		}
 		if c.ID == "" || seen[c.ID] {
-			c.ID = fmt.Sprintf("c%05d%03d", f.turns, i)
+			c.ID = fmt.Sprintf("c%05d%03d", x.turns, i)
 		}
 		seen[c.ID] = true
 		m.Calls = append(m.Calls, agent.ToolCall{ID: c.ID, Name: c.Function.Name, Args: c.Function.Args})
 	}
-	f.open, f.keys, f.done = slices.Clone(m.Calls), nil, len(m.Calls) == 0
-	for i := range f.open {
-		f.keys = append(f.keys, fmt.Sprintf("%s.%d.%d", f.id, f.turns, i+1))
-	}
-	usage := &raw.Usage
-	if l.Response.Usage != nil {
-		usage = l.Response.Usage
-	}
-	f.emit(agent.Event{Kind: agent.EventAnswer, Turn: f.turns, Model: f.model, Message: m, Finish: agent.FinishStop, Usage: usage.usage()})
+	x.pending, x.done = slices.Clone(m.Calls), len(m.Calls) == 0
+	usage := cmp.Or(l.Response.Usage, &raw.Usage).usage()
+	x.emit(agent.Event{Kind: agent.EventAnswer, Turn: x.turns, Model: x.model, Message: m, Finish: agent.FinishStop, Usage: usage})
 	return nil
 }
 
-// result answers a call of the last answer: that of its id, or the first of its
-// name and arguments, or the first.
-func (f *foreigner) result(rawCall, rawResult json.RawMessage, failed bool) error {
-	var c foreignCall
+// result adds the result of a call of the last answer: the one with its id, or else
+// the first with its name and arguments. A result of no such call has no place.
+func (x *importer) result(rawCall, rawResult json.RawMessage, failed bool) error {
+	var c chatCall
 	_ = json.Unmarshal(rawCall, &c)
-	i := slices.IndexFunc(f.open, func(o agent.ToolCall) bool { return o.ID == c.ID && c.ID != "" })
+	i := slices.IndexFunc(x.pending, func(p agent.ToolCall) bool { return p.ID == c.ID && c.ID != "" })
 	if i < 0 {
-		i = slices.IndexFunc(f.open, func(o agent.ToolCall) bool {
-			return o.ID != "" && o.Name == c.Function.Name && o.Args == c.Function.Args
+		i = slices.IndexFunc(x.pending, func(p agent.ToolCall) bool {
+			return p.ID != "" && p.Name == c.Function.Name && p.Args == c.Function.Args
 		})
 	}
 	if i < 0 || !present(rawResult) {
-		return nil // what was not asked for has no place; what is open is closed
+		return nil
 	}
-	parts, err := foreignParts(rawResult)
+	parts, err := exeResult(rawResult)
 	if err != nil {
 		return fmt.Errorf("the result of %s: %w", c.Function.Name, err)
 	}
-	f.answered(i, &agent.ToolResult{Failed: failed, Parts: parts})
+	x.emitResult(i, &agent.ToolResult{Failed: failed, Parts: parts})
 	return nil
 }
 
-func (f *foreigner) answered(i int, r *agent.ToolResult) {
-	c := f.open[i]
+func (x *importer) emitResult(i int, r *agent.ToolResult) {
+	c := x.pending[i]
 	r.CallID, r.Name = c.ID, c.Name
-	f.emit(agent.Event{Kind: agent.EventCallEnded, Turn: f.turns, CallID: c.ID, Tool: c.Name, Args: c.Args, Key: f.keys[i], N: i + 1, Result: r})
-	f.open[i] = agent.ToolCall{}
+	x.emit(agent.Event{Kind: agent.EventCallEnded, Turn: x.turns, CallID: c.ID, Tool: c.Name, Args: c.Args,
+		Key: fmt.Sprintf("%s.%d.%d", x.id, x.turns, i+1), N: i + 1, Result: r})
+	x.pending[i] = agent.ToolCall{}
 }
 
-// close gives every open call a result.
-func (f *foreigner) close() {
-	for i, c := range f.open {
+// answerPending gives every call without a result one that says so.
+func (x *importer) answerPending() {
+	for i, c := range x.pending {
 		if c.ID != "" {
-			f.answered(i, &agent.ToolResult{Failed: true, Parts: []agent.Part{agent.Text(errNoResult)}})
+			x.emitResult(i, &agent.ToolResult{Failed: true, Parts: []agent.Part{agent.Text(errNoResult)}})
 		}
 	}
-	f.open = nil
+	x.pending = nil
 }
 
-func (f *foreigner) end() {
-	f.close()
-	if f.done {
-		f.emit(agent.Event{Kind: agent.EventEnd, Status: agent.StatusOK})
-		f.done = false
+// end ends the run, if the last answer did.
+func (x *importer) end() {
+	x.answerPending()
+	if x.done {
+		x.emit(agent.Event{Kind: agent.EventEnd, Status: agent.StatusOK})
+		x.done = false
 	}
 }
 
-// foreignParts reads a result: {"type":"text","content":…}, "json", "media" and
-// "mixed" with "parts", and the older {"_userToolResponse":…} or any value, also one
-// that only looks like the newer form.
-func foreignParts(raw json.RawMessage) ([]agent.Part, error) {
-	var r struct {
-		Type    string          `json:"type"`
-		Content json.RawMessage `json:"content"`
-		Parts   []struct {
-			Type    string          `json:"type"`
-			Content json.RawMessage `json:"content"`
-		} `json:"parts"`
-		Old json.RawMessage `json:"_userToolResponse"`
-		foreignMedia
-	}
+// An exeContent is a result, or a part of one: {"type":"text","content":…}, "json",
+// "media" and "mixed" with "parts", and the older {"_userToolResponse":…}.
+type exeContent struct {
+	Type    string          `json:"type"`
+	Content json.RawMessage `json:"content"`
+	Parts   []exeContent    `json:"parts"`
+	Old     json.RawMessage `json:"_userToolResponse"`
+	exeMedia
+}
+
+// exeResult reads a result: an exeContent, or any other value, which may look like
+// one.
+func exeResult(raw json.RawMessage) ([]agent.Part, error) {
+	var r exeContent
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return []agent.Part{agent.Text(foreignText(raw))}, nil
+		return []agent.Part{agent.Text(exeText(raw))}, nil
 	}
 	switch {
 	case r.Type == "media" && r.MIME != "":
@@ -437,17 +410,16 @@ func foreignParts(raw json.RawMessage) ([]agent.Part, error) {
 	case r.Type == "mixed" && r.Parts != nil:
 		var parts []agent.Part
 		for _, p := range r.Parts {
-			if p.Type != "media" {
-				parts = append(parts, agent.Text(foreignText(p.Content)))
-				continue
-			}
-			var m foreignMedia
-			if err := json.Unmarshal(p.Content, &m); err != nil {
-				return nil, err
-			}
-			part, err := m.part()
-			if err != nil {
-				return nil, err
+			part := agent.Text(exeText(p.Content))
+			if p.Type == "media" {
+				var m exeMedia
+				err := json.Unmarshal(p.Content, &m)
+				if err == nil {
+					part, err = m.part()
+				}
+				if err != nil {
+					return nil, err
+				}
 			}
 			parts = append(parts, part)
 		}
@@ -457,11 +429,11 @@ func foreignParts(raw json.RawMessage) ([]agent.Part, error) {
 	case r.Old != nil:
 		raw = r.Old
 	}
-	return []agent.Part{agent.Text(foreignText(raw))}, nil
+	return []agent.Part{agent.Text(exeText(raw))}, nil
 }
 
-// foreignText is a JSON string's text, or the JSON of any other value.
-func foreignText(raw json.RawMessage) string {
+// exeText is a JSON string's text, or the JSON of any other value.
+func exeText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s

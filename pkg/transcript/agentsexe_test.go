@@ -64,7 +64,7 @@ func TestAgentsExeSaysThatATrackedCallFailed(t *testing.T) {
 }
 
 // What agents-exe asks of a file, by its FromJSON instances and by what it sends
-// to a model when it goes on: see foreignProblems.
+// to a model when it goes on: see exeProblems.
 func TestAgentsExeCanReadWhatIsWritten(t *testing.T) {
 	events := sample()
 	for i := range events {
@@ -88,17 +88,17 @@ func TestAgentsExeCanReadWhatIsWritten(t *testing.T) {
 		if err := ToAgentsExe(&b, all(list)); err != nil {
 			t.Fatal(err)
 		}
-		for _, problem := range foreignProblems(b.Bytes()) {
+		for _, problem := range exeProblems(b.Bytes()) {
 			t.Errorf("%s: %s\n%s", name, problem, b.String())
 		}
 	}
 }
 
-// A foreignCheck goes through a file as agents-exe does.
-type foreignCheck struct{ problems []string }
+// A exeCheck goes through a file as agents-exe does.
+type exeCheck struct{ problems []string }
 
-func foreignProblems(data []byte) []string {
-	var c foreignCheck
+func exeProblems(data []byte) []string {
+	var c exeCheck
 	var file any
 	if err := json.Unmarshal(data, &file); err != nil {
 		return []string{err.Error()}
@@ -124,7 +124,7 @@ func foreignProblems(data []byte) []string {
 	return c.problems
 }
 
-func (c *foreignCheck) user(u any) {
+func (c *exeCheck) user(u any) {
 	c.text(u, "userPrompt")
 	for _, tool := range c.list(u, "userTools") {
 		if c.text(tool, "tag") != "V1" {
@@ -164,7 +164,7 @@ func (c *foreignCheck) user(u any) {
 	}
 }
 
-func (c *foreignCheck) answer(l any) {
+func (c *exeCheck) answer(l any) {
 	r := c.member(l, "llmResponse")
 	c.member(r, "responseText")
 	c.member(r, "responseThinking")
@@ -179,14 +179,14 @@ func (c *foreignCheck) answer(l any) {
 	}
 }
 
-func (c *foreignCheck) call(v any) {
+func (c *exeCheck) call(v any) {
 	c.text(v, "id")
 	f := c.member(v, "function")
 	c.text(f, "name")
 	c.text(f, "arguments")
 }
 
-func (c *foreignCheck) response(v any) {
+func (c *exeCheck) response(v any) {
 	switch kind := c.text(v, "type"); kind {
 	case "text":
 		c.text(v, "content")
@@ -203,17 +203,17 @@ func (c *foreignCheck) response(v any) {
 	}
 }
 
-func (c *foreignCheck) media(v any) {
+func (c *exeCheck) media(v any) {
 	c.text(v, "mimeType")
 	c.text(v, "base64Data")
 	c.member(v, "filename") // null will do
 }
 
-func (c *foreignCheck) add(format string, args ...any) {
+func (c *exeCheck) add(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
 
-func (c *foreignCheck) member(v any, key string) any {
+func (c *exeCheck) member(v any, key string) any {
 	o, ok := v.(map[string]any)
 	got, there := o[key]
 	if !ok || !there {
@@ -222,7 +222,7 @@ func (c *foreignCheck) member(v any, key string) any {
 	return got
 }
 
-func (c *foreignCheck) text(v any, key string) string {
+func (c *exeCheck) text(v any, key string) string {
 	s, ok := c.member(v, key).(string)
 	if !ok {
 		c.add("%q is no text in %v", key, v)
@@ -230,7 +230,7 @@ func (c *foreignCheck) text(v any, key string) string {
 	return s
 }
 
-func (c *foreignCheck) list(v any, key string) []any {
+func (c *exeCheck) list(v any, key string) []any {
 	l, ok := c.member(v, key).([]any)
 	if !ok {
 		c.add("%q is no list in %v", key, v)

@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -16,44 +15,38 @@ import (
 
 // ToAgentsExe writes the root session of events as a session file of agents-exe.
 // Sub-agents' sessions, times of calls, effects of tools and compactions are lost;
-// the whole conversation is there, also what a compaction took out. Turns come the
-// newest first, so all of them are in memory.
+// the whole conversation is there, also what a compaction took out. The newest turn
+// comes first, so all of them are in memory.
 func ToAgentsExe(w io.Writer, events iter.Seq2[agent.Event, error]) error {
 	x := &exporter{}
-	for t, err := range Turns(identified(events, &x.id)) {
-		if err != nil {
-			return err
-		}
-		if err := x.turn(t); err != nil {
-			return err
-		}
-	}
-	x.pending()
-	slices.Reverse(x.turns)
-	s := foreignSession{Turns: x.turns, SessionID: uuid(x.id), TurnID: uuid(x.id + fmt.Sprint(len(x.turns))), Version: 1}
-	if s.Turns == nil {
-		s.Turns = []foreignTurn{}
-	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(s)
-}
-
-// identified notes the id of the root session as its events go by.
-func identified(events iter.Seq2[agent.Event, error], id *string) iter.Seq2[agent.Event, error] {
-	return func(yield func(agent.Event, error) bool) {
+	id := ""
+	withID := func(yield func(agent.Event, error) bool) {
 		for e, err := range events {
-			if *id == "" {
-				*id = e.Session
+			if id == "" {
+				id = e.Session
 			}
 			if !yield(e, err) {
 				return
 			}
 		}
 	}
+	for t, err := range Turns(withID) {
+		if err != nil {
+			return err
+		}
+		x.turn(t)
+	}
+	x.addUser()
+	slices.Reverse(x.turns)
+	s := exeSession{Turns: x.turns, SessionID: uuid(id), TurnID: uuid(id + fmt.Sprint(len(x.turns))), Version: 1}
+	if s.Turns == nil {
+		s.Turns = []exeTurn{}
+	}
+	_, err := w.Write(append(encoded(s), '\n'))
+	return err
 }
 
-// uuid is id, if it is one already, or one made of it.
+// uuid is id, if it is one, or one that is derived from it.
 func uuid(id string) string {
 	plain := strings.ReplaceAll(id, "-", "")
 	if len(id) == 36 && len(plain) == 32 && strings.Trim(plain, "0123456789abcdefABCDEF") == "" {
@@ -66,13 +59,12 @@ func uuid(id string) string {
 
 // An exporter makes turns of agents-exe, the oldest first.
 type exporter struct {
-	id    string
-	turns []foreignTurn
-	user  foreignUser // of the turn that comes next
-	begun bool        // there is something in user
+	turns []exeTurn
+	user  exeUser // the next turn of the user
+	begun bool    // there is something in user
 }
 
-func (x *exporter) turn(t *Turn) error {
+func (x *exporter) turn(t *Turn) {
 	if t.Setup != nil && (t.Setup.System != "" || t.Setup.Specs != nil) {
 		x.user.Prompt, x.user.Tools = t.Setup.System, nil
 		for _, spec := range t.Setup.Specs {
@@ -80,17 +72,17 @@ func (x *exporter) turn(t *Turn) error {
 		}
 	}
 	for i, p := range t.Prompts {
-		// Results get a turn of their own: agents-exe sends them behind the query.
+		// Results get a turn of their own: agents-exe sends them after the query.
 		if i > 0 || x.user.Responses != nil {
-			x.pending()
+			x.addUser()
 		}
 		x.user.Query, x.begun = exportedQuery(p), true
 	}
 	if t.Answer == nil || t.Answer.Message == nil {
-		return nil
+		return
 	}
 	x.begun = true // also when the model is asked again with nothing new
-	x.pending()
+	x.addUser()
 	calls := x.answer(t)
 	for i, c := range t.Calls {
 		if c.Result != nil {
@@ -98,11 +90,10 @@ func (x *exporter) turn(t *Turn) error {
 			x.begun = true
 		}
 	}
-	return nil
 }
 
-// pending adds the user's turn, if there is one.
-func (x *exporter) pending() {
+// addUser adds the user's turn, if there is one.
+func (x *exporter) addUser() {
 	if !x.begun {
 		return
 	}
@@ -113,33 +104,26 @@ func (x *exporter) pending() {
 	if u.Responses == nil {
 		u.Responses = [][2]json.RawMessage{}
 	}
-	x.turns = append(x.turns, foreignTurn{Tag: "UserTurn", Contents: encoded(u)})
+	x.turns = append(x.turns, exeTurn{Tag: "UserTurn", Contents: encoded(u)})
 	x.user.Query, x.user.Responses, x.begun = nil, nil, false
 }
 
 func (x *exporter) answer(t *Turn) (calls []json.RawMessage) {
-	m, text, thinking := t.Answer.Message, t.Answer.Message.Text(), ""
-	for _, p := range m.Parts {
-		if p.Kind == agent.PartReasoning {
-			thinking += p.Text
-		}
-	}
+	m, text, thinking := t.Answer.Message, t.Answer.Message.Text(), reasoning(t.Answer.Message)
 	calls = []json.RawMessage{}
 	for _, c := range m.Calls {
-		var f foreignCall
-		f.ID, f.Type, f.Function.Name, f.Function.Args = c.ID, "function", c.Name, c.Args
-		calls = append(calls, encoded(f))
+		calls = append(calls, encodedCall(c))
 	}
-	raw := foreignRaw{Model: t.Answer.Model}
+	raw := exeRaw{Model: t.Answer.Model, Choices: []exeChoice{{FinishReason: "stop"}}}
 	if !t.Answer.Time.IsZero() {
 		raw.Created = t.Answer.Time.Unix()
 	}
-	finish := "stop"
+	choice := &raw.Choices[0]
 	if len(calls) > 0 {
-		finish = "tool_calls"
+		choice.FinishReason = "tool_calls"
 	}
-	raw.Choices = []foreignChoice{{FinishReason: finish, Message: foreignMessage{Role: "assistant", Content: &text, Reasoning: thinking, Calls: calls}}}
-	l := foreignLLM{Calls: calls}
+	choice.Message.Role, choice.Message.Content, choice.Message.Reasoning, choice.Message.Calls = "assistant", &text, thinking, calls
+	l := exeLLM{Calls: calls}
 	if u := t.Answer.Usage; u != nil {
 		l.Response.Usage = &raw.Usage
 		raw.Usage.Prompt, raw.Usage.Completion, raw.Usage.Total = u.InputTokens, u.OutputTokens, u.InputTokens+u.OutputTokens
@@ -149,19 +133,8 @@ func (x *exporter) answer(t *Turn) (calls []json.RawMessage) {
 	if thinking != "" {
 		l.Response.Thinking = &thinking
 	}
-	x.turns = append(x.turns, foreignTurn{Tag: "LlmTurn", Contents: encoded(l)})
+	x.turns = append(x.turns, exeTurn{Tag: "LlmTurn", Contents: encoded(l)})
 	return calls
-}
-
-// encoded is v as JSON; v consists of what can be encoded.
-func encoded(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return json.RawMessage("null")
-	}
-	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
 func exportedTool(spec agent.ToolSpec) any {
@@ -177,7 +150,7 @@ func exportedTool(spec agent.ToolSpec) any {
 }
 
 func exportedQuery(m agent.Message) json.RawMessage {
-	var media []foreignMedia
+	var media []exeMedia
 	for _, p := range m.Parts {
 		if p.Kind == agent.PartMedia {
 			media = append(media, exportedMedia(p))
@@ -189,8 +162,8 @@ func exportedQuery(m agent.Message) json.RawMessage {
 	return encoded(map[string]any{"text": m.Text(), "media": media})
 }
 
-func exportedMedia(p agent.Part) foreignMedia {
-	m := foreignMedia{MIME: p.MIME, Data: base64.StdEncoding.EncodeToString(p.Data)}
+func exportedMedia(p agent.Part) exeMedia {
+	m := exeMedia{MIME: p.MIME, Data: base64.StdEncoding.EncodeToString(p.Data)}
 	if p.Name != "" {
 		m.Name = &p.Name
 	}
@@ -198,24 +171,11 @@ func exportedMedia(p agent.Part) foreignMedia {
 }
 
 func exportedResult(parts []agent.Part) json.RawMessage {
-	type content struct {
-		Type    string `json:"type"`
-		Content any    `json:"content"`
-	}
-	var list []content
-	text, mixed := "", false
-	for _, p := range parts {
-		switch p.Kind {
-		case agent.PartMedia:
-			mixed = true
-			list = append(list, content{"media", exportedMedia(p)})
-		case agent.PartText:
-			text += p.Text
-			list = append(list, content{"text", p.Text})
-		}
-	}
-	if mixed {
+	content := func(kind string, value any) any { return map[string]any{"type": kind, "content": value} }
+	text, list := contents(parts, func(s string) any { return content("text", s) },
+		func(p agent.Part) any { return content("media", exportedMedia(p)) })
+	if list != nil {
 		return encoded(map[string]any{"type": "mixed", "parts": list})
 	}
-	return encoded(content{"text", text})
+	return encoded(content("text", text))
 }

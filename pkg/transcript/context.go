@@ -1,13 +1,12 @@
 package transcript
 
-// Sizes are the forms in which a session stands in the prompt of another, the
-// smallest first: prompts and answers (xs), with thinking and the names of called
+// Sizes are the forms of a session in the prompt of another, the smallest first: prompts and answers (xs), with thinking and the names of called
 // tools (s), with statistics (m), with the beginnings of arguments and results (l),
 // with all of them and the sessions of sub-agents (xl).
 var Sizes = []string{"xs", "s", "m", "l", "xl"}
 
-// Context is what shows a session in one of the Sizes, and whether statistics
-// belong in front.
+// Context returns the format of a session in one of the Sizes, and whether
+// statistics precede it.
 func Context(size string) (m *Markdown, statistics bool) {
 	switch size {
 	case "xs":

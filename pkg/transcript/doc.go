@@ -1,12 +1,12 @@
-// Package transcript turns the events of a session into what people and other
-// programs read: a summary, Markdown, a page of HTML, the messages of a chat
-// completions request, a session of agents-exe; and edits them.
+// Package transcript formats the events of a session for people and other programs:
+// as a summary, Markdown, a page of HTML, the messages of a chat completions
+// request, a session of agents-exe; and edits them.
 //
-// Everything begins with a sequence of events, as session.Events reads it from a
-// journal or [Read] from JSON lines. [Summarize] goes through it once. [Turns]
+// The input is a sequence of events, as session.Events reads it from a journal or
+// [Read] from JSON lines. [Summarize] goes through it once. [Turns]
 // divides it into the turns of the root session, each with its calls and the
-// sub-agents' sessions that answered them: one turn is in memory at a time, so a
-// session may be as long as it likes.
+// sub-agents' sessions that answered them. One turn is in memory at a time, so a
+// session may have any length.
 //
 //	for turn, err := range transcript.Turns(events) {
 //		if err != nil {
@@ -15,10 +15,10 @@
 //		fmt.Print(markdown.Turn(turn))
 //	}
 //
-// A sequence that ends with an error (a damaged journal) gives what could be read
+// A sequence that ends with an error (a damaged journal) gives what can be read
 // first, then the error.
 //
-// What models, tools and people wrote is data. It cannot leave the place that a
-// document gives it, but control sequences for terminals stay in Markdown: who
-// prints it on a terminal takes them out.
+// What models, tools and people wrote is data: it cannot change the rest of a
+// document. But Markdown keeps control sequences for terminals: a caller that
+// prints it on a terminal removes them.
 package transcript

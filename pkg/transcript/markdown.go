@@ -10,7 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Detail says how much of tool calls is shown.
+// A Detail is how much of tool calls is shown.
 type Detail int
 
 // The details of tool calls.
@@ -31,33 +31,25 @@ const (
 	maxLines = 12
 )
 
-// A Markdown writes turns as Markdown. What people, models and tools wrote is
-// quoted, or fenced where it holds anything that Markdown would take for HTML or
-// fetch: it shows up as it is and nothing else of the document depends on it.
+// A Markdown formats turns as Markdown. What people, models and tools wrote is
+// quoted, or fenced if Markdown would take anything in it for HTML or fetch it: it
+// is shown as it is and cannot change the rest of the document.
 type Markdown struct {
 	Calls     Detail
 	Thinking  bool // with the model's reasoning
 	System    bool // with the system prompt, where it is new
 	SubAgents bool // with the sessions of sub-agents
-	Answers   bool // leaves out turns that say nothing to the user
+	Answers   bool // without turns that have no text for the user
 }
 
-// Head is the beginning of a document about a session.
+// Head is the beginning of a document about a session: a title and Statistics.
 func (m *Markdown) Head(s *Summary) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# Session %s\n\n", code(s.ID))
-	m.facts(&b, s)
-	return b.String()
+	return fmt.Sprintf("# Session %s\n\n", code(s.ID)) + m.Statistics(s)
 }
 
 // Statistics are the facts of a session as a list.
 func (m *Markdown) Statistics(s *Summary) string {
-	var b strings.Builder
-	m.facts(&b, s)
-	return b.String()
-}
-
-func (m *Markdown) facts(b *strings.Builder, s *Summary) {
+	b := &strings.Builder{}
 	fmt.Fprintf(b, "- agent: %s", code(s.Agent))
 	if s.Model != "" {
 		fmt.Fprintf(b, ", model %s", code(s.Model))
@@ -80,16 +72,12 @@ func (m *Markdown) facts(b *strings.Builder, s *Summary) {
 		b.WriteString("\n" + quoted(s.Error))
 	}
 	b.WriteByte('\n')
+	return b.String()
 }
 
 // Turn is a turn. It is empty if the Markdown shows nothing of it.
 func (m *Markdown) Turn(t *Turn) string {
-	var b strings.Builder
-	m.turn(&b, t)
-	return b.String()
-}
-
-func (m *Markdown) turn(b *strings.Builder, t *Turn) {
+	b := &strings.Builder{}
 	if t.Setup != nil && m.System && t.Setup.System != "" {
 		b.WriteString("## System prompt\n\n" + fenced(t.Setup.System, "") + "\n")
 	}
@@ -108,6 +96,7 @@ func (m *Markdown) turn(b *strings.Builder, t *Turn) {
 			b.WriteString(quoted(t.End.Error) + "\n")
 		}
 	}
+	return b.String()
 }
 
 func speaker(r agent.Role) string {
@@ -138,7 +127,7 @@ func (m *Markdown) answer(b *strings.Builder, t *Turn) {
 	}
 }
 
-// note is what a model request took.
+// note is the usage and duration of a model request.
 func (m *Markdown) note(e *agent.Event) string {
 	if e.Usage == nil {
 		return ""
@@ -172,7 +161,7 @@ func (m *Markdown) parts(parts []agent.Part) string {
 	return b.String()
 }
 
-// media describes a part that is no text.
+// media describes an attachment.
 func media(p agent.Part) string {
 	s := p.MIME
 	if p.Name != "" {
@@ -224,7 +213,7 @@ func (m *Markdown) nested(b *strings.Builder, s *Conversation) {
 	}
 	inner.WriteString("\n\n")
 	for _, t := range s.Turns {
-		m.turn(&inner, t)
+		inner.WriteString(m.Turn(t))
 	}
 	b.WriteString(prefixed(strings.TrimRight(inner.String(), "\n")) + "\n")
 }
@@ -243,7 +232,7 @@ func (m *Markdown) limit(s string) string {
 	return strings.TrimRight(short, "\n") + fmt.Sprintf("\n… %s more bytes", Number(len(s)-len(short)))
 }
 
-// cut is the beginning of s, at most n bytes and no part of a character.
+// cut is the beginning of s, at most n bytes of whole characters.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -254,7 +243,7 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// Indent is JSON with line breaks, and anything else as it is.
+// Indent returns JSON with line breaks, and any other text unchanged.
 func Indent(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -291,7 +280,7 @@ func prefixed(s string) string {
 	return b.String()
 }
 
-// risky reports whether s has more than text and Markdown's own forms in it.
+// risky reports whether s may hold HTML, an image or the definition of a link.
 func risky(s string) bool {
 	if strings.Contains(s, "![") || strings.Contains(s, "]:") {
 		return true
@@ -308,7 +297,7 @@ func risky(s string) bool {
 	return false
 }
 
-// fenced is a text between fences that it cannot close.
+// fenced is a text between fences longer than any in it.
 func fenced(s, language string) string {
 	s = strings.TrimRight(lines(s), "\n")
 	fence := strings.Repeat("`", max(3, run(s)+1))
@@ -328,7 +317,7 @@ func code(s string) string {
 	return marks + s + marks
 }
 
-// run is the length of the longest run of backticks.
+// run is the length of the longest run of backticks in s.
 func run(s string) int {
 	most, n := 0, 0
 	for i := range len(s) {

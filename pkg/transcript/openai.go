@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -13,9 +14,9 @@ import (
 
 // OpenAI writes the root session of events as the body of a chat completions
 // request: {"messages":[…],"model":…,"tools":[…]}. It has the whole conversation,
-// also what a compaction took out; sub-agents' sessions are not in it. The system
+// including what a compaction removed, without sub-agents' sessions. The system
 // prompt is that of the first turn, model and tools are those of the last.
-// Reasoning stands in "reasoning_content".
+// Reasoning is in "reasoning_content".
 func OpenAI(w io.Writer, events iter.Seq2[agent.Event, error]) error {
 	out := &openAI{w: bufio.NewWriter(w)}
 	out.text(`{"messages":[`)
@@ -88,16 +89,9 @@ func (o *openAI) turn(t *Turn) {
 	if t.Answer.Model != "" {
 		o.model = t.Answer.Model
 	}
-	m := openAIMessage{Role: "assistant", Content: t.Answer.Message.Text()}
-	for _, p := range t.Answer.Message.Parts {
-		if p.Kind == agent.PartReasoning {
-			m.Reasoning += p.Text
-		}
-	}
+	m := openAIMessage{Role: "assistant", Content: t.Answer.Message.Text(), Reasoning: reasoning(t.Answer.Message)}
 	for _, c := range t.Calls {
-		var f foreignCall
-		f.ID, f.Type, f.Function.Name, f.Function.Args = c.ID, "function", c.Name, c.Args
-		m.Calls = append(m.Calls, encoded(f))
+		m.Calls = append(m.Calls, encodedCall(c.ToolCall))
 	}
 	o.add(m)
 	for _, c := range t.Calls {
@@ -109,22 +103,31 @@ func (o *openAI) turn(t *Turn) {
 
 // openAIContent is a text, or parts if there is anything else.
 func openAIContent(parts []agent.Part) any {
-	var list []any
-	text, mixed := "", false
-	for _, p := range parts {
-		switch p.Kind {
-		case agent.PartText:
-			text += p.Text
-			list = append(list, map[string]any{"type": "text", "text": p.Text})
-		case agent.PartMedia:
-			mixed = true
-			list = append(list, openAIMedia(p))
-		}
-	}
-	if mixed {
+	text, list := contents(parts, func(s string) any { return map[string]any{"type": "text", "text": s} }, openAIMedia)
+	if list != nil {
 		return list
 	}
 	return text
+}
+
+// contents is parts as a text or, if one of them is media, as a list of what text
+// and media make of each.
+func contents(parts []agent.Part, text func(string) any, media func(agent.Part) any) (joined string, list []any) {
+	mixed := false
+	for _, p := range parts {
+		switch p.Kind {
+		case agent.PartText:
+			joined += p.Text
+			list = append(list, text(p.Text))
+		case agent.PartMedia:
+			mixed = true
+			list = append(list, media(p))
+		}
+	}
+	if !mixed {
+		return joined, nil
+	}
+	return joined, list
 }
 
 func openAIMedia(p agent.Part) any {
@@ -137,4 +140,41 @@ func openAIMedia(p agent.Part) any {
 	default:
 		return map[string]any{"type": "file", "file": map[string]any{"filename": p.Name, "file_data": "data:" + p.MIME + ";base64," + data}}
 	}
+}
+
+// A chatCall is a tool call of a chat completions message.
+type chatCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name string `json:"name"`
+		Args string `json:"arguments"`
+	} `json:"function"`
+}
+
+func encodedCall(c agent.ToolCall) json.RawMessage {
+	call := chatCall{ID: c.ID, Type: "function"}
+	call.Function.Name, call.Function.Args = c.Name, c.Args
+	return encoded(call)
+}
+
+// reasoning joins the reasoning of a message.
+func reasoning(m *agent.Message) (text string) {
+	for _, p := range m.Parts {
+		if p.Kind == agent.PartReasoning {
+			text += p.Text
+		}
+	}
+	return text
+}
+
+// encoded is v as JSON. v must have no values without JSON.
+func encoded(v any) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return json.RawMessage("null")
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
 }

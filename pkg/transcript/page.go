@@ -14,8 +14,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// The page, its style and its script. No template package: what belongs in the
-// page stands in it as @NAME@.
+// The page, its style and its script. Instead of a template package, @NAME@ is
+// replaced.
 var (
 	//go:embed page/page.html
 	pageHTML string
@@ -26,9 +26,9 @@ var (
 )
 
 // HTML writes a page that shows a session: the conversation, and a timeline of the
-// whole tree. It holds everything and loads nothing: a policy in it forbids every
-// connection and every script but its own, which puts what people, models and
-// tools wrote into the page as text alone. s is the Summary of the same events.
+// whole tree. It contains everything and loads nothing: a policy in it forbids every
+// connection and every script but its own, which adds what people, models and tools
+// wrote to the page as text only. s is the Summary of the same events.
 //
 // One turn is in memory at a time. If the events end with an error, the page is
 // complete up to there and says so, and the error is returned.
@@ -50,8 +50,8 @@ func hash(text string) string {
 	return base64.StdEncoding.EncodeToString(h[:])
 }
 
-// pageData writes the data. encoding/json escapes <, > and &, so that nothing in
-// it can end the element that holds it.
+// pageData writes the data. encoding/json escapes <, > and &, so that nothing in it
+// ends its element.
 func pageData(out *bufio.Writer, s *Summary, events iter.Seq2[agent.Event, error]) error {
 	put := func(v any) {
 		data, err := json.Marshal(v)

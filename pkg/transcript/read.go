@@ -15,19 +15,19 @@ import (
 // Limits of what Read accepts.
 const (
 	maxLine     = 64 << 20
-	maxDocument = 512 << 20 // of agents-exe, which has everything in one value
+	maxDocument = 512 << 20 // of agents-exe, which has everything in one JSON value
 )
 
 // Read reads a session in one of two forms: JSON lines, each an event, as [Write]
 // writes them and `--log-json-file` does; or a session file of agents-exe (see
 // [FromAgentsExe]). The sequence can be read once.
 //
-// Events that do not last are left out, and so are lines of other kinds, such as
-// those that frame a journal. Line numbers are in the errors.
+// Events that do not last are left out, and so are other lines, such as the frames
+// of a journal. Errors name the line.
 func Read(r io.Reader) iter.Seq2[agent.Event, error] {
 	in := bufio.NewReaderSize(r, 64<<10)
 	return func(yield func(agent.Event, error) bool) {
-		if foreign(in) {
+		if isAgentsExe(in) {
 			data, err := io.ReadAll(io.LimitReader(in, maxDocument+1))
 			if err == nil && len(data) > maxDocument {
 				err = fmt.Errorf("it is longer than %d bytes", maxDocument)
@@ -47,9 +47,9 @@ func Read(r io.Reader) iter.Seq2[agent.Event, error] {
 	}
 }
 
-// foreign looks whether the input is one value of agents-exe: its first line is
-// no event.
-func foreign(in *bufio.Reader) bool {
+// isAgentsExe reports whether the input is one value of agents-exe: its first line
+// is not an event.
+func isAgentsExe(in *bufio.Reader) bool {
 	start, _ := in.Peek(32 << 10)
 	start = bytes.TrimLeft(start, " \t\r\n\uFEFF")
 	first, _, _ := bytes.Cut(start, []byte("\n"))

@@ -8,12 +8,12 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Summary is what a list says of a session.
+// A Summary is a session as a list shows it.
 type Summary struct {
 	ID    string `json:"id"`
 	Agent string `json:"agent"`
 	Model string `json:"model,omitempty"`
-	// Began is when its first event happened, Last its last one.
+	// Began is the time of its first event, Last that of its last one.
 	Began time.Time `json:"began"`
 	Last  time.Time `json:"last"`
 	// Prompt is the text of the first user message, at most 1,000 bytes of it.
@@ -25,14 +25,16 @@ type Summary struct {
 	Failed    int         `json:"failed"`
 	SubAgents int         `json:"sub_agents"`
 	Usage     agent.Usage `json:"usage"`
-	// Outcome is that of the last run, empty if it did not end, and Error why.
+	// Outcome is that of the last run, empty if it did not end, and Error its
+	// reason.
 	Outcome agent.Status `json:"outcome,omitempty"`
 	Error   string       `json:"error,omitempty"`
 }
 
 const maxFirst = 1000
 
-// Summarize reads all events. With an error comes the Summary of what was before.
+// Summarize reads all events. With an error it returns the Summary of the events
+// before it.
 func Summarize(events iter.Seq2[agent.Event, error]) (*Summary, error) {
 	s := &Summary{}
 	nested := map[string]bool{}
@@ -55,7 +57,7 @@ func Summarize(events iter.Seq2[agent.Event, error]) (*Summary, error) {
 	return s, nil
 }
 
-// note takes in an event.
+// note applies an event.
 func (s *Summary) note(e *agent.Event) {
 	if !e.Time.IsZero() {
 		if s.Began.IsZero() {
@@ -94,7 +96,8 @@ func (s *Summary) note(e *agent.Event) {
 	}
 }
 
-// short is a copy of the beginning of a text, so that the rest need not be kept.
+// short is a copy of the beginning of a text, so that the rest is not kept in
+// memory.
 func short(s string) string {
 	return string([]byte(cut(s, maxFirst)))
 }

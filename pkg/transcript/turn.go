@@ -8,8 +8,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Turn is one answer of a model with what led to it and the calls that follow
-// from it.
+// A Turn is one answer of a model, the messages that it answers and the calls that
+// it makes. Its JSON is what the page of HTML reads.
 type Turn struct {
 	// N counts the session's answers, from 1. A last turn without Answer is what
 	// follows the last one.
@@ -75,14 +75,14 @@ func Turns(events iter.Seq2[agent.Event, error]) iter.Seq2[*Turn, error] {
 	}
 }
 
-// A group is the events of one turn of the root session, as they came.
+// A group is the events of one turn of the root session, in order.
 type group struct {
 	root   string
 	events []agent.Event
 }
 
-// groups divides events. A turn is over when something follows that leads to the
-// next answer.
+// groups divides events into turns. A turn ends before the first event that belongs
+// to the next answer.
 func groups(events iter.Seq2[agent.Event, error]) iter.Seq2[*group, error] {
 	return func(yield func(*group, error) bool) {
 		var root string
@@ -118,7 +118,7 @@ func groups(events iter.Seq2[agent.Event, error]) iter.Seq2[*group, error] {
 	}
 }
 
-// leads reports whether an event belongs to the answer that comes behind it.
+// leads reports whether an event belongs to the answer that follows it.
 func leads(k agent.EventKind) bool {
 	switch k {
 	case agent.EventMessage, agent.EventSetup, agent.EventCompaction, agent.EventAnswer:
@@ -127,7 +127,7 @@ func leads(k agent.EventKind) bool {
 	return false
 }
 
-// turn makes sense of a group. n counts the answers.
+// turn is the Turn of a group. n counts the answers.
 func (g *group) turn(n *int) *Turn {
 	t := &Turn{}
 	calls := map[string]*Call{} // by key, at every depth
@@ -151,7 +151,7 @@ func (g *group) turn(n *int) *Turn {
 	return t
 }
 
-// nestedSession is a Conversation that grows.
+// A nestedSession is a Conversation that is being read.
 type nestedSession struct {
 	Conversation
 	n int
@@ -169,7 +169,7 @@ func (s *nestedSession) add(e *agent.Event, calls map[string]*Call) {
 	s.Turns[last].add(e, &s.n, calls)
 }
 
-// add takes in an event of the turn's own session.
+// add applies an event of the turn's own session.
 func (t *Turn) add(e *agent.Event, n *int, calls map[string]*Call) {
 	switch e.Kind {
 	case agent.EventMessage:
@@ -206,7 +206,7 @@ func (t *Turn) answer(e *agent.Event, n *int, calls map[string]*Call) {
 func (t *Turn) call(e *agent.Event, calls map[string]*Call) {
 	c := t.find(e)
 	if c == nil {
-		return // damaged, or of a version that we do not know
+		return // damaged, or of an unknown version
 	}
 	if e.Key != "" && e.Key != c.Key {
 		c.Key = e.Key
@@ -232,15 +232,15 @@ func (t *Turn) find(e *agent.Event) *Call {
 	return nil
 }
 
-// A CallOf is a call with where it was made.
+// A CallOf is a call and the turn that made it.
 type CallOf struct {
 	*Call
 	Session, Agent string
 	Depth, Turn    int
 }
 
-// All are the calls of the turn and, behind each, those of the sub-agents'
-// sessions that answer it. session and agentSlug are those of t.
+// All are the calls of the turn, each followed by those of the sub-agents' sessions
+// that answer it. session and agentSlug are those of t.
 func (t *Turn) All(session, agentSlug string) iter.Seq[CallOf] {
 	return func(yield func(CallOf) bool) { t.each(session, agentSlug, 0, yield) }
 }
