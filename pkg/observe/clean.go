@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a control sequence: a longer one is taken for text that follows a
-// damaged sequence, so that nobody can hide the rest of an output in one.
+// Limits of a control sequence. What follows is text, so that a sequence without an
+// end cannot hide the rest of an output.
 const (
 	maxCSI    = 256
 	maxString = 4096
 )
 
-// Clean returns s without anything that acts on a terminal: escape sequences
-// (CSI, OSC, DCS and the others of ECMA-48, in their 7-bit and 8-bit form),
-// control characters except newline and tab, DEL. A carriage return is a
-// newline, together with a newline that follows it. Characters that cannot be
-// seen or that reorder the text (bidirectional overrides, zero-width and tag
-// characters) are shown escaped, as \u202e; joiners and variation selectors stay
-// where scripts and emoji need them. Bytes that are not UTF-8 become U+FFFD.
+// Clean returns s without anything that a terminal obeys: escape sequences (CSI,
+// OSC, DCS and the others of ECMA-48, in their 7-bit and 8-bit form), control
+// characters except newline and tab, DEL. A carriage return, with a newline that
+// follows it, becomes a newline. Characters that are invisible or reorder the text
+// (bidirectional overrides, zero-width and tag characters) are escaped, as \u202e;
+// joiners and variation selectors stay where scripts and emoji need them. Bytes that
+// are not UTF-8 become U+FFFD.
 // Clean(Clean(s)) is Clean(s).
 func Clean(s string) string {
 	if plain(s) {
@@ -32,7 +32,7 @@ func Clean(s string) string {
 	return c.Clean(s) + c.Flush()
 }
 
-// plain reports whether s is printable ASCII, newlines and tabs alone.
+// plain reports whether s consists of printable ASCII, newlines and tabs.
 func plain(s string) bool {
 	for i := range len(s) {
 		if b := s[i]; (b < ' ' && b != '\n' && b != '\t') || b >= 0x7f {
@@ -42,30 +42,30 @@ func plain(s string) bool {
 	return true
 }
 
-// A Cleaner is Clean for a text that comes in pieces, which may split sequences
-// and characters anywhere: the pieces cleaned and joined are the whole cleaned.
-// The zero value is ready. It is not safe for concurrent use.
+// A Cleaner is Clean for a text that arrives in pieces, which may split sequences and
+// characters anywhere. The zero value is ready to use. It is not safe for concurrent
+// use.
 type Cleaner struct {
 	state cleanState
 	size  int    // runes of the sequence so far
-	prev  rune   // the last rune that came out
-	cr    bool   // it stands for a carriage return
+	prev  rune   // the last rune of the output
+	cr    bool   // prev replaces a carriage return
 	held  string // beginning of a rune
 }
 
-// A cleanState says where in a control sequence a Cleaner is.
+// A cleanState is the position of a Cleaner in a control sequence.
 type cleanState int
 
 const (
 	inText         cleanState = iota
-	inEscape                  // behind ESC
-	inIntermediate            // behind ESC and an intermediate byte
+	inEscape                  // after ESC
+	inIntermediate            // after ESC and an intermediate byte
 	inCSI
 	inString // OSC, DCS, SOS, PM, APC
 )
 
-// Clean returns what is certain of the text after this piece. At most the
-// beginning of one character is held back.
+// Clean returns what is certain of the text after this piece. It holds back at most
+// the beginning of one character.
 func (c *Cleaner) Clean(piece string) string {
 	s := piece
 	if c.held != "" {
@@ -85,8 +85,8 @@ func (c *Cleaner) Clean(piece string) string {
 	return b.String()
 }
 
-// Flush ends the text: it returns what was held back, and the Cleaner is ready
-// for another text.
+// Flush ends the text: it returns what Clean held back, and the Cleaner is ready for
+// another text.
 func (c *Cleaner) Flush() string {
 	var b strings.Builder
 	for range len(c.held) {
@@ -96,16 +96,15 @@ func (c *Cleaner) Flush() string {
 	return b.String()
 }
 
-// add takes one rune. A rune that breaks a sequence off is looked at again as
-// text.
+// add processes a rune. A rune that breaks off a sequence is text.
 func (c *Cleaner) add(b *strings.Builder, r rune) {
 	if c.state == inText || !c.sequence(r) {
 		c.text(b, r)
 	}
 }
 
-// sequence takes a rune of a control sequence and reports whether it belongs to
-// it.
+// sequence processes a rune within a control sequence and reports whether it belongs
+// to it.
 func (c *Cleaner) sequence(r rune) bool {
 	c.size++
 	switch c.state {
@@ -141,8 +140,8 @@ func (c *Cleaner) sequence(r rune) bool {
 
 func (c *Cleaner) enter(s cleanState) { c.state, c.size = s, 0 }
 
-// introduces is the kind of sequence that ESC and r begin; r+0x40 is the same
-// in the 8-bit form.
+// introduces is the kind of sequence that ESC and r begin, or r+0x40 in the 8-bit
+// form.
 func introduces(r rune) cleanState {
 	switch r {
 	case '[':
@@ -153,7 +152,7 @@ func introduces(r rune) cleanState {
 	return inText
 }
 
-// text takes a rune outside of sequences.
+// text processes a rune outside of sequences.
 func (c *Cleaner) text(b *strings.Builder, r rune) {
 	switch {
 	case r == '\x1b':
@@ -184,9 +183,9 @@ func (c *Cleaner) put(b *strings.Builder, r rune) {
 // control reports whether r is a C0 or C1 control character or DEL.
 func control(r rune) bool { return r < 0x20 || r >= 0x7f && r <= 0x9f }
 
-// hidden reports whether r, standing behind prev, cannot be seen or changes how
-// its neighbours are seen. Joiners and variation selectors are part of how some
-// scripts and emoji are written, behind a character that can take them.
+// hidden reports whether r, after prev, is invisible or changes how its neighbours
+// look. Joiners and variation selectors are part of some scripts and emoji, after a
+// character that can take them.
 func hidden(r, prev rune) bool {
 	const zeroWidthNonJoiner, zeroWidthJoiner = 0x200c, 0x200d
 	switch {
@@ -208,7 +207,7 @@ func hidden(r, prev rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// escaped is r as Go and JSON write it in ASCII, where they can.
+// escaped is r as an ASCII escape of Go.
 func escaped(r rune) string {
 	switch {
 	case r == '\n':
@@ -253,10 +252,10 @@ func (e *eightBit) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Visible returns s as one line that hides nothing: every control character and
-// every character that Clean would remove or escape is shown escaped, newlines
-// and tabs too (\n, \x1b, \u202e), and so is a byte that is not UTF-8 (\xff). It
-// is for what a person must be able to judge: arguments, names, commands.
+// Visible returns s as one line that hides nothing: every character that Clean would
+// remove or escape, newlines and tabs, and bytes that are not UTF-8 are escaped (\n,
+// \x1b, \u202e, \xff). It is for what a person must be able to judge: arguments,
+// names, commands.
 func Visible(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

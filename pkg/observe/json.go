@@ -23,8 +23,8 @@ type JSONLines struct {
 	err error
 }
 
-// Observe writes e. After an error of W nothing more is written, so that a line
-// that was cut is the last one.
+// Observe writes e. After an error of W it writes nothing more, so that only the last
+// line can be incomplete.
 func (j *JSONLines) Observe(e agent.Event) {
 	if j.err != nil || !j.Pieces && piece(e.Kind) {
 		return
@@ -32,7 +32,7 @@ func (j *JSONLines) Observe(e agent.Event) {
 	_, j.err = j.W.Write(jsonLine(e))
 }
 
-// Err is the first error of W. The lines up to it are whole.
+// Err returns the first error of W. The lines before it are complete.
 func (j *JSONLines) Err() error { return j.err }
 
 // piece reports whether events of kind k are pieces of an answer.
@@ -40,9 +40,9 @@ func piece(k agent.EventKind) bool {
 	return k == agent.EventText || k == agent.EventReasoning
 }
 
-// jsonLine is e as JSON with a newline. What could act on a terminal is escaped,
-// which JSON does not do by itself for all of it. An event that is no JSON
-// becomes a warning in its place.
+// jsonLine is e as JSON with a newline. Everything that a terminal would obey is
+// escaped, of which JSON by itself escapes a part. An event without JSON is replaced
+// by a warning.
 func jsonLine(e agent.Event) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -59,8 +59,8 @@ func jsonLine(e agent.Event) []byte {
 	return escapeJSON(b.Bytes())
 }
 
-// escapeJSON escapes control and invisible characters in the strings of a JSON
-// text; outside of strings there are none.
+// escapeJSON escapes control and invisible characters in a JSON text. They occur only
+// in strings.
 func escapeJSON(line []byte) []byte {
 	var b strings.Builder
 	start := 0

@@ -16,11 +16,11 @@ const (
 	maxNote  = 240
 )
 
-// parseable is the size up to which arguments are looked into.
-const parseable = 64 << 10
+// maxParsed is the size up to which arguments are parsed.
+const maxParsed = 64 << 10
 
-// shortArgs is the arguments of a call as name=value pairs on one line, in the
-// order in which the model gave them. What is no JSON object is shown as it is.
+// shortArgs is the arguments of a call as name=value pairs on one line, in the order
+// of the model. Anything but a JSON object is shown as it is.
 func shortArgs(args string, more string) string {
 	switch strings.TrimSpace(args) {
 	case "", "null", "{}":
@@ -34,7 +34,7 @@ func shortArgs(args string, more string) string {
 }
 
 func argPairs(args, more string) (string, bool) {
-	if len(args) > parseable {
+	if len(args) > maxParsed {
 		return "", false
 	}
 	dec := json.NewDecoder(strings.NewReader(args))
@@ -52,7 +52,7 @@ func argPairs(args, more string) (string, bool) {
 			return "", false
 		}
 		if b.Len() > maxLabel*4 {
-			continue // no room; only whether the rest is JSON matters
+			continue // no room; but the rest must be JSON
 		}
 		if b.Len() > 0 {
 			b.WriteByte(' ')
@@ -63,8 +63,8 @@ func argPairs(args, more string) (string, bool) {
 	return b.String(), err == nil
 }
 
-// shortValue is a value as a person would type it: a string without quotes
-// where it needs none.
+// shortValue is a value as a person would type it: a string has quotes only where it
+// needs them.
 func shortValue(raw json.RawMessage, more string) string {
 	var s string
 	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
@@ -77,17 +77,17 @@ func shortValue(raw json.RawMessage, more string) string {
 	return s
 }
 
-// oneLine is the beginning of s with everything visible, at most n cells wide.
+// oneLine is the beginning of s as Visible shows it, at most n cells wide.
 func oneLine(s string, n int, more string) string {
-	// A cell is at most 10 bytes of an escape; combining characters beyond
-	// that are cut with the rest.
+	// An escape has at most 10 bytes for a cell; more combining characters than
+	// that are cut off.
 	if most := 16 * n; len(s) > most {
 		return cut(Visible(strings.ToValidUTF8(s[:most], ""))+strings.Repeat(" ", n), n, more)
 	}
 	return cut(Visible(s), n, more)
 }
 
-// firstLine is the first line of s that says something, clean.
+// firstLine is the first line of s that is not blank, clean.
 func firstLine(s string, n int, more string) string {
 	if lines := cleanLines(s, n); len(lines) > 0 {
 		return cut(lines[0], n, more)
@@ -100,8 +100,8 @@ func flat(s string, n int, more string) string {
 	return cut(strings.Join(cleanLines(s, n), "; "), n, more)
 }
 
-// cleanLines are the lines of s that say something, clean, without what does
-// not fit into n cells anyway.
+// cleanLines are the lines of s that are not blank, clean, without most of what does
+// not fit into n cells.
 func cleanLines(s string, n int) []string {
 	if len(s) > 16*n {
 		s = strings.ToValidUTF8(s[:16*n], "")
@@ -164,7 +164,7 @@ func elapsed(d time.Duration) string {
 // millis is a number of milliseconds as a duration.
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// retryText says that a model request is repeated.
+// retryText is the text of a repeated model request.
 func retryText(e agent.Event, more string) string {
 	return fmt.Sprintf("model request failed, attempt %d in %s: %s",
 		e.Attempt+1, elapsed(millis(e.Millis)), firstLine(e.Error, maxNote, more))

@@ -3,14 +3,15 @@ package observe
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// LogText writes a log for people: one line for each lasting event, and for each
-// warning, repeated request and line of a server's log, with its time (UTC), session and agent. Texts
-// are shortened to their beginning. Observe must not be called concurrently with
+// LogText writes a log for people: one line for each lasting event, warning, repeated
+// request and line of a server's log, with its time (UTC), session and agent. Only
+// the beginning of a text is written. Observe must not be called concurrently with
 // itself.
 type LogText struct {
 	// W gets one Write for each line. It is required.
@@ -22,7 +23,7 @@ type LogText struct {
 // maxLogText is how much of a text a line shows, in cells.
 const maxLogText = 240
 
-// Observe writes the line of e. After an error of W nothing more is written.
+// Observe writes the line of e. After an error of W it writes nothing more.
 func (l *LogText) Observe(e agent.Event) {
 	what := logLine(e)
 	if what == "" || l.err != nil {
@@ -32,10 +33,10 @@ func (l *LogText) Observe(e agent.Event) {
 	_, l.err = fmt.Fprintf(l.W, "%s %s %s %s\n", at, Visible(e.Session), Visible(e.Agent), what)
 }
 
-// Err is the first error of W.
+// Err returns the first error of W.
 func (l *LogText) Err() error { return l.err }
 
-// logLine says what happened; "" means nothing that is logged.
+// logLine is the line of e after its time, session and agent; "" if e is not logged.
 func logLine(e agent.Event) string {
 	show := func(s string) string { return oneLine(s, maxLogText, "…") }
 	took := elapsed(millis(e.Millis))
@@ -102,7 +103,7 @@ func textOf(m *agent.Message) string {
 	return m.Text()
 }
 
-// field is name=value, or nothing without a value.
+// field is name=value, or "" without a value.
 func field(name, value string) string {
 	if value == "" {
 		return ""
@@ -110,13 +111,7 @@ func field(name, value string) string {
 	return name + "=" + value
 }
 
-// words joins what is not empty by spaces.
+// words joins the texts that are not empty with spaces.
 func words(list ...string) string {
-	var there []string
-	for _, w := range list {
-		if w != "" {
-			there = append(there, w)
-		}
-	}
-	return strings.Join(there, " ")
+	return strings.Join(slices.DeleteFunc(list, func(w string) bool { return w == "" }), " ")
 }

@@ -4,6 +4,6 @@ package observe
 
 import "syscall"
 
-// openNonblock makes opening a named pipe that nobody reads an error instead of
-// a wait without end.
+// openNonblock makes it an error to open a named pipe that nobody reads, which would
+// block otherwise.
 const openNonblock = syscall.O_NONBLOCK

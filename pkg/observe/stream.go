@@ -7,21 +7,20 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Stream writes what the root agent says as it says it: its text, neither its
-// reasoning nor what sub-agents say. The text of every turn ends with a newline.
-// A text that came in no pieces is written when it is complete, and after a
-// broken attempt the next begins on a new line. Observe must not be called
-// concurrently with itself.
+// A Stream writes the text of the root agent as it arrives, without its reasoning and
+// without sub-agents. The text of every turn ends with a newline. A text that does
+// not arrive in pieces is written when it is complete, and the text of a repeated
+// request begins on a new line. Observe must not be called concurrently with itself.
 type Stream struct {
 	// W is where the text goes. It is required.
 	W io.Writer
 
-	pieces bool // the answer under way came in pieces
-	mid    bool // the last line has no end
+	pieces bool // the current answer arrives in pieces
+	mid    bool // the last line has no newline yet
 	err    error
 }
 
-// Observe writes the text that e brings.
+// Observe writes the text of e.
 func (s *Stream) Observe(e agent.Event) {
 	if e.Depth > 0 {
 		return
@@ -46,7 +45,7 @@ func (s *Stream) Observe(e agent.Event) {
 	}
 }
 
-// Err is the first error of W; nothing was written after it.
+// Err returns the first error of W. Nothing is written after it.
 func (s *Stream) Err() error { return s.err }
 
 func (s *Stream) endLine() {

@@ -36,11 +36,7 @@ func Read(r io.Reader) iter.Seq2[agent.Event, error] {
 				yield(agent.Event{}, err)
 				return
 			}
-			for e, err := range FromAgentsExe(data) {
-				if !yield(e, err) {
-					return
-				}
-			}
+			FromAgentsExe(data)(yield)
 			return
 		}
 		readLines(in, yield)
