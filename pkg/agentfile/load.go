@@ -49,8 +49,10 @@ type Options struct {
 	// Version is the client's version that MCP servers see.
 	Version string
 	// DescribeTimeout is how long a tool may take to describe itself; 0 means
-	// exectool.DescribeTimeout.
+	// exectool.DescribeTimeout. Slow, if it is not nil, is called with the path of
+	// each tool that has not done so after a second; calls may be concurrent.
 	DescribeTimeout time.Duration
+	Slow            func(path string)
 	// NoModels leaves the agents without a Provider: they cannot run, and need
 	// neither keys nor scripts.
 	NoModels bool

@@ -91,7 +91,7 @@ const (
 	CodeCycle     Code = "cycle"       // a tree that contains itself
 	CodeDepth     Code = "depth"       // nested too deeply
 	CodeTool      Code = "tool"        // a tool that does not describe itself
-	CodeToolHint  Code = "tool-hint"   // a description that could be better
+	CodeToolHint  Code = "tool-hint"   // a description that could be better, a program that is not executable
 	CodeCollision Code = "collision"   // two tools with one name
 	CodeSlug      Code = "slug"        // extraAgents names another slug
 	CodeServer    Code = "mcp"         // an MCP server that cannot be used

@@ -26,7 +26,7 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir}
 	}
 	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
-		DescribeTimeout: l.opts.DescribeTimeout, Redact: l.redact}
+		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact}
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = filepath.Join(l.opts.CacheDir, "tools")
 	}
@@ -111,8 +111,10 @@ func (l *loader) environ(allow []string) []string {
 
 func (l *loader) executableProblems(set *exectool.Toolset) {
 	for _, p := range set.Problems() {
-		code := CodeFile // it was not even executed
+		severity, code := LeftOut, CodeFile // it was not even executed
 		switch {
+		case errors.Is(p.Err, exectool.ErrNotExecutable):
+			severity, code = Note, CodeToolHint
 		case p.Describe:
 			code = CodeTool
 		case errors.Is(p.Err, exectool.ErrCollision):
@@ -123,7 +125,7 @@ func (l *loader) executableProblems(set *exectool.Toolset) {
 		// The error names the path, as the problem does.
 		message := strings.TrimPrefix(p.Err.Error(), "tool "+p.Path+": ")
 		message = strings.Replace(message, "describe "+p.Path+": ", "describe: ", 1)
-		l.report(Problem{Severity: LeftOut, Code: code, File: p.Path, Message: message})
+		l.report(Problem{Severity: severity, Code: code, File: p.Path, Message: message})
 	}
 }
 

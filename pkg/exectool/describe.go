@@ -18,8 +18,12 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// DescribeTimeout is how long a tool may take to describe itself.
-const DescribeTimeout = 5 * time.Second
+// DescribeTimeout is how long a tool may take to describe itself: Python on a busy
+// machine needs several seconds to start.
+const DescribeTimeout = 20 * time.Second
+
+// slowDescribe is the time after which Options.Slow is called.
+const slowDescribe = time.Second
 
 // clockTick is longer than the coarsest clock that dates files in Linux: of two
 // changes within one tick a file's times show only one.
@@ -126,6 +130,7 @@ func (o *opener) describe(ctx context.Context, c *candidate) (described, error) 
 	if err != nil {
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
 	}
+	defer o.reportSlow(c.path)()
 	raw, err := describe(ctx, &process.Command{Path: c.abs, Env: o.environs[c.src], Dir: c.src.Dir, Grace: o.opts.Grace}, &o.opts.Options)
 	if err != nil {
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
@@ -140,6 +145,23 @@ func (o *opener) describe(ctx context.Context, c *candidate) (described, error) 
 	}
 	after, _ := identify(c.real, info)
 	return described{entry{id: after, raw: raw, digest: largeDigest(c.abs, after.size), spec: d.Spec(), notes: notes}, known && before == after}, nil
+}
+
+// reportSlow calls Options.Slow for path unless stop is called within slowDescribe.
+func (o *opener) reportSlow(path string) (stop func()) {
+	if o.opts.Slow == nil {
+		return func() {}
+	}
+	reported := make(chan struct{})
+	timer := time.AfterFunc(slowDescribe, func() {
+		defer close(reported)
+		o.opts.Slow(path)
+	})
+	return func() {
+		if !timer.Stop() {
+			<-reported
+		}
+	}
 }
 
 const (

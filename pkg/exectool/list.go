@@ -1,8 +1,10 @@
 package exectool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,7 +36,7 @@ type lister struct {
 // A folder is what is known of one that holds executables.
 type folder struct {
 	err  error // why nothing in it may be executed
-	open bool  // everybody may put files into it
+	open bool  // others may put files into it
 }
 
 func (l *lister) problem(path string, err error) {
@@ -118,10 +120,25 @@ func (l *lister) addDir(src *Source, abs string) {
 		case errors.Is(err, fs.ErrNotExist): // deleted just now
 		case err != nil:
 			l.problem(c.path, fmt.Errorf("tool %s: %w", c.path, err))
-		case c.info.Mode().IsRegular() && c.info.Mode().Perm()&0o111 != 0:
+		case !c.info.Mode().IsRegular():
+		case c.info.Mode().Perm()&0o111 != 0:
 			l.addFile(c)
+		case isProgram(c.abs):
+			l.problem(c.path, fmt.Errorf("tool %s: %w; chmod +x makes it a tool", c.path, ErrNotExecutable))
 		}
 	}
+}
+
+// isProgram reports whether a file begins like one that can be executed.
+func isProgram(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	n, _ := io.ReadFull(f, head)
+	return bytes.HasPrefix(head[:n], []byte("#!")) || bytes.HasPrefix(head[:n], []byte("\x7fELF"))
 }
 
 // join is filepath.Join for a name without separators, which needs no cleaning.
@@ -155,7 +172,7 @@ func (l *lister) addFile(c candidate) {
 // trusted refuses an executable that others may write or replace.
 func (l *lister) trusted(c *candidate) error {
 	if c.info.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("%w this file; it is not executed (chmod o-w)", ErrWritable)
+		return fmt.Errorf("%w file; it is not executed (chmod o-w)", ErrWritable)
 	}
 	home := l.folder(c.dir)
 	if home.err != nil {
@@ -168,7 +185,7 @@ func (l *lister) trusted(c *candidate) error {
 		}
 	}
 	if home.open && isForeign(c.info) {
-		return fmt.Errorf("%w its folder, and it belongs to another user; it is not executed", ErrWritable)
+		return fmt.Errorf("%w folder, and a file of another user; it is not executed", ErrWritable)
 	}
 	return nil
 }
@@ -187,7 +204,7 @@ func (l *lister) folder(dir string) folder {
 	case info.Mode().Perm()&0o002 != 0:
 		f.open = true
 		if info.Mode()&fs.ModeSticky == 0 {
-			f.err = fmt.Errorf("%w the folder %s; nothing in it is executed (chmod o-w)", ErrWritable, dir)
+			f.err = fmt.Errorf("%w folder %s; nothing in it is executed (chmod o-w)", ErrWritable, dir)
 		}
 	}
 	l.folders[dir] = f

@@ -25,7 +25,10 @@ const DefaultTimeout = 300 * time.Second
 var (
 	// ErrWritable: a tool was not executed because others than its owner may
 	// change what it does.
-	ErrWritable = errors.New("everybody may write")
+	ErrWritable = errors.New("world-writable")
+	// ErrNotExecutable: a file in a folder is a program that nobody may
+	// execute.
+	ErrNotExecutable = errors.New("not executable")
 	// ErrCollision: tools are left out because they have one name.
 	ErrCollision = errors.New("two tools have one name")
 )
@@ -67,6 +70,9 @@ type Options struct {
 	// DescribeTimeout is how long a tool may take to describe itself; 0 means
 	// the constant of this name.
 	DescribeTimeout time.Duration
+	// Slow, if it is not nil, is called with the path of each tool that has not
+	// described itself after a second. Calls may be concurrent.
+	Slow func(path string)
 	// LockDir is where calls that declare locks take turns, with all processes
 	// that use the same folder; it is created if need be. Empty means that
 	// they do not.
@@ -81,8 +87,8 @@ type Options struct {
 type Problem struct {
 	// Path is the file as its source names it.
 	Path string
-	// Err says what is wrong; its text names the path. It may be ErrWritable
-	// or ErrCollision.
+	// Err says what is wrong; its text names the path. It may be ErrWritable,
+	// ErrNotExecutable or ErrCollision.
 	Err error
 	// Describe reports whether the tool was executed to describe itself, and
 	// that failed.

@@ -147,6 +147,38 @@ func TestDescribeHasATimeLimit(t *testing.T) {
 	}
 }
 
+func TestSlowDescriptionsAreReported(t *testing.T) {
+	dir := t.TempDir()
+	script(t, dir+"/slow.sh", "while [ ! -e '"+dir+"/reported' ]; do sleep 0.05; done\n"+describing(plain("slow"), ""))
+	var slow []string
+	set := openDir(t, Source{Path: dir}, Options{Slow: func(path string) {
+		slow = append(slow, strings.TrimPrefix(path, dir+"/"))
+		if err := os.WriteFile(dir+"/reported", nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}})
+	if len(set.List()) != 1 || len(slow) != 1 || slow[0] != "slow.sh" {
+		t.Errorf("slow = %q, problems = %s", slow, problemTexts(set, dir))
+	}
+}
+
+func TestProgramsThatAreNotExecutableAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"forgotten.py": "#!/usr/bin/env python3\n", "forgotten": "\x7fELF\x02", "README.md": "# Tools\n", "go.sum": "", "helper.py": "import os\n",
+		"x.json": "#!", "package-lock.json": "{}",
+	} {
+		if err := os.WriteFile(dir+"/"+name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := openDir(t, Source{Path: dir}, Options{})
+	want := "tool DIR/forgotten: not executable; chmod +x makes it a tool\ntool DIR/forgotten.py: not executable; chmod +x makes it a tool\n"
+	if got := problemTexts(set, dir); got != want {
+		t.Errorf("problems =\n%s, want\n%s", got, want)
+	}
+}
+
 func TestNoiseOnStderrIsNoError(t *testing.T) {
 	dir := t.TempDir()
 	script(t, dir+"/t.sh", "set -x\n"+describing(plain("noisy"), ""))
@@ -217,10 +249,10 @@ func TestNothingThatEverybodyMayWriteIsExecuted(t *testing.T) {
 	}{
 		{"file", func(t *testing.T, dir string) {
 			chmod(t, dir+"/tools/t.sh", 0o777)
-		}, "tool DIR/tools/t.sh: everybody may write this file; it is not executed (chmod o-w)\n"},
+		}, "tool DIR/tools/t.sh: world-writable file; it is not executed (chmod o-w)\n"},
 		{"folder", func(t *testing.T, dir string) {
 			chmod(t, dir+"/tools", 0o777)
-		}, "tools DIR/tools: everybody may write the folder DIR/tools; nothing in it is executed (chmod o-w)\n"},
+		}, "tools DIR/tools: world-writable folder DIR/tools; nothing in it is executed (chmod o-w)\n"},
 		{"folder with the sticky bit", func(t *testing.T, dir string) {
 			chmod(t, dir+"/tools", 0o777|os.ModeSticky)
 		}, ""},
@@ -228,12 +260,12 @@ func TestNothingThatEverybodyMayWriteIsExecuted(t *testing.T) {
 			rename(t, dir+"/tools/t.sh", dir+"/elsewhere/t.sh")
 			chmod(t, dir+"/elsewhere/t.sh", 0o757)
 			symlink(t, "../elsewhere/t.sh", dir+"/tools/t.sh")
-		}, "tool DIR/tools/t.sh: everybody may write this file; it is not executed (chmod o-w)\n"},
+		}, "tool DIR/tools/t.sh: world-writable file; it is not executed (chmod o-w)\n"},
 		{"folder of a link's target", func(t *testing.T, dir string) {
 			rename(t, dir+"/tools/t.sh", dir+"/elsewhere/t.sh")
 			symlink(t, "../elsewhere/t.sh", dir+"/tools/t.sh")
 			chmod(t, dir+"/elsewhere", 0o777)
-		}, "tool DIR/tools/t.sh: it is a link to DIR/elsewhere/t.sh: everybody may write the folder DIR/elsewhere; nothing in it is executed (chmod o-w)\n"},
+		}, "tool DIR/tools/t.sh: it is a link to DIR/elsewhere/t.sh: world-writable folder DIR/elsewhere; nothing in it is executed (chmod o-w)\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -270,7 +302,7 @@ func TestForeignFileInOpenFolderIsNotExecuted(t *testing.T) {
 	}
 	chmod(t, dir, 0o777|os.ModeSticky)
 	set := openDir(t, Source{Path: dir}, Options{})
-	want := "tool DIR/t.sh: everybody may write its folder, and it belongs to another user; it is not executed\n"
+	want := "tool DIR/t.sh: world-writable folder, and a file of another user; it is not executed\n"
 	if got := problemTexts(set, dir); got != want {
 		t.Errorf("problems = %s, want %s", got, want)
 	}

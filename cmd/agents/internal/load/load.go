@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -96,7 +97,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		l.Log = &ServerLog{}
 	}
 	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path}, Set: o.Set,
-		Version: p.Version, NoModels: o.NoModels, Check: o.Check, DescribeTimeout: p.Describing, Log: l.Log.line, Elicit: o.Elicit}
+		Version: p.Version, NoModels: o.NoModels, Check: o.Check, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
 	if l.Keys.Path != "" {
 		keys, warnings, err := config.ReadKeys(l.Keys.Path)
 		if err != nil {
@@ -114,6 +115,19 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		return l, failure.NothingRan(loadError(file, broken), ProblemHint(broken.Problems[0].Code))
 	}
 	return l, err
+}
+
+// describing names tools that are slow to describe themselves, on stderr.
+func describing(p *program.Env) func(path string) {
+	var mu sync.Mutex
+	return func(path string) {
+		if p.Global.Quiet {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(p.Err, "describing %s …\n", observe.Clean(path))
+	}
 }
 
 // loadError puts every fatal problem into one error.

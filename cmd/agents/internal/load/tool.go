@@ -45,7 +45,7 @@ type DescribedMessage struct {
 // OpenTool describes the executable at path. Its description is never taken from
 // the cache: whoever works on a tool changes it.
 func OpenTool(ctx context.Context, p *program.Env, path string) (*exectool.Tool, error) {
-	set, err := exectool.Open(ctx, []exectool.Source{{Path: path}}, exectool.Options{Environ: p.Environ, DescribeTimeout: p.Describing})
+	set, err := exectool.Open(ctx, []exectool.Source{{Path: path}}, exectool.Options{Environ: p.Environ, DescribeTimeout: p.Describing, Slow: describing(p)})
 	if err != nil {
 		return nil, err
 	}
