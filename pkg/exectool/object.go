@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // An object is a JSON object that is read strictly: exact key case and no key
@@ -35,56 +35,24 @@ func parseObject(data []byte) (*object, error) {
 	if trimmed[0] != '{' {
 		return nil, fmt.Errorf("a JSON object is expected, not %s", show(trimmed))
 	}
-	dec := json.NewDecoder(bytes.NewReader(trimmed))
-	if _, err := dec.Token(); err != nil {
-		return nil, jsonError(trimmed, dec, err)
+	// What is not UTF-8 in a description shows as U+FFFD.
+	doc, err := jsondoc.Parse(bytes.ToValidUTF8(trimmed, []byte("\uFFFD")), jsondoc.Options{Shallow: true})
+	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok {
+		return nil, fmt.Errorf("not valid JSON: %s near %s", syntax.Message, near(trimmed, syntax.Offset))
+	}
+	if len(doc.Duplicates) > 0 {
+		return nil, fmt.Errorf("the field %q is there twice", doc.Duplicates[0].Name)
 	}
 	obj := &object{}
-	seen := map[string]bool{}
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil {
-			return nil, jsonError(trimmed, dec, err)
-		}
-		key, ok := tok.(string)
-		if !ok {
-			return nil, fmt.Errorf("no valid JSON: a key is no string near %s", near(trimmed, dec.InputOffset()))
-		}
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return nil, jsonError(trimmed, dec, err)
-		}
-		if seen[key] {
-			return nil, fmt.Errorf("the field %q is there twice", key)
-		}
-		seen[key] = true
-		obj.fields = append(obj.fields, field{key: key, raw: raw})
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, jsonError(trimmed, dec, err)
-	}
-	if rest := bytes.TrimSpace(trimmed[dec.InputOffset():]); len(rest) > 0 {
-		return nil, fmt.Errorf("there is more than one JSON object: behind it comes %s", show(rest))
+	for _, n := range doc.Root.Children {
+		obj.fields = append(obj.fields, field{key: n.Name, raw: json.RawMessage(doc.Raw(n))})
 	}
 	return obj, nil
 }
 
-// jsonError says where JSON text is broken.
-func jsonError(data []byte, dec *json.Decoder, err error) error {
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("no valid JSON: it ends too early")
-	}
-	offset := dec.InputOffset()
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) && syntax.Offset > 0 {
-		offset = syntax.Offset - 1
-	}
-	return fmt.Errorf("no valid JSON: %w near %s", err, near(data, offset))
-}
-
 // near shows the text around offset.
-func near(data []byte, offset int64) string {
-	from := max(0, min(int(offset), len(data))-20)
+func near(data []byte, offset int) string {
+	from := max(0, min(offset, len(data))-20)
 	return show(data[from:])
 }
 

@@ -103,7 +103,7 @@ func TestProblemsOfTools(t *testing.T) {
 		{"signal", "#!/bin/sh\nkill -SEGV $$\n", "describe DIR/t: signal: segmentation fault"},
 		{"garbage", "#!/bin/sh\necho hello\n", `describe DIR/t: a JSON object is expected, not "hello"`},
 		{"nothing", "#!/bin/sh\n", `describe DIR/t: a JSON object is expected, and there is nothing`},
-		{"garbage behind", "#!/bin/sh\necho '" + plain("x") + "'\necho ready\n", `describe DIR/t: there is more than one JSON object: behind it comes "ready"`},
+		{"garbage behind", "#!/bin/sh\necho '" + plain("x") + "'\necho ready\n", `describe DIR/t: not valid JSON: there is text behind the JSON value near "\"does x\",\"args\":[]}\nready"`},
 		{"no field", "#!/bin/sh\necho '{\"slug\":\"x\"}'\n", `describe DIR/t: the field "description" is missing`},
 		{"endless", "#!/bin/sh\nexec yes\n", `describe DIR/t: it prints more than 1048576 bytes`},
 		{"reads stdin", "#!/bin/sh\ncat\n", `describe DIR/t: a JSON object is expected, and there is nothing`},
