@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/cachefile"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/schemas"
@@ -28,7 +29,7 @@ type File struct {
 	Real string
 	Spec *Spec
 
-	doc     *schema.Document
+	doc     *jsondoc.Document
 	program bool // it begins with a #! line
 }
 
@@ -66,7 +67,7 @@ func readFile(path string, unusable Severity, valid cachefile.Dir) (*File, []Pro
 	f := &File{Path: path, Real: real, program: isProgram(data)}
 	data = blankFirstLine(data)
 	f.doc, err = schema.Parse(data)
-	if syntax, ok := errors.AsType[*schema.SyntaxError](err); ok {
+	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok {
 		return nil, []Problem{{Severity: unusable, Code: CodeSyntax, File: path, Line: syntax.Line, Col: syntax.Col, Message: syntax.Message}}
 	}
 	problems, ok := f.check(valid, unusable, data)
@@ -85,7 +86,7 @@ func readFile(path string, unusable Severity, valid cachefile.Dir) (*File, []Pro
 
 // contents are the keys of the agent, nil where there are none.
 func (f *File) contents() map[string]any {
-	envelope, _ := f.doc.Value.(map[string]any)
+	envelope, _ := f.doc.Root.Value.(map[string]any)
 	contents, _ := envelope["contents"].(map[string]any)
 	return contents
 }
@@ -226,9 +227,8 @@ func isAgentFile(data []byte) bool {
 
 // problem is a problem at a key of f.
 func (f *File) problem(s Severity, code Code, pointer, format string, args ...any) Problem {
-	line, col := f.doc.Pos(pointer)
-	return Problem{Severity: s, Code: code, File: f.Path, Line: line, Col: col,
-		Key: f.doc.Key(pointer), Message: fmt.Sprintf(format, args...)}
+	p := schema.ProblemAt(f.doc, pointer, fmt.Sprintf(format, args...))
+	return Problem{Severity: s, Code: code, File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
 }
 
 // at is the pointer of a key of the contents, in the spelling of the file.

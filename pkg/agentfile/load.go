@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -317,7 +318,7 @@ func (l *loader) helperFile(n *Node, path string) {
 	case !isAgentFile(data):
 		left.Code, left.Message = CodeNotAgent, fmt.Sprintf("this is not an agent file: it has no tag %q", Tag)
 		_, err := schema.Parse(data)
-		if syntax, ok := errors.AsType[*schema.SyntaxError](err); ok {
+		if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok {
 			left.Line, left.Col, left.Message = syntax.Line, syntax.Col, "this is not an agent file: "+syntax.Message
 		}
 	case cycle >= 0:

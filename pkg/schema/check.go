@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
-// MaxProblems is how many problems of one kind are named one by one; how many more
-// there are is told. A place in a large file takes time to find.
-const MaxProblems = 100
+// maxProblems is how many errors and how many warnings of a file are listed one by
+// one; the others are counted.
+const maxProblems = 100
 
 // A Problem is something to change in a file.
 type Problem struct {
@@ -37,60 +40,65 @@ func (p Problem) String() string {
 	return s + p.Message
 }
 
-// Check returns every problem of a file, in the order of their lines: what
-// breaks the schema, keys that are there twice and, as warnings, unknown keys.
-// Where the text is no JSON there is one problem, the first.
+// Parse reads a file for CheckDocument. Its error is a *jsondoc.SyntaxError.
+func Parse(text []byte) (*jsondoc.Document, error) {
+	return jsondoc.Parse(text, jsondoc.Options{MaxDepth: agent.MaxArgsDepth})
+}
+
+// ProblemAt is a problem with the value that the JSON pointer (RFC 6901) names, or the
+// nearest one around it.
+func ProblemAt(doc *jsondoc.Document, pointer, message string) Problem {
+	line, col := doc.Position(doc.Find(pointer).Start)
+	return Problem{Line: line, Col: col, Key: doc.Path(pointer), Message: message}
+}
+
+// Check returns the problems of a file, in the order of their lines: what breaks the
+// schema, keys that are there twice and, as warnings, unknown keys. A text that is
+// not JSON has one problem, the first.
 func (s *Schema) Check(text []byte) []Problem {
 	doc, err := Parse(text)
-	if err != nil {
-		return []Problem{problemOf(err)}
+	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok {
+		return []Problem{{Line: syntax.Line, Col: syntax.Col, Message: syntax.Message}}
 	}
 	return s.CheckDocument(doc)
 }
 
-func problemOf(err error) Problem {
-	if serr, ok := errors.AsType[*SyntaxError](err); ok {
-		return Problem{Line: serr.Line, Col: serr.Col, Message: serr.Message}
-	}
-	return Problem{Line: 1, Col: 1, Message: err.Error()}
-}
-
-// Problem is a problem with the value that the JSON pointer names.
-func (d *Document) Problem(pointer, message string) Problem {
-	p := Problem{Key: d.Key(pointer), Message: message}
-	p.Line, p.Col = d.Pos(pointer)
-	return p
-}
-
 // CheckDocument is Check for a file that is parsed already.
-func (s *Schema) CheckDocument(doc *Document) []Problem {
-	problems := slices.Clone(doc.Duplicates)
-	var wrong, unknown []Violation
-	violations, _ := s.validate(context.Background(), doc.Value, countValues(doc.doc.Raw(doc.doc.Root))) // that context does not end
+func (s *Schema) CheckDocument(doc *jsondoc.Document) []Problem {
+	var problems []Problem
+	for _, n := range doc.Duplicates {
+		line, col := doc.Position(n.NameStart)
+		firstLine, firstCol := doc.Position(n.First.NameStart)
+		problems = append(problems, Problem{Line: line, Col: col, Key: n.Path(),
+			Message: fmt.Sprintf("this key is there twice, first at %d:%d", firstLine, firstCol)})
+	}
+	values := countValues(doc.Raw(doc.Root))
+	violations, _ := s.validate(context.Background(), doc.Root.Value, values) // that context does not end
 	for _, v := range violations {
+		p := ProblemAt(doc, v.Pointer, v.Message)
 		if v.Rule == "additionalProperties" {
-			unknown = append(unknown, v)
-		} else {
-			wrong = append(wrong, v)
+			p.Line, p.Col = doc.Position(doc.Find(v.Pointer).NameStart)
+			p.Warning = true
 		}
-	}
-	for _, v := range wrong[:min(len(wrong), MaxProblems)] {
-		problems = append(problems, doc.Problem(v.Pointer, v.Message))
-	}
-	for _, v := range unknown[:min(len(unknown), MaxProblems)] {
-		p := doc.Problem(v.Pointer, v.Message)
-		p.Line, p.Col = doc.KeyPos(v.Pointer)
-		p.Warning = true
 		problems = append(problems, p)
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
-	if n := len(wrong) - MaxProblems; n > 0 {
-		problems = append(problems, Problem{Line: 1, Col: 1, Message: fmt.Sprintf("%d more values break the schema", n)})
+	return shortened(problems)
+}
+
+// shortened replaces all problems but the first by their number.
+func shortened(problems []Problem) []Problem {
+	count := map[bool]int{} // of errors and of warnings
+	list := slices.DeleteFunc(problems, func(p Problem) bool {
+		count[p.Warning]++
+		return count[p.Warning] > maxProblems
+	})
+	for _, warning := range []bool{false, true} {
+		if n := count[warning] - maxProblems; n > 0 {
+			list = append(list, Problem{Line: 1, Col: 1, Message: fmt.Sprintf("%d more problems like these", n), Warning: warning})
+		}
 	}
-	if n := len(unknown) - MaxProblems; n > 0 {
-		problems = append(problems, Problem{Line: 1, Col: 1, Message: fmt.Sprintf("%d more keys are unknown", n), Warning: true})
-	}
-	return problems
+	return list
 }

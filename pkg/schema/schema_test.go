@@ -211,7 +211,7 @@ func TestProblemOfADocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := doc.Problem("/contents/maxTurns", "too many").String()
+	got := schema.ProblemAt(doc, "/contents/maxTurns", "too many").String()
 	if want := "2:27: contents.maxTurns: too many"; got != want {
 		t.Errorf("Problem = %q, want %q", got, want)
 	}

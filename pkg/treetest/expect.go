@@ -233,7 +233,7 @@ func (r Runs) pointer(name string, i int) string {
 
 // stubPointer is where stub i of a tool stands.
 func (f *File) stubPointer(name string, i int) string {
-	tools, _ := f.doc.Value.(map[string]any)["tools"].(map[string]any)
+	tools, _ := f.doc.Root.Value.(map[string]any)["tools"].(map[string]any)
 	if _, list := tools[name].([]any); list {
 		return at("tools", name, strconv.Itoa(i))
 	}

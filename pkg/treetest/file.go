@@ -29,7 +29,7 @@ type File struct {
 	Path string
 	Spec *Spec
 
-	doc *schema.Document
+	doc *jsondoc.Document
 }
 
 // A Spec is the contents of a test file. The JSON Schema (package schemas)
@@ -145,7 +145,7 @@ func parse(path string, data []byte) (*File, []Failure) {
 	doc, err := schema.Parse(data)
 	if err != nil {
 		f := Failure{File: path, Message: err.Error()}
-		if syntax, ok := errors.AsType[*schema.SyntaxError](err); ok {
+		if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok {
 			f.Line, f.Col, f.Message = syntax.Line, syntax.Col, syntax.Message
 		}
 		return nil, []Failure{f}
@@ -173,7 +173,7 @@ func parse(path string, data []byte) (*File, []Failure) {
 
 // fail is a failure at the value that the JSON pointer names.
 func (f *File) fail(pointer, format string, args ...any) Failure {
-	p := f.doc.Problem(pointer, fmt.Sprintf(format, args...))
+	p := schema.ProblemAt(f.doc, pointer, fmt.Sprintf(format, args...))
 	return Failure{File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
 }
 

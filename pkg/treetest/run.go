@@ -170,7 +170,7 @@ func (r *rehearsal) outputSchema() []Failure {
 // blanks before it, so that its lines are those of the file.
 func (f *File) script(slug string) (name string, text []byte, failure *Failure) {
 	pointer := at("models", slug)
-	models, _ := f.doc.Value.(map[string]any)["models"].(map[string]any)
+	models, _ := f.doc.Root.Value.(map[string]any)["models"].(map[string]any)
 	if path, ok := models[slug].(string); ok {
 		name = f.name(path)
 		text, err := readRegular(name, scripted.MaxBytes)
@@ -180,7 +180,7 @@ func (f *File) script(slug string) (name string, text []byte, failure *Failure) 
 		}
 		return name, text, failure
 	}
-	line, col := f.doc.Pos(pointer)
+	line, col := f.doc.Position(f.doc.Find(pointer).Start)
 	blank := strings.Repeat("\n", line-1) + strings.Repeat(" ", col-1)
 	return f.Path, append([]byte(blank), f.Spec.Models[slug]...), nil
 }
