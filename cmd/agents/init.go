@@ -84,7 +84,10 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 	if err == nil && asker != nil {
 		edit(p, file)
 	}
-	next := "agents run --agent-file " + scaffold.ShellQuote(file)
+	next := "agents run"
+	if err == nil && !(load.Remember(p, file) && filepath.Clean(file) == load.UsualFile) {
+		next += " --agent-file " + scaffold.ShellQuote(file)
+	}
 	if p.Global.APIKeys != "" {
 		next += " --api-keys " + scaffold.ShellQuote(p.Global.APIKeys)
 	}

@@ -137,7 +137,7 @@ func (f *runFlags) check() error {
 		return failure.Usage("--output jsonl has every piece of the answer", "--stream goes with --output text alone")
 	case f.prompt.MCP.Name != "" && f.prompt.Alias != "":
 		return failure.Usage("", "--mcp-prompt and --alias exclude each other: each makes the prompt")
-	case f.prompt.MCP.Name != "" && (f.keep.Session != "" || f.keep.Last):
+	case f.prompt.MCP.Name != "" && f.keep.Continues():
 		return failure.Usage("", "--mcp-prompt begins a conversation; it does not go with --session and --continue")
 	case f.sinks.Stream && f.schema != "":
 		return failure.Usage("", "--stream and --output-schema exclude each other: only a whole answer can be checked")

@@ -117,7 +117,7 @@ func TestInitAsksAPerson(t *testing.T) {
 	text := s.text()
 	for _, want := range []string{
 		"  2  a scripted demo: no model, no key, works offline", "  3  another server",
-		"\nagent.json\n", `try: agents run --agent-file agent.json --prompt "What is in this folder?"`,
+		"\nagent.json\n", `try: agents run --prompt "What is in this folder?"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the terminal does not show %q:\n%s", want, text)

@@ -4,6 +4,7 @@ package ask
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,37 +32,46 @@ func Terminal(p *program.Env, yes bool) *Asker {
 	return &Asker{p, bufio.NewReader(p.In)}
 }
 
-// Line asks for one line; an empty answer is the default.
+// Line asks for one line; an empty answer is the default, and without one the
+// question is asked again.
 func (a *Asker) Line(ctx context.Context, question, def string) (string, error) {
 	if def != "" {
 		question += " [" + def + "]"
 	}
-	fmt.Fprintf(a.p.Err, "%s: ", observe.Clean(question))
-	text, err := program.Await(ctx, func() (string, error) { return a.in.ReadString('\n') })
-	if err != nil {
-		return "", a.ended(ctx, err)
+	for {
+		fmt.Fprintf(a.p.Err, "%s: ", observe.Clean(question))
+		text, err := program.Await(ctx, func() (string, error) { return a.in.ReadString('\n') })
+		if err != nil {
+			return "", a.ended(ctx, err)
+		}
+		if text = cmp.Or(strings.TrimSpace(text), def); text != "" {
+			return text, nil
+		}
 	}
-	return program.First(strings.TrimSpace(text), def), nil
 }
 
-// Secret asks for a line that is not shown.
+// Secret asks for a line that is not shown, until it is not empty.
 func (a *Asker) Secret(ctx context.Context, question string) (string, error) {
 	f, ok := a.p.In.(*os.File)
 	if !ok {
-		return "", errors.New("standard input is no terminal")
+		return "", errors.New("standard input is not a terminal")
 	}
-	show, err := program.HideTyping(int(f.Fd()))
-	if err != nil {
-		return "", err
+	for {
+		show, err := program.HideTyping(int(f.Fd()))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(a.p.Err, "%s (it is not shown): ", observe.Clean(question))
+		text, err := program.Await(ctx, func() (string, error) { return a.in.ReadString('\n') })
+		show()
+		fmt.Fprintln(a.p.Err)
+		if err != nil {
+			return "", a.ended(ctx, err)
+		}
+		if text = strings.TrimSpace(text); text != "" {
+			return text, nil
+		}
 	}
-	fmt.Fprintf(a.p.Err, "%s (it is not shown): ", observe.Clean(question))
-	text, err := program.Await(ctx, func() (string, error) { return a.in.ReadString('\n') })
-	show()
-	fmt.Fprintln(a.p.Err)
-	if err != nil {
-		return "", a.ended(ctx, err)
-	}
-	return strings.TrimSpace(text), nil
 }
 
 // Choice asks for one of several things and returns its position.

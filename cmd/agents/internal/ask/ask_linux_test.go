@@ -3,6 +3,7 @@ package ask
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -71,5 +72,19 @@ func TestKeysAreHiddenBeforeTheyAreAskedFor(t *testing.T) {
 	}
 	if want := "The key (it is not shown): \nThe name: "; q.shown.String() != want {
 		t.Errorf("shown is %q, want %q", q.shown.String(), want)
+	}
+}
+
+func TestAnEmptyAnswerWithoutADefaultIsAskedAgain(t *testing.T) {
+	person, terminal := openTerminal(t)
+	if _, err := person.WriteString("\n\nhttp://x\n\n\nsk-typed\n"); err != nil {
+		t.Fatal(err)
+	}
+	a := &Asker{&program.Env{In: terminal, Err: io.Discard}, bufio.NewReader(terminal)}
+	if got, err := a.Line(t.Context(), "Its base URL", ""); got != "http://x" || err != nil {
+		t.Errorf("Line = %q, %v, want the first that is not empty", got, err)
+	}
+	if got, err := a.Secret(t.Context(), "The key"); got != "sk-typed" || err != nil {
+		t.Errorf("Secret = %q, %v, want the first that is not empty", got, err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 // Flags say where the session of a run is kept, and which one goes on.
 type Flags struct {
 	Session string
-	Last    bool
+	last    bool // of this folder
+	lastAny bool
 	Dir     string
 	file    string
 	None    bool
@@ -17,10 +18,11 @@ type Flags struct {
 
 func (k *Flags) Flags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "session", Category: sessionFlags, Usage: "go on with session `ID`, or the beginning of its id; without a prompt, finish what it left unfinished", Destination: &k.Session},
-		&cli.BoolFlag{Name: "continue", Category: sessionFlags, Usage: "go on with the latest session, of the agent file if one is named", Destination: &k.Last},
-		&cli.StringFlag{Name: "session-file", Category: sessionFlags, Usage: "keep this session in `FILE` alone, and go on with it if it is there", Destination: &k.file},
-		&cli.StringFlag{Name: "record", Category: sessionFlags, Usage: "keep the sessions of this run, and of `agents` that its tools run, in the folder `DIR`, for replay", Destination: &k.record},
+		&cli.StringFlag{Name: "session", Category: sessionFlags, Usage: "continue session `ID`, the beginning of its id, or of its random part; without a prompt, finish what it left unfinished", Destination: &k.Session},
+		&cli.BoolFlag{Name: "continue", Category: sessionFlags, Usage: "continue the latest session that began in this folder, of the agent file if one is named", Destination: &k.last},
+		&cli.BoolFlag{Name: "continue-any", Category: sessionFlags, Usage: "continue the latest session of all folders, of the agent file if one is named", Destination: &k.lastAny},
+		&cli.StringFlag{Name: "session-file", Category: sessionFlags, Usage: "keep this session only in `FILE`, and continue it if it is there", Destination: &k.file},
+		&cli.StringFlag{Name: "record", Category: sessionFlags, Usage: "keep the session of this run, and those of agents that its tools start, in the folder `DIR`, for replay", Destination: &k.record},
 	}, k.Folders()...)
 }
 
@@ -35,16 +37,20 @@ func (k *Flags) Folders() []cli.Flag {
 // sessionFlags is the category of the flags in the help.
 const sessionFlags = "session"
 
+// Continues reports whether the flags name an earlier session.
+func (k *Flags) Continues() bool { return k.Session != "" || k.last || k.lastAny }
+
+// Check refuses flags that do not go together.
 func (k *Flags) Check() error {
-	switch {
-	case k.record != "" && (k.None || k.Session != "" || k.Last || k.Dir != "" || k.file != ""):
+	switch others := k.Continues() || k.Dir != ""; {
+	case k.record != "" && (k.None || others || k.file != ""):
 		return failure.Usage("", "--record goes with no other flag about sessions")
-	case k.None && (k.Session != "" || k.Last || k.Dir != "" || k.file != ""):
+	case k.None && (others || k.file != ""):
 		return failure.Usage("", "--no-session goes with no other flag about sessions")
-	case k.Session != "" && k.Last:
-		return failure.Usage("", "--session and --continue exclude each other")
-	case k.file != "" && (k.Session != "" || k.Last || k.Dir != ""):
+	case k.file != "" && others:
 		return failure.Usage("", "--session-file goes with no other flag about sessions")
+	case k.last && k.lastAny, k.Session != "" && (k.last || k.lastAny):
+		return failure.Usage("", "--session, --continue and --continue-any exclude each other")
 	}
 	return nil
 }

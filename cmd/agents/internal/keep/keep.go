@@ -75,8 +75,8 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 		}
 	case k.Session != "":
 		path, err = session.Find(k.Session, sessions.Paths(dirs)...)
-	case k.Last:
-		path, err = latest(p, sessions.Paths(dirs))
+	case k.Continues():
+		path, err = latest(p, k.lastAny, sessions.Paths(dirs))
 	default:
 		return NewSession(p, dirs[0], k.Dir != "" || c.File.SessionDir != "")
 	}
@@ -93,9 +93,9 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 	return reopen(p, path, again)
 }
 
-// latest is the session that changed last: of all, or of the agent file that was
-// named.
-func latest(p *program.Env, dirs []string) (string, error) {
+// latest is the session that changed last: of those that began in this folder, or of
+// any, and of the agent file that was named.
+func latest(p *program.Env, anywhere bool, dirs []string) (string, error) {
 	var of string
 	if files := p.Global.AgentFiles; len(files) == 1 {
 		file, _, err := agentfile.Read(files[0])
@@ -104,14 +104,23 @@ func latest(p *program.Env, dirs []string) (string, error) {
 		}
 		of = file.Real
 	}
-	list, err := session.List(session.Filter{Limit: 1, Want: func(i *session.Info) bool {
+	filter := session.Filter{Limit: 1, Want: func(i *session.Info) bool {
 		return i.Err == nil && i.Parent == "" && (of == "" || i.Source == of) && (p.Global.Agent == "" || i.Agent == p.Global.Agent)
-	}}, dirs...)
+	}}
+	if !anywhere {
+		var err error
+		if filter.Dir, err = os.Getwd(); err != nil {
+			return "", err
+		}
+	}
+	list, err := session.List(filter, dirs...)
 	switch {
 	case len(list) > 0:
 		return list[0].Path, nil
 	case err != nil:
 		return "", err
+	case !anywhere:
+		return "", errors.New("none began in this folder; --continue-any takes the latest of all")
 	}
 	return "", errors.New("there is none yet")
 }

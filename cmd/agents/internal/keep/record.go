@@ -16,7 +16,7 @@ import (
 // also where no session is wanted; only one that goes on stays where it is.
 func recordPlace(p *program.Env, k *Flags) (config.Place, error) {
 	place := config.Place{Path: k.record, Why: "--record"}
-	if place.Path == "" && k.Session == "" && !k.Last && k.file == "" {
+	if place.Path == "" && !k.Continues() && k.file == "" {
 		place = config.Place{Path: p.Getenv(program.EnvRecord), Why: program.EnvRecord}
 	}
 	if place.Path == "" {

@@ -55,6 +55,7 @@ func Config(p *program.Env, files ...string) (*config.Config, error) {
 	if err != nil {
 		return nil, failure.NothingRan(err, "")
 	}
+	addOwn(p, c)
 	return c, nil
 }
 
@@ -156,6 +157,9 @@ func Choose(p *program.Env, c *config.Config, suggested string) (string, error) 
 			hint = "the session is of " + suggested + "; name it with --agent-file if you trust it"
 		} else if info, err := os.Stat(UsualFile); err == nil && info.Mode().IsRegular() {
 			hint = "the one in this folder is not used by itself; --agent-file " + UsualFile + " names it"
+			if known, _ := noted(p, UsualFile); known {
+				hint = UsualFile + " has changed since you used it; --agent-file " + UsualFile + " uses it again"
+			}
 		}
 		return "", failure.NothingRan(errors.New("no agent file found"), hint)
 	case len(files) == 1 && p.Global.Agent == "":

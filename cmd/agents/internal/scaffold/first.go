@@ -1,9 +1,15 @@
 package scaffold
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 )
@@ -53,6 +59,11 @@ func (s *Files) keysFile(m ModelChoice, plan *keysPlan) error {
 			return err
 		}
 		keys = append(keys, entry{m.KeyID, m.key.Reveal(), []string{u.Host}})
+		if filepath.Base(plan.Path) == keysName {
+			if err := s.ignore(plan.Path); err != nil {
+				return err
+			}
+		}
 		s.P.Note("%s holds your key: keep it out of version control", plan.Path)
 		if plan.from != "" {
 			s.P.Note("%s is used for this agent instead of %s", plan.Path, plan.from)
@@ -64,4 +75,33 @@ func (s *Files) keysFile(m ModelChoice, plan *keysPlan) error {
 		Schema string  `json:"$schema"`
 		Keys   []entry `json:"keys"`
 	}{schemaURL + "keys.schema.json", keys}))
+}
+
+// ignore keeps a file out of git with the .gitignore beside it, which is made if there
+// is none.
+func (s *Files) ignore(path string) error {
+	list, name := filepath.Join(filepath.Dir(path), ".gitignore"), filepath.Base(path)
+	data, err := os.ReadFile(list)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.Add(list, 0o644, name+"\n")
+	case err != nil:
+		return fmt.Errorf("read %s: %w", list, program.WithoutPath(err))
+	case slices.Contains(strings.Fields(string(data)), name):
+		return nil
+	}
+	line := name + "\n"
+	if len(data) > 0 && !bytes.HasSuffix(data, []byte("\n")) {
+		line = "\n" + line
+	}
+	f, err := os.OpenFile(list, os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		_, err = f.WriteString(line)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("add %s to %s: %w", name, list, program.WithoutPath(err))
+	}
+	s.P.Note("%s was added to %s", name, list)
+	return nil
 }
