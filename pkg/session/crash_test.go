@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(envDir) != "":
 		dieAt, _ := strconv.Atoi(os.Getenv(envDieAt))
-		os.Exit(victim(os.Getenv(envDir), dieAt))
+		os.Exit(runAndDie(os.Getenv(envDir), dieAt))
 	case os.Getenv(envHold) != "":
 		os.Exit(hold(os.Getenv(envHold)))
 	case os.Getenv(envLeave) != "":
@@ -46,10 +46,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// victim takes the tree through one run, or on with what an earlier one left, and
-// kills itself in front of the change to the disk with a number.
-func victim(dir string, dieAt int) int {
-	if err := goOn(context.Background(), dir, keptEffects(dir), func(_ string, n int) error {
+// runAndDie runs the tree once, or continues what an earlier process left, and kills
+// itself before the change to the disk with a number.
+func runAndDie(dir string, dieAt int) int {
+	if err := resume(context.Background(), dir, keptEffects(dir), func(_ string, n int) error {
 		if n == dieAt {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
@@ -76,8 +76,8 @@ func keptEffects(dir string) *effects {
 	return f
 }
 
-// goOn runs the tree in the folder dir: from the beginning, or where it stands.
-func goOn(ctx context.Context, dir string, f *effects, fail func(string, int) error) error {
+// resume runs the tree in the folder dir: from the beginning, or from where it is.
+func resume(ctx context.Context, dir string, f *effects, fail func(string, int) error) error {
 	store := filepath.Join(dir, "sessions")
 	o := session.Options{Fail: fail}
 	r := &agent.Runner{Agent: newTree(f)}
@@ -115,8 +115,8 @@ func goOn(ctx context.Context, dir string, f *effects, fail func(string, int) er
 	return j.Close()
 }
 
-// checkStore looks at the one session in dir that is finished: every call of it has
-// taken effect once, or the model was told that this is not known.
+// checkStore checks the one session in dir, which is finished: every call of it took
+// effect once, or its result says that this is not known.
 func checkStore(t *testing.T, dir string, keys []string) {
 	t.Helper()
 	path, err := session.Find(session.Latest, filepath.Join(dir, "sessions"))
@@ -186,10 +186,10 @@ func TestKilledAtEveryWriteNothingIsLostOrRepeated(t *testing.T) {
 				if !die(t, dir, n) {
 					last.Store(true)
 				} else if n%8 == 0 {
-					die(t, dir, n) // and once more on the way on
+					die(t, dir, n) // and once more after the resume
 				}
-				if err := goOn(t.Context(), dir, keptEffects(dir), nil); err != nil {
-					t.Errorf("killed at %d and gone on: %v", n, err)
+				if err := resume(t.Context(), dir, keptEffects(dir), nil); err != nil {
+					t.Errorf("killed at %d and resumed: %v", n, err)
 					continue
 				}
 				checkStore(t, dir, readKeys(t, dir))
@@ -208,14 +208,14 @@ func TestKilledAtEveryWriteNothingIsLostOrRepeated(t *testing.T) {
 	}
 }
 
-// What fails is told with its cause, before anything follows that is not recorded,
-// and the session can be gone on with.
+// A failure is reported with its cause before the run acts on anything that is not
+// recorded, and the session can be continued.
 func TestEveryFailingChangeEndsTheRun(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {
 		dir, f, failed := t.TempDir(), &effects{}, ""
 		var mu sync.Mutex
-		err := goOn(t.Context(), dir, f, func(op string, i int) error {
+		err := resume(t.Context(), dir, f, func(op string, i int) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if i == n {
@@ -237,12 +237,12 @@ func TestEveryFailingChangeEndsTheRun(t *testing.T) {
 		}
 		if err == nil {
 			if n < 40 || failed != "write" { // the last line, after the last sync
-				t.Errorf("%s %d failed, and nobody said so", failed, n)
+				t.Errorf("%s %d failed without an error", failed, n)
 			}
 		} else if !errors.Is(err, agent.ErrJournal) || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "session") {
 			t.Errorf("%s %d failed: %v", failed, n, err)
 		}
-		if err := goOn(t.Context(), dir, f, nil); err != nil {
+		if err := resume(t.Context(), dir, f, nil); err != nil {
 			t.Fatalf("%s %d had failed, and then: %v", failed, n, err)
 		}
 		checkStore(t, dir, f.keys)
@@ -251,7 +251,7 @@ func TestEveryFailingChangeEndsTheRun(t *testing.T) {
 
 func TestARunThatFailsAtItsFirstEventLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	err := goOn(t.Context(), dir, &effects{}, func(op string, _ int) error {
+	err := resume(t.Context(), dir, &effects{}, func(op string, _ int) error {
 		if op == "write" {
 			return syscall.ENOSPC
 		}
@@ -298,7 +298,7 @@ func TestAfterAFailureNothingIsWritten(t *testing.T) {
 	}
 }
 
-// hold keeps a session open until its standard input ends.
+// hold writes to a session and keeps it open until its standard input ends.
 func hold(path string) int {
 	j, _, err := session.Open(path, session.Options{})
 	if err != nil {
@@ -419,7 +419,7 @@ func second(path string) error {
 	return err
 }
 
-// Callers of Sync that come while a sync is under way share the next one.
+// Calls of Sync during a sync share the next one.
 func TestSyncsAreShared(t *testing.T) {
 	under, goAhead := make(chan bool, 10), make(chan bool)
 	syncs := 0
@@ -494,8 +494,8 @@ func newLoopDisk(t *testing.T) loopDisk {
 }
 
 // A loss of power leaves what was synced and whatever else the system had written.
-// The file behind the file system is copied in front of every change; each copy is
-// what a machine finds that stopped there.
+// The image of the file system is copied before every change; each copy is what a
+// machine finds that stopped there.
 func TestALossOfPowerTakesNothingThatWasSynced(t *testing.T) {
 	t.Parallel()
 	disk := newLoopDisk(t)
@@ -618,9 +618,9 @@ func writeSparse(path string, b []byte) error {
 	return f.Truncate(int64(len(b)))
 }
 
-// A disk that really is full: the run ends, says why, and goes on when there is
-// room again.
-func TestAFullDiskEndsTheRunAndRoomLetsItGoOn(t *testing.T) {
+// On a full disk the run ends with an error, and it can be continued when there is
+// space again.
+func TestAFullDiskEndsTheRunUntilThereIsSpace(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("this needs root, to mount small file systems")
 	}
@@ -632,7 +632,7 @@ func TestAFullDiskEndsTheRunAndRoomLetsItGoOn(t *testing.T) {
 		}
 		defer exec.Command("umount", dir).Run()
 		f := &effects{}
-		err := goOn(t.Context(), dir, f, nil)
+		err := resume(t.Context(), dir, f, nil)
 		if err != nil {
 			full++
 			if !errors.Is(err, agent.ErrJournal) || !errors.Is(err, syscall.ENOSPC) {
@@ -642,7 +642,7 @@ func TestAFullDiskEndsTheRunAndRoomLetsItGoOn(t *testing.T) {
 		if out, err := exec.Command("mount", "-o", "remount,size=1m", dir).CombinedOutput(); err != nil {
 			t.Fatalf("remount: %v: %s", err, out)
 		}
-		if err := goOn(t.Context(), dir, f, nil); err != nil {
+		if err := resume(t.Context(), dir, f, nil); err != nil {
 			t.Errorf("with %d KiB at first: %v", kib, err)
 		}
 		checkStore(t, dir, f.keys)

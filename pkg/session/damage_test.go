@@ -207,7 +207,7 @@ func TestABitFlipCutsAtMostWhatNoSyncReached(t *testing.T) {
 		}
 		// The lines behind event 14 say that it is synced; they are 16 and 17.
 		if at := int64(i); at < starts[16] {
-			t.Fatalf("byte %d changed, and nobody said so", i)
+			t.Fatalf("byte %d changed without an error", i)
 		}
 		for n := 15; ; n++ {
 			if equal(states[n], got) {
@@ -248,7 +248,7 @@ func TestLostDoubledAndMovedLinesAreFound(t *testing.T) {
 			"moved":   join(lines[:i], lines[i+1:i+2], lines[i:i+1], lines[i+2:]),
 		} {
 			if _, _, err := rebuild(bad); err == nil {
-				t.Errorf("line %d %s: nobody noticed", i+1, name)
+				t.Errorf("line %d %s: no error", i+1, name)
 			}
 		}
 	}
@@ -377,7 +377,7 @@ func TestUnknownKindsAndMembersAreTolerated(t *testing.T) {
 	}
 }
 
-func TestDamageSaysWhereAndWhatIsLeft(t *testing.T) {
+func TestDamageSaysWhereItIsAndWhatCanBeUsed(t *testing.T) {
 	whole, _ := small(t, true)
 	i := bytes.Index(whole, []byte("more"))
 	whole[i] = 'b'

@@ -79,9 +79,9 @@ type Filter struct {
 
 // List returns the sessions in folders that f selects, the most recently changed
 // first. A folder that does not exist has none; the error of another one that cannot
-// be read comes beside what the others have. A session is read whole, so that damage
-// is found, but only if it has the Dir and Before of the Filter, and no more sessions
-// are read than it takes to reach the Limit.
+// be read is returned with what the others have. Every session that has the Dir and the
+// Before of the Filter is read completely, so that damage is found, until the Limit is
+// reached.
 //
 // The last session of a folder:
 //

@@ -290,7 +290,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestAForkHasWholeTurnsAndGoesItsOwnWay(t *testing.T) {
+func TestAForkHasCompleteTurnsAndOwnIDs(t *testing.T) {
 	path := closedSession(t)
 	original := map[string]bool{}
 	for e := range session.BriefEvents(path) {
@@ -342,13 +342,13 @@ func TestAForkHasWholeTurnsAndGoesItsOwnWay(t *testing.T) {
 	}
 }
 
-func TestWhatIsInFrontOfDamageCanBeCopied(t *testing.T) {
+func TestWhatComesBeforeDamageCanBeCopied(t *testing.T) {
 	path := closedSession(t)
 	damage(t, path, `"all done"`)
 	_, _, err := session.Open(path, session.Options{})
 	d, ok := errors.AsType[*session.DamageError](err)
 	if !ok || d.Turns != 2 {
-		t.Fatalf("Open = %v, want damage behind two turns", err)
+		t.Fatalf("Open = %v, want damage after two turns", err)
 	}
 	dir := t.TempDir()
 	if err := session.Copy(session.Create(dir, session.Options{}), session.UpTo(session.Rename(session.Events(path), "copy"), d.Turns)); err != nil {

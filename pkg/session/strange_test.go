@@ -1,3 +1,5 @@
+//go:build unix
+
 package session_test
 
 import (
@@ -15,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// leave locks a session and ends; a child keeps the lock for a moment, as one does
-// that was just being started when its parent was killed.
+// leave locks a session and ends; a child holds the lock for a moment, like one that
+// was just being started when its parent was killed.
 func leave(path string) int {
 	f, err := os.OpenFile(filepath.Join(path, "journal.jsonl"), os.O_RDWR, 0)
 	if err != nil {
@@ -53,7 +55,7 @@ func TestALockThatOutlivesItsProcessIsWaitedFor(t *testing.T) {
 }
 
 // A file of another program can have the name of a journal.
-func TestAStrangeFileIsLeftAsItIs(t *testing.T) {
+func TestAFileOfAnotherProgramIsNotChanged(t *testing.T) {
 	for _, content := range []string{"dear diary\n", `{"level":"info","msg":"started"}` + "\n", "dear diary", "\n\n"} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "journal.jsonl")

@@ -189,7 +189,7 @@ func TestReplayEqualsLive(t *testing.T) {
 	}
 }
 
-// TestWhatWasConsumedIsCountedOnce cuts a session at every event and goes on: each
+// TestWhatWasConsumedIsCountedOnce cuts a session at every event and resumes it: each
 // agent of the tree consumed as much as if its process had not died.
 func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
 	look := tool{"look", agent.EffectsNone, func(*agent.Invocation) agent.Result { return agent.TextResult("seen") }}

@@ -217,14 +217,14 @@ func TestADamagedSessionIsFoundUpToTheDamage(t *testing.T) {
 	}
 	x := open(t, filepath.Join(t.TempDir(), "index"))
 	if got := search(t, x, Query{Words: []string{"well"}, Folders: []string{folder}}); got == "" {
-		t.Error("what is in front of the damage is not found")
+		t.Error("what comes before the damage is not found")
 	}
 	if got := search(t, x, Query{Words: []string{"ends"}, Folders: []string{folder}}); got != "" {
 		t.Errorf("what is damaged is found: %s", got)
 	}
 }
 
-func TestADamagedIndexIsMadeAnew(t *testing.T) {
+func TestADamagedIndexIsBuiltAgain(t *testing.T) {
 	folder := t.TempDir()
 	for i := range 20 {
 		keep(t, folder, fmt.Sprint("s", i), "a", strings.Repeat(fmt.Sprintf("word%d ", i), 500), "-", "-")
@@ -252,7 +252,7 @@ func TestADamagedIndexIsMadeAnew(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"in what only a search reads": flipped,
 		"text":                        []byte(strings.Repeat("no database ", 500)), "cut": whole[:len(whole)/3], "cut in a page": whole[:5000],
-		"zeros behind the head": append(slices.Clone(whole[:100]), make([]byte, len(whole)-100)...), "empty": {},
+		"zeros after the header": append(slices.Clone(whole[:100]), make([]byte, len(whole)-100)...), "empty": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o600); err != nil {
