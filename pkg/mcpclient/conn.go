@@ -5,128 +5,130 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
-// A conn is one connection to a server, from its start to its end.
+// A conn is one connection to a server. It is open from newConn until the server ends
+// it (lost) or this side does (closing); then watch releases what belongs to it, and
+// closes gone.
 type conn struct {
-	server *Server
-	opts   *Options
-	client *client.Client
-	tap    *tap
-	child  *child        // nil over HTTP
-	idle   func()        // over HTTP: ends connections that are not in use
-	lost   chan struct{} // closed when the server is gone
-	lose   func()        // over HTTP: closes lost
+	server    *Server
+	opts      *Options
+	transport transport
 
-	version      string
-	caps         mcp.ServerCapabilities
-	instructions string
-
-	life    context.Context // of everything that is not a call
-	stop    context.CancelFunc
+	lost    chan struct{}
+	lose    func() // closes lost
 	closing chan struct{}
-	shut    func()          // ends the connection and all that belongs to it: closes closing
-	now     context.Context // its end cuts the waits of closing short
-	hurry   context.CancelFunc
-	gone    chan struct{} // closed when nothing of the connection is left
-	cause   error         // why it is gone; set before gone is closed
+	shut    func()             // closes closing
+	kill    context.CancelFunc // cuts the waits between closing and gone short
+	gone    chan struct{}
+	cause   error // why it is gone; set before gone is closed
+
+	// Set by the handshake.
+	caps         capabilities
+	instructions string
 
 	changed atomic.Bool // the list of tools is not what it was
 	listens atomic.Bool // a subscription to such changes is open
+	work    sync.WaitGroup
 
-	mu    sync.Mutex
-	calls map[string]*call // under way, by progress token
-	order []*call          // the same in the order of their start
-	token int
+	mu          sync.Mutex
+	ended       bool
+	cancels     map[int]context.CancelFunc // of the goroutines in work
+	questions   int                        // of the server, that are being answered
+	ids         int                        // last one of a request, call or goroutine
+	version     string                     // of the protocol, once agreed on
+	headerTools map[string]json.RawMessage // by name, where headersMatter
+	calls       []*call                    // under way, in the order of their start
 }
 
-// A call is a request that is made for an invocation.
-type call struct {
-	token    string
-	inv      *agent.Invocation // nil for a request of which no tool knows
-	ctx      context.Context   // ends with the call
-	asked    int               // how often the server has asked something
-	progress chan string
-	told     float64 // progress of late, see mayTell
-	toldAt   time.Time
+// capabilities are what a server says that it has.
+type capabilities struct {
+	Tools     *capability `json:"tools"`
+	Resources *capability `json:"resources"`
+	Prompts   *capability `json:"prompts"`
+}
+
+type capability struct {
+	ListChanged bool `json:"listChanged"`
 }
 
 func newConn(server *Server, opts *Options) *conn {
-	c := &conn{server: server, opts: opts, calls: map[string]*call{},
-		closing: make(chan struct{}), gone: make(chan struct{})}
-	c.life, c.stop = context.WithCancel(context.Background())
-	c.now, c.hurry = context.WithCancel(context.Background())
+	c := &conn{server: server, opts: opts, cancels: map[int]context.CancelFunc{},
+		lost: make(chan struct{}), closing: make(chan struct{}), gone: make(chan struct{})}
+	c.lose = sync.OnceFunc(func() { close(c.lost) })
 	c.shut = sync.OnceFunc(func() { close(c.closing) })
 	return c
 }
 
-// open makes the library's client over t and waits for the end of the connection
-// in the background.
-func (c *conn) open(t transport.Interface) error {
-	c.client = client.NewClient(t, c.clientOptions()...)
-	c.client.OnNotification(c.notified)
-	err := c.client.Start(c.life)
-	go c.watch()
-	return err
+// open begins with t as its transport.
+func (c *conn) open(t transport) {
+	c.transport = t
+	ctx, kill := context.WithCancel(context.Background())
+	c.kill = kill
+	go c.watch(ctx)
 }
 
-// watch waits for the end of the connection and clears up behind it.
-func (c *conn) watch() {
+// watch waits for the end of the connection and releases what belongs to it.
+func (c *conn) watch(ctx context.Context) {
 	defer close(c.gone)
-	defer c.hurry()
-	var closed bool
+	defer c.kill()
+	closed := false
 	select {
 	case <-c.closing:
 		closed = true
 	case <-c.lost:
 	}
-	c.stop()
-	// The requests under way end here, and their callers wait for gone.
-	_ = c.tap.Close() // what goes wrong on the way out is of no use to anybody
-	if c.child == nil {
-		c.idle()
-		c.cause = errors.New("the connection to the server is closed")
-		if !closed {
-			c.cause = errForgotten
-		}
-		return
+	c.mu.Lock()
+	c.ended = true
+	for _, cancel := range c.cancels {
+		cancel()
 	}
-	exit, err := c.child.end(c.now)
-	how := exit.String()
-	switch {
-	case closed:
-		c.cause = errors.New("the server was closed")
-		return
-	case err != nil:
-		how = err.Error()
-	case exit.Cancelled:
-		how = "it closed its standard output"
-	}
-	c.cause = &endError{how: how, said: c.child.said()}
+	c.mu.Unlock()
+	c.work.Wait()
+	c.cause = c.transport.end(ctx, closed)
 }
 
-// errForgotten: the server knows nothing of the session any more. A call that it
-// refused for that gets errUnheard.
+// spawn runs f in a goroutine that watch waits for; its context ends with ctx or the
+// connection.
+func (c *conn) spawn(ctx context.Context, f func(context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	c.ids++
+	id := c.ids
+	ctx, cancel := context.WithCancel(ctx)
+	c.cancels[id] = cancel
+	c.work.Go(func() {
+		defer func() {
+			cancel()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.cancels, id)
+		}()
+		f(ctx)
+	})
+}
+
+// errForgotten: the server does not know the session any more. A request that it
+// refused for that gets errRefused.
 var (
 	errForgotten = errors.New("the server has forgotten the session")
-	errUnheard   = fmt.Errorf("%w", errForgotten)
+	errRefused   = fmt.Errorf("%w", errForgotten)
 )
 
 // An endError says that a server ended by itself.
 type endError struct{ how, said string }
 
+// Error returns "the server ended (exit status 1)", with the last that it wrote.
 func (e *endError) Error() string {
 	return "the server ended (" + e.how + ")" + e.said
 }
@@ -143,187 +145,112 @@ func (c *conn) dead() bool {
 	}
 }
 
-// notified is told of every notification, on the goroutine that reads: it must
-// not wait for anything.
-func (c *conn) notified(n mcp.JSONRPCNotification) {
-	fields := n.Params.AdditionalFields
-	switch n.Method {
-	case mcp.MethodNotificationToolsListChanged, mcp.MethodNotificationResourcesListChanged:
-		c.changed.Store(true)
-	case "notifications/progress":
-		token, _ := fields["progressToken"].(string)
-		c.mu.Lock()
-		k := c.calls[token]
-		tell := k != nil && k.mayTell(c.opts.now())
-		c.mu.Unlock()
-		if !tell {
-			return
-		}
-		select {
-		case k.progress <- progressText(fields):
-		default: // nobody reads that fast
-		}
-	case "notifications/message":
-		data := fields["data"]
-		text, ok := data.(string)
-		if !ok {
-			b, _ := json.Marshal(data)
-			text = string(b)
-		}
-		c.opts.log(clip(fmt.Sprintf("%v: %s", fields["level"], text), maxLogLine))
-	}
-}
-
-// How many progress notifications of a call are shown: so many at once, and so
-// many a second. More are dropped.
-const (
-	progressBurst = 100
-	progressRate  = 10
-)
-
-// mayTell reports whether one more progress notification may be shown now.
-func (k *call) mayTell(now time.Time) bool {
-	k.told = max(0, k.told-progressRate*now.Sub(k.toldAt).Seconds())
-	k.toldAt = now
-	if k.told > progressBurst-1 {
-		return false
-	}
-	k.told++
-	return true
-}
-
-// progressText is what a progress notification says, in one line.
-func progressText(fields map[string]any) string {
-	var text string
-	if p, ok := fields["progress"].(float64); ok {
-		text = fmt.Sprintf("%g", p)
-		if total, ok := fields["total"].(float64); ok {
-			text += fmt.Sprintf("/%g", total)
-		}
-	}
-	m, _ := fields["message"].(string)
-	if m = clip(strings.Join(strings.Fields(m), " "), maxLogLine); m != "" {
-		if text != "" {
-			return m + " (" + text + ")"
-		}
-		return m
-	}
-	return text
-}
-
-// maxProgress is how many progress notifications of a call may wait to be
-// shown.
-const maxProgress = progressBurst
-
-// begin enters a call for inv.
-func (c *conn) begin(ctx context.Context, inv *agent.Invocation) *call {
+// protocol is the version that was agreed on, "" before.
+func (c *conn) protocol() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.token++
-	k := &call{token: fmt.Sprintf("call-%d", c.token), inv: inv, ctx: ctx, progress: make(chan string, maxProgress)}
-	c.calls[k.token] = k
-	c.order = append(c.order, k)
-	return k
+	return c.version
 }
 
-// finish takes k out again.
-func (c *conn) finish(k *call) {
+func (c *conn) modern() bool { return mcp.IsModernProtocol(c.protocol()) }
+
+// overHTTP reports whether the server is reached over HTTP.
+func (c *conn) overHTTP() bool { return c.server.URL != "" }
+
+// headersMatter reports whether arguments of tools travel as HTTP headers too.
+func (c *conn) headersMatter() bool { return c.overHTTP() && c.modern() }
+
+// newRequest makes a request in a version of the protocol.
+func (c *conn) newRequest(k *call, method, version string, params map[string]any, answers chan<- answer) (*request, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.calls, k.token)
-	for i, other := range c.order {
-		if other == k {
-			c.order = append(c.order[:i], c.order[i+1:]...)
-			return
-		}
+	c.ids++
+	id := c.ids
+	c.mu.Unlock()
+	if mcp.IsModernProtocol(version) {
+		params = c.withMeta(params, version)
 	}
+	line, err := jsonrpc.Encode(jsonrpc.Request(id, params, method))
+	if err != nil {
+		return nil, err
+	}
+	q := &request{key: fmt.Sprintf("n%d", id), method: method, line: line, version: version, call: k, answers: answers}
+	if c.overHTTP() && mcp.IsModernProtocol(version) {
+		q.header, err = c.headers(method, version, params)
+	}
+	return q, err
 }
 
-// invoke runs ask, a request for inv, and shows its progress. ask gets a context
-// that catches the answer, and the _meta of the request; its own error counts
-// only if the server did not answer.
-func (c *conn) invoke(ctx context.Context, inv *agent.Invocation, ask func(context.Context, *mcp.Meta) error) (json.RawMessage, error) {
-	k := c.begin(ctx, inv)
-	defer c.finish(k)
-	var got caught
-	done := make(chan error, 1)
-	go func() {
-		ctx := context.WithValue(catch(ctx, &got), callKey{}, k)
-		done <- ask(ctx, &mcp.Meta{ProgressToken: k.token})
-	}()
+// request asks the server, as part of the call k unless that is nil, and returns the
+// result.
+func (c *conn) request(ctx context.Context, k *call, method mcp.MCPMethod, params map[string]any) (json.RawMessage, error) {
+	answers := make(chan answer, 1)
+	q, err := c.newRequest(k, string(method), c.protocol(), params, answers)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c.transport.send(ctx, q)
 	for {
 		select {
-		case text := <-k.progress:
+		case text := <-k.texts():
 			k.show(text)
-		case err := <-done:
-			for len(k.progress) > 0 {
-				k.show(<-k.progress)
+		case a := <-answers:
+			for len(k.texts()) > 0 {
+				k.show(<-k.texts())
 			}
-			return c.answer(ctx, &got, err)
+			return a.result, c.failure(ctx, a.err)
+		case <-ctx.Done():
+			c.cancelled(ctx, q)
+			return nil, context.Cause(ctx)
+		case <-c.gone:
+			if len(answers) == 0 {
+				return nil, c.cause
+			}
 		}
 	}
 }
 
-type callKey struct{}
-
-// show passes progress on.
-func (k *call) show(text string) {
-	if k.inv != nil && text != "" {
-		k.inv.Progress(text)
+// cancelled tells the server that nobody waits for q any more. Over HTTP, from
+// 2026-07-28 on, the end of the request says it.
+func (c *conn) cancelled(ctx context.Context, q *request) {
+	if c.headersMatter() {
+		return
 	}
+	id := json.RawMessage(q.key[1:])
+	line, err := jsonrpc.Encode(jsonrpc.Request(nil, map[string]any{"requestId": id, "reason": context.Cause(ctx).Error()},
+		string(mcp.MethodNotificationCancelled)))
+	if err != nil {
+		return
+	}
+	if !c.overHTTP() {
+		_ = c.transport.post(ctx, line) // a queue takes it
+		return
+	}
+	c.spawn(context.WithoutCancel(ctx), func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, cancelWait)
+		defer cancel()
+		_ = c.transport.post(ctx, line) // a server that does not take it finishes the request
+	})
 }
 
-// answer is what a request brought: what was caught, or why nothing was.
-func (c *conn) answer(ctx context.Context, got *caught, err error) (json.RawMessage, error) {
-	switch {
-	case got.err != nil:
-		return nil, &rpcError{got.err}
-	case got.result != nil && (err == nil || !needsInput(got.result)):
-		return got.result, nil
-	case err == nil:
-		return nil, errors.New("the server's answer is empty")
-	case ctx.Err() == nil && !errors.Is(err, transport.ErrSessionTerminated) && got.refused() != nil:
-		return nil, got.refused()
-	}
-	err = c.failure(ctx, err)
-	if got.status == http.StatusNotFound && errors.Is(err, errForgotten) {
-		err = errUnheard
-	}
-	return nil, err
-}
-
-// needsInput reports whether result asks the client for more before there is
-// one. If that could not be given, the client's error says why.
-func needsInput(result json.RawMessage) bool {
-	var r struct {
-		ResultType mcp.ResultType `json:"resultType"`
-	}
-	return json.Unmarshal(result, &r) == nil && r.ResultType == mcp.ResultTypeInputRequired
-}
-
-// failure is err as a person can use it: why the connection is gone, why ctx
-// ended, or what went wrong on the way.
+// failure is err as a person can use it: why the connection is gone, why ctx ended, or
+// what went wrong on the way.
 func (c *conn) failure(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	var refused *rpcError
+	switch {
+	case err == nil, errors.As(err, &refused), errors.Is(err, errForgotten):
+		return err
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	}
-	if errors.Is(err, transport.ErrSessionTerminated) && c.lose != nil {
-		c.lose()
-	}
-	if c.dead() || errors.Is(err, transport.ErrTransportClosed) {
+	case c.dead():
 		select {
 		case <-c.gone:
 			return c.cause
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}
-	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return misfit(err)
-	}
-	var lib *transport.Error
-	if errors.As(err, &lib) {
-		err = lib.Err
 	}
 	var web *url.Error
 	if errors.As(err, &web) {
@@ -334,16 +261,16 @@ func (c *conn) failure(ctx context.Context, err error) error {
 }
 
 // An rpcError is an error that the server answered with.
-type rpcError struct{ *mcp.JSONRPCErrorDetails }
+type rpcError struct{ answered *jsonrpc.Error }
 
 // Error returns "unknown tool (-32602)", with what the server said besides.
 func (e *rpcError) Error() string {
-	text := fmt.Sprintf("%s (%d)", clip(e.Message, maxErrorText), e.Code)
-	if e.Message == "" {
-		text = fmt.Sprintf("error %d", e.Code)
+	text := fmt.Sprintf("%s (%d)", clip(e.answered.Message, maxErrorText), e.answered.Code)
+	if e.answered.Message == "" {
+		text = fmt.Sprintf("error %d", e.answered.Code)
 	}
-	if e.Data != nil {
-		if b, err := json.Marshal(e.Data); err == nil {
+	if e.answered.Data != nil {
+		if b, err := json.Marshal(e.answered.Data); err == nil {
 			text += ": " + clip(string(b), maxErrorText)
 		}
 	}
@@ -351,3 +278,69 @@ func (e *rpcError) Error() string {
 }
 
 const maxErrorText = 4000
+
+// pages asks for every page of a list and returns the items under key. What there is
+// of a list and an error may both come back.
+func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, key string, most int) (items []json.RawMessage, err error) {
+	params := map[string]any{}
+	seen := map[string]bool{"": true}
+	size := 0
+	for range MaxPages {
+		raw, err := c.request(ctx, nil, method, params)
+		if err != nil {
+			return items, err
+		}
+		var page map[string]json.RawMessage
+		var list []json.RawMessage
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return items, fmt.Errorf("the answer is no object: %s", clip(string(raw), 100))
+		}
+		if err := json.Unmarshal(page[key], &list); err != nil && page[key] != nil {
+			return items, fmt.Errorf("%s in the answer is no array: %s", key, clip(string(page[key]), 100))
+		}
+		items = append(items, list...)
+		size += len(raw)
+		next, _ := jsonrpc.Text(page["nextCursor"]) // null and nonsense end the list
+		switch {
+		case len(items) > most:
+			return items[:most], fmt.Errorf("the list is longer than %d; the rest is left out", most)
+		case size > c.opts.lineLimit():
+			return items, fmt.Errorf("the list is longer than %d bytes; the rest is left out", c.opts.lineLimit())
+		case next == "":
+			return items, nil
+		case seen[next]:
+			return items, fmt.Errorf("the list goes in a circle: the cursor %q came before", clip(next, 100))
+		}
+		seen[next] = true
+		params = map[string]any{"cursor": next}
+	}
+	return items, fmt.Errorf("the list has more than %d pages; the rest is left out", MaxPages)
+}
+
+// notifies reports whether the server says when its tools change.
+func (c *conn) notifies() bool {
+	switch {
+	case c.caps.Tools == nil || !c.caps.Tools.ListChanged:
+		return false
+	case c.modern():
+		return c.listens.Load()
+	default:
+		return !c.overHTTP() // there nobody can say whether it listens
+	}
+}
+
+// listen opens what a server needs to send notifications outside of calls. Programs of
+// before 2026-07-28 need nothing.
+func (c *conn) listen() {
+	switch w, overHTTP := c.transport.(*web); {
+	case !c.modern() && overHTTP:
+		c.spawn(context.Background(), w.listen)
+	case c.modern() && c.caps.Tools != nil && c.caps.Tools.ListChanged:
+		c.listens.Store(true)
+		filter := mcp.SubscriptionFilter{ToolsListChanged: true, ResourcesListChanged: c.caps.Resources != nil && c.caps.Resources.ListChanged}
+		c.spawn(context.Background(), func(ctx context.Context) {
+			defer c.listens.Store(false)
+			_, _ = c.request(ctx, nil, mcp.MethodSubscriptionsListen, map[string]any{"notifications": filter}) // then the list is polled
+		})
+	}
+}

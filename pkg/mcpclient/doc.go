@@ -2,40 +2,50 @@
 //
 //   - A [Server] says how to reach one: a program that speaks MCP on its standard
 //     input and output, or the address of one that speaks it over HTTP.
-//   - [Open] makes a [Toolset] of it. Nothing is started before it is needed; a
-//     server that is missing, slow, broken or dead costs its own tools a clear
-//     error and nothing else, and is started again when it is needed, with
-//     pauses that grow.
+//   - [Open] makes a [Toolset] of it. Nothing is started before it is needed. The
+//     tools of a server that is missing, slow, broken or dead fail with a clear
+//     error; other tools are not affected. The server is started again when it is
+//     needed, with growing pauses.
 //   - A [Tool] is an agent.Tool. Calls run at the same time and are never
 //     repeated; the schema that the model sees is the server's, byte for byte.
 //   - Toolset.Prompts and Toolset.Prompt are the server's prompts. Its
 //     resources are two more tools.
 //
-// Which protocol is spoken is found out like this. A server of 2026-07-28 is
-// asked server/discover, an older one must be greeted with initialize, and none
-// says beforehand which it is. So server/discover comes first. A server that has
-// not answered within [ProbeWait] gets initialize as well, and the first useful
-// answer decides: a slow server of either kind is understood, and one that
-// ignores what it does not know costs ProbeWait once. A server that ends at the
-// unknown request is started a second time and greeted with initialize at once.
-// What was found is remembered for later starts. Server.Protocol spares the
-// question.
+// The handshake finds the protocol. A server of 2026-07-28 answers
+// server/discover, an older one needs initialize, and neither says in advance
+// which it is. So server/discover comes first. A server that does not answer
+// within [ProbeWait] gets initialize as well, and the first useful answer
+// decides: a slow server of either kind is understood, and one that ignores
+// unknown methods costs ProbeWait once. A server that ends at the unknown
+// request is started again and gets initialize only. Later starts use what was
+// found. Server.Protocol skips the question.
 //
-// The library, github.com/mark3labs/mcp-go, speaks the protocol; what its users
-// must know about it is dealt with in one place each:
+// A server is used through a conn (conn.go): requests and their answers as messages of
+// package jsonrpc, over a transport, which is a program's standard input and output
+// (stdio.go) or streamable HTTP (http.go, events.go). What the server says is kept as
+// it came: schemas reach the model byte for byte.
 //
-//   - It runs programs without a process group: here package process starts them
-//     (stdio.go).
-//   - It accepts lines of any length, takes any JSON for a message, and a write
-//     into a full pipe blocks whatever the context says (lines.go, queue.go).
-//   - It decodes schemas and results into types that lose parts of them: what
-//     the server sent is caught on its way (tap.go).
-//   - It cancels a request in a goroutine that nobody waits for, and not at all
-//     over HTTP with older protocols (tap.go).
-//   - It asks server/discover with a wait of five seconds (probe.go).
-//   - It tells of notifications on the goroutine that reads: nothing here but
-//     notes them there (conn.go).
-//   - Listening for notifications over HTTP rules newer protocols out (tap.go).
+// Of the library, github.com/mark3labs/mcp-go v1.2.1, package mcp is used: the versions
+// of the protocol and how they are negotiated, its methods, and its rules for headers
+// (SEP-2243). Its client and its transports are not, because of what they do; each has
+// a test here that fails with them:
+//
+//   - decode schemas and results into types that lose parts of them and round numbers
+//     (TestSchemasPassUntouched, TestResultsComeFromTheServerAsTheyAre)
+//   - wait five seconds for server/discover before initialize
+//     (TestEveryKindOfServerIsUnderstood, "ignores")
+//   - take lines, bodies and events of any length, and drop what they cannot decode, so
+//     that a call waits for it (TestOddMessages, TestOddAnswersOverHTTP)
+//   - write into a full pipe whatever the context says (TestQueueDoesNotBlock)
+//   - start programs without a process group (TestNothingSurvivesClose)
+//   - cancel in a goroutine that nobody waits for, and over HTTP with older protocols
+//     not at all (TestCancelledCallIsToldToTheServer, TestCancelOverHTTP)
+//   - answer a server's roots/list beside the calls that follow
+//     (TestRootsAreSentBeforeTheFirstCall)
+//   - take 404 for the end of a session whatever it answers
+//     (TestUnknownMethodIsNoLostSession)
+//   - never speak 2026-07-28 over HTTP when they listen for notifications of older
+//     servers (TestListChangedOverEveryTransport)
 //
 // All tools of a server:
 //

@@ -141,6 +141,10 @@ func (f *fake) receive(m message) int {
 		return f.discover(m)
 	case "initialize":
 		f.initialize(m)
+	case "notifications/initialized":
+		if f.mode == "roots" {
+			f.send(`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`)
+		}
 	case "tools/list":
 		f.list(m)
 	case "tools/call":
@@ -152,6 +156,9 @@ func (f *fake) receive(m message) int {
 	default:
 		if m.ID != nil && m.Method != "" {
 			f.fail(m, -32601, "method not found")
+		}
+		if string(m.ID) == `"r"` {
+			f.note("roots")
 		}
 		if m.Method == "" && f.asked > 0 { // the answer to what "nag" asked
 			if f.asked--; len(m.Error) > 0 {

@@ -2,80 +2,57 @@ package mcpclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
-// overHTTP is the transport to the server's URL, and how the server's requests
-// are answered.
-func (c *conn) overHTTP() (*transport.StreamableHTTP, replier, error) {
+const (
+	sessionHeader = "Mcp-Session-Id" // before 2026-07-28
+	kindJSON      = "application/json"
+	kindEvents    = "text/event-stream"
+)
+
+// The limits of time over HTTP.
+const (
+	cancelWait   = 2 * time.Second // for a cancellation
+	deleteWait   = 5 * time.Second // for the end of the session
+	retryWait    = time.Second     // before a stream is opened again, unless the server says otherwise
+	minRetryWait = 10 * time.Millisecond
+)
+
+// A web is the transport to a URL, by streamable HTTP.
+type web struct {
+	conn   *conn
+	client *http.Client
+	idle   func() // ends connections that are not in use
+
+	mu      sync.Mutex
+	session string
+}
+
+// openURL opens c with the transport to its server's URL.
+func (c *conn) openURL() {
+	w := &web{conn: c, idle: func() {}}
 	carrier := c.opts.Transport
-	c.idle = func() {}
 	if carrier == nil {
 		own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second}
-		carrier, c.idle = own, own.CloseIdleConnections
+		carrier, w.idle = own, own.CloseIdleConnections
 	}
-	lost := make(chan struct{})
-	c.lost, c.lose = lost, sync.OnceFunc(func() { close(lost) })
-	web := &http.Client{
-		Transport:     &bounded{carrier: carrier, headers: c.server.Headers, max: c.opts.lineLimit(), log: c.opts.log, now: c.now},
-		CheckRedirect: sameHost,
-	}
-	t, err := transport.NewStreamableHTTP(c.server.URL,
-		transport.WithHTTPLogger(silent()),
-		//lint:ignore SA1019 older protocols tell of changes in no other way; see tap for the newest
-		transport.WithContinuousListening(),
-		transport.WithHTTPBasicClient(web))
-	return t, func(ctx context.Context, session, version string, answer *transport.JSONRPCResponse) {
-		if err := post(ctx, web, c.server.URL, session, version, answer); err != nil && ctx.Err() == nil {
-			c.opts.log(fmt.Sprintf("the server was not told the answer to what it asked: %v", c.failure(ctx, err)))
-		}
-	}, err
-}
-
-// A replier sends the answer to a request of the server, in a session and a
-// version of the protocol that may be "".
-type replier func(ctx context.Context, session, version string, answer *transport.JSONRPCResponse)
-
-// post sends a message that wants no answer.
-func post(ctx context.Context, web *http.Client, address, session, version string, message any) error {
-	body, err := json.Marshal(message)
-	if err != nil {
-		return err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if session != "" {
-		r.Header.Set(transport.HeaderKeySessionID, session)
-	}
-	if version != "" {
-		r.Header.Set(transport.HeaderKeyProtocolVersion, version)
-	}
-	resp, err := web.Do(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		return fmt.Errorf("status %s", resp.Status)
-	}
-	return nil
+	w.client = &http.Client{Transport: carrier, CheckRedirect: sameHost}
+	c.open(w)
 }
 
 // sameHost refuses redirects to another host, which would get the headers.
@@ -89,72 +66,117 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// bounded adds the headers to every request, which the library forgets when it
-// ends a session, limits the size of what a server sends, keeps what it says when
-// it refuses a request, and ends the farewell to it early when that is in a hurry.
-type bounded struct {
-	carrier http.RoundTripper
-	headers map[string]string
-	max     int
-	log     func(line string)
-	now     context.Context
-}
-
-// RoundTrip implements http.RoundTripper.
-func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx := r.Context()
-	got, _ := ctx.Value(caughtKey{}).(*caught)
-	if r.Method == http.MethodDelete {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer context.AfterFunc(b.now, cancel)()
-		defer cancel() // nobody reads what it answers
-	}
-	r = r.Clone(ctx)
-	for name, value := range b.headers {
-		r.Header.Set(name, value)
-	}
-	resp, err := b.carrier.RoundTrip(r)
+// do makes an HTTP request with the headers that all have; body may be nil.
+func (w *web) do(ctx context.Context, method string, body []byte, version string, header map[string]string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, w.conn.server.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = &boundedBody{body: resp.Body, max: b.max}
-	switch {
-	case resp.StatusCode >= 400:
-		b.refused(r, resp, got)
-	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
-		resp.Body = newEventFilter(resp.Body.(*boundedBody).body, got, b.max, b.log)
+	switch method {
+	case http.MethodPost:
+		r.Header.Set("Content-Type", kindJSON)
+		r.Header.Set("Accept", kindJSON+", "+kindEvents)
+	case http.MethodGet:
+		r.Header.Set("Accept", kindEvents)
 	}
-	return resp, nil
+	w.mu.Lock()
+	session := w.session
+	w.mu.Unlock()
+	if session != "" && !mcp.IsModernProtocol(version) {
+		r.Header.Set(sessionHeader, session)
+	}
+	if version != "" {
+		r.Header.Set(mcp.HeaderProtocolVersion, version)
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	for name, value := range w.conn.server.Headers {
+		r.Header.Set(name, value)
+	}
+	return w.client.Do(r)
 }
 
-// refused takes in an answer with the status of an error. An error of the protocol
-// goes on as it is, also where the status means something else to the library: 404
-// is that of an unknown method, and not of a lost session alone, from 2026-07-28
-// on. Of any other body the beginning is kept for the message.
-func (b *bounded) refused(r *http.Request, resp *http.Response, got *caught) {
-	body, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if isMessage(body) && err == nil {
-		if resp.StatusCode == http.StatusNotFound && mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
-			resp.StatusCode = http.StatusBadRequest
+// send implements transport.
+func (w *web) send(ctx context.Context, q *request) {
+	w.conn.spawn(ctx, func(ctx context.Context) { q.answers <- w.ask(ctx, q) })
+}
+
+func (w *web) ask(ctx context.Context, q *request) answer {
+	resp, err := w.do(ctx, http.MethodPost, q.line, q.version, q.header)
+	if err != nil {
+		return q.failed(err)
+	}
+	defer resp.Body.Close()
+	if q.method == methodInitialize && resp.StatusCode < 300 {
+		w.mu.Lock()
+		w.session = resp.Header.Get(sessionHeader)
+		w.mu.Unlock()
+	}
+	kind := resp.Header.Get("Content-Type")
+	switch media, _, _ := mime.ParseMediaType(kind); {
+	case resp.StatusCode >= 300:
+		return w.refused(resp, q)
+	case media == kindJSON:
+		body, err := w.body(resp)
+		if err != nil {
+			return q.failed(err)
 		}
-	} else {
-		body = []byte(clip(strings.Join(strings.Fields(string(body[:min(len(body), maxRefusal)])), " "), maxRefusal/2))
-	}
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	if got != nil && r.Method == http.MethodPost {
-		got.status, got.said = resp.StatusCode, string(body)
+		m, err := parse(jsonrpc.Line{Text: body}, len(body))
+		if err == nil && !m.IsAnswer() {
+			err = unusable("it is no answer")
+		}
+		if err != nil {
+			return q.failed(err)
+		}
+		return q.answered(m)
+	case media == kindEvents:
+		return w.stream(ctx, resp.Body, q)
+	default:
+		return q.failed(fmt.Errorf("unexpected content type: %s", kind))
 	}
 }
 
-// maxRefusal is how much is read of a page that says why a request is refused.
+// body reads the whole body of a response, or its beginning beside an error.
+func (w *web) body(resp *http.Response) ([]byte, error) {
+	limit := w.conn.opts.lineLimit()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
+	if err == nil && len(body) > limit {
+		return body[:limit], unusable(tooLong(limit))
+	}
+	return body, err
+}
+
+// refused is the answer with the status of an error: that of the protocol, if it has
+// one, or the status with the beginning of the page. 404 means that the session is
+// lost, where there is one.
+func (w *web) refused(resp *http.Response, q *request) answer {
+	w.mu.Lock()
+	session := w.session
+	w.mu.Unlock()
+	if resp.StatusCode == http.StatusNotFound && session != "" && !mcp.IsModernProtocol(q.version) && q.version != "" {
+		w.conn.lose()
+		return q.failed(errRefused)
+	}
+	body, err := w.body(resp)
+	if m, bad := parse(jsonrpc.Line{Text: body}, len(body)); err == nil && bad == nil && m.Error != nil {
+		return q.answered(m)
+	}
+	return q.failed(newStatusError(resp, body))
+}
+
+// maxRefusal is how much of a page is looked at that says why a request is refused.
 const maxRefusal = 2000
 
 // A statusError says that a server has answered with the status of an error.
 type statusError struct {
 	status int
 	said   string
+}
+
+func newStatusError(resp *http.Response, body []byte) error {
+	said := strings.Join(strings.Fields(string(body[:min(len(body), maxRefusal)])), " ")
+	return &statusError{resp.StatusCode, clip(said, maxRefusal/2)}
 }
 
 // Error returns "the server answers 403 Forbidden: you may not".
@@ -166,54 +188,130 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// A boundedBody fails behind max bytes.
-type boundedBody struct {
-	body io.ReadCloser
-	max  int
-	n    int
+var errCut = errors.New("the server ended the stream before its answer")
+
+// stream reads the stream with the answer to q. Before 2026-07-28 a stream that ends or
+// breaks off before the answer goes on in another one, if its events have ids.
+func (w *web) stream(ctx context.Context, body io.ReadCloser, q *request) answer {
+	e := w.newEvents(body)
+	for {
+		if a, ok := w.events(ctx, e, q); ok {
+			return a
+		}
+		if e.id == "" || mcp.IsModernProtocol(q.version) || !sleep(ctx, max(cmp.Or(e.retry, retryWait), minRetryWait)) {
+			return q.failed(errCut)
+		}
+		resp, err := w.do(ctx, http.MethodGet, nil, q.version, map[string]string{"Last-Event-ID": e.id})
+		if err != nil {
+			return q.failed(errCut)
+		}
+		defer resp.Body.Close()
+		if !isStream(resp) {
+			return q.failed(errCut)
+		}
+		e.from.Reset(resp.Body)
+	}
 }
 
-// Read implements io.Reader.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.body.Read(p)
-	if b.n += n; b.n > b.max {
-		return 0, errors.New(tooLong(b.max))
-	}
-	return n, err
+func isStream(resp *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return resp.StatusCode == http.StatusOK && kind == kindEvents
 }
 
-// Close implements io.Closer.
-func (b *boundedBody) Close() error { return b.body.Close() }
-
-// badHeaders is why a client must not offer a tool over HTTP with the newest
-// protocol: its arguments cannot be sent as headers (SEP-2243).
-func badHeaders(raw json.RawMessage) error {
-	var t mcp.Tool
-	if json.Unmarshal(raw, &t) != nil {
-		return nil // what the library cannot read has no headers for it either
+// sleep waits, and reports whether ctx has not ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	return mcp.ValidateParamHeaderAnnotations(&t)
 }
 
-// withoutBadHeaders takes the tools with bad headers out of a page: the library
-// would complain of them on stderr.
-func withoutBadHeaders(page json.RawMessage) json.RawMessage {
-	var fields map[string]json.RawMessage
-	var tools []json.RawMessage
-	if json.Unmarshal(page, &fields) != nil || json.Unmarshal(fields["tools"], &tools) != nil {
-		return page
+// events takes in the messages of a stream until the answer to q, if there is one. q is
+// nil for a stream without.
+func (w *web) events(ctx context.Context, e *events, q *request) (a answer, ok bool) {
+	var k *call
+	if q != nil {
+		k = q.call
 	}
-	good := slices.DeleteFunc(slices.Clone(tools), func(raw json.RawMessage) bool { return badHeaders(raw) != nil })
-	if len(good) == len(tools) {
-		return page
+	for {
+		l, end := e.next()
+		if len(l.Text) > 0 || l.TooLong {
+			m, err := parse(l, e.max)
+			switch {
+			case err == nil && !m.IsAnswer():
+				w.conn.incoming(ctx, k, m)
+			case q != nil && m.Key == q.key && err == nil:
+				return q.answered(m), true
+			case q != nil && m.Key == q.key:
+				return q.failed(err), true
+			default:
+				w.conn.opts.log(clip(fmt.Sprintf("stream: not the answer to a request: %v", cmp.Or(err, errors.New(string(l.Text)))), maxLogLine))
+			}
+		}
+		if end != nil {
+			return a, false
+		}
 	}
-	var err error
-	if fields["tools"], err = json.Marshal(good); err != nil {
-		return page
+}
+
+// listen takes in what a server of before 2026-07-28 sends outside of requests.
+func (w *web) listen(ctx context.Context) {
+	opened := false
+	for {
+		resp, err := w.do(ctx, http.MethodGet, nil, w.conn.protocol(), nil)
+		if err == nil {
+			stream, status := isStream(resp), resp.StatusCode
+			if stream {
+				opened = true
+				w.events(ctx, w.newEvents(resp.Body), nil)
+			}
+			resp.Body.Close()
+			if status == http.StatusNotFound && opened {
+				w.conn.lose()
+			}
+			if !stream && status < 500 {
+				return // it has no such stream, or does not give it
+			}
+		}
+		if !sleep(ctx, retryWait) {
+			return
+		}
 	}
-	clean, err := json.Marshal(fields)
+}
+
+// post implements transport.
+func (w *web) post(ctx context.Context, line []byte) error {
+	resp, err := w.do(ctx, http.MethodPost, line, w.conn.protocol(), nil)
 	if err != nil {
-		return page
+		return err
 	}
-	return clean
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		body, _ := w.body(resp)
+		return newStatusError(resp, body)
+	}
+	return nil
+}
+
+// end implements transport.
+func (w *web) end(ctx context.Context, closed bool) error {
+	defer w.idle()
+	if !closed {
+		return errForgotten
+	}
+	w.mu.Lock()
+	session := w.session
+	w.mu.Unlock()
+	if version := w.conn.protocol(); session != "" && !mcp.IsModernProtocol(version) {
+		ctx, cancel := context.WithTimeout(ctx, deleteWait)
+		defer cancel()
+		if resp, err := w.do(ctx, http.MethodDelete, nil, version, nil); err == nil {
+			resp.Body.Close()
+		}
+	}
+	return errors.New("the connection to the server is closed")
 }

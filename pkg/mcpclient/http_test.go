@@ -144,7 +144,7 @@ func TestHTTPFailures(t *testing.T) {
 					return
 				}
 			}
-		}, "MCP server fake: start it: failed to decode response: the server's message is longer than 1048576 bytes"},
+		}, "MCP server fake: start it: initialize: the server's message cannot be used: it is longer than 1048576 bytes (-32099)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

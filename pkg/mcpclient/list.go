@@ -15,6 +15,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // A definition is a tool as the server describes it.
@@ -52,7 +53,10 @@ func (c *conn) list(ctx context.Context) (*listing, error) {
 			return nil, err
 		}
 	}
-	l := &listing{tools: raw, headers: c.headersMatter(), protocol: c.version, instructions: c.instructions}
+	l := &listing{tools: raw, headers: c.headersMatter(), protocol: c.protocol(), instructions: c.instructions}
+	if l.headers {
+		c.rememberHeaders(raw)
+	}
 	if c.caps.Resources != nil {
 		entries, resourceErr := c.resources(ctx)
 		if resourceErr != nil {
@@ -61,6 +65,20 @@ func (c *conn) list(ctx context.Context) (*listing, error) {
 		l.resources = len(entries) > 0
 	}
 	return l, err
+}
+
+// rememberHeaders keeps the tools whose arguments may travel as headers.
+func (c *conn) rememberHeaders(tools []json.RawMessage) {
+	byName := map[string]json.RawMessage{}
+	for _, raw := range tools {
+		var d definition
+		if bytes.Contains(raw, []byte("x-mcp-header")) && jsonrpc.Unmarshal(raw, &d) == nil {
+			byName[d.Name] = raw
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.headerTools = byName
 }
 
 // offer makes tools of l, sorted by name. What is wrong with some is told, and
@@ -111,29 +129,28 @@ func (c *conn) toolPages(ctx context.Context) ([]json.RawMessage, error) {
 	if c.caps.Tools == nil && (c.caps.Resources != nil || c.caps.Prompts != nil) {
 		return nil, nil // it says what it has, and has no tools
 	}
-	items, err := c.pages(ctx, "tools", MaxTools, func(ctx context.Context, cursor mcp.Cursor) error {
-		request := mcp.ListToolsRequest{}
-		request.Params.Cursor = cursor
-		if got, ok := ctx.Value(caughtKey{}).(*caught); ok && c.headersMatter() {
-			got.clean = withoutBadHeaders
-		}
-		_, err := c.client.ListToolsByPage(ctx, request)
-		return err
-	})
+	items, err := c.pages(ctx, mcp.MethodToolsList, "tools", MaxTools)
 	var refused *rpcError
-	if c.caps.Tools == nil && errors.As(err, &refused) && refused.Code == mcp.METHOD_NOT_FOUND {
+	if c.caps.Tools == nil && errors.As(err, &refused) && refused.answered.Code == mcp.METHOD_NOT_FOUND {
 		return nil, nil
 	}
 	return items, err
 }
 
-// headersMatter reports whether arguments of tools may travel as HTTP headers.
-func (c *conn) headersMatter() bool { return c.child == nil && mcp.IsModernProtocol(c.version) }
+// badHeaders is why a client must not offer a tool over HTTP from 2026-07-28 on: its
+// arguments cannot be sent as headers (SEP-2243).
+func badHeaders(raw json.RawMessage) error {
+	var t mcp.Tool
+	if json.Unmarshal(raw, &t) != nil {
+		return nil // what the library cannot read has no headers for it either
+	}
+	return mcp.ValidateParamHeaderAnnotations(&t)
+}
 
 // define reads one tool of the list.
 func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
 	var d definition
-	if err := json.Unmarshal(raw, &d); err != nil {
+	if err := jsonrpc.Unmarshal(raw, &d); err != nil {
 		return nil, unreadable(raw, err)
 	}
 	if d.Name == "" {

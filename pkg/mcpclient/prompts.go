@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // maxPrompts limits the list of prompts.
@@ -38,24 +39,19 @@ func (s *Toolset) Prompts(ctx context.Context) ([]Prompt, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := patient(ctx, s.server.callTimeout())
+	ctx, _, cancel := newCallTimer(ctx, s.server.callTimeout())
 	defer cancel()
 	if c.caps.Prompts == nil {
 		return nil, nil
 	}
-	items, err := c.pages(ctx, "prompts", maxPrompts, func(ctx context.Context, cursor mcp.Cursor) error {
-		request := mcp.ListPromptsRequest{}
-		request.Params.Cursor = cursor
-		_, err := c.client.ListPromptsByPage(ctx, request)
-		return err
-	})
+	items, err := c.pages(ctx, mcp.MethodPromptsList, "prompts", maxPrompts)
 	if err != nil {
 		err = s.named(fmt.Errorf("list its prompts: %w", err))
 	}
 	var prompts []Prompt
 	for _, raw := range items {
 		var p Prompt
-		if decodeErr := json.Unmarshal(raw, &p); decodeErr != nil || p.Name == "" {
+		if decodeErr := jsonrpc.Unmarshal(raw, &p); decodeErr != nil || p.Name == "" {
 			err = errors.Join(err, s.named(fmt.Errorf("a prompt cannot be read: %s", clip(string(raw), 200))))
 			continue
 		}
@@ -71,14 +67,9 @@ func (s *Toolset) Prompt(ctx context.Context, name string, args map[string]strin
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := patient(ctx, s.server.callTimeout())
+	ctx, timer, cancel := newCallTimer(ctx, s.server.callTimeout())
 	defer cancel()
-	raw, err := c.invoke(ctx, nil, func(ctx context.Context, meta *mcp.Meta) error {
-		request := mcp.GetPromptRequest{}
-		request.Params.Name, request.Params.Arguments, request.Params.Meta = name, args, meta
-		_, err := c.client.GetPrompt(ctx, request)
-		return err
-	})
+	raw, err := c.invoke(ctx, timer, nil, mcp.MethodPromptsGet, map[string]any{"name": name, "arguments": args})
 	if err != nil {
 		return nil, s.named(fmt.Errorf("prompt %s: %w", name, err))
 	}
@@ -88,7 +79,7 @@ func (s *Toolset) Prompt(ctx context.Context, name string, args map[string]strin
 			Content json.RawMessage `json:"content"`
 		} `json:"messages"`
 	}
-	if err := json.Unmarshal(raw, &result); err != nil {
+	if err := jsonrpc.Unmarshal(raw, &result); err != nil {
 		return nil, s.named(fmt.Errorf("prompt %s: %w", name, err))
 	}
 	var messages []agent.Message

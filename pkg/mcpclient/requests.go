@@ -2,145 +2,176 @@ package mcpclient
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
-// capabilities is what the server may ask of us.
-func (c *conn) capabilities() mcp.ClientCapabilities {
-	var caps mcp.ClientCapabilities
-	if len(c.opts.Roots) > 0 {
-		caps.Roots = &struct {
-			ListChanged bool `json:"listChanged,omitempty"`
-		}{}
+// maxQuestions is how many requests of a server are answered at the same time.
+const maxQuestions = 16
+
+// incoming takes in a message of the server that is no answer; k is the call with whose
+// stream it came, or nil. Roots are sent at once, before a call that may depend on
+// them; other answers take their time in the background, until ctx ends.
+func (c *conn) incoming(ctx context.Context, k *call, m *jsonrpc.Message) {
+	if m.ID == nil {
+		c.notified(m)
+		return
 	}
-	// Declared in any case: a server that asks and is declined says more to
-	// the model than one that cannot ask.
-	caps.Elicitation = &mcp.ElicitationCapability{Form: &struct{}{}}
-	if c.opts.Elicit != nil {
-		caps.Elicitation.URL = &struct{}{}
+	answer := func(ctx context.Context) {
+		result, err := c.question(ctx, k, m.Method, m.Params)
+		var bad *jsonrpc.Error
+		if err != nil && !errors.As(err, &bad) {
+			bad = jsonrpc.Errorf(jsonrpc.InternalError, "%v", err)
+		}
+		if err := c.transport.post(ctx, jsonrpc.Answer(m.ID, result, bad)); err != nil && ctx.Err() == nil {
+			c.opts.log(fmt.Sprintf("the answer to a request of the server was not delivered: %v", c.failure(ctx, err)))
+		}
 	}
-	if c.opts.Sample != nil {
-		caps.Sampling = &mcp.SamplingCapability{}
+	if m.Method == string(mcp.MethodListRoots) {
+		answer(ctx)
+		return
 	}
-	return caps
+	c.mu.Lock()
+	busy := c.questions == maxQuestions
+	if !busy {
+		c.questions++
+	}
+	c.mu.Unlock()
+	if busy {
+		_ = c.transport.post(ctx, jsonrpc.Answer(m.ID, nil, jsonrpc.Errorf(jsonrpc.InternalError, "not answered: the client answers %d requests already", maxQuestions)))
+		return
+	}
+	c.spawn(ctx, func(ctx context.Context) {
+		defer func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.questions--
+		}()
+		answer(ctx)
+	})
 }
 
-func (c *conn) clientOptions() []client.ClientOption {
-	options := []client.ClientOption{
-		client.WithElicitationHandler(requests{c}),
-		client.WithDiscoverTimeout(c.server.startTimeout() / 2),
+// question answers what the server asks, during k unless that is nil.
+func (c *conn) question(ctx context.Context, k *call, method string, params json.RawMessage) (any, error) {
+	switch {
+	case method == string(mcp.MethodPing):
+		return struct{}{}, nil
+	case method == string(mcp.MethodListRoots) && len(c.opts.Roots) > 0:
+		return c.roots()
+	case method == string(mcp.MethodElicitationCreate):
+		return c.elicit(ctx, k, params)
+	case method == string(mcp.MethodSamplingCreateMessage) && c.opts.Sample != nil:
+		return c.sample(ctx, k, params)
 	}
-	if len(c.opts.Roots) > 0 {
-		options = append(options, client.WithRootsHandler(requests{c}))
-	}
-	if c.opts.Sample != nil {
-		options = append(options, client.WithSamplingHandler(requests{c}))
-	}
-	return options
+	return nil, jsonrpc.Errorf(mcp.METHOD_NOT_FOUND, "method not found: %s", clip(method, 100))
 }
 
-// requests answers what the server asks.
-type requests struct{ c *conn }
-
-// ListRoots implements client.RootsHandler.
-func (r requests) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
-	result := &mcp.ListRootsResult{Roots: []mcp.Root{}}
-	for _, root := range r.c.opts.Roots {
+func (c *conn) roots() (any, error) {
+	var list []map[string]string
+	for _, root := range c.opts.Roots {
 		abs, err := filepath.Abs(root)
 		if err != nil {
 			return nil, err
 		}
 		u := url.URL{Scheme: "file", Path: abs}
-		result.Roots = append(result.Roots, mcp.Root{URI: u.String(), Name: filepath.Base(abs)})
+		list = append(list, map[string]string{"uri": u.String(), "name": filepath.Base(abs)})
 	}
-	return result, nil
+	return map[string]any{"roots": list}, nil
 }
 
-// Elicit implements client.ElicitationHandler.
-func (r requests) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	decline := &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionDecline}}
-	if r.c.opts.Elicit == nil {
-		return decline, nil
+func (c *conn) elicit(ctx context.Context, k *call, params json.RawMessage) (any, error) {
+	if c.opts.Elicit == nil {
+		return map[string]any{"action": Decline}, nil
 	}
-	ctx, k, cancel, err := r.c.asking(ctx)
+	var q struct {
+		Message string          `json:"message"`
+		URL     string          `json:"url"`
+		Schema  json.RawMessage `json:"requestedSchema"`
+	}
+	if err := jsonrpc.Unmarshal(params, &q); err != nil {
+		return nil, misfit(err)
+	}
+	if q.URL == "" && len(q.Schema) == 0 {
+		return nil, errors.New("the question has neither a requestedSchema nor a url")
+	}
+	ctx, inv, done, err := c.asking(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	defer cancel()
-	question := Elicitation{Server: r.c.server.Name, Message: request.Params.Message, URL: request.Params.URL, Call: k}
-	if request.Params.RequestedSchema != nil && question.URL == "" {
-		schema, err := json.Marshal(request.Params.RequestedSchema)
-		if err != nil {
-			return nil, err
-		}
-		question.Schema = schema
+	defer done()
+	question := Elicitation{Server: c.server.Name, Message: q.Message, URL: q.URL, Call: inv}
+	if q.URL == "" {
+		question.Schema = q.Schema
 	}
-	answer, err := r.c.opts.Elicit(ctx, question)
+	answer, err := c.opts.Elicit(ctx, question)
 	if err != nil {
 		return nil, err
 	}
-	result := &mcp.ElicitationResult{}
+	result := map[string]any{"action": Decline}
 	switch answer.Action {
 	case Accept:
-		result.Action = mcp.ElicitationResponseActionAccept
+		result["action"] = Accept
 		if len(answer.Content) > 0 {
-			result.Content = answer.Content
+			result["content"] = answer.Content
 		}
 	case Cancel:
-		result.Action = mcp.ElicitationResponseActionCancel
-	default:
-		return decline, nil
+		result["action"] = Cancel
 	}
 	return result, nil
 }
 
-// CreateMessage implements client.SamplingHandler.
-func (r requests) CreateMessage(ctx context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	if len(request.Tools) > 0 {
+func (c *conn) sample(ctx context.Context, k *call, params json.RawMessage) (any, error) {
+	var q struct {
+		Messages []struct {
+			Role    agent.Role      `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+		System      string            `json:"systemPrompt"`
+		MaxTokens   int               `json:"maxTokens"`
+		Temperature float64           `json:"temperature"`
+		Stop        []string          `json:"stopSequences"`
+		Tools       []json.RawMessage `json:"tools"`
+	}
+	if err := jsonrpc.Unmarshal(params, &q); err != nil {
+		return nil, misfit(err)
+	}
+	if len(q.Tools) > 0 {
 		return nil, errors.New("tools in a request for sampling are not supported")
 	}
-	ctx, k, cancel, err := r.c.asking(ctx)
+	ctx, inv, done, err := c.asking(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	defer cancel()
-	s := Sampling{
-		Server: r.c.server.Name, System: request.SystemPrompt, MaxTokens: request.MaxTokens,
-		Temperature: request.Temperature, StopSequences: request.StopSequences, Call: k,
-	}
-	for i, m := range request.Messages {
+	defer done()
+	s := Sampling{Server: c.server.Name, System: q.System, MaxTokens: q.MaxTokens, Temperature: q.Temperature, StopSequences: q.Stop, Call: inv}
+	for i, m := range q.Messages {
 		parts, err := samplingParts(m.Content)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i+1, err)
 		}
-		s.Messages = append(s.Messages, agent.Message{Role: agent.Role(m.Role), Parts: parts})
+		s.Messages = append(s.Messages, agent.Message{Role: m.Role, Parts: parts})
 	}
-	sampled, err := r.c.opts.Sample(ctx, s)
+	sampled, err := c.opts.Sample(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	result := &mcp.CreateMessageResult{Model: sampled.Model, StopReason: stopReason(sampled.Finish)}
-	result.Role = mcp.RoleAssistant
-	result.Content = samplingContent(sampled.Message)
-	if text, ok := result.Content.(mcp.TextContent); ok {
+	content, reason := samplingContent(sampled.Message), stopReason(sampled.Finish)
+	if text, ok := content["text"].(string); ok {
 		var stopped bool
-		if text.Text, stopped = stopAt(text.Text, request.StopSequences); stopped {
-			result.Content, result.StopReason = text, "stopSequence"
+		if content["text"], stopped = stopAt(text, q.Stop); stopped {
+			reason = "stopSequence"
 		}
 	}
-	return result, nil
+	return map[string]any{"role": "assistant", "content": content, "model": sampled.Model, "stopReason": reason}, nil
 }
 
 // stopAt cuts text before the first of the sequences. It is done here because
@@ -163,11 +194,7 @@ func stopReason(f agent.Finish) string {
 }
 
 // samplingParts reads the content of a message: one item or several.
-func samplingParts(message any) ([]agent.Part, error) {
-	raw, err := json.Marshal(message)
-	if err != nil {
-		return nil, err
-	}
+func samplingParts(raw json.RawMessage) ([]agent.Part, error) {
 	items := []json.RawMessage{raw}
 	if strings.HasPrefix(string(raw), "[") {
 		if err := json.Unmarshal(raw, &items); err != nil {
@@ -177,7 +204,7 @@ func samplingParts(message any) ([]agent.Part, error) {
 	var parts []agent.Part
 	for _, item := range items {
 		var c content
-		_ = json.Unmarshal(item, &c) // what is no object has no type
+		_ = jsonrpc.Unmarshal(item, &c) // what is no object has no type
 		switch c.Type {
 		case "text", "image", "audio":
 			parts = append(parts, contentParts(item)...)
@@ -188,60 +215,15 @@ func samplingParts(message any) ([]agent.Part, error) {
 	return parts, nil
 }
 
-// samplingContent is the one item that an answer may have: its text, or its
-// first image or sound where there is none.
-func samplingContent(m agent.Message) mcp.Content {
+// samplingContent is the one item that an answer may have: its text, or its first image
+// or sound where there is none.
+func samplingContent(m agent.Message) map[string]any {
 	text := m.Text()
 	for _, p := range m.Parts {
-		if text != "" || p.Kind != agent.PartMedia {
-			continue
-		}
-		data := base64.StdEncoding.EncodeToString(p.Data)
-		switch {
-		case strings.HasPrefix(p.MIME, "image/"):
-			return mcp.NewImageContent(data, p.MIME)
-		case strings.HasPrefix(p.MIME, "audio/"):
-			return mcp.NewAudioContent(data, p.MIME)
+		kind, _, _ := strings.Cut(p.MIME, "/")
+		if text == "" && p.Kind == agent.PartMedia && (kind == "image" || kind == "audio") {
+			return map[string]any{"type": kind, "data": p.Data, "mimeType": p.MIME} // as base64
 		}
 	}
-	return mcp.NewTextContent(text)
-}
-
-// maxAsked is how often a server may ask something during one call.
-const maxAsked = 100
-
-// asking finds the call during which the server asks something. The context ends
-// with that call if there is no doubt which it is: nobody waits for the answer
-// any more. Until done is called, the time of every call that may be the one
-// stands still.
-func (c *conn) asking(ctx context.Context) (asked context.Context, inv *agent.Invocation, done context.CancelFunc, err error) {
-	k, known := ctx.Value(callKey{}).(*call)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	waiting := []*call{k}
-	if n := len(c.order); !known && n > 0 {
-		k, known, waiting = c.order[n-1], n == 1, slices.Clone(c.order)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	if k == nil {
-		return ctx, nil, cancel, nil
-	}
-	if k.asked++; k.asked > maxAsked {
-		cancel()
-		return nil, nil, nil, fmt.Errorf("not answered: the server has asked %d times during this call", maxAsked)
-	}
-	stop := func() bool { return true }
-	if known {
-		stop = context.AfterFunc(k.ctx, cancel)
-	}
-	for _, w := range waiting {
-		patienceOf(w.ctx).stop()
-	}
-	return ctx, k.inv, func() {
-		stop()
-		cancel()
-		for _, w := range waiting {
-			patienceOf(w.ctx).resume()
-		}
-	}, nil
+	return map[string]any{"type": "text", "text": text}
 }

@@ -94,8 +94,8 @@ func TestNobodyToAsk(t *testing.T) {
 	tools := r.tools(set)
 	for ask, want := range map[string]string{
 		`{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object"}}}`: `{"action":"decline"}`,
-		`{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":5}}`:                       `{"code":-32603,"message":"no sampling handler configured"}`,
-		`{"method":"roots/list"}`:     `{"code":-32603,"message":"no roots handler configured"}`,
+		`{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":5}}`:                       `{"code":-32601,"message":"method not found: sampling/createMessage"}`,
+		`{"method":"roots/list"}`:     `{"code":-32601,"message":"method not found: roots/list"}`,
 		`{"method":"ping"}`:           `{}`,
 		`{"method":"tasks/mine"}`:     `{"code":-32601,"message":"method not found: tasks/mine"}`,
 		`{"method":"initialize"}`:     `{"code":-32601,"message":"method not found: initialize"}`,
@@ -134,8 +134,8 @@ func TestSamplingKeepsToTheProtocol(t *testing.T) {
 	}
 	ask := r.tools(r.open())["ask"]
 	for params, want := range map[string]string{
-		`"stopSequences":["END","STOP",""]`: `{"role":"assistant","content":{"type":"text","text":"one "},"model":"m","stopReason":"stopSequence"}`,
-		`"stopSequences":["no"]`:            `{"role":"assistant","content":{"type":"text","text":"one STOP two END"},"model":"m","stopReason":"endTurn"}`,
+		`"stopSequences":["END","STOP",""]`: `{"content":{"text":"one ","type":"text"},"model":"m","role":"assistant","stopReason":"stopSequence"}`,
+		`"stopSequences":["no"]`:            `{"content":{"text":"one STOP two END","type":"text"},"model":"m","role":"assistant","stopReason":"endTurn"}`,
 		`"tools":[{"name":"x"}]`:            `{"code":-32603,"message":"tools in a request for sampling are not supported"}`,
 		`"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///x","name":"x"}}]`: `{"code":-32603,"message":"message 1: content of type \"resource_link\" is not supported"}`,
 	} {
@@ -164,6 +164,25 @@ func TestRootsAreDeclaredWhereTheyAreNamed(t *testing.T) {
 				t.Errorf("%s: with the roots %q they are declared: %v, want %v\n%s", version, roots, got, want, r.notes())
 			}
 		}
+	}
+}
+
+// TestRootsAreSentBeforeTheFirstCall: a call that comes before them would be answered
+// with other folders.
+func TestRootsAreSentBeforeTheFirstCall(t *testing.T) {
+	r := newRig(t, "roots")
+	for range 5000 { // so many that a goroutine would be late
+		r.opts.Roots = append(r.opts.Roots, "/a")
+	}
+	for range 5 {
+		set := r.open()
+		if res, err := r.tools(set)["echo"].Call(t.Context(), invocation("{}")); err != nil || res.Text() != "{}" {
+			t.Errorf("Call = %s, %v", res.Text(), err)
+		}
+		set.Close(t.Context())
+	}
+	if notes := r.notes(); strings.Count(notes, "roots\ntools/call\ncall echo") != 5 {
+		t.Errorf("the roots did not come before the calls:\n%s", notes)
 	}
 }
 
@@ -267,7 +286,7 @@ func TestPrompts(t *testing.T) {
 }
 
 func TestSamplingContent(t *testing.T) {
-	many := []any{map[string]any{"type": "text", "text": "What is this?"}, map[string]any{"type": "image", "data": "AAEC", "mimeType": "image/png"}}
+	many := json.RawMessage(`[{"type":"text","text":"What is this?"},{"type":"image","data":"AAEC","mimeType":"image/png"}]`)
 	image := agent.Part{Kind: agent.PartMedia, MIME: "image/png", Data: []byte{0, 1, 2}}
 	parts, err := samplingParts(many)
 	if diff := cmp.Diff([]agent.Part{agent.Text("What is this?"), image}, parts); diff != "" || err != nil {
@@ -277,10 +296,10 @@ func TestSamplingContent(t *testing.T) {
 		parts []agent.Part
 		want  string
 	}{
-		{[]agent.Part{agent.Text("a"), image, agent.Text("b")}, `{"type":"text","text":"ab"}`},
-		{[]agent.Part{{Kind: agent.PartReasoning, Text: "hm"}, image}, `{"type":"image","data":"AAEC","mimeType":"image/png"}`},
-		{[]agent.Part{{Kind: agent.PartMedia, MIME: "audio/wav", Data: []byte{0}}}, `{"type":"audio","data":"AA==","mimeType":"audio/wav"}`},
-		{[]agent.Part{{Kind: agent.PartMedia, MIME: "video/mp4"}}, `{"type":"text","text":""}`},
+		{[]agent.Part{agent.Text("a"), image, agent.Text("b")}, `{"text":"ab","type":"text"}`},
+		{[]agent.Part{{Kind: agent.PartReasoning, Text: "hm"}, image}, `{"data":"AAEC","mimeType":"image/png","type":"image"}`},
+		{[]agent.Part{{Kind: agent.PartMedia, MIME: "audio/wav", Data: []byte{0}}}, `{"data":"AA==","mimeType":"audio/wav","type":"audio"}`},
+		{[]agent.Part{{Kind: agent.PartMedia, MIME: "video/mp4"}}, `{"text":"","type":"text"}`},
 	} {
 		if b, err := json.Marshal(samplingContent(agent.Message{Parts: c.parts})); err != nil || string(b) != c.want {
 			t.Errorf("samplingContent(%v) = %s, %v; want %s", c.parts, b, err, c.want)

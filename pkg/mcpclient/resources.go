@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // The tools that a server with resources has besides its own. A tool of the
@@ -44,7 +45,7 @@ func (s *Toolset) resourceTools() []*Tool {
 	}
 	list := own(listResources, "List the resources of the MCP server "+s.server.Name+": documents and data that it can give, each with its URI.",
 		`{"type":"object","properties":{},"additionalProperties":false}`)
-	list.call = func(ctx context.Context, c *conn, _ *agent.Invocation, _ json.RawMessage) (json.RawMessage, error) {
+	list.call = func(ctx context.Context, c *conn, _ *callTimer, _ *agent.Invocation, _ json.RawMessage) (json.RawMessage, error) {
 		entries, err := c.resources(ctx)
 		if err != nil && len(entries) == 0 {
 			return nil, err
@@ -60,18 +61,8 @@ func (s *Toolset) resourceTools() []*Tool {
 
 // resources asks for the server's resources and their templates.
 func (c *conn) resources(ctx context.Context) ([]resource, error) {
-	items, err := c.pages(ctx, "resources", maxResources, func(ctx context.Context, cursor mcp.Cursor) error {
-		request := mcp.ListResourcesRequest{}
-		request.Params.Cursor = cursor
-		_, err := c.client.ListResourcesByPage(ctx, request)
-		return err
-	})
-	templates, templateErr := c.pages(ctx, "resourceTemplates", maxResources, func(ctx context.Context, cursor mcp.Cursor) error {
-		request := mcp.ListResourceTemplatesRequest{}
-		request.Params.Cursor = cursor
-		_, err := c.client.ListResourceTemplatesByPage(ctx, request)
-		return err
-	})
+	items, err := c.pages(ctx, mcp.MethodResourcesList, "resources", maxResources)
+	templates, templateErr := c.pages(ctx, mcp.MethodResourcesTemplatesList, "resourceTemplates", maxResources)
 	var refused *rpcError
 	if errors.As(templateErr, &refused) {
 		templateErr = nil // many servers know no templates
@@ -79,7 +70,7 @@ func (c *conn) resources(ctx context.Context) ([]resource, error) {
 	var entries []resource
 	for _, raw := range append(items, templates...) {
 		var r resource
-		if json.Unmarshal(raw, &r) == nil && r.URI+r.URITemplate != "" {
+		if jsonrpc.Unmarshal(raw, &r) == nil && r.URI+r.URITemplate != "" {
 			entries = append(entries, r)
 		}
 	}
@@ -112,19 +103,14 @@ func resourceList(raw json.RawMessage) ([]agent.Part, error) {
 }
 
 // callRead is the call of read_resource.
-func (t *Tool) callRead(ctx context.Context, c *conn, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
+func (t *Tool) callRead(ctx context.Context, c *conn, timer *callTimer, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
 	var a struct {
 		URI string `json:"uri"`
 	}
-	if err := json.Unmarshal(args, &a); err != nil || a.URI == "" {
+	if err := jsonrpc.Unmarshal(args, &a); err != nil || a.URI == "" {
 		return nil, errors.New(`the argument "uri" is missing`)
 	}
-	return c.invoke(ctx, inv, func(ctx context.Context, meta *mcp.Meta) error {
-		request := mcp.ReadResourceRequest{}
-		request.Params.URI, request.Params.Meta = a.URI, meta
-		_, err := c.client.ReadResource(ctx, request)
-		return err
-	})
+	return c.invoke(ctx, timer, inv, mcp.MethodResourcesRead, map[string]any{"uri": a.URI})
 }
 
 // resourceParts reads the answer to resources/read.
@@ -132,7 +118,7 @@ func resourceParts(raw json.RawMessage) ([]agent.Part, error) {
 	var r struct {
 		Contents []resourceContent `json:"contents"`
 	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := jsonrpc.Unmarshal(raw, &r); err != nil {
 		return []agent.Part{agent.Text(string(raw))}, misfit(err)
 	}
 	var parts []agent.Part

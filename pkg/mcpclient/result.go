@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // misfit says what of a server's message has the wrong form, in words without the
@@ -117,7 +118,7 @@ type resourceContent struct {
 // shown as it is.
 func contentParts(raw json.RawMessage) []agent.Part {
 	var c content
-	if json.Unmarshal(raw, &c) != nil {
+	if jsonrpc.Unmarshal(raw, &c) != nil {
 		return []agent.Part{agent.Text(string(raw))}
 	}
 	switch {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
@@ -227,9 +226,5 @@ func (o *Options) name(server, tool string) string {
 	}
 	return "mcp_" + server + "_" + tool
 }
-
-// silent is the logger of the library: everything worth knowing comes back as an
-// error as well.
-func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }

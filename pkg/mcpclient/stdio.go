@@ -1,76 +1,192 @@
 package mcpclient
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client/transport"
-
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// A child is the running program of a server, in a process group of its own.
-type child struct {
+// A stdio is the transport to a program, in a process group of its own, that reads and
+// writes one message a line.
+type stdio struct {
+	conn   *conn
 	proc   *process.Process
 	in     *queue
-	out    *lineFilter
 	stderr *lastLines
+	read   chan struct{} // closed when the output was read to its end
+
+	mu      sync.Mutex
+	pending map[string]*waitingRequest // by key
+	dropped string                     // the first line that is no message
 }
 
-// startChild starts the program of server.
-func startChild(server *Server, opts *Options) (*child, error) {
-	file, err := lookPath(server)
+// A waitingRequest was sent and has no answer yet.
+type waitingRequest struct {
+	*request
+	stop func() bool // of what forgets it at the end of its context
+}
+
+// startProgram starts the program of c's server, and opens c.
+func (c *conn) startProgram() error {
+	file, err := lookPath(c.server)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	mark := rand.Text
-	if opts.NewMark != nil {
-		mark = opts.NewMark
+	if c.opts.NewMark != nil {
+		mark = c.opts.NewMark
 	}
-	c := &child{stderr: &lastLines{log: opts.log}}
-	c.proc, err = process.Start(&process.Command{
-		Path: file, Args: server.Args, Env: server.Env, Dir: server.Dir,
-		Stderr: c.stderr, Mark: "mcp-" + mark(), Grace: opts.Grace,
+	s := &stdio{conn: c, stderr: &lastLines{log: c.opts.log}, read: make(chan struct{}), pending: map[string]*waitingRequest{}}
+	s.proc, err = process.Start(&process.Command{
+		Path: file, Args: c.server.Args, Env: c.server.Env, Dir: c.server.Dir,
+		Stderr: s.stderr, Mark: "mcp-" + mark(), Grace: c.opts.Grace,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c.in = newQueue(c.proc.Stdin, maxQueue)
-	c.out = newLineFilter(c.proc.Stdout, opts.lineLimit(), opts.log)
-	return c, nil
+	s.in = newQueue(s.proc.Stdin, maxQueue)
+	c.open(s)
+	go s.readAll(s.proc.Stdout)
+	return nil
 }
 
-// transport is the library's view of the child.
-func (c *child) transport() *transport.Stdio {
-	t := transport.NewIO(c.out, c.in, nil)
-	transport.WithCommandLogger(silent())(t)
-	return t
+// readAll reads what the program writes. The end of its output is the end of the
+// connection; the answers before it are handed on first.
+func (s *stdio) readAll(out io.Reader) {
+	defer close(s.read)
+	defer s.conn.lose()
+	from := bufio.NewReaderSize(out, 64<<10)
+	for {
+		l, err := jsonrpc.ReadLine(from, s.conn.opts.lineLimit())
+		s.take(l)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// take takes in a line: a message, an array of them, which 2025-03-26 has, or something
+// else, which is logged.
+func (s *stdio) take(l jsonrpc.Line) {
+	l.Text = bytes.TrimSpace(bytes.TrimPrefix(l.Text, []byte("\uFEFF"))) // a byte order mark, which some systems write first
+	var batch []json.RawMessage
+	switch {
+	case l.TooLong, isMessage(l.Text):
+		s.message(l)
+	case bytes.HasPrefix(l.Text, []byte("[")) && bytes.Contains(l.Text, []byte(`"jsonrpc"`)) && json.Unmarshal(l.Text, &batch) == nil:
+		for _, text := range batch {
+			s.take(jsonrpc.Line{Text: text})
+		}
+	case len(l.Text) > 0:
+		s.drop(string(l.Text))
+	}
+}
+
+// message takes in a message. One that cannot be used is the answer to the request of
+// its id, which would wait otherwise.
+func (s *stdio) message(l jsonrpc.Line) {
+	m, err := parse(l, s.conn.opts.lineLimit())
+	if err != nil && !l.TooLong {
+		s.drop(string(l.Text))
+	}
+	if err == nil && !m.IsAnswer() {
+		s.conn.incoming(context.Background(), nil, m)
+		return
+	}
+	switch q := s.forget(m.Key); {
+	case q == nil && err != nil:
+		s.drop(err.Error())
+	case q == nil: // the answer to no request, or to one that has ended
+	case err != nil:
+		q.answers <- q.failed(err)
+	default:
+		q.answers <- q.answered(m)
+	}
+}
+
+// drop takes note of what is no message.
+func (s *stdio) drop(line string) {
+	line = clip(line, maxLogLine)
+	s.mu.Lock()
+	if s.dropped == "" {
+		s.dropped = line
+	}
+	s.mu.Unlock()
+	s.conn.opts.log("stdout: " + line)
+}
+
+// forget takes the request of a key out of the pending ones, and returns it if it was
+// among them.
+func (s *stdio) forget(key string) *request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.pending[key]
+	if w == nil {
+		return nil
+	}
+	w.stop()
+	delete(s.pending, key)
+	return w.request
+}
+
+// send implements transport.
+func (s *stdio) send(ctx context.Context, q *request) {
+	s.mu.Lock()
+	s.pending[q.key] = &waitingRequest{q, context.AfterFunc(ctx, func() { s.forget(q.key) })}
+	s.mu.Unlock()
+	if _, err := s.in.Write(q.line); err != nil && s.forget(q.key) != nil {
+		q.answers <- q.failed(err)
+	}
+}
+
+// post implements transport.
+func (s *stdio) post(_ context.Context, line []byte) error {
+	_, err := s.in.Write(line)
+	return err
 }
 
 // flushWait is how long a program may take to read what it was sent last.
 const flushWait = 500 * time.Millisecond
 
-// end ends the program: end of input, SIGTERM, SIGKILL, the last two to the
-// whole group. When ctx ends, the waits between them are skipped.
-func (c *child) end(ctx context.Context) (process.Exit, error) {
-	c.in.Close()
+// end implements transport. It ends the program: end of input, SIGTERM, SIGKILL, the
+// last two to the whole group.
+func (s *stdio) end(ctx context.Context, closed bool) error {
+	s.in.Close()
 	timer := time.NewTimer(flushWait)
 	defer timer.Stop()
 	select { // what is pending, a cancellation above all, still goes out
-	case <-c.in.done:
+	case <-s.in.done:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	exit, err := c.proc.Close(ctx)
-	<-c.in.done
-	c.stderr.flush()
-	return exit, err
+	exit, err := s.proc.Close(ctx)
+	<-s.in.done
+	<-s.read
+	s.stderr.flush()
+	how := exit.String()
+	switch {
+	case closed:
+		return errors.New("the server was closed")
+	case err != nil:
+		how = err.Error()
+	case exit.Cancelled:
+		how = "it closed its standard output"
+	}
+	return &endError{how: how, said: s.said()}
 }
 
 // lookPath is the file of server's program.
@@ -103,9 +219,12 @@ func lookPath(server *Server) (string, error) {
 }
 
 // said is "" or a clause with what the program has written besides messages.
-func (c *child) said() string {
-	text := c.stderr.String()
-	if line := c.out.firstDropped(); line != "" {
+func (s *stdio) said() string {
+	s.mu.Lock()
+	line := s.dropped
+	s.mu.Unlock()
+	text := s.stderr.String()
+	if line != "" {
 		text = "; its stdout has lines that are no messages, such as\n  " + line + text
 	}
 	return text

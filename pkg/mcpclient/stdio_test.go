@@ -256,7 +256,7 @@ func TestServerThatDiesBetweenCalls(t *testing.T) {
 	set := r.open()
 	tools := r.tools(set)
 	c := set.conn
-	if err := syscall.Kill(c.child.proc.PID(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(c.transport.(*stdio).proc.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	<-c.gone
@@ -361,7 +361,7 @@ func TestHugeAnswerCostsItsCallAlone(t *testing.T) {
 	set := r.open()
 	tools := r.tools(set)
 	_, err := tools["huge"].Call(t.Context(), invocation("{}"))
-	want := "MCP server fake: the server's message is longer than 1048576 bytes (-32099)"
+	want := "MCP server fake: the server's message cannot be used: it is longer than 1048576 bytes (-32099)"
 	if err == nil || err.Error() != want {
 		t.Errorf("Call: %v, want %s", err, want)
 	}
@@ -377,7 +377,7 @@ func TestUnusableAnswerCostsItsCallAlone(t *testing.T) {
 	r := newRig(t, "legacy")
 	tools := r.tools(r.open())
 	_, err := tools["deep"].Call(t.Context(), invocation("{}"))
-	want := "MCP server fake: the server's message is no JSON, or nested too deep (-32099)"
+	want := "MCP server fake: the server's message cannot be used: parse error: invalid character '[' exceeded max depth (-32099)"
 	if err == nil || err.Error() != want {
 		t.Errorf("Call: %v, want %s", err, want)
 	}
@@ -424,7 +424,7 @@ func TestNothingSurvivesClose(t *testing.T) {
 	r := newRig(t, "stubborn")
 	set := r.open()
 	tools := r.tools(set)
-	pids := []int{set.conn.child.proc.PID()}
+	pids := []int{set.conn.transport.(*stdio).proc.PID()}
 	m := regexp.MustCompile(`grandchild (\d+)`).FindStringSubmatch(r.notes())
 	if m == nil {
 		t.Fatalf("no grandchild in %q", r.notes())
@@ -532,7 +532,7 @@ func TestProgressIsLimited(t *testing.T) {
 	shown := func(n int, every time.Duration) (count int) {
 		for range n {
 			now = now.Add(every)
-			if k.mayTell(now) {
+			if k.mayShow(now) {
 				count++
 			}
 		}

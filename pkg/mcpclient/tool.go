@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // A Tool is a tool of a server. It stays usable over restarts of the server.
@@ -18,8 +19,8 @@ type Tool struct {
 	name        string // as the server calls it
 	spec        agent.ToolSpec
 	annotations Annotations
-	recalled    bool // from the cache
-	call        func(ctx context.Context, c *conn, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error)
+	cached      bool // its definition is from the cache
+	call        func(ctx context.Context, c *conn, timer *callTimer, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error)
 	parts       func(raw json.RawMessage) ([]agent.Part, error)
 }
 
@@ -61,11 +62,11 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	ctx, cancel := patient(ctx, t.set.server.callTimeout())
+	ctx, timer, cancel := newCallTimer(ctx, t.set.server.callTimeout())
 	defer cancel()
-	raw, err := t.try(ctx, inv, args)
-	if errors.Is(err, errUnheard) {
-		raw, err = t.try(ctx, inv, args) // in a new session
+	raw, err := t.try(ctx, timer, inv, args)
+	if errors.Is(err, errRefused) {
+		raw, err = t.try(ctx, timer, inv, args) // in a new session
 	}
 	if err != nil {
 		return agent.Result{}, err
@@ -74,7 +75,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 }
 
 // try calls the tool on the connection that there is, or a new one.
-func (t *Tool) try(ctx context.Context, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
+func (t *Tool) try(ctx context.Context, timer *callTimer, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
 	c, err := t.set.connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("nothing was called: %w", err)
@@ -82,7 +83,7 @@ func (t *Tool) try(ctx context.Context, inv *agent.Invocation, args json.RawMess
 	if err := t.set.stale(t); err != nil {
 		return nil, fmt.Errorf("nothing was called: %w", err)
 	}
-	raw, err := t.call(ctx, c, inv, args)
+	raw, err := t.call(ctx, c, timer, inv, args)
 	if err != nil {
 		return nil, t.set.explain(err)
 	}
@@ -104,19 +105,14 @@ func (t *Tool) result(inv *agent.Invocation, raw json.RawMessage) (agent.Result,
 var errTool = errors.New("the tool reports a failure")
 
 // callTool is the call of an ordinary tool.
-func (t *Tool) callTool(ctx context.Context, c *conn, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
-	return c.invoke(ctx, inv, func(ctx context.Context, meta *mcp.Meta) error {
-		request := mcp.CallToolRequest{}
-		request.Params.Name, request.Params.Arguments, request.Params.Meta = t.name, args, meta
-		_, err := c.client.CallTool(ctx, request)
-		return err
-	})
+func (t *Tool) callTool(ctx context.Context, c *conn, timer *callTimer, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
+	return c.invoke(ctx, timer, inv, mcp.MethodToolsCall, map[string]any{"name": t.name, "arguments": args})
 }
 
 // toolParts reads the result of an ordinary tool.
 func toolParts(raw json.RawMessage) ([]agent.Part, error) {
 	var r callResult
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := jsonrpc.Unmarshal(raw, &r); err != nil {
 		return []agent.Part{agent.Text(string(raw))}, misfit(err)
 	}
 	if r.IsError {

@@ -33,6 +33,7 @@ var rules = []rule{
 	{path: "pkg/closest"},
 	{path: "pkg/filelock", modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/jsondoc"},
+	{path: "pkg/jsonrpc"},
 	{path: "pkg/process", modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/redact"},
 	{path: "pkg/textcut"},

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -29,46 +28,57 @@ const (
 // ErrClosed: the Toolset was closed.
 var ErrClosed = errors.New("it was closed")
 
+// The states of a Toolset, all under Toolset.mu:
+//
+//	closed       closed is set; nothing is started any more
+//	cached       cached is set: the tools are those of the cache, and the server
+//	             was not needed yet; a call starts it
+//	connected    conn is open; the tools are listed again when the server says that
+//	             they have changed, or from time to time
+//	lost         conn is dead; the next use takes its end into account and starts the
+//	             server again
+//	disconnected conn is nil; the next use starts the server, but not before retryAt,
+//	             nor after maxFailures
+//
+// A refresh leads from one to another: it starts the server unless it is running, and
+// asks for its tools. There is at most one; callers wait for it together.
+
 // A Toolset is the tools of one server. Its methods are safe for concurrent use.
 type Toolset struct {
 	server  Server
 	opts    Options
-	invalid error           // what is wrong with server
-	life    context.Context // of what is not bound to one call
-	stop    context.CancelFunc
-	hurry   context.Context // its end cuts the waits for programs short
-	rush    context.CancelFunc
-	work    sync.WaitGroup // flights, and connections that are ending
+	invalid error // what is wrong with server
+	work    sync.WaitGroup
 
-	mu       sync.Mutex
-	closed   bool
-	conn     *conn     // the last one; may be dead
-	started  time.Time // when conn had started
-	flight   *flight   // under way, nil if none is
-	tools    []agent.Tool
-	listed   time.Time // when tools were asked for
-	fresh    bool      // and that the server gave them
-	lazy     bool      // tools are those of the cache: the server was not needed yet
-	looked   bool      // into the cache
-	file     cacheFile // of the server as it was started; of the flight under way
-	told     string    // the instructions that came with tools
-	err      error     // what is wrong with the server or its tools
-	old      bool      // the server is greeted with initialize
-	failures int       // in a row
-	retryAt  time.Time
+	mu           sync.Mutex
+	closed       bool
+	killed       bool               // the time of Close is over
+	conns        map[*conn]struct{} // that are not gone
+	conn         *conn              // the last one; may be dead
+	started      time.Time          // when conn had started
+	refresh      *refresh           // nil if none is under way
+	tools        []agent.Tool
+	instructions string // that came with tools
+	listed       time.Time
+	fresh        bool      // the server gave tools when they were last asked for
+	cached       bool      // tools are those of the cache
+	cacheRead    bool      // or there is nothing in it
+	file         cacheFile // of the server as it was started; of the refresh
+	err          error     // what is wrong with the server or its tools
+	legacy       bool      // the server is greeted with initialize first
+	failures     int       // in a row
+	retryAt      time.Time
 }
 
-// A flight is a start of the server, or a look at its tools, that several
-// callers wait for.
-type flight struct{ done chan struct{} }
+// A refresh is under way until done is closed.
+type refresh struct {
+	done   chan struct{}
+	cancel context.CancelFunc
+}
 
-// Open makes a Toolset of server. It starts nothing. Whoever opens a Toolset
-// closes it.
+// Open makes a Toolset of server. It starts nothing. Callers close the Toolset.
 func Open(server Server, opts Options) *Toolset {
-	s := &Toolset{server: server, opts: opts, invalid: server.check()}
-	s.life, s.stop = context.WithCancel(context.Background())
-	s.hurry, s.rush = context.WithCancel(context.Background())
-	return s
+	return &Toolset{server: server, opts: opts, invalid: server.check(), conns: map[*conn]struct{}{}}
 }
 
 // Start starts the server in the background, if it is not running, so that a
@@ -76,8 +86,8 @@ func Open(server Server, opts Options) *Toolset {
 func (s *Toolset) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.looked = true
-	s.board(true)
+	s.cacheRead = true
+	s.startRefresh(true)
 }
 
 // Tools implements agent.Toolset. It starts the server if need be, and waits for
@@ -102,8 +112,8 @@ func (s *Toolset) Instructions(ctx context.Context) (string, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lazy || s.conn != nil && !s.conn.dead() {
-		return s.told, nil
+	if s.cached || s.conn != nil && !s.conn.dead() {
+		return s.instructions, nil
 	}
 	return "", s.state()
 }
@@ -116,25 +126,35 @@ func (s *Toolset) Protocol() string {
 	if s.conn == nil || s.conn.dead() {
 		return ""
 	}
-	return s.conn.version
+	return s.conn.protocol()
 }
 
 // Close ends the server and every call under way. It returns when the program,
 // all that it started and all goroutines have ended. When ctx ends, the program
 // is killed without further waiting. Close may be called any number of times.
 func (s *Toolset) Close(ctx context.Context) error {
-	defer context.AfterFunc(ctx, s.rush)()
+	defer context.AfterFunc(ctx, s.kill)()
 	s.mu.Lock()
 	s.closed = true
-	c := s.conn
-	s.mu.Unlock()
-	s.stop()
-	if c != nil {
-		c.shut()
+	if s.refresh != nil {
+		s.refresh.cancel()
 	}
+	if s.conn != nil {
+		s.conn.shut()
+	}
+	s.mu.Unlock()
 	s.work.Wait()
-	s.rush()
 	return nil
+}
+
+// kill ends the programs without waiting.
+func (s *Toolset) kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.killed = true
+	for c := range s.conns {
+		c.kill()
+	}
 }
 
 // connect returns a connection to the server, which it starts if need be.
@@ -166,9 +186,9 @@ func (s *Toolset) state() error {
 	}
 }
 
-// wait waits for a flight, if one is needed. With alive, a running server is
-// enough, however old its list of tools is.
-func (s *Toolset) wait(ctx context.Context, alive bool) error {
+// wait waits for a refresh, if one is needed. With running, a server that runs is
+// enough, however old its list of tools is, and the tools of the cache are not.
+func (s *Toolset) wait(ctx context.Context, running bool) error {
 	if s.invalid != nil {
 		return s.named(s.invalid)
 	}
@@ -177,44 +197,47 @@ func (s *Toolset) wait(ctx context.Context, alive bool) error {
 		s.mu.Unlock()
 		return s.named(ErrClosed)
 	}
-	if alive && s.conn != nil && !s.conn.dead() {
+	if running && s.conn != nil && !s.conn.dead() {
 		s.mu.Unlock()
 		return nil
 	}
-	s.recall()
-	f := s.board(alive)
+	s.readCache()
+	r := s.startRefresh(running)
 	s.mu.Unlock()
-	if f == nil {
+	if r == nil {
 		return nil
 	}
 	select {
-	case <-f.done:
+	case <-r.done:
 		return nil
 	case <-ctx.Done():
 		return s.named(fmt.Errorf("waited for its start: %w", context.Cause(ctx)))
 	}
 }
 
-// board returns the flight that is under way, or starts one if it is needed. With
-// alive, the tools of the cache are not enough. s.mu is held.
-func (s *Toolset) board(alive bool) *flight {
-	if s.flight != nil {
-		return s.flight
+// startRefresh joins the refresh in progress, or starts one if it is needed. s.mu is
+// held.
+func (s *Toolset) startRefresh(running bool) *refresh {
+	if s.refresh != nil {
+		return s.refresh
 	}
-	if s.closed || s.lazy && !alive || !s.due() {
+	if s.closed || s.cached && !running || !s.due() {
 		return nil
 	}
-	s.lazy = false
-	f := &flight{done: make(chan struct{})}
-	s.flight = f
+	s.cached = false
+	limit := s.server.startTimeout()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no answer within %s", seconds(limit)))
+	r := &refresh{make(chan struct{}), cancel}
+	s.refresh = r
 	s.work.Go(func() {
-		defer close(f.done)
-		s.fly()
+		defer close(r.done)
+		defer cancel()
+		s.doRefresh(ctx)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.flight = nil
+		s.refresh = nil
 	})
-	return f
+	return r
 }
 
 // due reports whether there is something to do: start the server, look at its
@@ -228,16 +251,16 @@ func (s *Toolset) due() bool {
 		return s.failures < maxFailures && !now.Before(s.retryAt)
 	case s.conn.dead(), s.conn.changed.Load():
 		return true
-	case s.fresh && s.conn.tells():
+	case s.fresh && s.conn.notifies():
 		return false
 	default:
 		return now.Sub(s.listed) >= s.server.pollInterval()
 	}
 }
 
-// bury takes note of the end of the connection, and reports whether the server
+// disconnect takes note of the end of the connection, and reports whether the server
 // may be started again at once.
-func (s *Toolset) bury(ctx context.Context, c *conn) bool {
+func (s *Toolset) disconnect(ctx context.Context, c *conn) bool {
 	var ended bool
 	select {
 	case <-c.gone:
@@ -268,16 +291,13 @@ func pause(n int) time.Duration {
 	return min(firstPause<<min(n-1, 20), maxPause)
 }
 
-// fly starts the server if it is not running, and asks for its tools.
-func (s *Toolset) fly() {
-	limit := s.server.startTimeout()
-	ctx, cancel := context.WithTimeoutCause(s.life, limit, fmt.Errorf("no answer within %s", seconds(limit)))
-	defer cancel()
+// doRefresh starts the server if it is not running, and asks for its tools.
+func (s *Toolset) doRefresh(ctx context.Context) {
 	s.mu.Lock()
-	c, old := s.conn, s.old
+	c := s.conn
 	s.mu.Unlock()
 	if c != nil && c.dead() {
-		if !s.bury(ctx, c) {
+		if !s.disconnect(ctx, c) {
 			return
 		}
 		c = nil
@@ -285,7 +305,7 @@ func (s *Toolset) fly() {
 	if c == nil {
 		s.file = s.cache()
 		var err error
-		if c, err = s.dial(ctx, old); err != nil {
+		if c, err = s.dial(ctx); err != nil {
 			s.failed(err)
 			return
 		}
@@ -309,32 +329,32 @@ func (s *Toolset) fly() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listed, s.fresh, s.err = s.opts.now(), true, joinProblems(problems)
-	s.tools, s.told = tools, l.instructions
+	s.tools, s.instructions = tools, l.instructions
 }
 
-// recall takes the tools from the cache, the first time that anything is asked
-// of s. s.mu is held.
-func (s *Toolset) recall() {
-	if s.looked || s.flight != nil {
+// readCache takes the tools from the cache, the first time that anything is asked of s.
+// s.mu is held.
+func (s *Toolset) readCache() {
+	if s.cacheRead || s.refresh != nil {
 		return
 	}
-	s.looked = true
+	s.cacheRead = true
 	l := s.cache().find()
 	if l == nil {
 		return
 	}
 	tools, problems := s.offer(l)
 	for _, t := range tools {
-		t.(*Tool).recalled = true
+		t.(*Tool).cached = true
 	}
-	s.tools, s.told, s.err, s.lazy = tools, l.instructions, joinProblems(problems), true
-	s.old = !mcp.IsModernProtocol(l.protocol)
+	s.tools, s.instructions, s.err, s.cached = tools, l.instructions, joinProblems(problems), true
+	s.legacy = !mcp.IsModernProtocol(l.protocol)
 }
 
 // stale is why t, which came from the cache, must not be called now that the
 // server has said what it has.
 func (s *Toolset) stale(t *Tool) error {
-	if !t.recalled {
+	if !t.cached {
 		return nil
 	}
 	s.mu.Lock()
@@ -363,29 +383,34 @@ func (s *Toolset) failed(err error) {
 }
 
 // dial starts the server and agrees on a protocol with it.
-func (s *Toolset) dial(ctx context.Context, old bool) (*conn, error) {
-	c, err := s.dialOnce(ctx, old)
-	if errors.Is(err, errDiedAtProbe) {
+func (s *Toolset) dial(ctx context.Context) (*conn, error) {
+	c, err := s.dialOnce(ctx)
+	if errors.Is(err, errEndedAtDiscover) {
 		s.opts.log("the server ended at server/discover, which it may not know; it is started again and greeted with initialize")
 		s.mu.Lock()
-		s.old = true
+		s.legacy = true
 		s.mu.Unlock()
-		c, err = s.dialOnce(ctx, true)
+		c, err = s.dialOnce(ctx)
 	}
 	return c, err
 }
 
-func (s *Toolset) dialOnce(ctx context.Context, old bool) (*conn, error) {
-	c, err := s.newConn()
-	if err != nil {
+func (s *Toolset) dialOnce(ctx context.Context) (*conn, error) {
+	c := newConn(&s.server, &s.opts)
+	if s.server.URL != "" {
+		c.openURL()
+	} else if err := c.startProgram(); err != nil {
 		return nil, err
 	}
-	s.work.Go(func() { s.follow(c) })
-	if err := c.handshake(ctx, old); err != nil {
-		if !errors.Is(err, errDiedAtProbe) {
+	s.track(c)
+	s.mu.Lock()
+	legacy := s.legacy
+	s.mu.Unlock()
+	if err := c.handshake(ctx, legacy); err != nil {
+		if !errors.Is(err, errEndedAtDiscover) {
 			err = c.withOutput(fmt.Errorf("start it: %w", err))
 		}
-		c.shut() // follow waits for its end
+		c.shut()
 		return nil, err
 	}
 	c.listen()
@@ -395,43 +420,25 @@ func (s *Toolset) dialOnce(ctx context.Context, old bool) (*conn, error) {
 		c.shut()
 		return nil, ErrClosed
 	}
-	s.old = !mcp.IsModernProtocol(c.version)
+	s.legacy = !c.modern()
 	s.conn, s.started = c, s.opts.now()
 	return c, nil
 }
 
-// newConn starts the server or prepares the connection to it.
-func (s *Toolset) newConn() (*conn, error) {
-	c := newConn(&s.server, &s.opts)
-	var t transport.Interface
-	if s.server.URL != "" {
-		carrier, reply, err := c.overHTTP()
-		if err != nil {
-			return nil, err
-		}
-		c.tap = &tap{inner: carrier, http: true, life: c.life, reply: reply}
-		t = httpTap{c.tap}
-	} else {
-		child, err := startChild(&s.server, &s.opts)
-		if err != nil {
-			return nil, err
-		}
-		c.child, c.lost = child, child.out.end
-		c.tap = &tap{inner: child.transport()}
-		t = c.tap
+// track lets Close wait for the end of c.
+func (s *Toolset) track(c *conn) {
+	s.mu.Lock()
+	s.conns[c] = struct{}{}
+	if s.killed {
+		c.kill()
 	}
-	if err := c.open(t); err != nil {
-		c.shut()
+	s.mu.Unlock()
+	s.work.Go(func() {
 		<-c.gone
-		return nil, err
-	}
-	return c, nil
-}
-
-// follow waits for the end of c, and hurries it along when Close is in a hurry.
-func (s *Toolset) follow(c *conn) {
-	defer context.AfterFunc(s.hurry, c.hurry)()
-	<-c.gone
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+	})
 }
 
 // named adds the server's name to err.
@@ -455,36 +462,12 @@ func (s *Toolset) explain(err error) error {
 // err has it.
 func (c *conn) withOutput(err error) error {
 	var ended *endError
-	if c.child == nil || errors.As(err, &ended) {
+	s, program := c.transport.(*stdio)
+	if !program || errors.As(err, &ended) {
 		return err
 	}
-	if text := c.child.said(); text != "" {
+	if text := s.said(); text != "" {
 		return fmt.Errorf("%w%s", err, text)
 	}
 	return err
-}
-
-// tells reports whether the server says when its tools change.
-func (c *conn) tells() bool {
-	switch {
-	case c.caps.Tools == nil || !c.caps.Tools.ListChanged:
-		return false
-	case mcp.IsModernProtocol(c.version):
-		return c.listens.Load()
-	default:
-		return c.child != nil // over HTTP nobody can say whether it listens
-	}
-}
-
-// listen asks a server of the newest protocol to tell of changes; older ones do
-// so by themselves.
-func (c *conn) listen() {
-	if !mcp.IsModernProtocol(c.version) || c.caps.Tools == nil || !c.caps.Tools.ListChanged {
-		return
-	}
-	c.listens.Store(true)
-	c.tap.spawn(func() {
-		defer c.listens.Store(false)
-		_ = c.client.Listen(c.life, mcp.SubscriptionFilter{ToolsListChanged: true, ResourcesListChanged: c.caps.Resources != nil && c.caps.Resources.ListChanged})
-	})
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestTimeOfACallStandsStillWhileTheServerWaits: the limit of a call is for the
+// TestTheTimerOfACallStopsWhileTheServerWaits: the limit of a call is for the
 // server, not for the person that it asks.
-func TestTimeOfACallStandsStillWhileTheServerWaits(t *testing.T) {
+func TestTheTimerOfACallStopsWhileTheServerWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls int
 		known bool // the question says to which call it belongs
@@ -18,20 +18,23 @@ func TestTimeOfACallStandsStillWhileTheServerWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				conn := newConn(&Server{Name: "fake"}, &Options{})
+				var ctxs []context.Context
 				var last *call
 				for range c.calls {
-					ctx, cancel := patient(t.Context(), 10*time.Second)
+					ctx, timer, cancel := newCallTimer(t.Context(), 10*time.Second)
 					defer cancel()
-					last = conn.begin(ctx, invocation("{}"))
+					ctxs = append(ctxs, ctx)
+					last = conn.begin(timer, invocation("{}"))
 				}
+				first, ctx := ctxs[0], ctxs[len(ctxs)-1]
 				time.Sleep(9 * time.Second)
-				ctx := t.Context()
+				var named *call
 				if c.known {
-					ctx = context.WithValue(ctx, callKey{}, last)
+					named = last
 				}
 				var ends []context.CancelFunc
 				for range 2 { // two questions at the same time
-					_, inv, done, err := conn.asking(ctx)
+					_, inv, done, err := conn.asking(t.Context(), named)
 					if err != nil || inv != last.inv {
 						t.Fatalf("asking: %v, %v", inv, err)
 					}
@@ -39,22 +42,22 @@ func TestTimeOfACallStandsStillWhileTheServerWaits(t *testing.T) {
 				}
 				for _, end := range ends {
 					time.Sleep(time.Hour)
-					if last.ctx.Err() != nil {
-						t.Fatalf("the call ended: %v", context.Cause(last.ctx))
+					if ctx.Err() != nil {
+						t.Fatalf("the call ended: %v", context.Cause(ctx))
 					}
 					end()
 				}
-				if other := conn.order[0].ctx; c.known && other.Err() == nil {
+				if c.known && first.Err() == nil {
 					t.Error("a call that has nothing to do with the question waits for it")
-				} else if !c.known && other.Err() != nil {
-					t.Errorf("the call that may have asked ended: %v", context.Cause(other))
+				} else if !c.known && first.Err() != nil {
+					t.Errorf("the call that may have asked ended: %v", context.Cause(first))
 				}
 				time.Sleep(999 * time.Millisecond)
-				if last.ctx.Err() != nil {
-					t.Fatalf("the call ended early: %v", context.Cause(last.ctx))
+				if ctx.Err() != nil {
+					t.Fatalf("the call ended early: %v", context.Cause(ctx))
 				}
 				time.Sleep(2 * time.Millisecond)
-				if got := fmt.Sprint(context.Cause(last.ctx)); got != "timed out after 10 s" {
+				if got := fmt.Sprint(context.Cause(ctx)); got != "timed out after 10 s" {
 					t.Errorf("the call ends with %q", got)
 				}
 			})
@@ -67,14 +70,14 @@ func TestTimeOfACallStandsStillWhileTheServerWaits(t *testing.T) {
 func TestAnswerBehindTheEndOfACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := newConn(&Server{Name: "fake"}, &Options{})
-		ctx, cancel := patient(t.Context(), time.Second)
-		conn.begin(ctx, invocation("{}"))
-		asked, _, done, err := conn.asking(t.Context())
+		ctx, timer, cancel := newCallTimer(t.Context(), time.Second)
+		k := conn.begin(timer, invocation("{}"))
+		asked, _, done, err := conn.asking(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		conn.finish(k)
 		cancel()
-		synctest.Wait()
 		if asked.Err() == nil {
 			t.Error("the question goes on though its call has ended")
 		}
