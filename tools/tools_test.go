@@ -122,8 +122,13 @@ func (b *box) callJSON(slug, data, key string) (string, error) {
 	if tool == nil {
 		b.t.Fatalf("there is no tool %s", slug)
 	}
-	res, err := tool.Call(context.WithoutCancel(b.t.Context()), &agent.Invocation{
-		Call: agent.ToolCall{ID: "c1", Name: tool.Spec().Name, Args: data}, Spec: tool.Spec(), Key: key})
+	inv := &agent.Invocation{Call: agent.ToolCall{ID: "c1", Name: tool.Spec().Name, Args: data}, Spec: tool.Spec(), Key: key}
+	ctx := context.WithoutCancel(b.t.Context())
+	v, _ := agent.As[agent.Validator](tool)
+	if err := v.Validate(ctx, inv); err != nil {
+		return "", fmt.Errorf("nothing ran: %w", err)
+	}
+	res, err := tool.Call(ctx, inv)
 	return res.Text(), err
 }
 

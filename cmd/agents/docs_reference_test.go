@@ -278,7 +278,7 @@ func TestManualTranslatesArguments(t *testing.T) {
 			}
 		default:
 			refused++
-			_, err := schema.Checked(tool).Call(t.Context(), &agent.Invocation{Call: agent.ToolCall{Args: args}})
+			_, err := (&agent.Runner{Agent: &agent.Agent{}}).Call(t.Context(), schema.Checked(tool), args)
 			if err == nil || !matches([]string{strings.ReplaceAll(err.Error(), "\n", " ")}, spans(row[1])) {
 				t.Errorf("Call(%s): %v; the page says %s", args, err, row[1])
 			}

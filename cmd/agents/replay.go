@@ -16,9 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
-	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/replay"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/urfave/cli/v3"
@@ -129,11 +127,11 @@ func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name str
 	if err != nil {
 		return err
 	}
-	root := l.Root
+	runner := l.Runner(l.Root)
+	runner.Observe = s.Observe
 	if answer != nil {
-		root = answer.Of(root)
+		runner.Agent, runner.Accept = answer.Of(l.Root), answer.Accept
 	}
-	runner := &agent.Runner{Agent: root, Observe: s.Observe, Redact: observe.RedactEvent(s.Secrets)}
 	if err := k.Attach(p, runner); err != nil {
 		return errors.Join(err, s.Close())
 	}

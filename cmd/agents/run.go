@@ -18,7 +18,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/urfave/cli/v3"
 )
 
@@ -117,12 +116,13 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	runner := &agent.Runner{Agent: &root, Observe: s.Observe, Redact: observe.RedactEvent(s.Secrets)}
+	runner := loaded.Runner(&root)
+	runner.Observe = s.Observe
 	if err := kept.Attach(p, runner); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	if answer != nil {
-		runner.Agent = answer.Of(&root)
+		runner.Agent, runner.Accept = answer.Of(&root), answer.Accept
 	}
 	out, runErr := kept.Ask(ctx, runner, prompt)
 	return s.Finish(out, kept.Finish(runner, runErr))

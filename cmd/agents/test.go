@@ -215,7 +215,7 @@ func runRecorded(ctx context.Context, p *program.Env, f *testFlags, l *load.Tree
 		return nil, err
 	}
 	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: f.set, Prompt: prompt.Text(), Redact: s.Hide}
-	keep := observe.Redact(s.Secrets, func(e agent.Event) { rec.Events = append(rec.Events, e) })
-	runner := &agent.Runner{Agent: l.Root, Observe: func(e agent.Event) { keep(e); s.Observe(e) }}
+	runner := l.Runner(l.Root)
+	runner.Observe = func(e agent.Event) { rec.Events = append(rec.Events, e); s.Observe(e) }
 	return rec, s.Finish(runner.Run(ctx, prompt))
 }

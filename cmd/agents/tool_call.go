@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +18,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -49,22 +50,17 @@ prints what the tool said on stderr, exit code 1.`,
 }
 
 func toolCall(ctx context.Context, p *program.Env, name string, pairs []string) error {
-	tool, owner, done, err := findTool(ctx, p, name)
+	tool, tree, err := findTool(ctx, p, name)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer tree.Close()
 	spec := tool.Spec()
 	args, err := callArgs(ctx, p, spec, pairs)
 	if err != nil {
 		return err
 	}
-	session := rand.Text()
-	inv := &agent.Invocation{
-		Call: agent.ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec,
-		Key: session + ".1.1", Session: session, Agent: owner, Turn: 1,
-	}
-	result, err := tool.Call(ctx, inv)
+	result, err := tree.Runner(cmp.Or(tree.Root, &agent.Agent{})).Call(ctx, tool, args)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("call %s: %w", spec.Name, context.Cause(ctx))
@@ -77,26 +73,26 @@ func toolCall(ctx context.Context, p *program.Env, name string, pairs []string) 
 	return printResult(p, spec.Name, result)
 }
 
-// findTool is the tool that a name or a path means, and the slug of its agent.
-// done releases what was loaded for it.
-func findTool(ctx context.Context, p *program.Env, name string) (tool agent.Tool, owner string, done func() error, err error) {
+// findTool is the tool that a name or a path means, and the tree that was loaded
+// for it: one without a root for a path.
+func findTool(ctx context.Context, p *program.Env, name string) (agent.Tool, *agentfile.Tree, error) {
 	info, statErr := os.Stat(name)
 	if strings.Contains(name, "/") || statErr == nil && info.Mode().IsRegular() {
 		t, err := load.OpenTool(ctx, p, name)
 		if err != nil {
-			return nil, "", nil, err
+			return nil, nil, err
 		}
-		return schema.Checked(t), "", func() error { return nil }, nil
+		return schema.Checked(t), &agentfile.Tree{}, nil
 	}
 	l, err := load.Load(ctx, p, load.Options{NoModels: true, Elicit: ask.NewPerson(p).Asked()})
 	if err != nil {
-		return nil, "", nil, err
+		return nil, nil, err
 	}
-	tool, err = namedTool(ctx, l, name)
+	tool, err := namedTool(ctx, l, name)
 	if err != nil {
-		return nil, "", nil, errors.Join(err, l.Close())
+		return nil, nil, errors.Join(err, l.Close())
 	}
-	return tool, l.Root.Slug, l.Close, nil
+	return tool, l.Tree, nil
 }
 
 // namedTool is the root agent's tool of this name. Sub-agents are none: they need a

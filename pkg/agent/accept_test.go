@@ -20,10 +20,9 @@ func fits(_ context.Context, answer string) (string, error) {
 func TestAnAnswerThatIsNotAcceptedIsAskedForAgain(t *testing.T) {
 	m := &model{answers: []*agent.Response{text("a"), calls(call("c", "echo", "{}")), text("b"), text("good")}}
 	a := newAgent(m, echo("echo"))
-	a.Accept = fits
 	j := &journal{}
-	out, err := (&agent.Runner{Agent: a, Journal: j}).Run(t.Context(), agent.UserText("go"))
-	if err != nil || out.Answer != "GOOD" || out.Turns != 4 || out.Spent.Usage.Requests != 4 || out.Status != agent.StatusOK {
+	out, err := (&agent.Runner{Agent: a, Journal: j, Accept: fits}).Run(t.Context(), agent.UserText("go"))
+	if err != nil || out.Answer != "GOOD" || out.Turns != 4 || out.Total.Usage.Requests != 4 || out.Status != agent.StatusOK {
 		t.Fatalf("Run = %+v, %v", out, err)
 	}
 	told := m.requests[1].Messages
@@ -38,8 +37,7 @@ func TestAnAnswerThatIsNotAcceptedIsAskedForAgain(t *testing.T) {
 
 func TestARunEndsWhenNoAnswerIsAccepted(t *testing.T) {
 	a := newAgent(&model{answers: []*agent.Response{text("a"), text("b"), text("c"), text("good")}})
-	a.Accept = fits
-	r := &agent.Runner{Agent: a}
+	r := &agent.Runner{Agent: a, Accept: fits}
 	out, err := r.Run(t.Context(), agent.UserText("go"))
 	if !errors.Is(err, agent.ErrAnswer) || out.Status != agent.StatusInvalid || out.Answer != "c" || out.Turns != agent.MaxAnswers {
 		t.Fatalf("Run = %+v, %v", out, err)
@@ -53,20 +51,18 @@ func TestARunEndsWhenNoAnswerIsAccepted(t *testing.T) {
 // processes count, and none is asked for once more.
 func TestAttemptsAreCountedOverProcesses(t *testing.T) {
 	newTree := func() *agent.Agent {
-		a := newAgent(&script{answers: map[int]*agent.Response{1: text("a"), 3: text("b"), 5: text("c"), 7: text("good")}})
-		a.Accept = fits
-		return a
+		return newAgent(&script{answers: map[int]*agent.Response{1: text("a"), 3: text("b"), 5: text("c"), 7: text("good")}})
 	}
 	full := &journal{}
-	if _, err := (&agent.Runner{Agent: newTree(), Journal: full}).Run(t.Context(), agent.UserText("go")); !errors.Is(err, agent.ErrAnswer) {
+	if _, err := (&agent.Runner{Agent: newTree(), Journal: full, Accept: fits}).Run(t.Context(), agent.UserText("go")); !errors.Is(err, agent.ErrAnswer) {
 		t.Fatal(err)
 	}
 	for at := 2; at < len(full.events); at++ {
 		j := &journal{events: full.events[:at:at]}
 		r := load(t, j.events)
-		r.Agent, r.Journal = newTree(), j
+		r.Agent, r.Journal, r.Accept = newTree(), j, fits
 		out, err := r.Resume(t.Context())
-		if !errors.Is(err, agent.ErrAnswer) || out.Turns != 3 || out.Spent.Usage.Requests != 3 || j.kinds() != full.kinds() {
+		if !errors.Is(err, agent.ErrAnswer) || out.Turns != 3 || out.Total.Usage.Requests != 3 || strings.Replace(j.kinds(), "resume ", "", 1) != full.kinds() {
 			t.Errorf("resumed at %d: %+v, %v; events %s", at, out, err, j.kinds())
 		}
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -38,16 +39,16 @@ type Agent struct {
 	// shortened (EventCompaction), unless NoCompaction is set.
 	ContextTokens int
 	NoCompaction  bool
-	// Accept, if it is not nil, is asked about every answer that would end a
-	// run. It returns the text that counts as the answer, or what is wrong
-	// with it, as in "it is no JSON": the model is told that and asked again.
-	// After MaxAnswers the run ends with ErrAnswer. Step does not ask it. It
-	// is safe for concurrent use.
-	Accept func(ctx context.Context, answer string) (string, error)
 }
 
-// MaxAnswers is how many answers of one run are put to Accept.
-const MaxAnswers = 3
+// Limits are the limits of a's runs.
+func (a *Agent) Limits() Limits {
+	limits := Limits{Turns: cmp.Or(a.MaxTurns, DefaultMaxTurns), ContextTokens: cmp.Or(a.ContextTokens, DefaultContextTokens)}
+	if a.NoCompaction {
+		limits.ContextTokens = -1
+	}
+	return limits
+}
 
 // The defaults of the limits, used where a field is 0.
 const (
@@ -96,12 +97,6 @@ type ToolList []Tool
 
 // Tools returns l.
 func (l ToolList) Tools(context.Context) ([]Tool, error) { return l, nil }
-
-// A Policy decides whether a call may run: nil permits, an error refuses, and
-// its text tells the model why. Several policies are joined by asking each, so
-// that one refusal always wins. A Policy is asked about every call at every
-// depth and must be safe for concurrent use.
-type Policy func(ctx context.Context, inv *Invocation) error
 
 // A Journal keeps the events of sessions. The Runner appends an event before
 // anything that follows from it happens, and ends the run if Append fails.

@@ -132,8 +132,8 @@ func TestRunAnswersWithRealResults(t *testing.T) {
 	if len(results) != 2 || results[0].Text() != `{"n":1}` || results[1].Text() != `{"n":2}` {
 		t.Errorf("results = %+v", results)
 	}
-	if out.Spent.Usage.Requests != 2 || out.Spent.Usage.InputTokens != 20 || out.Spent.Tools["echo"].Calls != 2 {
-		t.Errorf("spent = %+v", out.Spent)
+	if out.Total.Usage.Requests != 2 || out.Total.Usage.InputTokens != 20 || out.Total.Tools["echo"].Calls != 2 {
+		t.Errorf("spent = %+v", out.Total)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestIDsStayUniqueOverTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := map[string]int{}
-	for _, msg := range r.Session.Messages {
+	for _, msg := range r.Session().Messages {
 		for _, c := range msg.Calls {
 			ids[c.ID]++
 		}
@@ -301,7 +301,7 @@ func TestHowARunEnds(t *testing.T) {
 			if tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("error %v does not wrap %v", err, tt.want)
 			}
-			if r.Session.Next().Kind == agent.StepCalls {
+			if r.Session().Next().Kind == agent.StepCalls {
 				t.Error("a call has no result")
 			}
 		})
@@ -329,7 +329,7 @@ func TestTheTurnLimitLeavesRoomForTheAnswer(t *testing.T) {
 	if _, err := r.Run(t.Context(), agent.UserText("go")); !errors.Is(err, agent.ErrTurns) || ran != 3 {
 		t.Errorf("4 turns of 3: %v, %d calls", err, ran)
 	}
-	last := r.Session.Messages[len(r.Session.Messages)-1]
+	last := r.Session().Messages[len(r.Session().Messages)-1]
 	if len(last.Results) != 1 || !strings.HasPrefix(last.Results[0].Text(), "error: not run: turn limit reached") {
 		t.Errorf("the last call was answered with %+v", last)
 	}
@@ -368,7 +368,7 @@ func TestCancelAnswersEveryCall(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || out.Status != agent.StatusInterrupted {
 		t.Fatalf("Run = %+v, %v", out, err)
 	}
-	last := r.Session.Messages[len(r.Session.Messages)-1]
+	last := r.Session().Messages[len(r.Session().Messages)-1]
 	if len(last.Results) != 50 {
 		t.Fatalf("%d results, want 50", len(last.Results))
 	}
@@ -406,10 +406,10 @@ func TestReplayEqualsLive(t *testing.T) {
 			t.Fatalf("event %d: %v", i, err)
 		}
 	}
-	if diff := cmp.Diff(*r.Session, again, everything, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(*r.Session(), again, everything, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the journal rebuilds another session (-live +replayed):\n%s", diff)
 	}
-	if got, want := r.Session.Next().Kind, agent.StepPrompt; got != want {
+	if got, want := r.Session().Next().Kind, agent.StepPrompt; got != want {
 		t.Errorf("Next = %v, want %v", got, want)
 	}
 }
@@ -439,7 +439,7 @@ func TestOpeningBeginsEveryConversation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(r.Session.Messages, replayed.Messages); diff != "" {
+	if diff := cmp.Diff(r.Session().Messages, replayed.Messages); diff != "" {
 		t.Errorf("replayed (-live +replayed):\n%s", diff)
 	}
 	a.Opening = []agent.Message{{Role: agent.RoleAssistant, Calls: []agent.ToolCall{call("c1", "x", "{}")}}}
@@ -561,12 +561,12 @@ func TestPolicyIsAskedAtEveryDepth(t *testing.T) {
 	child.Slug = "child"
 	m := &model{answers: []*agent.Response{calls(call("1", "child", `{"prompt":"p"}`)), text("done")}}
 	var asked []string
-	policy := func(_ context.Context, inv *agent.Invocation) error {
+	policy := func(_ context.Context, inv *agent.Invocation) agent.Verdict {
 		asked = append(asked, fmt.Sprintf("%d %s %s", inv.Depth, inv.Agent, inv.Call.Name))
 		if inv.Call.Name == "work" {
-			return errors.New("work is forbidden")
+			return agent.Verdict{Decision: agent.Deny, Reason: "work is forbidden"}
 		}
-		return nil
+		return agent.Verdict{Decision: agent.Allow}
 	}
 	r := &agent.Runner{Agent: newAgent(m, &agent.Subagent{Name: "child", Agent: child}), Policy: policy}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
@@ -575,7 +575,7 @@ func TestPolicyIsAskedAtEveryDepth(t *testing.T) {
 	if diff := cmp.Diff([]string{"0 root child", "1 child work"}, asked); diff != "" || ran != 0 {
 		t.Errorf("the policy was asked (-want +got):\n%s\nand the tool ran %d times", diff, ran)
 	}
-	if got := inner.requests[1].Messages[2].Results[0].Text(); got != "error: not run: work is forbidden" {
+	if got := inner.requests[1].Messages[2].Results[0].Text(); got != "error: not run: refused by policy: work is forbidden" {
 		t.Errorf("refusal = %q", got)
 	}
 }
@@ -604,8 +604,8 @@ func TestSubagentEventsAreNestedUnderTheirCall(t *testing.T) {
 	if got := m.requests[1].Messages[2].Results[0].Text(); got != "from the child" {
 		t.Errorf("result = %q", got)
 	}
-	if out.Spent.Usage.Requests != 3 || out.Spent.Agents["child"].Requests != 1 {
-		t.Errorf("spent = %+v, want 3 requests, 1 of the child", out.Spent)
+	if out.Total.Usage.Requests != 3 || out.Total.Agents["child"].Requests != 1 {
+		t.Errorf("spent = %+v, want 3 requests, 1 of the child", out.Total)
 	}
 }
 
@@ -714,10 +714,10 @@ func TestStepByStepIsTheSameAsRun(t *testing.T) {
 		}
 		kinds = append(kinds, step.Kind)
 	}
-	if diff := cmp.Diff([]agent.StepKind{agent.StepModel, agent.StepCalls, agent.StepModel}, kinds); diff != "" {
+	if diff := cmp.Diff([]agent.StepKind{agent.StepModel, agent.StepCalls, agent.StepModel, agent.StepApply}, kinds); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(whole.Session.Messages, steps.Session.Messages); diff != "" {
+	if diff := cmp.Diff(whole.Session().Messages, steps.Session().Messages); diff != "" {
 		t.Errorf("messages (-Run +Step):\n%s", diff)
 	}
 }

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,21 +29,9 @@ const (
 	mediaTokens = 1500
 )
 
-// size is how large the conversation is for the model: what the last answer
-// counted, and what came since.
-type size struct {
-	bytes  int // of all messages
-	tokens int // that the model counted, 0 if it did not
-	at     int // bytes when it counted
-}
-
-func (s *size) counted(tokens int) {
-	if tokens > 0 {
-		s.tokens, s.at = tokens, s.bytes
-	}
-}
-
-func (s *size) estimate() int { return s.tokens + (s.bytes-s.at)/bytesPerToken }
+// estimate is the size of the conversation in tokens: what the model counted with
+// its last answer, and a guess for what came since.
+func (s *Session) estimate() int { return s.Tokens + (s.bytes-s.CountedBytes)/bytesPerToken }
 
 // messageBytes is the size of a message for the estimate.
 func messageBytes(m Message) int {
@@ -78,78 +64,88 @@ func messagesBytes(list []Message) int {
 	return n
 }
 
-// compact shortens the conversation if it is near the limit of the context.
-func (r *run) compact(ctx context.Context) error {
-	limit := cmp.Or(r.agent.ContextTokens, DefaultContextTokens)
-	if r.agent.NoCompaction || r.session.size.estimate() <= limit/100*compactAt {
-		return nil
+// compact shortens the conversation if it is near the limit of the context, once
+// between two answers.
+func (s *Session) compact() (Step, bool) {
+	limit := s.contextTokens()
+	if s.Limits.ContextTokens < 0 || s.Compacted || s.estimate() <= limit/100*compactAt {
+		return Step{}, false
 	}
-	_, err := r.shorten(ctx, limit)
-	return err
+	return s.shorten(limit)
 }
 
-// shortenMore is shorten for a conversation that the model refused. If there is
-// nothing else to take away, it cuts the results of the latest turns too: the
-// session could not go on otherwise.
-func (r *run) shortenMore(ctx context.Context, limit int) (done bool, err error) {
-	if done, err := r.shorten(ctx, limit); done || err != nil {
-		return done, err
+func (s *Session) contextTokens() int { return cmp.Or(s.Limits.ContextTokens, DefaultContextTokens) }
+
+// shortenMore is shorten for a conversation that the model refused: the context
+// is smaller than it is said to be. If there is nothing else to take away, it
+// cuts the results of the latest turns too: the session could not go on
+// otherwise.
+func (s *Session) shortenMore() (Step, bool) {
+	if s.Limits.ContextTokens < 0 {
+		return Step{}, false
 	}
-	for _, keep := range []int{max(cutResult, r.allowed(limit, keepPercent)/2), cutResult} {
-		list, n := cutResults(r.session.Messages, 0, keep, "it is too long for this conversation, ask for less")
+	limit := min(s.estimate(), s.contextTokens())
+	if step, ok := s.shorten(limit); ok {
+		return step, true
+	}
+	for _, keep := range []int{max(cutResult, s.allowed(limit, keepPercent)/2), cutResult} {
+		list, n := cutResults(s.Messages, 0, keep, "it is too long for this conversation, ask for less")
 		if n > 0 {
-			e := r.compaction()
-			e.Messages, e.Text = list, fmt.Sprintf("%d tool results were cut", n)
-			return true, r.emitCompaction(ctx, e)
+			return s.compaction(list, fmt.Sprintf("%d tool results were cut", n)), true
 		}
 	}
-	return false, nil
+	return Step{}, false
+}
+
+// shorten makes the conversation fit a context of limit tokens as well as it
+// can. ok is false if there is nothing to take away.
+func (s *Session) shorten(limit int) (step Step, ok bool) {
+	list, n := s.cutOld()
+	if front := s.summaryFront(list, limit); front > 0 && !s.NoSummary {
+		return Step{Kind: StepSummary, Messages: summaryRequest(list[:front])}, true
+	}
+	if n == 0 {
+		return Step{}, false
+	}
+	return s.compaction(list, fmt.Sprintf("%d old tool results were cut", n)), true
+}
+
+func (s *Session) cutOld() ([]Message, int) {
+	return cutResults(s.Messages, keepTurns, cutResult, "call the tool again if you need it")
+}
+
+// summaryFront is the index of list up to which a summary replaces it; 0 if none
+// is needed.
+func (s *Session) summaryFront(list []Message, limit int) int {
+	if messagesBytes(list) <= s.allowed(limit, compactTo) {
+		return 0
+	}
+	return latest(list, s.allowed(limit, keepPercent))
 }
 
 // allowed is so many percent of the limit, which is in tokens, in bytes as the
 // model counts.
-func (r *run) allowed(limit, percent int) int {
-	size := r.session.size
-	return limit / 100 * percent * max(size.bytes, 1) / max(size.estimate(), 1)
+func (s *Session) allowed(limit, percent int) int {
+	return limit / 100 * percent * max(s.bytes, 1) / max(s.estimate(), 1)
 }
 
-func (r *run) compaction() Event {
-	return Event{Kind: EventCompaction, Source: r.agent.Source, Model: r.session.Model,
-		Turn: r.session.Turn, N: r.session.RunTurns, Attempt: r.session.attempt, Digest: r.session.setup.digest}
+// compaction puts list in the place of the conversation.
+func (s *Session) compaction(list []Message, text string) Step {
+	return Step{Kind: StepApply, Events: []Event{s.event(Event{Kind: EventCompaction, Source: s.Source, Model: s.Model, Messages: list, Text: text,
+		Turn: s.Turn, RunTurns: s.RunTurns, Attempt: s.Attempt, Digest: s.Setup.Digest, Limits: &s.Limits})}}
 }
 
-func (r *run) emitCompaction(ctx context.Context, e Event) error {
-	r.tree.mu.Lock()
-	spent := r.spent.clone()
-	r.tree.mu.Unlock()
-	e.Spent = &spent
-	return r.emit(ctx, e)
-}
-
-// shorten makes the conversation fit a context of limit tokens as well as it
-// can. done is false if there is nothing to take away.
-func (r *run) shorten(ctx context.Context, limit int) (done bool, err error) {
-	e := r.compaction()
-	list, n := cutResults(r.session.Messages, keepTurns, cutResult, "call the tool again if you need it")
-	e.Messages, e.Text = list, fmt.Sprintf("%d old tool results were cut", n)
-	if front := latest(list, r.allowed(limit, keepPercent)); front > 0 && messagesBytes(list) > r.allowed(limit, compactTo) {
-		start := r.tree.now()
-		summary, usage, err := r.summary(ctx, list[:front])
-		switch {
-		case ctx.Err() != nil:
-			return false, ctxError(ctx)
-		case err != nil:
-			r.warn("the conversation is near the limit of the model's context and could not be summed up: " + err.Error())
-		default:
-			e.Messages, e.Text = summarized(summary, list, front), fmt.Sprintf("%d messages were summed up", front)
-			e.Message, e.Usage, e.Millis = summary, usage, r.tree.now().Sub(start).Milliseconds()
-			n = 1
-		}
+// summarized records a summary that the model made.
+func (s *Session) summarized(summary *Message, usage *Usage) Event {
+	limit := s.contextTokens()
+	if s.Failure != nil {
+		limit = min(s.estimate(), limit)
 	}
-	if n == 0 {
-		return false, nil
-	}
-	return true, r.emitCompaction(ctx, e)
+	list, _ := s.cutOld()
+	front := s.summaryFront(list, limit)
+	e := s.compaction(summarized(summary, list, front), fmt.Sprintf("%d messages were summed up", front)).Events[0]
+	e.Message, e.Usage = summary, usage
+	return e
 }
 
 // cutResults is a copy of the conversation in which the long results of all but
@@ -205,34 +201,14 @@ func latest(list []Message, keep int) int {
 
 const summarize = `The conversation is about to be shortened: everything before this message will be replaced by what you answer now. Sum up what is needed to go on without it: the task in the person's own words, decisions, what was done and found (names, paths, numbers and identifiers exactly), what failed, what is open, and the next step. Answer with the summary alone and call no tool.`
 
-// summary asks the model to sum a conversation up.
-func (r *run) summary(ctx context.Context, list []Message) (*Message, *Usage, error) {
+// summaryRequest asks for a summary of list.
+func summaryRequest(list []Message) []Message {
 	if last := len(list) - 1; list[last].Role == RoleUser {
 		ask := list[last]
 		ask.Parts = append(slices.Clone(ask.Parts), Text("\n\n"+summarize))
-		list = append(slices.Clone(list[:last]), ask)
-	} else {
-		list = append(slices.Clone(list), UserText(summarize))
+		return append(slices.Clone(list[:last]), ask)
 	}
-	turn := r.session.Turn + 1
-	req := &Request{System: *r.system, Messages: list, Tools: r.tools, Session: r.session.ID, Agent: r.agent.Slug, Turn: turn, Summary: true}
-	r.asking(req)
-	resp, err := r.agent.Provider.Generate(ctx, req, func(d Delta) {
-		if d.Kind == DeltaRetry {
-			r.delta(turn, d)
-		}
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	if strings.TrimSpace(resp.Message.Text()) == "" {
-		return nil, nil, errors.New("the model answered without a text")
-	}
-	usage := resp.Usage
-	usage.Requests = max(usage.Requests, 1)
-	m := resp.Message
-	m.Role = RoleAssistant
-	return &m, &usage, nil
+	return append(slices.Clone(list), UserText(summarize))
 }
 
 const (

@@ -86,10 +86,10 @@ func TestALongConversationKeepsFitting(t *testing.T) {
 			}
 			checkPairs(t, m.asked)
 			again := load(t, j.events)
-			if diff := cmp.Diff(r.Session, again.Session, everything, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(r.Session(), again.Session(), everything, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("replay differs (-live +replayed):\n%s", diff)
 			}
-			if fromLast := load(t, lastCompaction(j.events)); cmp.Diff(r.Session.Messages, fromLast.Session.Messages) != "" || fromLast.Session.Turn != r.Session.Turn {
+			if fromLast := load(t, lastCompaction(j.events)); cmp.Diff(r.Session().Messages, fromLast.Session().Messages) != "" || fromLast.Session().Turn != r.Session().Turn {
 				t.Error("a session read from the last compaction on is another one")
 			}
 		})
@@ -137,8 +137,8 @@ func TestASummaryIsCountedAndRefersToTheFirstPromptAgain(t *testing.T) {
 	if summaries < 2 {
 		t.Fatalf("%d summaries; the test wants one of a summary", summaries)
 	}
-	if out.Spent.Usage.Requests != len(m.asked) {
-		t.Errorf("%d requests counted, %d made", out.Spent.Usage.Requests, len(m.asked))
+	if out.Total.Usage.Requests != len(m.asked) {
+		t.Errorf("%d requests counted, %d made", out.Total.Usage.Requests, len(m.asked))
 	}
 	first := m.asked[len(m.asked)-1].Messages[0].Text()
 	if strings.Count(first, "count the words") != 1 || strings.Count(first, "Summary:") != 1 {
@@ -182,7 +182,7 @@ func TestResultsLargerThanTheContextAreCut(t *testing.T) {
 				}
 			}
 			checkPairs(t, m.asked)
-			if diff := cmp.Diff(r.Session, load(t, j.events).Session, everything, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(r.Session(), load(t, j.events).Session(), everything, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("replay differs (-live +replayed):\n%s", diff)
 			}
 		})
@@ -200,7 +200,7 @@ func TestARunThatWasTooLongGoesOn(t *testing.T) {
 	}
 	again := load(t, j.events)
 	a.NoCompaction = false
-	out, err := (&agent.Runner{Agent: a, Session: again.Session}).Run(t.Context(), agent.UserText("and then?"))
+	out, err := (&agent.Runner{Agent: a, From: &agent.Resume{Session: again.Session()}}).Run(t.Context(), agent.UserText("and then?"))
 	if err != nil || out.Answer != "the end" {
 		t.Fatalf("Run = %+v, %v", out, err)
 	}

@@ -18,16 +18,28 @@ var (
 	ErrLength = errors.New("the answer was cut off at the model's output limit (finish_reason length)")
 	// ErrFiltered: the provider's content filter stopped the answer.
 	ErrFiltered = errors.New("the provider's content filter stopped the answer (finish_reason content_filter)")
-	// ErrAnswer: the agent's Accept did not accept the last answer.
+	// ErrAnswer: Accept did not accept the last answer.
 	ErrAnswer = errors.New("the answer was not accepted")
 	// ErrRefused: a policy refused what the run cannot do without.
 	ErrRefused = errors.New("refused by policy")
+	// ErrBudget: a budget does not allow what the run needs next.
+	ErrBudget = errors.New("budget spent")
 	// ErrJournal: an event could not be kept.
 	ErrJournal = errors.New("journal")
-	// ErrNothingOpen: Resume was asked to go on with a session whose last
-	// run is over.
+	// ErrNothingOpen: the last run of the session that Resume is to continue
+	// is over.
 	ErrNothingOpen = errors.New("the session has no unfinished run")
 )
+
+// An EndError is why a run ended, where its own error is not at hand: in another
+// process, say.
+type EndError struct {
+	Status Status
+	Text   string
+}
+
+// Error returns the text.
+func (e *EndError) Error() string { return e.Text }
 
 // A Status says how a run ended.
 type Status string
@@ -38,6 +50,7 @@ const (
 	StatusFailed      Status = "failed"      // model or network, after retries
 	StatusLimit       Status = "limit"       // turns or depth
 	StatusRefused     Status = "refused"     // a policy
+	StatusBudget      Status = "budget"      // a budget was spent
 	StatusDeadline    Status = "deadline"    // ctx's deadline passed
 	StatusInterrupted Status = "interrupted" // ctx was cancelled
 	StatusInvalid     Status = "invalid"     // an answer that was not accepted
@@ -45,9 +58,14 @@ const (
 
 // StatusOf is the Status that belongs to an error of Run.
 func StatusOf(err error) Status {
+	end, ended := errors.AsType[*EndError](err)
 	switch {
 	case err == nil:
 		return StatusOK
+	case ended:
+		return end.Status
+	case errors.Is(err, ErrBudget):
+		return StatusBudget
 	case errors.Is(err, ErrTurns), errors.Is(err, ErrDepth):
 		return StatusLimit
 	case errors.Is(err, ErrAnswer):
@@ -63,7 +81,7 @@ func StatusOf(err error) Status {
 	}
 }
 
-// ctxError is why ctx ended, as whoever ended it says it; StatusOf knows it.
+// ctxError is why ctx ended, in the words of its cause; StatusOf knows it.
 func ctxError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

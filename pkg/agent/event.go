@@ -8,15 +8,15 @@ import (
 type EventKind string
 
 // What can happen in a session. The first group changes the session and goes
-// into the journal; the second is for whoever watches.
+// into the journal; the second is for display.
 const (
-	// EventSession opens a session: Agent, Source, Model, ContextTokens, Depth,
-	// Parent.
+	// EventSession opens a session: Agent, Source, Model, Depth, Parent.
 	EventSession EventKind = "session"
-	// EventMessage adds a user message, or one that opens the conversation
-	// (see Agent.Opening): Message. One that tells the model in the middle of a
-	// run that its answer was not accepted has Attempt, the number of the
-	// answer that it asks for, Error, what was wrong, and Spent, by the run
+	// EventMessage adds a user message, which begins a run: Message, Limits. One
+	// with Opening is of those that every conversation begins with (see
+	// Agent.Opening) and begins none. One that tells the model in the middle of
+	// a run that its answer was not accepted has Attempt, the number of the
+	// answer that it asks for, Error, what was wrong, and Total, by the run
 	// before it.
 	EventMessage EventKind = "message"
 	// EventAnswer adds a model's message: Message, Finish, Usage, Millis.
@@ -25,11 +25,21 @@ const (
 	// System, Specs. What was said under the same Digest before in the run is
 	// not said again.
 	EventSetup EventKind = "setup"
+	// EventResume takes up a run that was left before its end, or ended without
+	// an answer: Limits.
+	EventResume EventKind = "resume"
+	// EventFailure says why the run cannot go on as it is, or with Summary that
+	// the conversation could not be summed up: Status, Error, TooLong.
+	EventFailure EventKind = "failure"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
-	// Source, Model, Turn, N (the turns of the run so far), Attempt (of the last
-	// message), Digest (of the setup), Spent (by the run before it), Text (what was done), and Message, Usage and
-	// Millis of the request that summed it up, if there was one.
+	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of
+	// the setup), Limits, Total (by the run before it), Text (what was done),
+	// and Message, Usage and Millis of the request that summed it up, if there
+	// was one.
 	EventCompaction EventKind = "compaction"
+	// EventVerdict is what the policy decided about a call: CallID, Tool, Key,
+	// Decision, Text (the reason).
+	EventVerdict EventKind = "verdict"
 	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key, Argv,
 	// Digest. A second one for a Key is a call that is run again after its
 	// process died.
@@ -38,7 +48,7 @@ const (
 	// that was answered without running has no EventCallStarted, and its
 	// Args are here.
 	EventCallEnded EventKind = "call_ended"
-	// EventEnd closes a run: Status, Text or Error, Spent, Millis.
+	// EventEnd closes a run: Status, Text or Error, Total, Millis.
 	EventEnd EventKind = "end"
 
 	// EventRequest: a model request begins: Turn, Tools.
@@ -71,22 +81,22 @@ type Event struct {
 	// and Depth how many such calls are above it; both empty at the root.
 	Parent string `json:"parent,omitempty"`
 	Depth  int    `json:"depth,omitempty"`
-	// Turn counts the model requests of the session, from 1.
-	Turn int `json:"turn,omitempty"`
+	// Turn counts the model requests of the session, from 1, and RunTurns those
+	// of its last run.
+	Turn     int `json:"turn,omitempty"`
+	RunTurns int `json:"run_turns,omitempty"`
 
-	Source string `json:"source,omitempty"` // of the agent
-	// ContextTokens is that of the agent, -1 with NoCompaction.
-	ContextTokens int      `json:"context_tokens,omitempty"`
-	Model         string   `json:"model,omitempty"`
-	Message       *Message `json:"message,omitempty"`
-	Finish        Finish   `json:"finish,omitempty"`
-	Usage         *Usage   `json:"usage,omitempty"`
-	Tools         int      `json:"tools,omitempty"`
-	CallID        string   `json:"call_id,omitempty"`
-	Tool          string   `json:"tool,omitempty"`
-	Args          string   `json:"args,omitempty"`
-	Key           string   `json:"key,omitempty"`
-	N             int      `json:"n,omitempty"` // position of the call in its answer, from 1
+	Source  string   `json:"source,omitempty"` // of the agent
+	Model   string   `json:"model,omitempty"`
+	Message *Message `json:"message,omitempty"`
+	Finish  Finish   `json:"finish,omitempty"`
+	Usage   *Usage   `json:"usage,omitempty"`
+	Tools   int      `json:"tools,omitempty"`
+	CallID  string   `json:"call_id,omitempty"`
+	Tool    string   `json:"tool,omitempty"`
+	Args    string   `json:"args,omitempty"`
+	Key     string   `json:"key,omitempty"`
+	N       int      `json:"n,omitempty"` // position of the call in its answer, from 1
 	// Argv is what a call executes, program first. Digest is "sha256:" and the
 	// hash of the executable, and for EventSetup that of System and Specs.
 	Argv     []string    `json:"argv,omitempty"`
@@ -98,8 +108,13 @@ type Event struct {
 	Text     string      `json:"text,omitempty"`
 	Error    string      `json:"error,omitempty"`
 	Status   Status      `json:"status,omitempty"`
-	Spent    *Spent      `json:"spent,omitempty"`
+	Total    *TotalUsage `json:"spent,omitempty"`
 	Attempt  int         `json:"attempt,omitempty"`
+	Limits   *Limits     `json:"limits,omitempty"`
+	Decision Decision    `json:"decision,omitempty"`
+	Opening  bool        `json:"opening,omitempty"`
+	TooLong  bool        `json:"too_long,omitempty"`
+	Summary  bool        `json:"summary,omitempty"`
 	Millis   int64       `json:"millis,omitempty"`
 }
 
@@ -107,7 +122,7 @@ type Event struct {
 // a journal.
 func (k EventKind) Lasting() bool {
 	switch k {
-	case EventSession, EventMessage, EventSetup, EventAnswer, EventCompaction, EventCallStarted, EventCallEnded, EventEnd:
+	case EventSession, EventMessage, EventResume, EventSetup, EventAnswer, EventFailure, EventCompaction, EventVerdict, EventCallStarted, EventCallEnded, EventEnd:
 		return true
 	}
 	return false

@@ -2,7 +2,10 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"sync"
+	"time"
 )
 
 // An Invocation is one call of a tool on its way.
@@ -17,30 +20,65 @@ type Invocation struct {
 	Key string
 	// Session is the session that the call belongs to, Agent the slug of the
 	// agent that makes it, Turn its turn in the session and Depth how many
-	// sub-agents are above.
+	// sub-agents are above. Parent is that of the session; N is the position
+	// of the call in its answer, from 1.
 	Session string
 	Agent   string
 	Turn    int
 	Depth   int
+	Parent  string
+	N       int
+	// Host is the run that makes the call; nil outside of one.
+	Host Host
 
-	run *run // nil outside a Runner
+	once    sync.Once
+	args    map[string]json.RawMessage
+	argsErr error
+	started bool
+	took    time.Duration
 }
 
-// Progress reports what the running tool is doing. Outside a Runner it does
+// A Host is what a run does for a call.
+type Host interface {
+	// Progress shows what the call is doing.
+	Progress(inv *Invocation, text string)
+	// Run runs a sub-agent for the call.
+	Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error)
+}
+
+// Invocation is the call c of the session, of a tool that says spec of itself.
+func (s *Session) Invocation(c PendingCall, spec ToolSpec) *Invocation {
+	return &Invocation{Call: c.ToolCall, Spec: spec, Key: c.Key, Session: s.ID, Agent: s.Agent,
+		Turn: s.Turn, Depth: s.Depth, Parent: s.Parent, N: c.N + 1}
+}
+
+// event is what the events of the call have in common.
+func (inv *Invocation) event(kind EventKind) Event {
+	return Event{Kind: kind, Session: inv.Session, Agent: inv.Agent, Parent: inv.Parent, Depth: inv.Depth,
+		Turn: inv.Turn, CallID: inv.Call.ID, Tool: inv.Call.Name, Key: inv.Key, N: inv.N}
+}
+
+// Args are the arguments of the call, decoded by DecodeArgs; Call.Args is what
+// the model sent. They are decoded once and must not be changed.
+func (inv *Invocation) Args() (map[string]json.RawMessage, error) {
+	inv.once.Do(func() { inv.args, inv.argsErr = DecodeArgs(inv.Call.Args) })
+	return inv.args, inv.argsErr
+}
+
+// Progress reports what the running tool is doing. Outside a run it does
 // nothing.
 func (inv *Invocation) Progress(text string) {
-	if inv.run == nil {
-		return
+	if inv.Host != nil {
+		inv.Host.Progress(inv, text)
 	}
-	inv.run.observe(Event{Kind: EventProgress, Turn: inv.Turn, CallID: inv.Call.ID, Tool: inv.Call.Name, Key: inv.Key, Text: text})
 }
 
 // Run runs a as a sub-agent in a new session under the run that makes this
-// call: same policy, journal, limits and observer. Outside a Runner that is an
+// call: same policy, journal, limits and observer. Outside a run that is an
 // error.
 func (inv *Invocation) Run(ctx context.Context, a *Agent, prompt Message) (*Outcome, error) {
-	if inv.run == nil {
+	if inv.Host == nil {
 		return &Outcome{Status: StatusFailed, Agent: a.Slug}, errors.New("this call is not part of a run")
 	}
-	return inv.run.sub(ctx, inv, a, prompt)
+	return inv.Host.Run(ctx, inv, a, prompt)
 }

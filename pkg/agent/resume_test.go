@@ -69,11 +69,11 @@ func (d *dying) Append(ctx context.Context, e agent.Event) error {
 // load folds events as a reader of a journal does.
 func load(t *testing.T, events []agent.Event) *agent.Runner {
 	t.Helper()
-	r := &agent.Runner{Session: &agent.Session{}, Nested: map[string]agent.Left{}}
+	from := &agent.Resume{Session: &agent.Session{}, Pending: map[string]agent.PendingSession{}}
 	byID := map[string]*agent.Session{}
 	for i, e := range events {
 		if i == 0 {
-			byID[e.Session] = r.Session
+			byID[e.Session] = from.Session
 		}
 		s := byID[e.Session]
 		if s == nil {
@@ -83,18 +83,18 @@ func load(t *testing.T, events []agent.Event) *agent.Runner {
 		if err := s.Apply(e); err != nil {
 			t.Fatalf("event %d: %v", i, err)
 		}
-		if s == r.Session && e.Kind == agent.EventMessage && e.Spent != nil {
-			r.Before = *e.Spent
+		if s == from.Session && e.Kind == agent.EventMessage && e.Total != nil {
+			from.Total = *e.Total
 		}
-		r.Before.Note(&e)
-		if s != r.Session {
-			left := r.Nested[s.Parent]
-			left.Session = s
-			left.Before.Note(&e)
-			r.Nested[s.Parent] = left
+		from.Total.Note(&e)
+		if s != from.Session {
+			pending := from.Pending[s.Parent]
+			pending.Session = s
+			pending.Total.Note(&e)
+			from.Pending[s.Parent] = pending
 		}
 	}
-	return r
+	return &agent.Runner{From: from}
 }
 
 func TestResumeAtEveryEventLosesNothingAndRepeatsNothing(t *testing.T) {
@@ -102,14 +102,14 @@ func TestResumeAtEveryEventLosesNothingAndRepeatsNothing(t *testing.T) {
 	var done []string
 	newTree := func() *agent.Agent {
 		expert := newAgent(&script{answers: map[int]*agent.Response{
-			1: calls(call("e1", "once", "e1"), call("e2", "idem", "e2")), 3: text("expert says")}})
+			1: calls(call("e1", "once", `{"n":"e1"}`), call("e2", "idem", `{"n":"e2"}`)), 3: text("expert says")}})
 		expert.Slug = "expert"
 		once := effect{"once", agent.EffectsOnce, &mu, &done}
 		idem := effect{"idem", agent.EffectsIdempotent, &mu, &done}
 		expert.Toolsets = []agent.Toolset{agent.ToolList{once, idem}}
 		root := newAgent(&script{answers: map[int]*agent.Response{
-			1: calls(call("a", "once", "a"), call("b", "idem", "b"), call("c", "expert_expert", `{"prompt":"q"}`)),
-			3: calls(call("d", "once", "d")), 5: text("all done")}})
+			1: calls(call("a", "once", `{"n":"a"}`), call("b", "idem", `{"n":"b"}`), call("c", "expert_expert", `{"prompt":"q"}`)),
+			3: calls(call("d", "once", `{"n":"d"}`)), 5: text("all done")}})
 		root.Toolsets = []agent.Toolset{agent.ToolList{once, idem, &agent.Subagent{Name: "expert_expert", Agent: expert}}}
 		return root
 	}
@@ -148,16 +148,16 @@ func TestResumeAtEveryEventLosesNothingAndRepeatsNothing(t *testing.T) {
 		if got := strings.Count(j.kinds(), "answer"); got != 5 {
 			t.Errorf("resumed at %d: %d answers, want 5: %s", at, got, j.kinds())
 		}
-		if out.Spent.Usage.Requests != want.Spent.Usage.Requests {
-			t.Errorf("resumed at %d: %d requests counted, want %d", at, out.Spent.Usage.Requests, want.Spent.Usage.Requests)
+		if out.Total.Usage.Requests != want.Total.Usage.Requests {
+			t.Errorf("resumed at %d: %d requests counted, want %d", at, out.Total.Usage.Requests, want.Total.Usage.Requests)
 		}
 		for _, e := range j.events {
-			if e.Kind == agent.EventEnd && e.Depth == 1 && (e.Spent.Usage.Requests != 2 || e.Spent.Tools["once"].Calls+e.Spent.Tools["idem"].Calls != 2) {
-				t.Errorf("resumed at %d: the expert consumed %+v, want 2 requests and 2 calls", at, *e.Spent)
+			if e.Kind == agent.EventEnd && e.Depth == 1 && (e.Total.Usage.Requests != 2 || e.Total.Tools["once"].Calls+e.Total.Tools["idem"].Calls != 2) {
+				t.Errorf("resumed at %d: the expert consumed %+v, want 2 requests and 2 calls", at, *e.Total)
 			}
 		}
 		again := load(t, j.events)
-		if diff := cmp.Diff(r.Session, again.Session, everything, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(r.Session(), again.Session(), everything, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("resumed at %d: replay differs (-live +replayed):\n%s", at, diff)
 		}
 	}
@@ -189,7 +189,7 @@ func TestASubagentThatHadEndedDoesNotGoOn(t *testing.T) {
 	if got, want := j.kinds(), full.kinds(); strings.Count(got, "end") != strings.Count(want, "end") {
 		t.Errorf("the events are %s, want %s", got, want)
 	}
-	if got := r.Session.Messages[2].Results[0].Text(); !strings.Contains(got, "it had ended without an answer (failed)") {
+	if got := r.Session().Messages[2].Results[0].Text(); !strings.Contains(got, "it had ended without an answer (failed)") {
 		t.Errorf("the result is %q", got)
 	}
 }
@@ -207,7 +207,7 @@ func TestARunThatEndedAndWentOnIsUnfinishedUntilItsEnd(t *testing.T) {
 	}
 	died := load(t, j.events[:len(j.events)-1]) // before the second end
 	died.Agent, died.Journal = newAgent(&script{}), &journal{}
-	if out, err := died.Resume(t.Context()); err != nil || out.Answer != "late" || out.Spent.Usage.Requests != 1 {
+	if out, err := died.Resume(t.Context()); err != nil || out.Answer != "late" || out.Total.Usage.Requests != 1 {
 		t.Errorf("Resume = %+v, %v", out, err)
 	}
 }
@@ -220,7 +220,7 @@ func TestANewPromptFirstAnswersWhatIsOpen(t *testing.T) {
 		{Kind: agent.EventSession, Session: "s", Agent: "root"},
 		{Kind: agent.EventMessage, Session: "s", Message: &agent.Message{Role: agent.RoleUser, Parts: []agent.Part{agent.Text("go")}}},
 		{Kind: agent.EventAnswer, Session: "s", Finish: agent.FinishStop, Message: &agent.Message{Role: agent.RoleAssistant,
-			Calls: []agent.ToolCall{call("a", "once", "a"), call("b", "once", "b")}}},
+			Calls: []agent.ToolCall{call("a", "once", `{"n":"a"}`), call("b", "once", `{"n":"b"}`)}}},
 		{Kind: agent.EventCallStarted, Session: "s", CallID: "a", N: 1, Key: "s.1.1"},
 	}
 	r := load(t, events)
@@ -233,7 +233,7 @@ func TestANewPromptFirstAnswersWhatIsOpen(t *testing.T) {
 		t.Errorf("calls that ran (-want +got):\n%s", diff)
 	}
 	results := m.requests[0].Messages[2].Results
-	if !results[0].Failed || !strings.Contains(results[0].Text(), "not known") || results[1].Text() != "did b" {
+	if !results[0].Failed || !strings.Contains(results[0].Text(), "not known") || results[1].Text() != `did {"n":"b"}` {
 		t.Errorf("results = %+v", results)
 	}
 	if _, err := r.Resume(t.Context()); !errors.Is(err, agent.ErrNothingOpen) {
@@ -327,7 +327,7 @@ func TestAnInterruptedResumeSaysWhatIsKnownOfItsCalls(t *testing.T) {
 	if out, err := r.Resume(ctx); out.Status != agent.StatusInterrupted {
 		t.Fatalf("Resume = %+v, %v", out, err)
 	}
-	last := r.Session.Messages[len(r.Session.Messages)-1]
+	last := r.Session().Messages[len(r.Session().Messages)-1]
 	for i, want := range []string{"error: not run again: this call had started", "error: not run: context canceled"} {
 		if got := last.Results[i].Text(); !strings.HasPrefix(got, want) {
 			t.Errorf("result %d = %q, want %q", i, got, want)

@@ -1,116 +1,144 @@
 package agent
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 )
 
-// A Session is one conversation. It changes only through Apply, so that events
-// read back from a journal rebuild it exactly. It is not safe for concurrent
-// use; a Runner guards the one it drives.
+// A Session is one conversation, as a state machine: Next says what it needs,
+// the methods of transition.go turn what came of that into events, and Apply is
+// the only way in which it changes. So events read back from a journal rebuild
+// it exactly, and any driver that does what Next says makes the same
+// conversation. It marshals to the JSON of its State and back. It is not safe
+// for concurrent use; a Runner guards the one it drives.
 type Session struct {
-	ID     string
-	Agent  string
-	Source string // of the agent
-	Model  string
-	Parent string // Key of the call that it answers, "" at the root
-	Depth  int
+	State
+
+	// What follows from State.
+	ids   map[string]bool // the ids of the calls in Messages
+	open  int             // how many calls of the last answer have no result
+	bytes int             // of Messages, as messageBytes counts
+}
+
+// A State is all that a Session is: plain data that a process can hand to
+// another one as JSON. Callers read it; only Apply changes it.
+type State struct {
+	ID     string `json:"id"`
+	Agent  string `json:"agent"`
+	Source string `json:"source,omitempty"` // of the agent
+	Model  string `json:"model,omitempty"`
+	// Parent is the Key of the call that the session answers, "" at the root,
+	// and Depth the number of such calls above it.
+	Parent string `json:"parent,omitempty"`
+	Depth  int    `json:"depth,omitempty"`
 	// Messages is the conversation. Its elements are never changed.
-	Messages []Message
+	Messages []Message `json:"messages,omitempty"`
 	// Turn counts the model's answers, and RunTurns those of the last run.
-	Turn     int
-	RunTurns int
-	// Ended is the Status of the last run; empty while one is under way.
-	Ended Status
-
-	ids     map[string]bool // every call id since the last compaction
-	finish  Finish          // of the last answer
-	results []ToolResult    // of the last answer's calls
-	states  []callState     // of these calls
-	open    int             // how many have no result
-	attempt int             // the answer of the run that is asked for; 0 is the first
-	size    size
-	setup   setup
+	Turn     int `json:"turn,omitempty"`
+	RunTurns int `json:"run_turns,omitempty"`
+	// Running is true from the prompt of a run until its end, and Ended is how
+	// the last run ended; empty while one is running.
+	Running bool   `json:"running,omitempty"`
+	Ended   Status `json:"ended,omitempty"`
+	// Limits are those of the run.
+	Limits Limits `json:"limits,omitzero"`
+	// Finish belongs to the last answer, and Calls to its calls while any of
+	// them has no result.
+	Finish Finish      `json:"finish,omitempty"`
+	Calls  []CallState `json:"calls,omitempty"`
+	// Attempt is the number of the answer that Accept is asked about next; 0
+	// is the first.
+	Attempt int `json:"attempt,omitempty"`
+	// Failure is why the run cannot go on as it is.
+	Failure *Failure `json:"failure,omitempty"`
+	// Compacted says that the conversation was shortened since the last
+	// answer, and NoSummary that a summary failed since then.
+	Compacted bool `json:"compacted,omitempty"`
+	NoSummary bool `json:"no_summary,omitempty"`
+	// Setup is what the model was last asked with.
+	Setup Setup `json:"setup,omitzero"`
+	// Tokens is the size of the conversation when the model last counted it,
+	// 0 if it did not, and CountedBytes its size in bytes at that time.
+	Tokens       int `json:"tokens,omitempty"`
+	CountedBytes int `json:"counted_bytes,omitempty"`
 }
 
-// A callState says how far a call came.
-type callState uint8
+// Limits are the limits of a run that the machine applies. The zero value
+// means the defaults.
+type Limits struct {
+	// Turns is Agent.MaxTurns.
+	Turns int `json:"turns,omitempty"`
+	// ContextTokens is Agent.ContextTokens; -1 with NoCompaction.
+	ContextTokens int `json:"context_tokens,omitempty"`
+	// Answers is how many answers are put to Accept; 0 means that the first
+	// one ends the run.
+	Answers int `json:"answers,omitempty"`
+}
+
+// A CallState says how far a call came: "" is not started, then "started" and
+// "ended", with its Result.
+type CallState struct {
+	State  string      `json:"state,omitempty"`
+	Result *ToolResult `json:"result,omitempty"`
+}
 
 const (
-	callWaits callState = iota
-	callStarted
-	callEnded
+	callStarted = "started"
+	callEnded   = "ended"
 )
 
-// setup is what the model was last asked with.
-type setup struct {
-	digest string
-	system string
-	tools  []string // nil if not known
+// A Failure is why a run cannot go on: the model, or the end of ctx.
+type Failure struct {
+	Status Status `json:"status"`
+	Error  string `json:"error"`
+	// TooLong says that the conversation does not fit the model's context:
+	// the run goes on if it can be shortened.
+	TooLong bool `json:"too_long,omitempty"`
 }
 
-// A Step is what a session needs next.
-type Step struct {
-	Kind StepKind
-	// Calls are the calls to run, in their order, for StepCalls. Cut says
-	// that the answer broke off: they must be answered without running.
-	Calls []PendingCall
-	Cut   bool
+// A Setup is with what a model is asked: see EventSetup. Tools are the names
+// of the tools, nil if they are not known.
+type Setup struct {
+	Digest string   `json:"digest,omitempty"`
+	System string   `json:"system,omitempty"`
+	Tools  []string `json:"tools,omitempty"`
 }
 
-// A PendingCall is a call without a result.
-type PendingCall struct {
-	ToolCall
-	N   int    // position in its answer, from 0
-	Key string // see Invocation.Key
-	// Started says that the call began once, and its process ended without
-	// recording what came of it.
-	Started bool
-}
-
-// A StepKind tells the kinds of Step apart.
-type StepKind int
-
-// What a session can need next.
-const (
-	StepPrompt StepKind = iota // a user message: the last run is over
-	StepModel                  // an answer of the model
-	StepCalls                  // results of tool calls
-)
-
-// Next says what the session needs. It is a pure function of the events
-// applied so far: whoever drives a session does what Next says and applies the
-// events that come of it.
-func (s *Session) Next() Step {
-	if s.open > 0 {
-		return Step{Kind: StepCalls, Calls: s.pending(), Cut: s.finish != FinishStop}
+// UnmarshalJSON reads a State.
+func (s *Session) UnmarshalJSON(data []byte) error {
+	var state State
+	if err := json.Unmarshal(data, &state); err != nil {
+		return err
 	}
-	if len(s.Messages) == 0 || s.Messages[len(s.Messages)-1].Role == RoleAssistant {
-		return Step{Kind: StepPrompt}
-	}
-	return Step{Kind: StepModel}
+	*s = Session{State: state}
+	s.derive()
+	return nil
 }
 
-// Unfinished reports whether the last run was left before its end.
-func (s *Session) Unfinished() bool {
-	return s.Next().Kind != StepPrompt || len(s.Messages) > 0 && s.Ended == ""
-}
-
-func (s *Session) pending() []PendingCall {
-	calls := s.Messages[len(s.Messages)-1].Calls
-	list := make([]PendingCall, 0, s.open)
-	for i, c := range calls {
-		if s.states[i] != callEnded {
-			list = append(list, PendingCall{ToolCall: c, N: i, Key: s.key(i), Started: s.states[i] == callStarted})
+// derive computes what follows from the State.
+func (s *Session) derive() {
+	s.ids, s.open, s.bytes = map[string]bool{}, 0, 0
+	for _, m := range s.Messages {
+		s.bytes += messageBytes(m)
+		for _, c := range m.Calls {
+			s.ids[c.ID] = true
 		}
 	}
-	return list
+	for _, c := range s.Calls {
+		if c.State != callEnded {
+			s.open++
+		}
+	}
 }
 
-// key names the call at position n of the last answer.
-func (s *Session) key(n int) string {
-	return fmt.Sprintf("%s.%d.%d", s.ID, s.Turn, n+1)
+// Unfinished reports whether the last run was left before its end, or ended
+// without an answer, so that Resume can take it up.
+func (s *Session) Unfinished() bool {
+	if s.Running || len(s.Messages) == 0 || s.Ended == "" {
+		return s.Running
+	}
+	return s.last().Role != RoleAssistant
 }
 
 // Answer is the model's last message, if the conversation ends with one that
@@ -119,173 +147,247 @@ func (s *Session) Answer() (Message, bool) {
 	if len(s.Messages) == 0 || s.open > 0 {
 		return Message{}, false
 	}
-	last := s.Messages[len(s.Messages)-1]
-	return last, last.Role == RoleAssistant
+	return s.last(), s.last().Role == RoleAssistant
+}
+
+func (s *Session) last() Message { return s.Messages[len(s.Messages)-1] }
+
+// key names the call at position n of the last answer.
+func (s *Session) key(n int) string {
+	return fmt.Sprintf("%s.%d.%d", s.ID, s.Turn, n+1)
 }
 
 // Apply changes the session as e says. Events that are for display change
-// nothing. An event that does not fit the session is an error and changes
-// nothing either.
+// nothing. An event that cannot follow is an error and changes nothing either.
 func (s *Session) Apply(e Event) error {
+	err := s.check(e)
+	if err == nil {
+		err = s.apply(e)
+	}
+	if err != nil {
+		return fmt.Errorf("session %s: %s event: %w", s.ID, e.Kind, err)
+	}
+	return nil
+}
+
+// check finds what holds for every kind of event.
+func (s *Session) check(e Event) error {
+	opens := e.Kind == EventSession || e.Kind == EventCompaction
+	switch {
+	case !e.Kind.Lasting():
+		return nil
+	case s.ID == "" && !opens:
+		return errors.New("the session has not begun")
+	case s.ID != "" && e.Session != s.ID:
+		return fmt.Errorf("it belongs to session %s", e.Session)
+	}
 	switch e.Kind {
 	case EventSession:
-		s.ID, s.Agent, s.Source, s.Model, s.Parent, s.Depth = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Depth
+		if s.ID != "" {
+			return errors.New("the session has begun already")
+		}
+	case EventMessage, EventAnswer, EventCompaction, EventEnd:
+		if s.open > 0 {
+			return fmt.Errorf("%d calls have no result", s.open)
+		}
+	}
+	switch e.Kind {
+	case EventAnswer, EventFailure, EventEnd:
+		if !s.Running {
+			return errors.New("no run is going on")
+		}
+	}
+	return nil
+}
+
+func (s *Session) apply(e Event) error {
+	switch e.Kind {
+	case EventSession:
+		s.describe(e)
 	case EventMessage:
 		return s.applyMessage(e)
+	case EventResume:
+		return s.applyResume(e)
 	case EventAnswer:
 		return s.applyAnswer(e)
 	case EventSetup:
 		s.applySetup(e)
 	case EventCompaction:
-		return s.applyCompaction(e)
+		s.applyCompaction(e)
+	case EventVerdict:
+		if s.find(e) < 0 {
+			return fmt.Errorf("no call %s is open", e.CallID)
+		}
 	case EventCallStarted:
-		return s.applyStarted(e)
+		i := s.find(e)
+		if i < 0 {
+			return fmt.Errorf("no call %s is open", e.CallID)
+		}
+		s.Calls[i].State = callStarted
 	case EventCallEnded:
 		return s.applyResult(e)
+	case EventFailure:
+		s.applyFailure(e)
 	case EventEnd:
-		s.Ended = e.Status
+		s.Running, s.Ended = false, e.Status
 	}
 	return nil
 }
 
+// describe takes over what an event says of the session as a whole.
+func (s *Session) describe(e Event) {
+	s.ID, s.Agent, s.Source, s.Model, s.Parent, s.Depth = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Depth
+}
+
 func (s *Session) applyMessage(e Event) error {
-	if e.Message == nil || e.Message.Role != RoleUser && e.Message.Role != RoleAssistant || len(e.Message.Calls) > 0 {
-		return fmt.Errorf("session %s: %s event without a message of the user or the model's words", s.ID, e.Kind)
+	m := e.Message
+	switch {
+	case m == nil || m.Role != RoleUser && m.Role != RoleAssistant || len(m.Calls)+len(m.Results) > 0:
+		return errors.New("without a message of the user or the model's words")
+	case e.Attempt > 0 && (!s.Running || s.last().Role != RoleAssistant):
+		return errors.New("it refuses an answer, and there is none")
 	}
-	if s.open > 0 {
-		return fmt.Errorf("session %s: a user message while %d calls have no result", s.ID, s.open)
+	s.add(*m)
+	if e.Opening || m.Role == RoleAssistant {
+		return nil
 	}
-	s.add(*e.Message)
-	s.Ended, s.attempt = "", e.Attempt
+	s.Attempt = e.Attempt
 	if e.Attempt == 0 {
+		s.begin(e)
 		s.RunTurns = 0
 	}
+	return nil
+}
+
+// begin opens a run.
+func (s *Session) begin(e Event) {
+	s.Running, s.Ended, s.Failure = true, "", nil
+	if e.Limits != nil {
+		s.Limits = *e.Limits
+	}
+}
+
+func (s *Session) applyResume(e Event) error {
+	if !s.Unfinished() {
+		return ErrNothingOpen
+	}
+	if s.Ended != "" { // it counts from the beginning
+		s.RunTurns, s.Finish = 0, FinishStop
+	}
+	s.begin(e)
 	return nil
 }
 
 // add appends a message.
 func (s *Session) add(m Message) {
 	s.Messages = append(s.Messages, m)
-	s.size.bytes += messageBytes(m)
+	s.bytes += messageBytes(m)
 }
 
 func (s *Session) applySetup(e Event) {
 	s.Model = e.Model
-	if e.Digest == s.setup.digest {
+	if e.Digest == s.Setup.Digest {
 		return
 	}
-	s.setup = setup{digest: e.Digest, system: e.System}
+	s.Setup = Setup{Digest: e.Digest, System: e.System}
 	for _, spec := range e.Specs {
-		s.setup.tools = append(s.setup.tools, spec.Name)
+		s.Setup.Tools = append(s.Setup.Tools, spec.Name)
 	}
 }
 
 // applyCompaction puts a shorter conversation in the place of the one there is.
 // The event holds all that a session is at this point, so that one read from a
 // journal can begin here.
-func (s *Session) applyCompaction(e Event) error {
-	if s.open > 0 {
-		return fmt.Errorf("session %s: a compaction while %d calls have no result", s.ID, s.open)
+func (s *Session) applyCompaction(e Event) {
+	s.describe(e)
+	limits := s.Limits
+	if e.Limits != nil {
+		limits = *e.Limits
 	}
-	s.ID, s.Agent, s.Source, s.Model, s.Parent, s.Depth = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Depth
-	s.Turn, s.RunTurns, s.Ended, s.attempt = e.Turn, e.N, "", e.Attempt
-	s.Messages, s.ids, s.size = nil, map[string]bool{}, size{}
-	s.finish = FinishStop
-	s.setup = setup{digest: e.Digest}
-	for _, m := range e.Messages {
-		s.add(m)
-		for _, c := range m.Calls {
-			s.ids[c.ID] = true
-		}
+	runTurns := e.RunTurns
+	if runTurns == 0 {
+		runTurns = e.N // journals before RunTurns
 	}
-	return nil
+	s.State = State{
+		ID: s.ID, Agent: s.Agent, Source: s.Source, Model: s.Model, Parent: s.Parent, Depth: s.Depth,
+		Messages: append([]Message(nil), e.Messages...), Turn: e.Turn, RunTurns: runTurns, Running: true, Attempt: e.Attempt,
+		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Compacted: true, NoSummary: s.NoSummary,
+	}
+	s.derive()
 }
 
 func (s *Session) applyAnswer(e Event) error {
 	if e.Message == nil || e.Message.Role != RoleAssistant {
-		return fmt.Errorf("session %s: %s event without a model's message", s.ID, e.Kind)
+		return errors.New("without a model's message")
 	}
-	if s.open > 0 {
-		return fmt.Errorf("session %s: an answer while %d calls have no result", s.ID, s.open)
+	if len(s.Messages) == 0 || s.last().Role == RoleAssistant {
+		return errors.New("nothing was asked")
+	}
+	if s.ids == nil {
+		s.ids = map[string]bool{}
+	}
+	calls := e.Message.Calls
+	for i, c := range calls {
+		if c.ID == "" || s.ids[c.ID] {
+			for _, c := range calls[:i] {
+				delete(s.ids, c.ID)
+			}
+			return fmt.Errorf("the id %q of a call is empty or taken", c.ID)
+		}
+		s.ids[c.ID] = true
 	}
 	s.add(*e.Message)
 	s.Turn++
 	s.RunTurns++
-	s.Ended = "" // a run that ended without an answer goes on
-	s.finish = e.Finish
-	if e.Usage != nil {
-		s.size.counted(e.Usage.InputTokens + e.Usage.OutputTokens)
+	s.Finish, s.Failure = e.Finish, nil
+	s.Compacted, s.NoSummary = false, false
+	if e.Usage != nil && e.Usage.InputTokens+e.Usage.OutputTokens > 0 {
+		s.Tokens, s.CountedBytes = e.Usage.InputTokens+e.Usage.OutputTokens, s.bytes
 	}
-	n := len(e.Message.Calls)
-	s.results, s.states, s.open = make([]ToolResult, n), make([]callState, n), n
-	if s.ids == nil {
-		s.ids = map[string]bool{}
-	}
-	for _, c := range e.Message.Calls {
-		s.ids[c.ID] = true
-	}
+	s.Calls, s.open = make([]CallState, len(calls)), len(calls)
 	return nil
-}
-
-func (s *Session) applyStarted(e Event) error {
-	if s.open > 0 {
-		if i := s.position(s.Messages[len(s.Messages)-1].Calls, e); i >= 0 {
-			s.states[i] = callStarted
-			return nil
-		}
-	}
-	return fmt.Errorf("session %s: the start of a call that nobody asked for (%s)", s.ID, e.CallID)
 }
 
 func (s *Session) applyResult(e Event) error {
-	if e.Result == nil || s.open == 0 {
-		return fmt.Errorf("session %s: a result that no call waits for (%s)", s.ID, e.CallID)
+	i := s.find(e)
+	if e.Result == nil || i < 0 {
+		return fmt.Errorf("no call %s waits for it", e.CallID)
 	}
-	calls := s.Messages[len(s.Messages)-1].Calls
-	i := s.position(calls, e)
-	if i < 0 {
-		return fmt.Errorf("session %s: a result that no call waits for (%s)", s.ID, e.CallID)
-	}
-	s.results[i], s.states[i] = *e.Result, callEnded
+	s.Calls[i] = CallState{callEnded, e.Result}
 	s.open--
 	if s.open == 0 {
-		s.add(Message{Role: RoleTool, Results: s.results})
-		s.results, s.states = nil, nil
+		m := Message{Role: RoleTool, Results: make([]ToolResult, len(s.Calls))}
+		for i, c := range s.Calls {
+			m.Results[i] = *c.Result
+		}
+		s.add(m)
+		s.Calls = nil
 	}
 	return nil
 }
 
-// position finds the open call that e answers. e.N, when it is right, saves
-// the search: turns may have thousands of calls.
-func (s *Session) position(calls []ToolCall, e Event) int {
-	if i := e.N - 1; i >= 0 && i < len(calls) && calls[i].ID == e.CallID && s.states[i] != callEnded {
+// find is the position of the open call that e speaks of; -1 if there is none.
+// e.N, when it is right, saves the search: turns may have thousands of calls.
+func (s *Session) find(e Event) int {
+	if s.open == 0 {
+		return -1
+	}
+	calls := s.last().Calls
+	if i := e.N - 1; i >= 0 && i < len(calls) && calls[i].ID == e.CallID && s.Calls[i].State != callEnded {
 		return i
 	}
 	for i, c := range calls {
-		if c.ID == e.CallID && s.states[i] != callEnded {
+		if c.ID == e.CallID && s.Calls[i].State != callEnded {
 			return i
 		}
 	}
 	return -1
 }
 
-// accept makes a model's calls fit for the session. A call whose id is empty or
-// taken gets a new one: nine letters and digits, which every provider accepts.
-// Arguments that are not UTF-8 could not be kept as they are; they become a text
-// that is no JSON, so that the call is refused and not run with other bytes.
-func (s *Session) accept(calls []ToolCall) {
-	here := make(map[string]bool, len(calls))
-	next := len(s.ids)
-	for i := range calls {
-		id := calls[i].ID
-		for id == "" || s.ids[id] || here[id] {
-			next++
-			id = fmt.Sprintf("c%08d", next)
-		}
-		calls[i].ID = id
-		if !utf8.ValidString(calls[i].Args) {
-			calls[i].Args = "not valid UTF-8: " + strings.ToValidUTF8(calls[i].Args, "\uFFFD")
-		}
-		here[id] = true
+func (s *Session) applyFailure(e Event) {
+	if e.Summary {
+		s.NoSummary = true
+		return
 	}
+	s.Failure = &Failure{e.Status, e.Error, e.TooLong}
 }

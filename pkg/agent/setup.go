@@ -1,48 +1,12 @@
 package agent
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// setup records with what the model is asked, if that is new. For a session that
-// an earlier process began it says what changed since.
-func (r *run) setup(ctx context.Context) error {
-	if r.asked != nil && slices.EqualFunc(r.asked, r.tools, sameSpec) && r.session.setup.digest != "" {
-		return nil
-	}
-	first := r.asked == nil
-	r.asked = r.tools
-	digest := digestOf(*r.system, r.tools)
-	before := r.session.setup
-	if digest == before.digest {
-		return nil
-	}
-	e := Event{Kind: EventSetup, Model: r.agent.Model, Digest: digest}
-	r.tree.mu.Lock()
-	known := r.tree.setups[digest]
-	r.tree.mu.Unlock()
-	if !known {
-		e.System, e.Specs = *r.system, r.tools
-	}
-	if err := r.emit(ctx, e); err != nil {
-		return err
-	}
-	r.tree.mu.Lock()
-	if r.tree.setups == nil {
-		r.tree.setups = map[string]bool{}
-	}
-	r.tree.setups[digest] = true
-	r.tree.mu.Unlock()
-	if first && before.digest != "" {
-		r.warn("this session began with another agent: " + before.difference(*r.system, r.tools))
-	}
-	return nil
-}
 
 // sameSpec reports whether a model is told the same of two tools.
 func sameSpec(a, b ToolSpec) bool {
@@ -72,21 +36,21 @@ func field[T ~string | ~[]byte](b []byte, s T) []byte {
 }
 
 // difference says how an agent differs from that of the setup.
-func (s setup) difference(system string, tools []ToolSpec) string {
-	if s.system == "" && s.tools == nil {
+func (s Setup) difference(system string, tools []ToolSpec) string {
+	if s.System == "" && s.Tools == nil {
 		return "its system prompt or its tools differ"
 	}
 	var list []string
-	if system != s.system {
+	if system != s.System {
 		list = append(list, "another system prompt")
 	}
 	var added, removed []string
 	for _, t := range tools {
-		if !slices.Contains(s.tools, t.Name) {
+		if !slices.Contains(s.Tools, t.Name) {
 			added = append(added, t.Name)
 		}
 	}
-	for _, name := range s.tools {
+	for _, name := range s.Tools {
 		if !slices.ContainsFunc(tools, func(t ToolSpec) bool { return t.Name == name }) {
 			removed = append(removed, name)
 		}

@@ -40,8 +40,8 @@ type ToolUsage struct {
 	Millis int64 `json:"millis"`
 }
 
-// Spent is what a run consumed, with all its sub-agents.
-type Spent struct {
+// TotalUsage is what a run consumed, with all its sub-agents.
+type TotalUsage struct {
 	Usage Usage `json:"usage"`
 	// Agents and Tools divide it by the agent's slug and the tool's name.
 	Agents map[string]Usage     `json:"agents,omitempty"`
@@ -49,7 +49,7 @@ type Spent struct {
 }
 
 // Note adds what an event says of consumption.
-func (s *Spent) Note(e *Event) {
+func (s *TotalUsage) Note(e *Event) {
 	switch e.Kind {
 	case EventAnswer, EventCompaction:
 		if e.Usage == nil {
@@ -79,7 +79,7 @@ func (s *Spent) Note(e *Event) {
 }
 
 // Add returns the sum of s and t.
-func (s Spent) Add(t Spent) Spent {
+func (s TotalUsage) Add(t TotalUsage) TotalUsage {
 	sum := s.clone()
 	sum.Usage = sum.Usage.Add(t.Usage)
 	for slug, u := range t.Agents {
@@ -105,6 +105,6 @@ func (u ToolUsage) add(v ToolUsage) ToolUsage {
 	return u
 }
 
-func (s *Spent) clone() Spent {
-	return Spent{Usage: s.Usage, Agents: maps.Clone(s.Agents), Tools: maps.Clone(s.Tools)}
+func (s *TotalUsage) clone() TotalUsage {
+	return TotalUsage{Usage: s.Usage, Agents: maps.Clone(s.Agents), Tools: maps.Clone(s.Tools)}
 }

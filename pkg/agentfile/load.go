@@ -104,6 +104,14 @@ type Tree struct {
 	secrets []config.Secret // of a type that does not print them
 }
 
+// Runner returns a Runner of a, an agent of the tree, which takes the tree's keys,
+// and more secrets if there are any, out of everything that is kept, shown and
+// sent. The caller sets what else it wants (Journal, Observe, From, …) before its
+// first use.
+func (t *Tree) Runner(a *agent.Agent, more ...string) *agent.Runner {
+	return &agent.Runner{Agent: a, Secrets: redact.New(append(t.Secrets(), more...))}
+}
+
 // Secrets returns the values of all keys that the tree was loaded with, sorted:
 // what must be kept out of everything that is shown or stored.
 func (t *Tree) Secrets() []string {

@@ -103,8 +103,8 @@ func TestModelAnswersAServer(t *testing.T) {
 	if want := "mcp_My_Server|Be brief.|3 messages|0 tools"; s.err != nil || s.got.Message.Text() != want || s.got.Model != "m" {
 		t.Errorf("the server gets %q of %s, %v; want %q", s.got.Message.Text(), s.got.Model, s.err, want)
 	}
-	if out.Spent.Usage.Requests != 3 || out.Spent.Agents["mcp_My_Server"].OutputTokens != 3 {
-		t.Errorf("spent is %+v, want the server's request in it", out.Spent)
+	if out.Total.Usage.Requests != 3 || out.Total.Agents["mcp_My_Server"].OutputTokens != 3 {
+		t.Errorf("spent is %+v, want the server's request in it", out.Total)
 	}
 	if run(-1); s.err == nil || !strings.Contains(s.err.Error(), "nested") {
 		t.Errorf("beyond the depth limit: %v", s.err)

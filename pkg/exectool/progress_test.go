@@ -27,7 +27,7 @@ func toldBy(t *testing.T, tool *Tool) []string {
 	t.Helper()
 	var got []string
 	r := &agent.Runner{
-		Agent: &agent.Agent{Provider: caller{tool.Spec().Name}, Toolsets: []agent.Toolset{agent.ToolList{tool}}}, Session: &agent.Session{},
+		Agent: &agent.Agent{Provider: caller{tool.Spec().Name}, Toolsets: []agent.Toolset{agent.ToolList{tool}}},
 		Observe: func(e agent.Event) {
 			if e.Kind == agent.EventProgress {
 				got = append(got, e.Text)

@@ -26,7 +26,7 @@ var errNotServed = errors.New("the request did not come through Serve")
 func (s *Server) ask(ctx context.Context, r *request, a Agent) *mcp.CallToolResult {
 	q := &question{server: s, agent: a, request: r}
 	inv := &agent.Invocation{Call: agent.ToolCall{Name: a.Name, Args: r.message.args}}
-	result, err := schema.Checked(q).Call(ctx, inv)
+	result, err := q.checked(ctx, inv)
 	out := &mcp.CallToolResult{Content: s.contents(result.Parts)}
 	if err != nil {
 		out.IsError = true
@@ -54,6 +54,19 @@ type question struct {
 	out     *agent.Outcome // nil if nothing ran
 }
 
+// checked is Call, with arguments that fit the schema.
+func (q *question) checked(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	if _, err := inv.Args(); err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
+	if v, ok := agent.As[agent.Validator](schema.Checked(q)); ok {
+		if err := v.Validate(ctx, inv); err != nil && ctx.Err() == nil {
+			return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+		}
+	}
+	return q.Call(ctx, inv)
+}
+
 // Spec implements agent.Tool.
 func (q *question) Spec() agent.ToolSpec {
 	return agent.ToolSpec{Name: q.agent.Name, Schema: json.RawMessage(promptSchema)}
@@ -61,7 +74,7 @@ func (q *question) Spec() agent.ToolSpec {
 
 // Call implements agent.Tool. The arguments fit the schema.
 func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	args, err := agent.DecodeArgs(inv.Call.Args)
+	args, err := inv.Args()
 	if err != nil {
 		return agent.Result{}, err
 	}
@@ -85,7 +98,7 @@ func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 
 func (q *question) run(ctx context.Context, id, prompt string) (agent.Result, error) {
 	s := q.server
-	runner := &agent.Runner{Agent: q.agent.Agent, Policy: s.opts.Policy}
+	runner := s.opts.Runner(q.agent.Agent)
 	done, err := s.opts.Keep(q.agent, id, runner)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
@@ -110,7 +123,7 @@ func (q *question) run(ctx context.Context, id, prompt string) (agent.Result, er
 }
 
 // callTool calls a tool as an agent would: under the policy, with a key of its own
-// and with sub-agents below it. One step of a Runner is just that.
+// and with sub-agents below it.
 func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, round mcp.MultiRoundTripParams) *mcp.CallToolResult {
 	spec := tool.Spec()
 	args, err := s.answered(spec, r.message.args, round)
@@ -120,11 +133,8 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, roun
 	if err != nil {
 		return failure("nothing ran: " + err.Error())
 	}
-	last, err := s.step(ctx, r, tool, agent.ToolCall{Name: spec.Name, Args: args})
-	if err != nil {
-		return failure(s.opts.Hide(err.Error()))
-	}
-	if !last.Failed {
+	last, err := s.call(ctx, r, tool, args)
+	if err == nil {
 		result, f := s.written(ctx, r, spec.Name, last.Parts)
 		if f != nil {
 			r.fault = f
@@ -134,45 +144,28 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, roun
 			return result
 		}
 	}
-	return &mcp.CallToolResult{Content: s.contents(last.Parts), IsError: last.Failed}
+	out := &mcp.CallToolResult{Content: s.contents(last.Parts)}
+	if err != nil {
+		out.IsError = true
+		text := "error: " + err.Error()
+		if len(out.Content) > 0 {
+			text += "\n"
+		}
+		out.Content = append([]mcp.Content{mcp.NewTextContent(s.opts.Hide(text))}, out.Content...)
+	}
+	return out
 }
 
-// step runs one call of a tool.
-func (s *Server) step(ctx context.Context, r *request, tool agent.Tool, call agent.ToolCall) (agent.ToolResult, error) {
+// call passes one call of a tool through the gate.
+func (s *Server) call(ctx context.Context, r *request, tool agent.Tool, args string) (agent.Result, error) {
 	told := r.tell(ctx, s.opts.Hide)
 	defer told.close()
-	runner := &agent.Runner{
-		Agent: &agent.Agent{Slug: "mcp-client", Model: "mcp-client", Provider: client{call},
-			Toolsets: []agent.Toolset{agent.ToolList{tool}}},
-		Session: &agent.Session{}, Policy: s.opts.Policy, Observe: func(e agent.Event) {
-			s.opts.Observe(e)
-			told.event(e)
-		},
+	runner := s.opts.Runner(&agent.Agent{Slug: "mcp-client"})
+	runner.Observe = func(e agent.Event) {
+		s.opts.Observe(e)
+		told.event(e)
 	}
-	err := runner.Prompt(ctx, agent.UserText("call "+call.Name))
-	for err == nil {
-		var step agent.Step
-		step, err = runner.Step(ctx)
-		if step.Kind == agent.StepCalls {
-			break
-		}
-	}
-	if err != nil {
-		return agent.ToolResult{}, err
-	}
-	last := runner.Session.Messages[len(runner.Session.Messages)-1]
-	if len(last.Results) == 0 {
-		return agent.ToolResult{}, errors.New("the call has no result")
-	}
-	return last.Results[0], nil
-}
-
-// A client is the model of a direct call: it asks for that call.
-type client struct{ call agent.ToolCall }
-
-// Generate implements agent.Provider.
-func (c client) Generate(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
-	return &agent.Response{Message: agent.Message{Calls: []agent.ToolCall{c.call}}}, nil
+	return runner.Call(ctx, tool, args)
 }
 
 // contents are parts as the protocol has them. Reasoning is left out.

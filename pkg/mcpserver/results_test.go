@@ -193,7 +193,7 @@ func TestWhatHappensIsLoggedAsTheClientWants(t *testing.T) {
 	}
 	for _, tt := range []struct{ level, name, want string }{
 		{"", "args", ""},
-		{"debug", "args", "info mcp-client: turn 1, info mcp-client: calls args, info mcp-client: args ended"},
+		{"debug", "args", "info mcp-client: calls args, info mcp-client: args ended"},
 		{"notice", "args", ""},
 		{"", "broken", "notice mcp-client: broken failed: context deadline exceeded"},
 	} {

@@ -35,8 +35,9 @@ const (
 type Options struct {
 	// Name and Version are told to clients.
 	Name, Version string
-	// Policy decides about every call of a tool; nil permits all.
-	Policy agent.Policy
+	// Runner returns a Runner of an agent, or of calls that an agent without
+	// Provider makes; nil returns one without keys to hide.
+	Runner func(a *agent.Agent) *agent.Runner
 	// Observe is told of every event of every run. It is called by several
 	// runs at the same time; nil is fine.
 	Observe func(agent.Event)
@@ -86,6 +87,9 @@ func New(opts Options) *Server {
 	opts.MaxSessions = cmp.Or(opts.MaxSessions, DefaultMaxSessions)
 	opts.MaxCalls = cmp.Or(opts.MaxCalls, DefaultMaxCalls)
 	opts.Linger = cmp.Or(opts.Linger, DefaultLinger)
+	if opts.Runner == nil {
+		opts.Runner = func(a *agent.Agent) *agent.Runner { return &agent.Runner{Agent: a} }
+	}
 	if opts.Observe == nil {
 		opts.Observe = func(agent.Event) {}
 	}

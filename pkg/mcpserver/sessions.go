@@ -28,13 +28,14 @@ func newSessions(max int) *sessions {
 
 // open implements Options.Keep.
 func (s *sessions) open(a Agent, id string, r *agent.Runner) (done func(), err error) {
-	r.Session = &agent.Session{}
 	if id != "" {
-		if r.Session, err = s.take(a.Name, id); err != nil {
+		session, err := s.take(a.Name, id)
+		if err != nil {
 			return nil, err
 		}
+		r.From = &agent.Resume{Session: session}
 	}
-	return func() { s.keep(a.Name, r.Session) }, nil
+	return func() { s.keep(a.Name, r.Session()) }, nil
 }
 
 // take returns the conversation id for one run; keep gives it back.

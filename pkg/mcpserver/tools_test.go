@@ -20,12 +20,13 @@ func echoed(context.Context, *agent.Invocation) (agent.Result, error) {
 }
 
 func TestToolsGetTheArgumentsAsTheyCame(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{Policy: func(_ context.Context, inv *agent.Invocation) error {
+	policy := func(_ context.Context, inv *agent.Invocation) agent.Verdict {
 		if inv.Call.Name == "forbidden" {
-			return errors.New("not for clients")
+			return agent.Verdict{Decision: agent.Deny, Reason: "not for clients"}
 		}
-		return nil
-	}})
+		return agent.Verdict{Decision: agent.Allow}
+	}
+	s := mcpserver.New(mcpserver.Options{Runner: func(a *agent.Agent) *agent.Runner { return &agent.Runner{Agent: a, Policy: policy} }})
 	sub := newAgent("sub", echo)
 	s.SetTools([]agent.Tool{newTool("args", args), newTool("forbidden", args),
 		newTool("broken", func(context.Context, *agent.Invocation) (agent.Result, error) {

@@ -63,7 +63,7 @@ func logLine(e agent.Event) string {
 		}
 		return words("result", show(e.Key), show(e.Tool), state, took, text)
 	case agent.EventEnd:
-		return words("end", show(string(e.Status)), took, spentFields(e.Spent), show(e.Error))
+		return words("end", show(string(e.Status)), took, spentFields(e.Total), show(e.Error))
 	case agent.EventRetry:
 		return words("retry", retryText(e, "…"))
 	case agent.EventLog:
@@ -85,7 +85,7 @@ func answerFields(e agent.Event) string {
 	return s
 }
 
-func spentFields(s *agent.Spent) string {
+func spentFields(s *agent.TotalUsage) string {
 	if s == nil {
 		return ""
 	}

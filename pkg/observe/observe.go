@@ -19,7 +19,7 @@
 //	defer text.Close()
 //	log := &observe.JSONLines{W: file}
 //	sinks := observe.Tee(text.Observe, log.Observe)
-//	r := &agent.Runner{Agent: a, Observe: observe.Redact(redact.New(keys), sinks)}
+//	r := &agent.Runner{Agent: a, Secrets: redact.New(keys), Observe: sinks}
 package observe
 
 import (

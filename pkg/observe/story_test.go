@@ -93,7 +93,7 @@ func story() []agent.Event {
 		sub.tell(result(1, "S2.1.1", "grep", "a:1\nb:2", false, 1234)),
 		sub.tell(result(2, "S2.1.2", "date", "today", false, 61000)),
 		sub.tell(agent.Event{Kind: agent.EventEnd, Turn: 1, Status: agent.StatusOK, Text: "two", Millis: 62000,
-			Spent: &agent.Spent{Usage: agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 5}}}),
+			Total: &agent.TotalUsage{Usage: agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 5}}}),
 		root.tell(result(2, "S1.1.2", "ask_helper", "two", false, 62000)),
 		root.tell(agent.Event{Kind: agent.EventRequest, Turn: 2, Tools: 3, Model: "gpt-5"}),
 		root.tell(agent.Event{Kind: agent.EventText, Turn: 2, Text: "It is "}),
@@ -101,7 +101,7 @@ func story() []agent.Event {
 		root.tell(agent.Event{Kind: agent.EventAnswer, Turn: 2, Message: &answer, Finish: agent.FinishStop,
 			Usage: &agent.Usage{Requests: 1, InputTokens: 200, OutputTokens: 8}, Millis: 900}),
 		root.tell(agent.Event{Kind: agent.EventEnd, Turn: 2, Status: agent.StatusOK, Text: answer.Text(), Millis: 64000,
-			Spent: &agent.Spent{Usage: agent.Usage{Requests: 3, InputTokens: 330, OutputTokens: 43, Cost: 0.0123, Priced: 3}}}),
+			Total: &agent.TotalUsage{Usage: agent.Usage{Requests: 3, InputTokens: 330, OutputTokens: 43, Cost: 0.0123, Priced: 3}}}),
 	}
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i := range list {

@@ -96,11 +96,14 @@ func say(text string) *agent.Response {
 		Usage: agent.Usage{InputTokens: 10, OutputTokens: 5}}
 }
 
-// calls is an answer with calls "NAME ARGS".
+// calls is an answer with calls "NAME ARGS"; a value alone is the argument n.
 func calls(list ...string) *agent.Response {
 	r := &agent.Response{Usage: agent.Usage{InputTokens: 20, OutputTokens: 2, CachedTokens: 5}}
 	for _, c := range list {
 		name, args, _ := strings.Cut(c, " ")
+		if args != "" && !strings.HasPrefix(args, "{") {
+			args = `{"n":` + args + "}"
+		}
 		r.Message.Calls = append(r.Message.Calls, agent.ToolCall{Name: name, Args: cmp.Or(args, "{}"), Extra: json.RawMessage(`{"signature": "<x>"}`)})
 	}
 	return r
@@ -281,14 +284,14 @@ func normal(events []agent.Event) []agent.Event {
 			e.Digest = "" // of schemas before JSON took their spaces
 		}
 		e.Time, e.Session, e.Parent, e.Millis = time.Time{}, paths[e.Session], keys[e.Parent], 0
-		if e.Spent != nil {
-			spent := *e.Spent
+		if e.Total != nil {
+			spent := *e.Total
 			spent.Tools = map[string]agent.ToolUsage{}
-			for name, u := range e.Spent.Tools {
+			for name, u := range e.Total.Tools {
 				u.Millis = 0
 				spent.Tools[name] = u
 			}
-			e.Spent = &spent
+			e.Total = &spent
 		}
 		list = append(list, e)
 	}

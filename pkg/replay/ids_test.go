@@ -15,7 +15,7 @@ func TestARecordAloneIsReplayedToTheLetter(t *testing.T) {
 	for _, list := range [][]agent.Event{events, got} {
 		for i := range list {
 			list[i].Time, list[i].Millis = time.Time{}, 0
-			list[i].Spent = nil // it has durations
+			list[i].Total = nil // it has durations
 			if list[i].Kind == agent.EventSetup {
 				list[i].Digest = "" // of schemas with their spaces
 			}

@@ -132,7 +132,7 @@ func TestWhatIsNoRecordIsSaid(t *testing.T) {
 		"only display":     {[]agent.Event{{Kind: agent.EventText}}, "the record is empty"},
 		"no prompt":        {events[:1], "has no prompt"},
 		"no beginning":     {events[2:], "does not begin at its beginning, but with an event setup"},
-		"an answer twice":  {append(events[:4:4], events[3]), "an answer while 2 calls have no result"},
+		"an answer twice":  {append(events[:4:4], events[3]), "2 calls have no result"},
 		"an empty message": {[]agent.Event{events[0], {Kind: agent.EventMessage, Session: events[0].Session}}, "without a message"},
 		"an empty answer":  {[]agent.Event{events[0], events[1], {Kind: agent.EventAnswer, Session: events[0].Session}}, "without a model's message"},
 	} {

@@ -37,6 +37,9 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 	}
 	switch a.kind {
 	case shortened:
+		if a.failure != nil {
+			return nil, modelError(a.failure, pl.model(a))
+		}
 		return nil, &agent.ModelError{Message: "the model refused the conversation as too long", TooLong: true}
 	case ended:
 		if m.p.own {
@@ -65,9 +68,9 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 // end is the recorded end of a run. What ended it from outside ends the session's
 // context now.
 func (pl *playing) end(a *ask) error {
-	name := pl.rec.open.Model
-	if a.setup != nil {
-		name = a.setup.model
+	name := pl.model(a)
+	if a.failure != nil && a.failure.TooLong {
+		return modelError(a.failure, name)
 	}
 	if text, ok := strings.CutPrefix(a.end.Error, "ask model "+name+": "); ok || a.end.Status == agent.StatusFailed {
 		return &ending{text: text, status: a.end.Status}
@@ -75,6 +78,14 @@ func (pl *playing) end(a *ask) error {
 	err := &ending{text: a.end.Error, status: a.end.Status, cause: true}
 	pl.stop(err)
 	return err
+}
+
+// model is the model that was asked.
+func (pl *playing) model(a *ask) string {
+	if a.setup != nil {
+		return a.setup.model
+	}
+	return pl.rec.open.Model
 }
 
 // summary is the next summary that was recorded in this turn.
@@ -85,7 +96,11 @@ func (p *Player) summary(pl *playing, req *agent.Request) (*agent.Response, erro
 		return nil, errNoSummary
 	}
 	pl.summaries++
-	copied := *pl.rec.summaries[req.Turn][pl.summaries-1]
+	s := pl.rec.summaries[req.Turn][pl.summaries-1]
+	if s.err != nil {
+		return nil, s.err
+	}
+	copied := *s.response
 	return &copied, nil
 }
 

@@ -63,15 +63,18 @@ type playing struct {
 // Run replays the record: one run for each of its prompts, and one for each time that
 // a run which had ended was gone on with, with agents made of the record if r has no
 // Agent. An Agent without an Opening gets the recorded one. Of r it
-// uses Agent, Journal, Redact, Policy (for calls that are real), Observe, Parent,
-// MaxDepth, MaxProcesses, Now and NewID; r.Session becomes the conversation. The
+// uses everything but From, of which it takes Parent; r.Session is the conversation. The
 // Outcome is that of the last run, with the error that it had when it was recorded. A
 // *Miss or ErrUnfinished ends the replay.
 func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, error) {
 	p.playing, p.paths = map[string]*playing{}, map[string]*playing{}
 	p.nested, p.stops, p.served = map[string]int{}, map[string]context.CancelCauseFunc{}, map[*call]bool{}
 	p.own, p.conduct = r.Agent == nil, newConductor(p.Record)
-	r.Session = &agent.Session{}
+	from := agent.Resume{Session: &agent.Session{}}
+	if r.From != nil {
+		from.Parent = r.From.Parent
+	}
+	r.From = &from
 	root := r.Agent
 	if !p.own && root.Opening == nil {
 		copied := *root
@@ -89,9 +92,12 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 		}
 		if p.own || run.goesOn || runner == nil {
 			runner = p.runner(r)
-			runner.Agent, runner.Before = root, out.Spent
+			runner.Agent, runner.From.Total = root, out.Total
+			if p.own && run.checked {
+				runner.Accept = p.accept(p.Record.root, run)
+			}
 		}
-		if !run.goesOn || r.Session.Unfinished() { // what is real may have answered before
+		if !run.goesOn || from.Session.Unfinished() { // what is real may have answered before
 			out, err = p.play(ctx, runner, run)
 		}
 		switch {
@@ -128,8 +134,10 @@ const unlimited = math.MaxInt32
 // time have no use.
 func (p *Player) runner(r *agent.Runner) *agent.Runner {
 	copied := &agent.Runner{
-		Agent: r.Agent, Session: r.Session, Parent: r.Parent, Journal: r.Journal, Redact: r.Redact,
-		Policy: func(ctx context.Context, inv *agent.Invocation) error { return p.permit(ctx, inv, r.Policy) },
+		Agent: r.Agent, From: &agent.Resume{Session: r.From.Session, Parent: r.From.Parent},
+		Journal: r.Journal, Secrets: r.Secrets, Accept: r.Accept, Ask: r.Ask,
+		Policy: func(ctx context.Context, inv *agent.Invocation) agent.Verdict { return p.permit(ctx, inv, r.Policy) },
+		Budget: func(ctx context.Context, n agent.Need) (func(agent.Usage), error) { return p.afford(ctx, n, r.Budget) },
 		Observe: func(e agent.Event) {
 			p.observe(&e)
 			if r.Observe != nil {
@@ -139,7 +147,7 @@ func (p *Player) runner(r *agent.Runner) *agent.Runner {
 		MaxDepth: r.MaxDepth, MaxProcesses: r.MaxProcesses, Now: r.Now, NewID: r.NewID,
 	}
 	if p.own {
-		copied.Parent = p.Record.root.open.Parent
+		copied.From.Parent = p.Record.root.open.Parent
 		copied.MaxDepth, copied.MaxProcesses = unlimited, unlimited
 		if r.Journal == nil {
 			copied.Journal = nowhere{} // with a journal, calls say what they execute
@@ -171,9 +179,11 @@ func (p *Player) agent(s *session, n int) *agent.Agent {
 	r := s.runs[n]
 	a := &agent.Agent{
 		Slug: s.open.Agent, Source: s.open.Source, Model: s.open.Model, Opening: r.opening,
-		Provider: &model{p: p}, Toolsets: []agent.Toolset{&recordedTools{p, s}}, Accept: p.accept(s, r),
+		Provider: &model{p: p}, Toolsets: []agent.Toolset{&recordedTools{p, s}},
 		MaxTurns: cmp.Or(r.maxTurns, unlimited), MaxParallelTools: unlimited,
-		ContextTokens: max(s.open.ContextTokens, 0), NoCompaction: s.open.ContextTokens < 0,
+	}
+	if r.limits != nil {
+		a.MaxTurns, a.ContextTokens, a.NoCompaction = r.limits.Turns, max(r.limits.ContextTokens, 0), r.limits.ContextTokens < 0
 	}
 	if r.setup != nil {
 		a.System, a.Model = r.setup.system, cmp.Or(r.setup.model, a.Model)

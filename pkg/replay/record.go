@@ -44,11 +44,12 @@ type session struct {
 	open      agent.Event // of kind session
 	runs      []*run
 	asks      map[int][]*ask // by turn
-	summaries map[int][]*agent.Response
+	summaries map[int][]summary
 	calls     map[place]*call
 
 	state agent.Session // what the events so far add up to
 	setup *setup        // with what the model is asked; nil if nothing says it
+	fails *agent.Event  // the last failure of a request; nil if something followed
 	epoch int           // compactions so far
 }
 
@@ -57,7 +58,9 @@ type session struct {
 type run struct {
 	opening  []agent.Message // before the prompt of the first run
 	prompt   agent.Message
-	goesOn   bool     // it has no prompt
+	goesOn   bool // it has no prompt
+	checked  bool // its answers were put to Accept
+	limits   *agent.Limits
 	asked    bool     // something followed the prompt
 	refused  []string // what was wrong with answers that were not accepted
 	setup    *setup   // of its first request
@@ -82,7 +85,19 @@ type ask struct {
 	messages []agent.Message
 	setup    *setup
 	response *agent.Response
+	failure  *agent.Event // nil if nothing says it
 	end      *agent.Event
+}
+
+// A summary is what came of a request for one.
+type summary struct {
+	response *agent.Response
+	err      error
+}
+
+// modelError is the error of the model that a failure records.
+func modelError(e *agent.Event, model string) error {
+	return &agent.ModelError{Message: strings.TrimPrefix(e.Error, "ask model "+model+": "), TooLong: e.TooLong}
 }
 
 type askKind int
@@ -106,6 +121,7 @@ type call struct {
 	at      place
 	path    string // of the session that it may have started
 	call    agent.ToolCall
+	verdict *agent.Event // of the policy
 	started *agent.Event
 	result  *agent.ToolResult // nil if there is none
 	nested  []*session        // that it started, in order
@@ -170,7 +186,7 @@ func (f *folding) fold(e *agent.Event) error {
 // begin opens a session. A sub-agent's whose call is not in the record is none
 // that could be asked for, and nil.
 func (f *folding) begin(e *agent.Event) (*session, error) {
-	s := &session{open: *e, asks: map[int][]*ask{}, summaries: map[int][]*agent.Response{}, calls: map[place]*call{}}
+	s := &session{open: *e, asks: map[int][]*ask{}, summaries: map[int][]summary{}, calls: map[place]*call{}}
 	switch {
 	case f.rec.root == nil && e.Kind != agent.EventSession:
 		return nil, fmt.Errorf("session %s does not begin at its beginning, but with an event %s", e.Session, e.Kind)
@@ -226,6 +242,7 @@ func (s *session) note(f *folding, e *agent.Event) {
 	turn := s.state.Turn + 1
 	if e.Kind == agent.EventMessage && (e.Attempt == 0 || len(s.runs) == 0) {
 		s.prompted(*e.Message)
+		s.runs[len(s.runs)-1].limited(e)
 		return
 	}
 	if len(s.runs) == 0 {
@@ -238,8 +255,10 @@ func (s *session) note(f *folding, e *agent.Event) {
 	}
 	r.asked = true
 	switch e.Kind {
+	case agent.EventResume:
+		r.limited(e)
 	case agent.EventMessage:
-		r.refused = append(r.refused, e.Error)
+		r.refused, r.checked = append(r.refused, e.Error), true
 	case agent.EventSetup:
 		f.rec.order.add(step{s.path, e.Kind, place{turn: turn}})
 		s.setup = f.setupOf(e)
@@ -249,9 +268,19 @@ func (s *session) note(f *folding, e *agent.Event) {
 	case agent.EventCompaction:
 		s.asked(r, &ask{kind: shortened})
 		if e.Message != nil {
-			s.summaries[turn] = append(s.summaries[turn], &agent.Response{Message: *e.Message, Finish: agent.FinishStop, Usage: usage(e)})
+			s.summaries[turn] = append(s.summaries[turn], summary{response: &agent.Response{Message: *e.Message, Finish: agent.FinishStop, Usage: usage(e)}})
 		}
 		s.epoch++
+	case agent.EventFailure:
+		if e.Summary {
+			s.summaries[turn] = append(s.summaries[turn], summary{err: errors.New(e.Error)})
+		} else {
+			s.fails = e
+		}
+	case agent.EventVerdict:
+		if c := s.call(e); c != nil {
+			c.verdict = e
+		}
 	case agent.EventCallStarted, agent.EventCallEnded:
 		if c := s.call(e); c != nil {
 			f.rec.order.add(step{s.path, e.Kind, c.at})
@@ -261,6 +290,12 @@ func (s *session) note(f *folding, e *agent.Event) {
 		f.rec.order.add(step{s.path, e.Kind, place{turn: turn}})
 		s.ends(r, e)
 	}
+}
+
+// limited notes the limits with which the run began.
+func (r *run) limited(e *agent.Event) {
+	r.limits = e.Limits
+	r.checked = e.Limits != nil && e.Limits.Answers > 0
 }
 
 func (c *call) note(e *agent.Event) {
@@ -314,14 +349,21 @@ func (s *session) leave() {
 	if len(s.runs) == 0 {
 		return
 	}
-	if r := s.runs[len(s.runs)-1]; r.end == nil && s.state.Next().Kind == agent.StepModel {
+	if r := s.runs[len(s.runs)-1]; r.end == nil && s.waits() {
 		s.asked(r, &ask{kind: left})
 	}
 }
 
+// waits reports whether the conversation is one that the model has to continue.
+func (s *session) waits() bool {
+	n := len(s.state.Messages)
+	return n > 0 && len(s.state.Calls) == 0 && s.state.Messages[n-1].Role != agent.RoleAssistant
+}
+
 // asked notes a request of the run that is under way.
 func (s *session) asked(r *run, a *ask) {
-	a.of, a.turn, a.epoch, a.setup = s, s.state.Turn+1, s.epoch, s.setup
+	a.of, a.turn, a.epoch, a.setup, a.failure = s, s.state.Turn+1, s.epoch, s.setup, s.fails
+	s.fails = nil
 	// The state may append to it, so the array is shared and the length is not.
 	a.messages = s.state.Messages[:len(s.state.Messages):len(s.state.Messages)]
 	s.asks[a.turn] = append(s.asks[a.turn], a)
@@ -333,7 +375,8 @@ func (s *session) asked(r *run, a *ask) {
 // ends notes the end of a run.
 func (s *session) ends(r *run, e *agent.Event) {
 	r.end = e
-	if s.state.Next().Kind != agent.StepModel {
+	r.checked = r.checked || e.Status == agent.StatusInvalid
+	if !s.waits() {
 		return
 	}
 	kind := ended

@@ -70,7 +70,7 @@ func (w *wrappedTools) Tools(ctx context.Context) ([]agent.Tool, error) {
 
 // Instructions are those of the toolset, if it has some.
 func (w *wrappedTools) Instructions(ctx context.Context) (string, error) {
-	if in, ok := w.set.(agent.Instructor); ok {
+	if in, ok := agent.As[agent.Instructor](w.set); ok {
 		return in.Instructions(ctx)
 	}
 	return "", nil
@@ -88,7 +88,7 @@ func (t *tool) Spec() agent.ToolSpec { return t.spec }
 // Command is what a real call would execute, and what a recorded one did.
 func (t *tool) Command(inv *agent.Invocation) (argv []string, digest string) {
 	if t.isReal(inv) {
-		if c, ok := t.real.(agent.Commander); ok {
+		if c, ok := agent.As[agent.Commander](t.real); ok {
 			return c.Command(inv)
 		}
 		return nil, ""
@@ -179,19 +179,29 @@ func (p *Player) stoppable(ctx context.Context, inv *agent.Invocation) (context.
 	}
 }
 
-// permit refuses what was refused when the session was recorded. What is real is up
-// to real.
-func (p *Player) permit(ctx context.Context, inv *agent.Invocation, real agent.Policy) error {
+// permit decides what was decided when the session was recorded. What is real is
+// up to real.
+func (p *Player) permit(ctx context.Context, inv *agent.Invocation, real agent.Policy) agent.Verdict {
+	allow := agent.Verdict{Decision: agent.Allow}
 	if p.realCall(inv) {
 		if real == nil {
-			return nil
+			return allow
 		}
 		return real(ctx, inv)
 	}
 	c := p.recorded(inv)
 	if c == nil || p.LiveModel {
-		return nil
+		return allow
 	}
+	p.waitCall(ctx, inv, c)
+	if c.verdict != nil {
+		return agent.Verdict{Decision: c.verdict.Decision, Reason: c.verdict.Text}
+	}
+	return allow
+}
+
+// waitCall waits until the recorded call may start, or end if it did not start.
+func (p *Player) waitCall(ctx context.Context, inv *agent.Invocation, c *call) {
 	if p.own {
 		kind := agent.EventCallStarted
 		if c.started == nil {
@@ -199,12 +209,51 @@ func (p *Player) permit(ctx context.Context, inv *agent.Invocation, real agent.P
 		}
 		p.conduct.wait(ctx, step{p.of(inv.Session).path, kind, c.at})
 	}
-	if c.started == nil && c.result != nil {
-		if why, ok := strings.CutPrefix(c.result.Text(), failed+"not run: "); ok {
-			return errors.New(why)
-		}
+}
+
+// refused is why the recorded call did not run, in the words behind prefix.
+func (c *call) refused(prefix string) error {
+	if c == nil || c.started != nil || c.result == nil || c.verdict != nil && c.verdict.Decision != agent.Allow {
+		return nil
+	}
+	if why, ok := strings.CutPrefix(c.result.Text(), failed+prefix+": "); ok {
+		return errors.New(why)
 	}
 	return nil
+}
+
+// afford refuses the calls that did not run when the session was recorded. What is
+// real is up to real.
+func (p *Player) afford(ctx context.Context, n agent.Need, real agent.Budget) (func(agent.Usage), error) {
+	if real != nil && (n.Call == nil || p.realCall(n.Call)) {
+		return real(ctx, n)
+	}
+	if n.Call != nil && !p.LiveModel && !p.realCall(n.Call) {
+		if err := p.recorded(n.Call).refused("not run"); err != nil {
+			return nil, err
+		}
+	}
+	return func(agent.Usage) {}, nil
+}
+
+// Validate implements agent.Validator: it refuses what was refused when the session
+// was recorded.
+func (t *tool) Validate(ctx context.Context, inv *agent.Invocation) error {
+	if t.isReal(inv) {
+		if v, ok := agent.As[agent.Validator](t.real); ok {
+			return v.Validate(ctx, inv)
+		}
+		return nil
+	}
+	if t.p.LiveModel {
+		return nil
+	}
+	c := t.p.recorded(inv)
+	err := c.refused("nothing ran")
+	if err != nil {
+		t.p.waitCall(ctx, inv, c)
+	}
+	return err
 }
 
 // recorded is the call at the place of inv, or nil.

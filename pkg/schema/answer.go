@@ -31,19 +31,19 @@ func CompileAnswer(name string, doc []byte) (*Answer, error) {
 	return &Answer{name, strings.TrimSpace(string(doc)), s}, nil
 }
 
-// Of returns a copy of a that is told the schema and whose Accept asks for it. What
-// counts as the answer is the JSON alone, without a Markdown fence around it.
+// Of returns a copy of a whose system prompt tells the schema.
 func (s *Answer) Of(a *agent.Agent) *agent.Agent {
 	told := *a
 	if told.System != "" {
 		told.System += "\n\n"
 	}
 	told.System += "Your answer must be one JSON value and nothing else: no explanation, no code fence. It must satisfy this JSON Schema:\n" + s.text
-	told.Accept = s.accept
 	return &told
 }
 
-func (s *Answer) accept(ctx context.Context, answer string) (string, error) {
+// Accept compares an answer with the schema: see agent.Runner. What counts as the
+// answer is the JSON alone, without a Markdown fence around it.
+func (s *Answer) Accept(ctx context.Context, answer string) (string, error) {
 	answer = unfence(answer)
 	violations, err := s.schema.Validate(ctx, []byte(answer))
 	if err != nil {

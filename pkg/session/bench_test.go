@@ -47,7 +47,7 @@ func longSession(tb testing.TB, turns, compactEvery int) string {
 		if compactEvery > 0 && turn%compactEvery == 0 {
 			add(agent.Event{Kind: agent.EventCompaction, Model: "m", Turn: turn, N: turn, Digest: "sha256:1",
 				Messages: append([]agent.Message{agent.UserText("summary")}, live.Messages[len(live.Messages)-10:]...),
-				Spent:    &agent.Spent{Usage: agent.Usage{Requests: turn}}})
+				Total:    &agent.TotalUsage{Usage: agent.Usage{Requests: turn}}})
 		}
 	}
 	add(agent.Event{Kind: agent.EventAnswer, Turn: turns + 1, Message: &agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("done")}}, Finish: agent.FinishStop})

@@ -93,15 +93,15 @@ func resume(ctx context.Context, dir string, f *effects, fail func(string, int) 
 		if j, past, err = session.Open(path, o); err != nil {
 			return err
 		}
-		r.Session, r.Nested, r.Before = past.Session, past.Nested, past.Before
+		r.From = &past.Resume
 	}
 	defer j.Close()
 	r.Journal, r.NewID = j, j.NewID
 	var out *agent.Outcome
 	switch {
-	case r.Session == nil || len(r.Session.Messages) == 0:
+	case len(r.Session().Messages) == 0:
 		out, err = r.Run(ctx, agent.UserText("go"))
-	case r.Session.Unfinished():
+	case r.Session().Unfinished():
 		out, err = r.Resume(ctx)
 	default:
 		return j.Close()
@@ -109,8 +109,8 @@ func resume(ctx context.Context, dir string, f *effects, fail func(string, int) 
 	if err != nil {
 		return err
 	}
-	if out.Answer != "all done" || out.Spent.Usage.Requests != 5 {
-		return fmt.Errorf("the answer is %q after %d requests, want %q after 5", out.Answer, out.Spent.Usage.Requests, "all done")
+	if out.Answer != "all done" || out.Total.Usage.Requests != 5 {
+		return fmt.Errorf("the answer is %q after %d requests, want %q after 5", out.Answer, out.Total.Usage.Requests, "all done")
 	}
 	return j.Close()
 }
@@ -305,7 +305,7 @@ func hold(path string) int {
 		fmt.Println(err)
 		return 1
 	}
-	if err := j.Append(context.Background(), agent.Event{Kind: agent.EventEnd, Session: j.ID()}); err != nil {
+	if err := j.Append(context.Background(), agent.Event{Kind: agent.EventSetup, Session: j.ID()}); err != nil {
 		fmt.Println(err)
 		return 1
 	}

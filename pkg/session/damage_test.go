@@ -46,10 +46,10 @@ func small(t testing.TB, closed bool) ([]byte, []agent.Event) {
 		{Kind: agent.EventEnd, Session: "sub", Parent: "root.1.2", Depth: 1, Turn: 1, Status: agent.StatusOK},
 		{Kind: agent.EventCallEnded, Turn: 1, CallID: "b", Tool: "expert", Key: "root.1.2", N: 2, Result: result("b")}, // 11: sync
 		{Kind: agent.EventAnswer, Turn: 2, Finish: agent.FinishStop, Usage: &agent.Usage{Requests: 1, OutputTokens: 9}, Message: message(agent.RoleAssistant, "done")},
-		{Kind: agent.EventEnd, Turn: 2, Status: agent.StatusOK, Text: "done", Spent: &agent.Spent{Usage: agent.Usage{Requests: 3, OutputTokens: 21}}}, // 13: sync
-		{Kind: agent.EventMessage, Message: message(agent.RoleUser, "more")},                                                                          // 14: sync
+		{Kind: agent.EventEnd, Turn: 2, Status: agent.StatusOK, Text: "done", Total: &agent.TotalUsage{Usage: agent.Usage{Requests: 3, OutputTokens: 21}}}, // 13: sync
+		{Kind: agent.EventMessage, Message: message(agent.RoleUser, "more")},                                                                               // 14: sync
 		{Kind: agent.EventAnswer, Turn: 3, Finish: agent.FinishStop, Usage: &agent.Usage{Requests: 1, OutputTokens: 2}, Message: message(agent.RoleAssistant, "yes")},
-		{Kind: agent.EventEnd, Turn: 3, Status: agent.StatusOK, Text: "yes", Spent: &agent.Spent{Usage: agent.Usage{Requests: 1, OutputTokens: 2}}},
+		{Kind: agent.EventEnd, Turn: 3, Status: agent.StatusOK, Text: "yes", Total: &agent.TotalUsage{Usage: agent.Usage{Requests: 1, OutputTokens: 2}}},
 	} {
 		e.Time, e.Agent = time.Unix(int64(i), 0).UTC(), "agent"
 		if e.Session == "" {
@@ -94,25 +94,25 @@ func rebuild(b []byte) (*Past, *survey, error) {
 // folded is what a session is after events, in the simplest way.
 func folded(t testing.TB, events []agent.Event) *Past {
 	t.Helper()
-	p := &Past{Session: &agent.Session{}}
+	p := &Past{Resume: agent.Resume{Session: &agent.Session{}}}
 	for _, e := range events {
 		if e.Session == "root" {
 			if err := p.Session.Apply(e); err != nil {
 				t.Fatal(err)
 			}
 			if e.Kind == agent.EventMessage {
-				p.Before = agent.Spent{}
+				p.Total = agent.TotalUsage{}
 			}
 		}
-		p.Before.Note(&e)
+		p.Total.Note(&e)
 	}
 	if !p.Session.Unfinished() {
-		p.Before = agent.Spent{}
+		p.Total = agent.TotalUsage{}
 	}
 	return p
 }
 
-var exact = cmp.Options{cmp.AllowUnexported(agent.Session{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Past{}, "Nested", "Started", "CutBytes")}
+var exact = cmp.Options{cmp.AllowUnexported(agent.Session{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(agent.Resume{}, "Pending"), cmpopts.IgnoreFields(Past{}, "Started", "CutBytes")}
 
 func difference(want, got *Past) string {
 	if got == nil {
@@ -125,7 +125,7 @@ func difference(want, got *Past) string {
 }
 
 func equal(a, b *Past) bool {
-	return reflect.DeepEqual(a.Session, b.Session) && reflect.DeepEqual(a.Before, b.Before)
+	return reflect.DeepEqual(a.Session, b.Session) && reflect.DeepEqual(a.Total, b.Total)
 }
 
 // states are what a session was after each number of events.
@@ -406,7 +406,7 @@ func TestEventsThatDoNotFitAreDamage(t *testing.T) {
 	}
 	_, _, err := Open(path, Options{})
 	damage, ok := errors.AsType[*DamageError](err)
-	if !ok || damage.Line != 9 || !strings.Contains(err.Error(), "a result that no call waits for (a)") {
+	if !ok || damage.Line != 9 || !strings.Contains(err.Error(), "no call a waits for it") {
 		t.Errorf("error = %v, want one about line 9", err)
 	}
 }

@@ -15,7 +15,7 @@
 //
 //	j, past, err := session.Open(path, session.Options{})
 //	r := agent.Runner{Agent: a, Journal: j, NewID: j.NewID,
-//		Session: past.Session, Nested: past.Nested, Before: past.Before}
+//		From: &past.Resume}
 //
 // [Events] reads a session, also while another process writes it; [List] and [Find]
 // find sessions in folders; [Copy], [UpTo] and [Rename] copy them; [Remove] removes one.

@@ -60,7 +60,7 @@ func TestOnlyTheOwnerMayReadASession(t *testing.T) {
 	}
 	blobs, err := os.ReadDir(filepath.Join(path, "blobs"))
 	if err != nil || len(blobs) != 2 {
-		t.Errorf("blobs: %v, %v; want a text and an image", blobs, err)
+		t.Errorf("blobs: %v, %v; want a text file and an image", blobs, err)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestListOfAFolderAndOfATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(j.Append(t.Context(), agent.Event{Kind: agent.EventEnd, Session: "s0"}), j.Close()); err != nil {
+	if err := errors.Join(j.Append(t.Context(), agent.Event{Kind: agent.EventSetup, Session: "s0"}), j.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -311,7 +311,7 @@ func TestAForkHasCompleteTurnsAndOwnIDs(t *testing.T) {
 			t.Errorf("turn %d: %q, %+v", turn, fork.ID(), past)
 		}
 		f := &effects{}
-		r := &agent.Runner{Agent: newTree(f), Journal: fork, NewID: fork.NewID, Session: past.Session, Nested: past.Nested, Before: past.Before}
+		r := &agent.Runner{Agent: newTree(f), Journal: fork, NewID: fork.NewID, From: &past.Resume}
 		if past.Session.Unfinished() != (turn < 3) {
 			t.Errorf("turn %d: unfinished %v", turn, past.Session.Unfinished())
 		}
@@ -473,7 +473,7 @@ func TestReplayEqualsLiveWhateverHappens(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, past := open(t, j.Path())
-		if diff := difference(r.Session, past.Session); diff != "" {
+		if diff := difference(r.Session(), past.Session); diff != "" {
 			t.Errorf("seed %d: replay differs (-live +replayed):\n%s", seed, diff)
 		}
 	}

@@ -16,19 +16,13 @@ import (
 	"github.com/agents-exe/agents/pkg/filelock"
 )
 
-// A Past is what a journal says of the time before it was opened. Session, Nested
-// and Before are for the fields of a Runner with these names.
+// A Past is what a journal says of the time before it was opened.
 type Past struct {
-	// Session is the root session. It is empty, without an ID, if the process that
-	// began it died before anything was written.
-	Session *agent.Session
-	// Nested are the sessions of sub-agents that answer calls without a result, by
-	// the Key of the call.
-	Nested map[string]agent.Left
-	// Before is what the unfinished run consumed, with its sub-agents.
-	Before agent.Spent
-	// Started are the Keys of all calls that started and have no result, at any
-	// depth, sorted.
+	// Resume is where a Runner continues. Its Session is empty, without an ID, if
+	// the process that began it died before anything was written.
+	agent.Resume
+	// Started are the Keys of all calls that started and have no result,
+	// at any depth, sorted.
 	Started []string
 	// OwnerPID is the process that wrote the session last, if it is another one
 	// and alive: what was opened is then a copy of its session, and the processes
@@ -164,7 +158,7 @@ func (s *survey) needs(at int64, h head) bool {
 // past rebuilds what the journal holds.
 func (s *survey) past(dir blobs) (*Past, error) {
 	f := fold{survey: s, nested: map[string]*nested{},
-		past: Past{Session: &agent.Session{}, Nested: map[string]agent.Left{}}}
+		past: Past{Resume: agent.Resume{Session: &agent.Session{}, Pending: map[string]agent.PendingSession{}}}}
 	for in := newLines(s.r, max(s.compaction, 0), s.good); ; {
 		line, at, err := in.next()
 		if err == io.EOF {
@@ -190,7 +184,7 @@ func (s *survey) past(dir blobs) (*Past, error) {
 	}
 	p := &f.past
 	if !p.Session.Unfinished() {
-		p.Before = agent.Spent{}
+		p.Total = agent.TotalUsage{}
 	}
 	f.open(p.Session)
 	slices.Sort(p.Started)
@@ -218,7 +212,7 @@ type fold struct {
 // A nested is the session of a sub-agent. Its caller, nil for the root session, began
 // before it, so no session calls itself, whatever a file from elsewhere says.
 type nested struct {
-	agent.Left
+	agent.PendingSession
 	caller *nested
 }
 
@@ -239,12 +233,12 @@ func (f *fold) apply(e *agent.Event, at int64) error {
 		if e.Kind != agent.EventSession {
 			return nil // it is not a session of this tree
 		}
-		s = &nested{Left: agent.Left{Session: &agent.Session{}}, caller: f.nested[callerOf(e.Parent)]}
+		s = &nested{PendingSession: agent.PendingSession{Session: &agent.Session{}}, caller: f.nested[callerOf(e.Parent)]}
 		f.nested[e.Session] = s
 		f.begun = append(f.begun, s)
 	}
 	for n := s; n != nil; n = n.caller {
-		n.Before.Note(e)
+		n.Total.Note(e)
 	}
 	return s.Session.Apply(*e)
 }
@@ -260,11 +254,11 @@ func callerOf(key string) string {
 // count adds up what the run consumed. A run begins with a message; its end, a
 // compaction and a message in its middle have what it had consumed until then.
 func (f *fold) count(e *agent.Event, root bool) {
-	before := &f.past.Before
+	before := &f.past.Total
 	if root && (e.Kind == agent.EventMessage || e.Kind == agent.EventEnd || e.Kind == agent.EventCompaction) {
-		*before = agent.Spent{}
-		if e.Spent != nil {
-			*before = before.Add(*e.Spent)
+		*before = agent.TotalUsage{}
+		if e.Total != nil {
+			*before = before.Add(*e.Total)
 		}
 	}
 	before.Note(e)
@@ -272,17 +266,13 @@ func (f *fold) count(e *agent.Event, root bool) {
 
 // open collects the calls of s without a result, and the sessions that answer them.
 func (f *fold) open(s *agent.Session) {
-	step := s.Next()
-	if step.Kind != agent.StepCalls {
-		return
-	}
-	for _, c := range step.Calls {
+	for _, c := range s.OpenCalls() {
 		if c.Started {
 			f.past.Started = append(f.past.Started, c.Key)
 		}
 		for _, n := range f.begun {
 			if n.Session.Parent == c.Key {
-				f.past.Nested[c.Key] = n.Left
+				f.past.Pending[c.Key] = n.PendingSession
 				f.open(n.Session)
 			}
 		}

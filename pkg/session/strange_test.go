@@ -202,7 +202,7 @@ func TestSessionsThatCallEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if len(past.Session.Messages) != 1 || len(past.Nested) != 0 {
-		t.Errorf("%d messages, nested %v", len(past.Session.Messages), past.Nested)
+	if len(past.Session.Messages) != 1 || len(past.Pending) != 0 {
+		t.Errorf("%d messages, nested %v", len(past.Session.Messages), past.Pending)
 	}
 }

@@ -79,14 +79,14 @@ func newTree(f *effects) *agent.Agent {
 	once, idem := f.tool("once", agent.EffectsOnce), f.tool("idem", agent.EffectsIdempotent)
 	big := tool{"big", agent.EffectsNone, func(*agent.Invocation) agent.Result {
 		return agent.Result{Parts: []agent.Part{
-			agent.Text(strings.Repeat("long line \"quoted\"\n", 5000)),
+			{Kind: agent.PartMedia, MIME: "text/plain", Name: "a.txt", Data: []byte(strings.Repeat("long line \"quoted\"\n", 5000))},
 			{Kind: agent.PartMedia, MIME: "image/png", Name: "a.png", Data: make([]byte, 70_000)},
 		}}
 	}}
 	expert := &agent.Agent{Slug: "expert", Model: "m2", Toolsets: []agent.Toolset{agent.ToolList{once, idem}}}
 	expert.Provider = model(func(req *agent.Request) *agent.Response {
 		if len(req.Messages) == 1 {
-			return calls(call("e1", "once", "e1"), call("e2", "idem", "e2"))
+			return calls(call("e1", "once", `{"n":"e1"}`), call("e2", "idem", `{"n":"e2"}`))
 		}
 		return text("expert says é\u2028\x01<>&")
 	})
@@ -95,9 +95,9 @@ func newTree(f *effects) *agent.Agent {
 	root.Provider = model(func(req *agent.Request) *agent.Response {
 		switch len(req.Messages) {
 		case 1:
-			return calls(call("a", "once", "a"), call("b", "idem", "b"), call("c", "ask_expert", `{"prompt":"q"}`))
+			return calls(call("a", "once", `{"n":"a"}`), call("b", "idem", `{"n":"b"}`), call("c", "ask_expert", `{"prompt":"q"}`))
 		case 3:
-			return calls(call("d", "once", "d"), call("", "big", ""))
+			return calls(call("d", "once", `{"n":"d"}`), call("", "big", ""))
 		}
 		return text("all done")
 	})
@@ -178,12 +178,12 @@ func TestReplayEqualsLive(t *testing.T) {
 				t.Fatal(err)
 			}
 			again, past := open(t, j.Path())
-			same(t, r.Session, past.Session)
-			if past.CutBytes != 0 || len(past.Nested) != 0 || len(past.Started) != 0 || past.Before.Usage.Requests != 0 {
+			same(t, r.Session(), past.Session)
+			if past.CutBytes != 0 || len(past.Pending) != 0 || len(past.Started) != 0 || past.Total.Usage.Requests != 0 {
 				t.Errorf("a finished session left %+v", past)
 			}
-			if again.ID() != r.Session.ID {
-				t.Errorf("ID = %q, want %q", again.ID(), r.Session.ID)
+			if again.ID() != r.Session().ID {
+				t.Errorf("ID = %q, want %q", again.ID(), r.Session().ID)
 			}
 		})
 	}
@@ -207,24 +207,24 @@ func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
 			})
 			above = &agent.Subagent{Name: "ask_" + slug, Agent: a}
 		}
-		a.Accept = func(_ context.Context, answer string) (string, error) {
-			if answer == "root2" {
-				return "", errors.New("it is short")
-			}
-			return answer, nil
-		}
 		return a
+	}
+	accept := func(_ context.Context, answer string) (string, error) {
+		if answer == "root2" {
+			return "", errors.New("it is short")
+		}
+		return answer, nil
 	}
 	ends := func(path string) (list []string) {
 		for _, e := range collect(t, session.Events(path)) {
 			if e.Kind == agent.EventEnd {
-				list = append(list, fmt.Sprint(e.Agent, e.Spent.Usage, len(e.Spent.Agents), e.Spent.Tools["look"].Calls, e.Spent.Tools["ask_deepest"].Calls))
+				list = append(list, fmt.Sprint(e.Agent, e.Total.Usage, len(e.Total.Agents), e.Total.Tools["look"].Calls, e.Total.Tools["ask_deepest"].Calls))
 			}
 		}
 		return list
 	}
 	full := session.CreateFile(filepath.Join(t.TempDir(), "full.jsonl"), session.Options{})
-	if _, err := (&agent.Runner{Agent: newTree(), Journal: full}).Run(t.Context(), agent.UserText("go")); err != nil {
+	if _, err := (&agent.Runner{Agent: newTree(), Journal: full, Accept: accept}).Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
 	if err := full.Close(); err != nil {
@@ -241,7 +241,7 @@ func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		j, past := open(t, path)
-		r := &agent.Runner{Agent: newTree(), Journal: j, Session: past.Session, Nested: past.Nested, Before: past.Before}
+		r := &agent.Runner{Agent: newTree(), Journal: j, From: &past.Resume, Accept: accept}
 		if _, err := r.Resume(t.Context()); err != nil {
 			t.Fatalf("resumed after %d lines: %v", n, err)
 		}

@@ -20,7 +20,9 @@ type teller struct {
 
 func (w *teller) say(s *agent.Session, e agent.Event, after time.Duration) {
 	w.now = w.now.Add(after)
-	e.Time, e.Session, e.Agent, e.Parent, e.Depth = w.now, s.ID, s.Agent, s.Parent, s.Depth
+	if e.Time = w.now; e.Session == "" {
+		e.Session, e.Agent, e.Parent, e.Depth = s.ID, s.Agent, s.Parent, s.Depth
+	}
 	if err := s.Apply(e); err != nil {
 		panic(err)
 	}
@@ -28,8 +30,8 @@ func (w *teller) say(s *agent.Session, e agent.Event, after time.Duration) {
 }
 
 func (w *teller) open(id, slug, parent string, depth int) *agent.Session {
-	s := &agent.Session{ID: id, Agent: slug, Parent: parent, Depth: depth}
-	w.say(s, agent.Event{Kind: agent.EventSession, Model: "gpt-" + slug}, 0)
+	s := &agent.Session{}
+	w.say(s, agent.Event{Kind: agent.EventSession, Session: id, Agent: slug, Parent: parent, Depth: depth, Model: "gpt-" + slug}, 0)
 	return s
 }
 

@@ -351,8 +351,12 @@ func (r *recorder) add(tool string, s Stub) {
 // refused reports whether arguments break a tool's schema, so that it did not run
 // and its stub would not be asked.
 func refused(spec agent.ToolSpec, args string) bool {
-	_, err := schema.Checked(specOnly{spec}).Call(context.Background(), &agent.Invocation{Call: agent.ToolCall{Name: spec.Name, Args: args}})
-	return err != nil && !errors.Is(err, errNotAsked)
+	inv := &agent.Invocation{Call: agent.ToolCall{Name: spec.Name, Args: args}}
+	if _, err := inv.Args(); err != nil {
+		return true
+	}
+	v, _ := agent.As[agent.Validator](schema.Checked(specOnly{spec}))
+	return v.Validate(context.Background(), inv) != nil
 }
 
 // expect writes down what came of the run.

@@ -303,14 +303,15 @@ func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
 	if r.answer != nil {
 		root = r.answer.Of(root)
 	}
-	runner := &agent.Runner{
-		Agent: root, Now: r.clock.now,
-		// Calls wait for each other, so none may wait for a place.
-		MaxProcesses: 1 << 20,
-		Observe: func(e agent.Event) {
-			r.stage.gate.note(&e)
-			r.events = append(r.events, e)
-		},
+	runner := tree.Runner(root)
+	runner.Now = r.clock.now
+	runner.MaxProcesses = 1 << 20 // calls wait for each other, so none may wait for a place
+	runner.Observe = func(e agent.Event) {
+		r.stage.gate.note(&e)
+		r.events = append(r.events, e)
+	}
+	if r.answer != nil {
+		runner.Accept = r.answer.Accept
 	}
 	end, unasked := r.ask(ctx, runner)
 	if cause := context.Cause(ctx); errors.Is(cause, errSlow) {
@@ -333,7 +334,7 @@ func (r *rehearsal) ask(ctx context.Context, runner *agent.Runner) (end ending, 
 	spec := r.file.Spec
 	for i, prompt := range append([]agentfile.Lines{spec.Prompt}, spec.Then...) {
 		out, err := runner.Run(ctx, agent.UserText(string(prompt)))
-		end = ending{out.Status, err, end.spent.Add(out.Spent.Usage)}
+		end = ending{out.Status, err, end.spent.Add(out.Total.Usage)}
 		if err != nil && i < len(spec.Then) {
 			return end, []Failure{r.file.fail(at("then", strconv.Itoa(i)), "this was not asked: the run before ended without an answer")}
 		}

@@ -189,13 +189,8 @@ func (t *gated) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 	return t.Tool.Call(ctx, inv)
 }
 
-// Command is that of the tool, if it knows it.
-func (t *gated) Command(inv *agent.Invocation) (argv []string, digest string) {
-	if tool, ok := t.Tool.(agent.Commander); ok {
-		return tool.Command(inv)
-	}
-	return nil, ""
-}
+// Unwrap returns the tool: see agent.As.
+func (t *gated) Unwrap() any { return t.Tool }
 
 // A stub answers in the place of a tool. Where the file does not name the tool,
 // its calls are failures.

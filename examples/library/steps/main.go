@@ -35,8 +35,7 @@ func drive(ctx context.Context, lamp *lamp, prompt string) error {
 	if err != nil {
 		return err
 	}
-	session := &agent.Session{}
-	runner := &agent.Runner{Session: session, Agent: &agent.Agent{
+	runner := &agent.Runner{Agent: &agent.Agent{
 		Slug:     "butler",
 		System:   "You look after a room. Switch its lamp with the tool set_lamp.",
 		Provider: &scripted.Provider{Script: model},
@@ -46,7 +45,7 @@ func drive(ctx context.Context, lamp *lamp, prompt string) error {
 		return err
 	}
 	for range maxSteps {
-		switch next := session.Next(); next.Kind {
+		switch next := runner.Session().Next(); next.Kind {
 		case agent.StepModel:
 			fmt.Println("The model is asked.")
 		case agent.StepCalls:
@@ -54,7 +53,7 @@ func drive(ctx context.Context, lamp *lamp, prompt string) error {
 				fmt.Println("It calls", call.Name, call.Args)
 			}
 		case agent.StepPrompt:
-			answer, _ := session.Answer()
+			answer, _ := runner.Session().Answer()
 			fmt.Println("It answers:", answer.Text())
 			return nil
 		}

@@ -332,7 +332,7 @@ func TestAgentsShareAScriptInTheLoop(t *testing.T) {
 	if want := "Hello ANN!; Hello BOB!"; out.Answer != want {
 		t.Errorf("the answer is %q, want %q", out.Answer, want)
 	}
-	if want := 6; out.Spent.Usage.Requests != want {
-		t.Errorf("%d model requests, want %d", out.Spent.Usage.Requests, want)
+	if want := 6; out.Total.Usage.Requests != want {
+		t.Errorf("%d model requests, want %d", out.Total.Usage.Requests, want)
 	}
 }

@@ -98,7 +98,7 @@ func codeOf(err error) int {
 	switch agent.StatusOf(err) {
 	case agent.StatusOK:
 		return ExitOK
-	case agent.StatusLimit:
+	case agent.StatusLimit, agent.StatusBudget:
 		return ExitLimit
 	case agent.StatusRefused:
 		return ExitRefused

@@ -230,7 +230,7 @@ func (k *Session) reap(p *program.Env) {
 
 // Attach makes the runner go on with the session and write into it.
 func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
-	r.Parent = p.Getenv(process.MarkVariable)
+	r.From = &agent.Resume{Parent: p.Getenv(process.MarkVariable)}
 	if k == nil {
 		return nil
 	}
@@ -245,8 +245,7 @@ func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
 	if was := k.Past.Session.Agent; was != "" && was != r.Agent.Slug {
 		return failure.Usage("name the agent file of that session with --agent-file", "session %s is of agent %s, not of %s", k.ID(), was, r.Agent.Slug)
 	}
-	r.Session, r.Nested, r.Before = k.Past.Session, k.Past.Nested, k.Past.Before
-	r.Parent = k.Past.Session.Parent
+	r.From = &k.Past.Resume
 	k.reap(p)
 	return nil
 }
@@ -270,7 +269,7 @@ func (k *Session) Finish(r *agent.Runner, err error) error {
 	case err == nil:
 		return nil
 	}
-	if r.Session == nil || r.Session.Turn == 0 {
+	if r.Session().Turn == 0 {
 		return err // nothing is lost
 	}
 	command := "agents run " + cmp.Or(k.again, "--session "+filepath.Base(k.Path())+k.dir)

@@ -32,7 +32,6 @@ func (s *service) keeper() (func(mcpserver.Agent, string, *agent.Runner) (func()
 				return nil, err
 			}
 		}
-		r.Redact = s.hideEvent
 		if err := k.Attach(s.p, r); err != nil {
 			k.Close()
 			return nil, err

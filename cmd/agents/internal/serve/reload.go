@@ -109,11 +109,11 @@ func (s *service) unchanged() agent.Policy {
 			}
 		}
 	}
-	return func(_ context.Context, inv *agent.Invocation) error {
+	return func(_ context.Context, inv *agent.Invocation) agent.Verdict {
 		if at, ok := stamps[inv.Spec.Source]; ok && at != stamp(inv.Spec.Source) {
-			return fmt.Errorf("%s has changed since the server started and is not executed: start the server again, or with --watch", inv.Spec.Source)
+			return agent.Verdict{Decision: agent.Deny, Reason: inv.Spec.Source + " has changed since the server started and is not executed: start the server again, or with --watch"}
 		}
-		return nil
+		return agent.Verdict{Decision: agent.Allow}
 	}
 }
 

@@ -58,6 +58,7 @@ type service struct {
 	said    map[string]bool
 	secrets []string
 	redact  *redact.Redactor  // of secrets
+	policy  agent.Policy      // nil: all calls may run
 	write   func(agent.Event) // the logs; called one event at a time
 }
 
@@ -84,14 +85,14 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	s.write = observe.Redact(s.redact, observe.Tee(logs...))
+	s.write = agent.Redact(s.redact, observe.Tee(logs...))
 	keep, err := s.keeper()
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, Hide: s.hide, Observe: s.observe, Keep: keep}
+	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, Hide: s.hide, Observe: s.observe, Keep: keep, Runner: s.runner}
 	if !f.Watch {
-		opts.Policy = s.unchanged()
+		s.policy = s.unchanged()
 	}
 	s.server = mcpserver.New(opts)
 	if _, err := s.offer(ctx); err != nil {
@@ -136,15 +137,13 @@ func (s *service) hide(text string) string {
 	return r.String(text)
 }
 
-// hideEvent takes known keys out of an event.
-func (s *service) hideEvent(e agent.Event) agent.Event {
+// runner returns a Runner that takes out what was learned so far.
+func (s *service) runner(a *agent.Agent) *agent.Runner {
 	s.mu.Lock()
-	r := s.redact
-	s.mu.Unlock()
-	if hide := observe.RedactEvent(r); hide != nil {
-		return hide(e)
-	}
-	return e
+	defer s.mu.Unlock()
+	r := s.trees[0].Runner(a, s.secrets...)
+	r.Policy = s.policy
+	return r
 }
 
 // learn adds secrets to those that nobody may see. Older ones stay: what runs may
@@ -159,7 +158,7 @@ func (s *service) learn(secrets []string) {
 	s.secrets = slices.Concat(s.secrets, added)
 	s.redact = redact.New(s.secrets)
 	if s.write != nil {
-		s.write = observe.Redact(redact.New(added), s.write)
+		s.write = agent.Redact(redact.New(added), s.write)
 	}
 }
 
@@ -368,6 +367,9 @@ func plainly(tool agent.Tool) agent.Tool {
 	}
 	return tool
 }
+
+// Unwrap returns the tool: see agent.As.
+func (p *plain) Unwrap() any { return p.Tool }
 
 // Spec implements agent.Tool.
 func (p *plain) Spec() agent.ToolSpec {

@@ -84,7 +84,7 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 		person.Holds(s.progress.Hold)
 	}
 	s.ending = l.Close
-	s.Observe = observe.Redact(s.Secrets, observe.Tee(watch...))
+	s.Observe = observe.Tee(watch...)
 	return s, nil
 }
 
@@ -234,7 +234,7 @@ type Result struct {
 func (s *Sinks) object(out *agent.Outcome, runErr error) error {
 	r := Result{
 		Answer: s.Hide(out.Answer), Outcome: out.Status, Agent: out.Agent, Session: out.Session, Turns: out.Turns,
-		Usage: out.Spent.Usage, Agents: out.Spent.Agents, Tools: out.Spent.Tools, DurationMS: out.Duration.Milliseconds(),
+		Usage: out.Total.Usage, Agents: out.Total.Agents, Tools: out.Total.Tools, DurationMS: out.Duration.Milliseconds(),
 	}
 	if r.Agents == nil {
 		r.Agents = map[string]agent.Usage{}

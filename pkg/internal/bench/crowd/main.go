@@ -45,8 +45,8 @@ func crowd(base string, runs int) error {
 	for i := range runs {
 		wg.Go(func() {
 			out, err := (&agent.Runner{Agent: a}).Run(context.Background(), agent.UserText("Run the commands."))
-			if err == nil && (out.Turns != 3 || out.Spent.Tools["shell"].Calls == 0) {
-				err = fmt.Errorf("a run of %d turns and %d calls", out.Turns, out.Spent.Tools["shell"].Calls)
+			if err == nil && (out.Turns != 3 || out.Total.Tools["shell"].Calls == 0) {
+				err = fmt.Errorf("a run of %d turns and %d calls", out.Turns, out.Total.Tools["shell"].Calls)
 			}
 			errs[i] = err
 		})

@@ -1,9 +1,8 @@
-package observe
+package agent
 
 import (
 	"slices"
 
-	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/redact"
 )
 
@@ -12,8 +11,8 @@ import (
 // beginning of a secret is held back until the next event of its session, so that
 // a secret split over chunks is found too. The observer must not be called
 // concurrently with itself.
-func Redact(r *redact.Redactor, next func(agent.Event)) func(agent.Event) {
-	if r == nil {
+func Redact(r *redact.Redactor, next func(Event)) func(Event) {
+	if r == nil || next == nil {
 		return next
 	}
 	o := &redactor{secrets: r, next: next, held: map[string]*heldText{}}
@@ -23,7 +22,7 @@ func Redact(r *redact.Redactor, next func(agent.Event)) func(agent.Event) {
 // RedactEvent returns a function that returns an event with redact.Mark in place
 // of every secret that r knows, in every text of the event. The event that it is
 // given does not change. It is nil if r is nil.
-func RedactEvent(r *redact.Redactor) func(agent.Event) agent.Event {
+func RedactEvent(r *redact.Redactor) func(Event) Event {
 	if r == nil {
 		return nil
 	}
@@ -32,24 +31,24 @@ func RedactEvent(r *redact.Redactor) func(agent.Event) agent.Event {
 
 type redactor struct {
 	secrets *redact.Redactor
-	next    func(agent.Event)
+	next    func(Event)
 	held    map[string]*heldText // by session
 }
 
 // A heldText is a text that arrives in chunks, of events of one kind.
 type heldText struct {
-	last   agent.Event
+	last   Event
 	stream *redact.Stream
 }
 
-func (r *redactor) observe(e agent.Event) {
+func (r *redactor) observe(e Event) {
 	held := r.held[e.Session]
 	if held != nil && held.last.Kind != e.Kind {
 		delete(r.held, e.Session)
 		held.pass(held.stream.Rest(), r.next)
 		held = nil
 	}
-	if !piece(e.Kind) {
+	if e.Kind != EventText && e.Kind != EventReasoning {
 		r.next(r.event(e))
 		return
 	}
@@ -64,7 +63,7 @@ func (r *redactor) observe(e agent.Event) {
 }
 
 // pass passes on text, if there is any, in the last event.
-func (h *heldText) pass(text string, next func(agent.Event)) {
+func (h *heldText) pass(text string, next func(Event)) {
 	if text != "" {
 		e := h.last
 		e.Text = text
@@ -74,7 +73,7 @@ func (h *heldText) pass(text string, next func(agent.Event)) {
 
 // event is a copy of e without secrets. It shares with e only what has not
 // changed.
-func (r *redactor) event(e agent.Event) agent.Event {
+func (r *redactor) event(e Event) Event {
 	for _, s := range []*string{&e.Session, &e.Agent, &e.Parent, &e.Source, &e.Model, &e.CallID, &e.Tool, &e.Args, &e.Key, &e.Text, &e.Error, &e.System} {
 		*s = r.secrets.String(*s)
 	}
@@ -100,15 +99,15 @@ func (r *redactor) event(e agent.Event) agent.Event {
 		res := r.result(*e.Result)
 		e.Result = &res
 	}
-	if e.Spent != nil {
-		s := *e.Spent
+	if e.Total != nil {
+		s := *e.Total
 		s.Agents, s.Tools = redactKeys(r, s.Agents), redactKeys(r, s.Tools)
-		e.Spent = &s
+		e.Total = &s
 	}
 	return e
 }
 
-func (r *redactor) message(m agent.Message) agent.Message {
+func (r *redactor) message(m Message) Message {
 	m.Parts = r.parts(m.Parts)
 	m.Calls = slices.Clone(m.Calls)
 	for i := range m.Calls {
@@ -123,13 +122,13 @@ func (r *redactor) message(m agent.Message) agent.Message {
 	return m
 }
 
-func (r *redactor) result(res agent.ToolResult) agent.ToolResult {
+func (r *redactor) result(res ToolResult) ToolResult {
 	res.CallID, res.Name = r.secrets.String(res.CallID), r.secrets.String(res.Name)
 	res.Parts = r.parts(res.Parts)
 	return res
 }
 
-func (r *redactor) parts(list []agent.Part) []agent.Part {
+func (r *redactor) parts(list []Part) []Part {
 	list = slices.Clone(list)
 	for i := range list {
 		p := &list[i]
@@ -151,3 +150,26 @@ func redactKeys[V any](r *redactor, m map[string]V) map[string]V {
 	}
 	return clean
 }
+
+func redactParts(r *redact.Redactor, list []Part) []Part {
+	return (&redactor{secrets: r}).parts(list)
+}
+
+// redactError is err with a text without secrets.
+func redactError(r *redact.Redactor, err error) error {
+	if err == nil || r == nil {
+		return err
+	}
+	if text := r.String(err.Error()); text != err.Error() {
+		return &redactedError{err, text}
+	}
+	return err
+}
+
+type redactedError struct {
+	err  error
+	text string
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }

@@ -1,0 +1,351 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/redact"
+	"golang.org/x/sync/errgroup"
+)
+
+// run is one agent at work in one session: it does what Session.Next says.
+type run struct {
+	tree    *tree
+	up      *run // nil at the root
+	agent   *Agent
+	session *Session
+	accept  func(ctx context.Context, answer string) (string, error)
+	secrets *redact.Redactor
+	parent  string // Key of the call that this run answers
+	depth   int
+
+	tools  toolbox
+	warned map[string]bool
+	start  time.Time  // of the run
+	total  TotalUsage // with all sub-agents; guarded by tree.mu
+	cause  error      // of the last EventFailure, as a caller wants it
+	end    *Event     // of the run, once it ended
+}
+
+// do is Run for one agent of the tree, and Resume if there is no prompt.
+func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
+	r.start = r.tree.now()
+	r.end = nil
+	err := r.begin(ctx, prompt)
+	for err == nil && r.end == nil {
+		err = r.perform(ctx, r.session.Next())
+	}
+	return r.outcome(err)
+}
+
+// begin opens or resumes the run. Calls that an earlier run left open are
+// answered before a new prompt.
+func (r *run) begin(ctx context.Context, prompt *Message) error {
+	if prompt == nil {
+		return r.emit(ctx, r.session.Resumed(r.limits()))
+	}
+	r.tree.mu.Lock()
+	r.total = TotalUsage{}
+	r.tree.mu.Unlock()
+	for r.session.open > 0 {
+		if err := r.perform(ctx, r.session.Next()); err != nil {
+			return err
+		}
+	}
+	return r.prompt(ctx, *prompt)
+}
+
+// prompt adds a user message, and opens the session if it is new.
+func (r *run) prompt(ctx context.Context, prompt Message) error {
+	var events []Event
+	if r.session.ID == "" {
+		events = r.session.Opened(r.agent, r.tree.newID(), r.parent, r.depth)
+	}
+	return r.emit(ctx, append(events, r.session.Prompted(prompt, r.limits()))...)
+}
+
+func (r *run) limits() Limits {
+	limits := r.agent.Limits()
+	if r.accept != nil {
+		limits.Answers = MaxAnswers
+	}
+	return limits
+}
+
+// outcome is how the run ended; err is set if that could not be recorded.
+func (r *run) outcome(err error) (*Outcome, error) {
+	r.tree.mu.Lock()
+	out := &Outcome{Status: StatusOf(err), Session: r.session.ID, Agent: r.agent.Slug,
+		Turns: r.session.RunTurns, Total: r.total.clone(), Duration: r.tree.now().Sub(r.start)}
+	r.tree.mu.Unlock()
+	if m, ok := r.session.Answer(); ok && r.session.RunTurns > 0 {
+		out.Message, out.Answer = m, m.Text()
+	}
+	if r.end != nil {
+		out.Answer = r.end.Text
+	}
+	return out, redactError(r.secrets, err)
+}
+
+// perform does one step. The error is why the run ended without an answer.
+func (r *run) perform(ctx context.Context, step Step) error {
+	switch step.Kind {
+	case StepPrompt:
+		return nil
+	case StepApply:
+		return r.apply(ctx, step)
+	}
+	if ctx.Err() != nil {
+		return r.fail(ctx, Step{}, ctxError(ctx))
+	}
+	switch step.Kind {
+	case StepCalls:
+		return r.callAll(ctx, step)
+	case StepAccept:
+		return r.apply(ctx, r.session.Judged(r.accept(ctx, step.Answer)))
+	}
+	return r.ask(ctx, step)
+}
+
+// apply makes the events of step happen. The end of a run is on disk before it is
+// given away.
+func (r *run) apply(ctx context.Context, step Step) error {
+	if err := r.emit(ctx, step.Events...); err != nil {
+		return err
+	}
+	if r.end == nil {
+		return nil
+	}
+	if r.up == nil {
+		if err := r.sync(ctx); err != nil {
+			return err
+		}
+	}
+	if r.session.Failure != nil && r.cause != nil {
+		return r.cause
+	}
+	return step.Err
+}
+
+// fail records why the run cannot go on as it is.
+func (r *run) fail(ctx context.Context, step Step, err error) error {
+	e := r.session.Failed(step, err)
+	if e.Summary {
+		r.warn("the conversation is near the limit of the model's context and could not be summed up: " + err.Error())
+	}
+	r.cause = err
+	return r.emit(ctx, e)
+}
+
+// ask makes one model request.
+func (r *run) ask(ctx context.Context, step Step) error {
+	if err := r.prepare(ctx); err != nil {
+		return r.fail(ctx, Step{}, err)
+	}
+	if err := r.setUp(ctx, step); err != nil {
+		return err
+	}
+	req := r.session.Request(step, *r.tools.system, r.tools.specs)
+	r.asking(req)
+	start := r.tree.now()
+	synced := r.syncMeanwhile(ctx)
+	resp, err := r.tree.gate.Generate(ctx, r.agent.Provider, req, r.depth, func(d Delta) { r.delta(req, d) })
+	if syncErr := synced(); syncErr != nil {
+		return syncErr
+	}
+	return r.answered(ctx, step, resp, err, start)
+}
+
+// asking shows that a request is made. An Event is large; in a frame of its own it
+// takes no stack while the model thinks.
+//
+//go:noinline
+func (r *run) asking(req *Request) {
+	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model})
+}
+
+// answered records what the model said.
+//
+//go:noinline
+func (r *run) answered(ctx context.Context, step Step, resp *Response, err error, start time.Time) error {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return r.fail(ctx, step, ctxError(ctx))
+	case err != nil && step.Kind == StepSummary:
+		return r.fail(ctx, step, err)
+	case err != nil:
+		return r.fail(ctx, step, fmt.Errorf("ask model %s: %w", r.agent.Model, err))
+	}
+	e := r.session.Answered(step, resp)
+	if e.Kind == EventFailure {
+		return r.fail(ctx, step, fmt.Errorf("%s", e.Error))
+	}
+	e.Millis = r.tree.now().Sub(start).Milliseconds()
+	return r.emit(ctx, e)
+}
+
+func (r *run) delta(req *Request, d Delta) {
+	e := Event{Turn: req.Turn, Text: d.Text}
+	switch d.Kind {
+	case DeltaText:
+		e.Kind = EventText
+	case DeltaReasoning:
+		e.Kind = EventReasoning
+	case DeltaRetry:
+		e.Kind, e.Text, e.Error = EventRetry, "", d.Text
+		e.Attempt, e.Millis = d.Attempt, d.Wait.Milliseconds()
+	}
+	if e.Kind != "" && (e.Kind == EventRetry || !req.Summary) {
+		r.observe(e)
+	}
+}
+
+// callAll answers the calls of step: result i belongs to call i. Those that
+// cannot be run are answered first, in their order. The others run at the same
+// time, up to the agent's limit, and no failure of one touches another. Only a
+// failing journal is an error.
+func (r *run) callAll(ctx context.Context, step Step) error {
+	if len(r.tools.byName) == 0 {
+		if err := r.refreshTools(ctx); err != nil {
+			return r.fail(ctx, Step{}, err)
+		}
+	}
+	var g errgroup.Group
+	var list []PendingCall
+	for _, c := range step.Calls {
+		e, refused := r.session.Refuse(c, r.tools.specs)
+		if !refused {
+			list = append(list, c)
+		} else if err := r.emit(ctx, e); err != nil {
+			return err
+		}
+	}
+	calls, stop := context.WithCancel(ctx)
+	defer stop()
+	g.SetLimit(cmp.Or(r.agent.MaxParallelTools, DefaultMaxParallelTools))
+	for _, c := range list {
+		g.Go(func() error {
+			err := r.call(calls, c)
+			if err != nil {
+				stop() // nothing may happen that cannot be recorded
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// call runs one call. Whatever goes wrong with the tool becomes the result.
+func (r *run) call(ctx context.Context, c PendingCall) error {
+	tool := r.tools.byName[c.Name]
+	inv := r.session.Invocation(c, tool.Spec())
+	inv.Host = r
+	return r.tree.gate.Call(ctx, tool, inv, func(e Event) error {
+		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.Agent != "" {
+			return err // of a sub-agent, nothing happens but what is recorded on its own
+		}
+		return r.sync(ctx)
+	})
+}
+
+// Progress implements Host.
+func (r *run) Progress(inv *Invocation, text string) {
+	e := inv.event(EventProgress)
+	e.N, e.Text = 0, text
+	r.observe(e)
+}
+
+// Run implements Host.
+func (r *run) Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error) {
+	if r.depth+1 > r.tree.maxDepth {
+		return &Outcome{Status: StatusLimit, Agent: a.Slug}, fmt.Errorf("%w: sub-agents are nested %d deep", ErrDepth, r.tree.maxDepth)
+	}
+	child := &run{tree: r.tree, up: r, agent: a, session: &Session{}, parent: inv.Key, depth: r.depth + 1}
+	if inv.Spec.Agent != "" {
+		if p := r.tree.takePending(inv.Key); p.Session != nil {
+			child.session, child.total = p.Session, p.Total.clone()
+			return child.resume(ctx, prompt)
+		}
+	}
+	return child.do(ctx, &prompt)
+}
+
+// takePending is the session that an earlier process left for the call key.
+func (t *tree) takePending(key string) PendingSession {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.pending[key]
+	delete(t.pending, key)
+	return p
+}
+
+// resume finishes the session of a sub-agent that an earlier process began. One
+// that had ended is over: nothing but the result of its call was not recorded.
+func (r *run) resume(ctx context.Context, prompt Message) (*Outcome, error) {
+	s := r.session
+	switch {
+	case s.Running:
+		return r.do(ctx, nil)
+	case s.Ended == "": // its prompt was not recorded
+		return r.do(ctx, &prompt)
+	}
+	out := &Outcome{Status: s.Ended, Session: s.ID, Agent: r.agent.Slug, Turns: s.RunTurns, Total: r.total.clone()}
+	out.Message, _ = s.Answer()
+	out.Answer = out.Message.Text()
+	if out.Status != StatusOK {
+		return out, fmt.Errorf("it had ended without an answer (%s)", out.Status)
+	}
+	return out, nil
+}
+
+// warn reports something once.
+func (r *run) warn(text string) {
+	if r.warned[text] {
+		return
+	}
+	if r.warned == nil {
+		r.warned = map[string]bool{}
+	}
+	r.warned[text] = true
+	r.observe(Event{Kind: EventWarning, Text: text})
+}
+
+// setUp records with what the model is asked, if that is new. For a session that
+// an earlier process began it says what changed since.
+func (r *run) setUp(ctx context.Context, step Step) error {
+	t := &r.tools
+	if step.Kind != StepModel || t.asked != nil && slices.EqualFunc(t.asked, t.specs, sameSpec) && r.session.Setup.Digest != "" {
+		return nil
+	}
+	first, before := t.asked == nil, r.session.Setup
+	t.asked = t.specs
+	e, changed := r.session.SetUp(r.agent.Model, *t.system, t.specs)
+	if !changed {
+		return nil
+	}
+	if r.tree.knownSetup(e.Digest) {
+		e.System, e.Specs = "", nil
+	}
+	if err := r.emit(ctx, e); err != nil {
+		return err
+	}
+	if first && before.Digest != "" {
+		r.warn("this session began with another agent: " + before.difference(*t.system, t.specs))
+	}
+	return nil
+}
+
+// knownSetup reports whether the setup was recorded in full before.
+func (t *tree) knownSetup(digest string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.setups[digest]
+	if t.setups == nil {
+		t.setups = map[string]bool{}
+	}
+	t.setups[digest] = true
+	return known
+}

@@ -1,0 +1,356 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Gate is what every call of a tool and every model request passes, at every
+// depth and from every side. Its zero value permits everything and limits what
+// tools return. It is safe for concurrent use and must not be copied after its
+// first use.
+type Gate struct {
+	// Policy decides about every call; nil permits all.
+	Policy Policy
+	// Ask answers a Verdict of AskPerson with one of Allow or Deny; nil denies,
+	// since nobody can be asked.
+	Ask func(ctx context.Context, inv *Invocation, v Verdict) Verdict
+	// Budget is asked before every call and every model request; nil permits
+	// all.
+	Budget Budget
+	// Redact takes secrets out of the text of results before they are cut; nil
+	// takes out none.
+	Redact func(string) string
+	// MaxProcesses limits how many calls run at the same time; 0 means 64.
+	// Calls of sub-agents do not count: they wait for calls of their own.
+	MaxProcesses int
+	// Now tells the time; nil means time.Now.
+	Now func() time.Time
+	// Commands says that the events of calls tell what is executed.
+	Commands bool
+
+	once  sync.Once
+	slots chan struct{} // one for each call that may run
+}
+
+// MaxResult is how many bytes of text of one result reach the model. The text of
+// a tool that has cut its own result may have a notice beside them.
+const (
+	MaxResult   = 50_000
+	maxNotice   = 1_000
+	maxMedia    = 20_000_000
+	leftOutText = "\n\n[%d of %d bytes are left out here]\n\n"
+)
+
+// A Decision is what becomes of a call.
+type Decision string
+
+// What a Policy may decide. Anything else denies.
+const (
+	Allow     Decision = "allow"
+	Deny      Decision = "deny"
+	AskPerson Decision = "ask"
+)
+
+// A Verdict is what a Policy says about a call. Reason is for the model and for
+// the record. Every verdict is recorded, but for Allow without a Reason.
+type Verdict struct {
+	Decision Decision
+	Reason   string
+}
+
+// A Policy decides whether a call may run. Its arguments have been decoded and
+// fit the schema of the tool. It is safe for concurrent use.
+type Policy func(ctx context.Context, inv *Invocation) Verdict
+
+// Policies joins policies: all are asked, deny beats ask beats allow, and the
+// first of the strictest says the reason.
+func Policies(list ...Policy) Policy {
+	return func(ctx context.Context, inv *Invocation) Verdict {
+		strictest := Verdict{Decision: Allow}
+		for _, p := range list {
+			if v := p(ctx, inv); strictness(v.Decision) > strictness(strictest.Decision) {
+				strictest = v
+			}
+		}
+		return strictest
+	}
+}
+
+func strictness(d Decision) int {
+	switch d {
+	case Allow:
+		return 0
+	case AskPerson:
+		return 1
+	}
+	return 2
+}
+
+// A Budget is asked before something is consumed. An error, which wraps
+// ErrBudget, refuses it. settle is then called exactly once with what was
+// consumed in fact: the zero Usage for a call.
+type Budget func(ctx context.Context, n Need) (settle func(Usage), err error)
+
+// A Need is what a Budget is asked for: Request or Call, by an agent.
+type Need struct {
+	Agent   string
+	Session string
+	Depth   int
+	Request *Request
+	Call    *Invocation
+}
+
+// A Validator is a Tool that can compare arguments with its schema before it is
+// called. The error names what does not fit, for the model.
+type Validator interface {
+	Validate(ctx context.Context, inv *Invocation) error
+}
+
+// Generate asks p, within the budget.
+func (g *Gate) Generate(ctx context.Context, p Provider, req *Request, depth int, delta func(Delta)) (*Response, error) {
+	settle := func(Usage) {}
+	if g.Budget != nil {
+		var err error
+		if settle, err = g.Budget(ctx, Need{Agent: req.Agent, Session: req.Session, Depth: depth, Request: req}); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := p.Generate(ctx, req, delta)
+	if err != nil {
+		settle(Usage{Requests: 1})
+		return nil, err
+	}
+	usage := resp.Usage
+	usage.Requests = max(usage.Requests, 1)
+	settle(usage)
+	return resp, nil
+}
+
+// Call passes one call to tool: its arguments are decoded and compared with the
+// schema; the policy and the budget are asked; it waits for a place among the
+// running calls; the start is recorded; the tool runs; its result is cut; the
+// end is recorded. record is given the events (see EventVerdict,
+// EventCallStarted, EventCallEnded) and returns when they are kept; its error is
+// that of Call, and nothing happens after it. Whatever goes wrong with the call
+// itself becomes the result.
+func (g *Gate) Call(ctx context.Context, tool Tool, inv *Invocation, record func(Event) error) error {
+	result, err, broken := g.pass(ctx, tool, inv, record)
+	if broken != nil {
+		return broken
+	}
+	e := inv.event(EventCallEnded)
+	e.Millis = inv.took.Milliseconds()
+	e.Result = toolResult(inv.Call, result, err)
+	if !inv.started {
+		e.Args = inv.Call.Args
+	}
+	return record(e)
+}
+
+// pass is Call without the record of the end. broken is the error of record.
+func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func(Event) error) (result Result, err, broken error) {
+	if err := g.check(ctx, tool, inv); err != nil {
+		return Result{}, fmt.Errorf("nothing ran: %w", err), nil
+	}
+	if err, broken := g.decide(ctx, inv, record); err != nil || broken != nil {
+		return Result{}, notRun(err), broken
+	}
+	release, err := g.admit(ctx, inv)
+	if err != nil {
+		return Result{}, notRun(err), nil
+	}
+	defer release()
+	if err := record(g.starting(tool, inv)); err != nil {
+		return Result{}, nil, err
+	}
+	inv.started = true
+	start := g.now()
+	result, err = tool.Call(ctx, inv)
+	inv.took = g.now().Sub(start)
+	return g.limit(result), err, nil
+}
+
+func notRun(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("not run: %w", err)
+}
+
+func (g *Gate) now() time.Time {
+	if g.Now != nil {
+		return g.Now()
+	}
+	return time.Now()
+}
+
+// check finds what is wrong with the arguments.
+func (g *Gate) check(ctx context.Context, tool Tool, inv *Invocation) error {
+	if _, err := inv.Args(); err != nil {
+		return err
+	}
+	if v, ok := As[Validator](tool); ok {
+		return v.Validate(ctx, inv)
+	}
+	return nil
+}
+
+// decide asks the policy, and who else must be asked.
+func (g *Gate) decide(ctx context.Context, inv *Invocation, record func(Event) error) (err, broken error) {
+	if ctx.Err() != nil {
+		return ctxError(ctx), nil
+	}
+	if g.Policy == nil {
+		return nil, nil
+	}
+	v := g.Policy(ctx, inv)
+	if v.Decision == AskPerson {
+		if g.Ask != nil {
+			v = g.Ask(ctx, inv, v)
+		} else {
+			v = Verdict{Deny, strings.TrimPrefix(v.Reason+": nobody can be asked", ": ")}
+		}
+	}
+	if v != (Verdict{Decision: Allow}) {
+		e := inv.event(EventVerdict)
+		e.Decision, e.Text = v.Decision, v.Reason
+		if broken := record(e); broken != nil {
+			return nil, broken
+		}
+	}
+	if v.Decision != Allow {
+		return fmt.Errorf("%w: %s", ErrRefused, cmp.Or(v.Reason, "this call is not permitted")), nil
+	}
+	return nil, nil
+}
+
+// admit reserves what the call needs and waits for a place among the running
+// calls.
+func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err error) {
+	settle := func(Usage) {}
+	if g.Budget != nil {
+		if settle, err = g.Budget(ctx, Need{Agent: inv.Agent, Session: inv.Session, Depth: inv.Depth, Call: inv}); err != nil {
+			return nil, err
+		}
+	}
+	if inv.Spec.Agent != "" {
+		return func() { settle(Usage{}) }, nil
+	}
+	g.once.Do(func() { g.slots = make(chan struct{}, cmp.Or(g.MaxProcesses, DefaultMaxProcesses)) })
+	select {
+	case g.slots <- struct{}{}:
+		return func() { <-g.slots; settle(Usage{}) }, nil
+	case <-ctx.Done():
+		settle(Usage{})
+		return nil, ctxError(ctx)
+	}
+}
+
+// starting is the event of a call that is about to run.
+func (g *Gate) starting(tool Tool, inv *Invocation) Event {
+	e := inv.event(EventCallStarted)
+	e.Args = inv.Call.Args
+	if c, ok := As[Commander](tool); ok && g.Commands {
+		e.Argv, e.Digest = c.Command(inv)
+	}
+	return e
+}
+
+// limit cuts what a result has more than a model gets. Secrets go first: a cut
+// must not leave a part of one.
+func (g *Gate) limit(r Result) Result {
+	total := 0
+	for _, p := range r.Parts {
+		total += len(p.Text)
+		if len(p.Data) > maxMedia {
+			total += MaxResult + maxNotice
+		}
+	}
+	if total <= MaxResult+maxNotice {
+		return r
+	}
+	r.Parts = slices.Clone(r.Parts)
+	left := MaxResult
+	for i := range r.Parts {
+		p := &r.Parts[i]
+		if len(p.Data) > maxMedia {
+			*p = Text(fmt.Sprintf("[an attachment of %d bytes (%s) is left out; one can have %d]", len(p.Data), p.MIME, maxMedia))
+		}
+		if g.Redact != nil {
+			p.Text = g.Redact(p.Text)
+		}
+		p.Text = cutMiddle(p.Text, left)
+		left = max(0, left-len(p.Text))
+	}
+	return r
+}
+
+// cutMiddle is s if it has at most limit bytes, else its beginning and its end
+// with a notice between them.
+func cutMiddle(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	half := max(0, limit-len(leftOutText)-20) / 2
+	head, tail := strings.ToValidUTF8(s[:half], ""), strings.ToValidUTF8(s[len(s)-half:], "")
+	return head + fmt.Sprintf(leftOutText, len(s)-len(head)-len(tail), len(s)) + tail
+}
+
+// A wrapped tool is another one with something around its calls.
+type wrapped struct {
+	Tool
+	call func(ctx context.Context, inv *Invocation, next Tool) (Result, error)
+}
+
+// Wrap returns tool with call around its calls. What else tool can do (see As)
+// it still can.
+func Wrap(tool Tool, call func(ctx context.Context, inv *Invocation, next Tool) (Result, error)) Tool {
+	return &wrapped{tool, call}
+}
+
+func (w *wrapped) Call(ctx context.Context, inv *Invocation) (Result, error) {
+	return w.call(ctx, inv, w.Tool)
+}
+
+func (w *wrapped) Unwrap() any { return w.Tool }
+
+// WrapToolset returns set with tools around what it offers. What else set can do
+// (see As) it still can.
+func WrapToolset(set Toolset, tools func(ctx context.Context, list []Tool, err error) ([]Tool, error)) Toolset {
+	return &wrappedSet{set, tools}
+}
+
+type wrappedSet struct {
+	Toolset
+	tools func(ctx context.Context, list []Tool, err error) ([]Tool, error)
+}
+
+func (w *wrappedSet) Tools(ctx context.Context) ([]Tool, error) {
+	list, err := w.Toolset.Tools(ctx)
+	return w.tools(ctx, list, err)
+}
+
+func (w *wrappedSet) Unwrap() any { return w.Toolset }
+
+// As finds what else a tool or a toolset can do: the first T among v and what it
+// wraps. A decorator has a method Unwrap() any.
+func As[T any](v any) (T, bool) {
+	for v != nil {
+		if t, ok := v.(T); ok {
+			return t, true
+		}
+		u, ok := v.(interface{ Unwrap() any })
+		if !ok {
+			break
+		}
+		v = u.Unwrap()
+	}
+	var none T
+	return none, false
+}

@@ -1,0 +1,317 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/redact"
+)
+
+// A Runner runs an Agent. Its fields have useful zero values and must not be
+// changed once it is in use. A Runner drives one session: Run, Resume and Step
+// must not be called at the same time.
+type Runner struct {
+	// Agent is required.
+	Agent *Agent
+	// From is the session to continue; nil starts a new one.
+	From *Resume
+	// Journal keeps the events; nil keeps none.
+	Journal Journal
+	// Secrets are taken out of what the model sees of results, of what is kept,
+	// and of what is shown; nil takes out none.
+	Secrets *redact.Redactor
+	// Policy decides about every call at every depth; nil permits all. Ask
+	// answers its questions, see Gate.
+	Policy Policy
+	Ask    func(ctx context.Context, inv *Invocation, v Verdict) Verdict
+	// Budget is asked before every call and every model request of the tree;
+	// nil permits all.
+	Budget Budget
+	// Accept, if it is not nil, is asked about every answer that would end a
+	// run of Agent. It returns the text that counts as the answer, or what is
+	// wrong with it, as in "it is not JSON": the model is told that and asked
+	// again. After MaxAnswers the run ends with ErrAnswer.
+	Accept func(ctx context.Context, answer string) (string, error)
+	// Observe is called with every event of the run and its sub-agents, one at
+	// a time, and must return soon; nil is fine.
+	Observe func(Event)
+	// MaxDepth limits how deep sub-agents nest; 0 means 8.
+	MaxDepth int
+	// MaxProcesses limits how many tool calls run at the same time in the
+	// whole tree; 0 means 64.
+	MaxProcesses int
+	// Now tells the time; nil means time.Now.
+	Now func() time.Time
+	// NewID makes the id of a session; nil means a random one.
+	NewID func() string
+
+	once sync.Once
+	tree *tree
+}
+
+// MaxAnswers is how many answers of one run are put to Accept.
+const MaxAnswers = 3
+
+// A Resume is where a Runner begins. The zero value is a new session.
+type Resume struct {
+	// Session is the conversation so far; nil begins a new one.
+	Session *Session
+	// Total is what its unfinished run had consumed, with sub-agents.
+	Total TotalUsage
+	// Pending are the sessions of sub-agents whose calls have no result, by the
+	// Key of the call.
+	Pending map[string]PendingSession
+	// Parent is the Key of the call of another process that a new session
+	// answers, if it does; see Event.Parent.
+	Parent string
+}
+
+// A PendingSession is the session of a sub-agent whose call has no result: the
+// process that ran it ended first. Total is what it had consumed, with its own
+// sub-agents.
+type PendingSession struct {
+	Session *Session
+	Total   TotalUsage
+}
+
+// An Outcome is how a run ended and what it consumed.
+type Outcome struct {
+	Status Status
+	// Message is the answer, and Answer its text. After a failure they hold
+	// what there was of an answer that was cut.
+	Message Message
+	Answer  string
+	Session string
+	Agent   string
+	// Turns is the number of model answers in this run.
+	Turns    int
+	Total    TotalUsage
+	Duration time.Duration
+}
+
+// Run adds prompt to the session and takes turns until the model answers
+// without asking for a tool. The Outcome is never nil; the error is nil only if
+// there is an answer, and StatusOf tells what kind it is. When Run returns, all
+// calls have results and nothing that it started is running.
+//
+// Calls that an earlier run left open are answered before the prompt is added.
+func (r *Runner) Run(ctx context.Context, prompt Message) (*Outcome, error) {
+	return r.root().do(ctx, &prompt)
+}
+
+// Resume continues a session whose last run is unfinished, until the model
+// answers; for the rest it is as Run. Results that are there are used. Calls that
+// did not start are run. Of those that started and have no result, sub-agents
+// continue their own sessions; tools that declare EffectsNone or
+// EffectsIdempotent are run again with the same Key; all others are not, and the
+// model is told that what they did is unknown.
+func (r *Runner) Resume(ctx context.Context) (*Outcome, error) {
+	root := r.root()
+	if !root.session.Unfinished() {
+		return &Outcome{Status: StatusFailed, Session: root.session.ID, Agent: root.agent.Slug}, ErrNothingOpen
+	}
+	return root.do(ctx, nil)
+}
+
+// Step does the one thing that the session needs next, as Session.Next says,
+// and returns what it was. With StepPrompt it did nothing: the session waits for
+// a user message. A program that drives a session itself opens it with Prompt
+// and calls Step. The error is that of a run which ended in this step without an
+// answer, or of the journal.
+func (r *Runner) Step(ctx context.Context) (Step, error) {
+	root := r.root()
+	step := root.session.Next()
+	return step, root.perform(ctx, step)
+}
+
+// Prompt adds a user message to the session without running anything.
+func (r *Runner) Prompt(ctx context.Context, prompt Message) error {
+	root := r.root()
+	root.start = root.tree.now()
+	return root.prompt(ctx, prompt)
+}
+
+// Session is the conversation. It must not be used while Run, Resume or Step
+// runs.
+func (r *Runner) Session() *Session { return r.root().session }
+
+// Call runs one call of tool, which need not be one of the Agent's, through the
+// same gate as the calls of a run, without a model. Its events go to Observe and
+// not into the Journal. The error is why there is no good result: the gate's
+// refusal or the tool's failure; what the result holds beside it comes too.
+func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, error) {
+	root := r.root()
+	spec := tool.Spec()
+	id := root.tree.newID()
+	inv := &Invocation{Call: ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec, Key: id + ".1.1",
+		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Host: root, Parent: root.parent}
+	result, err, broken := root.tree.gate.pass(ctx, tool, inv, func(e Event) error { root.observe(e); return nil })
+	end := inv.event(EventCallEnded)
+	end.Result, end.Millis = toolResult(inv.Call, result, err), inv.took.Milliseconds()
+	root.observe(end)
+	if s := r.Secrets; s != nil {
+		result, err = Result{redactParts(s, result.Parts)}, redactError(s, err)
+	}
+	return result, cmp.Or(broken, err)
+}
+
+func (r *Runner) root() *run {
+	r.once.Do(func() {
+		t := &tree{
+			journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
+			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
+		}
+		if t.now == nil {
+			t.now = time.Now
+		}
+		if t.newID == nil {
+			t.newID = rand.Text
+		}
+		t.gate = Gate{Policy: r.Policy, Ask: r.Ask, Budget: r.Budget, MaxProcesses: r.MaxProcesses, Now: t.now, Commands: r.Journal != nil}
+		if r.Secrets != nil {
+			t.gate.Redact = r.Secrets.String
+		}
+		root := &run{tree: t, agent: r.Agent, session: &Session{}, accept: r.Accept, secrets: r.Secrets}
+		if from := r.From; from != nil {
+			root.parent, root.total = from.Parent, from.Total.clone()
+			t.pending = maps.Clone(from.Pending)
+			if from.Session != nil {
+				root.session, root.parent = from.Session, cmp.Or(from.Session.Parent, from.Parent)
+			}
+		}
+		r.tree, t.root = t, root
+	})
+	return r.tree.root
+}
+
+// tree is what a run shares with all its sub-agents.
+type tree struct {
+	root     *run
+	gate     Gate
+	journal  Journal
+	watch    func(Event)
+	redact   func(Event) Event
+	maxDepth int
+	now      func() time.Time
+	newID    func() string
+
+	mu      sync.Mutex // held while an event takes effect
+	broken  error      // the journal failed; nothing may happen any more
+	setups  map[string]bool
+	pending map[string]PendingSession // not yet continued
+}
+
+// emit makes events happen, one behind the other: journal, then session, then
+// observer.
+func (r *run) emit(ctx context.Context, events ...Event) error {
+	r.tree.mu.Lock()
+	defer r.tree.mu.Unlock()
+	for _, e := range events {
+		if err := r.happen(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happen makes e happen. r.tree.mu is held.
+func (r *run) happen(ctx context.Context, e Event) error {
+	t := r.tree
+	if t.broken != nil {
+		return t.broken
+	}
+	r.fill(&e)
+	if e.Kind.Lasting() {
+		if t.redact != nil {
+			e = t.redact(e)
+		}
+		if t.journal != nil {
+			// A cancelled run still records how it ended.
+			if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
+				t.broken = fmt.Errorf("%w: %w", ErrJournal, err)
+				return t.broken
+			}
+		}
+		if err := r.session.Apply(e); err != nil {
+			return err
+		}
+		for up := r; up != nil; up = up.up {
+			up.total.Note(&e)
+		}
+		if e.Kind == EventEnd {
+			r.end = &e
+		}
+	}
+	if t.watch != nil {
+		t.watch(e)
+	}
+	return nil
+}
+
+// fill completes an event with what a Session does not know.
+func (r *run) fill(e *Event) {
+	e.Time = r.tree.now()
+	if e.Session == "" {
+		e.Session, e.Agent, e.Parent, e.Depth = r.session.ID, r.agent.Slug, r.parent, r.depth
+	}
+	switch {
+	case e.Kind == EventEnd:
+		e.Turn, e.Millis = r.session.Turn, e.Time.Sub(r.start).Milliseconds()
+		fallthrough
+	case e.Kind == EventCompaction, e.Kind == EventMessage && e.Attempt > 0:
+		total := r.total.clone()
+		e.Total = &total
+	}
+}
+
+// observe shows an event that does not last.
+func (r *run) observe(e Event) {
+	t := r.tree
+	if t.watch == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.fill(&e)
+	t.watch(e)
+}
+
+// sync makes what was recorded outlast a loss of power.
+func (r *run) sync(ctx context.Context) error {
+	t := r.tree
+	if t.journal == nil {
+		return nil
+	}
+	t.mu.Lock()
+	broken := t.broken
+	t.mu.Unlock()
+	if broken != nil {
+		return broken
+	}
+	err := t.journal.Sync(context.WithoutCancel(ctx))
+	if err == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.broken == nil {
+		t.broken = fmt.Errorf("%w: %w", ErrJournal, err)
+	}
+	return t.broken
+}
+
+// syncMeanwhile syncs while the model thinks. The function that it returns must
+// be called before the answer counts.
+func (r *run) syncMeanwhile(ctx context.Context) (wait func() error) {
+	if r.tree.journal == nil {
+		return func() error { return nil }
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.sync(ctx) }()
+	return func() error { return <-done }
+}

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A toolbox is what a run asks its model with.
+type toolbox struct {
+	system *string         // with what the toolsets say; nil before the first turn
+	specs  []ToolSpec      // of this turn
+	byName map[string]Tool // of this turn; nil before the first
+	turn   int             // for which the toolsets were asked
+	asked  []ToolSpec      // the tools of the last setup; nil before the first
+}
+
+// prepare asks the toolsets what the next request needs, once for each turn. Only
+// ctx's end is an error.
+func (r *run) prepare(ctx context.Context) error {
+	if turn := r.session.Turn + 1; r.tools.turn != turn {
+		if err := r.refreshTools(ctx); err != nil {
+			return err
+		}
+		r.tools.turn = turn
+	}
+	return r.instruct(ctx)
+}
+
+// refreshTools asks the toolsets for the tools of this turn. The order is by
+// name, so that it is the same in every turn and every run. Two tools of one name
+// are both left out: the model could not tell which it calls. Only ctx's end is
+// an error.
+func (r *run) refreshTools(ctx context.Context) error {
+	tools, err := r.askToolsets(ctx)
+	if err != nil {
+		return err
+	}
+	r.tools.byName = make(map[string]Tool, len(tools))
+	r.tools.specs = make([]ToolSpec, 0, len(tools))
+	duplicates := map[string]bool{}
+	for _, tool := range tools {
+		spec := tool.Spec()
+		if other, ok := r.tools.byName[spec.Name]; ok {
+			duplicates[spec.Name] = true
+			r.warn(fmt.Sprintf("two tools are named %s and both are left out: %s and %s", spec.Name, other.Spec().Source, spec.Source))
+			continue
+		}
+		r.tools.byName[spec.Name] = tool
+		r.tools.specs = append(r.tools.specs, spec)
+	}
+	r.tools.specs = slices.DeleteFunc(r.tools.specs, func(s ToolSpec) bool { return duplicates[s.Name] })
+	for name := range duplicates {
+		delete(r.tools.byName, name)
+	}
+	slices.SortFunc(r.tools.specs, func(a, b ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// askToolsets asks all toolsets at the same time, so that a slow server delays
+// no other, and reports what is wrong with them.
+func (r *run) askToolsets(ctx context.Context) ([]Tool, error) {
+	sets := r.agent.Toolsets
+	answers := make([][]Tool, len(sets))
+	errs := make([]error, len(sets))
+	var g errgroup.Group
+	for i, set := range sets {
+		if list, ok := set.(ToolList); ok { // nothing to wait for
+			answers[i] = list
+			continue
+		}
+		g.Go(func() error {
+			answers[i], errs[i] = set.Tools(ctx)
+			return nil
+		})
+	}
+	g.Wait() // no function fails
+	if ctx.Err() != nil {
+		return nil, ctxError(ctx)
+	}
+	for _, err := range errs {
+		if err != nil {
+			r.warn(err.Error())
+		}
+	}
+	return slices.Concat(answers...), nil
+}
+
+// instruct completes the system prompt with what the toolsets say. It is done
+// once, so that the beginning of the requests stays the same.
+func (r *run) instruct(ctx context.Context) error {
+	if r.tools.system != nil {
+		return nil
+	}
+	system := r.agent.System
+	for _, set := range r.agent.Toolsets {
+		in, ok := As[Instructor](set)
+		if !ok {
+			continue
+		}
+		text, err := in.Instructions(ctx)
+		if ctx.Err() != nil {
+			return ctxError(ctx)
+		}
+		if err != nil || strings.TrimSpace(text) == "" {
+			continue // Tools reports what is wrong with the toolset
+		}
+		if system != "" {
+			system += "\n\n"
+		}
+		system += strings.TrimSpace(text)
+	}
+	r.tools.system = &system
+	return nil
+}
