@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -55,18 +56,7 @@ func Apply(events iter.Seq2[agent.Event, error], edits []Edit) iter.Seq2[agent.E
 		for _, e := range edits {
 			e.apply(turns, removed)
 		}
-		j := &joiner{setups: map[string]agent.Event{}, written: map[string]bool{}}
-		for _, g := range turns {
-			if removed[g] {
-				j.skip(g)
-			} else {
-				j.keep(g)
-			}
-		}
-		if !j.begun && j.opened != nil {
-			j.out = append(j.out, *j.opened) // nothing is left but the session itself
-		}
-		for _, e := range j.out {
+		for _, e := range joined(turns, removed) {
 			if !yield(e, nil) {
 				return
 			}
@@ -146,53 +136,67 @@ func changeMessages(events []agent.Event, change func(*agent.Message)) {
 	}
 }
 
-// A joiner makes one session of the turns that are left.
-type joiner struct {
-	opened  *agent.Event           // the event that opened the session
-	setups  map[string]agent.Event // with System and Specs, by digest, not yet written
-	written map[string]bool
-	setup   *agent.Event // the root's last one
-	prompts []agent.Event
-	answer  bool // since the last prompt
-	begun   bool
-	n       int // turns so far
-	out     []agent.Event
+// joined is the events of the turns that are left, as one session.
+func joined(turns []*group, removed map[*group]bool) []agent.Event {
+	j := &joiner{setups: map[string]*agent.Event{}, written: map[string]bool{}}
+	for _, g := range turns {
+		for i := range g.events {
+			if e := &g.events[i]; e.Kind == agent.EventSetup && (e.System != "" || e.Specs != nil) {
+				j.setups[e.Digest] = e
+			}
+		}
+		switch {
+		case !removed[g]:
+			j.keep(g)
+		case len(j.out) == 0:
+			j.skip(g)
+		}
+	}
+	if len(j.out) == 0 && j.opened != nil {
+		return []agent.Event{*j.opened} // no turn is left
+	}
+	return j.out
 }
 
-// skip notes what later turns may need of one that is removed.
+// A joiner makes one session of the turns that are left.
+type joiner struct {
+	out     []agent.Event
+	n       int                     // turns in out
+	setups  map[string]*agent.Event // with System and Specs, by digest
+	written map[string]bool         // those of them in out
+
+	// Of the root, in the turns removed before the first that is left: how it was
+	// opened, its last setup, and the prompts of its last run.
+	opened, setup *agent.Event
+	prompts       []agent.Event
+	answered      bool // since the last prompt
+}
+
+// skip notes what the first turn that is left may need of one before it.
 func (j *joiner) skip(g *group) {
 	for i := range g.events {
 		e := &g.events[i]
-		if e.Kind == agent.EventSetup && (e.System != "" || e.Specs != nil) && !j.written[e.Digest] {
-			j.setups[e.Digest] = *e
+		if e.Session != g.root {
+			continue
 		}
-		if e.Session == g.root {
-			j.remember(e)
+		switch e.Kind {
+		case agent.EventSession:
+			j.opened = cmp.Or(j.opened, e)
+		case agent.EventSetup:
+			j.setup = e
+		case agent.EventMessage:
+			if j.answered {
+				j.prompts, j.answered = nil, false
+			}
+			j.prompts = append(j.prompts, *e)
+		case agent.EventAnswer:
+			j.answered = true
 		}
-	}
-}
-
-// remember notes how the root session was opened, and its last setup and prompts.
-func (j *joiner) remember(e *agent.Event) {
-	switch e.Kind {
-	case agent.EventSession:
-		if j.opened == nil {
-			j.opened = e
-		}
-	case agent.EventSetup:
-		j.setup = e
-	case agent.EventMessage:
-		if j.answer {
-			j.prompts, j.answer = nil, false
-		}
-		j.prompts = append(j.prompts, *e)
-	case agent.EventAnswer:
-		j.answer = true
 	}
 }
 
 func (j *joiner) keep(g *group) {
-	if !j.begun {
+	if len(j.out) == 0 {
 		j.begin(g)
 	}
 	old := 0
@@ -206,8 +210,7 @@ func (j *joiner) keep(g *group) {
 	}
 	for _, e := range g.events {
 		if e.Session == g.root {
-			j.remember(&e)
-			if e.Kind == agent.EventSession && j.opened != nil && j.n > 1 {
+			if e.Kind == agent.EventSession && j.n > 1 {
 				continue
 			}
 			j.count(&e, old)
@@ -230,15 +233,13 @@ func ofTurn(key, root string, turn int) string {
 
 // begin opens the session with what its first turn lacks.
 func (j *joiner) begin(g *group) {
-	first := j.opened == nil
-	j.begun = true
 	has := map[agent.EventKind]bool{}
 	for i := range g.events {
 		if e := &g.events[i]; e.Session == g.root {
 			has[e.Kind] = true
 		}
 	}
-	if !first && !has[agent.EventSession] {
+	if j.opened != nil && !has[agent.EventSession] {
 		j.emit(*j.opened)
 	}
 	if !has[agent.EventMessage] && !has[agent.EventCompaction] {
@@ -265,17 +266,12 @@ func (j *joiner) count(e *agent.Event, old int) {
 	}
 }
 
-// emit adds an event. The prompt and tools of a setup that stand in a turn that was
-// removed are added here.
+// emit adds an event. The first setup of a digest has its prompt and tools, also if
+// they were in a turn that was removed.
 func (j *joiner) emit(e agent.Event) {
-	if e.Kind == agent.EventSetup && !j.written[e.Digest] {
-		if full, ok := j.setups[e.Digest]; ok && e.System == "" && e.Specs == nil {
-			e.System, e.Specs = full.System, full.Specs
-		}
-		if e.System != "" || e.Specs != nil {
-			j.written[e.Digest] = true
-			delete(j.setups, e.Digest)
-		}
+	if full := j.setups[e.Digest]; e.Kind == agent.EventSetup && full != nil && !j.written[e.Digest] {
+		e.System, e.Specs = full.System, full.Specs
+		j.written[e.Digest] = true
 	}
 	j.out = append(j.out, e)
 }
