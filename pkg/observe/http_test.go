@@ -294,7 +294,7 @@ func TestHTTPRepeatsWhatMaySucceedLater(t *testing.T) {
 	})
 }
 
-func TestHTTPTellsTheServerWhereEventsAreMissing(t *testing.T) {
+func TestHTTPReportsLossesToTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests, down := 0, true
 		var got strings.Builder

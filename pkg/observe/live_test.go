@@ -12,9 +12,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// TestLiveTellsTheStory records the screen after every event of the story, 100
+// TestLiveShowsARun records the screen after every event of the story, 100
 // ms apart, with the answer streamed to the same screen.
-func TestLiveTellsTheStory(t *testing.T) {
+func TestLiveShowsARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 72, 12)
 		text := &Text{W: s, Live: true, Color: true, Size: func() (int, int) { return 72, 12 }}
@@ -37,7 +37,7 @@ func TestLiveTellsTheStory(t *testing.T) {
 	})
 }
 
-func TestLiveElapsedTimeGoesOnUntilClose(t *testing.T) {
+func TestLiveElapsedTimeAdvancesUntilClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 40, 10)
 		text := &Text{W: s, Live: true}
@@ -68,7 +68,7 @@ func TestLiveElapsedTimeGoesOnUntilClose(t *testing.T) {
 	})
 }
 
-func TestLiveStandsStillWhileAToolAsksThePerson(t *testing.T) {
+func TestLiveIsNotRedrawnWhileAToolAsksThePerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 40, 10)
 		text := &Text{W: s, Live: true, Asks: func(tool string) bool { return tool == "ask" }}
@@ -93,7 +93,7 @@ func TestLiveStandsStillWhileAToolAsksThePerson(t *testing.T) {
 	})
 }
 
-func TestLiveStandsStillWhileItIsHeld(t *testing.T) {
+func TestLiveIsNotRedrawnWhileItIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 40, 10)
 		text := &Text{W: s, Live: true}
@@ -263,7 +263,7 @@ func TestLiveMakesRoomForStdout(t *testing.T) {
 		text.Observe(agent.Event{Kind: agent.EventRequest, Model: "gpt-5"})
 		step("• gpt-5  0.0 s\n")
 		io.WriteString(out, "zero\n")
-		step("zero\n") // who sees the answer coming needs no line for it
+		step("zero\n") // the answer itself is seen, so the line goes
 		io.WriteString(out, "\x1b[A\r")
 		text.Observe(call(1, "k", "sleep", ""))
 		io.WriteString(out, "one\ntw")

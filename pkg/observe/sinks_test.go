@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSinksTellTheStory(t *testing.T) {
+func TestSinksOnARun(t *testing.T) {
 	for _, test := range []struct {
 		golden  string
 		observe func(w *bytes.Buffer) func(agent.Event)

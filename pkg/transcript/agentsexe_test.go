@@ -19,7 +19,7 @@ func TestAgentsExeOlderForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := gathered(Read(bytes.NewReader(data)))
+	events, err := collect(Read(bytes.NewReader(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestAgentsExeSaysThatATrackedCallFailed(t *testing.T) {
 {"tag":"PartialUserTurn","contents":{"userPrompt":"","userTools":[],"trackedToolCalls":[{"id":"1","call":{"id":"a","function":{"name":"x","arguments":""}},"state":"Failed","policy":{},"result":{"type":"text","content":"no disk"}}]}},
 {"tag":"LlmTurn","contents":{"llmResponse":{"responseText":null,"responseThinking":null,"rawResponse":{}},"llmToolCalls":[{"id":"a","function":{"name":"x","arguments":""}}]}},
 {"tag":"UserTurn","contents":{"userPrompt":"","userTools":[],"userQuery":"go","userToolResponses":[]}}]}`
-	events, err := gathered(Read(strings.NewReader(file)))
+	events, err := collect(Read(strings.NewReader(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestAgentsExeSaysThatATrackedCallFailed(t *testing.T) {
 }
 
 // What agents-exe asks of a file, by its FromJSON instances and by what it sends
-// to a model when it goes on: see exeProblems.
+// to a model when it resumes: see exeProblems.
 func TestAgentsExeCanReadWhatIsWritten(t *testing.T) {
 	events := sample()
 	for i := range events {
@@ -168,7 +168,7 @@ func (c *exeCheck) answer(l any) {
 	r := c.member(l, "llmResponse")
 	c.member(r, "responseText")
 	c.member(r, "responseThinking")
-	choices := c.list(c.member(r, "rawResponse"), "choices") // what is sent when it goes on
+	choices := c.list(c.member(r, "rawResponse"), "choices") // what is sent when it resumes
 	if len(choices) == 0 {
 		c.add("rawResponse has no choices")
 		return

@@ -46,7 +46,7 @@ func browse(t *testing.T, address string, args ...string) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	home, err := os.MkdirTemp("", "browser") // it may write to it when it is told to end
+	home, err := os.MkdirTemp("", "browser") // it may write to it while it ends
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,8 +140,8 @@ func hostileTexts(t *testing.T, dom, rendered string) {
 	}
 }
 
-// listen counts who connects to a server, and who asks it for something, until
-// stop is called.
+// listen counts the connections and requests that a server gets until stop is
+// called.
 func listen(t *testing.T) (address string, stop func() (connections, requests int)) {
 	t.Helper()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
@@ -173,7 +173,7 @@ func listen(t *testing.T) (address string, stop func() (connections, requests in
 	}
 }
 
-// The page's policy holds even for elements that somebody got into it. The browser
+// The page's policy holds even for elements that were inserted into it. The browser
 // may open a connection when it sees the address, but it asks for nothing.
 func TestPageForbidsWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
@@ -227,9 +227,8 @@ func TestPageHasPicturesAndMakesNoConnection(t *testing.T) {
 	}
 }
 
-// Widths of windows and schemes of colours that people have. The picture itself is
-// compared by nobody, but a page that fails to draw or that is wider than the
-// window is seen.
+// Widths of windows and schemes of colours that people have. Nothing compares the
+// pictures, but a page that draws nothing is noticed.
 func TestPageFitsEveryWindow(t *testing.T) {
 	t.Parallel()
 	path := page(t, sample())

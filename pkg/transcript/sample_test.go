@@ -12,13 +12,13 @@ import (
 
 const hostile = "</script><img src=x onerror=\"document.title='broken'\">\r## Turn 99\n```\n<!-- \x1b[31m"
 
-// A teller writes the events of a session as a run does.
-type teller struct {
+// A recorder writes the events of a session as a run does.
+type recorder struct {
 	events []agent.Event
 	now    time.Time
 }
 
-func (w *teller) say(s *agent.Session, e agent.Event, after time.Duration) {
+func (w *recorder) record(s *agent.Session, e agent.Event, after time.Duration) {
 	w.now = w.now.Add(after)
 	if e.Time = w.now; e.Session == "" {
 		e.Session, e.Agent, e.Parent, e.Depth = s.ID, s.Agent, s.Parent, s.Depth
@@ -29,26 +29,26 @@ func (w *teller) say(s *agent.Session, e agent.Event, after time.Duration) {
 	w.events = append(w.events, e)
 }
 
-func (w *teller) open(id, slug, parent string, depth int) *agent.Session {
+func (w *recorder) open(id, slug, parent string, depth int) *agent.Session {
 	s := &agent.Session{}
-	w.say(s, agent.Event{Kind: agent.EventSession, Session: id, Agent: slug, Parent: parent, Depth: depth, Model: "gpt-" + slug}, 0)
+	w.record(s, agent.Event{Kind: agent.EventSession, Session: id, Agent: slug, Parent: parent, Depth: depth, Model: "gpt-" + slug}, 0)
 	return s
 }
 
-func (w *teller) prompt(s *agent.Session, text string) {
+func (w *recorder) prompt(s *agent.Session, text string) {
 	m := agent.UserText(text)
-	w.say(s, agent.Event{Kind: agent.EventMessage, Message: &m}, 0)
+	w.record(s, agent.Event{Kind: agent.EventMessage, Message: &m}, 0)
 }
 
-func (w *teller) setup(s *agent.Session, digest, system string) {
+func (w *recorder) setup(s *agent.Session, digest, system string) {
 	e := agent.Event{Kind: agent.EventSetup, Model: "gpt-" + s.Agent, Digest: digest, System: system}
 	if system != "" {
 		e.Specs = []agent.ToolSpec{{Name: "list", Description: "lists files", Schema: json.RawMessage(`{"type":"object"}`)}}
 	}
-	w.say(s, e, 0)
+	w.record(s, e, 0)
 }
 
-func (w *teller) answer(s *agent.Session, text, thinking string, calls ...agent.ToolCall) {
+func (w *recorder) answer(s *agent.Session, text, thinking string, calls ...agent.ToolCall) {
 	m := agent.Message{Role: agent.RoleAssistant, Calls: calls}
 	if thinking != "" {
 		m.Parts = append(m.Parts, agent.Part{Kind: agent.PartReasoning, Text: thinking})
@@ -57,22 +57,22 @@ func (w *teller) answer(s *agent.Session, text, thinking string, calls ...agent.
 		m.Parts = append(m.Parts, agent.Text(text))
 	}
 	u := &agent.Usage{Requests: 1, InputTokens: 1200, OutputTokens: 80, Cost: 0.004, Priced: 1}
-	w.say(s, agent.Event{Kind: agent.EventAnswer, Turn: s.Turn + 1, Model: "gpt-" + s.Agent, Message: &m, Finish: agent.FinishStop, Usage: u, Millis: 1400}, 1400*time.Millisecond)
+	w.record(s, agent.Event{Kind: agent.EventAnswer, Turn: s.Turn + 1, Model: "gpt-" + s.Agent, Message: &m, Finish: agent.FinishStop, Usage: u, Millis: 1400}, 1400*time.Millisecond)
 }
 
-func (w *teller) started(s *agent.Session, n int, c agent.ToolCall) string {
+func (w *recorder) started(s *agent.Session, n int, c agent.ToolCall) string {
 	key := fmt.Sprintf("%s.%d.%d", s.ID, s.Turn, n)
-	w.say(s, agent.Event{Kind: agent.EventCallStarted, Turn: s.Turn, CallID: c.ID, Tool: c.Name, Args: c.Args, Key: key, N: n, Argv: []string{"/tools/" + c.Name, "run"}}, 5*time.Millisecond)
+	w.record(s, agent.Event{Kind: agent.EventCallStarted, Turn: s.Turn, CallID: c.ID, Tool: c.Name, Args: c.Args, Key: key, N: n, Argv: []string{"/tools/" + c.Name, "run"}}, 5*time.Millisecond)
 	return key
 }
 
-func (w *teller) ended(s *agent.Session, n int, c agent.ToolCall, text string, failed bool, took time.Duration) {
+func (w *recorder) ended(s *agent.Session, n int, c agent.ToolCall, text string, failed bool, took time.Duration) {
 	r := &agent.ToolResult{CallID: c.ID, Name: c.Name, Parts: []agent.Part{agent.Text(text)}, Failed: failed}
-	w.say(s, agent.Event{Kind: agent.EventCallEnded, Turn: s.Turn, CallID: c.ID, Tool: c.Name, Key: fmt.Sprintf("%s.%d.%d", s.ID, s.Turn, n), N: n, Result: r, Millis: took.Milliseconds()}, took)
+	w.record(s, agent.Event{Kind: agent.EventCallEnded, Turn: s.Turn, CallID: c.ID, Tool: c.Name, Key: fmt.Sprintf("%s.%d.%d", s.ID, s.Turn, n), N: n, Result: r, Millis: took.Milliseconds()}, took)
 }
 
-func (w *teller) end(s *agent.Session, status agent.Status) {
-	w.say(s, agent.Event{Kind: agent.EventEnd, Status: status, Millis: 9000}, 0)
+func (w *recorder) end(s *agent.Session, status agent.Status) {
+	w.record(s, agent.Event{Kind: agent.EventEnd, Status: status, Millis: 9000}, 0)
 }
 
 func call(id, name, args string) agent.ToolCall {
@@ -82,7 +82,7 @@ func call(id, name, args string) agent.ToolCall {
 // sample is a session of four turns in two runs. Its second turn calls a sub-agent,
 // which calls one itself, and a tool that fails, at the same time.
 func sample() []agent.Event {
-	w := &teller{now: time.Date(2026, 11, 21, 15, 30, 0, 0, time.UTC)}
+	w := &recorder{now: time.Date(2026, 11, 21, 15, 30, 0, 0, time.UTC)}
 	s := w.open("root-1", "lead", "", 0)
 	w.prompt(s, "What is in the archive, and who wrote it?")
 	w.setup(s, "d1", "You keep an archive.\nBe brief.")
@@ -144,8 +144,8 @@ func broken(events []agent.Event, err error) iter.Seq2[agent.Event, error] {
 	}
 }
 
-// gathered is what a sequence gives.
-func gathered(events iter.Seq2[agent.Event, error]) ([]agent.Event, error) {
+// collect returns the events of a sequence.
+func collect(events iter.Seq2[agent.Event, error]) ([]agent.Event, error) {
 	var list []agent.Event
 	for e, err := range events {
 		if err != nil {

@@ -154,7 +154,7 @@ func TestWriteAndReadAgree(t *testing.T) {
 	if err := Write(&b, all(sample())); err != nil {
 		t.Fatal(err)
 	}
-	got, err := gathered(Read(&b))
+	got, err := collect(Read(&b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,11 +173,11 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		"hello":                        "line 1: its last line is cut off: not an event",
 		`{"a": 1}`:                     "neither events nor a session of agents-exe: it has no sessionId and turns",
 	} {
-		if _, err := gathered(Read(strings.NewReader(input))); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := collect(Read(strings.NewReader(input))); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("Read(%q) = %v, want %s…", input, err, want)
 		}
 	}
-	if got, err := gathered(Read(strings.NewReader("\n" + good + `{"kind":"closed"}` + "\n" + `{"kind":"request","session":"a"}` + "\n"))); err != nil || len(got) != 1 {
+	if got, err := collect(Read(strings.NewReader("\n" + good + `{"kind":"closed"}` + "\n" + `{"kind":"request","session":"a"}` + "\n"))); err != nil || len(got) != 1 {
 		t.Errorf("Read = %d events, %v; want what lasts alone", len(got), err)
 	}
 }
@@ -221,7 +221,7 @@ func TestAgentsExeRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := gathered(Read(bytes.NewReader(data)))
+	first, err := collect(Read(bytes.NewReader(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestAgentsExeRoundTrip(t *testing.T) {
 	if err := ToAgentsExe(&written, all(first)); err != nil {
 		t.Fatal(err)
 	}
-	second, err := gathered(Read(&written))
+	second, err := collect(Read(&written))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestToAgentsExeKeepsTheConversation(t *testing.T) {
 	if err := ToAgentsExe(&b, all(sample())); err != nil {
 		t.Fatal(err)
 	}
-	back, err := gathered(Read(&b))
+	back, err := collect(Read(&b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestEdits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			events, err := gathered(Apply(all(sample()), tt.edits))
+			events, err := collect(Apply(all(sample()), tt.edits))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -372,7 +372,7 @@ func first(s string) string {
 func TestEditsThatLeaveThingsOut(t *testing.T) {
 	text := func(edits ...Edit) string {
 		var b bytes.Buffer
-		events, err := gathered(Apply(all(sample()), edits))
+		events, err := collect(Apply(all(sample()), edits))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -401,10 +401,10 @@ func TestEditsThatLeaveThingsOut(t *testing.T) {
 	}
 }
 
-// A sub-agent's setup is told once in a tree: if the turn that told it goes, a
-// later one has to.
+// A tree has the text of a sub-agent's setup once: if its turn is removed, a later
+// one gets it.
 func TestDroppedTurnsLeaveWhatLaterOnesNeed(t *testing.T) {
-	w := &teller{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w := &recorder{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s := w.open("root", "lead", "", 0)
 	w.prompt(s, "go")
 	for i := range 2 {
@@ -431,16 +431,16 @@ func TestDroppedTurnsLeaveWhatLaterOnesNeed(t *testing.T) {
 func TestEditsPassErrorsOn(t *testing.T) {
 	damage := errors.New("damaged")
 	for _, edits := range [][]Edit{nil, {{TakeLast, 1}}, {{DropLast, 1}}, {{Drop, 1}}} {
-		if _, err := gathered(Apply(broken(sample()[:9], damage), edits)); !errors.Is(err, damage) {
+		if _, err := collect(Apply(broken(sample()[:9], damage), edits)); !errors.Is(err, damage) {
 			t.Errorf("Apply(%v) = %v, want the damage", edits, err)
 		}
 	}
 }
 
-// A run that is left in a sub-agent's call goes on in it, not with a new one that
-// would do everything again.
+// A run that ended within a sub-agent's call resumes in it, and does not call it
+// again from the beginning.
 func TestAnEditedSessionFindsTheSubAgentAtWork(t *testing.T) {
-	w := &teller{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w := &recorder{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s := w.open("root", "lead", "", 0)
 	w.prompt(s, "go")
 	for i := range 2 {
@@ -454,7 +454,7 @@ func TestAnEditedSessionFindsTheSubAgentAtWork(t *testing.T) {
 			w.ended(s, 1, c, "done", false, 0)
 		}
 	}
-	events, err := gathered(Apply(all(w.events), []Edit{{Drop, 1}}))
+	events, err := collect(Apply(all(w.events), []Edit{{Drop, 1}}))
 	if err != nil {
 		t.Fatal(err)
 	}
