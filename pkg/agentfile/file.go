@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/cachefile"
+	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -143,67 +143,32 @@ func noFlavor(name string) string {
 	return fmt.Sprintf("there is no flavor %q; the known ones are %s", name, strings.Join(known, ", "))
 }
 
-var errWritable = errors.New("others may write it")
+var errWritable = errors.New("world-writable")
 
-// readRegular reads a regular file that nobody else may write. A pipe or a
-// device is not opened: it could block or never end.
-func readRegular(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
+// readRegular reads a regular file that nobody else can write.
+func readRegular(path string, limit int) ([]byte, error) {
+	data, info, err := config.ReadRegular(path, limit)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("it is no regular file but a %s", kindOf(info.Mode()))
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("it is %d bytes long; the limit is %d", info.Size(), limit)
-	}
-	if err := checkWritable(path, info); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("it is longer than %d bytes", limit)
-	}
-	return data, nil
+	return data, checkWritable(path, info)
 }
 
-// checkWritable refuses a file that others may write, or exchange because they
-// may write its folder.
+// checkWritable refuses a file that is world-writable, or whose folder is, so that
+// others could replace it.
 func checkWritable(path string, info fs.FileInfo) error {
 	const others = 0o002
 	if info.Mode()&others != 0 {
-		return fmt.Errorf("%w (mode %04o)", errWritable, info.Mode().Perm())
+		return fmt.Errorf("it is %w (mode %04o)", errWritable, info.Mode().Perm())
 	}
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	if dir.Mode()&others != 0 && dir.Mode()&fs.ModeSticky == 0 {
-		return fmt.Errorf("%w, since they may write its folder (mode %04o)", errWritable, dir.Mode().Perm())
+		return fmt.Errorf("its folder is %w (mode %04o)", errWritable, dir.Mode().Perm())
 	}
 	return nil
-}
-
-func kindOf(m fs.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "folder"
-	case m&fs.ModeNamedPipe != 0:
-		return "named pipe"
-	case m&fs.ModeSocket != 0:
-		return "socket"
-	default:
-		return "device"
-	}
 }
 
 // plain drops the operation and the path from a file error: the problem names

@@ -274,11 +274,11 @@ func TestWhatIsNoFileIsNotOpened(t *testing.T) {
 	for path, want := range map[string]string{
 		"circle":         "circle: too many levels of symbolic links",
 		"a\nerror: fake": `"a\nerror: fake": no such file or directory`,
-		"pipe":           "pipe: it is no regular file but a named pipe",
-		".":              ".: it is no regular file but a folder",
-		"/dev/zero":      "/dev/zero: it is no regular file but a device",
-		"big":            "big: it is 1048577 bytes long; the limit is 1048576",
-		"open":           "open: others may write it (mode 0666)",
+		"pipe":           "pipe: not a regular file but a named pipe",
+		".":              ".: not a regular file but a folder",
+		"/dev/zero":      "/dev/zero: not a regular file but a device",
+		"big":            "big: it is longer than 1048576 bytes",
+		"open":           "open: it is world-writable (mode 0666)",
 		"nowhere":        "nowhere: no such file or directory",
 	} {
 		if _, err := load(t, path); err == nil || err.Error() != want {

@@ -76,7 +76,7 @@ type Code string
 // The kinds of problems.
 const (
 	CodeFile      Code = "file"        // cannot be read, too large, not a regular file
-	CodeWritable  Code = "writable"    // others may write it
+	CodeWritable  Code = "writable"    // world-writable
 	CodeSyntax    Code = "syntax"      // no JSON
 	CodeNotAgent  Code = "not-agent"   // a .json in a tool directory that is no agent file
 	CodeSchema    Code = "schema"      // breaks the schema

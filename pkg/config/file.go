@@ -55,19 +55,14 @@ const (
 // at most 1 MiB. A malformed one is a *FileError that names every problem with
 // line and column; keys that mean nothing are warnings.
 func ReadFile(path, home string) (file *File, warnings []string, err error) {
-	f, _, err := openRegular(path)
+	text, _, err := ReadRegular(path, maxBytes)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cfg file: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	text, err := readAll(f)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cfg file: %w", err)
-	}
-	r := &reader{path: path}
+	r := &cfgReader{reader{path: path}, home}
 	file = &File{Path: path}
 	if root, ok := r.parse(text); ok {
-		r.cfgFile(root, file, home)
+		r.file(root, file)
 	}
 	if err := r.err(); err != nil {
 		return nil, nil, err
@@ -75,83 +70,92 @@ func ReadFile(path, home string) (file *File, warnings []string, err error) {
 	return file, r.warningLines(), nil
 }
 
-func (r *reader) cfgFile(root *jsondoc.Node, file *File, home string) {
-	if root.Kind() != "object" {
-		r.problem(root.Start, "", "got %s, want an object", root.Kind())
-		return
-	}
-	ignored := []string{"selfDescribeSlug", "selfDescribeDescription", "keymap"}
-	r.keys(root, append([]string{
-		"$schema", "agentsConfigDir", "agentsDirectories", "agentsFiles", "agentsLogs", "promptAliases", "sessions",
-	}, ignored...))
-	r.ignored(root, ignored)
-	resolve := func(v *jsondoc.Node) string { return r.resolve(v, home) }
-	if v := root.Member("agentsConfigDir"); r.is(v, "string") {
-		file.ConfigDir = resolve(v)
-	}
-	for _, v := range r.strs(root.Member("agentsDirectories")) {
-		file.Directories = append(file.Directories, resolve(v))
-	}
-	for _, v := range r.strs(root.Member("agentsFiles")) {
-		file.Files = append(file.Files, resolve(v))
-	}
-	r.logs(root.Member("agentsLogs"), file, home)
-	file.Aliases = r.aliases(root.Member("promptAliases"))
-	if v := root.Member("sessions"); r.is(v, "object") {
-		r.keys(v, []string{"writeLocation", "readLocations"})
-		if m := v.Member("writeLocation"); r.is(m, "string") {
-			file.SessionDir = resolve(m)
-		}
-		for _, m := range r.strs(v.Member("readLocations")) {
-			file.SessionDirs = append(file.SessionDirs, resolve(m))
-		}
-	}
+// A cfgReader reads a cfg file.
+type cfgReader struct {
+	reader
+	home string
 }
 
-// ignored warns of keys that agents-exe reads and this program does not.
-func (r *reader) ignored(v *jsondoc.Node, names []string) {
-	for _, name := range names {
-		if m := v.Member(name); m != nil && m.Kind() != "null" {
-			r.warn(m.NameStart, m.Path(), "this key has no effect")
+func (r *cfgReader) file(root *jsondoc.Node, file *File) {
+	r.object(root, "an object", fields{
+		"$schema":           nil,
+		"agentsConfigDir":   r.pathTo(&file.ConfigDir),
+		"agentsDirectories": r.pathsTo(&file.Directories),
+		"agentsFiles":       r.pathsTo(&file.Files),
+		"agentsLogs": r.objectOf(fields{
+			"logJsonPath":           r.pathTo(&file.LogJSON),
+			"logRawPath":            r.pathTo(&file.LogText),
+			"logJsonHttpEndpoint":   func(v *jsondoc.Node) { file.LogHTTP = r.url(v) },
+			"logSessionsJsonPrefix": r.ignored,
+		}),
+		"promptAliases": func(v *jsondoc.Node) { file.Aliases = r.aliases(v) },
+		"sessions": r.objectOf(fields{
+			"writeLocation": r.pathTo(&file.SessionDir),
+			"readLocations": r.pathsTo(&file.SessionDirs),
+		}),
+		"selfDescribeSlug": r.ignored, "selfDescribeDescription": r.ignored, "keymap": r.ignored,
+	})
+}
+
+// objectOf reads an object.
+func (r *cfgReader) objectOf(f fields) func(*jsondoc.Node) {
+	return func(v *jsondoc.Node) {
+		if r.is(v, "object") {
+			r.object(v, "", f)
 		}
 	}
 }
 
-func (r *reader) logs(v *jsondoc.Node, file *File, home string) {
-	if !r.is(v, "object") {
-		return
-	}
-	ignored := []string{"logSessionsJsonPrefix"}
-	r.keys(v, append([]string{"logJsonPath", "logJsonHttpEndpoint", "logRawPath"}, ignored...))
-	r.ignored(v, ignored)
-	if m := v.Member("logJsonPath"); r.is(m, "string") {
-		file.LogJSON = r.resolve(m, home)
-	}
-	if m := v.Member("logRawPath"); r.is(m, "string") {
-		file.LogText = r.resolve(m, home)
-	}
-	file.LogHTTP = r.str(v.Member("logJsonHttpEndpoint"))
-	if url := strings.ToLower(file.LogHTTP); url != "" && !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-		m := v.Member("logJsonHttpEndpoint")
-		r.problem(m.Start, m.Path(), "got %q, want a URL that begins with http:// or https://", file.LogHTTP)
+// pathTo reads a path.
+func (r *cfgReader) pathTo(to *string) func(*jsondoc.Node) {
+	return func(v *jsondoc.Node) {
+		if r.is(v, "string") {
+			*to = r.resolve(v)
+		}
 	}
 }
 
-func (r *reader) aliases(v *jsondoc.Node) map[string]Alias {
+// pathsTo reads a list of paths.
+func (r *cfgReader) pathsTo(to *[]string) func(*jsondoc.Node) {
+	return func(v *jsondoc.Node) {
+		for _, item := range r.strings(v) {
+			*to = append(*to, r.resolve(item))
+		}
+	}
+}
+
+// ignored warns of a key that agents-exe reads and this program does not.
+func (r *cfgReader) ignored(v *jsondoc.Node) {
+	if v.Kind() != "null" {
+		r.warn(v.NameStart, v.Path(), "this key has no effect")
+	}
+}
+
+func (r *cfgReader) url(v *jsondoc.Node) string {
+	if !r.is(v, "string") {
+		return ""
+	}
+	url := strings.ToLower(v.Text())
+	if url != "" && !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+		r.problem(v.Start, v.Path(), "got %q, want a URL that begins with http:// or https://", v.Text())
+	}
+	return v.Text()
+}
+
+func (r *cfgReader) aliases(v *jsondoc.Node) map[string]Alias {
 	if !r.is(v, "object") {
 		return nil
 	}
 	out := map[string]Alias{}
 	for _, m := range v.Children {
-		if m.Kind() != "object" {
-			r.problem(m.Start, m.Path(), "got %s, want an object with description, template and inputMode", m.Kind())
+		if !r.object(m, "an object with description, template and inputMode", fields{"description": nil, "template": nil, "inputMode": nil}) {
 			continue
 		}
-		r.keys(m, []string{"description", "template", "inputMode"})
 		a := Alias{Description: r.required(m, "description"), Template: r.required(m, "template")}
 		a.Input = strings.ToLower(r.required(m, "inputMode"))
 		if a.Input != AliasStdin && a.Input != AliasFile && a.Input != "" {
-			r.problem(m.Member("inputMode").Start, m.Path()+".inputMode", "got %q, want one of %q, %q", m.Member("inputMode").Text(), AliasFile, AliasStdin)
+			mode := m.Member("inputMode")
+			r.problem(mode.Start, mode.Path(), "got %q, want one of %q, %q", mode.Text(), AliasFile, AliasStdin)
 		}
 		out[m.Name] = a
 	}
@@ -159,12 +163,12 @@ func (r *reader) aliases(v *jsondoc.Node) map[string]Alias {
 }
 
 // resolve makes an absolute path of one in the file.
-func (r *reader) resolve(v *jsondoc.Node, home string) string {
+func (r *cfgReader) resolve(v *jsondoc.Node) string {
 	if v.Text() == "" {
 		r.problem(v.Start, v.Path(), "it is empty; want a path")
 		return ""
 	}
-	path, ok := expand(v.Text(), home)
+	path, ok := expand(v.Text(), r.home)
 	if !ok {
 		r.problem(v.Start, v.Path(), "~ stands for the home folder, which is not known")
 	}

@@ -156,7 +156,7 @@ func TestReadFileErrorHoldsItsProblems(t *testing.T) {
 func TestReadFileOfWhatIsNoFile(t *testing.T) {
 	root := tree(t, map[string]string{"folder/": ""})
 	_, _, err := config.ReadFile(filepath.Join(root, "folder"), "")
-	if err == nil || !strings.HasSuffix(err.Error(), "folder: not a regular file") {
+	if err == nil || !strings.HasSuffix(err.Error(), "folder: not a regular file but a folder") {
 		t.Errorf("ReadFile of a folder = %v", err)
 	}
 	_, _, err = config.ReadFile(filepath.Join(root, "none"), "")

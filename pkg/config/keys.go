@@ -1,10 +1,7 @@
 package config
 
 import (
-	"fmt"
 	"net/url"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -82,23 +79,14 @@ func (k *Keys) IDs() []string {
 
 // ReadKeys reads the keys file at path: a regular file of at most 1 MiB with one
 // object {"keys":[{"id","value","hosts"?},…]}. A malformed one is a *FileError
-// that names every problem with line and column. A file that everybody may write
-// is refused; that its group may write it, or that anybody but its owner may read
-// it, is a warning, and so is a key of an object that means nothing. Neither
-// errors nor warnings hold a value.
+// that names every problem with line and column. A world-writable file is refused;
+// one that its group can write, or that others than its owner can read, is a warning,
+// and so is a key of an object that means nothing. Neither errors nor warnings hold a
+// value.
 func ReadKeys(path string) (keys *Keys, warnings []string, err error) {
-	f, info, err := openRegular(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("keys file: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	warnings, err = checkMode("keys file", path, info)
+	text, warnings, err := readSecret("keys file", path)
 	if err != nil {
 		return nil, nil, err
-	}
-	text, err := readAll(f)
-	if err != nil {
-		return nil, nil, fmt.Errorf("keys file: %w", err)
 	}
 	keys, more, err := parseKeys(path, text)
 	return keys, append(warnings, more...), err
@@ -117,29 +105,10 @@ func parseKeys(path string, text []byte) (keys *Keys, warnings []string, err err
 	return keys, r.warningLines(), nil
 }
 
-// checkMode looks at the permissions of a file with secrets, of which kind is the
-// name. They mean nothing on Windows.
-func checkMode(kind, path string, info os.FileInfo) (warnings []string, err error) {
-	mode := info.Mode().Perm()
-	switch {
-	case runtime.GOOS == "windows":
-		return nil, nil
-	case mode&0o002 != 0:
-		return nil, fmt.Errorf("%s %s: everybody may write it (mode %04o); it is used only if that is not so: chmod 600 %[2]s", kind, path, mode)
-	case mode&0o020 != 0:
-		return []string{fmt.Sprintf("%[2]s: its group may read and write this %[1]s (mode %04[3]o); better is: chmod 600 %[2]s", kind, path, mode)}, nil
-	case mode&0o044 != 0:
-		return []string{fmt.Sprintf("%[2]s: others may read this %[1]s (mode %04[3]o); better is: chmod 600 %[2]s", kind, path, mode)}, nil
-	}
-	return nil, nil
-}
-
 func (r *reader) keysFile(root *jsondoc.Node) []Key {
-	if root.Kind() != "object" {
-		r.problem(root.Start, "", `got %s, want an object {"keys":[{"id":"…","value":"…"}]}`, root.Kind())
+	if !r.object(root, `an object {"keys":[{"id":"…","value":"…"}]}`, fields{"$schema": nil, "keys": nil}) {
 		return nil
 	}
-	r.keys(root, []string{"$schema", "keys"})
 	list := root.Member("keys")
 	if list == nil {
 		r.problem(root.Start, "keys", "missing; want an array of objects with id and value")
@@ -167,11 +136,9 @@ func (r *reader) keysFile(root *jsondoc.Node) []Key {
 }
 
 func (r *reader) key(entry *jsondoc.Node) (Key, bool) {
-	if entry.Kind() != "object" {
-		r.problem(entry.Start, entry.Path(), "got %s, want an object with id and value", entry.Kind())
+	if !r.object(entry, "an object with id and value", fields{"id": nil, "value": nil, "hosts": nil}) {
 		return Key{}, false
 	}
-	r.keys(entry, []string{"id", "value", "hosts"})
 	before := len(r.problems)
 	id, text := r.required(entry, "id"), r.required(entry, "value")
 	if strings.TrimSpace(text) != text || strings.ContainsFunc(text, isControl) {
@@ -179,7 +146,7 @@ func (r *reader) key(entry *jsondoc.Node) (Key, bool) {
 		r.problem(v.Start, v.Path(), "it begins or ends with white space, or holds a control character; no key does")
 	}
 	key := Key{ID: id, Value: NewSecret(text)}
-	for _, host := range r.strs(entry.Member("hosts")) {
+	for _, host := range r.strings(entry.Member("hosts")) {
 		if host.Text() == "" || strings.ContainsAny(host.Text(), "/@ ") {
 			r.problem(host.Start, host.Path(), "want a host or host:port, such as api.example.com, without scheme and path")
 			continue
@@ -190,22 +157,6 @@ func (r *reader) key(entry *jsondoc.Node) (Key, bool) {
 		r.problem(hosts.Start, hosts.Path(), "it is empty, so that the key could be sent nowhere; want a host, or no hosts at all")
 	}
 	return key, len(r.problems) == before
-}
-
-// required returns the string that the object must have under name.
-func (r *reader) required(v *jsondoc.Node, name string) string {
-	member := v.Member(name)
-	switch {
-	case member == nil:
-		r.problem(v.Start, v.Path()+"."+name, "missing; want a string")
-	case member.Kind() != "string":
-		r.problem(member.Start, member.Path(), "got %s, want a string", member.Kind())
-	case member.Text() == "":
-		r.problem(member.Start, member.Path(), "it is empty; want a string of at least one character")
-	default:
-		return member.Text()
-	}
-	return ""
 }
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }

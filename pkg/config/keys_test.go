@@ -126,17 +126,17 @@ func TestReadKeysWarnsOfUnknownKeys(t *testing.T) {
 }
 
 func TestReadKeysLooksAtThePermissions(t *testing.T) {
-	const refused = "keys file K: everybody may write it (mode %m); it is used only if that is not so: chmod 600 K"
+	const refused = "keys file K: it is world-writable (mode %m), and is not used: chmod 600 K"
 	tests := []struct {
 		mode          os.FileMode
 		warning, want string
 	}{
 		{0o600, "", ""},
 		{0o400, "", ""},
-		{0o640, "K: others may read this keys file (mode 0640); better is: chmod 600 K", ""},
-		{0o604, "K: others may read this keys file (mode 0604); better is: chmod 600 K", ""},
-		{0o644, "K: others may read this keys file (mode 0644); better is: chmod 600 K", ""},
-		{0o664, "K: its group may read and write this keys file (mode 0664); better is: chmod 600 K", ""},
+		{0o640, "K: others can read this keys file (mode 0640); better: chmod 600 K", ""},
+		{0o604, "K: others can read this keys file (mode 0604); better: chmod 600 K", ""},
+		{0o644, "K: others can read this keys file (mode 0644); better: chmod 600 K", ""},
+		{0o664, "K: its group can read and write this keys file (mode 0664); better: chmod 600 K", ""},
 		{0o602, "", strings.Replace(refused, "%m", "0602", 1)},
 		{0o666, "", strings.Replace(refused, "%m", "0666", 1)},
 	}
@@ -165,8 +165,8 @@ func TestReadKeysOfWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, want string }{
-		{"folder", "keys file: read R/folder: not a regular file"},
-		{"fifo", "keys file: read R/fifo: not a regular file"},
+		{"folder", "keys file: read R/folder: not a regular file but a folder"},
+		{"fifo", "keys file: read R/fifo: not a regular file but a named pipe"},
 		{"large", "keys file: read R/large: it is longer than 1048576 bytes"},
 		{"none", "keys file: stat R/none: no such file or directory"},
 		{"dangling", "keys file: stat R/dangling: no such file or directory"},

@@ -10,22 +10,12 @@ import (
 const minToken = 16
 
 // ReadTokens reads a file of bearer tokens: a regular file of at most 1 MiB, with
-// one token a line. Empty lines, and lines that begin with #, are left out. A file
-// that everybody may write is refused; that its group may write it, or that anybody
-// but its owner may read it, is a warning. Neither errors nor warnings hold a token.
+// one token a line. Empty lines, and lines that begin with #, are left out.
+// Permissions are those of ReadKeys. Neither errors nor warnings hold a token.
 func ReadTokens(path string) (tokens []Secret, warnings []string, err error) {
-	f, info, err := openRegular(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("token file: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	warnings, err = checkMode("token file", path, info)
+	text, warnings, err := readSecret("token file", path)
 	if err != nil {
 		return nil, nil, err
-	}
-	text, err := readAll(f)
-	if err != nil {
-		return nil, nil, fmt.Errorf("token file: %w", err)
 	}
 	n := 0
 	for line := range strings.Lines(string(text)) {

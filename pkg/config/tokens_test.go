@@ -19,9 +19,9 @@ func TestReadTokens(t *testing.T) {
 		err        string
 	}{
 		{"tokens", "# of the editor\n" + good + "\r\n\n  another-long-token\n", 0o600, 2, "", ""},
-		{"readable by others", good, 0o644, 1, "others may read this token file (mode 0644); better is: chmod 600 ", ""},
-		{"writable by its group", good, 0o660, 1, "its group may read and write this token file (mode 0660)", ""},
-		{"writable by all", good, 0o602, 0, "", "everybody may write it (mode 0602); it is used only if that is not so: chmod 600 "},
+		{"readable by others", good, 0o644, 1, "others can read this token file (mode 0644); better: chmod 600 ", ""},
+		{"writable by its group", good, 0o660, 1, "its group can read and write this token file (mode 0660)", ""},
+		{"writable by all", good, 0o602, 0, "", "it is world-writable (mode 0602), and is not used: chmod 600 "},
 		{"too short", "\nfifteen-letters", 0o600, 0, "", ":2: the token has 15 characters and needs at least 16"},
 		{"a space", "sixteen letters1", 0o600, 0, "", ":1: a token has visible ASCII characters alone"},
 		{"none", "# nothing\n", 0o600, 0, "", "there is no token in it"},

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/schemas"
@@ -196,24 +195,9 @@ func (f *File) agentFile() string {
 // at joins the parts of a JSON pointer.
 func at(parts ...string) string { return jsondoc.JoinPointer(parts...) }
 
-// readRegular reads a regular file: a pipe or a device could block.
-func readRegular(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		return nil, fmt.Errorf("it is longer than %d bytes", limit)
-	}
+// readRegular reads a regular file.
+func readRegular(path string, limit int) ([]byte, error) {
+	data, _, err := config.ReadRegular(path, limit)
 	return data, err
 }
 

@@ -156,7 +156,7 @@ func TestRunAllEndsWithItsContext(t *testing.T) {
 func TestReadOfWhatIsNoFile(t *testing.T) {
 	for path, want := range map[string]string{
 		"nowhere" + Suffix: "no such file or directory",
-		"testdata":         "it is no regular file",
+		"testdata":         "not a regular file but a folder",
 	} {
 		f, failures := Read(path)
 		if f != nil || len(failures) != 1 || !regexp.MustCompile(want).MatchString(failures[0].String()) {

@@ -3,11 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"maps"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/jsondoc"
@@ -51,40 +49,6 @@ func (p Problem) at(path string) string {
 		key = p.Key + ": "
 	}
 	return fmt.Sprintf("%s:%d:%d: %s%s", path, p.Line, p.Col, key, p.Message)
-}
-
-// openRegular opens a file for reading if it is a regular one; of a FIFO it does
-// not wait for a writer.
-func openRegular(path string) (*os.File, os.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, &os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err = f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
-	}
-	if err != nil {
-		_ = f.Close() // nothing was written
-		return nil, nil, err
-	}
-	return f, info, nil
-}
-
-// readAll reads at most maxBytes.
-func readAll(f *os.File) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err == nil && len(text) > maxBytes {
-		err = &os.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("it is longer than %d bytes", maxBytes)}
-	}
-	return text, err
 }
 
 // A reader collects what is wrong with one file.
@@ -147,8 +111,29 @@ func (r *reader) parse(text []byte) (*jsondoc.Node, bool) {
 	return doc.Root, len(r.problems) == 0
 }
 
-// is notes a value of another type. null is as good as absent: neither is the
-// type nor a problem.
+// fields says how the members of an object are read; nil leaves one to the caller.
+type fields map[string]func(v *jsondoc.Node)
+
+// object reads an object. It reports a value that is not one, and warns of members
+// that are not known.
+func (r *reader) object(v *jsondoc.Node, want string, f fields) bool {
+	if v.Kind() != "object" {
+		r.problem(v.Start, v.Path(), "got %s, want %s", v.Kind(), want)
+		return false
+	}
+	for _, m := range v.Children {
+		switch read, known := f[m.Name]; {
+		case !known:
+			r.warn(m.NameStart, m.Path(), "unknown key%s", closest.Hint(m.Name, slices.Sorted(maps.Keys(f))))
+		case read != nil:
+			read(m)
+		}
+	}
+	return true
+}
+
+// is reports a value of another type. null is the same as absent: it is neither of
+// the type nor a problem.
 func (r *reader) is(v *jsondoc.Node, kind string) bool {
 	if v == nil || v.Kind() == "null" {
 		return false
@@ -160,35 +145,34 @@ func (r *reader) is(v *jsondoc.Node, kind string) bool {
 	return true
 }
 
-// str returns a string, "" for none.
-func (r *reader) str(v *jsondoc.Node) string {
-	if !r.is(v, "string") {
-		return ""
-	}
-	return v.Text()
-}
-
-// strs returns a list of strings.
-func (r *reader) strs(v *jsondoc.Node) []*jsondoc.Node {
+// strings returns the items of a list of strings.
+func (r *reader) strings(v *jsondoc.Node) []*jsondoc.Node {
 	if !r.is(v, "array") {
 		return nil
 	}
 	var out []*jsondoc.Node
 	for _, item := range v.Children {
-		if item.Kind() == "null" {
-			r.problem(item.Start, item.Path(), "got null, want string")
-		} else if r.is(item, "string") {
+		if item.Kind() == "string" {
 			out = append(out, item)
+		} else {
+			r.problem(item.Start, item.Path(), "got %s, want string", item.Kind())
 		}
 	}
 	return out
 }
 
-// keys warns of members of v that are not known.
-func (r *reader) keys(v *jsondoc.Node, known []string) {
-	for _, m := range v.Children {
-		if !slices.Contains(known, m.Name) {
-			r.warn(m.NameStart, m.Path(), "unknown key%s", closest.Hint(m.Name, known))
-		}
+// required returns the string that the object must have under name.
+func (r *reader) required(v *jsondoc.Node, name string) string {
+	member := v.Member(name)
+	switch {
+	case member == nil:
+		r.problem(v.Start, v.Path()+"."+name, "missing; want a string")
+	case member.Kind() != "string":
+		r.problem(member.Start, member.Path(), "got %s, want a string", member.Kind())
+	case member.Text() == "":
+		r.problem(member.Start, member.Path(), "it is empty; want a string of at least one character")
+	default:
+		return member.Text()
 	}
+	return ""
 }
