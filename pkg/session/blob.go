@@ -98,20 +98,11 @@ func (dir blobs) read(name string) ([]byte, error) {
 
 // move returns e with its large contents moved to blobs. e itself is not changed.
 func (dir blobs) move(d *disk, e agent.Event) (agent.Event, error) {
-	large := false
-	for _, p := range parts(&e) {
-		if p.Blob != "" {
-			return e, errors.New("the content of a part is missing, there is only " + p.Blob)
-		}
-		large = large || len(p.Text) > blobBytes || len(p.Data) > blobBytes
-	}
-	if !large || dir == "" {
-		return e, nil
-	}
-	e = cloneParts(e)
-	for _, p := range parts(&e) {
-		var err error
+	return mapParts(e, func(p *agent.Part) (err error) {
 		switch {
+		case p.Blob != "":
+			err = errors.New("the content of a part is missing, there is only " + p.Blob)
+		case dir == "":
 		case p.Kind == agent.PartMedia && len(p.Data) > blobBytes:
 			p.Blob, err = dir.write(d, p.Data)
 			p.Data = nil
@@ -119,73 +110,48 @@ func (dir blobs) move(d *disk, e agent.Event) (agent.Event, error) {
 			p.Blob, err = dir.write(d, []byte(p.Text))
 			p.Text = ""
 		}
-		if err != nil {
-			return e, err
-		}
-	}
-	return e, nil
+		return err
+	})
 }
 
-// fill replaces the blobs in an event's parts by their contents.
-func (dir blobs) fill(e *agent.Event) error {
-	for _, p := range parts(e) {
+// fill returns e with the contents of its blobs.
+func (dir blobs) fill(e agent.Event) (agent.Event, error) {
+	return mapParts(e, func(p *agent.Part) error {
 		if p.Blob == "" {
-			continue
+			return nil
 		}
 		name, ok := strings.CutPrefix(p.Blob, blobScheme)
 		if !ok {
 			return fmt.Errorf("the blob %q is of an unknown kind", p.Blob)
 		}
 		b, err := dir.read(name)
-		if err != nil {
-			return err
-		}
-		if p.Kind == agent.PartMedia {
+		if p.Blob = ""; p.Kind == agent.PartMedia {
 			p.Data = b
 		} else {
 			p.Text = string(b)
 		}
-		p.Blob = ""
-	}
-	return nil
+		return err
+	})
 }
 
-// parts are all parts of an event.
-func parts(e *agent.Event) (list []*agent.Part) {
-	add := func(parts []agent.Part) {
+// mapParts returns e with copies of all of its parts, to which f was applied, up to
+// the first error.
+func mapParts(e agent.Event, f func(*agent.Part) error) (agent.Event, error) {
+	var err error
+	mapped := func(parts []agent.Part) []agent.Part {
+		parts = slices.Clone(parts)
 		for i := range parts {
-			list = append(list, &parts[i])
+			if err == nil {
+				err = f(&parts[i])
+			}
 		}
-	}
-	message := func(m *agent.Message) {
-		for _, r := range m.Results {
-			add(r.Parts)
-		}
-		add(m.Parts)
-	}
-	if e.Message != nil {
-		message(e.Message)
-	}
-	for i := range e.Messages {
-		message(&e.Messages[i])
-	}
-	if e.Result != nil {
-		add(e.Result.Parts)
-	}
-	return list
-}
-
-// cloneParts returns e with copies of all of its parts.
-func cloneParts(e agent.Event) agent.Event {
-	results := func(list []agent.ToolResult) []agent.ToolResult {
-		list = slices.Clone(list)
-		for i := range list {
-			list[i].Parts = slices.Clone(list[i].Parts)
-		}
-		return list
+		return parts
 	}
 	message := func(m agent.Message) agent.Message {
-		m.Parts, m.Results = slices.Clone(m.Parts), results(m.Results)
+		m.Parts, m.Results = mapped(m.Parts), slices.Clone(m.Results)
+		for i, r := range m.Results {
+			m.Results[i].Parts = mapped(r.Parts)
+		}
 		return m
 	}
 	if e.Message != nil {
@@ -197,7 +163,9 @@ func cloneParts(e agent.Event) agent.Event {
 		e.Messages[i] = message(m)
 	}
 	if e.Result != nil {
-		e.Result = &results([]agent.ToolResult{*e.Result})[0]
+		r := *e.Result
+		r.Parts = mapped(r.Parts)
+		e.Result = &r
 	}
-	return e
+	return e, err
 }

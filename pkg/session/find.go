@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // Latest is the name of the most recently changed session, for Find.
@@ -28,8 +26,13 @@ func Find(name string, dirs ...string) (string, error) {
 	var paths []string
 	for _, e := range found {
 		id := filepath.Base(e.path)
-		if name == Latest && first(e.path).Parent == "" || id == name {
+		if id == name {
 			return e.path, nil
+		}
+		if name == Latest {
+			if _, first := start(e.path); first.Parent == "" {
+				return e.path, nil
+			}
 		}
 		random := id[strings.LastIndexByte(id, '-')+1:]
 		if name != "" && (strings.HasPrefix(id, name) || strings.HasPrefix(random, name)) {
@@ -50,12 +53,4 @@ func Find(name string, dirs ...string) (string, error) {
 		return name, nil
 	}
 	return "", fmt.Errorf("find session %q: %w in %s", name, ErrNotFound, strings.Join(dirs, ", "))
-}
-
-// first is the first event of a session, if it can be read.
-func first(path string) agent.Event {
-	for e := range BriefEvents(path) {
-		return e
-	}
-	return agent.Event{}
 }

@@ -103,8 +103,8 @@ func List(f Filter, dirs ...string) ([]Info, error) {
 	for len(found) > 0 && len(list) < f.Limit {
 		var some []entry
 		for len(found) > 0 && len(some) < max(f.Limit-len(list), runtime.GOMAXPROCS(0)) {
-			if e := found[0]; (f.Before.IsZero() || e.changed.Before(f.Before)) && (f.Dir == "" || dirOf(e.path) == f.Dir) {
-				some = append(some, e)
+			if f.matches(found[0]) {
+				some = append(some, found[0])
 			}
 			found = found[1:]
 		}
@@ -117,15 +117,30 @@ func List(f Filter, dirs ...string) ([]Info, error) {
 	return list, err
 }
 
-// dirOf is the working folder in which a session began.
-func dirOf(path string) string {
+// matches reports whether a session has the Before and the Dir of f.
+func (f *Filter) matches(e entry) bool {
+	if f.Before.IsZero() || e.changed.Before(f.Before) {
+		dir := f.Dir
+		if dir != "" {
+			dir, _ = start(e.path)
+		}
+		return dir == f.Dir
+	}
+	return false
+}
+
+// start returns the working folder in which a session began, and its first event,
+// if they can be read.
+func start(path string) (dir string, e agent.Event) {
 	in, err := openReader(path, os.O_RDONLY)
 	if err != nil {
-		return ""
+		return "", e
 	}
 	defer in.file.Close()
-	in.next()
-	return in.dir
+	if line, _, _, err := in.next(); err == nil {
+		json.Unmarshal(line, &e)
+	}
+	return in.dir, e
 }
 
 func inspectAll(found []entry, locks func() lockList) []Info {
@@ -240,7 +255,7 @@ func (i *Info) note(in *reader, line []byte, h head) error {
 		var e agent.Event
 		err := json.Unmarshal(line, &e)
 		if err == nil {
-			err = in.blobs.fill(&e)
+			e, err = in.blobs.fill(e)
 		}
 		if err != nil {
 			return err

@@ -173,7 +173,7 @@ func (s *survey) past(dir blobs) (*Past, error) {
 		}
 		var e agent.Event
 		if err = json.Unmarshal(line, &e); err == nil {
-			err = dir.fill(&e)
+			e, err = dir.fill(e)
 		}
 		if err == nil {
 			err = f.apply(&e, at)

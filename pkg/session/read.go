@@ -40,7 +40,7 @@ func events(path string, full bool) iter.Seq2[agent.Event, error] {
 			var e agent.Event
 			if err == nil {
 				if err = json.Unmarshal(line, &e); err == nil && full {
-					err = in.blobs.fill(&e)
+					e, err = in.blobs.fill(e)
 				}
 				if err != nil {
 					e, err = agent.Event{}, in.damage(at, in.line, err)
