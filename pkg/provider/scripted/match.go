@@ -56,25 +56,22 @@ func (v *view) result(r *ref) (string, error) {
 		}
 		return trim(v.last[r.nth].Text()), nil
 	}
-	var found []string
-	for _, res := range v.since {
-		if res.Name == r.tool {
-			found = append(found, res.Text())
-		}
+	found := slices.DeleteFunc(slices.Clone(v.since), func(res agent.ToolResult) bool { return res.Name != r.tool })
+	nth := r.nth
+	if nth < 0 {
+		nth = len(found) - 1
 	}
 	switch {
 	case len(found) == 0:
-		return "", fmt.Errorf("there is no result of %s since the prompt; %s", r.tool, v.names(v.since))
-	case r.nth < 0:
-		return trim(found[len(found)-1]), nil
-	case r.nth >= len(found):
+		return "", fmt.Errorf("there is no result of %s since the prompt; %s", r.tool, names(v.since))
+	case nth >= len(found):
 		return "", fmt.Errorf("there are %d results of %s since the prompt", len(found), r.tool)
 	}
-	return trim(found[r.nth]), nil
+	return trim(found[nth].Text()), nil
 }
 
 // names lists the tools of results, for messages.
-func (v *view) names(results []agent.ToolResult) string {
+func names(results []agent.ToolResult) string {
 	const limit = 5
 	var names []string
 	for i, r := range results {
@@ -103,6 +100,15 @@ type pattern struct {
 // String quotes the pattern for messages.
 func (p *pattern) String() string { return short(p.source) }
 
+// A when holds the keys of a rule's "when" that are set.
+type when struct {
+	*patterns
+	agent, tool *pattern
+	turn        int
+	role        string
+	failed      *bool
+}
+
 // A condition is one key of a rule's "when".
 type condition struct {
 	key   string
@@ -111,56 +117,44 @@ type condition struct {
 	found func(*view) string
 }
 
-func agentCondition(p *pattern) condition {
-	return condition{"agent",
-		func(v *view) bool { return p.MatchString(v.req.Agent) },
-		func(v *view) string { return fmt.Sprintf("%s is not the agent, which is %q", p, v.req.Agent) }}
-}
-
-func turnCondition(n int) condition {
-	return condition{"turn",
-		func(v *view) bool { return v.req.Turn == n },
-		func(v *view) string { return fmt.Sprintf("it is turn %d, not %d", v.req.Turn, n) }}
-}
-
-func roleCondition(role agent.Role) condition {
-	return condition{"role",
-		func(v *view) bool { return v.role == role },
-		func(v *view) string { return fmt.Sprintf("the last message is of %q, not %q", v.role, role) }}
-}
-
-func lastCondition(p *pattern) condition {
-	return condition{"lastMessage",
-		func(v *view) bool { return p.MatchString(v.text) },
-		func(v *view) string { return fmt.Sprintf("%s does not match the last message, %s", p, short(v.text)) }}
-}
-
-func promptCondition(p *pattern) condition {
-	return condition{"prompt",
-		func(v *view) bool { return p.MatchString(v.prompt) },
-		func(v *view) string { return fmt.Sprintf("%s does not match the prompt, %s", p, short(v.prompt)) }}
-}
-
-func toolCondition(p *pattern) condition {
-	return condition{"tool",
-		func(v *view) bool { return len(v.of(p)) > 0 },
-		func(v *view) string {
-			return fmt.Sprintf("%s has no result in the last message; %s", p, v.names(v.last))
-		}}
-}
-
-// failedCondition is about the results of the tools that p matches, about all if
-// it is nil.
-func failedCondition(p *pattern, want bool) condition {
-	return condition{"failed",
-		func(v *view) bool {
+func (w *when) conditions() (all []condition) {
+	add := func(key string, holds func(*view) bool, found func(*view) string) {
+		all = append(all, condition{key, holds, found})
+	}
+	if p := w.agent; p != nil {
+		add("agent", func(v *view) bool { return p.MatchString(v.req.Agent) },
+			func(v *view) string { return fmt.Sprintf("%s is not the agent, which is %q", p, v.req.Agent) })
+	}
+	if n := w.turn; n > 0 {
+		add("turn", func(v *view) bool { return v.req.Turn == n },
+			func(v *view) string { return fmt.Sprintf("it is turn %d, not %d", v.req.Turn, n) })
+	}
+	if role := agent.Role(w.role); role != "" {
+		add("role", func(v *view) bool { return v.role == role },
+			func(v *view) string { return fmt.Sprintf("the last message is of %q, not %q", v.role, role) })
+	}
+	if p := w.prompt; p != nil {
+		add("prompt", func(v *view) bool { return p.MatchString(v.prompt) },
+			func(v *view) string { return fmt.Sprintf("%s does not match the prompt, %s", p, short(v.prompt)) })
+	}
+	if p := w.last; p != nil {
+		add("lastMessage", func(v *view) bool { return p.MatchString(v.text) },
+			func(v *view) string { return fmt.Sprintf("%s does not match the last message, %s", p, short(v.text)) })
+	}
+	if p := w.tool; p != nil {
+		add("tool", func(v *view) bool { return len(v.of(p)) > 0 },
+			func(v *view) string { return fmt.Sprintf("%s has no result in the last message; %s", p, names(v.last)) })
+	}
+	if p, want := w.tool, w.failed; want != nil {
+		add("failed", func(v *view) bool {
 			results := v.of(p)
-			return len(results) > 0 && want == slices.ContainsFunc(results, func(r agent.ToolResult) bool { return r.Failed })
-		},
-		func(v *view) string { return fmt.Sprintf("it must be %v; %s", want, v.names(v.last)) }}
+			return len(results) > 0 && *want == slices.ContainsFunc(results, func(r agent.ToolResult) bool { return r.Failed })
+		}, func(v *view) string { return fmt.Sprintf("it must be %v; %s", *want, names(v.last)) })
+	}
+	return all
 }
 
-// of returns the last results of the tools that p matches.
+// of returns the last results of the tools that p matches, all if it is nil.
 func (v *view) of(p *pattern) []agent.ToolResult {
 	if p == nil {
 		return v.last
@@ -187,7 +181,7 @@ func (s *Script) unmatched(v *view, used map[*rule]int) error {
 	}
 	last := fmt.Sprintf("the last message, of %q, is %s", v.role, short(v.text))
 	if len(v.last) > 0 {
-		last += " (" + v.names(v.last) + ")"
+		last += " (" + names(v.last) + ")"
 	}
 	return &agent.ModelError{Err: ErrNoRule, Message: fmt.Sprintf(
 		"no rule of %s fits turn %d of agent %q: the nearest, %s, does not because of %s; %s",

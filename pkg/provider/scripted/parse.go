@@ -83,38 +83,28 @@ func (d *decoder) millis(to *time.Duration) reader {
 
 // when reads the conditions of a rule.
 func (d *decoder) when(n *jsondoc.Node, r *rule) {
-	var role string
-	var turn int
-	var tool *pattern
-	add := func(c condition) { r.conditions = append(r.conditions, c) }
-	p := &r.patterns
+	w := when{patterns: &r.patterns}
 	d.object(n,
-		field{"agent", d.pattern(true, func(re *pattern) { add(agentCondition(re)) })},
-		field{"turn", func(n *jsondoc.Node) {
-			if d.integer(&turn, 1, 1_000_000)(n); turn > 0 {
-				add(turnCondition(turn))
-			}
-		}},
-		field{"role", func(n *jsondoc.Node) {
-			if d.oneOf(&role, string(agent.RoleUser), string(agent.RoleTool))(n); role != "" {
-				add(roleCondition(agent.Role(role)))
-			}
-		}},
-		field{"prompt", d.pattern(false, func(re *pattern) { p.prompt = re; add(promptCondition(re)) })},
-		field{"lastMessage", d.pattern(false, func(re *pattern) { p.last = re; add(lastCondition(re)) })},
-		field{"tool", d.pattern(true, func(re *pattern) { tool = re; add(toolCondition(re)) })},
+		field{"agent", d.pattern(&w.agent, true)},
+		field{"turn", d.integer(&w.turn, 1, 1_000_000)},
+		field{"role", d.oneOf(&w.role, string(agent.RoleUser), string(agent.RoleTool))},
+		field{"prompt", d.pattern(&w.prompt, false)},
+		field{"lastMessage", d.pattern(&w.last, false)},
+		field{"tool", d.pattern(&w.tool, true)},
 		field{"failed", func(n *jsondoc.Node) {
 			if d.is(n, boolean) {
-				add(failedCondition(tool, n.Value == true))
+				failed := n.Value == true
+				w.failed = &failed
 			}
 		}})
+	r.conditions = w.conditions()
 	prompt, last := n.Member("prompt"), n.Member("lastMessage")
-	p.broken = prompt != nil && p.prompt == nil || last != nil && p.last == nil
+	w.broken = prompt != nil && w.prompt == nil || last != nil && w.last == nil
 	seen := words()
-	for _, name := range p.names() {
+	for _, name := range w.names() {
 		if slices.Contains(seen, name) {
 			at := prompt
-			if p.last != nil {
+			if w.last != nil {
 				at = last
 			}
 			d.failAt(at.Start, n.Path(), "the group name %q is taken: it would stand for two values", name)
@@ -123,9 +113,9 @@ func (d *decoder) when(n *jsondoc.Node, r *rule) {
 	}
 }
 
-// pattern reads a regular expression, which is used if it is valid; whole ones
-// must match the whole text.
-func (d *decoder) pattern(whole bool, use func(*pattern)) reader {
+// pattern reads a regular expression; whole ones must match the whole text. to
+// stays nil if there is a problem.
+func (d *decoder) pattern(to **pattern, whole bool) reader {
 	return func(n *jsondoc.Node) {
 		if !d.is(n, text) {
 			return
@@ -135,9 +125,8 @@ func (d *decoder) pattern(whole bool, use func(*pattern)) reader {
 			d.fail(n, "the pattern is %d bytes long; the limit is %d", len(s), MaxPattern)
 			return
 		}
-		err := d.checkSize(s)
-		p := &pattern{source: s}
-		if err == nil && whole {
+		p, err := &pattern{source: s}, d.checkSize(s)
+		if whole {
 			s = `^(?:` + s + `)$`
 		}
 		if err == nil {
@@ -148,7 +137,7 @@ func (d *decoder) pattern(whole bool, use func(*pattern)) reader {
 		} else if err != nil {
 			d.fail(n, "%s", err)
 		} else {
-			use(p)
+			*to = p
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package scripted
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // A template is text with placeholders.
@@ -258,40 +258,29 @@ func (f *filler) group(name string) (string, error) {
 
 // dig follows a path into JSON text. A string found there is its own content,
 // anything else its compact JSON.
-func dig(text string, path []string) (string, error) {
-	raw := json.RawMessage(text)
-	if !json.Valid(raw) {
-		return "", fmt.Errorf("the text is no JSON: %s", short(text))
+func dig(s string, path []string) (string, error) {
+	doc, err := jsondoc.Parse([]byte(s), jsondoc.Options{})
+	if err != nil {
+		return "", fmt.Errorf("the text is no JSON: %s", short(s))
 	}
+	n := doc.Root
 	for _, key := range path {
-		next, err := child(raw, key)
-		if err != nil {
-			return "", err
+		next, what := n.Member(key), ""
+		switch n.Kind() {
+		case object:
+			what = "key "
+		case array:
+			what = "element "
+			if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n.Children) {
+				next = n.Children[i]
+			}
 		}
-		raw = next
+		if next == nil {
+			return "", fmt.Errorf("there is no %s%q in %s", what, key, short(string(doc.Raw(n))))
+		}
+		n = next
 	}
-	return agent.ArgText(raw)
-}
-
-// child is a member of an object or an element of an array.
-func child(raw json.RawMessage, key string) (json.RawMessage, error) {
-	what := ""
-	switch raw = bytes.TrimSpace(raw); raw[0] {
-	case '{':
-		var members map[string]json.RawMessage
-		if _ = json.Unmarshal(raw, &members); members[key] != nil {
-			return members[key], nil
-		}
-		what = "key "
-	case '[':
-		var elements []json.RawMessage
-		_ = json.Unmarshal(raw, &elements)
-		if n, err := strconv.Atoi(key); err == nil && n >= 0 && n < len(elements) {
-			return elements[n], nil
-		}
-		what = "element "
-	}
-	return nil, fmt.Errorf("there is no %s%q in %s", what, key, short(string(raw)))
+	return agent.ArgText(doc.Raw(n))
 }
 
 // An argsTemplate is the arguments of a call.
@@ -327,9 +316,7 @@ func quote(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		return `""` // cannot happen: every string can be encoded
-	}
+	_ = enc.Encode(s) // every string can be encoded
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
