@@ -15,8 +15,8 @@ import (
 type answer struct {
 	text      text
 	reasoning text
-	// name is the member that the reasoning came in; the first one counts,
-	// since some servers write the same text into two.
+	// name is the member that held the reasoning; the first one counts, since some
+	// servers write the same text into two.
 	name    string
 	details []*detail
 	extra   json.RawMessage // extra_content of the message
@@ -37,7 +37,7 @@ func (a *answer) add(data []byte) error {
 		if a.complete() {
 			return nil // the connection broke in what follows the answer
 		}
-		return broken(fmt.Sprintf("the server sent a piece that is no JSON (%v): %s", err, shorten(string(data), 200)))
+		return broken(fmt.Sprintf("the server sent a piece that is not JSON (%v): %s", err, shorten(string(data), 200)))
 	}
 	if list := elements(data); len(list) > 0 {
 		data = list[0] // Gemini sends its errors in a list
@@ -71,8 +71,8 @@ func (a *answer) count(raw []byte) {
 	}
 }
 
-// isError reports whether a chunk with so many choices is an error. A null error
-// is none, and neither are the looser forms in a chunk of an answer.
+// isError reports whether a chunk is an error. "error": null does not make one, and
+// the other members only do in a chunk without choices and usage.
 func isError(c object, choices int) bool {
 	switch e := c.get("error"); firstByte(e) {
 	case '{', '[':
@@ -94,7 +94,7 @@ func (a *answer) choice(c object) error {
 	a.count(c.get("usage")) // Kimi
 	a.finish = cmp.Or(str(c.get("finish_reason")), a.finish)
 	d := objectOf(c.get("delta"))
-	if d == nil && !a.begun() { // after pieces it repeats them
+	if d == nil && !a.begun() { // some servers repeat the message after its pieces
 		d = objectOf(c.get("message"))
 	}
 	a.content(d.get("content"))
@@ -118,7 +118,7 @@ func (a *answer) choice(c object) error {
 }
 
 // content reads a content: a string, or a list of parts. Mistral's reasoning is
-// a part with a list of its own.
+// a part that contains a list.
 func (a *answer) content(raw []byte) {
 	for _, element := range elements(raw) {
 		part := objectOf(element)
@@ -179,9 +179,9 @@ func (a *answer) show() {
 }
 
 // complete reports whether the answer is complete: the server gave a reason why
-// it finished. Some never do; then [DONE] stands for it, if no call is cut.
+// it finished. Some never do; then [DONE] is enough, if no call is cut.
 func (a *answer) complete() bool {
-	return a.finish != "" || a.ended && a.begun() && a.calls.whole()
+	return a.finish != "" || a.ended && a.begun() && a.calls.complete()
 }
 
 // response is the answer, if it is complete.

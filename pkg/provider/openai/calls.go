@@ -13,13 +13,13 @@ import (
 // The limits of the tool calls of one answer.
 const (
 	maxCalls = 1 << 14
-	maxName  = 256 // bytes; a longer name is no tool's
+	maxName  = 256 // bytes; a longer name is not that of a tool
 	maxID    = 256 // bytes; a longer id is replaced
 )
 
 // calls are the tool calls of an answer, in the order of their first pieces.
-// Servers name the call that a piece belongs to by index, by id, by both, or by
-// nothing but the order; and some of what they say is wrong.
+// Servers identify the call of a piece by index, by id, by both, or only by the
+// order, and some of these are wrong.
 type calls struct {
 	list    []*call
 	byIndex map[int]*call // the last call with an index
@@ -33,7 +33,7 @@ type call struct {
 	extra json.RawMessage
 }
 
-// A callDelta is what one chunk says of one call.
+// A callDelta is the part of a call in one chunk.
 type callDelta struct {
 	index    int // -1 if there is none
 	id, name string
@@ -57,7 +57,7 @@ func callDeltaOf(raw []byte, position int) callDelta {
 	return p
 }
 
-// add takes in a piece.
+// add adds a piece to its call, or a new call.
 func (c *calls) add(p callDelta) error {
 	target := c.find(p)
 	if target == nil {
@@ -132,11 +132,11 @@ func (c *call) precedes(p callDelta) bool {
 	case len(c.args.buf) == 0 || len(p.args) <= 2 || sameID && p.index >= 0:
 		return false // the name comes with every piece
 	}
-	return c.whole()
+	return c.complete()
 }
 
-// whole reports whether the arguments are complete. No arguments are.
-func (c *call) whole() bool {
+// complete reports whether the arguments are complete; empty ones are.
+func (c *call) complete() bool {
 	args := bytes.TrimSpace(c.args.buf)
 	return len(args) == 0 || json.Valid(args)
 }
@@ -157,16 +157,16 @@ func (c *call) addArgs(raw []byte) {
 	before, piece := c.args.buf[:min(n, len(c.args.buf))], c.args.buf[min(n, len(c.args.buf)):]
 	switch {
 	case string(before) == "{}" && firstByte(piece) == '{':
-		c.args.buf = piece // {} held the place
+		c.args.buf = piece // {} was a placeholder
 	case n > 2 && bytes.Equal(before, piece) && json.Valid(piece):
-		c.args.buf = before // all of them again, at the end
+		c.args.buf = before // servers repeat all arguments at the end
 	}
 }
 
-// whole reports whether no call is cut.
-func (c *calls) whole() bool {
+// complete reports whether no call is cut.
+func (c *calls) complete() bool {
 	for _, one := range c.list {
-		if !one.whole() {
+		if !one.complete() {
 			return false
 		}
 	}

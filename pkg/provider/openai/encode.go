@@ -1,8 +1,10 @@
 package openai
 
-import "unicode/utf8"
-
-const hexDigits = "0123456789abcdef"
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
 
 // appendString appends s as a JSON string. It writes <, > and & as they are,
 // which encoding/json does not, and needs no memory of its own: a request
@@ -10,43 +12,25 @@ const hexDigits = "0123456789abcdef"
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
+	for i, r := range s {
+		if r >= ' ' && r != '"' && r != '\\' && r != utf8.RuneError {
 			continue
 		}
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || n > 1 {
-				i += n
-				continue
-			}
-		}
 		b = append(b, s[start:i]...)
-		b = appendEscaped(b, c)
-		i++
-		start = i
+		start = i + 1
+		switch short := strings.IndexRune("\"\\\n\r\t", r); {
+		case short >= 0:
+			b = append(b, '\\', `"\nrt`[short])
+		case r < ' ':
+			b = fmt.Appendf(b, `\u%04x`, r)
+		default: // U+FFFD, or a byte that is not part of valid UTF-8
+			b = utf8.AppendRune(b, utf8.RuneError)
+			_, size := utf8.DecodeRuneInString(s[i:])
+			start = i + size
+		}
 	}
 	b = append(b, s[start:]...)
 	return append(b, '"')
-}
-
-func appendEscaped(b []byte, c byte) []byte {
-	switch {
-	case c == '"' || c == '\\':
-		return append(b, '\\', c)
-	case c == '\n':
-		return append(b, '\\', 'n')
-	case c == '\r':
-		return append(b, '\\', 'r')
-	case c == '\t':
-		return append(b, '\\', 't')
-	case c < ' ':
-		return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-	default: // no part of valid UTF-8
-		return utf8.AppendRune(b, utf8.RuneError)
-	}
 }
 
 // appendName appends the name of the next member of the object that b ends in.

@@ -75,7 +75,7 @@ func tooLong(status int, message string, codes ...string) bool {
 	return false
 }
 
-// broken is the error for an answer that came in part.
+// broken is the error for an incomplete answer.
 func broken(message string) error {
 	return &agent.ModelError{Message: message, Temporary: true}
 }
@@ -86,8 +86,8 @@ type refusedCall struct{ written string }
 
 func (e *refusedCall) Error() string { return "the server refused the model's call: " + e.written }
 
-// serverError is the error that a server sent: as the body of an HTTP status, or
-// in an answer that has none of its own (0), where its code may be one.
+// serverError is the error that a server sent: as the body of a response with an
+// HTTP status, or with status 200 (0 here), where its code may be a status.
 func serverError(status int, body []byte) *agent.ModelError {
 	d := explain(body)
 	e := &agent.ModelError{Status: cmp.Or(status, d.status), Code: d.code}
@@ -173,7 +173,7 @@ func explain(body []byte) (d details) {
 	return d
 }
 
-// explainValue goes at most a few levels deep: each reads again what is in it.
+// explainValue reads at most five levels.
 func explainValue(raw []byte, depth int) (d details) {
 	switch first := firstByte(raw); {
 	case depth > 4:
@@ -242,7 +242,7 @@ func stripTags(page string) string {
 }
 
 // connectionError is the error for a request that got no response, or whose
-// response could not be read. The URL is not in it: a query may hold a key.
+// response could not be read. It does not contain the URL: a query may hold a key.
 func connectionError(host string, err error) *agent.ModelError {
 	if inURL, ok := errors.AsType[*url.Error](err); ok {
 		err = inURL.Err

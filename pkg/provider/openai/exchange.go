@@ -29,8 +29,8 @@ const (
 var sharedClient = sync.OnceValue(func() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 16
-	// A session that waits for its model holds both. What is larger than they are
-	// does not go through them.
+	// Every session that waits for its model keeps both. Larger reads and writes
+	// bypass them.
 	t.ReadBufferSize, t.WriteBufferSize = 2<<10, 2<<10
 	return &http.Client{Transport: t}
 })
@@ -45,7 +45,7 @@ type exchange struct {
 	url     *url.URL
 	client  *http.Client
 	key     string
-	secrets []string // what no error may hold
+	secrets []string // removed from errors
 
 	timeout time.Duration
 	idle    time.Duration
@@ -66,7 +66,7 @@ func (p *Provider) exchange() (*exchange, error) {
 	}
 	base := cmp.Or(p.BaseURL, factsOf(flavor).url)
 	if base == "" {
-		return nil, &agent.ModelError{Message: "the model has no URL, and its flavor none of its own"}
+		return nil, &agent.ModelError{Message: "the model has no URL, and its flavor has no default"}
 	}
 	if x.url, err = baseURL(base); err != nil {
 		return nil, &agent.ModelError{Message: err.Error()}
@@ -76,7 +76,7 @@ func (p *Provider) exchange() (*exchange, error) {
 		x.key = p.Key()
 	}
 	if strings.ContainsFunc(x.key, func(r rune) bool { return r <= ' ' || r >= 0x7F }) {
-		return nil, &agent.ModelError{Message: "the key holds a character that cannot be sent, such as a line break"}
+		return nil, &agent.ModelError{Message: "the key contains a character that cannot be sent, such as a line break"}
 	}
 	x.secrets = secretsOf(x.key, x.url)
 	own := *cmp.Or(p.Client, sharedClient())
@@ -86,7 +86,7 @@ func (p *Provider) exchange() (*exchange, error) {
 }
 
 // baseURL parses the URL of a server without the path /chat/completions. Its
-// error shows nothing that may be a key or a password.
+// error contains neither keys nor passwords.
 func baseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {
@@ -107,8 +107,7 @@ func baseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// secretsOf are the key in all its spellings, and what looks like one in the
-// URL.
+// secretsOf returns the key in all its encodings, and what may be one in the URL.
 func secretsOf(key string, u *url.URL) []string {
 	secrets := []string{key, url.QueryEscape(key), url.PathEscape(key)}
 	if password, ok := u.User.Password(); ok {
@@ -152,7 +151,7 @@ func (x *exchange) run(parent context.Context, body []byte, delta func(agent.Del
 	a := &answer{emit: delta}
 	// idle runs from the first piece of the answer on. Until the answer is complete
 	// it restarts with everything that arrives, then only with further pieces: a
-	// server that keeps the connection open with comments has nothing more to say.
+	// server that keeps the connection open with comments has sent its answer.
 	idle := time.AfterFunc(x.idle, func() {
 		cancel(broken(fmt.Sprintf("%s sent nothing for %v in the middle of its answer (the limit between two pieces)", x.url.Host, x.idle)))
 	})
@@ -223,8 +222,8 @@ func (x *exchange) checkStatus(req *http.Request, next option.MiddlewareNext) (*
 	return res, nil
 }
 
-// failure is the error to return for err: the reason if one of our limits ended
-// the request, and without secrets in any case.
+// failure is the error to return for err: the limit if one ended the request.
+// Secrets are removed from it.
 func (x *exchange) failure(ctx context.Context, err error) error {
 	var e *agent.ModelError
 	switch {

@@ -173,16 +173,16 @@ func TestWhatCannotBeSentIsSaid(t *testing.T) {
 		p    Provider
 		want string
 	}{
-		{Provider{}, "the model has no URL, and its flavor none of its own"},
+		{Provider{}, "the model has no URL, and its flavor has no default"},
 		{Provider{BaseURL: "api.openai.com/v1"}, "the model's URL must begin with http:// or https:// and name a host: api.openai.com/v1"},
 		{Provider{BaseURL: "ftp://host/v1?key=" + secret}, "the model's URL must begin with http:// or https:// and name a host: ftp://host/v1"},
 		{Provider{BaseURL: "http://user:" + secret + "@ho st"}, "the model's URL is not a valid URL"},
 		{Provider{BaseURL: "user:" + secret + "@host/v1"}, "the model's URL must begin with http:// or https:// and name a host"},
 		{Provider{BaseURL: "ftp://user:" + secret + "@host/v1"}, "the model's URL must begin with http:// or https:// and name a host"},
 		{Provider{Flavor: "gpt"}, `unknown flavor "gpt"; known are ` + strings.Join(Flavors(), ", ")},
-		{Provider{BaseURL: "http://127.0.0.1:1", Key: func() string { return secret + "\n" }}, "the key holds a character that cannot be sent, such as a line break"},
+		{Provider{BaseURL: "http://127.0.0.1:1", Key: func() string { return secret + "\n" }}, "the key contains a character that cannot be sent, such as a line break"},
 		{Provider{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("messages", "[]")}, `extra body: "messages" cannot be replaced`},
-		{Provider{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("x", "{")}, `extra body: the value of "x" is no JSON`},
+		{Provider{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("x", "{")}, `extra body: the value of "x" is not valid JSON`},
 	}
 	for _, tt := range tests {
 		_, err := tt.p.Generate(t.Context(), hello, nil)
@@ -192,7 +192,7 @@ func TestWhatCannotBeSentIsSaid(t *testing.T) {
 	}
 	bad := &agent.Request{Tools: []agent.ToolSpec{{Name: "t", Schema: []byte("{")}}}
 	_, err := (&Provider{BaseURL: "http://127.0.0.1:1"}).Generate(t.Context(), bad, nil)
-	if e := modelError(t, err); e.Error() != "the schema of tool t is no JSON" {
+	if e := modelError(t, err); e.Error() != "the schema of tool t is not valid JSON" {
 		t.Errorf("error = %q", e)
 	}
 }

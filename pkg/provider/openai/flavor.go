@@ -8,7 +8,7 @@ import (
 )
 
 // A Flavor names a family of servers that speak the chat completions protocol,
-// each with habits of its own. ParseFlavor gives the one that belongs to a name.
+// each with its own variations. ParseFlavor returns the one with a name.
 type Flavor string
 
 // The flavours.
@@ -28,15 +28,14 @@ const (
 	Compatible Flavor = "openai-compatible" // any other server of the protocol
 )
 
-// facts are what differs from one flavour to the next. Whatever is not here is
-// the same for all.
+// facts are the differences between flavours. All else is the same for all.
 type facts struct {
 	flavor Flavor
 	// names are further spellings, in lower case.
 	names []string
 	// url is the base URL where none is given. hosts are the server's own
 	// names (with a leading dot: those that end so), by which it is recognised
-	// behind a flavour that only says "the protocol".
+	// with a flavour that only means the protocol.
 	url   string
 	hosts []string
 	// maxTokens is the name of the field that limits the output.
@@ -44,19 +43,19 @@ type facts struct {
 	// effortObject: the effort is {"reasoning":{"effort":…}} instead of
 	// "reasoning_effort".
 	effortObject bool
-	// ask makes the server count tokens in a stream. Empty where it does so
-	// unasked and refuses to be asked.
+	// ask makes the server count tokens in a stream. It is empty for servers that
+	// always do and refuse these fields.
 	ask []field
 	// reasoning says how the text of a model's reasoning is sent back.
 	reasoning reasoningRule
-	// extra says that what came as extra_content is wanted back.
+	// extra: extra_content must be sent back.
 	extra bool
 	// noText is the content of a message that has calls and no text. Chat
 	// templates of local servers print null as "None".
 	noText string
 	// shortIDs: call ids must be nine letters and digits.
 	shortIDs bool
-	// noUserAfterTool: the server wants to see the assistant between tool
+	// noUserAfterTool: the server requires an assistant message between tool
 	// results and a user message.
 	noUserAfterTool bool
 	// documentURL: a PDF is a document_url part instead of a file part.
@@ -64,17 +63,17 @@ type facts struct {
 }
 
 // A reasoningRule says how reasoning is sent back: with every message that has
-// calls, since servers check the whole history and since what was sent once
+// calls, since servers check the whole history and since a message that was sent
 // must not change.
 type reasoningRule struct {
-	// name is the member of the message; "" means never, asItCame the one in
+	// name is the member of the message; "" means never, asReceived the one in
 	// which the server sent it.
 	name string
 	// required: a message with calls is refused without the member, so that
-	// instead stands for reasoning that there was not.
+	// instead is sent where there was no reasoning.
 	required bool
 	instead  string
-	// details: the list reasoning_details goes back too, with every message.
+	// details: the list reasoning_details is sent back too, with every message.
 	details bool
 }
 
@@ -82,7 +81,7 @@ type reasoningRule struct {
 type field struct{ name, value string }
 
 const (
-	asItCame            = "*"
+	asReceived          = "*"
 	maxTokens           = "max_tokens"
 	maxCompletionTokens = "max_completion_tokens"
 	reasoningContent    = "reasoning_content"
@@ -93,7 +92,7 @@ const (
 var (
 	askUsage = []field{{"stream_options", `{"include_usage":true}`}}
 	askCost  = []field{askUsage[0], {"usage", `{"include":true}`}}
-	echo     = reasoningRule{name: asItCame, details: true}
+	echo     = reasoningRule{name: asReceived, details: true}
 )
 
 // table has one row for each flavour and never changes. The last is Compatible.
@@ -105,7 +104,7 @@ var table = []facts{
 	{flavor: Mistral, names: []string{"mistralv1", "mistral"},
 		url: "https://api.mistral.ai/v1", hosts: []string{".mistral.ai"},
 		maxTokens: maxTokens, noText: emptyString, shortIDs: true, noUserAfterTool: true, documentURL: true},
-	// Kimi takes an empty reasoning_content for a missing one.
+	// Kimi treats an empty reasoning_content as a missing one.
 	{flavor: Kimi, names: []string{"kimiv1", "kimi", "moonshot"},
 		url: "https://api.moonshot.ai/v1", hosts: []string{".moonshot.ai", ".moonshot.cn", "api.kimi.com"},
 		maxTokens: maxCompletionTokens, ask: askUsage, noText: emptyString,
@@ -120,7 +119,7 @@ var table = []facts{
 	{flavor: XAI, names: []string{"xaiv1", "xai", "grok"},
 		url: "https://api.x.ai/v1", hosts: []string{".x.ai"},
 		maxTokens: maxCompletionTokens, ask: askUsage, noText: null},
-	// Gemini wants the signatures of its thoughts back with the calls.
+	// Gemini requires the signatures of its thoughts with the calls.
 	{flavor: Gemini, names: []string{"geminiv1", "gemini", "google"},
 		url: "https://generativelanguage.googleapis.com/v1beta/openai", hosts: []string{"generativelanguage.googleapis.com", "aiplatform.googleapis.com", "-aiplatform.googleapis.com"},
 		maxTokens: maxTokens, ask: askUsage, noText: null, extra: true},
@@ -164,7 +163,7 @@ func Flavors() []string {
 	return names
 }
 
-// URL is the base URL of the flavour's own servers; empty if it has none.
+// URL is the base URL of the flavour's own servers; empty if there is none.
 func (f Flavor) URL() string { return factsOf(f).url }
 
 func factsOf(flavor Flavor) *facts {
@@ -176,9 +175,9 @@ func factsOf(flavor Flavor) *facts {
 	return &table[len(table)-1]
 }
 
-// factsAt are the facts of a flavour at a URL. Many agent files say OpenAIv1 and
-// mean the protocol; so with OpenAI and Compatible the host decides, and an
-// unknown host is a Compatible server.
+// factsAt are the facts of a flavour at a URL. Many agent files use OpenAIv1 for
+// the protocol; so with OpenAI and Compatible the host decides, and an unknown
+// host is a Compatible server.
 func factsAt(flavor Flavor, u *url.URL) *facts {
 	if flavor != OpenAI && flavor != Compatible {
 		return factsOf(flavor)

@@ -7,22 +7,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Texts that stand where there is none, since many servers refuse an empty one.
+// Texts in place of empty ones, which many servers refuse.
 const (
 	noOutput   = "(no output)"
 	noContent  = "(empty)"
 	attachedIn = "(the result is attached to the next message)"
-	// between keeps tool results and a user message apart.
+	// between separates tool results from a user message.
 	between = "OK."
 )
 
-// encoder writes messages behind one another into b.
+// An encoder appends messages to b.
 type encoder struct {
 	f    *facts
 	b    []byte
@@ -123,9 +124,9 @@ func (e *encoder) calls(calls []agent.ToolCall) {
 	e.b = append(e.b, ']')
 }
 
-// results writes one message for each result. Such messages hold text alone, so
-// media follows in a user message, behind all of them: servers want the results
-// of one turn together.
+// results writes one message for each result. These can hold only text, so media
+// follows in one user message after all of them: servers want the results of one
+// turn together.
 func (e *encoder) results(results []agent.ToolResult) {
 	attached := false
 	for _, r := range results {
@@ -184,7 +185,7 @@ func (e *encoder) reasoning(m *agent.Message) {
 		}
 	}
 	name := rule.name
-	if name == asItCame {
+	if name == asReceived {
 		name = cmp.Or(extra.Name, reasoningContent)
 	}
 	switch {
@@ -302,9 +303,8 @@ func notAlphanumeric(r rune) bool {
 	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 }
 
-// toolName is the name of a call as servers accept it. A model may have called a
-// tool that does not exist by a name that cannot exist, and servers refuse the
-// history that tells so.
+// toolName is the name of a call as servers accept it. A model may call a tool by
+// an invalid name, and servers refuse a history with such a name.
 func toolName(name string) string {
 	clean := func(r rune) rune {
 		if notAlphanumeric(r) && r != '_' && r != '-' {
@@ -317,7 +317,7 @@ func toolName(name string) string {
 }
 
 // arguments is the text of a call's arguments as servers accept it: many parse
-// it, and refuse the history for one call whose JSON was broken.
+// it, and refuse a history in which the JSON of one call is invalid.
 func arguments(args string) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" || trimmed == null {
@@ -330,31 +330,15 @@ func arguments(args string) string {
 }
 
 func hasMedia(parts []agent.Part) bool {
-	for _, p := range parts {
-		if p.Kind == agent.PartMedia {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(p agent.Part) bool { return p.Kind == agent.PartMedia })
 }
 
 // textOf joins the text parts, without a copy where there is only one.
-func textOf(parts []agent.Part) string {
-	text, several := "", []string(nil)
+func textOf(parts []agent.Part) (text string) {
 	for _, p := range parts {
-		switch {
-		case p.Kind != agent.PartText || p.Text == "":
-		case text == "" && several == nil:
-			text = p.Text
-		default:
-			if several == nil {
-				several = append(several, text)
-			}
-			several = append(several, p.Text)
+		if p.Kind == agent.PartText {
+			text += p.Text
 		}
-	}
-	if several != nil {
-		return strings.Join(several, "")
 	}
 	return text
 }

@@ -1,8 +1,8 @@
 // Package openai talks to models over the chat completions protocol: OpenAI's,
 // and that of everything which speaks it (Mistral, Kimi, xAI, OpenRouter, the
 // compatible endpoints of Anthropic and Google, vLLM, llama.cpp, Ollama, LM
-// Studio). How these differ in what they want is the table of [Flavor]s; how
-// they differ in what they send is tolerated from all of them.
+// Studio). A table of [Flavor]s says how requests differ; answers are read
+// leniently from all servers.
 //
 //	p := &openai.Provider{
 //		Flavor: openai.OpenAI,
@@ -11,9 +11,9 @@
 //	}
 //	resp, err := p.Generate(ctx, &agent.Request{Messages: msgs}, func(agent.Delta) {})
 //
-// A Provider makes one attempt; a provider.Retry around it makes more. The
-// library openai-go signs and sends the requests. It reads no answers: it gives
-// up on much that servers get wrong.
+// A Provider makes one attempt; a provider.Retry around it repeats. The library
+// openai-go sends the requests, and this package reads the answers: the library
+// refuses much of what servers other than OpenAI's send.
 package openai
 
 import (
@@ -36,7 +36,7 @@ const (
 )
 
 // A Provider is a model behind a chat completions endpoint. It is safe for
-// concurrent use as long as nobody changes its fields.
+// concurrent use if its fields do not change.
 type Provider struct {
 	// Flavor is the kind of server; empty means Compatible. With OpenAI and
 	// Compatible, which agent files use for everything that speaks the
@@ -48,23 +48,23 @@ type Provider struct {
 	// Model is the name of the model as the server knows it.
 	Model string
 	// Key returns the key that is sent; nil, or an empty key, means none. It
-	// is a function so that printing a Provider shows no key. The key goes to
-	// BaseURL's host alone and never into an error.
+	// is a function so that printing a Provider shows no key. The key is sent
+	// to BaseURL's host only and never appears in an error.
 	Key func() string
 	// Temperature, MaxOutputTokens and ReasoningEffort are sent if set.
 	Temperature     *float64
 	MaxOutputTokens int
 	ReasoningEffort string
-	// ExtraBody holds further fields of the request body. One that is written
-	// anyway is replaced, and left out if the value is null; model, messages,
-	// tools and stream cannot be replaced.
+	// ExtraBody holds further fields of the request body. They replace
+	// fields of the same name, and null removes one; model, messages, tools and
+	// stream cannot be replaced.
 	ExtraBody map[string]json.RawMessage
 	// RequestTimeout limits one request from its start to the end of its
 	// answer; 0 means 10 minutes. Until the first piece of the answer it is
 	// the only limit: servers think long, and some do not stream.
 	RequestTimeout time.Duration
-	// IdleTimeout limits the silence within an answer, from its first piece
-	// on; 0 means 60 seconds.
+	// IdleTimeout limits the time without data within an answer, from its first
+	// piece on; 0 means 60 seconds.
 	IdleTimeout time.Duration
 	// EndTimeout limits the wait for usage and [DONE] after the end of a complete
 	// answer; 0 means 2 seconds. The answer counts without them.

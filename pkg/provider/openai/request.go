@@ -15,8 +15,8 @@ import (
 var fixed = []string{"model", "messages", "tools", "stream"}
 
 // body is the body of a request. It is a function of the request and the
-// Provider's fields alone, so that a conversation which grows by messages gives
-// a body that grows behind them.
+// Provider's fields only, so that a conversation which grows gives a body with the
+// same beginning.
 func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
 	e := encoder{f: f, b: make([]byte, 0, sizeOf(req))}
 	e.b = append(e.b, '{')
@@ -72,7 +72,7 @@ func (e *encoder) extraBody(extra map[string]json.RawMessage) error {
 			return fmt.Errorf("extra body: %q cannot be replaced", name)
 		}
 		if !json.Valid(value) {
-			return fmt.Errorf("extra body: the value of %q is no JSON", name)
+			return fmt.Errorf("extra body: the value of %q is not valid JSON", name)
 		}
 		if string(value) != null {
 			e.b = appendRaw(e.b, name, value)
@@ -88,7 +88,7 @@ func (e *encoder) tools(tools []agent.ToolSpec) error {
 	e.b = append(appendName(e.b, "tools"), '[')
 	for i, t := range tools {
 		if !json.Valid(t.Schema) {
-			return fmt.Errorf("the schema of tool %s is no JSON", t.Name)
+			return fmt.Errorf("the schema of tool %s is not valid JSON", t.Name)
 		}
 		if i > 0 {
 			e.b = append(e.b, ',')
@@ -106,25 +106,23 @@ func (e *encoder) tools(tools []agent.ToolSpec) error {
 // sizeOf estimates the size of a body, so that it is allocated once.
 func sizeOf(req *agent.Request) int {
 	size := 1<<10 + len(req.System)
+	add := func(parts []agent.Part) {
+		size += 100
+		for _, p := range parts {
+			size += 100 + len(p.Text) + len(p.Data)*4/3
+		}
+	}
 	for _, t := range req.Tools {
 		size += 100 + len(t.Description) + len(t.Schema)
 	}
 	for _, m := range req.Messages {
-		size += 100 + sizeOfParts(m.Parts)
+		add(m.Parts)
 		for _, c := range m.Calls {
 			size += 200 + len(c.Args)
 		}
 		for _, r := range m.Results {
-			size += 100 + sizeOfParts(r.Parts)
+			add(r.Parts)
 		}
 	}
 	return size + size/8 // room for escapes
-}
-
-func sizeOfParts(parts []agent.Part) int {
-	size := 0
-	for _, p := range parts {
-		size += 100 + len(p.Text) + len(p.Data)*4/3
-	}
-	return size
 }

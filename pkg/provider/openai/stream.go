@@ -47,8 +47,8 @@ func (a *answer) read(r io.Reader, tick func()) (*agent.Response, error) {
 	return a.response()
 }
 
-// peekText skips white space and a byte order mark, and returns the byte behind
-// them without reading it.
+// peekText skips white space and a byte order mark, and returns the next byte
+// without reading it.
 func peekText(in *bufio.Reader) (byte, error) {
 	if mark, err := in.Peek(3); err == nil && string(mark) == "\uFEFF" {
 		in.Discard(3)
@@ -116,7 +116,7 @@ func (a *answer) readEvents(in *bufio.Reader, tick func()) error {
 	case a.ended:
 		return notAnAnswer("the server's answer is empty", nil)
 	}
-	return notAnAnswer("the server's answer is no answer of a model", a.stray)
+	return notAnAnswer("the server's answer is not that of a model", a.stray)
 }
 
 // event reads the data of one event. Servers that leave out the empty line
@@ -191,7 +191,7 @@ func (e *events) next() ([]byte, error) {
 			e.data = e.data[:start]
 			continue
 		}
-		// The line lies behind the data; its value moves to the front.
+		// The line follows the data in memory; its value moves to the front of it.
 		e.data = append(append(e.data[:start], value...), '\n')
 	}
 }

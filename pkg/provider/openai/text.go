@@ -8,17 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// A text is put together from the JSON strings of many chunks. Servers cut
+// A text is assembled from the JSON strings of many chunks. Servers cut
 // characters in two, as bytes and as halves of a surrogate pair, so what a
-// chunk holds need not be valid by itself.
+// chunk holds may be invalid by itself.
 type text struct {
 	buf  []byte
-	done int // buf[:done] is valid UTF-8 and was given out
+	done int // buf[:done] is valid UTF-8 and was returned
 }
 
 // add appends the content of a JSON string, with its quotes. Bytes stay as they
 // are; half of a surrogate pair becomes three bytes that are no valid UTF-8,
-// unless the other half stands before it.
+// unless it follows the other half.
 func (t *text) add(quoted []byte) {
 	if len(quoted) < 2 {
 		return
@@ -81,8 +81,8 @@ func (t *text) lastHalf() (rune, bool) {
 	return 0xD000 | rune(tail[1]&0x3F)<<6 | rune(tail[2]&0x3F), true
 }
 
-// fresh gives out what was added since the last call, as far as its characters
-// are whole.
+// fresh returns what was added since the last call, without an incomplete
+// character at the end.
 func (t *text) fresh() string {
 	end := len(t.buf)
 	if _, ok := t.lastHalf(); ok {
@@ -100,10 +100,10 @@ func (t *text) fresh() string {
 	return t.give(end)
 }
 
-// rest gives out what fresh held back.
+// rest returns what fresh left.
 func (t *text) rest() string { return t.give(len(t.buf)) }
 
-// give makes buf[done:end] valid and gives it out.
+// give makes buf[done:end] valid and returns it.
 func (t *text) give(end int) string {
 	if end == t.done {
 		return ""
@@ -119,7 +119,7 @@ func (t *text) give(end int) string {
 	return s
 }
 
-// String is all that was given out.
+// String is all that was returned.
 func (t *text) String() string { return string(t.buf[:t.done]) }
 
 // shorten makes s one line of at most n bytes, without control characters.

@@ -14,7 +14,7 @@ import (
 // The kinds of fault that have no HTTP status.
 const (
 	brokenStream = "broken_stream" // the answer begins and breaks off
-	badJSON      = "bad_json"      // the body is no JSON
+	badJSON      = "bad_json"      // the body is not JSON
 	timeout      = "timeout"       // the server sends nothing for too long
 	reset        = "reset"         // the connection is cut
 )
@@ -51,7 +51,7 @@ func (d *decoder) fault(n *jsondoc.Node) *fault {
 	only("retryAfterSeconds", "status", hasStatus)
 	only("afterDeltas", "the kind broken_stream", x.kind == brokenStream)
 	if n.Member("message") == nil {
-		x.Message = x.usual()
+		x.Message = x.defaultMessage()
 	}
 	x.Temporary = x.kind != "" || x.Status >= 500 || x.Status == http.StatusRequestTimeout ||
 		x.Status == http.StatusConflict || x.Status == http.StatusTooManyRequests
@@ -61,13 +61,13 @@ func (d *decoder) fault(n *jsondoc.Node) *fault {
 	return x
 }
 
-// usual is the text of a fault without a message.
-func (x *fault) usual() string {
+// defaultMessage is the text of a fault without a message.
+func (x *fault) defaultMessage() string {
 	switch x.kind {
 	case brokenStream:
 		return "the stream broke off before the answer was complete"
 	case badJSON:
-		return "the server's answer is no JSON: invalid character '<' looking for beginning of value"
+		return "the server's answer is not valid JSON: invalid character '<' looking for beginning of value"
 	case timeout:
 		return "the server sent nothing for too long"
 	case reset:

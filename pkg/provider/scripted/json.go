@@ -123,7 +123,7 @@ func (d *decoder) object(n *jsondoc.Node, fields ...field) bool {
 		if !slices.Contains(known, m.Name) {
 			d.failAt(m.NameStart, n.Path(), "unknown key %q; %s", m.Name, nearest(m.Name, known))
 		} else if last := n.Member(m.Name); last != m {
-			d.failAt(last.NameStart, n.Path(), "the key %q stands here twice", m.Name)
+			d.failAt(last.NameStart, n.Path(), "the key %q is repeated", m.Name)
 		}
 	}
 	for _, f := range fields {

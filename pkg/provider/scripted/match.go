@@ -91,7 +91,7 @@ func names(results []agent.ToolResult) string {
 	return "there are results of " + strings.Join(names, ", ")
 }
 
-// A pattern is a regular expression as it stands in the script.
+// A pattern is a regular expression of the script.
 type pattern struct {
 	*regexp.Regexp
 	source string
@@ -113,7 +113,7 @@ type when struct {
 type condition struct {
 	key   string
 	holds func(*view) bool
-	// found says what the conversation has instead.
+	// found explains what the conversation has instead.
 	found func(*view) string
 }
 

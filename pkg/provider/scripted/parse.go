@@ -17,7 +17,7 @@ import (
 // maxProgram limits the instructions of all patterns together.
 const maxProgram = 1_000_000
 
-// Parse reads a script. name stands for the file in messages. Parsing is
+// Parse reads a script. name is the file's name in messages. Parsing is
 // strict: unknown and repeated keys, values of the wrong kind, patterns that do
 // not compile and placeholders that can never have a value are errors. The
 // error joins one *Problem for each mistake, in the order of the file.
@@ -64,7 +64,7 @@ func (d *decoder) rule(n *jsondoc.Node) *rule {
 	switch {
 	case !ok:
 	case r.answer == nil && r.fault == nil:
-		d.fail(n, "the rule does nothing: it needs an answer or a fault")
+		d.fail(n, "the rule needs an answer or a fault")
 	case r.fault != nil && r.fault.kind == brokenStream && r.answer == nil:
 		d.fail(n, "a broken_stream needs an answer whose beginning is sent")
 	case r.fault != nil && r.fault.kind != brokenStream && r.answer != nil:
@@ -100,14 +100,14 @@ func (d *decoder) when(n *jsondoc.Node, r *rule) {
 	r.conditions = w.conditions()
 	prompt, last := n.Member("prompt"), n.Member("lastMessage")
 	w.broken = prompt != nil && w.prompt == nil || last != nil && w.last == nil
-	seen := words()
+	seen := placeholders()
 	for _, name := range w.names() {
 		if slices.Contains(seen, name) {
 			at := prompt
 			if w.last != nil {
 				at = last
 			}
-			d.failAt(at.Start, n.Path(), "the group name %q is taken: it would stand for two values", name)
+			d.failAt(at.Start, n.Path(), "the group name %q is taken: it would have two values", name)
 		}
 		seen = append(seen, name)
 	}
@@ -216,8 +216,8 @@ func (d *decoder) call(n *jsondoc.Node, p patterns) call {
 	return c
 }
 
-// args turns a JSON value into a template: the order of keys and the spelling
-// of numbers stay, strings are filled in, {"$json": "…"} becomes JSON.
+// args turns a JSON value into a template: it keeps the order of keys and the digits
+// of numbers, fills in strings and turns {"$json": "…"} into JSON.
 func (d *decoder) args(t *argsTemplate, n *jsondoc.Node, p patterns) {
 	copied := func(s string) {
 		if n := len(*t); n > 0 && (*t)[n-1].kind == "" {
@@ -248,7 +248,7 @@ func (d *decoder) args(t *argsTemplate, n *jsondoc.Node, p patterns) {
 			}
 			if kind == object {
 				if last := n.Member(item.Name); last != item {
-					d.failAt(last.NameStart, n.Path(), "the key %q stands here twice; rawArgs can hold such arguments", item.Name)
+					d.failAt(last.NameStart, n.Path(), "the key %q is repeated; rawArgs can hold such arguments", item.Name)
 				}
 				copied(string(d.data[item.NameStart:item.NameEnd]) + ":")
 			}

@@ -196,7 +196,7 @@ func split(text string) []string {
 
 // respond fills in the answer of a rule.
 func (r *rule) respond(v *view) (*agent.Response, error) {
-	f := &filler{rule: r, view: v, room: MaxAnswer}
+	f := &filler{rule: r, view: v, left: MaxAnswer}
 	resp := &agent.Response{Finish: agent.Finish(r.answer.finish), Model: "scripted"}
 	m := &resp.Message
 	m.Role = agent.RoleAssistant

@@ -17,13 +17,13 @@ import (
 // A template is text with placeholders.
 type template []piece
 
-// piece is literal text, or a placeholder.
+// A piece is literal text, or a placeholder.
 type piece struct {
 	text string
 	ref  *ref
 }
 
-// ref is a placeholder: ${base.path:-fallback}.
+// A ref is a placeholder: ${base.path:-fallback}.
 type ref struct {
 	source string // as written, between the braces
 	base   string // prompt, result, 1, or the name of a group
@@ -37,9 +37,9 @@ type ref struct {
 	hasFallback bool
 }
 
-// words returns the placeholders that every rule may use; no group may have
-// such a name.
-func words() []string {
+// placeholders are the names that every rule may use; no group may have such a
+// name.
+func placeholders() []string {
 	return []string{"prompt", "lastMessage", "result", "turn", "agent", "tools", "system"}
 }
 
@@ -104,13 +104,13 @@ func (p patterns) compile(s string) (template, error) {
 	}
 }
 
-// ref reads what stands between the braces of a placeholder.
+// ref reads the text between the braces of a placeholder.
 func (p patterns) ref(inside string) (*ref, error) {
 	expr, fallback, has := strings.Cut(inside, ":-")
 	r := &ref{source: expr, fallback: fallback, hasFallback: has}
 	keys := strings.Split(expr, ".")
 	if slices.Contains(keys, "") {
-		return nil, errors.New("there is a name missing")
+		return nil, errors.New("a name is missing")
 	}
 	r.base, r.path = keys[0], keys[1:]
 	if r.base == "result" {
@@ -145,7 +145,7 @@ func (r *ref) result() error {
 
 // known checks the name of a value or group.
 func (p patterns) known(base string) error {
-	if slices.Contains(words(), base) || p.broken {
+	if slices.Contains(placeholders(), base) || p.broken {
 		return nil
 	}
 	names := p.names()
@@ -154,12 +154,12 @@ func (p patterns) known(base string) error {
 		if slices.Contains(names, base) {
 			return nil
 		}
-		return fmt.Errorf("there is no such value or group; %s", nearest(base, append(words(), names...)))
+		return fmt.Errorf("there is no such value or group; %s", nearest(base, append(placeholders(), names...)))
 	}
 	re := p.numbered()
 	switch {
 	case re == nil:
-		return errors.New("the rule has neither lastMessage nor prompt, whose groups it could mean")
+		return errors.New("the rule has neither lastMessage nor prompt, whose groups it could be")
 	case n > re.NumSubexp():
 		return fmt.Errorf("the pattern %s has no group %d", re, n)
 	}
@@ -170,7 +170,7 @@ func (p patterns) known(base string) error {
 type filler struct {
 	rule *rule
 	view *view
-	room int // bytes that may still be written
+	left int // bytes that may still be written
 }
 
 // fill returns the text of t. Placeholders in values are not replaced.
@@ -184,7 +184,7 @@ func (f *filler) fill(t template) (string, error) {
 				return "", err
 			}
 		}
-		if f.room -= len(text); f.room < 0 {
+		if f.left -= len(text); f.left < 0 {
 			return "", fmt.Errorf("%s: the answer with its values is longer than %d bytes", f.rule, MaxAnswer)
 		}
 		b.WriteString(text)
@@ -192,11 +192,11 @@ func (f *filler) fill(t template) (string, error) {
 	return b.String(), nil
 }
 
-// value is what a placeholder stands for.
+// value is the value of a placeholder.
 func (f *filler) value(r *ref) (string, error) {
 	text, err := f.base(r)
 	if err == nil && len(r.path) > 0 {
-		text, err = dig(text, r.path)
+		text, err = lookup(text, r.path)
 	}
 	if r.hasFallback && (err != nil || text == "") {
 		return r.fallback, nil
@@ -256,12 +256,12 @@ func (f *filler) group(name string) (string, error) {
 	return subject[at[2*n]:at[2*n+1]], nil
 }
 
-// dig follows a path into JSON text. A string found there is its own content,
-// anything else its compact JSON.
-func dig(s string, path []string) (string, error) {
+// lookup follows a path into JSON text. It returns the content of a string, and the
+// compact JSON of other values.
+func lookup(s string, path []string) (string, error) {
 	doc, err := jsondoc.Parse([]byte(s), jsondoc.Options{})
 	if err != nil {
-		return "", fmt.Errorf("the text is no JSON: %s", short(s))
+		return "", fmt.Errorf("the text is not valid JSON: %s", short(s))
 	}
 	n := doc.Root
 	for _, key := range path {
@@ -304,7 +304,7 @@ func (f *filler) args(t argsTemplate) (string, error) {
 		case p.kind == text:
 			s = quote(s)
 		case p.kind == object && !json.Valid([]byte(s)):
-			return "", fmt.Errorf("%s: $json: the value is no JSON: %s", f.rule, short(s))
+			return "", fmt.Errorf("%s: $json: the value is not valid JSON: %s", f.rule, short(s))
 		}
 		b.WriteString(s)
 	}
@@ -320,7 +320,7 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// printable is s without what a terminal could take for a command.
+// printable replaces characters that could be a command to a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {

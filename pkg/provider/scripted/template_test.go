@@ -43,7 +43,7 @@ func TestPlaceholders(t *testing.T) {
 		{"${result.bash_j.x}", "", `${result.bash_j.x}: there is no key "x" in "{\"n\": 1.50, \"s\": \"x\\ny\", \"l\": [true, null, {\"k\": [ 1 ]}], \"\": 2}"`},
 		{"${result.bash_j.l.3}", "", `${result.bash_j.l.3}: there is no element "3" in "[true, null, {\"k\": [ 1 ]}]"`},
 		{"${result.bash_j.n.x}", "", `${result.bash_j.n.x}: there is no "x" in "1.50"`},
-		{"${result.0.x}", "", `${result.0.x}: the text is no JSON: "first"`},
+		{"${result.0.x}", "", `${result.0.x}: the text is not valid JSON: "first"`},
 		{"${turn.x}", "", `${turn.x}: there is no "x" in "3"`},
 	}
 	for _, test := range tests {
@@ -105,7 +105,7 @@ func TestArguments(t *testing.T) {
 		{"escapes stay", `"args":{"v":"\u00e9\ud83d\ude00\/"}`, `{"v":"\u00e9\ud83d\ude00\/"}`, ""},
 		{"json", `"args":{"n":{"$json":"${turn}"},"l":{"$json":"[${turn}, \"x\"]"},"o":{"$json":"1","b":2}}`, `{"n":1,"l":[1, "x"],"o":{"$json":"1","b":2}}`, ""},
 		{"json as a whole", `"args":{"$json":"{\"t\": ${turn}}"}`, `{"t": 1}`, ""},
-		{"no json", `"args":{"n":{"$json":"${agent}"}}`, "", `rules[0] (script.json:1): $json: the value is no JSON: "helper"`},
+		{"no json", `"args":{"n":{"$json":"${agent}"}}`, "", `rules[0] (script.json:1): $json: the value is not valid JSON: "helper"`},
 		{"missing", `"args":{"n":"${result.0}"}`, "", `rules[0] (script.json:1): ${result.0}: the last message has 0 results`},
 		{"raw", `"rawArgs":"{\"v\": ${turn}, oops"`, `{"v": 1, oops`, ""},
 		{"raw and empty", `"rawArgs":""`, ``, ""},
