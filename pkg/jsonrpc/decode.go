@@ -44,7 +44,13 @@ func decodeStruct(data json.RawMessage, v reflect.Value) error {
 		return err
 	}
 	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		field := v.Type().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous && name == "" && field.Type.Kind() == reflect.Struct {
+			if err := decodeStruct(data, v.Field(i)); err != nil {
+				return err
+			}
+		}
 		value, ok := members[name]
 		if !ok {
 			continue

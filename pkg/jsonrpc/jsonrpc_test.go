@@ -65,11 +65,14 @@ func TestKeysOfIDs(t *testing.T) {
 }
 
 func TestUnmarshalComparesKeysExactly(t *testing.T) {
+	type Named struct {
+		Name string `json:"name"`
+	}
 	type inner struct {
 		A string `json:"a"`
 	}
 	var v struct {
-		Name  string          `json:"name"`
+		Named
 		Raw   json.RawMessage `json:"raw"`
 		Inner inner           `json:"inner"`
 		Link  *inner          `json:"link"`

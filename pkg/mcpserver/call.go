@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
@@ -128,7 +129,7 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, roun
 	spec := tool.Spec()
 	args, err := s.answered(spec, r.message.args, round)
 	if errors.Is(err, errState) {
-		r.fault = &fault{Code: mcp.INVALID_PARAMS, Message: err.Error()}
+		r.fault = &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: err.Error()}
 	}
 	if err != nil {
 		return failure("nothing ran: " + err.Error())

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // What may wait at the same time: of one connection of standard streams, or of all
@@ -36,10 +38,10 @@ type outlet interface {
 // or a single request of a protocol version that has no sessions.
 type conn struct {
 	server  *Server
-	ctx     context.Context // of the whole connection
 	session *session
 
 	mu      sync.Mutex
+	ended   bool
 	pending map[string]*request
 	listen  json.RawMessage // id of the request that listens, nil if none does
 	asked   map[string]chan<- *message
@@ -53,8 +55,8 @@ type request struct {
 	message *message
 	token   json.RawMessage // for progress; nil: none is wanted
 	cancel  context.CancelCauseFunc
-	silent  bool   // cancelled by the client, who wants no answer; under conn.mu
-	fault   *fault // answered in place of what the library says
+	silent  bool           // cancelled by the client, who wants no answer; under conn.mu
+	fault   *jsonrpc.Error // answered in place of what the library says
 }
 
 // requestKey is where a handler finds its request. The library hands through
@@ -66,12 +68,11 @@ func requestFrom(ctx context.Context) *request {
 	return r
 }
 
-// connect makes a conn that lives as long as ctx. disconnect must follow.
-func (s *Server) connect(ctx context.Context) (*conn, error) {
+// connect makes a conn. disconnect must follow.
+func (s *Server) connect() (*conn, error) {
 	c := &conn{server: s, session: newSession(), pending: map[string]*request{}, asked: map[string]chan<- *message{}}
-	c.ctx = s.mcp.WithContext(ctx, c.session)
-	c.session.digest = func(uri string) [sha256.Size]byte { return s.digest(c.ctx, uri) }
-	if err := s.mcp.RegisterSession(c.ctx, c.session); err != nil {
+	c.session.digest = func(uri string) [sha256.Size]byte { return s.digest(context.Background(), uri) }
+	if err := s.mcp.RegisterSession(context.Background(), c.session); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -80,26 +81,38 @@ func (s *Server) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
+// disconnect ends the requests of c that are being answered, and those to come.
 func (c *conn) disconnect() {
+	c.mu.Lock()
+	c.ended = true
+	for _, r := range c.pending {
+		r.cancel(errEnded)
+	}
+	c.mu.Unlock()
 	s := c.server
-	s.mcp.UnregisterSession(c.ctx, c.session.SessionID())
+	s.mcp.UnregisterSession(context.Background(), c.session.SessionID())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 }
 
-// forward sends the notifications of the library to out until stop is closed.
-func (c *conn) forward(out outlet, stop <-chan struct{}) {
-	for {
-		select {
-		case n := <-c.session.notifications:
-			if text, ok := c.tag(n); ok {
-				out.send(text)
+// startForward sends the notifications of the library to out, until stop has returned.
+func (c *conn) startForward(out outlet) (stop func()) {
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case n := <-c.session.notifications:
+				if text, ok := c.tag(n); ok {
+					out.send(text)
+				}
+			case <-stopping:
+				return
 			}
-		case <-stop:
-			return
 		}
-	}
+	}()
+	return func() { close(stopping); <-stopped }
 }
 
 // tag writes a notification with the id of the request that listens for it.
@@ -112,27 +125,27 @@ func (c *conn) tag(n mcp.JSONRPCNotification) ([]byte, bool) {
 		n.Params.Meta = meta
 	}
 	c.mu.Unlock()
-	text, err := encode(n)
+	text, err := jsonrpc.Encode(n)
 	return text, err == nil
 }
 
 // initialize answers the request that begins a session, and reports whether it did.
-func (c *conn) initialize(m *message) (answered []byte, ok bool) {
+func (c *conn) initialize(ctx context.Context, m *message) (answered []byte, ok bool) {
 	text, err := m.encode()
 	if err != nil {
-		return refusal(m.id, invalid("%v", err)), false
+		return jsonrpc.Answer(m.ID, nil, invalid("%v", err)), false
 	}
-	response := c.server.mcp.HandleMessage(c.ctx, text)
+	response := c.server.mcp.HandleMessage(c.server.mcp.WithContext(ctx, c.session), text)
 	if _, failed := response.(mcp.JSONRPCError); !failed {
 		c.session.greeted.Store(true)
 		ok = true
 	}
-	return answer(m.id, response), ok
+	return answer(m.ID, response), ok
 }
 
 // enter makes m known as a request that is being answered, whose further messages
 // go to out and which cancel ends. header is nil on standard streams.
-func (c *conn) enter(m *message, out outlet, header http.Header, cancel context.CancelCauseFunc) (*request, *fault) {
+func (c *conn) enter(m *message, out outlet, header http.Header, cancel context.CancelCauseFunc) (*request, *jsonrpc.Error) {
 	r := &request{conn: c, out: out, message: m, token: m.token(), cancel: cancel}
 	if m.modern {
 		c.session.modern.Store(true)
@@ -142,27 +155,30 @@ func (c *conn) enter(m *message, out outlet, header http.Header, cancel context.
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.pending[m.key] != nil {
-		return r, invalid("the id %s is that of a request that is not answered yet", m.id)
+	if c.pending[m.Key] != nil {
+		return r, invalid("the id %s is that of a request that is not answered yet", m.ID)
 	}
-	c.pending[m.key] = r
+	c.pending[m.Key] = r
+	if c.ended {
+		cancel(errEnded)
+	}
 	if m.listens() {
-		c.listen = m.id
+		c.listen = m.ID
 	}
 	return r, nil
 }
 
 // check finds what is wrong with a request before it is handed to the library.
-func (s *Server) check(m *message, header http.Header) *fault {
+func (s *Server) check(m *message, header http.Header) *jsonrpc.Error {
 	if header != nil && m.modern {
 		if f := s.checkHeader(m, header); f != nil {
 			return f
 		}
 	}
-	switch m.method {
+	switch m.Method {
 	case string(mcp.MethodToolsCall):
 		if s.mcp.GetTool(m.name) == nil {
-			return &fault{Code: mcp.INVALID_PARAMS, Message: "unknown tool: " + m.name}
+			return &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: "unknown tool: " + m.name}
 		}
 	case string(mcp.MethodPromptsGet):
 		return s.checkPrompt(m)
@@ -177,31 +193,32 @@ func (r *request) answer(ctx context.Context) (text []byte, code int) {
 	encoded, err := m.encode()
 	if err != nil {
 		c.leave(r)
-		return refusal(m.id, invalid("%v", err)), mcp.INVALID_REQUEST
+		return jsonrpc.Answer(m.ID, nil, invalid("%v", err)), mcp.INVALID_REQUEST
 	}
-	response := c.server.mcp.HandleMessage(context.WithValue(ctx, requestKey{}, r), encoded)
+	ctx = c.server.mcp.WithContext(context.WithValue(ctx, requestKey{}, r), c.session)
+	response := c.server.mcp.HandleMessage(ctx, encoded)
 	if c.leave(r) {
 		return nil, 0
 	}
 	if r.fault != nil {
-		return refusal(m.id, r.fault), r.fault.Code
+		return jsonrpc.Answer(m.ID, nil, r.fault), r.fault.Code
 	}
 	if failed, ok := response.(mcp.JSONRPCError); ok {
 		code = failed.Error.Code
-		uri, _ := decodeText(m.params["uri"])
-		if m.method == string(mcp.MethodResourcesRead) && uri != "" && (code == mcp.RESOURCE_NOT_FOUND || code == mcp.INVALID_PARAMS) {
+		uri, _ := jsonrpc.Text(m.params["uri"])
+		if m.Method == string(mcp.MethodResourcesRead) && uri != "" && (code == mcp.RESOURCE_NOT_FOUND || code == mcp.INVALID_PARAMS) {
 			f := noResource(m, uri)
-			return refusal(m.id, f), f.Code
+			return jsonrpc.Answer(m.ID, nil, f), f.Code
 		}
 	}
-	return answer(m.id, response), code
+	return answer(m.ID, response), code
 }
 
 // leave forgets r, and reports whether nobody wants its answer.
 func (c *conn) leave(r *request) (silent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.pending, r.message.key)
+	delete(c.pending, r.message.Key)
 	if r.message.listens() {
 		c.listen = nil
 	}
@@ -224,15 +241,15 @@ func (c *conn) stopListening() {
 func (c *conn) told(m *message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m.answers() {
-		if answered := c.asked[m.key]; answered != nil {
-			delete(c.asked, m.key)
+	if m.IsAnswer() {
+		if answered := c.asked[m.Key]; answered != nil {
+			delete(c.asked, m.Key)
 			answered <- m // has room for one
 		}
 		return
 	}
-	key, ok := idKey(m.params["requestId"])
-	if m.method != string(mcp.MethodNotificationCancelled) || !ok {
+	key, ok := jsonrpc.Key(m.params["requestId"])
+	if m.Method != string(mcp.MethodNotificationCancelled) || !ok {
 		return
 	}
 	if r := c.pending[key]; r != nil {
@@ -261,19 +278,19 @@ func (r *request) ask(ctx context.Context, method mcp.MCPMethod, params, result 
 	if params != nil {
 		request["params"] = params
 	}
-	text, err := encode(request)
+	text, err := jsonrpc.Encode(request)
 	if err != nil {
 		return err
 	}
 	r.out.send(text)
 	select {
 	case m := <-answered:
-		if m.failure != nil {
-			return fmt.Errorf("%s: the client answered: %s", method, m.failure.Message)
+		if m.Error != nil {
+			return fmt.Errorf("%s: the client answered: %s", method, m.Error.Message)
 		}
-		return json.Unmarshal(m.result, result)
+		return jsonrpc.Unmarshal(m.Result, result)
 	case <-ctx.Done():
-		if text, err := encode(notification(string(mcp.MethodNotificationCancelled), map[string]any{"requestId": id})); err == nil {
+		if text, err := jsonrpc.Encode(notification(string(mcp.MethodNotificationCancelled), map[string]any{"requestId": id})); err == nil {
 			r.out.notify(text)
 		}
 		return context.Cause(ctx)

@@ -5,11 +5,13 @@ import (
 	"net/http"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // checkHeader compares the header of a request of 2026-07-28 or later with its
 // body. The library does so in its own HTTP server alone.
-func (s *Server) checkHeader(m *message, header http.Header) *fault {
+func (s *Server) checkHeader(m *message, header http.Header) *jsonrpc.Error {
 	version := m.version()
 	said := header.Get(mcp.HeaderProtocolVersion)
 	switch {
@@ -24,12 +26,12 @@ func (s *Server) checkHeader(m *message, header http.Header) *fault {
 	case !mcp.IsValidProtocolVersion(version):
 		return nil // the library says which it knows
 	}
-	params, err := encode(m.params)
+	params, err := jsonrpc.Encode(m.params)
 	if err != nil {
 		return invalid("%v", err)
 	}
-	err = mcp.ValidateStandardHeaders(header.Get, version, mcp.MCPMethod(m.method), params)
-	if err == nil && m.method == string(mcp.MethodToolsCall) {
+	err = mcp.ValidateStandardHeaders(header.Get, version, mcp.MCPMethod(m.Method), params)
+	if err == nil && m.Method == string(mcp.MethodToolsCall) {
 		if tool := s.mcp.GetTool(m.name); tool != nil {
 			err = mcp.ValidateParamHeadersLookup(lookup(header), &tool.Tool, params)
 		}

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // Path is where the protocol is spoken over HTTP.
@@ -64,12 +66,13 @@ type HTTPOptions struct {
 func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOptions) error {
 	calls, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	e := s.endpoint(calls, ctx, opts, l.Addr())
+	e := s.endpoint(ctx.Done(), opts, l.Addr())
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { e.sweep(ctx) })
 	h := &http.Server{
 		Handler: e, ReadHeaderTimeout: headerWait, IdleTimeout: keepOpen, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(io.Discard, "", 0),
+		ErrorLog:    log.New(io.Discard, "", 0),
+		BaseContext: func(net.Listener) context.Context { return calls },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connectionKey{}, c)
 		},
@@ -100,8 +103,7 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOpt
 // An endpoint answers HTTP requests.
 type endpoint struct {
 	server  *Server
-	calls   context.Context // ends calls and sessions
-	waits   context.Context // ends streams that wait for notifications
+	ending  <-chan struct{} // closed when streams of notifications have to end
 	hosts   hosts
 	guard   guard
 	max     int // sessions of one token
@@ -116,9 +118,9 @@ type endpoint struct {
 	closed   bool           // no task may begin
 }
 
-func (s *Server) endpoint(calls, waits context.Context, opts HTTPOptions, addr net.Addr) *endpoint {
+func (s *Server) endpoint(ending <-chan struct{}, opts HTTPOptions, addr net.Addr) *endpoint {
 	return &endpoint{
-		server: s, calls: calls, waits: waits,
+		server: s, ending: ending,
 		hosts: newHosts(opts.Host, addr), guard: newGuard(opts.Tokens),
 		max: max(1, cmp.Or(opts.MaxClients, DefaultMaxClients)/max(1, len(opts.Tokens))), idle: cmp.Or(opts.Idle, DefaultIdle),
 		open: make(chan struct{}, maxOpen), large: make(chan struct{}, maxLarge),
@@ -201,7 +203,7 @@ func (e *endpoint) admit(w http.ResponseWriter, r *http.Request) (token string, 
 
 // refuse answers with an error that belongs to no request of the protocol.
 func refuse(w http.ResponseWriter, status int, why string) {
-	writeJSON(w, status, refusal(nil, invalid("%s", why)))
+	writeJSON(w, status, jsonrpc.Answer(nil, nil, invalid("%s", why)))
 }
 
 func writeJSON(w http.ResponseWriter, status int, text []byte) {

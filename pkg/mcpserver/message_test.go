@@ -1,10 +1,10 @@
 package mcpserver
 
 import (
-	"bufio"
 	"encoding/json"
-	"strings"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 func FuzzParse(f *testing.F) {
@@ -17,12 +17,12 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		m, fault := parse([]byte(s))
 		if fault != nil {
-			if !json.Valid(refusal(nil, fault)) {
+			if !json.Valid(jsonrpc.Answer(nil, nil, fault)) {
 				t.Fatalf("the refusal of %q is no JSON", s)
 			}
 			return
 		}
-		if m == nil || m.id == nil {
+		if m == nil || m.ID == nil {
 			return
 		}
 		m.token()
@@ -31,31 +31,8 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("encode %q: %v", s, err)
 		}
 		again, fault := parse(text)
-		if fault != nil || again.key != m.key || again.method != m.method || again.name != m.name {
+		if fault != nil || again.Key != m.Key || again.Method != m.Method || again.name != m.name {
 			t.Fatalf("%q became %q: %v", s, text, fault)
-		}
-	})
-}
-
-// FuzzID compares the id that is found in pieces with that of a decoder.
-func FuzzID(f *testing.F) {
-	f.Add(`{"jsonrpc":"2.0","id":1,"method":"x","params":{"id":2}}`)
-	f.Add(`{"params":["id",{"id":2},"\"\\"],"id":"a\"b\\"}`)
-	f.Add(`{"id":{"id":3}}`)
-	f.Add(`{ "id" : -7 }`)
-	f.Fuzz(func(t *testing.T, s string) {
-		var members map[string]json.RawMessage
-		if strings.ContainsAny(s, "\n") || strings.Contains(s, `\u`) || len(s) > 200 ||
-			json.Unmarshal([]byte(s), &members) != nil || members == nil {
-			return
-		}
-		want := ""
-		if _, ok := idKey(members["id"]); ok {
-			want = string(members["id"])
-		}
-		l, _ := readLine(bufio.NewReaderSize(strings.NewReader(s), 16), 4)
-		if l.tooLong && string(l.id) != want {
-			t.Fatalf("the id of %q is %q, want %q", s, l.id, want)
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 const (
@@ -25,19 +27,13 @@ var errGone = errors.New("the client closed the connection before the answer")
 // A peer is a session over HTTP.
 type peer struct {
 	*conn
-	token string // of the request that began it; no other may go on with it
-	end   context.CancelCauseFunc
+	ended chan struct{} // closed at its end
+	token string        // of the request that began it; others may not use it
 
 	// Under endpoint.mu:
 	used   time.Time
 	busy   int           // requests and streams
 	stream chan struct{} // closed when another stream takes over
-}
-
-// close ends the session with all that it has running.
-func (c *peer) close() {
-	c.end(errEnded)
-	c.disconnect()
 }
 
 // post takes in a message.
@@ -68,9 +64,9 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request, token string) {
 	case m == nil && f == nil:
 		refuse(w, http.StatusBadRequest, "there is no message")
 	case m == nil:
-		writeJSON(w, http.StatusBadRequest, refusal(nil, f))
+		writeJSON(w, http.StatusBadRequest, jsonrpc.Answer(nil, nil, f))
 	case f != nil:
-		writeJSON(w, http.StatusBadRequest, refusal(m.id, f))
+		writeJSON(w, http.StatusBadRequest, jsonrpc.Answer(m.ID, nil, f))
 	default:
 		e.message(w, r, m, token)
 	}
@@ -117,8 +113,8 @@ func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, t
 	switch {
 	case m.modern:
 		e.single(w, r, m)
-	case m.method == string(mcp.MethodInitialize) && m.id != nil:
-		e.initialize(w, m, token)
+	case m.Method == string(mcp.MethodInitialize) && m.ID != nil:
+		e.initialize(w, r, m, token)
 	case version != "" && !mcp.IsValidProtocolVersion(version):
 		refuse(w, http.StatusBadRequest, "the protocol version "+version+" is not known here")
 	default:
@@ -127,7 +123,7 @@ func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, t
 			return
 		}
 		defer e.release(c)
-		if m.id == nil || m.answers() {
+		if m.ID == nil || m.IsAnswer() {
 			c.told(m)
 			w.WriteHeader(http.StatusAccepted)
 			return
@@ -139,16 +135,14 @@ func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, t
 // single answers a message of a protocol version that has no sessions.
 func (e *endpoint) single(w http.ResponseWriter, r *http.Request, m *message) {
 	switch {
-	case m.answers():
-		writeJSON(w, http.StatusBadRequest, refusal(m.id, invalid("this server asks nothing in this protocol version")))
+	case m.IsAnswer():
+		writeJSON(w, http.StatusBadRequest, jsonrpc.Answer(m.ID, nil, invalid("this server asks nothing in this protocol version")))
 		return
-	case m.id == nil:
+	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(e.calls)
-	defer cancel(nil)
-	c, err := e.server.connect(ctx)
+	c, err := e.server.connect()
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "the request could not begin")
 		return
@@ -166,26 +160,42 @@ func (e *endpoint) single(w http.ResponseWriter, r *http.Request, m *message) {
 	e.run(w, r, c, m)
 }
 
-// run answers a request, at the end of whose connection it ends.
+// run answers a request, which ends with its HTTP connection.
 func (e *endpoint) run(w http.ResponseWriter, r *http.Request, c *conn, m *message) {
-	ctx, cancel := context.WithCancelCause(c.ctx)
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	defer context.AfterFunc(r.Context(), func() { cancel(errGone) })()
+	defer context.AfterFunc(r.Context(), func() {
+		if cause := context.Cause(r.Context()); cause != context.Canceled {
+			cancel(cause) // of ServeListener
+		}
+		cancel(errGone)
+	})()
 	out := newReply(w, func() { cancel(errGone) })
-	request, f := c.enter(m, out, r.Header, cancel)
-	if f != nil {
-		out.finish(refusal(m.id, f), status(m, f.Code))
+	request, bad := c.enter(m, out, r.Header, cancel)
+	if bad != nil {
+		out.finish(jsonrpc.Answer(m.ID, nil, bad), status(m, bad.Code))
 		return
 	}
 	if m.listens() {
-		defer context.AfterFunc(e.waits, func() { cancel(errEnded) })()
-		stop, stopped := make(chan struct{}), make(chan struct{})
-		go func() { defer close(stopped); c.forward(out, stop) }()
-		defer func() { <-stopped }()
-		defer close(stop)
+		defer whenClosed(e.ending, func() { cancel(errEnded) })()
+		defer c.startForward(out)()
 	}
 	text, code := request.answer(ctx)
 	out.finish(text, status(m, code))
+}
+
+// whenClosed runs f once done is closed, unless stop was called before.
+func whenClosed(done <-chan struct{}, f func()) (stop func()) {
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-done:
+			f()
+		case <-stopping:
+		}
+	}()
+	return func() { close(stopping); <-stopped }
 }
 
 // status is the HTTP status of an answer with a JSON-RPC error; 2026-07-28 says
@@ -203,23 +213,21 @@ func status(m *message, code int) int {
 }
 
 // initialize begins a session.
-func (e *endpoint) initialize(w http.ResponseWriter, m *message, token string) {
-	ctx, end := context.WithCancelCause(e.calls)
-	conn, err := e.server.connect(ctx)
+func (e *endpoint) initialize(w http.ResponseWriter, r *http.Request, m *message, token string) {
+	conn, err := e.server.connect()
 	if err != nil {
-		end(nil)
 		refuse(w, http.StatusInternalServerError, "the session could not begin")
 		return
 	}
-	c := &peer{conn: conn, token: token, end: end, used: time.Now()}
-	text, ok := c.initialize(m)
+	c := &peer{conn: conn, token: token, used: time.Now(), ended: make(chan struct{})}
+	text, ok := c.initialize(r.Context(), m)
 	if !ok {
-		c.close()
+		c.disconnect()
 		writeJSON(w, http.StatusBadRequest, text)
 		return
 	}
 	if !e.keep(c) {
-		c.close()
+		c.disconnect()
 		overloaded(w, "too many sessions are in use")
 		return
 	}
@@ -259,10 +267,11 @@ func (e *endpoint) keep(c *peer) bool {
 // drop ends a session, under mu.
 func (e *endpoint) drop(c *peer) {
 	delete(e.sessions, c.session.id)
-	c.close()
+	close(c.ended)
+	c.disconnect()
 }
 
-// sweep ends sessions of which nothing was heard, until ctx ends.
+// sweep ends sessions that were not used for a long time, until ctx ends.
 func (e *endpoint) sweep(ctx context.Context) {
 	ticker := time.NewTicker(max(e.idle/8, time.Second))
 	defer ticker.Stop()
@@ -373,5 +382,12 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, token string) 
 	out := newReply(w, func() { close(gone) })
 	out.begin()
 	defer out.finish(nil, 0)
-	c.waitForward(out, r.Context(), e.waits, mine, gone)
+	defer c.startForward(out)()
+	select {
+	case <-r.Context().Done():
+	case <-e.ending:
+	case <-c.ended:
+	case <-mine: // another stream takes over
+	case <-gone:
+	}
 }

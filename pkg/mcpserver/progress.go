@@ -8,6 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // The limits of what is told of a running call: texts that wait to be written, and
@@ -59,7 +60,7 @@ func (r *request) tell(ctx context.Context, hide func(string) string) *teller {
 }
 
 func (t *teller) notify(method string, params any) {
-	if text, err := encode(notification(method, params)); err == nil {
+	if text, err := jsonrpc.Encode(notification(method, params)); err == nil {
 		t.request.out.notify(text)
 	}
 }

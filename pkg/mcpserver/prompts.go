@@ -9,6 +9,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // A Prompt is a template that a person picks in a client.
@@ -74,11 +76,11 @@ func (s *Server) prompt(name string) server.PromptHandlerFunc {
 
 // checkPrompt finds what is wrong with a request for a prompt. The library knows
 // of no error for it.
-func (s *Server) checkPrompt(m *message) *fault {
-	wrong := func(format string, args ...any) *fault {
-		return &fault{Code: mcp.INVALID_PARAMS, Message: fmt.Sprintf(format, args...)}
+func (s *Server) checkPrompt(m *message) *jsonrpc.Error {
+	wrong := func(format string, args ...any) *jsonrpc.Error {
+		return &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: fmt.Sprintf(format, args...)}
 	}
-	name, ok := decodeText(m.params["name"])
+	name, ok := jsonrpc.Text(m.params["name"])
 	if !ok {
 		return wrong("params.name: it must be a string")
 	}
@@ -93,7 +95,7 @@ func (s *Server) checkPrompt(m *message) *fault {
 		return wrong("params.arguments: it must be an object")
 	}
 	for key, raw := range args {
-		if _, ok := decodeText(raw); !ok {
+		if _, ok := jsonrpc.Text(raw); !ok {
 			return wrong("params.arguments: %s must be a string", key)
 		}
 	}

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -100,19 +99,4 @@ func (r *reply) finish(text []byte, status int) {
 		writeJSON(r.w, status, text)
 	}
 	r.ended = true
-}
-
-// waitForward forwards notifications to out until one of the ends.
-func (c *conn) waitForward(out outlet, request, waits context.Context, taken, gone <-chan struct{}) {
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() { defer close(stopped); c.forward(out, stop) }()
-	select {
-	case <-request.Done():
-	case <-waits.Done():
-	case <-c.ctx.Done():
-	case <-taken:
-	case <-gone:
-	}
-	close(stop)
-	<-stopped
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // The limits of what is listed of one Collection, and completed of a name.
@@ -89,8 +91,8 @@ func (s *Server) reader(c Collection) server.ResourceTemplateHandlerFunc {
 }
 
 // noResource is the error for a URI that names nothing.
-func noResource(m *message, uri string) *fault {
-	f := &fault{Code: mcp.RESOURCE_NOT_FOUND, Message: "there is no resource " + uri, Data: map[string]any{"uri": uri}}
+func noResource(m *message, uri string) *jsonrpc.Error {
+	f := &jsonrpc.Error{Code: mcp.RESOURCE_NOT_FOUND, Message: "there is no resource " + uri, Data: map[string]any{"uri": uri}}
 	if m.modern {
 		f.Code = mcp.INVALID_PARAMS
 	}
@@ -228,7 +230,7 @@ func (c completer) CompleteResourceArgument(ctx context.Context, uri string, arg
 // wrong is an error about the parameters of the request of ctx.
 func wrong(ctx context.Context, message string) error {
 	if r := requestFrom(ctx); r != nil {
-		r.fault = &fault{Code: mcp.INVALID_PARAMS, Message: message}
+		r.fault = &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: message}
 	}
 	return errors.New(message)
 }

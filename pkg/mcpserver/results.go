@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // ResultType is the media type of what a tool prints that writes its result as the
@@ -69,7 +70,7 @@ func (s *Server) answered(spec agent.ToolSpec, args string, round mcp.MultiRound
 	delete(values, argResponses)
 	delete(values, argState)
 	if len(round.InputResponses) > 0 {
-		text, err := encode(round.InputResponses)
+		text, err := jsonrpc.Encode(round.InputResponses)
 		if err != nil {
 			return "", err
 		}
@@ -82,7 +83,7 @@ func (s *Server) answered(spec agent.ToolSpec, args string, round mcp.MultiRound
 		}
 		values[argState], _ = json.Marshal(state) // a string always encodes
 	}
-	text, err := encode(values)
+	text, err := jsonrpc.Encode(values)
 	return strings.TrimSpace(string(text)), err
 }
 
@@ -105,7 +106,7 @@ func (s *Server) mac(tool, state string) []byte {
 
 // written is the result that the tool itself wrote, nil if it wrote none. A fault is
 // that the client cannot be asked what the tool wants to know.
-func (s *Server) written(ctx context.Context, r *request, tool string, parts []agent.Part) (*mcp.CallToolResult, *fault) {
+func (s *Server) written(ctx context.Context, r *request, tool string, parts []agent.Part) (*mcp.CallToolResult, *jsonrpc.Error) {
 	for _, p := range parts {
 		if p.Kind != agent.PartMedia || p.MIME != ResultType {
 			continue
@@ -128,7 +129,7 @@ func (s *Server) written(ctx context.Context, r *request, tool string, parts []a
 
 // askable takes out of requests what the client cannot answer. If nothing is left
 // it is the fault that the protocol has for that.
-func (s *session) askable(ctx context.Context, requests mcp.InputRequests) *fault {
+func (s *session) askable(ctx context.Context, requests mcp.InputRequests) *jsonrpc.Error {
 	can := s.capabilities(ctx)
 	missing := map[string]any{}
 	asked := len(requests)
@@ -148,6 +149,6 @@ func (s *session) askable(ctx context.Context, requests mcp.InputRequests) *faul
 	if asked == 0 || len(requests) > 0 {
 		return nil
 	}
-	return &fault{Code: mcp.MISSING_REQUIRED_CLIENT_CAPABILITY, Message: "the tool asks what this client cannot answer",
+	return &jsonrpc.Error{Code: mcp.MISSING_REQUIRED_CLIENT_CAPABILITY, Message: "the tool asks what this client cannot answer",
 		Data: map[string]any{"requiredCapabilities": missing}}
 }

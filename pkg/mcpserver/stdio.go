@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
 // flushWait is how long a client that does not read is waited for at the end.
@@ -25,36 +28,33 @@ type pipe struct {
 	tasks sync.WaitGroup
 }
 
-// Serve answers the messages that come in, a line each, until the end of in or of
-// ctx, and returns when every call has ended. At the end of in the calls that run
-// have Options.Linger; then, and at the end of ctx at once, they are ended.
-// All requests are answered except those that the client cancelled. Nothing but
-// messages is written to out, one Write each.
+// Serve answers the messages of in, one a line, until the end of in or of ctx, and
+// returns when every call has ended. At the end of in the calls that run have
+// Options.Linger; then, and at the end of ctx at once, they are ended. All requests are
+// answered except those that the client cancelled. Only messages are written to out,
+// one Write each.
 //
-// The error is that of a write. A Read that waits when ctx ends is left behind:
-// whoever owns in closes it; so is a Write that still waits two seconds after all.
+// The error is that of a write. A Read that waits when ctx ends is not waited for: the
+// owner of in closes it; nor is a Write that still waits two seconds after the end.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c, err := s.connect(ctx)
+	c, err := s.connect()
 	if err != nil {
 		return err
 	}
 	p := &pipe{
-		conn: c, writer: &lineWriter{ctx: ctx, lines: make(chan []byte), gone: make(chan struct{})},
+		conn: c, writer: &lineWriter{ended: ctx.Done(), lines: make(chan []byte), gone: make(chan struct{})},
 		open: make(chan struct{}, maxOpen), large: make(chan struct{}, maxLarge),
 	}
 	written := make(chan error, 1)
 	go func() { written <- p.writer.run(out, cancel) }()
-	forwarded := make(chan struct{})
-	stop := make(chan struct{})
-	go func() { defer close(forwarded); c.forward(p.writer, stop) }()
+	stop := c.startForward(p.writer)
 
-	p.read(in)
-	p.linger(cancel)
+	p.read(ctx, in)
+	p.linger(ctx, cancel)
 	c.disconnect()
-	close(stop)
-	<-forwarded
+	stop()
 	close(p.writer.lines)
 	select {
 	case err := <-written:
@@ -66,7 +66,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // A lineWriter writes messages to a stream.
 type lineWriter struct {
-	ctx   context.Context // of the connection
+	ended <-chan struct{} // closed at the end of the connection
 	lines chan []byte
 	gone  chan struct{} // closed when nothing can be written any more
 }
@@ -90,7 +90,7 @@ func (w *lineWriter) send(text []byte) {
 		return
 	case <-w.gone:
 		return
-	case <-w.ctx.Done():
+	case <-w.ended:
 	}
 	timer := time.NewTimer(flushWait)
 	defer timer.Stop()
@@ -106,53 +106,67 @@ func (w *lineWriter) notify(text []byte) {
 	select {
 	case w.lines <- text:
 	case <-w.gone:
-	case <-w.ctx.Done():
+	case <-w.ended:
 	}
 }
 
 // read takes in messages until the end of in or of the connection.
-func (p *pipe) read(in io.Reader) {
-	lines := make(chan line)
+func (p *pipe) read(ctx context.Context, in io.Reader) {
+	lines := make(chan jsonrpc.Line)
 	stop := make(chan struct{})
 	defer close(stop)
-	go readLines(in, lines, stop)
+	go func() {
+		defer close(lines)
+		from := bufio.NewReaderSize(in, 64<<10)
+		for {
+			l, err := jsonrpc.ReadLine(from, MaxLine)
+			select {
+			case lines <- l:
+			case <-stop:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
 	for {
 		select {
-		case <-p.ctx.Done():
+		case <-ctx.Done():
 			return
 		case l, ok := <-lines:
 			if !ok {
 				return
 			}
-			p.take(l)
+			p.take(ctx, l)
 		}
 	}
 }
 
 // take begins to answer a line.
-func (p *pipe) take(l line) {
-	if l.tooLong {
-		p.refuse(l.id, invalid("the message is longer than %d bytes", MaxLine))
+func (p *pipe) take(ctx context.Context, l jsonrpc.Line) {
+	if l.TooLong {
+		p.refuse(ctx, l.ID, invalid("the message is longer than %d bytes", MaxLine))
 		return
 	}
-	m, f := parse(l.text)
+	m, bad := parse(l.Text)
 	switch {
-	case f != nil && m == nil:
-		p.refuse(nil, f)
-	case f != nil:
-		p.refuse(m.id, f)
+	case bad != nil && m == nil:
+		p.refuse(ctx, nil, bad)
+	case bad != nil:
+		p.refuse(ctx, m.ID, bad)
 	case m == nil:
-	case m.id == nil || m.answers():
+	case m.ID == nil || m.IsAnswer():
 		p.told(m)
-	case !p.greeted && !m.modern && !first(m.method):
-		p.refuse(m.id, invalid("the connection begins with initialize, not with %s", m.method))
-	case m.method == string(mcp.MethodInitialize) && !m.modern:
+	case !p.greeted && !m.modern && !first(m.Method):
+		p.refuse(ctx, m.ID, invalid("the connection begins with initialize, not with %s", m.Method))
+	case m.Method == string(mcp.MethodInitialize) && !m.modern:
 		// At once: what follows may depend on it.
-		text, ok := p.initialize(m)
+		text, ok := p.initialize(ctx, m)
 		p.greeted = p.greeted || ok
 		p.writer.send(text)
 	default:
-		p.begin(m, len(l.text) > largeLine)
+		p.begin(ctx, m, len(l.Text) > largeLine)
 	}
 }
 
@@ -166,15 +180,15 @@ func first(method string) bool {
 }
 
 // refuse answers with an error.
-func (p *pipe) refuse(id json.RawMessage, f *fault) {
-	p.spawn(func() { p.writer.send(refusal(id, f)) })
+func (p *pipe) refuse(ctx context.Context, id json.RawMessage, e *jsonrpc.Error) {
+	p.spawn(ctx, func() { p.writer.send(jsonrpc.Answer(id, nil, e)) })
 }
 
-// spawn runs f at the same time as the rest, and waits while too much is open.
-func (p *pipe) spawn(f func()) {
+// spawn runs f in a goroutine, and waits while too many are open.
+func (p *pipe) spawn(ctx context.Context, f func()) {
 	select {
 	case p.open <- struct{}{}:
-	case <-p.ctx.Done():
+	case <-ctx.Done():
 		return
 	}
 	p.tasks.Go(func() {
@@ -184,24 +198,24 @@ func (p *pipe) spawn(f func()) {
 }
 
 // begin starts to answer a request.
-func (p *pipe) begin(m *message, large bool) {
+func (p *pipe) begin(ctx context.Context, m *message, large bool) {
+	release := func() {}
 	if large {
 		select {
 		case p.large <- struct{}{}:
-		case <-p.ctx.Done():
+			release = func() { <-p.large }
+		case <-ctx.Done():
 			return
 		}
 	}
-	ctx, cancel := context.WithCancelCause(p.ctx)
-	r, f := p.enter(m, p.writer, nil, cancel)
-	p.spawn(func() {
+	own, cancel := context.WithCancelCause(ctx)
+	r, bad := p.enter(m, p.writer, nil, cancel)
+	p.spawn(ctx, func() {
 		defer cancel(nil)
-		if large {
-			defer func() { <-p.large }()
-		}
-		text := refusal(m.id, f)
-		if f == nil {
-			text, _ = r.answer(ctx)
+		defer release()
+		text := jsonrpc.Answer(m.ID, nil, bad)
+		if bad == nil {
+			text, _ = r.answer(own)
 		}
 		if text != nil {
 			p.writer.send(text)
@@ -210,7 +224,7 @@ func (p *pipe) begin(m *message, large bool) {
 }
 
 // linger waits for what is open, and ends it when its time is over.
-func (p *pipe) linger(cancel context.CancelCauseFunc) {
+func (p *pipe) linger(ctx context.Context, cancel context.CancelCauseFunc) {
 	p.stopListening()
 	done := make(chan struct{})
 	go func() { p.tasks.Wait(); close(done) }()
@@ -218,7 +232,7 @@ func (p *pipe) linger(cancel context.CancelCauseFunc) {
 	defer timer.Stop()
 	select {
 	case <-done:
-	case <-p.ctx.Done():
+	case <-ctx.Done():
 	case <-timer.C:
 	}
 	cancel(errEnded)
