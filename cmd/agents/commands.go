@@ -28,9 +28,7 @@ func root(p *program.Env, words ...string) *cli.Command {
 		ExitErrHandler:            func(context.Context, *cli.Command, error) {},
 		Flags:                     command.GlobalFlags(&p.Global),
 		Action: func(_ context.Context, c *cli.Command) error {
-			if name := c.Args().First(); name == "help" {
-				return cli.ShowRootCommandHelp(c)
-			} else if name != "" {
+			if name := c.Args().First(); name != "" {
 				return failure.Usage("`agents --help` lists the commands", "there is no command %q%s", name, command.DidYouMean(name, c))
 			}
 			return failure.Usage("`agents --help` lists the commands", "no command given")
@@ -71,6 +69,11 @@ func table() []entry {
 			{name: "describe", usage: "run `PATH describe` and print what the runtime makes of it", build: toolDescribeCommand},
 			{name: "call", usage: "call one tool as a model would; its result goes to stdout", build: toolCallCommand},
 		}},
+		{name: "keys", usage: "keep keys in your configuration folder", below: []entry{
+			{name: "set", usage: "add a key, or replace it", build: keysSetCommand},
+			{name: "list", usage: "list keys, without their values", build: keysListCommand},
+			{name: "rm", usage: "remove a key", build: keysRmCommand},
+		}},
 		{name: "test", usage: "run tests of agents without their models", build: testCommand},
 		{name: "session", usage: "work on sessions of earlier runs", build: sessionCommand, below: []entry{
 			{name: "list", usage: "list sessions, those that changed last first", build: sessionListCommand},
@@ -85,6 +88,8 @@ func table() []entry {
 		}},
 		{name: "mcp-server", usage: "serve agents as tools of the Model Context Protocol, on standard input and output or over HTTP", build: mcpServerCommand},
 		{name: "completion", usage: "print a script that completes commands in a shell", build: completionCommand},
+		{name: "schema", usage: "print the JSON Schema of a file that you write", build: schemaCommand},
+		{name: "help", usage: "print a page of the manual", build: helpCommand},
 		{name: "man", usage: "print the manual page", build: manCommand},
 	}
 }
@@ -94,7 +99,7 @@ func table() []entry {
 // command that is not among the words only the name and the usage are there, unless
 // there are no words. The manual page and the completion need all of them.
 func commands(p *program.Env, list []entry, words []string) []*cli.Command {
-	all := len(words) == 0 || slices.Contains(words, "man") || slices.Contains(words, "completion")
+	all := len(words) == 0 || slices.Contains(words, "man") || slices.Contains(words, "completion") || slices.Contains(words, "help")
 	var built []*cli.Command
 	for _, l := range list {
 		c := &cli.Command{}

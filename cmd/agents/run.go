@@ -29,6 +29,7 @@ type runFlags struct {
 	schema  string
 	set     map[string]string
 	keep    keep.Flags
+	models  load.Models
 }
 
 func runCommand(p *program.Env) *cli.Command {
@@ -45,7 +46,7 @@ With --mcp-prompt the conversation begins with the messages of that prompt, and
 what the other flags give follows. Standard input is then read for - alone.
 
 ` + failure.Codes,
-		Flags: append(append(f.prompt.Script.Flags(p, &f.keep.Dir), f.keep.Flags()...),
+		Flags: append(slices.Concat(f.prompt.Script.Flags(p, &f.keep.Dir), f.keep.Flags(), f.models.Flags()),
 			sinks.OutputFlag(&f.sinks.Output),
 			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.prompt.Media},
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(prompt.BuiltinAliases)), ", ") + ", or one of the cfg file", Destination: &f.prompt.Alias},
@@ -81,7 +82,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	defer kept.Close()
 	person := ask.NewPerson(p)
 	o := kept.LoadOptions()
-	o.Set, o.Elicit = f.set, person.Asked()
+	o.Set, o.Elicit, o.Models = f.set, person.Asked(), f.models
 	loaded, err := load.Load(ctx, p, o)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func runTests(ctx context.Context, p *program.Env, f *testFlags, patterns []stri
 	}
 	files, err := treetest.Find(patterns)
 	if err != nil {
-		return failure.NothingRan(err, "`agents test ./...` runs the tests of all folders; docs/testing.md shows how to write one")
+		return failure.NothingRan(err, "`agents test ./...` runs the tests of all folders; `agents help testing` shows how to write one")
 	}
 	only, err := regexp.Compile(f.run)
 	if err != nil {

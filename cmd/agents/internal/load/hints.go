@@ -9,7 +9,7 @@ import (
 
 func KeysHint(err error) string {
 	if errors.Is(err, os.ErrNotExist) {
-		return "agents-exe.keys.example shows the form of a keys file"
+		return "`agents keys set ID` keeps a key; `agents schema keys` documents the file"
 	}
 	return ""
 }
@@ -18,15 +18,15 @@ func KeysHint(err error) string {
 func ProblemHint(code agentfile.Code) string {
 	switch code {
 	case agentfile.CodeKey:
-		return "add the key to the keys file, or name another file with --api-keys; `agents paths` shows which one is used"
+		return "add it with `agents keys set ID` or to the keys file that `agents paths` shows, or name another file with --api-keys"
 	case agentfile.CodeHost:
 		return "correct modelUrl, or hosts in the keys file"
 	case agentfile.CodeWritable:
-		return "take the right to write away from others: chmod o-w"
+		return "remove the write permission of others: chmod o-w"
 	case agentfile.CodeSchema, agentfile.CodeUnknown, agentfile.CodeFlavor, agentfile.CodeURL:
-		return "schemas/agent.schema.json documents every key"
+		return "`agents schema agent` documents every key"
 	case agentfile.CodeScript:
-		return "docs/scripted-model.md documents scripts"
+		return "`agents help scripted-model` documents scripts"
 	case agentfile.CodeNotAgent:
 		return "move the file out of the tool directory, or give it the tag " + agentfile.Tag
 	case agentfile.CodeCycle:

@@ -63,7 +63,7 @@ func ToolHint(err error) string {
 	case errors.Is(err, os.ErrNotExist):
 		return "`agents check --tools list` names the tools of an agent"
 	case errors.Is(err, exectool.ErrWritable):
-		return "take the right to write away from others: chmod o-w"
+		return "remove the write permission of others: chmod o-w"
 	}
-	return "docs/tools.md describes what a tool answers"
+	return "`agents help tools` describes what a tool answers"
 }

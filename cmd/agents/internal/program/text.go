@@ -146,6 +146,15 @@ func Size() (columns, rows int) {
 	return columns, rows
 }
 
+// Print writes text to stdout; nothing in it acts on a terminal.
+func (p *Env) Print(text string) error {
+	if p.OutTerm {
+		text = observe.Clean(text)
+	}
+	_, err := io.WriteString(p.Out, text)
+	return err
+}
+
 // QuoteJSON is s as a JSON string.
 func QuoteJSON(s string) []byte {
 	text, _ := json.Marshal(s) // a string always encodes

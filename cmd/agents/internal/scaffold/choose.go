@@ -178,10 +178,9 @@ func nameKey(ctx context.Context, p *program.Env, m *ModelChoice, u *url.URL, v 
 		if err != nil {
 			return err
 		}
-		if !isKey(text) {
-			return failure.Usage("", "nothing was written: a key has no white space and no control characters, and is not empty")
+		if m.key, err = Key(text); err != nil {
+			return err
 		}
-		m.key = config.NewSecret(text)
 	}
 	switch {
 	case !m.key.Empty():

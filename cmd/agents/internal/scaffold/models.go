@@ -152,6 +152,25 @@ func isKey(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
+// Key is a key that somebody typed.
+func Key(text string) (config.Secret, error) {
+	if !isKey(text) {
+		return config.Secret{}, failure.Usage("", "nothing was written: a key is not empty and has no white space and no control characters")
+	}
+	return config.NewSecret(text), nil
+}
+
+// KeyHosts are the hosts of the service whose keys have this id, none if it is not
+// known.
+func KeyHosts(id string) []string {
+	for _, v := range vendors {
+		if u, err := url.Parse(v.flavor.URL()); v.keyID == id && err == nil {
+			return []string{u.Host}
+		}
+	}
+	return nil
+}
+
 // findServers asks the servers of this machine for their models, all at once.
 func findServers(ctx context.Context, p *program.Env) []ModelChoice {
 	ctx, cancel := context.WithTimeout(ctx, p.Probe)

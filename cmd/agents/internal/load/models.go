@@ -1,0 +1,45 @@
+package load
+
+import (
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/urfave/cli/v3"
+)
+
+// Models are the flags that replace the models of a tree, or of one of its agents.
+type Models map[string]agentfile.ModelChoice
+
+// Flags are --model, --model-url and --flavor.
+func (m *Models) Flags() []cli.Flag {
+	flag := func(name, usage string, set func(*agentfile.ModelChoice, string)) cli.Flag {
+		return &cli.GenericFlag{Name: name, Category: "model", Usage: usage, Value: &modelFlag{m, set}}
+	}
+	return []cli.Flag{
+		flag("model", "use the model `NAME` in the whole tree, or as SLUG=NAME in one agent; repeatable", func(c *agentfile.ModelChoice, v string) { c.Name = v }),
+		flag("model-url", "base `URL` of the model's server, or SLUG=URL; repeatable", func(c *agentfile.ModelChoice, v string) { c.URL = v }),
+		flag("flavor", "`KIND` of the model's server, or SLUG=KIND; repeatable", func(c *agentfile.ModelChoice, v string) { c.Flavor = v }),
+	}
+}
+
+type modelFlag struct {
+	models *Models
+	set    func(*agentfile.ModelChoice, string)
+}
+
+func (f *modelFlag) Set(value string) error {
+	slug, rest, ok := strings.Cut(value, "=")
+	if !ok || strings.ContainsAny(slug, ":/?. ") { // not a slug: a URL, or a part of a name
+		slug, rest = "", value
+	}
+	if *f.models == nil {
+		*f.models = Models{}
+	}
+	choice := (*f.models)[slug]
+	f.set(&choice, rest)
+	(*f.models)[slug] = choice
+	return nil
+}
+
+func (f *modelFlag) String() string { return "" }
+func (f *modelFlag) Get() any       { return *f.models }

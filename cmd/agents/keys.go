@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/urfave/cli/v3"
+)
+
+func keysSetCommand(p *program.Env) *cli.Command {
+	var hosts []string
+	return &cli.Command{
+		ArgsUsage: "ID",
+		Description: `The key is asked for at a terminal, without showing it, and read from standard input
+elsewhere. It goes into the keys file of your configuration folder, or into that of
+--api-keys. A key of a known service, such as openai, is bound to the host of it.`,
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "host", Usage: "send the key only to `HOST`, or HOST:PORT; repeatable", Destination: &hosts},
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			id, err := command.OneArgument(c, "the id of the key")
+			if err != nil {
+				return err
+			}
+			file, err := keysFile(p)
+			if err != nil {
+				return err
+			}
+			value, err := readKey(ctx, p, id)
+			if err != nil {
+				return err
+			}
+			if len(hosts) == 0 {
+				hosts = scaffold.KeyHosts(id)
+			}
+			if err := config.SetKey(file, config.Key{ID: id, Value: value, Hosts: hosts}); err != nil {
+				return failure.NothingRan(fmt.Errorf("set the key %s: %w", id, err), "")
+			}
+			p.Note("%s holds the key %s", file, id)
+			return nil
+		},
+	}
+}
+
+func keysListCommand(p *program.Env) *cli.Command {
+	return &cli.Command{
+		Description: "A line for each key: its id and the hosts that it may be sent to. Values are not shown.",
+		Action: func(_ context.Context, c *cli.Command) error {
+			if err := command.NoArguments(c); err != nil {
+				return err
+			}
+			file, err := keysFile(p)
+			if err != nil {
+				return err
+			}
+			keys, warnings, err := config.ListKeys(file)
+			if err != nil {
+				return failure.NothingRan(fmt.Errorf("list keys: %w", err), "")
+			}
+			p.Warn(warnings...)
+			if len(keys) == 0 {
+				p.Note("there are no keys in %s", file)
+			}
+			var b strings.Builder
+			for _, k := range keys {
+				to := "any host"
+				if len(k.Hosts) > 0 {
+					to = strings.Join(k.Hosts, ", ")
+				}
+				if k.IsPlaceholder() {
+					to = "still the placeholder"
+				}
+				fmt.Fprintf(&b, "%s\t%s\n", k.ID, to)
+			}
+			return p.Print(b.String())
+		},
+	}
+}
+
+func keysRmCommand(p *program.Env) *cli.Command {
+	return &cli.Command{
+		ArgsUsage: "ID",
+		Action: func(_ context.Context, c *cli.Command) error {
+			id, err := command.OneArgument(c, "the id of the key")
+			if err != nil {
+				return err
+			}
+			file, err := keysFile(p)
+			if err != nil {
+				return err
+			}
+			if err := config.RemoveKey(file, id); err != nil {
+				return failure.NothingRan(fmt.Errorf("remove the key: %w", err), "")
+			}
+			return nil
+		},
+	}
+}
+
+// keysFile is the file that the commands on keys work on.
+func keysFile(p *program.Env) (string, error) {
+	if p.Global.APIKeys != "" {
+		return p.Global.APIKeys, nil
+	}
+	c, err := load.Config(p)
+	if err != nil {
+		return "", err
+	}
+	if c.OwnKeys() == "" {
+		return "", failure.Usage("name a file with --api-keys", "keys: there is no configuration folder")
+	}
+	return c.OwnKeys(), nil
+}
+
+// readKey asks for a key, or reads it from standard input.
+func readKey(ctx context.Context, p *program.Env, id string) (config.Secret, error) {
+	if asker := ask.Terminal(p, false); asker != nil {
+		text, err := asker.Secret(ctx, "The key "+id)
+		if err != nil {
+			return config.Secret{}, err
+		}
+		return scaffold.Key(text)
+	}
+	if p.InTerm {
+		return config.Secret{}, failure.NothingRan(errors.New("keys set: nobody can be asked for the key"), "give it on standard input")
+	}
+	data, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(p.In, 1<<16)) })
+	if err != nil {
+		return config.Secret{}, failure.NotRead(ctx, "read the key from standard input", err)
+	}
+	return scaffold.Key(strings.TrimSpace(string(data)))
+}
