@@ -272,7 +272,7 @@ func TestManualTranslatesArguments(t *testing.T) {
 			var stdin string
 			unquote(t, spans(row[1])[0], &argv)
 			unquote(t, spans(row[2])[0], &stdin)
-			gotArgv, gotStdin, err := tool.Translate(args)
+			gotArgv, gotStdin, err := tool.Translate(&agent.Invocation{Call: agent.ToolCall{Args: args}})
 			if err != nil || !slices.Equal(gotArgv, argv) || string(gotStdin) != stdin {
 				t.Errorf("Command(%s) = %q, %q, %v; the page says %q, %q", args, gotArgv, gotStdin, err, argv, stdin)
 			}

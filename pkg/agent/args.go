@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // Limits of the arguments of one call.
@@ -18,160 +18,33 @@ const (
 )
 
 // DecodeArgs decodes the arguments of a tool call strictly: one JSON object and
-// nothing behind it, no key twice at any depth, at most MaxArgsBytes and
-// MaxArgsDepth, and only text that a tool can be given unchanged (valid UTF-8,
-// no half of a surrogate pair). Keys keep their case, values their bytes. An
-// empty string and null, which servers send for a call without arguments, are
-// the empty object.
+// nothing behind it, no key twice at any depth, within the limits, and only text
+// that a tool can be given unchanged (valid UTF-8, no half of a surrogate pair).
+// Keys keep their case, values their bytes. An empty string and null, which
+// servers send for a call without arguments, are the empty object.
 func DecodeArgs(s string) (map[string]json.RawMessage, error) {
-	switch strings.TrimSpace(s) {
-	case "", "null":
-		return map[string]json.RawMessage{}, nil
-	}
-	if len(s) > MaxArgsBytes {
-		return nil, fmt.Errorf("the arguments are %d bytes long; the limit is %d", len(s), MaxArgsBytes)
-	}
-	if !utf8.ValidString(s) {
-		return nil, errors.New("the arguments are not valid UTF-8")
-	}
-	if err := checkSurrogates(s); err != nil {
-		return nil, err
-	}
-	if err := checkTokens(s); err != nil {
-		return nil, err
-	}
-	args := map[string]json.RawMessage{}
-	if err := json.Unmarshal([]byte(s), &args); err != nil {
-		return nil, fmt.Errorf("the arguments are no JSON object: %w", err)
-	}
-	return args, nil
+	raw, _, err := decodeArgs(s)
+	return raw, err
 }
 
-// level is an object or array that checkTokens is inside of.
-type level struct {
-	keys  map[string]bool // nil in an array
-	isKey bool            // the next token is a key
-}
-
-// checkTokens walks the JSON text once and finds what encoding/json lets pass.
-func checkTokens(s string) error {
-	dec := json.NewDecoder(strings.NewReader(s))
-	dec.UseNumber()
-	var stack []level
-	for {
-		tok, err := dec.Token()
-		if err == io.EOF && len(stack) == 0 {
-			return errors.New("the arguments are empty")
-		}
-		if err != nil {
-			return fmt.Errorf("the arguments are no valid JSON (at byte %d): %w", dec.InputOffset(), plainJSONError(err))
-		}
-		top := len(stack) - 1
-		if delim, ok := tok.(json.Delim); ok {
-			switch delim {
-			case '{', '[':
-				if top < 0 && delim == '[' {
-					return errors.New("the arguments are a JSON array; they must be one object")
-				}
-				if len(stack) == MaxArgsDepth {
-					return fmt.Errorf("the arguments are nested more than %d deep", MaxArgsDepth)
-				}
-				if top >= 0 && stack[top].keys != nil {
-					stack[top].isKey = true
-				}
-				next := level{}
-				if delim == '{' {
-					next = level{keys: map[string]bool{}, isKey: true}
-				}
-				stack = append(stack, next)
-				continue
-			}
-			stack = stack[:top]
-			if len(stack) == 0 {
-				break
-			}
-			continue
-		}
-		if top < 0 {
-			return fmt.Errorf("the arguments are a JSON %s; they must be one object", jsonType(tok))
-		}
-		if stack[top].keys == nil {
-			continue
-		}
-		if !stack[top].isKey {
-			stack[top].isKey = true
-			continue
-		}
-		key := tok.(string)
-		if stack[top].keys[key] {
-			return fmt.Errorf("the arguments name %s twice", strconv.Quote(key))
-		}
-		stack[top].keys[key] = true
-		stack[top].isKey = false
+// decodeArgs is DecodeArgs, and the same as values: numbers as json.Number.
+func decodeArgs(s string) (raw map[string]json.RawMessage, values map[string]any, err error) {
+	if t := strings.TrimSpace(s); t == "" || t == "null" {
+		return map[string]json.RawMessage{}, map[string]any{}, nil
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("there is text behind the arguments' JSON object (at byte %d)", dec.InputOffset())
+	doc, err := jsondoc.Parse([]byte(s), jsondoc.Options{MaxBytes: MaxArgsBytes, MaxDepth: MaxArgsDepth, Strict: true, Shallow: true})
+	if err != nil {
+		return nil, nil, fmt.Errorf("the arguments are refused: %w", err)
 	}
-	return nil
-}
-
-func plainJSONError(err error) error {
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it ends too early")
+	values, ok := doc.Root.Value.(map[string]any)
+	if !ok {
+		return nil, nil, fmt.Errorf("the arguments must be one JSON object, not a JSON %s", doc.Root.Kind())
 	}
-	return err
-}
-
-func jsonType(tok json.Token) string {
-	switch tok.(type) {
-	case string:
-		return "string"
-	case json.Number:
-		return "number"
-	case bool:
-		return "boolean"
-	default:
-		return "null"
+	raw = make(map[string]json.RawMessage, len(doc.Root.Children))
+	for _, n := range doc.Root.Children {
+		raw[n.Name] = json.RawMessage(doc.Raw(n))
 	}
-}
-
-// checkSurrogates refuses an escaped half of a surrogate pair, which
-// encoding/json would silently replace.
-func checkSurrogates(s string) error {
-	for i := 0; i+1 < len(s); i++ {
-		if s[i] != '\\' {
-			continue
-		}
-		if s[i+1] != 'u' {
-			i++
-			continue
-		}
-		r, ok := escapedRune(s[i:])
-		if !ok {
-			continue // malformed; the decoder says so
-		}
-		i += 5
-		switch {
-		case r >= 0xDC00 && r <= 0xDFFF:
-			return fmt.Errorf("the arguments hold half of a surrogate pair (\\u%04x at byte %d)", r, i-5)
-		case r >= 0xD800 && r <= 0xDBFF:
-			low, ok := escapedRune(s[i+1:])
-			if !ok || low < 0xDC00 || low > 0xDFFF {
-				return fmt.Errorf("the arguments hold half of a surrogate pair (\\u%04x at byte %d)", r, i-5)
-			}
-			i += 6
-		}
-	}
-	return nil
-}
-
-// escapedRune reads the \uXXXX that s starts with.
-func escapedRune(s string) (rune, bool) {
-	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(s[2:6], 16, 32)
-	return rune(n), err == nil
+	return raw, values, nil
 }
 
 // compactJSON returns the JSON text without white space between its tokens. The

@@ -10,25 +10,25 @@ import (
 
 func TestDecodeArgsIsStrict(t *testing.T) {
 	tests := []struct{ name, in, want string }{
-		{"array", `[1]`, "the arguments are a JSON array; they must be one object"},
-		{"string", `"x"`, "the arguments are a JSON string; they must be one object"},
-		{"number", `12`, "the arguments are a JSON number; they must be one object"},
-		{"cut", `{"a":"b`, "the arguments are no valid JSON (at byte 5): it ends too early"},
-		{"text behind", `{"a":1} {"b":2}`, "there is text behind the arguments' JSON object (at byte 9)"},
-		{"garbage behind", `{"a":1}x`, "there is text behind the arguments' JSON object (at byte 7)"},
-		{"same key twice", `{"a":1,"a":2}`, `the arguments name "a" twice`},
-		{"same key twice inside", `{"o":[{"k":1,"k":2}]}`, `the arguments name "k" twice`},
-		{"same key in other spelling", `{"a":1,"\u0061":2}`, `the arguments name "a" twice`},
-		{"half a surrogate pair", `{"a":"\ud83d"}`, `the arguments hold half of a surrogate pair (\ud83d at byte 6)`},
-		{"low surrogate", `{"a":"\ude00x"}`, `the arguments hold half of a surrogate pair (\ude00 at byte 6)`},
-		{"no UTF-8", "{\"a\":\"\xff\"}", "the arguments are not valid UTF-8"},
-		{"too deep", strings.Repeat(`{"a":`, 1001) + "1" + strings.Repeat("}", 1001), "the arguments are nested more than 1000 deep"},
-		{"too long", `{"a":"` + strings.Repeat("x", agent.MaxArgsBytes) + `"}`, "the arguments are 16777224 bytes long; the limit is 16777216"},
+		{"array", `[1]`, "the arguments must be one JSON object, not a JSON array"},
+		{"string", `"x"`, "the arguments must be one JSON object, not a JSON string"},
+		{"number", `12`, "the arguments must be one JSON object, not a JSON number"},
+		{"cut", `{"a":"b`, "1:8: the text ends too early"},
+		{"text behind", `{"a":1} {"b":2}`, "1:9: there is text behind the JSON value"},
+		{"garbage behind", `{"a":1}x`, "1:8: there is text behind the JSON value"},
+		{"same key twice", `{"a":1,"a":2}`, `1:8: the key "a" is there twice`},
+		{"same key twice inside", `{"o":[{"k":1,"k":2}]}`, `1:14: the key "k" is there twice`},
+		{"same key in other spelling", `{"a":1,"\u0061":2}`, `1:8: the key "a" is there twice`},
+		{"half a surrogate pair", `{"a":"\ud83d"}`, `1:7: half of a surrogate pair (\ud83d)`},
+		{"low surrogate", `{"a":"\ude00x"}`, `1:7: half of a surrogate pair (\ude00)`},
+		{"no UTF-8", "{\"a\":\"\xff\"}", "1:7: not valid UTF-8"},
+		{"too deep", strings.Repeat(`{"a":`, 1001) + "1" + strings.Repeat("}", 1001), "1:5001: nested more than 1000 deep"},
+		{"too long", `{"a":"` + strings.Repeat("x", agent.MaxArgsBytes) + `"}`, "1:1: the text is 16777224 bytes long; the limit is 16777216"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			args, err := agent.DecodeArgs(tt.in)
-			if err == nil || err.Error() != tt.want {
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("DecodeArgs = %v, %v\nwant %s", args, err, tt.want)
 			}
 		})

@@ -33,6 +33,7 @@ type Invocation struct {
 
 	once    sync.Once
 	args    map[string]json.RawMessage
+	values  map[string]any
 	argsErr error
 	started bool
 	took    time.Duration
@@ -61,8 +62,15 @@ func (inv *Invocation) event(kind EventKind) Event {
 // Args are the arguments of the call, decoded by DecodeArgs; Call.Args is what
 // the model sent. They are decoded once and must not be changed.
 func (inv *Invocation) Args() (map[string]json.RawMessage, error) {
-	inv.once.Do(func() { inv.args, inv.argsErr = DecodeArgs(inv.Call.Args) })
+	inv.once.Do(func() { inv.args, inv.values, inv.argsErr = decodeArgs(inv.Call.Args) })
 	return inv.args, inv.argsErr
+}
+
+// Values are the same as values of encoding/json, with numbers as json.Number;
+// nil where Args has an error. They must not be changed.
+func (inv *Invocation) Values() map[string]any {
+	_, _ = inv.Args() // for the values
+	return inv.values
 }
 
 // Progress reports what the running tool is doing. Outside a run it does

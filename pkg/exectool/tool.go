@@ -55,7 +55,7 @@ func (t *Tool) Description() (*Description, error) {
 // was at the first call, or of a large one when it was described. Both are empty
 // if the arguments are refused.
 func (t *Tool) Command(inv *agent.Invocation) (argv []string, digest string) {
-	args, _, err := t.Translate(inv.Call.Args)
+	args, _, err := t.Translate(inv)
 	if err != nil {
 		return nil, ""
 	}
@@ -68,12 +68,12 @@ func (t *Tool) Command(inv *agent.Invocation) (argv []string, digest string) {
 }
 
 // Translate translates the arguments of a call; see Description.Command.
-func (t *Tool) Translate(args string) (argv []string, stdin []byte, err error) {
+func (t *Tool) Translate(inv *agent.Invocation) (argv []string, stdin []byte, err error) {
 	desc, err := t.Description()
 	if err != nil {
 		return nil, nil, err
 	}
-	values, err := agent.DecodeArgs(args)
+	values, err := inv.Args()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,7 +84,7 @@ func (t *Tool) Translate(args string) (argv []string, stdin []byte, err error) {
 // Exit status 0 makes stdout the result. Anything else is an error that says
 // what happened, beside a result with stdout and stderr.
 func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	argv, stdin, err := t.Translate(inv.Call.Args)
+	argv, stdin, err := t.Translate(inv)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
@@ -131,7 +131,7 @@ func (t *Tool) lock(ctx context.Context, inv *agent.Invocation) (*held, error) {
 	if len(t.desc.Locks) == 0 {
 		return t.acquire(ctx, nil)
 	}
-	args, err := agent.DecodeArgs(inv.Call.Args)
+	args, err := inv.Args()
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (t *Tool) Annotations() Annotations { return t.annotations }
 // because it has forgotten the session is greeted anew. When ctx ends, the server
 // is told that the call is cancelled.
 func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	if _, err := agent.DecodeArgs(inv.Call.Args); err != nil {
+	if _, err := inv.Args(); err != nil {
 		return agent.Result{}, fmt.Errorf("nothing was called: %w", err)
 	}
 	args := json.RawMessage(strings.TrimSpace(inv.Call.Args))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -44,9 +45,9 @@ func (c *checked) Validate(ctx context.Context, inv *agent.Invocation) error {
 	if c.schema == nil {
 		return nil
 	}
-	violations, err := c.schema.checkArgs(ctx, inv.Call.Args)
+	violations, err := c.schema.checkArgs(ctx, inv)
 	if len(violations) == 1 && violations[0].Rule == ruleSteps {
-		violations, err = c.checkBasics(ctx, inv.Call.Args)
+		violations, err = c.checkBasics(ctx, inv)
 	}
 	if err == nil && len(violations) > 0 {
 		err = argsError(violations)
@@ -66,36 +67,28 @@ func (c *checked) compile() {
 }
 
 // checkBasics compares arguments with the basics of the schema.
-func (c *checked) checkBasics(ctx context.Context, args string) ([]Violation, error) {
+func (c *checked) checkBasics(ctx context.Context, inv *agent.Invocation) ([]Violation, error) {
 	s, err := Compile(c.Spec().Name, basics(c.Spec().Schema))
 	if err != nil {
 		return nil, nil // there is nothing to compare with
 	}
-	return s.checkArgs(ctx, args)
+	return s.checkArgs(ctx, inv)
 }
 
 // checkArgs validates arguments that the gate has decoded.
-func (s *Schema) checkArgs(ctx context.Context, args string) ([]Violation, error) {
-	if t := strings.TrimSpace(args); t == "" || t == "null" {
-		args = "{}"
-	}
-	values := countValues([]byte(args))
+func (s *Schema) checkArgs(ctx context.Context, inv *agent.Invocation) ([]Violation, error) {
+	values := countValues([]byte(inv.Call.Args))
 	if large := s.tooLarge(values); large != nil {
 		return large, nil
 	}
-	v, err := decode([]byte(args))
-	if err != nil {
-		return nil, err
-	}
-	if members, ok := v.(map[string]any); ok {
-		for name, value := range members {
-			_, known := s.compiled.Properties[name]
-			if value == nil && known && !slices.Contains(s.compiled.Required, name) {
-				delete(members, name)
-			}
+	members := maps.Clone(inv.Values())
+	for name, value := range members {
+		_, known := s.compiled.Properties[name]
+		if value == nil && known && !slices.Contains(s.compiled.Required, name) {
+			delete(members, name)
 		}
 	}
-	return s.validate(ctx, v, values)
+	return s.validate(ctx, members, values)
 }
 
 // An argsError says which arguments break which rules.

@@ -70,7 +70,7 @@ func (shell) Spec() agent.ToolSpec {
 }
 
 func (shell) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
-	args, err := agent.DecodeArgs(inv.Call.Args)
+	args, err := inv.Args()
 	if err != nil {
 		return agent.Result{}, err
 	}
