@@ -1,8 +1,10 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -169,20 +171,10 @@ func (t *Text) lines() []string {
 // fit chooses n nodes: the running ones, from the top, then those that ended last.
 // hidden counts the running ones that are left out.
 func fit(nodes []*node, n int) (chosen []*node, hidden int) {
-	rank := slices.Clone(nodes)
-	slices.SortStableFunc(rank, func(a, b *node) int {
-		switch {
-		case a.mark == markRunning && b.mark == markRunning:
-			return 0
-		case a.mark == markRunning:
-			return -1
-		case b.mark == markRunning:
-			return 1
-		}
-		return b.order - a.order
-	})
+	ranked := slices.Clone(nodes)
+	slices.SortStableFunc(ranked, func(a, b *node) int { return cmp.Compare(b.rank(), a.rank()) })
 	keep := map[*node]bool{}
-	for i, c := range rank {
+	for i, c := range ranked {
 		if i < n {
 			keep[c] = true
 		} else if c.mark == markRunning {
@@ -195,6 +187,15 @@ func fit(nodes []*node, n int) (chosen []*node, hidden int) {
 		}
 	}
 	return chosen, hidden
+}
+
+// rank is the order in which calls are kept: the running ones before those that
+// ended, and the later before the earlier.
+func (n *node) rank() int {
+	if n.mark == markRunning {
+		return math.MaxInt
+	}
+	return n.order
 }
 
 // all is n and everything below it, in order.

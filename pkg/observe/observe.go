@@ -2,8 +2,8 @@
 // lines of JSON, a readable log, or requests to an HTTP server.
 //
 // Each sink has a method Observe for [agent.Runner].Observe; [Tee] joins several
-// sinks and [Redact] removes keys for all of them. No sink ends or changes a run:
-// one that fails keeps its first error for the caller.
+// sinks. No sink ends or changes a run: one that fails keeps its first error for the
+// caller.
 //
 //   - [Text] is the progress on stderr: lines that are redrawn in place on a
 //     terminal, one plain line per event elsewhere.

@@ -222,16 +222,11 @@ func (t *Text) finished(e agent.Event) {
 // drop removes the oldest ended calls of n that are too many to keep.
 func (n *node) drop() {
 	for len(n.children) > keptChildren {
-		oldest := -1
-		for i, c := range n.children {
-			if c.mark != markRunning && (oldest < 0 || c.order < n.children[oldest].order) {
-				oldest = i
-			}
-		}
-		if oldest < 0 {
+		oldest := slices.MinFunc(n.children, func(a, b *node) int { return cmp.Compare(a.rank(), b.rank()) })
+		if oldest.mark == markRunning {
 			return
 		}
-		n.children = slices.Delete(n.children, oldest, oldest+1)
+		n.children = without(n.children, oldest)
 		n.dropped++
 	}
 }
