@@ -364,7 +364,7 @@ func TestCutCountsCells(t *testing.T) {
 // kinds are all kinds of events.
 var kinds = []agent.EventKind{agent.EventSession, agent.EventMessage, agent.EventAnswer, agent.EventCallStarted,
 	agent.EventRequest, agent.EventText, agent.EventReasoning, agent.EventRetry, agent.EventProgress,
-	agent.EventWarning, agent.EventCallEnded, agent.EventEnd}
+	agent.EventWarning, agent.EventResume, agent.EventFailure, agent.EventVerdict, agent.EventCallEnded, agent.EventEnd}
 
 // TestNoControlSequenceReachesATerminal puts control characters into every text
 // of every event. The screen fails on a sequence that is not ours.
@@ -394,7 +394,7 @@ func TestNoControlSequenceReachesATerminal(t *testing.T) {
 					t.Errorf("%s: control character in %q", name, out[max(0, i-20):i+4])
 				}
 			}
-			if got, want := strings.Count(log.String(), "\n"), 8; got != want {
+			if got, want := strings.Count(log.String(), "\n"), 11; got != want {
 				t.Errorf("the log has %d lines, want %d:\n%s", got, want, log.String())
 			}
 		}

@@ -51,6 +51,12 @@ func logLine(e agent.Event) string {
 		return words("setup", "model="+show(e.Model), e.Digest)
 	case agent.EventCompaction:
 		return words("compaction", show(e.Text))
+	case agent.EventResume:
+		return "resume"
+	case agent.EventFailure:
+		return words("failure", show(string(e.Status)), show(e.Error))
+	case agent.EventVerdict:
+		return words("verdict", show(e.Key), show(e.Tool), show(string(e.Decision)), show(e.Text))
 	case agent.EventCallStarted:
 		return words("call", show(e.Key), show(e.Tool), shortArgs(e.Args, "…"))
 	case agent.EventCallEnded:

@@ -185,6 +185,9 @@ func (j *joiner) skip(g *group) {
 		case agent.EventSetup:
 			j.setup = e
 		case agent.EventMessage:
+			if e.Attempt > 0 {
+				break // it refuses an answer
+			}
 			if j.answered {
 				j.prompts, j.answered = nil, false
 			}
@@ -231,18 +234,20 @@ func ofTurn(key, root string, turn int) string {
 	return key
 }
 
-// begin opens the session with what its first turn lacks.
+// begin opens the session with what its first turn lacks. A message that refuses an
+// answer is removed with the answer; the prompts of the run replace it.
 func (j *joiner) begin(g *group) {
 	has := map[agent.EventKind]bool{}
-	for i := range g.events {
-		if e := &g.events[i]; e.Session == g.root {
-			has[e.Kind] = true
-		}
-	}
+	compacted := slices.ContainsFunc(g.events, func(e agent.Event) bool { return e.Session == g.root && e.Kind == agent.EventCompaction })
+	g.events = slices.DeleteFunc(g.events, func(e agent.Event) bool {
+		refuses := e.Kind == agent.EventMessage && e.Session == g.root && e.Attempt > 0 && !compacted
+		has[e.Kind] = has[e.Kind] || e.Session == g.root && !refuses
+		return refuses
+	})
 	if j.opened != nil && !has[agent.EventSession] {
 		j.emit(*j.opened)
 	}
-	if !has[agent.EventMessage] && !has[agent.EventCompaction] {
+	if !has[agent.EventMessage] && !compacted {
 		for _, e := range j.prompts {
 			j.emit(e)
 		}
@@ -260,7 +265,7 @@ func (j *joiner) count(e *agent.Event, old int) {
 		if old > 0 {
 			before--
 		}
-		e.Turn, e.N = before, min(e.N, before)
+		e.Turn, e.RunTurns, e.N = before, min(e.RunTurns, before), min(e.N, before)
 	case e.Turn > 0 && old > 0:
 		e.Turn = j.n
 	}

@@ -428,6 +428,29 @@ func TestDroppedTurnsLeaveWhatLaterOnesNeed(t *testing.T) {
 	}
 }
 
+// A turn whose answer replaces one that was refused can be the first.
+func TestAnEditedSessionBeginsAfterARefusedAnswer(t *testing.T) {
+	w := &recorder{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s := w.open("root", "lead", "", 0)
+	w.prompt(s, "a number")
+	w.answer(s, "seven", "")
+	again := agent.UserText("Your answer was not accepted")
+	w.record(s, agent.Event{Kind: agent.EventMessage, Message: &again, Attempt: 2, Error: "not a number"}, 0)
+	w.answer(s, "7", "")
+	w.end(s, agent.StatusOK)
+	events, err := collect(Apply(all(w.events), []Edit{{Drop, 1}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := replayed(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sessions["root"]; len(got.Messages) != 2 || got.Messages[0].Text() != "a number" || got.Messages[1].Text() != "7" {
+		t.Errorf("the session has %+v", got.Messages)
+	}
+}
+
 func TestEditsPassErrorsOn(t *testing.T) {
 	damage := errors.New("damaged")
 	for _, edits := range [][]Edit{nil, {{TakeLast, 1}}, {{DropLast, 1}}, {{Drop, 1}}} {
