@@ -189,6 +189,39 @@ func TestReplayEqualsLive(t *testing.T) {
 	}
 }
 
+// testdata/version1.jsonl was written before a journal noted its process and its
+// folder, by an encoder that formed lines a little differently.
+func TestAJournalOfAnEarlierVersionOpens(t *testing.T) {
+	old, err := os.ReadFile(filepath.Join("testdata", "version1.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "old.jsonl")
+	if err := os.WriteFile(path, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := session.Inspect(path); err != nil || i.Turns != 3 || i.Usage.Requests != 5 || i.Prompt != "go" || i.Dir != "" {
+		t.Errorf("Inspect = %+v, %v", i, err)
+	}
+	events := collect(t, session.Events(path))
+	j, past := open(t, path)
+	if last, ok := past.Session.Answer(); !ok || last.Text() != "all done" || past.OwnerPID != 0 || past.CutBytes != 0 {
+		t.Errorf("Open = %+v", past)
+	}
+	prompt := agent.UserText("and more")
+	more := agent.Event{Kind: agent.EventMessage, Session: past.Session.ID, Message: &prompt}
+	if err := errors.Join(j.Append(t.Context(), more), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(append(events, more), collect(t, session.Events(path)), quickly); diff != "" {
+		t.Errorf("after one more event (-want +got):\n%s", diff)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || !bytes.HasPrefix(b, old) {
+		t.Errorf("the old lines were changed (%v)", err)
+	}
+}
+
 // TestWhatWasConsumedIsCountedOnce cuts a session at every event and resumes it: each
 // agent of the tree consumed as much as if its process had not died.
 func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
