@@ -1,6 +1,6 @@
 // Package agentfile loads trees of agent files: an agent.json, the executables
-// and agent files in its tool directory, and whatever these name in turn. It is
-// the one package that knows every toolset and every provider.
+// and agent files in its tool directory, and what these name in turn. It is the one
+// package that knows every toolset and every provider.
 //
 // Load returns a Tree, whose Root is ready to run, and whose Nodes and Problems
 // say what was found:
@@ -12,7 +12,6 @@
 //	defer tree.Close()
 //	out, err := (&agent.Runner{Agent: tree.Root}).Run(ctx, agent.UserText("hello"))
 //
-// One broken part never takes the agent down: it is left out and reported.
-// Nothing is executed but the tools' own descriptions, and those only if they
-// are not in the cache.
+// A broken part does not stop the agent: it is left out and reported. Nothing is
+// executed but the tools' describe, and that only if the answer is not in the cache.
 package agentfile

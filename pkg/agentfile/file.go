@@ -21,10 +21,9 @@ import (
 // MaxBytes limits the size of an agent file and of a script.
 const MaxBytes = 1 << 20
 
-// A File is one agent file, read and valid, before anything it names is looked
-// at.
+// A File is one agent file. What it names is not part of it.
 type File struct {
-	// Path is as it was given, for messages; Real is absolute, without links.
+	// Path is the path as given, for messages; Real is absolute and has no links.
 	Path string
 	Real string
 	Spec *Spec
@@ -100,7 +99,7 @@ func unreadable(path string, s Severity, err error) Problem {
 	return Problem{Severity: s, Code: code, File: path, Message: plain(err)}
 }
 
-// realPath is path absolute and without links, "" if there is nothing.
+// realPath returns path absolute and without links, "" if it does not exist.
 func realPath(path string) string {
 	real, err := filepath.Abs(path)
 	if err == nil {
@@ -182,7 +181,7 @@ func plain(err error) string {
 }
 
 // isAgentFile reports whether data looks like an agent file: whether its tag
-// says so. What is no JSON is none.
+// says so.
 func isAgentFile(data []byte) bool {
 	var envelope struct {
 		Tag string `json:"tag"`

@@ -12,8 +12,8 @@ import (
 // a program that runs itself.
 func isProgram(data []byte) bool { return bytes.HasPrefix(data, []byte("#!")) }
 
-// blankFirstLine is the JSON of a program: its #! line becomes blanks, so that
-// places in the file stay where they are.
+// blankFirstLine returns the JSON of a program: blanks replace its #! line, so that
+// lines and columns stay the same.
 func blankFirstLine(data []byte) []byte {
 	if !isProgram(data) {
 		return data
@@ -31,8 +31,8 @@ var placeholder = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 })
 
-// fill puts values into the placeholders of a text, in one pass: what was put in
-// is not looked at again. A name without a value takes its default; one without
+// fill replaces the placeholders of a text by values, in one pass: values are not
+// searched for placeholders. A name without a value takes its default; one without
 // either stays as it is and is returned in missing. Names that had a value are
 // added to used.
 func fill(text string, values map[string]string, used map[string]bool) (filled string, missing []string) {
@@ -56,9 +56,8 @@ func fill(text string, values map[string]string, used map[string]bool) (filled s
 	return filled, slices.Compact(missing)
 }
 
-// fillPrompts fills the placeholders of the root file's prompts. They mean
-// something in a program and where a value is given; in any other file ${…} is
-// text, as it always was.
+// fillPrompts fills the placeholders of the root file's prompts, if it is a program
+// or a value is given. In any other file ${…} is text.
 func (l *loader) fillPrompts(f *File) bool {
 	if !f.program && len(l.opts.Set) == 0 {
 		return true

@@ -22,11 +22,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// MaxDepth limits how deep agent files lie in each other's tool directories.
+// MaxDepth limits how deep tool directories with agent files are nested.
 const MaxDepth = 64
 
-// TestSuffix is how the names of test files end (see package treetest). They may
-// lie beside agent files anywhere, tool directories included.
+// TestSuffix ends the names of test files (see package treetest). They may be beside
+// agent files anywhere, tool directories included.
 const TestSuffix = ".agenttest.json"
 
 // Options say what a tree is loaded with. The zero value loads a tree whose
@@ -64,9 +64,8 @@ type Options struct {
 	// a slug, and under "" for all agents of the tree. A slug that is not in
 	// the tree is an error.
 	Models map[string]ModelChoice
-	// Model, if it is not nil, gives agents their models instead of what the
-	// files name, so that no key is needed. Where it returns nil, the file
-	// decides.
+	// Model, if it is not nil, supplies the models of agents, so that no key is
+	// needed. Where it returns nil, the file decides.
 	Model func(f *File) agent.Provider
 	// Log gets what MCP servers write beside their messages, a line at a
 	// time, from several goroutines; nil drops it.
@@ -74,15 +73,15 @@ type Options struct {
 	// Elicit answers MCP servers that ask the person something (see
 	// mcpclient.Options); nil declines.
 	Elicit func(ctx context.Context, question mcpclient.Elicitation) (mcpclient.Answer, error)
-	// LockDir is where calls of tools that declare locks take turns, with
-	// every process that uses the same folder; "" means that they do not.
+	// LockDir is the folder with which calls of tools that declare locks take
+	// turns, among all processes that use it; "" means that they do not.
 	LockDir string
 	// Protected are further files that decide what is executed, such as the cfg
 	// file: tools that write files refuse to write them, as they refuse the
 	// tree's own files and the keys file.
 	Protected []string
-	// OutputDir takes the whole of tool outputs that were cut for the model;
-	// "" means the system's folder for temporary files.
+	// OutputDir is where tool outputs that were cut for the model are kept in
+	// full; "" means the system's folder for temporary files.
 	OutputDir string
 }
 
@@ -98,7 +97,7 @@ type Tree struct {
 	// Nodes are all agents of the tree, Root's first, in the order in which
 	// they were found. An agent that is reached twice is there once.
 	Nodes []*Node
-	// Problems are what was found wrong, worst first.
+	// Problems is what is wrong, worst first.
 	Problems []Problem
 
 	secrets []config.Secret // of a type that does not print them
@@ -149,7 +148,7 @@ func (n *Node) Servers() []string {
 	return names
 }
 
-// A program is an executable, or a folder of them, that an agent file names.
+// A program is an executable, or a folder of them, of an agent file.
 type program struct {
 	path, filter string
 	allowDash    bool
@@ -278,7 +277,7 @@ func (l *loader) resolve(n *Node, pointer, path string, missing Severity) (strin
 	return "", false
 }
 
-// toolDirectory takes in the executables and the agent files of a folder.
+// toolDirectory reads which executables and agent files are in a folder.
 func (l *loader) toolDirectory(n *Node) {
 	name := n.File.Spec.ToolDirectory
 	if name == "" {
@@ -312,7 +311,7 @@ func isProjectFile(name string) bool {
 	return false
 }
 
-// helperFile takes in a .json of a tool directory if it is an agent file.
+// helperFile reads a .json of a tool directory if it is an agent file.
 func (l *loader) helperFile(n *Node, path string) {
 	data, err := readRegular(path, MaxBytes)
 	if err != nil {
@@ -346,7 +345,7 @@ func (l *loader) helperFile(n *Node, path string) {
 	l.report(left)
 }
 
-// toolboxes takes in bashToolboxes.
+// toolboxes reads bashToolboxes.
 func (l *loader) toolboxes(n *Node) {
 	for i, box := range n.File.Spec.BashToolboxes {
 		pointer := fmt.Sprintf("%s/%d", n.File.at("bashToolboxes"), i)
@@ -364,7 +363,7 @@ func (l *loader) toolboxes(n *Node) {
 	}
 }
 
-// extraAgents takes in sub-agents that lie elsewhere; they may be cycles.
+// extraAgents reads sub-agents that are elsewhere; they may form cycles.
 func (l *loader) extraAgents(n *Node) {
 	for i, extra := range n.File.Spec.ExtraAgents {
 		pointer := fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i)

@@ -39,7 +39,7 @@ type opened struct {
 	pointer string
 }
 
-// mcpServers takes in the MCP servers of n.
+// mcpServers reads the MCP servers of n.
 func (l *loader) mcpServers(n *Node) {
 	var list []server
 	for i, s := range n.File.Spec.MCPServers {
@@ -74,7 +74,7 @@ func (l *loader) mcpServers(n *Node) {
 	}
 }
 
-// clientOptions are what the client of s may do.
+// clientOptions says what the client of s may do.
 func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 	opts := mcpclient.Options{
 		Name: exectool.Name, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
@@ -95,7 +95,7 @@ func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 	return opts
 }
 
-// client is what the client of MCP needs to know of s.
+// client describes s for the MCP client.
 func (l *loader) client(s server) (mcpclient.Server, error) {
 	c := mcpclient.Server{
 		Name: s.Name, Args: s.Args, Tools: s.Tools, Protocol: s.Protocol,
@@ -103,7 +103,7 @@ func (l *loader) client(s server) (mcpclient.Server, error) {
 	}
 	for _, glob := range s.Tools {
 		if _, err := filepath.Match(glob, ""); err != nil {
-			return c, fmt.Errorf("tools: %q is no pattern", glob)
+			return c, fmt.Errorf("tools: %q is not a valid pattern", glob)
 		}
 	}
 	if s.Tag == tagHTTP {
@@ -136,8 +136,8 @@ func (l *loader) serverEnviron(n *Node, s server) []string {
 	return env
 }
 
-// httpServer fills in what a server over HTTP needs. A key goes to no host that
-// its entry forbids.
+// httpServer sets what a server over HTTP needs. A key is sent only to the hosts that
+// its entry allows.
 func (l *loader) httpServer(c *mcpclient.Server, s server) error {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -165,7 +165,7 @@ var (
 	keyReference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{key:([^}]*)\}`) })
 )
 
-// lookup is the value of a variable in an environment, "" if there is none.
+// lookup returns the value of a variable of an environment, "" if it is not set.
 func lookup(environ []string, name string) string {
 	for _, e := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
@@ -211,9 +211,8 @@ func (c *checked) Tools(ctx context.Context) ([]agent.Tool, error) {
 	return list, err
 }
 
-// Connect asks every MCP server of the tree for its tools, which starts it; what
-// the cache has does not count. The
-// tools are added to the nodes; a server that fails is a problem.
+// Connect starts every MCP server of the tree and asks it for its tools, whatever the
+// cache has. The tools are added to the nodes; a server that fails is a problem.
 func (t *Tree) Connect(ctx context.Context) {
 	var mu sync.Mutex
 	var g errgroup.Group

@@ -141,7 +141,7 @@ func TestConfigFilesOfOtherClients(t *testing.T) {
 		"Zed":             {text: `{"context_servers":{"a":{"command":"bin/server"}}}`, want: []string{`left out: it has context_servers in place of mcpServers, which are not read`}},
 		"something else":  {text: `{"a":{"command":"bin/server"}}`, want: []string{"left out: it has no mcpServers"}},
 		"with comments":   {text: "{\n// mine\n\"mcpServers\":{}}", want: []string{"left out:2:1: comments are not allowed in JSON"}},
-		"no servers":      {text: `{"mcpServers":[]}`, want: []string{"left out: mcpServers is no object"}},
+		"no servers":      {text: `{"mcpServers":[]}`, want: []string{"left out: mcpServers is not an object"}},
 		"one that is bad": {text: `{"mcpServers":{"bad":{"command":"x","env":{"PORT":1}},"a":{"command":"bin/server"}}}`, tools: "mcp_a_greet", want: []string{"left out: server bad: env has a value of the wrong type, a JSON number"}},
 		"no object":       {text: `{"mcpServers":{"a":"bin/server"}}`, want: []string{"left out: server a: it has a value of the wrong type, a JSON string"}},
 		"times":           {text: `{"mcpServers":{"a":{"command":"bin/server","timeoutSeconds":-1}}}`, want: []string{"left out: server a: timeoutSeconds is -1, which is not between 0 and 604800"}},

@@ -15,8 +15,8 @@ import (
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
-// mcpConfig reads a file of servers as other clients of MCP have it. What it has
-// beyond that is reported where something would be missing without it.
+// mcpConfig reads a file of servers as other MCP clients have it, and reports what of
+// it is not supported.
 func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
 	path, ok := l.resolve(n, pointer, name, LeftOut)
 	if !ok {
@@ -67,7 +67,7 @@ func mcpEntries(data []byte) (map[string]json.RawMessage, error) {
 		Zed     json.RawMessage            `json:"context_servers"`
 	}
 	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, errors.New(": mcpServers is no object")
+		return nil, errors.New(": mcpServers is not an object")
 	}
 	switch {
 	case file.Servers != nil:
@@ -80,7 +80,7 @@ func mcpEntries(data []byte) (map[string]json.RawMessage, error) {
 	return nil, errors.New(": it has no mcpServers")
 }
 
-// mcpEntry reads a server of such a file, and says what of it is not understood.
+// mcpEntry reads a server of such a file, and returns what of it is not supported.
 // The error continues the server's name.
 func mcpEntry(data json.RawMessage) (s MCPServer, unread []string, err error) {
 	var entry struct {
@@ -121,20 +121,19 @@ func mcpEntry(data json.RawMessage) (s MCPServer, unread []string, err error) {
 			unread = append(unread, key+" is not read")
 		}
 	}
-	if refs := foreign(&s); len(refs) > 0 {
+	if refs := unreplaced(&s); len(refs) > 0 {
 		unread = append(unread, strings.Join(refs, ", ")+": passed on as written; only ${VAR} in env and ${key:ID} in headers are replaced")
 	}
 	slices.Sort(unread)
 	return s, unread, nil
 }
 
-// maxSeconds is the longest time that an agent file can name too.
+// maxSeconds is the longest time that the schema of agent files allows.
 const maxSeconds = 604800
 
-// foreign are the references in s that other clients replace, and that are passed
-// on as they are here. An argument may be of a shell, to which ${VAR} means
-// something.
-func foreign(s *MCPServer) []string {
+// unreplaced returns the references in s that other clients replace, and that are
+// passed on as written here. In an argument, ${VAR} may be meant for a shell.
+func unreplaced(s *MCPServer) []string {
 	var refs []string
 	look := func(text string, all bool, ours *regexp.Regexp) {
 		for _, ref := range anyReference().FindAllString(text, -1) {

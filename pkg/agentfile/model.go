@@ -113,7 +113,7 @@ func (l *loader) scripted(n *Node) agent.Provider {
 	return &scripted.Provider{Script: script}
 }
 
-// scriptProblems reports each mistake in a script where it stands.
+// scriptProblems reports each mistake in a script at its place.
 func (l *loader) scriptProblems(n *Node, err error) {
 	list := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -261,7 +261,7 @@ func (l *loader) findWorkDir(n *Node) bool {
 	return true
 }
 
-// paragraph tells a model which helpers it has.
+// paragraph lists the helpers of an agent for its model.
 func paragraph(subs []*agent.Subagent) string {
 	if len(subs) == 0 {
 		return ""

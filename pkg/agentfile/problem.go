@@ -16,8 +16,8 @@ type Severity int
 const (
 	Fatal   Severity = iota // the tree cannot be used
 	LeftOut                 // something is missing from it
-	Warning                 // something was done that may not be meant
-	Note                    // something could be better; only checks show it
+	Warning                 // it works, but may not be what was meant
+	Note                    // it could be better; only checks show it
 )
 
 // String returns "error", "left out", "warning" or "note".
@@ -59,8 +59,8 @@ func (p Problem) Incomplete() bool {
 	return p.Severity <= LeftOut || p.Code == CodeLater || p.Code == CodeUnknown
 }
 
-// named is a path as messages show it: quoted if it holds what cannot be seen,
-// such as a line break, with which a file could pretend to be another message.
+// named returns a path for messages: quoted if it has characters that cannot be seen,
+// such as a line break, with which the name of a file could forge another message.
 func named(path string) string {
 	for _, r := range path {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
@@ -77,8 +77,8 @@ type Code string
 const (
 	CodeFile      Code = "file"        // cannot be read, too large, not a regular file
 	CodeWritable  Code = "writable"    // world-writable
-	CodeSyntax    Code = "syntax"      // no JSON
-	CodeNotAgent  Code = "not-agent"   // a .json in a tool directory that is no agent file
+	CodeSyntax    Code = "syntax"      // not JSON
+	CodeNotAgent  Code = "not-agent"   // a .json in a tool directory that is not an agent file
 	CodeSchema    Code = "schema"      // breaks the schema
 	CodeUnknown   Code = "unknown"     // an unknown key
 	CodeFlavor    Code = "flavor"      // an unknown flavor

@@ -11,16 +11,16 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpclient"
 )
 
-// A PromptError says why there is no such prompt, and what there is instead.
+// A PromptError says that there is no such prompt, and which ones there are.
 type PromptError struct{ text string }
 
-// Error is what a person is told.
+// Error is a message for a person.
 func (e *PromptError) Error() string { return e.text }
 
 func noPrompt(format string, args ...any) error { return &PromptError{fmt.Sprintf(format, args...)} }
 
-// Prompt is what a prompt of one of the root's MCP servers says, with args in
-// its gaps: at least one message. It is named SERVER/NAME. A name or an argument
+// Prompt returns the messages, at least one, of a prompt of one of the root's MCP
+// servers with args. It is named SERVER/NAME. A name or an argument
 // that does not fit is a *PromptError.
 func (t *Tree) Prompt(ctx context.Context, name string, args map[string]string) ([]agent.Message, error) {
 	root := t.Nodes[0]
@@ -41,7 +41,7 @@ func (t *Tree) Prompt(ctx context.Context, name string, args map[string]string) 
 	return nil, noPrompt("%q: want SERVER/NAME; the servers of agent %s are %s", name, root.Agent.Slug, strings.Join(servers, ", "))
 }
 
-// prompt is what the server's prompt says.
+// prompt returns the messages of a prompt of the server.
 func (s opened) prompt(ctx context.Context, name string, args map[string]string) ([]agent.Message, error) {
 	prompts, err := s.Prompts(ctx)
 	i := slices.IndexFunc(prompts, func(p mcpclient.Prompt) bool { return p.Name == name })
@@ -61,7 +61,7 @@ func (s opened) prompt(ctx context.Context, name string, args map[string]string)
 	return messages, err
 }
 
-// fits compares args with the gaps of a prompt.
+// fits compares args with the arguments of a prompt.
 func fits(p *mcpclient.Prompt, args map[string]string) error {
 	known := map[string]bool{}
 	var missing []string

@@ -12,13 +12,12 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/openai"
 )
 
-// sample answers an MCP server of n by n's model, as an agent of its own: without
-// tools, with what the server gave and nothing else, in a session under the call
-// during which the server asks. So it is seen, counted and limited like a
-// sub-agent.
+// sample asks n's model for an MCP server of n, as an agent of its own: without
+// tools, with the server's messages only, in a session under the call during which
+// the server asks. So it is observed, counted and limited like a sub-agent.
 func (n *Node) sample(ctx context.Context, s mcpclient.Sampling) (mcpclient.Sampled, error) {
 	if s.Call == nil {
-		return mcpclient.Sampled{}, errors.New("a model's answer is given during a call alone")
+		return mcpclient.Sampled{}, errors.New("a server can ask the model only during a call")
 	}
 	last := len(s.Messages) - 1
 	if last < 0 || s.Messages[last].Role != agent.RoleUser {
@@ -41,8 +40,8 @@ func (n *Node) sample(ctx context.Context, s mcpclient.Sampling) (mcpclient.Samp
 	return mcpclient.Sampled{Message: out.Message, Model: n.Agent.Model, Finish: finish}, err
 }
 
-// limited is p with the settings of s. The server's temperature counts only if
-// the agent file has one: many models refuse any.
+// limited returns p with the settings of s. The server's temperature counts only if
+// the agent file has one: many models accept none.
 func limited(p agent.Provider, s mcpclient.Sampling) agent.Provider {
 	retry, ok := p.(*provider.Retry)
 	if !ok {

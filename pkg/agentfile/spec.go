@@ -44,7 +44,7 @@ type Spec struct {
 	Script                string                     `json:"script"`
 }
 
-// Lines is a text that a file gives as one string or as an array of lines.
+// Lines is a text that is one string or an array of lines in a file.
 type Lines string
 
 // UnmarshalJSON joins an array's lines by newlines.
@@ -98,7 +98,7 @@ type MCPServer struct {
 	invalid error
 }
 
-// An ExtraAgent is a sub-agent that lies outside the tool directory.
+// An ExtraAgent is a sub-agent outside the tool directory.
 type ExtraAgent struct {
 	Slug string `json:"slug"`
 	Path string `json:"path"`

@@ -37,7 +37,7 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 	return set
 }
 
-// protect passes to all tools which files decide what is executed.
+// protect tells all tools which files decide what is executed.
 func (l *loader) protect(sets []*exectool.Toolset) {
 	sets = slices.DeleteFunc(slices.Clone(sets), func(s *exectool.Toolset) bool { return s == nil })
 	if len(sets) == 0 {
@@ -96,9 +96,9 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	}
 }
 
-// environ is the environment of what n starts, without the keys: whatever the
-// names of the variables are, but for those that allow names. Short values are
-// left alone; they may be there by chance.
+// environ is the environment of the processes that n starts, without variables that
+// hold a key, except those that allow names. Short keys do not count: other values
+// contain them by chance.
 func (l *loader) environ(allow []string) []string {
 	const short = 8
 	secrets := slices.DeleteFunc(l.tree.Secrets(), func(s string) bool { return len(s) < short })

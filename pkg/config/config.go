@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The environment variables that count. Both are weaker than the flag that says
-// the same and stronger than a cfg file. An empty one is none.
+// Environment variables. A flag wins over them, and they win over a cfg file. An empty
+// one counts as not set.
 const (
 	// EnvAgentFile names agent files, separated as in PATH; as --agent-file.
 	EnvAgentFile = "AGENTS_AGENT_FILE"
@@ -25,13 +25,13 @@ const (
 	agentInFolder = "agent.json"
 )
 
-// An Env is the world around the program.
+// An Env is the environment of the program.
 type Env struct {
 	// WorkDir is the working folder, absolute.
 	WorkDir string
-	// Home is the home folder, absolute; empty means that there is none.
+	// Home is the home folder, absolute; empty if there is none.
 	Home string
-	// Getenv reads an environment variable; nil means that none is set.
+	// Getenv reads an environment variable; nil if none is set.
 	Getenv func(string) string
 }
 
@@ -43,7 +43,7 @@ func SystemEnv() (Env, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil || !filepath.IsAbs(home) {
-		home = "" // a service may have none; what needs it says so
+		home = "" // a service may have none; errors name it where it is needed
 	}
 	return Env{WorkDir: dir, Home: home, Getenv: os.Getenv}, nil
 }
@@ -72,13 +72,13 @@ type Flags struct {
 	Keys string
 }
 
-// A Place is a path that counts, or would.
+// A Place is a path that is in effect, or would be.
 type Place struct {
 	// Path is absolute.
 	Path string `json:"path"`
-	// Why says what makes it count: "--api-keys", "in the working directory".
+	// Why is the reason: "--api-keys", "in the working directory".
 	Why string `json:"why"`
-	// Found says whether there is something.
+	// Found reports whether it exists.
 	Found bool `json:"found"`
 }
 
@@ -109,8 +109,8 @@ type Config struct {
 	flags Flags
 }
 
-// Load finds and reads the cfg file and finds the agent files. It is an error if
-// the cfg file is malformed; it is none if there are no agent files.
+// Load reads the cfg file and finds the agent files. A malformed cfg
+// file is an error; no agent files are not.
 func Load(env Env, flags Flags) (*Config, error) {
 	c := &Config{env: env, flags: flags}
 	for dir := filepath.Clean(env.WorkDir); ; dir = filepath.Dir(dir) {
@@ -137,7 +137,7 @@ func Load(env Env, flags Flags) (*Config, error) {
 	return c, nil
 }
 
-// place looks whether there is a file at path, of whatever kind but a folder.
+// place reports whether there is a file of any kind but a folder at path.
 func place(path, why string) Place {
 	info, err := os.Stat(path)
 	return Place{Path: path, Why: why, Found: err == nil && !info.IsDir()}
@@ -186,7 +186,7 @@ func (c *Config) findAgentFiles() {
 	}
 	for _, dir := range c.File.Directories {
 		if !c.addFolder(dir, "agentsDirectories in "+c.File.Path) {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: agentsDirectories: %s is no folder that can be read", c.File.Path, dir))
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: agentsDirectories: %s is not a readable folder", c.File.Path, dir))
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (c *Config) addFile(path, why string, named bool) {
 	c.AgentFiles = append(c.AgentFiles, AgentFile{place(path, why), named})
 }
 
-// addFolder adds the *.json files of a folder, sorted by name, and says whether
+// addFolder adds the *.json files of a folder, sorted by name, and reports whether
 // it could be read.
 func (c *Config) addFolder(dir, why string) bool {
 	entries, err := os.ReadDir(dir)

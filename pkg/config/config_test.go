@@ -133,7 +133,7 @@ func TestMissingFolderOfAgentsIsAWarning(t *testing.T) {
 	cfg := filepath.Join(root, "work/agents-exe.cfg.json")
 	want := []string{
 		cfg + `:1:34: agentFiles: unknown key; did you mean "agentsFiles"?`,
-		cfg + ": agentsDirectories: " + filepath.Join(root, "work/missing") + " is no folder that can be read",
+		cfg + ": agentsDirectories: " + filepath.Join(root, "work/missing") + " is not a readable folder",
 	}
 	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Errorf("Warnings (-want +got):\n%s", diff)

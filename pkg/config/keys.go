@@ -22,10 +22,10 @@ type Key struct {
 // Placeholder stands for a key in agents-exe.keys.example.
 const Placeholder = "put-the-key-here"
 
-// IsPlaceholder says whether nobody has put a key there yet.
+// IsPlaceholder reports whether the key is still the Placeholder.
 func (k Key) IsPlaceholder() bool { return k.Value.Reveal() == Placeholder }
 
-// Allows says whether the key may be sent to the server of u.
+// Allows reports whether the key may be sent to the server of u.
 func (k Key) Allows(u *url.URL) bool {
 	if len(k.Hosts) == 0 {
 		return true
@@ -53,7 +53,7 @@ func Port(u *url.URL) string {
 
 // Keys are the entries of a keys file. The zero value has none.
 type Keys struct {
-	// Path is the file that they are from.
+	// Path is the keys file.
 	Path string
 	keys []Key
 }

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// hidden stands for a secret wherever it would be printed.
+// hidden is printed in place of a secret.
 const hidden = "[secret]"
 
 // A Secret is text that does not print itself: fmt, encoding/json and log/slog
@@ -23,7 +23,7 @@ func NewSecret(text string) Secret {
 	return Secret{&text}
 }
 
-// Reveal returns the text. What it is given to must not print it.
+// Reveal returns the text, for code that does not print it.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -31,7 +31,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Empty says whether there is no text.
+// Empty reports whether there is no text.
 func (s Secret) Empty() bool { return s.text == nil }
 
 // String returns "[secret]".

@@ -25,14 +25,14 @@ func ReadTokens(path string) (tokens []Secret, warnings []string, err error) {
 		case line == "" || line[0] == '#':
 			continue
 		case len(line) < minToken:
-			return nil, nil, fmt.Errorf("token file %s:%d: the token has %d characters and needs at least %d, so that nobody guesses it", path, n, len(line), minToken)
+			return nil, nil, fmt.Errorf("token file %s:%d: the token has %d characters and needs at least %d: shorter ones can be guessed", path, n, len(line), minToken)
 		case strings.ContainsFunc(line, func(c rune) bool { return c <= ' ' || c > '~' }):
-			return nil, nil, fmt.Errorf("token file %s:%d: a token has visible ASCII characters alone", path, n)
+			return nil, nil, fmt.Errorf("token file %s:%d: a token has only visible ASCII characters", path, n)
 		}
 		tokens = append(tokens, NewSecret(line))
 	}
 	if len(tokens) == 0 {
-		return nil, nil, fmt.Errorf("token file %s: there is no token in it", path)
+		return nil, nil, fmt.Errorf("token file %s: it has no token", path)
 	}
 	return tokens, warnings, nil
 }

@@ -23,8 +23,8 @@ func TestReadTokens(t *testing.T) {
 		{"writable by its group", good, 0o660, 1, "its group can read and write this token file (mode 0660)", ""},
 		{"writable by all", good, 0o602, 0, "", "it is world-writable (mode 0602), and is not used: chmod 600 "},
 		{"too short", "\nfifteen-letters", 0o600, 0, "", ":2: the token has 15 characters and needs at least 16"},
-		{"a space", "sixteen letters1", 0o600, 0, "", ":1: a token has visible ASCII characters alone"},
-		{"none", "# nothing\n", 0o600, 0, "", "there is no token in it"},
+		{"a space", "sixteen letters1", 0o600, 0, "", ":1: a token has only visible ASCII characters"},
+		{"none", "# nothing\n", 0o600, 0, "", "it has no token"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,8 +18,8 @@ type Answer struct {
 // MaxAnswer limits the schema of an answer, in bytes: it is sent to the model.
 const MaxAnswer = 1 << 20
 
-// CompileAnswer compiles the JSON Schema doc as Compile does. name stands for it in
-// errors.
+// CompileAnswer compiles the JSON Schema doc as Compile does. Errors call it
+// name.
 func CompileAnswer(name string, doc []byte) (*Answer, error) {
 	if len(doc) > MaxAnswer {
 		return nil, fmt.Errorf("compile schema %s: it is longer than %d bytes", name, MaxAnswer)
@@ -31,18 +31,18 @@ func CompileAnswer(name string, doc []byte) (*Answer, error) {
 	return &Answer{name, strings.TrimSpace(string(doc)), s}, nil
 }
 
-// Of returns a copy of a whose system prompt tells the schema.
+// Of returns a copy of a with the schema in its system prompt.
 func (s *Answer) Of(a *agent.Agent) *agent.Agent {
-	told := *a
-	if told.System != "" {
-		told.System += "\n\n"
+	b := *a
+	if b.System != "" {
+		b.System += "\n\n"
 	}
-	told.System += "Your answer must be one JSON value and nothing else: no explanation, no code fence. It must satisfy this JSON Schema:\n" + s.text
-	return &told
+	b.System += "Your answer must be one JSON value and nothing else: no explanation, no code fence. It must satisfy this JSON Schema:\n" + s.text
+	return &b
 }
 
-// Accept compares an answer with the schema: see agent.Runner. What counts as the
-// answer is the JSON alone, without a Markdown fence around it.
+// Accept compares an answer with the schema: see agent.Runner. The answer is
+// the JSON without a Markdown fence around it.
 func (s *Answer) Accept(ctx context.Context, answer string) (string, error) {
 	answer = unfence(answer)
 	violations, err := s.schema.Validate(ctx, []byte(answer))
@@ -64,8 +64,7 @@ func (s *Answer) Accept(ctx context.Context, answer string) (string, error) {
 	return "", fmt.Errorf("it does not satisfy the JSON Schema %s:%s", s.name, b.String())
 }
 
-// unfence takes a JSON text out of a Markdown code fence, which models like to
-// put around it.
+// unfence removes the Markdown code fence that models often put around JSON.
 func unfence(text string) string {
 	text = strings.TrimSpace(text)
 	inner, ok := strings.CutPrefix(text, "```")

@@ -22,7 +22,7 @@ import (
 //
 // Several stand on lines of their own.
 //
-// null for an optional argument is as good as none. The schema is compiled at the
+// null for an optional argument is the same as none. The schema is compiled at the
 // first call. Of one that cannot be compiled, or that takes too long to compare with,
 // only the types of the arguments and which of them are required count; a call never
 // fails for its tool's schema.
@@ -33,7 +33,7 @@ func Checked(tool agent.Tool) agent.Tool {
 type checked struct {
 	agent.Tool
 	once   sync.Once
-	schema *Schema // nil: there is nothing to compare with
+	schema *Schema // nil if it cannot be compiled
 }
 
 // Unwrap returns the tool: see agent.As.
@@ -70,7 +70,7 @@ func (c *checked) compile() {
 func (c *checked) checkBasics(ctx context.Context, inv *agent.Invocation) ([]Violation, error) {
 	s, err := Compile(c.Spec().Name, basics(c.Spec().Schema))
 	if err != nil {
-		return nil, nil // there is nothing to compare with
+		return nil, nil // nothing can be compared
 	}
 	return s.checkArgs(ctx, inv)
 }
@@ -100,7 +100,7 @@ func (e argsError) Error() string {
 	b.WriteString("the arguments do not fit the tool's schema:")
 	separator := "\n"
 	if len(e) == 1 {
-		separator = " " // those who show the first line alone show it all
+		separator = " " // then its first line is all of it
 	}
 	for i, v := range e {
 		if i == most {
@@ -116,15 +116,15 @@ func (e argsError) Error() string {
 	return b.String()
 }
 
-// basics is what is left of a tool's schema when only simple things count: which
-// arguments there are, their types, and which are required.
+// basics returns the simple part of a tool's schema: which arguments there are, their
+// types, and which are required.
 func basics(doc []byte) []byte {
 	var loose struct {
 		Required             json.RawMessage
 		Properties           map[string]json.RawMessage
 		AdditionalProperties json.RawMessage
 	}
-	_ = json.Unmarshal(doc, &loose) // what does not decode does not count
+	_ = json.Unmarshal(doc, &loose) // the rest is ignored
 	out := map[string]any{"type": "object"}
 	var required []string
 	if json.Unmarshal(loose.Required, &required) == nil && len(required) > 0 {

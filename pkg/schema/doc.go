@@ -1,13 +1,11 @@
-// Package schema compiles JSON Schemas and says in plain words how a document
-// breaks one.
+// Package schema compiles JSON Schemas and says in plain words where a document
+// violates one.
 //
 // A [Schema] is compiled once and then validates two kinds of documents: short
 // ones that came from a model ([Schema.Validate], with a [Violation] for every
 // broken rule) and files that a person wrote ([Schema.Check], with a [Problem]
 // for every line to change; unknown keys are warnings that name the nearest
-// known one). A [Document] is a parsed file that knows the line and column of
-// each of its values. [Checked] puts the validation of a tool's arguments before
-// its Call.
+// known one). [Checked] puts the validation of a tool's arguments before its Call.
 //
 //	s, err := schema.Compile("agent.schema.json", doc)
 //	for _, p := range s.Check(file) {
@@ -17,7 +15,7 @@
 // A schema may say in "patternErrorMessage", as editors understand it, what its
 // "pattern" wants in words.
 //
-// Schemas are foreign data: a $ref never opens a file or an address, formats are
-// annotations, and a number that would take endless memory is refused before the
-// arithmetic begins.
+// Schemas come from outside: a $ref never opens a file or an address, formats are
+// annotations, and what would take endless time or memory is refused before the
+// comparison begins.
 package schema

@@ -97,7 +97,7 @@ type stepLimit struct {
 	done <-chan struct{} // of its context
 }
 
-// errSteps is what a comparison panics with at the limit; there is no other way out.
+// errSteps is the panic that ends a comparison at the limit; there is no other way.
 var errSteps = errors.New("too many steps")
 
 // newStepLimit returns a limit that c puts on what it compiles, or nil for a schema

@@ -8,8 +8,8 @@ import (
 // isPlain reports whether v is a valid schema of draft 2020-12 that holds nothing
 // but the common keywords, as nearly every tool's schema does. It is by far
 // cheaper than the comparison with the metaschema, which takes some milliseconds
-// in a program that has compared none yet. Of any other schema, valid or not, it
-// says no.
+// in a program that has compared none yet. For any other schema, valid or not,
+// it returns false.
 func isPlain(v any) bool {
 	if _, ok := v.(bool); ok {
 		return true

@@ -27,7 +27,7 @@ type Schema struct {
 }
 
 // Compile compiles the JSON Schema doc, of the draft that its $schema names and
-// else of 2020-12. name stands for it in errors. References are followed within
+// else of 2020-12. Errors call it name. References are followed within
 // doc and to the published metaschemas only. A "pattern" that Go's regexp does
 // not know, for example one with a look-ahead, accepts every string; such a key
 // of "patternProperties" is an error, as leaving it out would refuse what the
@@ -37,8 +37,8 @@ func Compile(name string, doc []byte) (*Schema, error) {
 }
 
 // CompileTrusted is Compile for a schema that is part of the program and whose
-// own tests compare it with the metaschema: that comparison, which is most of
-// Compile's time, is left out. What it does with an invalid schema is undefined.
+// own tests compare it with the metaschema: that comparison, which takes most of
+// Compile's time, is skipped. Its result for an invalid schema is undefined.
 func CompileTrusted(name string, doc []byte) (*Schema, error) {
 	return compile(name, doc, true)
 }
@@ -88,7 +88,7 @@ func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 	return out, nil
 }
 
-// plainCompileError says in our words what is wrong with a schema.
+// plainCompileError says in plain words what is wrong with a schema.
 func plainCompileError(err error) error {
 	if out, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		return fmt.Errorf("$ref: %s is not in this schema, and other files are not read", strings.TrimPrefix(out.URL, "mem:///"))
@@ -117,7 +117,7 @@ func decode(text []byte) (any, error) {
 	return doc.Root.Value, nil
 }
 
-// anyText is a pattern that Go's regexp does not know.
+// anyText is a pattern that Go's regexp does not support.
 type anyText string
 
 func (anyText) MatchString(string) bool { return true }

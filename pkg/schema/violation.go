@@ -80,15 +80,15 @@ func (s *Schema) validate(ctx context.Context, v any, values int) ([]Violation, 
 
 func (s *Schema) violations(err *jsonschema.ValidationError) []Violation {
 	leaves := s.leaves(err)
-	type told struct {
+	type placed struct {
 		path []string
 		Violation
 	}
-	list := make([]told, len(leaves))
+	list := make([]placed, len(leaves))
 	for i, l := range leaves {
-		list[i] = told{l.path, Violation{jsondoc.JoinPointer(l.path...), l.rule, l.message()}}
+		list[i] = placed{l.path, Violation{jsondoc.JoinPointer(l.path...), l.rule, l.message()}}
 	}
-	slices.SortFunc(list, func(a, b told) int {
+	slices.SortFunc(list, func(a, b placed) int {
 		return cmp.Or(comparePaths(a.path, b.path), strings.Compare(a.Rule+a.Message, b.Rule+b.Message))
 	})
 	out := make([]Violation, len(list))
@@ -110,8 +110,8 @@ func comparePaths(a, b []string) int {
 	})
 }
 
-// A leaf is a rule that failed by itself. Leaves with the same path, rule and
-// got that come from the alternatives of one choice are told as one.
+// A leaf is a rule that failed itself, and not for what is below it. Leaves with the same path, rule and
+// got that come from the alternatives of one choice become one message.
 type leaf struct {
 	path []string
 	rule string
@@ -143,7 +143,7 @@ func list(items []string) string {
 	return strings.Join(items, ", ")
 }
 
-// leaves finds the rules that failed by themselves.
+// leaves returns the rules that failed themselves.
 func (s *Schema) leaves(e *jsonschema.ValidationError) []leaf {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
@@ -192,9 +192,9 @@ func (s *Schema) missing(e *jsonschema.ValidationError, rule string, names []str
 	return out
 }
 
-// choice tells of alternatives that all failed what helps most. Those that are
-// meant for another type of value or another tag count only if all of them are;
-// what is left is told as one where each misses the same, and else side by side.
+// choice returns the most helpful leaves of alternatives that all failed. Those that
+// are meant for another type of value or another tag count only if all of them are.
+// The others become one leaf where each lacks the same, or are listed side by side.
 func (s *Schema) choice(e *jsonschema.ValidationError, rule string) []leaf {
 	depth := len(e.InstanceLocation)
 	var fitting, others [][]leaf
@@ -216,17 +216,17 @@ func (s *Schema) choice(e *jsonschema.ValidationError, rule string) []leaf {
 	if one, ok := join(fitting, rule); ok {
 		return []leaf{one}
 	}
-	var told []string
+	var branches []string
 	for _, b := range fitting {
 		var faults []string
 		for _, l := range b {
 			faults = append(faults, inside(l.path[depth:])+l.message())
 		}
 		slices.Sort(faults)
-		told = append(told, "("+strings.Join(faults, "; ")+")")
+		branches = append(branches, "("+strings.Join(faults, "; ")+")")
 	}
-	slices.Sort(told)
-	return []leaf{{path: e.InstanceLocation, rule: rule, got: "none of the alternatives fits: " + strings.Join(slices.Compact(told), " or ")}}
+	slices.Sort(branches)
+	return []leaf{{path: e.InstanceLocation, rule: rule, got: "none of the alternatives fits: " + strings.Join(slices.Compact(branches), " or ")}}
 }
 
 func inside(path []string) string {
@@ -236,7 +236,7 @@ func inside(path []string) string {
 	return jsondoc.JoinPointer(path...) + " "
 }
 
-// misfit says whether a leaf shows that an alternative is meant for another type
+// misfit reports whether a leaf shows that an alternative is meant for another type
 // of value or, by a constant in a key of it, for another kind of object.
 func misfit(l leaf, depth int) bool {
 	switch l.rule {
@@ -282,7 +282,7 @@ func join(branches [][]leaf, rule string) (leaf, bool) {
 	return all, len(branches) > 0
 }
 
-// isKind says whether the rule is about what kind of value something is.
+// isKind reports whether the rule is about the kind of a value.
 func (l leaf) isKind() bool { return l.rule == "type" || l.rule == "enum" }
 
 // place is where the leaf's rule is broken: of a missing key, the object.
@@ -308,7 +308,7 @@ func below(path []string, name string) []string {
 	return append(slices.Clone(path), name)
 }
 
-// single is the leaf of a rule that speaks of one value.
+// single returns the leaf of a rule about one value.
 func single(e *jsonschema.ValidationError) leaf {
 	l := leaf{path: e.InstanceLocation, rule: "false"}
 	if e.ErrorKind == nil {
@@ -323,7 +323,7 @@ func single(e *jsonschema.ValidationError) leaf {
 	case *kind.Type:
 		l.got, l.want = "got "+k.Got, slices.Clone(k.Want)
 		if len(l.want) > 1 {
-			// null stands for nothing; who gave something wants to know what else.
+			// null means no value; for a value, the other types help.
 			l.want = slices.DeleteFunc(l.want, func(t string) bool { return t == "null" })
 		}
 	case *kind.Enum:
@@ -357,7 +357,7 @@ func single(e *jsonschema.ValidationError) leaf {
 	return l
 }
 
-// counted tells of rules about lengths and about whole objects and arrays.
+// counted describes rules about lengths and about whole objects and arrays.
 func counted(k jsonschema.ErrorKind) (got string, want []string) {
 	size := func(got, want int, bound, what string) (string, []string) {
 		if got == 1 {
@@ -402,7 +402,7 @@ func counted(k jsonschema.ErrorKind) (got string, want []string) {
 	return "not valid", nil
 }
 
-// show writes a value short enough for a message.
+// show returns a value short enough for a message.
 func show(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
