@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,9 +47,7 @@ func TestOpenFindsExecutables(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := syscall.Mkfifo(dir+"/fifo", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	mkfifo(t, dir+"/fifo", 0o755)
 	set := openDir(t, Source{Path: dir}, Options{})
 	if diff := cmp.Diff([]string{"bash_alpha a.sh", "bash_beta b.sh", "bash_linked link.sh"}, names(set)); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
@@ -193,9 +190,7 @@ func TestProblemsOfSources(t *testing.T) {
 	if err := os.WriteFile(dir+"/text", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mkfifo(dir+"/fifo", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	mkfifo(t, dir+"/fifo", 0o755)
 	if err := os.Symlink("gone", dir+"/dangling"); err != nil {
 		t.Fatal(err)
 	}
@@ -331,9 +326,7 @@ func symlink(t *testing.T, target, path string) {
 
 func TestOpenEndsWithContext(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(dir+"/ready", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	mkfifo(t, dir+"/ready", 0o600)
 	script(t, dir+"/tools/t.sh", "echo > '"+dir+"/ready'\nsleep 1000\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {

@@ -153,9 +153,7 @@ func TestMediaIsBounded(t *testing.T) {
 func TestMemoryIsBoundedWhateverAToolPrints(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"printed", "go"} {
-		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		mkfifo(t, filepath.Join(dir, name), 0o600)
 	}
 	tool := openOne(t, Source{Dir: dir}, plain("x"), "head -c 100000000 /dev/zero; echo > printed; read -r line < go")
 	before := live()
@@ -219,9 +217,7 @@ func TestCallTimeLimit(t *testing.T) {
 
 func TestCancelledCall(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(dir+"/ready", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	mkfifo(t, dir+"/ready", 0o600)
 	tool := openOne(t, Source{}, plain("x"), "echo partial; echo > '"+dir+"/ready'; exec sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

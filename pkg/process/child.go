@@ -31,7 +31,6 @@ const (
 // A child is a program that runs. Its methods are for one goroutine.
 type child struct {
 	entry
-	handle
 	cmd     *Command
 	exited  chan struct{} // closed when the program has exited
 	waitErr error         // set before exited is closed
@@ -53,8 +52,7 @@ func start(c *Command, s *stdio) (*child, error) {
 	argv := append([]string{c.Path}, c.Args...)
 	for attempt := range busyAttempts {
 		err := all.start(&p.entry, c.Mark, func() (int, error) {
-			pid, _, err := syscall.StartProcess(c.Path, argv, attr)
-			return pid, err
+			return p.fork(c.Path, argv, attr)
 		})
 		if err == nil {
 			break
@@ -71,15 +69,11 @@ func start(c *Command, s *stdio) (*child, error) {
 	return p, nil
 }
 
-// signal sends sig to the whole process group.
-func (p *child) signal(sig syscall.Signal) error { return syscall.Kill(-p.pid, sig) }
-
 // terminate asks the group to end and waits for the grace period, or until now
 // is closed.
 func (p *child) terminate(now <-chan struct{}) {
 	p.exit.Cancelled = true
-	p.signal(syscall.SIGTERM)
-	p.signal(syscall.SIGCONT) // a stopped process could not answer
+	p.ask()
 	timer := time.NewTimer(p.cmd.grace())
 	defer timer.Stop()
 	select {
@@ -94,7 +88,7 @@ func (p *child) terminate(now <-chan struct{}) {
 	}
 	tick := time.NewTicker(groupPoll)
 	defer tick.Stop()
-	for members := listGroup(p.pid); len(members) > 0; {
+	for members := p.members(); len(members) > 0; {
 		select {
 		case <-tick.C:
 		case <-timer.C:
@@ -102,8 +96,8 @@ func (p *child) terminate(now <-chan struct{}) {
 		case <-now:
 			return
 		}
-		if members = stillInGroup(members, p.pid); len(members) == 0 {
-			members = listGroup(p.pid) // they may have forked
+		if members = p.stillMembers(members); len(members) == 0 {
+			members = p.members() // they may have forked
 		}
 	}
 }
@@ -133,12 +127,12 @@ func (p *child) reap() error {
 func (p *child) finish(suspicious bool, leavers func() bool) error {
 	var members []int
 	if suspicious && !all.subreaper.Load() {
-		members = slices.DeleteFunc(listGroup(p.pid), func(pid int) bool { return pid == p.pid })
+		members = slices.DeleteFunc(p.members(), func(pid int) bool { return pid == p.pid })
 	}
-	all.kill(&p.entry)
+	all.end(&p.entry)
 	var killErr error
-	if !p.reaped || p.signal(0) != syscall.ESRCH {
-		killErr = p.signal(syscall.SIGKILL)
+	if !p.reaped || p.hasMembers() {
+		killErr = p.kill()
 	}
 	err := p.waitKilled()
 	if err == nil {
@@ -147,6 +141,7 @@ func (p *child) finish(suspicious bool, leavers func() bool) error {
 	all.reaped(&p.entry)
 	left, alive := all.clean(&p.entry, members, leavers)
 	all.remove(&p.entry)
+	p.release()
 	p.exit.Left = left
 	switch {
 	case err != nil && killErr != nil:
@@ -171,12 +166,12 @@ func (p *child) waitKilled() error {
 	}
 }
 
-// waitGroup waits until the members of a process group that got SIGKILL are
-// dead. It returns how many are not after sweepLimit.
-func waitGroup(members []int, group int) (alive int) {
+// waitMembers waits until members of the group, which got SIGKILL, are dead. It
+// returns how many are not after sweepLimit.
+func (e *entry) waitMembers(members []int) (alive int) {
 	pause := minPause
 	for begin := time.Now(); time.Since(begin) < sweepLimit; pause = min(2*pause, maxPause) {
-		if members = stillInGroup(members, group); len(members) == 0 {
+		if members = e.stillMembers(members); len(members) == 0 {
 			return 0
 		}
 		time.Sleep(pause)
@@ -184,7 +179,7 @@ func waitGroup(members []int, group int) (alive int) {
 	return len(members)
 }
 
-// stillInGroup returns those of the members of a group that live.
-func stillInGroup(members []int, group int) []int {
-	return slices.DeleteFunc(members, func(pid int) bool { return !inGroup(pid, group) })
+// stillMembers returns those of the members of the group that live.
+func (e *entry) stillMembers(members []int) []int {
+	return slices.DeleteFunc(members, func(pid int) bool { return !e.isMember(pid) })
 }

@@ -50,7 +50,8 @@
 // reason to look further, because a pipe is still open or the call was
 // cancelled, /proc is searched for the mark. Then a process that left the group
 // and closed stdout and stderr is not found. Other
-// systems than Linux get the group alone.
+// systems than Linux get the group alone. On Windows the group is a job object, which
+// everything that the program starts is in, and which ends with this process.
 //
 // Every wait is bounded. A process that cannot be killed (it belongs to another
 // user, or hangs in the kernel) is an error that says so.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -51,18 +50,18 @@ func parseStat(b []byte) (stat, error) {
 	}, nil
 }
 
-// listGroup returns the members of a process group that are alive.
-func listGroup(group int) []int {
-	if syscall.Kill(-group, 0) == syscall.ESRCH {
+// members returns the members of the process group that are alive.
+func (e *entry) members() []int {
+	if !e.hasMembers() {
 		return nil
 	}
-	return slices.DeleteFunc(listProcesses(), func(pid int) bool { return !inGroup(pid, group) })
+	return e.stillMembers(listProcesses())
 }
 
-// inGroup reports whether a process is alive and in the group.
-func inGroup(pid, group int) bool {
+// isMember reports whether a process is alive and in the group.
+func (e *entry) isMember(pid int) bool {
 	st, err := readStat(pid)
-	return err == nil && st.group == group && !st.dead
+	return err == nil && st.group == e.pid && !st.dead
 }
 
 // listChildren returns the children that the main thread has; orphans are

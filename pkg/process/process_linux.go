@@ -93,7 +93,7 @@ func closeOnExecEach() {
 // waitExit returns when the program has exited. It stays a zombie until reap,
 // so that its number, which is also that of its group, cannot be used again. It
 // waits in the runtime's poller and not in a thread of its own.
-func (p *child) waitExit() error {
+func (p *entry) waitExit() error {
 	if p.pidfd < 0 {
 		return waitID(unix.P_PID, p.pid, 0, nil)
 	}
@@ -119,7 +119,7 @@ func (p *child) waitExit() error {
 }
 
 // hasExited reports whether the program, which is not reaped yet, has exited.
-func (p *child) hasExited() bool {
+func (p *entry) hasExited() bool {
 	var exited bool
 	return waitID(unix.P_PID, p.pid, unix.WNOHANG, &exited) == nil && exited
 }
@@ -143,7 +143,7 @@ func waitID(kind, id, options int, exited *bool) error {
 }
 
 // waitStatus reaps the program, which has exited.
-func (p *child) waitStatus() (syscall.WaitStatus, error) {
+func (p *entry) waitStatus() (syscall.WaitStatus, error) {
 	var status syscall.WaitStatus
 	for {
 		_, err := syscall.Wait4(p.pid, &status, 0, nil)

@@ -31,6 +31,7 @@ func markCode(mark string) code {
 
 // An entry is a command that runs.
 type entry struct {
+	handle
 	pid  int // of its program, group and session
 	code code
 	left int // leftovers that sweeps ended; guarded by registry.mu
@@ -55,7 +56,7 @@ type registry struct {
 func (r *registry) start(e *entry, mark string, fork func() (int, error)) error {
 	r.starting.Lock()
 	defer r.starting.Unlock()
-	*e = entry{code: markCode(mark)}
+	e.code = markCode(mark)
 	var err error
 	offMainThread(func() { e.pid, err = forkWithCode(e.code, fork) })
 	if err != nil {
@@ -70,8 +71,8 @@ func (r *registry) start(e *entry, mark string, fork func() (int, error)) error 
 	return nil
 }
 
-// kill notes that e is about to be killed: what it left is its own to count.
-func (r *registry) kill(e *entry) {
+// end notes that e is about to be killed: what it left is its own to count.
+func (r *registry) end(e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ending[e.pid] = e

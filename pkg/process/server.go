@@ -21,8 +21,8 @@ type Process struct {
 
 	child   *child
 	stdio   *stdio
-	closing func() // closes the channel that supervise waits for
-	hurry   func() // the same for the one that cuts its waits short
+	closing func() // starts the end
+	force   func() // skips the waits of the end
 	done    chan struct{}
 	exit    Exit
 	err     error
@@ -30,7 +30,7 @@ type Process struct {
 
 // Start starts c as a long-lived program. Stdin and Stdout of c must be nil:
 // they are those of the Process. c.Stderr gets what the program writes there.
-// Whoever starts a Process closes it, also if it ended by itself.
+// The caller closes the Process, also if it ended by itself.
 //
 // The error is a *StartError if the program was not started.
 func Start(c *Command) (*Process, error) {
@@ -46,17 +46,17 @@ func Start(c *Command) (*Process, error) {
 		s.close()
 		return nil, err
 	}
-	closing, hurry := make(chan struct{}), make(chan struct{})
+	closing, force := make(chan struct{}), make(chan struct{})
 	p := &Process{
 		Stdin:   s.in,
 		Stdout:  s.out,
 		child:   child,
 		stdio:   s,
 		closing: sync.OnceFunc(func() { close(closing) }),
-		hurry:   sync.OnceFunc(func() { close(hurry) }),
+		force:   sync.OnceFunc(func() { close(force) }),
 		done:    make(chan struct{}),
 	}
-	go p.supervise(closing, hurry)
+	go p.supervise(closing, force)
 	return p, nil
 }
 
@@ -80,7 +80,7 @@ func (p *Process) Wait() (Exit, error) {
 // ended, and closes Stdout: what was not read by then is lost. It may be called
 // any number of times, and after the program has ended by itself.
 func (p *Process) Close(ctx context.Context) (Exit, error) {
-	defer context.AfterFunc(ctx, p.hurry)()
+	defer context.AfterFunc(ctx, p.force)()
 	p.closing()
 	<-p.done
 	p.stdio.close()
@@ -88,35 +88,23 @@ func (p *Process) Close(ctx context.Context) (Exit, error) {
 }
 
 // supervise lives as long as the program.
-func (p *Process) supervise(closing, hurry <-chan struct{}) {
+func (p *Process) supervise(closing, force <-chan struct{}) {
 	defer close(p.done)
-	c := p.child.cmd
-	logged := make(chan error, 1)
-	go func() { logged <- p.stdio.err.drain(c.Stderr, "stderr") }()
-	p.await(closing, hurry)
+	k := p.stdio.copyStderr(p.child.cmd)
+	p.await(closing, force)
 	p.err = p.child.finish(true, func() bool { return true })
 	p.exit = p.child.exit
-	p.stdio.in.Close()
-
-	timer := time.NewTimer(c.pipeWait())
-	defer timer.Stop()
-	var err error
-	select {
-	case err = <-logged:
-	case <-timer.C:
-		p.stdio.err.expire()
-		err = <-logged
-		p.exit.Held = p.stdio.err.held
-	}
-	p.stdio.out.expire() // all who could write are dead: the rest is there
+	held, err := k.stop(p.child.cmd.pipeWait())
+	p.exit.Held = held
+	p.stdio.out.expire() // nothing that could write is alive: the rest is there
 	if err != nil {
-		p.err = errors.Join(p.err, fmt.Errorf("run %s: %w", c.Path, err))
+		p.err = errors.Join(p.err, fmt.Errorf("run %s: %w", p.child.cmd.Path, err))
 	}
 }
 
 // await waits until the program has exited, or asks it to when closing is
 // closed.
-func (p *Process) await(closing, hurry <-chan struct{}) {
+func (p *Process) await(closing, force <-chan struct{}) {
 	select {
 	case <-p.child.exited:
 		return
@@ -129,7 +117,7 @@ func (p *Process) await(closing, hurry <-chan struct{}) {
 	case <-p.child.exited:
 		return
 	case <-timer.C:
-	case <-hurry:
+	case <-force:
 	}
-	p.child.terminate(hurry)
+	p.child.terminate(force)
 }

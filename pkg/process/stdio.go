@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -71,7 +70,7 @@ func (s *stdio) close() {
 // copies are the goroutines that move the data of one program.
 type copies struct {
 	stdio   *stdio
-	outputs chan error // one for each of stdout and stderr
+	outputs chan error // one for each output that is read
 	open    int        // how many of these are still to come
 	fed     chan error // one for stdin; nil without
 	errs    []error
@@ -79,13 +78,20 @@ type copies struct {
 
 // copy starts to feed stdin and to read stdout and stderr as c says.
 func (s *stdio) copy(c *Command) *copies {
-	k := &copies{stdio: s, outputs: make(chan error, 2), open: 2}
+	k := s.copyStderr(c)
+	k.open++
 	go func() { k.outputs <- s.out.drain(c.Stdout, "stdout") }()
-	go func() { k.outputs <- s.err.drain(c.Stderr, "stderr") }()
 	if c.Stdin != nil {
 		k.fed = make(chan error, 1)
 		go func() { k.fed <- feed(s.in, c.Stdin) }()
 	}
+	return k
+}
+
+// copyStderr starts to read stderr alone.
+func (s *stdio) copyStderr(c *Command) *copies {
+	k := &copies{stdio: s, outputs: make(chan error, 2), open: 1}
+	go func() { k.outputs <- s.err.drain(c.Stderr, "stderr") }()
 	return k
 }
 
@@ -111,7 +117,7 @@ func (k *copies) wait(limit time.Duration, done <-chan struct{}) bool {
 // stop ends the copying once the processes are dead: what the pipes hold is
 // still read. It reports whether somebody still has a pipe open.
 func (k *copies) stop(limit time.Duration) (held bool, err error) {
-	if k.fed != nil {
+	if k.stdio.in != nil {
 		k.stdio.in.Close() // ends a write into a pipe that nobody reads
 	}
 	if !k.wait(limit, nil) {
@@ -140,107 +146,13 @@ func feed(in *os.File, r io.Reader) error {
 	_, err := io.Copy(in, r)
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) && pathErr.Op == "write" &&
-		(errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed)) {
+		(isBrokenPipe(err) || errors.Is(err, os.ErrClosed)) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("stdin: %w", err)
 	}
 	return nil
-}
-
-// maxRest limits what is read from a pipe after its time is over. Linux lets an
-// ordinary user's pipe hold 1 MiB.
-const maxRest = 1 << 20
-
-// A pipeReader is the reading end of a pipe. After expire it does not wait any
-// more, but what was written before is still read.
-type pipeReader struct {
-	f    *os.File
-	raw  syscall.RawConn
-	rest int  // bytes read after expire
-	held bool // expired while somebody had the other end open
-}
-
-// openPipe returns the two ends of a new pipe.
-func openPipe() (*pipeReader, *os.File, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	raw, err := r.SyscallConn()
-	if err != nil {
-		return nil, nil, errors.Join(err, r.Close(), w.Close())
-	}
-	return &pipeReader{f: r, raw: raw}, w, nil
-}
-
-// Read is that of io.Reader.
-func (r *pipeReader) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	return r.read(func(fd int) (int, error) { return syscall.Read(fd, p) })
-}
-
-// Close closes the reading end. A Read under way ends.
-func (r *pipeReader) Close() error { return r.f.Close() }
-
-// expire ends the waiting, now and in the future.
-func (r *pipeReader) expire() { r.f.SetReadDeadline(time.Unix(1, 0)) }
-
-// read calls attempt, which reads without blocking, until it has data.
-func (r *pipeReader) read(attempt func(fd int) (int, error)) (n int, err error) {
-	rawErr := r.raw.Read(func(fd uintptr) bool {
-		n, err = retry(attempt, int(fd))
-		return err != syscall.EAGAIN
-	})
-	if errors.Is(rawErr, os.ErrDeadlineExceeded) {
-		return r.readRest(attempt)
-	}
-	if rawErr != nil {
-		return 0, os.ErrClosed
-	}
-	return result(n, err)
-}
-
-// readRest reads what an expired pipe holds.
-func (r *pipeReader) readRest(attempt func(fd int) (int, error)) (n int, err error) {
-	r.f.SetReadDeadline(time.Time{}) // or not even an attempt would be made
-	defer r.expire()
-	rawErr := r.raw.Read(func(fd uintptr) bool {
-		n, err = retry(attempt, int(fd))
-		return true
-	})
-	if rawErr != nil {
-		return 0, os.ErrClosed
-	}
-	if err == syscall.EAGAIN || r.rest > maxRest {
-		r.held = true
-		return 0, io.EOF
-	}
-	r.rest += n
-	return result(n, err)
-}
-
-// retry calls attempt until no signal interrupts it.
-func retry(attempt func(fd int) (int, error), fd int) (n int, err error) {
-	for {
-		if n, err = attempt(fd); err != syscall.EINTR {
-			return n, err
-		}
-	}
-}
-
-// result turns what read(2) returned into what io.Reader returns.
-func result(n int, err error) (int, error) {
-	switch {
-	case err != nil:
-		return 0, os.NewSyscallError("read", err)
-	case n == 0:
-		return 0, io.EOF
-	}
-	return n, nil
 }
 
 // buffers keeps the buffers of drain. A stream has one only while there is
@@ -251,21 +163,13 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }
 // rest is read and dropped.
 func (r *pipeReader) drain(w io.Writer, name string) (failed error) {
 	for {
-		var buf *[]byte
-		n, err := r.read(func(fd int) (int, error) {
-			buf = buffers.Get().(*[]byte)
-			n, err := syscall.Read(fd, *buf)
-			if n <= 0 {
-				buffers.Put(buf)
+		buf, n, err := r.readPooled()
+		if n > 0 && w != nil && failed == nil {
+			if _, werr := w.Write((*buf)[:n]); werr != nil {
+				failed = fmt.Errorf("%s: %w", name, werr)
 			}
-			return n, err
-		})
-		if n > 0 {
-			if w != nil && failed == nil {
-				if _, werr := w.Write((*buf)[:n]); werr != nil {
-					failed = fmt.Errorf("%s: %w", name, werr)
-				}
-			}
+		}
+		if buf != nil {
 			buffers.Put(buf)
 		}
 		if err == io.EOF {

@@ -30,9 +30,9 @@ func (r *registry) clean(ended *entry, members []int, leavers func() bool) (left
 		return r.cleanChildren(ended)
 	}
 	if left = len(members); left == 0 {
-		members = listGroup(ended.pid)
+		members = ended.members()
 	}
-	alive = waitGroup(members, ended.pid)
+	alive = ended.waitMembers(members)
 	if ended.code == 0 || r.anyRunning(ended.code) || !leavers() {
 		return left, alive
 	}

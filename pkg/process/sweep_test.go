@@ -393,7 +393,7 @@ func TestWaitingWithoutAPidfd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &child{entry: entry{pid: pid}, handle: handle{pidfd: -1}}
+	p := &child{entry: entry{pid: pid, handle: handle{pidfd: -1}}}
 	if err := p.waitExit(); err != nil {
 		t.Error(err)
 	}
