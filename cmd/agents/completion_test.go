@@ -34,7 +34,15 @@ func TestCompletion(t *testing.T) {
 		"one.json":            `{"tag":"OpenAIAgentDescription","contents":{"slug":"one","announce":"first\nsecond","flavor":"scripted","script":"s"}}`,
 		"my two.json":         `{"tag":"OpenAIAgentDescription","contents":{"slug":"two","flavor":"scripted","script":"s"}}`,
 		"three.json":          `{"tag":"OpenAIAgentDescription","contents":{"slug":"three","flavor":"scripted","script":"s"}}`,
+		"tooled.json":         `{"tag":"OpenAIAgentDescription","contents":{"slug":"tooled","flavor":"scripted","script":"s","toolDirectory":"box"}}`,
+		"box/notes.txt":       "",
 	} {
+		if err := os.MkdirAll("box", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("box/good", nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -48,6 +56,10 @@ func TestCompletion(t *testing.T) {
 		{"agents ", "words", []string{"+run", "+init", "+man", "+tool"}},
 		{"agents", "words", []string{"+run"}},
 		{"agents tool ", "words", []string{"call", "describe"}},
+		{"agents tool call --agent-file tooled.json ", "words", []string{"box/good"}},
+		{"agents tool call --agent-file tooled.json ./", "files", nil},
+		{"agents replay ", "words", []string{"latest"}},
+		{"agents replay ./", "files", nil},
 		{"agents tool d", "words", []string{"describe"}},
 		{"agents completion ", "words", []string{"bash", "fish", "zsh"}},
 		{"agents check --too", "words", []string{"--tools"}},

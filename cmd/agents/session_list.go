@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -105,39 +106,44 @@ func (l *listedSession) state() string {
 	return string(l.Outcome)
 }
 
-// table writes a line for each session.
+// printTable writes a header and a line for each session. Times are in UTC, as the time
+// in an id is.
 func printTable(p *program.Env, list []listedSession, dirs []string) error {
 	if len(list) == 0 {
 		p.Note("there are no sessions in %s", strings.Join(dirs, ", "))
 		return nil
 	}
-	rows := make([][]string, len(list))
-	width := make([]int, 6)
-	for i, l := range list {
+	rows := [][]string{{"ID", "CHANGED (UTC)", "AGENT", "ENDED", "TURNS", "COST", "PROMPT"}}
+	for _, l := range list {
 		cost := "-"
 		if l.Usage.Priced > 0 {
 			cost = transcript.Money(l.Usage.Cost)
 		}
-		rows[i] = []string{program.OneLine(l.ID, 100), l.Changed.Local().Format("2006-01-02 15:04"), program.OneLine(l.Agent, 24), l.state(), fmt.Sprintf("%d turns", l.Turns), cost}
-		if l.Turns == 1 {
-			rows[i][4] = "1 turn"
-		}
-		for k, cell := range rows[i] {
-			width[k] = max(width[k], utf8.RuneCountInString(cell))
+		rows = append(rows, []string{program.OneLine(l.ID, 100), l.Changed.UTC().Format("2006-01-02 15:04"), program.OneLine(l.Agent, 24),
+			l.state(), strconv.Itoa(l.Turns), cost, cmp.Or(l.Error, l.Prompt)})
+	}
+	width := make([]int, len(rows[0])-1)
+	for _, row := range rows {
+		for k := range width {
+			width[k] = max(width[k], utf8.RuneCountInString(row[k]))
 		}
 	}
-	room := p.Room()
+	// Where a line has no room for the beginning of a prompt, columns are left out.
+	const least = 20
+	left := p.Room()
+	for _, w := range width {
+		left -= w + 2
+	}
+	for len(width) > 1 && left < least {
+		left += width[len(width)-1] + 2
+		width = width[:len(width)-1]
+	}
 	var b strings.Builder
-	for i, l := range list {
-		start := b.Len()
-		for k, cell := range rows[i] {
-			b.WriteString(cell + strings.Repeat(" ", width[k]-utf8.RuneCountInString(cell)+2))
+	for _, row := range rows {
+		for k, w := range width {
+			b.WriteString(row[k] + strings.Repeat(" ", w-utf8.RuneCountInString(row[k])+2))
 		}
-		text := l.Prompt
-		if l.Error != "" {
-			text = l.Error
-		}
-		b.WriteString(program.OneLine(text, max(room-utf8.RuneCountInString(b.String()[start:]), 20)) + "\n")
+		b.WriteString(program.OneLine(row[len(row)-1], max(left, least)) + "\n")
 	}
 	_, err := p.Out.Write([]byte(b.String()))
 	return err

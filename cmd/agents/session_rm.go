@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -13,10 +14,20 @@ import (
 )
 
 func sessionRmCommand(p *program.Env) *cli.Command {
+	var older string
 	return &cli.Command{
-		ArgsUsage: "ID...",
+		ArgsUsage:   "ID...",
+		Description: "With --older-than, --agent SLUG removes those of one agent.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "older-than", Usage: "remove the sessions that have not changed since `DATE`: 30d or 36h ago, or 2026-11-21", Destination: &older},
+		},
 		Action: func(_ context.Context, c *cli.Command) error {
-			if !c.Args().Present() {
+			switch {
+			case older != "" && c.Args().Present():
+				return failure.Usage("", "session rm: --older-than goes without an id")
+			case older != "":
+				return removeOlder(p, sessions.Of(p, c), older)
+			case !c.Args().Present():
 				return failure.Usage("`agents session rm --help` says more", "session rm: the id is missing")
 			}
 			// All are found before the first is removed: "latest" means one session.
@@ -28,16 +39,47 @@ func sessionRmCommand(p *program.Env) *cli.Command {
 				}
 				paths = append(paths, path)
 			}
-			var errs []error
-			for _, path := range paths {
-				if err := session.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-					errs = append(errs, err)
-				}
-			}
-			if err := errors.Join(errs...); err != nil {
-				return &failure.Error{Code: failure.ExitFailed, Err: err, Hint: sessions.BusyHint(err)}
-			}
-			return nil
+			_, err := removeSessions(paths)
+			return err
 		},
 	}
+}
+
+// removeOlder removes the sessions that have not changed since a date.
+func removeOlder(p *program.Env, s *sessions.Store, date string) error {
+	before, err := sessions.ParseDate(date, time.Now())
+	if err != nil {
+		return failure.Usage("", "--older-than %s: %v", date, err)
+	}
+	dirs, err := s.Folders()
+	if err != nil {
+		return err
+	}
+	list, listErr := session.List(session.Filter{Before: before, Want: func(i *session.Info) bool {
+		return p.Global.Agent == "" || i.Agent == p.Global.Agent
+	}}, dirs...)
+	var paths []string
+	for _, i := range list {
+		paths = append(paths, i.Path)
+	}
+	n, err := removeSessions(paths)
+	p.Note("%d %s removed", n, program.Plural(n, "session"))
+	return errors.Join(err, listErr)
+}
+
+// removeSessions removes sessions and returns how many.
+func removeSessions(paths []string) (removed int, err error) {
+	var errs []error
+	for _, path := range paths {
+		switch err := session.Remove(path); {
+		case err == nil:
+			removed++
+		case !errors.Is(err, os.ErrNotExist):
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return removed, &failure.Error{Code: failure.ExitFailed, Err: err, Hint: sessions.BusyHint(err)}
+	}
+	return removed, nil
 }

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -132,32 +130,13 @@ func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time)
 		if date.value == "" {
 			continue
 		}
-		t, err := parseDate(date.value, now)
+		t, err := sessions.ParseDate(date.value, now)
 		if err != nil {
 			return nil, failure.Usage(hint, "--%s %s: %v", date.flag, date.value, err)
 		}
 		*date.to = t.UnixMilli()
 	}
 	return r, nil
-}
-
-// parseDate understands a day, a time, and how long ago.
-func parseDate(s string, now time.Time) (time.Time, error) {
-	if t, err := time.ParseInLocation(time.DateOnly, s, now.Location()); err == nil {
-		return t, nil
-	}
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return t, nil
-	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			return now.AddDate(0, 0, -n), nil
-		}
-	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	return time.Time{}, errors.New("want a date as 2026-11-21, a time as 2026-11-21T15:30:00Z, or a duration as 36h or 7d")
 }
 
 // search calls the searcher.

@@ -72,7 +72,7 @@ func (c *completer) complete(words []string) (kind, current string, list []strin
 	for i := 0; i < last; i++ {
 		word := words[i]
 		if word == "--" {
-			kind, list = c.positional()
+			kind, list = c.positional(current)
 			return kind, current, list
 		}
 		if len(word) < 2 || word[0] != '-' {
@@ -106,7 +106,7 @@ func (c *completer) complete(words []string) (kind, current string, list []strin
 	if strings.HasPrefix(current, "-") {
 		return kindWords, current, c.flags()
 	}
-	kind, list = c.positional()
+	kind, list = c.positional(current)
 	for _, sub := range c.command().VisibleCommands() {
 		list = append(list, sub.Name+"\t"+sub.Usage)
 	}
@@ -114,11 +114,18 @@ func (c *completer) complete(words []string) (kind, current string, list []strin
 }
 
 // positional are the arguments of a command.
-func (c *completer) positional() (kind string, list []string) {
+func (c *completer) positional(current string) (kind string, list []string) {
 	args := c.command().ArgsUsage
 	switch {
-	case strings.HasPrefix(args, "ID"):
+	case strings.Contains(current, "/") && strings.Contains(args, "-or-"):
+		return kindFiles, nil
+	case strings.HasPrefix(args, "ID"), strings.HasPrefix(args, "SESSION"):
 		return kindWords, sessions.IDs(c.p)
+	case strings.HasPrefix(args, "NAME-or-PATH"):
+		if list = tools(c.p, c.files); len(list) > 0 {
+			return kindWords, list
+		}
+		return kindFiles, nil
 	case strings.Contains(args, "PATH"):
 		return kindFiles, nil
 	case strings.Contains(args, "|"):
@@ -215,6 +222,34 @@ func slugs(p *program.Env, files []string) []string {
 	return list
 }
 
+// tools are the executables in the tool folders of the agents. What they call
+// themselves is not known without running them.
+func tools(p *program.Env, files []string) []string {
+	c, err := load.Config(p, files...)
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, path := range load.Candidates(c) {
+		f, _, err := agentfile.Read(path)
+		if err != nil || f.Spec.ToolDirectory == "" {
+			continue
+		}
+		dir := f.Spec.ToolDirectory
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(filepath.Dir(path), dir)
+		}
+		entries, _ := os.ReadDir(dir) // a folder that is missing has none
+		for _, e := range entries {
+			info, err := os.Stat(filepath.Join(dir, e.Name()))
+			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && e.Name()[0] != '.' {
+				list = append(list, plain(program.Relative(filepath.Join(dir, e.Name()))))
+			}
+		}
+	}
+	return list
+}
+
 // aliases are the prompt aliases.
 func aliases(p *program.Env, files []string) []string {
 	all := maps.Clone(prompt.BuiltinAliases)
@@ -291,4 +326,23 @@ func shellWords(line string) []string {
 		words = append(words, "")
 	}
 	return words
+}
+
+// oneLine is a candidate and what it is.
+func oneLine(value, what string) string {
+	if what = plain(what); what != "" {
+		return plain(value) + "\t" + what
+	}
+	return plain(value)
+}
+
+// plain is a text without control characters. Files that people share hold the texts,
+// so nothing in them may act on a terminal or look like another candidate.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, s)
 }
