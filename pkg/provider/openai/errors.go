@@ -249,6 +249,7 @@ func connectionError(host string, err error) *agent.ModelError {
 	}
 	e := &agent.ModelError{Message: host + ": " + err.Error(), Temporary: true, Err: err}
 	dns, _ := errors.AsType[*net.DNSError](err)
+	large, _ := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case dns != nil && dns.IsNotFound:
 		e.Message, e.Temporary = fmt.Sprintf("there is no host %s", dns.Name), false
@@ -259,6 +260,8 @@ func connectionError(host string, err error) *agent.ModelError {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EPIPE):
 		// The last two are of a request that was still being sent.
 		e.Message = host + " closed the connection before the end of the answer"
+	case large != nil:
+		e.Message, e.Temporary = fmt.Sprintf("the answer is longer than %d bytes (the limit of one answer)", large.Limit), false
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Err = nil // a timeout of the network is not the end of the run's time
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/redact"
 )
 
 const (
@@ -107,12 +108,10 @@ func baseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// secretsOf returns the key in all its encodings, and what may be one in the URL.
+// secretsOf returns the key, and what may be one in the URL.
 func secretsOf(key string, u *url.URL) []string {
-	secrets := []string{key, url.QueryEscape(key), url.PathEscape(key)}
-	if password, ok := u.User.Password(); ok {
-		secrets = append(secrets, password)
-	}
+	password, _ := u.User.Password()
+	secrets := []string{key, password}
 	for name, values := range u.Query() {
 		name = strings.ToLower(name)
 		if strings.Contains(name, "key") || strings.Contains(name, "token") || strings.Contains(name, "secret") || strings.Contains(name, "sig") {
@@ -157,13 +156,14 @@ func (x *exchange) run(parent context.Context, body []byte, delta func(agent.Del
 	})
 	idle.Stop()
 	defer idle.Stop()
-	in := &limited{limit: x.limit, left: x.limit, r: readerFunc(func(p []byte) (int, error) {
-		n, err := raw.Body.Read(p)
+	limited := http.MaxBytesReader(nil, raw.Body, x.limit)
+	in := readerFunc(func(p []byte) (int, error) {
+		n, err := limited.Read(p)
 		if n > 0 && a.begun() && a.finish == "" {
 			idle.Reset(x.idle)
 		}
 		return n, err
-	})}
+	})
 	choices := 0
 	resp, err := a.read(in, func() {
 		switch {
@@ -232,15 +232,10 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 	default:
 		e = connectionError(x.url.Host, err)
 	}
-	clean := *e
-	for _, secret := range x.secrets {
-		if secret != "" {
-			clean.Message = strings.ReplaceAll(clean.Message, secret, "[key]")
-			clean.Code = strings.ReplaceAll(clean.Code, secret, "[key]")
-			if clean.Err != nil && strings.Contains(clean.Err.Error(), secret) {
-				clean.Err = nil
-			}
-		}
+	clean, r := *e, redact.New(x.secrets)
+	clean.Message, clean.Code = r.String(e.Message), r.String(e.Code)
+	if e.Err != nil && r.String(e.Err.Error()) != e.Err.Error() {
+		clean.Err = nil
 	}
 	return &clean
 }

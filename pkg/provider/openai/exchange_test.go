@@ -57,7 +57,7 @@ func TestStatusesAreErrorsWithTheProvidersWords(t *testing.T) {
 		{name: "400 Gemini", status: 400, body: `[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`, want: "HTTP 400: API key not valid"},
 		{name: "400 OpenRouter", status: 400, body: `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"e\":\"context too long\"}","provider_name":"X"}}}`, want: `HTTP 400: Provider returned error: {"e":"context too long"}`},
 		{name: "400 nested without end", status: 400, body: `{"error":[[[[["what nobody reads"]]]]]}`, want: `HTTP 400: {"error":[[[[["what nobody reads"]]]]]}`},
-		{name: "400 key in the text", status: 400, body: `{"error":{"message":"Incorrect API key provided: ` + secret + `"}}`, want: "HTTP 400: Incorrect API key provided: [key]"},
+		{name: "400 key in the text", status: 400, body: `{"error":{"message":"Incorrect API key provided: ` + secret + `"}}`, want: "HTTP 400: Incorrect API key provided: [secret]"},
 		{name: "200 with half the JSON of an error", status: 400, body: `{"error":{"mess`, want: `HTTP 400: {"error":{"mess`},
 		{name: "Retry-After as a date in the past", status: 429, header: "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT", want: "HTTP 429: Too Many Requests", temporary: true},
 		{name: "Retry-After without end", status: 429, header: "Retry-After: 1e300", want: "HTTP 429: Too Many Requests", temporary: true, wait: 24 * time.Hour},

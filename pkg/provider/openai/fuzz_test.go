@@ -31,8 +31,7 @@ func readAll(r io.Reader) outcome {
 			out.Thought += d.Text
 		}
 	}}
-	const limit = 1 << 20
-	resp, err := a.read(&limited{r: r, left: limit, limit: limit}, func() {})
+	resp, err := a.read(r, func() {})
 	out.Response = resp
 	if err != nil {
 		out.Error = err.Error()

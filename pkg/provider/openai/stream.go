@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
@@ -216,23 +215,4 @@ func (e *events) line() ([]byte, error) {
 		line := bytes.TrimSuffix(bytes.TrimSuffix(e.data[start:], []byte{'\n'}), []byte{'\r'})
 		return line, err
 	}
-}
-
-// A limited reader fails after limit bytes.
-type limited struct {
-	r     io.Reader
-	left  int64
-	limit int64
-}
-
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left < 0 {
-		return 0, &agent.ModelError{Message: fmt.Sprintf("the answer is longer than %d bytes (the limit of one answer)", l.limit)}
-	}
-	if int64(len(p)) > l.left+1 {
-		p = p[:l.left+1]
-	}
-	n, err := l.r.Read(p)
-	l.left -= int64(n)
-	return n, err
 }
