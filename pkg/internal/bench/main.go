@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command bench measures the binary beside the least program that does the same
 // (see folder floor) and writes the figures into docs/performance.md.
 //

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command budget reports what the binary costs: its size, its cold start beside a
 // program that does nothing, its memory, what runs before main, the allocations of
 // a turn, the system calls of a start, whether a start with cached descriptions
