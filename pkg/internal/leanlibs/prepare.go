@@ -10,31 +10,11 @@ import (
 	"strings"
 )
 
-// A library is a module whose copy is changed.
-type library struct {
-	path string // of the module
-	pkg  string // one of its packages, below the path
-	dir  string // of the copy
-	// patch changes the copy in the folder dir in place, and fails when its source
-	// is not the one that it was made for.
-	patch func(dir string) error
-}
-
-var libraries = []library{
-	{path: jsonschema, dir: "jsonschema", patch: patchJSONSchema},
-	{path: openai, dir: "openai-go", patch: patchOpenAI},
-	{path: googleSchema, pkg: "/jsonschema", dir: "jsonschema-go", patch: patchGoogleSchema},
-	{path: cast, dir: "cast", patch: patchCast},
-}
-
 // prepare writes go.mod, go.sum and the changed libraries into the folder out. It
 // changes nothing of a library whose source is not the one that its patch knows.
 func prepare(out string) error {
 	gomod, err := goOutput("env", "GOMOD")
 	if err != nil {
-		return err
-	}
-	if err := checkUse(); err != nil {
 		return err
 	}
 	out, err = filepath.Abs(out)
@@ -45,11 +25,11 @@ func prepare(out string) error {
 		return err
 	}
 	for _, lib := range libraries {
-		src, err := goOutput("list", "-f", "{{.Module.Dir}}", lib.path+lib.pkg)
+		src, err := goOutput("list", "-f", "{{.Module.Dir}}", lib.path)
 		if err != nil {
 			return err
 		}
-		if err := replaceDir(filepath.Join(out, lib.dir), func(tmp string) error { return copyPatched(tmp, src, lib.patch) }); err != nil {
+		if err := replaceDir(filepath.Join(out, lib.dir), func(tmp string) error { return lib.copy(tmp, src) }); err != nil {
 			return err
 		}
 	}
@@ -76,9 +56,9 @@ func replaceDir(dst string, fill func(tmp string) error) error {
 	return os.Rename(tmp, dst)
 }
 
-// copyPatched copies what a build of a library needs from src to dst and applies
-// the patch. Files of the module cache are read-only, their copies are not.
-func copyPatched(dst, src string, patch func(dir string) error) error {
+// copy copies what a build of the library needs from src to dst and applies the
+// edits. Files of the module cache are read-only, their copies are not.
+func (lib *library) copy(dst, src string) error {
 	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -104,7 +84,7 @@ func copyPatched(dst, src string, patch func(dir string) error) error {
 	if err != nil {
 		return err
 	}
-	return patch(dst)
+	return lib.apply(dst)
 }
 
 // writeModFiles copies go.mod and the go.sum beside it to the folder out and

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"go/format"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A library is a module whose copy is changed.
+type library struct {
+	path  string // of the module, and of its root package
+	dir   string // of the copy
+	edits []edit
+}
+
+// An edit replaces every occurrence of old in a file, or in all Go files of a
+// library that begin as file does with "*". Another number of occurrences means
+// that the source is not the one that the edit was made for.
+type edit struct {
+	file     string
+	count    int
+	old, new string
+}
+
+var libraries = []library{
+	// The work of the library's init function becomes work of a draft's first use.
+	// Only the method getSchema hands compiled metaschemas out, so it compiles them
+	// before it reads them. What is compiled goes into a field of its own: the keys
+	// of allVocabs are read without a lock elsewhere. The field sch gets another
+	// name, so that a use that no edit knows does not compile; of allVocabs, the
+	// uses are counted.
+	{path: jsonschema, dir: "jsonschema", edits: []edit{
+		{"*.go", 1, "func init() {", "func init() {"},
+		{"*.go", 11, "allVocabs", "allVocabs"},
+		{"draft.go", 1, "package jsonschema\n", "// Changed from the original: a draft's metaschema is compiled on first use.\n\npackage jsonschema\n"},
+		{"draft.go", 1, `"strings"` + "\n", `"strings"` + "\n\t" + `"sync"` + "\n"},
+		{"draft.go", 1, "\tsch           *Schema\n", "\tonce sync.Once // guards meta and vocabs\n\tmeta *Schema\n\tvocabs map[string]*Schema\n"},
+		{"draft.go", 1, "func init() {", "func (d *Draft) compile() { d.once.Do(d.compileOnce) }\n\nfunc (d *Draft) compileOnce() {"},
+		{"draft.go", 1, "for _, d := range []*Draft{Draft4, Draft6, Draft7, Draft2019, Draft2020} {", "{\nd.vocabs = make(map[string]*Schema, len(d.allVocabs))"},
+		{"draft.go", 1, "d.sch = c.MustCompile(d.url)", "d.meta = c.MustCompile(d.url)"},
+		{"draft.go", 1, "d.allVocabs[name] = c.MustCompile(", "d.vocabs[name] = c.MustCompile("},
+		{"draft.go", 1, "\tvocabs := d.activeVocabs(assertVocabs, vocabularies)\n", "\td.draft.compile()\n\tvocabs := d.activeVocabs(assertVocabs, vocabularies)\n"},
+		{"draft.go", 2, "d.draft.sch", "d.draft.meta"},
+		{"draft.go", 2, "sch := d.draft.allVocabs[", "sch := d.draft.vocabs["},
+	}},
+	// Its init functions do nothing but register how types are decoded. A function
+	// named _ is compiled to nothing, and keeps the imports of its file in use.
+	{path: openai, dir: "openai-go", edits: []edit{
+		{"*.go", 247, "\nfunc init() {", "\nfunc _() {"},
+	}},
+}
+
+// apply makes the edits in the library whose copy is in dir.
+func (lib *library) apply(dir string) error {
+	texts := map[string]string{} // by path below dir
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(dir, path)
+		texts[filepath.ToSlash(rel)] = string(text)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	changed := map[string]bool{}
+	for _, e := range lib.edits {
+		n := 0
+		for name, text := range texts {
+			if e.file == "*.go" || e.file == name {
+				if found := strings.Count(text, e.old); found > 0 {
+					n += found
+					texts[name], changed[name] = strings.ReplaceAll(text, e.old, e.new), true
+				}
+			}
+		}
+		if n != e.count {
+			return fmt.Errorf("%s/%s: %q occurs %d times, not %d: the library has changed, and the edit must be made anew", lib.path, e.file, e.old, n, e.count)
+		}
+	}
+	for name := range changed {
+		text, err := format.Source([]byte(texts[name]))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", lib.path, name, err)
+		}
+	}
+	return nil
+}
