@@ -112,7 +112,7 @@ func TestTemporaryFailuresAreRepeated(t *testing.T) {
 	}
 }
 
-// No server starts because of a wait.
+// Waiting does not start a server.
 func TestARefusedConnectionOnLoopbackIsTriedTwice(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -166,7 +166,7 @@ func TestRetriesAreReported(t *testing.T) {
 	})
 }
 
-// Agents that failed together do not come back together.
+// Agents that failed together do not all retry together.
 func TestWaitsAreRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[time.Duration]bool{}
@@ -202,8 +202,8 @@ func TestTheEndOfTheContextEndsTheWait(t *testing.T) {
 	})
 }
 
-// The person gets the reason, and gets it at once.
-func TestAWaitBeyondTheDeadlineIsNotBegun(t *testing.T) {
+// The error is returned at once.
+func TestAWaitBeyondTheDeadlineDoesNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
@@ -217,9 +217,7 @@ func TestAWaitBeyondTheDeadlineIsNotBegun(t *testing.T) {
 	})
 }
 
-// A temporary failure of a model that is asked under a context which ended is
-// not repeated.
-func TestNothingIsRepeatedForADeadContext(t *testing.T) {
+func TestNoRetryAfterTheEndOfTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	model := &script{errs: times(9, temporary(0))}
@@ -241,7 +239,6 @@ func TestNowReplacesTheClock(t *testing.T) {
 	}
 }
 
-// Together with a Provider: a server that is busy, then breaks off, then answers.
 func TestSleepReplacesTheWait(t *testing.T) {
 	var waits []time.Duration
 	failed := errors.New("no more")
@@ -266,6 +263,7 @@ func TestSleepReplacesTheWait(t *testing.T) {
 	}
 }
 
+// A server that is busy, then breaks off, then answers.
 func TestRetryAroundARealProvider(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -34,7 +34,7 @@ func callOf(id, name, args string) agent.ToolCall {
 	return agent.ToolCall{ID: id, Name: name, Args: args}
 }
 
-// Whatever form an answer has, the same comes out.
+// Every form of an answer gives the same result.
 func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 	const done = "data: [DONE]\n\n"
 	tests := []struct {
@@ -132,7 +132,7 @@ func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 			`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]}`,
 			`{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}`) + stop,
 			calls: []agent.ToolCall{callOf("a", "t", `{"a":1}`)}},
-		{name: "all arguments again", body: deltas(
+		{name: "repeated arguments", body: deltas(
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"t","arguments":"{\"a\":1}"}}]}`,
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"t","arguments":"{\"a\":1}"}}]}`) + stop,
 			calls: []agent.ToolCall{callOf("a", "t", `{"a":1}`)}},
@@ -176,7 +176,7 @@ func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 	}
 }
 
-// A piece is shown when it has come, whatever ends a line.
+// A piece is shown when it arrives, with either line ending.
 func TestPiecesAreShownAsTheyArrive(t *testing.T) {
 	for _, end := range []string{"\n", "\r\n"} {
 		shown := ""
@@ -194,9 +194,8 @@ func TestPiecesAreShownAsTheyArrive(t *testing.T) {
 	}
 }
 
-// What a server says beside its events does not count: not its content type
-// either.
-func TestTheContentTypeDoesNotCount(t *testing.T) {
+// Many servers send a wrong content type.
+func TestTheContentTypeIsIgnored(t *testing.T) {
 	for _, contentType := range []string{"text/event-stream", "application/json", "text/plain", "nonsense", ""} {
 		for _, body := range []string{deltas(`{"content":"Hello"}`) + stop, `{"choices":[{"message":{"content":"Hello"},"finish_reason":"stop"}]}`} {
 			resp, _, err := ask(t, answering(t, contentType, body))
@@ -207,7 +206,7 @@ func TestTheContentTypeDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNoneAreTemporaryErrors(t *testing.T) {
+func TestInvalidAnswersAreTemporaryErrors(t *testing.T) {
 	cut := `{"tool_calls":[{"index":0,"id":"a","function":{"name":"rm","arguments":"{\"path\":\"/"}}]}`
 	whole := `{"tool_calls":[{"index":0,"id":"a","function":{"name":"rm","arguments":"{}"}}]}`
 	tests := []struct {
@@ -251,9 +250,8 @@ func TestAnswersThatAreNoneAreTemporaryErrors(t *testing.T) {
 	}
 }
 
-// An error object whose code is that of a refused request is no better than the
-// refused request.
-func TestErrorObjectsWithACodeOfTheirOwnFollowIt(t *testing.T) {
+// An error object whose code is an HTTP status is temporary if the status is.
+func TestErrorCodesDecideWhatIsTemporary(t *testing.T) {
 	_, _, err := ask(t, answering(t, "application/json", `{"error":{"code":402,"message":"no credits","metadata":{"raw":"{\"x\":1}"}}}`))
 	if e := modelError(t, err); e.Temporary || e.Error() != `HTTP 402: no credits: {"x":1}` {
 		t.Errorf("error = %q, temporary %v", e, e.Temporary)

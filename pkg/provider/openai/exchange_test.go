@@ -25,7 +25,7 @@ const secret = "sk-very-secret-0123456789"
 
 func key() string { return secret }
 
-func TestStatusesAreErrorsWithTheProvidersWords(t *testing.T) {
+func TestErrorStatuses(t *testing.T) {
 	tests := []struct {
 		name      string
 		status    int
@@ -38,8 +38,8 @@ func TestStatusesAreErrorsWithTheProvidersWords(t *testing.T) {
 		{name: "408", status: 408, body: `{"error":{"message":"slow"}}`, want: "HTTP 408: slow", temporary: true},
 		{name: "409", status: 409, body: `{"error":{"message":"lock"}}`, want: "HTTP 409: lock", temporary: true},
 		{name: "429", status: 429, body: `{"error":{"message":"slow down","code":"rate_limit_exceeded","type":"tokens"}}`, header: "Retry-After: 7", want: "HTTP 429 (rate_limit_exceeded): slow down", temporary: true, wait: 7 * time.Second},
-		{name: "429 for ever", status: 429, body: `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`, want: "HTTP 429 (insufficient_quota): You exceeded your current quota"},
-		{name: "429 for ever by type alone", status: 429, body: `{"error":{"message":"pay","type":"insufficient_quota","code":null}}`, want: "HTTP 429 (insufficient_quota): pay"},
+		{name: "429 permanent", status: 429, body: `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`, want: "HTTP 429 (insufficient_quota): You exceeded your current quota"},
+		{name: "429 permanent by its type", status: 429, body: `{"error":{"message":"pay","type":"insufficient_quota","code":null}}`, want: "HTTP 429 (insufficient_quota): pay"},
 		{name: "500", status: 500, body: `{"error":{"message":"oops"}}`, want: "HTTP 500: oops", temporary: true},
 		{name: "503 with a page", status: 503, body: "<html><head><style>p{}</style><title>503</title></head><body><p>No &amp; healthy upstream</p></body></html>", header: "Retry-After-Ms: 1500", want: "HTTP 503: 503 No & healthy upstream", temporary: true, wait: 1500 * time.Millisecond},
 		{name: "529", status: 529, body: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, want: "HTTP 529 (overloaded_error): Overloaded", temporary: true},
@@ -56,11 +56,11 @@ func TestStatusesAreErrorsWithTheProvidersWords(t *testing.T) {
 		{name: "400 JSON string", status: 400, body: `"too \"long\""`, want: `HTTP 400: too "long"`},
 		{name: "400 Gemini", status: 400, body: `[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`, want: "HTTP 400: API key not valid"},
 		{name: "400 OpenRouter", status: 400, body: `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"e\":\"context too long\"}","provider_name":"X"}}}`, want: `HTTP 400: Provider returned error: {"e":"context too long"}`},
-		{name: "400 nested without end", status: 400, body: `{"error":[[[[["what nobody reads"]]]]]}`, want: `HTTP 400: {"error":[[[[["what nobody reads"]]]]]}`},
+		{name: "400 deeply nested", status: 400, body: `{"error":[[[[["what nobody reads"]]]]]}`, want: `HTTP 400: {"error":[[[[["what nobody reads"]]]]]}`},
 		{name: "400 key in the text", status: 400, body: `{"error":{"message":"Incorrect API key provided: ` + secret + `"}}`, want: "HTTP 400: Incorrect API key provided: [secret]"},
 		{name: "200 with half the JSON of an error", status: 400, body: `{"error":{"mess`, want: `HTTP 400: {"error":{"mess`},
 		{name: "Retry-After as a date in the past", status: 429, header: "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT", want: "HTTP 429: Too Many Requests", temporary: true},
-		{name: "Retry-After without end", status: 429, header: "Retry-After: 1e300", want: "HTTP 429: Too Many Requests", temporary: true, wait: 24 * time.Hour},
+		{name: "Retry-After too long", status: 429, header: "Retry-After: 1e300", want: "HTTP 429: Too Many Requests", temporary: true, wait: 24 * time.Hour},
 		{name: "Retry-After nonsense", status: 429, header: "Retry-After: soon", want: "HTTP 429: Too Many Requests", temporary: true},
 	}
 	for _, tt := range tests {
@@ -96,7 +96,7 @@ func TestRetryAfterAsADate(t *testing.T) {
 	}
 }
 
-// A long error text is cut, and never in the middle of a character.
+// A long error text is cut between characters.
 func TestLongErrorTextsAreCut(t *testing.T) {
 	p := against(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(400)
@@ -108,7 +108,7 @@ func TestLongErrorTextsAreCut(t *testing.T) {
 	}
 }
 
-func TestTheKeyIsSentAndNothingOfTheEnvironment(t *testing.T) {
+func TestTheKeyIsSentAndTheEnvironmentIsIgnored(t *testing.T) {
 	for name, value := range map[string]string{
 		"OPENAI_API_KEY": "env-key", "OPENAI_ADMIN_KEY": "env-admin", "OPENAI_ORG_ID": "env-org", "OPENAI_PROJECT_ID": "env-project",
 		"OPENAI_BASE_URL": "http://127.0.0.1:1/env", "OPENAI_CUSTOM_HEADERS": "X-Env: env-header", "OPENAI_WEBHOOK_SECRET": "env-hook",
@@ -168,7 +168,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSentIsSaid(t *testing.T) {
+func TestInvalidSettingsAreReported(t *testing.T) {
 	tests := []struct {
 		p    Provider
 		want string
@@ -317,8 +317,8 @@ func TestPermanentConnectionErrorsAreReadable(t *testing.T) {
 	}
 }
 
-// The network's timeouts look like the end of a context and are not: a run that
-// fails so has failed, and not used up its time.
+// The network's timeouts look like the end of a context, but the run has not used
+// up its time.
 func TestNetworkTimeoutsAreNotTheDeadline(t *testing.T) {
 	late := roundTripper(func(r *http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}
@@ -329,8 +329,8 @@ func TestNetworkTimeoutsAreNotTheDeadline(t *testing.T) {
 	}
 }
 
-// What counts is what an answer is when it is unpacked.
-func TestCompressedAnswersAreBoundedToo(t *testing.T) {
+// The limit applies after decompression.
+func TestCompressedAnswersAreBounded(t *testing.T) {
 	p := against(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(w)

@@ -14,7 +14,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// outcome is all that comes of reading an answer.
+// An outcome is the result of reading an answer.
 type outcome struct {
 	Response *agent.Response
 	Error    string
@@ -43,7 +43,7 @@ func readAll(r io.Reader) outcome {
 	return out
 }
 
-// stutter reads in pieces of n bytes and gives out its error with the last.
+// A stutter reads in pieces of n bytes and returns its error with the last.
 type stutter struct {
 	data []byte
 	n    int
@@ -58,8 +58,8 @@ func (s *stutter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Whatever a server sends, reading it ends, with an answer or a *ModelError; and
-// how the network cuts it into pieces makes no difference.
+// Reading ends for any input, with an answer or a *ModelError, and the sizes of
+// the reads make no difference.
 func FuzzStream(f *testing.F) {
 	for _, seed := range []string{
 		deltas(`{"content":"Hello"}`) + stop + "data: [DONE]\n\n",
@@ -141,7 +141,8 @@ func BenchmarkChunk(b *testing.B) {
 	}
 }
 
-// BenchmarkTurn is the whole of the hundredth turn of a run, over the loopback.
+// BenchmarkTurn makes the hundredth request of a run and reads the answer, over
+// loopback.
 func BenchmarkTurn(b *testing.B) {
 	p := answering(b, "text/event-stream", strings.Repeat(deltas(`{"content":" word"}`), 500)+stop+"data: [DONE]\n\n")
 	req := turns(100)

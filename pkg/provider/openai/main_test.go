@@ -42,7 +42,7 @@ func answering(t testing.TB, contentType, body string) *Provider {
 
 var hello = &agent.Request{Messages: []agent.Message{agent.UserText("hello")}}
 
-// ask makes a request and also returns what was shown of the answer.
+// ask makes a request and also returns the text that was shown.
 func ask(t testing.TB, p agent.Provider) (resp *agent.Response, shown string, err error) {
 	t.Helper()
 	var b strings.Builder

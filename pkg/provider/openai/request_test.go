@@ -19,8 +19,8 @@ func rawBody(name, value string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{name: json.RawMessage(value)}
 }
 
-// The schema has what a decoder and encoder would change: the order of its
-// keys, a large number, white space, < and >.
+// The schema contains what a decoder and encoder would change: the order of keys, a
+// large number, white space, < and >.
 const schema = `{ "type":"object", "properties":{"z":{"type":"integer","maximum":9007199254740993},"a":{"type":"string","description":"<b> & \u00e9"}} }`
 
 func conversation() *agent.Request {
@@ -58,7 +58,7 @@ func conversation() *agent.Request {
 	}
 }
 
-// What goes over the wire to each kind of server, after openai-go had it.
+// The golden files hold what each kind of server receives.
 func TestRequestsOfEachFlavorAreGolden(t *testing.T) {
 	var body []byte
 	server := against(t, func(w http.ResponseWriter, r *http.Request) {
@@ -153,8 +153,8 @@ func TestRequestsOnlyGrow(t *testing.T) {
 	}
 }
 
-// What a model sent with its answer goes back to it.
-func TestReasoningAndSignaturesComeBack(t *testing.T) {
+// What a model sent with its answer is sent back to it.
+func TestReasoningAndSignaturesAreSentBack(t *testing.T) {
 	const args = `"function":{"name":"t","arguments":"{}"}`
 	tests := []struct {
 		flavor Flavor
@@ -227,8 +227,8 @@ func TestFlavorNames(t *testing.T) {
 	}
 }
 
-// Agent files say OpenAIv1 of many servers.
-func TestTheHostTellsTheFlavor(t *testing.T) {
+// Agent files use OpenAIv1 for many servers.
+func TestTheHostDecidesTheFlavor(t *testing.T) {
 	for base, want := range map[string]Flavor{
 		"https://api.openai.com/v1":                               OpenAI,
 		"https://x.openai.azure.com/openai/v1":                    OpenAI,
@@ -256,7 +256,7 @@ func TestTheHostTellsTheFlavor(t *testing.T) {
 	}
 }
 
-func TestStringsAreEncodedAsEncodingJSONReadsThem(t *testing.T) {
+func TestEncodedStringsDecode(t *testing.T) {
 	for _, s := range []string{"", "plain", "\"\\/\b\f\n\r\t\x00\x1f\x7f", "ü😀\u2028<>&", "\xff\xc3(\xed\xa0\x80", "\uFFFD"} {
 		var got string
 		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != strings.ToValidUTF8(s, "\uFFFD") && len(got) < len(s) {

@@ -60,12 +60,12 @@ func TestTime(t *testing.T) {
 	}{
 		{"silence within an answer", []piece{{0, text}}, true, time.Minute, "h sent nothing for 1m0s in the middle of its answer (the limit between two pieces)"},
 		{"slow but steady", []piece{{50 * time.Second, text}, {50 * time.Second, text}, {50 * time.Second, stop}}, false, 150 * time.Second, ""},
-		{"comments are signs of life", []piece{{0, text}, {50 * time.Second, ": wait\n\n"}, {50 * time.Second, stop}}, false, 100 * time.Second, ""},
+		{"comments restart the idle limit", []piece{{0, text}, {50 * time.Second, ": wait\n\n"}, {50 * time.Second, stop}}, false, 100 * time.Second, ""},
 		{"a long thought before the first word", []piece{{0, deltas(`{"role":"assistant","content":""}`)}, {9 * time.Minute, text + stop}}, false, 9 * time.Minute, ""},
 		{"no answer at all", nil, true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
-		{"an answer without end", slowly(20, 50*time.Second, text), true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
+		{"an endless answer", slowly(20, 50*time.Second, text), true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
 		{"complete, but the connection stays open", []piece{{0, text + stop}}, true, DefaultEndTimeout, ""},
-		{"complete, and then comments without end", append([]piece{{0, text + stop}}, slowly(20, time.Second, ": ping\n\n")...), true, DefaultEndTimeout, ""},
+		{"complete, and then comments", append([]piece{{0, text + stop}}, slowly(20, time.Second, ": ping\n\n")...), true, DefaultEndTimeout, ""},
 		{"more of the answer after its end", []piece{{0, text + stop}, {1500 * time.Millisecond, text}, {1500 * time.Millisecond, stop}}, true, 5 * time.Second, ""},
 		{"done, but the connection stays open", []piece{{0, text + stop + "data: [DONE]\n\n"}}, true, drainTime, ""},
 		{"usage after the end", []piece{{0, text + stop}, {time.Second, sse(`{"choices":[],"usage":{"prompt_tokens":1}}`) + "data: [DONE]\n\n"}}, false, time.Second, ""},
@@ -108,8 +108,7 @@ func slowly(n int, wait time.Duration, text string) []piece {
 	return pieces
 }
 
-// A connection is used again for the next turn, whatever the end of the answer
-// looks like.
+// The next turn uses the same connection.
 func TestConnectionsAreReused(t *testing.T) {
 	seen := map[string]bool{}
 	p := against(t, func(w http.ResponseWriter, r *http.Request) {

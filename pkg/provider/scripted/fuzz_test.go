@@ -21,8 +21,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzParse checks that every script is either accepted or refused with places
-// that lie inside it.
+// FuzzParse checks that every script is either accepted or refused with a place
+// inside it.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -37,8 +37,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzConversation checks that whatever a script says, each request of a
-// conversation is answered or fails, and calls without rawArgs are JSON.
+// FuzzConversation checks that with any script each request of a conversation is
+// answered or fails.
 func FuzzConversation(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

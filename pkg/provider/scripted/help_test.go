@@ -19,7 +19,7 @@ func parse(t *testing.T, text string) *scripted.Script {
 	return s
 }
 
-// script is one of a single rule.
+// rules is a script of these rules.
 func rules(rules ...string) string { return `{"rules":[` + strings.Join(rules, ",\n") + `]}` }
 
 // ask plays one request of a new provider.
@@ -73,7 +73,7 @@ func modelError(t *testing.T, err error) *agent.ModelError {
 	return e
 }
 
-// collect keeps what was shown.
+// A collect keeps what was shown.
 type collect struct{ text, reasoning []string }
 
 func (c *collect) delta(d agent.Delta) {
@@ -85,7 +85,7 @@ func (c *collect) delta(d agent.Delta) {
 	}
 }
 
-// tool is an agent.Tool made of a function.
+// A tool is an agent.Tool made of a function.
 type tool struct {
 	name string
 	run  func(ctx context.Context, inv *agent.Invocation) (agent.Result, error)

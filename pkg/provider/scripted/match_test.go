@@ -123,7 +123,7 @@ func TestUnmatchedConversationShowsTheNearestRule(t *testing.T) {
 	}
 }
 
-func TestUnmatchedConversationTellsOfUsedRules(t *testing.T) {
+func TestUnmatchedConversationListsUsedRules(t *testing.T) {
 	p := &scripted.Provider{Script: parse(t, rules(`{"when":{"role":"user"},"times":2,"answer":{"text":"yes"}}`, `{"when":{"turn":9,"role":"tool"},"answer":{"text":""}}`))}
 	for range 2 {
 		if _, err := p.Generate(t.Context(), user("x"), nil); err != nil {

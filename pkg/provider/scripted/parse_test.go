@@ -16,8 +16,8 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 )
 
-// malformed holds scripts and what a person is told about them. ok says that
-// the JSON Schema finds nothing wrong: some rules cannot be said in it.
+// malformed holds scripts and their errors. ok says that the JSON Schema accepts
+// the script: it cannot express some rules.
 var malformed = []struct {
 	name   string
 	script string
