@@ -290,6 +290,15 @@ func TestAssistantChangesAListAndNotesThat(t *testing.T) {
 		`todo\.md is the list for things like buy paint\.`, map[string]int{"bash_recall": 1}, nil)
 }
 
+func TestAssistantBeginsAList(t *testing.T) {
+	needs(t, "python3")
+	dir := t.TempDir()
+	ask(t, "assistant", dir, `Put "buy paint" into todo.md`)
+	if got, want := readFile(t, filepath.Join(dir, "todo.md")), "- buy paint\n"; got != want {
+		t.Errorf("todo.md is %q, want %q", got, want)
+	}
+}
+
 func TestAssistantWritesInItsFolderAlone(t *testing.T) {
 	needs(t, "python3")
 	dir := files(t, map[string]string{"work/kept.txt": "old\n"})

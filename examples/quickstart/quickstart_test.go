@@ -163,6 +163,7 @@ func TestAFolderIsReported(t *testing.T) {
 		{"What is in the folder " + dir + "?\n", regexp.QuoteMeta(dir), "8", `-/\n-dash\na\.md\nb\.txt\nlink\nsub/\nwith space\.md\nÜmlaut`},
 		{"List " + dir + "/sub.", regexp.QuoteMeta(dir) + "/sub", "1", "x"},
 		{"Describe \"../quickstart/tools/\", please", `\.\./quickstart/tools/`, "5", `disk-usage\.sh\neditor/\neditor\.json\nlist-files\.sh\ntext-stats\.sh`},
+		{"What is in the folder tools?", `tools`, "5", `disk-usage\.sh\neditor/\neditor\.json\nlist-files\.sh\ntext-stats\.sh`},
 		{"Which files are in this folder?", "the current folder", `\d+`, `README\.md\nagent\.json\nfolder\.agenttest\.json\nquickstart_test\.go\nscript\.json\ntools/`},
 	}
 	for _, test := range tests {
