@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,7 +21,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// stepEnv makes a process one that does a step: see TestASecondDriverMakesTheSameRun.
+const stepEnv = "AGENT_TEST_STEP"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(stepEnv) != "" {
+		stepProcess()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // everything makes cmp look at what is not exported.
 var everything = cmp.Exporter(func(reflect.Type) bool { return true })

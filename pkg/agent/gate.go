@@ -281,6 +281,7 @@ func (g *Gate) limit(r Result) Result {
 		p := &r.Parts[i]
 		if len(p.Data) > maxMedia {
 			*p = Text(fmt.Sprintf("[an attachment of %d bytes (%s) is left out; one can have %d]", len(p.Data), p.MIME, maxMedia))
+			continue
 		}
 		if g.Redact != nil {
 			p.Text = g.Redact(p.Text)

@@ -90,7 +90,7 @@ func (s *Session) errTurns() error {
 
 // end ends the run. What there is of an answer goes with it.
 func (s *Session) end(status Status, err error) Step {
-	e := s.event(Event{Kind: EventEnd, Status: status})
+	e := s.event(Event{Kind: EventEnd, Turn: s.Turn, Status: status})
 	if m, ok := s.Answer(); ok && s.RunTurns > 0 {
 		e.Text = m.Text()
 	}

@@ -261,7 +261,7 @@ func (r *run) fill(e *Event) {
 	}
 	switch {
 	case e.Kind == EventEnd:
-		e.Turn, e.Millis = r.session.Turn, e.Time.Sub(r.start).Milliseconds()
+		e.Millis = e.Time.Sub(r.start).Milliseconds()
 		fallthrough
 	case e.Kind == EventCompaction, e.Kind == EventMessage && e.Attempt > 0:
 		total := r.total.clone()

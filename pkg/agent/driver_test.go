@@ -1,0 +1,348 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// A scenario is a run that every driver must make in the same way. Its models and
+// tools have no state, so that each step may be in a process of its own.
+type scenario struct {
+	agent   func() *agent.Agent
+	prompts []string
+	accept  func(context.Context, string) (string, error)
+	policy  agent.Policy
+}
+
+// byTurn answers by the number of the turn; the last answer is repeated. A
+// request for a summary gets summary, or an error without one.
+func byTurn(summary string, answers ...any) agent.Provider {
+	return providerFunc(func(req *agent.Request) (*agent.Response, error) {
+		if req.Summary {
+			if summary == "" {
+				return nil, errors.New("no summary today")
+			}
+			return text(summary), nil
+		}
+		switch a := answers[min(req.Turn, len(answers))-1].(type) {
+		case *agent.Response:
+			return a, nil
+		case func(*agent.Request) (*agent.Response, error):
+			return a(req)
+		default:
+			return nil, a.(error)
+		}
+	})
+}
+
+// unless answers with r when the request has at most n bytes of results, and
+// refuses it as too long otherwise.
+func unless(n int, r *agent.Response) func(*agent.Request) (*agent.Response, error) {
+	return func(req *agent.Request) (*agent.Response, error) {
+		size := 0
+		for _, m := range req.Messages {
+			size += len(m.Text())
+			for _, res := range m.Results {
+				size += len(res.Text())
+			}
+		}
+		if size > n {
+			return nil, &agent.ModelError{Status: 400, Message: "too long", TooLong: true}
+		}
+		return r, nil
+	}
+}
+
+func finish(f agent.Finish, r *agent.Response) *agent.Response {
+	r.Finish = f
+	return r
+}
+
+func scenarios() map[string]scenario {
+	works := []agent.Tool{echo("echo"), echo("look"), reader(4000), tool{"fails", func(context.Context, *agent.Invocation) (agent.Result, error) {
+		return agent.TextResult("printed"), errors.New("exit status 3")
+	}}, tool{"huge", func(context.Context, *agent.Invocation) (agent.Result, error) {
+		return agent.TextResult(strings.Repeat("word ", 2_000_000)), nil
+	}}}
+	with := func(p agent.Provider, change ...func(*agent.Agent)) func() *agent.Agent {
+		return func() *agent.Agent {
+			a := newAgent(p, works...)
+			a.Opening = nil
+			for _, c := range change {
+				c(a)
+			}
+			return a
+		}
+	}
+	turns := func(n int) func(*agent.Agent) { return func(a *agent.Agent) { a.MaxTurns = n } }
+	window := func(n int) func(*agent.Agent) { return func(a *agent.Agent) { a.ContextTokens = n } }
+	expert := func(p agent.Provider) func(*agent.Agent) {
+		return func(a *agent.Agent) {
+			child := newAgent(p, works...)
+			child.Slug = "child"
+			a.Toolsets = append(a.Toolsets, agent.ToolList{&agent.Subagent{Name: "child", Agent: child}})
+		}
+	}
+	reads := calls(call("", "read", "{}"), call("", "read", "{}"))
+	one := []string{"go"}
+	return map[string]scenario{
+		"answer":           {agent: with(byTurn("", text("done"))), prompts: []string{"one", "two"}},
+		"opening":          {agent: with(byTurn("", text("done")), func(a *agent.Agent) { a.Opening = []agent.Message{agent.UserText("hi"), {Role: agent.RoleAssistant}} }), prompts: []string{"one", "two"}},
+		"calls":            {agent: with(byTurn("", calls(call("a", "echo", `{"n":1}`), call("a", "nope", "{}"), call("", "fails", "{}"), call("x", "echo", "half"), call("y", "huge", "{}")), text("done"))), prompts: one},
+		"turn limit":       {agent: with(byTurn("", calls(call("", "echo", "{}"))), turns(2)), prompts: []string{"one", "two"}},
+		"length":           {agent: with(byTurn("", finish(agent.FinishLength, text("half")))), prompts: []string{"one", "two"}},
+		"cut calls":        {agent: with(byTurn("", finish(agent.FinishLength, calls(call("a", "echo", "{"))), text("done"))), prompts: one},
+		"filtered calls":   {agent: with(byTurn("", finish(agent.FinishContentFilter, calls(call("a", "echo", "{}"))))), prompts: []string{"one", "two"}},
+		"model error":      {agent: with(byTurn("", calls(call("a", "echo", "{}")), &agent.ModelError{Status: 500, Message: "overloaded"})), prompts: []string{"one", "two"}},
+		"deadline":         {agent: with(byTurn("", fmt.Errorf("read: %w", os.ErrDeadlineExceeded))), prompts: one},
+		"accepted at last": {agent: with(byTurn("", text("a"), calls(call("a", "echo", "{}")), text("good"))), prompts: one, accept: fits},
+		"never accepted":   {agent: with(byTurn("", text("a"))), prompts: []string{"one", "two"}, accept: fits},
+		"cut old results":  {agent: with(byTurn("", reads, reads, reads, reads, reads, reads, text("done")), window(9000)), prompts: one},
+		"summary":          {agent: with(byTurn("read a lot", reads, reads, reads, reads, reads, reads, text("done")), window(4000)), prompts: one},
+		"no summary":       {agent: with(byTurn("", reads, reads, reads, reads, reads, reads, text("done")), window(4000)), prompts: one},
+		"refused once":     {agent: with(byTurn("short", reads, reads, reads, unless(10_000, text("done")))), prompts: one},
+		"refused for good": {agent: with(byTurn("short", reads, unless(10, text("done")))), prompts: []string{"one", "two"}},
+		"no compaction":    {agent: with(byTurn("short", reads, unless(10, text("done"))), func(a *agent.Agent) { a.NoCompaction = true }), prompts: one},
+		"sub-agent":        {agent: with(byTurn("", calls(call("a", "child", `{"prompt":"q"}`), call("b", "child", `{}`)), text("done")), expert(byTurn("", calls(call("a", "echo", "{}")), text("child says")))), prompts: one},
+		"sub-agent that fails": {agent: with(byTurn("", calls(call("a", "child", `{"prompt":"q"}`)), text("done")),
+			expert(byTurn("", errors.New("no route")))), prompts: one},
+		"policy": {agent: with(byTurn("", calls(call("a", "echo", "{}"), call("b", "look", "{}"), call("c", "read", "{}")), text("done"))), prompts: one,
+			policy: func(_ context.Context, inv *agent.Invocation) agent.Verdict {
+				return map[string]agent.Verdict{"echo": {Decision: agent.Deny, Reason: "not this"}, "look": {Decision: agent.AskPerson, Reason: "really"}, "read": {Decision: agent.Allow, Reason: "rule 3"}}[inv.Call.Name]
+			}},
+	}
+}
+
+// lasting are the events that a Runner keeps in a scenario.
+func (s scenario) run(t *testing.T) []agent.Event {
+	j := &journal{}
+	a := s.agent()
+	a.MaxParallelTools = 1 // so that the order of events is one
+	r := &agent.Runner{Agent: a, Journal: j, Accept: s.accept, Policy: s.policy, NewID: ids()}
+	for _, p := range s.prompts {
+		out, err := r.Run(t.Context(), agent.UserText(p))
+		if (err == nil) != (out.Status == agent.StatusOK) {
+			t.Errorf("Run = %+v, %v", out, err)
+		}
+	}
+	return j.events
+}
+
+func ids() func() string {
+	n := 0
+	return func() string { n++; return fmt.Sprint("S", n) }
+}
+
+// A stepRequest is what another process is to do with a state: one step, or to
+// begin a run. A stepResult is what came of it.
+type stepRequest struct {
+	Scenario string
+	State    *agent.Session
+	Prompt   string
+}
+
+type stepResult struct {
+	Events []agent.Event
+	State  *agent.Session
+	Over   bool
+}
+
+// stepProcess does one step for another process.
+func stepProcess() {
+	var req stepRequest
+	if err := json.NewDecoder(os.Stdin).Decode(&req); err != nil {
+		panic(err)
+	}
+	s := scenarios()[req.Scenario]
+	d := &driver{session: req.State, agent: s.agent(), accept: s.accept, gate: &agent.Gate{Policy: s.policy}}
+	if req.Prompt != "" {
+		d.prompt(req.Prompt, "S1", "")
+	} else {
+		d.step(context.Background())
+	}
+	res := stepResult{d.events, d.session, d.session.Next().Kind == agent.StepPrompt}
+	if err := json.NewEncoder(os.Stdout).Encode(res); err != nil {
+		panic(err)
+	}
+}
+
+// A driver executes steps with what package agent exports, and nothing of a Runner.
+type driver struct {
+	session *agent.Session
+	agent   *agent.Agent
+	accept  func(context.Context, string) (string, error)
+	gate    *agent.Gate
+	events  []agent.Event
+}
+
+func (d *driver) apply(events ...agent.Event) {
+	for _, e := range events {
+		if err := d.session.Apply(e); err != nil {
+			panic(err)
+		}
+		d.events = append(d.events, e)
+	}
+}
+
+func (d *driver) prompt(text, id, parent string) {
+	if d.session.ID == "" {
+		d.apply(d.session.Opened(d.agent, id, parent, strings.Count(parent, ".")/2)...)
+	}
+	limits := d.agent.Limits()
+	if d.accept != nil {
+		limits.Answers = agent.MaxAnswers
+	}
+	d.apply(d.session.Prompted(agent.UserText(text), limits))
+}
+
+func (d *driver) step(ctx context.Context) {
+	step := d.session.Next()
+	switch step.Kind {
+	case agent.StepApply:
+		d.apply(step.Events...)
+	case agent.StepAccept:
+		d.apply(d.session.Judged(d.accept(ctx, step.Answer)).Events...)
+	case agent.StepModel, agent.StepSummary:
+		specs, _ := d.tools(ctx)
+		if e, changed := d.session.SetUp(d.agent.Model, d.agent.System, specs); changed && step.Kind == agent.StepModel {
+			d.apply(e)
+		}
+		resp, err := d.gate.Generate(ctx, d.agent.Provider, d.session.Request(step, d.agent.System, specs), d.session.Depth, func(agent.Delta) {})
+		switch {
+		case err == nil:
+			d.apply(d.session.Answered(step, resp))
+		case step.Kind == agent.StepSummary:
+			d.apply(d.session.Failed(step, err))
+		default:
+			d.apply(d.session.Failed(step, fmt.Errorf("ask model %s: %w", d.agent.Model, err)))
+		}
+	case agent.StepCalls:
+		d.calls(ctx, step.Calls)
+	}
+}
+
+func (d *driver) tools(ctx context.Context) (specs []agent.ToolSpec, byName map[string]agent.Tool) {
+	byName = map[string]agent.Tool{}
+	for _, set := range d.agent.Toolsets {
+		list, _ := set.Tools(ctx)
+		for _, t := range list {
+			byName[t.Spec().Name] = t
+			specs = append(specs, t.Spec())
+		}
+	}
+	slices.SortFunc(specs, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	return specs, byName
+}
+
+func (d *driver) calls(ctx context.Context, list []agent.PendingCall) {
+	specs, byName := d.tools(ctx)
+	var run []agent.PendingCall
+	for _, c := range list {
+		if e, refused := d.session.Refuse(c, specs); refused {
+			d.apply(e)
+		} else {
+			run = append(run, c)
+		}
+	}
+	for _, c := range run {
+		inv := d.session.Invocation(c, byName[c.Name].Spec())
+		inv.Host = d
+		if err := d.gate.Call(ctx, byName[c.Name], inv, func(e agent.Event) error { d.apply(e); return nil }); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Progress implements agent.Host.
+func (d *driver) Progress(*agent.Invocation, string) {}
+
+// Run implements agent.Host: a sub-agent is driven within the step of its call.
+func (d *driver) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, prompt agent.Message) (*agent.Outcome, error) {
+	child := &driver{session: &agent.Session{}, agent: a, gate: d.gate}
+	child.prompt(prompt.Text(), fmt.Sprint("S", inv.N+1), inv.Key)
+	for child.session.Next().Kind != agent.StepPrompt {
+		child.step(ctx)
+	}
+	d.events = append(d.events, child.events...)
+	end := child.events[len(child.events)-1]
+	out := &agent.Outcome{Status: end.Status, Answer: end.Text, Agent: a.Slug}
+	if m, ok := child.session.Answer(); ok {
+		out.Message = m
+	}
+	if end.Status != agent.StatusOK {
+		return out, &agent.EndError{Status: end.Status, Text: end.Error}
+	}
+	return out, nil
+}
+
+// TestASecondDriverMakesTheSameRun executes every step of every scenario in a
+// process of its own, from the serialised state, and compares the events with
+// those of a Runner.
+func TestASecondDriverMakesTheSameRun(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range scenarios() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := s.run(t)
+			state, events := []byte(`{"id":"","agent":""}`), []agent.Event(nil)
+			do := func(prompt string) (over bool) {
+				req := stepRequest{Scenario: name, State: &agent.Session{}, Prompt: prompt}
+				if err := json.Unmarshal(state, req.State); err != nil {
+					t.Fatal(err)
+				}
+				in, err := json.Marshal(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.Command(exe)
+				cmd.Env = append(os.Environ(), stepEnv+"=1")
+				cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
+				out, err := cmd.Output()
+				var res stepResult
+				if err := errors.Join(err, json.Unmarshal(out, &res)); err != nil {
+					t.Fatal(err)
+				}
+				if state, err = json.Marshal(res.State); err != nil {
+					t.Fatal(err)
+				}
+				events = append(events, res.Events...)
+				return res.Over
+			}
+			for _, p := range s.prompts {
+				for over := do(p); !over; {
+					over = do("")
+				}
+			}
+			ignore := cmpopts.IgnoreFields(agent.Event{}, "Time", "Millis", "Total")
+			if diff := cmp.Diff(want, events, ignore, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("events (-Runner +driver):\n%s", diff)
+			}
+			var replayed agent.Session
+			for _, e := range want {
+				if e.Session == "S1" {
+					if err := replayed.Apply(e); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if again, err := json.Marshal(&replayed); err != nil || !bytes.Equal(again, state) {
+				t.Errorf("the state of the driver is not the replay of the Runner's events:\n%s\n%s", state, again)
+			}
+		})
+	}
+}

@@ -1,0 +1,151 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// TestTheMachineHoldsForEveryOrderOfEvents feeds a session with random events,
+// those that its own methods make and others. What it refuses changes nothing;
+// what it takes keeps every call answered once, ids unique and limits held; and at
+// every point its JSON and the replay of its events are the session itself.
+func TestTheMachineHoldsForEveryOrderOfEvents(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, a := &agent.Session{}, newAgent(nil)
+		a.MaxTurns, a.ContextTokens = rapid.IntRange(1, 3).Draw(t, "turns"), rapid.SampledFrom([]int{0, 60}).Draw(t, "context")
+		limits := a.Limits()
+		limits.Answers = rapid.IntRange(0, 2).Draw(t, "answers")
+		var events []agent.Event
+		apply := func(list ...agent.Event) {
+			for _, e := range list {
+				before := state(t, s)
+				if err := s.Apply(e); err != nil {
+					if after := state(t, s); after != before {
+						t.Fatalf("%s was refused (%v) and changed the session:\n%s\n%s", e.Kind, err, before, after)
+					}
+					continue
+				}
+				events = append(events, e)
+			}
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			legal := rapid.IntRange(0, 3).Draw(t, "legal") > 0
+			if legal {
+				apply(next(t, s, a, limits)...)
+			} else {
+				apply(arbitrary(t, s))
+			}
+			holds(t, s, events)
+		}
+	})
+}
+
+func state(t *rapid.T, s *agent.Session) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// next is what may come of the step that s needs.
+func next(t *rapid.T, s *agent.Session, a *agent.Agent, limits agent.Limits) []agent.Event {
+	if s.ID == "" {
+		return s.Opened(a, "S", "", 0)
+	}
+	step := s.Next()
+	if s.RunTurns > limits.Turns+1 {
+		t.Fatalf("%d turns of %d", s.RunTurns, limits.Turns)
+	}
+	switch step.Kind {
+	case agent.StepPrompt:
+		if s.Unfinished() && rapid.Bool().Draw(t, "resume") {
+			return []agent.Event{s.Resumed(limits)}
+		}
+		return []agent.Event{s.Prompted(agent.UserText("go"), limits)}
+	case agent.StepApply:
+		if len(step.Events) == 0 {
+			t.Fatal("a step without an event")
+		}
+		return step.Events
+	case agent.StepAccept:
+		var wrong error
+		if rapid.Bool().Draw(t, "wrong") {
+			wrong = fmt.Errorf("it is short")
+		}
+		return s.Judged("fine", wrong).Events
+	case agent.StepCalls:
+		c := rapid.SampledFrom(step.Calls).Draw(t, "call")
+		return []agent.Event{s.CallEnded(c, agent.TextResult(rapid.SampledFrom([]string{"x", string(make([]byte, 900))}).Draw(t, "result")), nil)}
+	}
+	if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
+		return []agent.Event{s.Failed(step, &agent.ModelError{Message: "no", TooLong: rapid.Bool().Draw(t, "too long")})}
+	}
+	r := text("answer")
+	for range rapid.IntRange(0, 3).Draw(t, "calls") {
+		r.Message.Calls = append(r.Message.Calls, call(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "id"), "echo", "{}"))
+	}
+	r.Finish = rapid.SampledFrom([]agent.Finish{"", agent.FinishLength, agent.FinishContentFilter}).Draw(t, "finish")
+	return []agent.Event{s.Answered(step, r)}
+}
+
+// arbitrary is an event that need not be possible now.
+func arbitrary(t *rapid.T, s *agent.Session) agent.Event {
+	e := agent.Event{Session: rapid.SampledFrom([]string{s.ID, "S", "other"}).Draw(t, "session"), Agent: "root",
+		Kind: rapid.SampledFrom([]agent.EventKind{agent.EventSession, agent.EventMessage, agent.EventResume, agent.EventAnswer, agent.EventSetup,
+			agent.EventFailure, agent.EventCallStarted, agent.EventCallEnded, agent.EventVerdict, agent.EventEnd, agent.EventText}).Draw(t, "kind"),
+		CallID: rapid.SampledFrom([]string{"", "a", "b", "c00000001"}).Draw(t, "call id"), N: rapid.IntRange(0, 2).Draw(t, "n"),
+		Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), Status: agent.StatusFailed}
+	if rapid.Bool().Draw(t, "message") {
+		e.Message = &agent.Message{Role: rapid.SampledFrom([]agent.Role{agent.RoleUser, agent.RoleAssistant, agent.RoleTool}).Draw(t, "role")}
+		if rapid.Bool().Draw(t, "calls") {
+			e.Message.Calls = []agent.ToolCall{call("a", "echo", "{}"), call(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "second"), "echo", "{}")}
+		}
+	}
+	if rapid.Bool().Draw(t, "has a result") {
+		e.Result = &agent.ToolResult{CallID: e.CallID}
+	}
+	return e
+}
+
+// holds checks what is true at every point.
+func holds(t *rapid.T, s *agent.Session, events []agent.Event) {
+	ids := map[string]bool{}
+	for i, m := range s.Messages {
+		for _, c := range m.Calls {
+			if ids[c.ID] || c.ID == "" {
+				t.Fatalf("the id %q is there twice", c.ID)
+			}
+			ids[c.ID] = true
+		}
+		if m.Role == agent.RoleTool && (i == 0 || len(m.Results) != len(s.Messages[i-1].Calls)) {
+			t.Fatalf("message %d has %d results", i, len(m.Results))
+		}
+		if len(m.Calls) > 0 && i < len(s.Messages)-1 && s.Messages[i+1].Role != agent.RoleTool {
+			t.Fatalf("the calls of message %d have no results", i)
+		}
+	}
+	if !s.Running && s.Next().Kind != agent.StepPrompt {
+		t.Fatalf("the run is over and Next says %v", s.Next().Kind)
+	}
+	var back, replayed agent.Session
+	if err := json.Unmarshal([]byte(state(t, s)), &back); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if err := replayed.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, other := range map[string]*agent.Session{"read back": &back, "replayed": &replayed} {
+		if diff := cmp.Diff(s, other, everything, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("%s (-live +%s):\n%s", name, name, diff)
+		}
+	}
+}
