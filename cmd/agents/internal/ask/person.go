@@ -15,7 +15,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
-	"golang.org/x/sys/unix"
 )
 
 // A Person answers what MCP servers ask, at a terminal. One question is shown at
@@ -110,7 +109,7 @@ type console struct {
 // open opens the terminal for as long as ctx lasts. What was typed before the
 // question is no answer to it, and is dropped.
 func (h *Person) open(ctx context.Context) (*console, error) {
-	f, err := os.OpenFile(h.path, os.O_RDWR|unix.O_NOCTTY, 0)
+	f, err := os.OpenFile(h.path, os.O_RDWR|notControlling, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -131,20 +130,6 @@ func (h *Person) open(ctx context.Context) (*console, error) {
 	c := &console{File: f, in: bufio.NewReader(f)}
 	c.stop = context.AfterFunc(ctx, func() { f.SetReadDeadline(time.Unix(1, 0)) })
 	return c, nil
-}
-
-// background reports whether a read from the terminal would stop this process.
-func background(f *os.File) bool {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var group int
-	var groupErr error
-	if err := raw.Control(func(fd uintptr) { group, groupErr = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) }); err != nil {
-		return false
-	}
-	return groupErr == nil && group != unix.Getpgrp()
 }
 
 // line asks for a line.

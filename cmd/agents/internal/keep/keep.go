@@ -20,7 +20,6 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/session"
-	"golang.org/x/sys/unix"
 )
 
 // A Session is the session of a run on disk.
@@ -151,7 +150,7 @@ func writable(dir string) error {
 		case err == nil && !info.IsDir():
 			return &os.PathError{Op: "write", Path: dir, Err: syscall.ENOTDIR}
 		case err == nil:
-			if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+			if err := program.Writable(dir); err != nil {
 				return &os.PathError{Op: "write", Path: dir, Err: err}
 			}
 			return nil

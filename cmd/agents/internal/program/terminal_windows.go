@@ -1,0 +1,29 @@
+package program
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// Writable leaves it to the first file: this system has no question for it.
+func Writable(string) error { return nil }
+
+// TerminalName is "": tools cannot open the terminal here.
+func TerminalName(*os.File) string { return "" }
+
+// HideTyping makes a terminal show nothing of what is typed from now on, until
+// show is called.
+func HideTyping(fd int) (show func(), err error) {
+	var mode uint32
+	if err := windows.GetConsoleMode(windows.Handle(fd), &mode); err != nil {
+		return nil, err
+	}
+	if err := windows.SetConsoleMode(windows.Handle(fd), mode&^windows.ENABLE_ECHO_INPUT); err != nil {
+		return nil, err
+	}
+	return func() { _ = windows.SetConsoleMode(windows.Handle(fd), mode) }, nil
+}
+
+// readable is false: whether a pipe has data is not asked here.
+func readable(*os.File) bool { return false }
