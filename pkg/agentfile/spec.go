@@ -122,9 +122,9 @@ func decode(contents map[string]any) (*Spec, error) {
 		delete(values, "mcpServers")
 		spec.MCPServers = pastedServers(entries)
 	}
-	for list, known := range map[string][]string{"bashToolboxes": keysOf[Toolbox](), "mcpServers": keysOf[MCPServer](), "extraAgents": keysOf[ExtraAgent]()} {
+	for list, known := range map[string]func() []string{"bashToolboxes": keysOf[Toolbox], "mcpServers": keysOf[MCPServer], "extraAgents": keysOf[ExtraAgent]} {
 		if items, ok := values[list].([]any); ok {
-			values[list] = flatten(items, known)
+			values[list] = flatten(items, known())
 		}
 	}
 	data, err := json.Marshal(values)
@@ -191,9 +191,10 @@ func flatten(items []any, known []string) []any {
 
 // keysOf are the JSON keys of the fields of a struct type.
 func keysOf[T any]() []string {
+	t := reflect.TypeFor[T]()
 	var keys []string
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
-		if key := field.Tag.Get("json"); key != "" {
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("json"); key != "" {
 			keys = append(keys, key)
 		}
 	}
