@@ -77,27 +77,11 @@ const (
 
 // is checks the kind of a value.
 func (d *decoder) is(n *jsondoc.Node, want string) bool {
-	name := func(kind string) string {
-		switch kind {
-		case object, array:
-			return "an " + kind
-		case boolean:
-			return "true or false"
-		case text, number:
-			return "a " + kind
-		}
-		return kind
+	if got := n.Kind(); got != want {
+		d.fail(n, "got %s, want %s", got, want)
+		return false
 	}
-	got := n.Kind()
-	switch got {
-	case want:
-		return true
-	case boolean:
-		d.fail(n, "must be %s, not %s", name(want), d.raw(n))
-	default:
-		d.fail(n, "must be %s, not %s", name(want), name(got))
-	}
-	return false
+	return true
 }
 
 // A reader reads a value.
