@@ -11,9 +11,8 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// root is the tree of commands. It is built anew for every start, and of a
-// command that no word of the command line names it has only what a list of
-// commands shows. Without words it is complete.
+// root is the tree of commands. It is built for every start. A command that the words
+// do not name has only its name and usage; without words the tree is complete.
 func root(p *program.Env, words ...string) *cli.Command {
 	c := &cli.Command{
 		Name:        "agents",

@@ -55,7 +55,7 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 	}
 	s := &scaffold.Files{P: p}
 	if program.Taken(file) {
-		p.Note("%s is there already and was left as it is", file)
+		p.Note("%s already exists and was not changed", file)
 		return s.Finish(nil, "agents check --agent-file "+scaffold.ShellQuote(file))
 	}
 	c, err := load.Config(p)
@@ -74,7 +74,7 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 	if m.Flavor == agentfile.FlavorScripted {
 		m.Script = strings.TrimSuffix(filepath.Base(file), ".json") + "-script.json"
 		if script := filepath.Join(filepath.Dir(file), m.Script); program.Taken(script) {
-			return failure.Usage("move it away, or choose a model with --flavor", "nothing was written: %s is there already", script)
+			return failure.Usage("move or delete it, or choose a model with --flavor", "nothing was written: %s already exists", script)
 		}
 	}
 	err = s.FirstAgent(file, slug, m, plan)
@@ -108,7 +108,7 @@ func initNames(p *program.Env, f *initFlags) (file, slug string, err error) {
 	}
 	if f.slug != "" {
 		if !scaffold.ValidSlug(f.slug) {
-			return "", "", failure.Usage(scaffold.SlugHint, "--slug %q: this is no slug", f.slug)
+			return "", "", failure.Usage(scaffold.SlugHint, "--slug %q: not a valid slug", f.slug)
 		}
 		return file, f.slug, nil
 	}
@@ -132,8 +132,8 @@ func sayModel(p *program.Env, m scaffold.ModelChoice, file string) {
 	p.Note("it runs on %s, model %s; modelName in %s changes that", m.Label, m.Model, file)
 }
 
-// edit opens the agent file in the person's editor, as git does. What goes wrong
-// there is no failure: the file is written.
+// edit opens the agent file in the person's editor, as git does. An error there
+// is only a warning: the file is written.
 func edit(p *program.Env, file string) {
 	editor := program.First(p.Getenv("GIT_EDITOR"), p.Getenv("EDITOR"))
 	if editor == "" {

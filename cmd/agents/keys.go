@@ -132,7 +132,7 @@ func readKey(ctx context.Context, p *program.Env, id string) (config.Secret, err
 		return scaffold.Key(text)
 	}
 	if p.InTerm {
-		return config.Secret{}, failure.NothingRan(errors.New("keys set: nobody can be asked for the key"), "give it on standard input")
+		return config.Secret{}, failure.NothingRan(errors.New("keys set: there is no terminal to ask for the key"), "give it on standard input")
 	}
 	data, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(p.In, 1<<16)) })
 	if err != nil {

@@ -18,10 +18,10 @@ func mcpServerCommand(p *program.Env) *cli.Command {
 standard input; with --http until it is interrupted. Each is a tool that is named
 by its slug.`,
 		Flags: append(f.Keep.Folders(),
-			&cli.GenericFlag{Name: "expose", Usage: "`WHAT` is served: agents (if nothing is said), or the tools of the agent files (tools), and earlier sessions as resources (sessions); repeatable", Value: &serve.ExposeFlag{Flags: f}},
+			&cli.GenericFlag{Name: "expose", Usage: "serve `WHAT`: agents (the default) or tools, those of the agent files; and sessions of earlier runs as resources (sessions); repeatable", Value: &serve.ExposeFlag{Flags: f}},
 			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.Compat},
 			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.Plain},
-			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end what still runs `DURATION` after the end", Destination: &f.Linger},
+			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end calls that still run `DURATION` after the end of input", Destination: &f.Linger},
 			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `ADDRESS`, such as 127.0.0.1:8080", Destination: &f.HTTP},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only clients that have a bearer token of `FILE`, one a line (default: a file of your own on the loopback)", Destination: &f.Tokens},
 			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine over HTTP on the loopback", Destination: &f.NoToken},

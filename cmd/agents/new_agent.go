@@ -38,7 +38,7 @@ func newAgent(ctx context.Context, p *program.Env, slug, dir string, f scaffold.
 	file := filepath.Join(dir, slug+".json")
 	tools := slug + "-tools"
 	if program.Taken(file) {
-		return failure.Usage("choose another slug or --dir", "new agent: %s is there already", file)
+		return failure.Usage("choose another slug or --dir", "new agent: %s already exists", file)
 	}
 	m, err := newAgentModel(ctx, p, file, f)
 	if err != nil {

@@ -67,7 +67,7 @@ func newTool(p *program.Env, slug, dir, lang string) error {
 	source := slug + "-src"
 	for _, other := range []string{slug, slug + ".sh", slug + ".py", slug + ".mjs", source} {
 		if path := filepath.Join(dir, other); program.Taken(path) {
-			return failure.Usage("choose another slug or --dir", "new tool: %s is there already", path)
+			return failure.Usage("choose another slug or --dir", "new tool: %s already exists", path)
 		}
 	}
 	s := &scaffold.Files{P: p}
@@ -102,7 +102,7 @@ func goSource(s *scaffold.Files, dir, slug, name string) error {
 	return s.Add(filepath.Join(dir, "main.go"), 0o644, scaffold.Fill(scaffold.GoProgram, slug, name))
 }
 
-// toolDir is where a new tool belongs.
+// toolDir is the folder of a new tool.
 func toolDir(p *program.Env) (string, error) {
 	c, err := load.Config(p)
 	if err != nil {

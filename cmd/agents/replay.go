@@ -79,9 +79,9 @@ func (f *replayFlags) check(p *program.Env) error {
 	case f.keep.None && live == 0:
 		return failure.Usage("", "--no-session: only a live replay keeps a session")
 	case !f.loads(p) && (f.schema != "" || len(f.set) > 0):
-		return failure.Usage("a record has what the agent was told", "--set and --output-schema go with --agent-file or a live replay alone")
+		return failure.Usage("the record holds the prompts of the agent", "--set and --output-schema require --agent-file or a live replay")
 	case live > 1:
-		return failure.Usage("without any of them nothing is real; `agents run` is where everything is", "--live-tools, --live-model and --live-from exclude each other")
+		return failure.Usage("`agents run` runs everything for real", "--live-tools, --live-model and --live-from exclude each other")
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (f *replayFlags) loads(p *program.Env) bool {
 	return f.live() || len(p.Global.AgentFiles) > 0 || p.Global.Agent != ""
 }
 
-// replaySession runs the session that name stands for again.
+// replaySession runs a recorded session again.
 func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name string, from bool) error {
 	answer, err := prompt.ReadAnswerSchema(ctx, f.schema)
 	if err != nil {
@@ -140,7 +140,8 @@ func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name str
 	return replayed(rec, path, err, runErr)
 }
 
-// replayed is the error of a replay: what it missed is no failure of the agent.
+// replayed is the error of a replay. A mismatch with the record is not a failure of the
+// agent.
 func replayed(rec *replay.Record, path string, err, runErr error) error {
 	_, missed := errors.AsType[*replay.Miss](runErr)
 	switch {
@@ -184,7 +185,7 @@ func loadReplay(ctx context.Context, p *program.Env, f *replayFlags, player *rep
 	return l, nil
 }
 
-// readRecord reads the session that name stands for.
+// readRecord reads the session with a name.
 func readRecord(p *program.Env, name, dir string) (rec *replay.Record, path string, err error) {
 	path, err = recordPath(p, name, dir)
 	if err != nil {

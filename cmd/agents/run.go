@@ -52,8 +52,8 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(prompt.BuiltinAliases)), ", ") + ", or one of the cfg file", Destination: &f.prompt.Alias},
 			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.set}},
 			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
-			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; NAME=VALUE arguments of the command fill its gaps", Destination: &f.prompt.MCP.Name},
-			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it comes, also where stdout is no terminal", Destination: &f.sinks.Stream},
+			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; the command takes its arguments as NAME=VALUE", Destination: &f.prompt.MCP.Name},
+			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it arrives, even if stdout is not a terminal", Destination: &f.sinks.Stream},
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
@@ -135,11 +135,11 @@ func (f *runFlags) check() error {
 	case f.timeout < 0:
 		return failure.Usage("", "--timeout %s: it must be positive", f.timeout)
 	case f.sinks.Stream && f.sinks.Output != "text":
-		return failure.Usage("--output jsonl has every piece of the answer", "--stream goes with --output text alone")
+		return failure.Usage("--output jsonl streams the answer too", "--stream requires --output text")
 	case f.prompt.MCP.Name != "" && f.prompt.Alias != "":
 		return failure.Usage("", "--mcp-prompt and --alias exclude each other: each makes the prompt")
 	case f.prompt.MCP.Name != "" && f.keep.Continues():
-		return failure.Usage("", "--mcp-prompt begins a conversation; it does not go with --session and --continue")
+		return failure.Usage("", "--mcp-prompt begins a conversation; it excludes --session and --continue")
 	case f.sinks.Stream && f.schema != "":
 		return failure.Usage("", "--stream and --output-schema exclude each other: only a whole answer can be checked")
 	}

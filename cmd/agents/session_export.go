@@ -17,7 +17,7 @@ func sessionExportCommand(p *program.Env) *cli.Command {
 	var format string
 	return &cli.Command{
 		ArgsUsage: "ID",
-		Flags:     []cli.Flag{&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a page that needs nothing else), openai (a chat completions request) or agents-exe (its session file)", Destination: &format, Validator: command.OneOf(exportFormats...)}},
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a single page), openai (a chat completions request) or agents-exe (its session file)", Destination: &format, Validator: command.OneOf(exportFormats...)}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			name, err := command.OneArgument(c, "the session's id")
 			if err != nil {

@@ -14,7 +14,7 @@ func sessionForkCommand(p *program.Env) *cli.Command {
 	var at int
 	return &cli.Command{
 		ArgsUsage: "ID",
-		Flags:     []cli.Flag{&cli.IntFlag{Name: "at", Usage: "the last `TURN` of the copy; all of them if it is not given", HideDefault: true, Destination: &at}},
+		Flags:     []cli.Flag{&cli.IntFlag{Name: "at", Usage: "the last `TURN` of the copy (default: all)", HideDefault: true, Destination: &at}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			name, err := command.OneArgument(c, "the session's id")
 			if err != nil {

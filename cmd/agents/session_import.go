@@ -44,7 +44,7 @@ func importSource(p *program.Env, path string) (sessions.Events, error) {
 	case err != nil:
 		return nil, failure.NothingRan(fmt.Errorf("import: %w", err), "")
 	case !info.Mode().IsRegular() && !info.IsDir():
-		return nil, failure.NothingRan(fmt.Errorf("import %s: it is no regular file", path), "")
+		return nil, failure.NothingRan(fmt.Errorf("import %s: it is not a regular file", path), "")
 	case sessions.Foreign(path):
 		return sessions.ReadFile(path), nil
 	}
@@ -52,7 +52,7 @@ func importSource(p *program.Env, path string) (sessions.Events, error) {
 }
 
 // withoutEffect takes from events of elsewhere what would have an effect here: a session
-// names the agent file that it goes on with.
+// names the agent file that continues it.
 func withoutEffect(p *program.Env, events sessions.Events) sessions.Events {
 	return func(yield func(agent.Event, error) bool) {
 		root := ""

@@ -24,7 +24,7 @@ func sessionRmCommand(p *program.Env) *cli.Command {
 		Action: func(_ context.Context, c *cli.Command) error {
 			switch {
 			case older != "" && c.Args().Present():
-				return failure.Usage("", "session rm: --older-than goes without an id")
+				return failure.Usage("", "session rm: --older-than and an id exclude each other")
 			case older != "":
 				return removeOlder(p, sessions.Of(p, c), older)
 			case !c.Args().Present():

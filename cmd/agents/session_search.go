@@ -74,7 +74,7 @@ argument, as "old lease", are found as they stand; one that ends in * finds what
 begins so. --agent SLUG looks in texts of one agent.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tool", Usage: "only in calls of the tool `NAME` and their results", Destination: &f.tool},
-			&cli.StringFlag{Name: "since", Usage: "only from `DATE` on: 2026-11-21, 2026-11-21T15:30:00Z, or 36h or 7d ago", Destination: &f.since},
+			&cli.StringFlag{Name: "since", Usage: "only since `DATE`: 2026-11-21, 2026-11-21T15:30:00Z, or 36h or 7d ago", Destination: &f.since},
 			&cli.StringFlag{Name: "until", Usage: "only before `DATE`", Destination: &f.until},
 			&cli.IntFlag{Name: "limit", Value: 50, Usage: "at most `N` texts", Destination: &f.limit},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &f.asJSON},
@@ -189,7 +189,7 @@ func findSearcher() (string, error) {
 	}
 	path, err := exec.LookPath(searcher)
 	if err != nil {
-		return "", fmt.Errorf("the program %s, which searches, is neither beside agents nor in PATH", searcher)
+		return "", fmt.Errorf("cannot find the program %s beside agents or in PATH", searcher)
 	}
 	return filepath.Abs(path)
 }

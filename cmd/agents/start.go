@@ -63,8 +63,8 @@ func interruptible(p *program.Env) (ctx context.Context, caught func() os.Signal
 	}
 }
 
-// giveUp ends a program that a signal told to end and that does not: it writes to a
-// pipe that nobody reads, say. Nothing else could end such a write.
+// giveUp ends a program that a signal asked to end and that does not, for example because
+// it writes to a pipe that is full. Nothing else ends such a write.
 func giveUp(p *program.Env, s os.Signal, over <-chan struct{}) {
 	for tick := time.Tick(p.Patience); ; {
 		select {

@@ -53,7 +53,7 @@ wrong; 130, 143 interrupted.`,
 		Flags: append(f.prompt.Script.Flags(p, nil),
 			&cli.BoolFlag{Name: "json", Usage: "a line of JSON for each test", Destination: &f.json},
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML too", Destination: &f.junit},
-			&cli.StringFlag{Name: "run", Usage: "run the tests alone whose path `REGEXP` is found in", Destination: &f.run},
+			&cli.StringFlag{Name: "run", Usage: "run only the tests whose path matches `REGEXP`", Destination: &f.run},
 			&cli.StringFlag{Name: "record", Usage: "run the agent and write a test to `FILE` that repeats it", Destination: &f.record},
 			&cli.GenericFlag{Name: "set", Usage: "with --record: fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.set}},
 		),
@@ -117,7 +117,7 @@ func testOptions(p *program.Env) treetest.Options {
 	return treetest.Options{Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version}
 }
 
-// reportTest writes the result of one test: as text, failures alone.
+// reportTest writes the result of one test: as text, only failures.
 func reportTest(p *program.Env, r treetest.Report, asJSON bool) error {
 	if asJSON {
 		line := struct {
@@ -167,12 +167,12 @@ func testSummary(p *program.Env, reports []treetest.Report, took time.Duration, 
 func recordTest(ctx context.Context, p *program.Env, f *testFlags) error {
 	switch {
 	case f.json || f.junit != "" || f.run != "":
-		return failure.Usage("", "--record goes with none of --json, --junit and --run")
+		return failure.Usage("", "--record excludes --json, --junit and --run")
 	case !strings.HasSuffix(f.record, treetest.Suffix):
 		return failure.Usage("name it NAME"+treetest.Suffix, "--record %s: it would not be found as a test", f.record)
 	}
 	if _, err := os.Lstat(f.record); !errors.Is(err, fs.ErrNotExist) {
-		return failure.Usage("remove it first, or choose another name", "--record %s: it is there already", f.record)
+		return failure.Usage("remove it first, or choose another name", "--record %s: it already exists", f.record)
 	}
 	person := ask.NewPerson(p)
 	loaded, err := load.Load(ctx, p, load.Options{Set: f.set, Elicit: person.Asked()})

@@ -169,7 +169,7 @@ func pairArgs(spec agent.ToolSpec, pairs []string) (string, error) {
 		case !known || kind == "string", property.Type == nil && !json.Valid(value):
 			value = program.QuoteJSON(text)
 		case !json.Valid(value):
-			return "", failure.Usage("", "--arg %s: %q is no JSON; the tool wants a value of type %v", name, text, property.Type)
+			return "", failure.Usage("", "--arg %s: %q is not JSON; the tool wants a value of type %v", name, text, property.Type)
 		}
 		b.WriteString(separator)
 		separator = ","

@@ -24,7 +24,7 @@ type Asker struct {
 	in *bufio.Reader
 }
 
-// Terminal is nil where there is nobody to ask.
+// Terminal is nil if there is no terminal.
 func Terminal(p *program.Env, yes bool) *Asker {
 	if yes || !p.InTerm || !p.ErrTerm {
 		return nil

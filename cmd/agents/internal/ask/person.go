@@ -29,7 +29,7 @@ type Person struct {
 	hold func() (release func()) // stops what is redrawn at the terminal; nil if nothing is
 }
 
-// NewPerson is nil where there is nobody to ask. A process that a tool started
+// NewPerson is nil if there is no terminal. A process that a tool started
 // asks at the terminal of the agents above only if that tool has it to itself.
 func NewPerson(p *program.Env) *Person {
 	h := &Person{p: p, turn: make(chan struct{}, 1)}
@@ -44,7 +44,7 @@ func NewPerson(p *program.Env) *Person {
 	return h
 }
 
-// Asked is elicit, or nil where there is nobody to ask.
+// Asked is elicit, or nil if there is no terminal.
 func (h *Person) Asked() func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error) {
 	if h == nil {
 		return nil
@@ -88,7 +88,7 @@ func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient
 	answer, err := (&form.Interview{Out: c, Line: c.line}).Ask(q)
 	switch {
 	case ctx.Err() != nil:
-		fmt.Fprintf(c, "\n(nobody waits for the answer any more)\n")
+		fmt.Fprintf(c, "\n(the question was withdrawn)\n")
 		return decline, context.Cause(ctx)
 	case errors.Is(err, io.EOF):
 		fmt.Fprintln(c)
@@ -107,7 +107,7 @@ type console struct {
 }
 
 // open opens the terminal for as long as ctx lasts. What was typed before the
-// question is no answer to it, and is dropped.
+// question is dropped.
 func (h *Person) open(ctx context.Context) (*console, error) {
 	f, err := os.OpenFile(h.path, os.O_RDWR|notControlling, 0)
 	if err != nil {

@@ -54,7 +54,7 @@ func DidYouMean(name string, c *cli.Command) string {
 	return ""
 }
 
-// NoArguments refuses what stands behind a command's flags.
+// NoArguments rejects arguments.
 func NoArguments(c *cli.Command) error {
 	if c.Args().Present() {
 		hint := fmt.Sprintf("`%s --help` lists the flags", c.FullName())

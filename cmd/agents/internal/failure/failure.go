@@ -67,8 +67,8 @@ func NothingRan(err error, hint string) error {
 	return &Error{Code: ExitNothingRan, Err: err, Hint: hint}
 }
 
-// Report writes err for a person and returns the exit code that belongs to it.
-// caught is the signal that ended the program, if one did.
+// Report writes err and the next step, and returns the exit code.
+// caught is the signal that ended the program, nil if none did.
 func Report(w io.Writer, err error, caught os.Signal) int {
 	if err == nil {
 		return ExitOK
@@ -88,7 +88,7 @@ func Report(w io.Writer, err error, caught os.Signal) int {
 		fmt.Fprintf(w, "hint: %s\n", observe.Clean(f.Hint))
 	}
 	if r := (*Resumable)(nil); errors.As(err, &r) {
-		fmt.Fprintf(w, "hint: `%s` goes on from here\n", r.Command)
+		fmt.Fprintf(w, "hint: `%s` continues from here\n", r.Command)
 	}
 	return f.Code
 }
@@ -144,9 +144,8 @@ func hintFor(err error) string {
 	return ""
 }
 
-// Stdout marks the errors of its writes, so that they are told from those of
-// other connections, and keeps the first: not everything that prints a help text
-// passes it on.
+// Stdout marks the errors of its writes, to distinguish them from those of other
+// connections, and keeps the first, because the help printer drops errors.
 type Stdout struct {
 	io.Writer
 	Failed error
@@ -167,8 +166,8 @@ type stdoutError struct{ error }
 
 func (e *stdoutError) Unwrap() error { return e.error }
 
-// BrokenPipe reports whether err came of a reader of our output that went away:
-// it wanted no more, and nobody is left to be told.
+// BrokenPipe reports whether err comes from a closed pipe on stdout: the reader
+// wanted no more, and there is nobody to report to.
 func BrokenPipe(err error) bool {
 	var out *stdoutError
 	return errors.As(err, &out) && errors.Is(out, syscall.EPIPE)
@@ -183,8 +182,8 @@ type Resumable struct {
 func (r *Resumable) Error() string { return r.Err.Error() }
 func (r *Resumable) Unwrap() error { return r.Err }
 
-// NotRead is the error of something that could not be read, unless the program
-// was told to end meanwhile.
+// NotRead is the error of something that could not be read; after the end of ctx it
+// is the error of ctx.
 func NotRead(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -192,6 +191,6 @@ func NotRead(ctx context.Context, what string, err error) error {
 	return NothingRan(fmt.Errorf("%s: %w", what, err), "")
 }
 
-// ErrOutput ends a run whose output cannot be written: nobody reads it, or there
-// is no room for it.
+// ErrOutput ends a run whose output cannot be written: the reader is gone or the disk
+// is full.
 var ErrOutput error = &Ending{Text: "the output cannot be written", Cause: context.Canceled}

@@ -17,8 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/observe"
 )
 
-// Limits of a question of a server. What is beyond them is declined, as nobody
-// could read it.
+// Limits of a question of a server. A question beyond them is declined.
 const (
 	maxQuestion = 4000 // bytes of a text
 	maxFields   = 50
@@ -84,7 +83,7 @@ func (v *Interview) Ask(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	}
 }
 
-// edit is what a person may want besides the actions of the protocol.
+// edit is the one action that is not of the protocol.
 const edit mcpclient.Action = "edit"
 
 // decide asks what to do. yes is the word for accept, with content. A beginning
@@ -185,7 +184,7 @@ func (f *field) label() string {
 	return text
 }
 
-// about is what the person is told of the field.
+// about describes the field to the person.
 func (f *field) about() string {
 	text := flat(program.First(f.title, f.name))
 	want := map[string]string{"boolean": "yes or no", "number": "a number", "integer": "a whole number", "array": "numbers of the list, with spaces between"}[f.kind]
@@ -282,7 +281,7 @@ func (f *field) value(text string) (json.RawMessage, error) {
 	return program.QuoteJSON(text), nil
 }
 
-// choose is the choice that a number or a value stands for.
+// choose returns the choice with a number or a value.
 func (f *field) choose(text string) (string, error) {
 	for _, c := range f.choices {
 		if c.value == text {
@@ -299,7 +298,7 @@ func (f *field) choose(text string) (string, error) {
 func (v *Interview) askURL(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	u, err := url.Parse(q.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		v.say("MCP server %s asks you to open an address that is no web page; that is declined:\n%s", flat(q.Server), quoted(q.URL))
+		v.say("MCP server %s asks you to open an address that is not a web page, which is declined:\n%s", flat(q.Server), quoted(q.URL))
 		return mcpclient.Answer{Action: mcpclient.Decline}, nil
 	}
 	v.say("MCP server %s asks you to open a page:\n%s\n%s", flat(q.Server), quoted(q.Message), quoted(u.String()))

@@ -5,7 +5,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// Flags say where the session of a run is kept, and which one goes on.
+// Flags say where the session of a run is kept, and which one it continues.
 type Flags struct {
 	Session string
 	last    bool // of this folder
@@ -44,11 +44,11 @@ func (k *Flags) Continues() bool { return k.Session != "" || k.last || k.lastAny
 func (k *Flags) Check() error {
 	switch others := k.Continues() || k.Dir != ""; {
 	case k.record != "" && (k.None || others || k.file != ""):
-		return failure.Usage("", "--record goes with no other flag about sessions")
+		return failure.Usage("", "--record excludes the other flags of sessions")
 	case k.None && (others || k.file != ""):
-		return failure.Usage("", "--no-session goes with no other flag about sessions")
+		return failure.Usage("", "--no-session excludes the other flags of sessions")
 	case k.file != "" && others:
-		return failure.Usage("", "--session-file goes with no other flag about sessions")
+		return failure.Usage("", "--session-file excludes the other flags of sessions")
 	case k.last && k.lastAny, k.Session != "" && (k.last || k.lastAny):
 		return failure.Usage("", "--session, --continue and --continue-any exclude each other")
 	}

@@ -124,8 +124,8 @@ func latest(p *program.Env, anywhere bool, dirs []string) (string, error) {
 	return "", errors.New("there is none yet")
 }
 
-// NewSession begins a session in a folder. Where nobody asked for the folder, a
-// place that cannot be written keeps nobody from running.
+// NewSession begins a session in a folder. Unless the folder was asked
+// for, one that cannot be written is only a warning.
 func NewSession(p *program.Env, place config.Place, asked bool) (*Session, error) {
 	if place.Path == "" {
 		p.Warn("no session is kept: " + place.Why)
@@ -161,8 +161,7 @@ func writable(dir string) error {
 	}
 }
 
-// reopen opens a session to go on with it, and ends what its process left
-// running.
+// reopen opens a session to continue it.
 func reopen(p *program.Env, path, again string) (*Session, error) {
 	j, past, err := session.Open(path, session.Options{})
 	if err != nil {
@@ -203,7 +202,7 @@ func AgentOf(p *program.Env, path, source string) (file, suggested string, err e
 	return "", source, nil
 }
 
-// Unfinished reports whether an earlier run was left in its middle.
+// Unfinished reports whether the last run of the session did not end.
 func (k *Session) Unfinished() bool {
 	return k != nil && k.Past != nil && k.Past.Session.Unfinished()
 }
@@ -227,7 +226,7 @@ func (k *Session) reap(p *program.Env) {
 	}
 }
 
-// Attach makes the runner go on with the session and write into it.
+// Attach makes the runner continue the session and write into it.
 func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
 	r.From = &agent.Resume{Parent: p.Getenv(process.MarkVariable)}
 	if k == nil {
@@ -256,7 +255,7 @@ func (k *Session) Close() {
 	}
 }
 
-// Finish closes the session. The error of a run that can go on says how.
+// Finish closes the session. The error of a run that can be continued names the command.
 func (k *Session) Finish(r *agent.Runner, err error) error {
 	if k == nil {
 		return err

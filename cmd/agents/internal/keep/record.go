@@ -13,7 +13,7 @@ import (
 
 // recordPlace is the folder of a record: that of --record, or of the run whose tool
 // this process is. A record holds the sessions of the whole tree, so the latter counts
-// also where no session is wanted; only one that goes on stays where it is.
+// even with --no-session; only a continued session stays where it is.
 func recordPlace(p *program.Env, k *Flags) (config.Place, error) {
 	place := config.Place{Path: k.record, Why: "--record"}
 	if place.Path == "" && !k.Continues() && k.file == "" {

@@ -157,7 +157,7 @@ func Choose(p *program.Env, c *config.Config, suggested string) (string, error) 
 		if suggested != "" {
 			hint = "the session is of " + suggested + "; name it with --agent-file if you trust it"
 		} else if info, err := os.Stat(UsualFile); err == nil && info.Mode().IsRegular() {
-			hint = "the one in this folder is not used by itself; --agent-file " + UsualFile + " names it"
+			hint = "the one in this folder is only used if it is named: --agent-file " + UsualFile
 			if known, _ := noted(p, UsualFile); known {
 				hint = UsualFile + " has changed since you used it; --agent-file " + UsualFile + " uses it again"
 			}

@@ -14,7 +14,7 @@ type ServerLog struct {
 	held [][2]string
 }
 
-// line is told of a line.
+// line takes a line.
 func (l *ServerLog) line(server, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

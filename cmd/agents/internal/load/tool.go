@@ -42,8 +42,8 @@ type DescribedMessage struct {
 	Contents string `json:"contents"`
 }
 
-// OpenTool describes the executable at path. Its description is never taken from
-// the cache: whoever works on a tool changes it.
+// OpenTool describes the executable at path. Its description is never cached: the
+// author of the tool is changing it.
 func OpenTool(ctx context.Context, p *program.Env, path string) (*exectool.Tool, error) {
 	set, err := exectool.Open(ctx, []exectool.Source{{Path: path}}, exectool.Options{Environ: p.Environ, DescribeTimeout: p.Describing, Slow: describing(p)})
 	if err != nil {

@@ -42,8 +42,8 @@ func ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	})
 }
 
-// Shown is a path as messages name it: relative where it lies below the working
-// directory, or beside it.
+// Shown is a path for messages: relative if it is in the working directory or beside
+// it.
 func Shown(path string) string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -71,7 +71,7 @@ func Taken(path string) bool {
 	return err == nil
 }
 
-// Relative is path as seen from here, if it lies here.
+// Relative is path relative to the working directory, if it is below it.
 func Relative(path string) string {
 	here, err := os.Getwd()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// StateDir is the folder of what outlasts a run, "" if there is no home folder.
+// StateDir is the folder for sessions and other state, "" if there is no home folder.
 func (p *Env) StateDir() string {
 	home := p.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(home) {

@@ -29,8 +29,8 @@ type Env struct {
 	Environ  []string
 	Servers  []LocalServer // where init looks for model servers
 	Probe    time.Duration // how long all of them together have for their answers
-	// Journal, if it is not nil, stands between a run and its session: tests
-	// end the process there.
+	// Journal, if it is not nil, wraps the journal of a run: tests end the
+	// process in it.
 	Journal func(agent.Journal) agent.Journal
 
 	Describing time.Duration // the limit of a tool's description; 0 is the usual one

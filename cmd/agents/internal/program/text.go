@@ -24,7 +24,7 @@ func (p *Env) Warn(list ...string) {
 	}
 }
 
-// Note tells a person something by the way.
+// Note writes a note to stderr.
 func (p *Env) Note(format string, args ...any) {
 	if !p.Global.Quiet {
 		fmt.Fprintf(p.Err, "note: %s\n", observe.Clean(fmt.Sprintf(format, args...)))

@@ -40,7 +40,7 @@ func applyAlias(name string, aliases map[string]config.Alias, script Script, con
 }
 
 // FillAlias is the text of an alias about content, which is from file. more are the
-// values of placeholders besides.
+// values of other placeholders.
 func FillAlias(alias config.Alias, file, content string, more map[string]string) string {
 	base := ""
 	if file != "" && file != "-" {

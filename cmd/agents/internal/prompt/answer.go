@@ -8,7 +8,7 @@ import (
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
-// ReadAnswerSchema reads the file of --output-schema; no file is no schema.
+// ReadAnswerSchema reads the file of --output-schema; without a file it is nil.
 func ReadAnswerSchema(ctx context.Context, path string) (*schema.Answer, error) {
 	if path == "" {
 		return nil, nil

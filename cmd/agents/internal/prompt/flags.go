@@ -60,7 +60,7 @@ func (f *Flags) added(ctx context.Context, p *program.Env) (agent.Message, error
 	return m, err
 }
 
-// Flags are the prompt and what belongs to it.
+// Flags are the flags of a prompt and its attachments.
 type Flags struct {
 	Script Script
 	Media  []string

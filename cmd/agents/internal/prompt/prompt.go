@@ -270,7 +270,7 @@ func promptText(data []byte) (string, error) {
 		return "", fmt.Errorf("it is longer than %d bytes", maxPrompt)
 	}
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		return "", fmt.Errorf("it is no text: there is a NUL byte at offset %d", i)
+		return "", fmt.Errorf("it is not text: there is a NUL byte at offset %d", i)
 	}
 	if !utf8.Valid(data) {
 		return strings.ToValidUTF8(string(data), "\uFFFD"), nil

@@ -27,7 +27,7 @@ func (f *ModelFlags) Flags() []cli.Flag {
 	}
 }
 
-// Named says that the flags name a server, so that none is looked for.
+// Named reports whether the flags name a server, so that none is looked for.
 func (f *ModelFlags) Named() bool { return f.flavor != "" || f.url != "" }
 
 // ChooseModel is the model of a new agent: what the flags say, else the best of
@@ -130,7 +130,7 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPla
 	m.Label = u.Host
 	var v vendor
 	for _, known := range vendors {
-		// A key goes to nobody but the one whose it is.
+		// A key is only sent to its own service.
 		if known.flavor == flavor && strings.HasPrefix(flavor.URL(), u.Scheme+"://"+u.Host+"/") {
 			v = known
 		}

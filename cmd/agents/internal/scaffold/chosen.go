@@ -16,14 +16,14 @@ import (
 func SlugArgument(c *cli.Command) (string, error) {
 	slug, err := command.OneArgument(c, "the slug, its name,")
 	if err == nil && !ValidSlug(slug) {
-		return "", failure.Usage(SlugHint, "%s: %q is no slug", c.FullName(), slug)
+		return "", failure.Usage(SlugHint, "%s: %q is not a valid slug", c.FullName(), slug)
 	}
 	return slug, err
 }
 
 // Chosen is the agent that the command line, the environment, a cfg file or the
 // working directory means; nil if there is none. The agents of the user's own
-// configuration are not meant: what is made here belongs here.
+// configuration are ignored: a new file belongs to this folder.
 func Chosen(p *program.Env, c *config.Config) (*agentfile.File, error) {
 	var path string
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 )
 
-// FirstAgent writes the files. The agent file comes last: once it is there, so is
-// all that it names.
+// FirstAgent writes the files. The agent file comes last, so that the files that
+// it names exist.
 func (s *Files) FirstAgent(file, slug string, m ModelChoice, plan *keysPlan) error {
 	dir := filepath.Dir(file)
 	tools := filepath.Join(dir, "tools")
@@ -25,7 +25,7 @@ func (s *Files) FirstAgent(file, slug string, m ModelChoice, plan *keysPlan) err
 		return err
 	}
 	if len(entries) > 0 && !program.Taken(tool) {
-		s.P.Note("%s/ is there already; no tool was added to it", tools)
+		s.P.Note("%s/ already exists; no tool was added to it", tools)
 	} else if err := s.Add(tool, 0o755, listFilesTool); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type ModelChoice struct {
 	models []string // the server's, if it was asked
 	Script string   // the file of a scripted model
 	KeyID  string
-	key    config.Secret // to be written; empty if it is there already
+	key    config.Secret // to be written; empty if it already exists
 }
 
 // A vendor is a service with keys.
@@ -139,7 +139,7 @@ func envKey(p *program.Env, v vendor) (name string, key config.Secret) {
 			continue
 		}
 		if !isKey(value) {
-			p.Note("%s is set, but its value holds white space or control characters, so it is no key", name)
+			p.Note("%s is set, but its value holds white space or control characters, so it is not a key", name)
 			continue
 		}
 		return name, config.NewSecret(value)
@@ -202,7 +202,7 @@ func andMore(models []string) string {
 	return fmt.Sprintf(" and %d more", len(models)-1)
 }
 
-// loopbackClient asks no proxy and follows nobody elsewhere.
+// loopbackClient uses no proxy and follows no redirects.
 func loopbackClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{},

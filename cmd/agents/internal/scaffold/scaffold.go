@@ -49,18 +49,18 @@ func Fill(text, slug, file string) string {
 	return strings.NewReplacer("@SLUG@", slug, "@FILE@", file).Replace(text)
 }
 
-// A Files writes new files and never changes one that is there.
+// A Files writes new files and never changes existing ones.
 type Files struct {
 	P       *program.Env
 	written []string
 }
 
-// Add writes a file. One that is there already is left as it is, which is said.
+// Add writes a file. An existing file is not changed, and a note says so.
 func (s *Files) Add(path string, mode os.FileMode, text string) error {
 	err := WriteNew(path, mode, text)
 	switch {
 	case errors.Is(err, os.ErrExist):
-		s.P.Note("%s is there already and was left as it is", path)
+		s.P.Note("%s already exists and was not changed", path)
 		return nil
 	case err != nil:
 		return fmt.Errorf("write %s: %w", path, program.WithoutPath(err))
@@ -116,7 +116,7 @@ func WriteNew(path string, mode os.FileMode, text string) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return os.ErrExist
 	}
-	// The name begins with a dot so that nobody takes it for a tool.
+	// The name begins with a dot so that it is not taken for a tool.
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text())
 	if err := writeExclusive(temp, mode, text); err != nil {
 		return err

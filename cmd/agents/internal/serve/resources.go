@@ -39,8 +39,8 @@ func (s *service) agentFiles() mcpserver.Collection {
 	}
 }
 
-// files are the agent files by slug. Of several with one slug none is there: which
-// one a client gets would depend on the others.
+// files are the agent files by slug. If several have the same slug none is
+// included, because the choice would be arbitrary.
 func (s *service) files() map[string]*agentfile.File {
 	s.mu.Lock()
 	trees := s.trees
@@ -91,7 +91,7 @@ func publicFile(path string) (string, error) {
 	return b.String(), err
 }
 
-// hidden stands for a value that may be a secret.
+// hidden replaces a value that may be a secret.
 const hidden = "[secret]"
 
 // public is a JSON value without what may be a secret: values whose key says so, those

@@ -146,8 +146,7 @@ func (s *service) runner(a *agent.Agent) *agent.Runner {
 	return r
 }
 
-// learn adds secrets to those that nobody may see. Older ones stay: what runs may
-// still use them.
+// learn adds secrets to redact. Older ones stay, as running calls may still use them.
 func (s *service) learn(secrets []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +198,7 @@ func promptArgs(alias config.Alias) []mcpserver.PromptArg {
 	return args
 }
 
-// run serves, and meanwhile follows changes.
+// run serves and follows changes.
 func (s *service) run(ctx context.Context) error {
 	watch, stop := context.WithCancel(ctx)
 	var done sync.WaitGroup

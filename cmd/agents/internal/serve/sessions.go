@@ -43,8 +43,8 @@ func (e *ExposeFlag) String() string { return "" }
 
 func (e *ExposeFlag) Get() any { return e.Flags.Expose }
 
-// sessions are the sessions on disk as resources. Names alone are listed: clients
-// are told of new ones, so this is done again and again.
+// sessions are the sessions on disk as resources. Only names are listed, because
+// the list is made again and again to notify clients.
 func (s *service) sessions() mcpserver.Collection {
 	store := &sessions.Store{Env: s.p, Dir: s.flags.Keep.Dir}
 	return mcpserver.Collection{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ParseDate understands a day, a time, and how long ago.
+// ParseDate parses a day, a time, or an age such as 7d.
 func ParseDate(s string, now time.Time) (time.Time, error) {
 	if t, err := time.ParseInLocation(time.DateOnly, s, now.Location()); err == nil {
 		return t, nil

@@ -80,7 +80,7 @@ func (s *Store) Open(name string) (Events, error) {
 	return session.Events(path), nil
 }
 
-// Foreign reports whether path is a file that is no journal.
+// Foreign reports whether path is a file and not a journal.
 func Foreign(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -117,8 +117,7 @@ func ReadFile(path string) Events {
 	}
 }
 
-// Summary reads a session for what is said of it as a whole. Damage shows up again
-// when it is read for its contents.
+// Summary summarizes a session. Damage is reported when the contents are read.
 func Summary(events Events) (*transcript.Summary, error) {
 	sum, err := transcript.Summarize(events)
 	if err != nil && sum.ID == "" {

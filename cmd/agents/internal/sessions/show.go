@@ -98,7 +98,7 @@ func (b *backwards) copy(w io.Writer) error {
 	return nil
 }
 
-// Counted keeps the error of a write, which is told from one of reading.
+// Counted keeps the error of a write, to distinguish it from one of reading.
 type Counted struct {
 	W   io.Writer
 	Err error

@@ -26,7 +26,7 @@ func OutputFlag(form *string) cli.Flag {
 	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: form, Validator: command.OneOf("text", "json", "jsonl")}
 }
 
-// ended turns the error of a run into what the person is told.
+// ended adds the agent to the error of a run.
 func ended(out *agent.Outcome, err error) error {
 	if err == nil {
 		return nil
@@ -58,7 +58,7 @@ type Flags struct {
 }
 
 // Open opens what the flags and the configuration name for a run under ctx. cancel
-// ends the run when nobody reads its events any more.
+// ends the run when its events are no longer read.
 func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *ask.Person, cancel context.CancelCauseFunc) (*Sinks, error) {
 	s := &Sinks{P: p, Log: l.Log, output: f.Output, Secrets: redact.New(l.Secrets()), cancel: cancel}
 	s.progress = &observe.Text{W: p.Err, Live: p.ErrTerm, Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: asks(l),
@@ -192,7 +192,7 @@ func (s *Sinks) Close() error {
 	return errors.Join(errs...)
 }
 
-// result writes what belongs on stdout.
+// result writes the result to stdout.
 func (s *Sinks) result(out *agent.Outcome, runErr error) error {
 	switch {
 	case s.lines != nil:
