@@ -99,7 +99,11 @@ func (c *conn) invoke(ctx context.Context, timer *callTimer, inv *agent.Invocati
 			return nil, err
 		}
 		params = maps.Clone(params)
-		params["inputResponses"], params["requestState"] = answers, need.State
+		params["inputResponses"] = answers
+		delete(params, "requestState")
+		if need.State != "" {
+			params["requestState"] = need.State
+		}
 	}
 }
 

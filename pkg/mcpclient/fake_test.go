@@ -268,6 +268,7 @@ const defaultTools = `{"tools":[
 {"name":"orphan","inputSchema":{"type":"object"}},
 {"name":"flood","inputSchema":{"type":"object"}},
 {"name":"nag","inputSchema":{"type":"object"}},
+{"name":"later","inputSchema":{"type":"object"}},
 {"name":"raw","inputSchema":{"type":"object"}}
 ]}`
 
@@ -293,6 +294,13 @@ func (f *fake) call(m message) int {
 		fmt.Fprintln(os.Stderr, "panic: out of cheese")
 		return 7
 	case "hang":
+	case "later": // asks the client to call again
+		if strings.Count(f.notes(), "call later\n") == 1 {
+			f.answer(m, `{"resultType":"input_required"}`)
+			return -1
+		}
+		text, _ := json.Marshal(string(m.Params))
+		f.answer(m, `{"content":[{"type":"text","text":`+string(text)+`}]}`)
 	case "barrier":
 		if f.held = append(f.held, m); len(f.held) == 64 {
 			for i := range f.held {

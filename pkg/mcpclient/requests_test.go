@@ -186,6 +186,15 @@ func TestRootsAreSentBeforeTheFirstCall(t *testing.T) {
 	}
 }
 
+// TestNoStateIsMadeUp: a server that gave no requestState gets none.
+func TestNoStateIsMadeUp(t *testing.T) {
+	r := newRig(t, "modern")
+	res, err := r.tools(r.open())["later"].Call(t.Context(), invocation("{}"))
+	if err != nil || !strings.Contains(res.Text(), `"inputResponses":{}`) || strings.Contains(res.Text(), "requestState") {
+		t.Errorf("Call = %s, %v", res.Text(), err)
+	}
+}
+
 func TestQuestionEndsWithItsCall(t *testing.T) {
 	r := newRig(t, "legacy")
 	asked, ended := make(chan struct{}), make(chan error, 1)

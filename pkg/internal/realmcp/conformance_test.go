@@ -206,7 +206,7 @@ func TestConformanceOfServer(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../../../examples/mcp-conformance")); err != nil {
 		t.Fatal(err)
 	}
-	url := k.serve(t, dir, "--expose", "tools", "--plain-names", "--watch")
+	url := k.serve(t, dir, "--expose", "tools", "--plain-names", "--watch", "--no-token")
 	for _, s := range suites() {
 		t.Run(s.name, func(t *testing.T) {
 			k.conformance(t, "server", s, "--url", url)
@@ -217,7 +217,7 @@ func TestConformanceOfServer(t *testing.T) {
 // serve starts `agents mcp-server` over HTTP in dir and returns its address.
 func (k *kit) serve(t *testing.T, dir string, args ...string) (url string) {
 	t.Helper()
-	cmd := exec.Command(k.agents, slices.Concat([]string{"mcp-server", "--no-token", "--http", "127.0.0.1:0"}, args)...)
+	cmd := exec.Command(k.agents, slices.Concat([]string{"mcp-server", "--http", "127.0.0.1:0"}, args)...)
 	cmd.Dir, cmd.Env = dir, k.environ(t.TempDir())
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -31,6 +31,7 @@ func TestEverything(t *testing.T) {
 			if transport == "http" {
 				p.servers = []object{overHTTP("ev", p.serveEverything(t))}
 			}
+			p.servers[0]["contents"].(object)["roots"] = []string{"."}
 			p.rules = []object{calls(
 				call{Tool: "mcp_ev_echo", Args: object{"message": "Grüße \"\\\u2028 <b>"}},
 				call{Tool: "mcp_ev_get-sum", Args: object{"a": 1.5, "b": 2}},
