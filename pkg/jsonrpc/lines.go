@@ -6,7 +6,7 @@ import (
 )
 
 // A Line is a line of a stream, without its newline if it is the last one; of a line
-// that is longer than the limit it has the ID of the message alone, nil if none was
+// that is longer than the limit only the ID of the message is kept, nil if none was
 // found.
 type Line struct {
 	Text    []byte

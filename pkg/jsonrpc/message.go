@@ -1,6 +1,6 @@
 // Package jsonrpc reads and writes the messages of JSON-RPC 2.0 as both sides of MCP
 // use it: one JSON object each, with keys that are compared exactly, in lines of a
-// bounded length. It knows nothing of the methods.
+// bounded length. It does not depend on the methods.
 //
 // encoding/json matches keys regardless of case, so that {"Result": …} would be an
 // answer; [Parse] and [Unmarshal] do not.
@@ -24,7 +24,7 @@ const (
 	InternalError  = -32603
 )
 
-// A Message is a request (ID and Method), a notification (Method alone), or the answer
+// A Message is a request (ID and Method), a notification (only Method), or the answer
 // to a request (ID, and Result or Error).
 type Message struct {
 	ID     json.RawMessage // nil: none
@@ -154,7 +154,7 @@ func Answer(id json.RawMessage, result any, e *Error) []byte {
 }
 
 // Key is the same for every spelling of an id, and differs between ids; false means
-// that raw is none.
+// that raw is not an id.
 func Key(raw json.RawMessage) (string, bool) {
 	if s, ok := Text(raw); ok {
 		return "s" + s, true
@@ -169,7 +169,7 @@ func Key(raw json.RawMessage) (string, bool) {
 	return "n" + n.String(), true
 }
 
-// Text decodes a string; false means that raw is none.
+// Text decodes a string; false means that raw is not a string.
 func Text(raw json.RawMessage) (string, bool) {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {

@@ -157,7 +157,7 @@ func (c *conn) notified(m *jsonrpc.Message) {
 		c.mu.Unlock()
 		select {
 		case progress <- progressText(fields):
-		default: // nobody reads that fast
+		default: // the reader is slower
 		}
 	case "notifications/message":
 		data := fields["data"]
@@ -256,8 +256,8 @@ func (t *callTimer) resume() {
 const maxAsked = 100
 
 // asking notes that the server asks something during k, or during one of the calls
-// under way if k is nil. The context ends with that call if there is no doubt which it
-// is: nobody waits for the answer any more. Until done is called, the timer of every
+// under way if k is nil. The context ends with that call if there is only one that it
+// can be: the answer is of no use any more. Until done is called, the timer of every
 // call that may be the one is stopped.
 func (c *conn) asking(ctx context.Context, k *call) (asked context.Context, inv *agent.Invocation, done context.CancelFunc, err error) {
 	c.mu.Lock()

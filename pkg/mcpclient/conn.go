@@ -212,7 +212,7 @@ func (c *conn) request(ctx context.Context, k *call, method mcp.MCPMethod, param
 	}
 }
 
-// cancelled tells the server that nobody waits for q any more. Over HTTP, from
+// cancelled tells the server that the answer to q is not needed any more. Over HTTP, from
 // 2026-07-28 on, the end of the request says it.
 func (c *conn) cancelled(ctx context.Context, q *request) {
 	if c.headersMatter() {
@@ -263,7 +263,7 @@ func (c *conn) failure(ctx context.Context, err error) error {
 // An rpcError is an error that the server answered with.
 type rpcError struct{ answered *jsonrpc.Error }
 
-// Error returns "unknown tool (-32602)", with what the server said besides.
+// Error returns "unknown tool (-32602)", with the details that the server gave.
 func (e *rpcError) Error() string {
 	text := fmt.Sprintf("%s (%d)", clip(e.answered.Message, maxErrorText), e.answered.Code)
 	if e.answered.Message == "" {
@@ -293,10 +293,10 @@ func (c *conn) pages(ctx context.Context, method mcp.MCPMethod, key string, most
 		var page map[string]json.RawMessage
 		var list []json.RawMessage
 		if err := json.Unmarshal(raw, &page); err != nil {
-			return items, fmt.Errorf("the answer is no object: %s", clip(string(raw), 100))
+			return items, fmt.Errorf("the answer is not an object: %s", clip(string(raw), 100))
 		}
 		if err := json.Unmarshal(page[key], &list); err != nil && page[key] != nil {
-			return items, fmt.Errorf("%s in the answer is no array: %s", key, clip(string(page[key]), 100))
+			return items, fmt.Errorf("%s in the answer is not an array: %s", key, clip(string(page[key]), 100))
 		}
 		items = append(items, list...)
 		size += len(raw)
@@ -325,12 +325,12 @@ func (c *conn) notifies() bool {
 	case c.modern():
 		return c.listens.Load()
 	default:
-		return !c.overHTTP() // there nobody can say whether it listens
+		return !c.overHTTP() // whether the GET stream is open is not known
 	}
 }
 
-// listen opens what a server needs to send notifications outside of calls. Programs of
-// before 2026-07-28 need nothing.
+// listen opens what a server needs to send notifications outside of calls. Programs need
+// nothing before 2026-07-28.
 func (c *conn) listen() {
 	switch w, overHTTP := c.transport.(*web); {
 	case !c.modern() && overHTTP:

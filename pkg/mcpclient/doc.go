@@ -38,7 +38,7 @@
 //     that a call waits for it (TestOddMessages, TestOddAnswersOverHTTP)
 //   - write into a full pipe whatever the context says (TestQueueDoesNotBlock)
 //   - start programs without a process group (TestNothingSurvivesClose)
-//   - cancel in a goroutine that nobody waits for, and over HTTP with older protocols
+//   - cancel in a goroutine that outlives the call, and over HTTP with older protocols
 //     not at all (TestCancelledCallIsToldToTheServer, TestCancelOverHTTP)
 //   - answer a server's roots/list beside the calls that follow
 //     (TestRootsAreSentBeforeTheFirstCall)

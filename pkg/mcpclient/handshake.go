@@ -25,28 +25,28 @@ const (
 // request that it does not know.
 var errEndedAtDiscover = errors.New("the server ended at server/discover")
 
-// handshake agrees on a protocol with the server, as the package comment has it. With
-// legacy, initialize comes first.
+// handshake negotiates the protocol as the package comment describes. With legacy,
+// initialize comes first.
 func (c *conn) handshake(ctx context.Context, legacy bool) error {
 	pinned := c.server.Protocol
 	if pinned != "" && !mcp.IsModernProtocol(pinned) || pinned == "" && legacy {
-		err := c.greet(ctx, methodInitialize, time.Hour, cmp.Or(pinned, mcp.LATEST_LEGACY_PROTOCOL_VERSION))
+		err := c.negotiate(ctx, methodInitialize, time.Hour, cmp.Or(pinned, mcp.LATEST_LEGACY_PROTOCOL_VERSION))
 		var refused *rpcError
 		if pinned != "" || !errors.As(err, &refused) {
 			return err
 		}
-		return c.greet(ctx, methodDiscover, 0, mcp.LATEST_LEGACY_PROTOCOL_VERSION) // it is a newer one after all
+		return c.negotiate(ctx, methodDiscover, 0, mcp.LATEST_LEGACY_PROTOCOL_VERSION) // it is a newer one after all
 	}
 	wait := cmp.Or(c.opts.probeWait, ProbeWait)
 	if c.overHTTP() || pinned != "" {
 		wait = c.server.startTimeout() / 2
 	}
-	return c.greet(ctx, methodDiscover, wait, mcp.LATEST_LEGACY_PROTOCOL_VERSION)
+	return c.negotiate(ctx, methodDiscover, wait, mcp.LATEST_LEGACY_PROTOCOL_VERSION)
 }
 
-// greet sends first, and if that is server/discover and brings nothing of use within
-// wait, initialize for the version legacy as well. The first useful answer decides.
-func (c *conn) greet(ctx context.Context, first string, wait time.Duration, legacy string) error {
+// negotiate sends first. If that is server/discover without a useful answer within wait,
+// it also sends initialize for the version legacy. The first useful answer decides.
+func (c *conn) negotiate(ctx context.Context, first string, wait time.Duration, legacy string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan answer, 3) // as many as are asked

@@ -40,11 +40,12 @@ type web struct {
 
 	mu      sync.Mutex
 	session string
+	pending map[string]*request // by key
 }
 
 // openURL opens c with the transport to its server's URL.
 func (c *conn) openURL() {
-	w := &web{conn: c, idle: func() {}}
+	w := &web{conn: c, idle: func() {}, pending: map[string]*request{}}
 	carrier := c.opts.Transport
 	if carrier == nil {
 		own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
@@ -99,7 +100,25 @@ func (w *web) do(ctx context.Context, method string, body []byte, version string
 
 // send implements transport.
 func (w *web) send(ctx context.Context, q *request) {
-	w.conn.spawn(ctx, func(ctx context.Context) { q.answers <- w.ask(ctx, q) })
+	w.mu.Lock()
+	w.pending[q.key] = q
+	w.mu.Unlock()
+	w.conn.spawn(ctx, func(ctx context.Context) { w.finish(q.key, w.ask(ctx, q)) })
+}
+
+// finish hands on the answer to a request, unless it has one; false means that there is
+// no such request.
+func (w *web) finish(key string, a answer) bool {
+	w.mu.Lock()
+	q := w.pending[key]
+	delete(w.pending, key)
+	w.mu.Unlock()
+	if q == nil {
+		return false
+	}
+	a.method = q.method
+	q.answers <- a
+	return true
 }
 
 func (w *web) ask(ctx context.Context, q *request) answer {
@@ -124,7 +143,7 @@ func (w *web) ask(ctx context.Context, q *request) answer {
 		}
 		m, err := parse(jsonrpc.Line{Text: body}, len(body))
 		if err == nil && !m.IsAnswer() {
-			err = unusable("it is no answer")
+			err = unusable("it is not an answer")
 		}
 		if err != nil {
 			return q.failed(err)
@@ -191,7 +210,7 @@ func (e *statusError) Error() string {
 var errCut = errors.New("the server ended the stream before its answer")
 
 // stream reads the stream with the answer to q. Before 2026-07-28 a stream that ends or
-// breaks off before the answer goes on in another one, if its events have ids.
+// breaks off before the answer continues in another one, if its events have ids.
 func (w *web) stream(ctx context.Context, body io.ReadCloser, q *request) answer {
 	e := w.newEvents(body)
 	for {
@@ -231,7 +250,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // events takes in the messages of a stream until the answer to q, if there is one. q is
-// nil for a stream without.
+// nil for a stream without; some servers send there the answer to a request whose own
+// stream has ended.
 func (w *web) events(ctx context.Context, e *events, q *request) (a answer, ok bool) {
 	var k *call
 	if q != nil {
@@ -248,6 +268,7 @@ func (w *web) events(ctx context.Context, e *events, q *request) (a answer, ok b
 				return q.answered(m), true
 			case q != nil && m.Key == q.key:
 				return q.failed(err), true
+			case m.IsAnswer() && err == nil && w.finish(m.Key, (&request{}).answered(m)):
 			default:
 				w.conn.opts.log(clip(fmt.Sprintf("stream: not the answer to a request: %v", cmp.Or(err, errors.New(string(l.Text)))), maxLogLine))
 			}
@@ -258,7 +279,7 @@ func (w *web) events(ctx context.Context, e *events, q *request) (a answer, ok b
 	}
 }
 
-// listen takes in what a server of before 2026-07-28 sends outside of requests.
+// listen receives what a server sends outside of requests, before 2026-07-28.
 func (w *web) listen(ctx context.Context) {
 	opened := false
 	for {

@@ -30,8 +30,8 @@ type definition struct {
 	} `json:"execution"`
 }
 
-// errTask: a tool can be called only as a task, an extension that is not spoken
-// here. It is left out without a problem: nobody can do anything about it.
+// errTask: a tool can be called only as a task, an extension that is not supported
+// here. It is left out without a problem, because the person cannot change it.
 var errTask = errors.New("it can be called only as a task")
 
 // A listing is what a server says of its tools, as it came.
@@ -81,7 +81,7 @@ func (c *conn) rememberHeaders(tools []json.RawMessage) {
 	c.headerTools = byName
 }
 
-// offer makes tools of l, sorted by name. What is wrong with some is told, and
+// offer makes tools of l, sorted by name. Tools that cannot be used are problems;
 // the others work.
 func (s *Toolset) offer(l *listing) (tools []agent.Tool, problems []error) {
 	var all []*Tool
@@ -114,7 +114,7 @@ func (s *Toolset) offer(l *listing) (tools []agent.Tool, problems []error) {
 	return tools, problems
 }
 
-// maxProblems is how many problems of a list are told.
+// maxProblems is how many problems of a list are reported.
 const maxProblems = 10
 
 func joinProblems(problems []error) error {
@@ -160,7 +160,7 @@ func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
 		d.Schema = json.RawMessage(`{"type":"object"}`)
 	}
 	if bytes.TrimLeft(d.Schema, " \t\r\n")[0] != '{' {
-		return nil, fmt.Errorf("%s: its inputSchema is no object: %s", printable(d.Name), clip(string(d.Schema), 100))
+		return nil, fmt.Errorf("%s: its inputSchema is not an object: %s", printable(d.Name), clip(string(d.Schema), 100))
 	}
 	if d.Execution.TaskSupport == "required" {
 		return nil, fmt.Errorf("tool %s: %w", printable(d.Name), errTask)
@@ -184,7 +184,7 @@ func printable(name string) string {
 
 // unreadable says what is wrong with the form of a tool.
 func unreadable(raw json.RawMessage, err error) error {
-	what := "it is no tool"
+	what := "it is not a tool"
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) && kind.Field != "" {
 		what = fmt.Sprintf("its %s is a %s", kind.Field, kind.Value)
@@ -192,8 +192,7 @@ func unreadable(raw json.RawMessage, err error) error {
 	return fmt.Errorf("%s: %s", what, clip(string(raw), 100))
 }
 
-// describe is what the model is told of a tool: titles stand in for a missing
-// description.
+// describe is the description for the model: a title where there is none.
 func describe(d *definition) string {
 	for _, text := range []string{d.Description, d.Title, d.Annotations.Title} {
 		if strings.TrimSpace(text) != "" {
@@ -212,7 +211,7 @@ func (s *Toolset) choose(all []*Tool) (chosen []*Tool, problems []error) {
 			continue
 		}
 		if !isName(t.spec.Name) {
-			problems = append(problems, fmt.Errorf("tool %q is left out: %q is no name for a tool, which has 1 to 64 letters, digits, _ and -", clip(t.name, 100), clip(t.spec.Name, 100)))
+			problems = append(problems, fmt.Errorf("tool %q is left out: %q is not a valid name for a tool, which has 1 to 64 letters, digits, _ and -", clip(t.name, 100), clip(t.spec.Name, 100)))
 			continue
 		}
 		byName[t.spec.Name] = append(byName[t.spec.Name], t.name)

@@ -97,12 +97,12 @@ func TestLists(t *testing.T) {
 		{name: "a page that repeats", tools: []string{"a", "b"}, files: map[string]string{
 			"tools.json": `{"tools":[{"name":"a"}],"nextCursor":"p2"}`, "p2.json": `{"tools":[{"name":"b"}],"nextCursor":"p2"}`},
 			err: `list its tools: the list goes in a circle: the cursor "p2" came before`},
-		{name: "no object", files: map[string]string{"tools.json": `[1]`}, err: "list its tools: the answer is no object: [1]"},
+		{name: "no object", files: map[string]string{"tools.json": `[1]`}, err: "list its tools: the answer is not an object: [1]"},
 		{name: "broken tools are left out alone", tools: []string{"good"}, files: map[string]string{
 			"tools.json": `{"tools":[{"name":5},{"name":"good"},{"description":"nameless"},{"name":"odd","inputSchema":true}]}`},
 			err: "tool 1 of its list is left out: its name is a number: {\"name\":5}\n" +
 				"tool 3 of its list is left out: it has no name\n" +
-				"tool 4 of its list is left out: odd: its inputSchema is no object: true"},
+				"tool 4 of its list is left out: odd: its inputSchema is not an object: true"},
 		{name: "what the library cannot read", tools: []string{"odd"}, files: map[string]string{
 			"tools.json": `{"tools":[{"name":"odd","inputSchema":{"type":["object"],"required":"all","properties":true}}]}`}},
 		{name: "allowed", tools: []string{"get_a", "get_b", "put"}, change: func(r *rig) { r.server.Tools = []string{"get_*", "put", "lost"} },
@@ -115,7 +115,7 @@ func TestLists(t *testing.T) {
 			err:   `its tools ["a.b" "a_b"] would all be named mcp_fake_a_b and are left out`},
 		{name: "no name for a model", tools: []string{"ok"},
 			files: map[string]string{"tools.json": `{"tools":[{"name":"a.b"},{"name":"ok"}]}`},
-			err:   `tool "a.b" is left out: "mcp_fake_a.b" is no name for a tool, which has 1 to 64 letters, digits, _ and -`},
+			err:   `tool "a.b" is left out: "mcp_fake_a.b" is not a valid name for a tool, which has 1 to 64 letters, digits, _ and -`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -228,6 +228,40 @@ func TestStreamThatBreaksOffIsResumed(t *testing.T) {
 	}
 }
 
+// TestAnswerOnTheOtherStream: a server that has ended the stream of a call sends the
+// answer on the stream that is open for notifications.
+func TestAnswerOnTheOtherStream(t *testing.T) {
+	called := make(chan json.RawMessage, 1)
+	r := newRig(t, "")
+	hand := handServer(func(w http.ResponseWriter, q *http.Request, m message) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if m.Method == "tools/call" {
+			fmt.Fprint(w, "retry: 10\nid: e1\ndata:\n\n")
+			called <- m.ID
+			return
+		}
+		w.(http.Flusher).Flush()
+		<-q.Context().Done() // the stream that goes on behind e1
+	})
+	r.serve(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method != http.MethodGet || q.Header.Get("Last-Event-ID") != "" {
+			hand(w, q)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.(http.Flusher).Flush()
+		select {
+		case id := <-called:
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"here\"}]}}\n\n", id)
+		case <-q.Context().Done():
+		}
+	}))
+	res, err := r.tools(r.open())["odd"].Call(t.Context(), invocation("{}"))
+	if err != nil || res.Text() != "here" {
+		t.Errorf("Call = %q, %v", res.Text(), err)
+	}
+}
+
 // TestUnknownMethodIsNoLostSession: from 2026-07-28 on both have the status 404.
 func TestUnknownMethodIsNoLostSession(t *testing.T) {
 	var found atomic.Int32

@@ -46,7 +46,7 @@ func (q *queue) Write(p []byte) (int, error) {
 }
 
 // Close lets what is pending be written, and then closes the pipe. It does not
-// wait for that: q.done tells.
+// wait for that; q.done is closed then.
 func (q *queue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

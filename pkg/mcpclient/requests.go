@@ -18,7 +18,7 @@ import (
 // maxQuestions is how many requests of a server are answered at the same time.
 const maxQuestions = 16
 
-// incoming takes in a message of the server that is no answer; k is the call with whose
+// incoming handles a message of the server that is not an answer; k is the call on whose
 // stream it came, or nil. Roots are sent at once, before a call that may depend on
 // them; other answers take their time in the background, until ctx ends.
 func (c *conn) incoming(ctx context.Context, k *call, m *jsonrpc.Message) {
@@ -204,7 +204,7 @@ func samplingParts(raw json.RawMessage) ([]agent.Part, error) {
 	var parts []agent.Part
 	for _, item := range items {
 		var c content
-		_ = jsonrpc.Unmarshal(item, &c) // what is no object has no type
+		_ = jsonrpc.Unmarshal(item, &c) // other values have no type
 		switch c.Type {
 		case "text", "image", "audio":
 			parts = append(parts, contentParts(item)...)

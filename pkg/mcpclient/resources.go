@@ -15,8 +15,8 @@ import (
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
-// The tools that a server with resources has besides its own. A tool of the
-// server that has the same name takes their place.
+// The tools that a server with resources has in addition to its own. A tool of the
+// server with the same name replaces them.
 const (
 	listResources = "list_resources"
 	readResource  = "read_resource"
@@ -53,7 +53,7 @@ func (s *Toolset) resourceTools() []*Tool {
 		return json.Marshal(entries)
 	}
 	list.parts = resourceList
-	read := own(readResource, "Read a resource of the MCP server "+s.server.Name+". "+listResources+" tells which there are.",
+	read := own(readResource, "Read a resource of the MCP server "+s.server.Name+". "+listResources+" lists them.",
 		`{"type":"object","properties":{"uri":{"type":"string","description":"The URI of the resource."}},"required":["uri"],"additionalProperties":false}`)
 	read.call, read.parts = read.callRead, resourceParts
 	return []*Tool{list, read}

@@ -23,13 +23,13 @@ import (
 func misfit(err error) error {
 	kind, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
-		return fmt.Errorf("the server's message is not as the protocol has it: %w", err)
+		return fmt.Errorf("the server's message does not follow the protocol: %w", err)
 	}
 	what := "it"
 	if kind.Field != "" {
 		what = "its " + kind.Field
 	}
-	return fmt.Errorf("the server's message is not as the protocol has it: %s is of the wrong type, a JSON %s", what, kind.Value)
+	return fmt.Errorf("the server's message does not follow the protocol: %s is of the wrong type, a JSON %s", what, kind.Value)
 }
 
 // A callResult is the answer to tools/call.

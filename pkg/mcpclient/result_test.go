@@ -47,7 +47,7 @@ func TestResults(t *testing.T) {
 		{name: "failure", result: `{"content":[{"type":"text","text":"no such file"},{"type":"image","data":"AAEC","mimeType":"image/png"}],"isError":true}`,
 			parts: []agent.Part{agent.Text("no such file"), media("image/png", "", "\x00\x01\x02")}, err: "the tool reports a failure"},
 		{name: "content that is no array", result: `{"content":"hi"}`, parts: []agent.Part{agent.Text(`{"content":"hi"}`)},
-			err: "the server's message is not as the protocol has it: its content is of the wrong type, a JSON string"},
+			err: "the server's message does not follow the protocol: its content is of the wrong type, a JSON string"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			parts, err := toolParts(json.RawMessage(c.result))

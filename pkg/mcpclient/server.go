@@ -35,12 +35,12 @@ const (
 )
 
 // ProbeWait is how long the answer to server/discover is awaited before the
-// server is greeted with initialize as well.
+// server gets initialize as well.
 const ProbeWait = 300 * time.Millisecond
 
 // A Server says how to reach an MCP server. Either Executable or URL is set.
 type Server struct {
-	// Name is part of the names of its tools and stands in errors.
+	// Name is part of the names of its tools, and of errors.
 	Name string
 
 	// Executable is the program. A name without a slash is looked for in the
@@ -68,10 +68,10 @@ type Server struct {
 	// list of tools, and for every later list; 0 means DefaultStartTimeout.
 	StartTimeout time.Duration
 	// CallTimeout limits every call; 0 means DefaultCallTimeout. What the
-	// server asks is answered beside that time.
+	// time in which the server waits for an answer does not count.
 	CallTimeout time.Duration
-	// PollInterval is the age at which the list of tools of a server that
-	// does not tell of changes is asked for again; 0 means
+	// PollInterval is the age at which the list of tools is requested again
+	// from a server that does not notify of changes; 0 means
 	// DefaultPollInterval.
 	PollInterval time.Duration
 }
@@ -83,12 +83,12 @@ type Options struct {
 	// and tool, joined by an underscore; nil joins all by underscores. A tool
 	// whose name does not match [A-Za-z0-9_-]{1,64} then is left out.
 	Name func(prefix, slug string) string
-	// ClientName and ClientVersion tell the server who calls; empty means
+	// ClientName and ClientVersion are sent to the server; empty means
 	// "agents" and "0".
 	ClientName, ClientVersion string
-	// Log is told every line that the server writes to stderr, what it
-	// writes to stdout and is no message, and its log messages. It may be
-	// called by several goroutines at a time; nil drops them.
+	// Log gets every line that the server writes to stderr, every line on
+	// stdout that is not a message, and its log messages. It may be called
+	// concurrently; nil drops them.
 	Log func(line string)
 	// SpoolDir is where texts go that are longer than MaxOutput; with none,
 	// they are cut.
@@ -104,7 +104,7 @@ type Options struct {
 	// question is declined at once. It must return soon after ctx ends.
 	Elicit func(ctx context.Context, question Elicitation) (Answer, error)
 	// Sample answers a server that asks for a model's answer. With nil the
-	// server is told that there is none. It must return soon after ctx ends.
+	// client does not support sampling. It must return soon after ctx ends.
 	Sample func(ctx context.Context, request Sampling) (Sampled, error)
 	// Transport carries the requests to URL; nil means a new one like
 	// http.DefaultTransport.
@@ -113,7 +113,7 @@ type Options struct {
 	// standard input, and again after SIGTERM; 0 means that of package
 	// process.
 	Grace time.Duration
-	// Now tells the time; nil means time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// NewMark makes the mark of a process (see process.Command); nil means a
 	// random one.
@@ -138,7 +138,7 @@ type Elicitation struct {
 	Call *agent.Invocation
 }
 
-// An Answer is what the person said.
+// An Answer is the person's answer.
 type Answer struct {
 	// Action is Accept, Decline or Cancel; empty means Decline.
 	Action Action
@@ -187,7 +187,7 @@ func (s *Server) check() error {
 	if s.URL != "" {
 		u, err := url.Parse(s.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("the url %q is no http or https address", s.URL)
+			return fmt.Errorf("the url %q is not an http or https address", s.URL)
 		}
 	}
 	for _, pattern := range s.Tools {

@@ -16,7 +16,7 @@ const (
 )
 
 // lastLines is an io.Writer that keeps the last lines of what is written and
-// tells log of each.
+// passes each to log.
 type lastLines struct {
 	log func(line string)
 

@@ -31,7 +31,7 @@ type stdio struct {
 
 	mu      sync.Mutex
 	pending map[string]*waitingRequest // by key
-	dropped string                     // the first line that is no message
+	dropped string                     // the first line that is not a message
 }
 
 // A waitingRequest was sent and has no answer yet.
@@ -118,7 +118,7 @@ func (s *stdio) message(l jsonrpc.Line) {
 	}
 }
 
-// drop takes note of what is no message.
+// drop logs what is not a message.
 func (s *stdio) drop(line string) {
 	line = clip(line, maxLogLine)
 	s.mu.Lock()
@@ -218,14 +218,14 @@ func lookPath(server *Server) (string, error) {
 	return "", fmt.Errorf("start %s: it is in none of the folders of PATH (%s): %w", name, list, fs.ErrNotExist)
 }
 
-// said is "" or a clause with what the program has written besides messages.
+// said is "" or a clause with what the program has written apart from messages.
 func (s *stdio) said() string {
 	s.mu.Lock()
 	line := s.dropped
 	s.mu.Unlock()
 	text := s.stderr.String()
 	if line != "" {
-		text = "; its stdout has lines that are no messages, such as\n  " + line + text
+		text = "; its stdout has lines that are not messages, such as\n  " + line + text
 	}
 	return text
 }

@@ -99,7 +99,7 @@ func TestStartFailures(t *testing.T) {
 	}{
 		{"nothing", func(r *rig) { r.server.Executable = "" }, "MCP server fake: neither an executable nor a url is given", nil},
 		{"both", func(r *rig) { r.server.URL = "http://x" }, "MCP server fake: both an executable and a url are given", nil},
-		{"bad url", func(r *rig) { r.server.Executable, r.server.URL = "", "file:///x" }, `MCP server fake: the url "file:///x" is no http or https address`, nil},
+		{"bad url", func(r *rig) { r.server.Executable, r.server.URL = "", "file:///x" }, `MCP server fake: the url "file:///x" is not an http or https address`, nil},
 		{"bad pattern", func(r *rig) { r.server.Tools = []string{"["} }, `MCP server fake: the pattern "[" of its tools: syntax error in pattern`, nil},
 		{"bad version", func(r *rig) { r.server.Protocol = "1.0" }, `MCP server fake: the protocol version "1.0" is not known; known are [2026-07-28 2025-11-25 2025-06-18 2025-03-26 2024-11-05]`, nil},
 		{"missing", func(r *rig) { r.server.Executable = "/nonexistent/x" }, "MCP server fake: start /nonexistent/x: no such file or directory: there is no such file", fs.ErrNotExist},
@@ -127,7 +127,7 @@ func TestStartFailures(t *testing.T) {
 // machine, so one that is busy gives more.
 func TestServersThatDoNotAnswer(t *testing.T) {
 	for mode, want := range map[string]string{
-		"mute":    "MCP server fake: start it: no answer within %s; its stdout has lines that are no messages, such as\n  Welcome to the server!",
+		"mute":    "MCP server fake: start it: no answer within %s; its stdout has lines that are not messages, such as\n  Welcome to the server!",
 		"no-list": "MCP server fake: list its tools: no answer within %s",
 	} {
 		t.Run(mode, func(t *testing.T) {

@@ -24,8 +24,8 @@ type Tool struct {
 	parts       func(raw json.RawMessage) ([]agent.Part, error)
 }
 
-// Annotations are what a server says of a tool besides. They are hints: a server
-// that is not trusted may say anything.
+// Annotations are what a server claims about a tool. They are hints: a server that is
+// not trusted may claim anything.
 type Annotations struct {
 	Title       string `json:"title"`
 	ReadOnly    *bool  `json:"readOnlyHint"`
@@ -47,13 +47,13 @@ func (a *Annotations) effects() agent.Effects {
 // Spec implements agent.Tool.
 func (t *Tool) Spec() agent.ToolSpec { return t.spec }
 
-// Annotations returns what the server says of the tool besides.
+// Annotations returns what the server claims about the tool.
 func (t *Tool) Annotations() Annotations { return t.annotations }
 
 // Call calls the tool, once: if the server ends meanwhile, the error says so. A
 // server that has ended before is started again, and one that refuses the call
-// because it has forgotten the session is greeted anew. When ctx ends, the server
-// is told that the call is cancelled.
+// because it has forgotten the session gets it again in a new session. When ctx ends,
+// the call is cancelled at the server.
 func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	if _, err := inv.Args(); err != nil {
 		return agent.Result{}, fmt.Errorf("nothing was called: %w", err)
@@ -100,8 +100,8 @@ func (t *Tool) result(inv *agent.Invocation, raw json.RawMessage) (agent.Result,
 	return agent.Result{Parts: limit(parts, t.set.opts.SpoolDir, strings.ReplaceAll(key, "/", "_"))}, err
 }
 
-// errTool says that the tool itself reports a failure; the parts beside it say
-// which.
+// errTool says that the tool itself reports a failure; the parts of the result
+// say which.
 var errTool = errors.New("the tool reports a failure")
 
 // callTool is the call of an ordinary tool.

@@ -65,7 +65,7 @@ type Toolset struct {
 	cacheRead    bool      // or there is nothing in it
 	file         cacheFile // of the server as it was started; of the refresh
 	err          error     // what is wrong with the server or its tools
-	legacy       bool      // the server is greeted with initialize first
+	legacy       bool      // initialize is sent first
 	failures     int       // in a row
 	retryAt      time.Time
 }
@@ -258,7 +258,7 @@ func (s *Toolset) due() bool {
 	}
 }
 
-// disconnect takes note of the end of the connection, and reports whether the server
+// disconnect records the end of the connection, and reports whether the server
 // may be started again at once.
 func (s *Toolset) disconnect(ctx context.Context, c *conn) bool {
 	var ended bool
@@ -351,8 +351,8 @@ func (s *Toolset) readCache() {
 	s.legacy = !mcp.IsModernProtocol(l.protocol)
 }
 
-// stale is why t, which came from the cache, must not be called now that the
-// server has said what it has.
+// stale is why t, which came from the cache, must not be called after the server has
+// listed its tools.
 func (s *Toolset) stale(t *Tool) error {
 	if !t.cached {
 		return nil
@@ -373,7 +373,7 @@ func (s *Toolset) stale(t *Tool) error {
 	return s.named(fmt.Errorf("it has no tool %s any more", t.name))
 }
 
-// failed takes note of a start that failed.
+// failed records a start that failed.
 func (s *Toolset) failed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -386,7 +386,7 @@ func (s *Toolset) failed(err error) {
 func (s *Toolset) dial(ctx context.Context) (*conn, error) {
 	c, err := s.dialOnce(ctx)
 	if errors.Is(err, errEndedAtDiscover) {
-		s.opts.log("the server ended at server/discover, which it may not know; it is started again and greeted with initialize")
+		s.opts.log("the server ended at server/discover, which it may not know; it is started again with initialize")
 		s.mu.Lock()
 		s.legacy = true
 		s.mu.Unlock()
@@ -458,7 +458,7 @@ func (s *Toolset) explain(err error) error {
 	return s.named(err)
 }
 
-// withOutput adds to err what the program has written besides messages, unless
+// withOutput adds to err what the program has written apart from messages, unless
 // err has it.
 func (c *conn) withOutput(err error) error {
 	var ended *endError

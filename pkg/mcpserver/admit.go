@@ -16,8 +16,8 @@ import (
 // hosts are the names by which the server may be reached. A page of another site
 // that has its name resolve to this machine (DNS rebinding) sends that name.
 type hosts struct {
-	name string // besides those of the loopback; "" if there is none
-	any  bool   // listens on all addresses: an address is no name that somebody could redirect
+	name string // in addition to those of the loopback; "" if there is none
+	any  bool   // listens on all addresses; unlike a name, an address cannot be redirected
 }
 
 func newHosts(name string, addr net.Addr) hosts {
@@ -63,12 +63,12 @@ func (h hosts) known(host string, address bool) bool {
 	return err == nil && (address || ip.IsLoopback())
 }
 
-// A guard knows the bearer tokens by their hashes, so that comparing tells nothing
-// of them, not even their length.
-type guard [][sha256.Size]byte
+// A tokenSet has the hashes of bearer tokens: how long a comparison takes says nothing
+// about them, not even their length.
+type tokenSet [][sha256.Size]byte
 
-func newGuard(tokens []string) guard {
-	var g guard
+func newTokenSet(tokens []string) tokenSet {
+	var g tokenSet
 	for _, t := range tokens {
 		g = append(g, sha256.Sum256([]byte(t)))
 	}
@@ -77,7 +77,7 @@ func newGuard(tokens []string) guard {
 
 // check reports whether the value of an Authorization header has one of the tokens,
 // and names that one.
-func (g guard) check(authorization string) (token string, ok bool) {
+func (g tokenSet) check(authorization string) (token string, ok bool) {
 	if len(g) == 0 {
 		return "", true
 	}

@@ -104,13 +104,13 @@ func (q *question) run(ctx context.Context, id, prompt string) (agent.Result, er
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
-	told := q.request.tell(ctx, s.opts.Hide)
+	reporter := q.request.startReporter(ctx, s.opts.Hide)
 	runner.Observe = func(e agent.Event) {
 		s.opts.Observe(e)
-		told.event(e)
+		reporter.event(e)
 	}
 	out, err := runner.Run(ctx, agent.UserText(prompt))
-	told.close()
+	reporter.close()
 	q.out = out
 	done()
 	slug := q.agent.Agent.Slug
@@ -159,12 +159,12 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, roun
 
 // call passes one call of a tool through the gate.
 func (s *Server) call(ctx context.Context, r *request, tool agent.Tool, args string) (agent.Result, error) {
-	told := r.tell(ctx, s.opts.Hide)
-	defer told.close()
+	reporter := r.startReporter(ctx, s.opts.Hide)
+	defer reporter.close()
 	runner := s.opts.Runner(&agent.Agent{Slug: "mcp-client"})
 	runner.Observe = func(e agent.Event) {
 		s.opts.Observe(e)
-		told.event(e)
+		reporter.event(e)
 	}
 	return runner.Call(ctx, tool, args)
 }

@@ -28,7 +28,7 @@ var errEnded = fmt.Errorf("the client closed the connection: %w", context.Cancel
 // An outlet is where messages go to a client. Its methods may be called at the same
 // time. A message is one line of JSON with its newline.
 type outlet interface {
-	// send writes a message, unless nobody will ever read it.
+	// send writes a message, unless the client cannot read it any more.
 	send(text []byte)
 	// notify is send for what may be left out at the end of a connection.
 	notify(text []byte)
@@ -55,12 +55,12 @@ type request struct {
 	message *message
 	token   json.RawMessage // for progress; nil: none is wanted
 	cancel  context.CancelCauseFunc
-	silent  bool           // cancelled by the client, who wants no answer; under conn.mu
+	silent  bool           // cancelled by the client, which expects no answer; under conn.mu
 	fault   *jsonrpc.Error // answered in place of what the library says
 }
 
-// requestKey is where a handler finds its request. The library hands through
-// nothing but the context.
+// requestKey is the key of a request in its context, which is all that the library passes
+// to a handler.
 type requestKey struct{}
 
 func requestFrom(ctx context.Context) *request {
@@ -168,7 +168,7 @@ func (c *conn) enter(m *message, out outlet, header http.Header, cancel context.
 	return r, nil
 }
 
-// check finds what is wrong with a request before it is handed to the library.
+// check validates a request before the library gets it.
 func (s *Server) check(m *message, header http.Header) *jsonrpc.Error {
 	if header != nil && m.modern {
 		if f := s.checkHeader(m, header); f != nil {
@@ -187,7 +187,7 @@ func (s *Server) check(m *message, header http.Header) *jsonrpc.Error {
 }
 
 // answer answers the request r, which enter made, with ctx as its life. code is that
-// of an error, 0 if there is none; without a text the client wants no answer.
+// of an error, 0 if there is none; without a text the client expects no answer.
 func (r *request) answer(ctx context.Context) (text []byte, code int) {
 	m, c := r.message, r.conn
 	encoded, err := m.encode()
@@ -214,7 +214,7 @@ func (r *request) answer(ctx context.Context) (text []byte, code int) {
 	return answer(m.ID, response), code
 }
 
-// leave forgets r, and reports whether nobody wants its answer.
+// leave removes r, and reports whether the client expects no answer.
 func (c *conn) leave(r *request) (silent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +225,7 @@ func (c *conn) leave(r *request) (silent bool) {
 	return r.silent
 }
 
-// stopListening ends the requests that listen: there is no answer to wait for.
+// stopListening ends the requests that listen, which have no answer to wait for.
 func (c *conn) stopListening() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +238,7 @@ func (c *conn) stopListening() {
 
 // told takes in a message that wants no answer: that a request is cancelled, or the
 // answer to a request of ours. All else means nothing.
-func (c *conn) told(m *message) {
+func (c *conn) receive(m *message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.IsAnswer() {
@@ -297,7 +297,7 @@ func (r *request) ask(ctx context.Context, method mcp.MCPMethod, params, result 
 	}
 }
 
-// notification is a message that wants no answer.
+// notification is a message that expects no answer.
 func notification(method string, params any) map[string]any {
 	return map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "method": method, "params": params}
 }

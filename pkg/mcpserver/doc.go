@@ -12,22 +12,21 @@
 // Server. How the run ended is in the result's _meta ([MetaStatus]).
 //
 // Cancelling a request, and the end of the connection, end the run with all that
-// it started. What happens in a run is told by progress notifications if the
+// it started. Progress notifications report what happens in a run if the
 // client asked for them.
 //
 // The library, github.com/mark3labs/mcp-go, knows the protocol; its ways of serving
 // streams and HTTP are not used. That of streams loses the answers that are under
 // way at the end of the input, runs five calls at a time, sends progress behind
 // answers or never, takes lines of any length, and keeps one session for the whole
-// process; that of HTTP has no limits and no tokens, and lets calls go on whose client
-// is gone. Both decode ids and arguments into types that round numbers. So a conn
-// (conn.go, message.go) takes messages in, hands each to the library's dispatcher, and
-// knows what is open; stdio.go and http.go bring it messages, and take its answers to
+// process; that of HTTP has no limits and no tokens, and does not end calls whose client is gone. Both decode ids and arguments into types that round numbers. So a conn
+// (conn.go, message.go) takes messages in, passes each to the library's dispatcher, and
+// keeps the open requests; stdio.go and http.go bring it messages, and take its answers to
 // the client, each through an outlet.
 //
 // A tool may write its result as the protocol has it ([ResultType]), or ask the client
-// first. The library asks clients of before 2026-07-28 on the way of the call, and lets
-// later ones call again.
+// first. The library asks clients of older protocols during the call, and lets clients of
+// 2026-07-28 call again.
 //
 // Agents on standard streams:
 //
@@ -35,7 +34,7 @@
 //	s.SetAgents([]mcpserver.Agent{{Name: a.Slug, Agent: a}})
 //	err := s.Serve(ctx, os.Stdin, os.Stdout)
 //
-// The same over HTTP, for whoever has the token:
+// The same over HTTP, for clients that have the token:
 //
 //	l, err := net.Listen("tcp", "127.0.0.1:8080")
 //	…

@@ -10,7 +10,7 @@ import (
 )
 
 // checkHeader compares the header of a request of 2026-07-28 or later with its
-// body. The library does so in its own HTTP server alone.
+// body. The library does so only in its own HTTP server.
 func (s *Server) checkHeader(m *message, header http.Header) *jsonrpc.Error {
 	version := m.version()
 	said := header.Get(mcp.HeaderProtocolVersion)
@@ -24,7 +24,7 @@ func (s *Server) checkHeader(m *message, header http.Header) *jsonrpc.Error {
 	case said != version:
 		return mismatch("the header %s is %q, and %s in params._meta is %q", mcp.HeaderProtocolVersion, said, mcp.MetaKeyProtocolVersion, version)
 	case !mcp.IsValidProtocolVersion(version):
-		return nil // the library says which it knows
+		return nil // the library answers with the versions that it supports
 	}
 	params, err := jsonrpc.Encode(m.params)
 	if err != nil {

@@ -25,24 +25,24 @@ const (
 )
 
 const (
-	maxConnections = 2048 // of clients that were authorised
-	maxStrangers   = 64   // others
-	maxHeader      = 64 << 10
-	headerWait     = 10 * time.Second
-	bodyWait       = 60 * time.Second
-	writeWait      = 30 * time.Second // for a client to take what was written
-	keepOpen       = 2 * time.Minute  // a connection between two requests
-	beatEvery      = 15 * time.Second // while there is nothing to write
+	maxConnections  = 2048 // of clients that were authorised
+	maxUnauthorised = 64   // others
+	maxHeader       = 64 << 10
+	headerWait      = 10 * time.Second
+	bodyWait        = 60 * time.Second
+	writeWait       = 30 * time.Second // for a client to take what was written
+	keepOpen        = 2 * time.Minute  // a connection between two requests
+	beatEvery       = 15 * time.Second // while there is nothing to write
 )
 
-// HTTPOptions say who is served over HTTP. The zero value serves everybody who
-// reaches the address by a name or address of this machine's loopback.
+// HTTPOptions say who is served over HTTP. The zero value serves every client that
+// connects by a name or address of this machine's loopback.
 type HTTPOptions struct {
-	// Tokens are the bearer tokens of which a request has to have one. None:
-	// no token is asked for.
+	// Tokens are the bearer tokens of which a request has to have one. With
+	// none, no token is needed.
 	Tokens []string
 	// Host is the name or address that is listened on, as clients write it,
-	// without a port. Names of the loopback need not be told.
+	// without a port. Names of the loopback are always accepted.
 	Host string
 	// MaxClients is how many sessions there are at most; each of the Tokens has an
 	// equal share of them. A new one ends the session of the same token that was
@@ -50,13 +50,13 @@ type HTTPOptions struct {
 	MaxClients int
 	// MaxStreams is how many streams wait for notifications.
 	MaxStreams int
-	// Idle is how long a session lives of which nothing is heard.
+	// Idle is how long a session lives without a request or an open stream.
 	Idle time.Duration
 }
 
 // ServeListener serves clients that connect to l by the protocol's streamable HTTP
 // until ctx ends, and returns when every call has ended. l is closed. After the end
-// of ctx nobody can connect, streams that wait for notifications end, and calls have
+// of ctx no client can connect, streams that wait for notifications end, and calls have
 // Options.Linger before they are ended.
 //
 // A call also ends when its client closes the connection before the answer, or does
@@ -105,7 +105,7 @@ type endpoint struct {
 	server  *Server
 	ending  <-chan struct{} // closed when streams of notifications have to end
 	hosts   hosts
-	guard   guard
+	tokens  tokenSet
 	max     int // sessions of one token
 	idle    time.Duration
 	open    chan struct{} // one for each request that is being answered
@@ -121,7 +121,7 @@ type endpoint struct {
 func (s *Server) endpoint(ending <-chan struct{}, opts HTTPOptions, addr net.Addr) *endpoint {
 	return &endpoint{
 		server: s, ending: ending,
-		hosts: newHosts(opts.Host, addr), guard: newGuard(opts.Tokens),
+		hosts: newHosts(opts.Host, addr), tokens: newTokenSet(opts.Tokens),
 		max: max(1, cmp.Or(opts.MaxClients, DefaultMaxClients)/max(1, len(opts.Tokens))), idle: cmp.Or(opts.Idle, DefaultIdle),
 		open: make(chan struct{}, maxOpen), large: make(chan struct{}, maxLarge),
 		streams:  make(chan struct{}, cmp.Or(opts.MaxStreams, DefaultMaxStreams)),
@@ -181,13 +181,13 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit finds out whether the request comes from whom we serve, and by which token;
-// status is 0 if it does.
+// admit checks that the request may be served, and returns its token; status is 0 if it
+// may.
 func (e *endpoint) admit(w http.ResponseWriter, r *http.Request) (token string, status int, why string) {
 	if why := e.hosts.check(r); why != "" {
 		return "", http.StatusForbidden, why
 	}
-	token, ok := e.guard.check(r.Header.Get("Authorization"))
+	token, ok := e.tokens.check(r.Header.Get("Authorization"))
 	if !ok {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="agents"`)
 		return "", http.StatusUnauthorized, "a bearer token of this server is needed: Authorization: Bearer TOKEN"

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// A listener limits the open connections. Those on which no request was authorised yet
-// have a limit of their own, and a new one closes the oldest of them: clients without a
-// token cannot keep others out.
+// A listener limits the open connections. Those without an authorised request have a
+// limit of their own, and a new one closes the oldest of them: clients without a token
+// cannot keep others out.
 type listener struct {
 	net.Listener
 
-	mu         sync.Mutex
-	strangers  []*connection // the oldest first
-	authorised int
+	mu           sync.Mutex
+	unauthorised []*connection // the oldest first
+	authorised   int
 }
 
 // A connection is one of a listener.
@@ -36,14 +36,14 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	c := &connection{Conn: accepted, l: l}
 	l.mu.Lock()
-	l.strangers = append(l.strangers, c)
+	l.unauthorised = append(l.unauthorised, c)
 	var oldest *connection
-	if len(l.strangers) > maxStrangers {
-		oldest = l.strangers[0]
+	if len(l.unauthorised) > maxUnauthorised {
+		oldest = l.unauthorised[0]
 	}
 	l.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Close() // which is all that can be done about it
+		_ = oldest.Close() // it is gone in any case
 	}
 	return c, nil
 }
@@ -61,9 +61,9 @@ func (c *connection) authorise() bool {
 	return c.known
 }
 
-// forget takes c out of the strangers, under mu.
+// forget removes c from the unauthorised connections, under mu.
 func (l *listener) forget(c *connection) {
-	l.strangers = slices.DeleteFunc(l.strangers, func(o *connection) bool { return o == c })
+	l.unauthorised = slices.DeleteFunc(l.unauthorised, func(o *connection) bool { return o == c })
 }
 
 // Close implements net.Conn.

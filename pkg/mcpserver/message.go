@@ -96,7 +96,7 @@ func (m *message) token() json.RawMessage {
 }
 
 // encode writes m for the library. The arguments of a call are not in it: they
-// are handed to the tool as they came.
+// reach the tool as they came.
 func (m *message) encode() (json.RawMessage, error) {
 	params := m.params
 	if m.Method == string(mcp.MethodToolsCall) {

@@ -124,7 +124,7 @@ func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, t
 		}
 		defer e.release(c)
 		if m.ID == nil || m.IsAnswer() {
-			c.told(m)
+			c.receive(m)
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
@@ -136,7 +136,7 @@ func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, t
 func (e *endpoint) single(w http.ResponseWriter, r *http.Request, m *message) {
 	switch {
 	case m.IsAnswer():
-		writeJSON(w, http.StatusBadRequest, jsonrpc.Answer(m.ID, nil, invalid("this server asks nothing in this protocol version")))
+		writeJSON(w, http.StatusBadRequest, jsonrpc.Answer(m.ID, nil, invalid("this server sends no requests in this protocol version")))
 		return
 	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
@@ -199,7 +199,7 @@ func whenClosed(done <-chan struct{}, f func()) (stop func()) {
 }
 
 // status is the HTTP status of an answer with a JSON-RPC error; 2026-07-28 says
-// which, and clients of before take any but 200 for an error of the transport.
+// which, and older clients take any other than 200 as an error of the transport.
 func status(m *message, code int) int {
 	switch {
 	case !m.modern:
@@ -296,14 +296,14 @@ func (e *endpoint) sweep(ctx context.Context) {
 func (e *endpoint) session(w http.ResponseWriter, r *http.Request, token string) *peer {
 	id := r.Header.Get(sessionHeader)
 	if id == "" {
-		refuse(w, http.StatusBadRequest, "the header "+sessionHeader+" is missing: a session begins with initialize")
+		refuse(w, http.StatusBadRequest, "the header "+sessionHeader+" is missing: start a session with initialize")
 		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := e.sessions[id]
 	if c == nil || c.token != token {
-		refuse(w, http.StatusNotFound, "there is no such session; it may have ended: begin another with initialize")
+		refuse(w, http.StatusNotFound, "there is no such session; it may have ended: start another with initialize")
 		return nil
 	}
 	c.busy++
@@ -339,7 +339,7 @@ func noSessions(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	w.Header().Set("Allow", http.MethodPost)
-	refuse(w, http.StatusMethodNotAllowed, "this protocol version knows POST alone")
+	refuse(w, http.StatusMethodNotAllowed, "this protocol version has only POST")
 	return true
 }
 

@@ -11,37 +11,37 @@ import (
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
-// The limits of what is told of a running call: texts that wait to be written, and
-// the length of one. What is beyond them is left out; the answer never is.
+// The limits of reports about a running call: how many wait to be written, and the
+// length of one. Reports beyond them are dropped; the answer never is.
 const (
-	maxWaiting = 256
-	maxTold    = 2000
+	maxReports = 256
+	maxReport  = 2000
 )
 
 // A teller tells a client what happens in its call: as progress, if it asked for
 // that, and as log messages down to the level that it wants.
-type teller struct {
+type reporter struct {
 	request *request
 	hide    func(string) string
 	level   mcp.LoggingLevel // "": no log
-	texts   chan told        // nil: the client wants neither
+	texts   chan report      // nil: the client asked for neither
 	done    chan struct{}    // closed when all is written
 }
 
 // told is one thing that happened.
-type told struct {
+type report struct {
 	text  string
 	level mcp.LoggingLevel
 	log   bool // no progress
 }
 
 // tell begins to tell r's client. close must follow.
-func (r *request) tell(ctx context.Context, hide func(string) string) *teller {
-	t := &teller{request: r, hide: hide, level: r.conn.session.logLevel(ctx)}
+func (r *request) startReporter(ctx context.Context, hide func(string) string) *reporter {
+	t := &reporter{request: r, hide: hide, level: r.conn.session.logLevel(ctx)}
 	if r.token == nil && t.level == "" {
 		return t
 	}
-	t.texts, t.done = make(chan told, maxWaiting), make(chan struct{})
+	t.texts, t.done = make(chan report, maxReports), make(chan struct{})
 	go func() {
 		defer close(t.done)
 		n := 0
@@ -59,24 +59,24 @@ func (r *request) tell(ctx context.Context, hide func(string) string) *teller {
 	return t
 }
 
-func (t *teller) notify(method string, params any) {
+func (t *reporter) notify(method string, params any) {
 	if text, err := jsonrpc.Encode(notification(method, params)); err == nil {
 		t.request.out.notify(text)
 	}
 }
 
-// event tells of e. It never waits.
-func (t *teller) event(e agent.Event) {
+// event reports e. It never waits.
+func (t *reporter) event(e agent.Event) {
 	if t.texts == nil {
 		return
 	}
-	s, ok := tale(e)
+	s, ok := reportOf(e)
 	if !ok {
 		return
 	}
 	s.text = t.hide(s.text)
-	if runes := []rune(s.text); len(runes) > maxTold {
-		s.text = string(runes[:maxTold]) + "…"
+	if runes := []rune(s.text); len(runes) > maxReport {
+		s.text = string(runes[:maxReport]) + "…"
 	}
 	select {
 	case t.texts <- s:
@@ -85,8 +85,8 @@ func (t *teller) event(e agent.Event) {
 }
 
 // tale is what a client is told of an event.
-func tale(e agent.Event) (told, bool) {
-	s := told{level: mcp.LoggingLevelInfo}
+func reportOf(e agent.Event) (report, bool) {
+	s := report{level: mcp.LoggingLevelInfo}
 	switch e.Kind {
 	case agent.EventRequest:
 		s.text = fmt.Sprintf("%s: turn %d", e.Agent, e.Turn)
@@ -111,9 +111,9 @@ func tale(e agent.Event) (told, bool) {
 	return s, true
 }
 
-// close returns when all that was told is written, so that the answer comes last.
+// close returns when all reports are written, so that the answer comes last.
 // No event may follow.
-func (t *teller) close() {
+func (t *reporter) close() {
 	if t.texts == nil {
 		return
 	}

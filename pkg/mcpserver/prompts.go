@@ -27,8 +27,8 @@ type PromptArg struct {
 	Required          bool
 }
 
-// SetPrompts offers prompts in place of those of before. Names must differ. Clients
-// are told only of changes that they can see.
+// SetPrompts replaces the prompts. Names must differ. Clients are notified only of
+// changes that they can see.
 func (s *Server) SetPrompts(prompts []Prompt) {
 	byName := make(map[string]Prompt, len(prompts))
 	list := make([]server.ServerPrompt, len(prompts))
@@ -74,8 +74,7 @@ func (s *Server) prompt(name string) server.PromptHandlerFunc {
 	}
 }
 
-// checkPrompt finds what is wrong with a request for a prompt. The library knows
-// of no error for it.
+// checkPrompt validates a request for a prompt, for which the library has no errors.
 func (s *Server) checkPrompt(m *message) *jsonrpc.Error {
 	wrong := func(format string, args ...any) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: fmt.Sprintf(format, args...)}

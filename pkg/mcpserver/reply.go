@@ -7,8 +7,8 @@ import (
 )
 
 // A reply is the answer to an HTTP request: one message, or a stream of them as
-// server-sent events, as soon as there is more than the answer to tell, or the
-// answer takes its time.
+// server-sent events, as soon as there is more to send than the answer, or the
+// answer takes long.
 type reply struct {
 	w       http.ResponseWriter
 	control *http.ResponseController

@@ -30,7 +30,7 @@ type Collection struct {
 	Prefix string
 	// Variable is what a name is called in the URI template: "slug".
 	Variable string
-	// Name, Description and MIMEType are told to clients.
+	// Clients see Name, Description and MIMEType.
 	Name, Description, MIMEType string
 	// List names what there is, in the order in which clients see it.
 	List func(ctx context.Context) ([]Item, error)
@@ -59,7 +59,7 @@ func (c Collection) name(uri string) (string, bool) {
 	return name, err == nil
 }
 
-// SetResources offers collections, whose prefixes differ, in place of those of before.
+// SetResources replaces the collections. Their prefixes must differ.
 func (s *Server) SetResources(collections []Collection) {
 	var templates []server.ServerResourceTemplate
 	for _, c := range collections {
@@ -120,9 +120,9 @@ func (s *Server) collected() []Collection {
 	return s.collections
 }
 
-// RefreshResources tells clients of changes since it was last called: that there
-// are other resources than before, and of those that a client follows, which have
-// another text. The first call tells nothing.
+// RefreshResources notifies clients of changes since its last call: of a changed list,
+// and of changed texts of resources to which a client subscribed. The first call
+// notifies of nothing.
 func (s *Server) RefreshResources(ctx context.Context) {
 	var uris []string
 	for _, c := range s.collected() {
@@ -153,7 +153,7 @@ func (s *Server) RefreshResources(ctx context.Context) {
 	}
 }
 
-// digest tells the texts of a resource apart.
+// digest is the hash of a resource's text.
 func (s *Server) digest(ctx context.Context, uri string) [sha256.Size]byte {
 	for _, c := range s.collected() {
 		if name, ok := c.name(uri); ok {
@@ -185,7 +185,7 @@ func (s *session) changed(uri string, digest [sha256.Size]byte) {
 	}
 }
 
-// A completer completes names of resources. Prompts have free texts alone.
+// A completer completes names of resources. Prompts have only free texts.
 type completer struct{ server *Server }
 
 // CompletePromptArgument implements server.PromptCompletionProvider.

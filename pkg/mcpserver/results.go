@@ -22,8 +22,8 @@ import (
 // inputRequests and requestState.
 const ResultType = "application/vnd.mcp.result+json"
 
-// The arguments by which a tool that asks is told the client's answers. Clients are
-// not shown them.
+// The arguments with which a tool that asks gets the client's answers. Clients do not
+// see them.
 const (
 	argResponses = "inputResponses"
 	argState     = "requestState"
@@ -105,7 +105,7 @@ func (s *Server) mac(tool, state string) []byte {
 }
 
 // written is the result that the tool itself wrote, nil if it wrote none. A fault is
-// that the client cannot be asked what the tool wants to know.
+// that the client cannot answer what the tool asks.
 func (s *Server) written(ctx context.Context, r *request, tool string, parts []agent.Part) (*mcp.CallToolResult, *jsonrpc.Error) {
 	for _, p := range parts {
 		if p.Kind != agent.PartMedia || p.MIME != ResultType {

@@ -33,19 +33,19 @@ const (
 
 // Options say how a Server works. The zero value is useful.
 type Options struct {
-	// Name and Version are told to clients.
+	// Clients see Name and Version.
 	Name, Version string
 	// Runner returns a Runner of an agent, or of calls that an agent without
 	// Provider makes; nil returns one without keys to hide.
 	Runner func(a *agent.Agent) *agent.Runner
-	// Observe is told of every event of every run. It is called by several
-	// runs at the same time; nil is fine.
+	// Observe gets every event of every run. Several runs call it concurrently;
+	// nil ignores the events.
 	Observe func(agent.Event)
 	// Hide takes out of a text what no client may see; nil changes nothing.
 	Hide func(string) string
 	// Keep prepares the runner of a call for the conversation that the call
 	// names: a new one for an empty id. done is called when the run is over.
-	// Its error is told to the client; nothing ran. nil keeps MaxSessions
+	// Its error goes to the client; nothing ran. nil keeps MaxSessions
 	// conversations in memory.
 	Keep func(a Agent, id string, r *agent.Runner) (done func(), err error)
 	// MaxSessions is how many conversations are kept in memory; the one that
@@ -53,8 +53,8 @@ type Options struct {
 	MaxSessions int
 	// MaxCalls is how many calls run at the same time. Others wait.
 	MaxCalls int
-	// Linger is how long calls may go on at the end of the input before they
-	// are ended. Whatever happens they are answered.
+	// Linger is how long calls may run after the end of the input before they
+	// are ended. They are answered in any case.
 	Linger time.Duration
 }
 
@@ -158,7 +158,7 @@ func describe(spec agent.ToolSpec) mcp.Tool {
 	return t
 }
 
-// offer makes list what clients can call. They are told only of changes that they
+// offer makes list what clients can call. They are notified only of changes that they
 // can see.
 func (s *Server) offer(gen *generation, list []mcp.Tool) <-chan struct{} {
 	s.mu.Lock()
@@ -197,7 +197,7 @@ func equal(a, b mcp.Tool) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// handler is the frame of every call of one name.
+// handler handles every call of one name.
 func (s *Server) handler(name string) server.ToolHandlerFunc {
 	return func(ctx context.Context, q mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		r := requestFrom(ctx)

@@ -17,8 +17,7 @@ import (
 // maxSubscribed limits the resources that a client follows.
 const maxSubscribed = 1000
 
-// A session is what the library knows of a conn. It is no conversation with an
-// agent.
+// A session is the library's view of a conn, not a conversation with an agent.
 type session struct {
 	id            string
 	notifications chan mcp.JSONRPCNotification
@@ -68,7 +67,7 @@ func (s *session) SetSubscriptionFilter(f mcp.SubscriptionFilter) {
 }
 
 // SubscriptionFilter implements server.SessionWithSubscriptionFilter. Clients of
-// 2026-07-28 get the notifications that they asked for, others all of them.
+// 2026-07-28 get the notifications that they asked for, older clients get all.
 func (s *session) SubscriptionFilter() (mcp.SubscriptionFilter, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +129,8 @@ func (s *session) capabilities(ctx context.Context) mcp.ClientCapabilities {
 // SubscribeToResource implements server.SessionWithResourceSubscriptions.
 func (s *session) SubscribeToResource(uri string) { _ = s.SubscribeToResourceErr(uri) }
 
-// SubscribeToResourceErr implements server.SessionWithResourceSubscriptionsErr. A
-// resource need not exist yet.
+// SubscribeToResourceErr implements server.SessionWithResourceSubscriptionsErr. The
+// resource may not exist yet.
 func (s *session) SubscribeToResourceErr(uri string) error {
 	now := s.digest(uri)
 	s.mu.Lock()
@@ -180,7 +179,7 @@ func (s *session) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.L
 	return ask[mcp.ListRootsResult](ctx, mcp.MethodListRoots, nil)
 }
 
-// ask asks the client of the request of ctx.
+// ask sends a request to the client whose request has the context ctx.
 func ask[T any](ctx context.Context, method mcp.MCPMethod, params any) (*T, error) {
 	r := requestFrom(ctx)
 	if r == nil {

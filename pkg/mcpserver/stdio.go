@@ -21,7 +21,7 @@ const flushWait = 2 * time.Second
 type pipe struct {
 	*conn
 	writer  *lineWriter
-	greeted bool // initialize was answered; for the loop of Serve alone
+	greeted bool // initialize was answered; used only by the loop of Serve
 
 	open  chan struct{}
 	large chan struct{}
@@ -157,7 +157,7 @@ func (p *pipe) take(ctx context.Context, l jsonrpc.Line) {
 		p.refuse(ctx, m.ID, bad)
 	case m == nil:
 	case m.ID == nil || m.IsAnswer():
-		p.told(m)
+		p.receive(m)
 	case !p.greeted && !m.modern && !first(m.Method):
 		p.refuse(ctx, m.ID, invalid("the connection begins with initialize, not with %s", m.Method))
 	case m.Method == string(mcp.MethodInitialize) && !m.modern:
