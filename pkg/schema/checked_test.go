@@ -72,9 +72,9 @@ argument /pattern [required]: missing, want string`},
 		{"unknown null", `{"pattern":"x","y":null}`, head + `argument /y [additionalProperties]: unknown key "y"`},
 		{"null for a required one", `{"pattern":null}`, head + `argument /pattern [type]: got null, want string`},
 		{"none", ``, head + `argument /pattern [required]: missing, want string`},
-		{"twice", `{"pattern":"x","pattern":"y"}`, `nothing ran: the arguments name "pattern" twice`},
-		{"no object", `["x"]`, `nothing ran: the arguments are a JSON array; they must be one object`},
-		{"cut off", `{"pattern":"x`, `nothing ran: the arguments are no valid JSON (at byte 11): it ends too early`},
+		{"twice", `{"pattern":"x","pattern":"y"}`, `nothing ran: the arguments are refused: 1:16: the key "pattern" is there twice`},
+		{"no object", `["x"]`, `nothing ran: the arguments must be one JSON object, not a JSON array`},
+		{"cut off", `{"pattern":"x`, `nothing ran: the arguments are refused: 1:14: the text ends too early`},
 		{"number without end", `{"pattern":"x","count":1e99999999}`, head + `argument /count [number]: got 1e99999999, want at most 1000 digits and an exponent of at most 400`},
 	}
 	for _, test := range tests {
