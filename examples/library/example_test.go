@@ -9,7 +9,6 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
-	"github.com/agents-exe/agents/pkg/schema"
 )
 
 func Example() {
@@ -42,8 +41,8 @@ func Example_agentFile() {
 	}
 	defer tree.Close()
 	a := *tree.Root
-	a.Toolsets = append(a.Toolsets, agent.ToolList{schema.Checked(addDays{})})
-	out, err := (&agent.Runner{Agent: &a}).Run(ctx, agent.UserText("Is ../sub-agents/letter.txt easy to read?"))
+	a.Toolsets = append(a.Toolsets, agent.ToolList{addDays})
+	out, err := tree.Runner(&a).Run(ctx, agent.UserText("Is ../sub-agents/letter.txt easy to read?"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -64,7 +63,7 @@ func Example_realModel() {
 			Model:  "gpt-5-mini",
 			Key:    func() string { return key },
 		}},
-		Toolsets: []agent.Toolset{agent.ToolList{schema.Checked(addDays{})}},
+		Toolsets: []agent.Toolset{agent.ToolList{addDays}},
 	}}
 	out, err := runner.Run(context.Background(), agent.UserText("Which day is it 100 days after 2026-01-31?"))
 	if err != nil {

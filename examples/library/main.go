@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"log"
 	"os"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
-	"github.com/agents-exe/agents/pkg/schema"
 )
 
 //go:embed script.json
@@ -38,7 +36,7 @@ func talk(ctx context.Context, questions ...string) error {
 		Slug:     "calendar",
 		System:   "You answer questions about dates. Calculate with the tool add_days, never yourself.",
 		Provider: &scripted.Provider{Script: model},
-		Toolsets: []agent.Toolset{agent.ToolList{schema.Checked(addDays{})}},
+		Toolsets: []agent.Toolset{agent.ToolList{addDays}},
 	}}
 	for _, question := range questions {
 		out, err := runner.Run(ctx, agent.UserText(question))
@@ -50,39 +48,17 @@ func talk(ctx context.Context, questions ...string) error {
 	return nil
 }
 
-// addDays is a tool. It may be called several times at once.
-type addDays struct{}
-
-// Spec is what the model is told.
-func (addDays) Spec() agent.ToolSpec {
-	return agent.ToolSpec{
-		Name:        "add_days",
-		Description: "Adds days to a date and tells the day of the week.",
-		Schema: json.RawMessage(`{
-			"type": "object",
-			"properties": {
-				"date": {"type": "string", "description": "as 2026-01-31"},
-				"days": {"type": "integer", "minimum": -1000000, "maximum": 1000000}
-			},
-			"required": ["date", "days"],
-			"additionalProperties": false
-		}`),
-		Effects: agent.EffectsNone,
-	}
+// An offset is the arguments of addDays.
+type offset struct {
+	Date string `json:"date" jsonschema:"as 2026-01-31"`
+	Days int    `json:"days"`
 }
 
-// Call does it. schema.Checked has compared the arguments with the schema.
-func (addDays) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
-	var args struct {
-		Date string
-		Days int
-	}
-	if err := json.Unmarshal([]byte(inv.Call.Args), &args); err != nil {
-		return agent.Result{}, err
-	}
+// addDays is a tool. It may be called several times at once.
+var addDays = agent.Func("add_days", "Adds days to a date and tells the day of the week.", func(_ context.Context, args offset) (string, error) {
 	date, err := time.Parse(time.DateOnly, args.Date)
 	if err != nil {
-		return agent.Result{}, fmt.Errorf("date must be like 2026-01-31, not %q", args.Date)
+		return "", fmt.Errorf("date must be like 2026-01-31, not %q", args.Date)
 	}
-	return agent.TextResult(date.AddDate(0, 0, args.Days).Format("2006-01-02 (Monday)")), nil
-}
+	return date.AddDate(0, 0, args.Days).Format("2006-01-02 (Monday)"), nil
+})

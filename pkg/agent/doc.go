@@ -1,42 +1,33 @@
-// Package agent holds the vocabulary of the program and its loop. It imports
-// nothing else of this module; everything else imports it.
+// Package agent holds the vocabulary of the program, its state machine and the
+// Runner that drives it. It imports nothing else of this module but leaves;
+// everything else imports it.
 //
 // A guided tour, bottom up:
 //
 //   - A [Message] is made of [Part]s. A model's message may hold [ToolCall]s;
 //     each is answered by one [ToolResult].
 //   - An [Event] is something that happened in a conversation. A [Session] is
-//     what its events add up to: it changes only through Session.Apply, and the
-//     pure function Session.Next says what it needs: an answer of the model,
-//     results of calls, or a prompt.
+//     the sum of its events and a state machine: Session.Next says what it
+//     needs, methods such as Session.Answered turn what came of that into
+//     events, and Session.Apply is the only way in which it changes.
 //   - A [Provider] is a model, a [Tool] something that it can call, a [Toolset]
-//     a source of tools. An [Agent] is a model with a system prompt and
-//     toolsets, without any running state.
-//   - A [Runner] drives a session: it does what Next says, and whatever comes of
-//     it is an event that goes to the [Journal], to the session and to whoever
-//     watches, in this order.
+//     a source of tools. [Func] makes a tool of a Go function. An [Agent] is a
+//     model with a system prompt and toolsets, without any running state.
+//   - A [Gate] is what every call and every model request passes: arguments are
+//     decoded and checked, [Policy] and [Budget] are asked, results are cut.
+//   - A [Runner] drives a session: it does what Next says, and every event goes
+//     to the [Journal], to the session and to Observe, in this order.
 //   - A [Subagent] is an agent as a tool. Its calls are sessions of their own,
-//     run by the same Runner under the same [Policy] and limits.
-//
-// Beside this package only pkg/process imports nothing of ours: it runs child
-// processes, and both toolsets that start some (exectool, mcpclient) need it.
-// What a run consumed is counted in [Spent]; a budget that limits it would stand
-// beside it.
+//     run by the same Runner through the same Gate.
 //
 // A run without any file:
 //
+//	clock := agent.Func("clock", "Tells the time.", func(context.Context, struct{}) (string, error) {
+//		return time.Now().Format(time.Kitchen), nil
+//	})
 //	a := &agent.Agent{Slug: "hello", Provider: p, Toolsets: []agent.Toolset{agent.ToolList{clock}}}
 //	out, err := (&agent.Runner{Agent: a}).Run(ctx, agent.UserText("What time is it?"))
 //
-// One step at a time, for a program with a loop of its own:
-//
-//	r := &agent.Runner{Agent: a}
-//	err := r.Prompt(ctx, agent.UserText("What time is it?"))
-//	for err == nil {
-//		step, stepErr := r.Step(ctx)
-//		if step.Kind == agent.StepPrompt {
-//			break
-//		}
-//		err = stepErr
-//	}
+// Decorators of tools and toolsets ([Wrap], [WrapToolset], or a type with a method
+// Unwrap() any) keep what else the inner one can do: see [As].
 package agent

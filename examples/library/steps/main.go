@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
-	"github.com/agents-exe/agents/pkg/schema"
 )
 
 //go:embed script.json
@@ -39,7 +37,7 @@ func drive(ctx context.Context, lamp *lamp, prompt string) error {
 		Slug:     "butler",
 		System:   "You look after a room. Switch its lamp with the tool set_lamp.",
 		Provider: &scripted.Provider{Script: model},
-		Toolsets: []agent.Toolset{agent.ToolList{schema.Checked(lamp)}},
+		Toolsets: []agent.Toolset{agent.ToolList{lamp.tool()}},
 	}}
 	if err := runner.Prompt(ctx, agent.UserText(prompt)); err != nil {
 		return err
@@ -64,30 +62,17 @@ func drive(ctx context.Context, lamp *lamp, prompt string) error {
 	return errors.New("there is no answer yet, and no step left")
 }
 
-// A lamp is a tool with a state, which the program reads.
+// A lamp is what the model switches and the program reads.
 type lamp struct{ on atomic.Bool }
 
-// Spec is what the model is told.
-func (l *lamp) Spec() agent.ToolSpec {
-	return agent.ToolSpec{
-		Name:        "set_lamp",
-		Description: "Switches the lamp on or off.",
-		Schema: json.RawMessage(`{
-			"type": "object",
-			"properties": {"on": {"type": "boolean"}},
-			"required": ["on"],
-			"additionalProperties": false
-		}`),
-		Effects: agent.EffectsIdempotent,
-	}
+type lampArgs struct {
+	On bool `json:"on"`
 }
 
-// Call switches the lamp.
-func (l *lamp) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
-	var args struct{ On bool }
-	if err := json.Unmarshal([]byte(inv.Call.Args), &args); err != nil {
-		return agent.Result{}, err
-	}
-	l.on.Store(args.On)
-	return agent.TextResult("done"), nil
+// tool is the lamp's switch.
+func (l *lamp) tool() agent.Tool {
+	return agent.Func("set_lamp", "Switches the lamp on or off.", func(_ context.Context, args lampArgs) (string, error) {
+		l.on.Store(args.On)
+		return "done", nil
+	})
 }

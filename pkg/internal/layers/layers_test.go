@@ -30,8 +30,9 @@ func TestImportsGoDown(t *testing.T) {
 func TestPartsHaveOneLibrary(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range rules {
-		if r.floor <= 2 && len(r.modules) > 1 {
-			t.Errorf("%s (floor %d) may import %d libraries, want at most one of its own field: %v", r.path, r.floor, len(r.modules), r.modules)
+		own := slices.DeleteFunc(slices.Clone(r.modules), func(m string) bool { return strings.HasPrefix(m, "golang.org/x/") })
+		if r.floor <= 2 && len(own) > 1 {
+			t.Errorf("%s (floor %d) may import %d libraries, want at most one of its own field: %v", r.path, r.floor, len(own), own)
 		}
 		if seen[r.path] {
 			t.Errorf("%s is listed twice", r.path)
@@ -125,7 +126,7 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{agent, "fmt", ""},
 		{agent, "golang.org/x/sync/errgroup", ""},
-		{agent, "github.com/openai/openai-go/v3/option", "is not among its libraries (golang.org/x/sync)"},
+		{agent, "github.com/openai/openai-go/v3/option", "is not among its libraries (golang.org/x/sync"},
 		{agent, "pkg/jsondoc", ""},
 		{agent, "pkg/config", "floor 1 may not import floor 2"},
 		{"pkg/jsondoc", agent, "floor 0 may not import floor 1"},
