@@ -2,10 +2,12 @@ package agentfile_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
@@ -159,5 +161,26 @@ func TestAProblemIsOneLine(t *testing.T) {
 	p := agentfile.Problem{File: "tools/x.sh", Message: "describe: exit status 1: no\nerror: agent.json: all is lost\x1b[2J\r\n"}
 	if want := "tools/x.sh: describe: exit status 1: no error: agent.json: all is lost [2J"; p.String() != want {
 		t.Errorf("String = %q, want %q", p.String(), want)
+	}
+}
+
+func TestToolsDoNotGetTheVariableOfAKey(t *testing.T) {
+	write(t, "-- agent.json --\n"+remote("root", "https://api.example.org/v1", `,"apiKeyEnv":"MY_ACCESS","toolDirectory":"tools"`)+`
+-- tools/show.sh --
+#!/bin/sh
+if [ "$1" = describe ]; then echo '{"slug":"show","description":"d","args":[]}'; exit; fi
+echo "it is <$MY_ACCESS>"
+`)
+	tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Environ: append(os.Environ(), "MY_ACCESS=key-0123456789")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := tree.Root.Toolsets[0].Tools(t.Context())
+	if err != nil || len(tools) != 1 {
+		t.Fatalf("Tools = %v, %v", tools, err)
+	}
+	result, err := tools[0].Call(t.Context(), &agent.Invocation{Call: agent.ToolCall{ID: "1", Name: "bash_show", Args: "{}"}})
+	if err != nil || !strings.Contains(result.Parts[0].Text, "it is <>") {
+		t.Errorf("Call = %v, %v, want an empty variable", result, err)
 	}
 }
