@@ -14,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/agents-exe/agents/schemas"
 	"github.com/google/go-cmp/cmp"
 )
@@ -237,12 +238,12 @@ func TestManualNamesSecretsThatAreWithheld(t *testing.T) {
 	list := rows(section(t, "docs/tools.md", "## Environment"))
 	for i, around := range []string{"x%s", "X%s", "%sx", "%s"} {
 		for _, span := range spans(list[i][1]) {
-			if name := fmt.Sprintf(around, span); !exectool.IsSecret(name) {
+			if name := fmt.Sprintf(around, span); !toolenv.IsSecret(name) {
 				t.Errorf("IsSecret(%q) is false; the page says it is a secret", name)
 			}
 		}
 	}
-	if exectool.IsSecret("DATABASE_URL") {
+	if toolenv.IsSecret("DATABASE_URL") {
 		t.Error("DATABASE_URL is withheld; the page says it is not")
 	}
 }

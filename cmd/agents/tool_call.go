@@ -19,9 +19,9 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/toolname"
 	"github.com/urfave/cli/v3"
 )
 
@@ -106,7 +106,7 @@ func namedTool(ctx context.Context, l *load.Tree, name string) (agent.Tool, erro
 		}
 		for _, t := range tools {
 			spec := t.Spec()
-			match := spec.Name == name || spec.Name == exectool.Name("bash", name)
+			match := spec.Name == name || spec.Name == toolname.Join("bash", name)
 			switch {
 			case match && spec.Agent != "":
 				return nil, failure.Usage("ask it with `agents run --agent-file "+spec.Source+"`", "tool call: %s is an agent and needs its model", name)

@@ -14,9 +14,10 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/toolname"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -77,7 +78,7 @@ func (l *loader) mcpServers(n *Node) {
 // clientOptions says what the client of s may do.
 func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 	opts := mcpclient.Options{
-		Name: exectool.Name, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
+		Name: toolname.Join, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
 		Elicit: l.opts.Elicit,
 	}
 	if l.opts.CacheDir != "" {
@@ -126,7 +127,7 @@ func (l *loader) serverEnviron(n *Node, s server) []string {
 		return nil
 	}
 	allow := append(slices.Clone(n.File.Spec.ToolEnv), s.ToolEnv...)
-	env := exectool.Environ(l.environ(allow), allow)
+	env := toolenv.Environ(l.environ(allow), allow)
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		value := variable().ReplaceAllStringFunc(s.Env[name], func(match string) string {
 			return lookup(l.opts.Environ, match[2:len(match)-1])

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // sample asks n's model for an MCP server of n, as an agent of its own: without
@@ -29,7 +29,7 @@ func (n *Node) sample(ctx context.Context, s mcpclient.Sampling) (mcpclient.Samp
 		}
 	}
 	sampler := &agent.Agent{
-		Slug: exectool.Name("mcp", s.Server), System: s.System, Opening: s.Messages[:last],
+		Slug: toolname.Join("mcp", s.Server), System: s.System, Opening: s.Messages[:last],
 		Model: n.Agent.Model, Provider: limited(n.Agent.Provider, s),
 	}
 	out, err := s.Call.Run(ctx, sampler, s.Messages[last])

@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // executables reads the descriptions of n's programs. The set is nil where
@@ -140,12 +141,12 @@ func (l *loader) subagents(n *Node) []*agent.Subagent {
 	})
 	byName := map[string][]*Node{}
 	for _, h := range n.Helpers {
-		name := exectool.Name("expert", h.Agent.Slug)
+		name := toolname.Join("expert", h.Agent.Slug)
 		byName[name] = append(byName[name], h)
 	}
 	var subs []*agent.Subagent
 	for _, h := range n.Helpers {
-		name := exectool.Name("expert", h.Agent.Slug)
+		name := toolname.Join("expert", h.Agent.Slug)
 		same := byName[name]
 		if len(same) == 1 {
 			subs = append(subs, &agent.Subagent{Name: name, Agent: h.Agent, Source: h.File.Path})
@@ -160,6 +161,6 @@ func (l *loader) subagents(n *Node) []*agent.Subagent {
 		l.report(Problem{Severity: LeftOut, Code: CodeCollision, File: h.File.Path,
 			Message: fmt.Sprintf("the agents of two files are both %s and are left out: this one and %s", name, strings.Join(others, ", "))})
 	}
-	n.Helpers = slices.DeleteFunc(n.Helpers, func(h *Node) bool { return len(byName[exectool.Name("expert", h.Agent.Slug)]) > 1 })
+	n.Helpers = slices.DeleteFunc(n.Helpers, func(h *Node) bool { return len(byName[toolname.Join("expert", h.Agent.Slug)]) > 1 })
 	return subs
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // maxCommand limits the arguments of one command line together: each counts
@@ -144,8 +145,8 @@ func (d *Description) value(a *Arg, raw json.RawMessage, how Translation) (*stri
 	if a.Mode == DashDashEqual {
 		size += len("--=") + len(a.Name)
 	}
-	if size > maxArg {
-		return nil, fmt.Errorf("it is %d bytes long and one argument can have %d; send less at once, or put the value into a file and give its name", size, maxArg)
+	if size > toolenv.MaxEntry {
+		return nil, fmt.Errorf("it is %d bytes long and one argument can have %d; send less at once, or put the value into a file and give its name", size, toolenv.MaxEntry)
 	}
 	if a.Mode != DashDashEqual && !a.AllowDash && !how.AllowDash && looksLikeOption(text) {
 		return nil, d.dashError(text)

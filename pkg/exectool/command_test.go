@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // mixed has an argument of each mode and arity.
@@ -56,7 +57,7 @@ func TestCommand(t *testing.T) {
 		{"numbers", `{"p1":"-.5","p2":"-1e3","space":"-0","p3":"-1E+400"}`, []string{"-.5", "-1e3", "--space", "-0", "-1E+400"}, ""},
 		{"dashes where anything goes", `{"p1":"x","equal":"--rm","in1":"-rf","dash":"--"}`, []string{"x", "--equal=--rm", "--dash", "--"}, "-rf\n"},
 		{"UTF-8", `{"p1":"\u00e4\ud83d\ude00","equal":"ß"}`, []string{"ä😀", "--equal=ß"}, ""},
-		{"the longest argument", `{"p1":"x","equal":"` + strings.Repeat("y", maxArg-len("--equal=")) + `"}`, []string{"x", "--equal=" + strings.Repeat("y", maxArg-len("--equal="))}, ""},
+		{"the longest argument", `{"p1":"x","equal":"` + strings.Repeat("y", toolenv.MaxEntry-len("--equal=")) + `"}`, []string{"x", "--equal=" + strings.Repeat("y", toolenv.MaxEntry-len("--equal="))}, ""},
 		{"stdin takes more than an argument", `{"p1":"x","in1":"` + strings.Repeat("y", 200_000) + `"}`, []string{"x"}, strings.Repeat("y", 200_000) + "\n"},
 	}
 	for _, tt := range tests {
@@ -101,8 +102,8 @@ func TestCommandErrors(t *testing.T) {
 		{"a number as text", `{"p1":"x","num":"1"}`, `argument num: it must be of type number, not a string: "\"1\""`},
 		{"NUL", `{"p1":"a\u0000b"}`, `argument p1: it holds a NUL byte (at byte 1), which cannot be passed to a program; leave it out or encode it`},
 		{"NUL on stdin", `{"p1":"x","in1":"\u0000"}`, `argument in1: it holds a NUL byte (at byte 0), which cannot be passed to a program; leave it out or encode it`},
-		{"too long", `{"p1":"` + strings.Repeat("x", maxArg+1) + `"}`, `argument p1: it is 131072 bytes long and one argument can have 131071; send less at once, or put the value into a file and give its name`},
-		{"too long with its name", `{"p1":"x","equal":"` + strings.Repeat("y", maxArg-len("--equal=")+1) + `"}`, `argument equal: it is 131072 bytes long and one argument can have 131071; send less at once, or put the value into a file and give its name`},
+		{"too long", `{"p1":"` + strings.Repeat("x", toolenv.MaxEntry+1) + `"}`, `argument p1: it is 131072 bytes long and one argument can have 131071; send less at once, or put the value into a file and give its name`},
+		{"too long with its name", `{"p1":"x","equal":"` + strings.Repeat("y", toolenv.MaxEntry-len("--equal=")+1) + `"}`, `argument equal: it is 131072 bytes long and one argument can have 131071; send less at once, or put the value into a file and give its name`},
 		{"short option", `{"p1":"-rf"}`, dash("p1", `"-rf"`, `"./-rf"`)},
 		{"long option", `{"p1":"x","space":"--help"}`, dash("space", `"--help"`, `"./--help"`)},
 		{"option with a value", `{"p1":"--output=/any/file"}`, dash("p1", `"--output=/any/file"`, `"./--output=/any/file"`)},
@@ -268,8 +269,8 @@ func acceptable(v string, mode Mode, allowDash bool) bool {
 	if mode == Stdin {
 		return true
 	}
-	if len(v) > maxArg-10 {
-		return len(v) <= maxArg && mode != DashDashEqual
+	if len(v) > toolenv.MaxEntry-10 {
+		return len(v) <= toolenv.MaxEntry && mode != DashDashEqual
 	}
 	if mode == DashDashEqual || allowDash {
 		return true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // Limits of a description.
@@ -120,8 +121,8 @@ func (p *parser) description(obj *object) (*Description, error) {
 	if strings.TrimSpace(d.Description) == "" {
 		p.note("the description is empty: a model cannot know what the tool is for")
 	}
-	if len(Name("bash", d.Slug)) != len("bash_")+len(d.Slug) {
-		p.note("the slug is long: the model sees %s", Name("bash", d.Slug))
+	if len(toolname.Join("bash", d.Slug)) != len("bash_")+len(d.Slug) {
+		p.note("the slug is long: the model sees %s", toolname.Join("bash", d.Slug))
 	}
 	obj.take("$schema") // for editors
 	for _, key := range obj.unused() {
@@ -141,7 +142,7 @@ func firstError(steps ...func() error) error {
 }
 
 func checkSlug(slug string) error {
-	if !isName(slug) {
+	if !toolname.Valid(slug) {
 		return fmt.Errorf("slug %q: only letters, digits, _ and - are valid, and at least one of them", slug)
 	}
 	return nil
@@ -228,8 +229,8 @@ func (p *parser) argName(name string) error {
 		}
 	}
 	plain := strings.ReplaceAll(name, ".", "_")
-	if !isName(plain) || len(name) > MaxName || name[0] == '-' {
-		p.note("argument %q: a name that not every model accepts; letters, digits, _ and - (not at the beginning), at most %d, are safe", name, MaxName)
+	if !toolname.Valid(plain) || len(name) > toolname.Max || name[0] == '-' {
+		p.note("argument %q: a name that not every model accepts; letters, digits, _ and - (not at the beginning), at most %d, are safe", name, toolname.Max)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 const fullDescription = `{
@@ -136,7 +137,7 @@ func TestParseDescriptionNotes(t *testing.T) {
 			`argument "a b": a name that not every model accepts; letters, digits, _ and - (not at the beginning), at most 64, are safe`,
 			`argument "a b": allow_dash has no meaning in mode stdin, which takes anything`,
 			`the description is empty: a model cannot know what the tool is for`,
-			`the slug is long: the model sees ` + Name("bash", long),
+			`the slug is long: the model sees ` + toolname.Join("bash", long),
 		}},
 		{"free text", `{"slug":"s","description":"d","args":[{"name":"a","description":"x","type":"Free text","backing_type":"string","arity":"single","mode":"positional"},{"name":"b","description":"x","type":"file-path","backing_type":"string","arity":"single","mode":"positional"},{"name":"c","description":"x","type":"text","backing_type":"string","arity":"single","mode":"stdin"},{"name":"d","description":"x","type":"text","backing_type":"string","arity":"single","mode":"dashdashspace","enum":["x"]}]}`, []string{
 			`argument "a": in mode positional a text that looks like an option is refused; dashdashequal and stdin take anything`,
@@ -283,7 +284,7 @@ func FuzzDescription(f *testing.F) {
 		if err := json.Unmarshal(schema, &s); err != nil || len(s.Properties) != len(d.Args) {
 			t.Fatalf("%d properties for %d arguments (%v): %s", len(s.Properties), len(d.Args), err, schema)
 		}
-		if name := d.Spec().Name; !isName(name) || len(name) > MaxName {
+		if name := d.Spec().Name; !toolname.Valid(name) || len(name) > toolname.Max {
 			t.Fatalf("name %q", name)
 		}
 		e := entry{id: identity{real: "/x", ino: 1}, raw: data, spec: d.Spec(), notes: notes}

@@ -15,8 +15,6 @@
 //     whatever the tool prints, and the model gets at most [MaxOutput] bytes of
 //     it: head and tail, and a notice with the path of a file that holds the
 //     whole.
-//   - [Environ] is the environment of anything that a model can talk to: all but
-//     what looks like a secret.
 //
 // What is not fixed elsewhere is decided like this:
 //

@@ -2,16 +2,12 @@ package exectool_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -73,38 +69,6 @@ func TestCallsThatShareALockTakeTurns(t *testing.T) {
 	wg.Wait()
 }
 
-// Removing the files of locks must not let two holders lock different files of
-// one name.
-func TestLocksExcludeAndLeaveNoFiles(t *testing.T) {
-	dir := t.TempDir()
-	var holders, most atomic.Int32
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 100 {
-				release, err := exectool.Lock(t.Context(), dir, nil, "odd/../name\n\x00 ü")
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if n := holders.Add(1); n > most.Load() {
-					most.Store(n)
-				}
-				runtime.Gosched()
-				holders.Add(-1)
-				release()
-			}
-		})
-	}
-	wg.Wait()
-	if most.Load() != 1 {
-		t.Errorf("%d held the lock at one time", most.Load())
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v are left in the folder", left, err)
-	}
-}
-
 func TestWithoutALockFolderCallsRunAtTheSameTime(t *testing.T) {
 	tool := openLocked(t, "", "all")
 	if text, err := callLocked(t.Context(), tool, "x", 1); err != nil || text != "locks: \n" {
@@ -150,41 +114,4 @@ func holdFile(t *testing.T, path string) (release func()) {
 		t.Fatal(err)
 	}
 	return func() { f.Close() }
-}
-
-// TestLockTakesTurnsWithTools: whoever is no tool waits for the same locks, and
-// not for those of a call above.
-func TestLockTakesTurnsWithTools(t *testing.T) {
-	dir := t.TempDir()
-	release, err := exectool.Lock(t.Context(), dir, nil, "terminal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := exectool.Lock(ended, dir, nil, "terminal"); err == nil {
-		t.Error("the lock was taken twice")
-	}
-	other, err := exectool.Lock(ended, dir, nil, "other")
-	if err != nil {
-		t.Errorf("another lock: %v", err)
-	} else {
-		other()
-	}
-	sum := sha256.Sum256([]byte("terminal"))
-	below := []string{exectool.EnvLocks + "=x " + hex.EncodeToString(sum[:16])}
-	if !exectool.Holds(below, "terminal") || exectool.Holds(below, "other") || exectool.Holds(nil, "terminal") {
-		t.Error("Holds does not read what a call above holds")
-	}
-	if again, err := exectool.Lock(ended, dir, below, "terminal"); err != nil {
-		t.Errorf("the lock of the call above: %v", err)
-	} else {
-		again()
-	}
-	release()
-	if again, err := exectool.Lock(t.Context(), dir, nil, "terminal"); err != nil {
-		t.Errorf("after its release: %v", err)
-	} else {
-		again()
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // TestMain makes the test binary a tool: under the name "dumper" it shows what
@@ -101,7 +102,7 @@ func (d *dumper) open(src Source, opts Options, text string) (*Tool, error) {
 	}
 	return &Tool{
 		spec: desc.Spec(), path: d.path, abs: d.path, raw: []byte(text),
-		src: &src, env: append(Environ(opts.Environ, src.Env), fastExit), opts: &shared{Options: opts},
+		src: &src, env: append(toolenv.Environ(opts.Environ, src.Env), fastExit), opts: &shared{Options: opts},
 	}, nil
 }
 

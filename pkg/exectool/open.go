@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // MaxFiles is how many files a folder of tools may have.
@@ -55,7 +56,7 @@ type Source struct {
 // Options are what all sources have in common.
 type Options struct {
 	// Environ is the environment from which that of the tools is made, as
-	// os.Environ returns it; see the function Environ for what is withheld.
+	// os.Environ returns it; see toolenv.Environ for what is withheld.
 	Environ []string
 	// CacheDir is where descriptions are kept; it is created if need be.
 	// Empty means that every Open executes every tool.
@@ -119,13 +120,13 @@ func (s *Toolset) Files() []string { return s.files }
 // after those that a call above this process protects. Tools that write files
 // refuse to write these and what is below them. It must not be called during calls.
 func (s *Toolset) Protect(paths []string) {
-	if above := lookup(s.opts.Environ, EnvTree); above != "" {
+	if above := toolenv.Lookup(s.opts.Environ, toolenv.Tree); above != "" {
 		paths = append(strings.Split(above, "\n"), paths...)
 	}
 	paths = slices.Clone(paths)
 	slices.Sort(paths)
 	s.opts.tree = strings.Join(slices.Compact(paths), "\n")
-	if !fitsEnv(EnvTree + "=" + s.opts.tree) {
+	if !toolenv.Fits(toolenv.Tree + "=" + s.opts.tree) {
 		s.opts.tree = "/" // nothing is written rather than everything
 	}
 }
@@ -214,7 +215,7 @@ func (s *Toolset) collide(tools []*Tool) {
 // shared is what all tools of a set have in common.
 type shared struct {
 	Options
-	tree string // the value of EnvTree
+	tree string // the value of toolenv.Tree
 }
 
 // An opener turns candidates into tools.
@@ -281,7 +282,7 @@ func (o *opener) cache(dir string) *cache {
 func (o *opener) environ(src *Source) []string {
 	env, ok := o.environs[src]
 	if !ok {
-		env = Environ(o.opts.Environ, src.Env)
+		env = toolenv.Environ(o.opts.Environ, src.Env)
 		o.environs[src] = env
 	}
 	return env

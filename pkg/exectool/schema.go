@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // Schema is the JSON Schema of the arguments, as the model sees it and as they
@@ -86,7 +87,7 @@ func writeString(b *bytes.Buffer, s string) {
 // Spec is what a model is told about the tool.
 func (d *Description) Spec() agent.ToolSpec {
 	return agent.ToolSpec{
-		Name: Name("bash", d.Slug), Description: d.Description, Schema: d.Schema(),
+		Name: toolname.Join("bash", d.Slug), Description: d.Description, Schema: d.Schema(),
 		Effects: d.Effects, Locks: d.Locks,
 	}
 }

@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // A Tool is an executable that a model can call. It is safe for concurrent use.
@@ -88,11 +91,11 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
-	locks, err := t.lock(ctx, inv)
+	locks, release, err := t.lock(ctx, inv)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
-	defer locks.release()
+	defer release()
 	c := &call{
 		tool: t, desc: t.desc,
 		stdout: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stdout"},
@@ -101,7 +104,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	c.talk = talk{keep: &c.stderr, inv: inv}
 	stdout, stderr := t.opts.Redact.Writer(&c.stdout), t.opts.Redact.Writer(&c.talk)
 	cmd := &process.Command{
-		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv, t.opts.tree, locks.ids), Dir: t.src.Dir,
+		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv, t.opts.tree, locks), Dir: t.src.Dir,
 		Stdout: stdout, Stderr: stderr, Mark: inv.Key, Grace: t.opts.Grace,
 	}
 	if stdin != nil {
@@ -125,20 +128,18 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	return c.result(failure(ctx, c.exit, err))
 }
 
-// lock waits for the locks that the call declares, as long as the call itself
-// might take.
-func (t *Tool) lock(ctx context.Context, inv *agent.Invocation) (*held, error) {
-	if len(t.desc.Locks) == 0 {
-		return t.acquire(ctx, nil)
-	}
+// lock waits for the locks that the call declares, no longer than the call itself
+// may take.
+func (t *Tool) lock(ctx context.Context, inv *agent.Invocation) (ids []string, release func(), err error) {
 	args, err := inv.Args()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	limit, _ := t.limit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("waited %s for it", seconds(limit)))
 	defer cancel()
-	return t.acquire(ctx, t.desc.lockNames(args))
+	set := filelock.Set{Dir: t.opts.LockDir, Held: toolenv.HeldLocks(t.opts.Environ)}
+	return set.Acquire(ctx, t.desc.lockNames(args)...)
 }
 
 // failure is why a call failed, nil if it did not. err is what else went wrong: that
@@ -213,5 +214,5 @@ func spoolName(key string) string {
 	if key == "" {
 		return "call"
 	}
-	return Name("", key)
+	return toolname.Join("", key)
 }

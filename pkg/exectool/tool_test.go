@@ -312,12 +312,12 @@ func TestBadArgumentsRunNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		`{"a":`:              "nothing ran: the arguments are no valid JSON (at byte 5): it ends too early",
-		`["x"]`:              "nothing ran: the arguments are a JSON array; they must be one object",
-		`{"a":"x","a":"y"}`:  `nothing ran: the arguments name "a" twice`,
-		`{"a":"x"}{"a":"y"}`: "nothing ran: there is text behind the arguments' JSON object (at byte 10)",
+		`{"a":`:              "nothing ran: the arguments are refused: 1:6: the text ends too early",
+		`["x"]`:              "nothing ran: the arguments must be one JSON object, not a JSON array",
+		`{"a":"x","a":"y"}`:  `nothing ran: the arguments are refused: 1:10: the key "a" is there twice`,
+		`{"a":"x"}{"a":"y"}`: "nothing ran: the arguments are refused: 1:10: there is text behind the JSON value",
 		``:                   "nothing ran: argument a: it is required and missing",
-		`{"a":"\ud800"}`:     `nothing ran: the arguments hold half of a surrogate pair (\ud800 at byte 6)`,
+		`{"a":"\ud800"}`:     `nothing ran: the arguments are refused: 1:7: half of a surrogate pair (\ud800)`,
 	} {
 		got, err := d.call(tool, args)
 		if err == nil || err.Error() != want || got != nil {

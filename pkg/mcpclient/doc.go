@@ -51,7 +51,7 @@
 //
 //	set := mcpclient.Open(mcpclient.Server{Name: "files", Executable: "npx",
 //		Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "."}, Env: env},
-//		mcpclient.Options{Name: exectool.Name})
+//		mcpclient.Options{Name: toolname.Join})
 //	defer set.Close(ctx)
 //	a.Toolsets = append(a.Toolsets, set)
 package mcpclient

@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // A stage is where the tools of a tree play: which are real, and what the stubs
@@ -77,7 +78,7 @@ func (s *stage) equip(n *agentfile.Node) {
 		staged = append(staged, tools)
 	}
 	for i, name := range servers {
-		if set := sets[len(own)+i]; s.wants(slug, exectool.Name("mcp", name)+"_") {
+		if set := sets[len(own)+i]; s.wants(slug, toolname.Join("mcp", name)+"_") {
 			staged = append(staged, &stagedServer{Toolset: set, stage: s, slug: slug})
 		}
 	}
@@ -120,9 +121,9 @@ func (s *stage) declared(n *agentfile.Node) agent.ToolList {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.file.Spec.Specs)) {
 		from := slices.IndexFunc(servers, func(server string) bool {
-			return strings.HasPrefix(name, exectool.Name("mcp", server)+"_")
+			return strings.HasPrefix(name, toolname.Join("mcp", server)+"_")
 		})
-		if from < 0 || s.wants(n.Agent.Slug, exectool.Name("mcp", servers[from])+"_") {
+		if from < 0 || s.wants(n.Agent.Slug, toolname.Join("mcp", servers[from])+"_") {
 			continue
 		}
 		spec := s.file.Spec.Specs[name]
@@ -146,7 +147,7 @@ func (s *stage) unneeded(tree *agentfile.Tree, p agentfile.Problem) bool {
 		for i, server := range n.File.Spec.MCPServers {
 			at := strings.HasSuffix(p.Key, fmt.Sprintf("ervers[%d]", i)) || strings.HasSuffix(p.Key, "ervers."+server.Name)
 			if n.File.Path == p.File && at {
-				return !s.wants(n.Agent.Slug, exectool.Name("mcp", server.Name)+"_")
+				return !s.wants(n.Agent.Slug, toolname.Join("mcp", server.Name)+"_")
 			}
 		}
 	}

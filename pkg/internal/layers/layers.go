@@ -38,6 +38,8 @@ var rules = []rule{
 	{path: "pkg/process", modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/redact"},
 	{path: "pkg/textcut"},
+	{path: "pkg/toolenv"},
+	{path: "pkg/toolname"},
 	{path: "schemas"},
 
 	{path: "pkg/agent", floor: 1, modules: []string{"golang.org/x/sync", "github.com/google/jsonschema-go"}},

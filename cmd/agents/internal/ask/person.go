@@ -13,8 +13,9 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/form"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // A Person answers what MCP servers ask, at a terminal. One question is shown at
@@ -36,7 +37,7 @@ func NewPerson(p *program.Env) *Person {
 	switch {
 	case p.InTerm && p.ErrTerm:
 		h.path, h.ours = program.First(program.TerminalName(os.Stdin), "/dev/tty"), true
-	case p.Getenv(program.EnvTerminal) != "" && exectool.Holds(p.Environ, program.LockTerminal):
+	case p.Getenv(program.EnvTerminal) != "" && (filelock.Set{Held: toolenv.HeldLocks(p.Environ)}).Holds(program.LockTerminal):
 		h.path = p.Getenv(program.EnvTerminal)
 	default:
 		return nil
@@ -69,7 +70,7 @@ func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient
 	case <-ctx.Done():
 		return decline, context.Cause(ctx)
 	}
-	release, err := exectool.Lock(ctx, h.p.LockDir(), h.p.Environ, program.LockTerminal)
+	_, release, err := filelock.Set{Dir: h.p.LockDir(), Held: toolenv.HeldLocks(h.p.Environ)}.Acquire(ctx, program.LockTerminal)
 	if err != nil {
 		return decline, err
 	}

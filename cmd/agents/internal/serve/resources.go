@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // agentFiles are the agent files of the trees as resources, by slug.
@@ -119,7 +119,7 @@ func public(key string, value any) any {
 			}
 		}
 	case string:
-		if exectool.IsSecret(key) {
+		if toolenv.IsSecret(key) {
 			return hidden
 		}
 		return publicURL(v)

@@ -22,10 +22,10 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 type Flags struct {
@@ -298,9 +298,9 @@ func (s *service) agents() ([]mcpserver.Agent, error) {
 	var list []mcpserver.Agent
 	files := map[string][]string{}
 	for i, t := range s.trees {
-		name := exectool.Name("", t.Root.Slug)
+		name := toolname.Join("", t.Root.Slug)
 		if s.flags.Compat {
-			name = exectool.Name("ask", fmt.Sprintf("%s_%03d", t.Root.Slug, i))
+			name = toolname.Join("ask", fmt.Sprintf("%s_%03d", t.Root.Slug, i))
 		}
 		list = append(list, mcpserver.Agent{Name: name, Agent: t.Root})
 		files[name] = append(files[name], t.Nodes[0].File.Path)

@@ -1,11 +1,11 @@
-package exectool
+package toolname
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestName(t *testing.T) {
+func TestJoin(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	tests := []struct{ prefix, slug, want string }{
 		{"bash", "grep_files", "bash_grep_files"},
@@ -19,15 +19,15 @@ func TestName(t *testing.T) {
 		{"bash", long, "bash_" + strings.Repeat("x", 50) + "_3116d7fb"},
 	}
 	for _, tt := range tests {
-		got := Name(tt.prefix, tt.slug)
+		got := Join(tt.prefix, tt.slug)
 		if got != tt.want {
-			t.Errorf("Name(%q, %q) = %q, want %q", tt.prefix, tt.slug, got, tt.want)
+			t.Errorf("Join(%q, %q) = %q, want %q", tt.prefix, tt.slug, got, tt.want)
 		}
-		if !isName(got) || len(got) > MaxName {
-			t.Errorf("Name(%q, %q) = %q does not match [A-Za-z0-9_-]{1,64}", tt.prefix, tt.slug, got)
+		if !Valid(got) || len(got) > Max {
+			t.Errorf("Join(%q, %q) = %q does not match [A-Za-z0-9_-]{1,64}", tt.prefix, tt.slug, got)
 		}
 	}
-	if a, b := Name("bash", long+"a"), Name("bash", long+"b"); a == b {
+	if a, b := Join("bash", long+"a"), Join("bash", long+"b"); a == b {
 		t.Errorf("long names with a common beginning are both %s", a)
 	}
 }

@@ -1,0 +1,131 @@
+// Package toolenv knows the environment of what a model can talk to, tools above
+// all: which variables are withheld from it ([Environ], [IsSecret]), and which ones
+// tell it about its call.
+package toolenv
+
+import (
+	"slices"
+	"strings"
+)
+
+// The variables that tell a tool which call it answers. A tool that starts
+// `agents` again does not pass them on: each process of the tree sees its own,
+// once.
+const (
+	Session = "AGENTS_SESSION_ID" // the session that the call belongs to
+	Call    = "AGENTS_CALL_ID"    // the call's key: the same when it is repeated
+	Agent   = "AGENTS_AGENT"      // the slug of the agent that calls
+	// Tree names the files and folders that decide what is executed, one a
+	// line.
+	Tree = "AGENTS_TREE"
+	// Locks names the locks that the call holds, for a tool that starts
+	// `agents` again: their ids, joined by spaces. A call below it does not
+	// wait for them.
+	Locks = "AGENTS_LOCKS"
+
+	// The names that tools written for agents-exe read.
+	OldSession      = "AGENT_SESSION_ID"
+	OldConversation = "AGENT_CONVERSATION_ID"
+	OldTurn         = "AGENT_TURN_ID" // SESSION.TURN
+)
+
+// MaxEntry is the system's limit for one argument and for one string of the
+// environment (MAX_ARG_STRLEN of Linux without the byte that ends it).
+const MaxEntry = 131071
+
+// isOwn reports whether name is one of the variables above.
+func isOwn(name string) bool {
+	switch name {
+	case Session, Call, Agent, Tree, Locks, OldSession, OldConversation, OldTurn:
+		return true
+	}
+	return false
+}
+
+// IsSecret reports whether a variable of this name looks like a secret and is
+// therefore withheld from tools. Case does not matter, and - and . count as _.
+// It begins with SECRET_, SECRETS_, API_KEY_ or APIKEY_, is one of these names:
+//
+//	KEY PASS AUTH PAT JWT CREDS SSHPASS
+//
+// or ends in one of these words, as a word of its own (MONKEY is no secret):
+//
+//	_KEY _KEYS _ACCESS_KEY_ID _PASS _AUTH _PAT _JWT _CREDS _PWD
+//
+// or ends in one of these, alone or joined to others (PGPASSWORD):
+//
+//	TOKEN SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE
+//	CREDENTIAL CREDENTIALS APIKEY APIKEYS
+func IsSecret(name string) bool {
+	name = strings.ToUpper(name)
+	if strings.ContainsAny(name, "-.") {
+		name = strings.NewReplacer("-", "_", ".", "_").Replace(name)
+	}
+	switch name {
+	case "KEY", "PASS", "AUTH", "PAT", "JWT", "CREDS", "SSHPASS":
+		return true
+	}
+	for _, begin := range [...]string{"SECRET_", "SECRETS_", "API_KEY_", "APIKEY_"} {
+		if strings.HasPrefix(name, begin) {
+			return true
+		}
+	}
+	for _, end := range [...]string{
+		"_KEY", "_KEYS", "_ACCESS_KEY_ID", "_PASS", "_AUTH", "_PAT", "_JWT", "_CREDS", "_PWD",
+		"TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE",
+		"CREDENTIAL", "CREDENTIALS", "APIKEY", "APIKEYS",
+	} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// Environ is the part of base, an environment as "NAME=VALUE", that a process
+// which a model can talk to may have: all of it but
+//
+//   - variables that look like secrets (IsSecret) and are not named in allow,
+//   - the variables of one call (Session and the others), which belong to
+//     the call that this process answers itself,
+//   - entries that no process can be given: without a name, with a NUL byte, or
+//     longer than the 131,071 bytes that Linux permits for one.
+//
+// Of several entries for one name only the last remains, in its place. The
+// result is new; base does not change.
+func Environ(base, allow []string) []string {
+	seen := make(map[string]bool, len(base))
+	env := make([]string, 0, len(base)+8)
+	for i := len(base) - 1; i >= 0; i-- {
+		entry := base[i]
+		name, _, ok := strings.Cut(entry, "=")
+		if !ok || name == "" || seen[name] {
+			continue
+		}
+		seen[name] = true
+		if !Fits(entry) || isOwn(name) || IsSecret(name) && !slices.Contains(allow, name) {
+			continue
+		}
+		env = append(env, entry)
+	}
+	slices.Reverse(env)
+	return env
+}
+
+// Fits reports whether a process can be given the entry.
+func Fits(entry string) bool {
+	return len(entry) <= MaxEntry && strings.IndexByte(entry, 0) < 0
+}
+
+// Lookup returns the value of a variable, "" if there is none.
+func Lookup(environ []string, name string) string {
+	for _, e := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// HeldLocks are the ids of the locks that a call above this process holds.
+func HeldLocks(environ []string) []string { return strings.Fields(Lookup(environ, Locks)) }
