@@ -103,14 +103,13 @@ func resourceList(raw json.RawMessage) ([]agent.Part, error) {
 }
 
 // callRead is the call of read_resource.
-func (t *Tool) callRead(ctx context.Context, c *conn, timer *callTimer, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
-	var a struct {
-		URI string `json:"uri"`
-	}
-	if err := jsonrpc.Unmarshal(args, &a); err != nil || a.URI == "" {
+func (t *Tool) callRead(ctx context.Context, c *conn, timer *callTimer, inv *agent.Invocation, _ json.RawMessage) (json.RawMessage, error) {
+	args, _ := inv.Args() // without an error, see Call
+	uri, _ := jsonrpc.Text(args["uri"])
+	if uri == "" {
 		return nil, errors.New(`the argument "uri" is missing`)
 	}
-	return c.invoke(ctx, timer, inv, mcp.MethodResourcesRead, map[string]any{"uri": a.URI})
+	return c.invoke(ctx, timer, inv, mcp.MethodResourcesRead, map[string]any{"uri": uri})
 }
 
 // resourceParts reads the answer to resources/read.

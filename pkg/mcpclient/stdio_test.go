@@ -581,8 +581,8 @@ func TestArgumentsArriveUnchanged(t *testing.T) {
 		for in, want := range map[string]string{
 			``:              "{}",
 			`null`:          "{}",
-			`[1]`:           "error: nothing was called: the arguments are a JSON array; they must be one object",
-			`{"a":1,"a":2}`: `error: nothing was called: the arguments name "a" twice`,
+			`[1]`:           "error: nothing was called: the arguments must be one JSON object, not a JSON array",
+			`{"a":1,"a":2}`: `error: nothing was called: the arguments are refused: 1:8: the key "a" is there twice`,
 		} {
 			res, err := echo.Call(t.Context(), invocation(in))
 			got := res.Text()

@@ -103,7 +103,7 @@ func New(opts Options) *Server {
 		opts:    opts,
 		calls:   make(chan struct{}, opts.MaxCalls),
 		key:     []byte(rand.Text()),
-		current: newGeneration(),
+		current: &generation{users: 1, idle: make(chan struct{})},
 		conns:   map[*conn]struct{}{},
 	}
 	hooks := &server.Hooks{}
@@ -187,7 +187,8 @@ func (s *Server) offer(gen *generation, list []mcp.Tool) <-chan struct{} {
 	if len(changed) > 0 {
 		s.mcp.AddTools(changed...)
 	}
-	old.retire(gen)
+	old.next = gen
+	old.release()
 	return old.idle
 }
 
@@ -208,13 +209,17 @@ func (s *Server) handler(name string) server.ToolHandlerFunc {
 		gen := s.current
 		run, ok := gen.calls[name]
 		if ok {
-			gen.enter()
+			gen.users++
 		}
 		s.mu.Unlock()
 		if !ok {
 			return failure("nothing ran: the tool " + name + " is gone"), nil
 		}
-		defer gen.leave()
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			gen.release()
+		}()
 		select {
 		case s.calls <- struct{}{}:
 			defer func() { <-s.calls }()
@@ -230,53 +235,25 @@ func (s *Server) handler(name string) server.ToolHandlerFunc {
 // A call runs what is offered under a name.
 type call func(context.Context, *request, mcp.MultiRoundTripParams) *mcp.CallToolResult
 
-// A generation is what was offered by one SetAgents or SetTools.
+// A generation is what one SetAgents or SetTools offered. Server.mu guards it.
 type generation struct {
 	calls map[string]call
-
-	mu      sync.Mutex
-	running int
-	retired bool
-	next    *generation   // waits for this one
-	idle    chan struct{} // closed when it is retired and no call of it, or of one before, runs
+	users int           // running calls; one more while it is current, and one until the generation before is idle
+	next  *generation   // that replaced it
+	idle  chan struct{} // closed when users is 0
 }
 
+// newGeneration makes a generation that replaces another.
 func newGeneration() *generation {
-	return &generation{calls: map[string]call{}, idle: make(chan struct{})}
+	return &generation{calls: map[string]call{}, users: 2, idle: make(chan struct{})}
 }
 
-// enter is not called after retire.
-func (g *generation) enter() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.running++
-}
-
-func (g *generation) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.running--
-	g.settle()
-}
-
-// retire ends the generation in favour of next, which is not idle before it.
-func (g *generation) retire(next *generation) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.retired = true
-	if g.running > 0 {
-		g.next = next
-		next.enter()
-	}
-	g.settle()
-}
-
-func (g *generation) settle() {
-	if !g.retired || g.running > 0 {
-		return
-	}
-	close(g.idle)
-	if g.next != nil {
-		g.next.leave()
+// release takes one user from g, and then from those that wait for it.
+func (g *generation) release() {
+	for ; g != nil; g = g.next {
+		if g.users--; g.users > 0 {
+			return
+		}
+		close(g.idle)
 	}
 }
