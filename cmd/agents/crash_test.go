@@ -40,7 +40,8 @@ type crashing struct {
 
 func (c *crashing) step() {
 	if c.steps.Add(1) == c.at {
-		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		self, _ := os.FindProcess(os.Getpid())
+		self.Kill()
 		select {}
 	}
 }

@@ -218,11 +218,11 @@ func TestInterruptWhileSomethingIsRead(t *testing.T) {
 	for name, args := range tests {
 		t.Run(name, func(t *testing.T) {
 			cmd := agentsCommand(t, files, args...)
-			if err := syscall.Mkfifo(filepath.Join(cmd.Dir, "pipe"), 0o600); err != nil {
+			if err := exec.Command("mkfifo", filepath.Join(cmd.Dir, "pipe")).Run(); err != nil {
 				t.Fatal(err)
 			}
 			written := filepath.Join(cmd.Dir, "written")
-			if err := syscall.Mkfifo(written, 0o600); err != nil {
+			if err := exec.Command("mkfifo", written).Run(); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := cmd.StdinPipe(); err != nil { // stays open and silent

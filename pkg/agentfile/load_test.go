@@ -5,10 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -157,7 +157,7 @@ echo '{"slug":"twice","description":"d","args":[]}'
 	if err := os.Symlink("nowhere", "tools/dangling.sh"); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mkfifo("tools/pipe.json", 0o644); err != nil {
+	if err := exec.Command("mkfifo", "tools/pipe.json").Run(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile("tools/open.sh", []byte(ping), 0o755); err != nil {
@@ -256,7 +256,7 @@ func TestBadRootFile(t *testing.T) {
 
 func TestWhatIsNoFileIsNotOpened(t *testing.T) {
 	write(t, "-- x --\n")
-	if err := syscall.Mkfifo("pipe", 0o644); err != nil {
+	if err := exec.Command("mkfifo", "pipe").Run(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile("big", make([]byte, agentfile.MaxBytes+1), 0o644); err != nil {

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -105,7 +105,7 @@ func TestUnsafeFilesAreNoCache(t *testing.T) {
 			if err := os.Remove(path); err != nil {
 				return err
 			}
-			return syscall.Mkfifo(path, 0o600)
+			return exec.Command("mkfifo", path).Run()
 		},
 		"folder": func(_ cachefile.Dir, path string) error {
 			if err := os.Remove(path); err != nil {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -168,7 +168,7 @@ func TestDamagedCacheIsNoCache(t *testing.T) {
 			if err := os.Remove(path); err != nil {
 				return err
 			}
-			return syscall.Mkfifo(path, 0o600)
+			return exec.Command("mkfifo", path).Run()
 		},
 		"a folder": func(path string) error {
 			if err := os.Remove(path); err != nil {

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -256,7 +255,11 @@ func TestServerThatDiesBetweenCalls(t *testing.T) {
 	set := r.open()
 	tools := r.tools(set)
 	c := set.conn
-	if err := syscall.Kill(c.transport.(*stdio).proc.PID(), syscall.SIGKILL); err != nil {
+	server, err := os.FindProcess(c.transport.(*stdio).proc.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-c.gone

@@ -5,9 +5,9 @@ package session_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -63,7 +63,7 @@ func TestAHostileFileIsTheDamageOfItsSession(t *testing.T) {
 	replace := func(path string, create func(string) error) error {
 		return errors.Join(os.Remove(path), create(path))
 	}
-	pipe := func(path string) error { return syscall.Mkfifo(path, 0o600) }
+	pipe := func(path string) error { return exec.Command("mkfifo", path).Run() }
 	device := func(path string) error { return os.Symlink("/dev/zero", path) }
 	sparse := func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, giant)) }
 	for name, tt := range map[string]struct {
