@@ -91,8 +91,8 @@ func alive(t *testing.T, file string) (pids, running []int) {
 	return pids, running
 }
 
-// patience is the variable that sets the patience of a program of the tests.
-const patience = "AGENTS_TEST_PATIENCE"
+// killAfter is the variable that sets Env.KillAfter in tests.
+const killAfter = "AGENTS_TEST_KILL_AFTER"
 
 // A program whose output is a pipe that is full and that nobody reads cannot finish
 // its run. It ends nevertheless, and so does all that it started.
@@ -104,7 +104,7 @@ func TestASignalEndsAProgramWhoseOutputNobodyReads(t *testing.T) {
 	// Its progress fills the pipe.
 	files["tools/hang"] = strings.Replace(hangTool, "while :;", "yes 'still at it' | head -n 1000 >&2\nwhile :;", 1)
 	cmd := agentsCommand(t, files, "run", "--agent-file", "agent.json", "--output", "jsonl", "-p", "hang")
-	cmd.Env = append(cmd.Env, patience+"=100ms")
+	cmd.Env = append(cmd.Env, killAfter+"=100ms")
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

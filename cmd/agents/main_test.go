@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 			p.Servers = nil            // whatever runs on this machine
 			p.Describing = time.Minute // however busy this machine is
 			p.Journal = crash(os.Getenv(crashAt))
-			if d, err := time.ParseDuration(os.Getenv(patience)); err == nil {
-				p.Patience = d
+			if d, err := time.ParseDuration(os.Getenv(killAfter)); err == nil {
+				p.KillAfter = d
 			}
 			os.Exit(start(p, os.Args))
 		},

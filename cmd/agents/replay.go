@@ -67,7 +67,7 @@ the record does not have.`,
 	}
 }
 
-// check refuses flags that do not go together.
+// check rejects flags that exclude each other.
 func (f *replayFlags) check(p *program.Env) error {
 	live := 0
 	for _, on := range []bool{f.liveTools, f.liveModel, f.liveFrom != 0} {

@@ -129,7 +129,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	return s.Finish(out, kept.Finish(runner, runErr))
 }
 
-// check refuses flags that do not go together.
+// check rejects flags that exclude each other.
 func (f *runFlags) check() error {
 	switch {
 	case f.timeout < 0:

@@ -23,7 +23,7 @@ func start(p *program.Env, args []string) int {
 	// Where the system has neither, tools still run.
 	_ = process.HideEnviron()
 	_ = process.BecomeSubreaper()
-	ctx, caught, stop := interruptible(p)
+	ctx, received, stop := interruptible(p)
 	defer stop()
 	started := time.Now()
 	err := root(p, args...).Run(ctx, prompt.JoinPairs(args))
@@ -31,13 +31,13 @@ func start(p *program.Env, args []string) int {
 	if out, ok := p.Out.(*failure.Stdout); ok && err == nil && out.Failed != nil {
 		err = fmt.Errorf("write to standard output: %w", out.Failed)
 	}
-	return failure.Report(p.Err, err, caught())
+	return failure.Report(p.Err, err, received())
 }
 
 // interruptible is a context that ends with the first signal that asks the
 // program to end. SIGPIPE is taken too, so that a reader of our output that
 // goes away is an error of a write and not our death with tools still running.
-func interruptible(p *program.Env) (ctx context.Context, caught func() os.Signal, stop func()) {
+func interruptible(p *program.Env) (ctx context.Context, received func() os.Signal, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -49,24 +49,24 @@ func interruptible(p *program.Env) (ctx context.Context, caught func() os.Signal
 		case s := <-signals:
 			first.Store(s)
 			cancel(&failure.Ending{Text: "interrupted", Cause: context.Canceled})
-			giveUp(p, s, over)
+			forceEnd(p, s, over)
 		case <-over:
 		}
 	}()
-	caught = func() os.Signal {
+	received = func() os.Signal {
 		s, _ := first.Load().(os.Signal)
 		return s
 	}
-	return ctx, caught, func() {
+	return ctx, received, func() {
 		close(over)
 		cancel(nil)
 	}
 }
 
-// giveUp ends a program that a signal asked to end and that does not, for example because
+// forceEnd ends a program that a signal asked to end and that does not, for example because
 // it writes to a pipe that is full. Nothing else ends such a write.
-func giveUp(p *program.Env, s os.Signal, over <-chan struct{}) {
-	for tick := time.Tick(p.Patience); ; {
+func forceEnd(p *program.Env, s os.Signal, over <-chan struct{}) {
+	for tick := time.Tick(p.KillAfter); ; {
 		select {
 		case <-over:
 			return
@@ -77,7 +77,7 @@ func giveUp(p *program.Env, s os.Signal, over <-chan struct{}) {
 		}
 	}
 	process.EndAll()
-	err := &failure.Ending{Text: fmt.Sprintf("interrupted; what was still to be done did not end within %s", p.Patience), Cause: context.Canceled}
+	err := &failure.Ending{Text: fmt.Sprintf("interrupted; what was still to be done did not end within %s", p.KillAfter), Cause: context.Canceled}
 	said := make(chan struct{})
 	go func() { // stderr may be what nobody reads
 		defer close(said)

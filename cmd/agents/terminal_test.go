@@ -193,3 +193,19 @@ func TestInitThatIsInterruptedWritesNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestRunWithoutAPromptSaysWhatItWaitsFor(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"scripted","script":"s.json"}}`,
+		"s.json": `{"rules":[{"answer":{"text":"it answers"}}]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openScreen(t, dir, `agents run --no-session --agent-file a.json`)
+	s.await(`^note: type the prompt; Ctrl-D on a new line ends it$`)
+	s.press("hello", "Enter", "C-d")
+	s.await(`^it answers$`)
+}

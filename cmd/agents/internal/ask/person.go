@@ -86,7 +86,7 @@ func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient
 	if hold != nil {
 		defer hold()()
 	}
-	answer, err := (&form.Interview{Out: c, Line: c.line}).Ask(q)
+	answer, err := (&form.Dialog{Out: c, Line: c.line}).Ask(q)
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintf(c, "\n(the question was withdrawn)\n")

@@ -68,8 +68,8 @@ func NothingRan(err error, hint string) error {
 }
 
 // Report writes err and the next step, and returns the exit code.
-// caught is the signal that ended the program, nil if none did.
-func Report(w io.Writer, err error, caught os.Signal) int {
+// received is the signal that ended the program, nil if none did.
+func Report(w io.Writer, err error, received os.Signal) int {
 	if err == nil {
 		return ExitOK
 	}
@@ -77,7 +77,7 @@ func Report(w io.Writer, err error, caught os.Signal) int {
 	if !errors.As(err, &f) {
 		f = &Error{Code: codeOf(err), Err: err, Hint: hintFor(err)}
 	}
-	if f.Code == ExitInterrupted && caught == syscall.SIGTERM {
+	if f.Code == ExitInterrupted && received == syscall.SIGTERM {
 		f.Code = ExitTerminated
 	}
 	if f.Quiet || BrokenPipe(err) {

@@ -24,15 +24,15 @@ const (
 	maxChoices  = 200
 )
 
-// An Interview is a question of an MCP server on its way to the person. All
+// A Dialog is a question of an MCP server on its way to the person. All
 // texts of the server are shown cleaned and behind a bar, so that they look
 // like nothing else.
-type Interview struct {
+type Dialog struct {
 	Out  io.Writer
 	Line func(prompt string) (string, error)
 }
 
-func (v *Interview) say(format string, args ...any) {
+func (v *Dialog) say(format string, args ...any) {
 	fmt.Fprintf(v.Out, format+"\n", args...)
 }
 
@@ -48,7 +48,7 @@ func quoted(s string) string {
 }
 
 // Ask asks the person. io.EOF means that the person typed the end of the input.
-func (v *Interview) Ask(q mcpclient.Elicitation) (mcpclient.Answer, error) {
+func (v *Dialog) Ask(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	if q.URL != "" {
 		return v.askURL(q)
 	}
@@ -88,7 +88,7 @@ const edit mcpclient.Action = "edit"
 
 // decide asks what to do. yes is the word for accept, with content. A beginning
 // of a word is enough.
-func (v *Interview) decide(question string, accept mcpclient.Action, yes, content string) (mcpclient.Answer, error) {
+func (v *Dialog) decide(question string, accept mcpclient.Action, yes, content string) (mcpclient.Answer, error) {
 	words := map[string]mcpclient.Action{yes: accept, "decline": mcpclient.Decline, "cancel": mcpclient.Cancel}
 	if strings.Contains(question, "edit") {
 		words["edit"] = edit
@@ -111,7 +111,7 @@ func (v *Interview) decide(question string, accept mcpclient.Action, yes, conten
 }
 
 // fill asks for every field and returns the object of the answers.
-func (v *Interview) fill(fields []*field) ([]byte, error) {
+func (v *Dialog) fill(fields []*field) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("{")
 	for _, f := range fields {
@@ -135,7 +135,7 @@ func (v *Interview) fill(fields []*field) ([]byte, error) {
 
 // field asks for one field until the answer fits. No value means that the person
 // leaves it out.
-func (v *Interview) field(f *field) (json.RawMessage, error) {
+func (v *Dialog) field(f *field) (json.RawMessage, error) {
 	v.say("%s", f.about())
 	for i, c := range f.choices {
 		v.say("  %d  %s", i+1, flat(c.label()))
@@ -295,7 +295,7 @@ func (f *field) choose(text string) (string, error) {
 }
 
 // askURL asks whether the person agrees to open a page. Nothing is opened here.
-func (v *Interview) askURL(q mcpclient.Elicitation) (mcpclient.Answer, error) {
+func (v *Dialog) askURL(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	u, err := url.Parse(q.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 		v.say("MCP server %s asks you to open an address that is not a web page, which is declined:\n%s", flat(q.Server), quoted(q.URL))

@@ -15,7 +15,7 @@ import (
 // what was shown.
 func interviewed(q mcpclient.Elicitation, lines ...string) (mcpclient.Answer, string, error) {
 	var shown strings.Builder
-	v := &Interview{Out: &shown, Line: func(prompt string) (string, error) {
+	v := &Dialog{Out: &shown, Line: func(prompt string) (string, error) {
 		shown.WriteString(prompt)
 		if len(lines) == 0 {
 			return "", io.EOF

@@ -33,7 +33,7 @@ type Session struct {
 	record               string // the folder of --record
 }
 
-// LoadOptions are those of the tree that answers in the session.
+// LoadOptions are the options for the tree that continues the session.
 func (k *Session) LoadOptions() load.Options {
 	if k == nil {
 		return load.Options{}
@@ -142,7 +142,7 @@ func NewSession(p *program.Env, place config.Place, asked bool) (*Session, error
 	}
 }
 
-// writable says why a folder, which need not be there, cannot be written.
+// writable returns why a folder, which may not exist yet, cannot be written.
 func writable(dir string) error {
 	for {
 		info, err := os.Stat(dir)
@@ -180,8 +180,8 @@ func reopen(p *program.Env, path, again string) (*Session, error) {
 }
 
 // AgentOf is the agent file that a session names, if the command line names none.
-// A session that this program did not keep has no say in what is run: its file is
-// only suggested.
+// A session from another folder must not decide what is executed: its file is only
+// suggested.
 func AgentOf(p *program.Env, path, source string) (file, suggested string, err error) {
 	if len(p.Global.AgentFiles) > 0 || p.Global.Agent != "" || source == "" {
 		return "", "", nil
@@ -207,9 +207,9 @@ func (k *Session) Unfinished() bool {
 	return k != nil && k.Past != nil && k.Past.Session.Unfinished()
 }
 
-// reap ends what calls of the earlier process left running. If that process is
+// endLeft ends processes that calls of the earlier process left running. If that process is
 // alive, the session is a copy of its session, and nothing was left.
-func (k *Session) reap(p *program.Env) {
+func (k *Session) endLeft(p *program.Env) {
 	if pid := k.Past.OwnerPID; pid != 0 {
 		if len(k.Past.Started) > 0 {
 			p.Warn(fmt.Sprintf("this is a copy of a session that process %d still runs: the processes of its calls are not ended", pid))
@@ -244,7 +244,7 @@ func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
 		return failure.Usage("name the agent file of that session with --agent-file", "session %s is of agent %s, not of %s", k.ID(), was, r.Agent.Slug)
 	}
 	r.From = &k.Past.Resume
-	k.reap(p)
+	k.endLeft(p)
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // recordPlace is the folder of a record: that of --record, or of the run whose tool
-// this process is. A record holds the sessions of the whole tree, so the latter counts
+// this process is. A record holds the sessions of the whole tree, so the latter applies
 // even with --no-session; only a continued session stays where it is.
 func recordPlace(p *program.Env, k *Flags) (config.Place, error) {
 	place := config.Place{Path: k.record, Why: "--record"}
@@ -27,7 +27,7 @@ func recordPlace(p *program.Env, k *Flags) (config.Place, error) {
 	return place, err
 }
 
-// beginRecord begins a session in the folder of a record, and tells the tools of it.
+// beginRecord begins a session in the folder of a record.
 func beginRecord(p *program.Env, place config.Place, err error) (*Session, error) {
 	if err == nil {
 		err = writable(place.Path)

@@ -1,5 +1,5 @@
-// Package load finds, chooses and loads agent files, and says what is missing from
-// their trees.
+// Package load finds, selects and loads agent files, and reports the problems of their
+// trees.
 package load
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/agents-exe/agents/pkg/observe"
 )
 
-// A Tree is an agent tree with what was found around it.
+// A Tree is a loaded agent tree with its configuration and keys.
 type Tree struct {
 	*agentfile.Tree
 	Config *config.Config
@@ -60,8 +60,8 @@ func Config(p *program.Env, files ...string) (*config.Config, error) {
 	return c, nil
 }
 
-// Load finds, chooses and loads the agent, and says on stderr what is missing
-// from its tree.
+// Load finds, selects and loads the agent, and prints the problems of its tree to
+// stderr.
 func Load(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 	var named []string
 	if o.File != "" {
@@ -91,8 +91,8 @@ func Load(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 	return l, nil
 }
 
-// File loads the tree of one agent file. After an error the tree may be
-// there, for its problems.
+// File loads the tree of one agent file. After an error it may still
+// return the tree, for its problems.
 func File(ctx context.Context, p *program.Env, c *config.Config, file string, o Options) (*Tree, error) {
 	l := &Tree{Config: c, Keys: c.KeysFile(file), Logs: logPaths{c.File.LogJSON, c.File.LogText, c.File.LogHTTP}, Log: o.Log}
 	if l.Log == nil {
@@ -144,8 +144,8 @@ func loadError(file string, e *agentfile.LoadError) error {
 	return fmt.Errorf("load agent %s: %d problems:%s", file, len(e.Problems), b.String())
 }
 
-// UsualFile is what init calls an agent file. A folder may come from elsewhere, so
-// the one in it is not run unless it is named.
+// UsualFile is the name that init gives an agent file. The one in the working directory
+// is only used if it is named, because a stranger may have written it; see Remember.
 const UsualFile = "agent.json"
 
 // Choose picks the agent file to run. suggested is for the hint where there is none.
@@ -203,8 +203,8 @@ func Candidates(c *config.Config) []string {
 	return files
 }
 
-// showProblems writes the problems down to a severity, except fatal ones, which
-// the error names.
+// showProblems prints the problems down to a severity, except fatal ones, which are in
+// the error.
 func showProblems(p *program.Env, list []agentfile.Problem, down agentfile.Severity) {
 	for _, problem := range list {
 		if problem.Severity > agentfile.Fatal && problem.Severity <= down {

@@ -4,10 +4,10 @@ import (
 	"sync"
 )
 
-// maxHeld is how many lines of servers wait for the logs to be opened.
+// maxHeld is how many lines are kept until Open.
 const maxHeld = 100
 
-// A ServerLog passes on what MCP servers write, from when there is somewhere to.
+// A ServerLog passes on what MCP servers write, and keeps the first lines until Open.
 type ServerLog struct {
 	mu   sync.Mutex
 	to   func(server, line string)
@@ -26,7 +26,7 @@ func (l *ServerLog) line(server, line string) {
 	}
 }
 
-// Open passes on what was held, and then every line. nil drops them.
+// Open passes the kept lines to a function, and then every line. nil drops them.
 func (l *ServerLog) Open(to func(server, line string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/exectool"
 )
 
-// A Description is what an executable says of itself; see docs/tools.md.
+// A Description is the output of `describe`; see docs/tools.md.
 type Description struct {
 	Slug        string            `json:"slug"`
 	Description string            `json:"description"`

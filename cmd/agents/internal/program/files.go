@@ -9,7 +9,7 @@ import (
 )
 
 // Await waits for read or for the end of ctx. A read from a terminal cannot be
-// ended, so after ctx it is left behind; the program is about to end.
+// interrupted, so after ctx the goroutine is abandoned; the program is about to exit.
 func Await[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -28,9 +28,8 @@ func Await[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	}
 }
 
-// ReadFile is the beginning of a file, up to limit bytes and one more, so that it
-// is seen to be longer. A pipe that has a name may never be written to: opening
-// it can wait too.
+// ReadFile reads up to limit bytes of a file and one more, so that the caller can tell
+// that it is longer. Opening a named pipe can block, so ctx ends that too.
 func ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return Await(ctx, func() ([]byte, error) {
 		f, err := os.Open(path)
@@ -57,7 +56,7 @@ func Shown(path string) string {
 	return rel
 }
 
-// WithoutPath drops the path from a file error whose subject is named already.
+// WithoutPath removes the path from a file error, for messages that name the file.
 func WithoutPath(err error) error {
 	if p, ok := err.(*os.PathError); ok {
 		return p.Err
@@ -65,7 +64,7 @@ func WithoutPath(err error) error {
 	return err
 }
 
-// Taken says whether there is anything at path, even a link to nothing.
+// Taken reports whether path exists, even as a dangling link.
 func Taken(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

@@ -18,7 +18,7 @@ func (p *Env) StateDir() string {
 	return filepath.Join(home, "agents")
 }
 
-// CacheDir is where descriptions of tools are kept; without one none are.
+// CacheDir is the folder for descriptions of tools, "" if there is none.
 func (p *Env) CacheDir() string {
 	dir := p.Getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(dir) {
@@ -31,8 +31,7 @@ func (p *Env) CacheDir() string {
 	return filepath.Join(dir, "agents")
 }
 
-// LockDir is where calls take turns that share a lock. All programs of this user
-// must find the same one.
+// LockDir is the folder for locks of tools, the same for all programs of this user.
 func (p *Env) LockDir() string {
 	if dir := p.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "agents", "locks")

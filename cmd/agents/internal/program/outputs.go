@@ -12,16 +12,16 @@ import (
 const (
 	outputShelf = 30 * 24 * time.Hour
 	maxOutputs  = 2 << 30 // bytes
-	// freshOutput is the age up to which a file stays in any case: a model may
-	// be about to read it.
+	// freshOutput is the age below which a file always stays: a model may be
+	// about to read it.
 	freshOutput = time.Hour
-	// coarseTime is how far the time of a change in a file system may lie
-	// before that of the clock.
+	// coarseTime is how far the timestamps of a file system may lag behind the
+	// clock.
 	coarseTime = 2 * time.Second
 )
 
-// OutputDir takes the whole of outputs that were cut for the model; "" is the
-// system's folder for temporary files.
+// OutputDir is the folder for the full output of calls that was cut for the model; "" is
+// the system's folder for temporary files.
 func (p *Env) OutputDir() string {
 	dir := p.CacheDir()
 	if dir == "" {
@@ -30,9 +30,9 @@ func (p *Env) OutputDir() string {
 	return filepath.Join(dir, "outputs")
 }
 
-// SweepOutputs removes old files of the folder if anything was put there since
-// this program started: those beyond outputShelf, and the oldest of more than
-// maxOutputs. What cannot be removed stays.
+// SweepOutputs removes files from the folder if it has changed since this program
+// started: those older than outputShelf, and the oldest while there are more than
+// maxOutputs bytes. Errors are ignored.
 func SweepOutputs(dir string, started, now time.Time) {
 	if info, err := os.Stat(dir); err != nil || info.ModTime().Before(started.Add(-coarseTime)) {
 		return

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/term"
 )
 
-// A Env is one start of the binary: its streams, its flags.
+// An Env is the environment of one start of the program. It does not change while a
+// command runs.
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -34,13 +35,13 @@ type Env struct {
 	Journal func(agent.Journal) agent.Journal
 
 	Describing time.Duration // the limit of a tool's description; 0 is the usual one
-	Patience   time.Duration // between a signal and the end at any price
+	KillAfter  time.Duration // between a signal and the end at any price
 	Editing    sync.Mutex    // held while the person's editor runs
 
 	Global Flags
 }
 
-// Flags stand before or after the command.
+// Flags are the flags of all commands.
 type Flags struct {
 	AgentFiles []string
 	Agent      string
@@ -52,7 +53,7 @@ type Flags struct {
 	Color      string
 }
 
-// System has the streams and the environment of this process.
+// System returns the environment of this process.
 func System(version string) *Env {
 	p := &Env{
 		In: os.Stdin, Out: &failure.Stdout{Writer: os.Stdout}, Err: os.Stderr,
@@ -60,7 +61,7 @@ func System(version string) *Env {
 		OutTerm: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerm: term.IsTerminal(int(os.Stderr.Fd())),
 		Getenv:  os.Getenv, Environ: os.Environ(), Version: version,
-		Servers: ModelServers, Probe: probeTime, Patience: 30 * time.Second,
+		Servers: ModelServers, Probe: probeTime, KillAfter: 30 * time.Second,
 	}
 	if p.OutTerm && p.eightBit() {
 		p.Out = &failure.Stdout{Writer: observe.EightBit(os.Stdout)}
@@ -71,7 +72,7 @@ func System(version string) *Env {
 	return p
 }
 
-// ConfigEnv is the world around the program, as config wants it.
+// ConfigEnv returns the environment as package config wants it.
 func (p *Env) ConfigEnv() (config.Env, error) {
 	env, err := config.SystemEnv()
 	if err != nil {
@@ -81,14 +82,14 @@ func (p *Env) ConfigEnv() (config.Env, error) {
 	return env, nil
 }
 
-// A LocalServer is a model server where it is usually found on this machine.
+// A LocalServer is a model server and its usual port on this machine.
 type LocalServer struct {
 	Flavor openai.Flavor
 	Name   string
 	Port   int
 }
 
-// ModelServers are looked for by init.
+// ModelServers are the servers that init looks for.
 var ModelServers = []LocalServer{
 	{openai.Ollama, "Ollama", 11434},
 	{openai.LlamaCpp, "llama.cpp", 8080},
@@ -96,5 +97,5 @@ var ModelServers = []LocalServer{
 	{openai.VLLM, "vLLM", 8000},
 }
 
-// probeTime is the probe of a program.
+// probeTime is the default of Env.Probe.
 const probeTime = 700 * time.Millisecond

@@ -6,20 +6,19 @@ import (
 	"slices"
 )
 
-// EnvRecord tells the `agents` that a tool runs where the record is kept to which it
-// belongs.
+// EnvRecord is the variable that passes the folder of --record to agents that a tool
+// starts.
 const EnvRecord = "AGENTS_RECORD"
 
-// LockTerminal is the lock that tools declare which talk to the person at the
-// terminal.
+// LockTerminal is the lock of tools that talk to the person at the terminal.
 const LockTerminal = "terminal"
 
-// EnvTerminal names the terminal at which a person sits, for tools that ask
-// something. Tools run in sessions of their own and cannot open /dev/tty.
+// EnvTerminal is the variable with the path of the terminal, for tools that ask the
+// person. Tools run in their own sessions and cannot open /dev/tty.
 const EnvTerminal = "AGENTS_TTY"
 
-// ToolEnviron is the environment that tools are given a part of: that of this
-// process, the terminal if there is one, and the record if one is made.
+// ToolEnviron is the environment from which tools get their variables: that of this
+// process, the terminal if there is one, and the folder of --record.
 func (p *Env) ToolEnviron(record string) []string {
 	environ := slices.Clip(p.Environ)
 	if record != "" {
@@ -36,7 +35,7 @@ func (p *Env) ToolEnviron(record string) []string {
 }
 
 // InputReady reports whether standard input has data that can be read without
-// waiting: what a pipe holds, or what follows in a file. A device has none.
+// waiting, in a pipe or a file. A device has none.
 func (p *Env) InputReady() bool {
 	f, ok := p.In.(*os.File)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 // Writable is nil if this process may make files in the folder dir.
 func Writable(dir string) error { return unix.Access(dir, unix.W_OK|unix.X_OK) }
 
-// TerminalName is the path of a pseudo-terminal, "" for anything else. It is
-// found by its number: /proc/self is closed to us (see process.HideEnviron).
+// TerminalName is the path of a pseudo-terminal, "" for anything else. The path comes
+// from the device number, because /proc/self is not readable (see process.HideEnviron).
 func TerminalName(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil {
@@ -36,8 +36,8 @@ func TerminalName(f *os.File) string {
 	return path
 }
 
-// HideTyping makes a terminal show nothing of what is typed from now on, until
-// show is called. It comes before the question: the answer may be pasted at once.
+// HideTyping turns the echo of a terminal off until show is called. Call it before the
+// question is printed, because the answer may be pasted at once.
 func HideTyping(fd int) (show func(), err error) {
 	state, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {

@@ -31,8 +31,8 @@ func (p *Env) Note(format string, args ...any) {
 	}
 }
 
-// CleanOnTerminal is stdout. On a terminal nothing that is written to it acts on the
-// terminal; flush writes what is left.
+// CleanOnTerminal is stdout. If it is a terminal, control sequences are removed; flush
+// writes what is buffered.
 func (p *Env) CleanOnTerminal() (w io.Writer, flush func() error) {
 	if !p.OutTerm {
 		return p.Out, func() error { return nil }
@@ -40,8 +40,8 @@ func (p *Env) CleanOnTerminal() (w io.Writer, flush func() error) {
 	return p.CleanOutput()
 }
 
-// CleanOutput is stdout for text that people read: it gets to a terminal through
-// head and less too.
+// CleanOutput is stdout without control sequences, for text that may reach a terminal
+// through head or less.
 func (p *Env) CleanOutput() (w io.Writer, flush func() error) {
 	c := &cleaned{w: p.Out}
 	return c, func() error {
@@ -50,7 +50,7 @@ func (p *Env) CleanOutput() (w io.Writer, flush func() error) {
 	}
 }
 
-// cleaned passes text on without what acts on a terminal.
+// cleaned is a writer that removes control sequences.
 type cleaned struct {
 	w     io.Writer
 	clean observe.Cleaner
@@ -63,8 +63,7 @@ func (c *cleaned) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// OneLine is text on one line without anything that acts on a terminal, and at most n
-// characters of it.
+// OneLine is at most n characters of text on one line, without control sequences.
 func OneLine(text string, n int) string {
 	text = strings.Join(strings.Fields(observe.Clean(text)), " ")
 	if r := []rune(text); len(r) > n {
@@ -73,7 +72,7 @@ func OneLine(text string, n int) string {
 	return text
 }
 
-// Room is how many characters a line may have.
+// Room is the width of a line.
 func (p *Env) Room() int {
 	if p.OutTerm {
 		if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && columns > 0 {
@@ -110,7 +109,7 @@ func (p *Env) WriteJSON(v any) error {
 	return err
 }
 
-// Color says whether a stream gets colours.
+// Color reports whether a stream gets colours.
 func (p *Env) Color(terminal bool) bool {
 	switch p.Global.Color {
 	case "always":
@@ -121,7 +120,7 @@ func (p *Env) Color(terminal bool) bool {
 	return terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb"
 }
 
-// ASCII says that the terminal is not known to show UTF-8.
+// ASCII reports whether the locale lacks UTF-8.
 func (p *Env) ASCII() bool { return p.ErrTerm && !strings.Contains(p.locale(), "UTF8") }
 
 // eightBit reports whether the locale names characters of one byte. The C locale,
@@ -146,7 +145,7 @@ func Size() (columns, rows int) {
 	return columns, rows
 }
 
-// Print writes text to stdout; nothing in it acts on a terminal.
+// Print writes text to stdout, on a terminal without control sequences.
 func (p *Env) Print(text string) error {
 	if p.OutTerm {
 		text = observe.Clean(text)
@@ -155,7 +154,7 @@ func (p *Env) Print(text string) error {
 	return err
 }
 
-// QuoteJSON is s as a JSON string.
+// QuoteJSON encodes s as a JSON string.
 func QuoteJSON(s string) []byte {
 	text, _ := json.Marshal(s) // a string always encodes
 	return text

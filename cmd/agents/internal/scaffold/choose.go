@@ -30,8 +30,8 @@ func (f *ModelFlags) Flags() []cli.Flag {
 // Named reports whether the flags name a server, so that none is looked for.
 func (f *ModelFlags) Named() bool { return f.flavor != "" || f.url != "" }
 
-// ChooseModel is the model of a new agent: what the flags say, else the best of
-// what is found here. A person is asked where there is something to choose.
+// ChooseModel is the model of a new agent: from the flags, or the best that
+// is found. At a terminal the person chooses.
 func ChooseModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPlan, asker *ask.Asker) (ModelChoice, error) {
 	if f.Named() {
 		return namedModel(ctx, p, f, plan, asker)
@@ -67,10 +67,10 @@ func ChooseModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPl
 	return chooseName(ctx, p, f, m, asker)
 }
 
-// maxListed is how many models a person is shown to choose from by number.
+// maxListed is how many models are listed for a choice by number.
 const maxListed = 40
 
-// chooseName settles the name of the model.
+// chooseName chooses the name of the model.
 func chooseName(ctx context.Context, p *program.Env, f ModelFlags, m ModelChoice, asker *ask.Asker) (ModelChoice, error) {
 	var err error
 	switch {
@@ -93,7 +93,7 @@ func chooseName(ctx context.Context, p *program.Env, f ModelFlags, m ModelChoice
 	return m, err
 }
 
-// otherModel asks for the server that nothing here points to.
+// otherModel asks for a server.
 func otherModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPlan, asker *ask.Asker) (ModelChoice, error) {
 	flavors := openai.Flavors()
 	n, err := asker.Choice(ctx, "What kind of server?", flavors)
@@ -149,8 +149,8 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPla
 	return chooseName(ctx, p, f, m, asker)
 }
 
-// nameKey settles the key for a server: from the keys file, the environment, or
-// the person.
+// nameKey chooses the key for a server: from the keys file, the environment, or the
+// person.
 func nameKey(ctx context.Context, p *program.Env, m *ModelChoice, u *url.URL, v vendor, id string, plan *keysPlan, asker *ask.Asker) error {
 	key, found := plan.keys.Lookup(id)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// SlugArgument is the slug that a new thing gets.
+// SlugArgument is the slug of a new agent or tool.
 func SlugArgument(c *cli.Command) (string, error) {
 	slug, err := command.OneArgument(c, "the slug, its name,")
 	if err == nil && !ValidSlug(slug) {
@@ -22,7 +22,7 @@ func SlugArgument(c *cli.Command) (string, error) {
 }
 
 // Chosen is the agent that the command line, the environment, a cfg file or the
-// working directory means; nil if there is none. The agents of the user's own
+// working directory selects; nil if there is none. The agents of the user's own
 // configuration are ignored: a new file belongs to this folder.
 func Chosen(p *program.Env, c *config.Config) (*agentfile.File, error) {
 	var path string

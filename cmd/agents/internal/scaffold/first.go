@@ -43,8 +43,7 @@ func (s *Files) FirstAgent(file, slug string, m ModelChoice, plan *keysPlan) err
 	}, "tools"))
 }
 
-// keysFile writes the keys file: with the new key, or empty where there is no
-// other.
+// keysFile writes the keys file with the new key, or an empty one if there is none.
 func (s *Files) keysFile(m ModelChoice, plan *keysPlan) error {
 	type entry struct {
 		ID    string   `json:"id"`
@@ -77,8 +76,8 @@ func (s *Files) keysFile(m ModelChoice, plan *keysPlan) error {
 	}{schemaURL + "keys.schema.json", keys}))
 }
 
-// ignore keeps a file out of git with the .gitignore beside it, which is made if there
-// is none.
+// ignore keeps a file out of git with the .gitignore beside it, which is created if
+// necessary.
 func (s *Files) ignore(path string) error {
 	list, name := filepath.Join(filepath.Dir(path), ".gitignore"), filepath.Base(path)
 	data, err := os.ReadFile(list)

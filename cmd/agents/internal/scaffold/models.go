@@ -23,7 +23,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/openai"
 )
 
-// A ModelChoice is what a new agent may run on.
+// A ModelChoice is a model for a new agent.
 type ModelChoice struct {
 	Label  string // for a person
 	Flavor string
@@ -35,7 +35,7 @@ type ModelChoice struct {
 	key    config.Secret // to be written; empty if it already exists
 }
 
-// A vendor is a service with keys.
+// A vendor is a service that needs a key.
 type vendor struct {
 	flavor openai.Flavor
 	name   string
@@ -59,7 +59,7 @@ var vendors = []vendor{
 // keysName is the name of a keys file beside an agent file.
 const keysName = "agents-exe.keys"
 
-// A keysPlan says where keys are and whether one can be added.
+// A keysPlan holds the keys and where a new one can be written.
 type keysPlan struct {
 	keys *config.Keys
 	from string // the file in effect, "" if there is none
@@ -90,21 +90,21 @@ func PlanKeys(p *program.Env, c *config.Config, agentFile string) (*keysPlan, er
 		p.Warn(warnings...)
 	}
 	plan.keys, plan.from = keys, choice.Path
-	// A file beside the agent file goes before those of the user's own
-	// configuration, and before nothing else.
+	// A file beside the agent file only takes precedence over those of the
+	// user's own configuration.
 	if here, err := filepath.Abs(keysName); err != nil || named || program.Taken(plan.Path) || choice.Path == here {
 		plan.Path = ""
 	}
 	return plan, nil
 }
 
-// ScriptedChoice is the choice that always works.
+// ScriptedChoice is the model that always works.
 func ScriptedChoice() ModelChoice {
 	return ModelChoice{Label: "a scripted demo: no model, no key, works offline", Flavor: agentfile.FlavorScripted}
 }
 
-// findModels are the models that an agent here could use, the best guess first
-// and the scripted one last.
+// findModels finds the models that an agent could use here, the best guess first and
+// the scripted one last.
 func findModels(ctx context.Context, p *program.Env, plan *keysPlan) []ModelChoice {
 	var found []ModelChoice
 	for _, v := range vendors {
@@ -147,12 +147,12 @@ func envKey(p *program.Env, v vendor) (name string, key config.Secret) {
 	return "", config.Secret{}
 }
 
-// isKey says whether a text can be sent as a key.
+// isKey reports whether a text can be sent as a key.
 func isKey(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// Key is a key that somebody typed.
+// Key checks a key that was typed.
 func Key(text string) (config.Secret, error) {
 	if !isKey(text) {
 		return config.Secret{}, failure.Usage("", "nothing was written: a key is not empty and has no white space and no control characters")
@@ -171,7 +171,7 @@ func KeyHosts(id string) []string {
 	return nil
 }
 
-// findServers asks the servers of this machine for their models, all at once.
+// findServers asks the servers of this machine for their models, concurrently.
 func findServers(ctx context.Context, p *program.Env) []ModelChoice {
 	ctx, cancel := context.WithTimeout(ctx, p.Probe)
 	defer cancel()
@@ -210,8 +210,8 @@ func loopbackClient() *http.Client {
 	}
 }
 
-// serverModels asks a server for its models. Those that only make vectors of
-// text come last.
+// serverModels asks a server for its models. Embedding models come
+// last.
 func serverModels(ctx context.Context, client *http.Client, base string) ([]string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/models", nil)
 	if err != nil {
@@ -246,7 +246,7 @@ func serverModels(ctx context.Context, client *http.Client, base string) ([]stri
 	return append(chat, other...), nil
 }
 
-// onThisMachine says whether a URL is of a server here, which needs no key.
+// onThisMachine reports whether a URL is on the loopback, where no key is needed.
 func onThisMachine(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	ip := net.ParseIP(host)

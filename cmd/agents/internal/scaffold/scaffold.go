@@ -20,8 +20,7 @@ import (
 	"github.com/agents-exe/agents/pkg/observe"
 )
 
-// What init and new write. @SLUG@ and @FILE@ stand for the slug and the name of
-// the file.
+// Templates of init and new; Fill replaces @SLUG@ and @FILE@.
 var (
 	//go:embed files/list-files.sh
 	listFilesTool string
@@ -41,10 +40,10 @@ var (
 	GoProgram string
 )
 
-// schemaURL is where editors find the JSON Schemas.
+// schemaURL is the address of the JSON Schemas, for editors.
 const schemaURL = "https://raw.githubusercontent.com/agents-exe/agents/main/schemas/"
 
-// Fill puts a slug and a file's name into a scaffold.
+// Fill puts a slug and a file name into a template.
 func Fill(text, slug, file string) string {
 	return strings.NewReplacer("@SLUG@", slug, "@FILE@", file).Replace(text)
 }
@@ -110,8 +109,8 @@ func (s *Files) Finish(err error, next string) error {
 	return nil
 }
 
-// WriteNew writes a file that must not exist: it appears whole or not at all,
-// and of two that write at the same time one fails with os.ErrExist.
+// WriteNew writes a file that must not exist: it appears complete or not at all,
+// and of two concurrent writers one fails with os.ErrExist.
 func WriteNew(path string, mode os.FileMode, text string) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return os.ErrExist
@@ -166,7 +165,7 @@ func AgentText(slug string, m ModelChoice, announce string, system []string, too
 	})
 }
 
-// jsonText is v as a person would write it.
+// jsonText is v as indented JSON.
 func jsonText(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -178,8 +177,8 @@ func jsonText(v any) string {
 
 const SlugHint = "a slug has at most 50 letters, digits, _ and -, and does not begin with -"
 
-// ValidSlug says whether agents and tools may be called s. Models take names of
-// 64 characters, of which bash_ or expert_ are the first.
+// ValidSlug reports whether s can be a slug. Models accept names of 64 characters, which
+// include the prefix bash_ or expert_.
 func ValidSlug(s string) bool {
 	return s != "" && len(s) <= 50 && s[0] != '-' && !strings.ContainsFunc(s, notSlug)
 }
@@ -188,7 +187,7 @@ func notSlug(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
 
-// SlugOf makes a slug of a name.
+// SlugOf derives a slug from a name.
 func SlugOf(name, otherwise string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return notSlug(r) || r == '-' })
 	slug := strings.Join(words, "-")
@@ -198,7 +197,7 @@ func SlugOf(name, otherwise string) string {
 	return otherwise
 }
 
-// ShellQuote is s as one word of a shell.
+// ShellQuote quotes s as one word for a shell.
 func ShellQuote(s string) string {
 	safe := func(r rune) bool { return !notSlug(r) || slices.Contains([]rune("./:,=@%+"), r) }
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !safe(r) }) {

@@ -16,8 +16,8 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpserver"
 )
 
-// A web is the address at which --http serves.
-type web struct {
+// An httpListener is the address of --http and its tokens.
+type httpListener struct {
 	p        *program.Env
 	listener net.Listener
 	host     string // as it was given
@@ -26,8 +26,8 @@ type web struct {
 
 // listen opens the address of --http. Clients need a token of --token-file. On this
 // machine alone one is made where there is none, for other users can connect too.
-func listen(ctx context.Context, p *program.Env, f *Flags) (*web, error) {
-	w := &web{p: p}
+func listen(ctx context.Context, p *program.Env, f *Flags) (*httpListener, error) {
+	w := &httpListener{p: p}
 	host, _, err := net.SplitHostPort(f.HTTP)
 	if err != nil {
 		return nil, failure.Usage("it is a host and a port: --http 127.0.0.1:8080; port 0 is any free one", "--http %s: %v", f.HTTP, err)
@@ -99,7 +99,7 @@ func ownTokenFile(p *program.Env) (string, error) {
 }
 
 // serve serves until ctx ends.
-func (w *web) serve(ctx context.Context, server *mcpserver.Server) error {
+func (w *httpListener) serve(ctx context.Context, server *mcpserver.Server) error {
 	fmt.Fprintf(w.p.Err, "serving MCP at http://%s%s\n", w.listener.Addr(), mcpserver.Path)
 	err := server.ServeListener(ctx, w.listener, mcpserver.HTTPOptions{Tokens: w.tokens, Host: w.host})
 	if err != nil && !errors.Is(err, net.ErrClosed) {
@@ -109,4 +109,4 @@ func (w *web) serve(ctx context.Context, server *mcpserver.Server) error {
 }
 
 // close closes what serve did not.
-func (w *web) close() { _ = w.listener.Close() } // closed already, if it served
+func (w *httpListener) close() { _ = w.listener.Close() } // closed already, if it served

@@ -13,8 +13,7 @@ import (
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// keeper is how the runs of an MCP server are kept: on disk, where other runs
-// are. It is nil if they are not.
+// keeper returns how the runs of an MCP server are kept on disk, nil if they are not.
 func (s *service) keeper() (func(mcpserver.Agent, string, *agent.Runner) (func(), error), error) {
 	if s.flags.Keep.None {
 		return nil, nil
@@ -40,8 +39,8 @@ func (s *service) keeper() (func(mcpserver.Agent, string, *agent.Runner) (func()
 	}, nil
 }
 
-// earlier opens the session that a client names. Nobody can guess an id, so its
-// whole is wanted; that others are there is not said.
+// earlier opens the session that a client names. It wants the full id, which cannot be
+// guessed, and does not reveal which others exist.
 func (s *service) earlier(dirs []string, a mcpserver.Agent, id string) (*keep.Session, error) {
 	unknown := fmt.Errorf("%s has no session %q", a.Name, id)
 	if !session.ValidID(id) {

@@ -13,8 +13,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 )
 
-// pollEvery is how often changes are looked for; soon is how long after a call,
-// which may have changed something.
+// pollEvery is how often follow looks for changes; soon is the delay after a call, which
+// may have changed something.
 const (
 	pollEvery = 2 * time.Second
 	soon      = 100 * time.Millisecond
@@ -52,7 +52,7 @@ func (s *service) follow(ctx context.Context) {
 	}
 }
 
-// look does what follow does once. last and the result are fingerprints.
+// look is one step of follow. last and the result are fingerprints.
 func (s *service) look(ctx context.Context, last string, closing *sync.WaitGroup) string {
 	s.server.RefreshResources(ctx)
 	if s.flags.Expose != "tools" {
@@ -85,7 +85,7 @@ func (s *service) look(ctx context.Context, last string, closing *sync.WaitGroup
 		<-idle
 		s.close(old)
 	})
-	// Not what there is by now: that may have changed while it was read.
+	// Not the present fingerprint: files may have changed while they were read.
 	return now
 }
 
@@ -117,8 +117,8 @@ func (s *service) unchanged() agent.Policy {
 	}
 }
 
-// fingerprint changes when an agent file, a tool or a folder of tools does, of which
-// newest is the last change.
+// fingerprint changes when an agent file, a tool or a folder of tools changes; newest is
+// the time of the last change.
 func (s *service) fingerprint() (text string, newest time.Time) {
 	seen := map[string]bool{}
 	var b strings.Builder
@@ -158,8 +158,8 @@ func (s *service) fingerprint() (text string, newest time.Time) {
 	return b.String(), newest
 }
 
-// namedPaths are the files and folders that an agent file names, wherever it may
-// find them. One that does not exist yet may come.
+// namedPaths are the files and folders that an agent file names, in every place where
+// they are looked for. They may not exist yet.
 func namedPaths(f *agentfile.File) []string {
 	paths := append([]string{f.Spec.ToolDirectory, f.Spec.Script}, f.Spec.MCPConfigs...)
 	for _, box := range f.Spec.BashToolboxes {

@@ -47,7 +47,7 @@ type service struct {
 	p      *program.Env
 	flags  *Flags
 	server *mcpserver.Server
-	web    *web          // nil: standard input and output
+	web    *httpListener // nil: standard input and output
 	began  time.Time     // to load the trees
 	called chan struct{} // has a token when a call has ended
 
@@ -62,8 +62,8 @@ type service struct {
 	write   func(agent.Event) // the logs; called one event at a time
 }
 
-// Run serves until the end of standard input or of ctx. Both are the ordinary
-// end, and so is a client that went away.
+// Run serves until the end of standard input or of ctx. These, and a closed
+// connection, are not errors.
 func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	s := &service{p: p, flags: f, said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1)}
 	var err error
@@ -115,8 +115,8 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	return err
 }
 
-// observe logs an event, and has follow look for changes behind a call. Runs are
-// observed one event at a time each, and there are many.
+// observe logs an event, and lets follow look for changes after a call. It is called
+// concurrently by several runs.
 func (s *service) observe(e agent.Event) {
 	if e.Kind == agent.EventCallEnded {
 		select {
@@ -129,7 +129,7 @@ func (s *service) observe(e agent.Event) {
 	s.write(e)
 }
 
-// hide takes known keys out of a text.
+// hide redacts known keys in a text.
 func (s *service) hide(text string) string {
 	s.mu.Lock()
 	r := s.redact
@@ -178,7 +178,7 @@ func prompts(aliases map[string]config.Alias) []mcpserver.Prompt {
 	return list
 }
 
-// promptArgs are the arguments of an alias: what its template has a place for.
+// promptArgs are the arguments of an alias: the placeholders of its template.
 func promptArgs(alias config.Alias) []mcpserver.PromptArg {
 	var args []mcpserver.PromptArg
 	seen := map[string]bool{"filename": true, "language": true}
@@ -211,8 +211,8 @@ func (s *service) run(ctx context.Context) error {
 	return s.server.Serve(ctx, s.p.In, s.p.Out)
 }
 
-// load loads the trees of all agents. A file that was named must load; of those
-// that were found one must.
+// load loads the trees of all agents. Every file that was named must load, and
+// one of those that were found.
 func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	p := s.p
 	c, err := load.Config(p)
@@ -280,7 +280,7 @@ func (s *service) close(trees []*load.Tree) {
 	}
 }
 
-// offer gives the server what the trees have.
+// offer passes the agents or tools of the trees to the server.
 func (s *service) offer(ctx context.Context) (idle <-chan struct{}, err error) {
 	if s.flags.Expose == "tools" {
 		return s.server.SetTools(s.tools(ctx)), nil
@@ -292,8 +292,8 @@ func (s *service) offer(ctx context.Context) (idle <-chan struct{}, err error) {
 	return s.server.SetAgents(agents), nil
 }
 
-// agents are the trees' roots by their names. Of several with one name none is
-// offered: its name would depend on the others.
+// agents are the trees' roots by their names. If several have the same name none is
+// offered, because the choice would be arbitrary.
 func (s *service) agents() ([]mcpserver.Agent, error) {
 	var list []mcpserver.Agent
 	files := map[string][]string{}
@@ -356,7 +356,7 @@ type plain struct {
 	name string
 }
 
-// plainly is a tool that is named by its slug.
+// plainly returns a tool without the prefix of its name.
 func plainly(tool agent.Tool) agent.Tool {
 	name := tool.Spec().Name
 	for _, prefix := range []string{"bash_", "expert_"} {

@@ -19,10 +19,10 @@ import (
 	"github.com/agents-exe/agents/pkg/transcript"
 )
 
-// maxServed is how long a session may be that a client reads, in bytes.
+// maxServed is the size limit of a session that a client reads, in bytes.
 const maxServed = 8 << 20
 
-// ExposeFlag says what is served: agents or tools, and sessions beside them.
+// ExposeFlag is --expose: agents or tools, and also sessions.
 type ExposeFlag struct{ Flags *Flags }
 
 var exposed = []string{"agents", "tools", "sessions"}

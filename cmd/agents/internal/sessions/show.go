@@ -32,12 +32,12 @@ func Show(p *program.Env, events Events, f *ShowFlags) error {
 	if _, err := io.WriteString(w, m.Head(sum)); err != nil {
 		return err
 	}
-	var pile *backwards
+	var late *reversed
 	if f.Reverse {
-		if pile, err = newBackwards(); err != nil {
+		if late, err = newReversed(); err != nil {
 			return failure.NothingRan(err, "")
 		}
-		defer pile.Close()
+		defer late.Close()
 	}
 	var readErr error
 	for t, err := range transcript.Turns(events) {
@@ -48,8 +48,8 @@ func Show(p *program.Env, events Events, f *ShowFlags) error {
 		if f.Last > 0 && t.N > 0 && t.N <= sum.Turns-f.Last {
 			continue
 		}
-		if pile != nil {
-			err = pile.add(m.Turn(t))
+		if late != nil {
+			err = late.add(m.Turn(t))
 		} else {
 			_, err = io.WriteString(w, m.Turn(t))
 		}
@@ -57,8 +57,8 @@ func Show(p *program.Env, events Events, f *ShowFlags) error {
 			return err
 		}
 	}
-	if pile != nil {
-		if err := pile.copy(w); err != nil {
+	if late != nil {
+		if err := late.copy(w); err != nil {
 			return err
 		}
 	}
@@ -68,28 +68,28 @@ func Show(p *program.Env, events Events, f *ShowFlags) error {
 	return flush()
 }
 
-// A backwards gives texts back in the opposite order. They wait in a file: a
+// A reversed gives texts back in the opposite order. They wait in a file: a
 // session may be longer than there is memory.
-type backwards struct {
+type reversed struct {
 	*os.File
 	ends []int64
 }
 
-func newBackwards() (*backwards, error) {
+func newReversed() (*reversed, error) {
 	f, err := os.CreateTemp("", "agents-session-")
 	if err != nil {
 		return nil, err
 	}
-	return &backwards{File: f, ends: []int64{0}}, os.Remove(f.Name())
+	return &reversed{File: f, ends: []int64{0}}, os.Remove(f.Name())
 }
 
-func (b *backwards) add(text string) error {
+func (b *reversed) add(text string) error {
 	n, err := b.WriteString(text)
 	b.ends = append(b.ends, b.ends[len(b.ends)-1]+int64(n))
 	return err
 }
 
-func (b *backwards) copy(w io.Writer) error {
+func (b *reversed) copy(w io.Writer) error {
 	for i := len(b.ends) - 1; i > 0; i-- {
 		if _, err := io.Copy(w, io.NewSectionReader(b, b.ends[i-1], b.ends[i]-b.ends[i-1])); err != nil {
 			return err

@@ -1,4 +1,4 @@
-// Package sinks writes what a run yields: the answer to stdout, progress to stderr,
+// Package sinks writes the output of a run: the answer to stdout, progress to stderr,
 // events to the logs.
 package sinks
 
@@ -34,7 +34,7 @@ func ended(out *agent.Outcome, err error) error {
 	return fmt.Errorf("run agent %s: %w", out.Agent, err)
 }
 
-// Sinks are where the events of a run go: progress, logs, the result.
+// Sinks receive the events of a run: progress, logs, the result.
 type Sinks struct {
 	P       *program.Env
 	output  string
@@ -88,7 +88,7 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 	return s, nil
 }
 
-// asks knows the tools that talk to the person.
+// asks returns a function that reports whether a tool talks to the person.
 func asks(l *load.Tree) func(tool string) bool {
 	names := map[string]bool{}
 	for _, n := range l.Nodes {
@@ -117,7 +117,7 @@ func (s *Sinks) text(e agent.Event) {
 	}
 }
 
-// Logs opens the log sinks. The command line goes before the configuration.
+// Logs opens the log sinks. Flags take precedence over the configuration.
 func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 	var watch []func(agent.Event)
 	g := s.P.Global
@@ -163,9 +163,8 @@ func named(flag string, err error) error {
 	return fmt.Errorf("%s: %w", flag, err)
 }
 
-// Finish writes the result and closes everything: the logs last, as servers
-// that are ended may have something to say. A log that failed is a warning: the
-// run is not worse for it.
+// Finish writes the result and closes everything: the logs last, because
+// MCP servers may write while they end. A log that failed is only a warning.
 func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
 	s.progress.Close()
 	err := s.result(out, runErr)
@@ -229,8 +228,7 @@ type Result struct {
 	DurationMS int64                      `json:"duration_ms"`
 }
 
-// object writes the run as one object. An answer that was cut is in it too; the
-// outcome says so.
+// object writes the run as one object. It includes an answer that was cut.
 func (s *Sinks) object(out *agent.Outcome, runErr error) error {
 	r := Result{
 		Answer: s.Hide(out.Answer), Outcome: out.Status, Agent: out.Agent, Session: out.Session, Turns: out.Turns,
@@ -248,10 +246,10 @@ func (s *Sinks) object(out *agent.Outcome, runErr error) error {
 	return s.P.WriteJSON(r)
 }
 
-// Hide takes known keys out of a text.
+// Hide redacts known keys in a text.
 func (s *Sinks) Hide(text string) string { return s.Secrets.String(text) }
 
-// redact takes known keys out of an error's text.
+// redact redacts known keys in the text of an error.
 func (s *Sinks) redact(err error) error {
 	if err == nil {
 		return nil
