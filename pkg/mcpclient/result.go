@@ -12,7 +12,6 @@ import (
 	"path"
 	"reflect"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
@@ -219,14 +218,8 @@ func limit(parts []agent.Part, dir, name string) []agent.Part {
 		where = "; the whole is in " + file
 	}
 	const half = MaxOutput / 2
-	head, tail := half, len(text)-half
-	for !utf8.RuneStart(text[head]) {
-		head--
-	}
-	for !utf8.RuneStart(text[tail]) {
-		tail++
-	}
-	cut := fmt.Sprintf("%s\n[… %d of %d bytes are left out here%s …]\n%s", text[:head], tail-head, len(text), where, text[tail:])
+	head, tail := strings.ToValidUTF8(text[:half], ""), strings.ToValidUTF8(text[len(text)-half:], "")
+	cut := fmt.Sprintf("%s\n[… %d of %d bytes are left out here%s …]\n%s", head, len(text)-len(head)-len(tail), len(text), where, tail)
 	return append([]agent.Part{agent.Text(cut)}, out...)
 }
 

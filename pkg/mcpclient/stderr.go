@@ -80,8 +80,5 @@ func clip(s string, max int) string {
 	if len(s) <= max {
 		return s
 	}
-	for max > 0 && !utf8.RuneStart(s[max]) {
-		max--
-	}
-	return s[:max] + "…"
+	return strings.ToValidUTF8(s[:max], "") + "…"
 }

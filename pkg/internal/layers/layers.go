@@ -37,7 +37,6 @@ var rules = []rule{
 	{path: "pkg/jsonrpc"},
 	{path: "pkg/process", modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/redact"},
-	{path: "pkg/textcut"},
 	{path: "pkg/toolenv"},
 	{path: "pkg/toolname"},
 	{path: "schemas"},
