@@ -15,14 +15,24 @@
 // it started. Progress notifications report what happens in a run if the
 // client asked for them.
 //
-// The library, github.com/mark3labs/mcp-go, knows the protocol; its ways of serving
-// streams and HTTP are not used. That of streams loses the answers that are under
-// way at the end of the input, runs five calls at a time, sends progress behind
-// answers or never, takes lines of any length, and keeps one session for the whole
-// process; that of HTTP has no limits and no tokens, and does not end calls whose client is gone. Both decode ids and arguments into types that round numbers. So a conn
-// (conn.go, message.go) takes messages in, passes each to the library's dispatcher, and
-// keeps the open requests; stdio.go and http.go bring it messages, and take its answers to
-// the client, each through an outlet.
+// The library, github.com/mark3labs/mcp-go v1.2.1, dispatches requests to methods. Its
+// servers for streams and HTTP are not used, because of what they do; each has a test
+// here that fails with them:
+//
+//   - lose the answers that are under way at the end of the input
+//     (TestOneShotInputGetsEveryAnswer)
+//   - run five calls at a time (TestCallsRunAtTheSameTime)
+//   - send progress after the answer or never (TestProgressComesBeforeTheAnswer)
+//   - take lines of any length (TestLineThatIsTooLongIsRefusedByItsID)
+//   - decode ids and arguments into types that round numbers
+//     (TestToolsGetTheArgumentsAsTheyCame)
+//   - have no tokens and no limits over HTTP
+//     (TestHTTPClientsWithoutATokenKeepNobodyOut)
+//   - do not end calls whose client is gone (TestHTTPCallEnds)
+//
+// So a conn (conn.go) takes messages of package jsonrpc, passes each to the library, and
+// keeps the open requests; stdio.go and http.go bring the messages, and take the answers
+// to the client, each through an outlet.
 //
 // A tool may write its result as the protocol has it ([ResultType]), or ask the client
 // first. The library asks clients of older protocols during the call, and lets clients of
