@@ -15,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/redact"
 )
 
 // misfit says what of a server's message has the wrong form, in words without the
@@ -188,9 +189,10 @@ func media(data, mime, name string) agent.Part {
 	return agent.Part{Kind: agent.PartMedia, MIME: mime, Data: decoded, Name: name}
 }
 
-// limit cuts the texts of a result that are longer than MaxOutput together. The
-// whole goes to a file in dir if there is one.
-func limit(parts []agent.Part, dir, name string) []agent.Part {
+// limit cuts the texts of a result that are longer than MaxOutput together, without
+// secrets: a cut could leave a part of one that is not found any more. The whole goes to
+// a file in dir if there is one.
+func limit(parts []agent.Part, secrets *redact.Redactor, dir, name string) []agent.Part {
 	total := 0
 	for _, p := range parts {
 		total += len(p.Text)
@@ -210,7 +212,7 @@ func limit(parts []agent.Part, dir, name string) []agent.Part {
 		}
 		whole.WriteString(p.Text)
 	}
-	text := whole.String()
+	text := secrets.String(whole.String())
 	where := ""
 	if file, err := spool(dir, name, text); err != nil {
 		where = fmt.Sprintf("; it could not be kept: %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/redact"
 )
 
 func TestResults(t *testing.T) {
@@ -94,7 +95,7 @@ func TestLongTextsAreCutAndKept(t *testing.T) {
 	long := strings.Repeat("ü", MaxOutput) // 2 bytes each
 	parts := []agent.Part{agent.Text("head"), {Kind: agent.PartMedia, Data: []byte("x")}, agent.Text(long)}
 	dir := filepath.Join(t.TempDir(), "spool")
-	got := limit(parts, dir, "ses-1.2.3")
+	got := limit(parts, nil, dir, "ses-1.2.3")
 	if len(got) != 2 || got[1].Kind != agent.PartMedia {
 		t.Fatalf("%d parts", len(got))
 	}
@@ -110,10 +111,23 @@ func TestLongTextsAreCutAndKept(t *testing.T) {
 		!strings.Contains(text, "of 100005 bytes are left out here; the whole is in "+files[0]+" …]") || strings.ContainsRune(text, '\uFFFD') {
 		t.Errorf("the cut text has %d bytes: %.60q … %.60q", len(text), text, text[len(text)-60:])
 	}
-	if got := limit(parts, "", "x"); strings.Contains(got[0].Text, "whole") {
+	if got := limit(parts, nil, "", "x"); strings.Contains(got[0].Text, "whole") {
 		t.Error("a file is named where there is none")
 	}
-	if got := limit(parts[:2], dir, "x"); !cmp.Equal(got, parts[:2]) {
+	if got := limit(parts[:2], nil, dir, "x"); !cmp.Equal(got, parts[:2]) {
 		t.Error("a short text was changed")
+	}
+}
+
+// TestSecretsAreRedactedBeforeTheCut: neither the file nor the ends of a cut have one.
+func TestSecretsAreRedactedBeforeTheCut(t *testing.T) {
+	const key = "sk-0123456789abcdefghij"
+	dir := t.TempDir()
+	text := strings.Repeat("x", MaxOutput/2-10) + key + strings.Repeat("y", MaxOutput)
+	got := limit([]agent.Part{agent.Text(text)}, redact.New([]string{key}), dir, "x")
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	whole, err := os.ReadFile(files[0])
+	if err != nil || strings.Contains(got[0].Text, "sk-0123") || strings.Contains(string(whole), key) {
+		t.Errorf("the key is shown, or in the file: %v", err)
 	}
 }

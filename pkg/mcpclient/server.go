@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/redact"
 )
 
 // The defaults of Server, used where a field is 0.
@@ -93,6 +94,9 @@ type Options struct {
 	// SpoolDir is where texts go that are longer than MaxOutput; with none,
 	// they are cut.
 	SpoolDir string
+	// Redact replaces secrets in texts before they are cut and kept; nil replaces
+	// nothing.
+	Redact *redact.Redactor
 	// CacheDir keeps what servers say of their tools, so that they need not be
 	// started before one is called; "" keeps nothing.
 	CacheDir string

@@ -97,7 +97,7 @@ func (t *Tool) result(inv *agent.Invocation, raw json.RawMessage) (agent.Result,
 	if key == "" {
 		key = "call"
 	}
-	return agent.Result{Parts: limit(parts, t.set.opts.SpoolDir, strings.ReplaceAll(key, "/", "_"))}, err
+	return agent.Result{Parts: limit(parts, t.set.opts.Redact, t.set.opts.SpoolDir, strings.ReplaceAll(key, "/", "_"))}, err
 }
 
 // errTool says that the tool itself reports a failure; the parts of the result
