@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/treetest"
 	"github.com/urfave/cli/v3"
@@ -114,7 +115,18 @@ func runTests(ctx context.Context, p *program.Env, f *testFlags, patterns []stri
 }
 
 func testOptions(p *program.Env) treetest.Options {
-	return treetest.Options{Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version}
+	keys := func(agentFile string) *config.Keys {
+		c, err := load.Config(p, agentFile)
+		if err != nil {
+			return nil
+		}
+		keys, _, err := config.ReadKeys(c.KeysFile(agentFile).Path)
+		if err != nil {
+			return nil // there is none that a tool could print
+		}
+		return keys
+	}
+	return treetest.Options{Keys: keys, Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version}
 }
 
 // reportTest writes the result of one test: as text, only failures.

@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -32,6 +33,9 @@ type Options struct {
 	LockDir   string
 	OutputDir string
 	Version   string
+	// Keys returns the keys of an agent file: no test needs them, and no tool of
+	// one gets or shows them. nil returns none.
+	Keys func(agentFile string) *config.Keys
 	// Timeout limits the real time of one test; 0 means DefaultTimeout. Only
 	// tools that are real can take long.
 	Timeout time.Duration
@@ -214,7 +218,12 @@ func (r *rehearsal) load(ctx context.Context, opts Options) (*agentfile.Tree, er
 	if err != nil {
 		return nil, err
 	}
+	var keys *config.Keys
+	if opts.Keys != nil {
+		keys = opts.Keys(r.file.agentFile())
+	}
 	return agentfile.Load(ctx, r.file.agentFile(), agentfile.Options{
+		Keys:    keys,
 		Environ: opts.Environ, WorkDir: workDir, CacheDir: opts.CacheDir, LockDir: opts.LockDir,
 		OutputDir: opts.OutputDir, Version: opts.Version, Set: r.file.Spec.Set,
 		Model: func(f *agentfile.File) agent.Provider {
