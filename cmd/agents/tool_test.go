@@ -39,7 +39,7 @@ func TestToolCallOnATerminal(t *testing.T) {
 		{"without a terminal the bytes stay", []string{"colour"}, false, "a\x1b[31mb", "", ""},
 		{"data is not for a terminal", []string{"picture"}, true, "", "call bash_picture: the result is 4 bytes of image/png, which are not for a terminal", ""},
 		{"data is for a file", []string{"picture"}, false, "\x89PNG", "", ""},
-		{"what is said of unexpected data does not mix with it", []string{"binary"}, false, "a\xff\x00", "", "[stdout is no text: 3 bytes"},
+		{"what is said of unexpected data does not mix with it", []string{"binary"}, false, "a\xff\x00", "", "[stdout is not text: 3 bytes"},
 		{"nobody is waited for", []string{"needs"}, true, "", "call bash_needs: nothing ran: the arguments do not fit the tool's schema:", ""},
 		{"an argument that is not UTF-8", []string{"needs", "--arg", "x=\xff"}, true, "", "--arg x: the value is not UTF-8", ""},
 	} {

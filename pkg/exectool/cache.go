@@ -12,7 +12,7 @@ import (
 
 // The cache of descriptions is one file for each folder of tools: the number of
 // entries, then the entries, with strings as their length and bytes, and numbers
-// as varints. An entry holds what the model is told, ready to use, beside the
+// as varints. An entry holds what the model sees, ready to use, beside the
 // description it came from, so that a start with many tools parses nothing.
 
 // cacheVersion changes with the format and with everything that Spec and
@@ -52,7 +52,7 @@ type cache struct {
 	changed bool
 }
 
-// openCache reads what is known of a folder. It never fails: at worst nothing
+// openCache reads what is known of a folder. It never fails: if need be nothing
 // is known.
 func openCache(home, dir string) *cache {
 	c := &cache{files: cacheDir(home), dir: dir, entries: map[string]entry{}}

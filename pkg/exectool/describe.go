@@ -181,7 +181,7 @@ func largeDigest(path string, size int64) string {
 	return digestOf(path)
 }
 
-// digestOf is the hash of a file; empty if it cannot be had.
+// digestOf is the hash of a file; empty if it cannot be read.
 func digestOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -197,7 +197,7 @@ func digestOf(path string) string {
 
 // settled identifies a candidate that is about to be described. One that changed
 // within the last tick of the clock is given time: a later change within that
-// tick could not be told from this one, and its description would be kept for
+// tick would look the same as this one, and its description would be kept for
 // the wrong content.
 func settled(ctx context.Context, c *candidate) (identity, bool, error) {
 	id, known := identify(c.real, c.info)

@@ -348,7 +348,7 @@ func (p *parser) mediaType(obj *object, d *Description) error {
 	}
 	base, _, err := mime.ParseMediaType(s)
 	if err != nil || !strings.Contains(base, "/") {
-		return fmt.Errorf("output-media-type %q is no MIME type such as image/png", s)
+		return fmt.Errorf("output-media-type %q is not a MIME type such as image/png", s)
 	}
 	d.MediaType = base
 	return nil
@@ -384,7 +384,7 @@ func (p *parser) locks(obj *object, d *Description) error {
 	return nil
 }
 
-// strayBrace is the first {name} of lock that is no argument's.
+// strayBrace is the first {name} of lock that does not name an argument.
 func strayBrace(lock string, args []Arg) string {
 	for {
 		_, rest, ok := strings.Cut(lock, "{")
@@ -420,7 +420,7 @@ func (p *parser) timeout(obj *object, d *Description) error {
 		return err
 	}
 	if seconds <= 0 || seconds > MaxTimeout.Seconds() {
-		return fmt.Errorf("timeout-seconds: %v is no valid number of seconds; it must be above 0 and at most %.0f", seconds, MaxTimeout.Seconds())
+		return fmt.Errorf("timeout-seconds: %v is not a valid number of seconds; it must be above 0 and at most %.0f", seconds, MaxTimeout.Seconds())
 	}
 	d.Timeout = max(time.Duration(seconds*float64(time.Second)), time.Millisecond)
 	return nil

@@ -221,12 +221,12 @@ func TestParseDescriptionErrors(t *testing.T) {
 		{"empty-result", `{"slug":"s","description":"d","args":[],"empty-result":"x"}`, `empty-result: a JSON object is expected, not "\"x\""; valid are {"tag":"DoNothing"} and {"tag":"AddMessage","contents":TEXT}`},
 		{"empty-result tag", `{"slug":"s","description":"d","args":[],"empty-result":{"tag":"x"}}`, `empty-result: tag "x" is unknown; valid are {"tag":"DoNothing"} and {"tag":"AddMessage","contents":TEXT}`},
 		{"empty-result contents", `{"slug":"s","description":"d","args":[],"empty-result":{"tag":"AddMessage"}}`, `empty-result: the field "contents" is missing; valid are {"tag":"DoNothing"} and {"tag":"AddMessage","contents":TEXT}`},
-		{"output-media-type", `{"slug":"s","description":"d","args":[],"output-media-type":"png"}`, `output-media-type "png" is no MIME type such as image/png`},
+		{"output-media-type", `{"slug":"s","description":"d","args":[],"output-media-type":"png"}`, `output-media-type "png" is not a MIME type such as image/png`},
 		{"effects", `{"slug":"s","description":"d","args":[],"effects":"many"}`, `effects "many" is unknown; valid are none, idempotent, once`},
 		{"locks", `{"slug":"s","description":"d","args":[],"locks":"db"}`, `locks must be an array of strings, not a string`},
 		{"locks empty", `{"slug":"s","description":"d","args":[],"locks":[""]}`, `locks: a name is empty`},
-		{"timeout zero", `{"slug":"s","description":"d","args":[],"timeout-seconds":0}`, `timeout-seconds: 0 is no valid number of seconds; it must be above 0 and at most 604800`},
-		{"timeout huge", `{"slug":"s","description":"d","args":[],"timeout-seconds":1e12}`, `timeout-seconds: 1e+12 is no valid number of seconds; it must be above 0 and at most 604800`},
+		{"timeout zero", `{"slug":"s","description":"d","args":[],"timeout-seconds":0}`, `timeout-seconds: 0 is not a valid number of seconds; it must be above 0 and at most 604800`},
+		{"timeout huge", `{"slug":"s","description":"d","args":[],"timeout-seconds":1e12}`, `timeout-seconds: 1e+12 is not a valid number of seconds; it must be above 0 and at most 604800`},
 		{"timeout text", `{"slug":"s","description":"d","args":[],"timeout-seconds":"5"}`, `timeout-seconds must be a number, not a string`},
 	}
 	for _, tt := range tests {

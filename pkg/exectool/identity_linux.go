@@ -25,8 +25,8 @@ func (id identity) age() time.Duration {
 	return time.Since(time.Unix(0, id.ctime))
 }
 
-// isForeign reports whether the file belongs to somebody other than root and
-// the user of this process.
+// isForeign reports whether the file belongs to a user other than root and
+// that of this process.
 func isForeign(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Uid != 0 && int(st.Uid) != os.Geteuid()

@@ -67,7 +67,7 @@ func (l *lister) add(src *Source) {
 	l.files = append(l.files, join(dir, filepath.Base(abs)))
 	switch {
 	case !info.Mode().IsRegular():
-		l.problem(src.Path, fmt.Errorf("tool %s: it is no regular file (%s)", src.Path, info.Mode().Type()))
+		l.problem(src.Path, fmt.Errorf("tool %s: it is not a regular file (%s)", src.Path, info.Mode().Type()))
 	case info.Mode().Perm()&0o111 == 0:
 		l.problem(src.Path, fmt.Errorf("tool %s: it is not executable", src.Path))
 	default:

@@ -121,7 +121,7 @@ func (o *object) compact(key string) json.RawMessage {
 	return b.Bytes()
 }
 
-// unused lists the fields that nobody asked for.
+// unused lists the fields that were not read.
 func (o *object) unused() []string {
 	var keys []string
 	for _, f := range o.fields {

@@ -27,8 +27,8 @@ var (
 	// ErrWritable: a tool was not executed because others than its owner may
 	// change what it does.
 	ErrWritable = errors.New("world-writable")
-	// ErrNotExecutable: a file in a folder is a program that nobody may
-	// execute.
+	// ErrNotExecutable: a file in a folder is a program that is not
+	// executable.
 	ErrNotExecutable = errors.New("not executable")
 	// ErrCollision: tools are left out because they have one name.
 	ErrCollision = errors.New("two tools have one name")
@@ -83,7 +83,7 @@ type Options struct {
 	Grace time.Duration
 }
 
-// A Problem is a file that is no tool although it looks like one, or a source
+// A Problem is a file that looks like a tool but cannot be used as one, or a source
 // without any.
 type Problem struct {
 	// Path is the file as its source names it.

@@ -203,7 +203,7 @@ func TestProblemsOfSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "read tools: stat DIR/dangling: no such file or directory\n" +
-		"tool DIR/fifo: it is no regular file (p---------)\n" +
+		"tool DIR/fifo: it is not a regular file (p---------)\n" +
 		"read tools: stat DIR/missing: no such file or directory\n" +
 		"tool DIR/text: it is not executable\n"
 	if got := problemTexts(set, dir); got != want {

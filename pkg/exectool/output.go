@@ -28,12 +28,12 @@ type output struct {
 	pattern    string // of the file's name, see os.CreateTemp
 	memoryOnly bool   // no file
 	maxFile    int64  // 0: MaxSpool
-	told       bool   // the model was told of the file
+	referenced bool   // a result names the file
 
 	total    int64
 	head     []byte
 	tail     []byte // a ring once it is full
-	next     int    // where the ring goes on
+	next     int    // where the next byte goes
 	file     *os.File
 	fileSize int64
 	fileErr  error // why the file is not whole
@@ -126,14 +126,14 @@ func plainPathError(err error) error {
 	return err
 }
 
-// close closes the file, if there is one, and removes it unless the model was
-// told of it.
+// close closes the file, if there is one, and removes it unless a result
+// names it.
 func (o *output) close() {
 	if o.file == nil {
 		return
 	}
-	o.file.Close() // a failed write is known already; there is no sync to fail
-	if !o.told {
+	o.file.Close() // a failed write is known already; nothing is synced
+	if !o.referenced {
 		os.Remove(o.file.Name())
 	}
 }
@@ -215,7 +215,7 @@ func (o *output) notice(name string, cut int64) string {
 
 // where says where the whole stream is, which is then kept.
 func (o *output) where() string {
-	o.told = true
+	o.referenced = true
 	switch {
 	case o.file == nil:
 		return fmt.Sprintf("the whole could not be kept in a file: %v", o.fileErr)

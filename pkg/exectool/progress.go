@@ -7,36 +7,36 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// The limits of what is told of a running tool: lines, and the bytes of one.
+// The limits of the progress of one call: lines, and the bytes of a line.
 const (
-	maxTold     = 1000
-	maxToldLine = 2000
+	maxProgressLines = 1000
+	maxProgressLine  = 2000
 )
 
-// A talk keeps what a tool writes to stderr, and tells each line as progress while
+// A stderrWriter keeps what a tool writes to stderr, and reports each line as progress while
 // the tool runs. A carriage return ends a line too, as in a bar that is redrawn.
-type talk struct {
-	keep *output
-	inv  *agent.Invocation
-	line []byte // what was written of the next line, up to maxToldLine
-	told int
+type stderrWriter struct {
+	keep     *output
+	inv      *agent.Invocation
+	line     []byte // what was written of the next line, up to maxProgressLine
+	reported int
 }
 
 // Write implements io.Writer.
-func (t *talk) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0 && t.told < maxTold; {
+func (t *stderrWriter) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0 && t.reported < maxProgressLines; {
 		piece := rest
 		i := bytes.IndexAny(rest, "\r\n")
 		if i >= 0 {
 			piece = rest[:i]
 		}
-		t.line = append(t.line, piece[:min(len(piece), maxToldLine-len(t.line))]...)
+		t.line = append(t.line, piece[:min(len(piece), maxProgressLine-len(t.line))]...)
 		if i < 0 {
 			break
 		}
 		rest = rest[i+1:]
 		if text := strings.TrimSpace(strings.ToValidUTF8(string(t.line), "\uFFFD")); text != "" {
-			t.told++
+			t.reported++
 			t.inv.Progress(text)
 		}
 		t.line = t.line[:0]

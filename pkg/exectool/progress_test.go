@@ -46,7 +46,7 @@ func toldBy(t *testing.T, tool *Tool) []string {
 }
 
 func TestLinesOfStderrAreProgress(t *testing.T) {
-	long := strings.Repeat("x", maxToldLine)
+	long := strings.Repeat("x", maxProgressLine)
 	tests := []struct {
 		name, body string
 		want       []string
@@ -64,7 +64,7 @@ func TestLinesOfStderrAreProgress(t *testing.T) {
 			}
 		})
 	}
-	if got := told(t, "seq 5000 >&2"); len(got) != maxTold || got[0] != "1" {
-		t.Errorf("%d lines are told, want %d", len(got), maxTold)
+	if got := told(t, "seq 5000 >&2"); len(got) != maxProgressLines || got[0] != "1" {
+		t.Errorf("%d lines are told, want %d", len(got), maxProgressLines)
 	}
 }

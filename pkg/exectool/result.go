@@ -18,7 +18,7 @@ type call struct {
 	tool           *Tool
 	desc           *Description
 	stdout, stderr output
-	talk           talk // to stderr
+	stderrWriter   stderrWriter
 	exit           process.Exit
 }
 
@@ -72,11 +72,11 @@ func (c *call) media() (agent.Result, error) {
 	return agent.Result{Parts: []agent.Part{{Kind: agent.PartMedia, MIME: kind, Data: data}}}, nil
 }
 
-// binary is stdout that is no text although the description does not say so: an
+// binary is stdout that is not text although the description does not say so: an
 // attachment if it is small, and in any case a text that says what it is.
 func (c *call) binary() agent.Result {
 	const kind = "application/octet-stream"
-	what := fmt.Sprintf("[stdout is no text: %d bytes that are not UTF-8", c.stdout.total)
+	what := fmt.Sprintf("[stdout is not text: %d bytes that are not UTF-8", c.stdout.total)
 	if c.stdout.whole() {
 		return agent.Result{Parts: []agent.Part{
 			agent.Text(what + "; they are attached as " + kind + "]"),
@@ -113,7 +113,7 @@ func (c *call) failed(err error) (agent.Result, error) {
 func (o *output) text(limit int, name string) string {
 	if o.isBinary() {
 		o.save()
-		return fmt.Sprintf("[%d bytes that are no text (not UTF-8)%s]", o.total, o.reference())
+		return fmt.Sprintf("[%d bytes that are not text (not UTF-8)%s]", o.total, o.reference())
 	}
 	return o.render(limit, name)
 }

@@ -84,7 +84,7 @@ func writeString(b *bytes.Buffer, s string) {
 	b.Truncate(b.Len() - 1)
 }
 
-// Spec is what a model is told about the tool.
+// Spec is what a model sees of the tool.
 func (d *Description) Spec() agent.ToolSpec {
 	return agent.ToolSpec{
 		Name: toolname.Join("bash", d.Slug), Description: d.Description, Schema: d.Schema(),

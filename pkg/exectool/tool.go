@@ -36,7 +36,7 @@ type Tool struct {
 	err  error
 }
 
-// Spec is what the model is told. Source is the path of the executable.
+// Spec is what the model sees. Source is the path of the executable.
 func (t *Tool) Spec() agent.ToolSpec { return t.spec }
 
 // Path is the executable as its source names it.
@@ -101,8 +101,8 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		stdout: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stdout"},
 		stderr: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stderr"},
 	}
-	c.talk = talk{keep: &c.stderr, inv: inv}
-	stdout, stderr := t.opts.Redact.Writer(&c.stdout), t.opts.Redact.Writer(&c.talk)
+	c.stderrWriter = stderrWriter{keep: &c.stderr, inv: inv}
+	stdout, stderr := t.opts.Redact.Writer(&c.stdout), t.opts.Redact.Writer(&c.stderrWriter)
 	cmd := &process.Command{
 		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv, t.opts.tree, locks), Dir: t.src.Dir,
 		Stdout: stdout, Stderr: stderr, Mark: inv.Key, Grace: t.opts.Grace,

@@ -53,9 +53,9 @@ func TestCallResults(t *testing.T) {
 		{"media, raw", image, `printf '\211PNG\r\n\032\n'`, []agent.Part{media("image/png", "\x89PNG\r\n\x1a\n")}, ""},
 		{"media, base64", image, `echo iVBORw0KGgo=`, []agent.Part{media("image/png", "\x89PNG\r\n\x1a\n")}, ""},
 		{"media, nothing", image, ``, nil, "the tool printed nothing instead of image/png"},
-		{"media, failed", image, `printf '\211PNG\377\377'; echo broken >&2; exit 1`, []agent.Part{agent.Text("\nstdout:\n[6 bytes that are no text (not UTF-8); the whole is in the file SPOOL]\nstderr:\nbroken\n")}, "exit status 1"},
+		{"media, failed", image, `printf '\211PNG\377\377'; echo broken >&2; exit 1`, []agent.Part{agent.Text("\nstdout:\n[6 bytes that are not text (not UTF-8); the whole is in the file SPOOL]\nstderr:\nbroken\n")}, "exit status 1"},
 		{"binary", plain("x"), `printf '\001\377\376\000x'`, []agent.Part{
-			agent.Text("[stdout is no text: 5 bytes that are not UTF-8; they are attached as application/octet-stream]"),
+			agent.Text("[stdout is not text: 5 bytes that are not UTF-8; they are attached as application/octet-stream]"),
 			media("application/octet-stream", "\x01\xff\xfe\x00x")}, ""},
 		{"odd bytes in text", plain("x"), `printf 'a long line with a caf\351 in it\n'`, []agent.Part{agent.Text("a long line with a caf\uFFFD in it\n")}, ""},
 	}
@@ -90,7 +90,7 @@ func TestLongCallResults(t *testing.T) {
 		{"floods on both and failure", "yes out | head -c 1000000; yes err | head -c 2000000 >&2; exit 1", "\nstdout:\nout\n", "\nerr\n", 1000000, 2000000, true},
 		{"short stdout, long stderr", "echo out; yes err | head -c 2000000 >&2; exit 1", "\nstdout:\nout\nstderr:\nerr\n", "\nerr\n", 0, 2000000, true},
 		{"neither too long, but both together", "yes out | head -c 40000; yes err | head -c 40000 >&2; exit 1", "\nstdout:\nout\n", "\nerr\n", 40000, 40000, true},
-		{"binary data", "head -c 3000000 /dev/zero | tr '\\0' '\\377'", "[stdout is no text: 3000000 bytes that are not UTF-8; the whole is in the file ", "]", 3000000, 0, false},
+		{"binary data", "head -c 3000000 /dev/zero | tr '\\0' '\\377'", "[stdout is not text: 3000000 bytes that are not UTF-8; the whole is in the file ", "]", 3000000, 0, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -122,9 +122,9 @@ func (p *child) reap() error {
 }
 
 // finish kills whatever is left of p and takes its exit status. suspicious says
-// that something seems to be left; leavers is asked once the group is dead
+// that something seems to be left; escaped is asked once the group is dead
 // whether something outside of it seems to be.
-func (p *child) finish(suspicious bool, leavers func() bool) error {
+func (p *child) finish(suspicious bool, escaped func() bool) error {
 	var members []int
 	if suspicious && !all.subreaper.Load() {
 		members = slices.DeleteFunc(p.members(), func(pid int) bool { return pid == p.pid })
@@ -139,7 +139,7 @@ func (p *child) finish(suspicious bool, leavers func() bool) error {
 		err = p.reap()
 	}
 	all.reaped(&p.entry)
-	left, alive := all.clean(&p.entry, members, leavers)
+	left, alive := all.clean(&p.entry, members, escaped)
 	all.remove(&p.entry)
 	p.release()
 	p.exit.Left = left

@@ -22,9 +22,9 @@
 //
 // # How it ends
 //
-// A program that exits is not reaped at first: as long as it is a zombie, nobody
-// can get its process number, so the SIGKILL that then goes to its group hits
-// nobody else. Before that, whoever still keeps stdout or stderr open gets
+// A program that exits is not reaped at first: as long as it is a zombie, no other
+// process can get its number, so the SIGKILL that then goes to its group cannot hit
+// another one. Before that, what still has stdout or stderr open gets
 // Command.PipeWait to end by itself, because the shell's >(tee log) writes its
 // last lines after the shell has exited. What is in the pipes is always read to
 // its end.
@@ -36,8 +36,8 @@
 // commands that run, and the rest is killed and reaped until no new one appears:
 // a child whose session or Command.Mark is that of a running command stays; one
 // with another mark goes, be it of an ended call or of a nested agents process
-// that died; one without a mark goes when no command runs. Nothing is
-// touched that is no descendant. What the embedding program starts by os/exec
+// that died; one without a mark goes when no command runs. Only
+// descendants are touched. What the embedding program starts by os/exec
 // stays as long as it is in the program's own session, which no command and no
 // descendant of one can be in; a pseudo-terminal's child, for example, is not.
 //
@@ -65,7 +65,7 @@
 //
 // No Pdeathsig: it is sent when the thread ends that forked, so all programs
 // would have to be started by one locked thread, one after the other; and it does
-// not reach their children. If this process gets SIGKILL, its programs go on
+// not reach their children. If this process gets SIGKILL, its programs run
 // until their pipes break: a server sees the end of stdin, an outer agents
 // process finds the rest as orphans with an unknown mark. A top-level process
 // leaves them to init; its successor finds them by their marks.

@@ -17,5 +17,5 @@ func (r *registry) endAll() {
 	for e, members := range groups {
 		e.waitMembers(members)
 	}
-	r.endStrangers()
+	r.endOrphans()
 }

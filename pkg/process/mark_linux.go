@@ -33,7 +33,7 @@ func forkWithCode(c code, fork func() (int, error)) (int, error) {
 }
 
 // limitCode returns the code that the limit of a process carries. What it has in
-// common with this process is no mark.
+// common with this process does not count as a mark.
 func limitCode(pid int) code {
 	own, err := ownLimit()
 	var limit unix.Rlimit

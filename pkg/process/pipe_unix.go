@@ -20,7 +20,7 @@ type pipeReader struct {
 	f    *os.File
 	raw  syscall.RawConn
 	rest int  // bytes read after expire
-	held bool // expired while somebody had the other end open
+	held bool // expired while the other end was open elsewhere
 }
 
 // openPipe returns the two ends of a new pipe.

@@ -88,7 +88,7 @@ func (r *registry) listChildren() []int {
 
 // readChildren reads a children file: numbers with a space after each. When the
 // list is long and changes meanwhile, a number may be a piece of another one, so
-// whoever uses it looks whether it is a child.
+// callers check that it is a child.
 func readChildren(f *os.File) []int {
 	var text []byte
 	buf := make([]byte, 4096)

@@ -32,7 +32,7 @@ type Command struct {
 	// Dir is the working directory; empty means that of this process.
 	Dir string
 	// Stdin is what the program may read; nil is an empty one. A program that
-	// does not read it, or not all, is no failure. Its Read must not block
+	// does not read it, or not all, is not a failure. Its Read must not block
 	// for ever: a Read under way when the program ends is waited for no
 	// longer than PipeWait.
 	Stdin io.Reader
@@ -91,7 +91,7 @@ type Exit struct {
 	Code int
 	// Signal is what ended the program, or 0.
 	Signal syscall.Signal
-	// Cancelled says that the program was told to end: the context ended, or
+	// Cancelled says that the program was asked to end: the context ended, or
 	// Close had to send a signal.
 	Cancelled bool
 	// Left counts the processes that were found alive after the program had
@@ -119,8 +119,8 @@ func (e Exit) String() string {
 // its output is written. When ctx ends, the process group gets SIGTERM and,
 // after c.Grace, SIGKILL.
 //
-// An exit status other than 0, a signal and cancellation are no errors: Exit
-// tells them. The error is a *StartError if the program was not started. Any
+// An exit status other than 0, a signal and cancellation are not errors: Exit
+// reports them. The error is a *StartError if the program was not started. Any
 // other error comes with a valid Exit and says that Stdin, Stdout or Stderr
 // failed or that a process could not be killed.
 //

@@ -31,5 +31,5 @@ func (r *registry) clean(ended *entry, members []int, _ func() bool) (left, aliv
 	return left, ended.waitMembers(members)
 }
 
-// endStrangers does nothing: what left its group is not found.
-func (r *registry) endStrangers() {}
+// endOrphans does nothing: what left its group is not found.
+func (r *registry) endOrphans() {}

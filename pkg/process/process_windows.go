@@ -142,7 +142,7 @@ func (e *entry) release() {
 	windows.CloseHandle(e.job)
 }
 
-// isBrokenPipe reports whether a write failed because nobody reads.
+// isBrokenPipe reports whether a write failed because there is no reader.
 func isBrokenPipe(err error) bool {
 	return errors.Is(err, windows.ERROR_BROKEN_PIPE) || errors.Is(err, windows.ERROR_NO_DATA)
 }

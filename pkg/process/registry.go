@@ -9,7 +9,7 @@ import (
 )
 
 // all is the one registry: the children of a process are a property of the
-// process, so two registries would take each other's children for strangers.
+// process, so two registries would end each other's children.
 var all registry
 
 // A code is a Command.Mark as a number, 0 for no mark. Besides the environment,
@@ -42,7 +42,7 @@ type registry struct {
 	// starting is held while a command is started: when it is free, every
 	// child that exists is registered.
 	starting sync.Mutex
-	// sweeping is held while strangers are judged and reaped.
+	// sweeping is held while orphans are judged and reaped.
 	sweeping  sync.Mutex
 	subreaper atomic.Bool
 

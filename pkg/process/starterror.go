@@ -42,7 +42,7 @@ func why(c *Command, err error) string {
 		if st, err := os.Stat(c.Dir); err != nil {
 			return "its working directory: " + err.Error()
 		} else if !st.IsDir() {
-			return fmt.Sprintf("its working directory %s is no directory", c.Dir)
+			return fmt.Sprintf("its working directory %s is not a directory", c.Dir)
 		}
 	}
 	switch {
@@ -75,7 +75,7 @@ func whyFile(c *Command, err error) string {
 	case st.IsDir():
 		return "it is a directory"
 	case !st.Mode().IsRegular():
-		return "it is no regular file"
+		return "it is not a regular file"
 	case st.Mode()&0o111 == 0:
 		return "the file is not executable (chmod +x)"
 	case st.Size() == 0:

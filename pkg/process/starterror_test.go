@@ -37,7 +37,7 @@ func TestStartErrorSaysWhy(t *testing.T) {
 		{"directory", Command{Path: dir}, fs.ErrPermission,
 			"start DIR: permission denied: it is a directory"},
 		{"device", Command{Path: os.DevNull}, fs.ErrPermission,
-			"start /dev/null: permission denied: it is no regular file"},
+			"start /dev/null: permission denied: it is not a regular file"},
 		{"empty", Command{Path: file("empty.sh", "", 0o755)}, syscall.ENOEXEC,
 			"start DIR/empty.sh: exec format error: the file is empty"},
 		{"no #! line", Command{Path: file("bare.sh", "echo hi\n", 0o755)}, syscall.ENOEXEC,
@@ -67,7 +67,7 @@ func TestStartErrorSaysWhy(t *testing.T) {
 		{"no working directory", Command{Path: script, Dir: dir + "/gone"}, fs.ErrNotExist,
 			"start DIR/ok.sh: no such file or directory: its working directory: stat DIR/gone: no such file or directory"},
 		{"working directory is a file", Command{Path: script, Dir: script}, syscall.ENOTDIR,
-			"start DIR/ok.sh: not a directory: its working directory DIR/ok.sh is no directory"},
+			"start DIR/ok.sh: not a directory: its working directory DIR/ok.sh is not a directory"},
 	}
 	before := openDescriptors(t)
 	for _, test := range tests {

@@ -115,10 +115,10 @@ func (k *copies) wait(limit time.Duration, done <-chan struct{}) bool {
 }
 
 // stop ends the copying once the processes are dead: what the pipes hold is
-// still read. It reports whether somebody still has a pipe open.
+// still read. It reports whether a pipe is still open elsewhere.
 func (k *copies) stop(limit time.Duration) (held bool, err error) {
 	if k.stdio.in != nil {
-		k.stdio.in.Close() // ends a write into a pipe that nobody reads
+		k.stdio.in.Close() // ends a write into a pipe without a reader
 	}
 	if !k.wait(limit, nil) {
 		k.stdio.out.expire()

@@ -13,19 +13,19 @@ import (
 // tick is the unit of the start times in /proc.
 const tick = 10 * time.Millisecond
 
-// A verdict says what to do with a child that is no registered command.
+// A verdict says what to do with a child that is not a registered command.
 type verdict int
 
 const (
-	keep   verdict = iota // it belongs to a running command or to the embedding program
-	reaped                // it has ended
-	doomed                // it outlived its command
+	keep     verdict = iota // it belongs to a running command or to the embedding program
+	reaped                  // it has ended
+	leftover                // it outlived its command
 )
 
 // clean ends what is left of the command ended, and everything else that no
 // running command owns. members are those that were seen in its group. It
 // returns how many processes it ended, and how many it could not.
-func (r *registry) clean(ended *entry, members []int, leavers func() bool) (left, alive int) {
+func (r *registry) clean(ended *entry, members []int, escaped func() bool) (left, alive int) {
 	if r.subreaper.Load() {
 		return r.cleanChildren(ended)
 	}
@@ -33,7 +33,7 @@ func (r *registry) clean(ended *entry, members []int, leavers func() bool) (left
 		members = ended.members()
 	}
 	alive = ended.waitMembers(members)
-	if ended.code == 0 || r.anyRunning(ended.code) || !leavers() {
+	if ended.code == 0 || r.anyRunning(ended.code) || !escaped() {
 		return left, alive
 	}
 	marked, stuck := endMarked(ended.code)
@@ -41,10 +41,10 @@ func (r *registry) clean(ended *entry, members []int, leavers func() bool) (left
 }
 
 // cleanChildren is clean for a subreaper: all that outlived a command is, or becomes
-// when its parent dies, a child of this process. So it ends the strangers among
+// when its parent dies, a child of this process. So it ends the orphans among
 // the children until no new ones appear.
 func (r *registry) cleanChildren(ended *entry) (left, alive int) {
-	if len(r.strangers()) > 0 {
+	if len(r.orphans()) > 0 {
 		alive = r.sweep(ended)
 	}
 	r.mu.Lock()
@@ -52,7 +52,7 @@ func (r *registry) cleanChildren(ended *entry) (left, alive int) {
 	return ended.left, alive
 }
 
-// sweep ends the strangers that no running command owns, at the end of a command. It
+// sweep ends the orphans that no running command owns, at the end of a command. It
 // returns how many processes of that one it could not end.
 func (r *registry) sweep(ended *entry) (alive int) {
 	r.sweeping.Lock()
@@ -61,36 +61,36 @@ func (r *registry) sweep(ended *entry) (alive int) {
 	return s.run()
 }
 
-// endStrangers ends what is left when no command runs any more.
-func (r *registry) endStrangers() {
+// endOrphans ends what is left when no command runs any more.
+func (r *registry) endOrphans() {
 	if r.subreaper.Load() {
 		r.sweep(&entry{})
 	}
 }
 
-// strangers returns the children that are no registered commands. A command
+// orphans returns the children that are not registered commands. A command
 // that is just being started may be among them.
-func (r *registry) strangers() []int {
+func (r *registry) orphans() []int {
 	pids := r.listChildren()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	strangers := pids[:0]
+	orphans := pids[:0]
 	for _, pid := range pids {
 		if r.running[pid] == nil {
-			strangers = append(strangers, pid)
+			orphans = append(orphans, pid)
 		}
 	}
-	return strangers
+	return orphans
 }
 
-// settledStrangers is strangers at a moment when no command is being started.
-func (r *registry) settledStrangers() []int {
+// settledOrphans is orphans at a moment when no command is being started.
+func (r *registry) settledOrphans() []int {
 	r.starting.Lock()
 	defer r.starting.Unlock()
-	return r.strangers()
+	return r.orphans()
 }
 
-// A sweep ends the strangers that no running command owns.
+// A sweep ends the orphans that no running command owns.
 type sweep struct {
 	*registry
 	ended  *entry         // the command at whose end it happens
@@ -105,16 +105,16 @@ func (s *sweep) run() (alive int) {
 	for begin := time.Now(); ; {
 		dying, stuck, fresh := 0, 0, false
 		// The newest first: in a chain of forks it is the one that is alive.
-		for _, pid := range slices.Backward(s.settledStrangers()) {
+		for _, pid := range slices.Backward(s.settledOrphans()) {
 			again := s.tried[pid]
 			v, err := s.end(pid)
 			switch {
 			case v == reaped:
 				fresh = true // its children are ours now
-			case v == doomed && err == nil:
+			case v == leftover && err == nil:
 				dying++
 				fresh = fresh || !again
-			case v == doomed && s.owners[pid] == s.ended:
+			case v == leftover && s.owners[pid] == s.ended:
 				stuck++
 			}
 		}
@@ -132,7 +132,7 @@ func (s *sweep) run() (alive int) {
 	}
 }
 
-// end judges the stranger pid, and kills or reaps it accordingly. Its number
+// end judges the orphan pid, and kills or reaps it accordingly. Its number
 // cannot be used again meanwhile: it is a child, and only we reap it. It is quick,
 // because a chain of forks is ended only by a kill that comes before the next fork.
 func (s *sweep) end(pid int) (verdict, error) {
@@ -164,10 +164,10 @@ func (s *sweep) end(pid int) (verdict, error) {
 	if group, err := syscall.Getpgid(pid); err == nil && group > 1 && !s.isRunning(group) {
 		syscall.Kill(-group, syscall.SIGKILL) // all at once: no fork escapes
 	}
-	return doomed, syscall.Kill(pid, syscall.SIGKILL)
+	return leftover, syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// judge finds out whose a live stranger is, if no ending command is known to be its
+// judge finds out whose a live orphan is, if no ending command is known to be its
 // owner.
 func (s *sweep) judge(pid, session int) (verdict, *entry) {
 	if st, err := readStat(pid); err != nil || st.parent != os.Getpid() {
@@ -179,9 +179,9 @@ func (s *sweep) judge(pid, session int) (verdict, *entry) {
 		// Without a code it may be that of any command, and ends with the last.
 		return keep, nil
 	case len(codes) == 0:
-		return doomed, s.ended
+		return leftover, s.ended
 	}
-	return doomed, s.owner(0, codes[len(codes)-1])
+	return leftover, s.owner(0, codes[len(codes)-1])
 }
 
 // reapOrphan takes the exit status of a child that has ended.

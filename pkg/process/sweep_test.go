@@ -58,11 +58,11 @@ func inSubreaper(t *testing.T) bool {
 	return false
 }
 
-// wantNoStrangers fails the test if a child is left that nobody knows.
-func wantNoStrangers(t *testing.T) {
+// wantNoOrphans fails the test if a child is left that nobody knows.
+func wantNoOrphans(t *testing.T) {
 	t.Helper()
-	if strangers := all.settledStrangers(); len(strangers) > 0 {
-		t.Errorf("unknown children are left: %v", strangers)
+	if orphans := all.settledOrphans(); len(orphans) > 0 {
+		t.Errorf("unknown children are left: %v", orphans)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestSweepEndsWhatLeftTheGroup(t *testing.T) {
 				t.Errorf("Run = %#v, want %d left", e, test.n)
 			}
 			r.wantDead(test.n)
-			wantNoStrangers(t)
+			wantNoOrphans(t)
 		})
 	}
 }
@@ -120,7 +120,7 @@ func TestSweepAfterCancel(t *testing.T) {
 		t.Errorf("Run = %#v, want cancelled by SIGTERM and 2 left", e)
 	}
 	r.wantDead(2)
-	wantNoStrangers(t)
+	wantNoOrphans(t)
 }
 
 func TestSweepEndsAChainOfForks(t *testing.T) {
@@ -139,7 +139,7 @@ func TestSweepEndsAChainOfForks(t *testing.T) {
 		t.Errorf("the chain had %d links, want it to end early", len(links))
 	}
 	r.wantDead(len(links))
-	wantNoStrangers(t)
+	wantNoOrphans(t)
 }
 
 func TestSweepEndsAHiddenProcessWhileAnOlderCommandRuns(t *testing.T) {
@@ -187,7 +187,7 @@ for i in range(20):
 	}
 	c := r.command(`exec env -i RIG="$RIG" python3 ` + script)
 	mustRun(t, t.Context(), c)
-	if n := len(all.settledStrangers()); n > 0 {
+	if n := len(all.settledOrphans()); n > 0 {
 		t.Errorf("%d processes are left", n)
 	}
 	if survived, _ := filepath.Glob(r.dir + "/survived*"); len(survived) > 0 {
@@ -206,7 +206,7 @@ func TestSweepEndsABroodInOneGroup(t *testing.T) {
 	c.Env = append(c.Env, "BROOD="+brood)
 	mustRun(t, t.Context(), c)
 	r.wantDead(len(r.pids()))
-	wantNoStrangers(t)
+	wantNoOrphans(t)
 }
 
 func TestSweepLeavesOrphansOfRunningCommands(t *testing.T) {
@@ -241,7 +241,7 @@ func TestSweepLeavesOrphansOfRunningCommands(t *testing.T) {
 				t.Errorf("Close = %#v, %v; want success and the helper left", e, err)
 			}
 			r.wantDead(1)
-			wantNoStrangers(t)
+			wantNoOrphans(t)
 		})
 	}
 }
@@ -323,7 +323,7 @@ func TestSweepsAtTheSameTime(t *testing.T) {
 	}
 	wg.Wait()
 	r.wantDead(n)
-	wantNoStrangers(t)
+	wantNoOrphans(t)
 }
 
 func TestSweepFindsChildrenWithoutTheChildrenFile(t *testing.T) {

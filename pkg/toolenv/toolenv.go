@@ -48,7 +48,7 @@ func isOwn(name string) bool {
 //
 //	KEY PASS AUTH PAT JWT CREDS SSHPASS
 //
-// or ends in one of these words, as a word of its own (MONKEY is no secret):
+// or ends in one of these words, as a word of its own (MONKEY is not a secret):
 //
 //	_KEY _KEYS _ACCESS_KEY_ID _PASS _AUTH _PAT _JWT _CREDS _PWD
 //
@@ -83,7 +83,7 @@ func IsSecret(name string) bool {
 }
 
 // Environ is the part of base, an environment as "NAME=VALUE", that a process
-// which a model can talk to may have: all of it but
+// which a model can talk to may have: all of it except
 //
 //   - variables that look like secrets (IsSecret) and are not named in allow,
 //   - the variables of one call (Session and the others), which belong to
