@@ -13,9 +13,9 @@ import (
 )
 
 // launchWord as the first argument makes this program start another one and write
-// what it cost to descriptor 3. The kernel counts the memory of whoever starts a
-// program as the program's own, so it must be somebody small, and not the process
-// that the model server runs in.
+// what it cost to descriptor 3. The kernel counts the memory of the process that
+// starts a program as the program's own, so a small process must start it, and not
+// the one that runs the model server.
 const launchWord = "launch"
 
 // A cost is what a launched program cost.

@@ -12,7 +12,7 @@
 // all of them, and each round waits for a quiet moment. Compare only figures of one
 // run, on one machine.
 //
-// Goals are told as met or missed; a missed one is no failure of the command, since
+// Goals are reported as met or missed; a missed one does not fail the command, since
 // a busy machine misses goals too. What must hold on every machine is checked by
 // package budget.
 package main

@@ -124,7 +124,7 @@ func (b *bench) prepare(forget bool) error {
 	return os.MkdirAll(b.path("tmp"), 0o700)
 }
 
-// launched runs a program through the launcher. Its output, with what it says on
+// launched runs a program through the launcher. Its output, with what it prints on
 // stderr, comes back too.
 func (b *bench) launched(p program) (cost, string, error) {
 	out, err := os.Create(b.path("out"))

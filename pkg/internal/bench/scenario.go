@@ -34,9 +34,9 @@ type goal struct {
 	limit      float64
 	// beside is the program whose figure is shown for comparison; "" for none.
 	beside string
-	// ratio says that the limit is on the quotient of both medians.
+	// ratio means that the limit is on the quotient of both medians.
 	ratio bool
-	// more says that the limit is on the difference of both medians.
+	// more means that the limit is on the difference of both medians.
 	more bool
 }
 

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -129,15 +127,6 @@ init github.com/agents-exe/agents/pkg/x @4 ms, 0.001 ms clock, 16 bytes, 1 alloc
 	}
 	if diff := cmp.Diff([]initCost{want[1], want[0]}, longest(got, 2), cmp.AllowUnexported(initCost{})); diff != "" {
 		t.Errorf("longest (-want +got):\n%s", diff)
-	}
-}
-
-func TestSumUp(t *testing.T) {
-	if got, want := sumUp([]float64{4, 1, 3, 2}), (timing{median: 3, quarter: 2}); got != want {
-		t.Errorf("sumUp = %v, want %v", got, want)
-	}
-	if got := sumUp(nil); got != (timing{}) {
-		t.Errorf("sumUp(nil) = %v, want zeros", got)
 	}
 }
 

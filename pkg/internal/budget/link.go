@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -58,7 +56,7 @@ func parseDump(text string) dump {
 	return dump{slices.Sorted(maps.Keys(reflects)), slices.Sorted(maps.Keys(costly))}
 }
 
-// problems returns the broken limits.
+// problems returns the exceeded limits.
 func (d dump) problems() error {
 	var errs []error
 	if n := len(d.reflectMethods); n > maxReflectMethods {

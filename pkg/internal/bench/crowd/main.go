@@ -1,5 +1,5 @@
 // Command crowd runs many sessions at once in one process, through the library as
-// any program would, and says what each cost in memory.
+// any program would, and prints what each cost in memory.
 //
 //	crowd -base URL -runs 1000
 package main
@@ -59,7 +59,7 @@ func crowd(base string, runs int) error {
 	return nil
 }
 
-// shell is a tool that only says what it would run.
+// shell is a tool that only returns what it would run.
 type shell struct{}
 
 func (shell) Spec() agent.ToolSpec {

@@ -1,5 +1,5 @@
 // Command mcp is the least MCP server on standard input and output, and a program
-// that calls its tool through package mcpclient and says what a call cost beyond
+// that calls its tool through package mcpclient and prints what a call cost beyond
 // the time that the server itself took.
 //
 //	mcp -serve

@@ -5,7 +5,7 @@
 //	s := &model.Server{}
 //	s.Play(model.Script{Turns: 1, Calls: 1, Command: "/bin/echo hi"})
 //	go http.Serve(listener, s)
-//	… s.Requests() tells when requests came and what was in them
+//	… s.Requests() returns when requests came and what was in them
 package model
 
 import (
@@ -24,14 +24,14 @@ const Answer = "All commands ran."
 // Tool is how the name of the tool that is called must end.
 const Tool = "shell"
 
-// A Script says what the server answers. Which answer is next follows from the
+// A Script is what the server answers. Which answer is next follows from the
 // conversation in the request alone, so one script serves any number of them.
 type Script struct {
 	// Turns is how many answers of a conversation call tools.
 	Turns int
 	// Calls is how many calls each of them has.
 	Calls int
-	// Command is the argument "command" of a call. {n} stands for the call's
+	// Command is the argument "command" of a call. {n} is replaced by the call's
 	// number in the conversation, from 0.
 	Command string
 	// Together is how many requests must be waiting before any is answered, so

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -65,19 +63,19 @@ func TestParseTurn(t *testing.T) {
 	}
 }
 
-func TestTollsHaveLimits(t *testing.T) {
-	good := toll{turnAllocs: maxTurnAllocs, processes: 1, calls: maxCalls}
+func TestRunCostsHaveLimits(t *testing.T) {
+	good := runCosts{turnAllocs: maxTurnAllocs, processes: 1, calls: maxCalls}
 	if err := good.problems(); err != nil {
 		t.Errorf("problems at the limits = %v, want none", err)
 	}
 	if text := good.String(); !strings.Contains(text, "(limit 60)") {
-		t.Errorf("tolls = %s, want the limit of system calls", text)
+		t.Errorf("runCosts = %s, want the limit of system calls", text)
 	}
-	unknown := toll{processes: -1, calls: -1}
+	unknown := runCosts{processes: -1, calls: -1}
 	if err := unknown.problems(); err != nil || !strings.Contains(unknown.String(), "not counted without strace") {
 		t.Errorf("without strace: %v, %s; want no problem and a word", err, &unknown)
 	}
-	bad := toll{turnAllocs: maxTurnAllocs + 1, described: 1, processes: 2, calls: maxCalls + 1}
+	bad := runCosts{turnAllocs: maxTurnAllocs + 1, described: 1, processes: 2, calls: maxCalls + 1}
 	err := bad.problems()
 	for _, want := range []string{"allocations of a turn: 41", "tools that are executed although", "a start with cached descriptions executes: 2", "system calls of --version: 61"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -13,17 +11,17 @@ import (
 	"strings"
 )
 
-// A toll is what the program does that costs the same on every machine.
-type toll struct {
+// runCosts are what runs of the program do, the same on every machine.
+type runCosts struct {
 	turnAllocs int // allocations of a turn with one call
 	described  int // tools that a start with cached descriptions executes
 	processes  int // programs that such a start executes, and itself; -1 without strace
 	calls      int // system calls of --version; -1 without strace
 }
 
-// tolls measures them. tmp is an empty folder of its own.
-func tolls(tmp, binary string) (toll, error) {
-	t := toll{processes: -1, calls: -1}
+// measureRuns measures them. tmp is an empty folder.
+func measureRuns(tmp, binary string) (runCosts, error) {
+	t := runCosts{processes: -1, calls: -1}
 	var err error
 	if t.turnAllocs, err = turnAllocs(); err != nil {
 		return t, err
@@ -50,8 +48,8 @@ func tolls(tmp, binary string) (toll, error) {
 	return t, nil
 }
 
-// problems returns the broken limits.
-func (t *toll) problems() error {
+// problems returns the exceeded limits.
+func (t *runCosts) problems() error {
 	return errors.Join(
 		atMostLimit("allocations of a turn", int64(t.turnAllocs), maxTurnAllocs),
 		atMostLimit("tools that are executed although their descriptions are cached", int64(t.described), 0),
@@ -60,7 +58,7 @@ func (t *toll) problems() error {
 	)
 }
 
-func (t *toll) String() string {
+func (t *runCosts) String() string {
 	traced := "not counted without strace"
 	if t.calls >= 0 {
 		traced = fmt.Sprintf("%d (limit %d)", t.calls, maxCalls)
@@ -94,7 +92,7 @@ type warmTree struct{ dir, binary string }
 
 func (w *warmTree) path(name string) string { return filepath.Join(w.dir, name) }
 
-// write makes a tree of n tools that sign in a file when they are executed.
+// write makes a tree of n tools that write to a file when they are executed.
 func (w *warmTree) write(n int) error {
 	if err := os.Mkdir(w.path("tools"), 0o755); err != nil {
 		return err
