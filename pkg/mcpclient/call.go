@@ -139,7 +139,7 @@ func (c *conn) answerAll(ctx context.Context, k *call, questions map[string]json
 	return answers, failure
 }
 
-// notified takes in a notification, on the goroutine that reads: it must not wait.
+// notified handles a notification, on the goroutine that reads: it must not wait.
 func (c *conn) notified(m *jsonrpc.Message) {
 	var fields map[string]any
 	_ = json.Unmarshal(m.Params, &fields) // params of another type have no fields

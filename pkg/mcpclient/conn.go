@@ -45,7 +45,7 @@ type conn struct {
 	ids         int                        // last one of a request, call or goroutine
 	version     string                     // of the protocol, once agreed on
 	headerTools map[string]json.RawMessage // by name, where headersMatter
-	calls       []*call                    // under way, in the order of their start
+	calls       []*call                    // running, in the order of their start
 }
 
 // capabilities are what a server says that it has.
@@ -236,7 +236,7 @@ func (c *conn) cancelled(ctx context.Context, q *request) {
 }
 
 // failure is err as a person can use it: why the connection is gone, why ctx ended, or
-// what went wrong on the way.
+// what went wrong.
 func (c *conn) failure(ctx context.Context, err error) error {
 	var refused *rpcError
 	switch {

@@ -105,7 +105,7 @@ func (c *conn) negotiate(ctx context.Context, first string, wait time.Duration, 
 	return err
 }
 
-// discovered takes in the answer to server/discover, and reports whether it is useful,
+// discovered handles the answer to server/discover, and reports whether it is useful,
 // or a server of 2026-07-28 has to be asked again: one that refuses the newest version
 // and names it as supported. There are servers that answer every unknown request with
 // an empty result, and others that name old versions.
@@ -133,7 +133,7 @@ func (c *conn) discovered(a answer) (done, again bool) {
 	return true, false
 }
 
-// initialized takes in the answer to initialize.
+// initialized handles the answer to initialize.
 func (c *conn) initialized(ctx context.Context, a answer) error {
 	var refused *rpcError
 	var status *statusError

@@ -249,7 +249,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// events takes in the messages of a stream until the answer to q, if there is one. q is
+// events handles the messages of a stream until the answer to q, if there is one. q is
 // nil for a stream without; some servers send there the answer to a request whose own
 // stream has ended.
 func (w *web) events(ctx context.Context, e *events, q *request) (a answer, ok bool) {

@@ -79,7 +79,7 @@ func (s *stdio) readAll(out io.Reader) {
 	}
 }
 
-// take takes in a line: a message, an array of them, which 2025-03-26 has, or something
+// take handles a line: a message, an array of them, which 2025-03-26 has, or something
 // else, which is logged.
 func (s *stdio) take(l jsonrpc.Line) {
 	l.Text = bytes.TrimSpace(bytes.TrimPrefix(l.Text, []byte("\uFEFF"))) // a byte order mark, which some systems write first
@@ -96,7 +96,7 @@ func (s *stdio) take(l jsonrpc.Line) {
 	}
 }
 
-// message takes in a message. One that cannot be used is the answer to the request of
+// message handles a message. One that cannot be used is the answer to the request of
 // its id, which would wait otherwise.
 func (s *stdio) message(l jsonrpc.Line) {
 	m, err := parse(l, s.conn.opts.lineLimit())

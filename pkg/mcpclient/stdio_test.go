@@ -455,7 +455,7 @@ func TestNothingSurvivesClose(t *testing.T) {
 	}
 	hurry()
 	if err := <-done; err == nil || err.Error() != "MCP server fake: the server was closed" {
-		t.Errorf("the call under way: %v", err)
+		t.Errorf("the running call: %v", err)
 	}
 	for _, pid := range pids {
 		wantGone(t, pid)

@@ -52,11 +52,11 @@ type Toolset struct {
 
 	mu           sync.Mutex
 	closed       bool
-	killed       bool               // the time of Close is over
+	killed       bool               // the context of Close has ended
 	conns        map[*conn]struct{} // that are not gone
 	conn         *conn              // the last one; may be dead
 	started      time.Time          // when conn had started
-	refresh      *refresh           // nil if none is under way
+	refresh      *refresh           // nil if none is in progress
 	tools        []agent.Tool
 	instructions string // that came with tools
 	listed       time.Time
@@ -129,7 +129,7 @@ func (s *Toolset) Protocol() string {
 	return s.conn.protocol()
 }
 
-// Close ends the server and every call under way. It returns when the program,
+// Close ends the server and every running call. It returns when the program,
 // all that it started and all goroutines have ended. When ctx ends, the program
 // is killed without further waiting. Close may be called any number of times.
 func (s *Toolset) Close(ctx context.Context) error {
@@ -241,7 +241,7 @@ func (s *Toolset) startRefresh(running bool) *refresh {
 }
 
 // due reports whether there is something to do: start the server, look at its
-// tools again, or clear up behind it. s.mu is held.
+// tools again, or release a lost connection. s.mu is held.
 func (s *Toolset) due() bool {
 	now := s.opts.now()
 	switch {

@@ -53,7 +53,7 @@ type request struct {
 	conn    *conn
 	out     outlet
 	message *message
-	token   json.RawMessage // for progress; nil: none is wanted
+	token   json.RawMessage // for progress; nil: the client asked for none
 	cancel  context.CancelCauseFunc
 	silent  bool           // cancelled by the client, which expects no answer; under conn.mu
 	fault   *jsonrpc.Error // answered in place of what the library says
@@ -236,8 +236,8 @@ func (c *conn) stopListening() {
 	}
 }
 
-// told takes in a message that wants no answer: that a request is cancelled, or the
-// answer to a request of ours. All else means nothing.
+// receive handles a message that expects no answer: a cancellation, or the answer to a
+// request of ours. Others are ignored.
 func (c *conn) receive(m *message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,7 +258,7 @@ func (c *conn) receive(m *message) {
 	}
 }
 
-// ask sends the client a request of our own on the way of r's answer, and decodes
+// ask sends the client a request of our own while it answers r, and decodes
 // what it answers into result.
 func (r *request) ask(ctx context.Context, method mcp.MCPMethod, params, result any) error {
 	c := r.conn

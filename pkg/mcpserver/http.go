@@ -38,7 +38,7 @@ const (
 // HTTPOptions say who is served over HTTP. The zero value serves every client that
 // connects by a name or address of this machine's loopback.
 type HTTPOptions struct {
-	// Tokens are the bearer tokens of which a request has to have one. With
+	// Tokens are the bearer tokens; a request needs one of them. With
 	// none, no token is needed.
 	Tokens []string
 	// Host is the name or address that is listened on, as clients write it,

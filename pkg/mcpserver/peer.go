@@ -36,7 +36,7 @@ type peer struct {
 	stream chan struct{} // closed when another stream takes over
 }
 
-// post takes in a message.
+// post handles a message.
 func (e *endpoint) post(w http.ResponseWriter, r *http.Request, token string) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != kindJSON {
 		refuse(w, http.StatusUnsupportedMediaType, "the content type is "+kindJSON)

@@ -44,7 +44,7 @@ type Options struct {
 	// Hide takes out of a text what no client may see; nil changes nothing.
 	Hide func(string) string
 	// Keep prepares the runner of a call for the conversation that the call
-	// names: a new one for an empty id. done is called when the run is over.
+	// names: a new one for an empty id. done is called when the run has ended.
 	// Its error goes to the client; nothing ran. nil keeps MaxSessions
 	// conversations in memory.
 	Keep func(a Agent, id string, r *agent.Runner) (done func(), err error)

@@ -110,7 +110,7 @@ func (w *lineWriter) notify(text []byte) {
 	}
 }
 
-// read takes in messages until the end of in or of the connection.
+// read handles messages until the end of in or of the connection.
 func (p *pipe) read(ctx context.Context, in io.Reader) {
 	lines := make(chan jsonrpc.Line)
 	stop := make(chan struct{})
@@ -223,7 +223,7 @@ func (p *pipe) begin(ctx context.Context, m *message, large bool) {
 	})
 }
 
-// linger waits for what is open, and ends it when its time is over.
+// linger waits for open requests, and ends them after Options.Linger.
 func (p *pipe) linger(ctx context.Context, cancel context.CancelCauseFunc) {
 	p.stopListening()
 	done := make(chan struct{})
