@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -135,7 +136,7 @@ func sayModel(p *program.Env, m scaffold.ModelChoice, file string) {
 // edit opens the agent file in the person's editor, as git does. An error there
 // is only a warning: the file is written.
 func edit(p *program.Env, file string) {
-	editor := program.First(p.Getenv("GIT_EDITOR"), p.Getenv("EDITOR"))
+	editor := cmp.Or(p.Getenv("GIT_EDITOR"), p.Getenv("EDITOR"))
 	if editor == "" {
 		return
 	}

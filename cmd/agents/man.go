@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -176,7 +177,7 @@ func (m *manual) flags(c *cli.Command) {
 		}
 		name := strings.Join(names, ", ")
 		if doc.TakesValue() {
-			name += " " + italic(program.First(placeholder, "VALUE"))
+			name += " " + italic(cmp.Or(placeholder, "VALUE"))
 		}
 		text := before + placeholder + after
 		if s, ok := f.(*cli.StringFlag); ok && s.Value != "" {

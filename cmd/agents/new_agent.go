@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 
@@ -76,7 +77,7 @@ func newAgentModel(ctx context.Context, p *program.Env, file string, f scaffold.
 		}
 		if other != nil && other.Spec.Flavor != agentfile.FlavorScripted {
 			s := other.Spec
-			return scaffold.ModelChoice{Flavor: s.Flavor, Url: s.ModelURL, Model: program.First(f.Model, s.ModelName), KeyID: s.APIKeyID}, nil
+			return scaffold.ModelChoice{Flavor: s.Flavor, Url: s.ModelURL, Model: cmp.Or(f.Model, s.ModelName), KeyID: s.APIKeyID}, nil
 		}
 		if other != nil && f.Model == "" {
 			return scaffold.ScriptedChoice(), nil

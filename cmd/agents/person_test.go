@@ -90,7 +90,7 @@ func TestQuestionsThatArePutAside(t *testing.T) {
 		want string
 	}{
 		"end of the file": {[]string{"C-d"}, `^heard {"action":"cancel"}\s+code 0$`},
-		"interrupted":     {[]string{"a", "Enter", "half", "C-c"}, `^error: run agent root: .*interrupted\s+hint: .* goes on from here\s+code 130$`},
+		"interrupted":     {[]string{"a", "Enter", "half", "C-c"}, `^error: run agent root: .*interrupted\s+hint: .* continues from here\s+code 130$`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openScreen(t, askingAgent(t, someQuestion), `agents run --agent-file agent.json -p go; echo "code $?"`)

@@ -2,6 +2,7 @@ package ask
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func NewPerson(p *program.Env) *Person {
 	h := &Person{p: p, turn: make(chan struct{}, 1)}
 	switch {
 	case p.InTerm && p.ErrTerm:
-		h.path, h.ours = program.First(program.TerminalName(os.Stdin), "/dev/tty"), true
+		h.path, h.ours = cmp.Or(program.TerminalName(os.Stdin), "/dev/tty"), true
 	case p.Getenv(program.EnvTerminal) != "" && (filelock.Set{Held: toolenv.HeldLocks(p.Environ)}).Holds(program.LockTerminal):
 		h.path = p.Getenv(program.EnvTerminal)
 	default:
@@ -53,15 +54,15 @@ func (h *Person) Asked() func(context.Context, mcpclient.Elicitation) (mcpclient
 	return h.elicit
 }
 
-// Holds tells the person what to stop while it is asked.
+// Holds sets what stops the progress while a question is shown.
 func (h *Person) Holds(hold func() (release func())) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hold = hold
 }
 
-// elicit asks the person what a server wants to know. Where the terminal cannot
-// be had, the question is declined.
+// elicit asks the person what a server wants to know. If the terminal is not
+// available, the question is declined.
 func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	decline := mcpclient.Answer{Action: mcpclient.Decline}
 	select {

@@ -20,8 +20,8 @@ func UsageError(_ context.Context, c *cli.Command, err error, _ bool) error {
 	return failure.Usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %s", name, wanted(twoDashes(err.Error())))
 }
 
-// wanted says in a message of the flag parser what a value must be, in place of what
-// Go says of it.
+// wanted replaces the Go error in a message of the flag parser by what the value must
+// be.
 func wanted(message string) string {
 	for _, of := range []struct{ said, want string }{
 		{": strconv.ParseInt: ", "a whole number"},
@@ -35,7 +35,7 @@ func wanted(message string) string {
 	return message
 }
 
-// twoDashes writes the flags in a message of the flag parser as a person does.
+// twoDashes writes the flags in a message of the flag parser with two dashes.
 func twoDashes(message string) string {
 	for _, before := range []string{"for flag -", "not defined: -"} {
 		head, name, ok := strings.Cut(message, before)
@@ -89,7 +89,7 @@ func OneOf(values ...string) func(string) error {
 	}
 }
 
-// Dashes is the name of a flag as it is written.
+// Dashes is a flag with its dashes.
 func Dashes(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -97,7 +97,7 @@ func Dashes(name string) string {
 	return "--" + name
 }
 
-// A ChoiceError says which values a flag takes.
+// A ChoiceError lists the values of a flag.
 type ChoiceError struct{ Values []string }
 
 func (e *ChoiceError) Error() string { return "must be one of " + strings.Join(e.Values, ", ") }
@@ -121,7 +121,7 @@ func (f *SetFlag) String() string { return "" }
 
 func (f *SetFlag) Get() any { return *f.Values }
 
-// Group makes c a command that only holds others.
+// Group makes c a command that only has subcommands.
 func Group(c *cli.Command) *cli.Command {
 	c.Action = func(_ context.Context, c *cli.Command) error {
 		hint := fmt.Sprintf("`%s --help` lists the commands", c.FullName())
@@ -133,7 +133,7 @@ func Group(c *cli.Command) *cli.Command {
 	return c
 }
 
-// OneArgument is the only argument of c, which must be there.
+// OneArgument returns the one argument of c, which is required.
 func OneArgument(c *cli.Command, what string) (string, error) {
 	hint := fmt.Sprintf("`%s --help` says more", c.FullName())
 	switch {

@@ -1,5 +1,5 @@
-// Package failure holds the errors of the command line: what a person is told, the
-// next step, and the exit code.
+// Package failure holds the errors of the command line: the message, the next
+// step, and the exit code.
 package failure
 
 import (
@@ -34,7 +34,7 @@ const (
 	ExitTerminated  = 143
 )
 
-// A Error is an error that knows its exit code and the user's next step.
+// An Error is an error with its exit code and the next step of the user.
 type Error struct {
 	Code  int
 	Err   error
@@ -46,8 +46,8 @@ func (f *Error) Error() string { return f.Err.Error() }
 
 func (f *Error) Unwrap() error { return f.Err }
 
-// An Ending is why a run was told to end: a context's cause, with the error of
-// the context in it.
+// An Ending is why a run was cancelled: the cause of a context, which wraps the error of
+// the context.
 type Ending struct {
 	Text  string
 	Cause error // context.Canceled or context.DeadlineExceeded
@@ -57,7 +57,7 @@ func (e *Ending) Error() string { return e.Text }
 
 func (e *Ending) Unwrap() error { return e.Cause }
 
-// Usage is a failure of how the command was called.
+// Usage is an error in the command line.
 func Usage(hint, format string, args ...any) error {
 	return &Error{Code: ExitNothingRan, Err: fmt.Errorf(format, args...), Hint: hint}
 }
@@ -113,7 +113,7 @@ func codeOf(err error) int {
 	}
 }
 
-// HintElsewhere is the next step where a session cannot be kept.
+// HintElsewhere is the next step if a session cannot be kept.
 const HintElsewhere = "--session-dir names another folder; --no-session keeps nothing"
 
 // hintFor is the next step after a failed run.
@@ -173,7 +173,7 @@ func BrokenPipe(err error) bool {
 	return errors.As(err, &out) && errors.Is(out, syscall.EPIPE)
 }
 
-// A Resumable is the error of a run whose session can go on.
+// A Resumable is the error of a run whose session can be continued.
 type Resumable struct {
 	Err     error
 	Command string // goes on with it

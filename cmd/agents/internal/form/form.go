@@ -4,6 +4,7 @@ package form
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,9 +25,8 @@ const (
 	maxChoices  = 200
 )
 
-// A Dialog is a question of an MCP server on its way to the person. All
-// texts of the server are shown cleaned and behind a bar, so that they look
-// like nothing else.
+// A Dialog asks the person a question of an MCP server. Texts of the server are shown
+// without control sequences and behind a bar, so that they cannot be mistaken for ours.
 type Dialog struct {
 	Out  io.Writer
 	Line func(prompt string) (string, error)
@@ -47,7 +47,7 @@ func quoted(s string) string {
 	return "  | " + strings.ReplaceAll(strings.TrimSpace(observe.Clean(s)), "\n", "\n  | ")
 }
 
-// Ask asks the person. io.EOF means that the person typed the end of the input.
+// Ask asks the person. io.EOF means that the person typed Ctrl-D.
 func (v *Dialog) Ask(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	if q.URL != "" {
 		return v.askURL(q)
@@ -86,8 +86,8 @@ func (v *Dialog) Ask(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 // edit is the one action that is not of the protocol.
 const edit mcpclient.Action = "edit"
 
-// decide asks what to do. yes is the word for accept, with content. A beginning
-// of a word is enough.
+// decide asks what to do. yes is the word for accept, with content. A prefix of
+// a word is enough.
 func (v *Dialog) decide(question string, accept mcpclient.Action, yes, content string) (mcpclient.Answer, error) {
 	words := map[string]mcpclient.Action{yes: accept, "decline": mcpclient.Decline, "cancel": mcpclient.Cancel}
 	if strings.Contains(question, "edit") {
@@ -133,8 +133,8 @@ func (v *Dialog) fill(fields []*field) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// field asks for one field until the answer fits. No value means that the person
-// leaves it out.
+// field asks for one field until the answer is valid. nil means that the person leaves
+// it out.
 func (v *Dialog) field(f *field) (json.RawMessage, error) {
 	v.say("%s", f.about())
 	for i, c := range f.choices {
@@ -177,7 +177,7 @@ func (c choice) label() string {
 }
 
 func (f *field) label() string {
-	text := flat(program.First(f.title, f.name))
+	text := flat(cmp.Or(f.title, f.name))
 	if !f.required {
 		text += " (optional)"
 	}
@@ -186,7 +186,7 @@ func (f *field) label() string {
 
 // about describes the field to the person.
 func (f *field) about() string {
-	text := flat(program.First(f.title, f.name))
+	text := flat(cmp.Or(f.title, f.name))
 	want := map[string]string{"boolean": "yes or no", "number": "a number", "integer": "a whole number", "array": "numbers of the list, with spaces between"}[f.kind]
 	switch {
 	case len(f.choices) > 0 && f.kind == "string":

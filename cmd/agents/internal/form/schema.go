@@ -49,8 +49,8 @@ func readForm(raw json.RawMessage) ([]*field, error) {
 	return fields, nil
 }
 
-// An options is the part of a schema that lists values, in each of the ways in
-// which the protocol has done it.
+// An options is the part of a schema that lists values, in the form of each version of
+// the protocol.
 type options struct {
 	Enum      []string `json:"enum"`
 	EnumNames []string `json:"enumNames"`

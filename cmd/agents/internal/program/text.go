@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -82,15 +83,6 @@ func (p *Env) Room() int {
 	return 300
 }
 
-func First(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 // WriteJSON writes v to stdout, indented for a person and without escapes that
 // only HTML needs.
 func (p *Env) WriteJSON(v any) error {
@@ -132,7 +124,7 @@ func (p *Env) eightBit() bool {
 
 // locale is the locale of characters in upper case, with UTF8 for UTF-8.
 func (p *Env) locale() string {
-	locale := strings.ToUpper(First(p.Getenv("LC_ALL"), p.Getenv("LC_CTYPE"), p.Getenv("LANG")))
+	locale := strings.ToUpper(cmp.Or(p.Getenv("LC_ALL"), p.Getenv("LC_CTYPE"), p.Getenv("LANG")))
 	return strings.ReplaceAll(locale, "UTF-8", "UTF8")
 }
 

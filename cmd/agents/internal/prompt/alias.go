@@ -54,7 +54,7 @@ func FillAlias(alias config.Alias, file, content string, more map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(more)) {
 		pairs = append(pairs, "{{"+name+"}}", more[name])
 	}
-	// One pass: what is filled in is not looked at again.
+	// One pass, so that inserted text is not expanded.
 	return strings.NewReplacer(pairs...).Replace(alias.Template)
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Opening is the prompt, and the messages that come before it: those of
-// --mcp-prompt but for its last, which what the other flags give follows.
+// --mcp-prompt except the last, to which the other flags add.
 func (f *Flags) Opening(ctx context.Context, p *program.Env, l *load.Tree) (prompt agent.Message, before []agent.Message, err error) {
 	if f.MCP.Name == "" {
 		prompt, err = f.Message(ctx, p, l)

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// An mcpPrompt is a prompt of an MCP server, and what fills its gaps.
+// An mcpPrompt is a prompt of an MCP server, and its arguments.
 type mcpPrompt struct {
 	Name string
 	args map[string]string
@@ -37,7 +37,7 @@ func (f *Flags) Arguments(c *cli.Command) error {
 }
 
 // together makes one message of those of one role that follow each other: many
-// models want the roles to take turns.
+// models require alternating roles.
 func together(messages []agent.Message) []agent.Message {
 	var joined []agent.Message
 	for _, m := range messages {

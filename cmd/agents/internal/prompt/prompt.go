@@ -52,8 +52,8 @@ func (f *promptFlag) String() string { return "" }
 
 func (f *promptFlag) Get() any { return *f.script }
 
-// Flags are the flags of the prompt script. dir is where a flag says that sessions
-// lie, nil if there is none.
+// Flags are the flags of the prompt script. dir is the value of
+// --session-dir, nil if there is no such flag.
 func (s *Script) Flags(p *program.Env, dir *string) []cli.Flag {
 	flag := func(name, alias, usage string) cli.Flag {
 		f := &cli.GenericFlag{Name: name, Category: "prompt (in the order given)", Usage: usage, Value: &promptFlag{name, s}}
@@ -168,7 +168,7 @@ func (i promptItem) render(ctx context.Context, stdin *once, errs io.Writer) (st
 }
 
 // shell is what a command prints. Its stderr goes to errs. It ends with ctx,
-// and nothing that it started outlives it.
+// together with all processes that it started.
 func shell(ctx context.Context, errs io.Writer, command string) (string, error) {
 	path, err := exec.LookPath("sh")
 	if err != nil {
@@ -198,7 +198,7 @@ func shell(ctx context.Context, errs io.Writer, command string) (string, error) 
 	return printed, nil
 }
 
-// limited keeps at most maxPrompt bytes and knows whether there were more.
+// limited keeps at most maxPrompt bytes and records whether there were more.
 type limited struct {
 	bytes.Buffer
 	over bool
@@ -214,7 +214,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// once is standard input, which can be read one time.
+// once is standard input, which can be read once.
 type once struct {
 	p    *program.Env
 	done bool
@@ -233,7 +233,8 @@ func (o *once) read(ctx context.Context) (string, error) {
 	return promptText(data)
 }
 
-// announce says what is waited for: at a terminal at once, otherwise after a second.
+// announce prints that standard input is read: at a terminal at once, otherwise after a
+// second.
 func (o *once) announce() *time.Timer {
 	if o.p.InTerm {
 		o.p.Note("type the prompt; Ctrl-D on a new line ends it")
@@ -242,8 +243,8 @@ func (o *once) announce() *time.Timer {
 	return time.AfterFunc(time.Second, func() { o.p.Note("reading standard input") })
 }
 
-// piped is what is piped to a prompt of words. A tool of another run may have a
-// standard input that stays open, so there only what has arrived is read.
+// piped reads the input that is piped to a prompt of words. The standard input of a tool
+// may stay open, so a run below a tool only reads what has arrived.
 func (o *once) piped(ctx context.Context) (string, error) {
 	if o.p.Getenv(process.MarkVariable) == "" {
 		return o.read(ctx)

@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -115,11 +116,11 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPla
 		}
 		return ScriptedChoice(), nil
 	}
-	flavor, err := openai.ParseFlavor(program.First(f.flavor, string(openai.Compatible)))
+	flavor, err := openai.ParseFlavor(cmp.Or(f.flavor, string(openai.Compatible)))
 	if err != nil {
 		return ModelChoice{}, failure.Usage(agentfile.FlavorScripted+" is one more, which needs no model", "--flavor: %w", err)
 	}
-	m := ModelChoice{Flavor: string(flavor), Url: program.First(f.url, flavor.URL())}
+	m := ModelChoice{Flavor: string(flavor), Url: cmp.Or(f.url, flavor.URL())}
 	if m.Url == "" {
 		return m, failure.Usage("name it with --model-url", "--flavor %s has no server of its own", flavor)
 	}
@@ -135,7 +136,7 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPla
 			v = known
 		}
 	}
-	if err := nameKey(ctx, p, &m, u, v, program.First(f.KeyID, v.keyID), plan, asker); err != nil {
+	if err := nameKey(ctx, p, &m, u, v, cmp.Or(f.KeyID, v.keyID), plan, asker); err != nil {
 		return m, err
 	}
 	m.Model = v.model
@@ -166,7 +167,7 @@ func nameKey(ctx context.Context, p *program.Env, m *ModelChoice, u *url.URL, v 
 	case id == "" && asker == nil:
 		return failure.Usage("name an entry of the keys file with --api-key-id", "requests to %s need a key", u.Host)
 	}
-	m.KeyID = program.First(id, SlugOf(u.Hostname(), "key"))
+	m.KeyID = cmp.Or(id, SlugOf(u.Hostname(), "key"))
 	switch {
 	case plan.Path == "" && plan.from == "":
 		return failure.Usage("`agents init` writes one, or name one with --api-keys", "there is no key %q: no keys file was found", m.KeyID)

@@ -3,6 +3,7 @@
 package sinks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,7 @@ func (s *Sinks) text(e agent.Event) {
 func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 	var watch []func(agent.Event)
 	g := s.P.Global
-	if path := program.First(g.LogJSON, l.Logs.JSONPath); path != "" {
+	if path := cmp.Or(g.LogJSON, l.Logs.JSONPath); path != "" {
 		f, err := observe.OpenLog(path)
 		if err != nil {
 			return nil, failure.NothingRan(fmt.Errorf("--log-json-file: %w", err), "")
@@ -130,7 +131,7 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 		s.closers = append(s.closers, func() error { return named("--log-json-file", errors.Join(j.Err(), f.Close())) })
 		watch = append(watch, j.Observe)
 	}
-	if path := program.First(g.LogText, l.Logs.TextPath); path != "" {
+	if path := cmp.Or(g.LogText, l.Logs.TextPath); path != "" {
 		f, err := observe.OpenLog(path)
 		if err != nil {
 			return nil, failure.NothingRan(fmt.Errorf("--log-file: %w", err), "")
@@ -139,7 +140,7 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 		s.closers = append(s.closers, func() error { return named("--log-file", errors.Join(t.Err(), f.Close())) })
 		watch = append(watch, t.Observe)
 	}
-	if url := program.First(g.LogHTTP, l.Logs.URL); url != "" {
+	if url := cmp.Or(g.LogHTTP, l.Logs.URL); url != "" {
 		h, err := observe.OpenHTTP(url, observe.HTTPOptions{})
 		if err != nil {
 			return nil, failure.NothingRan(fmt.Errorf("--log-http: %w", err), "")
