@@ -29,7 +29,8 @@ func DecodeArgs(s string) (map[string]json.RawMessage, error) {
 
 // decodeArgs is DecodeArgs, and the same as values: numbers as json.Number.
 func decodeArgs(s string) (raw map[string]json.RawMessage, values map[string]any, err error) {
-	if t := strings.TrimSpace(s); t == "" || t == "null" {
+	switch strings.TrimSpace(s) {
+	case "", "null", "{}":
 		return map[string]json.RawMessage{}, map[string]any{}, nil
 	}
 	doc, err := jsondoc.Parse([]byte(s), jsondoc.Options{MaxBytes: MaxArgsBytes, MaxDepth: MaxArgsDepth, Strict: true, Shallow: true})

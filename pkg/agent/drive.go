@@ -105,7 +105,11 @@ func (r *run) perform(ctx context.Context, step Step) error {
 	case StepCalls:
 		return r.callAll(ctx, step)
 	case StepAccept:
-		return r.apply(ctx, r.session.Judged(r.accept(ctx, step.Answer)))
+		text, wrong := r.accept(ctx, step.Answer)
+		if ctx.Err() != nil { // it may be what is wrong
+			return r.fail(ctx, Step{}, ctxError(ctx))
+		}
+		return r.apply(ctx, r.session.Judged(text, wrong))
 	}
 	return r.ask(ctx, step)
 }

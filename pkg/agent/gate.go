@@ -141,8 +141,11 @@ func (g *Gate) Generate(ctx context.Context, p Provider, req *Request, depth int
 // itself becomes the result.
 func (g *Gate) Call(ctx context.Context, tool Tool, inv *Invocation, record func(Event) error) error {
 	result, err, broken := g.pass(ctx, tool, inv, record)
-	if broken != nil {
+	switch {
+	case broken != nil:
 		return broken
+	case err != nil && inv.Again && !inv.started:
+		err = errUnknownOutcome // it may have run before
 	}
 	e := inv.event(EventCallEnded)
 	e.Millis = inv.took.Milliseconds()

@@ -28,6 +28,9 @@ type Invocation struct {
 	Depth   int
 	Parent  string
 	N       int
+	// Again says that the call started before, in a process that ended without
+	// recording its result.
+	Again bool
 	// Host is the run that makes the call; nil outside of one.
 	Host Host
 
@@ -50,7 +53,7 @@ type Host interface {
 // Invocation is the call c of the session, of a tool that says spec of itself.
 func (s *Session) Invocation(c PendingCall, spec ToolSpec) *Invocation {
 	return &Invocation{Call: c.ToolCall, Spec: spec, Key: c.Key, Session: s.ID, Agent: s.Agent,
-		Turn: s.Turn, Depth: s.Depth, Parent: s.Parent, N: c.N + 1}
+		Turn: s.Turn, Depth: s.Depth, Parent: s.Parent, N: c.N + 1, Again: c.Started}
 }
 
 // event is what the events of the call have in common.

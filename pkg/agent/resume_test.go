@@ -335,6 +335,28 @@ func TestAnInterruptedResumeSaysWhatIsKnownOfItsCalls(t *testing.T) {
 	}
 }
 
+// A call that may have run before is not said to have not run, whatever refuses it.
+func TestACallThatStartedBeforeIsOfUnknownOutcomeWhenItIsRefused(t *testing.T) {
+	var mu sync.Mutex
+	var done []string
+	idem := effect{"idem", agent.EffectsIdempotent, &mu, &done}
+	full := &journal{}
+	a := newAgent(&model{answers: []*agent.Response{calls(call("a", "idem", "{}")), text("done")}}, idem)
+	if _, err := (&agent.Runner{Agent: a, Journal: full}).Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(full.events, func(e agent.Event) bool { return e.Kind == agent.EventCallStarted })
+	r := load(t, full.events[:at+1])
+	r.Agent = newAgent(&model{answers: []*agent.Response{text("ok")}}, idem)
+	r.Policy = func(context.Context, *agent.Invocation) agent.Verdict { return agent.Verdict{Decision: agent.Deny} }
+	if _, err := r.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Session().Messages[2].Results[0].Text(); !strings.HasPrefix(got, "error: not run again: this call had started") || len(done) != 1 {
+		t.Errorf("result %q, ran %v", got, done)
+	}
+}
+
 // toolsetFunc is a Toolset that is a function.
 type toolsetFunc func() ([]agent.Tool, error)
 

@@ -244,7 +244,8 @@ func (r *run) happen(ctx context.Context, e Event) error {
 			up.total.Note(&e)
 		}
 		if e.Kind == EventEnd {
-			r.end = &e
+			end := e // not e: all others would be allocated too
+			r.end = &end
 		}
 	}
 	if t.watch != nil {
