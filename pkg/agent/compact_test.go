@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -231,5 +232,25 @@ func TestAnInterruptWhileShorteningIsAnInterrupt(t *testing.T) {
 	_, err := (&agent.Runner{Agent: a}).Run(ctx, agent.UserText("go"))
 	if err == nil || err.Error() != "context canceled" {
 		t.Errorf("Run = %v, want context canceled alone", err)
+	}
+}
+
+// TestTheErrorOfARunIsTheRecordedOne fails if the failure of a summary hides why
+// the run ended.
+func TestTheErrorOfARunIsTheRecordedOne(t *testing.T) {
+	turns := 0
+	a := newAgent(providerFunc(func(req *agent.Request) (*agent.Response, error) {
+		switch turns++; {
+		case req.Summary:
+			return nil, errors.New("no summary")
+		case turns > 10:
+			return nil, &agent.ModelError{Message: "too long", TooLong: true}
+		}
+		return calls(call("", "read", "{}")), nil
+	}), reader(500))
+	var end agent.Event
+	_, err := (&agent.Runner{Agent: a, Observe: func(e agent.Event) { end = e }}).Run(t.Context(), agent.UserText("go"))
+	if err == nil || err.Error() != end.Error || !strings.Contains(end.Error, "too long") {
+		t.Errorf("Run = %v, recorded as %q", err, end.Error)
 	}
 }

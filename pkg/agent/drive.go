@@ -139,8 +139,9 @@ func (r *run) fail(ctx context.Context, step Step, err error) error {
 	e := r.session.Failed(step, err)
 	if e.Summary {
 		r.warn("the conversation is near the limit of the model's context and could not be summed up: " + err.Error())
+	} else {
+		r.cause = err
 	}
-	r.cause = err
 	return r.emit(ctx, e)
 }
 

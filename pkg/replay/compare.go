@@ -3,53 +3,33 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
+	"reflect"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// sameTool reports whether a model is told the same of two tools.
+// sameTool reports whether a model sees no difference between two tools.
 func sameTool(a, b agent.ToolSpec) bool {
-	return a.Name == b.Name && a.Description == b.Description && sameJSON(a.Schema, b.Schema)
+	return a.Name == b.Name && a.Description == b.Description && same(a.Schema, b.Schema)
 }
 
-func sameMessage(a, b agent.Message) bool {
-	return a.Role == b.Role && slices.EqualFunc(a.Parts, b.Parts, samePart) &&
-		slices.EqualFunc(a.Calls, b.Calls, sameCall) && slices.EqualFunc(a.Results, b.Results, sameResult)
-}
+func sameMessage(a, b agent.Message) bool { return same(a, b) }
 
-// sameWords is sameMessage without the results of tools.
-func sameWords(a, b agent.Message) bool {
+// sameButResults is sameMessage without the results of tools.
+func sameButResults(a, b agent.Message) bool {
 	if a.Role == agent.RoleTool && b.Role == agent.RoleTool {
 		return len(a.Results) == len(b.Results)
 	}
-	return sameMessage(a, b)
+	return same(a, b)
 }
 
-func samePart(a, b agent.Part) bool {
-	return a.Kind == b.Kind && a.Text == b.Text && a.MIME == b.MIME && a.Name == b.Name &&
-		bytes.Equal(a.Data, b.Data) && sameJSON(a.Extra, b.Extra)
-}
-
-func sameCall(a, b agent.ToolCall) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.Args == b.Args && sameJSON(a.Extra, b.Extra)
-}
-
-func sameResult(a, b agent.ToolResult) bool {
-	return a.CallID == b.CallID && a.Name == b.Name && a.Failed == b.Failed && slices.EqualFunc(a.Parts, b.Parts, samePart)
-}
-
-// sameJSON reports whether two JSON texts differ in nothing but spaces and escapes,
-// which a journal does not keep.
-func sameJSON(a, b json.RawMessage) bool {
-	return bytes.Equal(a, b) || bytes.Equal(squeeze(a), squeeze(b))
-}
-
-func squeeze(raw json.RawMessage) []byte {
-	var compact, escaped bytes.Buffer
-	if json.Compact(&compact, raw) != nil {
-		return raw
+// same reports whether two values are the same JSON: a journal does not keep the
+// spaces and escapes of JSON inside them.
+func same[T any](a, b T) bool {
+	if reflect.DeepEqual(a, b) {
+		return true // much faster
 	}
-	json.HTMLEscape(&escaped, compact.Bytes())
-	return escaped.Bytes()
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }

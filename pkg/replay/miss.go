@@ -1,17 +1,15 @@
 package replay
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/aymanbagabas/go-udiff/lcs"
+	"github.com/agents-exe/agents/pkg/standin"
 )
 
-// A Miss is the end of a replay that asked for something that the record does not
-// have.
+// A Miss is the end of a replay that asked for something that is not in the record.
 type Miss struct {
 	// Agent is the slug of the agent that asked, Path its session (see the package
 	// comment) and Turn its turn.
@@ -20,8 +18,8 @@ type Miss struct {
 	Turn  int
 	// What says what is missing.
 	What string
-	// Diff compares the nearest that was recorded with what was asked for: lines
-	// that begin with "-" and "+". It is empty if there is nothing near.
+	// Diff shows how the request or call differs from the most similar recorded
+	// one: lines that begin with "-" and "+". It is empty if there is none.
 	Diff string
 }
 
@@ -55,20 +53,20 @@ func missCall(path string, inv *agent.Invocation, near *call) error {
 }
 
 func callLines(c agent.ToolCall) []string {
-	return append([]string{"call " + c.Name}, textLines(indented(c.Args))...)
+	return append([]string{"call " + c.Name}, textLines(standin.FormatJSON(c.Args, "  "))...)
 }
 
-// Bounds of a difference: it is read by a person.
-const (
-	maxDiffLines = 60
-	maxLine      = 160    // runes, longer lines are broken
-	maxLines     = 50_000 // of each side
-	contextLines = 3
-)
+// maxLine is the length in runes at which a line of a difference is broken.
+const maxLine = 160
+
+// diff shows the differences between the recorded lines and those of now.
+func diff(recorded, now []string) string {
+	return cmp.Or(standin.Diff(recorded, now), "(what differs is not shown: media, or what only the model's provider reads)")
+}
 
 // diffRequests compares requests. What the conversations share at their beginning is
 // left out.
-func diffRequests(a *ask, req *agent.Request) string {
+func diffRequests(a *request, req *agent.Request) string {
 	old := &agent.Request{Messages: a.messages}
 	if a.setup != nil {
 		old.System, old.Tools = a.setup.system, a.setup.tools
@@ -88,7 +86,7 @@ func requestLines(req *agent.Request, from int) []string {
 	lines := append([]string{"system:"}, textLines(req.System)...)
 	for _, t := range req.Tools {
 		lines = append(lines, "tool "+t.Name+":")
-		lines = append(append(lines, textLines(t.Description)...), textLines(indented(string(squeeze(t.Schema))))...)
+		lines = append(append(lines, textLines(t.Description)...), textLines(standin.FormatJSON(string(t.Schema), "  "))...)
 	}
 	for i, m := range req.Messages[from:] {
 		lines = append(lines, fmt.Sprintf("message %d, %s:", from+i+1, m.Role))
@@ -138,61 +136,4 @@ func textLines(text string) []string {
 		lines = append(lines, "  "+string(runes))
 	}
 	return lines
-}
-
-// indented is a JSON text with a line for each value.
-func indented(text string) string {
-	var b strings.Builder
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil || d.More() {
-		return text
-	}
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if e.Encode(v) != nil {
-		return text
-	}
-	return b.String()
-}
-
-// diff shows what differs between two lists of lines, with a few lines around.
-func diff(old, now []string) string {
-	old, now = old[:min(len(old), maxLines)], now[:min(len(now), maxLines)]
-	var lines []string
-	shown := 0 // lines of old that were written
-	changes := lcs.DiffLines(old, now)
-	for i, c := range changes {
-		if start := max(c.Start-contextLines, shown); start > shown || i == 0 {
-			lines = append(lines, fmt.Sprintf("@@ line %d @@", start+1))
-			shown = start
-		}
-		lines = append(lines, prefixed(" ", old[shown:c.Start])...)
-		lines = append(lines, prefixed("-", old[c.Start:c.End])...)
-		lines = append(lines, prefixed("+", now[c.ReplStart:c.ReplEnd])...)
-		shown = c.End
-		end := min(shown+contextLines, len(old))
-		if i+1 < len(changes) {
-			end = min(end, changes[i+1].Start)
-		}
-		lines = append(lines, prefixed(" ", old[shown:end])...)
-		shown = end
-	}
-	if len(changes) == 0 {
-		return "(what differs is not shown: media, or what only the model's provider reads)"
-	}
-	if more := len(lines) - maxDiffLines; more > 0 {
-		lines = append(slices.Clone(lines[:maxDiffLines]), fmt.Sprintf("… and %d more lines", more))
-	}
-	return strings.Join(lines, "\n")
-}
-
-func prefixed(with string, lines []string) []string {
-	list := make([]string, 0, len(lines))
-	for _, l := range lines {
-		list = append(list, with+l)
-	}
-	return list
 }

@@ -18,39 +18,36 @@ var errNoSummary = errors.New("the record has no summary of this conversation")
 // model serves the answers of one agent's model.
 type model struct {
 	p    *Player
-	real agent.Provider // nil if there is none
+	real agent.Provider
 }
 
-// Generate gives the answer that was recorded for the request, or ends the replay.
+// Generate returns the recorded answer to the request, or ends the replay.
 func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
-	pl := m.p.of(req.Session)
-	if m.real != nil && m.p.real(pl.path, req.Turn) {
+	s := m.p.of(req.Session)
+	if m.p.real(s, req.Turn) {
 		return m.real.Generate(ctx, req, delta)
 	}
 	if req.Summary {
-		return m.p.summary(pl, req)
+		return m.p.summary(s, req)
 	}
-	a, err := m.p.ask(pl, req)
+	r, err := m.p.request(s, req)
 	if err != nil {
 		m.p.fail(err)
 		return nil, err
 	}
-	switch a.kind {
-	case shortened:
-		if a.failure != nil {
-			return nil, modelError(a.failure, pl.model(a))
+	switch r.outcome {
+	case compacted:
+		if r.failure != nil {
+			return nil, modelError(r.failure, r.model())
 		}
 		return nil, &agent.ModelError{Message: "the model refused the conversation as too long", TooLong: true}
 	case ended:
-		if m.p.own {
-			m.p.waitEnd(ctx, pl.path)
-		}
-		return nil, pl.end(a)
-	case left:
-		m.p.leave(pl)
+		return nil, r.endError(s)
+	case unfinished:
+		m.p.leave(s)
 		return nil, ErrUnfinished
 	}
-	for _, part := range a.response.Message.Parts {
+	for _, part := range r.response.Message.Parts {
 		switch part.Kind {
 		case agent.PartText:
 			delta(agent.Delta{Kind: agent.DeltaText, Text: part.Text})
@@ -58,45 +55,42 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 			delta(agent.Delta{Kind: agent.DeltaReasoning, Text: part.Text})
 		}
 	}
-	if m.p.own {
-		m.p.conduct.wait(ctx, step{pl.path, agent.EventAnswer, place{turn: a.turn}})
-	}
-	copied := *a.response
+	copied := *r.response
 	return &copied, nil
 }
 
-// end is the recorded end of a run. What ended it from outside ends the session's
-// context now.
-func (pl *playing) end(a *ask) error {
-	name := pl.model(a)
-	if a.failure != nil && a.failure.TooLong {
-		return modelError(a.failure, name)
+// endError is the recorded end of a run. If that was not the model's error, it ends
+// the session's context now.
+func (r *request) endError(s *progress) error {
+	name := r.model()
+	if r.failure != nil && r.failure.TooLong {
+		return modelError(r.failure, name)
 	}
-	if text, ok := strings.CutPrefix(a.end.Error, "ask model "+name+": "); ok || a.end.Status == agent.StatusFailed {
-		return &ending{text: text, status: a.end.Status}
+	if text, ok := strings.CutPrefix(r.end.Error, "ask model "+name+": "); ok || r.end.Status == agent.StatusFailed {
+		return &endError{text: text, status: r.end.Status}
 	}
-	err := &ending{text: a.end.Error, status: a.end.Status, cause: true}
-	pl.stop(err)
+	err := &endError{text: r.end.Error, status: r.end.Status, cancelled: true}
+	s.stop(err)
 	return err
 }
 
 // model is the model that was asked.
-func (pl *playing) model(a *ask) string {
-	if a.setup != nil {
-		return a.setup.model
+func (r *request) model() string {
+	if r.setup != nil {
+		return r.setup.model
 	}
-	return pl.rec.open.Model
+	return r.of.open.Model
 }
 
 // summary is the next summary that was recorded in this turn.
-func (p *Player) summary(pl *playing, req *agent.Request) (*agent.Response, error) {
+func (p *Player) summary(at *progress, req *agent.Request) (*agent.Response, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pl.rec == nil || pl.summaries == len(pl.rec.summaries[req.Turn]) {
+	if at.rec == nil || at.summaries == len(at.rec.summaries[req.Turn]) {
 		return nil, errNoSummary
 	}
-	pl.summaries++
-	s := pl.rec.summaries[req.Turn][pl.summaries-1]
+	at.summaries++
+	s := at.rec.summaries[req.Turn][at.summaries-1]
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -104,66 +98,62 @@ func (p *Player) summary(pl *playing, req *agent.Request) (*agent.Response, erro
 	return &copied, nil
 }
 
-// ask finds the recorded request that req equals; otherwise the error is a *Miss.
-func (p *Player) ask(pl *playing, req *agent.Request) (*ask, error) {
+// request finds the recorded request that equals req; otherwise the error is a *Miss.
+func (p *Player) request(at *progress, req *agent.Request) (*request, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var due []*ask
-	if pl.rec != nil {
-		list := pl.rec.asks[req.Turn]
-		due = list[min(pl.cursor, len(list)):]
+	var due []*request
+	if at.rec != nil {
+		list := at.rec.requests[req.Turn]
+		due = list[min(at.served, len(list)):]
 	}
 	for i, a := range due {
-		if a.kind == limited || p.LiveTools && a.kind == shortened {
+		if a.outcome == limited || p.LiveTools && a.outcome == compacted {
 			continue
 		}
-		if p.same(pl, req, a) {
-			pl.cursor += i + 1
-			pl.checked, pl.checkedEpoch = len(req.Messages), pl.epoch
+		if p.sameRequest(at, req, a) {
+			at.served += i + 1
+			at.equal, at.equalSince = len(req.Messages), at.compactions
 			return a, nil
 		}
 	}
-	return nil, p.miss(pl, req, due)
+	return nil, p.miss(at, req, due)
 }
 
-// same reports whether a was asked as req is. p.mu is held.
-func (p *Player) same(pl *playing, req *agent.Request, a *ask) bool {
+// sameRequest reports whether a is the request that req is. p.mu is held.
+func (p *Player) sameRequest(at *progress, req *agent.Request, a *request) bool {
 	if a.setup != nil {
-		// When an agent was changed while its run was interrupted, the run goes on
-		// with another system prompt. A Runner asks for that once in a run, so here
-		// it is that of the run's beginning.
-		system := p.own || req.System == a.setup.system
-		if !system || !slices.EqualFunc(req.Tools, a.setup.tools, sameTool) {
+		if req.System != a.setup.system || !slices.EqualFunc(req.Tools, a.setup.tools, sameTool) {
 			return false
 		}
 	}
 	if p.LiveTools {
-		return pl.epoch > 0 || a.epoch > 0 || slices.EqualFunc(req.Messages, a.messages, sameWords)
+		return at.compactions > 0 || a.compactions > 0 || slices.EqualFunc(req.Messages, a.messages, sameButResults)
 	}
 	from := 0
-	if pl.checkedEpoch == pl.epoch && pl.epoch == a.epoch {
-		from = min(pl.checked, len(req.Messages), len(a.messages))
+	if at.equalSince == at.compactions && at.compactions == a.compactions {
+		from = min(at.equal, len(req.Messages), len(a.messages))
 	}
 	return slices.EqualFunc(req.Messages[from:], a.messages[from:], sameMessage)
 }
 
 // miss is the error for a request that is none of due, those that were recorded for
 // its turn and are left.
-func (p *Player) miss(pl *playing, req *agent.Request, due []*ask) error {
-	m := &Miss{Agent: req.Agent, Path: pl.path, Turn: req.Turn}
-	near := nearest(p.Record, pl, req, due)
+func (p *Player) miss(at *progress, req *agent.Request, due []*request) error {
+	m := &Miss{Agent: req.Agent, Path: at.path, Turn: req.Turn}
+	near := nearest(p.Record, at, req, due)
 	switch {
 	case near == nil:
 		m.What = "the agent was not asked anything when the session was recorded"
 		return m
-	case near.kind == limited && p.same(pl, req, near):
+	case near.outcome == limited && p.sameRequest(at, req, near):
 		m.What = "the recorded run ended here: " + near.end.Error
 		return m
 	case len(due) > 0:
 		m.What = "the request is not the recorded one"
 	default:
 		m.What = fmt.Sprintf("nothing was recorded for this request; the nearest is that of turn %d", near.turn)
-		if near.of != pl.rec {
+		if near.of != at.rec {
 			m.What += " of " + named(near.of.open.Agent, near.of.path)
 		}
 	}
@@ -173,18 +163,18 @@ func (p *Player) miss(pl *playing, req *agent.Request, due []*ask) error {
 
 // nearest is the recorded request that is most like req: of those that are due, else
 // of its session, else of its agent in other sessions. It is nil if there is none.
-func nearest(rec *Record, pl *playing, req *agent.Request, due []*ask) *ask {
-	if len(due) == 0 && pl.rec != nil {
-		due = pl.rec.allAsks()
+func nearest(rec *Record, at *progress, req *agent.Request, due []*request) *request {
+	if len(due) == 0 && at.rec != nil {
+		due = at.rec.allRequests()
 	}
 	if len(due) == 0 {
 		for _, path := range slices.Sorted(maps.Keys(rec.sessions)) {
 			if s := rec.sessions[path]; s.open.Agent == req.Agent {
-				due = append(due, s.allAsks()...)
+				due = append(due, s.allRequests()...)
 			}
 		}
 	}
-	var best *ask
+	var best *request
 	like := -1
 	for _, a := range due {
 		n := 0

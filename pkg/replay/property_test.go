@@ -59,7 +59,8 @@ func TestEveryTreeIsReplayed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		a := randomAgent(rt, "root", 0)
 		prompts := []string{"one", "two", "three"}[:rapid.IntRange(1, 3).Draw(rt, "prompts")]
-		events, want := record(t, &agent.Runner{Agent: a, Policy: refuse("refused"), MaxDepth: rapid.IntRange(0, 2).Draw(rt, "depth")}, prompts...)
+		depth := rapid.IntRange(0, 2).Draw(rt, "depth")
+		events, want := record(t, &agent.Runner{Agent: a, Policy: refuse("refused"), MaxDepth: depth}, prompts...)
 		check(t, events, want)
 		n := rapid.IntRange(2, len(events)).Draw(rt, "cut")
 		if _, err := replay.New(seq(events[:n])); err != nil {
@@ -68,10 +69,31 @@ func TestEveryTreeIsReplayed(t *testing.T) {
 		if _, last := again(t, events[:n]); last.err == "" && last != want && len(prompts) == 1 {
 			t.Errorf("the first %d of %d events end in %+v", n, len(events), last)
 		}
+		// The loaded tree makes the same requests, and gets the recorded answers.
+		p := &replay.Player{Record: newRecord(t, events)}
+		for _, sub := range agentsBelow(a) {
+			p.Wrap(sub)
+		}
+		j := &journal{t: t}
+		out, err := p.Run(t.Context(), &agent.Runner{Agent: a, Journal: j, MaxDepth: depth})
+		if got := outcomeOf(out, err); got != want {
+			t.Errorf("the loaded tree ends in %+v, want %+v", got, want)
+		}
 		if t.Failed() {
 			rt.Fatal("see above")
 		}
 	})
+}
+
+// agentsBelow are an agent and all experts below it.
+func agentsBelow(a *agent.Agent) []*agent.Agent {
+	list := []*agent.Agent{a}
+	for _, t := range a.Toolsets[0].(agent.ToolList) {
+		if sub, ok := t.(*agent.Subagent); ok {
+			list = append(list, agentsBelow(sub.Agent)...)
+		}
+	}
+	return list
 }
 
 // TestEveryPrefixIsReplayed cuts records where a process could have died.

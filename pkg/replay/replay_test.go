@@ -99,7 +99,7 @@ func TestAReplayRepeatsEveryEvent(t *testing.T) {
 			events, want := recordIn(t, ctx, r, tc.prompts...)
 			check(t, events, want)
 			got, _ := again(t, events)
-			check(t, got, want) // of a replay too
+			check(t, got, want) // of a replay, too
 		})
 	}
 }

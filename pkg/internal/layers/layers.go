@@ -55,15 +55,16 @@ var rules = []rule{
 	{path: "pkg/sandbox", floor: 2, modules: []string{"github.com/landlock-lsm/go-landlock"}},
 	{path: "pkg/schema", floor: 2, modules: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{path: "pkg/session", floor: 2, modules: []string{"golang.org/x/sys"}},
+	{path: "pkg/standin", floor: 2, modules: []string{"github.com/aymanbagabas/go-udiff"}},
 	{path: "pkg/toolbox/...", floor: 2},
 	{path: "pkg/transcript", floor: 2},
 
 	{path: "pkg/agentfile", floor: 3, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/mcpserver", floor: 3, modules: []string{"github.com/mark3labs/mcp-go"}},
-	{path: "pkg/replay", floor: 3, modules: []string{"github.com/aymanbagabas/go-udiff"}},
+	{path: "pkg/replay", floor: 3},
 	{path: "pkg/serve", floor: 3},
 	{path: "pkg/sessionindex", floor: 3, modules: []string{"modernc.org/sqlite"}},
-	{path: "pkg/treetest", floor: 3, modules: []string{"golang.org/x/sync", "github.com/aymanbagabas/go-udiff"}, beside: []string{"pkg/agentfile", "pkg/replay"}},
+	{path: "pkg/treetest", floor: 3, modules: []string{"golang.org/x/sync", "github.com/aymanbagabas/go-udiff"}, beside: []string{"pkg/agentfile"}},
 	{path: "pkg/tui", floor: 3, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2"}},
 
 	// The rooms of the command line; the comment of cmd/agents says what each holds.
