@@ -2,8 +2,8 @@
 // the next time: a folder of small files, one for each key.
 //
 // A cache never fails. A file that is missing, too old, too large, damaged, of
-// another version, or that somebody else may have written is no cache, and one that
-// cannot be written is done without.
+// another version, or that another user can have written is ignored, and one that
+// cannot be written is not kept.
 //
 //	d := cachefile.Dir{Path: dir, Suffix: ".listing", Version: "listing 1", MaxBytes: 1 << 20, MaxAge: 24 * time.Hour}
 //	content, ok := d.Load(url)

@@ -1,5 +1,4 @@
-// Package closest finds the name that somebody most likely meant who wrote
-// another one.
+// Package closest finds the known name that a misspelled one most likely stands for.
 //
 //	closest.Hint("modelname", []string{"modelName", "path"}) // ; did you mean "modelName"?
 package closest

@@ -2,7 +2,7 @@
 // releases a lock when its process ends, however it ends.
 //
 // [Try] locks an open file whose content one process may write. [Acquire] waits
-// for a lock that is nothing but a name.
+// for a lock that is only a name.
 //
 // Where the system duplicates open files into a child (Unix), a child that is just
 // being started holds the lock until it executes its program.
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ErrLocked is the error of Try when somebody else holds the lock.
+// ErrLocked is the error of Try when the lock is held elsewhere.
 var ErrLocked = errors.New("locked")
 
 // The pause between two attempts of Acquire grows between these.
@@ -62,7 +62,7 @@ func Acquire(ctx context.Context, path string) (release func(), err error) {
 	}
 }
 
-// wait locks f once nobody else holds it.
+// wait locks f once it is free.
 func wait(ctx context.Context, f *os.File) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -12,8 +12,8 @@
 //	slug := doc.Root.Member("contents").Member("slug")
 //	line, col := doc.Position(slug.Start)
 //
-// The arguments of a tool call, which somebody else wrote and which a tool must get
-// unchanged, are read with every limit, and with the places of the arguments alone:
+// The arguments of a tool call come from a model and must reach the tool unchanged.
+// They are read with every limit, and only the places of the arguments are kept:
 //
 //	doc, err := jsondoc.Parse([]byte(args), jsondoc.Options{
 //		MaxBytes: 16 << 20, MaxDepth: 1000, MaxDigits: 1000, MaxExponent: 1000,
@@ -129,7 +129,7 @@ func (n *Node) Text() string {
 	return s
 }
 
-// Path names the value as a person would: contents.mcpServers[0].tag. It is "" for
+// Path names the value: contents.mcpServers[0].tag. It is "" for
 // the outermost one.
 func (n *Node) Path() string {
 	if n.parent == nil {
