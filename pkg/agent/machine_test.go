@@ -60,8 +60,8 @@ func next(t *rapid.T, s *agent.Session, a *agent.Agent, limits agent.Limits) []a
 		return s.Opened(a, "S", "", 0)
 	}
 	step := s.Next()
-	if s.RunTurns > limits.Turns+1 {
-		t.Fatalf("%d turns of %d", s.RunTurns, limits.Turns)
+	if most := s.Limits.Turns; step.Kind == agent.StepCalls && most > 0 && s.RunTurns > most {
+		t.Fatalf("calls of turn %d of %d", s.RunTurns, most)
 	}
 	switch step.Kind {
 	case agent.StepPrompt:
