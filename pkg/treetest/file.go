@@ -13,6 +13,7 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/standin"
 	"github.com/agents-exe/agents/schemas"
 )
 
@@ -115,15 +116,7 @@ func (s Stubs) MarshalJSON() ([]byte, error) {
 }
 
 // encode is json.Marshal with <, > and & as they are.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
+func encode(v any) ([]byte, error) { return standin.EncodeJSON(v, "") }
 
 var fileSchema = sync.OnceValues(func() (*schema.Schema, error) {
 	return schema.CompileTrusted(schemas.AgentTestName, schemas.AgentTest())

@@ -19,7 +19,7 @@ func Find(patterns []string) ([]string, error) {
 	for _, pattern := range patterns {
 		found, err := find(pattern)
 		if err != nil {
-			return nil, fmt.Errorf("find tests in %s: %w", pattern, plainError(err))
+			return nil, fmt.Errorf("find tests in %s: %s", pattern, plain(err))
 		}
 		if len(found) == 0 {
 			return nil, fmt.Errorf("find tests in %s: there is no file *%s", pattern, Suffix)
@@ -75,12 +75,4 @@ func below(root string) ([]string, error) {
 		return nil
 	})
 	return files, err
-}
-
-// plainError is err without the operation and the path.
-func plainError(err error) error {
-	if p, ok := err.(*fs.PathError); ok {
-		return p.Err
-	}
-	return err
 }

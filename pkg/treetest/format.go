@@ -50,27 +50,12 @@ func formatValue(b *bytes.Buffer, raw json.RawMessage, depth int) {
 	b.WriteByte(map[byte]byte{'{': '}', '[': ']'}[open])
 }
 
-// oneLine is compact JSON with a blank behind each comma and colon.
+// oneLine is JSON with a space after each comma and colon.
 func oneLine(raw []byte) []byte {
-	var compact bytes.Buffer
-	if json.Compact(&compact, raw) != nil {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "") != nil {
 		return raw
 	}
-	var b bytes.Buffer
-	text, quoted := compact.Bytes(), false
-	for i, c := range text {
-		b.WriteByte(c)
-		switch {
-		case c == '"' && (i == 0 || !escaped(text[:i])):
-			quoted = !quoted
-		case !quoted && (c == ',' || c == ':'):
-			b.WriteByte(' ')
-		}
-	}
-	return b.Bytes()
-}
-
-// escaped reports whether what follows text is escaped by a backslash.
-func escaped(text []byte) bool {
-	return (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1
+	// Line breaks are between values only: in strings they are escaped.
+	return bytes.ReplaceAll(bytes.ReplaceAll(b.Bytes(), []byte(",\n"), []byte(", ")), []byte("\n"), nil)
 }

@@ -38,8 +38,8 @@ func FuzzParse(f *testing.F) {
 		if file == nil {
 			return
 		}
-		// What is valid can be judged, and written again.
-		file.judge(&trace{runs: []*agentRun{{}}}, ending{status: "ok"})
+		// What is valid can be checked, and written again.
+		file.check(&trace{runs: []*agentRun{{}}}, outcome{status: "ok"})
 		if _, err := encode(file.Spec); err != nil {
 			t.Errorf("encode: %v", err)
 		}

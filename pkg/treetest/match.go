@@ -1,7 +1,7 @@
 package treetest
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/standin"
 )
 
 // Inside an expected JSON value an object with one of these keys alone stands for
@@ -20,15 +21,9 @@ const (
 	keyAny     = "$any"
 )
 
-// decodeJSON reads a valid JSON text; numbers keep their digits. What is not JSON
-// is nil.
+// decodeJSON reads a JSON text; of what is not JSON it is nil.
 func decodeJSON(text []byte) any {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil {
-		return nil
-	}
+	v, _ := standin.DecodeJSON(string(text))
 	return v
 }
 
@@ -121,17 +116,17 @@ func (t *Text) check(got string) (message, diff string) {
 	}
 	for _, s := range t.Contains {
 		if !strings.Contains(got, s) {
-			return fmt.Sprintf("it does not contain %q", s), shown(got)
+			return fmt.Sprintf("it does not contain %q", s), showText(got)
 		}
 	}
 	for _, s := range t.NotContains {
 		if strings.Contains(got, s) {
-			return fmt.Sprintf("it contains %q", s), shown(got)
+			return fmt.Sprintf("it contains %q", s), showText(got)
 		}
 	}
 	if t.Pattern != "" {
 		if re, err := regexp.Compile(t.Pattern); err != nil || !re.MatchString(got) {
-			return fmt.Sprintf("the pattern %q is not found in it", t.Pattern), shown(got)
+			return fmt.Sprintf("the pattern %q is not found in it", t.Pattern), showText(got)
 		}
 	}
 	if len(t.JSON) > 0 {
@@ -145,7 +140,7 @@ func checkJSON(want json.RawMessage, got string, subset bool) (message, diff str
 		return "", ""
 	}
 	if !json.Valid([]byte(got)) {
-		return "it is no JSON", shown(got)
+		return "it is no JSON", showText(got)
 	}
 	wantValue, gotValue := decodeJSON(want), decodeJSON([]byte(got))
 	if sameJSON(wantValue, gotValue, subset) {
@@ -155,12 +150,12 @@ func checkJSON(want json.RawMessage, got string, subset bool) (message, diff str
 	if subset {
 		message = "the expected JSON is not in it"
 	}
-	return message, lineDiff(indent(settle(wantValue, gotValue, subset)), indent(gotValue))
+	return message, lineDiff(indented(fill(wantValue, gotValue, subset)), indented(gotValue))
 }
 
-// settle is want with what fits in got in the place of patterns, and of members
-// that are not asked for, so that only differences differ.
-func settle(want, got any, subset bool) any {
+// fill is want with the values of got in the place of patterns that match and of
+// members that are not expected, so that a comparison shows only differences.
+func fill(want, got any, subset bool) any {
 	if sameJSON(want, got, subset) {
 		return got
 	}
@@ -170,51 +165,41 @@ func settle(want, got any, subset bool) any {
 		if _, leaf := leafPattern(want); !ok || leaf {
 			return want
 		}
-		settled := map[string]any{}
+		filled := map[string]any{}
 		if subset {
-			maps.Copy(settled, got)
+			maps.Copy(filled, got)
 		}
 		for key, value := range want {
-			settled[key] = settle(value, got[key], subset)
+			filled[key] = fill(value, got[key], subset)
 		}
-		return settled
+		return filled
 	case []any:
 		got, ok := got.([]any)
 		if !ok {
 			return want
 		}
-		settled := slices.Clone(want)
+		filled := slices.Clone(want)
 		for i := range min(len(want), len(got)) {
-			settled[i] = settle(want[i], got[i], subset)
+			filled[i] = fill(want[i], got[i], subset)
 		}
-		return settled
+		return filled
 	}
 	return want
 }
 
-// indent is a JSON value over several lines, its keys sorted.
-func indent(v any) string {
-	text, err := encode(v)
+func indented(v any) string {
+	text, err := standin.EncodeJSON(v, "  ")
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	var b bytes.Buffer
-	if json.Indent(&b, text, "", "  ") != nil {
-		return string(text)
-	}
-	return b.String()
+	return string(text)
 }
 
-// argsText is the arguments of a call as one line: compact JSON with sorted keys,
-// or what there is instead.
+// argsText is the arguments of a call as one line: JSON with sorted keys, or the
+// quoted text.
 func argsText(args string) string {
-	if v := decodeJSON([]byte(args)); v != nil && json.Valid([]byte(args)) {
-		if text, err := encode(v); err == nil {
-			return string(text)
-		}
+	if _, ok := standin.DecodeJSON(args); !ok && args != "" {
+		return strconv.Quote(args)
 	}
-	if args == "" {
-		return "{}"
-	}
-	return strconv.Quote(args)
+	return cmp.Or(standin.FormatJSON(args, ""), "{}")
 }

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+
+	"github.com/agents-exe/agents/pkg/standin"
 )
 
 // pair finds which call is which of those expected, so that nothing is missing if
 // that is possible. In any order, the calls come back in that of want, the others
 // behind them.
-func pair(want []ExpectCall, got []*call, anyOrder bool) ([]*call, []edit) {
+func pair(want []ExpectCall, got []*call, anyOrder bool) ([]*call, []standin.Edit) {
 	var of []int // the expectation that each call is, -1 for none
 	var left int // expectations that no call is
 	if anyOrder {
@@ -36,7 +38,7 @@ func pair(want []ExpectCall, got []*call, anyOrder bool) ([]*call, []edit) {
 			calls[k] = names[i]
 		}
 	}
-	return got, align(names, calls)
+	return got, standin.Align(names, calls)
 }
 
 // follow pairs calls with what is expected in this order, each with the next.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/standin"
 	"github.com/agents-exe/agents/schemas"
 )
 
@@ -55,7 +57,7 @@ func Record(path string, rec Recording) ([]byte, error) {
 	if err := r.place(); err != nil {
 		return nil, err
 	}
-	if err := r.models(); err != nil {
+	if err := r.models(t); err != nil {
 		return nil, err
 	}
 	r.tools()
@@ -136,102 +138,64 @@ type (
 	}
 )
 
-// A talk is what was said in one session.
-type talk struct {
-	id, agent, prompt string
-	answers           []rule
-	failed            string // why the model did not answer in the end
-}
-
-// models makes a script of what each model answered.
-func (r *recorder) models() error {
-	byAgent := map[string][]*talk{}
-	var slugs []string
-	for _, t := range r.talks() {
-		if byAgent[t.agent] == nil {
-			slugs = append(slugs, t.agent)
-		}
-		byAgent[t.agent] = append(byAgent[t.agent], t)
+// models makes a script of the answers of each model.
+func (r *recorder) models(t *trace) error {
+	byAgent := map[string][]*agentRun{}
+	for _, run := range t.runs {
+		byAgent[run.agent] = append(byAgent[run.agent], run)
 	}
 	r.spec.Models = map[string]json.RawMessage{}
-	for _, slug := range slugs {
-		rules, err := r.rules(slug, byAgent[slug])
+	for _, slug := range slices.Sorted(maps.Keys(byAgent)) {
+		rules, err := rulesOf(slug, byAgent[slug])
 		if err != nil {
 			return err
 		}
-		text, err := encode(script{rules})
-		if err != nil {
+		if r.spec.Models[slug], err = encode(script{rules}); err != nil {
 			return err
 		}
-		r.spec.Models[slug] = text
 	}
 	return nil
 }
 
-// talks are the sessions in the order in which they began.
-func (r *recorder) talks() []*talk {
-	var list []*talk
-	byID := map[string]*talk{}
-	for i := range r.rec.Events {
-		e := &r.rec.Events[i]
-		t := byID[e.Session]
-		if t == nil {
-			t = &talk{id: e.Session, agent: e.Agent}
-			byID[e.Session] = t
-			list = append(list, t)
+// rulesOf are one rule for each answer of an agent. Where it had more than one
+// prompt, a rule names the prompt, too.
+func rulesOf(slug string, runs []*agentRun) ([]rule, error) {
+	var prompts []string
+	byPrompt := map[string][]rule{}
+	for _, run := range runs {
+		var rules []rule
+		for _, e := range run.answers {
+			rules = append(rules, rule{When: when{Turn: e.Turn}, Answer: answerOf(e)})
 		}
-		switch e.Kind {
-		case agent.EventMessage:
-			if e.Message.Role == agent.RoleUser && e.Attempt == 0 {
-				t.prompt = e.Message.Text()
-			}
-		case agent.EventAnswer:
-			t.answers = append(t.answers, rule{When: when{Turn: e.Turn}, Answer: answerOf(e)})
-		case agent.EventEnd:
-			if e.Status == agent.StatusFailed {
-				t.failed = e.Error
-			}
+		if run.status == agent.StatusFailed && run.errors != "" {
+			rules = append(rules, rule{When: when{Turn: len(rules) + 1}, Fault: &ruleFailure{400, run.errors}})
 		}
-	}
-	return list
-}
-
-// rules are one rule for each answer of an agent. Where it ran more than once, a
-// rule names the prompt too.
-func (r *recorder) rules(slug string, talks []*talk) ([]rule, error) {
-	var rules []rule
-	byPrompt := map[string]*talk{}
-	for _, t := range talks {
-		if t.failed != "" {
-			t.answers = append(t.answers, rule{When: when{Turn: len(t.answers) + 1}, Fault: &ruleFailure{400, t.failed}})
-		}
-		if first := byPrompt[t.prompt]; first != nil {
-			a, errA := encode(first.answers)
-			b, errB := encode(t.answers)
-			if err := errors.Join(errA, errB); err != nil {
-				return nil, err
-			}
-			if !bytes.Equal(a, b) {
+		if first, again := byPrompt[run.prompt]; again {
+			if !sameEncoded(first, rules) {
 				return nil, fmt.Errorf("the agent %s was asked the same twice and answered something different; no script can tell the two apart", slug)
 			}
 			continue
 		}
-		byPrompt[t.prompt] = t
-		rules = append(rules, t.answers...)
+		prompts = append(prompts, run.prompt)
+		byPrompt[run.prompt] = rules
 	}
-	if len(byPrompt) > 1 {
-		i := 0
-		for _, t := range talks {
-			if byPrompt[t.prompt] != t {
-				continue
+	var all []rule
+	for _, prompt := range prompts {
+		for _, rule := range byPrompt[prompt] {
+			if len(prompts) > 1 {
+				rule.When.Prompt = promptPattern(prompt)
 			}
-			for range t.answers {
-				rules[i].When.Prompt = promptPattern(t.prompt)
-				i++
-			}
+			all = append(all, rule)
 		}
 	}
-	return rules, nil
+	return all, nil
+}
+
+// sameEncoded reports whether two values are the same in a test file.
+func sameEncoded(a, b any) bool {
+	x, errX := encode(a)
+	y, errY := encode(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // promptPattern is a pattern for a prompt; of a long one, for its beginning.
@@ -306,15 +270,12 @@ func (r *recorder) stub(e *agent.Event, args string) {
 		r.spec.Specs[e.Tool] = ToolSpec{spec.Description, spec.Schema}
 	}
 	s := Stub{Args: json.RawMessage(args)}
-	parts := e.Result.Parts
-	if e.Result.Failed && len(parts) > 0 {
-		text := strings.TrimPrefix(parts[0].Text, "error: ")
-		parts = parts[1:]
-		if len(parts) > 0 {
-			text = strings.TrimSuffix(text, "\n")
-		}
+	result, err := standin.Result(e.Result)
+	if err != nil {
+		text := err.Error()
 		s.Error = &text
 	}
+	parts := result.Parts
 	if len(parts) == 1 && parts[0].Kind == agent.PartText {
 		s.Text = &parts[0].Text
 		parts = nil
@@ -332,12 +293,7 @@ func (r *recorder) stub(e *agent.Event, args string) {
 // arguments that answer something different each answers once.
 func (r *recorder) add(tool string, s Stub) {
 	stubs := r.spec.Tools[tool]
-	same := func(o Stub) bool {
-		a, errA := encode(o)
-		b, errB := encode(s)
-		return errA == nil && errB == nil && bytes.Equal(a, b)
-	}
-	if !slices.ContainsFunc(stubs.List, same) {
+	if !slices.ContainsFunc(stubs.List, func(o Stub) bool { return sameEncoded(o, s) }) {
 		for i, o := range stubs.List {
 			if argsText(string(o.Args)) == argsText(string(s.Args)) {
 				stubs.List[i].Times, s.Times = 1, 1

@@ -89,11 +89,11 @@ func Run(ctx context.Context, path string, opts Options) Report {
 	return report
 }
 
-// A rehearsal is one run of a test.
-type rehearsal struct {
+// A testRun is one run of a test.
+type testRun struct {
 	file   *File
 	clock  *clock
-	stage  *stage
+	tools  *toolRules
 	models map[string]*model // from the test file, by slug
 	answer *schema.Answer    // what the answer must satisfy; nil if nothing
 	events []agent.Event
@@ -101,9 +101,9 @@ type rehearsal struct {
 
 // run loads the tree, runs it and compares.
 func (f *File) run(ctx context.Context, opts Options) []Failure {
-	r := &rehearsal{file: f, models: map[string]*model{}}
+	r := &testRun{file: f, models: map[string]*model{}}
 	r.clock = &clock{limit: time.Duration(f.Spec.TimeoutSeconds * float64(time.Second))}
-	r.stage = &stage{file: f, gate: &gate{limits: map[string]int{}}}
+	r.tools = &toolRules{file: f, barrier: newBarrier()}
 	if failures := append(r.scripts(), r.outputSchema()...); len(failures) > 0 {
 		return failures
 	}
@@ -129,13 +129,13 @@ func (f *File) run(ctx context.Context, opts Options) []Failure {
 	if failures := r.check(tree); len(failures) > 0 {
 		return failures
 	}
-	return r.play(ctx, tree)
+	return r.run(ctx, tree)
 }
 
 var errSlow = errors.New("the test takes longer than its limit of real time")
 
 // scripts reads the models that the file names.
-func (r *rehearsal) scripts() []Failure {
+func (r *testRun) scripts() []Failure {
 	var failures []Failure
 	for _, slug := range slices.Sorted(maps.Keys(r.file.Spec.Models)) {
 		name, text, failure := r.file.script(slug)
@@ -154,7 +154,7 @@ func (r *rehearsal) scripts() []Failure {
 }
 
 // outputSchema reads the schema of the answer, if the file names one.
-func (r *rehearsal) outputSchema() []Failure {
+func (r *testRun) outputSchema() []Failure {
 	f := r.file
 	if f.Spec.OutputSchema == "" {
 		return nil
@@ -213,7 +213,7 @@ func (f *File) scriptFailures(slug string, err error) []Failure {
 
 // load loads the tree with the models of the test. No key is needed: an agent for
 // which there is no model has one that fails.
-func (r *rehearsal) load(ctx context.Context, opts Options) (*agentfile.Tree, error) {
+func (r *testRun) load(ctx context.Context, opts Options) (*agentfile.Tree, error) {
 	workDir, err := filepath.Abs(r.file.name(r.file.Spec.WorkDir))
 	if err != nil {
 		return nil, err
@@ -240,10 +240,10 @@ func (r *rehearsal) load(ctx context.Context, opts Options) (*agentfile.Tree, er
 }
 
 // broken compares a tree that cannot be loaded with what is expected.
-func (r *rehearsal) broken(err *agentfile.LoadError) []Failure {
+func (r *testRun) broken(err *agentfile.LoadError) []Failure {
 	e := r.file.Spec.Expect
-	if e.ExitCode != nil && *e.ExitCode == (ending{}).exitCode() {
-		return r.file.judge(&trace{}, ending{err: err})
+	if e.ExitCode != nil && *e.ExitCode == (outcome{}).exitCode() {
+		return r.file.check(&trace{}, outcome{err: err})
 	}
 	return failuresOf(err.Problems)
 }
@@ -258,10 +258,10 @@ func failuresOf(problems []agentfile.Problem) []Failure {
 
 // check compares the names in the file with those of the tree. A tree of which
 // something had to be left out is not the one that is meant.
-func (r *rehearsal) check(tree *agentfile.Tree) []Failure {
+func (r *testRun) check(tree *agentfile.Tree) []Failure {
 	var left []agentfile.Problem
 	for _, p := range tree.Problems {
-		if p.Severity <= agentfile.LeftOut && !r.stage.unneeded(tree, p) {
+		if p.Severity <= agentfile.LeftOut && !r.tools.unneeded(tree, p) {
 			left = append(left, p)
 		}
 	}
@@ -298,15 +298,15 @@ func names(tree *agentfile.Tree) (slugs, tools []string) {
 	return slugs, tools
 }
 
-// play runs the prompt and compares what happens.
-func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
+// run runs the prompt and compares what happens.
+func (r *testRun) run(ctx context.Context, tree *agentfile.Tree) []Failure {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r.clock.late = func() {
 		cancel(fmt.Errorf("the run's time limit of %s passed: %w", r.clock.limit, context.DeadlineExceeded))
 	}
 	for _, n := range tree.Nodes {
-		r.direct(n)
+		r.prepare(n)
 	}
 	root := tree.Root
 	if r.answer != nil {
@@ -316,7 +316,7 @@ func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
 	runner.Now = r.clock.now
 	runner.MaxProcesses = 1 << 20 // calls wait for each other, so none may wait for a place
 	runner.Observe = func(e agent.Event) {
-		r.stage.gate.note(&e)
+		r.tools.barrier.observe(&e)
 		r.events = append(r.events, e)
 	}
 	if r.answer != nil {
@@ -326,9 +326,9 @@ func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
 	if cause := context.Cause(ctx); errors.Is(cause, errSlow) {
 		return []Failure{{File: r.file.Path, Message: cause.Error()}}
 	}
-	failures := append(r.stage.unexpected(), r.file.judge(traceOf(r.events), end)...)
+	failures := append(r.tools.unexpected(), r.file.check(traceOf(r.events), end)...)
 	if len(failures) == 0 { // otherwise it is a consequence
-		failures = slices.Concat(unasked, r.stage.unused(), r.unused())
+		failures = slices.Concat(unasked, r.tools.unused(), r.unused())
 	}
 	for _, e := range r.events {
 		if e.Kind == agent.EventWarning && len(failures) > 0 { // it may be the cause
@@ -339,11 +339,11 @@ func (r *rehearsal) play(ctx context.Context, tree *agentfile.Tree) []Failure {
 }
 
 // ask puts the prompts of the file, one after the other while they are answered.
-func (r *rehearsal) ask(ctx context.Context, runner *agent.Runner) (end ending, unasked []Failure) {
+func (r *testRun) ask(ctx context.Context, runner *agent.Runner) (end outcome, unasked []Failure) {
 	spec := r.file.Spec
 	for i, prompt := range append([]agentfile.Lines{spec.Prompt}, spec.Then...) {
 		out, err := runner.Run(ctx, agent.UserText(string(prompt)))
-		end = ending{out.Status, err, end.spent.Add(out.Total.Usage)}
+		end = outcome{out.Status, err, end.spent.Add(out.Total.Usage)}
 		if err != nil && i < len(spec.Then) {
 			return end, []Failure{r.file.fail(at("then", strconv.Itoa(i)), "this was not asked: the run before ended without an answer")}
 		}
@@ -351,21 +351,21 @@ func (r *rehearsal) ask(ctx context.Context, runner *agent.Runner) (end ending, 
 	return end, nil
 }
 
-// direct gives the agent of a node its model and its tools.
-func (r *rehearsal) direct(n *agentfile.Node) {
+// prepare sets the model and the tools of a node.
+func (r *testRun) prepare(n *agentfile.Node) {
 	slug := n.Agent.Slug
 	if retry, ok := n.Agent.Provider.(*provider.Retry); ok { // its own script
 		if p, ok := retry.Provider.(*scripted.Provider); ok {
 			n.Agent.Provider = newModel(p.Script, r.clock)
 		}
 	}
-	r.stage.gate.limits[slug] = n.Agent.MaxParallelTools
-	r.stage.equip(n)
+	r.tools.barrier.limits[slug] = n.Agent.MaxParallelTools
+	r.tools.apply(n)
 }
 
 // unused are failures for rules of the test's scripts that answered nothing. The
 // scripts of the agents themselves are not the test's.
-func (r *rehearsal) unused() []Failure {
+func (r *testRun) unused() []Failure {
 	var failures []Failure
 	for _, slug := range slices.Sorted(maps.Keys(r.models)) {
 		for _, rule := range r.models[slug].Unused() {

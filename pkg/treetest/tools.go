@@ -15,14 +15,16 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/standin"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
-// A stage is where the tools of a tree play: which are real, and what the stubs
-// answer. It counts the uses of stubs and keeps calls that nobody expected.
-type stage struct {
-	file *File
-	gate *gate
+// toolRules say which tools of a tree are real, and answer the calls of the others
+// from the stubs of the file. They count the uses of stubs and keep a failure for
+// each call that is not expected.
+type toolRules struct {
+	file    *File
+	barrier *barrier
 
 	mu       sync.Mutex
 	used     map[string][]int // uses of each stub, by the tool's name in the file
@@ -31,9 +33,9 @@ type stage struct {
 
 // key finds what the file says of a tool of an agent: AGENT/TOOL before TOOL,
 // whole names before those with a * at their end, and of these the longest.
-func (s *stage) key(slug, tool string) (string, bool) {
+func (r *toolRules) key(slug, tool string) (string, bool) {
 	best, rank := "", -1
-	for name := range s.file.Spec.Tools {
+	for name := range r.file.Spec.Tools {
 		owner, pattern, owned := strings.Cut(name, "/")
 		if !owned {
 			pattern = name
@@ -44,62 +46,58 @@ func (s *stage) key(slug, tool string) (string, bool) {
 		if open && !strings.HasPrefix(tool, front) || !open && pattern != tool {
 			continue
 		}
-		r := len(front) * 4
+		n := len(front) * 4
 		if !open {
-			r += 2
+			n += 2
 		}
 		if owned {
-			r += 1 << 20
+			n += 1 << 20
 		}
-		if r > rank {
-			best, rank = name, r
+		if n > rank {
+			best, rank = name, n
 		}
 	}
 	return best, rank >= 0
 }
 
-// equip puts the tools of a node on the stage.
-func (s *stage) equip(n *agentfile.Node) {
+// apply puts the rules around the tools of a node.
+func (r *toolRules) apply(n *agentfile.Node) {
 	slug := n.Agent.Slug
 	servers := n.Servers()
 	sets := n.Agent.Toolsets
 	own := sets[:len(sets)-len(servers)]
-	staged := make([]agent.Toolset, 0, len(sets)+1)
+	var ruled []agent.Toolset
 	for _, set := range own {
-		list, ok := set.(agent.ToolList)
-		if !ok {
-			staged = append(staged, set)
-			continue
+		if list, ok := set.(agent.ToolList); ok {
+			set = agent.ToolList(r.tools(slug, list))
 		}
-		var tools agent.ToolList
-		for _, t := range list {
-			tools = append(tools, s.tool(slug, t))
-		}
-		staged = append(staged, tools)
+		ruled = append(ruled, set)
 	}
 	for i, name := range servers {
-		if set := sets[len(own)+i]; s.wants(slug, toolname.Join("mcp", name)+"_") {
-			staged = append(staged, &stagedServer{Toolset: set, stage: s, slug: slug})
+		if r.wants(slug, toolname.Join("mcp", name)+"_") {
+			ruled = append(ruled, agent.WrapToolset(sets[len(own)+i], func(_ context.Context, list []agent.Tool, err error) ([]agent.Tool, error) {
+				return r.tools(slug, list), err
+			}))
 		}
 	}
-	if extra := s.declared(n); len(extra) > 0 {
-		staged = append(staged, extra)
+	if extra := r.declared(n); len(extra) > 0 {
+		ruled = append(ruled, extra)
 	}
-	n.Agent.Toolsets = staged
+	n.Agent.Toolsets = ruled
 }
 
 // wants reports whether a server whose tools have this prefix must be asked for
 // them: where the file lets one be real, or answers for one without saying what
 // the model is told of it.
-func (s *stage) wants(slug, prefix string) bool {
-	for name, stubs := range s.file.Spec.Tools {
+func (r *toolRules) wants(slug, prefix string) bool {
+	for name, stubs := range r.file.Spec.Tools {
 		owner, pattern, owned := strings.Cut(name, "/")
 		if !owned {
 			pattern = name
 		} else if owner != slug {
 			continue
 		}
-		_, declared := s.file.Spec.Specs[pattern]
+		_, declared := r.file.Spec.Specs[pattern]
 		front, open := strings.CutSuffix(pattern, "*")
 		if open && stubs.Real && (strings.HasPrefix(prefix, front) || strings.HasPrefix(front, prefix)) ||
 			!open && strings.HasPrefix(pattern, prefix) && (stubs.Real || !declared) {
@@ -111,7 +109,7 @@ func (s *stage) wants(slug, prefix string) bool {
 
 // declared are the tools whose specs stand in the file: those of servers that are
 // not asked. Only an agent that has the server has them.
-func (s *stage) declared(n *agentfile.Node) agent.ToolList {
+func (r *toolRules) declared(n *agentfile.Node) agent.ToolList {
 	var list agent.ToolList
 	servers := n.Servers()
 	for _, server := range n.File.Spec.MCPServers { // one without its key is not among them
@@ -119,27 +117,27 @@ func (s *stage) declared(n *agentfile.Node) agent.ToolList {
 			servers = append(servers, server.Name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.file.Spec.Specs)) {
+	for _, name := range slices.Sorted(maps.Keys(r.file.Spec.Specs)) {
 		from := slices.IndexFunc(servers, func(server string) bool {
 			return strings.HasPrefix(name, toolname.Join("mcp", server)+"_")
 		})
-		if from < 0 || s.wants(n.Agent.Slug, toolname.Join("mcp", servers[from])+"_") {
+		if from < 0 || r.wants(n.Agent.Slug, toolname.Join("mcp", servers[from])+"_") {
 			continue
 		}
-		spec := s.file.Spec.Specs[name]
+		spec := r.file.Spec.Specs[name]
 		doc := spec.Schema
 		if len(doc) == 0 {
 			doc = json.RawMessage(`{"type":"object"}`)
 		}
 		source := "MCP server " + servers[from]
-		list = append(list, s.tool(n.Agent.Slug, specOnly{agent.ToolSpec{Name: name, Description: spec.Description, Schema: doc, Source: source}}))
+		list = append(list, r.tool(n.Agent.Slug, specOnly{agent.ToolSpec{Name: name, Description: spec.Description, Schema: doc, Source: source}}))
 	}
 	return list
 }
 
 // unneeded reports whether a problem is about an MCP server that is not asked: it
 // may lack its key.
-func (s *stage) unneeded(tree *agentfile.Tree, p agentfile.Problem) bool {
+func (r *toolRules) unneeded(tree *agentfile.Tree, p agentfile.Problem) bool {
 	if p.Code != agentfile.CodeServer {
 		return false
 	}
@@ -147,14 +145,14 @@ func (s *stage) unneeded(tree *agentfile.Tree, p agentfile.Problem) bool {
 		for i, server := range n.File.Spec.MCPServers {
 			at := strings.HasSuffix(p.Key, fmt.Sprintf("ervers[%d]", i)) || strings.HasSuffix(p.Key, "ervers."+server.Name)
 			if n.File.Path == p.File && at {
-				return !s.wants(n.Agent.Slug, toolname.Join("mcp", server.Name)+"_")
+				return !r.wants(n.Agent.Slug, toolname.Join("mcp", server.Name)+"_")
 			}
 		}
 	}
 	return false
 }
 
-// specOnly is a tool of which nothing but its spec is there.
+// specOnly is a tool of which only the spec is known.
 type specOnly struct{ spec agent.ToolSpec }
 
 func (t specOnly) Spec() agent.ToolSpec { return t.spec }
@@ -163,94 +161,83 @@ func (t specOnly) Call(context.Context, *agent.Invocation) (agent.Result, error)
 	return agent.Result{}, errNotAsked
 }
 
-var errNotAsked = errors.New("nothing of this tool is there but its spec")
+var errNotAsked = errors.New("only the spec of this tool is known")
 
-// tool puts one tool on the stage.
-func (s *stage) tool(slug string, t agent.Tool) agent.Tool {
-	key, named := s.key(slug, t.Spec().Name)
-	sub := t.Spec().Agent != ""
-	switch {
-	case sub && (!named || strings.HasSuffix(key, "*")), named && s.file.Spec.Tools[key].Real:
-		return &gated{t, s.gate}
-	default:
-		return &gated{schema.Checked(&stub{Tool: t, stage: s, key: key}), s.gate}
+// tools puts the rules around tools.
+func (r *toolRules) tools(slug string, list []agent.Tool) []agent.Tool {
+	ruled := make([]agent.Tool, len(list))
+	for i, t := range list {
+		ruled[i] = r.tool(slug, t)
 	}
+	return ruled
 }
 
-// A gated tool runs when the others of its answer have begun.
-type gated struct {
-	agent.Tool
-	gate *gate
-}
-
-func (t *gated) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	if err := t.gate.enter(ctx, inv); err != nil {
-		return agent.Result{}, err
+// tool is t, or what answers in its place. It runs when the other calls of its
+// answer have begun.
+func (r *toolRules) tool(slug string, t agent.Tool) agent.Tool {
+	key, named := r.key(slug, t.Spec().Name)
+	sub := t.Spec().Agent != "" && (!named || strings.HasSuffix(key, "*"))
+	if real := named && r.file.Spec.Tools[key].Real; !sub && !real {
+		t = schema.Checked(&standin.Tool{Tool: t, Answer: func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+			return r.answer(key, inv)
+		}})
 	}
-	return t.Tool.Call(ctx, inv)
+	return agent.Wrap(t, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
+		if err := r.barrier.wait(ctx, inv); err != nil {
+			return agent.Result{}, err
+		}
+		return next.Call(ctx, inv)
+	})
 }
 
-// Unwrap returns the tool: see agent.As.
-func (t *gated) Unwrap() any { return t.Tool }
-
-// A stub answers in the place of a tool. Where the file does not name the tool,
-// its calls are failures.
-type stub struct {
-	agent.Tool
-	stage *stage
-	key   string // in the file; "" if it does not name the tool
-}
-
-// Command hides that of the tool: a stub executes nothing.
-func (t *stub) Command(*agent.Invocation) (argv []string, digest string) { return nil, "" }
-
-func (t *stub) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
-	s := t.stage
+// answer answers a call by a stub. The key is the tool's name in the file, "" if the
+// file does not name it: then its calls are failures.
+func (r *toolRules) answer(key string, inv *agent.Invocation) (agent.Result, error) {
 	what := fmt.Sprintf("%s: %s %s", inv.Agent, inv.Call.Name, argsText(inv.Call.Args))
-	if t.key == "" {
-		s.surprise("/tools", "the call %s was not expected: the test neither answers it nor says that the tool is real", what)
+	if key == "" {
+		r.fail("/tools", "the call %s was not expected: the test neither answers it nor says that the tool is real", what)
 		return agent.Result{}, errors.New("the test does not say what this tool answers")
 	}
-	answer, ok := s.take(t.key, inv.Call.Args)
+	stub, ok := r.take(key, inv.Call.Args)
 	if !ok {
-		s.surprise(at("tools", t.key), "no stub fits the call %s, or those that fit are used up", what)
+		r.fail(at("tools", key), "no stub fits the call %s, or those that fit are used up", what)
 		return agent.Result{}, errors.New("the test does not say what this tool answers to these arguments")
 	}
-	return answer.result()
+	return stub.result()
 }
 
-func (s *stage) surprise(pointer, format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failures = append(s.failures, s.file.fail(pointer, format, args...))
+func (r *toolRules) fail(pointer, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, r.file.fail(pointer, format, args...))
 }
 
 // unexpected are failures for calls that the file does not answer.
-func (s *stage) unexpected() []Failure {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	slices.SortFunc(s.failures, func(a, b Failure) int {
+func (r *toolRules) unexpected() []Failure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortFunc(r.failures, func(a, b Failure) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.Message, b.Message))
 	})
-	return s.failures
+	return r.failures
 }
 
 // take finds the stub that answers a call, and counts its use.
-func (s *stage) take(key, args string) (*Stub, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := s.file.Spec.Tools[key].List
-	if s.used == nil {
-		s.used = map[string][]int{}
+func (r *toolRules) take(key, args string) (*Stub, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.file.Spec.Tools[key].List
+	if r.used == nil {
+		r.used = map[string][]int{}
 	}
-	if s.used[key] == nil {
-		s.used[key] = make([]int, len(list))
+	if r.used[key] == nil {
+		r.used[key] = make([]int, len(list))
 	}
 	for i := range list {
-		if list[i].Times > 0 && s.used[key][i] >= list[i].Times || !fitsArgs(list[i].Args, list[i].ArgsSubset, args) {
+		if list[i].Times > 0 && r.used[key][i] >= list[i].Times || !fitsArgs(list[i].Args, list[i].ArgsSubset, args) {
 			continue
 		}
-		s.used[key][i]++
+		r.used[key][i]++
 		return &list[i], true
 	}
 	return nil, false
@@ -258,17 +245,17 @@ func (s *stage) take(key, args string) (*Stub, bool) {
 
 // unused are failures for stubs that answered no call. Those of names with a *
 // need not answer any.
-func (s *stage) unused() []Failure {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (r *toolRules) unused() []Failure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var failures []Failure
-	for _, key := range slices.Sorted(maps.Keys(s.file.Spec.Tools)) {
+	for _, key := range slices.Sorted(maps.Keys(r.file.Spec.Tools)) {
 		if strings.HasSuffix(key, "*") {
 			continue
 		}
-		for i := range s.file.Spec.Tools[key].List {
-			if s.used[key] == nil || s.used[key][i] == 0 {
-				failures = append(failures, s.file.fail(s.file.stubPointer(key, i), "this stub answered no call"))
+		for i := range r.file.Spec.Tools[key].List {
+			if r.used[key] == nil || r.used[key][i] == 0 {
+				failures = append(failures, r.file.fail(r.file.stubPointer(key, i), "this stub answered no call"))
 			}
 		}
 	}
@@ -297,40 +284,4 @@ func (a *Stub) result() (agent.Result, error) {
 		return res, errors.New(*a.Error)
 	}
 	return res, nil
-}
-
-// A stagedServer is the toolset of an MCP server with its tools on the stage.
-type stagedServer struct {
-	agent.Toolset
-	stage *stage
-	slug  string
-
-	mu    sync.Mutex
-	tools map[agent.Tool]agent.Tool
-}
-
-// Tools asks the server.
-func (t *stagedServer) Tools(ctx context.Context) ([]agent.Tool, error) {
-	tools, err := t.Toolset.Tools(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.tools == nil {
-		t.tools = map[agent.Tool]agent.Tool{}
-	}
-	list := make([]agent.Tool, len(tools))
-	for i, tool := range tools {
-		if t.tools[tool] == nil {
-			t.tools[tool] = t.stage.tool(t.slug, tool)
-		}
-		list[i] = t.tools[tool]
-	}
-	return list, err
-}
-
-// Instructions are those of the server.
-func (t *stagedServer) Instructions(ctx context.Context) (string, error) {
-	if in, ok := t.Toolset.(agent.Instructor); ok {
-		return in.Instructions(ctx)
-	}
-	return "", nil
 }

@@ -28,6 +28,9 @@ type agentRun struct {
 	turns  int
 	usage  agent.Usage
 	calls  []*call
+
+	answers []*agent.Event
+	byKey   map[string]*call
 }
 
 // A call is one call of a tool.
@@ -42,7 +45,7 @@ type call struct {
 	start, end  int // events, counted from 1; a call that was answered without running has no start
 }
 
-// names reports whether a reference means the call: TOOL, AGENT/TOOL or
+// named reports whether a reference means the call: TOOL, AGENT/TOOL or
 // PATH/TOOL.
 func (c *call) named(ref string) bool {
 	return ref == c.tool || ref == c.agent+"/"+c.tool || ref == c.path+"/"+c.tool
@@ -62,39 +65,35 @@ func (c *call) String() string {
 	return s
 }
 
-// recorded is a session while its events are read.
-type recorded struct {
-	run   *agentRun
-	calls map[string]*call
-}
-
 // traceOf reads the events of a run in the order in which they happened.
 func traceOf(events []agent.Event) *trace {
-	sessions := map[string]*recorded{}
-	below := map[string]string{} // the session that answers a call, by its key
-	root := ""
+	sessions := map[string]*agentRun{}
+	below := map[string][]*agentRun{} // the sessions that answer a call, by its key
+	var root *agentRun
 	for i := range events {
 		e := &events[i]
-		s := sessions[e.Session]
-		if s == nil {
-			s = &recorded{run: &agentRun{agent: e.Agent}, calls: map[string]*call{}}
-			sessions[e.Session] = s
-			if e.Parent != "" {
-				below[e.Parent] = e.Session
-			} else if root == "" {
-				root = e.Session
+		r := sessions[e.Session]
+		if r == nil {
+			r = &agentRun{agent: e.Agent, byKey: map[string]*call{}}
+			sessions[e.Session] = r
+			switch {
+			case e.Parent != "" && e.Depth > 0:
+				below[e.Parent] = append(below[e.Parent], r)
+			case root == nil:
+				root = r
 			}
 		}
-		s.note(e, i+1)
+		r.note(e, i+1)
 	}
 	t := &trace{}
-	t.walk(sessions, below, root, "")
+	if root != nil {
+		t.add(root, below, "")
+	}
 	return t
 }
 
-// note takes in what an event says of its session. at counts the events.
-func (s *recorded) note(e *agent.Event, at int) {
-	r := s.run
+// note adds what an event says of its session. at counts the events.
+func (r *agentRun) note(e *agent.Event, at int) {
 	switch e.Kind {
 	case agent.EventMessage:
 		if e.Message.Role == agent.RoleUser && e.Attempt == 0 {
@@ -102,6 +101,7 @@ func (s *recorded) note(e *agent.Event, at int) {
 		}
 	case agent.EventAnswer:
 		r.turns++
+		r.answers = append(r.answers, e)
 		if e.Usage != nil {
 			r.usage = r.usage.Add(*e.Usage)
 		}
@@ -110,9 +110,9 @@ func (s *recorded) note(e *agent.Event, at int) {
 			r.answer = e.Message.Text()
 		}
 	case agent.EventCallStarted:
-		s.call(e).start = at
+		r.call(e).start = at
 	case agent.EventCallEnded:
-		c := s.call(e)
+		c := r.call(e)
 		c.end, c.result, c.failed = at, e.Result.Text(), e.Result.Failed
 	case agent.EventEnd:
 		r.status, r.errors = e.Status, e.Error
@@ -122,29 +122,21 @@ func (s *recorded) note(e *agent.Event, at int) {
 	}
 }
 
-// call is the call that an event speaks of.
-func (s *recorded) call(e *agent.Event) *call {
-	c := s.calls[e.Key]
+// call is the call that an event is about.
+func (r *agentRun) call(e *agent.Event) *call {
+	c := r.byKey[e.Key]
 	if c == nil {
 		c = &call{agent: e.Agent, tool: e.Tool, turn: e.Turn, n: e.N, key: e.Key}
-		s.calls[e.Key] = c
-		s.run.calls = append(s.run.calls, c)
+		r.byKey[e.Key] = c
+		r.calls = append(r.calls, c)
 	}
 	c.args = cmp.Or(c.args, e.Args)
 	return c
 }
 
-// walk adds a session and those below it.
-func (t *trace) walk(sessions map[string]*recorded, below map[string]string, id, above string) {
-	s := sessions[id]
-	if s == nil {
-		return
-	}
-	r := s.run
-	r.path = r.agent
-	if above != "" {
-		r.path = above + "/" + r.agent
-	}
+// add adds a run and those below it. path is that of the run above, with a slash.
+func (t *trace) add(r *agentRun, below map[string][]*agentRun, path string) {
+	r.path = path + r.agent
 	t.runs = append(t.runs, r)
 	slices.SortFunc(r.calls, func(a, b *call) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.n, b.n))
@@ -152,8 +144,8 @@ func (t *trace) walk(sessions map[string]*recorded, below map[string]string, id,
 	for _, c := range r.calls {
 		c.path = r.path
 		t.calls = append(t.calls, c)
-		if next, ok := below[c.key]; ok {
-			t.walk(sessions, below, next, r.path)
+		for _, sub := range below[c.key] {
+			t.add(sub, below, r.path+"/")
 		}
 	}
 }

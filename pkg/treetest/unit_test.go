@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agents-exe/agents/pkg/standin"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -20,17 +21,17 @@ func TestDiffLeadsFromOneTextToTheOther(t *testing.T) {
 		want, got := lines.Draw(t, "want"), lines.Draw(t, "got")
 		var a, b []string
 		equal := 0
-		for _, e := range align(want, got) {
-			if e.op != '+' {
-				a = append(a, want[e.want])
+		for _, e := range standin.Align(want, got) {
+			if e.Op != '+' {
+				a = append(a, want[e.Want])
 			}
-			if e.op != '-' {
-				b = append(b, got[e.got])
+			if e.Op != '-' {
+				b = append(b, got[e.Got])
 			}
-			if e.op == ' ' {
+			if e.Op == ' ' {
 				equal++
-				if want[e.want] != got[e.got] {
-					t.Fatalf("%q and %q are aligned", want[e.want], got[e.got])
+				if want[e.Want] != got[e.Got] {
+					t.Fatalf("%q and %q are aligned", want[e.Want], got[e.Got])
 				}
 			}
 		}
@@ -46,7 +47,7 @@ func TestDiffLeadsFromOneTextToTheOther(t *testing.T) {
 func TestDiffOfLongTextsIsBounded(t *testing.T) {
 	a, b := strings.Repeat("a\n", 5000), strings.Repeat("b\n", 5000)
 	diff := lineDiff("x\n"+a+"y", "x\n"+b+strings.Repeat("c", 1000)+"\ny")
-	if n := strings.Count(diff, "\n"); n > maxShown || !strings.Contains(diff, "more lines") {
+	if n := strings.Count(diff, "\n"); n > standin.MaxDiffLines || !strings.Contains(diff, "more lines") {
 		t.Errorf("the difference has %d lines:\n%s", n, diff)
 	}
 	if diff := lineDiff("a", strings.Repeat("é", 1000)); len(diff) > 2*maxColumn {
@@ -181,12 +182,12 @@ func TestCallsArePairedIfTheyCanBe(t *testing.T) {
 			missing, more := 0, 0
 			for _, e := range edits {
 				switch {
-				case e.op == '-':
+				case e.Op == '-':
 					missing++
-				case e.op == '+':
+				case e.Op == '+':
 					more++
-				case !want[e.want].fits(sorted[e.got]):
-					t.Fatalf("%s is taken for %s", sorted[e.got], want[e.want])
+				case !want[e.Want].fits(sorted[e.Got]):
+					t.Fatalf("%s is taken for %s", sorted[e.Got], want[e.Want])
 				}
 			}
 			if can := possible(want, got, anyOrder); can != (missing == 0) || len(want)-missing != len(got)-more {

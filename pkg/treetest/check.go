@@ -8,18 +8,19 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/standin"
 )
 
-// An ending is how a run ended.
-type ending struct {
+// An outcome is how a run ended.
+type outcome struct {
 	status agent.Status // "" if nothing ran
 	err    error
 	spent  agent.Usage
 }
 
 // The exit codes of `agents run`; see docs/cli.md.
-func (e ending) exitCode() int {
-	switch e.status {
+func (o outcome) exitCode() int {
+	switch o.status {
 	case agent.StatusOK:
 		return 0
 	case agent.StatusLimit:
@@ -38,82 +39,83 @@ func (e ending) exitCode() int {
 	return 1
 }
 
-// judge compares what happened with what the file expects.
-func (f *File) judge(t *trace, end ending) []Failure {
-	j := &judge{file: f, trace: t, end: end}
-	j.ending()
+// check compares what happened with what the file expects.
+func (f *File) check(t *trace, end outcome) []Failure {
+	ck := &checker{file: f, trace: t, end: end}
+	ck.outcome()
 	if end.status == "" {
-		return j.failures // nothing ran
+		return ck.failures // nothing ran
 	}
 	e := f.Spec.Expect
 	root := t.runs[0]
-	j.text("/expect/answer", e.Answer, root.answer)
-	j.count("/expect/turns", e.Turns, float64(root.turns))
-	j.usage("/expect/usage", e.Usage, end.spent)
-	j.calls()
-	j.concurrent()
-	j.sequential()
-	j.agents()
-	return j.failures
+	ck.text("/expect/answer", e.Answer, root.answer)
+	ck.count("/expect/turns", e.Turns, float64(root.turns))
+	ck.usage("/expect/usage", e.Usage, end.spent)
+	ck.calls()
+	ck.concurrent()
+	ck.sequential()
+	ck.agents()
+	return ck.failures
 }
 
-type judge struct {
+// A checker compares what happened with what a file expects.
+type checker struct {
 	file     *File
 	trace    *trace
-	end      ending
+	end      outcome
 	failures []Failure
 }
 
-func (j *judge) fail(pointer, diff, format string, args ...any) {
-	f := j.file.fail(pointer, format, args...)
+func (ck *checker) fail(pointer, diff, format string, args ...any) {
+	f := ck.file.fail(pointer, format, args...)
 	f.Diff = diff
-	j.failures = append(j.failures, f)
+	ck.failures = append(ck.failures, f)
 }
 
-func (j *judge) text(pointer string, want *Text, got string) {
+func (ck *checker) text(pointer string, want *Text, got string) {
 	if message, diff := want.check(got); message != "" {
-		j.fail(pointer, diff, "%s", message)
+		ck.fail(pointer, diff, "%s", message)
 	}
 }
 
-func (j *judge) count(pointer string, want *Count, got float64) {
+func (ck *checker) count(pointer string, want *Count, got float64) {
 	if want != nil && !want.fits(got) {
-		j.fail(pointer, "", "want %s, got %s", want, strconv.FormatFloat(got, 'f', -1, 64))
+		ck.fail(pointer, "", "want %s, got %s", want, strconv.FormatFloat(got, 'f', -1, 64))
 	}
 }
 
-func (j *judge) usage(pointer string, want map[string]Count, got agent.Usage) {
+func (ck *checker) usage(pointer string, want map[string]Count, got agent.Usage) {
 	values := map[string]float64{
 		"requests": float64(got.Requests), "inputTokens": float64(got.InputTokens), "cachedTokens": float64(got.CachedTokens),
 		"outputTokens": float64(got.OutputTokens), "reasoningTokens": float64(got.ReasoningTokens), "cost": got.Cost,
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		c := want[key]
-		j.count(pointer+at(key), &c, values[key])
+		ck.count(pointer+at(key), &c, values[key])
 	}
 }
 
-// ending compares how the run ended. Without a word about it, it must have ended
+// outcome compares how the run ended. Without a word about it, it must have ended
 // with an answer.
-func (j *judge) ending() {
-	e := j.file.Spec.Expect
+func (ck *checker) outcome() {
+	e := ck.file.Spec.Expect
 	text, diff := "", ""
-	if j.end.err != nil {
-		text = j.end.err.Error()
+	if ck.end.err != nil {
+		text = ck.end.err.Error()
 		diff = shownError(text)
 	}
 	switch {
-	case e.Status != "" && e.Status != j.end.status:
-		j.fail("/expect/status", diff, "want %s, got %s", e.Status, j.ended())
+	case e.Status != "" && e.Status != ck.end.status:
+		ck.fail("/expect/status", diff, "want %s, got %s", e.Status, ck.ended())
 		diff = "" // shown once
-	case e.Status == "" && e.ExitCode == nil && j.end.status != agent.StatusOK:
-		j.fail("/expect", diff, "the run ended without an answer: %s; name the status if it is meant to", j.ended())
+	case e.Status == "" && e.ExitCode == nil && ck.end.status != agent.StatusOK:
+		ck.fail("/expect", diff, "the run ended without an answer: %s; name the status if it is meant to", ck.ended())
 	}
-	if e.ExitCode != nil && *e.ExitCode != j.end.exitCode() {
-		j.fail("/expect/exitCode", diff, "want %d, got %d", *e.ExitCode, j.end.exitCode())
+	if e.ExitCode != nil && *e.ExitCode != ck.end.exitCode() {
+		ck.fail("/expect/exitCode", diff, "want %d, got %d", *e.ExitCode, ck.end.exitCode())
 	}
 	if e.Error != nil {
-		j.text("/expect/error", e.Error, text)
+		ck.text("/expect/error", e.Error, text)
 	}
 }
 
@@ -122,15 +124,15 @@ func shownError(text string) string {
 	if text == "" {
 		return ""
 	}
-	return shown(text)
+	return showText(text)
 }
 
 // ended says how the run ended.
-func (j *judge) ended() string {
-	if j.end.status == "" {
+func (ck *checker) ended() string {
+	if ck.end.status == "" {
 		return "nothing ran"
 	}
-	return string(j.end.status)
+	return string(ck.end.status)
 }
 
 // String is the call that is expected.
@@ -168,16 +170,16 @@ func (e ExpectCall) fits(c *call) bool {
 }
 
 // calls compares the calls of the tree with those expected.
-func (j *judge) calls() {
-	e := j.file.Spec.Expect
+func (ck *checker) calls() {
+	e := ck.file.Spec.Expect
 	if e.Calls == nil {
 		return
 	}
 	want := *e.Calls
-	got, edits := pair(want, j.trace.calls, e.Order == orderAny)
+	got, edits := pair(want, ck.trace.calls, e.Order == orderAny)
 	missing, more := 0, 0
 	for _, edit := range edits {
-		switch edit.op {
+		switch edit.Op {
 		case '-':
 			missing++
 		case '+':
@@ -187,11 +189,11 @@ func (j *judge) calls() {
 	if missing == 0 && (more == 0 || e.OtherCalls) {
 		return
 	}
-	diff := render(edits, func(e edit) string {
-		if e.op == '-' {
-			return want[e.want].String()
+	diff := render(edits, func(e standin.Edit) string {
+		if e.Op == '-' {
+			return want[e.Want].String()
 		}
-		return j.describe(edits, e, got)
+		return ck.describe(edits, e, got)
 	})
 	var what []string
 	if missing > 0 {
@@ -200,22 +202,22 @@ func (j *judge) calls() {
 	if more > 0 && !e.OtherCalls {
 		what = append(what, fmt.Sprintf("%d not expected", more))
 	}
-	j.fail("/expect/calls", diff, "%s", strings.Join(what, ", "))
+	ck.fail("/expect/calls", diff, "%s", strings.Join(what, ", "))
 }
 
 // describe is a call as part of a difference: with its result where the call that
 // was expected in its place says something of it, or where only one of both
 // failed.
-func (j *judge) describe(edits []edit, e edit, got []*call) string {
-	c := got[e.got]
-	if e.op == ' ' {
+func (ck *checker) describe(edits []standin.Edit, e standin.Edit, got []*call) string {
+	c := got[e.Got]
+	if e.Op == ' ' {
 		return c.String()
 	}
 	for _, other := range edits {
-		if other.op != '-' {
+		if other.Op != '-' {
 			continue
 		}
-		want := (*j.file.Spec.Expect.Calls)[other.want]
+		want := (*ck.file.Spec.Expect.Calls)[other.Want]
 		if want.Tool == c.tool && (want.Result != nil || want.Failed != c.failed) {
 			return c.String() + " result " + strconv.Quote(trim(c.result))
 		}
@@ -224,24 +226,24 @@ func (j *judge) describe(edits []edit, e edit, got []*call) string {
 }
 
 // concurrent looks for calls that ran at the same time.
-func (j *judge) concurrent() {
-	for i, group := range j.file.Spec.Expect.Concurrent {
-		if !j.overlapping(group, nil) {
-			j.fail(fmt.Sprintf("/expect/concurrent/%d", i), j.spans(group), "there were no calls of %s that all ran at the same time", strings.Join(group, ", "))
+func (ck *checker) concurrent() {
+	for i, group := range ck.file.Spec.Expect.Concurrent {
+		if !ck.overlapping(group, nil) {
+			ck.fail(fmt.Sprintf("/expect/concurrent/%d", i), ck.spans(group), "there were no calls of %s that all ran at the same time", strings.Join(group, ", "))
 		}
 	}
 }
 
 // overlapping reports whether calls of the names can be chosen that overlap with
 // each other and with chosen.
-func (j *judge) overlapping(names []string, chosen []*call) bool {
+func (ck *checker) overlapping(names []string, chosen []*call) bool {
 	if len(names) == 0 {
 		return true
 	}
-	for _, c := range j.trace.calls {
+	for _, c := range ck.trace.calls {
 		fits := c.named(names[0]) && c.start > 0 && !slices.Contains(chosen, c) &&
 			!slices.ContainsFunc(chosen, func(d *call) bool { return !c.overlaps(d) })
-		if fits && j.overlapping(names[1:], append(slices.Clip(chosen), c)) {
+		if fits && ck.overlapping(names[1:], append(slices.Clip(chosen), c)) {
 			return true
 		}
 	}
@@ -250,13 +252,13 @@ func (j *judge) overlapping(names []string, chosen []*call) bool {
 
 // sequential checks that all calls of a name ended before those of the next
 // began.
-func (j *judge) sequential() {
-	for i, group := range j.file.Spec.Expect.Sequential {
+func (ck *checker) sequential() {
+	for i, group := range ck.file.Spec.Expect.Sequential {
 		pointer := fmt.Sprintf("/expect/sequential/%d", i)
 		last := 0
 		for k, name := range group {
 			first, end := 0, 0
-			for _, c := range j.trace.calls {
+			for _, c := range ck.trace.calls {
 				if c.named(name) && c.start > 0 {
 					if first == 0 || c.start < first {
 						first = c.start
@@ -266,9 +268,9 @@ func (j *judge) sequential() {
 			}
 			switch {
 			case first == 0:
-				j.fail(pointer, "", "%s was not called", name)
+				ck.fail(pointer, "", "%s was not called", name)
 			case first < last:
-				j.fail(pointer, "", "%s began before all calls of %s had ended", name, group[k-1])
+				ck.fail(pointer, "", "%s began before all calls of %s had ended", name, group[k-1])
 			}
 			last = max(last, end)
 		}
@@ -276,13 +278,13 @@ func (j *judge) sequential() {
 }
 
 // spans shows when the calls of the names began and ended.
-func (j *judge) spans(names []string) string {
+func (ck *checker) spans(names []string) string {
 	type moment struct {
 		at   int
 		text string
 	}
 	var moments []moment
-	for _, c := range j.trace.calls {
+	for _, c := range ck.trace.calls {
 		if c.start > 0 && slices.ContainsFunc(names, c.named) {
 			moments = append(moments, moment{c.start, "began: " + c.String()}, moment{c.end, "ended: " + c.String()})
 		}
@@ -292,38 +294,38 @@ func (j *judge) spans(names []string) string {
 	for _, m := range moments {
 		lines = append(lines, m.text)
 	}
-	return shown(strings.Join(lines, "\n"))
+	return showText(strings.Join(lines, "\n"))
 }
 
 // agents compares the runs of agents.
-func (j *judge) agents() {
-	expected := j.file.Spec.Expect.Agents
+func (ck *checker) agents() {
+	expected := ck.file.Spec.Expect.Agents
 	for _, name := range slices.Sorted(maps.Keys(expected)) {
-		want, got := expected[name], j.trace.of(name)
+		want, got := expected[name], ck.trace.of(name)
 		if want.Each == nil && len(want.List) != len(got) {
-			j.fail(at("expect", "agents", name), "", "want %d runs of this agent, got %d", len(want.List), len(got))
+			ck.fail(at("expect", "agents", name), "", "want %d runs of this agent, got %d", len(want.List), len(got))
 			continue
 		}
 		if want.Each != nil && len(got) == 0 {
-			j.fail(at("expect", "agents", name), "", "this agent was not asked")
+			ck.fail(at("expect", "agents", name), "", "this agent was not asked")
 		}
 		for i, r := range got {
 			if want.Each != nil {
-				j.run(want.pointer(name, 0), *want.Each, r)
+				ck.run(want.pointer(name, 0), *want.Each, r)
 			} else {
-				j.run(want.pointer(name, i), want.List[i], r)
+				ck.run(want.pointer(name, i), want.List[i], r)
 			}
 		}
 	}
 }
 
-func (j *judge) run(pointer string, want ExpectRun, got *agentRun) {
-	j.text(pointer+"/prompt", want.Prompt, got.prompt)
+func (ck *checker) run(pointer string, want ExpectRun, got *agentRun) {
+	ck.text(pointer+"/prompt", want.Prompt, got.prompt)
 	if status := want.Status; status != "" && status != got.status {
-		j.fail(pointer+"/status", shownError(got.errors), "want %s, got %s", status, got.status)
+		ck.fail(pointer+"/status", shownError(got.errors), "want %s, got %s", status, got.status)
 	}
-	j.text(pointer+"/error", want.Error, got.errors)
-	j.text(pointer+"/answer", want.Answer, got.answer)
-	j.count(pointer+"/turns", want.Turns, float64(got.turns))
-	j.usage(pointer+"/usage", want.Usage, got.usage)
+	ck.text(pointer+"/error", want.Error, got.errors)
+	ck.text(pointer+"/answer", want.Answer, got.answer)
+	ck.count(pointer+"/turns", want.Turns, float64(got.turns))
+	ck.usage(pointer+"/usage", want.Usage, got.usage)
 }
