@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 			p := program.System(version)
 			p.Servers = nil            // whatever runs on this machine
 			p.Describing = time.Minute // however busy this machine is
+			p.NameSlow = os.Getenv("AGENTS_TEST_NAME_SLOW") != ""
 			p.Journal = crash(os.Getenv(crashAt))
 			if d, err := time.ParseDuration(os.Getenv(killAfter)); err == nil {
 				p.KillAfter = d

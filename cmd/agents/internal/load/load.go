@@ -123,7 +123,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 func describing(p *program.Env) func(path string) {
 	var mu sync.Mutex
 	return func(path string) {
-		if p.Global.Quiet {
+		if p.Global.Quiet || !p.NameSlow {
 			return
 		}
 		mu.Lock()

@@ -35,6 +35,7 @@ type Env struct {
 	Journal func(agent.Journal) agent.Journal
 
 	Describing time.Duration // the limit of a tool's description; 0 is the usual one
+	NameSlow   bool          // whether tools that are slow to describe themselves are named
 	KillAfter  time.Duration // between a signal and the end at any price
 	Editing    sync.Mutex    // held while the person's editor runs
 
@@ -60,7 +61,7 @@ func System(version string) *Env {
 		InTerm:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTerm: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerm: term.IsTerminal(int(os.Stderr.Fd())),
-		Getenv:  os.Getenv, Environ: os.Environ(), Version: version,
+		Getenv:  os.Getenv, Environ: os.Environ(), Version: version, NameSlow: true,
 		Servers: ModelServers, Probe: probeTime, KillAfter: 30 * time.Second,
 	}
 	if p.OutTerm && p.eightBit() {
