@@ -26,17 +26,6 @@ type Record struct {
 // Turns is the number of answers of the root's model.
 func (r *Record) Turns() int { return r.root.state.Turn }
 
-// Prompts are the prompts of the root agent, in order.
-func (r *Record) Prompts() []agent.Message {
-	var list []agent.Message
-	for _, run := range r.root.runs {
-		if !run.resumed {
-			list = append(list, run.prompt)
-		}
-	}
-	return list
-}
-
 // A session is one recorded conversation.
 type session struct {
 	path      string

@@ -3,7 +3,6 @@ package treetest
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -171,45 +170,42 @@ func (c Count) String() string {
 // mistakes finds what the schema does not: regular expressions that do not compile,
 // and stubs that fail for two reasons.
 func (f *File) mistakes() []Failure {
-	var failures []Failure
-	text := func(t *Text, pointer string) {
-		if t == nil {
-			return
-		}
-		if _, err := regexp.Compile(t.Pattern); err != nil {
-			failures = append(failures, f.fail(pointer+"/pattern", "the pattern does not compile: %s", err))
-		}
-		failures = append(failures, f.leaves(t.JSON, pointer+"/json")...)
-		failures = append(failures, f.leaves(t.JSONSubset, pointer+"/jsonSubset")...)
-	}
-	e := f.Spec.Expect
-	text(e.Answer, "/expect/answer")
-	text(e.Error, "/expect/error")
-	if e.Calls != nil {
-		for i, c := range *e.Calls {
-			pointer := fmt.Sprintf("/expect/calls/%d", i)
-			text(c.RawArgs, pointer+"/rawArgs")
-			text(c.Result, pointer+"/result")
-			failures = append(failures, f.leaves(c.Args, pointer+"/args")...)
-			failures = append(failures, f.leaves(c.ArgsSubset, pointer+"/argsSubset")...)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(e.Agents)) {
-		for i, r := range e.Agents[name].all() {
-			pointer := e.Agents[name].pointer(name, i)
-			text(r.Prompt, pointer+"/prompt")
-			text(r.Error, pointer+"/error")
-			text(r.Answer, pointer+"/answer")
-		}
-	}
+	root, _ := f.doc.Root.Value.(map[string]any)
+	failures := append(f.badPatterns(root["expect"], "/expect", false), f.badPatterns(root["tools"], "/tools", false)...)
 	for _, name := range slices.Sorted(maps.Keys(f.Spec.Tools)) {
 		for i, s := range f.Spec.Tools[name].List {
-			pointer := f.stubPointer(name, i)
 			if s.Error != nil && s.Fault != "" {
-				failures = append(failures, f.fail(pointer, "error and fault exclude each other: each says why the call fails"))
+				failures = append(failures, f.fail(f.stubPointer(name, i), "error and fault exclude each other: each says why the call fails"))
 			}
-			failures = append(failures, f.leaves(s.Args, pointer+"/args")...)
-			failures = append(failures, f.leaves(s.ArgsSubset, pointer+"/argsSubset")...)
+		}
+	}
+	return sorted(failures)
+}
+
+// badPatterns finds patterns that do not compile. Inside an expected value, which
+// may have a member of any name, only keyPattern names one.
+func (f *File) badPatterns(v any, pointer string, inValue bool) (failures []Failure) {
+	compile := func(pattern, pointer string) {
+		if _, err := regexp.Compile(pattern); err != nil {
+			failures = append(failures, f.fail(pointer, "the pattern does not compile: %s", err))
+		}
+	}
+	if pattern, ok := leafPattern(v); ok && inValue {
+		compile(pattern, pointer)
+		return failures
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if pattern, ok := v[key].(string); ok && key == "pattern" && !inValue {
+				compile(pattern, pointer+"/pattern")
+			}
+			value := key == "args" || key == "argsSubset" || key == "json" || key == "jsonSubset"
+			failures = append(failures, f.badPatterns(v[key], pointer+at(key), inValue || value)...)
+		}
+	case []any:
+		for i := range v {
+			failures = append(failures, f.badPatterns(v[i], pointer+at(strconv.Itoa(i)), inValue)...)
 		}
 	}
 	return failures
@@ -238,33 +234,4 @@ func (f *File) stubPointer(name string, i int) string {
 		return at("tools", name, strconv.Itoa(i))
 	}
 	return at("tools", name)
-}
-
-// leaves finds patterns inside an expected JSON value that do not compile.
-func (f *File) leaves(want json.RawMessage, pointer string) []Failure {
-	if len(want) == 0 {
-		return nil
-	}
-	var failures []Failure
-	var walk func(v any, pointer string)
-	walk = func(v any, pointer string) {
-		if pattern, ok := leafPattern(v); ok {
-			if _, err := regexp.Compile(pattern); err != nil {
-				failures = append(failures, f.fail(pointer, "the pattern does not compile: %s", err))
-			}
-			return
-		}
-		switch v := v.(type) {
-		case map[string]any:
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				walk(v[key], pointer+at(key))
-			}
-		case []any:
-			for i := range v {
-				walk(v[i], pointer+at(strconv.Itoa(i)))
-			}
-		}
-	}
-	walk(decodeJSON(want), pointer)
-	return failures
 }

@@ -1,7 +1,9 @@
 package treetest
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -61,6 +63,14 @@ func (f Failure) String() string {
 		s += "\n    " + strings.ReplaceAll(f.Diff, "\n", "\n    ")
 	}
 	return s
+}
+
+// sorted sorts failures by their place.
+func sorted(list []Failure) []Failure {
+	slices.SortFunc(list, func(a, b Failure) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.Message, b.Message))
+	})
+	return list
 }
 
 // JUnit is the XML that CI systems read: a test suite with a test case for each

@@ -1,7 +1,6 @@
 package treetest
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -216,10 +215,7 @@ func (r *toolRules) fail(pointer, format string, args ...any) {
 func (r *toolRules) unexpected() []Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slices.SortFunc(r.failures, func(a, b Failure) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.Message, b.Message))
-	})
-	return r.failures
+	return sorted(r.failures)
 }
 
 // take finds the stub that answers a call, and counts its use.
