@@ -95,8 +95,8 @@ func (ck *checker) usage(pointer string, want map[string]Count, got agent.Usage)
 	}
 }
 
-// outcome compares how the run ended. Without a word about it, it must have ended
-// with an answer.
+// outcome compares how the run ended. If the file does not say how, it must have
+// ended with an answer.
 func (ck *checker) outcome() {
 	e := ck.file.Spec.Expect
 	text, diff := "", ""
@@ -127,7 +127,7 @@ func shownError(text string) string {
 	return showText(text)
 }
 
-// ended says how the run ended.
+// ended is how the run ended, for a message.
 func (ck *checker) ended() string {
 	if ck.end.status == "" {
 		return "nothing ran"
@@ -135,7 +135,7 @@ func (ck *checker) ended() string {
 	return string(ck.end.status)
 }
 
-// String is the call that is expected.
+// String is the expected call as one line.
 func (e ExpectCall) String() string {
 	var parts []string
 	if e.Agent != "" {
@@ -169,7 +169,7 @@ func (e ExpectCall) fits(c *call) bool {
 		fitsArgs(e.Args, e.ArgsSubset, c.args) && e.RawArgs.fits(c.args) && e.Result.fits(c.result)
 }
 
-// calls compares the calls of the tree with those expected.
+// calls compares the calls of the tree with the expected ones.
 func (ck *checker) calls() {
 	e := ck.file.Spec.Expect
 	if e.Calls == nil {
@@ -205,9 +205,8 @@ func (ck *checker) calls() {
 	ck.fail("/expect/calls", diff, "%s", strings.Join(what, ", "))
 }
 
-// describe is a call as part of a difference: with its result where the call that
-// was expected in its place says something of it, or where only one of both
-// failed.
+// describe is a call as part of a difference: with its result if a missing call of
+// the tool expects a result, or expects that it fails and it did not, or the reverse.
 func (ck *checker) describe(edits []standin.Edit, e standin.Edit, got []*call) string {
 	c := got[e.Got]
 	if e.Op == ' ' {
@@ -225,7 +224,7 @@ func (ck *checker) describe(edits []standin.Edit, e standin.Edit, got []*call) s
 	return c.String()
 }
 
-// concurrent looks for calls that ran at the same time.
+// concurrent checks that calls ran at the same time.
 func (ck *checker) concurrent() {
 	for i, group := range ck.file.Spec.Expect.Concurrent {
 		if !ck.overlapping(group, nil) {
@@ -307,7 +306,7 @@ func (ck *checker) agents() {
 			continue
 		}
 		if want.Each != nil && len(got) == 0 {
-			ck.fail(at("expect", "agents", name), "", "this agent was not asked")
+			ck.fail(at("expect", "agents", name), "", "this agent did not run")
 		}
 		for i, r := range got {
 			if want.Each != nil {

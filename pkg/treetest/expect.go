@@ -11,8 +11,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Expect is what must come of a run. What is not named is not looked at, but for
-// Status: a run that says nothing of how it ends must end with an answer.
+// Expect is the expected result of a run. What is not named is not checked, with
+// one exception: a run without Status or ExitCode must end with an answer.
 type Expect struct {
 	Status     agent.Status     `json:"status,omitempty"`
 	ExitCode   *int             `json:"exitCode,omitempty"`
@@ -42,14 +42,14 @@ type ExpectCall struct {
 	Failed     bool            `json:"failed,omitempty"`
 }
 
-// Runs are what must come of the runs of one agent: the same of each, or one
-// after the other.
+// Runs are the expected results of the runs of one agent: one for all of them, or
+// one for each in order.
 type Runs struct {
 	Each *ExpectRun
 	List []ExpectRun
 }
 
-// An ExpectRun is what must come of one run of an agent.
+// An ExpectRun is the expected result of one run of an agent.
 type ExpectRun struct {
 	Prompt *Text            `json:"prompt,omitempty"`
 	Status agent.Status     `json:"status,omitempty"`
@@ -75,7 +75,7 @@ func (r Runs) MarshalJSON() ([]byte, error) {
 	return encode(r.List)
 }
 
-// A Text is what a text must be. Line breaks at its end do not count.
+// A Text is an expected text. Line breaks at its end are ignored.
 type Text struct {
 	Exact       *string         `json:"exact,omitempty"`
 	Contains    Strings         `json:"contains,omitempty"`
@@ -85,7 +85,7 @@ type Text struct {
 	JSONSubset  json.RawMessage `json:"jsonSubset,omitempty"`
 }
 
-// UnmarshalJSON reads a text that must be there exactly, or conditions.
+// UnmarshalJSON reads an exact text, or conditions.
 func (t *Text) UnmarshalJSON(data []byte) error {
 	if bytes.TrimSpace(data)[0] == '"' {
 		return json.Unmarshal(data, &t.Exact)
@@ -121,7 +121,7 @@ type Count struct {
 	Max *float64 `json:"max,omitempty"`
 }
 
-// exactly is the Count that only n fits.
+// exactly is a Count that matches n alone.
 func exactly(n int) *Count {
 	x := float64(n)
 	return &Count{&x, &x}
@@ -167,8 +167,8 @@ func (c Count) String() string {
 	return "any number"
 }
 
-// mistakes finds what the schema does not: regular expressions that do not compile,
-// and stubs that fail for two reasons.
+// mistakes finds the errors that the schema does not find: regular expressions that
+// do not compile, and stubs with both error and fault.
 func (f *File) mistakes() []Failure {
 	root, _ := f.doc.Root.Value.(map[string]any)
 	failures := append(f.badPatterns(root["expect"], "/expect", false), f.badPatterns(root["tools"], "/tools", false)...)
@@ -211,7 +211,7 @@ func (f *File) badPatterns(v any, pointer string, inValue bool) (failures []Fail
 	return failures
 }
 
-// all are the runs that are named.
+// all are the listed runs.
 func (r Runs) all() []ExpectRun {
 	if r.Each != nil {
 		return []ExpectRun{*r.Each}
@@ -219,7 +219,7 @@ func (r Runs) all() []ExpectRun {
 	return r.List
 }
 
-// pointer is where run i of the agent stands.
+// pointer is the JSON pointer of run i of the agent.
 func (r Runs) pointer(name string, i int) string {
 	if r.Each != nil {
 		return at("expect", "agents", name)
@@ -227,7 +227,7 @@ func (r Runs) pointer(name string, i int) string {
 	return at("expect", "agents", name, strconv.Itoa(i))
 }
 
-// stubPointer is where stub i of a tool stands.
+// stubPointer is the JSON pointer of stub i of a tool.
 func (f *File) stubPointer(name string, i int) string {
 	tools, _ := f.doc.Root.Value.(map[string]any)["tools"].(map[string]any)
 	if _, list := tools[name].([]any); list {

@@ -17,15 +17,15 @@ import (
 	"github.com/agents-exe/agents/schemas"
 )
 
-// Suffix is how the names of test files end.
+// Suffix is the end of the name of every test file.
 const Suffix = agentfile.TestSuffix
 
 // MaxBytes limits the size of a test file.
 const MaxBytes = 16 << 20
 
-// A File is a test file, read and valid.
+// A File is a valid test file.
 type File struct {
-	// Path is as it was given.
+	// Path is the path that was given to Read.
 	Path string
 	Spec *Spec
 
@@ -50,20 +50,20 @@ type Spec struct {
 	Expect         Expect                     `json:"expect"`
 }
 
-// A ToolSpec is what a model is told of a tool that is not asked for it.
+// A ToolSpec describes a tool to the models in place of its MCP server.
 type ToolSpec struct {
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
 }
 
-// Stubs say what becomes of the calls of a tool: it runs, or the first stub that
-// fits answers.
+// Stubs answer the calls of a tool: the first that matches. With Real the tool
+// runs.
 type Stubs struct {
 	Real bool
 	List []Stub
 }
 
-// A Stub answers calls instead of a tool.
+// A Stub is the answer to calls of a tool that does not run.
 type Stub struct {
 	Args       json.RawMessage `json:"args,omitempty"`
 	ArgsSubset json.RawMessage `json:"argsSubset,omitempty"`
@@ -88,7 +88,7 @@ const (
 	faultTimeout = "timeout"
 )
 
-// real is what stands for a tool that runs.
+// realTool is the value for a tool that runs.
 const realTool = "real"
 
 // UnmarshalJSON reads "real", a stub or a list of stubs.
@@ -122,9 +122,8 @@ var fileSchema = sync.OnceValues(func() (*schema.Schema, error) {
 	return schema.CompileTrusted(schemas.AgentTestName, schemas.AgentTest())
 })
 
-// Read reads the test file at path and nothing that it names. Without a File the
-// failures say why; they are all that is wrong with it, and an unknown key is
-// wrong.
+// Read reads the test file at path, and none of the files that it names. If the
+// File is nil, the failures are all mistakes in it; an unknown key is a mistake.
 func Read(path string) (*File, []Failure) {
 	data, err := readRegular(path, MaxBytes)
 	if err != nil {
@@ -169,7 +168,7 @@ func (f *File) fail(pointer, format string, args ...any) Failure {
 	return Failure{File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
 }
 
-// name is a path beside the test file.
+// name is a path relative to the folder of the test file.
 func (f *File) name(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -177,7 +176,7 @@ func (f *File) name(path string) string {
 	return filepath.Join(filepath.Dir(f.Path), path)
 }
 
-// agentFile is the path of the agent file that is tested.
+// agentFile is the path of the tested agent file.
 func (f *File) agentFile() string {
 	if f.Spec.AgentFile == "" {
 		return f.name("agent.json")

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Find returns the test files that patterns name, sorted and each once: a file is
-// itself, a folder the test files in it, and a folder with "/..." behind it those
-// in all folders below too. As for the go command, folders whose name begins with
-// "." or "_" and those named testdata are left out of "/...", and so are
-// node_modules; links are not followed. A pattern that names no test is an error.
+// Find returns the test files that match patterns, sorted and without duplicates: a
+// file matches itself, a folder the test files in it, and a folder followed by
+// "/..." also those in all folders below. As for the go command, "/..." does not
+// match folders named testdata or whose name begins with "." or "_"; nor does it
+// match node_modules. Links are not followed. A pattern without a test is an error.
 func Find(patterns []string) ([]string, error) {
 	var files []string
 	for _, pattern := range patterns {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// lineWidth is how long the line of an object or array may be.
+// lineWidth limits the length of an object or array on one line.
 const lineWidth = 110
 
-// format writes a valid JSON text as a person does: what is short on one line, the
-// rest over several, keys in their order.
+// format formats a valid JSON text for people: short values on one line, the others
+// on several, keys in their order.
 func format(text []byte) []byte {
 	var b bytes.Buffer
 	formatValue(&b, text, 0)

@@ -14,20 +14,20 @@ import (
 	"github.com/agents-exe/agents/pkg/standin"
 )
 
-// Inside an expected JSON value an object with one of these keys alone stands for
-// any string that the pattern is found in, and for any value.
+// Inside an expected JSON value, an object with one of these keys alone matches
+// every string in which the pattern is found, or every value.
 const (
 	keyPattern = "$pattern"
 	keyAny     = "$any"
 )
 
-// decodeJSON reads a JSON text; of what is not JSON it is nil.
+// decodeJSON decodes a JSON text; it returns nil for other texts.
 func decodeJSON(text []byte) any {
 	v, _ := standin.DecodeJSON(string(text))
 	return v
 }
 
-// leafPattern is the pattern that stands for a value.
+// leafPattern returns the pattern of an object that matches strings.
 func leafPattern(v any) (string, bool) {
 	m, _ := v.(map[string]any)
 	pattern, ok := m[keyPattern].(string)
@@ -39,8 +39,8 @@ func isAny(v any) bool {
 	return len(m) == 1 && m[keyAny] == true
 }
 
-// sameJSON reports whether got is want. With subset, objects of got may have more
-// members.
+// sameJSON reports whether got matches want. With subset, objects of got may have
+// more members.
 func sameJSON(want, got any, subset bool) bool {
 	if isAny(want) {
 		return true
@@ -82,7 +82,7 @@ func number(n json.Number) string {
 	return text
 }
 
-// fitsArgs reports whether a call's arguments are what is expected of them.
+// fitsArgs reports whether the arguments of a call match the expected ones.
 func fitsArgs(args, subset json.RawMessage, got string) bool {
 	if len(args) == 0 && len(subset) == 0 {
 		return true
@@ -95,24 +95,23 @@ func fitsArgs(args, subset json.RawMessage, got string) bool {
 		(len(subset) == 0 || sameJSON(decodeJSON(subset), value, true))
 }
 
-// trim drops line breaks at the end, which nobody means.
+// trim removes line breaks at the end.
 func trim(s string) string { return strings.TrimRight(s, "\r\n") }
 
-// fits reports whether a text is what is expected.
+// fits reports whether a text matches.
 func (t *Text) fits(got string) bool {
 	message, _ := t.check(got)
 	return message == ""
 }
 
-// check says what is wrong with a text, "" if nothing, and shows the difference
-// where there is one to show.
+// check returns why a text does not match, "" if it does, and a difference to show.
 func (t *Text) check(got string) (message, diff string) {
 	if t == nil {
 		return "", ""
 	}
 	got = trim(got)
 	if t.Exact != nil && trim(*t.Exact) != got {
-		return "it is not what is expected", lineDiff(trim(*t.Exact), got)
+		return "it is not the expected text", lineDiff(trim(*t.Exact), got)
 	}
 	for _, s := range t.Contains {
 		if !strings.Contains(got, s) {
@@ -140,7 +139,7 @@ func checkJSON(want json.RawMessage, got string, subset bool) (message, diff str
 		return "", ""
 	}
 	if !json.Valid([]byte(got)) {
-		return "it is no JSON", showText(got)
+		return "it is not JSON", showText(got)
 	}
 	wantValue, gotValue := decodeJSON(want), decodeJSON([]byte(got))
 	if sameJSON(wantValue, gotValue, subset) {

@@ -11,8 +11,8 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 )
 
-// A clock is the time of a test: nothing but a wait makes it pass, and a wait
-// takes no time of its own.
+// A clock is the time of a test. It advances by waits alone, and a wait takes no
+// real time.
 type clock struct {
 	limit time.Duration // 0 means none
 	late  func()        // called when more than limit has passed
@@ -27,14 +27,15 @@ func (c *clock) now() time.Time {
 	return time.Unix(0, 0).UTC().Add(c.passed)
 }
 
-// left is the time until the limit, if there is one.
+// left returns the time until the limit, if there is one.
 func (c *clock) left() (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.limit - c.passed, c.limit > 0
 }
 
-// sleep lets d pass. It is an error if ctx has ended, or ends by that.
+// sleep advances the clock by d. The error is that of ctx, which ends when the limit
+// is exceeded.
 func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	c.mu.Lock()
 	c.passed += max(d, 0)
@@ -46,8 +47,8 @@ func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// A model answers one agent's requests from a script. Requests that fail for a
-// passing reason are repeated as they are in a real run, on the clock of the test.
+// A model answers the requests of one agent from a script. Requests that fail with a
+// temporary error are repeated as in a real run, on the clock of the test.
 type model struct {
 	scripted.Provider
 	clock *clock
@@ -76,7 +77,7 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 	return retry.Generate(ctx, req, delta)
 }
 
-// noModel stands for the model of an agent that the test gives none.
+// noModel is the model of an agent without one in the test: every request fails.
 type noModel struct{ slug string }
 
 func (m noModel) Generate(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {

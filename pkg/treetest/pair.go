@@ -8,12 +8,12 @@ import (
 	"github.com/agents-exe/agents/pkg/standin"
 )
 
-// pair finds which call is which of those expected, so that nothing is missing if
-// that is possible. In any order, the calls come back in that of want, the others
-// behind them.
+// pair matches calls with expected calls, so that none is missing if that is
+// possible. With anyOrder, the matched calls are returned in the order of want,
+// followed by the others.
 func pair(want []ExpectCall, got []*call, anyOrder bool) ([]*call, []standin.Edit) {
-	var of []int // the expectation that each call is, -1 for none
-	var left int // expectations that no call is
+	var of []int // the index in want of each call, -1 for none
+	var left int // expected calls that are missing
 	if anyOrder {
 		got, of, left = assign(want, got)
 	} else {
@@ -24,7 +24,7 @@ func pair(want []ExpectCall, got []*call, anyOrder bool) ([]*call, []standin.Edi
 		names[i] = strconv.Itoa(i)
 	}
 	if left > 0 && !anyOrder {
-		// Some of them are there, but not all one after the other.
+		// Some of them are there, but not all in this order.
 		for i := range want {
 			names[i] = want[i].String()
 		}
@@ -41,7 +41,7 @@ func pair(want []ExpectCall, got []*call, anyOrder bool) ([]*call, []standin.Edi
 	return got, standin.Align(names, calls)
 }
 
-// follow pairs calls with what is expected in this order, each with the next.
+// follow matches calls with the expected ones in order, each with the next.
 func follow(want []ExpectCall, got []*call) (of []int, left int) {
 	next := 0
 	for _, c := range got {
@@ -55,8 +55,8 @@ func follow(want []ExpectCall, got []*call) (of []int, left int) {
 	return of, len(want) - next
 }
 
-// assign pairs as many calls as possible with what is expected. Where a call fits
-// several expectations, one may have to give it up for another that it can have.
+// assign matches as many calls as possible with expected ones (a maximum bipartite
+// matching by augmenting paths).
 func assign(want []ExpectCall, got []*call) (sorted []*call, of []int, left int) {
 	owner := make([]int, len(got))
 	for k := range owner {

@@ -20,25 +20,24 @@ import (
 	"github.com/agents-exe/agents/schemas"
 )
 
-// A Recording is a run that becomes a test.
+// A Recording is a run from which Record makes a test.
 type Recording struct {
-	// AgentFile, WorkDir, Set and Prompt are what ran; WorkDir "" means the
-	// folder of the test file.
+	// AgentFile, WorkDir, Set and Prompt are those of the run; WorkDir "" means
+	// the folder of the test file.
 	AgentFile string
 	WorkDir   string
 	Set       map[string]string
 	Prompt    string
-	// Events are all events of the run, as Runner.Observe was told of them.
+	// Events are all events of the run, in the order of Runner.Observe.
 	Events []agent.Event
-	// Redact takes secrets out of a text; nil takes none.
+	// Redact removes secrets from a text; nil removes none.
 	Redact func(string) string
 }
 
-// Record returns the test file, to be written to path, that repeats a run: what
-// the models answered are its scripts, what tools answered its stubs, and the
-// calls and the answer what it expects. A run that ended for a reason that no
-// script can repeat is an error, and so are two runs of one agent that were asked
-// the same and answered something different.
+// Record returns a test file that repeats a run, to be written to path: its scripts
+// are the answers of the models, its stubs the results of the tools, and it expects
+// the same calls and the same answer. The error is that the run ended for a reason
+// that no script can repeat, or that an agent answered the same prompt in two ways.
 func Record(path string, rec Recording) ([]byte, error) {
 	r := &recorder{path: path, rec: rec, specs: map[string]agent.ToolSpec{}}
 	r.spec.Schema = "https://raw.githubusercontent.com/agents-exe/agents/main/schemas/" + schemas.AgentTestName
@@ -76,10 +75,10 @@ type recorder struct {
 	path  string
 	rec   Recording
 	spec  Spec
-	specs map[string]agent.ToolSpec // what the models were told of the tools
+	specs map[string]agent.ToolSpec // the tools as the models saw them
 }
 
-// place writes down what ran, with paths from the test file's folder.
+// place sets what runs, with paths relative to the folder of the test file.
 func (r *recorder) place() error {
 	dir, err := filepath.Abs(filepath.Dir(r.path))
 	if err != nil {
@@ -236,7 +235,7 @@ func answerOf(e *agent.Event) *ruleAnswer {
 	return a
 }
 
-// literal keeps a text from being filled in.
+// literal escapes the placeholders of scripts in a text.
 func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
 
 // tools makes a stub of every call that ran.
@@ -256,8 +255,8 @@ func (r *recorder) tools() {
 	}
 }
 
-// stub adds what a call answered. Sub-agents run in the test too, and so does the
-// check of arguments.
+// stub adds the result of a call. There is none for sub-agents and for refused
+// arguments: in the test, sub-agents run and arguments are checked.
 func (r *recorder) stub(e *agent.Event, args string) {
 	spec, known := r.specs[e.Tool]
 	if spec.Agent != "" || known && refused(spec, args) {
@@ -289,8 +288,8 @@ func (r *recorder) stub(e *agent.Event, args string) {
 	r.add(e.Tool, s)
 }
 
-// add adds a stub, unless there is the same already. Of stubs for the same
-// arguments that answer something different each answers once.
+// add adds a stub that is not there already. Stubs with the same arguments and
+// different answers answer once each.
 func (r *recorder) add(tool string, s Stub) {
 	stubs := r.spec.Tools[tool]
 	if !slices.ContainsFunc(stubs.List, func(o Stub) bool { return sameEncoded(o, s) }) {
@@ -304,8 +303,8 @@ func (r *recorder) add(tool string, s Stub) {
 	r.spec.Tools[tool] = stubs
 }
 
-// refused reports whether arguments break a tool's schema, so that it did not run
-// and its stub would not be asked.
+// refused reports whether arguments do not fit a tool's schema, so that the tool did
+// not run and its stub would not answer.
 func refused(spec agent.ToolSpec, args string) bool {
 	inv := &agent.Invocation{Call: agent.ToolCall{Name: spec.Name, Args: args}}
 	if _, err := inv.Args(); err != nil {
@@ -315,7 +314,7 @@ func refused(spec agent.ToolSpec, args string) bool {
 	return v.Validate(context.Background(), inv) != nil
 }
 
-// expect writes down what came of the run.
+// expect sets the expected result.
 func (r *recorder) expect(t *trace) {
 	root := t.runs[0]
 	e := &r.spec.Expect

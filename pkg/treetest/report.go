@@ -12,9 +12,9 @@ import (
 type Report struct {
 	// File is the path of the test file.
 	File string
-	// Failures are why the test failed; none means that it passed.
+	// Failures are the reasons why the test failed; it passed if there are none.
 	Failures []Failure
-	// Duration is how long it really took.
+	// Duration is the real time that the test took.
 	Duration time.Duration
 }
 
@@ -35,8 +35,7 @@ func (r Report) String() string {
 
 // A Failure is one reason why a test failed.
 type Failure struct {
-	// File is where it is to be corrected: the test file, an agent file or a
-	// script.
+	// File is the file with the mistake: the test file, an agent file or a script.
 	File string `json:"file"`
 	// Line and Col count from 1; 0 means the file as a whole.
 	Line int `json:"line,omitempty"`
@@ -44,8 +43,8 @@ type Failure struct {
 	// Key names the value as expect.calls[1].args.
 	Key     string `json:"key,omitempty"`
 	Message string `json:"message"`
-	// Diff shows what was expected ("-") and what came instead ("+"), line by
-	// line, or what came alone.
+	// Diff shows the expected lines ("-") and the actual ones ("+"), or the actual
+	// ones alone.
 	Diff string `json:"diff,omitempty"`
 }
 
@@ -104,8 +103,8 @@ func JUnit(reports []Report) string {
 	return b.String()
 }
 
-// escapeXML makes a text fit for an attribute or the text of an element. What XML
-// cannot hold is left out.
+// escapeXML escapes a text for an attribute or an element. Characters that XML does
+// not allow are removed.
 func escapeXML(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0xFFFE || r == 0xFFFF {

@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Options say what tests run with. The zero value is fine for tests whose tools
-// need no environment.
+// Options are the environment of tests. The zero value is enough for tests whose
+// tools need no environment.
 type Options struct {
 	// Environ, CacheDir, LockDir, OutputDir and Version are those of
 	// agentfile.Options.
@@ -36,8 +36,8 @@ type Options struct {
 	// Keys returns the keys of an agent file: no test needs them, and no tool of
 	// one gets or shows them. nil returns none.
 	Keys func(agentFile string) *config.Keys
-	// Timeout limits the real time of one test; 0 means DefaultTimeout. Only
-	// tools that are real can take long.
+	// Timeout limits the real time of one test; 0 means DefaultTimeout. Only real
+	// tools take time.
 	Timeout time.Duration
 	// Parallel limits how many tests RunAll runs at the same time; 0 means
 	// twice the number of processors.
@@ -47,9 +47,9 @@ type Options struct {
 // DefaultTimeout is the limit of one test's real time.
 const DefaultTimeout = time.Minute
 
-// RunAll runs the tests and gives each report to done as soon as it is there, one
-// at a time. The reports it returns are in the order of the paths. When ctx ends,
-// tests that have not begun are left out.
+// RunAll runs tests concurrently and calls done with each report as soon as it is
+// there, one at a time; nil is fine. It returns the reports in the order of the
+// paths, without those of tests that had not begun when ctx ended.
 func RunAll(ctx context.Context, paths []string, opts Options, done func(Report)) []Report {
 	if opts.Parallel == 0 {
 		opts.Parallel = 2 * runtime.GOMAXPROCS(0)
@@ -76,8 +76,8 @@ func RunAll(ctx context.Context, paths []string, opts Options, done func(Report)
 	return slices.DeleteFunc(reports, func(r Report) bool { return r.File == "" })
 }
 
-// Run runs the test at path. The test, and not ctx's owner, decides about
-// everything but the end: what it says of limits counts on a clock of its own.
+// Run runs the test at path. The time limit of the test counts on a clock of its own;
+// ctx ends the test early.
 func Run(ctx context.Context, path string, opts Options) Report {
 	start := time.Now()
 	report := Report{File: path}
@@ -111,8 +111,8 @@ func (f *File) run(ctx context.Context, opts Options) []Failure {
 	if limit == 0 {
 		limit = DefaultTimeout
 	}
-	// No deadline of ctx: waits that pass on the clock of the test would be
-	// compared with it.
+	// Not a deadline of ctx: waits on the clock of the test would be compared with
+	// it.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w (%s)", errSlow, limit)) }).Stop()
@@ -170,8 +170,8 @@ func (r *testRun) outputSchema() []Failure {
 	return nil
 }
 
-// script is the text of an agent's script. One that stands in the test file has
-// blanks before it, so that its lines are those of the file.
+// script is the text of an agent's script. A script inside the test file gets spaces
+// before it, so that its line numbers are those of the file.
 func (f *File) script(slug string) (name string, text []byte, failure *Failure) {
 	pointer := at("models", slug)
 	models, _ := f.doc.Root.Value.(map[string]any)["models"].(map[string]any)
@@ -211,8 +211,8 @@ func (f *File) scriptFailures(slug string, err error) []Failure {
 	return failures
 }
 
-// load loads the tree with the models of the test. No key is needed: an agent for
-// which there is no model has one that fails.
+// load loads the tree with the models of the test. No key is needed: an agent
+// without a model in the test gets one that fails.
 func (r *testRun) load(ctx context.Context, opts Options) (*agentfile.Tree, error) {
 	workDir, err := filepath.Abs(r.file.name(r.file.Spec.WorkDir))
 	if err != nil {
@@ -256,8 +256,8 @@ func failuresOf(problems []agentfile.Problem) []Failure {
 	return failures
 }
 
-// check compares the names in the file with those of the tree. A tree of which
-// something had to be left out is not the one that is meant.
+// check compares the names in the file with those of the tree. A part of the tree
+// that had to be left out is a failure.
 func (r *testRun) check(tree *agentfile.Tree) []Failure {
 	var left []agentfile.Problem
 	for _, p := range tree.Problems {
@@ -338,14 +338,14 @@ func (r *testRun) run(ctx context.Context, tree *agentfile.Tree) []Failure {
 	return failures
 }
 
-// ask puts the prompts of the file, one after the other while they are answered.
+// ask runs the prompts of the file in order, until one is not answered.
 func (r *testRun) ask(ctx context.Context, runner *agent.Runner) (end outcome, unasked []Failure) {
 	spec := r.file.Spec
 	for i, prompt := range append([]agentfile.Lines{spec.Prompt}, spec.Then...) {
 		out, err := runner.Run(ctx, agent.UserText(string(prompt)))
 		end = outcome{out.Status, err, end.spent.Add(out.Total.Usage)}
 		if err != nil && i < len(spec.Then) {
-			return end, []Failure{r.file.fail(at("then", strconv.Itoa(i)), "this was not asked: the run before ended without an answer")}
+			return end, []Failure{r.file.fail(at("then", strconv.Itoa(i)), "this prompt was not used: the run before it ended without an answer")}
 		}
 	}
 	return end, nil
@@ -363,8 +363,8 @@ func (r *testRun) prepare(n *agentfile.Node) {
 	r.tools.apply(n)
 }
 
-// unused are failures for rules of the test's scripts that answered nothing. The
-// scripts of the agents themselves are not the test's.
+// unused are failures for rules of the test's scripts that answered no request. The
+// agents' own scripts may have such rules.
 func (r *testRun) unused() []Failure {
 	var failures []Failure
 	for _, slug := range slices.Sorted(maps.Keys(r.models)) {

@@ -30,8 +30,8 @@ type toolRules struct {
 	failures []Failure
 }
 
-// key finds what the file says of a tool of an agent: AGENT/TOOL before TOOL,
-// whole names before those with a * at their end, and of these the longest.
+// key finds the name in the file that matches a tool of an agent: AGENT/TOOL before
+// TOOL, whole names before those that end with *, and of these the longest.
 func (r *toolRules) key(slug, tool string) (string, bool) {
 	best, rank := "", -1
 	for name := range r.file.Spec.Tools {
@@ -85,9 +85,8 @@ func (r *toolRules) apply(n *agentfile.Node) {
 	n.Agent.Toolsets = ruled
 }
 
-// wants reports whether a server whose tools have this prefix must be asked for
-// them: where the file lets one be real, or answers for one without saying what
-// the model is told of it.
+// wants reports whether the server whose tools have this prefix must be started: a
+// tool of it is real, or has a stub and no spec.
 func (r *toolRules) wants(slug, prefix string) bool {
 	for name, stubs := range r.file.Spec.Tools {
 		owner, pattern, owned := strings.Cut(name, "/")
@@ -106,12 +105,12 @@ func (r *toolRules) wants(slug, prefix string) bool {
 	return false
 }
 
-// declared are the tools whose specs stand in the file: those of servers that are
-// not asked. Only an agent that has the server has them.
+// declared are the tools with specs in the file, of the servers of a node that are
+// not started.
 func (r *toolRules) declared(n *agentfile.Node) agent.ToolList {
 	var list agent.ToolList
 	servers := n.Servers()
-	for _, server := range n.File.Spec.MCPServers { // one without its key is not among them
+	for _, server := range n.File.Spec.MCPServers { // Servers has none without its key
 		if !server.Disabled {
 			servers = append(servers, server.Name)
 		}
@@ -134,8 +133,8 @@ func (r *toolRules) declared(n *agentfile.Node) agent.ToolList {
 	return list
 }
 
-// unneeded reports whether a problem is about an MCP server that is not asked: it
-// may lack its key.
+// unneeded reports whether a problem is about an MCP server that is not started: its
+// key may be missing.
 func (r *toolRules) unneeded(tree *agentfile.Tree, p agentfile.Problem) bool {
 	if p.Code != agentfile.CodeServer {
 		return false
@@ -211,14 +210,14 @@ func (r *toolRules) fail(pointer, format string, args ...any) {
 	r.failures = append(r.failures, r.file.fail(pointer, format, args...))
 }
 
-// unexpected are failures for calls that the file does not answer.
+// unexpected are failures for calls without an answer in the file.
 func (r *toolRules) unexpected() []Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return sorted(r.failures)
 }
 
-// take finds the stub that answers a call, and counts its use.
+// take returns the first stub that matches a call, and counts its use.
 func (r *toolRules) take(key, args string) (*Stub, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,8 +238,8 @@ func (r *toolRules) take(key, args string) (*Stub, bool) {
 	return nil, false
 }
 
-// unused are failures for stubs that answered no call. Those of names with a *
-// need not answer any.
+// unused are failures for stubs that answered no call, but for those of names with
+// a *.
 func (r *toolRules) unused() []Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -258,7 +257,7 @@ func (r *toolRules) unused() []Failure {
 	return failures
 }
 
-// result is what the stub answers, as a tool would.
+// result is the result of a call that the stub answers.
 func (a *Stub) result() (agent.Result, error) {
 	var res agent.Result
 	if a.Text != nil {

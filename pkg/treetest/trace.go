@@ -8,9 +8,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A trace is what happened in a run, in an order that does not depend on time:
-// the calls of an answer in their order, and what a sub-agent did behind the call
-// that it answers.
+// A trace is the runs and calls of a tree in an order that does not depend on time:
+// the calls of an answer in their order, each followed by those of its sub-agent.
 type trace struct {
 	runs  []*agentRun
 	calls []*call
@@ -45,8 +44,7 @@ type call struct {
 	start, end  int // events, counted from 1; a call that was answered without running has no start
 }
 
-// named reports whether a reference means the call: TOOL, AGENT/TOOL or
-// PATH/TOOL.
+// named reports whether ref names the call, as TOOL, AGENT/TOOL or PATH/TOOL.
 func (c *call) named(ref string) bool {
 	return ref == c.tool || ref == c.agent+"/"+c.tool || ref == c.path+"/"+c.tool
 }
