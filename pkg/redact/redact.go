@@ -187,12 +187,16 @@ func (s *Stream) Next(chunk string) string {
 	}
 	text := s.held + chunk
 	certain := len(text) - s.r.pending(text)
-	for _, f := range s.r.find(text) {
+	found := s.r.find(text)
+	for _, f := range found {
 		if f.start < certain && certain < f.end {
 			certain = f.start
 		}
 	}
-	s.held = text[certain:]
+	s.held = strings.Clone(text[certain:])
+	if len(found) == 0 {
+		return text[:certain]
+	}
 	return s.r.String(text[:certain])
 }
 
@@ -230,6 +234,9 @@ type writer struct {
 }
 
 func (w *writer) Write(p []byte) (int, error) {
+	if w.stream.r == nil {
+		return w.w.Write(p)
+	}
 	if err := w.pass(w.stream.Next(string(p))); err != nil {
 		return 0, err
 	}
