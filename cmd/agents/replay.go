@@ -43,8 +43,8 @@ read, no model is asked and no tool runs. With --agent-file, the requests that
 this agent makes are compared with the recorded ones; the first that differs ends
 the replay, and the difference is shown.
 
-The exit code is that of the recorded run, and 1 if something was asked for that
-the record does not have.`,
+The exit code is that of the recorded run, and 1 if a request or call is not in
+the record.`,
 		Flags: []cli.Flag{
 			sinks.OutputFlag(&f.sinks.Output),
 			&cli.BoolFlag{Name: "live-tools", Usage: "run the tools; the model's answers are the recorded ones", Destination: &f.liveTools},

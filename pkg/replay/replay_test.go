@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/replay"
 )
 
@@ -411,5 +412,53 @@ func TestASessionThatAnsweredACallSaysSoAgain(t *testing.T) {
 		if e.Parent != "other.1.1" {
 			t.Errorf("event %d, %s, has the parent %q", i, e.Kind, e.Parent)
 		}
+	}
+}
+
+func TestAReplayEndsWithItsContext(t *testing.T) {
+	events, _ := record(t, &agent.Runner{Agent: tree()}, "go")
+	for n := range events {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		j := &journal{t: t}
+		out, err := (&replay.Player{Record: newRecord(t, events)}).Run(ctx, &agent.Runner{Journal: j, Observe: func(agent.Event) {
+			if len(j.lines) > n {
+				cancel(fmt.Errorf("interrupted: %w", context.Canceled))
+			}
+		}})
+		if n == len(events)-1 {
+			if err != nil || out.Answer != "the answer" {
+				t.Errorf("interrupted after the end: %+v, %v", out, err)
+			}
+			continue
+		}
+		last := j.events()[len(j.lines)-1]
+		if err == nil || err.Error() != "interrupted: context canceled" || out.Status != agent.StatusInterrupted {
+			t.Fatalf("interrupted at %d: %v, %v", n, out.Status, err)
+		}
+		if n > 0 && (last.Kind != agent.EventEnd || last.Depth > 0 || last.Status != agent.StatusInterrupted && n < len(events)-2) {
+			t.Fatalf("interrupted at %d: the last event is %s, %s", n, last.Kind, last.Status)
+		}
+	}
+}
+
+func TestAReplayEndsWithItsJournal(t *testing.T) {
+	events, _ := record(t, &agent.Runner{Agent: tree()}, "go")
+	j := &journal{t: t, die: 5}
+	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), &agent.Runner{Journal: j})
+	if !errors.Is(err, agent.ErrJournal) || len(j.lines) != 5 {
+		t.Errorf("Run = %v with %d events", err, len(j.lines))
+	}
+}
+
+func TestASecretIsNotRepeated(t *testing.T) {
+	events, _ := record(t, &agent.Runner{Agent: newAgent("root", answers("the key is sk-0123456789abcdef"))}, "go")
+	secrets := redact.New([]string{"sk-0123456789abcdef"})
+	j := &journal{t: t}
+	var shown strings.Builder
+	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), &agent.Runner{Journal: j, Secrets: secrets, Observe: func(e agent.Event) {
+		fmt.Fprintf(&shown, "%+v %+v\n", e, e.Message)
+	}})
+	if err != nil || strings.Contains(shown.String(), "sk-0123") || strings.Contains(fmt.Sprintf("%s", j.lines), "sk-0123") {
+		t.Errorf("Run = %v; shown:\n%s", err, shown.String())
 	}
 }

@@ -15,35 +15,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestDiffLeadsFromOneTextToTheOther(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		lines := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 12)
-		want, got := lines.Draw(t, "want"), lines.Draw(t, "got")
-		var a, b []string
-		equal := 0
-		for _, e := range standin.Align(want, got) {
-			if e.Op != '+' {
-				a = append(a, want[e.Want])
-			}
-			if e.Op != '-' {
-				b = append(b, got[e.Got])
-			}
-			if e.Op == ' ' {
-				equal++
-				if want[e.Want] != got[e.Got] {
-					t.Fatalf("%q and %q are aligned", want[e.Want], got[e.Got])
-				}
-			}
-		}
-		if !slices.Equal(a, want) || !slices.Equal(b, got) {
-			t.Fatalf("align(%q, %q) leads from %q to %q", want, got, a, b)
-		}
-		if slices.Equal(want, got) && equal != len(want) {
-			t.Fatalf("align(%q, %q) finds a difference", want, got)
-		}
-	})
-}
-
 func TestDiffOfLongTextsIsBounded(t *testing.T) {
 	a, b := strings.Repeat("a\n", 5000), strings.Repeat("b\n", 5000)
 	diff := lineDiff("x\n"+a+"y", "x\n"+b+strings.Repeat("c", 1000)+"\ny")
