@@ -18,24 +18,24 @@ const (
 	blobScheme = "sha256:"
 	partSuffix = ".part" // of a blob that is being written
 
-	// blobBytes is how large the content of a part may be in a line.
+	// blobBytes is the size above which the content of a part becomes a blob.
 	blobBytes = 64 << 10
 )
 
-// isBlob reports whether a file's name can be that of a blob.
+// isBlob reports whether name is a valid file name of a blob.
 func isBlob(name string) bool {
 	return len(name) == 2*sha256.Size && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// A blobs is the folder with the contents that are too large for a line, each in a
-// file that is named by its hash. It is "" for a session in one file.
+// A blobs is the path of the folder for contents that are too large for a line, each
+// in a file named after its hash. It is "" for a session in one file.
 type blobs string
 
-// write stores content in a file of its own, synced. The file gets its name when
-// it is complete.
+// write stores content in a new synced file, which gets its final name when it is
+// complete.
 func (dir blobs) write(d *disk, content []byte) (string, error) {
 	if len(content) > maxBytes {
-		return "", fmt.Errorf("a content of %d bytes is larger than %d", len(content), maxBytes)
+		return "", fmt.Errorf("content of %d bytes exceeds the limit of %d", len(content), maxBytes)
 	}
 	hash := sha256.Sum256(content)
 	name := hex.EncodeToString(hash[:])
@@ -65,14 +65,14 @@ func (dir blobs) write(d *disk, content []byte) (string, error) {
 	return blobScheme + name, nil
 }
 
-// read returns the content with a hash, which it verifies. It opens regular files
-// only: a session from elsewhere may hold links and pipes.
+// read returns the content of the blob name and verifies its hash. It opens only
+// regular files: a session copied from elsewhere can contain links and pipes.
 func (dir blobs) read(name string) ([]byte, error) {
 	if dir == "" {
-		return nil, errors.New("a session in one file has no blobs")
+		return nil, errors.New("a session in one file cannot have blobs")
 	}
 	if !isBlob(name) {
-		return nil, fmt.Errorf("%q is not a valid name of a blob", name)
+		return nil, fmt.Errorf("%q is not a valid blob name", name)
 	}
 	path := filepath.Join(string(dir), name)
 	info, err := os.Lstat(path)
@@ -84,7 +84,7 @@ func (dir blobs) read(name string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	case info.Size() > maxBytes:
-		return nil, fmt.Errorf("%s has %d bytes, more than a blob may have (%d)", path, info.Size(), maxBytes)
+		return nil, fmt.Errorf("%s has %d bytes, more than the limit of %d for a blob", path, info.Size(), maxBytes)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -101,7 +101,7 @@ func (dir blobs) move(d *disk, e agent.Event) (agent.Event, error) {
 	return mapParts(e, func(p *agent.Part) (err error) {
 		switch {
 		case p.Blob != "":
-			err = errors.New("the content of a part is missing, there is only " + p.Blob)
+			err = errors.New("the content of a part is missing: only the reference " + p.Blob + " is there")
 		case dir == "":
 		case p.Kind == agent.PartMedia && len(p.Data) > blobBytes:
 			p.Blob, err = dir.write(d, p.Data)
@@ -122,7 +122,7 @@ func (dir blobs) fill(e agent.Event) (agent.Event, error) {
 		}
 		name, ok := strings.CutPrefix(p.Blob, blobScheme)
 		if !ok {
-			return fmt.Errorf("the blob %q is of an unknown kind", p.Blob)
+			return fmt.Errorf("blob %q has an unknown scheme", p.Blob)
 		}
 		b, err := dir.read(name)
 		if p.Blob = ""; p.Kind == agent.PartMedia {
@@ -134,8 +134,8 @@ func (dir blobs) fill(e agent.Event) (agent.Event, error) {
 	})
 }
 
-// mapParts returns e with copies of all of its parts, to which f was applied, up to
-// the first error.
+// mapParts returns e with copies of all of its parts, changed by f. It stops at the
+// first error.
 func mapParts(e agent.Event, f func(*agent.Part) error) (agent.Event, error) {
 	var err error
 	mapped := func(parts []agent.Part) []agent.Part {

@@ -14,9 +14,9 @@ import (
 	"github.com/agents-exe/agents/pkg/filelock"
 )
 
-// Copy writes events to a new journal and closes it. It refuses events that could not
-// be opened as a session again, such as a result without its call. After an error
-// nothing of the new session remains.
+// Copy writes events to a new journal and closes it. It rejects events that are not a
+// valid session, such as a result without its call. After an error it removes the new
+// session.
 //
 // A copy of a session with another id, up to its third turn:
 //
@@ -55,14 +55,14 @@ func (j *Journal) copy(events iter.Seq2[agent.Event, error]) error {
 		}
 	}
 	if n == 0 {
-		return errors.New("copy session: there are no events")
+		return errors.New("copy session: no events")
 	}
 	return j.Sync(context.Background())
 }
 
-// UpTo returns the events of a session up to the end of one turn of the root session,
-// counted from 1, with its results and, if the run ends there, the end. A turn that
-// is missing or incomplete is an error.
+// UpTo returns the events of a session up to the end of a turn of the root session,
+// counted from 1: with its results and, if the run ends there, the end event. It is an
+// error if the turn is missing or incomplete.
 func UpTo(events iter.Seq2[agent.Event, error], turn int) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		root, turns, open := "", 0, 0
@@ -103,10 +103,9 @@ func UpTo(events iter.Seq2[agent.Event, error], turn int) iter.Seq2[agent.Event,
 	}
 }
 
-// Rename returns the events of a session with other ids: the given one for the root
-// session, new ones for those of sub-agents, and the Keys of calls accordingly. With
-// the old Keys, a process that opens the copy would end processes of the original's
-// calls.
+// Rename returns the events of a session with new ids: id for the root session,
+// generated ones for sub-agents' sessions, and matching Keys of calls. With the old
+// Keys, a process that opens the copy would kill processes of the original's calls.
 func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		ids := map[string]string{}
@@ -132,8 +131,8 @@ func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Eve
 	}
 }
 
-// Remove removes the session at path, a folder or a file; of a symbolic link it
-// removes the link. The error is an InUseError while a process has it open.
+// Remove removes the session at path, a folder or a file. If path is a symbolic link,
+// it removes only the link. The error is an InUseError while a process has it open.
 func Remove(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return os.Remove(path)
@@ -169,7 +168,7 @@ func remove(file string, dir blobs) error {
 			}
 		}
 	}
-	os.Remove(string(dir)) // there need not be one
+	os.Remove(string(dir)) // it may not exist
 	if err := os.Remove(file); err != nil {
 		return err
 	}

@@ -82,8 +82,8 @@ func small(t testing.TB, closed bool) ([]byte, []agent.Event) {
 }
 
 // rebuild opens what is in a file.
-func rebuild(b []byte) (*Past, *survey, error) {
-	s, err := look(bytes.NewReader(b), int64(len(b)), "x.jsonl", false)
+func rebuild(b []byte) (*Past, *firstPass, error) {
+	s, err := runFirstPass(bytes.NewReader(b), int64(len(b)), "x.jsonl", false)
 	if err != nil {
 		return nil, s, err
 	}
@@ -383,7 +383,7 @@ func TestDamageSaysWhereItIsAndWhatCanBeUsed(t *testing.T) {
 	whole[i] = 'b'
 	_, _, err := rebuild(whole)
 	line := lineStarts(whole)[15]
-	want := fmt.Sprintf("x.jsonl is damaged at line 16 (byte %d): the checksum does not match; the first 2 turns are complete and can be copied to a new session", line)
+	want := fmt.Sprintf("x.jsonl is damaged at line 16 (byte %d): checksum mismatch; the first 2 turns are complete and can be copied to a new session", line)
 	if err == nil || err.Error() != want {
 		t.Errorf("error = %v\nwant    %s", err, want)
 	}

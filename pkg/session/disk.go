@@ -29,8 +29,8 @@ func (d *disk) before(op string) error {
 	return d.fail(op, n)
 }
 
-// makeDir creates a folder and its parents, and returns the folders that have a new
-// entry.
+// makeDir creates a folder and its parents. It returns the folders to which it added
+// an entry.
 func (d *disk) makeDir(dir string) (changed []string, err error) {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil, nil
@@ -72,7 +72,7 @@ func (d *disk) writeFile(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// write writes b at an offset. Tests see it in two halves.
+// write writes b at an offset, in two halves when a test can make it fail.
 func (d *disk) write(f *os.File, b []byte, at int64) error {
 	if d.fail == nil {
 		_, err := f.WriteAt(b, at)
@@ -112,7 +112,7 @@ func (d *disk) rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// syncDir syncs the entries of a folder, which Windows cannot.
+// syncDir syncs the entries of a folder, except on Windows, which cannot do that.
 func (d *disk) syncDir(dir string) error {
 	if err := d.before("sync folder"); err != nil {
 		return err

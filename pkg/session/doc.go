@@ -20,17 +20,17 @@
 // [Events] reads a session, also while another process writes it; [List] and [Find]
 // find sessions in folders; [Copy], [UpTo] and [Rename] copy them; [Remove] removes one.
 //
-// Every line is the event as encoding/json writes it, followed by a checksum that
-// covers all lines up to it, so that a changed, lost, repeated or moved line is
-// found. The first line after a sync says how much was synced. This tells the two
-// kinds of invalid lines apart: what no sync had reached when a process or a machine
-// died is cut off, and anything else is damage, a [DamageError]. Close writes a last
-// line which says that everything is synced, so damage to a closed session never
-// passes for a torn end.
+// Every line is an event as encoding/json writes it, followed by a checksum of all
+// lines up to it, which detects changed, lost, repeated and moved lines. The first
+// line after a sync records how much was synced. This distinguishes two kinds of
+// invalid lines: data that was not synced when a process or machine died is cut off;
+// anything else is damage, a [DamageError]. Close writes a last line which records
+// that everything is synced, so damage to a closed session is never mistaken for an
+// incomplete write.
 //
-// A session is opened in two passes. The first verifies checksums, looks at the kind
-// of each line and finds the last compaction; the second decodes only what the
-// session consists of from there on. So opening takes memory for the conversation
-// that goes to the model, and not for its history. The checksum is the CRC-32 of zip
-// files because its tables are already built when the program starts.
+// A session is opened in two passes. The first verifies checksums, reads the kind of
+// each line and finds the last compaction; the second decodes only the events from
+// there on. So memory grows with the conversation that is sent to the model and not
+// with the history. The checksum is the CRC-32 of zip files because its tables are
+// already built when the program starts.
 package session

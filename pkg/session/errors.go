@@ -8,7 +8,7 @@ import (
 // ErrNotSession is the error for a file that is not the journal of a session.
 var ErrNotSession = errors.New("not a session")
 
-// ErrNotFound is the error for a name that no session has.
+// ErrNotFound is the error for an unknown session.
 var ErrNotFound = errors.New("no such session")
 
 // An InUseError is the error for a second writer.
@@ -27,20 +27,20 @@ func (e *InUseError) Error() string {
 }
 
 // A DamageError is the error for a journal or a blob that was changed, or lost in a
-// way that a crash does not explain. What comes before it can still be read, with
-// Events, and copied, with UpTo and Copy.
+// way that a crash cannot cause. The events before the damage can still be read with
+// Events and copied with UpTo and Copy.
 type DamageError struct {
 	Path string
 	// Line counts from 1 and Offset is where it begins, in bytes.
 	Line   int
 	Offset int64
-	// Turns is how many turns of the root session are complete before it.
+	// Turns is the number of complete turns of the root session before it.
 	Turns int
-	// What says what is wrong.
+	// What describes the damage.
 	What string
 }
 
-// Error says where the damage is and what can be used.
+// Error returns the position of the damage and what can still be used.
 func (e *DamageError) Error() string {
 	left := "nothing before it can be used"
 	switch {

@@ -10,11 +10,10 @@ import (
 // Latest is the name of the most recently changed session, for Find.
 const Latest = "latest"
 
-// Find returns the path of the session with a name. A name is a path, an id, the
-// beginning of the one id in the folders that begins so, or of the one whose random
-// part does (k3v7 for 20261121-153012-k3v7q2xmd5), or Latest, which passes over
-// sessions that answer calls of other processes. Every command that takes the name of
-// a session uses it. It fails with ErrNotFound.
+// Find returns the path of the session with a name: a path, an id, a unique prefix of
+// an id or of its random part (k3v7 for 20261121-153012-k3v7q2xmd5), or Latest, which
+// skips sessions that answer calls of other processes. Every command with a session
+// argument uses it. The error is ErrNotFound.
 func Find(name string, dirs ...string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') {
 		if _, err := os.Stat(name); err != nil {

@@ -72,14 +72,14 @@ func TestAHostileFileIsTheDamageOfItsSession(t *testing.T) {
 	}{
 		"blob: pipe":                {func(blob, _ string) error { return replace(blob, pipe) }, "not a regular file"},
 		"blob: link to a device":    {func(blob, _ string) error { return replace(blob, device) }, "not a regular file"},
-		"blob: sparse":              {func(blob, _ string) error { return replace(blob, sparse) }, "more than a blob may have"},
+		"blob: sparse":              {func(blob, _ string) error { return replace(blob, sparse) }, "more than the limit of"},
 		"journal: pipe":             {func(_, journal string) error { return replace(journal, pipe) }, "not a regular file"},
 		"journal: link to a device": {func(_, journal string) error { return replace(journal, device) }, "not a regular file"},
 		"journal: sparse":           {func(_, journal string) error { return replace(journal, sparse) }, "not a session"},
-		"journal: sparse tail":      {func(_, journal string) error { return os.Truncate(journal, giant) }, "more follows than a crash leaves"},
+		"journal: sparse tail":      {func(_, journal string) error { return os.Truncate(journal, giant) }, "more data follows than a crash can leave"},
 		"journal: sparse in its lines": {func(_, journal string) error {
 			return errors.Join(os.Truncate(journal, 300), os.Truncate(journal, giant))
-		}, "more follows than a crash leaves"},
+		}, "more data follows than a crash can leave"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

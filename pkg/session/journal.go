@@ -15,10 +15,10 @@ import (
 	"github.com/agents-exe/agents/pkg/filelock"
 )
 
-// Options configure a Journal. The zero value can be used.
+// Options configure a Journal. The zero value is usable.
 type Options struct {
-	// Dir is the working folder of the program, which a new session notes as the
-	// one in which it began: see Info.Dir.
+	// Dir is the working folder of the program. A new session records it: see
+	// Info.Dir.
 	Dir string
 	// Fail is for tests. It is called before every change of the disk, with the
 	// kind of the change ("mkdir", "create", "write", "sync", "sync folder",
@@ -90,14 +90,14 @@ func realDir(dir string) string {
 	return dir
 }
 
-// ID is the id of the root session, and "" before the first Append.
+// ID returns the id of the root session, or "" before the first Append.
 func (j *Journal) ID() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.id
 }
 
-// Path is the folder of the session, or its file; it is "" before the first Append.
+// Path returns the folder of the session, or its file, or "" before the first Append.
 func (j *Journal) Path() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -179,7 +179,7 @@ func (j *Journal) write(buf []byte, start int, sum uint32) error {
 	return nil
 }
 
-// cause removes the path from an error whose message names it already.
+// cause removes the path from an error, for messages that already contain it.
 func cause(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err
@@ -236,9 +236,9 @@ func (j *Journal) create(id string) (err error) {
 	return nil
 }
 
-// Sync returns when everything that was appended before is on the disk. Calls during
-// a sync share the next one. A failed sync is never repeated: the system may have
-// dropped what it could not write.
+// Sync returns when all appended events are on disk. Calls during a sync share the
+// next one. A failed sync is never retried: the system may have discarded data that
+// it could not write.
 func (j *Journal) Sync(context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -283,8 +283,8 @@ func (j *Journal) sync() {
 	j.synced.Broadcast()
 }
 
-// Close syncs what was appended, notes that in a last line and releases the session.
-// It may be called twice.
+// Close syncs the appended events, records that in a last line and releases the
+// session. It may be called twice.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

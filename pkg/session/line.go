@@ -27,7 +27,7 @@ const (
 	sumStart    = `,"sum":"`
 	syncedStart = `,"synced":`
 	tailBytes   = len(sumStart) + 8 + len(`"}`)
-	// markBytes is more than what seal adds to a line.
+	// markBytes is an upper limit of what seal adds to a line.
 	markBytes = len(syncedStart) + 20 + tailBytes
 
 	// maxBytes limits a line, a blob and what a crash can leave unsynced at the
@@ -98,7 +98,7 @@ func syncedOf(line []byte) int64 {
 	return int64(n)
 }
 
-// A head is the kind and the session of a line, of which it is a part.
+// A head is the kind and the session of a line. It shares the line's memory.
 type head struct {
 	kind, session []byte
 }
@@ -110,8 +110,8 @@ func (h head) event() bool { return !h.is(kindJournal) && !h.is(kindOpened) && !
 
 var errNoObject = errors.New("the line is not a JSON object")
 
-// headOf reads the head of a line. Lines as this package writes them are not
-// decoded for it: opening a long session reads many lines of which it needs no more.
+// headOf reads the head of a line. It does not decode lines in the form that this
+// package writes: opening a long session reads the head of many lines and nothing else.
 func headOf(line []byte) (head, error) {
 	if rest, ok := bytes.CutPrefix(line, []byte(`{"time":"`)); ok {
 		_, rest, _ = bytes.Cut(rest, []byte(`"`))

@@ -30,7 +30,7 @@ type Info struct {
 	Source string
 	Model  string
 	// Parent is the Key of the call of another process that the session answers,
-	// if it does.
+	// or "".
 	Parent string
 	// Prompt is the first line of the first prompt that is not blank, at most 200
 	// bytes of it.
@@ -40,7 +40,7 @@ type Info struct {
 	// Dir is the working folder in which the session began, without symbolic
 	// links; empty if that is not known.
 	Dir string
-	// Usage is what all runs consumed, with sub-agents.
+	// Usage is the usage of all runs, with sub-agents.
 	Usage agent.Usage
 	// Status is how the last run ended; empty if it did not.
 	Status agent.Status
@@ -73,15 +73,14 @@ type Filter struct {
 	// Want, if it is not nil, selects those for which it is true. It is called in
 	// the order of the list.
 	Want func(*Info) bool
-	// Limit is how many are wanted; 0 means all.
+	// Limit is the maximum number of sessions; 0 means all.
 	Limit int
 }
 
 // List returns the sessions in folders that f selects, the most recently changed
-// first. A folder that does not exist has none; the error of another one that cannot
-// be read is returned with what the others have. Every session that has the Dir and the
-// Before of the Filter is read completely, so that damage is found, until the Limit is
-// reached.
+// first. A folder that does not exist is skipped; if a folder cannot be read, its error
+// is returned together with the sessions of the others. Until the Limit is reached,
+// every session that matches Dir and Before is read completely, to detect damage.
 //
 // The last session of a folder:
 //
@@ -236,7 +235,7 @@ func (i *Info) read(in *reader) error {
 	}
 }
 
-// note takes from an event what belongs in a list.
+// note updates the Info with an event.
 func (i *Info) note(in *reader, line []byte, h head) error {
 	root, kind := string(h.session) == in.root, agent.EventKind(h.kind)
 	var brief struct { // decoding what was said takes time

@@ -17,8 +17,8 @@ const (
 	lockPause = 5 * time.Millisecond
 )
 
-// lock makes this the only writer of f until f is closed. A second one, in the same
-// process too, gets an InUseError.
+// lock makes this the only writer of f until f is closed. A second writer, even in the
+// same process, gets an InUseError.
 func lock(f *os.File) error {
 	for start := time.Now(); ; time.Sleep(lockPause) {
 		err := filelock.Try(f)

@@ -16,7 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/filelock"
 )
 
-// A Past is what a journal says of the time before it was opened.
+// A Past is the state of a session when its journal is opened.
 type Past struct {
 	// Resume is where a Runner continues. Its Session is empty, without an ID, if
 	// the process that began it died before anything was written.
@@ -29,7 +29,7 @@ type Past struct {
 	// of its calls must not be ended. It is 0 otherwise, and where this is not
 	// known: in sessions of earlier versions, and on other systems than Linux.
 	OwnerPID int
-	// CutBytes is how much of a torn end was cut off.
+	// CutBytes is the size of an incomplete end that was cut off.
 	CutBytes int64
 }
 
@@ -88,7 +88,7 @@ func (j *Journal) open() (*Past, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := look(j.f, info.Size(), j.path, j.blobs != "")
+	s, err := runFirstPass(j.f, info.Size(), j.path, j.blobs != "")
 	if err != nil {
 		return nil, err
 	}
@@ -108,24 +108,24 @@ func (j *Journal) open() (*Past, error) {
 			err = j.disk.sync(j.f)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cut the torn end of session %s: %w", j.path, cause(err))
+			return nil, fmt.Errorf("cut off the incomplete end of session %s: %w", j.path, cause(err))
 		}
 	}
 	past.CutBytes, past.OwnerPID = s.cut, s.owner.alive()
 	return past, nil
 }
 
-// A survey is what one pass over a journal finds. Offsets are those of lines of
-// the root session, -1 if there is none.
-type survey struct {
+// A firstPass is the result of the first pass over a journal. Offsets are of lines of
+// the root session, or -1.
+type firstPass struct {
 	scanner
 	compaction int64 // the last one
-	counted    int64 // the last event that says what the run had consumed
+	counted    int64 // the last event with the usage of the run so far
 }
 
-// look makes a survey.
-func look(r io.ReaderAt, size int64, path string, named bool) (*survey, error) {
-	s := &survey{scanner: *newScanner(r, size, path, named), compaction: -1, counted: -1}
+// runFirstPass reads all lines.
+func runFirstPass(r io.ReaderAt, size int64, path string, named bool) (*firstPass, error) {
+	s := &firstPass{scanner: *newScanner(r, size, path, named), compaction: -1, counted: -1}
 	for {
 		_, at, h, err := s.next()
 		if err == io.EOF {
@@ -146,8 +146,8 @@ func look(r io.ReaderAt, size int64, path string, named bool) (*survey, error) {
 	}
 }
 
-// needs reports whether a line has to be decoded to know what the session is.
-func (s *survey) needs(at int64, h head) bool {
+// needs reports whether a line must be decoded to rebuild the session.
+func (s *firstPass) needs(at int64, h head) bool {
 	if string(h.session) != s.root {
 		// Unfinished sub-agents answer calls of the last answer.
 		return at > s.answer || at > s.counted
@@ -155,9 +155,9 @@ func (s *survey) needs(at int64, h head) bool {
 	return !h.is(agent.EventCallStarted) || at > s.answer
 }
 
-// past rebuilds what the journal holds.
-func (s *survey) past(dir blobs) (*Past, error) {
-	f := fold{survey: s, nested: map[string]*nested{},
+// past rebuilds the sessions from the journal.
+func (s *firstPass) past(dir blobs) (*Past, error) {
+	f := rebuilder{firstPass: s, nested: map[string]*nested{},
 		past: Past{Resume: agent.Resume{Session: &agent.Session{}, Pending: map[string]agent.PendingSession{}}}}
 	for in := newLines(s.r, max(s.compaction, 0), s.good); ; {
 		line, at, err := in.next()
@@ -191,8 +191,8 @@ func (s *survey) past(dir blobs) (*Past, error) {
 	return p, nil
 }
 
-// invalid is the error for a line that is as it was written and does not fit.
-func (s *survey) invalid(at int64, err error) error {
+// invalid returns the error for an intact line with an event that is not valid there.
+func (s *firstPass) invalid(at int64, err error) error {
 	before := newScanner(s.r, s.good, s.path, s.named)
 	for {
 		if _, pos, _, scanErr := before.next(); scanErr != nil || pos >= at {
@@ -201,23 +201,23 @@ func (s *survey) invalid(at int64, err error) error {
 	}
 }
 
-// A fold applies events to sessions.
-type fold struct {
-	*survey
+// A rebuilder applies events to sessions.
+type rebuilder struct {
+	*firstPass
 	past   Past
 	nested map[string]*nested // those that may be unfinished, by id
 	begun  []*nested          // the same in their order
 }
 
 // A nested is the session of a sub-agent. Its caller, nil for the root session, began
-// before it, so no session calls itself, whatever a file from elsewhere says.
+// before it, so no session can call itself, even in a manipulated file.
 type nested struct {
 	agent.PendingSession
 	caller *nested
 }
 
 // apply applies the event at an offset.
-func (f *fold) apply(e *agent.Event, at int64) error {
+func (f *rebuilder) apply(e *agent.Event, at int64) error {
 	root := e.Session == f.root
 	if at >= f.counted {
 		f.count(e, root)
@@ -231,7 +231,7 @@ func (f *fold) apply(e *agent.Event, at int64) error {
 	s := f.nested[e.Session]
 	if s == nil {
 		if e.Kind != agent.EventSession {
-			return nil // it is not a session of this tree
+			return nil // not a session of this tree
 		}
 		s = &nested{PendingSession: agent.PendingSession{Session: &agent.Session{}}, caller: f.nested[callerOf(e.Parent)]}
 		f.nested[e.Session] = s
@@ -243,7 +243,7 @@ func (f *fold) apply(e *agent.Event, at int64) error {
 	return s.Session.Apply(*e)
 }
 
-// callerOf is the session that made the call with a Key.
+// callerOf returns the session that made the call with a Key.
 func callerOf(key string) string {
 	for range 2 { // turn and position
 		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
@@ -251,9 +251,9 @@ func callerOf(key string) string {
 	return key
 }
 
-// count adds up what the run consumed. A run begins with a message; its end, a
-// compaction and a message in its middle have what it had consumed until then.
-func (f *fold) count(e *agent.Event, root bool) {
+// count adds up the usage of the run. A run begins with a message; its end, a
+// compaction and a message within it have the usage so far.
+func (f *rebuilder) count(e *agent.Event, root bool) {
 	before := &f.past.Total
 	if root && (e.Kind == agent.EventMessage || e.Kind == agent.EventEnd || e.Kind == agent.EventCompaction) {
 		*before = agent.TotalUsage{}
@@ -265,7 +265,7 @@ func (f *fold) count(e *agent.Event, root bool) {
 }
 
 // open collects the calls of s without a result, and the sessions that answer them.
-func (f *fold) open(s *agent.Session) {
+func (f *rebuilder) open(s *agent.Session) {
 	for _, c := range s.OpenCalls() {
 		if c.Started {
 			f.past.Started = append(f.past.Started, c.Key)

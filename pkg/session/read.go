@@ -11,10 +11,10 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Events reads the events of a session in their order, those of sub-agents among
-// those of the root, whose Depth is 0, with all of their contents. path is a folder or
-// a file. A session may be read while a process writes it; a torn end is left out. An
-// error, which is like those of Open, is the last element.
+// Events reads all events of a session in order: those of the root, which have Depth
+// 0, and of sub-agents, with complete contents. path is a folder or a file. A session
+// can be read while a process writes it; an incomplete last line is skipped. An error,
+// as from Open, is the last element.
 func Events(path string) iter.Seq2[agent.Event, error] {
 	return events(path, true)
 }

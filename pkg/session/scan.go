@@ -31,8 +31,8 @@ func newLines(r io.ReaderAt, start, end int64) *lines {
 
 var errTorn = errors.New("the line is not complete")
 
-// splitLine is a bufio.SplitFunc. It gives up at a zero byte, which is in no line:
-// a file can end with a hole that is too large to be read.
+// splitLine is a bufio.SplitFunc. It stops at a zero byte, which no line contains: a
+// file can end with a hole that is too large to read.
 func splitLine(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i], nil
@@ -77,18 +77,18 @@ type scanner struct {
 	root    string // id of the first session
 	answers int    // in the root session
 	answer  int64  // offset of the last answer, -1 if there is none
-	cut     int64  // bytes of a torn end
+	cut     int64  // bytes of a incomplete end
 	dir     string // the working folder in which the session began
 	owner   owner  // the last process that wrote it
 }
 
-// newScanner reads the first size bytes of r.
+// newScanner returns a scanner of the first size bytes of r.
 func newScanner(r io.ReaderAt, size int64, path string, named bool) *scanner {
 	return &scanner{lines: newLines(r, 0, size), r: r, end: size, path: path, named: named, answer: -1}
 }
 
 // next returns the next event's line, checked. The error is io.EOF at the end, and
-// at a torn end.
+// at a incomplete end.
 func (s *scanner) next() (line []byte, at int64, h head, err error) {
 	for {
 		line, at, err := s.lines.next()
@@ -125,7 +125,7 @@ func (s *scanner) check(line []byte) (head, error) {
 	}
 	sum := crc32.Update(s.sum, crc32.IEEETable, body)
 	if !bytes.Equal(appendSum(make([]byte, 0, 8), sum), stated) {
-		return head{}, errors.New("the checksum does not match")
+		return head{}, errors.New("checksum mismatch")
 	}
 	h, err := headOf(line)
 	if err == nil {
@@ -183,7 +183,7 @@ func (s *scanner) turns(end int64) int {
 	return s.answers
 }
 
-// fileLine takes in a line about the file. The first line must be one.
+// fileLine processes a line about the file. The first line must be one.
 func (s *scanner) fileLine(line []byte, h head) error {
 	var v fileLine
 	err := json.Unmarshal(line, &v)
@@ -191,7 +191,7 @@ func (s *scanner) fileLine(line []byte, h head) error {
 	case s.line > 1 && err != nil:
 		return s.damage(s.good-int64(len(line))-1, s.line, err)
 	case s.line == 1 && (err != nil || !h.is(kindJournal) || v.Format != formatName):
-		return fmt.Errorf("%s: %w: its first line is not that of a session", s.path, ErrNotSession)
+		return fmt.Errorf("%s: %w: its first line is not a session header", s.path, ErrNotSession)
 	case v.Version > Version:
 		return fmt.Errorf("%s was written by a newer version of this program (format %d, known is %d)", s.path, v.Version, Version)
 	case s.line == 1:
@@ -203,24 +203,24 @@ func (s *scanner) fileLine(line []byte, h head) error {
 	return nil
 }
 
-// bad decides what an invalid line is. It is io.EOF if a crash can have left this
+// bad classifies an invalid line. It returns io.EOF if a crash can have caused this
 // line and everything after it, and a DamageError if a later line proves that it had
-// been synced, or if more follows than a crash leaves. A file that is not a journal
-// must not be taken for a torn one, which is cut: its first bytes are those of a
-// journal, and only zeros may follow where these are incomplete.
+// been synced, or if more data follows than a crash can leave. A file that is not a
+// journal must not be mistaken for an incomplete one, which is truncated: a journal
+// starts with the bytes of a header, and only zeros may follow an incomplete header.
 func (s *scanner) bad(at int64, what error) error {
 	var start [len(headerStart)]byte
 	n, _ := s.r.ReadAt(start[:min(int64(len(start)), s.end)], 0)
 	front, _, _ := bytes.Cut(start[:n], []byte{0})
 	prefix := strings.HasPrefix(headerStart, string(front))
 	ours := s.line > 0 || prefix && len(front) == len(headerStart)
-	notOurs := fmt.Errorf("%s: %w: it does not begin like one", s.path, ErrNotSession)
+	notOurs := fmt.Errorf("%s: %w: it does not start with a session header", s.path, ErrNotSession)
 	s.cut = s.end - at
 	switch {
 	case !ours && (s.cut > maxBytes || !prefix && !s.named):
 		return notOurs
 	case s.cut > maxBytes:
-		return s.damage(at, s.line+1, fmt.Errorf("%w, and more follows than a crash leaves (%d bytes)", what, s.cut))
+		return s.damage(at, s.line+1, fmt.Errorf("%w, and more data follows than a crash can leave (%d bytes)", what, s.cut))
 	}
 	synced, data, err := s.rest(at)
 	switch {
@@ -234,8 +234,8 @@ func (s *scanner) bad(at int64, what error) error {
 	return notOurs
 }
 
-// rest reads the file from an offset on. It reports whether a line says that the
-// file was synced beyond the offset, and where the last byte ends that is not zero.
+// rest reads the file from an offset. It reports whether a line records that the file
+// was synced beyond the offset, and the end of the last non-zero byte.
 func (s *scanner) rest(at int64) (synced bool, data int64, err error) {
 	buf := make([]byte, markBytes+min(readBytes, int(s.end-at)))
 	kept := 0
@@ -254,7 +254,7 @@ func (s *scanner) rest(at int64) (synced bool, data int64, err error) {
 			}
 		}
 		if pos += int64(n); n == 0 {
-			break // it was cut while it was read
+			break // it was truncated while it was read
 		}
 		kept = copy(buf, chunk[max(0, len(chunk)-markBytes):])
 	}
