@@ -211,14 +211,6 @@ func (f *File) badPatterns(v any, pointer string, inValue bool) (failures []Fail
 	return failures
 }
 
-// all are the listed runs.
-func (r Runs) all() []ExpectRun {
-	if r.Each != nil {
-		return []ExpectRun{*r.Each}
-	}
-	return r.List
-}
-
 // pointer is the JSON pointer of run i of the agent.
 func (r Runs) pointer(name string, i int) string {
 	if r.Each != nil {

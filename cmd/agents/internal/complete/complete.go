@@ -328,14 +328,6 @@ func shellWords(line string) []string {
 	return words
 }
 
-// oneLine is a candidate and what it is.
-func oneLine(value, what string) string {
-	if what = plain(what); what != "" {
-		return plain(value) + "\t" + what
-	}
-	return plain(value)
-}
-
 // plain is a text without control characters. Files that people share hold the texts,
 // so nothing in them may act on a terminal or look like another candidate.
 func plain(s string) string {
