@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestARecordAloneIsReplayedToTheLetter(t *testing.T) {
+func TestARecordAloneIsRepeatedExactly(t *testing.T) {
 	events, _ := record(t, &agent.Runner{Agent: tree()}, "go")
 	got, _ := again(t, events)
 	for _, list := range [][]agent.Event{events, got} {

@@ -75,7 +75,7 @@ func TestALoadedTreeIsServedFromTheRecord(t *testing.T) {
 	sameEvents(t, events, got)
 }
 
-func TestWhatIsRealIsRunAndTheRestServed(t *testing.T) {
+func TestLivePartsRunAndTheOthersAreServed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		player *replay.Player
 		answer string
@@ -106,7 +106,7 @@ func TestWhatIsRealIsRunAndTheRestServed(t *testing.T) {
 	}
 }
 
-func TestARunThatFailedGoesOnForReal(t *testing.T) {
+func TestAFailedRunContinuesLive(t *testing.T) {
 	a := newAgent("root", answers(calls("work"), errors.New("no route to host")), works("work"))
 	events, _ := record(t, &agent.Runner{Agent: a}, "go")
 	now := newAgent("root", answers(calls("never"), "better now"), works("work"))
@@ -133,7 +133,7 @@ func TestALiveModelMayAskInAnotherOrder(t *testing.T) {
 		"fewer":                {[]any{calls(`look {"a":3}`), "fine"}, ""},
 		"once too often":       {[]any{calls(`look {"b":2,"a":1}`), calls(`look {"b":2,"a":1}`), "fine"}, "agent root, turn 2: the record has no such call of look\n--- recorded\n+++ now\n@@ line 1 @@\n call look\n   {\n-    \"a\": 3\n+    \"a\": 1,\n+    \"b\": 2\n   }"},
 		"what nobody asked":    {[]any{calls(`look {"a":4}`), "fine"}, "-    \"a\": 3\n+    \"a\": 4"},
-		"another tool":         {[]any{calls(`work {}`), "fine"}, "agent root, turn 1: the record has no such call of work, and no other that was not used yet"},
+		"another tool":         {[]any{calls(`work {}`), "fine"}, "agent root, turn 1: the record has no such call of work, nor an unused one that is similar"},
 		"arguments of no kind": {[]any{calls(`look {"x":{}}`), "fine"}, "\n+    \"x\": {}"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestALiveModelMayAskInAnotherOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsRealIsUpToThePolicy(t *testing.T) {
+func TestThePolicyDecidesAboutLiveCalls(t *testing.T) {
 	events, _ := record(t, &agent.Runner{Agent: load("seen", " says").root, Policy: refuse("look")}, "go")
 	now := load("seen", " says")
 	p := &replay.Player{Record: newRecord(t, events), LiveFrom: 2}

@@ -23,7 +23,7 @@ type Miss struct {
 	Diff string
 }
 
-// Error has the difference on the lines behind the first.
+// Error is one line, followed by the difference.
 func (m *Miss) Error() string {
 	text := fmt.Sprintf("%s, turn %d: %s", named(m.Agent, m.Path), m.Turn, m.What)
 	if m.Diff != "" {
@@ -45,7 +45,7 @@ func named(slug, path string) string {
 func missCall(path string, inv *agent.Invocation, near *call) error {
 	m := &Miss{Agent: inv.Agent, Path: path, Turn: inv.Turn, What: fmt.Sprintf("the record has no such call of %s", inv.Call.Name)}
 	if near == nil {
-		m.What += ", and no other that was not used yet"
+		m.What += ", nor an unused one that is similar"
 		return m
 	}
 	m.Diff = diff(callLines(near.call), callLines(inv.Call))
@@ -61,7 +61,7 @@ const maxLine = 160
 
 // diff shows the differences between the recorded lines and those of now.
 func diff(recorded, now []string) string {
-	return cmp.Or(standin.Diff(recorded, now), "(what differs is not shown: media, or what only the model's provider reads)")
+	return cmp.Or(standin.Diff(recorded, now), "(the difference is in media, or in data for the model's provider, and not shown)")
 }
 
 // diffRequests compares requests. What the conversations share at their beginning is

@@ -87,7 +87,7 @@ func TestAMissOfAResultShowsTheResult(t *testing.T) {
 	}
 }
 
-func TestALimitThatDoesNotHoldAnyMoreIsAMiss(t *testing.T) {
+func TestALimitThatNoLongerAppliesIsAMiss(t *testing.T) {
 	model := answers(calls("work"), calls("work"), "done")
 	events, _ := record(t, &agent.Runner{Agent: limited(newAgent("root", model, works("work")), 1)}, "go")
 	now := newAgent("root", model, works("work"))
@@ -99,7 +99,7 @@ func TestALimitThatDoesNotHoldAnyMoreIsAMiss(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatWasNotThereIsAMiss(t *testing.T) {
+func TestANewAgentIsAMiss(t *testing.T) {
 	sub := newAgent("sub", answers("x"))
 	model := answers(calls("sub {\"prompt\":\"x\"}"), "done")
 	events, _ := record(t, &agent.Runner{Agent: newAgent("root", model, tool{"sub", works("sub").call})}, "go")
@@ -122,7 +122,7 @@ func TestADifferenceIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecordIsSaid(t *testing.T) {
+func TestInvalidRecordsAreErrors(t *testing.T) {
 	events := recorded(t)
 	for name, tc := range map[string]struct {
 		events []agent.Event

@@ -11,8 +11,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// errNoSummary is the answer to a request for a summary that was not recorded: it
-// failed then, as it does now. What follows shows whether it was so.
+// errNoSummary answers a request for a summary that is not in the record: it failed
+// when it was recorded, or was not made. The next request shows which.
 var errNoSummary = errors.New("the record has no summary of this conversation")
 
 // model serves the answers of one agent's model.
@@ -137,14 +137,14 @@ func (p *Player) sameRequest(at *progress, req *agent.Request, a *request) bool 
 	return slices.EqualFunc(req.Messages[from:], a.messages[from:], sameMessage)
 }
 
-// miss is the error for a request that is none of due, those that were recorded for
-// its turn and are left.
+// miss is the error for a request that differs from all of due, the recorded requests
+// of its turn that were not served.
 func (p *Player) miss(at *progress, req *agent.Request, due []*request) error {
 	m := &Miss{Agent: req.Agent, Path: at.path, Turn: req.Turn}
 	near := nearest(p.Record, at, req, due)
 	switch {
 	case near == nil:
-		m.What = "the agent was not asked anything when the session was recorded"
+		m.What = "the record has no request of this agent"
 		return m
 	case near.outcome == limited && p.sameRequest(at, req, near):
 		m.What = "the recorded run ended here: " + near.end.Error
@@ -152,7 +152,7 @@ func (p *Player) miss(at *progress, req *agent.Request, due []*request) error {
 	case len(due) > 0:
 		m.What = "the request is not the recorded one"
 	default:
-		m.What = fmt.Sprintf("nothing was recorded for this request; the nearest is that of turn %d", near.turn)
+		m.What = fmt.Sprintf("the record has no request for this turn; the most similar is that of turn %d", near.turn)
 		if near.of != at.rec {
 			m.What += " of " + named(near.of.open.Agent, near.of.path)
 		}
@@ -161,7 +161,7 @@ func (p *Player) miss(at *progress, req *agent.Request, due []*request) error {
 	return m
 }
 
-// nearest is the recorded request that is most like req: of those that are due, else
+// nearest is the recorded request most similar to req: of those that are due, else
 // of its session, else of its agent in other sessions. It is nil if there is none.
 func nearest(rec *Record, at *progress, req *agent.Request, due []*request) *request {
 	if len(due) == 0 && at.rec != nil {
@@ -175,14 +175,14 @@ func nearest(rec *Record, at *progress, req *agent.Request, due []*request) *req
 		}
 	}
 	var best *request
-	like := -1
+	most := -1
 	for _, a := range due {
 		n := 0
 		for n < min(len(a.messages), len(req.Messages)) && sameMessage(a.messages[n], req.Messages[n]) {
 			n++
 		}
-		if n > like {
-			best, like = a, n
+		if n > most {
+			best, most = a, n
 		}
 	}
 	return best

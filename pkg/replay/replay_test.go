@@ -236,7 +236,7 @@ func count(events []agent.Event, kind agent.EventKind) int {
 	return n
 }
 
-func TestARunThatDiedAndWentOnIsReplayedAsIfItHadNot(t *testing.T) {
+func TestARunThatDiedAndWasResumedIsReplayedAsOne(t *testing.T) {
 	full, _ := record(t, &agent.Runner{Agent: tree()}, "go")
 	for at := 3; at < len(full); at++ {
 		j := &journal{t: t, die: at}
@@ -274,7 +274,7 @@ func TestARunThatDiedAndWentOnIsReplayedAsIfItHadNot(t *testing.T) {
 	}
 }
 
-func TestARunThatEndedAndWentOnIsReplayedWithBothEnds(t *testing.T) {
+func TestARunThatEndedAndWasResumedIsReplayedWithEachEnd(t *testing.T) {
 	work := works("work")
 	j := &journal{t: t}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -385,7 +385,7 @@ func TestAnAgentThatChangedBetweenPromptsIsReplayedAsItWas(t *testing.T) {
 	sameEvents(t, j.events(), got)
 }
 
-func TestCallsThatCannotRunAreReplayedInTheirPlace(t *testing.T) {
+func TestCallsThatCannotRunAreReplayedInOrder(t *testing.T) {
 	slow := make(chan struct{})
 	first := tool{"first", func(context.Context, *agent.Invocation) (agent.Result, error) {
 		close(slow)
@@ -405,7 +405,7 @@ func TestCallsThatCannotRunAreReplayedInTheirPlace(t *testing.T) {
 	}
 }
 
-func TestASessionThatAnsweredACallSaysSoAgain(t *testing.T) {
+func TestTheParentOfTheRootIsRepeated(t *testing.T) {
 	events, _ := record(t, &agent.Runner{Agent: newAgent("root", answers("hello")), From: &agent.Resume{Parent: "other.1.1"}}, "go")
 	got, _ := again(t, events)
 	for i, e := range got {
