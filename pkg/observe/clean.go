@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a control sequence. What follows is text, so that a sequence without an
-// end cannot hide the rest of an output.
+// The maximum length of a control sequence. The rest is text, so that a sequence
+// without an end cannot hide the rest of an output.
 const (
 	maxCSI    = 256
 	maxString = 4096
 )
 
-// Clean returns s without anything that a terminal obeys: escape sequences (CSI,
+// Clean removes everything from s that controls a terminal: escape sequences (CSI,
 // OSC, DCS and the others of ECMA-48, in their 7-bit and 8-bit form), control
 // characters except newline and tab, DEL. A carriage return, with a newline that
 // follows it, becomes a newline. Characters that are invisible or reorder the text
@@ -42,8 +42,8 @@ func plain(s string) bool {
 	return true
 }
 
-// A Cleaner is Clean for a text that arrives in pieces, which may split sequences and
-// characters anywhere. The zero value is ready to use. It is not safe for concurrent
+// A Cleaner is Clean for a text that arrives in chunks, which can split sequences and
+// characters. The zero value is ready to use. It is not safe for concurrent
 // use.
 type Cleaner struct {
 	state cleanState
@@ -64,8 +64,8 @@ const (
 	inString // OSC, DCS, SOS, PM, APC
 )
 
-// Clean returns what is certain of the text after this piece. It holds back at most
-// the beginning of one character.
+// Clean adds a chunk and returns the cleaned text so far. It holds back at most the
+// beginning of one character.
 func (c *Cleaner) Clean(piece string) string {
 	s := piece
 	if c.held != "" {
@@ -85,8 +85,8 @@ func (c *Cleaner) Clean(piece string) string {
 	return b.String()
 }
 
-// Flush ends the text: it returns what Clean held back, and the Cleaner is ready for
-// another text.
+// Flush ends the text and returns what Clean held back. The Cleaner can then be used
+// for another text.
 func (c *Cleaner) Flush() string {
 	var b strings.Builder
 	for range len(c.held) {
@@ -96,7 +96,7 @@ func (c *Cleaner) Flush() string {
 	return b.String()
 }
 
-// add processes a rune. A rune that breaks off a sequence is text.
+// add processes a rune. A rune that is not valid in a sequence ends it and is text.
 func (c *Cleaner) add(b *strings.Builder, r rune) {
 	if c.state == inText || !c.sequence(r) {
 		c.text(b, r)
@@ -140,8 +140,8 @@ func (c *Cleaner) sequence(r rune) bool {
 
 func (c *Cleaner) enter(s cleanState) { c.state, c.size = s, 0 }
 
-// introduces is the kind of sequence that ESC and r begin, or r+0x40 in the 8-bit
-// form.
+// introduces returns the kind of sequence that starts with ESC and r, or with r+0x40
+// in the 8-bit form.
 func introduces(r rune) cleanState {
 	switch r {
 	case '[':
@@ -207,7 +207,7 @@ func hidden(r, prev rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// escaped is r as an ASCII escape of Go.
+// escaped returns r as a Go escape sequence in ASCII.
 func escaped(r rune) string {
 	switch {
 	case r == '\n':
@@ -225,9 +225,9 @@ func escaped(r rune) string {
 }
 
 // EightBit returns a writer to w, a terminal whose characters are single bytes, as
-// in a locale of ISO 8859. Such a terminal obeys the bytes 0x80 to 0x9f, which are
-// also in the UTF-8 of many letters: what has one of them is written escaped
-// (\u011b). An error of w is returned.
+// in a locale of ISO 8859. Such a terminal interprets the bytes 0x80 to 0x9f as
+// control characters, but the UTF-8 of many letters contains them: these letters are
+// written escaped (\u011b). Errors of w are returned.
 func EightBit(w io.Writer) io.Writer { return &eightBit{w} }
 
 type eightBit struct{ w io.Writer }
@@ -252,9 +252,9 @@ func (e *eightBit) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Visible returns s as one line that hides nothing: every character that Clean would
+// Visible returns s as one line without hidden characters: every character that Clean would
 // remove or escape, newlines and tabs, and bytes that are not UTF-8 are escaped (\n,
-// \x1b, \u202e, \xff). It is for what a person must be able to judge: arguments,
+// \x1b, \u202e, \xff). It is for text that a person must be able to check: arguments,
 // names, commands.
 func Visible(s string) string {
 	var b strings.Builder

@@ -34,8 +34,8 @@ type HTTPOptions struct {
 	Batch int
 	// Pieces includes the pieces of answers, as in JSONLines.
 	Pieces bool
-	// Wait limits how long Close sends what is still queued; 0 means two
-	// seconds.
+	// Wait limits how long Close sends events that are still queued; 0 means
+	// two seconds.
 	Wait time.Duration
 	// Transport sends the requests; nil means one like
 	// http.DefaultTransport.
@@ -44,12 +44,12 @@ type HTTPOptions struct {
 
 // An HTTP posts every event to a server. It never slows a run: Observe puts the
 // event into a queue of limited size (4,096 events, 16 MiB) and returns. Events
-// that do not fit into the queue, that the server refuses or that it does not take
-// in eight attempts are lost; a warning event in their place tells the server how
-// many, and the error of Close tells the caller.
+// that do not fit into the queue, that the server rejects or that cannot be delivered
+// in eight attempts are lost; a warning event in their place and the error of Close
+// report how many.
 //
-// Connection failures and the statuses 408, 429 and 5xx are repeated after a
-// growing wait. A redirect is followed only on the same host and only if the
+// Requests that fail with a connection error or status 408, 429 or 5xx are retried
+// with increasing delays. A redirect is followed only on the same host and only if the
 // request stays a POST.
 type HTTP struct {
 	url    *url.URL
@@ -65,7 +65,7 @@ type HTTP struct {
 	size  int // bytes in queue
 	seen  int // events observed
 	lost  int // events lost
-	gap   int // events lost that no report counts
+	gap   int // lost events that are not reported yet
 	last  agent.Event
 	err   error // the first reason of a loss
 }
@@ -109,7 +109,8 @@ func OpenHTTP(rawURL string, opts HTTPOptions) (*HTTP, error) {
 	return h, nil
 }
 
-// withoutURL is the reason of a URL's error: the URL may hold a password.
+// withoutURL returns the cause of a URL error, without the URL, which may contain a
+// password.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -117,8 +118,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// sameHost lets the client follow a redirect only to the same host; any other is
-// a response like any with a status of 3xx.
+// sameHost lets the client follow a redirect only to the same host; any other
+// redirect is an ordinary 3xx response.
 func sameHost(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 5 {
@@ -160,8 +161,8 @@ func (h *HTTP) push(r record) {
 	h.size += len(r.line)
 }
 
-// lose counts records that are not sent. What a lost report counted goes into the
-// next one. mu is held.
+// lose counts records that are not sent. The count of a lost report is added to the
+// next report. mu is held.
 func (h *HTTP) lose(why error, records ...record) {
 	for _, r := range records {
 		if r.lost == 0 {
@@ -174,18 +175,18 @@ func (h *HTTP) lose(why error, records ...record) {
 	}
 }
 
-// report is the record of the gap. mu is held.
+// report returns the record that reports lost events. mu is held.
 func (h *HTTP) report() record {
 	e := h.last
 	e.Kind = agent.EventWarning
-	e.Text = fmt.Sprintf("%d events were lost here on their way to the log: %v", h.gap, h.err)
+	e.Text = fmt.Sprintf("%d log events were lost here: %v", h.gap, h.err)
 	r := record{line: jsonLine(e), lost: h.gap}
 	h.gap = 0
 	return r
 }
 
-// run sends what is queued until Close, then the rest and a report of losses that
-// the server does not know of.
+// run sends queued events until Close, then the rest and a report of losses that were
+// not reported yet.
 func (h *HTTP) run(ctx context.Context) {
 	defer close(h.done)
 	for {
@@ -231,8 +232,8 @@ func (h *HTTP) take() (batch []record, last bool) {
 	return batch, true
 }
 
-// deliver posts a batch until the server takes it. After Close it makes one
-// attempt only.
+// deliver posts a batch until the server accepts it. After Close it makes only one
+// attempt.
 func (h *HTTP) deliver(ctx context.Context, batch []record) error {
 	var body bytes.Buffer
 	for _, r := range batch {
@@ -263,13 +264,13 @@ func (h *HTTP) closing() bool {
 	}
 }
 
-// post makes one request. again says that the same request may succeed later.
+// post sends one request. again reports whether a retry may succeed.
 func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return false, errors.New("the URL makes no request")
+		return false, errors.New("the URL is not valid for a request")
 	}
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	if h.opts.Batch == 1 {
@@ -283,7 +284,7 @@ func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 		return true, withoutURL(err)
 	}
 	defer resp.Body.Close()
-	// A body that was read to its end lets the connection be used again.
+	// The connection can be reused only if the body is read to its end.
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
 	switch s := resp.StatusCode; {
 	case s >= 200 && s < 300:
@@ -297,8 +298,8 @@ func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 	}
 }
 
-// Close sends what is left, for at most the time of HTTPOptions.Wait, and ends
-// everything that the sink started. Its error says how many events were lost and
+// Close sends queued events, for at most HTTPOptions.Wait, and stops everything that
+// the sink started. Its error says how many events were lost and
 // why. Observe does nothing afterwards. Closing again returns the same.
 func (h *HTTP) Close() error {
 	h.mu.Lock()

@@ -131,7 +131,7 @@ func TestHTTPNeverBlocksTheRun(t *testing.T) {
 	if len(lines) != 1+maxQueued+1 {
 		t.Errorf("the server got %d lines, want %d", len(lines), 1+maxQueued+1)
 	}
-	if last := lines[len(lines)-1]; !strings.Contains(last, fmt.Sprintf(`"%d events were lost here`, 10000-maxQueued)) {
+	if last := lines[len(lines)-1]; !strings.Contains(last, fmt.Sprintf(`"%d log events were lost here`, 10000-maxQueued)) {
 		t.Errorf("the last line is %s", last)
 	}
 }
@@ -319,7 +319,7 @@ func TestHTTPReportsLossesToTheServer(t *testing.T) {
 		if want := "post events to log.example: 1 of 2 were lost: HTTP 502"; err == nil || err.Error() != want {
 			t.Errorf("Close: %v, want %s", err, want)
 		}
-		want := `{"time":"0001-01-01T00:00:00Z","kind":"warning","session":"S","agent":"main","text":"1 events were lost here on their way to the log: HTTP 502"}
+		want := `{"time":"0001-01-01T00:00:00Z","kind":"warning","session":"S","agent":"main","text":"1 log events were lost here: HTTP 502"}
 {"time":"0001-01-01T00:00:00Z","kind":"warning","session":"S","agent":"main","text":"two"}
 `
 		if diff := cmp.Diff(want, got.String()); diff != "" {

@@ -40,9 +40,9 @@ func piece(k agent.EventKind) bool {
 	return k == agent.EventText || k == agent.EventReasoning
 }
 
-// jsonLine is e as JSON with a newline. Everything that a terminal would obey is
-// escaped, of which JSON by itself escapes a part. An event without JSON is replaced
-// by a warning.
+// jsonLine returns e as JSON with a newline. It also escapes control and invisible
+// characters that JSON does not escape. An event that cannot be encoded is replaced by
+// a warning.
 func jsonLine(e agent.Event) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -51,7 +51,7 @@ func jsonLine(e agent.Event) []byte {
 		b.Reset()
 		lost := agent.Event{Time: e.Time, Kind: agent.EventWarning, Session: e.Session, Agent: e.Agent,
 			Parent: e.Parent, Depth: e.Depth, Turn: e.Turn, CallID: e.CallID, Tool: e.Tool, Key: e.Key,
-			Text: fmt.Sprintf("an event of kind %s cannot be written as JSON: %v", e.Kind, err)}
+			Text: fmt.Sprintf("cannot encode an event of kind %s as JSON: %v", e.Kind, err)}
 		if err := enc.Encode(lost); err != nil {
 			return nil // only a time beyond the year 9999 leads here
 		}

@@ -19,8 +19,8 @@ const (
 // maxParsed is the size up to which arguments are parsed.
 const maxParsed = 64 << 10
 
-// shortArgs is the arguments of a call as name=value pairs on one line, in the order
-// of the model. Anything but a JSON object is shown as it is.
+// shortArgs formats the arguments of a call as name=value pairs on one line, in the
+// order of the model. Arguments that are not a JSON object are shown unchanged.
 func shortArgs(args string, more string) string {
 	switch strings.TrimSpace(args) {
 	case "", "null", "{}":
@@ -63,8 +63,8 @@ func argPairs(args, more string) (string, bool) {
 	return b.String(), err == nil
 }
 
-// shortValue is a value as a person would type it: a string has quotes only where it
-// needs them.
+// shortValue formats a value as a person would type it: strings have quotes only if
+// they need them.
 func shortValue(raw json.RawMessage, more string) string {
 	var s string
 	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
@@ -95,13 +95,13 @@ func firstLine(s string, n int, more string) string {
 	return ""
 }
 
-// flat is s on one line, clean: its lines joined by semicolons.
+// flat returns s cleaned and on one line, with its lines joined by semicolons.
 func flat(s string, n int, more string) string {
 	return cut(strings.Join(cleanLines(s, n), "; "), n, more)
 }
 
-// cleanLines are the lines of s that are not blank, clean, without most of what does
-// not fit into n cells.
+// cleanLines returns the cleaned lines of s that are not blank, without most of the
+// text that does not fit into n cells.
 func cleanLines(s string, n int) []string {
 	if len(s) > 16*n {
 		s = strings.ToValidUTF8(s[:16*n], "")
@@ -119,9 +119,8 @@ func cleanLines(s string, n int) []string {
 // text follows it.
 const toolFailure = "the tool reports a failure"
 
-// reason is why a call failed, on one line. An error that says little by itself is
-// completed by the line that follows it, and an exit status by the last line that
-// the tool printed.
+// reason returns why a call failed, on one line. The line after a short error is
+// added to it, and the last line that the tool printed is added to an exit status.
 func reason(r *agent.ToolResult, more string) string {
 	if r == nil || !r.Failed {
 		return ""

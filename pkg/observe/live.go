@@ -14,8 +14,8 @@ import (
 // tickEvery is how often the elapsed times are redrawn.
 const tickEvery = 200 * time.Millisecond
 
-// tick starts the goroutine that redraws the elapsed times, if it does not run. Close
-// ends it.
+// tick starts the goroutine that redraws the elapsed times, unless it is running.
+// Close stops it.
 func (t *Text) tick() {
 	if t.stop != nil {
 		return
@@ -40,9 +40,8 @@ func (t *Text) tick() {
 	}(t.stop, t.ticked)
 }
 
-// Control sequences of a terminal. Only lines are erased: a terminal that is told
-// to erase the screen from its first row on may keep what was there in its
-// history, once for every redrawing.
+// Control sequences of a terminal. Only lines are erased: some terminals copy the
+// screen to their scrollback when it is erased from the first row, at every redrawing.
 const (
 	eraseLine = "\x1b[K"
 	noWrap    = "\x1b[?7l" // a line that is wider than it seems still takes one row
@@ -51,8 +50,8 @@ const (
 	syncEnd   = "\x1b[?2026l" // is between the two at once
 )
 
-// redraw brings the screen up to date: printed replaces the drawn lines and the
-// new lines follow it. All is one write, and none if nothing changed.
+// redraw updates the screen: it prints printed in place of the drawn lines, followed
+// by the new lines. It makes one write, or none if nothing changed.
 func (t *Text) redraw(printed string) {
 	if !t.Live || t.broken {
 		return
@@ -135,8 +134,8 @@ func (t *Text) endLine() {
 	}
 }
 
-// lines are the lines to draw: the calls in the order of the tree. If they are too
-// many, those that ended first are left out first.
+// lines returns the lines to draw: the calls in the order of the tree. If there are
+// too many, those that ended first are omitted first.
 func (t *Text) lines() []string {
 	columns, rows := t.size()
 	limit := t.MaxLines

@@ -9,8 +9,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// LogText writes a log for people: one line for each lasting event, warning, repeated
-// request and line of a server's log, with its time (UTC), session and agent. Only
+// LogText writes a readable log: one line for each lasting event, warning, retry and
+// server log message, with its time (UTC), session and agent. Only
 // the beginning of a text is written. Observe must not be called concurrently with
 // itself.
 type LogText struct {

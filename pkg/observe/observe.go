@@ -2,16 +2,16 @@
 // lines of JSON, a readable log, or requests to an HTTP server.
 //
 // Each sink has a method Observe for [agent.Runner].Observe; [Tee] joins several
-// sinks. No sink ends or changes a run: one that fails keeps its first error for the
-// caller.
+// sinks. A sink never ends or changes a run: if it fails, it keeps its first error for
+// the caller.
 //
 //   - [Text] is the progress on stderr: lines that are redrawn in place on a
 //     terminal, one plain line per event elsewhere.
 //   - [Stream] is the text of the answer on stdout, as it arrives.
 //   - [JSONLines] is one JSON object per line, [HTTP] the same objects by POST.
 //   - [LogText] is a readable log with times.
-//   - [Clean] and [Cleaner] remove from a text what a terminal would obey, [Visible]
-//     escapes it, and [EightBit] does so for terminals of single-byte characters.
+//   - [Clean] and [Cleaner] remove control sequences from a text, [Visible] escapes
+//     them, and [EightBit] does so for terminals with single-byte characters.
 //
 // A run with progress, a log file and no key in either:
 //

@@ -96,7 +96,7 @@ func TestJSONLinesMarksAnEventThatIsNoJSON(t *testing.T) {
 	j.Observe(agent.Event{Kind: agent.EventAnswer, Session: "S", Usage: &agent.Usage{Cost: math.NaN()}})
 	j.Observe(agent.Event{Kind: agent.EventEnd, Session: "S"})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], `"text":"an event of kind answer cannot be written as JSON: json: unsupported value: NaN"`) {
+	if len(lines) != 2 || !strings.Contains(lines[0], `"text":"cannot encode an event of kind answer as JSON: json: unsupported value: NaN"`) {
 		t.Errorf("lines %q", lines)
 	}
 }

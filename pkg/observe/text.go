@@ -20,8 +20,8 @@ import (
 // most one plain line and no control character is written.
 //
 // The fields must not change after the first call of Observe. The methods are safe
-// for concurrent use. What models, tools and servers wrote is shown cleaned. An
-// error of W ends the display and nothing else.
+// for concurrent use. Output of models, tools and servers is shown cleaned. An
+// error of W ends only the display.
 type Text struct {
 	// W is where the lines go. It is required.
 	W io.Writer
@@ -31,7 +31,7 @@ type Text struct {
 	Quiet bool
 	// Color permits colours.
 	Color bool
-	// ASCII is set if W shows nothing else.
+	// ASCII is set if W can show only ASCII.
 	ASCII bool
 	// Size is the size of the terminal, asked at every redrawing; nil, or a
 	// size of 0, means 80 columns and 24 rows.
@@ -39,9 +39,9 @@ type Text struct {
 	// Asks reports whether a tool asks the person something at the same
 	// terminal: while it runs nothing is redrawn. Nil means that none does.
 	Asks func(tool string) bool
-	// Interrupted reports whether the person has interrupted the run: a call
-	// that fails from then on is not shown, since all do and for the same
-	// reason. Nil means never.
+	// Interrupted reports whether the person has interrupted the run: calls
+	// that fail afterwards are not shown, since all fail for the same reason.
+	// Nil means never.
 	Interrupted func() bool
 	// MaxLines limits how many lines are redrawn; 0 means 10. There are never
 	// more than the terminal has rows.
@@ -61,7 +61,7 @@ type Text struct {
 	closed bool
 	flush  []func() // flush the writers of Stdout
 	stop   chan struct{}
-	ticked chan struct{} // closed when the ticker's goroutine is over
+	ticked chan struct{} // closed when the ticker's goroutine ends
 }
 
 // A node is a call that is shown. Its mark is markRunning until it ends.
@@ -172,8 +172,8 @@ func (t *Text) callNode(e agent.Event) *node {
 	return t.node(e.Depth, words(oneLine(e.Tool, maxLabel, t.more()), shortArgs(e.Args, t.more())))
 }
 
-// finished gives a call its outcome. A call that was answered without running has
-// no node before.
+// finished sets the outcome of a call. A call that was answered without running has
+// no node yet.
 func (t *Text) finished(e agent.Event) {
 	n := t.calls[e.Key]
 	parent := t.calls[e.Parent]
@@ -219,7 +219,7 @@ func (t *Text) finished(e agent.Event) {
 	}
 }
 
-// drop removes the oldest ended calls of n that are too many to keep.
+// drop removes the oldest ended calls of n beyond keptChildren.
 func (n *node) drop() {
 	for len(n.children) > keptChildren {
 		oldest := slices.MinFunc(n.children, func(a, b *node) int { return cmp.Compare(a.rank(), b.rank()) })
@@ -363,7 +363,7 @@ func (t *Text) render(l line, columns int) string {
 	return indent + t.color(sign, m.color) + " " + t.ascii(l.label) + t.color(took, "2") + t.color(t.ascii(note), noteColor)
 }
 
-// ascii replaces what a terminal without Unicode cannot show.
+// ascii replaces characters that a terminal without Unicode cannot show.
 func (t *Text) ascii(s string) string {
 	if !t.ASCII {
 		return s

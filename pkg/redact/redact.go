@@ -4,9 +4,9 @@
 //   - A [Stream] redacts a text that arrives in chunks, [Redactor.Writer] what is
 //     written to an io.Writer.
 //
-// A secret is found as it is and as JSON and URLs spell it. Its beginning or its
-// end alone, where another program cut the text, is found too if it is long
-// enough to be of use to a reader.
+// A secret is found in plain text and as encoded in JSON and URLs. A text truncated
+// by another program can contain only its beginning or its end, which is found too if
+// it is long enough to be useful to an attacker.
 //
 //	r := redact.New([]string{key})
 //	fmt.Println(r.String(text))
@@ -46,7 +46,7 @@ type form struct {
 }
 
 // New returns a Redactor of the secrets, without the white space around them.
-// Those shorter than MinSecret are ignored; without any other it returns nil.
+// Secrets shorter than MinSecret are ignored; if none is left, New returns nil.
 func New(secrets []string) *Redactor {
 	var texts []string
 	for _, s := range secrets {
@@ -65,7 +65,7 @@ func New(secrets []string) *Redactor {
 	return r
 }
 
-// spellings are the forms in which a secret appears in plain text, JSON and URLs.
+// spellings returns the encodings of a secret in plain text, JSON and URLs.
 func spellings(s string) []string {
 	var plain bytes.Buffer
 	enc := json.NewEncoder(&plain)
@@ -109,8 +109,8 @@ func (r *Redactor) Bytes(b []byte) []byte {
 // A span is a place in a text.
 type span struct{ start, end int }
 
-// find returns where s holds secrets or parts of them, in order. Spans that
-// overlap are joined.
+// find returns the spans of secrets and parts of secrets in s, in order. Overlapping
+// spans are joined.
 func (r *Redactor) find(s string) []span {
 	if r == nil || len(s) < MinSecret {
 		return nil
@@ -134,7 +134,7 @@ func (r *Redactor) find(s string) []span {
 	return joined
 }
 
-// find appends where s holds f, its beginning or its end.
+// find appends the spans of f, its beginning and its end in s.
 func (f form) find(s string, found []span) []span {
 	first, last := f.text[:f.part], f.text[len(f.text)-f.part:]
 	for at := 0; ; {
@@ -168,19 +168,19 @@ func (f form) find(s string, found []span) []span {
 	}
 }
 
-// A Stream redacts one text that arrives in chunks, which may split a secret
-// anywhere. The end of a secret without its beginning is found only within a
+// A Stream redacts a text that arrives in chunks, even if a secret is split between
+// chunks. The end of a secret without its beginning is found only within one
 // chunk. It is not safe for concurrent use.
 type Stream struct {
 	r    *Redactor
-	held string // the end of the text so far, which may be the beginning of a secret
+	held string // the end of the text so far, if a secret may begin there
 }
 
 // Stream returns a Stream for a new text.
 func (r *Redactor) Stream() *Stream { return &Stream{r: r} }
 
-// Next takes the next chunk and returns what of the text is now certain. The
-// beginning of a secret at the end of the chunk is held back.
+// Next adds a chunk and returns the text that can be passed on. It holds back the
+// possible beginning of a secret at the end.
 func (s *Stream) Next(chunk string) string {
 	if s.r == nil {
 		return chunk
@@ -200,15 +200,15 @@ func (s *Stream) Next(chunk string) string {
 	return s.r.String(text[:certain])
 }
 
-// Rest ends the text: it returns what Next held back.
+// Rest ends the text and returns what Next held back.
 func (s *Stream) Rest() string {
 	rest := s.r.String(s.held)
 	s.held = ""
 	return rest
 }
 
-// pending is the length of the longest end of s with which a secret begins
-// that is not complete.
+// pending returns the length of the longest suffix of s that is the beginning of a
+// secret.
 func (r *Redactor) pending(s string) int {
 	longest := 0
 	for _, f := range r.forms {
@@ -221,9 +221,8 @@ func (r *Redactor) pending(s string) int {
 	return longest
 }
 
-// Writer returns a writer that redacts what it passes on to w. Close writes what
-// is held back and does not close w. An error of w is returned by the call that
-// met it.
+// Writer returns a writer that passes redacted text on to w. Close writes what is
+// held back and does not close w. Errors of w are returned by Write and Close.
 func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
 	return &writer{stream: r.Stream(), w: w}
 }

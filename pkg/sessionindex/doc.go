@@ -1,9 +1,9 @@
-// Package sessionindex finds words in sessions.
+// Package sessionindex is a full-text search over sessions.
 //
 // An [Index] is a file of SQLite's full-text search over the sessions in some folders.
 // [Index.Update] compares the size and the time of every journal, reads those that are
-// new or changed and drops those that were removed. The index contains nothing that is
-// not in the sessions: a file that is damaged, or of another version, is built again.
+// new or changed and drops those that were removed. The index contains only data from
+// the sessions, so a file that is damaged or has another version is rebuilt.
 //
 //	x, err := sessionindex.Open(path)
 //	defer x.Close()

@@ -16,11 +16,11 @@ import (
 )
 
 // version is the version of the tables and their contents. A file with another
-// version is built again.
+// version is rebuilt.
 const version = 2
 
-// A text has a row in words. The rows of session n begin at n<<rowBits, so that they
-// are found without another index.
+// Each text is a row of words. The rows of session n begin at n<<rowBits, so that no
+// second index is needed to find them.
 const (
 	rowBits = 24
 	tables  = `
@@ -57,16 +57,16 @@ func Open(ctx context.Context, path string) (*Index, error) {
 // SQLite's result codes.
 const codeError, codeBusy, codeCorrupt, codeNotADatabase = 1, 5, 11, 26
 
-// How long one process waits for others.
+// How long a process waits for others.
 const (
 	busyLimit = 20 * time.Second
 	busyPause = 20 * time.Millisecond
 )
 
-var errVersion = errors.New("the index has another version")
+var errVersion = errors.New("the index has a different version")
 
-// open opens the file. Of several processes that create it at the same time, some get
-// the error that it is busy, and try again.
+// open opens the file. If several processes create it at the same time, some get a
+// busy error and try again.
 func (x *Index) open(ctx context.Context) error {
 	for start := time.Now(); ; {
 		err := x.tryOpen(ctx)
@@ -103,7 +103,7 @@ func (x *Index) tryOpen(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the tables of a new file.
+// prepare creates the tables in a new file.
 func (x *Index) prepare(ctx context.Context) error {
 	return x.change(ctx, func(tx *sql.Tx) error {
 		var found int
@@ -132,7 +132,7 @@ func (x *Index) prepare(ctx context.Context) error {
 	})
 }
 
-// change makes a change as a whole or not at all.
+// change runs f in a transaction.
 func (x *Index) change(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := x.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -154,11 +154,11 @@ func unusable(err error) bool {
 		return false
 	}
 	code := e.Code() & 0xff
-	// A table that is missing or was changed is an error of the query.
+	// If a table is missing or was changed, the query fails.
 	return code == codeCorrupt || code == codeNotADatabase || code == codeError
 }
 
-// renew replaces the file by an empty index.
+// renew replaces the file with an empty index.
 func (x *Index) renew(ctx context.Context) error {
 	if x.db != nil {
 		x.db.Close()
@@ -176,11 +176,11 @@ func (x *Index) Close() error { return x.db.Close() }
 
 // A Query selects texts. All of its conditions must hold.
 type Query struct {
-	// Words must all be in one text. An element of several words, as "a lease", is
-	// a phrase, and one that ends in * matches words that begin so. Case and accents
-	// are ignored.
+	// Words must all be in one text. An element with several words ("a lease") is
+	// a phrase; an element that ends in * matches words with that prefix. Case and
+	// accents are ignored.
 	Words []string `json:"words"`
-	// Folders contain the sessions.
+	// Folders are the folders of the sessions to search.
 	Folders []string `json:"folders"`
 	// Agent and Tool are names; empty means any. Since and Until limit the time
 	// of a text, in milliseconds since 1970, if they are not 0.
@@ -188,14 +188,14 @@ type Query struct {
 	Tool  string `json:"tool,omitempty"`
 	Since int64  `json:"since,omitempty"`
 	Until int64  `json:"until,omitempty"`
-	// Limit is the most texts; 0 means 100.
+	// Limit is the maximum number of hits; 0 means 100.
 	Limit int `json:"limit,omitempty"`
 }
 
-// ErrNoWords is the error of a Query whose words have no letter and no digit.
-var ErrNoWords = errors.New("there is nothing to look for: a word needs a letter or a digit")
+// ErrNoWords is the error for a Query without any letter or digit in its words.
+var ErrNoWords = errors.New("nothing to search for: a word needs a letter or a digit")
 
-// A Hit is a text in which everything was found.
+// A Hit is a text that matches a Query.
 type Hit struct {
 	// Session is the id of the session, Path its folder, Prompt the first line of its
 	// first prompt.
@@ -222,11 +222,11 @@ type Piece struct {
 	Match bool   `json:"match,omitempty"`
 }
 
-// Marks around a match. They are not in texts: see plain.
+// Marks around a match. plain removes them from texts.
 const startMark, endMark = "\x02", "\x03"
 
-// Search returns the best hits first, and the newer of equal ones. It builds a
-// damaged index again.
+// Search returns the best hits first, and newer ones first if they are equal. It
+// rebuilds a damaged index.
 func (x *Index) Search(ctx context.Context, q *Query) ([]Hit, error) {
 	match, err := expression(q.Words)
 	if err != nil {

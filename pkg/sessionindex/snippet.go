@@ -2,12 +2,12 @@ package sessionindex
 
 import "strings"
 
-// How long a snippet is, about, and how much of it comes before the first match.
+// The approximate size of a snippet, and of its part before the first match.
 const snippetBytes, leadBytes = 200, 60
 
-// snippet returns the part of a text in which the most different matches are close
-// together, the first of these parts. SQLite's own snippet function takes time that
-// grows with the square of the matches.
+// snippet returns the first part of a text that has the most different matches close
+// together. The time of SQLite's own snippet function grows with the square of the
+// matches.
 func snippet(marked string) []Piece {
 	all := pieces(marked)
 	start, end, most := 0, 0, 0
@@ -56,8 +56,8 @@ func snippet(marked string) []Piece {
 	return list
 }
 
-// firstWords is the beginning of a text, of at most n bytes, up to a space if there
-// is one.
+// firstWords returns at most n bytes from the beginning of a text, up to a space if
+// there is one.
 func firstWords(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -68,7 +68,8 @@ func firstWords(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "")
 }
 
-// lastWords is the end of a text, as firstWords is its beginning.
+// lastWords returns at most n bytes from the end of a text, from a space if there is
+// one.
 func lastWords(text string, n int) string {
 	if len(text) <= n {
 		return text

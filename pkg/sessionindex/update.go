@@ -28,8 +28,8 @@ type found struct {
 	size, changed int64
 }
 
-// Update makes the index agree with the sessions in folders. What it did before an
-// error remains. A damaged session is indexed up to the damage.
+// Update brings the index up to date with the sessions in folders. After an error, the
+// changes before it remain. A damaged session is indexed up to the damage.
 func (x *Index) Update(ctx context.Context, folders []string) error {
 	err := x.update(ctx, folders)
 	if unusable(err) {
@@ -60,7 +60,7 @@ func (x *Index) update(ctx context.Context, folders []string) error {
 		}
 	}
 	for path, old := range known {
-		// Sessions in other folders than these stay while they are there.
+		// Sessions in other folders stay in the index as long as they exist.
 		if _, err := os.Stat(filepath.Join(path, journalName)); err == nil && !slices.Contains(folders, filepath.Dir(path)) {
 			continue
 		}
@@ -101,7 +101,7 @@ func (x *Index) known(ctx context.Context) (map[string]indexed, error) {
 	return known, rows.Err()
 }
 
-// list finds the sessions. A folder that cannot be read has none.
+// list finds the sessions. It skips folders that cannot be read.
 func list(folders []string) []found {
 	var all []found
 	for _, folder := range folders {
@@ -125,7 +125,7 @@ func remove(ctx context.Context, tx *sql.Tx, n int64) error {
 	return err
 }
 
-// add reads a session into the index, unless another process has just done it.
+// add indexes a session, unless another process has just done so.
 func (x *Index) add(ctx context.Context, f found) error {
 	return x.change(ctx, func(tx *sql.Tx) error {
 		var old indexed
@@ -250,7 +250,7 @@ func (a *adder) text(e *agent.Event, kind, tool, text string) error {
 	return a.insert(a.row-1, text, kind, e.Agent, tool, a.turn, e.Time.UnixMilli())
 }
 
-// plain is a text without control characters, among which are the marks of matches.
+// plain removes control characters, which include the marks of matches, from a text.
 func plain(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]
@@ -263,8 +263,8 @@ func plain(s string) string {
 	}, strings.ToValidUTF8(s, "")))
 }
 
-// expression is a query of FTS5 for the words: each is quoted, so that nothing in it
-// is an operator.
+// expression returns an FTS5 query for the words, which are quoted so that none is an
+// operator.
 func expression(words []string) (string, error) {
 	var list []string
 	for _, w := range words {

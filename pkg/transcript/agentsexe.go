@@ -92,7 +92,7 @@ type exeUsage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// usage is that of one request.
+// usage returns the usage of one request.
 func (u *exeUsage) usage() *agent.Usage {
 	return &agent.Usage{
 		Requests: 1, InputTokens: cmp.Or(u.Prompt, u.Input), OutputTokens: cmp.Or(u.Completion, u.Output),
@@ -119,15 +119,15 @@ func (m exeMedia) part() (agent.Part, error) {
 	return p, nil
 }
 
-// ImportedAgent is the agent of a session of agents-exe, which does not name it.
+// ImportedAgent is the agent of imported sessions: agents-exe does not store its name.
 const ImportedAgent = "imported"
 
-const errNoResult = "error: the session that this was read from has no result of this call"
+const errNoResult = "error: the imported session has no result for this call"
 
-// FromAgentsExe reads a session file of agents-exe, of any of its versions. What
-// has no place in events is lost: turn ids, byte counts, states and policies of
-// calls, and of the server's answers all but model, time, usage and reasoning.
-// A call without a result gets one that says so, so that it is never run.
+// FromAgentsExe reads a session file of agents-exe, of any of its versions. Data
+// without a field in events is lost: turn ids, byte counts, states and policies of
+// calls, and everything in the server's answers except model, time, usage and
+// reasoning. A call without a result gets one that says so, so that it is never run.
 func FromAgentsExe(data []byte) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		x := &importer{}
@@ -143,7 +143,7 @@ func FromAgentsExe(data []byte) iter.Seq2[agent.Event, error] {
 	}
 }
 
-// An importer makes events of turns.
+// An importer converts turns to events.
 type importer struct {
 	id      string
 	out     []agent.Event
@@ -151,7 +151,7 @@ type importer struct {
 	model   string
 	turns   int
 	pending []agent.ToolCall // of the last answer; without ID once it has a result
-	done    bool             // the last answer asks for nothing
+	done    bool             // the last answer has no calls
 	setup   string           // digest
 }
 
@@ -159,7 +159,7 @@ func (x *importer) read(data []byte) error {
 	var s exeSession
 	err := json.Unmarshal(data, &s)
 	if err == nil && (s.SessionID == "" || s.Turns == nil) {
-		err = errors.New("it has no sessionId and turns")
+		err = errors.New("sessionId or turns is missing")
 	}
 	if err != nil {
 		return fmt.Errorf("neither events nor a session of agents-exe: %w", err)
@@ -173,7 +173,7 @@ func (x *importer) read(data []byte) error {
 		case "UserTurn", "PartialUserTurn":
 			err = x.user(t.Contents)
 		default:
-			err = errors.New("an unknown kind of turn")
+			err = errors.New("unknown kind of turn")
 		}
 		if err != nil {
 			return fmt.Errorf("turns[%d] (%s): %w", i, t.Tag, err)
@@ -183,7 +183,7 @@ func (x *importer) read(data []byte) error {
 	return nil
 }
 
-// began is the time of the first answer that has one: questions have none.
+// began returns the time of the first answer that has one. Prompts have no time.
 func (s *exeSession) began() time.Time {
 	for _, t := range slices.Backward(s.Turns) {
 		var l exeLLM
@@ -300,7 +300,7 @@ func (x *importer) answer(contents json.RawMessage) error {
 	}
 	x.answerPending()
 	var raw exeRaw
-	_ = json.Unmarshal(l.Response.Raw, &raw) // whatever the server sent
+	_ = json.Unmarshal(l.Response.Raw, &raw) // it can have any form
 	if raw.Created > 0 {
 		x.at = time.Unix(raw.Created, 0).UTC()
 	}
@@ -337,8 +337,8 @@ func (x *importer) answer(contents json.RawMessage) error {
 	return nil
 }
 
-// result adds the result of a call of the last answer: the one with its id, or else
-// the first with its name and arguments. A result of no such call has no place.
+// result adds the result of a call of the last answer: the call with its id, otherwise
+// the first with its name and arguments. Results without such a call are dropped.
 func (x *importer) result(rawCall, rawResult json.RawMessage, failed bool) error {
 	var c chatCall
 	_ = json.Unmarshal(rawCall, &c)
@@ -377,7 +377,7 @@ func (x *importer) answerPending() {
 	x.pending = nil
 }
 
-// end ends the run, if the last answer did.
+// end adds an end event if the last answer ended the run.
 func (x *importer) end() {
 	x.answerPending()
 	if x.done {
@@ -396,8 +396,8 @@ type exeContent struct {
 	exeMedia
 }
 
-// exeResult reads a result: an exeContent, or any other value, which may look like
-// one.
+// exeResult reads a result: an exeContent, or any other value, even one that resembles
+// it.
 func exeResult(raw json.RawMessage) ([]agent.Part, error) {
 	var r exeContent
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -432,7 +432,7 @@ func exeResult(raw json.RawMessage) ([]agent.Part, error) {
 	return []agent.Part{agent.Text(exeText(raw))}, nil
 }
 
-// exeText is a JSON string's text, or the JSON of any other value.
+// exeText returns the text of a JSON string, or the JSON of any other value.
 func exeText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -14,9 +14,9 @@ import (
 )
 
 // ToAgentsExe writes the root session of events as a session file of agents-exe.
-// Sub-agents' sessions, times of calls, effects of tools and compactions are lost;
-// the whole conversation is there, also what a compaction took out. The newest turn
-// comes first, so all of them are in memory.
+// Sub-agents' sessions, times of calls, effects of tools and compactions are lost. The
+// whole conversation is written, including the part that a compaction removed. All
+// turns are in memory, since the newest is written first.
 func ToAgentsExe(w io.Writer, events iter.Seq2[agent.Event, error]) error {
 	x := &exporter{}
 	id := ""
@@ -46,7 +46,7 @@ func ToAgentsExe(w io.Writer, events iter.Seq2[agent.Event, error]) error {
 	return err
 }
 
-// uuid is id, if it is one, or one that is derived from it.
+// uuid returns id if it is a UUID, otherwise a UUID derived from it.
 func uuid(id string) string {
 	plain := strings.ReplaceAll(id, "-", "")
 	if len(id) == 36 && len(plain) == 32 && strings.Trim(plain, "0123456789abcdefABCDEF") == "" {
@@ -57,7 +57,7 @@ func uuid(id string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
-// An exporter makes turns of agents-exe, the oldest first.
+// An exporter converts turns to those of agents-exe, the oldest first.
 type exporter struct {
 	turns []exeTurn
 	user  exeUser // the next turn of the user

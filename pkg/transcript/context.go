@@ -1,8 +1,9 @@
 package transcript
 
-// Sizes are the forms of a session in the prompt of another, the smallest first: prompts and answers (xs), with thinking and the names of called
-// tools (s), with statistics (m), with the beginnings of arguments and results (l),
-// with all of them and the sessions of sub-agents (xl).
+// Sizes are the formats of a session in the prompt of another, the smallest first:
+// prompts and answers (xs), also thinking and the names of called tools (s), also
+// statistics (m), also the first part of arguments and results (l), complete ones and
+// the sessions of sub-agents (xl).
 var Sizes = []string{"xs", "s", "m", "l", "xl"}
 
 // Context returns the format of a session in one of the Sizes, and whether

@@ -15,10 +15,10 @@
 //		fmt.Print(markdown.Turn(turn))
 //	}
 //
-// A sequence that ends with an error (a damaged journal) gives what can be read
-// first, then the error.
+// If a sequence ends with an error (a damaged journal), the functions return what was
+// read before it, then the error.
 //
-// What models, tools and people wrote is data: it cannot change the rest of a
-// document. But Markdown keeps control sequences for terminals: a caller that
-// prints it on a terminal removes them.
+// Text of models, tools and people is data: it cannot change the rest of a document.
+// But Markdown keeps terminal control sequences: callers that print it on a terminal
+// must remove them.
 package transcript

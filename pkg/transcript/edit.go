@@ -12,7 +12,7 @@ import (
 
 // An Edit is one change of a session.
 type Edit struct {
-	// Op says what is done; N is that of the first four.
+	// Op is the operation; N is for the first four.
 	Op EditOp
 	N  int
 }
@@ -20,8 +20,8 @@ type Edit struct {
 // An EditOp tells the kinds of Edit apart.
 type EditOp string
 
-// What can be done to a session. The turns are those of the root session; a
-// sub-agent's belong to the turn of the call that they answer.
+// The operations. Turns are those of the root session; a sub-agent's session belongs
+// to the turn of the call that it answers.
 const (
 	// Take and TakeLast keep the first or last N turns; Drop and DropLast remove
 	// them.
@@ -36,12 +36,12 @@ const (
 	WithoutSubAgents   EditOp = "sub-agents"
 )
 
-// LeftOut replaces a result that was taken out.
+// LeftOut replaces a removed result.
 const LeftOut = "(left out)"
 
 // Apply makes the changes in their order and returns the events of a session that
-// can be resumed: turns are counted anew, also in the Keys of calls, and the first
-// one has a prompt, if need be that of the run that it was a part of. All of the
+// can be resumed: turns are renumbered, also in the Keys of calls, and the first
+// turn has a prompt, if necessary the one of its original run. All of the
 // session is in memory. If the events end with an error, it comes last.
 func Apply(events iter.Seq2[agent.Event, error], edits []Edit) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
@@ -92,7 +92,7 @@ func (e Edit) apply(turns []*group, removed map[*group]bool) {
 	}
 }
 
-// changeEvents takes out of the events of a turn what e.Op says.
+// changeEvents removes from the events of a turn what e.Op names.
 func (e Edit) changeEvents(g *group) {
 	leftOut := []agent.Part{agent.Text(LeftOut)}
 	switch e.Op {
@@ -136,7 +136,7 @@ func changeMessages(events []agent.Event, change func(*agent.Message)) {
 	}
 }
 
-// joined is the events of the turns that are left, as one session.
+// joined returns the events of the remaining turns, as one session.
 func joined(turns []*group, removed map[*group]bool) []agent.Event {
 	j := &joiner{setups: map[string]*agent.Event{}, written: map[string]bool{}}
 	for _, g := range turns {
@@ -158,7 +158,7 @@ func joined(turns []*group, removed map[*group]bool) []agent.Event {
 	return j.out
 }
 
-// A joiner makes one session of the turns that are left.
+// A joiner makes one session of the remaining turns.
 type joiner struct {
 	out     []agent.Event
 	n       int                     // turns in out
@@ -172,7 +172,7 @@ type joiner struct {
 	answered      bool // since the last prompt
 }
 
-// skip notes what the first turn that is left may need of one before it.
+// skip records what the first remaining turn may need of a removed one before it.
 func (j *joiner) skip(g *group) {
 	for i := range g.events {
 		e := &g.events[i]
@@ -225,7 +225,7 @@ func (j *joiner) keep(g *group) {
 	}
 }
 
-// ofTurn is the Key of a call of the root session in another turn.
+// ofTurn returns the Key of a call of the root session, moved to another turn.
 func ofTurn(key, root string, turn int) string {
 	rest, ok := strings.CutPrefix(key, root+".")
 	if _, position, numbered := strings.Cut(rest, "."); ok && numbered {
@@ -234,7 +234,7 @@ func ofTurn(key, root string, turn int) string {
 	return key
 }
 
-// begin opens the session with what its first turn lacks. A message that refuses an
+// begin starts the session with what its first turn lacks. A message that refuses an
 // answer is removed with the answer; the prompts of the run replace it.
 func (j *joiner) begin(g *group) {
 	has := map[agent.EventKind]bool{}
@@ -257,7 +257,7 @@ func (j *joiner) begin(g *group) {
 	}
 }
 
-// count gives an event of the root the number of its turn.
+// count sets the turn number of an event of the root.
 func (j *joiner) count(e *agent.Event, old int) {
 	switch {
 	case e.Kind == agent.EventCompaction:

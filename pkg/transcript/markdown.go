@@ -9,7 +9,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Detail is how much of tool calls is shown.
+// A Detail is the level of detail for tool calls.
 type Detail int
 
 // The details of tool calls.
@@ -30,9 +30,9 @@ const (
 	maxLines = 12
 )
 
-// A Markdown formats turns as Markdown. What people, models and tools wrote is
-// quoted, or fenced if Markdown would take anything in it for HTML or fetch it: it
-// is shown as it is and cannot change the rest of the document.
+// A Markdown formats turns as Markdown. Text of people, models and tools is
+// quoted, or fenced if Markdown could treat anything in it as HTML or load it: it is
+// shown unchanged and cannot affect the rest of the document.
 type Markdown struct {
 	Calls     Detail
 	Thinking  bool // with the model's reasoning
@@ -74,7 +74,7 @@ func (m *Markdown) Statistics(s *Summary) string {
 	return b.String()
 }
 
-// Turn is a turn. It is empty if the Markdown shows nothing of it.
+// Turn formats a turn. It returns "" if nothing of the turn is shown.
 func (m *Markdown) Turn(t *Turn) string {
 	b := &strings.Builder{}
 	if t.Setup != nil && m.System && t.Setup.System != "" {
@@ -251,8 +251,8 @@ func Indent(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// lines makes every kind of line ending a newline: a carriage return ends a line
-// of Markdown too.
+// lines converts all line endings to newlines: in Markdown, a carriage return also
+// ends a line.
 func lines(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
 	return strings.ReplaceAll(s, "\r", "\n")
@@ -276,7 +276,7 @@ func prefixed(s string) string {
 	return b.String()
 }
 
-// risky reports whether s may hold HTML, an image or the definition of a link.
+// risky reports whether s may contain HTML, an image or a link definition.
 func risky(s string) bool {
 	if strings.Contains(s, "![") || strings.Contains(s, "]:") {
 		return true

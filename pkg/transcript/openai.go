@@ -101,7 +101,7 @@ func (o *openAI) turn(t *Turn) {
 	}
 }
 
-// openAIContent is a text, or parts if there is anything else.
+// openAIContent returns a string, or a list of parts if one is not text.
 func openAIContent(parts []agent.Part) any {
 	text, list := contents(parts, func(s string) any { return map[string]any{"type": "text", "text": s} }, openAIMedia)
 	if list != nil {
@@ -168,7 +168,7 @@ func reasoning(m *agent.Message) (text string) {
 	return text
 }
 
-// encoded is v as JSON. v must have no values without JSON.
+// encoded returns v as JSON. All values in v must be encodable.
 func encoded(v any) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -26,9 +26,9 @@ var (
 )
 
 // HTML writes a page that shows a session: the conversation, and a timeline of the
-// whole tree. It contains everything and loads nothing: a policy in it forbids every
-// connection and every script but its own, which adds what people, models and tools
-// wrote to the page as text only. s is the Summary of the same events.
+// whole tree. It contains all data and loads nothing: its content security policy forbids
+// every connection and every script except its own, which adds text of people, models
+// and tools to the page only as text. s is the Summary of the same events.
 //
 // One turn is in memory at a time. If the events end with an error, the page is
 // complete up to there and says so, and the error is returned.
@@ -50,8 +50,8 @@ func hash(text string) string {
 	return base64.StdEncoding.EncodeToString(h[:])
 }
 
-// pageData writes the data. encoding/json escapes <, > and &, so that nothing in it
-// ends its element.
+// pageData writes the data. encoding/json escapes <, > and &, so that the data cannot
+// end its element.
 func pageData(out *bufio.Writer, s *Summary, events iter.Seq2[agent.Event, error]) error {
 	put := func(v any) {
 		data, err := json.Marshal(v)
@@ -81,7 +81,7 @@ func pageData(out *bufio.Writer, s *Summary, events iter.Seq2[agent.Event, error
 	text("]")
 	if readErr != nil {
 		text(`,"damage":`)
-		put("The session cannot be read to its end: " + readErr.Error())
+		put("The session cannot be read completely: " + readErr.Error())
 	}
 	text("}")
 	return readErr
@@ -129,7 +129,7 @@ func pageParts(parts []agent.Part) []agent.Part {
 	return parts
 }
 
-// withoutAnswered takes out of the answers of t the calls, which t has by itself.
+// withoutAnswered removes the calls from the answers of t, since t.Calls has them.
 func withoutAnswered(t *Turn) *Turn {
 	if t.Answer != nil && t.Answer.Message != nil {
 		t.Answer.Message.Calls = nil

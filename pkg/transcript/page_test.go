@@ -266,7 +266,7 @@ func TestPageOfADamagedSessionSaysSo(t *testing.T) {
 	if err := HTML(&b, s, events); err == nil || !strings.Contains(err.Error(), "damaged at line 7") {
 		t.Errorf("HTML = %v, want the damage", err)
 	}
-	if !strings.HasSuffix(b.String(), "</html>\n") || !strings.Contains(b.String(), `"damage":"The session cannot be read to its end: damaged at line 7"`) {
+	if !strings.HasSuffix(b.String(), "</html>\n") || !strings.Contains(b.String(), `"damage":"The session cannot be read completely: damaged at line 7"`) {
 		t.Error("the page is not complete")
 	}
 }

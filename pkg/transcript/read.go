@@ -22,8 +22,8 @@ const (
 // writes them and `--log-json-file` does; or a session file of agents-exe (see
 // [FromAgentsExe]). The sequence can be read once.
 //
-// Events that do not last are left out, and so are other lines, such as the frames
-// of a journal. Errors name the line.
+// Events that do not last and other lines, such as the frames of a journal, are
+// skipped. Errors name the line.
 func Read(r io.Reader) iter.Seq2[agent.Event, error] {
 	in := bufio.NewReaderSize(r, 64<<10)
 	return func(yield func(agent.Event, error) bool) {
@@ -90,7 +90,7 @@ func event(line []byte) (agent.Event, error) {
 		return e, errors.New("not an event: it has no kind")
 	}
 	if e.Kind.Lasting() && e.Session == "" {
-		return e, fmt.Errorf("an event %q without a session", e.Kind)
+		return e, fmt.Errorf("an event of kind %q has no session", e.Kind)
 	}
 	return e, nil
 }

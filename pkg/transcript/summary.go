@@ -96,8 +96,7 @@ func (s *Summary) note(e *agent.Event) {
 	}
 }
 
-// short is a copy of the beginning of a text, so that the rest is not kept in
-// memory.
+// short copies the beginning of a text, so that the rest can be freed.
 func short(s string) string {
 	return string([]byte(cut(s, maxFirst)))
 }

@@ -169,9 +169,9 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		good + "{":                     "line 2: its last line is cut off: not an event",
 		good + "nonsense\n" + good:     "line 2: not an event",
 		good + `{"a":1}` + "\n" + good: "line 2: not an event: it has no kind",
-		`{"kind":"answer"}` + "\n":     `line 1: an event "answer" without a session`,
+		`{"kind":"answer"}` + "\n":     `line 1: an event of kind "answer" has no session`,
 		"hello":                        "line 1: its last line is cut off: not an event",
-		`{"a": 1}`:                     "neither events nor a session of agents-exe: it has no sessionId and turns",
+		`{"a": 1}`:                     "neither events nor a session of agents-exe: sessionId or turns is missing",
 	} {
 		if _, err := collect(Read(strings.NewReader(input))); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("Read(%q) = %v, want %s…", input, err, want)

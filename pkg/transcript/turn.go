@@ -32,7 +32,8 @@ type Call struct {
 	agent.ToolCall
 	// Key names the call in its tree: see agent.Event.
 	Key string `json:"key"`
-	// Started is when it began, zero if it never did; Runs is how often.
+	// Started is the time of the start, zero if it never started; Runs counts
+	// starts.
 	Started time.Time `json:"started,omitzero"`
 	Runs    int       `json:"runs,omitempty"`
 	// Argv is what was executed, program first, and Digest names its contents.
@@ -118,7 +119,7 @@ func groups(events iter.Seq2[agent.Event, error]) iter.Seq2[*group, error] {
 	}
 }
 
-// leads reports whether an event belongs to the answer that follows it.
+// leads reports whether an event belongs to the answer after it.
 func leads(k agent.EventKind) bool {
 	switch k {
 	case agent.EventMessage, agent.EventSetup, agent.EventCompaction, agent.EventAnswer:
@@ -206,7 +207,7 @@ func (t *Turn) answer(e *agent.Event, n *int, calls map[string]*Call) {
 func (t *Turn) call(e *agent.Event, calls map[string]*Call) {
 	c := t.find(e)
 	if c == nil {
-		return // damaged, or of an unknown version
+		return // damaged, or from an unknown version
 	}
 	if e.Key != "" && e.Key != c.Key {
 		c.Key = e.Key
