@@ -212,6 +212,9 @@ func (l *loader) checkKey(n *Node, u *url.URL, key config.Key, found bool) bool 
 	case found && isLoopback(u):
 		problem(Note, CodeHost, "the key %q is bound to %s by %s; requests to this machine (%s) go without it", id, strings.Join(key.Hosts, ", "), by, u.Host)
 		return true
+	case isLoopback(u) && strings.HasPrefix(id, "$"):
+		problem(Note, CodeKeyEnv, "the environment variable %s is not set; requests to this machine (%s) go without a key", s.APIKeyEnv, u.Host)
+		return true
 	case isLoopback(u):
 		problem(Note, CodeKey, "there is no key %q; requests to this machine (%s) go without one", id, u.Host)
 		return true
@@ -220,7 +223,7 @@ func (l *loader) checkKey(n *Node, u *url.URL, key config.Key, found bool) bool 
 	case id == "":
 		problem(Fatal, CodeKey, "it is missing: requests to %s need a key", u.Host)
 	case strings.HasPrefix(id, "$"):
-		problem(Fatal, CodeKey, "the environment variable %s is not set, and requests to %s need a key", s.APIKeyEnv, u.Host)
+		problem(Fatal, CodeKeyEnv, "the environment variable %s is not set, and requests to %s need a key", s.APIKeyEnv, u.Host)
 	case l.opts.KeysFile == "":
 		problem(Fatal, CodeKey, "there is no key %q: no keys file was found", id)
 	default:

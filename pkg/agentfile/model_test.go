@@ -42,7 +42,7 @@ func TestKeysInTheEnvironment(t *testing.T) {
 	}{
 		{"set", "https://api.example.org/v1", more, "MY_KEY= key-0123456789 \n", agentfile.ModelChoice{}, "openai-compatible https://api.example.org/v1 m key-0123456789"},
 		{"set in another spelling", "https://api.example.org/v1", `,"api-key-env":"MY_KEY"`, "MY_KEY=key-0123456789", agentfile.ModelChoice{}, "openai-compatible https://api.example.org/v1 m key-0123456789"},
-		{"not set", "https://api.example.org/v1", more, "MY_KEY=", agentfile.ModelChoice{}, "error [key]: agent.json:1:156: contents.apiKeyEnv: the environment variable MY_KEY is not set, and requests to api.example.org need a key"},
+		{"not set", "https://api.example.org/v1", more, "MY_KEY=", agentfile.ModelChoice{}, "error [key-env]: agent.json:1:156: contents.apiKeyEnv: the environment variable MY_KEY is not set, and requests to api.example.org need a key"},
 		{"not set, on this machine", "http://127.0.0.1:1/v1", more, "", agentfile.ModelChoice{}, "openai-compatible http://127.0.0.1:1/v1 m without a key"},
 		{"not a name", "https://api.example.org/v1", `,"apiKeyEnv":"sk-123"`, "", agentfile.ModelChoice{}, `error [schema]: agent.json:1:156: contents.apiKeyEnv: got "sk-123", want the name of an environment variable`},
 		{"another server", "https://api.example.org/v1", more, "MY_KEY=key-0123456789", agentfile.ModelChoice{URL: "https://api.example.org:8443/v1"},

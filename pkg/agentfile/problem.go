@@ -84,6 +84,7 @@ const (
 	CodeFlavor    Code = "flavor"      // an unknown flavor
 	CodeURL       Code = "url"         // an unusable modelUrl
 	CodeKey       Code = "key"         // apiKeyId without an entry
+	CodeKeyEnv    Code = "key-env"     // apiKeyEnv names a variable that is not set
 	CodeHost      Code = "host"        // a key that is bound to another host
 	CodeModel     Code = "model"       // a model is chosen for an agent that is not in the tree
 	CodeScript    Code = "script"      // a scripted model's script

@@ -75,7 +75,7 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 	case k.Session != "":
 		path, err = session.Find(k.Session, sessions.Paths(dirs)...)
 	case k.Continues():
-		path, err = latest(p, k.lastAny, sessions.Paths(dirs))
+		path, err = latest(p, c, k.lastAny, sessions.Paths(dirs))
 	default:
 		return NewSession(p, dirs[0], k.Dir != "" || c.File.SessionDir != "")
 	}
@@ -94,10 +94,10 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 
 // latest is the session that changed last: of those that began in this folder, or of
 // any, and of the agent file that was named.
-func latest(p *program.Env, anywhere bool, dirs []string) (string, error) {
+func latest(p *program.Env, c *config.Config, anywhere bool, dirs []string) (string, error) {
 	var of string
-	if files := p.Global.AgentFiles; len(files) == 1 {
-		file, _, err := agentfile.Read(files[0])
+	if len(p.Global.AgentFiles) == 1 {
+		file, _, err := agentfile.Read(c.AgentFiles[0].Path)
 		if err != nil {
 			return "", err
 		}

@@ -19,6 +19,8 @@ func ProblemHint(code agentfile.Code) string {
 	switch code {
 	case agentfile.CodeKey:
 		return "add it with `agents keys set ID` or to the keys file that `agents paths` shows, or name another file with --api-keys"
+	case agentfile.CodeKeyEnv:
+		return "set the variable, or name a key of the keys file with apiKeyId"
 	case agentfile.CodeHost:
 		return "correct modelUrl, or hosts in the keys file"
 	case agentfile.CodeWritable:

@@ -55,12 +55,11 @@ func noted(p *program.Env, file string) (known, same bool) {
 // addOwn adds the agent file of the working directory to a configuration that names
 // none, if this person wrote it. One that has changed is used once it is named again.
 func addOwn(p *program.Env, c *config.Config) {
-	for _, file := range p.Global.AgentFiles {
-		if filepath.Base(file) != UsualFile {
-			continue
-		}
-		if known, same := noted(p, file); known && !same {
-			Remember(p, file)
+	if len(p.Global.AgentFiles) > 0 {
+		for _, file := range c.AgentFiles {
+			if known, same := noted(p, file.Path); known && !same {
+				Remember(p, file.Path)
+			}
 		}
 	}
 	if slices.ContainsFunc(c.AgentFiles, func(f config.AgentFile) bool { return f.Named }) {
