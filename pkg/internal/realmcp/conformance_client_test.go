@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// The conformance suite starts a server for each scenario and runs a command as
-// its client: this test binary, which runs an agent that uses the server. It gives
-// it the server's URL as the last argument, and these variables.
+// The conformance suite starts a server for each scenario and runs a command as its
+// client: this test binary, which runs an agent that uses the server. The last
+// argument is the server's URL; these variables are set.
 const (
 	scenarioVariable = "MCP_CONFORMANCE_SCENARIO"
 	contextVariable  = "MCP_CONFORMANCE_CONTEXT" // JSON
@@ -22,7 +22,7 @@ const (
 
 // conformanceClient runs the agent of a scenario and returns its exit code.
 func conformanceClient() int {
-	code, err := playScenario(os.Getenv(scenarioVariable), os.Args[len(os.Args)-1])
+	code, err := runScenario(os.Getenv(scenarioVariable), os.Args[len(os.Args)-1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -30,8 +30,8 @@ func conformanceClient() int {
 	return code
 }
 
-func playScenario(scenario, url string) (code int, err error) {
-	k, err := findKit()
+func runScenario(scenario, url string) (code int, err error) {
+	k, err := findInstallation()
 	if err != nil {
 		return 0, err
 	}
@@ -40,7 +40,7 @@ func playScenario(scenario, url string) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	p := &play{kit: k, dir: dir, home: dir, servers: []object{overHTTP("s", url)}}
+	p := &testAgent{installation: k, dir: dir, home: dir, servers: []object{overHTTP("s", url)}}
 	list, err := p.scenarioCalls(scenario)
 	if err != nil {
 		return 0, err
@@ -55,11 +55,11 @@ func playScenario(scenario, url string) (code int, err error) {
 	cmd := p.agentsCommand("run", "--agent-file", file, "--prompt", "go", "--output", "jsonl")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if strings.HasPrefix(scenario, "elicitation-") {
-		someone := willing()
-		if err := someone.sit(cmd); err != nil {
+		user := acceptAll()
+		if err := user.attach(cmd); err != nil {
 			return 0, err
 		}
-		defer func() { fmt.Fprint(os.Stderr, someone.leave()) }()
+		defer func() { fmt.Fprint(os.Stderr, user.detach()) }()
 	}
 	code, err = exitCode(cmd.Run())
 	if err == nil && scenario == "http-standard-headers" {
@@ -68,7 +68,7 @@ func playScenario(scenario, url string) (code int, err error) {
 	return code, err
 }
 
-// exitCode is that of a command that ended with err.
+// exitCode returns the exit code of a command that returned err.
 func exitCode(err error) (int, error) {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -77,22 +77,22 @@ func exitCode(err error) (int, error) {
 	return 0, err
 }
 
-// willing answers every question with what is suggested.
-func willing() *person {
-	return &person{says: map[string]string{
+// acceptAll returns a person who accepts the suggested answer of every question.
+func acceptAll() *person {
+	return &person{answers: map[string]string{
 		"answer, decline or cancel? ": "answer", "send, edit, decline or cancel? ": "send", "\n> ": "",
 	}}
 }
 
-func (p *play) agentsCommand(args ...string) *exec.Cmd {
+func (p *testAgent) agentsCommand(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.agents, args...)
 	cmd.Dir, cmd.Env = p.dir, p.environ(p.home)
 	return cmd
 }
 
-// scenarioCalls are the calls that the agent of a scenario makes. An agent without
-// calls asks for the tools.
-func (p *play) scenarioCalls(scenario string) ([]call, error) {
+// scenarioCalls returns the calls that the agent of a scenario makes. An agent without
+// calls only lists the tools.
+func (p *testAgent) scenarioCalls(scenario string) ([]call, error) {
 	switch scenario {
 	case "tools_call":
 		return []call{{Tool: "mcp_s_add_numbers", Args: object{"a": 5, "b": 3}}}, nil
@@ -107,7 +107,7 @@ func (p *play) scenarioCalls(scenario string) ([]call, error) {
 		}, nil
 	case "http-invalid-tool-headers":
 		list := []call{{Tool: "mcp_s_valid_tool", Args: object{"region": "north"}}}
-		// They must not be there, so that calls of them reach nobody.
+		// These tools must not exist, so that calls of them do not reach the server.
 		for _, name := range []string{"empty_header", "object_header", "number_header", "duplicate_diff_case", "space_in_name", "control_char_name"} {
 			list = append(list, call{Tool: "mcp_s_invalid_" + name, Args: object{"value": "x"}})
 		}
@@ -128,7 +128,7 @@ func (p *play) scenarioCalls(scenario string) ([]call, error) {
 	}
 }
 
-// contextCalls are the calls that the suite wants.
+// contextCalls returns the calls that the suite requires.
 func contextCalls() ([]call, error) {
 	var wanted struct {
 		ToolCalls []struct {
@@ -146,8 +146,8 @@ func contextCalls() ([]call, error) {
 	return list, nil
 }
 
-// seenSchema is the schema of a tool as the agent's model gets it.
-func (p *play) seenSchema(tool string) (json.RawMessage, error) {
+// seenSchema returns the schema of a tool as the agent's model gets it.
+func (p *testAgent) seenSchema(tool string) (json.RawMessage, error) {
 	file, err := p.write()
 	if err != nil {
 		return nil, err

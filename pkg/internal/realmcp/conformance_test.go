@@ -19,14 +19,14 @@ import (
 	"testing"
 )
 
-// A suite is a version of the conformance suite and what it is asked for.
+// A suite is a version of the conformance suite and its arguments.
 type suite struct {
 	name   string // in docs/mcp.md
 	module string
 	args   []string
 }
 
-// suites are the conformance suites.
+// suites returns the conformance suites.
 func suites() []suite {
 	return []suite{
 		{"0.1.16", "conformance", []string{"--suite", "all"}},
@@ -37,7 +37,7 @@ func suites() []suite {
 
 // TestConformanceOfClient lets agents use the servers of the suite.
 func TestConformanceOfClient(t *testing.T) {
-	k := theKit(t)
+	k := installed(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -49,9 +49,9 @@ func TestConformanceOfClient(t *testing.T) {
 	}
 }
 
-// conformance runs a suite for one side, and compares what failed with the table
-// of docs/mcp.md.
-func (k *kit) conformance(t *testing.T, side string, s suite, args ...string) {
+// conformance runs a suite for one side, and compares the failures with the table in
+// docs/mcp.md.
+func (k *installation) conformance(t *testing.T, side string, s suite, args ...string) {
 	t.Helper()
 	out := t.TempDir()
 	cmd := exec.Command(k.node, slices.Concat([]string{k.module(s.module + "/dist/index.js"), side, "--output-dir", out}, s.args, args)...)
@@ -75,7 +75,7 @@ func (k *kit) conformance(t *testing.T, side string, s suite, args ...string) {
 		why := known.reason(name[1])
 		switch {
 		case v.passed() && why != "":
-			t.Errorf("%s passes; docs/mcp.md has it among those that do not: %s", name[1], why)
+			t.Errorf("%s passes, but docs/mcp.md lists it as failing: %s", name[1], why)
 		case !v.passed() && why == "":
 			t.Errorf("%s: %d checks passed; the others:%s", name[1], v.succeeded, v.complaints())
 		case v.passed():
@@ -84,7 +84,7 @@ func (k *kit) conformance(t *testing.T, side string, s suite, args ...string) {
 	}
 	for _, k := range known {
 		if !k.used {
-			t.Errorf("no scenario is %s, which docs/mcp.md has among those that do not pass", k.pattern)
+			t.Errorf("docs/mcp.md lists %s as failing, but there is no such scenario", k.pattern)
 		}
 	}
 	t.Logf("%d of %d scenarios pass", passed, len(names))
@@ -96,13 +96,13 @@ var summary = regexp.MustCompile(`(?m)^[✓✗] (\S+): \d+ passed, \d+ failed`)
 // A check is one of a scenario.
 type check struct{ ID, Status, Description, ErrorMessage string }
 
-// A verdict is what the checks of a scenario came to.
+// A verdict is the result of a scenario's checks.
 type verdict struct {
 	succeeded int
 	failed    []check
 }
 
-// passed wants warnings away too, and something to have been checked.
+// passed reports whether there were checks, and neither failures nor warnings.
 func (v *verdict) passed() bool { return v.succeeded > 0 && len(v.failed) == 0 }
 
 func (v *verdict) complaints() string {
@@ -138,7 +138,7 @@ func readVerdict(dir, scenario string) (*verdict, error) {
 		case c.Status == "SUCCESS":
 			v.succeeded++
 		case c.Status == "WARNING" && c.ID == "client-sse-retry-timing":
-			// 0.2 seconds late: the machine is busy.
+			// It is 0.2 seconds late on a busy machine.
 		case c.Status == "FAILURE", c.Status == "WARNING":
 			v.failed = append(v.failed, c)
 		}
@@ -157,7 +157,8 @@ type known struct {
 
 type failures []*known
 
-// reason is why a scenario, or one check as SCENARIO:CHECK, is known to fail, or "".
+// reason returns why a scenario, or one check as SCENARIO:CHECK, is known to fail, or
+// "".
 func (f failures) reason(name string) string {
 	for _, k := range f {
 		same := strings.Contains(k.pattern, ":") == strings.Contains(name, ":")
@@ -170,7 +171,7 @@ func (f failures) reason(name string) string {
 }
 
 // knownFailures reads the table of docs/mcp.md: its rows are the side, the suites,
-// the scenarios in backquotes (those behind "but" excepted), and the reason.
+// the scenarios in backquotes (except those after "but"), and the reason.
 func knownFailures(side, suite string) (failures, error) {
 	text, err := os.ReadFile("../../../docs/mcp.md")
 	if err != nil {
@@ -203,7 +204,7 @@ var quoted = regexp.MustCompile("`[^`]+`")
 
 // TestConformanceOfServer lets the suite use the tools of examples/mcp-conformance.
 func TestConformanceOfServer(t *testing.T) {
-	k := theKit(t)
+	k := installed(t)
 	dir := t.TempDir() // two of the tools change it
 	if err := os.CopyFS(dir, os.DirFS("../../../examples/mcp-conformance")); err != nil {
 		t.Fatal(err)
@@ -217,7 +218,7 @@ func TestConformanceOfServer(t *testing.T) {
 }
 
 // serve starts `agents mcp-server` over HTTP in dir and returns its address.
-func (k *kit) serve(t *testing.T, dir string, args ...string) (url string) {
+func (k *installation) serve(t *testing.T, dir string, args ...string) (url string) {
 	t.Helper()
 	cmd := exec.Command(k.agents, slices.Concat([]string{"mcp-server", "--http", "127.0.0.1:0"}, args)...)
 	cmd.Dir, cmd.Env = dir, k.environ(t.TempDir())

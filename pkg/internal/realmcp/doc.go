@@ -1,5 +1,5 @@
-// Package realmcp tests the program with MCP servers and clients that others
-// wrote, as whole processes:
+// Package realmcp tests the program with third-party MCP servers and clients, as
+// separate processes:
 //
 //   - servers_test.go: the reference servers "everything", "filesystem" and
 //     "memory" in runs of an agent;
@@ -8,6 +8,6 @@
 //   - conformance_test.go: the protocol's conformance suite, as a server that an
 //     agent uses and as a client of `agents mcp-server`.
 //
-// `make test-mcp` installs them (see file install) and runs the tests. Without it
-// the tests are skipped: they need packages of npm, and minutes.
+// `make test-mcp` installs them (see file install) and runs the tests. Otherwise the
+// tests are skipped: they need npm packages and take minutes.
 package realmcp

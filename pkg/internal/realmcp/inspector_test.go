@@ -16,7 +16,7 @@ import (
 
 // An inspector is the Inspector's command line as a client of a server.
 type inspector struct {
-	*kit
+	*installation
 	dir    string
 	target []string // how it reaches the server
 }
@@ -27,12 +27,12 @@ const quickstart = "../../../examples/quickstart/agent.json"
 // inspectStdio lets the Inspector start `agents mcp-server` with args for each
 // request.
 func inspectStdio(t *testing.T, args ...string) *inspector {
-	k := theKit(t)
+	k := installed(t)
 	return &inspector{k, t.TempDir(), slices.Concat([]string{k.agents, "mcp-server"}, args)}
 }
 
 // ask sends one request and decodes the result into result, if there is one. It
-// returns what the Inspector complains of.
+// returns the Inspector's error message.
 func (i *inspector) ask(t *testing.T, result any, method string, args ...string) (complaint string) {
 	t.Helper()
 	cli := i.module("@modelcontextprotocol/inspector/clients/launcher/build/index.js")
@@ -75,7 +75,7 @@ func TestInspectorWithAgents(t *testing.T) {
 
 // TestInspectorOverHTTP asks the same, of one server that wants a token.
 func TestInspectorOverHTTP(t *testing.T) {
-	k := theKit(t)
+	k := installed(t)
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens")
 	if err := os.WriteFile(tokens, []byte("a-token-for-tests\n"), 0o600); err != nil {

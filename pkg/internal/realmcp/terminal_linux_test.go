@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A person sits at a terminal and answers what a command asks there.
+// A person simulates a user who answers the questions of a command at a terminal.
 type person struct {
-	// says is what is typed when the terminal shows a text that ends so.
-	says map[string]string
+	// answers are the lines to type, by the end of the text that the terminal shows.
+	answers map[string]string
 
 	side  *os.File // the person's
 	tty   *os.File
@@ -21,8 +21,8 @@ type person struct {
 	done  chan struct{}
 }
 
-// sit makes a terminal that is cmd's standard input and standard error.
-func (p *person) sit(cmd *exec.Cmd) error {
+// attach creates a terminal and makes it cmd's standard input and standard error.
+func (p *person) attach(cmd *exec.Cmd) error {
 	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return err
@@ -50,12 +50,12 @@ func (p *person) sit(cmd *exec.Cmd) error {
 	cmd.Stdin, cmd.Stderr = p.tty, p.tty
 	cmd.Env = append(cmd.Env, "TERM=dumb")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	go p.talk()
+	go p.answer()
 	return nil
 }
 
-// talk types answers until nobody has the terminal open any more.
-func (p *person) talk() {
+// answer types answers until no process has the terminal open.
+func (p *person) answer() {
 	defer close(p.done)
 	buf := make([]byte, 4096)
 	for {
@@ -64,21 +64,21 @@ func (p *person) talk() {
 		if err != nil {
 			return
 		}
-		// The longest end says most.
+		// The longest match is the most specific.
 		longest := ""
-		for end := range p.says {
+		for end := range p.answers {
 			if strings.HasSuffix(p.shown.String(), end) && len(end) > len(longest) {
 				longest = end
 			}
 		}
 		if longest != "" {
-			fmt.Fprintln(p.side, p.says[longest])
+			fmt.Fprintln(p.side, p.answers[longest])
 		}
 	}
 }
 
-// leave returns all that the terminal showed. The command has ended.
-func (p *person) leave() string {
+// detach returns the terminal's output. The command must have ended.
+func (p *person) detach() string {
 	p.tty.Close()
 	<-p.done
 	p.side.Close()

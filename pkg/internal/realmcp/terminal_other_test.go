@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// A person cannot be played here.
-type person struct{ says map[string]string }
+// A person is not implemented on other systems.
+type person struct{ answers map[string]string }
 
-func (*person) sit(*exec.Cmd) error { return errors.New("only Linux's terminals are known here") }
-func (*person) leave() string       { return "" }
+func (*person) attach(*exec.Cmd) error { return errors.New("terminals are only supported on Linux") }
+func (*person) detach() string         { return "" }
