@@ -44,6 +44,9 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 // begin opens or resumes the run. Calls that an earlier run left open are
 // answered before a new prompt.
 func (r *run) begin(ctx context.Context, prompt *Message) error {
+	if r.tree.above > r.tree.maxDepth {
+		return fmt.Errorf("%w: agents are nested %d deep, each in a process of its own or not", ErrDepth, r.tree.maxDepth)
+	}
 	if prompt == nil {
 		return r.emit(ctx, r.session.Resumed(r.limits()))
 	}
@@ -247,7 +250,7 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 func (r *run) call(ctx context.Context, c PendingCall) error {
 	tool := r.tools.byName[c.Name]
 	inv := r.session.Invocation(c, tool.Spec())
-	inv.Host = r
+	inv.Host, inv.Level = r, r.tree.above+r.depth
 	return r.tree.gate.Call(ctx, tool, inv, func(e Event) error {
 		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.Agent != "" {
 			return err // of a sub-agent, nothing happens but what is recorded on its own
@@ -265,7 +268,7 @@ func (r *run) Progress(inv *Invocation, text string) {
 
 // Run implements Host.
 func (r *run) Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error) {
-	if r.depth+1 > r.tree.maxDepth {
+	if r.tree.above+r.depth+1 > r.tree.maxDepth {
 		return &Outcome{Status: StatusLimit, Agent: a.Slug}, fmt.Errorf("%w: sub-agents are nested %d deep", ErrDepth, r.tree.maxDepth)
 	}
 	child := &run{tree: r.tree, up: r, agent: a, session: &Session{}, parent: inv.Key, depth: r.depth + 1}

@@ -26,8 +26,10 @@ type Invocation struct {
 	Agent   string
 	Turn    int
 	Depth   int
-	Parent  string
-	N       int
+	// Level is Depth with the agents above in other processes.
+	Level  int
+	Parent string
+	N      int
 	// Again says that the call started before, in a process that ended without
 	// recording its result.
 	Again bool

@@ -67,8 +67,10 @@ type Resume struct {
 	// Key of the call.
 	Pending map[string]PendingSession
 	// Parent is the Key of the call of another process that a new session
-	// answers, if it does; see Event.Parent.
+	// answers, if it does; see Event.Parent. Depth is the number of agents above,
+	// in other processes: they count for MaxDepth.
 	Parent string
+	Depth  int
 }
 
 // A PendingSession is the session of a sub-agent whose call has no result: the
@@ -149,7 +151,7 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	spec := tool.Spec()
 	id := root.tree.newID()
 	inv := &Invocation{Call: ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec, Key: id + ".1.1",
-		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Host: root, Parent: root.parent}
+		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Host: root, Parent: root.parent, Level: root.tree.above}
 	result, err, broken := root.tree.gate.pass(ctx, tool, inv, func(e Event) error { root.observe(e); return nil })
 	end := inv.event(EventCallEnded)
 	end.Result, end.Millis = toolResult(inv.Call, result, err), inv.took.Milliseconds()
@@ -178,7 +180,7 @@ func (r *Runner) root() *run {
 		}
 		root := &run{tree: t, agent: r.Agent, session: &Session{}, accept: r.Accept, secrets: r.Secrets}
 		if from := r.From; from != nil {
-			root.parent, root.total = from.Parent, from.Total.clone()
+			root.parent, root.total, t.above = from.Parent, from.Total.clone(), from.Depth
 			t.pending = maps.Clone(from.Pending)
 			if from.Session != nil {
 				root.session, root.parent = from.Session, cmp.Or(from.Session.Parent, from.Parent)
@@ -197,6 +199,7 @@ type tree struct {
 	watch    func(Event)
 	redact   func(Event) Event
 	maxDepth int
+	above    int // agents in other processes
 	now      func() time.Time
 	newID    func() string
 

@@ -15,6 +15,9 @@ const (
 	Session = "AGENTS_SESSION_ID" // the session that the call belongs to
 	Call    = "AGENTS_CALL_ID"    // the call's key: the same when it is repeated
 	Agent   = "AGENTS_AGENT"      // the slug of the agent that calls
+	// Depth is the number of agents above a program that the tool starts, in all
+	// processes.
+	Depth = "AGENTS_DEPTH"
 	// Tree names the files and folders that decide what is executed, one a
 	// line.
 	Tree = "AGENTS_TREE"
@@ -36,7 +39,7 @@ const MaxEntry = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case Session, Call, Agent, Tree, Locks, OldSession, OldConversation, OldTurn:
+	case Session, Call, Agent, Depth, Tree, Locks, OldSession, OldConversation, OldTurn:
 		return true
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // A Session is the session of a run on disk.
@@ -228,7 +230,8 @@ func (k *Session) endLeft(p *program.Env) {
 
 // Attach makes the runner continue the session and write into it.
 func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
-	r.From = &agent.Resume{Parent: p.Getenv(process.MarkVariable)}
+	depth, _ := strconv.Atoi(p.Getenv(toolenv.Depth)) // 0 for what is not a number
+	r.From = &agent.Resume{Parent: p.Getenv(process.MarkVariable), Depth: depth}
 	if k == nil {
 		return nil
 	}
@@ -244,6 +247,7 @@ func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
 		return failure.Usage("name the agent file of that session with --agent-file", "session %s is of agent %s, not of %s", k.ID(), was, r.Agent.Slug)
 	}
 	r.From = &k.Past.Resume
+	r.From.Depth = depth
 	k.endLeft(p)
 	return nil
 }
