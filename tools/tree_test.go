@@ -14,7 +14,7 @@ import (
 func TestWritingLeavesTheTreeAlone(t *testing.T) {
 	needs(t, "python3")
 	b := newBox(t)
-	b.write("main/agent.json", `{"tag":"OpenAIAgentDescription","contents":{"slug":"main","flavor":"scripted","script":"none.json","toolDirectory":"tools","mcpConfigFiles":["../servers.json"]}}`)
+	b.write("main/agent.json", `{"tag":"OpenAIAgentDescription","contents":{"slug":"main","flavor":"scripted","script":"none.json","toolDirectory":"tools","mcpConfigFiles":["../servers.json","later.json"],"mcpServers":{"s":{"command":"sh","args":["../server.sh"],"cwd":"src"}}}}`)
 	b.write("main/tools/helper.json", `{"tag":"OpenAIAgentDescription","contents":{"slug":"helper","flavor":"scripted","script":"none.json","toolDirectory":"../../more"}}`)
 	b.write("servers.json", `{"mcpServers":{}}`)
 	b.write("secret", "old\n")
@@ -53,7 +53,7 @@ func TestWritingLeavesTheTreeAlone(t *testing.T) {
 	const want = "belongs to the agents that run here"
 	for _, path := range []string{
 		"main/agent.json", "tree/agent.json", "main/tools/helper.json", "main/tools/new", "main/tools/deep/new", "more/tool", "more/new",
-		"src/linked", "servers.json", "secret", "my.json", "hidden", "above", "above/x", "agents-exe.cfg.json", "sub/Agents-exe.cfg.json",
+		"src/linked", "servers.json", "main/later.json", "tree/later.json", "later.json", "main/server.sh", "secret", "my.json", "hidden", "above", "above/x", "agents-exe.cfg.json", "sub/Agents-exe.cfg.json",
 	} {
 		b.fails("write_file", args{"path": path, "content": "x"}, 1, want)
 		b.fails("patch", args{"patch": fmt.Sprintf("--- /dev/null\n+++ %s\n@@ -0,0 +1 @@\n+a\n", path)}, 1, want)

@@ -80,6 +80,9 @@ type Options struct {
 	// file: tools that write files refuse to write them, as they refuse the
 	// tree's own files and the keys file.
 	Protected []string
+	// Pinned refuses to start an MCP server once its program has changed since
+	// Load.
+	Pinned bool
 	// OutputDir is where tool outputs that were cut for the model are kept in
 	// full; "" means the system's folder for temporary files.
 	OutputDir string
@@ -197,7 +200,7 @@ type loader struct {
 	nodes   map[string]*Node // by real path; nil for a file that is left out
 	valid   cachefile.Dir    // of agent files
 	redact  *redact.Redactor // of the tree's secrets
-	configs []string         // the files of MCP servers
+	further []string         // files that decide what is executed, and are not agent files or tools
 	slugs   []string         // of all agents, those that are left out included
 }
 
@@ -272,6 +275,7 @@ func (l *loader) resolve(n *Node, pointer, path string, missing Severity) (strin
 		}
 		return place, true
 	}
+	l.further = append(l.further, places...) // the next Load would use one that is created
 	_, err := os.Stat(places[0])
 	l.report(n.File.problem(missing, CodePath, pointer, "%s: %s", named(places[0]), plain(err)))
 	return "", false
@@ -407,7 +411,6 @@ func (l *loader) build(ctx context.Context) {
 		})
 	}
 	g.Wait() // no function fails
-	l.protect(found)
 	for i, n := range l.tree.Nodes {
 		for _, s := range n.configured {
 			s.client.Env = l.serverEnviron(n, s)
@@ -415,4 +418,5 @@ func (l *loader) build(ctx context.Context) {
 		}
 		l.equip(n, found[i])
 	}
+	l.protect(found)
 }

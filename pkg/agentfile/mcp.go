@@ -79,7 +79,7 @@ func (l *loader) mcpServers(n *Node) {
 func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 	opts := mcpclient.Options{
 		Name: toolname.Join, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
-		Elicit: l.opts.Elicit, Redact: l.redact,
+		Elicit: l.opts.Elicit, Redact: l.redact, Pinned: l.opts.Pinned,
 	}
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = filepath.Join(l.opts.CacheDir, "mcp")

@@ -25,7 +25,7 @@ func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
 	problem := func(severity Severity, format string, args ...any) {
 		l.report(n.File.problem(severity, CodeServer, pointer, "%s%s", path, fmt.Sprintf(format, args...)))
 	}
-	l.configs = append(l.configs, path)
+	l.further = append(l.further, path)
 	data, err := readRegular(path, MaxBytes)
 	if err != nil {
 		problem(LeftOut, ": %s", plain(err))

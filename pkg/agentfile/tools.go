@@ -44,19 +44,18 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 	if len(sets) == 0 {
 		return
 	}
+	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile}, l.further)
 	var paths []string
-	for _, path := range slices.Concat(l.opts.Protected, []string{l.opts.KeysFile}, l.configs) {
-		abs, err := filepath.Abs(path)
-		if path == "" || err != nil {
-			continue
-		}
-		paths = append(paths, abs)
-		if real, err := filepath.EvalSymlinks(abs); err == nil {
-			paths = append(paths, real)
-		}
-	}
 	for _, n := range l.tree.Nodes {
 		paths = append(paths, n.File.Real)
+		for _, s := range n.configured {
+			files = append(files, s.client.Programs()...)
+		}
+	}
+	for _, path := range files {
+		if abs, err := filepath.Abs(path); path != "" && err == nil {
+			paths = append(paths, withoutLinks(abs))
+		}
 	}
 	for _, s := range sets {
 		paths = append(paths, s.Files()...)
@@ -64,6 +63,14 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 	for _, s := range sets {
 		s.Protect(paths)
 	}
+}
+
+// withoutLinks resolves the links in an absolute path whose end may not exist.
+func withoutLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil || filepath.Dir(path) == path {
+		return real
+	}
+	return filepath.Join(withoutLinks(filepath.Dir(path)), filepath.Base(path))
 }
 
 // equip gives n's agent its tools: executables, then sub-agents.

@@ -100,6 +100,9 @@ type Options struct {
 	// CacheDir keeps what servers say of their tools, so that they need not be
 	// started before one is called; "" keeps nothing.
 	CacheDir string
+	// Pinned refuses to start a server once one of its Programs has changed since
+	// Open.
+	Pinned bool
 	// Roots are the folders that the server gets when it asks for its roots. With
 	// none, the client does not declare that it has roots: a server that takes
 	// them replaces the folders of its arguments by them.

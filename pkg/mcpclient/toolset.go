@@ -47,7 +47,8 @@ var ErrClosed = errors.New("it was closed")
 type Toolset struct {
 	server  Server
 	opts    Options
-	invalid error // what is wrong with server
+	invalid error             // what is wrong with server
+	pinned  map[string]string // the stamps of its programs at Open; nil if they may change
 	work    sync.WaitGroup
 
 	mu           sync.Mutex
@@ -78,7 +79,11 @@ type refresh struct {
 
 // Open makes a Toolset of server. It starts nothing. Callers close the Toolset.
 func Open(server Server, opts Options) *Toolset {
-	return &Toolset{server: server, opts: opts, invalid: server.check(), conns: map[*conn]struct{}{}}
+	s := &Toolset{server: server, opts: opts, invalid: server.check(), conns: map[*conn]struct{}{}}
+	if opts.Pinned {
+		s.pin()
+	}
+	return s
 }
 
 // Start starts the server in the background, if it is not running, so that a
@@ -396,6 +401,9 @@ func (s *Toolset) dial(ctx context.Context) (*conn, error) {
 }
 
 func (s *Toolset) dialOnce(ctx context.Context) (*conn, error) {
+	if err := s.unchanged(); err != nil {
+		return nil, fmt.Errorf("start it: %w", err)
+	}
 	c := newConn(&s.server, &s.opts)
 	if s.server.URL != "" {
 		c.openURL()

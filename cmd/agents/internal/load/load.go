@@ -37,6 +37,7 @@ type Options struct {
 	Elicit    func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error)
 	Log       *ServerLog // of trees that share one; nil makes one
 	Record    string     // the folder of --record
+	Pinned    bool       // MCP servers whose programs change are not started
 	Models    Models
 }
 
@@ -99,7 +100,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		l.Log = &ServerLog{}
 	}
 	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path}, Set: o.Set, Models: o.Models,
-		Version: p.Version, NoModels: o.NoModels, Check: o.Check, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
+		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
 	if l.Keys.Path != "" {
 		keys, warnings, err := config.ReadKeys(l.Keys.Path)
 		if err != nil {

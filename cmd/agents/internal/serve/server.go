@@ -230,7 +230,7 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	var trees []*load.Tree
 	var errs []error
 	for _, file := range files {
-		l, err := load.File(ctx, p, c, file, load.Options{Log: &s.log})
+		l, err := load.File(ctx, p, c, file, load.Options{Log: &s.log, Pinned: !s.flags.Watch})
 		if l != nil && l.Tree != nil {
 			s.problems(l.Problems)
 		}

@@ -1,0 +1,48 @@
+package mcpclient
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPrograms(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"server": 0o755, "plugin": 0o755, "data": 0o644} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := Server{Executable: "server", Dir: dir, Env: []string{"PATH=" + dir}, Args: []string{"plugin", "data", "new.py", "--x", "/abs/main.JS", "."}}
+	want := []string{filepath.Join(dir, "server"), filepath.Join(dir, "plugin"), filepath.Join(dir, "new.py"), "/abs/main.JS"}
+	if diff := cmp.Diff(want, s.Programs()); diff != "" {
+		t.Errorf("Programs() (-want +got):\n%s", diff)
+	}
+	if got := (&Server{URL: "http://localhost/x.py"}).Programs(); got != nil {
+		t.Errorf("Programs() of an address = %v", got)
+	}
+}
+
+// TestPinnedProgram: with Pinned, a program that changed after Open is not executed.
+func TestPinnedProgram(t *testing.T) {
+	for _, pinned := range []bool{true, false} {
+		r := newRig(t, "legacy")
+		script := filepath.Join(r.dir, "server.sh")
+		exe := r.server.Executable
+		r.write("server.sh", "exec "+exe+"\n")
+		r.server.Executable, r.server.Args = "sh", []string{script}
+		r.opts.Pinned = pinned
+		set := r.open()
+		r.write("server.sh", "echo changed >> \"$FAKE_NOTES\"; exec "+exe+"\n")
+		_, err := set.Tools(t.Context())
+		if executed := strings.Contains(r.notes(), "changed"); executed == pinned {
+			t.Errorf("pinned %v: executed = %v", pinned, executed)
+		}
+		if refused := err != nil && strings.Contains(err.Error(), "has changed since this program started"); refused != pinned {
+			t.Errorf("pinned %v: err = %v", pinned, err)
+		}
+	}
+}
