@@ -127,7 +127,7 @@ func callText(c transcript.CallOf) string {
 		state += ", " + transcript.Elapsed(time.Duration(c.Millis)*time.Millisecond)
 	}
 	if !c.Started.IsZero() {
-		state += ", " + c.Started.Local().Format("2006-01-02 15:04:05")
+		state += ", " + c.Started.UTC().Format("2006-01-02 15:04:05Z")
 	}
 	indent := strings.Repeat("  ", c.Depth)
 	text := fmt.Sprintf("%s%s turn %d: %s (%s)\n", indent, program.OneLine(c.Agent, 60), c.Turn, program.OneLine(c.Name, 100), state)

@@ -215,7 +215,7 @@ func showHits(p *program.Env, hits []searchHit) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		head := fmt.Sprintf("%s  %s  %s  ", program.OneLine(list[0].Session, 100), time.UnixMilli(list[0].Began).Local().Format("2006-01-02 15:04"), program.OneLine(list[0].RootAgent, 24))
+		head := fmt.Sprintf("%s  %s  %s  ", program.OneLine(list[0].Session, 100), time.UnixMilli(list[0].Began).UTC().Format("2006-01-02 15:04Z"), program.OneLine(list[0].RootAgent, 24))
 		b.WriteString(head + program.OneLine(list[0].Prompt, max(room-len(head), 20)) + "\n")
 		for _, h := range list {
 			where := h.Kind
