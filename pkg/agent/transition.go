@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/closest"
 )
 
 // The methods of this file turn what came of a step into the event that records
@@ -183,26 +185,11 @@ func unknownTool(name string, tools []ToolSpec) error {
 	if len(names) == 0 {
 		return fmt.Errorf("there is no tool %.100q; you have no tools", name)
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return distance(a, name) - distance(b, name) })
+	slices.SortStableFunc(names, func(a, b string) int { return closest.Unlike(a, name) - closest.Unlike(b, name) })
 	more := ""
 	if len(names) > most {
 		more = fmt.Sprintf(" and %d more", len(names)-most)
 		names = names[:most]
 	}
 	return fmt.Errorf("there is no tool %.100q; there are: %s%s", name, strings.Join(names, ", "), more)
-}
-
-// distance orders names by how much they look alike: what they share at their
-// beginning and end counts.
-func distance(a, b string) int {
-	n := min(len(a), len(b))
-	front := 0
-	for front < n && a[front] == b[front] {
-		front++
-	}
-	back := 0
-	for back < n-front && a[len(a)-1-back] == b[len(b)-1-back] {
-		back++
-	}
-	return max(len(a), len(b)) - front - back
 }

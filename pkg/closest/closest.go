@@ -76,3 +76,18 @@ func distance(a, b string) int {
 	}
 	return last[len(b)]
 }
+
+// Unlike is how many bytes of the longer text the two do not share at their
+// beginning and end. It takes linear time, for texts of any length.
+func Unlike(a, b string) int {
+	n := min(len(a), len(b))
+	front := 0
+	for front < n && a[front] == b[front] {
+		front++
+	}
+	back := 0
+	for back < n-front && a[len(a)-1-back] == b[len(b)-1-back] {
+		back++
+	}
+	return max(len(a), len(b)) - front - back
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/standin"
 )
 
@@ -131,7 +132,7 @@ func (p *Player) takeSame(inv *agent.Invocation) (*call, error) {
 			continue
 		}
 		other := standin.FormatJSON(c.call.Args, "")
-		if n := distance(other, args); near == nil || n < nearest {
+		if n := closest.Unlike(other, args); near == nil || n < nearest {
 			near, nearest = c, n
 		}
 		if other == args && (found == nil || found.agent != inv.Agent && c.agent == inv.Agent) {
@@ -143,18 +144,4 @@ func (p *Player) takeSame(inv *agent.Invocation) (*call, error) {
 	}
 	p.served[found] = true
 	return found, nil
-}
-
-// distance is how many bytes of the longer text lie between the beginning and the
-// end that both share.
-func distance(a, b string) int {
-	n := min(len(a), len(b))
-	front, back := 0, 0
-	for front < n && a[front] == b[front] {
-		front++
-	}
-	for back < n-front && a[len(a)-1-back] == b[len(b)-1-back] {
-		back++
-	}
-	return max(len(a), len(b)) - front - back
 }
