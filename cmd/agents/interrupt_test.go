@@ -101,8 +101,9 @@ func TestASignalEndsAProgramWhoseOutputNobodyReads(t *testing.T) {
 		t.Skip("needs /proc")
 	}
 	files := hangFiles()
-	// Its progress fills the pipe.
-	files["tools/hang"] = strings.Replace(hangTool, "while :;", "yes 'still at it' | head -n 1000 >&2\nwhile :;", 1)
+	// Its progress fills the pipe, when all the others are there: nothing starts
+	// behind an event that cannot be written.
+	files["tools/hang"] = strings.Replace(hangTool, "while :;", "until [ $(wc -l < ../pids) = 12 ]; do sleep 0.01; done\nyes 'still at it' | head -n 1000 >&2\nwhile :;", 1)
 	cmd := agentsCommand(t, files, "run", "--agent-file", "agent.json", "--output", "jsonl", "-p", "hang")
 	cmd.Env = append(cmd.Env, killAfter+"=100ms")
 	r, w, err := os.Pipe()

@@ -535,7 +535,20 @@ func TestALossOfPowerTakesNothingThatWasSynced(t *testing.T) {
 			t.Fatalf("copy %d: mount: %v: %s", i, err, out)
 		}
 		checkAfterPowerLoss(t, i, filepath.Join(dir, "sessions"), synced[i])
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+		unmount(t, dir)
+	}
+}
+
+// unmount unmounts a loop device. A process that another test starts has, until it
+// executes its program, the files that are open here.
+func unmount(t *testing.T, dir string) {
+	t.Helper()
+	for try := 0; ; try++ {
+		out, err := exec.Command("umount", dir).CombinedOutput()
+		switch {
+		case err == nil:
+			return
+		case try == 1000 || !strings.Contains(string(out), "busy"):
 			t.Fatalf("umount: %v: %s", err, out)
 		}
 	}
