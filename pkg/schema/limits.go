@@ -89,7 +89,8 @@ func hugeNumbers(v any, path []string) []Violation {
 }
 
 // A stepLimit ends comparisons with a schema whose references branch: a few lines
-// can double the work at each reference. As a vocabulary of the schema it is called
+// can double the work at each reference. It also ends those with many patterns, each
+// of which reads a whole text, when their context ends. As a vocabulary of the schema it is called
 // for every part that a value passes. It serves one comparison at a time.
 type stepLimit struct {
 	mu   sync.Mutex
@@ -101,9 +102,10 @@ type stepLimit struct {
 var errSteps = errors.New("too many steps")
 
 // newStepLimit returns a limit that c puts on what it compiles, or nil for a schema
-// without references.
+// without references and patterns.
 func newStepLimit(c *jsonschema.Compiler, doc []byte) *stepLimit {
-	if !bytes.Contains(doc, []byte(`Ref"`)) && !bytes.Contains(doc, []byte(`ref"`)) && !bytes.Contains(doc, []byte(`\u`)) {
+	costly := func(key string) bool { return bytes.Contains(doc, []byte(key)) }
+	if !costly(`Ref"`) && !costly(`ref"`) && !costly(`"pattern`) && !costly(`\u`) {
 		return nil
 	}
 	l := &stepLimit{}
