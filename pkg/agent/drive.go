@@ -44,7 +44,7 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 // begin opens or resumes the run. Calls that an earlier run left open are
 // answered before a new prompt.
 func (r *run) begin(ctx context.Context, prompt *Message) error {
-	if r.tree.above > r.tree.maxDepth {
+	if r.tree.above > max(r.tree.maxDepth, 0) {
 		return fmt.Errorf("%w: agents are nested %d deep, each in a process of its own or not", ErrDepth, r.tree.maxDepth)
 	}
 	if prompt == nil {

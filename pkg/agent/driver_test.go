@@ -310,7 +310,7 @@ func TestASecondDriverMakesTheSameRun(t *testing.T) {
 					t.Fatal(err)
 				}
 				cmd := exec.Command(exe)
-				cmd.Env = append(os.Environ(), stepEnv+"=1")
+				cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", stepEnv+"=1")
 				cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
 				out, err := cmd.Output()
 				var res stepResult
