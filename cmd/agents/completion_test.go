@@ -60,6 +60,7 @@ func TestCompletion(t *testing.T) {
 		{"agents tool call --agent-file tooled.json ./", "files", nil},
 		{"agents replay ", "words", []string{"latest"}},
 		{"agents replay ./", "files", nil},
+		{"agents keys rm ", "words", nil}, // its ID is not that of a session
 		{"agents tool d", "words", []string{"describe"}},
 		{"agents completion ", "words", []string{"bash", "fish", "zsh"}},
 		{"agents check --too", "words", []string{"--tools"}},

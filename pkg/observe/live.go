@@ -98,9 +98,13 @@ func up(n int) string {
 	return fmt.Sprintf("\r\x1b[%dA", n)
 }
 
-// blank erases n rows from the cursor on, which stays.
+// blank erases n rows from the cursor on, which stays, and what the terminal echoed
+// on the row below them, such as ^C.
 func blank(n int) string {
-	return strings.Repeat(eraseLine+"\n", max(n, 0)) + up(n)
+	if n <= 0 {
+		return ""
+	}
+	return strings.Repeat(eraseLine+"\n", n) + eraseLine + up(n)
 }
 
 // erase removes the drawn lines from the screen.

@@ -196,6 +196,18 @@ func TestLiveLeavesNothingBehindInASmallerWindow(t *testing.T) {
 	}
 }
 
+func TestLiveErasesWhatTheTerminalEchoes(t *testing.T) {
+	s := newScreen(t, 30, 12)
+	text := &Text{W: s, Live: true, Size: func() (int, int) { return 30, 12 }}
+	text.Observe(call(1, "a", "b", ""))
+	fmt.Fprint(s, "^C") // without a newline, below the drawn lines
+	text.Close()
+	fmt.Fprint(s, "error: run agent a: interrupted\n")
+	if got, want := s.String(), "error: run agent a: interrupte\nd\n"; got != want {
+		t.Errorf("after Ctrl-C:\n%swant:\n%s", got, want)
+	}
+}
+
 func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
 	s := newScreen(t, 40, 24)
 	text := &Text{W: s, Live: true, MaxLines: 4, Now: func() time.Time { return time.Unix(9, 0) }}

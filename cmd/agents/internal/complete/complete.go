@@ -117,6 +117,8 @@ func (c *completer) complete(words []string) (kind, current string, list []strin
 func (c *completer) positional(current string) (kind string, list []string) {
 	args := c.command().ArgsUsage
 	switch {
+	case len(c.chain) > 1 && c.chain[len(c.chain)-2].Name == "keys":
+		return kindWords, nil // their IDs are not those of sessions
 	case strings.Contains(current, "/") && strings.Contains(args, "-or-"):
 		return kindFiles, nil
 	case strings.HasPrefix(args, "ID"), strings.HasPrefix(args, "SESSION"):
