@@ -39,6 +39,9 @@ type Agent struct {
 	// shortened (EventCompaction), unless NoCompaction is set.
 	ContextTokens int
 	NoCompaction  bool
+	// Budget limits what each run of the agent, with all agents below it,
+	// consumes.
+	Budget Budget
 }
 
 // Limits are the limits of a's runs.

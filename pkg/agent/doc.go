@@ -14,7 +14,7 @@
 //     a source of tools. [Func] makes a tool of a Go function. An [Agent] is a
 //     model with a system prompt and toolsets, without any running state.
 //   - A [Gate] is what every call and every model request passes: arguments are
-//     decoded and checked, [Policy] and [Budget] are asked, results are cut.
+//     decoded and checked, [Policy] and the [Budget] are asked, results are cut.
 //   - A [Runner] drives a session: it does what Next says, and every event goes
 //     to the [Journal], to the session and to Observe, in this order.
 //   - A [Subagent] is an agent as a tool. Its calls are sessions of their own,

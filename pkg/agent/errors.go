@@ -54,6 +54,7 @@ const (
 	StatusDeadline    Status = "deadline"    // ctx's deadline passed
 	StatusInterrupted Status = "interrupted" // ctx was cancelled
 	StatusInvalid     Status = "invalid"     // an answer that was not accepted
+	StatusPartial     Status = "partial"     // an answer that the budget cut short
 )
 
 // StatusOf is the Status that belongs to an error of Run.

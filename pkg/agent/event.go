@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"time"
 )
 
@@ -63,6 +64,12 @@ const (
 	EventProgress EventKind = "progress"
 	// EventWarning: something is amiss and the run goes on: Text.
 	EventWarning EventKind = "warning"
+	// EventQuestion waits for a reply: Question, What, Path, Tool, Args, Text,
+	// Schema, Choices.
+	EventQuestion EventKind = "question"
+	// EventClientCall waits for the result of a tool that only the holder of a
+	// Channel has: Key, Tool, Args.
+	EventClientCall EventKind = "client_call"
 	// EventLog: a server of tools wrote something for its log: Tool (the name
 	// of the server), Text. It comes from no Runner.
 	EventLog EventKind = "log"
@@ -81,6 +88,8 @@ type Event struct {
 	// and Depth how many such calls are above it; both empty at the root.
 	Parent string `json:"parent,omitempty"`
 	Depth  int    `json:"depth,omitempty"`
+	// Seq counts the events of a Channel, from 1; 0 elsewhere.
+	Seq int64 `json:"seq,omitempty"`
 	// Turn counts the model requests of the session, from 1, and RunTurns those
 	// of its last run.
 	Turn     int `json:"turn,omitempty"`
@@ -116,6 +125,16 @@ type Event struct {
 	TooLong  bool        `json:"too_long,omitempty"`
 	Summary  bool        `json:"summary,omitempty"`
 	Millis   int64       `json:"millis,omitempty"`
+	// Input marks a message that the user sent while the run was going on.
+	Input bool `json:"input,omitempty"`
+	// Question is the id of a question and What it is about: "approve", "ask" or
+	// "elicit". Path are the slugs of the agents from the root to the one that asks,
+	// Schema is what the reply must satisfy, and Choices are what it may be.
+	Question string          `json:"question,omitempty"`
+	What     string          `json:"what,omitempty"`
+	Path     []string        `json:"path,omitempty"`
+	Schema   json.RawMessage `json:"schema,omitempty"`
+	Choices  []string        `json:"choices,omitempty"`
 }
 
 // Lasting reports whether events of kind k change the session and belong into

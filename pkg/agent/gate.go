@@ -20,9 +20,9 @@ type Gate struct {
 	// Ask answers a Verdict of AskPerson with one of Allow or Deny; nil denies,
 	// since nobody can be asked.
 	Ask func(ctx context.Context, inv *Invocation, v Verdict) Verdict
-	// Budget is asked before every call and every model request; nil permits
+	// Reserve is asked before every call and every model request; nil permits
 	// all.
-	Budget Budget
+	Reserve Reserver
 	// Redact takes secrets out of the text of results before they are cut; nil
 	// takes out none.
 	Redact func(string) string
@@ -92,12 +92,12 @@ func strictness(d Decision) int {
 	return 2
 }
 
-// A Budget is asked before something is consumed. An error, which wraps
+// A Reserver is asked before something is consumed. An error, which wraps
 // ErrBudget, refuses it. settle is then called exactly once with what was
 // consumed in fact: the zero Usage for a call.
-type Budget func(ctx context.Context, n Need) (settle func(Usage), err error)
+type Reserver func(ctx context.Context, n Need) (settle func(Usage), err error)
 
-// A Need is what a Budget is asked for: Request or Call, by an agent.
+// A Need is what a Reserver is asked for: Request or Call, by an agent.
 type Need struct {
 	Agent   string
 	Session string
@@ -115,9 +115,9 @@ type Validator interface {
 // Generate asks p, within the budget.
 func (g *Gate) Generate(ctx context.Context, p Provider, req *Request, depth int, delta func(Delta)) (*Response, error) {
 	settle := func(Usage) {}
-	if g.Budget != nil {
+	if g.Reserve != nil {
 		var err error
-		if settle, err = g.Budget(ctx, Need{Agent: req.Agent, Session: req.Session, Depth: depth, Request: req}); err != nil {
+		if settle, err = g.Reserve(ctx, Need{Agent: req.Agent, Session: req.Session, Depth: depth, Request: req}); err != nil {
 			return nil, err
 		}
 	}
@@ -237,8 +237,8 @@ func (g *Gate) decide(ctx context.Context, inv *Invocation, record func(Event) e
 // calls.
 func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err error) {
 	settle := func(Usage) {}
-	if g.Budget != nil {
-		if settle, err = g.Budget(ctx, Need{Agent: inv.Agent, Session: inv.Session, Depth: inv.Depth, Call: inv}); err != nil {
+	if g.Reserve != nil {
+		if settle, err = g.Reserve(ctx, Need{Agent: inv.Agent, Session: inv.Session, Depth: inv.Depth, Call: inv}); err != nil {
 			return nil, err
 		}
 	}

@@ -53,7 +53,7 @@ func TestTheGateDecidesBeforeAnythingRuns(t *testing.T) {
 		"the person":       {&agent.Gate{Policy: ask, Ask: yes}, `{"n":1}`, "verdict call_started call_ended", `{"n":1}`},
 		"no decision":      {&agent.Gate{Policy: odd}, `{"n":1}`, "verdict call_ended", "error: not run: refused by policy: this call is not permitted"},
 		"strictest counts": {&agent.Gate{Policy: agent.Policies(allow, ask, deny, allow), Ask: yes}, `{"n":1}`, "verdict call_ended", "error: not run: refused by policy: rule 7"},
-		"budget":           {&agent.Gate{Budget: empty}, `{"n":1}`, "call_ended", "error: not run: budget spent: calls 0 of root"},
+		"budget":           {&agent.Gate{Reserve: empty}, `{"n":1}`, "call_ended", "error: not run: budget spent: calls 0 of root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ran := false
@@ -112,7 +112,7 @@ func TestBudgetsReserveAndSettle(t *testing.T) {
 	child := newAgent(&model{answers: []*agent.Response{calls(call("1", "echo", "{}")), text("inner")}}, echo("echo"))
 	child.Slug = "child"
 	m := &model{answers: []*agent.Response{calls(call("1", "child", `{"prompt":"p"}`)), calls(call("2", "echo", "{}")), text("never")}}
-	r := &agent.Runner{Agent: newAgent(m, echo("echo"), &agent.Subagent{Name: "child", Agent: child}), Budget: budget}
+	r := &agent.Runner{Agent: newAgent(m, echo("echo"), &agent.Subagent{Name: "child", Agent: child}), Reserve: budget}
 	out, err := r.Run(t.Context(), agent.UserText("go"))
 	if !errors.Is(err, agent.ErrBudget) || out.Status != agent.StatusBudget {
 		t.Fatalf("Run = %+v, %v", out, err)

@@ -29,9 +29,12 @@ type Runner struct {
 	// answers its questions, see Gate.
 	Policy Policy
 	Ask    func(ctx context.Context, inv *Invocation, v Verdict) Verdict
-	// Budget is asked before every call and every model request of the tree;
+	// Reserve is asked before every call and every model request of the tree;
 	// nil permits all.
-	Budget Budget
+	Reserve Reserver
+	// Lease is what the tree may consume and do; see Agent.Budget for the limits
+	// of one agent.
+	Lease Lease
 	// Accept, if it is not nil, is asked about every answer that would end a
 	// run of Agent. It returns the text that counts as the answer, or what is
 	// wrong with it, as in "it is not JSON": the model is told that and asked
@@ -174,7 +177,7 @@ func (r *Runner) root() *run {
 		if t.newID == nil {
 			t.newID = rand.Text
 		}
-		t.gate = Gate{Policy: r.Policy, Ask: r.Ask, Budget: r.Budget, MaxProcesses: r.MaxProcesses, Now: t.now, Commands: r.Journal != nil}
+		t.gate = Gate{Policy: r.Policy, Ask: r.Ask, Reserve: r.Reserve, MaxProcesses: r.MaxProcesses, Now: t.now, Commands: r.Journal != nil}
 		if r.Secrets != nil {
 			t.gate.Redact = r.Secrets.String
 		}

@@ -128,7 +128,9 @@ func (p *Player) runner(r *agent.Runner, root *agent.Agent) *agent.Runner {
 		Agent: root, From: &agent.Resume{Session: r.From.Session, Parent: r.From.Parent},
 		Journal: r.Journal, Secrets: r.Secrets, Accept: r.Accept, Ask: r.Ask,
 		Policy: func(ctx context.Context, inv *agent.Invocation) agent.Verdict { return p.decide(ctx, inv, r.Policy) },
-		Budget: func(ctx context.Context, n agent.Need) (func(agent.Usage), error) { return p.reserve(ctx, n, r.Budget) },
+		Reserve: func(ctx context.Context, n agent.Need) (func(agent.Usage), error) {
+			return p.reserve(ctx, n, r.Reserve)
+		},
 		Observe: func(e agent.Event) {
 			p.observe(&e)
 			if r.Observe != nil {

@@ -80,12 +80,12 @@ func (p *Player) decide(ctx context.Context, inv *agent.Invocation, policy agent
 }
 
 // reserve refuses a served call that did not start when it was recorded. Requests
-// and real calls are up to budget.
-func (p *Player) reserve(ctx context.Context, n agent.Need, budget agent.Budget) (func(agent.Usage), error) {
+// and real calls are up to next.
+func (p *Player) reserve(ctx context.Context, n agent.Need, next agent.Reserver) (func(agent.Usage), error) {
 	real := n.Call == nil || p.realCall(n.Call)
 	switch {
-	case real && budget != nil:
-		return budget(ctx, n)
+	case real && next != nil:
+		return next(ctx, n)
 	case !real && !p.LiveModel:
 		c := p.recorded(n.Call)
 		if c == nil || c.started != nil || c.result == nil {

@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// A Lease is what an agent receives from whoever started it, for itself and all
+// agents below it. It only shrinks on its way down. What is absent is not limited.
+type Lease struct {
+	// Budget is what is left for the whole subtree.
+	Budget
+	// Rights are further rules for calls, combined by AND with the agent's own.
+	Rights json.RawMessage `json:"rights,omitempty"`
+	// Traceparent is the span above, as W3C Trace Context writes it.
+	Traceparent string `json:"traceparent,omitempty"`
+	// Path are the slugs of the agents above, from the root on.
+	Path []string `json:"path,omitempty"`
+	// QuestionSeconds is how long a question waits for its reply; nil means 300.
+	QuestionSeconds *float64 `json:"questionSeconds,omitempty"`
+	// DetachedSeconds is how long a run goes on without a holder, where the end of
+	// the connection does not end it.
+	DetachedSeconds *float64 `json:"detachedSeconds,omitempty"`
+}
+
+// A Budget limits what an agent and all agents below it consume. A nil field is
+// not limited.
+type Budget struct {
+	USD          *Money   `json:"usd,omitempty"`
+	InputTokens  *int64   `json:"inputTokens,omitempty"`
+	OutputTokens *int64   `json:"outputTokens,omitempty"`
+	Turns        *int64   `json:"turns,omitempty"`     // model requests
+	Calls        *int64   `json:"calls,omitempty"`     // of tools
+	Seconds      *float64 `json:"seconds,omitempty"`   // of wall time
+	Depth        *int     `json:"depth,omitempty"`     // levels of agents below this one
+	Processes    *int     `json:"processes,omitempty"` // calls at the same time
+}
+
+// Time is the wall time of the budget; ok is false if it is not limited.
+func (b *Budget) Time() (d time.Duration, ok bool) {
+	if b.Seconds == nil {
+		return 0, false
+	}
+	const longest = 1e9 // seconds; a Duration holds nine times as many
+	return time.Duration(min(max(*b.Seconds, 0), longest) * float64(time.Second)), true
+}
+
+// Money is an amount in units of 1e-8 US dollars, a millionth of a cent. Its JSON is
+// a number of dollars, exactly.
+type Money int64
+
+// Dollar is one US dollar.
+const Dollar Money = 1e8
+
+// String is the amount in dollars without trailing zeros, as "0.0123".
+func (m Money) String() string {
+	sign, n := "", uint64(m)
+	if m < 0 {
+		sign, n = "-", -n
+	}
+	s := fmt.Sprintf("%s%d.%08d", sign, n/uint64(Dollar), n%uint64(Dollar))
+	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
+}
+
+// ParseMoney reads a decimal number of dollars, rounded to a unit.
+func ParseMoney(s string) (Money, error) {
+	const longest = 64 // digits and exponent; a big.Rat would expand 1e999999999
+	r, ok := new(big.Rat), false
+	if len(s) <= longest {
+		if i := strings.IndexAny(s, "eE"); i < 0 || len(s)-i <= 4 {
+			_, ok = r.SetString(s)
+		}
+	}
+	if !ok || strings.ContainsAny(s, "/xXpP_") {
+		return 0, fmt.Errorf("%.64q is not an amount in dollars", s)
+	}
+	r.Mul(r, new(big.Rat).SetInt64(int64(Dollar)))
+	n := new(big.Int).Quo(new(big.Int).Add(new(big.Int).Mul(r.Num(), big.NewInt(2)), mulSign(r.Denom(), r.Sign())), new(big.Int).Mul(r.Denom(), big.NewInt(2)))
+	if !n.IsInt64() {
+		return 0, fmt.Errorf("%.64q dollars is too large an amount", s)
+	}
+	return Money(n.Int64()), nil
+}
+
+func mulSign(n *big.Int, sign int) *big.Int { return new(big.Int).Mul(n, big.NewInt(int64(sign))) }
+
+// MarshalJSON returns the number of dollars.
+func (m Money) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalJSON reads a number of dollars.
+func (m *Money) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	v, err := ParseMoney(string(data))
+	if err == nil {
+		*m = v
+	}
+	return err
+}
