@@ -74,6 +74,11 @@ const (
 // invoke makes a request for inv, shows its progress, and answers what the server asks
 // before it gives a result.
 func (c *conn) invoke(ctx context.Context, timer *callTimer, inv *agent.Invocation, method mcp.MCPMethod, params map[string]any) (json.RawMessage, error) {
+	select {
+	case <-c.ready:
+	case <-c.gone:
+	case <-ctx.Done():
+	}
 	k := c.begin(timer, inv)
 	defer c.finish(k)
 	params["_meta"] = map[string]any{"progressToken": k.token}

@@ -36,6 +36,8 @@ type conn struct {
 
 	changed atomic.Bool // the list of tools is not what it was
 	listens atomic.Bool // a subscription to such changes is open
+	ready   chan struct{}
+	begins  func() // closes ready: calls may begin
 	work    sync.WaitGroup
 
 	mu          sync.Mutex
@@ -61,7 +63,8 @@ type capability struct {
 
 func newConn(server *Server, opts *Options) *conn {
 	c := &conn{server: server, opts: opts, cancels: map[int]context.CancelFunc{},
-		lost: make(chan struct{}), closing: make(chan struct{}), gone: make(chan struct{})}
+		lost: make(chan struct{}), closing: make(chan struct{}), gone: make(chan struct{}), ready: make(chan struct{})}
+	c.begins = sync.OnceFunc(func() { close(c.ready) })
 	c.lose = sync.OnceFunc(func() { close(c.lost) })
 	c.shut = sync.OnceFunc(func() { close(c.closing) })
 	return c
@@ -329,13 +332,15 @@ func (c *conn) notifies() bool {
 	}
 }
 
-// listen opens what a server needs to send notifications outside of calls. Programs need
+// listen opens what a server needs to send messages outside of calls. Programs need
 // nothing before 2026-07-28.
 func (c *conn) listen() {
-	switch w, overHTTP := c.transport.(*web); {
-	case !c.modern() && overHTTP:
+	if w, overHTTP := c.transport.(*web); overHTTP && !c.modern() {
 		c.spawn(context.Background(), w.listen)
-	case c.modern() && c.caps.Tools != nil && c.caps.Tools.ListChanged:
+		return
+	}
+	c.begins()
+	if c.modern() && c.caps.Tools != nil && c.caps.Tools.ListChanged {
 		c.listens.Store(true)
 		filter := mcp.SubscriptionFilter{ToolsListChanged: true, ResourcesListChanged: c.caps.Resources != nil && c.caps.Resources.ListChanged}
 		c.spawn(context.Background(), func(ctx context.Context) {

@@ -28,6 +28,7 @@ const (
 const (
 	cancelWait   = 2 * time.Second // for a cancellation
 	deleteWait   = 5 * time.Second // for the end of the session
+	listenWait   = time.Second     // of the first call for the stream of messages outside of calls
 	retryWait    = time.Second     // before a stream is opened again, unless the server says otherwise
 	minRetryWait = 10 * time.Millisecond
 )
@@ -279,11 +280,16 @@ func (w *web) events(ctx context.Context, e *events, q *request) (a answer, ok b
 	}
 }
 
-// listen receives what a server sends outside of requests, before 2026-07-28.
+// listen receives what a server sends outside of requests, before 2026-07-28. Calls
+// begin when the server has answered: many servers ask on this stream during a call, and
+// drop the question if the stream is not open yet. A server that answers late costs the
+// first call listenWait.
 func (w *web) listen(ctx context.Context) {
+	defer time.AfterFunc(listenWait, w.conn.begins).Stop()
 	opened := false
 	for {
 		resp, err := w.do(ctx, http.MethodGet, nil, w.conn.protocol(), nil)
+		w.conn.begins()
 		if err == nil {
 			stream, status := isStream(resp), resp.StatusCode
 			if stream {

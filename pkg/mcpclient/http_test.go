@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -294,5 +295,71 @@ func TestHTTPServerThatAnswersEverything(t *testing.T) {
 		if tools := r.tools(set); tools["echo"] == nil || set.Protocol() != "2025-11-25" {
 			t.Errorf("server/discover says %s: tools %v with protocol %s", said, tools, set.Protocol())
 		}
+	}
+}
+
+// A roundTripper is an HTTP transport without a network.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestFirstCallWaitsForTheListeningStream: what a server asks on that stream during a
+// call is lost if the stream is opened after the call. A server that does not answer the
+// request for it costs a limited time.
+func TestFirstCallWaitsForTheListeningStream(t *testing.T) {
+	for name, answers := range map[string]bool{"answers": true, "does not answer": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, "")
+				r.server.Executable, r.server.URL, r.server.Protocol = "", "http://127.0.0.1:1", "2025-11-25"
+				opened, called := make(chan struct{}), make(chan struct{})
+				r.opts.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+					var m message
+					status, said := http.StatusOK, `{}`
+					switch err := json.NewDecoder(req.Body).Decode(&m); {
+					case req.Method == http.MethodGet:
+						select {
+						case <-opened:
+						case <-req.Context().Done():
+						}
+						status = http.StatusMethodNotAllowed
+					case err != nil || m.ID == nil:
+						status = http.StatusAccepted
+					case m.Method == "initialize":
+						said = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`
+					case m.Method == "tools/list":
+						said = `{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}`
+					case m.Method == "tools/call":
+						close(called)
+						said = `{"content":[{"type":"text","text":"said"}]}`
+					}
+					return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kindJSON}}, Request: req,
+						Body: io.NopCloser(strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, said)))}, nil
+				})
+				set := r.open()
+				echo := r.tools(set)["echo"]
+				done := make(chan error, 1)
+				start := time.Now()
+				go func() {
+					_, err := echo.Call(t.Context(), invocation("{}"))
+					done <- err
+				}()
+				synctest.Wait()
+				select {
+				case <-called:
+					t.Error("the call came before the stream")
+				default:
+				}
+				want := listenWait
+				if answers {
+					want = 0
+					close(opened)
+				}
+				if err := <-done; err != nil || time.Since(start) != want {
+					t.Errorf("Call: %v after %s, want %s", err, time.Since(start), want)
+				}
+				set.Close(t.Context())
+			})
+		})
 	}
 }

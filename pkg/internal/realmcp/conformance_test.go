@@ -74,8 +74,6 @@ func (k *installation) conformance(t *testing.T, side string, s suite, args ...s
 		v.failed = slices.DeleteFunc(v.failed, func(c check) bool { return known.reason(name[1]+":"+c.ID) != "" })
 		why := known.reason(name[1])
 		switch {
-		case side == "client" && !v.passed() && why == "" && slices.Contains(unreliable, name[1]):
-			t.Logf("%s failed this time: a known defect, see unreliable:%s", name[1], v.complaints())
 		case v.passed() && why != "":
 			t.Errorf("%s passes, but docs/mcp.md lists it as failing: %s", name[1], why)
 		case !v.passed() && why == "":
@@ -91,11 +89,6 @@ func (k *installation) conformance(t *testing.T, side string, s suite, args ...s
 	}
 	t.Logf("%d of %d scenarios pass", passed, len(names))
 }
-
-// unreliable are scenarios of the client that fail in some runs: a stream that the
-// server opens right after the greeting can be missed, so that its question, or the
-// id of its last event, does not arrive. docs/mcp.md says so.
-var unreliable = []string{"elicitation-sep1034-client-defaults", "sse-retry"}
 
 // summary is a line about a scenario at the end of what the suite prints.
 var summary = regexp.MustCompile(`(?m)^[✓✗] (\S+): \d+ passed, \d+ failed`)
