@@ -14,7 +14,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
-	"github.com/agents-exe/agents/pkg/transcript"
 	"github.com/urfave/cli/v3"
 )
 
@@ -115,10 +114,7 @@ func printTable(p *program.Env, list []listedSession, dirs []string) error {
 	}
 	rows := [][]string{{"ID", "CHANGED (UTC)", "AGENT", "ENDED", "TURNS", "COST", "PROMPT"}}
 	for _, l := range list {
-		cost := "-"
-		if l.Usage.Priced > 0 {
-			cost = transcript.Money(l.Usage.Cost)
-		}
+		cost := cmp.Or(l.Usage.CostText(), "-")
 		rows = append(rows, []string{program.OneLine(l.ID, 100), l.Changed.UTC().Format("2006-01-02 15:04"), program.OneLine(l.Agent, 24),
 			l.state(), strconv.Itoa(l.Turns), cost, cmp.Or(l.Error, l.Prompt)})
 	}

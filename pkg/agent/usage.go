@@ -1,6 +1,10 @@
 package agent
 
-import "maps"
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
 
 // Usage counts what model requests consumed, in tokens.
 type Usage struct {
@@ -12,10 +16,43 @@ type Usage struct {
 	CachedTokens    int `json:"cached_tokens,omitempty"`
 	OutputTokens    int `json:"output_tokens"`
 	ReasoningTokens int `json:"reasoning_tokens,omitempty"`
-	// Cost is in US dollars, as far as servers name it; Priced is the number
-	// of requests whose cost is in it.
-	Cost   float64 `json:"cost,omitempty"`
-	Priced int     `json:"priced,omitempty"`
+	// Cost is that of the requests whose cost is known, and Priced counts these.
+	// A request without a price is not one of cost 0.
+	Cost   Money `json:"cost,omitempty"`
+	Priced int   `json:"priced,omitempty"`
+}
+
+// Unpriced is the number of requests whose cost is not known.
+func (u Usage) Unpriced() int { return max(u.Requests-u.Priced, 0) }
+
+// CostText is the cost for a person: "$0.0061", "unpriced", "$0.0061 + 2 unpriced".
+// It is empty without a request.
+func (u Usage) CostText() string {
+	switch n := u.Unpriced(); {
+	case u.Requests == 0 && u.Priced == 0:
+		return ""
+	case n == 0:
+		return u.Cost.Text()
+	case u.Priced == 0:
+		return "unpriced"
+	default:
+		return fmt.Sprintf("%s + %d unpriced", u.Cost.Text(), n)
+	}
+}
+
+// Text is the amount for a person, rounded to cents, and to two digits where that are
+// more: "$1.20", "$0.0061". String is exact.
+func (m Money) Text() string {
+	if m < 0 {
+		return "-" + (-m).Text()
+	}
+	unit := Dollar / 100
+	for m > 0 && m < 10*unit && unit > 1 {
+		unit /= 10
+	}
+	s := ((m + unit/2) / unit * unit).String()
+	whole, decimals, _ := strings.Cut(s, ".")
+	return "$" + whole + "." + decimals + strings.Repeat("0", max(2-len(decimals), 0))
 }
 
 // Add returns the sum of u and v.

@@ -97,7 +97,7 @@ func spentFields(s *agent.TotalUsage) string {
 	}
 	text := fmt.Sprintf("requests=%d tokens=%d+%d", s.Usage.Requests, s.Usage.InputTokens, s.Usage.OutputTokens)
 	if s.Usage.Priced > 0 {
-		text += fmt.Sprintf(" cost=%.4f", s.Usage.Cost)
+		text += " cost=" + s.Usage.Cost.String()
 	}
 	return text
 }

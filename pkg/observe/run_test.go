@@ -101,7 +101,7 @@ func story() []agent.Event {
 		root.event(agent.Event{Kind: agent.EventAnswer, Turn: 2, Message: &answer, Finish: agent.FinishStop,
 			Usage: &agent.Usage{Requests: 1, InputTokens: 200, OutputTokens: 8}, Millis: 900}),
 		root.event(agent.Event{Kind: agent.EventEnd, Turn: 2, Status: agent.StatusOK, Text: answer.Text(), Millis: 64000,
-			Total: &agent.TotalUsage{Usage: agent.Usage{Requests: 3, InputTokens: 330, OutputTokens: 43, Cost: 0.0123, Priced: 3}}}),
+			Total: &agent.TotalUsage{Usage: agent.Usage{Requests: 3, InputTokens: 330, OutputTokens: 43, Cost: agent.Dollar / 10000 * 123, Priced: 3}}}),
 	}
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i := range list {

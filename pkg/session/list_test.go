@@ -123,7 +123,7 @@ func TestListSaysWhatASessionIs(t *testing.T) {
 			t.Errorf("%s: error %v", name, got.Err)
 		}
 	}
-	if got := list[2]; got.Turns != 3 || got.Usage.Requests != 5 || got.Usage.Cost != 0.75 || got.Status != agent.StatusOK || got.PID != 0 {
+	if got := list[2]; got.Turns != 3 || got.Usage.Requests != 5 || got.Usage.Cost != agent.Dollar*3/4 || got.Status != agent.StatusOK || got.PID != 0 {
 		t.Errorf("finished: %+v", got)
 	}
 	if got := list[0]; got.Status != "" || got.PID != os.Getpid() && runtime.GOOS == "linux" {

@@ -28,7 +28,7 @@ func (m model) Generate(_ context.Context, req *agent.Request, _ func(agent.Delt
 }
 
 func calls(list ...agent.ToolCall) *agent.Response {
-	return &agent.Response{Message: agent.Message{Calls: list}, Usage: agent.Usage{InputTokens: 10, OutputTokens: 3, Cost: 0.25, Priced: 1}}
+	return &agent.Response{Message: agent.Message{Calls: list}, Usage: agent.Usage{InputTokens: 10, OutputTokens: 3, Cost: agent.Dollar / 4, Priced: 1}}
 }
 
 func text(s string) *agent.Response {

@@ -132,8 +132,8 @@ func (m *Markdown) note(e *agent.Event) string {
 		return ""
 	}
 	s := fmt.Sprintf(" · %s in, %s out", Number(e.Usage.InputTokens), Number(e.Usage.OutputTokens))
-	if e.Usage.Cost > 0 {
-		s += " · " + Money(e.Usage.Cost)
+	if e.Usage.Priced > 0 {
+		s += " · " + e.Usage.CostText()
 	}
 	if e.Millis > 0 {
 		s += " · " + Elapsed(millis(e.Millis))

@@ -56,7 +56,7 @@ func (w *recorder) answer(s *agent.Session, text, thinking string, calls ...agen
 	if text != "" {
 		m.Parts = append(m.Parts, agent.Text(text))
 	}
-	u := &agent.Usage{Requests: 1, InputTokens: 1200, OutputTokens: 80, Cost: 0.004, Priced: 1}
+	u := &agent.Usage{Requests: 1, InputTokens: 1200, OutputTokens: 80, Cost: agent.Dollar / 1000 * 4, Priced: 1}
 	w.record(s, agent.Event{Kind: agent.EventAnswer, Turn: s.Turn + 1, Model: "gpt-" + s.Agent, Message: &m, Finish: agent.FinishStop, Usage: u, Millis: 1400}, 1400*time.Millisecond)
 }
 

@@ -33,14 +33,6 @@ func Number(n int) string {
 	return s
 }
 
-// Money is an amount of US dollars.
-func Money(amount float64) string {
-	if amount > 0 && amount < 0.01 {
-		return fmt.Sprintf("$%.4f", amount)
-	}
-	return fmt.Sprintf("$%.2f", amount)
-}
-
 // Tokens are the tokens and the cost of usage.
 func Tokens(u agent.Usage) string {
 	s := fmt.Sprintf("%s in, %s out", Number(u.InputTokens), Number(u.OutputTokens))
@@ -48,7 +40,7 @@ func Tokens(u agent.Usage) string {
 		s = fmt.Sprintf("%s in (%s cached), %s out", Number(u.InputTokens), Number(u.CachedTokens), Number(u.OutputTokens))
 	}
 	if u.Priced > 0 {
-		s += ", " + Money(u.Cost)
+		s += ", " + u.CostText()
 	}
 	return s
 }

@@ -87,7 +87,7 @@ func (ck *checker) count(pointer string, want *Count, got float64) {
 func (ck *checker) usage(pointer string, want map[string]Count, got agent.Usage) {
 	values := map[string]float64{
 		"requests": float64(got.Requests), "inputTokens": float64(got.InputTokens), "cachedTokens": float64(got.CachedTokens),
-		"outputTokens": float64(got.OutputTokens), "reasoningTokens": float64(got.ReasoningTokens), "cost": got.Cost,
+		"outputTokens": float64(got.OutputTokens), "reasoningTokens": float64(got.ReasoningTokens), "cost": float64(got.Cost) / float64(agent.Dollar),
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		c := want[key]

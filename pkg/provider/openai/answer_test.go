@@ -283,7 +283,7 @@ func TestUsageIsRead(t *testing.T) {
 		{"xAI counts reasoning in the total alone", stop + sse(`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":42,"completion_tokens_details":{"reasoning_tokens":30}}}`),
 			agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 32, ReasoningTokens: 30}},
 		{"OpenRouter names the cost", stop + sse(`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"cost":0.0015}}`),
-			agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 2, Cost: 0.0015, Priced: 1}},
+			agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 2, Cost: agent.Dollar / 10000 * 15, Priced: 1}},
 		{"a cost that no request has", stop + sse(`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"cost":1e308}}`),
 			agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 2}},
 		{"nonsense", stop + sse(`{"choices":[],"usage":{"prompt_tokens":-3,"completion_tokens":1e300,"cost":-1,"cached_tokens":"x"}}`),

@@ -131,9 +131,9 @@ func firstByte(raw []byte) byte {
 	return raw[0]
 }
 
-// maxCost is the highest price of one request that is believed, in US dollars:
-// sums of such prices stay numbers that JSON can hold.
-const maxCost = 1e6
+// maxCost is the highest price of one request that is believed: sums of such prices
+// stay within an agent.Money.
+const maxCost = 1e6 * agent.Dollar
 
 // usageOf turns the usage of a server into agent's terms. Some servers count
 // reasoning in the total and not in the completion.
@@ -146,7 +146,7 @@ func usageOf(u object) agent.Usage {
 	reasoning := number(objectOf(u.get("completion_tokens_details")).get("reasoning_tokens"))
 	usage := agent.Usage{Requests: 1, InputTokens: in, CachedTokens: min(cached, in), OutputTokens: out, ReasoningTokens: min(reasoning, out)}
 	// OpenRouter
-	if cost, err := strconv.ParseFloat(string(u.get("cost")), 64); err == nil && cost >= 0 && cost <= maxCost {
+	if cost, err := agent.ParseMoney(string(u.get("cost"))); err == nil && cost >= 0 && cost <= maxCost {
 		usage.Cost, usage.Priced = cost, 1
 	}
 	return usage

@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -273,8 +274,10 @@ func (d *decoder) usage(n *jsondoc.Node) (u usage) {
 		field{"outputTokens", count(&u.output)},
 		field{"reasoningTokens", count(&u.reasoning)},
 		field{"cost", func(n *jsondoc.Node) {
-			cost, _ := d.number(n, 0, 1_000_000)
-			u.cost = &cost
+			u.cost = new(agent.Money)
+			if _, ok := d.number(n, 0, 1_000_000); ok {
+				*u.cost, _ = agent.ParseMoney(n.Value.(json.Number).String()) // it is a number
+			}
 		}})
 	return u
 }

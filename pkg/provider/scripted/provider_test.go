@@ -34,7 +34,7 @@ func TestAnswer(t *testing.T) {
 			Parts: []agent.Part{{Kind: agent.PartReasoning, Text: "r"}, agent.Text("t")},
 			Calls: []agent.ToolCall{{ID: "s00010001", Name: "a", Args: "{}"}, {ID: "x", Name: "b", Args: "{}"}, {Name: "a", Args: "{}"}}},
 		Finish: agent.FinishLength, Model: "scripted",
-		Usage: agent.Usage{Requests: 1, InputTokens: 7, CachedTokens: 6, OutputTokens: 5, ReasoningTokens: 4, Cost: 0.25, Priced: 1},
+		Usage: agent.Usage{Requests: 1, InputTokens: 7, CachedTokens: 6, OutputTokens: 5, ReasoningTokens: 4, Cost: agent.Dollar / 4, Priced: 1},
 	}
 	if diff := cmp.Diff(want, answer(t, script, user("x"))); diff != "" {
 		t.Errorf("the answer (-want +got):\n%s", diff)
@@ -59,7 +59,7 @@ func TestUsageIsCounted(t *testing.T) {
 	req.System = "1234"
 	req.Tools = []agent.ToolSpec{{Name: "tool", Description: "12", Schema: []byte("{}")}} // 8
 	script := rules(`{"answer":{"text":"12345","reasoning":"123456789","calls":[{"tool":"t"}],"usage":{"cost":2}}}`)
-	want := agent.Usage{Requests: 1, InputTokens: 8, OutputTokens: 5, ReasoningTokens: 3, Cost: 2, Priced: 1}
+	want := agent.Usage{Requests: 1, InputTokens: 8, OutputTokens: 5, ReasoningTokens: 3, Cost: 2 * agent.Dollar, Priced: 1}
 	if got := answer(t, script, req).Usage; got != want {
 		t.Errorf("usage = %+v, want %+v", got, want)
 	}

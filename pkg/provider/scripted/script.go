@@ -23,6 +23,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // The limits of a script.
@@ -113,5 +115,5 @@ type call struct {
 // usage overrides what is counted; nil means counted.
 type usage struct {
 	input, cached, output, reasoning *int
-	cost                             *float64
+	cost                             *agent.Money
 }
