@@ -21,8 +21,10 @@ type Agent struct {
 	// Opening are the messages that every conversation begins with, before the
 	// first prompt: of the user, and of the model as if it had said them.
 	Opening []Message
-	// Model names the model, for events and usage.
-	Model string
+	// Model names the model, for events and usage, and Flavor the kind of server
+	// that it is behind.
+	Model  string
+	Flavor string
 	// Provider answers the requests. It is required.
 	Provider Provider
 	// Toolsets are the sources of tools. Their tools are offered together,
@@ -168,6 +170,8 @@ type Request struct {
 	// Summary marks a request that sums up the conversation to shorten it:
 	// the answer does not become part of it.
 	Summary bool
+	// Trace is the traceparent to send with the request; "" if there is no trace.
+	Trace string
 }
 
 // A Response is a model's answer.

@@ -48,7 +48,7 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 		return fmt.Errorf("%w: agents are nested %d deep, each in a process of its own or not", ErrDepth, r.tree.maxDepth)
 	}
 	if prompt == nil {
-		return r.emit(ctx, r.session.Resumed(r.limits()))
+		return r.emit(ctx, r.traced(r.session.Resumed(r.limits())))
 	}
 	r.tree.mu.Lock()
 	r.total = TotalUsage{}
@@ -67,7 +67,7 @@ func (r *run) prompt(ctx context.Context, prompt Message) error {
 	if r.session.ID == "" {
 		events = r.session.Opened(r.agent, r.tree.newID(), r.parent, r.depth)
 	}
-	return r.emit(ctx, append(events, r.session.Prompted(prompt, r.limits()))...)
+	return r.emit(ctx, append(events, r.traced(r.session.Prompted(prompt, r.limits())))...)
 }
 
 func (r *run) limits() Limits {
@@ -157,6 +157,7 @@ func (r *run) ask(ctx context.Context, step Step) error {
 		return err
 	}
 	req := r.session.Request(step, *r.tools.system, r.tools.specs)
+	req.Trace = r.tree.requestTrace(req)
 	r.asking(req)
 	start := r.tree.now()
 	synced := r.syncMeanwhile(ctx)
@@ -172,7 +173,7 @@ func (r *run) ask(ctx context.Context, step Step) error {
 //
 //go:noinline
 func (r *run) asking(req *Request) {
-	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model})
+	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model, Flavor: r.agent.Flavor, Summary: req.Summary})
 }
 
 // answered records what the model said.
@@ -251,6 +252,7 @@ func (r *run) call(ctx context.Context, c PendingCall) error {
 	tool := r.tools.byName[c.Name]
 	inv := r.session.Invocation(c, tool.Spec())
 	inv.Host, inv.Level = r, r.tree.above+r.depth
+	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
 	return r.tree.gate.Call(ctx, tool, inv, func(e Event) error {
 		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.Agent != "" {
 			return err // of a sub-agent, nothing happens but what is recorded on its own

@@ -13,7 +13,8 @@ type EventKind string
 const (
 	// EventSession opens a session: Agent, Source, Model, Depth, Parent.
 	EventSession EventKind = "session"
-	// EventMessage adds a user message, which begins a run: Message, Limits. One
+	// EventMessage adds a user message, which begins a run: Message, Limits, Turn
+	// (the answers before it), Traceparent. One
 	// with Opening is of those that every conversation begins with (see
 	// Agent.Opening) and begins none. One that tells the model in the middle of
 	// a run that its answer was not accepted has Attempt, the number of the
@@ -27,7 +28,8 @@ const (
 	// not said again.
 	EventSetup EventKind = "setup"
 	// EventResume takes up a run that was left before its end, or ended without
-	// an answer: Limits.
+	// an answer: Limits, Turn (the answers so far), RunTurns (those of the run),
+	// Traceparent.
 	EventResume EventKind = "resume"
 	// EventFailure says why the run cannot go on as it is, or with Summary that
 	// the conversation could not be summed up: Status, Error, TooLong.
@@ -52,7 +54,7 @@ const (
 	// EventEnd closes a run: Status, Text or Error, Total, Millis.
 	EventEnd EventKind = "end"
 
-	// EventRequest: a model request begins: Turn, Tools.
+	// EventRequest: a model request begins: Turn, Tools, Model, Flavor, Summary.
 	EventRequest EventKind = "request"
 	// EventText and EventReasoning: a piece of the answer: Text.
 	EventText      EventKind = "text"
@@ -124,7 +126,12 @@ type Event struct {
 	Opening  bool        `json:"opening,omitempty"`
 	TooLong  bool        `json:"too_long,omitempty"`
 	Summary  bool        `json:"summary,omitempty"`
-	Millis   int64       `json:"millis,omitempty"`
+	// Flavor is the kind of the model's server.
+	Flavor string `json:"flavor,omitempty"`
+	// Traceparent is the span that a run is part of, where something outside of
+	// this process says so: W3C Trace Context.
+	Traceparent string `json:"traceparent,omitempty"`
+	Millis      int64  `json:"millis,omitempty"`
 	// Input marks a message that the user sent while the run was going on.
 	Input bool `json:"input,omitempty"`
 	// Question is the id of a question and What it is about: "approve", "ask" or

@@ -33,6 +33,9 @@ type Invocation struct {
 	// Again says that the call started before, in a process that ended without
 	// recording its result.
 	Again bool
+	// Trace is the traceparent to pass on, whose span is this call; "" if there is
+	// no trace.
+	Trace string
 	// Host is the run that makes the call; nil outside of one.
 	Host Host
 

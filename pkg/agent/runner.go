@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/traceid"
 )
 
 // A Runner runs an Agent. Its fields have useful zero values and must not be
@@ -43,6 +44,10 @@ type Runner struct {
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.
 	Observe func(Event)
+	// Trace says that spans are made of the events, so that tools and models get a
+	// traceparent; they get one without it if From.Traceparent is valid. See
+	// package traceid.
+	Trace bool
 	// MaxDepth limits how deep sub-agents nest; 0 means 8.
 	MaxDepth int
 	// MaxProcesses limits how many tool calls run at the same time in the
@@ -74,6 +79,9 @@ type Resume struct {
 	// in other processes: they count for MaxDepth.
 	Parent string
 	Depth  int
+	// Traceparent is the span that the run is part of, in W3C Trace Context; one
+	// that is not valid is ignored.
+	Traceparent string
 }
 
 // A PendingSession is the session of a sub-agent whose call has no result: the
@@ -155,8 +163,14 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	id := root.tree.newID()
 	inv := &Invocation{Call: ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec, Key: id + ".1.1",
 		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Host: root, Parent: root.parent, Level: root.tree.above}
-	result, err, broken := root.tree.gate.pass(ctx, tool, inv, func(e Event) error { root.observe(e); return nil })
+	inv.Trace = root.tree.callTrace(id, inv.Key)
+	result, err, broken := root.tree.gate.pass(ctx, tool, inv, func(e Event) error {
+		e.Traceparent = root.tree.outside.String()
+		root.observe(e)
+		return nil
+	})
 	end := inv.event(EventCallEnded)
+	end.Traceparent = root.tree.outside.String()
 	end.Result, end.Millis = toolResult(inv.Call, result, err), inv.took.Milliseconds()
 	root.observe(end)
 	if s := r.Secrets; s != nil {
@@ -181,10 +195,12 @@ func (r *Runner) root() *run {
 		if r.Secrets != nil {
 			t.gate.Redact = r.Secrets.String
 		}
+		t.traced = r.Trace
 		root := &run{tree: t, agent: r.Agent, session: &Session{}, accept: r.Accept, secrets: r.Secrets}
 		if from := r.From; from != nil {
 			root.parent, root.total, t.above = from.Parent, from.Total.clone(), from.Depth
 			t.pending = maps.Clone(from.Pending)
+			t.trace(from.Traceparent)
 			if from.Session != nil {
 				root.session, root.parent = from.Session, cmp.Or(from.Session.Parent, from.Parent)
 			}
@@ -203,6 +219,8 @@ type tree struct {
 	redact   func(Event) Event
 	maxDepth int
 	above    int // agents in other processes
+	traced   bool
+	outside  traceid.Context // of the caller; zero if there is none
 	now      func() time.Time
 	newID    func() string
 

@@ -37,12 +37,16 @@ func (s *Session) Opened(a *Agent, id, parent string, depth int) []Event {
 
 // Prompted begins a run with a message of the user.
 func (s *Session) Prompted(prompt Message, limits Limits) Event {
-	return s.event(Event{Kind: EventMessage, Message: &prompt, Limits: &limits})
+	return s.event(Event{Kind: EventMessage, Message: &prompt, Limits: &limits, Turn: s.Turn})
 }
 
 // Resumed takes up an unfinished run.
 func (s *Session) Resumed(limits Limits) Event {
-	return s.event(Event{Kind: EventResume, Limits: &limits})
+	e := Event{Kind: EventResume, Limits: &limits, Turn: s.Turn, RunTurns: s.RunTurns}
+	if s.Ended != "" { // see applyResume
+		e.RunTurns = 0
+	}
+	return s.event(e)
 }
 
 // SetUp says with what the model is asked from now on; new is false if it was

@@ -107,6 +107,7 @@ func (l *loader) scripted(n *Node) agent.Provider {
 		l.scriptProblems(n, err)
 		return nil
 	}
+	n.Agent.Flavor = FlavorScripted
 	if n.Agent.Model == "" {
 		n.Agent.Model = FlavorScripted
 	}
@@ -168,6 +169,7 @@ func (l *loader) openai(n *Node, key config.Key, hasKey bool) agent.Provider {
 	if hasKey && key.Allows(u) {
 		reveal = key.Value.Reveal
 	}
+	n.Agent.Flavor = string(flavor.At(u))
 	return &openai.Provider{
 		Flavor: flavor, BaseURL: base, Model: s.ModelName, Key: reveal,
 		Temperature: s.Temperature, MaxOutputTokens: s.MaxOutputTokens, ReasoningEffort: s.ReasoningEffort,

@@ -81,7 +81,11 @@ func (c *conn) invoke(ctx context.Context, timer *callTimer, inv *agent.Invocati
 	}
 	k := c.begin(timer, inv)
 	defer c.finish(k)
-	params["_meta"] = map[string]any{"progressToken": k.token}
+	meta := map[string]any{"progressToken": k.token}
+	if inv != nil && inv.Trace != "" {
+		meta["traceparent"] = inv.Trace
+	}
+	params["_meta"] = meta
 	empty := 0
 	for round := 1; ; round++ {
 		raw, err := c.request(ctx, k, method, params)

@@ -195,6 +195,23 @@ func TestNoStateIsMadeUp(t *testing.T) {
 	}
 }
 
+// TestTraceparent: a server gets the trace of a call in every round of it, and no
+// trace where there is none.
+func TestTraceparent(t *testing.T) {
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for _, traced := range []bool{false, true} {
+		inv := invocation("{}")
+		if traced {
+			inv.Trace = trace
+		}
+		r := newRig(t, "modern")
+		res, err := r.tools(r.open())["later"].Call(t.Context(), inv)
+		if err != nil || strings.Contains(res.Text(), `"traceparent":"`+trace+`"`) != traced || strings.Contains(res.Text(), "traceparent") != traced {
+			t.Errorf("Call with a trace: %v, params = %s, %v", traced, res.Text(), err)
+		}
+	}
+}
+
 func TestQuestionEndsWithItsCall(t *testing.T) {
 	r := newRig(t, "legacy")
 	asked, ended := make(chan struct{}), make(chan error, 1)

@@ -25,6 +25,8 @@ const (
 	// `agents` again: their ids, joined by spaces. A call below it does not
 	// wait for them.
 	Locks = "AGENTS_LOCKS"
+	// Trace is the span of the call, in W3C Trace Context.
+	Trace = "TRACEPARENT"
 
 	// The names that tools written for agents-exe read.
 	OldSession      = "AGENT_SESSION_ID"
@@ -39,7 +41,7 @@ const MaxEntry = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case Session, Call, Agent, Depth, Tree, Locks, OldSession, OldConversation, OldTurn:
+	case Session, Call, Agent, Depth, Tree, Locks, Trace, OldSession, OldConversation, OldTurn:
 		return true
 	}
 	return false
@@ -50,6 +52,7 @@ func isOwn(name string) bool {
 // It begins with SECRET_, SECRETS_, API_KEY_ or APIKEY_, is one of these names:
 //
 //	KEY PASS AUTH PAT JWT CREDS SSHPASS
+//	OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TRACES_HEADERS
 //
 // or ends in one of these words, as a word of its own (MONKEY is not a secret):
 //
@@ -65,7 +68,8 @@ func IsSecret(name string) bool {
 		name = strings.NewReplacer("-", "_", ".", "_").Replace(name)
 	}
 	switch name {
-	case "KEY", "PASS", "AUTH", "PAT", "JWT", "CREDS", "SSHPASS":
+	case "KEY", "PASS", "AUTH", "PAT", "JWT", "CREDS", "SSHPASS",
+		"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS":
 		return true
 	}
 	for _, begin := range [...]string{"SECRET_", "SECRETS_", "API_KEY_", "APIKEY_"} {

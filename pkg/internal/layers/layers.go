@@ -39,6 +39,7 @@ var rules = []rule{
 	{path: "pkg/redact"},
 	{path: "pkg/toolenv"},
 	{path: "pkg/toolname"},
+	{path: "pkg/traceid"},
 	{path: "schemas"},
 
 	{path: "pkg/agent", floor: 1, modules: []string{"golang.org/x/sync", "github.com/google/jsonschema-go"}},

@@ -47,6 +47,7 @@ type exchange struct {
 	client  *http.Client
 	key     string
 	secrets []string // removed from errors
+	trace   string   // traceparent; "" if none is sent
 
 	timeout time.Duration
 	idle    time.Duration
@@ -204,6 +205,9 @@ func (x *exchange) post(ctx context.Context, body []byte) (raw *http.Response, e
 	}
 	if x.key != "" {
 		opts = append(opts, option.WithAPIKey(x.key))
+	}
+	if x.trace != "" {
+		opts = append(opts, option.WithHeader("traceparent", x.trace))
 	}
 	err = client.Post(ctx, "chat/completions", body, &raw, opts...)
 	return raw, err

@@ -25,6 +25,23 @@ const secret = "sk-very-secret-0123456789"
 
 func key() string { return secret }
 
+func TestTraceparentHeader(t *testing.T) {
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	var got []string
+	p := against(t, func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Values("traceparent")...)
+		io.WriteString(w, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`)
+	})
+	for _, trace := range []string{"", trace} {
+		if _, err := p.Generate(t.Context(), &agent.Request{Messages: hello.Messages, Trace: trace}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(got) != 1 || got[0] != trace {
+		t.Errorf("headers of a request without and one with a trace: %q, want %q", got, trace)
+	}
+}
+
 func TestErrorStatuses(t *testing.T) {
 	tests := []struct {
 		name      string

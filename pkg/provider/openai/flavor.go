@@ -166,6 +166,11 @@ func Flavors() []string {
 // URL is the base URL of the flavour's own servers; empty if there is none.
 func (f Flavor) URL() string { return factsOf(f).url }
 
+// At is the flavour of the server at a URL: with OpenAI and Compatible, which agent
+// files use for everything that speaks the protocol, that of its host if it is
+// known.
+func (f Flavor) At(u *url.URL) Flavor { return factsAt(f, u).flavor }
+
 func factsOf(flavor Flavor) *facts {
 	for i := range table {
 		if table[i].flavor == flavor {

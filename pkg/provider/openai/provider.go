@@ -115,6 +115,7 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent
 	if err != nil {
 		return nil, err
 	}
+	x.trace = req.Trace
 	body, err := p.body(x.facts, req)
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}

@@ -246,11 +246,11 @@ func TestTheHostDecidesTheFlavor(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, flavor := range []Flavor{OpenAI, Compatible} {
-			if got := factsAt(flavor, u).flavor; got != want {
+			if got := flavor.At(u); got != want {
 				t.Errorf("%s at %s = %s, want %s", flavor, base, got, want)
 			}
 		}
-		if got := factsAt(Ollama, u).flavor; got != Ollama {
+		if got := Ollama.At(u); got != Ollama {
 			t.Errorf("ollama at %s = %s", base, got)
 		}
 	}

@@ -1,0 +1,50 @@
+package agent
+
+import "github.com/agents-exe/agents/pkg/traceid"
+
+// trace makes the tree part of the span that a caller names.
+func (t *tree) trace(traceparent string) {
+	if c, ok := traceid.Parse(traceparent); ok {
+		t.outside, t.traced = c, true
+	}
+}
+
+// context is the trace of the tree whose root is the given session.
+func (t *tree) context(session string) traceid.Context {
+	if t.outside.Trace != "" {
+		return t.outside
+	}
+	return traceid.Root(session)
+}
+
+// traced is the event e that opens a run, with the span that the run is part of if
+// that is outside of the tree.
+func (r *run) traced(e Event) Event {
+	if r.up == nil {
+		e.Traceparent = r.tree.outside.String()
+	}
+	return e
+}
+
+// callTrace is the traceparent that a call passes on.
+func (t *tree) callTrace(session, key string) string {
+	if !t.traced {
+		return ""
+	}
+	c := t.context(session)
+	c.Span = traceid.Call(key)
+	return c.String()
+}
+
+// requestTrace is the traceparent that is sent with a model request.
+func (t *tree) requestTrace(req *Request) string {
+	if !t.traced {
+		return ""
+	}
+	c := t.context(t.root.session.ID)
+	c.Span = traceid.Model(req.Session, req.Turn)
+	if req.Summary {
+		c.Span = traceid.Summary(req.Session, req.Turn)
+	}
+	return c.String()
+}
