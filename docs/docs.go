@@ -10,7 +10,7 @@ import (
 
 // The pages on performance and promises are for people who work on the program.
 //
-//go:embed agent-files.md cli.md mcp.md schemas.md scripted-model.md sessions.md testing.md tools.md
+//go:embed agent-files.md cli.md costs.md mcp.md schemas.md scripted-model.md sessions.md testing.md tools.md
 var files embed.FS
 
 // Read returns the page of a topic, such as "tools", or an fs.ErrNotExist.

@@ -1,5 +1,5 @@
 // Package schemas holds the published JSON Schemas (draft 2020-12) of the files
-// that a person writes: agent files, tool descriptions, keys files, cfg files,
+// that a person writes: agent files, tool descriptions, keys files, cfg files, prices,
 // the scripts of the offline model and tests. Each accepts the key "$schema", so
 // that an editor can complete and check such a file while it is written. One more
 // is for the lines of a session.
@@ -24,6 +24,7 @@ const (
 	CfgName             = "cfg.schema.json"
 	AgentTestName       = "agenttest.schema.json"
 	SessionName         = "session.schema.json"
+	PricesName          = "prices.schema.json"
 )
 
 // Read returns the schema with the file name, or an fs.ErrNotExist.

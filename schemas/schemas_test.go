@@ -24,6 +24,7 @@ var byPrefix = map[string]string{
 	"keys":    schemas.KeysName,
 	"cfg":     schemas.CfgName,
 	"session": schemas.SessionName,
+	"prices":  schemas.PricesName,
 
 	"agenttest": schemas.AgentTestName,
 }

@@ -59,6 +59,7 @@ func table() []entry {
 		{name: "describe", usage: "print the agent as a tool description", build: describeCommand},
 		{name: "echo-prompt", usage: "print the prompt that run would send; no model is called", build: echoPromptCommand},
 		{name: "paths", usage: "show which files and folders are in effect, and why", build: pathsCommand},
+		{name: "prices", usage: "list what models cost, with source and date", build: pricesCommand},
 		{name: "init", usage: "write a first agent: its file, a folder with a tool, a keys file", build: initCommand},
 		{name: "new", usage: "write the beginning of an agent or a tool", below: []entry{
 			{name: "agent", usage: "write SLUG.json and its folder of tools, SLUG-tools", build: newAgentCommand},

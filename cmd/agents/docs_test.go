@@ -275,7 +275,7 @@ func (r *reader) json(t *testing.T, b block) {
 		return
 	}
 	for key, name := range map[string]string{
-		"tag": schemas.AgentName, "keys": schemas.KeysName, "args": schemas.ToolDescriptionName, "rules": "script.schema.json", "expect": schemas.AgentTestName,
+		"tag": schemas.AgentName, "keys": schemas.KeysName, "args": schemas.ToolDescriptionName, "rules": "script.schema.json", "expect": schemas.AgentTestName, "prices": schemas.PricesName,
 		"agentsConfigDir": schemas.CfgName, "agentsDirectories": schemas.CfgName, "agentsFiles": schemas.CfgName, "agentsLogs": schemas.CfgName,
 	} {
 		if members[key] != nil {

@@ -23,6 +23,7 @@ type effective struct {
 	ConfigDir  config.Place      `json:"config_dir"`
 	AgentFiles []agentPlace      `json:"agent_files"`
 	Keys       config.KeysChoice `json:"keys"`
+	Prices     config.Place      `json:"prices"`
 	Cache      config.Place      `json:"cache"`
 	Sessions   []config.Place    `json:"sessions"`
 	Logs       []config.Place    `json:"logs"`
@@ -84,6 +85,7 @@ func effectivePaths(p *program.Env) (*effective, error) {
 		e.AgentFiles = append(e.AgentFiles, place)
 	}
 	e.Keys = c.KeysFile(first)
+	e.Prices = c.PricesFile()
 	e.Cache = config.Place{Path: p.CacheDir(), Why: "XDG_CACHE_HOME, else ~/.cache", Found: p.CacheDir() != ""}
 	for _, dir := range sessions.Dirs(p, c, "") {
 		_, err := os.Stat(dir.Path)
@@ -132,6 +134,7 @@ func (e *effective) text() string {
 		line("agent", config.Place{})
 	}
 	line("keys", e.Keys.Place)
+	line("prices", e.Prices)
 	line("cache", e.Cache)
 	for _, s := range e.Sessions {
 		line("sessions", s)

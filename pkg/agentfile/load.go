@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/schema"
 	"golang.org/x/sync/errgroup"
@@ -83,6 +84,9 @@ type Options struct {
 	// Pinned refuses to start an MCP server once its program has changed since
 	// Load.
 	Pinned bool
+	// Prices are those of models that win over the ones in package prices; nil means
+	// none.
+	Prices prices.Table
 	// OutputDir is where tool outputs that were cut for the model are kept in
 	// full; "" means the system's folder for temporary files.
 	OutputDir string

@@ -10,10 +10,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
@@ -26,8 +28,12 @@ const FlavorScripted = "scripted"
 func (l *loader) model(n *Node) bool {
 	s := n.File.Spec
 	own, hasKey := l.ownKey(s)
+	named := ModelChoice{s.Flavor, s.ModelURL, s.ModelName}
 	for _, choice := range []ModelChoice{l.opts.Models[""], l.opts.Models[s.Slug]} {
 		s.Flavor, s.ModelURL, s.ModelName = cmp.Or(choice.Flavor, s.Flavor), cmp.Or(choice.URL, s.ModelURL), cmp.Or(choice.Name, s.ModelName)
+	}
+	if named != (ModelChoice{s.Flavor, s.ModelURL, s.ModelName}) {
+		s.Price = nil // it is that of another model
 	}
 	n.Agent.Model = s.ModelName
 	if l.opts.NoModels {
@@ -47,8 +53,25 @@ func (l *loader) model(n *Node) bool {
 	if p == nil {
 		return false
 	}
-	n.Agent.Provider = &provider.Retry{Provider: p}
+	n.Agent.Provider = &provider.Retry{Provider: &prices.Provider{Provider: p, Price: l.price(s)}}
 	return true
+}
+
+// price finds what the model of s costs, when it is first asked for.
+func (l *loader) price(s *Spec) func() *prices.Price {
+	return sync.OnceValue(func() *prices.Price {
+		if s.Price != nil {
+			return s.Price
+		}
+		u, err := url.Parse(serverURL(s))
+		if err != nil || s.Flavor == FlavorScripted {
+			return nil
+		}
+		if m, ok := prices.Lookup(l.opts.Prices, u.Host, s.ModelName); ok {
+			return &m.Price
+		}
+		return nil
+	})
 }
 
 // ownKey is the key in the environment variable that apiKeyEnv names. It is bound to

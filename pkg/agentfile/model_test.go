@@ -9,6 +9,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +22,7 @@ func remote(slug, url, more string) string {
 // model is what an agent of the tree asks: FLAVOR URL MODEL KEY.
 func model(t *testing.T, n *agentfile.Node) string {
 	t.Helper()
-	p, ok := n.Agent.Provider.(*provider.Retry).Provider.(*openai.Provider)
+	p, ok := n.Agent.Provider.(*provider.Retry).Provider.(*prices.Provider).Provider.(*openai.Provider)
 	if !ok {
 		return n.Agent.Model
 	}

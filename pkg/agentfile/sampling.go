@@ -7,6 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/toolname"
@@ -47,7 +48,11 @@ func limited(p agent.Provider, s mcpclient.Sampling) agent.Provider {
 	if !ok {
 		return p
 	}
-	model, ok := retry.Provider.(*openai.Provider)
+	priced, ok := retry.Provider.(*prices.Provider)
+	if !ok {
+		return p
+	}
+	model, ok := priced.Provider.(*openai.Provider)
 	if !ok {
 		return p
 	}
@@ -59,6 +64,6 @@ func limited(p agent.Provider, s mcpclient.Sampling) agent.Provider {
 		own.Temperature = &s.Temperature
 	}
 	again := *retry
-	again.Provider = &own
+	again.Provider = &prices.Provider{Provider: &own, Price: priced.Price}
 	return &again
 }

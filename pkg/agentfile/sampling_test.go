@@ -9,6 +9,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 )
@@ -29,8 +30,8 @@ func TestServersSettingsOfAModel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := c.own
-			got := limited(&provider.Retry{Provider: &c.own, MaxRetries: 7}, c.asked).(*provider.Retry)
-			p := got.Provider.(*openai.Provider)
+			got := limited(&provider.Retry{Provider: &prices.Provider{Provider: &c.own}, MaxRetries: 7}, c.asked).(*provider.Retry)
+			p := got.Provider.(*prices.Provider).Provider.(*openai.Provider)
 			if p.MaxOutputTokens != c.want.MaxOutputTokens || fmt.Sprint(value(p.Temperature)) != fmt.Sprint(value(c.want.Temperature)) || got.MaxRetries != 7 {
 				t.Errorf("%d tokens at %v, %d retries", p.MaxOutputTokens, value(p.Temperature), got.MaxRetries)
 			}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/prices"
 )
 
 // Tag is the tag of every agent file.
@@ -40,6 +42,7 @@ type Spec struct {
 	MaxOutputTokens       int                        `json:"maxOutputTokens"`
 	ReasoningEffort       string                     `json:"reasoningEffort"`
 	ExtraBody             map[string]json.RawMessage `json:"extraBody"`
+	Price                 *prices.Price              `json:"price"`
 	RequestTimeoutSeconds float64                    `json:"requestTimeoutSeconds"`
 	Script                string                     `json:"script"`
 }

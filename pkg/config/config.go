@@ -19,10 +19,11 @@ const (
 
 // Names of files and folders that are looked for.
 const (
-	keysInProject = "agents-exe.keys"
-	keysInConfig  = "secret-keys"
-	defaultAgents = "default"
-	agentInFolder = "agent.json"
+	keysInProject  = "agents-exe.keys"
+	keysInConfig   = "secret-keys"
+	pricesInConfig = "prices.json"
+	defaultAgents  = "default"
+	agentInFolder  = "agent.json"
 )
 
 // An Env is the environment of the program.
@@ -215,6 +216,15 @@ func (c *Config) addFolder(dir, why string) bool {
 		}
 	}
 	return true
+}
+
+// PricesFile is the file of prices in the configuration folder. Its Path is empty if
+// there is no such folder.
+func (c *Config) PricesFile() Place {
+	if c.Dir.Path == "" {
+		return Place{}
+	}
+	return place(filepath.Join(c.Dir.Path, pricesInConfig), "in the configuration folder")
 }
 
 // A KeysChoice says which keys file is in effect and where one was looked for.

@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -355,8 +356,10 @@ func (r *testRun) ask(ctx context.Context, runner *agent.Runner) (end outcome, u
 func (r *testRun) prepare(n *agentfile.Node) {
 	slug := n.Agent.Slug
 	if retry, ok := n.Agent.Provider.(*provider.Retry); ok { // its own script
-		if p, ok := retry.Provider.(*scripted.Provider); ok {
-			n.Agent.Provider = newModel(p.Script, r.clock)
+		if priced, ok := retry.Provider.(*prices.Provider); ok {
+			if p, ok := priced.Provider.(*scripted.Provider); ok {
+				n.Agent.Provider = &prices.Provider{Provider: newModel(p.Script, r.clock), Price: priced.Price}
+			}
 		}
 	}
 	r.tools.barrier.limits[slug] = n.Agent.MaxParallelTools

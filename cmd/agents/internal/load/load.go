@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/prices"
 )
 
 // A Tree is a loaded agent tree with its configuration and keys.
@@ -101,6 +102,10 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	}
 	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path}, Set: o.Set, Models: o.Models,
 		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
+	var err error
+	if opts.Prices, err = Prices(c); err != nil {
+		return nil, err
+	}
 	if l.Keys.Path != "" {
 		keys, warnings, err := config.ReadKeys(l.Keys.Path)
 		if err != nil {
@@ -118,6 +123,23 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		return l, failure.NothingRan(loadError(file, broken), ProblemHint(broken.Problems[0].Code))
 	}
 	return l, err
+}
+
+// Prices are those of the file in the configuration folder, if there is one.
+func Prices(c *config.Config) (prices.Table, error) {
+	file := c.PricesFile()
+	if !file.Found {
+		return nil, nil
+	}
+	text, _, err := config.ReadRegular(file.Path, prices.MaxBytes)
+	if err != nil {
+		return nil, failure.NothingRan(fmt.Errorf("read prices: %w", err), "")
+	}
+	t, err := prices.Parse(file.Path, text)
+	if err != nil {
+		return nil, failure.NothingRan(fmt.Errorf("read prices: %w", err), "`agents schema prices` documents every key")
+	}
+	return t, nil
 }
 
 // describing names tools that are slow to describe themselves, on stderr.

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/prices"
+	"github.com/urfave/cli/v3"
+)
+
+func pricesCommand(p *program.Env) *cli.Command {
+	var asJSON bool
+	return &cli.Command{
+		ArgsUsage: "[MODEL]",
+		Description: `Prices are US dollars per million tokens, as they were at the source on the date. They
+change: prices.json in the configuration folder replaces and adds prices, and the key
+price of an agent file sets that of its model.`,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &asJSON}},
+		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Args().Len() > 1 {
+				return failure.Usage("", "prices: name one model, got %d", c.Args().Len())
+			}
+			conf, err := load.Config(p)
+			if err != nil {
+				return err
+			}
+			own, err := load.Prices(conf)
+			if err != nil {
+				return err
+			}
+			list := pricesOf(prices.All(own), c.Args().First())
+			if len(list) == 0 {
+				return failure.NothingRan(fmt.Errorf("prices: there is no price for %q", c.Args().First()), "prices.json in the configuration folder adds one; `agents prices` lists all")
+			}
+			if asJSON {
+				return p.WriteJSON(list)
+			}
+			return p.Print(pricesText(list))
+		},
+	}
+}
+
+// pricesOf are the prices of the models with a name; if there are none, of those
+// whose name contains it.
+func pricesOf(all prices.Table, name string) prices.Table {
+	if name == "" {
+		return all
+	}
+	exact := slices.DeleteFunc(slices.Clone(all), func(m prices.Model) bool { return !m.Has(name) })
+	if len(exact) == 0 {
+		exact = slices.DeleteFunc(slices.Clone(all), func(m prices.Model) bool { return !m.Has(prices.Base(name)) })
+	}
+	if len(exact) > 0 {
+		return exact
+	}
+	return slices.DeleteFunc(all, func(m prices.Model) bool {
+		return !slices.ContainsFunc(append([]string{m.Name}, m.Aliases...), func(s string) bool { return strings.Contains(s, name) })
+	})
+}
+
+// pricesText is a table for each source.
+func pricesText(list prices.Table) string {
+	var b strings.Builder
+	b.WriteString("US dollars per million tokens\n")
+	width := 0
+	for _, m := range list {
+		width = max(width, len(m.Name), len(overText(m)))
+	}
+	head := ""
+	for _, m := range list {
+		next := fmt.Sprintf("\n%s, %s: %s\n", strings.Join(m.Hosts, " "), m.Date, m.Source)
+		if m.File != "" {
+			next += "(" + m.File + ")\n"
+		}
+		if m.Note != "" {
+			next += "(" + m.Note + ")\n"
+		}
+		if next != head {
+			head = next
+			fmt.Fprintf(&b, "%s  %-*s  %8s  %8s  %8s\n", head, width, "MODEL", "INPUT", "CACHED", "OUTPUT")
+		}
+		row := func(name string, price *prices.Price) {
+			cached := "-"
+			if price.Cached != nil {
+				cached = dollars(*price.Cached)
+			}
+			fmt.Fprintf(&b, "  %-*s  %8s  %8s  %8s\n", width, name, dollars(price.Input), cached, dollars(price.Output))
+		}
+		row(m.Name, &m.Price)
+		if m.Long != nil {
+			row(overText(m), &m.Long.Price)
+		}
+		for _, alias := range m.Aliases {
+			fmt.Fprintf(&b, "    %s\n", alias)
+		}
+	}
+	return b.String()
+}
+
+// overText names the row with the price of long requests.
+func overText(m prices.Model) string {
+	if m.Long == nil {
+		return ""
+	}
+	return fmt.Sprintf("  over %d tokens in", m.Long.Over)
+}
+
+// dollars has at least two decimals.
+func dollars(m agent.Money) string {
+	whole, decimals, _ := strings.Cut(m.String(), ".")
+	return whole + "." + decimals + strings.Repeat("0", max(2-len(decimals), 0))
+}

@@ -1,0 +1,89 @@
+package prices
+
+import (
+	"context"
+	"math/bits"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Price is what a million tokens cost.
+type Price struct {
+	Input agent.Money `json:"input"`
+	// Cached is for input tokens that the server had cached; nil means as Input.
+	Cached *agent.Money `json:"cached,omitempty"`
+	Output agent.Money  `json:"output"`
+	// Long, if there is one, is for requests with more than Over input tokens.
+	Long *LongPrice `json:"long,omitempty"`
+}
+
+// A LongPrice is the price of long requests.
+type LongPrice struct {
+	Over int `json:"over"`
+	Price
+}
+
+// Of is the cost of one request, rounded to a unit of agent.Money. ok is false if it
+// cannot be known: the server counted no tokens.
+func (p *Price) Of(u agent.Usage) (cost agent.Money, ok bool) {
+	if u.InputTokens <= 0 && u.OutputTokens <= 0 {
+		return 0, false
+	}
+	if p.Long != nil && u.InputTokens > p.Long.Over {
+		return p.Long.Of(u)
+	}
+	cached := p.Input
+	if p.Cached != nil {
+		cached = *p.Cached
+	}
+	hits := min(max(u.CachedTokens, 0), u.InputTokens)
+	var sum wide
+	sum.add(u.InputTokens-hits, p.Input)
+	sum.add(hits, cached)
+	sum.add(u.OutputTokens, p.Output)
+	return sum.millionth(), true
+}
+
+// A wide is a sum of products that need more than 64 bits.
+type wide struct{ high, low uint64 }
+
+func (w *wide) add(tokens int, price agent.Money) {
+	high, low := bits.Mul64(uint64(max(tokens, 0)), uint64(max(price, 0)))
+	var carry uint64
+	w.low, carry = bits.Add64(w.low, low, 0)
+	w.high, _ = bits.Add64(w.high, high, carry)
+}
+
+// millionth divides by a million, rounded. It is at most a million dollars.
+func (w *wide) millionth() agent.Money {
+	const million, limit = 1e6, 1e6 * agent.Dollar
+	low, carry := bits.Add64(w.low, million/2, 0)
+	if w.high+carry >= million {
+		return limit
+	}
+	n, _ := bits.Div64(w.high+carry, low, million)
+	return agent.Money(min(n, uint64(limit)))
+}
+
+// A Provider adds the cost to the usage of answers that have none. It is safe for
+// concurrent use if Provider is.
+type Provider struct {
+	agent.Provider
+	// Price is asked for when an answer without a cost arrives; it returns nil if
+	// the model has no known price.
+	Price func() *Price
+}
+
+// Generate asks the inner provider. A cost that the server names stays as it is.
+func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	resp, err := p.Provider.Generate(ctx, req, delta)
+	if err != nil || resp.Usage.Priced > 0 || resp.Usage.Requests == 0 {
+		return resp, err
+	}
+	if price := p.Price(); price != nil {
+		if cost, ok := price.Of(resp.Usage); ok {
+			resp.Usage.Cost, resp.Usage.Priced = cost, resp.Usage.Requests
+		}
+	}
+	return resp, nil
+}

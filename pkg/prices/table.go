@@ -1,0 +1,110 @@
+package prices
+
+import (
+	"cmp"
+	_ "embed"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Model is a model with a price.
+type Model struct {
+	Name string `json:"model"`
+	// Aliases are further names of the model with the same price.
+	Aliases []string `json:"aliases,omitempty"`
+	// Hosts are the servers for which the price holds: a name, or a name and a port.
+	Hosts []string `json:"hosts"`
+	Price
+	// Source is the address of the page that has the price, and Date the day on
+	// which it had it, as 2026-11-22. Note is what a single number cannot say.
+	Source string `json:"source"`
+	Date   string `json:"date"`
+	Note   string `json:"note,omitempty"`
+	// File is the file that has the price; empty for the program's own table.
+	File string `json:"file,omitempty"`
+}
+
+// A Table is the models of one file, in its order. It does not change.
+type Table []Model
+
+//go:embed prices.json
+var builtinText []byte
+
+// Builtin is the table that is part of the program, sorted by host and name.
+var Builtin = sync.OnceValue(func() Table {
+	t, err := Parse("", builtinText)
+	if err != nil {
+		panic("prices: " + err.Error())
+	}
+	slices.SortStableFunc(t, func(a, b Model) int {
+		return cmp.Or(cmp.Compare(a.Hosts[0], b.Hosts[0]), cmp.Compare(a.Name, b.Name))
+	})
+	return t
+})
+
+// Lookup finds the price of a model at a host, which may have a port: first in own,
+// which may be nil, then in Builtin.
+func Lookup(own Table, host, model string) (*Model, bool) {
+	if m := own.find(host, model); m != nil {
+		return m, true
+	}
+	m := Builtin().find(host, model)
+	return m, m != nil
+}
+
+// All are the prices in effect: those of own, and those of Builtin that it does not
+// replace.
+func All(own Table) Table {
+	all := slices.Clone(own)
+	for _, m := range Builtin() {
+		if !slices.ContainsFunc(m.Hosts, func(host string) bool { return own.find(host, m.Name) != nil }) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// find looks for the name as it is, then for the model without what Base leaves out.
+func (t Table) find(host, model string) *Model {
+	host = strings.ToLower(host)
+	bare := host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		bare = name
+	}
+	for _, name := range []string{model, Base(model)} {
+		for i := range t {
+			m := &t[i]
+			if (slices.Contains(m.Hosts, host) || slices.Contains(m.Hosts, bare)) && m.Has(name) {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// Has reports whether name is the model's name or one of its aliases.
+func (m *Model) Has(name string) bool { return m.Name == name || slices.Contains(m.Aliases, name) }
+
+// Base is a model's name without a leading "models/" and without a date at its end,
+// written as -20260131 or -2026-01-31: such a name is a version of the model.
+func Base(model string) string {
+	model = strings.TrimPrefix(model, "models/")
+	for _, form := range []string{"-dddd-dd-dd", "-dddddddd"} {
+		if n := len(model) - len(form); n > 0 && fits(model[n:], form) {
+			return model[:n]
+		}
+	}
+	return model
+}
+
+// fits reports whether s has a digit where form has a d, and else the same bytes.
+func fits(s, form string) bool {
+	for i := range len(form) {
+		if form[i] == 'd' && (s[i] < '0' || s[i] > '9') || form[i] != 'd' && s[i] != form[i] {
+			return false
+		}
+	}
+	return true
+}
