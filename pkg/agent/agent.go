@@ -44,11 +44,21 @@ type Agent struct {
 	// Budget limits what each run of the agent, with all agents below it,
 	// consumes.
 	Budget Budget
+	// Deadline limits the wall time of each run; 0 is not limited. Sub-agents
+	// have at most what is left of it.
+	Deadline time.Duration
+	// LoopWarn and LoopEnd limit how often in a row a turn may repeat itself:
+	// the same calls with the same results. The model is warned after LoopWarn
+	// times, and the run ends after LoopEnd; 0 means 3 and 5, a negative number
+	// never.
+	LoopWarn int
+	LoopEnd  int
 }
 
 // Limits are the limits of a's runs.
 func (a *Agent) Limits() Limits {
-	limits := Limits{Turns: cmp.Or(a.MaxTurns, DefaultMaxTurns), ContextTokens: cmp.Or(a.ContextTokens, DefaultContextTokens)}
+	limits := Limits{Turns: cmp.Or(a.MaxTurns, DefaultMaxTurns), ContextTokens: cmp.Or(a.ContextTokens, DefaultContextTokens),
+		LoopWarn: max(cmp.Or(a.LoopWarn, DefaultLoopWarn), 0), LoopEnd: max(cmp.Or(a.LoopEnd, DefaultLoopEnd), 0)}
 	if a.NoCompaction {
 		limits.ContextTokens = -1
 	}

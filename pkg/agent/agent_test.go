@@ -123,7 +123,7 @@ func (j *journal) kinds() string {
 }
 
 func newAgent(m agent.Provider, tools ...agent.Tool) *agent.Agent {
-	return &agent.Agent{Slug: "root", Model: "test", Provider: m, Toolsets: []agent.Toolset{agent.ToolList(tools)}}
+	return &agent.Agent{Slug: "root", Model: "test", Provider: m, Toolsets: []agent.Toolset{agent.ToolList(tools)}, LoopWarn: -1, LoopEnd: -1}
 }
 
 func TestRunAnswersWithRealResults(t *testing.T) {
@@ -626,9 +626,9 @@ func TestAFailedSubagentSaysWhatFailed(t *testing.T) {
 		turns int
 		want  string
 	}{
-		{"model", &model{err: &agent.ModelError{Status: 401, Message: "bad key"}}, 0, "error: agent child did not answer (failed): ask model test: HTTP 401: bad key"},
-		{"turns", &model{answers: []*agent.Response{calls(call("1", "x", "{}")), calls(call("2", "x", "{}"))}}, 1, "error: agent child did not answer (limit): turn limit reached: 1 turns with tool calls and no answer"},
-		{"empty", &model{answers: []*agent.Response{text("")}}, 0, "error: agent child answered with an empty text"},
+		{"model", &model{err: &agent.ModelError{Status: 401, Message: "bad key"}}, 0, "[failed] agent child did not answer: ask model test: HTTP 401: bad key"},
+		{"turns", &model{answers: []*agent.Response{calls(call("1", "x", "{}")), calls(call("2", "x", "{}"))}}, 1, "[limit] agent child did not answer: turn limit reached: 1 turns with tool calls and no answer"},
+		{"empty", &model{answers: []*agent.Response{text("")}}, 0, "[failed] agent child answered with an empty text"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

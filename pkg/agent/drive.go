@@ -28,12 +28,16 @@ type run struct {
 	total  TotalUsage // with all sub-agents; guarded by tree.mu
 	cause  error      // of the last EventFailure, as a caller wants it
 	end    *Event     // of the run, once it ended
+
+	account account
 }
 
 // do is Run for one agent of the tree, and Resume if there is no prompt.
 func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	r.start = r.tree.now()
 	r.end = nil
+	ctx, cancel := r.begun(ctx, prompt != nil)
+	defer cancel()
 	err := r.begin(ctx, prompt)
 	for err == nil && r.end == nil {
 		err = r.perform(ctx, r.session.Next())
@@ -50,9 +54,6 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 	if prompt == nil {
 		return r.emit(ctx, r.traced(r.session.Resumed(r.limits())))
 	}
-	r.tree.mu.Lock()
-	r.total = TotalUsage{}
-	r.tree.mu.Unlock()
 	for r.session.open > 0 {
 		if err := r.perform(ctx, r.session.Next()); err != nil {
 			return err
@@ -89,6 +90,9 @@ func (r *run) outcome(err error) (*Outcome, error) {
 	}
 	if r.end != nil {
 		out.Answer = r.end.Text
+		if err == nil {
+			out.Status, out.Reason = r.end.Status, r.end.Error
+		}
 	}
 	return out, redactError(r.secrets, err)
 }
@@ -142,7 +146,7 @@ func (r *run) fail(ctx context.Context, step Step, err error) error {
 	e := r.session.Failed(step, err)
 	if e.Summary {
 		r.warn("the conversation is near the limit of the model's context and could not be summed up: " + err.Error())
-	} else {
+	} else if e.Kind == EventFailure {
 		r.cause = err
 	}
 	return r.emit(ctx, e)
@@ -156,6 +160,12 @@ func (r *run) ask(ctx context.Context, step Step) error {
 	if err := r.setUp(ctx, step); err != nil {
 		return err
 	}
+	settle, err := r.reserveRequest(ctx, step)
+	if err != nil {
+		return r.fail(ctx, step, err)
+	}
+	var usage Usage
+	defer func() { settle(usage) }()
 	req := r.session.Request(step, *r.tools.system, r.tools.specs)
 	req.Trace = r.tree.requestTrace(req)
 	r.asking(req)
@@ -165,6 +175,7 @@ func (r *run) ask(ctx context.Context, step Step) error {
 	if syncErr := synced(); syncErr != nil {
 		return syncErr
 	}
+	usage = usageOf(resp, err)
 	return r.answered(ctx, step, resp, err, start)
 }
 
@@ -270,8 +281,8 @@ func (r *run) Progress(inv *Invocation, text string) {
 
 // Run implements Host.
 func (r *run) Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error) {
-	if r.tree.above+r.depth+1 > r.tree.maxDepth {
-		return &Outcome{Status: StatusLimit, Agent: a.Slug}, fmt.Errorf("%w: sub-agents are nested %d deep", ErrDepth, r.tree.maxDepth)
+	if r.levels() < 1 {
+		return &Outcome{Status: StatusLimit, Agent: a.Slug}, r.errDepth()
 	}
 	child := &run{tree: r.tree, up: r, agent: a, session: &Session{}, parent: inv.Key, depth: r.depth + 1}
 	if inv.Spec.Agent != "" {
@@ -305,8 +316,11 @@ func (r *run) resume(ctx context.Context, prompt Message) (*Outcome, error) {
 	out := &Outcome{Status: s.Ended, Session: s.ID, Agent: r.agent.Slug, Turns: s.RunTurns, Total: r.total.clone()}
 	out.Message, _ = s.Answer()
 	out.Answer = out.Message.Text()
-	if out.Status != StatusOK {
-		return out, fmt.Errorf("it had ended without an answer (%s)", out.Status)
+	switch {
+	case out.Status == StatusPartial:
+		out.Reason = s.Closing
+	case out.Status != StatusOK:
+		return out, &EndError{out.Status, fmt.Sprintf("it had ended without an answer (%s)", out.Status)}
 	}
 	return out, nil
 }

@@ -268,6 +268,9 @@ func (d *driver) calls(ctx context.Context, list []agent.PendingCall) {
 // Progress implements agent.Host.
 func (d *driver) Progress(*agent.Invocation, string) {}
 
+// Lease implements agent.Host.
+func (d *driver) Lease(context.Context, *agent.Invocation) agent.Lease { return agent.Lease{} }
+
 // Run implements agent.Host: a sub-agent is driven within the step of its call.
 func (d *driver) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, prompt agent.Message) (*agent.Outcome, error) {
 	child := &driver{session: &agent.Session{}, agent: a, gate: d.gate}

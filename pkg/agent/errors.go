@@ -14,6 +14,8 @@ var (
 	ErrTurns = errors.New("turn limit reached")
 	// ErrDepth: sub-agents are nested too deeply.
 	ErrDepth = errors.New("depth limit reached")
+	// ErrLoop: the model made the same calls again and again, with the same results.
+	ErrLoop = errors.New("loop limit reached")
 	// ErrLength: the answer was cut at the model's output limit.
 	ErrLength = errors.New("the answer was cut off at the model's output limit (finish_reason length)")
 	// ErrFiltered: the provider's content filter stopped the answer.
@@ -48,7 +50,7 @@ type Status string
 const (
 	StatusOK          Status = "ok"
 	StatusFailed      Status = "failed"      // model or network, after retries
-	StatusLimit       Status = "limit"       // turns or depth
+	StatusLimit       Status = "limit"       // turns, depth or a loop
 	StatusRefused     Status = "refused"     // a policy
 	StatusBudget      Status = "budget"      // a budget was spent
 	StatusDeadline    Status = "deadline"    // ctx's deadline passed
@@ -67,7 +69,7 @@ func StatusOf(err error) Status {
 		return end.Status
 	case errors.Is(err, ErrBudget):
 		return StatusBudget
-	case errors.Is(err, ErrTurns), errors.Is(err, ErrDepth):
+	case errors.Is(err, ErrTurns), errors.Is(err, ErrDepth), errors.Is(err, ErrLoop):
 		return StatusLimit
 	case errors.Is(err, ErrAnswer):
 		return StatusInvalid
@@ -106,6 +108,8 @@ type ModelError struct {
 	TooLong bool
 	// RetryAfter is how long the provider asked to wait, 0 if it did not.
 	RetryAfter time.Duration
+	// Usage is what the request consumed all the same, as far as it is known.
+	Usage Usage
 	// Err is the cause, if it is an error of its own.
 	Err error
 }

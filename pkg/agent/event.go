@@ -19,7 +19,8 @@ const (
 	// Agent.Opening) and begins none. One that tells the model in the middle of
 	// a run that its answer was not accepted has Attempt, the number of the
 	// answer that it asks for, Error, what was wrong, and Total, by the run
-	// before it.
+	// before it. One with Closing asks for the answer since a budget is nearly
+	// spent: Error, which one, and Total.
 	EventMessage EventKind = "message"
 	// EventAnswer adds a model's message: Message, Finish, Usage, Millis.
 	EventAnswer EventKind = "answer"
@@ -36,7 +37,7 @@ const (
 	EventFailure EventKind = "failure"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
 	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of
-	// the setup), Limits, Total (by the run before it), Text (what was done),
+	// the setup), Limits, Closing with its Error, Total (by the run before it), Text (what was done),
 	// and Message, Usage and Millis of the request that summed it up, if there
 	// was one.
 	EventCompaction EventKind = "compaction"
@@ -132,6 +133,9 @@ type Event struct {
 	// this process says so: W3C Trace Context.
 	Traceparent string `json:"traceparent,omitempty"`
 	Millis      int64  `json:"millis,omitempty"`
+	// Closing marks a message that asks the model for its answer, since a budget is
+	// nearly spent: Error says which.
+	Closing bool `json:"closing,omitempty"`
 	// Input marks a message that the user sent while the run was going on.
 	Input bool `json:"input,omitempty"`
 	// Question is the id of a question and What it is about: "approve", "ask" or

@@ -51,6 +51,9 @@ type Invocation struct {
 type Host interface {
 	// Progress shows what the call is doing.
 	Progress(inv *Invocation, text string)
+	// Lease is what is left for an agent that the call runs elsewhere, and for all
+	// agents below it. ctx is that of the call.
+	Lease(ctx context.Context, inv *Invocation) Lease
 	// Run runs a sub-agent for the call.
 	Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error)
 }

@@ -67,14 +67,18 @@ func (s *Session) Next() Step {
 	switch {
 	case last.Role != RoleUser && s.Finish == FinishContentFilter:
 		return s.end(StatusFailed, ErrFiltered)
+	case last.Role == RoleTool && s.Closing != "":
+		return s.end(StatusBudget, s.errClosed())
 	case last.Role == RoleTool && s.RunTurns > s.turns():
 		return s.end(StatusLimit, s.errTurns())
+	case last.Role == RoleTool && s.looping() != nil:
+		return s.end(StatusLimit, s.looping())
 	case last.Role == RoleAssistant && s.Finish == FinishLength:
 		return s.end(StatusFailed, ErrLength)
 	case last.Role == RoleAssistant && s.Limits.Answers > 0 && s.RunTurns > 0:
 		return Step{Kind: StepAccept, Answer: last.Text()}
 	case last.Role == RoleAssistant:
-		return s.end(StatusOK, nil)
+		return s.answered()
 	}
 	if step, ok := s.compact(); ok {
 		return step
@@ -109,6 +113,8 @@ func (s *Session) nextCalls() Step {
 		why = errors.New(s.Failure.Error)
 	case s.Finish != FinishStop:
 		why = errors.New("the answer broke off before its end, so this call may be incomplete; answer with fewer or shorter calls")
+	case s.Closing != "":
+		why = errClosing
 	case s.RunTurns > s.turns():
 		why = s.errTurns()
 	default:

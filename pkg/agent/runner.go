@@ -99,6 +99,8 @@ type Outcome struct {
 	// what there was of an answer that was cut.
 	Message Message
 	Answer  string
+	// Reason says why an answer is partial: which budget was nearly spent.
+	Reason  string
 	Session string
 	Agent   string
 	// Turns is the number of model answers in this run.
@@ -146,6 +148,7 @@ func (r *Runner) Step(ctx context.Context) (Step, error) {
 func (r *Runner) Prompt(ctx context.Context, prompt Message) error {
 	root := r.root()
 	root.start = root.tree.now()
+	root.renew()
 	return root.prompt(ctx, prompt)
 }
 
@@ -182,7 +185,7 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 func (r *Runner) root() *run {
 	r.once.Do(func() {
 		t := &tree{
-			journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
+			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
 		}
 		if t.now == nil {
@@ -191,7 +194,7 @@ func (r *Runner) root() *run {
 		if t.newID == nil {
 			t.newID = rand.Text
 		}
-		t.gate = Gate{Policy: r.Policy, Ask: r.Ask, Reserve: r.Reserve, MaxProcesses: r.MaxProcesses, Now: t.now, Commands: r.Journal != nil}
+		t.gate = Gate{Policy: r.Policy, Ask: r.Ask, Reserve: t.reserver(r.Reserve), MaxProcesses: maxProcesses(r), Now: t.now, Commands: r.Journal != nil}
 		if r.Secrets != nil {
 			t.gate.Redact = r.Secrets.String
 		}
@@ -206,6 +209,9 @@ func (r *Runner) root() *run {
 			}
 		}
 		r.tree, t.root = t, root
+		if r.Agent != nil {
+			root.openAccount()
+		}
 	})
 	return r.tree.root
 }
@@ -214,6 +220,7 @@ func (r *Runner) root() *run {
 type tree struct {
 	root     *run
 	gate     Gate
+	lease    Lease
 	journal  Journal
 	watch    func(Event)
 	redact   func(Event) Event
@@ -228,6 +235,9 @@ type tree struct {
 	broken  error      // the journal failed; nothing may happen any more
 	setups  map[string]bool
 	pending map[string]PendingSession // not yet continued
+
+	settled  chan struct{}   // closed when a request is no longer in progress; nil if none waits for it
+	admitted map[string]bool // calls that have a reservation and are not recorded as started, by Key
 }
 
 // emit makes events happen, one behind the other: journal, then session, then
@@ -267,6 +277,9 @@ func (r *run) happen(ctx context.Context, e Event) error {
 		for up := r; up != nil; up = up.up {
 			up.total.Note(&e)
 		}
+		if e.Kind == EventCallStarted {
+			r.callCounted(e.Key)
+		}
 		if e.Kind == EventEnd {
 			end := e // not e: all others would be allocated too
 			r.end = &end
@@ -288,7 +301,7 @@ func (r *run) fill(e *Event) {
 	case e.Kind == EventEnd:
 		e.Millis = e.Time.Sub(r.start).Milliseconds()
 		fallthrough
-	case e.Kind == EventCompaction, e.Kind == EventMessage && e.Attempt > 0:
+	case e.Kind == EventCompaction, e.Kind == EventMessage && (e.Attempt > 0 || e.Closing):
 		total := r.total.clone()
 		e.Total = &total
 	}

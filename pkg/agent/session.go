@@ -50,6 +50,11 @@ type State struct {
 	// Attempt is the number of the answer that Accept is asked about next; 0
 	// is the first.
 	Attempt int `json:"attempt,omitempty"`
+	// Closing is which budget is nearly spent, once the model was asked for its
+	// answer because of that.
+	Closing string `json:"closing,omitempty"`
+	// Loop is how often the last turn repeated itself.
+	Loop Loop `json:"loop,omitzero"`
 	// Failure is why the run cannot go on as it is.
 	Failure *Failure `json:"failure,omitempty"`
 	// Compacted says that the conversation was shortened since the last
@@ -74,6 +79,10 @@ type Limits struct {
 	// Answers is how many answers are put to Accept; 0 means that the first
 	// one ends the run.
 	Answers int `json:"answers,omitempty"`
+	// LoopWarn and LoopEnd are those of the Agent; 0 is no limit, as in journals
+	// from before there was one.
+	LoopWarn int `json:"loop_warn,omitempty"`
+	LoopEnd  int `json:"loop_end,omitempty"`
 }
 
 // A CallState says how far a call came: "" is not started, then "started" and
@@ -247,6 +256,10 @@ func (s *Session) applyMessage(e Event) error {
 	case e.Attempt > 0 && (!s.Running || s.last().Role != RoleAssistant):
 		return errors.New("it refuses an answer, and there is none")
 	}
+	s.Loop = Loop{}
+	if e.Closing {
+		return s.applyClosing(e)
+	}
 	s.add(*m)
 	if e.Opening || m.Role == RoleAssistant {
 		return nil
@@ -254,7 +267,7 @@ func (s *Session) applyMessage(e Event) error {
 	s.Attempt = e.Attempt
 	if e.Attempt == 0 {
 		s.begin(e)
-		s.RunTurns = 0
+		s.RunTurns, s.Closing = 0, ""
 	}
 	return nil
 }
@@ -272,7 +285,7 @@ func (s *Session) applyResume(e Event) error {
 		return ErrNothingOpen
 	}
 	if s.Ended != "" { // it counts from the beginning
-		s.RunTurns, s.Finish = 0, FinishStop
+		s.RunTurns, s.Finish, s.Closing, s.Loop = 0, FinishStop, "", Loop{}
 	}
 	s.begin(e)
 	return nil
@@ -313,6 +326,9 @@ func (s *Session) applyCompaction(e Event) {
 		Messages: append([]Message(nil), e.Messages...), Turn: e.Turn, RunTurns: runTurns, Running: true, Attempt: e.Attempt,
 		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Compacted: true, NoSummary: s.NoSummary,
 	}
+	if e.Closing {
+		s.Closing = e.Error
+	}
 	s.derive()
 }
 
@@ -341,6 +357,9 @@ func (s *Session) applyAnswer(e Event) error {
 	s.RunTurns++
 	s.Finish, s.Failure = e.Finish, nil
 	s.Compacted, s.NoSummary = false, false
+	if len(calls) == 0 {
+		s.Loop = Loop{}
+	}
 	if e.Usage != nil && e.Usage.InputTokens+e.Usage.OutputTokens > 0 {
 		s.Tokens, s.CountedBytes = e.Usage.InputTokens+e.Usage.OutputTokens, s.bytes
 	}
@@ -360,6 +379,7 @@ func (s *Session) applyResult(e Event) error {
 		for i, c := range s.Calls {
 			m.Results[i] = *c.Result
 		}
+		s.noteLoop(s.last().Calls, m.Results)
 		s.add(m)
 		s.Calls = nil
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // promptSchema is the schema of every sub-agent's arguments.
@@ -28,8 +27,7 @@ func (s *Subagent) Spec() ToolSpec {
 	}
 }
 
-// Call runs the agent. A run without an answer, and an empty answer, is an error
-// that says what failed; what there was of a cut answer comes with it.
+// Call runs the agent and answers as AnswerOf does.
 func (s *Subagent) Call(ctx context.Context, inv *Invocation) (Result, error) {
 	args, err := DecodeArgs(inv.Call.Args)
 	if err != nil {
@@ -43,14 +41,5 @@ func (s *Subagent) Call(ctx context.Context, inv *Invocation) (Result, error) {
 	if err := json.Unmarshal(raw, &prompt); err != nil {
 		return Result{}, fmt.Errorf("the argument prompt: %w", err)
 	}
-	out, err := inv.Run(ctx, s.Agent, UserText(prompt))
-	parts := slices.Clone(out.Message.Parts)
-	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Kind == PartReasoning })
-	if err != nil {
-		return Result{Parts: parts}, fmt.Errorf("agent %s did not answer (%s): %w", s.Agent.Slug, StatusOf(err), err)
-	}
-	if out.Answer == "" && len(parts) == 0 {
-		return Result{}, fmt.Errorf("agent %s answered with an empty text", s.Agent.Slug)
-	}
-	return Result{Parts: parts}, nil
+	return AnswerOf(inv.Run(ctx, s.Agent, UserText(prompt)))
 }

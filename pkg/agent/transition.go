@@ -114,12 +114,20 @@ func (s *Session) repair(calls []ToolCall) {
 }
 
 // Failed records that a model request failed for good, or why the driver must
-// end the run: the end of its ctx. What err wraps decides the Status.
+// end the run: the end of its ctx, or a budget that is spent. What err wraps decides
+// the Status. Of a *NearlySpent at a StepModel it is the message that asks the model for
+// its answer, once in a run.
 func (s *Session) Failed(step Step, err error) Event {
+	if near, ok := errors.AsType[*NearlySpent](err); ok && step.Kind == StepModel && s.Closing == "" {
+		return s.closed(near)
+	}
 	e := s.event(Event{Kind: EventFailure, Turn: s.Turn + 1, Status: StatusOf(err), Error: err.Error()})
 	model, ok := errors.AsType[*ModelError](err)
 	e.Summary = step.Kind == StepSummary && e.Status == StatusFailed
 	e.TooLong = ok && model.TooLong && !e.Summary
+	if ok && model.Usage != (Usage{}) {
+		e.Usage = &model.Usage
+	}
 	return e
 }
 
@@ -130,7 +138,7 @@ func (s *Session) Judged(text string, wrong error) Step {
 	attempt := max(s.Attempt, 1)
 	switch {
 	case wrong == nil:
-		step := s.end(StatusOK, nil)
+		step := s.answered()
 		step.Events[0].Text = text
 		return step
 	case attempt >= s.Limits.Answers:
@@ -152,7 +160,10 @@ func (s *Session) CallEnded(c PendingCall, result Result, err error) Event {
 func toolResult(c ToolCall, result Result, err error) *ToolResult {
 	out := &ToolResult{CallID: c.ID, Name: c.Name, Parts: result.Parts}
 	if err != nil {
-		text := "error: " + strings.ToValidUTF8(err.Error(), "\uFFFD")
+		text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+		if _, ok := errors.AsType[*outcomeError](err); !ok {
+			text = "error: " + text
+		}
 		if len(result.Parts) > 0 {
 			text += "\n"
 		}

@@ -83,12 +83,14 @@ type TotalUsage struct {
 	// Agents and Tools divide it by the agent's slug and the tool's name.
 	Agents map[string]Usage     `json:"agents,omitempty"`
 	Tools  map[string]ToolUsage `json:"tools,omitempty"`
+	// Calls is the number of calls that were started.
+	Calls int `json:"calls,omitempty"`
 }
 
 // Note adds what an event says of consumption.
 func (s *TotalUsage) Note(e *Event) {
 	switch e.Kind {
-	case EventAnswer, EventCompaction:
+	case EventAnswer, EventCompaction, EventFailure:
 		if e.Usage == nil {
 			return
 		}
@@ -97,6 +99,8 @@ func (s *TotalUsage) Note(e *Event) {
 		}
 		s.Usage = s.Usage.Add(*e.Usage)
 		s.Agents[e.Agent] = s.Agents[e.Agent].Add(*e.Usage)
+	case EventCallStarted:
+		s.Calls++
 	case EventCallEnded:
 		if e.Result == nil {
 			return
@@ -119,6 +123,7 @@ func (s *TotalUsage) Note(e *Event) {
 func (s TotalUsage) Add(t TotalUsage) TotalUsage {
 	sum := s.clone()
 	sum.Usage = sum.Usage.Add(t.Usage)
+	sum.Calls += t.Calls
 	for slug, u := range t.Agents {
 		if sum.Agents == nil {
 			sum.Agents = map[string]Usage{}
@@ -143,5 +148,5 @@ func (u ToolUsage) add(v ToolUsage) ToolUsage {
 }
 
 func (s *TotalUsage) clone() TotalUsage {
-	return TotalUsage{Usage: s.Usage, Agents: maps.Clone(s.Agents), Tools: maps.Clone(s.Tools)}
+	return TotalUsage{Usage: s.Usage, Calls: s.Calls, Agents: maps.Clone(s.Agents), Tools: maps.Clone(s.Tools)}
 }

@@ -217,6 +217,7 @@ func TestAConversationIsShortenedWhereItWas(t *testing.T) {
 			})
 			a := newAgent("root", m, large)
 			a.ContextTokens, a.NoCompaction = max(tc.context, 0), tc.context < 0
+			a.LoopWarn, a.LoopEnd = -1, -1
 			events, want := record(t, &agent.Runner{Agent: a}, "read everything")
 			if n := count(events, agent.EventCompaction); (n > 0) != (name != "never" && name != "when the model refuses for good") {
 				t.Fatalf("%d compactions were recorded", n)

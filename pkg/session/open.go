@@ -152,7 +152,7 @@ func (s *firstPass) needs(at int64, h head) bool {
 		// Unfinished sub-agents answer calls of the last answer.
 		return at > s.answer || at > s.counted
 	}
-	return !h.is(agent.EventCallStarted) || at > s.answer
+	return !h.is(agent.EventCallStarted) || at > s.answer || at > s.counted
 }
 
 // past rebuilds the sessions from the journal.

@@ -1,0 +1,483 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Budgets. Each run has an account with what its agent's Budget, and at the root the
+// Lease, permits. A request or a call is made only if something is left of every
+// amount in the accounts of its run and of all runs above. What was consumed is the
+// TotalUsage of the run: it has all sub-agents, and comes from the journal after a
+// resume.
+//
+// Requests that run at the same time reserve an estimate, so that together they take
+// no budget further over than one answer may. The estimate is twice the largest
+// request so far, scaled to the size of the conversation; an answer that is larger
+// takes the budget further over. While nothing is known, one request runs alone.
+// One that would not fit beside those in progress waits for them. These never wait
+// for anything but the model, so there is no deadlock.
+
+// The amounts that requests and calls consume.
+const (
+	amountUSD = iota
+	amountInput
+	amountOutput
+	amountTurns
+	amountCalls
+	amountKinds
+)
+
+// amounts has one number for each of them, and unlimited where nothing limits it.
+type amounts [amountKinds]int64
+
+const unlimited = math.MaxInt64
+
+func amountName(kind int) string {
+	return [...]string{"usd", "inputTokens", "outputTokens", "turns", "calls"}[kind]
+}
+
+// amountText writes an amount as messages show it: dollars with at least two decimals.
+func amountText(kind int, n int64) string {
+	if kind != amountUSD {
+		return strconv.FormatInt(n, 10)
+	}
+	s := Money(n).String()
+	whole, cents, _ := strings.Cut(s, ".")
+	return whole + "." + cents + strings.Repeat("0", max(0, 2-len(cents)))
+}
+
+// limits are the amounts of b.
+func (b *Budget) limits() amounts {
+	limits := amounts{unlimited, unlimited, unlimited, unlimited, unlimited}
+	if b.USD != nil {
+		limits[amountUSD] = int64(*b.USD)
+	}
+	for i, n := range [...]*int64{b.InputTokens, b.OutputTokens, b.Turns, b.Calls} {
+		if n != nil {
+			limits[amountInput+i] = *n
+		}
+	}
+	return limits
+}
+
+// setAmounts replaces the amounts of b.
+func (b *Budget) setAmounts(a amounts) {
+	set := func(kind int) *int64 {
+		if a[kind] == unlimited {
+			return nil
+		}
+		n := max(a[kind], 0)
+		return &n
+	}
+	b.USD = (*Money)(set(amountUSD))
+	b.InputTokens, b.OutputTokens = set(amountInput), set(amountOutput)
+	b.Turns, b.Calls = set(amountTurns), set(amountCalls)
+}
+
+// consumed are the amounts in total.
+func consumed(total *TotalUsage) amounts {
+	a := usageAmounts(total.Usage)
+	a[amountCalls] = int64(total.Calls)
+	return a
+}
+
+// usageAmounts are the amounts of requests alone.
+func usageAmounts(u Usage) amounts {
+	return amounts{int64(u.Cost), int64(u.InputTokens), int64(u.OutputTokens), int64(u.Requests)}
+}
+
+// An account is what one run, with all agents below it, may consume. tree.mu guards
+// what changes.
+type account struct {
+	limit  amounts
+	leased [amountKinds]bool // the limit comes from the caller in another process
+	within bool              // some amount is limited
+
+	// base is what was left for the run when it began, with what it had consumed by
+	// then: the least of its own limits and of what the runs above had left.
+	base    amounts
+	held    amounts // reserved
+	asking  int     // requests in progress
+	largest amounts // of one request; zero until one was answered
+	known   bool    // largest is
+
+	timed        time.Duration // the wall time that the run may take; 0 is not limited
+	began, until time.Time     // of the wall time
+}
+
+// openAccount sets the limits of a run, and notes what is left when it begins.
+// r.tree.mu is held.
+func (r *run) openAccount() {
+	var lease *Lease
+	if r.up == nil {
+		lease = &r.tree.lease
+	}
+	a := &r.account
+	*a = account{limit: r.agent.Budget.limits()}
+	if d, ok := r.agent.Budget.Time(); ok {
+		a.timed = max(d, 1)
+	}
+	if lease != nil {
+		had := consumed(&r.total)
+		for kind, n := range lease.limits() {
+			if n == unlimited {
+				continue
+			}
+			if len(lease.Path) > 0 { // it is what the caller has left now
+				n += had[kind]
+			}
+			if n < a.limit[kind] {
+				a.limit[kind], a.leased[kind] = n, len(lease.Path) > 0
+			}
+		}
+		if d, ok := lease.Time(); ok && (a.timed == 0 || d < a.timed) {
+			a.timed = max(d, 1)
+		}
+	}
+	a.within = slices.ContainsFunc(a.limit[:], func(n int64) bool { return n != unlimited })
+	a.base, _ = r.left(false)
+	for kind, n := range consumed(&r.total) {
+		if a.base[kind] != unlimited {
+			a.base[kind] += n
+		}
+	}
+}
+
+// left is the least that r and the runs above have left of each amount, and which run
+// that is. With held, what others have reserved is not left. r.tree.mu is held.
+func (r *run) left(held bool) (left amounts, of [amountKinds]*run) {
+	left = amounts{unlimited, unlimited, unlimited, unlimited, unlimited}
+	for n := r; n != nil; n = n.up {
+		if !n.account.within {
+			continue
+		}
+		used := consumed(&n.total)
+		for kind, limit := range n.account.limit {
+			if limit == unlimited {
+				continue
+			}
+			rest := limit - used[kind]
+			if held {
+				rest -= n.account.held[kind]
+			}
+			if rest < left[kind] {
+				left[kind], of[kind] = rest, n
+			}
+		}
+	}
+	return left, of
+}
+
+// budgeted reports whether r or a run above has limited amounts.
+func (r *run) budgeted() bool {
+	for n := r; n != nil; n = n.up {
+		if n.account.within {
+			return true
+		}
+	}
+	return false
+}
+
+// spent is the error for a request of r: nil if something is left of all that it
+// needs. It does not need calls. r.tree.mu is held.
+func (r *run) spent() error {
+	left, of := r.left(false)
+	for kind := range amountCalls {
+		if left[kind] <= 0 {
+			return of[kind].spentError(kind)
+		}
+	}
+	return nil
+}
+
+// spentError says that a budget of r is used up.
+func (r *run) spentError(kind int) error {
+	return &budgetError{text: r.budgetName(kind) + " spent (" + r.figures(kind) + ")"}
+}
+
+// budgetName names a budget and whose it is, as "budget usd 2.00 of agent a".
+func (r *run) budgetName(kind int) string {
+	name := "budget " + amountName(kind) + " " + amountText(kind, r.account.limit[kind]) + " of agent " + r.agent.Slug
+	if path := r.tree.lease.Path; r.account.leased[kind] {
+		name += ", from its caller " + path[len(path)-1] + ","
+	}
+	return name
+}
+
+// figures is what r consumed, with its sub-agents if there are any.
+func (r *run) figures(kind int) string {
+	text := amountText(kind, consumed(&r.total)[kind])
+	others := len(r.total.Agents)
+	if _, own := r.total.Agents[r.agent.Slug]; own {
+		others--
+	}
+	switch {
+	case others == 1:
+		text += " with 1 sub-agent"
+	case others > 1:
+		text += fmt.Sprintf(" with %d sub-agents", others)
+	}
+	return text
+}
+
+// A budgetError wraps ErrBudget, with a text of its own. Of a time it is the end of a
+// context too.
+type budgetError struct {
+	text string
+	time bool
+}
+
+func (e *budgetError) Error() string { return e.text }
+
+// Is makes errors.Is find ErrBudget.
+func (e *budgetError) Is(target error) bool {
+	return target == ErrBudget || e.time && target == context.DeadlineExceeded
+}
+
+// reserveRequest waits until a request fits the budgets and reserves what it may take.
+// settle releases that; it is called once, when total has what was consumed. usage is
+// zero if that is not known. The error is ErrBudget's, or a *NearlySpent; step is what
+// the session needs.
+func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage Usage), err error) {
+	if !r.budgeted() {
+		return func(Usage) {}, r.closingTime(step)
+	}
+	t := r.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		if err := cmp.Or(r.spent(), r.closing(step)); err != nil {
+			return nil, err
+		}
+		if r.fits() {
+			break
+		}
+		if t.settled == nil {
+			t.settled = make(chan struct{})
+		}
+		settled := t.settled
+		t.mu.Unlock()
+		select {
+		case <-settled:
+		case <-ctx.Done():
+		}
+		t.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, ctxError(ctx)
+		}
+	}
+	var estimates []amounts
+	for n := r; n != nil; n = n.up {
+		e := n.estimate(r)
+		estimates = append(estimates, e)
+		n.account.hold(e, 1)
+	}
+	return func(usage Usage) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for n, i := r, 0; n != nil; n, i = n.up, i+1 {
+			n.account.hold(estimates[i], -1)
+			n.account.note(usage)
+		}
+		t.wake()
+	}, nil
+}
+
+// fits reports whether a request fits beside those in progress. r.tree.mu is held.
+func (r *run) fits() bool {
+	for n := r; n != nil; n = n.up {
+		a := &n.account
+		if !a.within || a.asking == 0 {
+			continue
+		}
+		if !a.known {
+			return false
+		}
+		used, estimate := consumed(&n.total), n.estimate(r)
+		for kind := range amountCalls {
+			if a.limit[kind] != unlimited && used[kind]+a.held[kind]+estimate[kind] > a.limit[kind] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// estimate is what n reserves for a request of r. n.tree.mu is held.
+func (n *run) estimate(r *run) amounts {
+	a := &n.account
+	e := amounts{amountTurns: 1}
+	if !a.within || !a.known {
+		return e
+	}
+	factor := 2.0
+	if size := float64(r.session.estimate()); a.largest[amountInput] > 0 && size > float64(a.largest[amountInput]) {
+		factor *= size / float64(a.largest[amountInput])
+	}
+	for kind := range amountTurns {
+		e[kind] = int64(min(factor*float64(a.largest[kind]), 1<<50))
+	}
+	e[amountOutput] = 2 * a.largest[amountOutput]
+	return e
+}
+
+// hold reserves e, or with sign -1 releases it.
+func (a *account) hold(e amounts, sign int64) {
+	a.asking += int(sign)
+	for kind := range e {
+		a.held[kind] += sign * e[kind]
+	}
+}
+
+// note learns from an answer how large requests are.
+func (a *account) note(usage Usage) {
+	if usage == (Usage{}) {
+		return
+	}
+	a.known = true
+	for kind, n := range usageAmounts(usage) {
+		a.largest[kind] = max(a.largest[kind], n)
+	}
+}
+
+// wake lets those look again who wait for others to settle. t.mu is held.
+func (t *tree) wake() {
+	if t.settled != nil {
+		close(t.settled)
+		t.settled = nil
+	}
+}
+
+// reserveCall is the Reserver of the tree for calls: of each account on the way up it
+// takes one call, until the call is recorded as started.
+func (r *run) reserveCall(inv *Invocation) (settle func(), err error) {
+	t := r.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if left, of := r.left(true); left[amountCalls] <= 0 {
+		return nil, of[amountCalls].spentError(amountCalls)
+	}
+	for n := r; n != nil; n = n.up {
+		n.account.held[amountCalls]++
+	}
+	if t.admitted == nil {
+		t.admitted = map[string]bool{}
+	}
+	t.admitted[inv.Key] = true
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		r.callCounted(inv.Key)
+	}, nil
+}
+
+// callCounted releases the reservation of a call that has started and is in the total,
+// or will not start. t.mu is held.
+func (r *run) callCounted(key string) {
+	if !r.tree.admitted[key] {
+		return
+	}
+	delete(r.tree.admitted, key)
+	for n := r; n != nil; n = n.up {
+		n.account.held[amountCalls]--
+	}
+}
+
+// reserver is the Gate's: the budgets, and next, which may be nil.
+func (t *tree) reserver(next Reserver) Reserver {
+	return func(ctx context.Context, n Need) (func(Usage), error) {
+		settle := func() {}
+		if n.Call != nil {
+			if r, ok := n.Call.Host.(*run); ok && r.budgeted() {
+				var err error
+				if settle, err = r.reserveCall(n.Call); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if next == nil {
+			return func(Usage) { settle() }, nil
+		}
+		settleNext, err := next(ctx, n)
+		if err != nil {
+			settle()
+			return nil, err
+		}
+		return func(u Usage) { settle(); settleNext(u) }, nil
+	}
+}
+
+// Lease implements Host.
+func (r *run) Lease(ctx context.Context, _ *Invocation) Lease {
+	r.tree.mu.Lock()
+	left, _ := r.left(true)
+	r.tree.mu.Unlock()
+	from := &r.tree.lease
+	lease := Lease{Rights: from.Rights, QuestionSeconds: from.QuestionSeconds}
+	lease.setAmounts(left)
+	lease.Processes = from.Processes
+	if end, ok := ctx.Deadline(); ok {
+		seconds := max(time.Until(end).Seconds(), 0)
+		lease.Seconds = &seconds
+	}
+	depth := max(r.levels()-1, 0)
+	lease.Depth = &depth
+	lease.Path = slices.Clone(from.Path)
+	at := len(lease.Path)
+	for n := r; n != nil; n = n.up {
+		lease.Path = slices.Insert(lease.Path, at, n.agent.Slug)
+	}
+	return lease
+}
+
+// levels is how many levels of agents r may have below it.
+func (r *run) levels() int {
+	levels := r.tree.maxDepth - r.tree.above - r.depth
+	for n := r; n != nil; n = n.up {
+		if d := n.agent.Budget.Depth; d != nil {
+			levels = min(levels, *d-(r.depth-n.depth))
+		}
+	}
+	if d := r.tree.lease.Depth; d != nil {
+		levels = min(levels, *d-r.depth)
+	}
+	return levels
+}
+
+// errDepth says that r may have no agent below it.
+func (r *run) errDepth() error {
+	if r.tree.above+r.depth+1 > r.tree.maxDepth {
+		return fmt.Errorf("%w: sub-agents are nested %d deep", ErrDepth, r.tree.maxDepth)
+	}
+	return fmt.Errorf("%w: the budget of depth allows no agent below %s", ErrDepth, r.agent.Slug)
+}
+
+// maxProcesses is the limit of calls at the same time of r.
+func maxProcesses(r *Runner) int {
+	n := cmp.Or(r.MaxProcesses, DefaultMaxProcesses)
+	if p := r.Lease.Processes; p != nil {
+		n = min(n, max(*p, 1))
+	}
+	return n
+}
+
+// usageOf is what a request consumed, as far as that is known.
+func usageOf(resp *Response, err error) (u Usage) {
+	if err != nil {
+		if failed, ok := errors.AsType[*ModelError](err); ok {
+			u = failed.Usage
+		}
+		return u
+	}
+	u = resp.Usage
+	u.Requests = max(u.Requests, 1)
+	return u
+}

@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// limitTime gives the run its own limits of time: the Deadline of its agent and the
+// seconds of its budget. Both only shorten what ctx has left.
+func (r *run) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	a := &r.account
+	a.began, a.until = time.Now(), time.Time{}
+	cancel := func() {}
+	if d := r.agent.Deadline; d > 0 {
+		ctx, cancel = context.WithTimeoutCause(ctx, d, &deadlineError{fmt.Sprintf("the time limit of %s of agent %s passed", secondsText(d), r.agent.Slug)})
+	}
+	if a.timed <= 0 {
+		return ctx, cancel
+	}
+	a.until = a.began.Add(a.timed)
+	ctx, cancelBudget := context.WithDeadlineCause(ctx, a.until, &budgetError{text: r.timeName() + " spent", time: true})
+	return ctx, func() { cancelBudget(); cancel() }
+}
+
+// timeName names the budget of wall time and whose it is.
+func (r *run) timeName() string {
+	return fmt.Sprintf("budget seconds %s of agent %s", strconv.FormatFloat(r.account.timed.Seconds(), 'f', -1, 64), r.agent.Slug)
+}
+
+func secondsText(d time.Duration) string {
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
+}
+
+// A deadlineError says whose time limit ended a context.
+type deadlineError struct{ text string }
+
+func (e *deadlineError) Error() string { return e.text }
+func (e *deadlineError) Unwrap() error { return context.DeadlineExceeded }
+
+// begun gives a run that begins, or is resumed, its account and its limits of time.
+func (r *run) begun(ctx context.Context, anew bool) (context.Context, context.CancelFunc) {
+	if anew {
+		r.renew()
+	} else {
+		r.tree.mu.Lock()
+		r.openAccount()
+		r.tree.mu.Unlock()
+	}
+	return r.limitTime(ctx)
+}
+
+// renew begins to count at zero, for a new prompt.
+func (r *run) renew() {
+	r.tree.mu.Lock()
+	defer r.tree.mu.Unlock()
+	r.total = TotalUsage{}
+	r.openAccount()
+}
