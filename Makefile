@@ -22,7 +22,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build test test-lean test-mcp lint fuzz budget bench demo ci clean
+.PHONY: build test test-lean test-mcp lint fuzz budget bench demo images demo-containers ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -65,6 +65,14 @@ bench: build
 
 demo: build
 	build/agents run --agent-file examples/quickstart/agent.json --prompt '$(PROMPT)'
+
+# The images of Containerfile and examples/containers, for podman, else docker, else
+# as folders for bwrap or unshare. Nothing is pulled.
+images: build
+	examples/containers/make-images build/agents build/images
+
+demo-containers: images
+	PATH='$(CURDIR)/build/images/bin:'"$$PATH" build/agents run --agent-file examples/containers/agent.json --prompt 'What did we spend in 2026-03?'
 
 ci:
 	.ci/run

@@ -154,6 +154,9 @@ func TestCheck(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			switch {
+			case file == "containers/agent.json":
+				t.Log("its experts need containers: TestContainers checks it")
+				return
 			case strings.HasPrefix(file, "tool-python"):
 				needs(t, "python3")
 			case strings.HasPrefix(file, "tool-node"):

@@ -46,11 +46,16 @@ func build() (*program, error) {
 	p := &program{root: root, environ: environ(dir), dir: dir}
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "bin", "agents"), "./cmd/agents")
 	cmd.Dir = root
+	// Static, so that it also starts in an image with nothing else.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("build the program: %w\n%s", err, out), p.remove())
 	}
 	return p, os.Mkdir(filepath.Join(dir, "home"), 0o755)
 }
+
+// searchPath is the PATH of environ.
+func (p *program) searchPath() string { return strings.TrimPrefix(p.environ[0], "PATH=") }
 
 // remove deletes what build made.
 func (p *program) remove() error { return os.RemoveAll(p.dir) }

@@ -1,0 +1,119 @@
+package examples_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// isolations are what can start the containers of an example, in the order of
+// preference.
+var isolations = []string{"podman", "docker", "bwrap", "unshare"}
+
+// An engine starts containers. Its images are its own and gone after the tests.
+type engine struct {
+	kind, dir string
+	environ   []string
+}
+
+// newEngine builds the images of examples/containers for one of isolations. The error
+// says why this machine cannot run them.
+func newEngine(t *testing.T, kind string) (*engine, error) {
+	t.Helper()
+	if _, err := exec.LookPath(kind); err != nil {
+		return nil, err
+	}
+	// podman refuses a folder for its running containers with a name of more than 50 bytes.
+	dir, err := os.MkdirTemp("/tmp", "agents-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engine{kind, dir, []string{"PATH=" + filepath.Join(dir, "bin") + ":" + agents.searchPath()}}
+	t.Cleanup(func() { e.remove(t) })
+	if kind == "podman" {
+		driver, err := exec.Command("podman", "info", "--format", "{{.Store.GraphDriverName}}").Output()
+		if err != nil {
+			return nil, fmt.Errorf("podman info: %w", err)
+		}
+		storage := filepath.Join(dir, "storage.conf")
+		writeFile(t, storage, fmt.Sprintf("[storage]\ndriver = %q\ngraphroot = %q\nrunroot = %q\n", strings.TrimSpace(string(driver)), dir+"/graph", dir+"/run"), 0o644)
+		e.environ = append(e.environ, "CONTAINERS_STORAGE_CONF="+storage)
+	}
+	got := agents.run(t, command{env: e.environ, args: []string{"examples/containers/make-images", filepath.Join(agents.dir, "bin/agents"), dir, kind}})
+	if got.code != 0 {
+		return nil, errors.New(strings.TrimSpace(got.stderr))
+	}
+	return e, nil
+}
+
+// remove deletes the images and all else.
+func (e *engine) remove(t *testing.T) {
+	t.Helper()
+	// What is left of the mounts of a container that was killed.
+	remove := exec.Command("sh", "-c", `umount -R -l "$1/graph/overlay" 2>/dev/null; rm -rf "$1"`, "sh", e.dir)
+	if e.kind == "podman" && os.Getuid() != 0 {
+		// Files of other users of a container belong to nobody outside it.
+		remove = exec.Command("podman", "unshare", "rm", "-rf", e.dir)
+	}
+	if out, err := remove.CombinedOutput(); err != nil {
+		t.Errorf("remove %s: %v\n%s", e.dir, err, out)
+	}
+}
+
+// eachEngine runs a test with everything on this machine that starts containers.
+func eachEngine(t *testing.T, test func(*testing.T, *engine)) {
+	t.Helper()
+	var used []string
+	for _, kind := range isolations {
+		e, err := newEngine(t, kind)
+		if err != nil {
+			t.Logf("not %s: %v", kind, err)
+			continue
+		}
+		used = append(used, kind)
+		t.Run(kind, func(t *testing.T) { test(t, e) })
+	}
+	if used == nil {
+		t.Skipf("not tested: no containers can be started here with %s", strings.Join(isolations, ", "))
+	}
+	t.Logf("containers were started by %s", strings.Join(used, ", "))
+}
+
+// TestContainers runs the example as it is in the README, with a copy of its folders.
+func TestContainers(t *testing.T) {
+	shown := regexp.MustCompile("(?ms)^```\n\\$ make demo-containers\n(.*?)^```$").FindStringSubmatch(readFile(t, "containers/README.md"))
+	if shown == nil {
+		t.Fatal("the README does not show the demo")
+	}
+	eachEngine(t, func(t *testing.T, e *engine) {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS("containers")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "minutes/minutes.txt")); err != nil { // of a demo
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "agent.json")
+		const prompt = "What did we spend in 2026-03?"
+		got := agents.ask(t, command{env: e.environ, args: []string{"--agent-file", file, "--prompt", prompt}})
+		if !strings.HasSuffix(shown[1], "\n"+got.Answer+"\n") {
+			t.Errorf("the answer is\n%s\nand the README shows\n%s", got.Answer, shown[1])
+		}
+		if text, want := readFile(t, filepath.Join(dir, "minutes/minutes.txt")), strings.SplitAfter(got.Answer, "\n")[0]; text != want {
+			t.Errorf("the minutes are %q, want %q", text, want)
+		}
+		if got := agents.ask(t, command{env: e.environ, args: []string{"--agent-file", file, "--prompt", "And in 2026-05?"}}); !strings.HasPrefix(got.Answer, "I cannot say:\n") {
+			t.Errorf("the answer for a month that is missing is\n%s", got.Answer)
+		}
+		for _, args := range [][]string{{"agents", "test", dir + "/testdata"}, {"agents", "check", "--agent-file", file}} {
+			if got := agents.run(t, command{env: e.environ, args: args}); got.code != 0 || got.stderr != "" {
+				t.Errorf("%q: exit code %d\n%s%s", args, got.code, got.stdout, got.stderr)
+			}
+		}
+	})
+}
