@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -155,8 +157,12 @@ func BenchmarkTurn(b *testing.B) {
 }
 
 // The requests of a long run take little memory: one body, encoded at once, and
-// at most a copy of each call's arguments.
+// at most a copy of each call's arguments. The race detector drops a quarter of what
+// sync.Pool keeps, at random, and encoding/json allocates it again.
 func TestEncodingTakesFewAllocations(t *testing.T) {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("the race detector allocates")
+	}
 	allocs := func(n int) float64 {
 		req := turns(n)
 		p := &Provider{Model: "m"}
@@ -166,8 +172,7 @@ func TestEncodingTakesFewAllocations(t *testing.T) {
 			}
 		})
 	}
-	// One for each turn, and a few for a buffer that grows.
-	if few, many := allocs(10), allocs(100); many > few+100 {
+	if few, many := allocs(10), allocs(100); many > few+90 {
 		t.Errorf("%v allocations for 10 turns, %v for 100", few, many)
 	}
 }
