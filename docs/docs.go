@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// The pages on performance and promises are for people who work on the program.
-//
-//go:embed agent-files.md cli.md costs.md mcp.md schemas.md scripted-model.md sessions.md testing.md tools.md
+//go:embed *.md
 var files embed.FS
+
+// index is the list of the pages for readers of the folder.
+const index = "README.md"
 
 // Read returns the page of a topic, such as "tools", or an fs.ErrNotExist.
 func Read(topic string) ([]byte, error) { return files.ReadFile(topic + ".md") }
@@ -19,6 +20,7 @@ func Read(topic string) ([]byte, error) { return files.ReadFile(topic + ".md") }
 // Topics returns the names of all pages, sorted.
 func Topics() []string {
 	names, _ := fs.Glob(files, "*.md") // the pattern is well-formed
+	names = slices.DeleteFunc(names, func(name string) bool { return name == index })
 	for i, name := range names {
 		names[i] = strings.TrimSuffix(name, ".md")
 	}

@@ -77,7 +77,7 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file, form
 		fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, observe.Clean(problem.String()))
 		// Of several problems with one hint the last has it.
 		last := i+1 == len(l.Problems) || l.Problems[i+1].Code != problem.Code
-		if hint := load.ProblemHint(problem.Code); hint != "" && last {
+		if hint := load.ProblemHint(problem); hint != "" && last {
 			fmt.Fprintf(p.Err, "  hint: %s\n", hint)
 		}
 		if problem.Severity <= agentfile.LeftOut {

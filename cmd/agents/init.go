@@ -57,7 +57,7 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 	s := &scaffold.Files{P: p}
 	if program.Taken(file) {
 		p.Note("%s already exists and was not changed", file)
-		return s.Finish(nil, "agents check --agent-file "+scaffold.ShellQuote(file))
+		return s.Finish(nil, "agents check --agent-file "+program.ShellQuote(file))
 	}
 	c, err := load.Config(p)
 	if err != nil {
@@ -87,10 +87,10 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 	}
 	next := "agents run"
 	if err == nil && !(load.Remember(p, file) && filepath.Clean(file) == load.UsualFile) {
-		next += " --agent-file " + scaffold.ShellQuote(file)
+		next += " --agent-file " + program.ShellQuote(file)
 	}
 	if p.Global.APIKeys != "" {
-		next += " --api-keys " + scaffold.ShellQuote(p.Global.APIKeys)
+		next += " --api-keys " + program.ShellQuote(p.Global.APIKeys)
 	}
 	return s.Finish(err, next+` --prompt "What is in this folder?"`)
 }

@@ -60,7 +60,7 @@ func newAgent(ctx context.Context, p *program.Env, slug, dir string, f scaffold.
 			"Say here who this agent is and what it is to do.",
 		}, tools))
 	}
-	return s.Finish(err, "agents run --agent-file "+scaffold.ShellQuote(file)+` --prompt "Who are you?"`)
+	return s.Finish(err, "agents run --agent-file "+program.ShellQuote(file)+` --prompt "Who are you?"`)
 }
 
 // newAgentModel is the model of a new agent: what the flags say, else that of the

@@ -85,7 +85,7 @@ func newTool(p *program.Env, slug, dir, lang string) error {
 	if filepath.Base(path) == path {
 		path = "./" + path
 	}
-	return s.Finish(err, "agents tool call "+scaffold.ShellQuote(path)+" --arg text=hello --arg times=2")
+	return s.Finish(err, "agents tool call "+program.ShellQuote(path)+" --arg text=hello --arg times=2")
 }
 
 // goSource writes the program of a tool in Go, a module of its own.

@@ -82,17 +82,12 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	defer kept.Close()
 	person := ask.NewPerson(p)
 	o := kept.LoadOptions()
-	o.Set, o.Elicit, o.Models = f.set, person.Asked(), f.models
+	o.Set, o.Elicit, o.Models, o.Strict = f.set, person.Asked(), f.models, f.strict
 	loaded, err := load.Load(ctx, p, o)
 	if err != nil {
 		return err
 	}
 	defer loaded.Close()
-	if f.strict {
-		if err := load.Strict(loaded.Problems); err != nil {
-			return err
-		}
-	}
 	var prompt *agent.Message // nil: finish what is unfinished
 	root := *loaded.Root
 	if !kept.Unfinished() || f.prompt.Given() {

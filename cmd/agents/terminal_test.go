@@ -143,6 +143,8 @@ func TestInitAsksForAKeyThatNobodySees(t *testing.T) {
 	s.await(`^  1  claude-v1$`)
 	s.press("1", "Enter")
 	s.await(`^Its base URL \[https://api.anthropic.com/v1\]:`)
+	s.press("api.anthropic.com", "Enter")
+	s.await(`^want http:// or https://, a host, and no name or password in it$`)
 	s.press("Enter")
 	s.await(`^The key for api.anthropic.com \(it is not shown\):`)
 	s.press("sk-typed", "Enter")

@@ -139,6 +139,7 @@ type Node struct {
 	Helpers []*Node
 
 	stack      []*Node // the nodes above, and this one
+	choice     ModelChoice
 	programs   []program
 	workDir    string // of its tools
 	configured []server

@@ -29,9 +29,9 @@ func (l *loader) model(n *Node) bool {
 	s := n.File.Spec
 	own, hasKey := l.ownKey(s)
 	named := ModelChoice{s.Flavor, s.ModelURL, s.ModelName}
-	for _, choice := range []ModelChoice{l.opts.Models[""], l.opts.Models[s.Slug]} {
-		s.Flavor, s.ModelURL, s.ModelName = cmp.Or(choice.Flavor, s.Flavor), cmp.Or(choice.URL, s.ModelURL), cmp.Or(choice.Name, s.ModelName)
-	}
+	all, one := l.opts.Models[""], l.opts.Models[s.Slug]
+	n.choice = ModelChoice{cmp.Or(one.Flavor, all.Flavor), cmp.Or(one.URL, all.URL), cmp.Or(one.Name, all.Name)}
+	s.Flavor, s.ModelURL, s.ModelName = cmp.Or(n.choice.Flavor, s.Flavor), cmp.Or(n.choice.URL, s.ModelURL), cmp.Or(n.choice.Name, s.ModelName)
 	if named != (ModelChoice{s.Flavor, s.ModelURL, s.ModelName}) {
 		s.Price = nil // it is that of another model
 	}
@@ -101,7 +101,8 @@ func serverURL(s *Spec) string {
 func (l *loader) checkModels(path string) {
 	for _, slug := range slices.Sorted(maps.Keys(l.opts.Models)) {
 		if len(l.slugs) > 0 && slug != "" && !slices.Contains(l.slugs, slug) {
-			l.report(Problem{Severity: Fatal, Code: CodeModel, File: path, Message: fmt.Sprintf(
+			c := l.opts.Models[slug]
+			l.report(Problem{Severity: Fatal, Code: CodeModel, File: path, Choice: cmp.Or(c.causes("modelName"), c.causes("modelUrl")), Message: fmt.Sprintf(
 				"a model is chosen for %q, and no agent of this tree has that slug; there are %s", slug, strings.Join(l.slugs, ", "))})
 		}
 	}
@@ -109,13 +110,43 @@ func (l *loader) checkModels(path string) {
 
 // broken reports what makes n unusable.
 func (l *loader) broken(n *Node, code Code, key, format string, args ...any) {
-	l.report(n.File.problem(n.unusable(), code, n.File.at(key), format, args...))
+	l.modelProblem(n, n.unusable(), code, key, format, args...)
+}
+
+// modelProblem reports a problem with a key of n: at its place in the file, or as that of
+// the choice that replaced it or made it necessary.
+func (l *loader) modelProblem(n *Node, severity Severity, code Code, key, format string, args ...any) {
+	p := n.File.problem(severity, code, n.File.at(key), format, args...)
+	if p.Choice = n.choice.causes(key); p.Choice != "" {
+		if p.Line, p.Col, p.Key = 0, 0, ""; p.Choice != key {
+			p.Message = key + ": " + p.Message
+		}
+	}
+	l.report(p)
+}
+
+// causes returns which part of the choice a problem with a key of the file comes from.
+func (c *ModelChoice) causes(key string) string {
+	server := key == "modelUrl" || key == "modelName" || key == "apiKeyId" || key == "apiKeyEnv"
+	switch {
+	case key == "modelName" && c.Name != "":
+		return key
+	case server && c.URL != "":
+		return "modelUrl"
+	case (server || key == "flavor" || key == "script") && c.Flavor != "":
+		return "flavor"
+	}
+	return ""
 }
 
 // unusable is the severity of what makes n unusable.
 func (n *Node) unusable() Severity { return unusable(n.stack[1:]) }
 
 func (l *loader) scripted(n *Node) agent.Provider {
+	if n.File.Spec.Script == "" {
+		l.broken(n, CodeScript, "script", "it is missing: the flavor %s needs one", FlavorScripted)
+		return nil
+	}
 	path, ok := l.resolve(n, n.File.at("script"), n.File.Spec.Script, n.unusable())
 	if !ok {
 		return nil
@@ -222,12 +253,12 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // in the tree it is, so that nothing runs before it is found missing.
 func (l *loader) checkKey(n *Node, u *url.URL, key config.Key, found bool) bool {
 	s := n.File.Spec
-	id, pointer, by := s.APIKeyID, n.File.at("apiKeyId"), "its hosts"
+	id, name, by := s.APIKeyID, "apiKeyId", "its hosts"
 	if s.APIKeyEnv != "" && (id == "" || found && key.ID != id) {
-		id, pointer, by = "$"+s.APIKeyEnv, n.File.at("apiKeyEnv"), "modelUrl"
+		id, name, by = "$"+s.APIKeyEnv, "apiKeyEnv", "modelUrl"
 	}
 	problem := func(severity Severity, code Code, format string, args ...any) {
-		l.report(n.File.problem(severity, code, pointer, format, args...))
+		l.modelProblem(n, severity, code, name, format, args...)
 	}
 	switch {
 	case found && key.IsPlaceholder():

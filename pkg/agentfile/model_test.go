@@ -47,7 +47,7 @@ func TestKeysInTheEnvironment(t *testing.T) {
 		{"not set, on this machine", "http://127.0.0.1:1/v1", more, "", agentfile.ModelChoice{}, "openai-compatible http://127.0.0.1:1/v1 m without a key"},
 		{"not a name", "https://api.example.org/v1", `,"apiKeyEnv":"sk-123"`, "", agentfile.ModelChoice{}, `error [schema]: agent.json:1:156: contents.apiKeyEnv: got "sk-123", want the name of an environment variable`},
 		{"another server", "https://api.example.org/v1", more, "MY_KEY=key-0123456789", agentfile.ModelChoice{URL: "https://api.example.org:8443/v1"},
-			`error [host]: agent.json:1:156: contents.apiKeyEnv: the key "$MY_KEY" is bound to api.example.org:443 by modelUrl and is not sent to api.example.org:8443`},
+			`error [host]: agent.json: modelUrl: apiKeyEnv: the key "$MY_KEY" is bound to api.example.org:443 by modelUrl and is not sent to api.example.org:8443`},
 		{"this machine in place of the server", "https://api.example.org/v1", more, "MY_KEY=key-0123456789", agentfile.ModelChoice{URL: "http://localhost:1/v1"}, "openai-compatible http://localhost:1/v1 m without a key"},
 	}
 	for _, tt := range tests {
@@ -93,9 +93,13 @@ func TestModelsAreChosen(t *testing.T) {
 		{"one", map[string]agentfile.ModelChoice{"": {Name: "n"}, "sub": {Name: "s"}},
 			[]string{"openai-compatible http://localhost:1/v1 n without a key", "openai-compatible http://localhost:2/v1 s without a key"}},
 		{"nobody", map[string]agentfile.ModelChoice{"sup": {Name: "n"}},
-			[]string{`error [model]: agent.json: a model is chosen for "sup", and no agent of this tree has that slug; there are root, sub`}},
+			[]string{`error [model]: agent.json: modelName: a model is chosen for "sup", and no agent of this tree has that slug; there are root, sub`}},
 		{"a flavor that is not known", map[string]agentfile.ModelChoice{"sub": {Flavor: "gpt"}},
-			[]string{`left out [flavor]: tools/sub.json:1:67: contents.flavor: there is no flavor "gpt"`}},
+			[]string{`left out [flavor]: tools/sub.json: flavor: there is no flavor "gpt"`}},
+		{"a flavor that needs a script", map[string]agentfile.ModelChoice{"sub": {Flavor: "scripted"}},
+			[]string{`left out [script]: tools/sub.json: flavor: script: it is missing: the flavor scripted needs one`}},
+		{"not a URL", map[string]agentfile.ModelChoice{"": {URL: "x"}},
+			[]string{`error [url]: agent.json: modelUrl: "x" is not a usable URL; want http:// or https:// and a host`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

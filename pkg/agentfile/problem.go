@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,7 +34,10 @@ type Problem struct {
 	// Line and Col count from 1; 0 where the problem is with the file itself.
 	Line, Col int
 	// Key is where in the file, as contents.mcpServers[0].tag.
-	Key     string
+	Key string
+	// Choice is the key that Options.Models replaced, if that caused the problem:
+	// flavor, modelUrl or modelName. There is no Line and no Key then.
+	Choice  string
 	Message string
 }
 
@@ -44,8 +48,8 @@ func (p Problem) String() string {
 	if p.Line > 0 {
 		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Col)
 	}
-	if p.Key != "" {
-		b.WriteString(": " + p.Key)
+	if where := cmp.Or(p.Key, p.Choice); where != "" {
+		b.WriteString(": " + where)
 	}
 	// A tool or server may have written the message: it cannot pretend to be
 	// another line.
@@ -92,7 +96,8 @@ const (
 	CodeCycle     Code = "cycle"       // a tree that contains itself
 	CodeDepth     Code = "depth"       // nested too deeply
 	CodeTool      Code = "tool"        // a tool that does not describe itself
-	CodeToolHint  Code = "tool-hint"   // a description that could be better, a program that is not executable
+	CodeToolHint  Code = "tool-hint"   // a description that could be better
+	CodeExec      Code = "executable"  // a program in a tool folder that is not executable
 	CodeCollision Code = "collision"   // two tools with one name
 	CodeSlug      Code = "slug"        // extraAgents names another slug
 	CodeServer    Code = "mcp"         // an MCP server that cannot be used

@@ -29,13 +29,21 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
 		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact}
 	if l.opts.CacheDir != "" {
-		opts.CacheDir = filepath.Join(l.opts.CacheDir, "tools")
+		opts.CacheDir = toolCache(l.opts.CacheDir)
 	}
 	set, err := exectool.Open(ctx, sources, opts)
 	if err != nil {
 		return nil // ctx has ended, which Load says
 	}
 	return set
+}
+
+func toolCache(cacheDir string) string { return filepath.Join(cacheDir, "tools") }
+
+// KnownTools returns the tools of a folder that have described themselves before, with
+// Options.CacheDir. Nothing is executed.
+func KnownTools(cacheDir, folder string) []agent.ToolSpec {
+	return exectool.Known(toolCache(cacheDir), folder)
 }
 
 // protect tells all tools which files decide what is executed.
@@ -122,7 +130,7 @@ func (l *loader) executableProblems(set *exectool.Toolset) {
 		severity, code := LeftOut, CodeFile // it was not even executed
 		switch {
 		case errors.Is(p.Err, exectool.ErrNotExecutable):
-			severity, code = Note, CodeToolHint
+			severity, code = Note, CodeExec
 		case p.Describe:
 			code = CodeTool
 		case errors.Is(p.Err, exectool.ErrCollision):

@@ -3,7 +3,9 @@ package exectool
 import (
 	"encoding/binary"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -62,6 +64,26 @@ func openCache(home, dir string) *cache {
 		}
 	}
 	return c
+}
+
+// Known returns the tools of a folder that are in the cache, sorted by their names. It
+// executes nothing; a tool that has changed since is as it was.
+func Known(cacheDir, folder string) []agent.ToolSpec {
+	real, err := filepath.Abs(folder)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if err != nil {
+		return nil
+	}
+	var list []agent.ToolSpec
+	for name, e := range openCache(cacheDir, real).entries {
+		if _, err := os.Stat(join(real, name)); err == nil {
+			list = append(list, e.spec)
+		}
+	}
+	slices.SortFunc(list, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	return list
 }
 
 // get returns what is known of name if it is still the same executable.

@@ -53,6 +53,11 @@ func TestWarmStartOfThousandToolsExecutesNothing(t *testing.T) {
 	if diff := cmp.Diff(specs(cold), specs(warm)); diff != "" {
 		t.Errorf("warm differs from cold:\n%s", diff)
 	}
+	t.Chdir(dir)
+	known := Known(opts.CacheDir, "tools")
+	if got := count(t, dir+"/counter"); got != n || len(known) != n || known[7].Name != "bash_t0007" {
+		t.Errorf("%d known tools after %d executions, want %d: %+v", len(known), got-n, n, known)
+	}
 	files := cacheFiles(t, opts.CacheDir)
 	if len(files) != 1 {
 		t.Errorf("cache files: %q, want one", files)

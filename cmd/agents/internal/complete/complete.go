@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/toolname"
 	"github.com/urfave/cli/v3"
 )
 
@@ -224,8 +225,8 @@ func slugs(p *program.Env, files []string) []string {
 	return list
 }
 
-// tools are the executables in the tool folders of the agents. What they call
-// themselves is not known without running them.
+// tools are the executables in the tool folders of the agents, and the names of those
+// that have described themselves before: nothing is run.
 func tools(p *program.Env, files []string) []string {
 	c, err := load.Config(p, files...)
 	if err != nil {
@@ -240,6 +241,10 @@ func tools(p *program.Env, files []string) []string {
 		dir := f.Spec.ToolDirectory
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(filepath.Dir(path), dir)
+		}
+		for _, known := range agentfile.KnownTools(p.CacheDir(), dir) {
+			what, _, _ := strings.Cut(known.Description, "\n")
+			list = append(list, OneLine(strings.TrimPrefix(known.Name, toolname.Join("bash", "")), what))
 		}
 		entries, _ := os.ReadDir(dir) // a folder that is missing has none
 		for _, e := range entries {
@@ -268,14 +273,6 @@ func aliases(p *program.Env, files []string) []string {
 // OneLine is a candidate and what it is. Files that people share hold the texts,
 // so nothing in them may act on a terminal or look like another candidate.
 func OneLine(value, what string) string {
-	plain := func(s string) string {
-		return strings.Map(func(r rune) rune {
-			if r < ' ' || r >= 0x7f && r < 0xa0 {
-				return -1
-			}
-			return r
-		}, s)
-	}
 	if what = plain(what); what != "" {
 		return plain(value) + "\t" + what
 	}

@@ -14,9 +14,9 @@ func KeysHint(err error) string {
 	return ""
 }
 
-// ProblemHint is the next step for a kind of problem.
-func ProblemHint(code agentfile.Code) string {
-	switch code {
+// ProblemHint is the next step for a problem.
+func ProblemHint(p agentfile.Problem) string {
+	switch p.Code {
 	case agentfile.CodeKey:
 		return "add it with `agents keys set ID` or to the keys file that `agents paths` shows, or name another file with --api-keys"
 	case agentfile.CodeKeyEnv:
@@ -26,6 +26,9 @@ func ProblemHint(code agentfile.Code) string {
 	case agentfile.CodeWritable:
 		return "remove the write permission of others: chmod o-w"
 	case agentfile.CodeSchema, agentfile.CodeUnknown, agentfile.CodeFlavor, agentfile.CodeURL:
+		if p.Choice != "" {
+			return "`agents run --help` documents the flags"
+		}
 		return "`agents schema agent` documents every key"
 	case agentfile.CodeScript:
 		return "`agents help scripted-model` documents scripts"

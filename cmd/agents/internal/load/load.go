@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -40,6 +41,7 @@ type Options struct {
 	Record    string     // the folder of --record
 	Pinned    bool       // MCP servers whose programs change are not started
 	Models    Models
+	Strict    bool // refuse a tree from which something is missing
 }
 
 // logPaths are the log sinks of the configuration.
@@ -87,8 +89,12 @@ func Load(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 		}
 		return nil, err
 	}
+	if err := strict(l.Problems); o.Strict && err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	if !p.Global.Quiet {
 		showProblems(p, l.Problems, agentfile.Warning)
+		warnNotExecutable(p, l.Problems)
 	}
 	return l, nil
 }
@@ -118,9 +124,11 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	}
 	tree, err := agentfile.Load(ctx, file, opts)
 	l.Tree = tree
+	nameFlags(tree.Problems)
 	var broken *agentfile.LoadError
 	if errors.As(err, &broken) {
-		return l, failure.NothingRan(loadError(file, broken), ProblemHint(broken.Problems[0].Code))
+		nameFlags(broken.Problems)
+		return l, failure.NothingRan(loadError(file, broken), ProblemHint(broken.Problems[0]))
 	}
 	return l, err
 }
@@ -236,8 +244,29 @@ func showProblems(p *program.Env, list []agentfile.Problem, down agentfile.Sever
 	}
 }
 
-// Strict turns what was left out into an error.
-func Strict(problems []agentfile.Problem) error {
+// warnNotExecutable prints one line about the programs in tool folders that are not
+// executable.
+func warnNotExecutable(p *program.Env, problems []agentfile.Problem) {
+	const most = 5
+	var files []string
+	for _, problem := range problems {
+		if problem.Code == agentfile.CodeExec {
+			files = append(files, program.ShellQuote(problem.File))
+		}
+	}
+	slices.Sort(files)
+	files = slices.Compact(files)
+	more := ""
+	if n := len(files) - most; n > 0 {
+		files, more = files[:most], fmt.Sprintf(" (and %d more: `agents check` names them)", n)
+	}
+	if len(files) > 0 {
+		p.Warn("not executable, so not offered as tools: chmod +x " + strings.Join(files, " ") + more)
+	}
+}
+
+// strict turns what was left out into an error.
+func strict(problems []agentfile.Problem) error {
 	var left []string
 	for _, p := range problems {
 		if p.Incomplete() {

@@ -22,6 +22,16 @@ func (m *Models) Flags() []cli.Flag {
 	}
 }
 
+// nameFlags names the flags that caused problems.
+func nameFlags(problems []agentfile.Problem) {
+	flags := map[string]string{"modelName": "--model", "modelUrl": "--model-url", "flavor": "--flavor"}
+	for i, p := range problems {
+		if p.Choice != "" {
+			problems[i].Key = flags[p.Choice]
+		}
+	}
+}
+
 type modelFlag struct {
 	models *Models
 	set    func(*agentfile.ModelChoice, string)

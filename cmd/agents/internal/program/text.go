@@ -151,3 +151,14 @@ func QuoteJSON(s string) []byte {
 	text, _ := json.Marshal(s) // a string always encodes
 	return text
 }
+
+// ShellQuote quotes s as one word for a shell.
+func ShellQuote(s string) string {
+	unsafe := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-./:,=@%+", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, unsafe) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,6 +1,9 @@
 package program
 
-import "testing"
+import (
+	"os/exec"
+	"testing"
+)
 
 func TestEightBitLocales(t *testing.T) {
 	for locale, want := range map[string]bool{
@@ -10,6 +13,15 @@ func TestEightBitLocales(t *testing.T) {
 		p := &Env{Getenv: func(name string) string { return map[string]string{"LANG": locale}[name] }}
 		if got := p.eightBit(); got != want {
 			t.Errorf("eightBit with LANG=%s = %v, want %v", locale, got, want)
+		}
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	for _, s := range []string{"plain.json", "a b", "it's", "$(x)", "", "ü", "*", "~x", "a;b", "-x=/y"} {
+		out, err := exec.Command("sh", "-c", "printf %s "+ShellQuote(s)).Output()
+		if err != nil || string(out) != s {
+			t.Errorf("sh reads %s as %q (%v), want %q", ShellQuote(s), out, err, s)
 		}
 	}
 }

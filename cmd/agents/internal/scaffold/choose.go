@@ -102,10 +102,27 @@ func otherModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPla
 		return ModelChoice{}, err
 	}
 	f.flavor = flavors[n]
-	if f.url, err = asker.Line(ctx, "Its base URL", openai.Flavor(f.flavor).URL()); err != nil {
-		return ModelChoice{}, err
+	for {
+		if f.url, err = asker.Line(ctx, "Its base URL", openai.Flavor(f.flavor).URL()); err != nil {
+			return ModelChoice{}, err
+		}
+		if serverURL(f.url) != nil {
+			break
+		}
+		fmt.Fprintln(p.Err, wantURL)
 	}
 	return namedModel(ctx, p, f, plan, asker)
+}
+
+const wantURL = "want http:// or https://, a host, and no name or password in it"
+
+// serverURL is the address of a model server, nil if text is not a valid one.
+func serverURL(text string) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return nil
+	}
+	return u
 }
 
 // namedModel is the model of the server that the flags name.
@@ -124,9 +141,9 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPla
 	if m.Url == "" {
 		return m, failure.Usage("name it with --model-url", "--flavor %s has no server of its own", flavor)
 	}
-	u, err := url.Parse(m.Url)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return m, failure.Usage("", "--model-url: want http:// or https://, a host, and no name or password in it")
+	u := serverURL(m.Url)
+	if u == nil {
+		return m, failure.Usage("", "--model-url: "+wantURL)
 	}
 	m.Label = u.Host
 	var v vendor

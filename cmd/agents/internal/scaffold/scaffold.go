@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -195,13 +194,4 @@ func SlugOf(name, otherwise string) string {
 		return slug
 	}
 	return otherwise
-}
-
-// ShellQuote quotes s as one word for a shell.
-func ShellQuote(s string) string {
-	safe := func(r rune) bool { return !notSlug(r) || slices.Contains([]rune("./:,=@%+"), r) }
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !safe(r) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

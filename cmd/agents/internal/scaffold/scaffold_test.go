@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -75,15 +74,6 @@ func TestSlugOf(t *testing.T) {
 	} {
 		if got := SlugOf(name, "other"); got != want || !ValidSlug(got) {
 			t.Errorf("slugOf(%q) = %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestShellQuote(t *testing.T) {
-	for _, s := range []string{"plain.json", "a b", "it's", "$(x)", "", "ü", "*", "~x", "a;b", "-x=/y"} {
-		out, err := exec.Command("sh", "-c", "printf %s "+ShellQuote(s)).Output()
-		if err != nil || string(out) != s {
-			t.Errorf("sh reads %s as %q (%v), want %q", ShellQuote(s), out, err, s)
 		}
 	}
 }

@@ -312,7 +312,7 @@ func (s *service) agents() ([]mcpserver.Agent, error) {
 	}
 	list = slices.DeleteFunc(list, func(a mcpserver.Agent) bool { return len(files[a.Name]) > 1 })
 	if len(list) == 0 {
-		return nil, failure.NothingRan(errors.New("no agent can be served: all have one name"), load.ProblemHint(agentfile.CodeCollision))
+		return nil, failure.NothingRan(errors.New("no agent can be served: all have one name"), load.ProblemHint(agentfile.Problem{Code: agentfile.CodeCollision}))
 	}
 	return list, nil
 }
