@@ -29,8 +29,6 @@ const slowDescribe = time.Second
 // changes within one tick a file's times show only one.
 const clockTick = 10 * time.Millisecond
 
-var errTooLong = fmt.Errorf("it prints more than %d bytes", MaxDescriptionBytes)
-
 // Describe runs `path describe` with the environment env and empty standard
 // input, and returns what it prints, unread: see ParseDescription. It may take
 // DescribeTimeout and print MaxDescriptionBytes. What it prints on stderr
@@ -49,14 +47,27 @@ func Describe(ctx context.Context, path string, env []string) ([]byte, error) {
 
 // describe runs cmd, which lacks only its arguments and streams.
 func describe(ctx context.Context, cmd *process.Command, opts *Options) ([]byte, error) {
-	limit := cmp.Or(opts.DescribeTimeout, DescribeTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", seconds(limit)))
+	cmd.Args = []string{"describe"}
+	return read(ctx, cmd, opts, reading{limit: cmp.Or(opts.DescribeTimeout, DescribeTimeout), most: MaxDescriptionBytes})
+}
+
+// A reading limits a program whose output is read: its time and the bytes that it may
+// print.
+type reading struct {
+	limit time.Duration
+	most  int
+}
+
+// read runs cmd, which lacks only its streams, with empty standard input, and
+// returns what it prints.
+func read(ctx context.Context, cmd *process.Command, opts *Options, r reading) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, fmt.Errorf("timed out after %s", seconds(r.limit)))
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	stdout := &limited{max: MaxDescriptionBytes, full: func() { stop(errTooLong) }}
+	errTooLong := fmt.Errorf("it prints more than %d bytes", r.most)
+	stdout := &limited{max: r.most, full: func() { stop(errTooLong) }}
 	stderr := &output{memoryOnly: true}
-	cmd.Args = []string{"describe"}
 	clean := opts.Redact.Writer(stderr)
 	cmd.Stdout, cmd.Stderr = stdout, clean
 	cmd.Mark = "describe." + rand.Text()
@@ -65,7 +76,7 @@ func describe(ctx context.Context, cmd *process.Command, opts *Options) ([]byte,
 	start, unstarted := errors.AsType[*process.StartError](err)
 	switch {
 	case unstarted:
-		return nil, startError(ctx, start, len("describe"))
+		return nil, startError(ctx, start, size(cmd.Args))
 	case stdout.over:
 		return nil, errTooLong
 	case exit.Cancelled:

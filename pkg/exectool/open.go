@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
@@ -38,6 +40,12 @@ var (
 type Source struct {
 	// Path is a folder, whose executables are tools, or one executable.
 	Path string
+	// Runner, if it is not nil, runs the tools elsewhere. Then Path is one on the
+	// other side, Kind says what it is, and no file of this side is checked.
+	Runner *Runner
+	Kind   Kind
+	// Slug is that of the agent at Path, for the kind AgentFile.
+	Slug string
 	// Filter, if it is not empty, leaves out the files of a folder whose name
 	// does not contain it, before anything is executed.
 	Filter string
@@ -51,6 +59,8 @@ type Source struct {
 	// Dir is the working directory of the tools; empty means that of this
 	// process.
 	Dir string
+
+	pin process.Pin // what Runner executes on this side
 }
 
 // Options are what all sources have in common.
@@ -81,6 +91,9 @@ type Options struct {
 	// Grace is how long a tool has to end by itself after SIGTERM; 0 means the
 	// default of package process.
 	Grace time.Duration
+	// Pinned refuses to use a Runner once a program that it executes on this side
+	// has changed since Open.
+	Pinned bool
 }
 
 // A Problem is a file that looks like a tool but cannot be used as one, or a source
@@ -94,12 +107,16 @@ type Problem struct {
 	// Describe reports whether the tool was executed to describe itself, and
 	// that failed.
 	Describe bool
+	// Offered reports that the tools are there all the same: as an earlier Open
+	// described them, because their runner could not be used.
+	Offered bool
 }
 
 // A Toolset is the tools of some sources. It does not change: descriptions are
 // read by Open.
 type Toolset struct {
 	opts     *shared
+	sources  []Source
 	files    []string
 	list     []*Tool
 	tools    []agent.Tool
@@ -115,6 +132,21 @@ func (s *Toolset) List() []*Tool { return s.list }
 // Files are the folders and files of the sources, and the files that links among
 // the tools lead to: absolute and without links.
 func (s *Toolset) Files() []string { return s.files }
+
+// Programs are the files on this side that decide what runners execute, and the
+// paths of their sources, which a sandbox may share with this side.
+func (s *Toolset) Programs() []string {
+	var files []string
+	for i := range s.sources {
+		if src := &s.sources[i]; src.Runner != nil {
+			files = append(files, src.programs(toolenv.Environ(s.opts.Environ, src.Env))...)
+			if filepath.IsAbs(src.Path) {
+				files = append(files, src.Path)
+			}
+		}
+	}
+	return files
+}
 
 // Protect passes paths, absolute ones without links, to the tools in AGENTS_TREE,
 // after those that a call above this process protects. Tools that write files
@@ -136,18 +168,25 @@ func (s *Toolset) Problems() []Problem { return s.problems }
 
 // Open finds the executables of the sources and reads their descriptions: from
 // the cache where it has them, otherwise by executing each as `<tool> describe`,
-// two for each processor at a time. Whatever is wrong with a tool is a Problem,
+// two for each processor at a time, and those behind runners all at once. Whatever is wrong with a tool is a Problem,
 // and the tool is left out; two tools of one name are both left out. A file that
 // two sources find belongs to the first. Only the end of ctx is an error.
 func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error) {
 	l := &lister{seen: map[string]bool{}, folders: map[string]folder{}}
 	sources = slices.Clone(sources)
+	var far []*Source
 	for i := range sources {
-		l.add(&sources[i])
+		if sources[i].Runner != nil {
+			far = append(far, &sources[i])
+		} else {
+			l.add(&sources[i])
+		}
 	}
 	o := &opener{opts: &shared{Options: opts}, caches: map[string]*cache{}, environs: map[*Source][]string{}}
 	o.tools, o.block = make([]*Tool, len(l.found)), make([]Tool, 0, len(l.found))
+	wait := o.reach(ctx, far)
 	errs := o.open(ctx, l.found)
+	reached := wait()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read tools: %w", context.Cause(ctx))
 	}
@@ -159,11 +198,14 @@ func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error)
 	for _, c := range o.caches {
 		c.save()
 	}
-	set := &Toolset{opts: o.opts, files: l.files, problems: l.problems}
+	set := &Toolset{opts: o.opts, sources: sources, files: l.files, problems: l.problems}
 	for _, t := range o.tools {
 		if t != nil {
 			set.list = append(set.list, t)
 		}
+	}
+	for _, r := range reached {
+		set.list, set.problems = append(set.list, r.tools...), append(set.problems, r.problems...)
 	}
 	set.settle()
 	return set, nil

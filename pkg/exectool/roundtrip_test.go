@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"math/big"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/agents-exe/agents/pkg/internal/loopssh"
 )
 
 // A sample is a JSON value with the text that a tool must receive for it.
@@ -136,6 +140,44 @@ func expect(args []drawn) (argv [][]byte, stdin []byte, refused bool) {
 // TestRoundTrip: the bytes that a real tool receives are the bytes that the
 // model sent, for any description and any arguments, or nothing runs.
 func TestRoundTrip(t *testing.T) {
+	roundTrip(t, nil)
+}
+
+// TestRoundTripThroughRunner: the same through commands that pass arguments on, and
+// through shells that split them again.
+func TestRoundTripThroughRunner(t *testing.T) {
+	t.Run("arguments", func(t *testing.T) { roundTrip(t, &Runner{Command: []string{"env", "-i", fastExit}}) })
+	t.Run("as sshd does", func(t *testing.T) {
+		// sshd gets the words joined by spaces and passes them to the user's shell.
+		standIn := script(t, filepath.Join(t.TempDir(), "ssh"), "shift\nexec sh -c \"$*\"\n")
+		roundTrip(t, &Runner{Command: []string{standIn, "host"}, Shell: true})
+	})
+	t.Run("ssh", func(t *testing.T) {
+		t.Parallel() // it waits more than it computes
+		roundTrip(t, &Runner{Command: append(loopssh.Start(t), "env", fastExit), Shell: true})
+	})
+	t.Run("bwrap", func(t *testing.T) {
+		roundTrip(t, &Runner{Command: sandbox(t)})
+	})
+}
+
+// sandbox is the prefix of what there is to run a program apart.
+func sandbox(t *testing.T) []string {
+	for _, command := range [][]string{
+		{"bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent"},
+		{"unshare", "--user", "--map-root-user"},
+		{"unshare", "--mount"},
+	} {
+		if exec.Command(command[0], append(command[1:], "true")...).Run() == nil {
+			t.Log(command)
+			return command
+		}
+	}
+	t.Fatal("neither bwrap nor unshare works here")
+	return nil
+}
+
+func roundTrip(t *testing.T, runner *Runner) {
 	d := newDumper(t)
 	refusals, runs := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -156,7 +198,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tool, err := d.open(Source{}, Options{Environ: os.Environ()}, string(text))
+		tool, err := d.open(Source{Path: d.path, Runner: runner}, Options{Environ: os.Environ()}, string(text))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,8 @@ import (
 type Tool struct {
 	spec   agent.ToolSpec
 	path   string // as the source names it
-	abs    string
+	abs    string // empty behind a runner
+	file   string // its name in a folder behind a runner
 	raw    []byte
 	digest string // of the file, as "sha256:…"; may be empty
 	notes  []string
@@ -62,12 +63,19 @@ func (t *Tool) Command(inv *agent.Invocation) (argv []string, digest string) {
 	if err != nil {
 		return nil, ""
 	}
+	line, err := t.CommandLine(append([]string{"run"}, args...)...)
+	if err != nil {
+		return nil, ""
+	}
 	t.hash.Do(func() {
+		if t.src.Runner != nil {
+			return
+		}
 		if info, err := os.Stat(t.abs); t.digest == "" && err == nil && info.Size() < largeFile {
 			t.digest = digestOf(t.abs)
 		}
 	})
-	return append([]string{t.abs, "run"}, args...), t.digest
+	return line, t.digest
 }
 
 // Translate translates the arguments of a call; see Description.Command.
@@ -91,6 +99,10 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
+	line, err := t.CommandLine(append([]string{"run"}, argv...)...)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
 	locks, release, err := t.lock(ctx, inv)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
@@ -104,7 +116,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	c.stderrWriter = stderrWriter{keep: &c.stderr, inv: inv}
 	stdout, stderr := t.opts.Redact.Writer(&c.stdout), t.opts.Redact.Writer(&c.stderrWriter)
 	cmd := &process.Command{
-		Path: t.abs, Args: append([]string{"run"}, argv...), Env: callEnviron(t.env, inv, t.opts.tree, locks), Dir: t.src.Dir,
+		Path: line[0], Args: line[1:], Env: callEnviron(t.env, inv, t.opts.tree, locks), Dir: t.src.Dir,
 		Stdout: stdout, Stderr: stderr, Mark: inv.Key, Grace: t.opts.Grace,
 	}
 	if stdin != nil {

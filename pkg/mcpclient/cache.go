@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/cachefile"
+	"github.com/agents-exe/agents/pkg/process"
 )
 
 // The cache keeps the listing of each server, by all that makes the server what it
@@ -72,7 +73,7 @@ func (s *Server) identity() (key []string, ok bool) {
 		}
 		return append([]string{s.Protocol, s.URL}, slices.Sorted(maps.Keys(s.Headers))...), true
 	}
-	file, err := lookPath(s)
+	file, err := process.LookPath(s.Executable, s.Env)
 	if err != nil {
 		return nil, false
 	}

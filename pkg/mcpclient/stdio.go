@@ -7,12 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +37,7 @@ type waitingRequest struct {
 
 // startProgram starts the program of c's server, and opens c.
 func (c *conn) startProgram() error {
-	file, err := lookPath(c.server)
+	file, err := process.LookPath(c.server.Executable, c.server.Env)
 	if err != nil {
 		return err
 	}
@@ -187,35 +182,6 @@ func (s *stdio) end(ctx context.Context, closed bool) error {
 		how = "it closed its standard output"
 	}
 	return &endError{how: how, said: s.said()}
-}
-
-// lookPath is the file of server's program.
-func lookPath(server *Server) (string, error) {
-	name := server.Executable
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
-	var list string
-	for _, kv := range server.Env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			list = v
-		}
-	}
-	for _, dir := range filepath.SplitList(list) {
-		// A relative folder would depend on where the program is started.
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		file := filepath.Join(dir, name)
-		st, err := os.Stat(file)
-		if err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			return file, nil
-		}
-	}
-	if list == "" {
-		return "", fmt.Errorf("start %s: its environment has no PATH to look in: %w", name, fs.ErrNotExist)
-	}
-	return "", fmt.Errorf("start %s: it is in none of the folders of PATH (%s): %w", name, list, fs.ErrNotExist)
 }
 
 // said is "" or a clause with what the program has written apart from messages.

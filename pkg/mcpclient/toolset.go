@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
 )
 
 // How a server that fails is started again. After the nth failure in a row the
@@ -47,8 +48,8 @@ var ErrClosed = errors.New("it was closed")
 type Toolset struct {
 	server  Server
 	opts    Options
-	invalid error             // what is wrong with server
-	pinned  map[string]string // the stamps of its programs at Open; nil if they may change
+	invalid error       // what is wrong with server
+	pinned  process.Pin // its programs at Open; nil if they may change
 	work    sync.WaitGroup
 
 	mu           sync.Mutex
@@ -81,7 +82,7 @@ type refresh struct {
 func Open(server Server, opts Options) *Toolset {
 	s := &Toolset{server: server, opts: opts, invalid: server.check(), conns: map[*conn]struct{}{}}
 	if opts.Pinned {
-		s.pin()
+		s.pinned = process.NewPin(s.server.Programs())
 	}
 	return s
 }
@@ -401,7 +402,7 @@ func (s *Toolset) dial(ctx context.Context) (*conn, error) {
 }
 
 func (s *Toolset) dialOnce(ctx context.Context) (*conn, error) {
-	if err := s.unchanged(); err != nil {
+	if err := s.pinned.Unchanged(s.server.Programs()); err != nil {
 		return nil, fmt.Errorf("start it: %w", err)
 	}
 	c := newConn(&s.server, &s.opts)

@@ -1,0 +1,100 @@
+// Package loopssh starts an ssh server on this machine, for tests of what goes
+// through ssh.
+package loopssh
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Start starts sshd on a port of the loopback address, with keys of its own, and
+// returns the words that run a command there as the present user. The server ends with
+// the test. Where sshd or ssh is missing, the test is skipped.
+func Start(t testing.TB) []string {
+	t.Helper()
+	sshd, err := exec.LookPath("sshd")
+	if err != nil {
+		sshd, err = exec.LookPath("/usr/sbin/sshd")
+	}
+	ssh, clientErr := exec.LookPath("ssh")
+	if err != nil || clientErr != nil {
+		t.Skip("sshd or ssh is not installed (openssh-server, openssh-client)")
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"host", "user"} {
+		run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name))
+	}
+	if me.Uid == "0" {
+		os.MkdirAll("/run/sshd", 0o755) // sshd of root wants it
+	}
+	port := serve(t, sshd, dir)
+	client := []string{ssh, "-F", "none", "-o", "LogLevel=ERROR", "-p", strconv.Itoa(port), "-i", filepath.Join(dir, "user"),
+		"-o", "UserKnownHostsFile=" + filepath.Join(dir, "known"), "-o", "StrictHostKeyChecking=accept-new",
+		"-o", "BatchMode=yes", me.Username + "@127.0.0.1"}
+	await(t, append(client, "true"))
+	return client[:len(client):len(client)]
+}
+
+// serve starts the server and returns its port.
+func serve(t testing.TB, sshd, dir string) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	config := filepath.Join(dir, "sshd_config")
+	text := fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n",
+		port, filepath.Join(dir, "host"), filepath.Join(dir, "user.pub"))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := exec.Command(sshd, "-D", "-e", "-f", config)
+	var said bytes.Buffer
+	server.Stderr = &said
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Process.Kill()
+		server.Wait()
+		if t.Failed() {
+			t.Logf("sshd: %s", said.String())
+		}
+	})
+	return port
+}
+
+func run(t testing.TB, line ...string) {
+	t.Helper()
+	if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v: %s", line, err, out)
+	}
+}
+
+// await tries the command until it succeeds, for a minute.
+func await(t testing.TB, line []string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		out, err := exec.Command(line[0], line[1:]...).CombinedOutput()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v: %v: %s", line, err, out)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package process
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// scripts are the endings of files that interpreters execute.
+var scripts = []string{".cjs", ".jar", ".js", ".mjs", ".php", ".pl", ".py", ".rb", ".sh", ".ts"}
+
+// LookPath is the file of a program: a name without a slash is looked for in the
+// folders of the PATH of env, any other is returned as it is.
+func LookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	var list string
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			list = v
+		}
+	}
+	for _, dir := range filepath.SplitList(list) {
+		// A relative folder would depend on where the program is started.
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		st, err := os.Stat(file)
+		if err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	if list == "" {
+		return "", fmt.Errorf("start %s: its environment has no PATH to look in: %w", name, fs.ErrNotExist)
+	}
+	return "", fmt.Errorf("start %s: it is in none of the folders of PATH (%s): %w", name, list, fs.ErrNotExist)
+}
+
+// Programs are the files that the command line executes, as far as it names them:
+// its program, which LookPath finds, and the scripts and programs among the
+// arguments. What these load is not among them. Relative paths start at dir.
+func Programs(line, env []string, dir string) []string {
+	absolute := func(file string) string {
+		if filepath.IsAbs(file) {
+			return file
+		}
+		return filepath.Join(dir, file)
+	}
+	var files []string
+	if file, err := LookPath(line[0], env); err == nil {
+		files = append(files, absolute(file))
+	}
+	for _, arg := range line[1:] {
+		file := absolute(arg)
+		info, err := os.Stat(file)
+		program := err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+		if program || slices.Contains(scripts, strings.ToLower(filepath.Ext(arg))) {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// A Pin is the state of some files, by their paths; nil is that of any.
+type Pin map[string]string
+
+// NewPin notes the present state of files.
+func NewPin(files []string) Pin {
+	p := Pin{}
+	for _, file := range files {
+		p[file] = stamp(file)
+	}
+	return p
+}
+
+// Unchanged is an error if one of files is not what it was, or is not in p.
+func (p Pin) Unchanged(files []string) error {
+	if p == nil {
+		return nil
+	}
+	for _, file := range files {
+		if was, ok := p[file]; !ok || was != stamp(file) {
+			return fmt.Errorf("%s has changed since this program started, and is not executed", file)
+		}
+	}
+	return nil
+}
+
+// stamp is a text that changes with the contents of a file; it is empty for one that
+// does not exist.
+func stamp(file string) string {
+	info, err := os.Stat(file)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(info.ModTime().UnixNano(), info.Size(), info.Mode())
+}
