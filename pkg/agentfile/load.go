@@ -160,6 +160,9 @@ func (n *Node) Servers() []string {
 type program struct {
 	path, filter string
 	allowDash    bool
+	runner       *exectool.Runner // nil: it is here
+	kind         exectool.Kind
+	slug         string // of an agent behind a runner
 }
 
 // Load reads the agent file at path and all that it names, describes its tools
@@ -357,6 +360,15 @@ func (l *loader) helperFile(n *Node, path string) {
 // toolboxes reads bashToolboxes.
 func (l *loader) toolboxes(n *Node) {
 	for i, box := range n.File.Spec.BashToolboxes {
+		allowDash := box.AllowDash || n.File.Spec.AllowDash
+		if len(box.Runner) > 0 {
+			p := program{path: box.Path, filter: box.BasenameFilter, allowDash: allowDash, runner: n.runner(box.Runner, box.RunnerID, box.RunnerShell)}
+			if box.Tag == "FileSystemDirectory" {
+				p.kind = exectool.Folder
+			}
+			n.programs = append(n.programs, p)
+			continue
+		}
 		pointer := fmt.Sprintf("%s/%d", n.File.at("bashToolboxes"), i)
 		path, ok := l.resolve(n, pointer, box.Path, LeftOut)
 		if !ok {
@@ -368,13 +380,17 @@ func (l *loader) toolboxes(n *Node) {
 			l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s needs %s", path, box.Tag, want))
 			continue
 		}
-		n.programs = append(n.programs, program{path: path, filter: box.BasenameFilter, allowDash: box.AllowDash || n.File.Spec.AllowDash})
+		n.programs = append(n.programs, program{path: path, filter: box.BasenameFilter, allowDash: allowDash})
 	}
 }
 
 // extraAgents reads sub-agents that are elsewhere; they may form cycles.
 func (l *loader) extraAgents(n *Node) {
 	for i, extra := range n.File.Spec.ExtraAgents {
+		if len(extra.Runner) > 0 {
+			n.programs = append(n.programs, program{path: extra.Path, kind: exectool.AgentFile, slug: extra.Slug, runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell)})
+			continue
+		}
 		pointer := fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i)
 		path, ok := l.resolve(n, pointer, extra.Path, LeftOut)
 		if !ok {
@@ -396,6 +412,21 @@ func (l *loader) extraAgents(n *Node) {
 	}
 }
 
+// runner is a runner of n's file: a program with a slash is relative to the file's
+// folder, as that of an MCP server. ssh is known to need quoted arguments.
+func (n *Node) runner(command, id []string, shell *bool) *exectool.Runner {
+	r := &exectool.Runner{Command: slices.Clone(command), ID: slices.Clone(id), Shell: filepath.Base(command[0]) == "ssh"}
+	for _, words := range [][]string{r.Command, r.ID} {
+		if len(words) > 0 && strings.Contains(words[0], "/") {
+			words[0] = absolute(filepath.Dir(n.File.Path), words[0])
+		}
+	}
+	if shell != nil {
+		r.Shell = *shell
+	}
+	return r
+}
+
 func (n *Node) helper(sub *Node) {
 	if !slices.Contains(n.Helpers, sub) {
 		n.Helpers = append(n.Helpers, sub)
@@ -409,13 +440,19 @@ func (l *loader) build(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(8)
 	found := make([]*exectool.Toolset, len(l.tree.Nodes))
+	var far errgroup.Group // without a limit: another side may take long to answer
 	for i, n := range l.tree.Nodes {
-		g.Go(func() error {
+		describe := g.Go
+		if slices.ContainsFunc(n.programs, func(p program) bool { return p.runner != nil }) {
+			describe = far.Go
+		}
+		describe(func() error {
 			found[i] = l.executables(ctx, n)
 			return nil
 		})
 	}
 	g.Wait() // no function fails
+	far.Wait()
 	for i, n := range l.tree.Nodes {
 		for _, s := range n.configured {
 			s.client.Env = l.serverEnviron(n, s)

@@ -321,14 +321,14 @@ func (l *loader) findWorkDir(n *Node) bool {
 }
 
 // paragraph lists the helpers of an agent for its model.
-func paragraph(subs []*agent.Subagent) string {
-	if len(subs) == 0 {
+func paragraph(experts []agent.ToolSpec) string {
+	if len(experts) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("You can ask these agents for help. Each call is a new conversation: they know nothing but your prompt.\n")
-	for _, s := range subs {
-		fmt.Fprintf(&b, "- %s (tool %s): %s\n", s.Agent.Slug, s.Name, strings.TrimSpace(s.Agent.Announce))
+	for _, s := range experts {
+		fmt.Fprintf(&b, "- %s (tool %s): %s\n", s.Agent, s.Name, strings.TrimSpace(s.Description))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -71,6 +71,11 @@ type Toolbox struct {
 	Path           string `json:"path"`
 	BasenameFilter string `json:"basenameFilter"`
 	AllowDash      bool   `json:"allowDash"`
+
+	// Runner is a command prefix that runs the tools elsewhere, where Path is.
+	Runner      []string `json:"runner"`
+	RunnerID    []string `json:"runnerId"`
+	RunnerShell *bool    `json:"runnerShell"`
 }
 
 // An MCPServer is a source of tools: a program that speaks MCP on its standard
@@ -105,6 +110,11 @@ type MCPServer struct {
 type ExtraAgent struct {
 	Slug string `json:"slug"`
 	Path string `json:"path"`
+
+	// These are as in a Toolbox.
+	Runner      []string `json:"runner"`
+	RunnerID    []string `json:"runnerId"`
+	RunnerShell *bool    `json:"runnerShell"`
 }
 
 // decode reads the contents of an agent file. Only the spellings that the schema

@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,11 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 	sources := make([]exectool.Source, len(n.programs))
 	for i, p := range n.programs {
 		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, AllowDash: p.allowDash,
-			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir}
+			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir,
+			Runner: p.runner, Kind: p.kind, Slug: p.slug}
 	}
 	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
-		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact}
+		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact, Pinned: l.opts.Pinned}
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = toolCache(l.opts.CacheDir)
 	}
@@ -60,6 +62,9 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 			files = append(files, s.client.Programs()...)
 		}
 	}
+	for _, s := range sets {
+		files = append(files, s.Programs()...)
+	}
 	for _, path := range files {
 		if abs, err := filepath.Abs(path); path != "" && err == nil {
 			paths = append(paths, withoutLinks(abs))
@@ -84,27 +89,38 @@ func withoutLinks(path string) string {
 // equip gives n's agent its tools: executables, then sub-agents.
 func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	var tools agent.ToolList
+	var experts []agent.ToolSpec
+	add := func(t agent.Tool) {
+		spec := t.Spec()
+		tools = append(tools, schema.Checked(t))
+		n.Tools = append(n.Tools, spec)
+		if spec.Agent != "" {
+			experts = append(experts, spec)
+		}
+	}
+	var far []agent.Tool
 	if set != nil {
 		l.executableProblems(set)
 		for _, t := range set.List() {
-			tools = append(tools, schema.Checked(t))
-			n.Tools = append(n.Tools, t.Spec())
 			for _, note := range t.Notes() {
 				l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: note})
 			}
+			if t.Spec().Agent != "" {
+				far = append(far, t)
+				continue
+			}
+			add(t)
 		}
 	}
-	subs := l.subagents(n)
-	for _, s := range subs {
-		tools = append(tools, schema.Checked(s))
-		n.Tools = append(n.Tools, s.Spec())
+	for _, t := range l.experts(n, far) {
+		add(t)
 	}
 	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	n.Agent.Toolsets = []agent.Toolset{tools}
 	for _, server := range n.servers {
 		n.Agent.Toolsets = append(n.Agent.Toolsets, &checked{Toolset: server.Toolset})
 	}
-	if p := paragraph(subs); p != "" {
+	if p := paragraph(experts); p != "" {
 		if n.Agent.System != "" {
 			n.Agent.System += "\n\n"
 		}
@@ -131,6 +147,8 @@ func (l *loader) executableProblems(set *exectool.Toolset) {
 		switch {
 		case errors.Is(p.Err, exectool.ErrNotExecutable):
 			severity, code = Note, CodeExec
+		case p.Offered:
+			severity, code = Warning, CodeTool
 		case p.Describe:
 			code = CodeTool
 		case errors.Is(p.Err, exectool.ErrCollision):
@@ -138,44 +156,41 @@ func (l *loader) executableProblems(set *exectool.Toolset) {
 		case errors.Is(p.Err, exectool.ErrWritable):
 			code = CodeWritable
 		}
-		// The error names the path, as the problem does.
-		message := strings.TrimPrefix(p.Err.Error(), "tool "+p.Path+": ")
-		message = strings.Replace(message, "describe "+p.Path+": ", "describe: ", 1)
-		l.report(Problem{Severity: severity, Code: code, File: p.Path, Message: message})
+		l.report(Problem{Severity: severity, Code: code, File: p.Path, Message: p.Text()})
 	}
 }
 
-// subagents are n's helpers as tools, sorted by slug. Of several with one name
-// none is offered: the model could not tell which it asks.
-func (l *loader) subagents(n *Node) []*agent.Subagent {
-	slices.SortFunc(n.Helpers, func(a, b *Node) int {
-		if c := strings.Compare(a.Agent.Slug, b.Agent.Slug); c != 0 {
+// experts are n's helpers and far, the agents behind runners, as tools, sorted by slug.
+// Of several with one name none is offered: the model could not tell which it asks.
+func (l *loader) experts(n *Node, far []agent.Tool) []agent.Tool {
+	list := far
+	for _, h := range n.Helpers {
+		list = append(list, &agent.Subagent{Name: toolname.Join("expert", h.Agent.Slug), Agent: h.Agent, Source: h.File.Path})
+	}
+	slices.SortFunc(list, func(a, b agent.Tool) int {
+		if c := strings.Compare(a.Spec().Agent, b.Spec().Agent); c != 0 {
 			return c
 		}
-		return strings.Compare(a.File.Path, b.File.Path)
+		return strings.Compare(a.Spec().Source, b.Spec().Source)
 	})
-	byName := map[string][]*Node{}
-	for _, h := range n.Helpers {
-		name := toolname.Join("expert", h.Agent.Slug)
-		byName[name] = append(byName[name], h)
+	sources := map[string][]string{} // by name
+	for _, t := range list {
+		sources[t.Spec().Name] = append(sources[t.Spec().Name], t.Spec().Source)
 	}
-	var subs []*agent.Subagent
-	for _, h := range n.Helpers {
-		name := toolname.Join("expert", h.Agent.Slug)
-		same := byName[name]
-		if len(same) == 1 {
-			subs = append(subs, &agent.Subagent{Name: name, Agent: h.Agent, Source: h.File.Path})
+	var kept []agent.Tool
+	for _, t := range list {
+		name, source := t.Spec().Name, t.Spec().Source
+		if len(sources[name]) == 1 {
+			kept = append(kept, t)
 			continue
 		}
-		var others []string
-		for _, o := range same {
-			if o != h {
-				others = append(others, o.File.Path)
-			}
-		}
-		l.report(Problem{Severity: LeftOut, Code: CodeCollision, File: h.File.Path,
-			Message: fmt.Sprintf("the agents of two files are both %s and are left out: this one and %s", name, strings.Join(others, ", "))})
+		others := slices.DeleteFunc(slices.Clone(sources[name]), func(s string) bool { return s == source })
+		l.report(Problem{Severity: LeftOut, Code: CodeCollision, File: source,
+			Message: fmt.Sprintf("two agents are both %s and are left out: this one and %s", name, strings.Join(others, ", "))})
 	}
-	n.Helpers = slices.DeleteFunc(n.Helpers, func(h *Node) bool { return len(byName[toolname.Join("expert", h.Agent.Slug)]) > 1 })
-	return subs
+	n.Helpers = slices.DeleteFunc(n.Helpers, func(h *Node) bool { return len(sources[toolname.Join("expert", h.Agent.Slug)]) > 1 })
+	slices.SortFunc(n.Helpers, func(a, b *Node) int {
+		return cmp.Or(strings.Compare(a.Agent.Slug, b.Agent.Slug), strings.Compare(a.File.Path, b.File.Path))
+	})
+	return kept
 }
