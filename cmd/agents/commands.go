@@ -61,14 +61,16 @@ func table() []entry {
 		{name: "paths", usage: "show which files and folders are in effect, and why", build: pathsCommand},
 		{name: "prices", usage: "list what models cost, with source and date", build: pricesCommand},
 		{name: "init", usage: "write a first agent: its file, a folder with a tool, a keys file", build: initCommand},
-		{name: "new", usage: "write the beginning of an agent or a tool", below: []entry{
+		{name: "new", usage: "write the beginning of an agent or a tool, or the wrapper of an agent", below: []entry{
 			{name: "agent", usage: "write SLUG.json and its folder of tools, SLUG-tools", build: newAgentCommand},
 			{name: "tool", usage: "write a tool that works, to be changed into yours", build: newToolCommand},
+			{name: "wrapper", usage: "write a script that makes an agent a tool, in a process of its own or elsewhere", build: newWrapperCommand},
 		}},
 		{name: "tool", usage: "work on one tool without a model", below: []entry{
 			{name: "describe", usage: "run `PATH describe` and print what the runtime makes of it", build: toolDescribeCommand},
 			{name: "call", usage: "call one tool as a model would; its result goes to stdout", build: toolCallCommand},
 		}},
+		{name: "toolbox", usage: "list, describe or run the tools of a folder, for an agent on another machine", build: toolboxCommand},
 		{name: "keys", usage: "keep keys in your configuration folder", below: []entry{
 			{name: "set", usage: "add a key, or replace it", build: keysSetCommand},
 			{name: "list", usage: "list keys, without their values", build: keysListCommand},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/agents-exe/agents/pkg/internal/loopssh"
+	"github.com/agents-exe/agents/pkg/exectool/runnertest"
 )
 
 // A sample is a JSON value with the text that a tool must receive for it.
@@ -154,27 +153,11 @@ func TestRoundTripThroughRunner(t *testing.T) {
 	})
 	t.Run("ssh", func(t *testing.T) {
 		t.Parallel() // it waits more than it computes
-		roundTrip(t, &Runner{Command: append(loopssh.Start(t), "env", fastExit), Shell: true})
+		roundTrip(t, &Runner{Command: append(runnertest.SSH(t), "env", fastExit), Shell: true})
 	})
 	t.Run("bwrap", func(t *testing.T) {
-		roundTrip(t, &Runner{Command: sandbox(t)})
+		roundTrip(t, &Runner{Command: runnertest.Sandbox(t)})
 	})
-}
-
-// sandbox is the prefix of what there is to run a program apart.
-func sandbox(t *testing.T) []string {
-	for _, command := range [][]string{
-		{"bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent"},
-		{"unshare", "--user", "--map-root-user"},
-		{"unshare", "--mount"},
-	} {
-		if exec.Command(command[0], append(command[1:], "true")...).Run() == nil {
-			t.Log(command)
-			return command
-		}
-	}
-	t.Fatal("neither bwrap nor unshare works here")
-	return nil
 }
 
 func roundTrip(t *testing.T, runner *Runner) {

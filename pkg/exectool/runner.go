@@ -341,8 +341,7 @@ type Listed struct {
 	Description json.RawMessage `json:"description"`
 }
 
-// A ListedProblem is a file that looks like a tool and cannot be used, or with an
-// empty name the folder itself.
+// A ListedProblem is a file that looks like a tool and cannot be used.
 type ListedProblem struct {
 	File  string `json:"file"`
 	Error string `json:"error"`
@@ -359,11 +358,7 @@ func (s *Toolset) Listing() Listing {
 		if errors.Is(p.Err, ErrNotExecutable) {
 			continue
 		}
-		file := filepath.Base(p.Path)
-		if slices.ContainsFunc(s.sources, func(src Source) bool { return src.Path == p.Path }) {
-			file = ""
-		}
-		l.Problems = append(l.Problems, ListedProblem{file, p.Text()})
+		l.Problems = append(l.Problems, ListedProblem{filepath.Base(p.Path), p.Text()})
 	}
 	return l
 }

@@ -91,5 +91,6 @@ var rules = []rule{
 	{path: "tools/...", floor: commands},
 
 	{path: "pkg/agent/agenttest", floor: support},
+	{path: "pkg/exectool/runnertest", floor: support},
 	{path: "pkg/internal/...", floor: support},
 }

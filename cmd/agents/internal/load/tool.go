@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -56,6 +58,31 @@ func OpenTool(ctx context.Context, p *program.Env, path string) (*exectool.Tool,
 		return nil, failure.NothingRan(problems[0].Err, ToolHint(problems[0].Err))
 	}
 	return nil, failure.Usage("", "%s: this is a folder; name a file in it", path)
+}
+
+// OpenFolder describes the executables in a folder whose name contains filter.
+func OpenFolder(ctx context.Context, p *program.Env, dir, filter string) (*exectool.Toolset, error) {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s: this is not a folder", dir)
+	}
+	if err != nil {
+		return nil, failure.NothingRan(fmt.Errorf("read tools: %w", err), "")
+	}
+	opts := exectool.Options{Environ: p.Environ, DescribeTimeout: p.Describing, Slow: describing(p)}
+	if p.CacheDir() != "" {
+		opts.CacheDir = filepath.Join(p.CacheDir(), "tools") // as agentfile.Load
+	}
+	set, err := exectool.Open(ctx, []exectool.Source{{Path: dir, Filter: filter}}, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, problem := range set.Problems() {
+		if problem.Path == dir {
+			return nil, failure.NothingRan(problem.Err, "")
+		}
+	}
+	return set, nil
 }
 
 func ToolHint(err error) string {

@@ -62,7 +62,7 @@ func (v *contextValue) flag() cli.Flag {
 func JoinPairs(args []string) []string {
 	var list []string
 	for i := 0; i < len(args); i++ {
-		if args[i] == "--" {
+		if args[i] == "--" || i == 1 && args[i] == "toolbox" { // whose arguments are those of a tool
 			return append(list, args[i:]...)
 		}
 		if args[i] == "--"+contextFlag && i+2 < len(args) && slices.Contains(transcript.Sizes, args[i+1]) {

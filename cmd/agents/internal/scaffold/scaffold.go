@@ -39,6 +39,13 @@ var (
 	GoProgram string
 )
 
+// Wrapper is a script with the slug, the command that runs agents, and the agent file.
+const Wrapper = `#!/bin/sh
+# %s: an agent as a tool, in a process of its own. The description is cached until this
+# file changes: touch it when the slug or the announce of the agent changes.
+exec %s --agent-file %s "$@"
+`
+
 // schemaURL is the address of the JSON Schemas, for editors.
 const schemaURL = "https://raw.githubusercontent.com/agents-exe/agents/main/schemas/"
 

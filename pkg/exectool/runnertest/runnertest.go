@@ -1,6 +1,6 @@
-// Package loopssh starts an ssh server on this machine, for tests of what goes
-// through ssh.
-package loopssh
+// Package runnertest has commands that run programs elsewhere, for tests of runners: on
+// another host as far as ssh knows, and in a sandbox.
+package runnertest
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// Start starts sshd on a port of the loopback address, with keys of its own, and
+// SSH starts sshd on a port of the loopback address, with keys of its own, and
 // returns the words that run a command there as the present user. The server ends with
 // the test. Where sshd or ssh is missing, the test is skipped.
-func Start(t testing.TB) []string {
+func SSH(t testing.TB) []string {
 	t.Helper()
 	sshd, err := exec.LookPath("sshd")
 	if err != nil {
@@ -97,4 +97,22 @@ func await(t testing.TB, line []string) {
 			t.Fatalf("%v: %v: %s", line, err, out)
 		}
 	}
+}
+
+// Sandbox returns the words of what there is to run a program apart: bwrap, else
+// unshare. The test fails where neither works.
+func Sandbox(t testing.TB) []string {
+	t.Helper()
+	for _, command := range [][]string{
+		{"bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent"},
+		{"unshare", "--user", "--map-root-user"},
+		{"unshare", "--mount"},
+	} {
+		if exec.Command(command[0], append(command[1:], "true")...).Run() == nil {
+			t.Log(command)
+			return command
+		}
+	}
+	t.Fatal("neither bwrap nor unshare works here")
+	return nil
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/urfave/cli/v3"
+)
+
+func newWrapperCommand(p *program.Env) *cli.Command {
+	var dir, runner string
+	return &cli.Command{
+		ArgsUsage: "SLUG",
+		Description: `Writes SLUG.sh, which runs the agent of --agent-file in a process of its own. With
+--runner that process is elsewhere, and so is the file: "podman run -i --rm IMAGE" or
+"ssh HOST". Nothing is overwritten.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "runner", Usage: "put the `COMMAND`, as a shell reads it, before agents", Destination: &runner},
+			&cli.StringFlag{Name: "dir", Value: ".", Usage: "write into `DIR`", Destination: &dir},
+		},
+		Action: func(_ context.Context, c *cli.Command) error {
+			slug, err := scaffold.SlugArgument(c)
+			if err != nil {
+				return err
+			}
+			return newWrapper(p, slug, dir, runner)
+		},
+	}
+}
+
+func newWrapper(p *program.Env, slug, dir, runner string) error {
+	if len(p.Global.AgentFiles) != 1 {
+		return failure.Usage("name its file with --agent-file", "new wrapper: want one agent")
+	}
+	if strings.ContainsAny(runner, "\r\n") {
+		return failure.Usage("", "--runner: want one line")
+	}
+	path := filepath.Join(dir, slug+".sh")
+	if program.Taken(path) {
+		return failure.Usage("choose another slug or --dir", "new wrapper: %s already exists", path)
+	}
+	file, err := wrapped(p, dir, runner)
+	if err != nil {
+		return err
+	}
+	s := &scaffold.Files{P: p}
+	if err = s.Folder(dir); err == nil {
+		err = s.Add(path, 0o755, fmt.Sprintf(scaffold.Wrapper, slug, strings.TrimLeft(runner+" agents", " "), file))
+	}
+	if filepath.Base(path) == path {
+		path = "./" + path
+	}
+	return s.Finish(err, "agents tool describe "+scaffold.ShellQuote(path))
+}
+
+// wrapped is the agent file as the script in dir names it: without a runner relative to
+// the script, unless the path is absolute.
+func wrapped(p *program.Env, dir, runner string) (string, error) {
+	file := p.Global.AgentFiles[0]
+	if words := strings.Fields(runner); len(words) > 0 {
+		file = scaffold.ShellQuote(file)
+		if filepath.Base(words[0]) == "ssh" { // a second shell reads it
+			file = scaffold.ShellQuote(file)
+		}
+		return file, nil
+	}
+	c, err := load.Config(p)
+	if err != nil {
+		return "", err
+	}
+	chosen, err := load.Choose(p, c, "")
+	if err != nil {
+		return "", err
+	}
+	if _, _, err := agentfile.Read(chosen); err != nil {
+		return "", failure.NothingRan(fmt.Errorf("load agent: %w", err), "with --runner, the file may be elsewhere")
+	}
+	if filepath.IsAbs(file) {
+		return scaffold.ShellQuote(file), nil
+	}
+	abs, err := filepath.Abs(chosen)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err == nil {
+		file, err = filepath.Rel(dir, abs)
+	}
+	return `"${0%/*}"/` + scaffold.ShellQuote(file), err
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/exectool/runnertest"
+)
+
+const (
+	// The arguments of the model are what shells and option parsers split, expand or
+	// take for themselves.
+	runnerScript = `{"rules":[
+ {"when":{"role":"user"},"answer":{"calls":[
+   {"tool":"bash_alone","args":{"a":"a  b\t'\"$(exit)` + "`x`" + `\\","b":"*\n;&|<>~!","c":"-ä="}},
+   {"tool":"bash_first","args":{"a":"--help","b":"--","c":"--filter=x"}},
+   {"tool":"expert_poet","args":{"prompt":"--a rose's \"smell\""}}]}},
+ {"answer":{"text":"${result.0}${result.1}${result.2}"}}
+]}`
+	runnerTool = `#!/bin/sh
+[ "$1" = run ] || { cat <<'END'
+{"slug":"SLUG","description":"shows its arguments","args":[
+ {"name":"a","description":"","type":"word","backing_type":"string","arity":"single","mode":"positional","allow_dash":true},
+ {"name":"b","description":"","type":"word","backing_type":"string","arity":"optional","mode":"positional","allow_dash":true},
+ {"name":"c","description":"","type":"word","backing_type":"string","arity":"optional","mode":"dashdashequal"}]}
+END
+exit; }
+shift
+printf '<%s>' "$@"
+`
+	runnerAnswer = "<a  b\t'\"$(exit)`x`\\><*\n;&|<>~!><--c=-ä=><--help><--><--c=--filter=x>verse on --a rose's \"smell\"\n"
+)
+
+// TestRunners: a tool, a folder and an agent that are elsewhere work as if they were
+// here, with a second `agents` on the other side.
+func TestRunners(t *testing.T) {
+	bin := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "agents")); err != nil { // see TestMain
+		t.Fatal(err)
+	}
+	environ := []string{"env", "-i", "PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GORACE=" + os.Getenv("GORACE")}
+	for name, prefix := range map[string]func(*testing.T) []string{
+		"env":     func(*testing.T) []string { return nil },
+		"sandbox": func(t *testing.T) []string { return runnertest.Sandbox(t) },
+		"ssh":     func(t *testing.T) []string { return runnertest.SSH(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testRunner(t, append(prefix(t), environ...))
+		})
+	}
+}
+
+func testRunner(t *testing.T, prefix []string) {
+	far := t.TempDir()
+	for name, text := range map[string]string{
+		"alone":            strings.ReplaceAll(runnerTool, "SLUG", "alone"),
+		"a folder/one.sh":  strings.ReplaceAll(runnerTool, "SLUG", "first"),
+		"a folder/two.sh":  strings.ReplaceAll(runnerTool, "SLUG", "second"),
+		"a folder/odd.sh":  "#!/bin/sh\necho odd >&2; exit 3\n",
+		"it's/poet.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"poet","flavor":"scripted","script":"script.json","announce":"writes verse"}}`,
+		"it's/script.json": `{"rules":[{"answer":{"text":"verse on ${prompt}"}}]}`,
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(far, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(far, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry := func(path string) map[string]any {
+		return map[string]any{"path": filepath.Join(far, path), "runner": prefix}
+	}
+	poet := entry("it's/poet.json")
+	poet["slug"] = "poet"
+	agentFile, err := json.Marshal(map[string]any{"tag": "OpenAIAgentDescription", "contents": map[string]any{
+		"slug": "boss", "flavor": "scripted", "script": "script.json", "extraAgents": []any{poet},
+		"bashToolboxes": []any{
+			map[string]any{"tag": "SingleTool", "contents": entry("alone")},
+			map[string]any{"tag": "FileSystemDirectory", "contents": entry("a folder")},
+		}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"agent.json": string(agentFile), "script.json": runnerScript}
+	cmd := agentsCommand(t, files, "run", "--quiet", "--agent-file", "agent.json", "-p", "go")
+	out, err := cmd.Output()
+	if err != nil || string(out) != runnerAnswer {
+		t.Errorf("run = %q, %v\nwant  %q", out, err, runnerAnswer)
+	}
+	check, err := agentsCommand(t, files, "check", "--agent-file", "agent.json").CombinedOutput()
+	for _, want := range []string{"boss (agent.json): 4 tools\n", "odd.sh'", ": describe: exit status 3: odd\n", "\n  expert_poet  "} {
+		if err == nil || !strings.Contains(string(check), want) {
+			t.Errorf("check = %q, %v, want %q in it", check, err, want)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/urfave/cli/v3"
+)
+
+func toolboxCommand(p *program.Env) *cli.Command {
+	var filter string
+	folder := 1
+	return &cli.Command{
+		ArgsUsage: "DIR list | DIR describe | DIR run NAME [ARG...]",
+		Description: `list prints a line for each tool. describe prints all descriptions as one JSON
+object. run executes the tool of the file NAME, or the slug NAME, as "TOOL run
+ARG...": it takes the place of this process, with its standard input and
+environment. An agent file with a "runner" uses this on the other side.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "filter", Usage: "only files whose name contains `TEXT`", Destination: &filter},
+		},
+		StopOnNthArg: &folder, // the tool's arguments are not ours
+		Action: func(ctx context.Context, c *cli.Command) error {
+			return toolbox(ctx, p, c.Args().Slice(), filter)
+		},
+	}
+}
+
+func toolbox(ctx context.Context, p *program.Env, args []string, filter string) error {
+	const hint = "`agents toolbox --help` lists the forms"
+	switch {
+	case len(args) < 2:
+		return failure.Usage(hint, "agents toolbox: want a folder, and list, describe or run")
+	case args[1] == "run" && len(args) > 2:
+		return runInToolbox(ctx, p, args[0], args[2], args[3:])
+	case args[1] == "run":
+		return failure.Usage(hint, "agents toolbox: run needs the name of a tool")
+	case args[1] != "list" && args[1] != "describe" || len(args) > 2:
+		return failure.Usage(hint, "agents toolbox: unexpected argument %q", args[min(2, len(args)-1)])
+	}
+	set, err := load.OpenFolder(ctx, p, args[0], filter)
+	if err != nil {
+		return err
+	}
+	if args[1] == "describe" {
+		return p.WriteJSON(set.Listing())
+	}
+	for _, problem := range set.Problems() {
+		fmt.Fprintf(p.Err, "%s: %s\n", observe.Clean(problem.Path), observe.Clean(problem.Text()))
+	}
+	var b strings.Builder
+	for _, t := range set.List() {
+		line, _, _ := strings.Cut(strings.TrimSpace(t.Spec().Description), "\n")
+		fmt.Fprintf(&b, "%s: %s\n", filepath.Base(t.Path()), line)
+	}
+	_, err = io.WriteString(p.Out, observe.Clean(b.String()))
+	return err
+}
+
+// runInToolbox replaces this process by the tool of a file in dir, or where there is
+// no such file, by the one with that slug.
+func runInToolbox(ctx context.Context, p *program.Env, dir, name string, args []string) error {
+	path := filepath.Join(dir, name)
+	_, err := os.Stat(path)
+	if filepath.Base(name) != name || strings.HasSuffix(name, ".json") || errors.Is(err, os.ErrNotExist) {
+		set, err := load.OpenFolder(ctx, p, dir, "")
+		if err != nil {
+			return err
+		}
+		if path = fileOf(set, name); path == "" {
+			return failure.Usage("`agents toolbox DIR list` lists the tools", "agents toolbox %s: there is no tool %q", dir, name)
+		}
+	}
+	if err := exectool.CheckFile(path); err != nil {
+		return failure.NothingRan(err, "")
+	}
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		err = process.Exec(abs, append([]string{"run"}, args...), p.Environ)
+	}
+	return failure.NothingRan(err, "")
+}
+
+// fileOf is the file of the tool with a slug, empty if there is none.
+func fileOf(set *exectool.Toolset, slug string) string {
+	for _, t := range set.List() {
+		if d, err := t.Description(); err == nil && d.Slug == slug {
+			return t.Path()
+		}
+	}
+	return ""
+}
