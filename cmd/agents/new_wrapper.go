@@ -57,7 +57,7 @@ func newWrapper(p *program.Env, slug, dir, runner string) error {
 	if filepath.Base(path) == path {
 		path = "./" + path
 	}
-	return s.Finish(err, "agents tool describe "+scaffold.ShellQuote(path))
+	return s.Finish(err, "agents tool describe "+program.ShellQuote(path))
 }
 
 // wrapped is the agent file as the script in dir names it: without a runner relative to
@@ -65,9 +65,9 @@ func newWrapper(p *program.Env, slug, dir, runner string) error {
 func wrapped(p *program.Env, dir, runner string) (string, error) {
 	file := p.Global.AgentFiles[0]
 	if words := strings.Fields(runner); len(words) > 0 {
-		file = scaffold.ShellQuote(file)
+		file = program.ShellQuote(file)
 		if filepath.Base(words[0]) == "ssh" { // a second shell reads it
-			file = scaffold.ShellQuote(file)
+			file = program.ShellQuote(file)
 		}
 		return file, nil
 	}
@@ -83,7 +83,7 @@ func wrapped(p *program.Env, dir, runner string) (string, error) {
 		return "", failure.NothingRan(fmt.Errorf("load agent: %w", err), "with --runner, the file may be elsewhere")
 	}
 	if filepath.IsAbs(file) {
-		return scaffold.ShellQuote(file), nil
+		return program.ShellQuote(file), nil
 	}
 	abs, err := filepath.Abs(chosen)
 	if err == nil {
@@ -92,5 +92,5 @@ func wrapped(p *program.Env, dir, runner string) (string, error) {
 	if err == nil {
 		file, err = filepath.Rel(dir, abs)
 	}
-	return `"${0%/*}"/` + scaffold.ShellQuote(file), err
+	return `"${0%/*}"/` + program.ShellQuote(file), err
 }
