@@ -24,4 +24,9 @@ import (
 // version is set by the build.
 var version = "dev"
 
-func main() { os.Exit(start(program.System(version), os.Args)) }
+func main() {
+	if guardian(os.Args) {
+		return
+	}
+	os.Exit(start(program.System(version), os.Args))
+}

@@ -23,6 +23,8 @@ func start(p *program.Env, args []string) int {
 	// Where the system has neither, tools still run.
 	_ = process.HideEnviron()
 	_ = process.BecomeSubreaper()
+	useGuardian(p)
+	defer process.EndGuardian()
 	ctx, received, stop := interruptible(p)
 	defer stop()
 	started := time.Now()

@@ -71,6 +71,7 @@ func read(ctx context.Context, cmd *process.Command, opts *Options, r reading) (
 	clean := opts.Redact.Writer(stderr)
 	cmd.Stdout, cmd.Stderr = stdout, clean
 	cmd.Mark = "describe." + rand.Text()
+	cmd.EndContainer()
 	exit, err := process.Run(ctx, cmd)
 	clean.Close()
 	start, unstarted := errors.AsType[*process.StartError](err)

@@ -122,6 +122,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
 	}
+	cmd.EndContainer()
 	limit, name := t.limit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s (%s)", seconds(limit), name))
 	defer cancel()

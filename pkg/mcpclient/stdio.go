@@ -46,10 +46,12 @@ func (c *conn) startProgram() error {
 		mark = c.opts.NewMark
 	}
 	s := &stdio{conn: c, stderr: &lastLines{log: c.opts.log}, read: make(chan struct{}), pending: map[string]*waitingRequest{}}
-	s.proc, err = process.Start(&process.Command{
+	cmd := &process.Command{
 		Path: file, Args: c.server.Args, Env: c.server.Env, Dir: c.server.Dir,
 		Stderr: s.stderr, Mark: "mcp-" + mark(), Grace: c.opts.Grace,
-	})
+	}
+	cmd.EndContainer()
+	s.proc, err = process.Start(cmd)
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type child struct {
 	waitErr error         // set before exited is closed
 	reaped  bool
 	exit    Exit
+	watch   *time.Timer // until there is a guardian; may be nil
 }
 
 // start starts c with the ends of s that are theirs, and closes these.
@@ -49,6 +50,7 @@ func start(c *Command, s *stdio) (*child, error) {
 		Files: []uintptr{s.theirs[0].Fd(), s.theirs[1].Fd(), s.theirs[2].Fd()},
 		Sys:   p.sysProcAttr(),
 	}
+	p.ender = c.End
 	argv := append([]string{c.Path}, c.Args...)
 	for attempt := range busyAttempts {
 		err := all.start(&p.entry, c.Mark, func() (int, error) {
@@ -62,6 +64,7 @@ func start(c *Command, s *stdio) (*child, error) {
 		}
 		time.Sleep(time.Millisecond << attempt)
 	}
+	p.watch = all.watch()
 	go func() {
 		p.waitErr = p.waitExit()
 		close(p.exited)
@@ -137,6 +140,12 @@ func (p *child) finish(suspicious bool, escaped func() bool) error {
 	err := p.waitKilled()
 	if err == nil {
 		err = p.reap()
+	}
+	if p.watch != nil {
+		p.watch.Stop()
+	}
+	if p.ender != nil && (p.exit.Cancelled || p.exit.Signal != 0) {
+		runEnd(p.ender, p.cmd.Env)
 	}
 	all.reaped(&p.entry)
 	left, alive := all.clean(&p.entry, members, escaped)

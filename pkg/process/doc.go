@@ -53,6 +53,26 @@
 // systems than Linux get the group alone. On Windows the group is a job object, which
 // everything that the program starts is in, and which ends with this process.
 //
+// # When this process is killed
+//
+// A main program names its guardian with [UseGuardian]: a process, usually of the same
+// executable, that calls [Guardian]. It is started when a command has been running
+// for half a second, so that short ones cost nothing, in a session of its own. It
+// waits for the end of its standard input, a pipe whose other end only this process
+// has. Over the pipe it learns of every command: one line before its start, one with
+// its process number, one when nothing of it is left. If the pipe ends before that,
+// it ends the commands: what carries their marks or is in their sessions, and all
+// descendants, until a search finds nothing. Where there is none yet, programs run
+// until their pipes break, an outer process of this kind finds them as orphans with
+// an unknown mark, or a later one with [EndLeft].
+//
+// Guardians, and what they start, have a code of their own in the limit. Sweeps wait for
+// them: the guardian of a nested process that was killed is still at work.
+//
+// A container is no descendant of the client that starts it. [Command.EndContainer]
+// gives it a label, and Command.End a command line that removes it. End runs when the
+// context or a signal ended the program, here or in the guardian.
+//
 // Every wait is bounded. A process that cannot be killed (it belongs to another
 // user, or hangs in the kernel) is an error that says so.
 //
@@ -65,10 +85,7 @@
 //
 // No Pdeathsig: it is sent when the thread ends that forked, so all programs
 // would have to be started by one locked thread, one after the other; and it does
-// not reach their children. If this process gets SIGKILL, its programs run
-// until their pipes break: a server sees the end of stdin, an outer agents
-// process finds the rest as orphans with an unknown mark. A top-level process
-// leaves them to init; its successor finds them by their marks.
+// not reach their children.
 //
 // # Cost
 //

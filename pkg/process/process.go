@@ -52,6 +52,10 @@ type Command struct {
 	// while something that it started keeps a pipe open, before that is
 	// killed; 0 means DefaultPipeWait.
 	PipeWait time.Duration
+	// End is a command line, a file and its arguments, that ends what the program
+	// started out of reach, as a container: see [Command.EndContainer]. It runs with
+	// Env when a signal or the context ended the program, and may take 10 seconds.
+	End []string
 }
 
 // grace returns Grace or its default.

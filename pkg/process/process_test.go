@@ -59,6 +59,12 @@ func tool(name string, args []string) {
 				err = syscall.Exec(path, args, os.Environ())
 			}
 		}
+	case "guarded":
+		err = guarded(args[0])
+	case "guardian":
+		Guardian(os.Stdin, os.Environ())
+	case "wait-for-guardian":
+		waitForGuardian()
 	case "dumpable":
 		err = toolDumpable()
 	default:

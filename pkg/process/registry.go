@@ -32,9 +32,11 @@ func markCode(mark string) code {
 // An entry is a command that runs.
 type entry struct {
 	handle
-	pid  int // of its program, group and session
-	code code
-	left int // leftovers that sweeps ended; guarded by registry.mu
+	pid   int // of its program, group and session
+	code  code
+	left  int      // leftovers that sweeps ended; guarded by registry.mu
+	id    uint64   // in notices to the guardian
+	ender []string // Command.End
 }
 
 // A registry knows the commands that run.
@@ -50,6 +52,8 @@ type registry struct {
 	running  map[int]*entry // by pid
 	ending   map[int]*entry // the same from the time it is killed until it is clean
 	children *os.File       // lists the children of the main thread; may be nil
+	ids      uint64         // how many commands have an id
+	guard    guard
 }
 
 // start calls fork and registers the process that it started as e.
@@ -57,13 +61,21 @@ func (r *registry) start(e *entry, mark string, fork func() (int, error)) error 
 	r.starting.Lock()
 	defer r.starting.Unlock()
 	e.code = markCode(mark)
+	r.mu.Lock()
+	r.ids++
+	e.id = r.ids
+	// Before it is started: this process may die before it can tell more.
+	r.tell(notice{ID: e.id, Code: e.code, End: e.ender})
+	r.mu.Unlock()
 	var err error
 	offMainThread(func() { e.pid, err = forkWithCode(e.code, fork) })
-	if err != nil {
-		return err
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err != nil {
+		r.tell(notice{ID: e.id, Over: true})
+		return err
+	}
+	r.tell(notice{ID: e.id, Code: e.code, PID: e.pid, End: e.ender})
 	if r.running == nil {
 		r.running, r.ending = map[int]*entry{}, map[int]*entry{}
 	}
@@ -94,6 +106,7 @@ func (r *registry) remove(e *entry) {
 	if r.ending[e.pid] == e {
 		delete(r.ending, e.pid)
 	}
+	r.tell(notice{ID: e.id, Over: true})
 }
 
 // owner returns the ending command with this session or this code, or nil. A

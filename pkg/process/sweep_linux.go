@@ -20,6 +20,7 @@ const (
 	keep     verdict = iota // it belongs to a running command or to the embedding program
 	reaped                  // it has ended
 	leftover                // it outlived its command
+	guarding                // it is the guardian of a descendant that ended, and ends soon
 )
 
 // clean ends what is left of the command ended, and everything else that no
@@ -76,7 +77,7 @@ func (r *registry) orphans() []int {
 	defer r.mu.Unlock()
 	orphans := pids[:0]
 	for _, pid := range pids {
-		if r.running[pid] == nil {
+		if r.running[pid] == nil && (r.guard.now == nil || r.guard.now.pid != pid) {
 			orphans = append(orphans, pid)
 		}
 	}
@@ -96,14 +97,15 @@ type sweep struct {
 	ended  *entry         // the command at whose end it happens
 	tried  map[int]bool   // the processes that were killed
 	owners map[int]*entry // who left these processes or sessions
+	begin  time.Time
 }
 
 // run sweeps until nothing is left. It returns how many processes of the ended
 // command it could not end.
 func (s *sweep) run() (alive int) {
 	pause := minPause
-	for begin := time.Now(); ; {
-		dying, stuck, fresh := 0, 0, false
+	for s.begin = time.Now(); ; {
+		dying, stuck, fresh, waiting := 0, 0, false, false
 		// The newest first: in a chain of forks it is the one that is alive.
 		for _, pid := range slices.Backward(s.settledOrphans()) {
 			again := s.tried[pid]
@@ -111,6 +113,8 @@ func (s *sweep) run() (alive int) {
 			switch {
 			case v == reaped:
 				fresh = true // its children are ours now
+			case v == guarding:
+				waiting = true
 			case v == leftover && err == nil:
 				dying++
 				fresh = fresh || !again
@@ -119,12 +123,12 @@ func (s *sweep) run() (alive int) {
 			}
 		}
 		switch {
-		case time.Since(begin) > sweepLimit:
+		case time.Since(s.begin) > sweepLimit && !waiting:
 			return dying + stuck
 		case fresh:
 			pause = minPause
 			continue
-		case dying == 0:
+		case dying == 0 && !waiting:
 			return stuck
 		}
 		time.Sleep(pause)
@@ -142,9 +146,9 @@ func (s *sweep) end(pid int) (verdict, error) {
 		// another's: this one was started by the embedding program.
 		return keep, nil
 	}
-	owner := cmp.Or(s.owners[pid], s.owners[session])
+	owner, c := cmp.Or(s.owners[pid], s.owners[session]), limitCode(pid)
 	if owner == nil {
-		owner = s.owner(session, limitCode(pid))
+		owner = s.owner(session, c)
 	}
 	if status, ok := reapOrphan(pid); ok {
 		if owner != nil && status.Signal() == syscall.SIGKILL {
@@ -153,6 +157,9 @@ func (s *sweep) end(pid int) (verdict, error) {
 			s.mu.Unlock()
 		}
 		return reaped, nil
+	}
+	if c == guardianCode && time.Since(s.begin) < guardianLimit {
+		return guarding, nil
 	}
 	if owner == nil {
 		var v verdict
@@ -227,10 +234,16 @@ func EndLeft(mark string) (ended, alive int) {
 	if mark == "" || checkProc() != nil {
 		return 0, 0
 	}
+	c := markCode(mark)
+	return endFamily(func(pid int, _ stat) bool { return hasCode(pid, c) })
+}
+
+// endFamily is EndLeft for the processes that are chosen.
+func endFamily(chosen func(pid int, st stat) bool) (ended, alive int) {
 	stopped := map[int]int{} // descriptors by pid
 	for fresh := true; fresh; {
 		fresh = false
-		for pid, start := range family(markCode(mark)) {
+		for pid, start := range family(chosen) {
 			if _, ok := stopped[pid]; ok {
 				continue
 			}
@@ -274,32 +287,35 @@ func openSame(pid int, start time.Duration) (fd int, err error) {
 	return fd, nil
 }
 
-// family are the processes that carry the code and their descendants, with the
-// times at which they were started, without this process and those that it
-// descends from.
-func family(c code) map[int]time.Duration {
-	parents, starts := map[int]int{}, map[int]time.Duration{}
+// family are the chosen processes and their descendants, with the times at which
+// they were started, without this process, those that it descends from, and the
+// guardians among them, which end by themselves.
+func family(chosen func(pid int, st stat) bool) map[int]time.Duration {
+	stats := map[int]stat{}
 	for _, pid := range listProcesses() {
 		if st, err := readStat(pid); err == nil && !st.dead {
-			parents[pid], starts[pid] = st.parent, st.start
+			stats[pid] = st
 		}
 	}
 	const unknown, no, yes = 0, 1, 2
 	verdicts := map[int]int{}
-	for pid := os.Getpid(); pid > 0 && verdicts[pid] == unknown; pid = parents[pid] {
+	for pid := os.Getpid(); pid > 0 && verdicts[pid] == unknown; pid = stats[pid].parent {
 		verdicts[pid] = no
 	}
 	members := map[int]time.Duration{}
-	for pid := range parents {
+	for pid := range stats {
 		var path []int
 		verdict := no
-		for p := pid; p > 0; p = parents[p] {
+		for p := pid; p > 0; p = stats[p].parent {
 			if verdicts[p] != unknown {
 				verdict = verdicts[p]
 				break
 			}
 			path = append(path, p)
-			if hasCode(p, c) {
+			if limitCode(p) == guardianCode {
+				break
+			}
+			if chosen(p, stats[p]) {
 				verdict = yes
 				break
 			}
@@ -308,7 +324,7 @@ func family(c code) map[int]time.Duration {
 			verdicts[p] = verdict
 		}
 		if verdict == yes {
-			members[pid] = starts[pid]
+			members[pid] = stats[pid].start
 		}
 	}
 	return members

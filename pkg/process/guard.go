@@ -1,0 +1,206 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// guardAfter is how long a command runs before there is a guardian.
+	guardAfter = 500 * time.Millisecond
+	// guardWrite is how long a guardian may leave a notice unread.
+	guardWrite = 200 * time.Millisecond
+	// maxGuardians is how often a guardian is started that something ends.
+	maxGuardians = 5
+	// endCommandLimit is how long Command.End may take.
+	endCommandLimit = 10 * time.Second
+	// guardianLimit is how long a guardian may be at work once its parent has
+	// ended: every Command.End at the same time, and two searches.
+	guardianLimit = endCommandLimit + 2*sweepLimit
+)
+
+// A notice tells the guardian about a command: one before it is started, one with
+// the number of its process, one when nothing of it is left.
+type notice struct {
+	ID   uint64   `json:"id"`
+	Code code     `json:"code,omitempty"`
+	PID  int      `json:"pid,omitempty"`
+	End  []string `json:"end,omitempty"`
+	Over bool     `json:"over,omitempty"`
+}
+
+// A guard is what a process knows of its guardian. It is guarded by registry.mu.
+type guard struct {
+	path string   // of the guardian; empty means that there is none
+	argv []string // with the name of the program
+	env  []string
+	used int       // how many were started
+	now  *guardian // nil while none runs
+}
+
+// A guardian is a guardian that runs.
+type guardian struct {
+	entry
+	pipe *os.File      // what it waits for the end of
+	done chan struct{} // closed when it was reaped
+}
+
+// UseGuardian makes the program at path the guardian of this process: it is started
+// with the arguments argv, the first of which is its name, and the environment env
+// as soon as a command has been running for half a second, and it calls [Guardian].
+// It belongs into a main program, before its first command. Without it, and on
+// Windows, where job objects do the same, there is no guardian.
+func UseGuardian(path string, argv, env []string) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.guard.path, all.guard.argv, all.guard.env = path, argv, env
+}
+
+// EndGuardian ends the guardian, if there is one, and waits for its end. The
+// guardian ends what still runs. A program calls it last.
+func EndGuardian() {
+	all.mu.Lock()
+	g := all.guard.now
+	all.guard.path = ""
+	if g != nil {
+		g.pipe.Close()
+	}
+	all.mu.Unlock()
+	if g == nil {
+		return
+	}
+	select {
+	case <-g.done:
+	case <-time.After(guardianLimit):
+	}
+}
+
+// watch calls for a guardian in a while, if there is to be one and none runs.
+func (r *registry) watch() *time.Timer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.guard.path == "" || r.guard.now != nil {
+		return nil
+	}
+	return time.AfterFunc(guardAfter, r.startGuardian)
+}
+
+// startGuardian starts a guardian that knows all commands, unless one runs.
+func (r *registry) startGuardian() {
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	r.mu.Lock()
+	wanted := r.guard
+	r.mu.Unlock()
+	if wanted.path == "" || wanted.now != nil || wanted.used >= maxGuardians {
+		return
+	}
+	g, err := wanted.start()
+	if err != nil {
+		return // a later command tries again
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.guard.used++
+	r.guard.now = g
+	for _, commands := range []map[int]*entry{r.running, r.ending} {
+		for _, e := range commands {
+			r.tell(notice{ID: e.id, Code: e.code, PID: e.pid, End: e.ender})
+		}
+	}
+	go r.awaitGuardian(g)
+}
+
+// awaitGuardian waits for the end of a guardian. One that ends before its time gets
+// a successor, if commands run.
+func (r *registry) awaitGuardian(g *guardian) {
+	_ = g.waitExit()
+	r.mu.Lock()
+	_, _ = g.waitStatus()
+	g.release()
+	g.pipe.Close()
+	r.guard.now = nil
+	again := len(r.running) > 0
+	close(g.done)
+	r.mu.Unlock()
+	if again {
+		r.startGuardian()
+	}
+}
+
+// tell sends a notice to the guardian, if one runs. r.mu is held. A guardian that does
+// not read is killed first: the end of its pipe would make it end what runs.
+func (r *registry) tell(n notice) {
+	g := r.guard.now
+	if g == nil {
+		return
+	}
+	line, err := json.Marshal(n)
+	if err == nil {
+		g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
+		_, err = g.pipe.Write(append(line, '\n'))
+	}
+	if err != nil && r.guard.path != "" {
+		_ = g.kill() // it is not reaped while r.mu is held
+	}
+}
+
+// Guardian is what the program does that UseGuardian names. It returns when in, its
+// standard input, is at its end, which is when its parent has ended. Before that it
+// ends every command that the parent told it of, with all that they started, and
+// runs their End with the environment env.
+func Guardian(in io.Reader, env []string) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	commands := map[uint64]notice{}
+	for d := json.NewDecoder(in); ; {
+		var n notice
+		if d.Decode(&n) != nil {
+			break
+		}
+		if n.Over {
+			delete(commands, n.ID)
+		} else {
+			commands[n.ID] = n
+		}
+	}
+	if len(commands) > 0 {
+		endCommands(slices.Collect(maps.Values(commands)), env)
+	}
+}
+
+// endCommands ends the commands of a parent that is dead. Where there is an End, only
+// the group goes before it, so that it starts nothing more: the process that manages
+// a container is outside, and End needs it.
+func endCommands(commands []notice, env []string) {
+	var plain []notice
+	var running sync.WaitGroup
+	for _, n := range commands {
+		if n.End == nil {
+			plain = append(plain, n)
+			continue
+		}
+		endGroup(n)
+		running.Go(func() { runEnd(n.End, env) })
+	}
+	if len(plain) > 0 {
+		endProcesses(plain)
+	}
+	running.Wait()
+	endProcesses(commands)
+}
+
+// runEnd runs a Command.End. That it fails cannot be mended: what it is to end may
+// have ended by itself.
+func runEnd(argv, env []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), endCommandLimit)
+	defer cancel()
+	_, _ = Run(ctx, &Command{Path: argv[0], Args: argv[1:], Env: env, Grace: time.Second})
+}
