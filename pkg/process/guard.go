@@ -98,24 +98,22 @@ func (r *registry) startGuardian() {
 	r.starting.Lock()
 	defer r.starting.Unlock()
 	r.mu.Lock()
-	wanted := r.guard
-	r.mu.Unlock()
-	if wanted.path == "" || wanted.now != nil || wanted.used >= maxGuardians {
+	defer r.mu.Unlock()
+	if r.guard.path == "" || r.guard.now != nil || r.guard.used >= maxGuardians {
 		return
 	}
-	g, err := wanted.start()
+	var known []byte
+	for _, commands := range []map[int]*entry{r.running, r.ending} {
+		for _, e := range commands {
+			known = append(known, notice{ID: e.id, Code: e.code, PID: e.pid, End: e.ender}.line()...)
+		}
+	}
+	g, err := r.guard.start(known)
 	if err != nil {
 		return // a later command tries again
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.guard.used++
 	r.guard.now = g
-	for _, commands := range []map[int]*entry{r.running, r.ending} {
-		for _, e := range commands {
-			r.tell(notice{ID: e.id, Code: e.code, PID: e.pid, End: e.ender})
-		}
-	}
 	go r.awaitGuardian(g)
 }
 
@@ -143,14 +141,22 @@ func (r *registry) tell(n notice) {
 	if g == nil {
 		return
 	}
-	line, err := json.Marshal(n)
-	if err == nil {
-		g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
-		_, err = g.pipe.Write(append(line, '\n'))
-	}
-	if err != nil && r.guard.path != "" {
+	if g.write(n.line()) != nil && r.guard.path != "" {
 		_ = g.kill() // it is not reaped while r.mu is held
 	}
+}
+
+// line is the notice as it is sent.
+func (n notice) line() []byte {
+	line, _ := json.Marshal(n) // it has numbers and strings alone
+	return append(line, '\n')
+}
+
+// write writes notices, or fails if the guardian leaves them unread.
+func (g *guardian) write(lines []byte) error {
+	g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
+	_, err := g.pipe.Write(lines)
+	return err
 }
 
 // Guardian is what the program does that UseGuardian names. It returns when in, its

@@ -9,8 +9,9 @@ import (
 )
 
 // start starts a guardian in a session of its own, so that what ends the terminal or
-// the group of this process does not end it. registry.starting is held.
-func (w *guard) start() (*guardian, error) {
+// the group of this process does not end it. The pipe holds its first notices before it
+// is there. registry.starting is held.
+func (w *guard) start(first []byte) (*guardian, error) {
 	in, pipe, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -26,6 +27,9 @@ func (w *guard) start() (*guardian, error) {
 	attr := &syscall.ProcAttr{
 		Dir: "/", Env: w.env, Sys: g.sysProcAttr(),
 		Files: []uintptr{in.Fd(), null.Fd(), null.Fd()},
+	}
+	if err := g.write(first); err != nil {
+		return nil, errors.Join(err, pipe.Close())
 	}
 	offMainThread(func() {
 		g.pid, err = forkWithCode(guardianCode, func() (int, error) { return g.fork(w.path, w.argv, attr) })
