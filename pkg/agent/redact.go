@@ -77,10 +77,13 @@ func (r *redactor) event(e Event) Event {
 	for _, s := range []*string{&e.Session, &e.Agent, &e.Parent, &e.Source, &e.Model, &e.CallID, &e.Tool, &e.Args, &e.Key, &e.Text, &e.Error, &e.System} {
 		*s = r.secrets.String(*s)
 	}
-	e.Argv = slices.Clone(e.Argv)
-	for i := range e.Argv {
-		e.Argv[i] = r.secrets.String(e.Argv[i])
+	for _, list := range []*[]string{&e.Argv, &e.Path, &e.Choices} {
+		*list = slices.Clone(*list)
+		for i, s := range *list {
+			(*list)[i] = r.secrets.String(s)
+		}
 	}
+	e.Schema = r.secrets.Bytes(e.Schema)
 	e.Specs = slices.Clone(e.Specs)
 	for i := range e.Specs {
 		s := &e.Specs[i]

@@ -1,38 +1,24 @@
 package agent_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agent/agenttest"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/google/go-cmp/cmp"
 )
 
 const key = `sk-12/34"<5678`
 
-// everywhere is an event that holds s in every text that there is.
-func everywhere(s string) agent.Event {
-	inJSON, _ := json.Marshal("x " + s + " y")
-	parts := []agent.Part{{Kind: agent.PartText, Text: "a" + s, MIME: s, Data: []byte("b" + s), Name: s, Extra: inJSON}}
-	result := agent.ToolResult{CallID: s, Name: s, Parts: parts}
-	return agent.Event{Kind: agent.EventEnd, Session: s, Agent: s, Parent: s, Source: s, Model: s, CallID: s, Tool: s,
-		Args: `{"a":` + string(inJSON) + `}`, Key: s, Text: "t" + s + s, Error: "e " + s,
-		Message: &agent.Message{Parts: parts, Calls: []agent.ToolCall{{ID: s, Name: s, Args: string(inJSON), Extra: inJSON}},
-			Results: []agent.ToolResult{result}},
-		Result: &result,
-		Total:  &agent.TotalUsage{Agents: map[string]agent.Usage{s: {}}, Tools: map[string]agent.ToolUsage{s: {Calls: 1}}},
-	}
-}
-
 func TestRedactFindsKeysInEveryText(t *testing.T) {
 	var got []agent.Event
 	observe := agent.Redact(redact.New([]string{"short", key, "", key + "-longer"}), func(e agent.Event) { got = append(got, e) })
-	given := everywhere(key)
-	before := everywhere(key)
+	given := agenttest.Event(key)
+	before := agenttest.Event(key)
 	observe(given)
-	if diff := cmp.Diff(everywhere(redact.Mark), got[0]); diff != "" {
+	if diff := cmp.Diff(agenttest.Event(redact.Mark), got[0]); diff != "" {
 		t.Errorf("the event (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, given); diff != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/redirect"
 )
 
 const (
@@ -53,19 +54,8 @@ func (c *conn) openURL() {
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second}
 		carrier, w.idle = own, own.CloseIdleConnections
 	}
-	w.client = &http.Client{Transport: carrier, CheckRedirect: sameHost}
+	w.client = &http.Client{Transport: carrier, CheckRedirect: redirect.SameHost}
 	c.open(w)
-}
-
-// sameHost refuses redirects to another host, which would get the headers.
-func sameHost(req *http.Request, via []*http.Request) error {
-	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
-		return fmt.Errorf("the server redirects to %s://%s, which is not followed", req.URL.Scheme, req.URL.Host)
-	}
-	if len(via) >= 10 {
-		return errors.New("the server redirects more than 10 times")
-	}
-	return nil
 }
 
 // do makes an HTTP request with the headers that all have; body may be nil.
@@ -196,6 +186,9 @@ type statusError struct {
 
 func newStatusError(resp *http.Response, body []byte) error {
 	said := strings.Join(strings.Fields(string(body[:min(len(body), maxRefusal)])), " ")
+	if resp.StatusCode < 400 {
+		said = redirect.Reason(resp)
+	}
 	return &statusError{resp.StatusCode, clip(said, maxRefusal/2)}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/redirect"
 )
 
 // Limits of an HTTP sink.
@@ -102,7 +103,7 @@ func OpenHTTP(rawURL string, opts HTTPOptions) (*HTTP, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &HTTP{
 		url: u, opts: opts, cancel: cancel,
-		client: &http.Client{Transport: opts.Transport, CheckRedirect: sameHost},
+		client: &http.Client{Transport: opts.Transport, CheckRedirect: redirect.SameHost},
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go h.run(ctx)
@@ -116,16 +117,6 @@ func withoutURL(err error) error {
 		return wrapped.Err
 	}
 	return err
-}
-
-// sameHost lets the client follow a redirect only to the same host; any other
-// redirect is an ordinary 3xx response.
-func sameHost(req *http.Request, via []*http.Request) error {
-	first := via[0]
-	if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 5 {
-		return http.ErrUseLastResponse
-	}
-	return nil
 }
 
 // Observe queues e. It never waits for the server.
@@ -292,7 +283,7 @@ func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 	case s == http.StatusRequestTimeout, s == http.StatusTooManyRequests, s >= 500:
 		return true, fmt.Errorf("HTTP %d", s)
 	case s >= 300 && s < 400:
-		return false, fmt.Errorf("HTTP %d: a redirect that is not followed", s)
+		return false, fmt.Errorf("HTTP %d: %s", s, redirect.Reason(resp))
 	default:
 		return false, fmt.Errorf("HTTP %d", s)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agent/agenttest"
 )
 
 // TestLiveShowsARun records the screen after every event of the story, 100
@@ -391,7 +392,7 @@ func TestNoControlSequenceReachesATerminal(t *testing.T) {
 			observe := Tee(live.Observe, stream.Observe, (&Text{W: &plain}).Observe,
 				(&LogText{W: &log}).Observe, (&JSONLines{W: &lines, Pieces: true}).Observe)
 			for _, kind := range kinds {
-				e := everywhere(hostile)
+				e := agenttest.Event(hostile)
 				e.Kind, e.Depth, e.Result.Failed = kind, depth, failed
 				e.Finish, e.Status = agent.Finish(hostile), agent.Status(hostile)
 				before := plain.Len()

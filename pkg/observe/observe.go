@@ -13,6 +13,11 @@
 //   - [Clean] and [Cleaner] remove control sequences from a text, [Visible] escapes
 //     them, and [EightBit] does so for terminals with single-byte characters.
 //
+// Files and HTTP do not share a queue. Each line of a file is written before Observe
+// returns, so that a process that is killed loses no line that it has observed; a queue,
+// however often it is flushed, would lose the lines since then, which say what the
+// process was doing.
+//
 // A run with progress, a log file and no key in either:
 //
 //	text := &observe.Text{W: os.Stderr}

@@ -1,5 +1,6 @@
 // Package agenttest holds the tests that every implementation of an interface
-// of package agent must pass. An implementation calls them from its own tests:
+// of package agent must pass, and [Event]. An implementation calls them from its own
+// tests:
 //
 //	func TestConformance(t *testing.T) {
 //		agenttest.Provider(t, newProvider(t), agent.UserText("hello"))
@@ -131,4 +132,20 @@ func mustJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// Event returns an event that holds s in every text that there is.
+func Event(s string) agent.Event {
+	inJSON, _ := json.Marshal("x " + s + " y")
+	parts := []agent.Part{{Kind: agent.PartText, Text: "a" + s, MIME: s, Data: []byte("b" + s), Name: s, Extra: inJSON}}
+	result := agent.ToolResult{CallID: s, Name: s, Parts: parts}
+	message := agent.Message{Parts: parts, Calls: []agent.ToolCall{{ID: s, Name: s, Args: string(inJSON), Extra: inJSON}},
+		Results: []agent.ToolResult{result}}
+	return agent.Event{Kind: agent.EventEnd, Session: s, Agent: s, Parent: s, Source: s, Model: s, CallID: s, Tool: s,
+		Args: `{"a":` + string(inJSON) + `}`, Key: s, Text: "t" + s + s, Error: "e " + s,
+		Message: &message, Messages: []agent.Message{message}, Result: &result,
+		System: s, Specs: []agent.ToolSpec{{Name: s, Description: s, Source: s, Schema: inJSON}}, Argv: []string{s},
+		Path: []string{s}, Schema: inJSON, Choices: []string{s},
+		Total: &agent.TotalUsage{Agents: map[string]agent.Usage{s: {}}, Tools: map[string]agent.ToolUsage{s: {Calls: 1}}},
+	}
 }

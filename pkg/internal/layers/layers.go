@@ -37,6 +37,7 @@ var rules = []rule{
 	{path: "pkg/jsonrpc"},
 	{path: "pkg/process", modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/redact"},
+	{path: "pkg/redirect"},
 	{path: "pkg/toolenv"},
 	{path: "pkg/toolname"},
 	{path: "pkg/traceid"},

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/redirect"
 )
 
 const (
@@ -106,24 +107,11 @@ func serverError(status int, body []byte) *agent.ModelError {
 // httpError is the error for a response with a status other than 2xx.
 func httpError(res *http.Response, now time.Time) *agent.ModelError {
 	if res.StatusCode < 400 {
-		return redirectError(res)
+		return &agent.ModelError{Status: res.StatusCode, Message: redirect.Reason(res)}
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
 	e := serverError(res.StatusCode, body)
 	e.RetryAfter = retryAfter(res.Header, now)
-	return e
-}
-
-func redirectError(res *http.Response) *agent.ModelError {
-	e := &agent.ModelError{Status: res.StatusCode, Message: "the server sent a redirect without a place to go to"}
-	to, err := res.Location()
-	switch {
-	case err != nil:
-	case to.Host != res.Request.URL.Host || to.Scheme != res.Request.URL.Scheme:
-		e.Message = fmt.Sprintf("%s redirects to another server, %s://%s; this is not followed, so that no key goes there", res.Request.URL.Host, to.Scheme, to.Host)
-	default:
-		e.Message = fmt.Sprintf("%s redirects to %s in a way that drops the request", res.Request.URL.Host, to.Path)
-	}
 	return e
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/redirect"
 )
 
 const (
@@ -82,7 +83,7 @@ func (p *Provider) exchange() (*exchange, error) {
 	}
 	x.secrets = secretsOf(x.key, x.url)
 	own := *cmp.Or(p.Client, sharedClient())
-	own.CheckRedirect = sameHost
+	own.CheckRedirect = redirect.SameHost
 	x.client = &own
 	return x, nil
 }
@@ -120,17 +121,6 @@ func secretsOf(key string, u *url.URL) []string {
 		}
 	}
 	return secrets
-}
-
-// sameHost stops before a redirect that leaves the host, which would carry the
-// key away, or that turns the request into a GET. The response is then the
-// redirect itself.
-func sameHost(req *http.Request, via []*http.Request) error {
-	from := via[0].URL
-	if len(via) >= 10 || req.Method != via[0].Method || req.URL.Host != from.Host || req.URL.Scheme != from.Scheme {
-		return http.ErrUseLastResponse
-	}
-	return nil
 }
 
 // run sends the request and reads the answer, within the time limits.
