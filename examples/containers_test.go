@@ -1,8 +1,11 @@
 package examples_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,36 +87,103 @@ func eachEngine(t *testing.T, test func(*testing.T, *engine)) {
 	t.Logf("containers were started by %s", strings.Join(used, ", "))
 }
 
-// TestContainers runs the example as it is in the README, with a copy of its folders.
+// copyContainers copies the example, without the minutes of a demo, and returns its
+// agent file.
+func copyContainers(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("containers")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "minutes/minutes.txt")); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "agent.json")
+}
+
+// TestContainers runs the example as its README does, and each of its experts alone.
 func TestContainers(t *testing.T) {
 	shown := regexp.MustCompile("(?ms)^```\n\\$ make demo-containers\n(.*?)^```$").FindStringSubmatch(readFile(t, "containers/README.md"))
 	if shown == nil {
 		t.Fatal("the README does not show the demo")
 	}
 	eachEngine(t, func(t *testing.T, e *engine) {
-		dir := t.TempDir()
-		if err := os.CopyFS(dir, os.DirFS("containers")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.RemoveAll(filepath.Join(dir, "minutes/minutes.txt")); err != nil { // of a demo
-			t.Fatal(err)
-		}
-		file := filepath.Join(dir, "agent.json")
-		const prompt = "What did we spend in 2026-03?"
-		got := agents.ask(t, command{env: e.environ, args: []string{"--agent-file", file, "--prompt", prompt}})
+		file := copyContainers(t)
+		got := agents.ask(t, command{env: e.environ, args: []string{"--agent-file", file, "--prompt", "What did we spend in 2026-03?"}})
 		if !strings.HasSuffix(shown[1], "\n"+got.Answer+"\n") {
 			t.Errorf("the answer is\n%s\nand the README shows\n%s", got.Answer, shown[1])
 		}
-		if text, want := readFile(t, filepath.Join(dir, "minutes/minutes.txt")), strings.SplitAfter(got.Answer, "\n")[0]; text != want {
+		if text, want := readFile(t, filepath.Join(filepath.Dir(file), "minutes/minutes.txt")), strings.SplitAfter(got.Answer, "\n")[0]; text != want {
 			t.Errorf("the minutes are %q, want %q", text, want)
 		}
 		if got := agents.ask(t, command{env: e.environ, args: []string{"--agent-file", file, "--prompt", "And in 2026-05?"}}); !strings.HasPrefix(got.Answer, "I cannot say:\n") {
 			t.Errorf("the answer for a month that is missing is\n%s", got.Answer)
 		}
-		for _, args := range [][]string{{"agents", "test", dir + "/testdata"}, {"agents", "check", "--agent-file", file}} {
+		for _, args := range [][]string{{"agents", "test", filepath.Dir(file) + "/testdata"}, {"agents", "check", "--agent-file", file}} {
 			if got := agents.run(t, command{env: e.environ, args: args}); got.code != 0 || got.stderr != "" {
 				t.Errorf("%q: exit code %d\n%s%s", args, got.code, got.stdout, got.stderr)
 			}
 		}
+		t.Run("rights", func(t *testing.T) { testRights(t, e, file) })
 	})
+}
+
+// probe prints what a container can do that starts it as `sh -c probe sh PORT FILE`.
+const probe = `
+echo | nc -w 5 127.0.0.1 "$1" >/dev/null 2>&1 && echo network
+[ -e "$2" ] && echo "a file of this machine"
+[ -n "${DATABASE_URL-}" ] && echo "the environment of this machine"
+(: >/x) 2>/dev/null && echo "write /"
+(: >/bin/x) 2>/dev/null && echo "write /bin"
+(: >/tmp/x) 2>/dev/null && echo "write /tmp"
+for folder in /ledger /minutes; do
+	[ -n "$(ls -A $folder 2>/dev/null)" ] || continue
+	echo "read $folder"
+	(: >$folder/x) 2>/dev/null && echo "write $folder"
+	mount -o remount,rw $folder 2>/dev/null && echo "mount $folder"
+done
+true`
+
+// testRights runs the probe with the runners of the agent file in the place of the
+// experts, and once with the network, to see that it would notice.
+func testRights(t *testing.T, e *engine, file string) {
+	var contents struct {
+		Contents struct {
+			ExtraAgents []struct {
+				Slug   string
+				Runner []string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(readFile(t, file)), &contents); err != nil {
+		t.Fatal(err)
+	}
+	// A request that is a line break is answered with an error, and the connection ends.
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	ask := func(runner []string) string {
+		t.Helper()
+		got := agents.run(t, command{
+			dir: filepath.Dir(file), env: append(e.environ[:len(e.environ):len(e.environ)], "DATABASE_URL=secret"),
+			args: append(runner[:len(runner):len(runner)], "sh", "-c", probe, "sh", server.URL[strings.LastIndex(server.URL, ":")+1:], file),
+		})
+		if got.code != 0 {
+			t.Fatalf("%q: exit code %d\n%s%s", runner, got.code, got.stdout, got.stderr)
+		}
+		return got.stdout
+	}
+	want := map[string]string{"auditor": "write /tmp\nread /ledger\n", "secretary": "write /tmp\nread /minutes\nwrite /minutes\n"}
+	for _, expert := range contents.Contents.ExtraAgents {
+		if got := ask(expert.Runner); got != want[expert.Slug] {
+			t.Errorf("the %s can\n%s\nwant\n%s", expert.Slug, got, want[expert.Slug])
+		}
+		delete(want, expert.Slug)
+		open := strings.Split(strings.Replace(strings.Join(expert.Runner, "\n"), "--network=none", "--network=host", 1), "\n")
+		if got := ask(open); !strings.HasPrefix(got, "network\n") {
+			t.Errorf("with --network=host the %s can\n%s", expert.Slug, got)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("there are no runners for %v", want)
+	}
 }
