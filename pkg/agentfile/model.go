@@ -321,14 +321,15 @@ func (l *loader) findWorkDir(n *Node) bool {
 }
 
 // paragraph lists the helpers of an agent for its model.
-func paragraph(experts []agent.ToolSpec) string {
+func paragraph(experts []expert) string {
 	if len(experts) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("You can ask these agents for help. Each call is a new conversation: they know nothing but your prompt.\n")
-	for _, s := range experts {
-		fmt.Fprintf(&b, "- %s (tool %s): %s\n", s.Agent, s.Name, strings.TrimSpace(s.Description))
+	for _, e := range experts {
+		spec := e.Spec()
+		fmt.Fprintf(&b, "- %s (tool %s): %s\n", e.slug, spec.Name, strings.TrimSpace(spec.Description))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

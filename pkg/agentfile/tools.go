@@ -86,34 +86,36 @@ func withoutLinks(path string) string {
 	return filepath.Join(withoutLinks(filepath.Dir(path)), filepath.Base(path))
 }
 
+// An expert is an agent as a tool.
+type expert struct {
+	agent.Tool
+	slug string
+}
+
 // equip gives n's agent its tools: executables, then sub-agents.
 func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	var tools agent.ToolList
-	var experts []agent.ToolSpec
 	add := func(t agent.Tool) {
-		spec := t.Spec()
 		tools = append(tools, schema.Checked(t))
-		n.Tools = append(n.Tools, spec)
-		if spec.Agent != "" {
-			experts = append(experts, spec)
-		}
+		n.Tools = append(n.Tools, t.Spec())
 	}
-	var far []agent.Tool
+	var far []expert
 	if set != nil {
 		l.executableProblems(set)
 		for _, t := range set.List() {
 			for _, note := range t.Notes() {
 				l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: note})
 			}
-			if t.Spec().Agent != "" {
-				far = append(far, t)
-				continue
+			if t.Agent() != "" {
+				far = append(far, expert{t, t.Agent()})
+			} else {
+				add(t)
 			}
-			add(t)
 		}
 	}
-	for _, t := range l.experts(n, far) {
-		add(t)
+	experts := l.experts(n, far)
+	for _, e := range experts {
+		add(e.Tool)
 	}
 	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	n.Agent.Toolsets = []agent.Toolset{tools}
@@ -162,22 +164,19 @@ func (l *loader) executableProblems(set *exectool.Toolset) {
 
 // experts are n's helpers and far, the agents behind runners, as tools, sorted by slug.
 // Of several with one name none is offered: the model could not tell which it asks.
-func (l *loader) experts(n *Node, far []agent.Tool) []agent.Tool {
+func (l *loader) experts(n *Node, far []expert) []expert {
 	list := far
 	for _, h := range n.Helpers {
-		list = append(list, &agent.Subagent{Name: toolname.Join("expert", h.Agent.Slug), Agent: h.Agent, Source: h.File.Path})
+		list = append(list, expert{&agent.Subagent{Name: toolname.Join("expert", h.Agent.Slug), Agent: h.Agent, Source: h.File.Path}, h.Agent.Slug})
 	}
-	slices.SortFunc(list, func(a, b agent.Tool) int {
-		if c := strings.Compare(a.Spec().Agent, b.Spec().Agent); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Spec().Source, b.Spec().Source)
+	slices.SortFunc(list, func(a, b expert) int {
+		return cmp.Or(strings.Compare(a.slug, b.slug), strings.Compare(a.Spec().Source, b.Spec().Source))
 	})
 	sources := map[string][]string{} // by name
 	for _, t := range list {
 		sources[t.Spec().Name] = append(sources[t.Spec().Name], t.Spec().Source)
 	}
-	var kept []agent.Tool
+	var kept []expert
 	for _, t := range list {
 		name, source := t.Spec().Name, t.Spec().Source
 		if len(sources[name]) == 1 {

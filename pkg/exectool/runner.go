@@ -228,7 +228,7 @@ func (o *opener) behind(src *Source, env []string, file string, e entry) *Tool {
 	t := &Tool{spec: e.spec, path: src.shown(file), file: file, raw: e.raw, notes: e.notes, src: src, env: env, opts: o.opts}
 	t.spec.Source = t.path
 	if src.Kind == AgentFile {
-		t.spec.Name, t.spec.Agent = toolname.Join("expert", src.Slug), src.Slug
+		t.spec.Name = toolname.Join("expert", src.Slug)
 	}
 	return t
 }
@@ -271,7 +271,8 @@ func imageID(command []string) []string {
 	for _, word := range command[at+1:] {
 		long := strings.HasPrefix(word, "--")
 		short := !long && strings.HasPrefix(word, "-") && strings.Contains(word, "v")
-		if short || strings.HasPrefix(word, "--volume") || strings.HasPrefix(word, "--mount") || strings.HasPrefix(word, "--pull") {
+		mounts := short || strings.HasPrefix(word, "--volume") || strings.HasPrefix(word, "--mount")
+		if mounts || strings.HasPrefix(word, "--pull") && word != "--pull=never" {
 			return nil
 		}
 	}

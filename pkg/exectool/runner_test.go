@@ -131,8 +131,8 @@ esac
 	}
 }
 
-// TestRunnerAgent: an agent on the other side has the name and the slug of a
-// sub-agent, which must be its own.
+// TestRunnerAgent: an agent on the other side has the name of a sub-agent, and the slug must
+// be its own.
 func TestRunnerAgent(t *testing.T) {
 	s := newSide(t)
 	script(t, s.path("agents"), `case "$*" in
@@ -145,8 +145,8 @@ esac
 		t.Fatalf("problems: %s", texts(set))
 	}
 	tool := set.List()[0]
-	if spec := tool.Spec(); spec.Name != "expert_poet" || spec.Agent != "poet" {
-		t.Errorf("Spec() = %+v", spec)
+	if spec := tool.Spec(); spec.Name != "expert_poet" || tool.Agent() != "poet" {
+		t.Errorf("Spec() = %+v, Agent() = %q", spec, tool.Agent())
 	}
 	if line, err := tool.CommandLine("run", "--channel"); err != nil || strings.Join(line[2:], " ") != "agents --agent-file /a.json run --channel" {
 		t.Errorf("CommandLine() = %q, %v", line, err)
@@ -233,6 +233,7 @@ func TestImageID(t *testing.T) {
 		{"podman run --volume=a:b IMG", ""},
 		{"podman run --mount type=bind,src=a,dst=b IMG", ""},
 		{"podman run --pull=always IMG", ""},
+		{"podman run --pull=never IMG", "podman image inspect --format {{.Id}} IMG"},
 		{"podman exec -i box", ""},
 		{"podman run", ""},
 		{"ssh host podman run IMG", ""},

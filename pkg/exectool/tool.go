@@ -43,6 +43,10 @@ func (t *Tool) Spec() agent.ToolSpec { return t.spec }
 // Path is the executable as its source names it.
 func (t *Tool) Path() string { return t.path }
 
+// Agent is the slug of the agent that the tool is, empty if its source is not of the kind
+// AgentFile.
+func (t *Tool) Agent() string { return t.src.Slug }
+
 // Raw is what the executable printed when it was described.
 func (t *Tool) Raw() []byte { return bytes.Clone(t.raw) }
 
