@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -97,7 +98,7 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file, form
 func summary(p *program.Env, t *agentfile.Tree) error {
 	var b strings.Builder
 	for _, n := range t.Nodes {
-		fmt.Fprintf(&b, "%s (%s): %d %s\n", n.Agent.Slug, n.File.Path, len(n.Tools), program.Plural(len(n.Tools), "tool"))
+		fmt.Fprintf(&b, "%s (%s): %d %s%s\n", n.Agent.Slug, n.File.Path, len(n.Tools), program.Plural(len(n.Tools), "tool"), limits(n.Agent))
 		width := 0
 		for _, tool := range n.Tools {
 			width = max(width, len(tool.Name))
@@ -108,6 +109,18 @@ func summary(p *program.Env, t *agentfile.Tree) error {
 	}
 	_, err := io.WriteString(p.Out, observe.Clean(b.String()))
 	return err
+}
+
+// limits is what an agent may consume, if that is limited.
+func limits(a *agent.Agent) string {
+	text := ""
+	if budget := a.Budget.String(); budget != "" {
+		text = ", budget " + budget
+	}
+	if a.Deadline > 0 {
+		text += fmt.Sprintf(", deadline %s", a.Deadline)
+	}
+	return text
 }
 
 // printTools prints what the model of n sees.

@@ -26,6 +26,7 @@ type runFlags struct {
 	sinks   sinks.Flags
 	strict  bool
 	timeout time.Duration
+	budget  command.BudgetFlag
 	schema  string
 	set     map[string]string
 	keep    keep.Flags
@@ -55,6 +56,7 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; the command takes its arguments as NAME=VALUE", Destination: &f.prompt.MCP.Name},
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it arrives, even if stdout is not a terminal", Destination: &f.sinks.Stream},
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
+			&cli.GenericFlag{Name: "budget", Usage: "what the run may consume with all its sub-agents, as `usd=2,seconds=600`; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -113,7 +115,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 		return err
 	}
 	runner := loaded.Runner(&root)
-	runner.Observe = s.Observe
+	runner.Observe, runner.Lease.Budget = s.Observe, f.budget.Budget
 	if err := kept.Attach(p, runner); err != nil {
 		return errors.Join(err, s.Close())
 	}

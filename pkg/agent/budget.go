@@ -281,13 +281,25 @@ func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage 
 		n.account.hold(e, 1)
 	}
 	return func(usage Usage) {
+		unpriced, warn := false, ""
 		t.mu.Lock()
-		defer t.mu.Unlock()
 		for n, i := r, 0; n != nil; n, i = n.up, i+1 {
 			n.account.hold(estimates[i], -1)
 			n.account.note(usage)
+			unpriced = unpriced || usage.Unpriced() > 0 && n.account.limit[amountUSD] != unlimited
 		}
 		t.wake()
+		if unpriced && !t.unpriced[r.agent.Model] {
+			if t.unpriced == nil {
+				t.unpriced = map[string]bool{}
+			}
+			t.unpriced[r.agent.Model] = true
+			warn = "budget usd cannot be enforced for model " + r.agent.Model + ": its price is unknown"
+		}
+		t.mu.Unlock()
+		if warn != "" {
+			r.warn(warn)
+		}
 	}, nil
 }
 

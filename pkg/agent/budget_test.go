@@ -56,7 +56,7 @@ func TestABudgetEndsItsRun(t *testing.T) {
 		{limit("inputTokens", 260), 3, "budget inputTokens 260 of agent root spent (300)"},
 		{limit("outputTokens", 20), 2, "budget outputTokens 20 of agent root spent (20)"},
 		{limit("turns", 2), 2, "budget turns 2 of agent root is nearly spent (1); asked for its answer, the model called tools"},
-		{limit("calls", 3), 2, "budget calls 3 of agent root is nearly spent (3); asked for its answer, the model called tools"},
+		{limit("calls", 3), 2, "budget calls 3 of agent root spent (3); asked for its answer, the model called tools"},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			a := newAgent(costly(2), echo("echo"))
@@ -342,5 +342,23 @@ func noAgentExceedsItsBudget(t *rapid.T) {
 	out, _ := r.Run(context.Background(), agent.UserText("go"))
 	if out.Total.Usage != served {
 		t.Errorf("the root counts %+v, and %+v was served", out.Total.Usage, served)
+	}
+}
+
+func TestABudgetOfDollarsWarnsOnceOfAModelWithoutAPrice(t *testing.T) {
+	child := newAgent(byTurn("", calls(call("", "echo", "{}")), text("yes")), echo("echo"))
+	a := newAgent(byTurn("", calls(call("", "child", `{"prompt":"1"}`), call("", "child", `{"prompt":"2"}`)), text("done")), &agent.Subagent{Name: "child", Agent: child})
+	a.Budget = limit("usd", 200)
+	var warned []string
+	r := &agent.Runner{Agent: a, Observe: func(e agent.Event) {
+		if e.Kind == agent.EventWarning {
+			warned = append(warned, e.Text)
+		}
+	}}
+	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"budget usd cannot be enforced for model test: its price is unknown"}, warned); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }

@@ -51,9 +51,12 @@ func (r *run) closing(step Step) error {
 		}
 	}
 	if found >= 0 {
-		n := of[found]
+		n, spent := of[found], " is nearly spent ("
+		if left[found] <= 0 {
+			spent = " spent ("
+		}
 		return &NearlySpent{
-			Reason: n.budgetName(found) + " is nearly spent (" + n.figures(found) + ")",
+			Reason: n.budgetName(found) + spent + n.figures(found) + ")",
 			Left:   fmt.Sprintf("%s %s of %s", amountName(found), amountText(found, max(left[found], 0)), amountText(found, r.account.base[found])),
 		}
 	}

@@ -237,6 +237,7 @@ type tree struct {
 	pending map[string]PendingSession // not yet continued
 
 	settled  chan struct{}   // closed when a request is no longer in progress; nil if none waits for it
+	unpriced map[string]bool // models whose price is unknown, of which a warning was shown
 	admitted map[string]bool // calls that have a reservation and are not recorded as started, by Key
 }
 

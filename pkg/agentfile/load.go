@@ -243,6 +243,7 @@ func (l *loader) read(path string, above []*Node) *Node {
 	n.Agent = &agent.Agent{
 		Slug: s.Slug, Source: file.Real, Announce: s.Announce, System: string(s.SystemPrompt),
 		MaxTurns: s.MaxTurns, MaxParallelTools: s.MaxParallelTools,
+		Budget: s.Budget, Deadline: seconds(s.DeadlineSeconds), LoopWarn: s.LoopLimit.Warn, LoopEnd: s.LoopLimit.End,
 		ContextTokens: s.ContextTokens, NoCompaction: s.Compaction != nil && !*s.Compaction,
 	}
 	ok = l.findWorkDir(n) && ok

@@ -1,12 +1,14 @@
 package agentfile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/prices"
 )
 
@@ -45,6 +47,10 @@ type Spec struct {
 	Price                 *prices.Price              `json:"price"`
 	RequestTimeoutSeconds float64                    `json:"requestTimeoutSeconds"`
 	Script                string                     `json:"script"`
+
+	Budget          agent.Budget `json:"budget"`
+	DeadlineSeconds float64      `json:"deadlineSeconds"`
+	LoopLimit       LoopLimit    `json:"loopLimit"`
 }
 
 // Lines is a text that is one string or an array of lines in a file.
@@ -62,6 +68,43 @@ func (l *Lines) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*l = Lines(strings.Join(many, "\n"))
+	return nil
+}
+
+// A LoopLimit is Agent.LoopWarn and Agent.LoopEnd: in a file an object, a number, which
+// is the end, or false.
+type LoopLimit struct{ Warn, End int }
+
+// UnmarshalJSON reads each of the three forms.
+func (l *LoopLimit) UnmarshalJSON(data []byte) error {
+	var form struct{ Warn, End *int }
+	switch text := string(data); {
+	case text == "null":
+		return nil
+	case text == "true":
+		*l = LoopLimit{}
+		return nil
+	case text == "false" || text == "0":
+		*l = LoopLimit{-1, -1}
+		return nil
+	case !strings.HasPrefix(text, "{"):
+		if err := json.Unmarshal(data, &l.End); err != nil {
+			return err
+		}
+		l.Warn = min(agent.DefaultLoopWarn, cmp.Or(l.End-1, -1))
+		return nil
+	}
+	if err := json.Unmarshal(data, &form); err != nil {
+		return err
+	}
+	for _, limit := range []struct {
+		from *int
+		to   *int
+	}{{form.Warn, &l.Warn}, {form.End, &l.End}} {
+		if *limit.to = 0; limit.from != nil {
+			*limit.to = cmp.Or(*limit.from, -1)
+		}
+	}
 	return nil
 }
 

@@ -113,14 +113,7 @@ func (q *question) run(ctx context.Context, id, prompt string) (agent.Result, er
 	reporter.close()
 	q.out = out
 	done()
-	slug := q.agent.Agent.Slug
-	if err != nil {
-		return agent.Result{Parts: out.Message.Parts}, fmt.Errorf("agent %s did not answer (%s): %w", slug, out.Status, err)
-	}
-	if out.Answer == "" && len(s.contents(out.Message.Parts)) == 0 {
-		return agent.Result{}, fmt.Errorf("agent %s answered with an empty text", slug)
-	}
-	return agent.Result{Parts: out.Message.Parts}, nil
+	return agent.AnswerOf(out, err)
 }
 
 // callTool calls a tool as an agent would: under the policy, with a key of its own

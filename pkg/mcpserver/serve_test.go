@@ -338,7 +338,7 @@ func TestUnsuccessfulRunIsTyped(t *testing.T) {
 		status agent.Status
 		want   string
 	}{
-		{"limited", agent.StatusLimit, "agent limited did not answer (limit): turn limit reached"},
+		{"limited", agent.StatusLimit, "[limit] agent limited did not answer: turn limit reached"},
 		{"cut", agent.StatusFailed, "(finish_reason length)|half an ans|session: "},
 		{"broken", agent.StatusFailed, "HTTP 401: bad key"},
 	} {

@@ -69,6 +69,8 @@ func (p *Player) emitAll(ctx context.Context, r *agent.Runner) (*agent.Outcome, 
 	case err != nil:
 		out.Status = agent.StatusOf(err)
 	case out.Status == agent.StatusOK:
+	case out.Status == agent.StatusPartial:
+		out.Reason = m.end.Error
 	case unfinished:
 		out.Status, err = agent.StatusFailed, ErrUnfinished
 	default:

@@ -23,7 +23,7 @@ func (o outcome) exitCode() int {
 	switch o.status {
 	case agent.StatusOK:
 		return 0
-	case agent.StatusLimit:
+	case agent.StatusLimit, agent.StatusBudget, agent.StatusPartial:
 		return 3
 	case agent.StatusRefused:
 		return 4

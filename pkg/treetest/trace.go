@@ -114,7 +114,7 @@ func (r *agentRun) note(e *agent.Event, at int) {
 		c.end, c.result, c.failed = at, e.Result.Text(), e.Result.Failed
 	case agent.EventEnd:
 		r.status, r.errors = e.Status, e.Error
-		if e.Status == agent.StatusOK {
+		if e.Status == agent.StatusOK || e.Status == agent.StatusPartial {
 			r.answer = e.Text
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/urfave/cli/v3"
 )
 
@@ -144,3 +145,25 @@ func OneArgument(c *cli.Command, what string) (string, error) {
 	}
 	return c.Args().First(), nil
 }
+
+// A BudgetFlag collects AMOUNT=NUMBER, separated by commas.
+type BudgetFlag struct{ Budget agent.Budget }
+
+// Set adds amounts.
+func (f *BudgetFlag) Set(s string) error {
+	for amount := range strings.SplitSeq(s, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(amount), "=")
+		if !ok || name == "" {
+			return errors.New("want AMOUNT=NUMBER, as usd=2,seconds=600")
+		}
+		if err := f.Budget.Set(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *BudgetFlag) String() string { return "" }
+
+// Get returns nil.
+func (f *BudgetFlag) Get() any { return nil }

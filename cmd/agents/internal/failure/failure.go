@@ -17,7 +17,7 @@ import (
 
 const Codes = `Exit codes: 0 the agent answered; 1 the run failed (model or network after
 retries, journal); 2 nothing ran (usage, agent file, keys, configuration);
-3 a limit ended it (turns, depth); 4 a policy refused what the run could not do
+3 a limit ended it (budget, turns, depth, a loop), or cut the answer short; 4 a policy refused what the run could not do
 without; 5 the deadline passed; 6 the answer does not satisfy --output-schema;
 130, 143 interrupted.`
 
@@ -98,7 +98,7 @@ func codeOf(err error) int {
 	switch agent.StatusOf(err) {
 	case agent.StatusOK:
 		return ExitOK
-	case agent.StatusLimit, agent.StatusBudget:
+	case agent.StatusLimit, agent.StatusBudget, agent.StatusPartial:
 		return ExitLimit
 	case agent.StatusRefused:
 		return ExitRefused
@@ -122,6 +122,10 @@ func hintFor(err error) string {
 	switch {
 	case errors.Is(err, agent.ErrTurns):
 		return "raise maxTurns in the agent file, or ask for less at once"
+	case agent.StatusOf(err) == agent.StatusBudget, agent.StatusOf(err) == agent.StatusPartial:
+		return "raise the budget in the agent file or with --budget, or ask for less at once"
+	case errors.Is(err, agent.ErrLoop):
+		return "ask for something else, or set loopLimit in the agent file"
 	case errors.Is(err, agent.ErrLength):
 		return "raise maxOutputTokens in the agent file; --output json shows what there was of the answer"
 	case errors.Is(err, agent.ErrAnswer):

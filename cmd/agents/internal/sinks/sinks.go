@@ -180,6 +180,9 @@ func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
 	if failure.BrokenPipe(err) {
 		return &failure.Error{Code: failure.ExitFailed, Err: err, Quiet: true}
 	}
+	if runErr == nil && out.Status == agent.StatusPartial {
+		runErr = &agent.EndError{Status: agent.StatusPartial, Text: "the answer is partial: " + out.Reason}
+	}
 	return ended(out, s.redact(runErr))
 }
 
@@ -241,7 +244,9 @@ func (s *Sinks) object(out *agent.Outcome, runErr error) error {
 	if r.Tools == nil {
 		r.Tools = map[string]agent.ToolUsage{}
 	}
-	if runErr != nil {
+	if runErr == nil {
+		r.Error = s.Hide(out.Reason)
+	} else {
 		r.Error = s.Hide(runErr.Error())
 	}
 	return s.P.WriteJSON(r)
