@@ -81,6 +81,7 @@ func table() []entry {
 			{name: "list", usage: "list sessions, those that changed last first", build: sessionListCommand},
 			{name: "show", usage: "print a session as Markdown", build: sessionShowCommand},
 			{name: "calls", usage: "print every tool call of a session, with those of sub-agents", build: sessionCallsCommand},
+			{name: "cost", usage: "print what each agent of a session consumed and cost", build: sessionCostCommand},
 			{name: "search", usage: "find words in all sessions", build: sessionSearchCommand},
 			{name: "export", usage: "write a session to stdout for other programs", build: sessionExportCommand},
 			{name: "import", usage: "add a session that was exported, the folder of one, or one of agents-exe, and print its new id", build: sessionImportCommand},

@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/transcript"
 )
 
 // crashAt is the environment variable with the number of the step of the
@@ -73,7 +74,7 @@ echo "did $2"
 `, slug, effects)
 	}
 	return map[string]string{
-		"agent.json": file("root", `"toolDirectory":"tools","extraAgents":[{"slug":"sub","path":"sub.json"}]`),
+		"agent.json": file("root", `"price":{"input":1.23,"output":4.57},"toolDirectory":"tools","extraAgents":[{"slug":"sub","path":"sub.json"}]`),
 		"sub.json":   file("sub", `"toolDirectory":"tools"`),
 		"root-script.json": `{"rules":[
  {"when":{"turn":1},"answer":{"calls":[{"tool":"bash_once","args":{"what":"a"}},{"tool":"bash_again","args":{"what":"b"}},{"tool":"bash_once","args":{"what":"c"}},{"tool":"expert_sub","args":{"prompt":"s"}}]}},
@@ -167,12 +168,13 @@ func (s *sweep) check(what string) {
 	noted, _ := os.ReadFile(s.calls)
 	keys := strings.Fields(string(noted))
 	ended, answer := map[string]int{}, ""
+	var spent agent.Usage
 	for e, err := range session.Events(list[0].Path) {
 		if err != nil {
 			s.t.Fatalf("%s: %v", what, err)
 		}
 		if e.Kind == agent.EventEnd && e.Depth == 0 {
-			answer = e.Text
+			answer, spent = e.Text, e.Total.Usage
 		}
 		if e.Kind != agent.EventCallEnded {
 			continue
@@ -186,6 +188,15 @@ func (s *sweep) check(what string) {
 		case strings.HasPrefix(e.Tool, "bash_") && n == 0 && !unknown:
 			s.t.Errorf("%s: the call %s has a result and took no effect: %s", what, e.Key, e.Result.Text())
 		}
+	}
+	costs := &transcript.Costs{}
+	if err := costs.Add(session.Events(list[0].Path)); err != nil {
+		s.t.Fatalf("%s: %v", what, err)
+	}
+	root := costs.Tree()
+	if total := root.Total; total.Cost == nil || *total.Cost != spent.Cost || spent.Cost == 0 || total.Requests != spent.Requests || total.Unpriced != spent.Unpriced() ||
+		total.Requests != root.Requests+root.Children[0].Requests || total.Unpriced != root.Children[0].Requests {
+		s.t.Errorf("%s: the tree consumed %+v, and the run says %+v", what, root, spent)
 	}
 	if answer != "the end" || len(ended) != 7 {
 		s.t.Errorf("%s: answer %q, results of %d calls: %v", what, answer, len(ended), ended)

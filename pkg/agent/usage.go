@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 )
 
@@ -38,6 +39,28 @@ func (u Usage) CostText() string {
 	default:
 		return fmt.Sprintf("%s + %d unpriced", u.Cost.Text(), n)
 	}
+}
+
+// TokenText are the tokens for a person: "2.6k in (1.9k cached) / 0.4k out".
+func (u Usage) TokenText() string {
+	cached := ""
+	if u.CachedTokens > 0 {
+		cached = " (" + Brief(u.CachedTokens) + " cached)"
+	}
+	return Brief(u.InputTokens) + " in" + cached + " / " + Brief(u.OutputTokens) + " out"
+}
+
+// Brief is a number with about three digits: "87", "0.4k", "26.1k", "260k", "2.6M".
+func Brief(n int) string {
+	switch {
+	case n < 100:
+		return strconv.Itoa(n)
+	case n < 99_950:
+		return fmt.Sprintf("%.1fk", float64(n)/1e3)
+	case n < 999_500:
+		return fmt.Sprintf("%.0fk", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/1e6)
 }
 
 // Text is the amount for a person, rounded to cents, and to two digits where that are

@@ -77,12 +77,12 @@ type Provider struct {
 // Generate asks the inner provider. A cost that the server names stays as it is.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	resp, err := p.Provider.Generate(ctx, req, delta)
-	if err != nil || resp.Usage.Priced > 0 || resp.Usage.Requests == 0 {
+	if err != nil || resp.Usage.Priced > 0 {
 		return resp, err
 	}
 	if price := p.Price(); price != nil {
 		if cost, ok := price.Of(resp.Usage); ok {
-			resp.Usage.Cost, resp.Usage.Priced = cost, resp.Usage.Requests
+			resp.Usage.Cost, resp.Usage.Priced = cost, max(resp.Usage.Requests, 1)
 		}
 	}
 	return resp, nil

@@ -116,6 +116,20 @@ func List(f Filter, dirs ...string) ([]Info, error) {
 	return list, err
 }
 
+// Nested are the sessions in folders that answer calls of other processes: their paths,
+// oldest first, by the Key of the call. Only the first event of each is read; what cannot
+// be read is left out.
+func Nested(dirs ...string) map[string][]string {
+	found, _ := sessions(dirs) // a folder that cannot be read has no sessions here
+	nested := map[string][]string{}
+	for _, e := range slices.Backward(found) {
+		if _, first := start(e.path); first.Parent != "" {
+			nested[first.Parent] = append(nested[first.Parent], e.path)
+		}
+	}
+	return nested
+}
+
 // matches reports whether a session has the Before and the Dir of f.
 func (f *Filter) matches(e entry) bool {
 	if f.Before.IsZero() || e.changed.Before(f.Before) {

@@ -85,6 +85,26 @@ func TestASessionIsNotWrittenOverAFile(t *testing.T) {
 	}
 }
 
+func TestNestedSessionsAreFoundByTheirCalls(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sessions")
+	var paths []string
+	for i, parent := range []string{"", "s.1.1", "s.1.2", "s.1.1"} {
+		j := session.Create(dir, session.Options{})
+		if err := errors.Join(j.Append(t.Context(), agent.Event{Kind: agent.EventSession, Session: j.NewID(), Parent: parent}), j.Close()); err != nil {
+			t.Fatal(err)
+		}
+		changed := time.Unix(1_800_000_000+int64(i), 0)
+		if err := os.Chtimes(filepath.Join(j.Path(), "journal.jsonl"), changed, changed); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, j.Path())
+	}
+	want := map[string][]string{"s.1.1": {paths[1], paths[3]}, "s.1.2": {paths[2]}}
+	if diff := cmp.Diff(want, session.Nested(dir, filepath.Join(dir, "not-there"))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestListSaysWhatASessionIs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sessions")
 	paths := map[string]string{}

@@ -1,0 +1,198 @@
+package transcript
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Figures are what an agent consumed.
+type Figures struct {
+	Requests     int `json:"requests"`
+	InputTokens  int `json:"input_tokens"`
+	CachedTokens int `json:"cached_tokens"`
+	OutputTokens int `json:"output_tokens"`
+	// Cost is that of the requests with a known cost, nil if there is none, and
+	// Unpriced is the number of the others.
+	Cost     *agent.Money `json:"cost,omitempty"`
+	Unpriced int          `json:"unpriced"`
+	// Calls counts calls of tools that have a result.
+	Calls int `json:"calls"`
+	// Millis is the time of the model requests, and of the calls that no agent
+	// answers, in milliseconds. Times of work at the same time are added up.
+	Millis int64 `json:"millis"`
+}
+
+// Usage is the part of f that agent.Usage holds.
+func (f *Figures) Usage() agent.Usage {
+	u := agent.Usage{Requests: f.Requests, InputTokens: f.InputTokens, CachedTokens: f.CachedTokens, OutputTokens: f.OutputTokens, Priced: f.Requests - f.Unpriced}
+	if f.Cost != nil {
+		u.Cost = *f.Cost
+	}
+	return u
+}
+
+// add adds g to f. The sum is exact.
+func (f *Figures) add(g *Figures) {
+	f.Requests += g.Requests
+	f.InputTokens += g.InputTokens
+	f.CachedTokens += g.CachedTokens
+	f.OutputTokens += g.OutputTokens
+	f.Unpriced += g.Unpriced
+	f.Calls += g.Calls
+	f.Millis += g.Millis
+	if g.Cost != nil {
+		sum := *g.Cost
+		if f.Cost != nil {
+			sum += *f.Cost
+		}
+		f.Cost = &sum
+	}
+}
+
+// charge adds the usage of a model request.
+func (f *Figures) charge(u *agent.Usage) {
+	g := Figures{Requests: u.Requests, InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, OutputTokens: u.OutputTokens, Unpriced: u.Unpriced()}
+	if u.Priced > 0 {
+		g.Cost = &u.Cost
+	}
+	f.add(&g)
+}
+
+// A CostNode is a session in a tree of costs. The Figures in it are its own.
+type CostNode struct {
+	Agent   string `json:"agent"`
+	Session string `json:"session"`
+	// Status is how its last run ended, empty if it did not.
+	Status agent.Status `json:"status,omitempty"`
+	Figures
+	// Total are the figures of the node and of all nodes below it.
+	Total Figures `json:"total"`
+	// Children are the sessions that answer calls of this one, in the order in
+	// which they began.
+	Children []*CostNode `json:"children"`
+
+	parent string // the key of the call that it answers
+	began  time.Time
+	calls  map[string]int64 // the time of each call, by its key
+	source int
+}
+
+// Costs adds up what the sessions of a tree consumed. The zero value is empty.
+type Costs struct {
+	nodes []*CostNode // the root first
+	byID  map[string]*CostNode
+	byKey map[string]*CostNode // by the keys of calls
+	keys  []string
+
+	sources int // counts what was added
+}
+
+// Add reads the events of a session with its sub-agents. The session of the first event of
+// all is the root. After an error of events, what was before it counts. Sessions that
+// were added before are left out.
+func (c *Costs) Add(events iter.Seq2[agent.Event, error]) error {
+	if c.byID == nil {
+		c.byID, c.byKey = map[string]*CostNode{}, map[string]*CostNode{}
+	}
+	c.sources++
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		if !e.Kind.Lasting() {
+			continue
+		}
+		n := c.byID[e.Session]
+		switch {
+		case n == nil:
+			n = &CostNode{Agent: e.Agent, Session: e.Session, Children: []*CostNode{}, parent: e.Parent, began: e.Time, calls: map[string]int64{}, source: c.sources}
+			c.byID[e.Session] = n
+			c.nodes = append(c.nodes, n)
+		case n.source != c.sources:
+			continue
+		}
+		c.note(n, &e)
+	}
+	return nil
+}
+
+// note applies an event of n.
+func (c *Costs) note(n *CostNode, e *agent.Event) {
+	switch e.Kind {
+	case agent.EventMessage:
+		if !e.Opening {
+			n.Status = ""
+		}
+	case agent.EventResume:
+		n.Status = ""
+	case agent.EventAnswer, agent.EventCompaction:
+		if e.Usage != nil {
+			n.charge(e.Usage)
+			n.Millis += e.Millis
+		}
+	case agent.EventCallStarted, agent.EventCallEnded:
+		if c.byKey[e.Key] == nil && e.Key != "" {
+			c.byKey[e.Key] = n
+			c.keys = append(c.keys, e.Key)
+		}
+		if e.Kind == agent.EventCallEnded && e.Result != nil {
+			n.Calls++
+			n.calls[e.Key] = e.Millis
+		}
+	case agent.EventEnd:
+		n.Status = e.Status
+	}
+}
+
+// Keys are the keys of the calls after the first skip ones, in the order in which they
+// were added: those that sessions in other journals may answer.
+func (c *Costs) Keys(skip int) []string { return c.keys[min(skip, len(c.keys)):] }
+
+// Tree returns the root of the tree, nil if there are no events. Nothing can be added
+// afterwards.
+func (c *Costs) Tree() *CostNode {
+	if len(c.nodes) == 0 {
+		return nil
+	}
+	root := c.nodes[0]
+	for _, n := range c.nodes[1:] {
+		above := c.byKey[n.parent]
+		if above == nil || c.within(above, n) {
+			above = root // damaged
+		} else {
+			delete(above.calls, n.parent)
+		}
+		above.Children = append(above.Children, n)
+	}
+	root.sum()
+	return root
+}
+
+// within reports whether n is below m, or is m, by the calls that they answer.
+func (c *Costs) within(n, m *CostNode) bool {
+	for range c.nodes {
+		if n == nil || n == c.nodes[0] {
+			return false
+		}
+		if n == m {
+			return true
+		}
+		n = c.byKey[n.parent]
+	}
+	return true // a cycle
+}
+
+func (n *CostNode) sum() {
+	for _, millis := range n.calls {
+		n.Millis += millis
+	}
+	slices.SortStableFunc(n.Children, func(a, b *CostNode) int { return a.began.Compare(b.began) })
+	n.Total = n.Figures
+	for _, child := range n.Children {
+		child.sum()
+		n.Total.add(&child.Total)
+	}
+}
