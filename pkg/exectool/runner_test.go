@@ -205,7 +205,7 @@ func TestRunnerImage(t *testing.T) {
 	script(t, s.path("x"), describing(plain("x"), ""))
 	podman := script(t, filepath.Join(s.dir, "bin", "podman"), `case "$*" in
 "--remote image inspect --format {{.Id}} IMG") cat `+s.path("id")+` ;;
-"--remote run "*) shift 3; exec `+s.path("enter")+` / "$@" ;;
+"--remote run "*) until [ "$1" = IMG ]; do shift; done; shift; exec `+s.path("enter")+` / "$@" ;;
 esac
 `)
 	src := Source{Path: "/x", Runner: &Runner{Command: []string{podman, "--remote", "run", "IMG"}}}
