@@ -125,6 +125,9 @@ func TestContainers(t *testing.T) {
 			}
 		}
 		t.Run("rights", func(t *testing.T) { testRights(t, e, file) })
+		if e.kind == "podman" {
+			t.Run("docs", func(t *testing.T) { testPage(t, e) })
+		}
 	})
 }
 
@@ -185,5 +188,23 @@ func testRights(t *testing.T, e *engine, file string) {
 	}
 	if len(want) > 0 {
 		t.Errorf("there are no runners for %v", want)
+	}
+}
+
+// testPage runs the commands of docs/containers.md that need podman: its blocks of the
+// language shell.
+func testPage(t *testing.T, e *engine) {
+	commands := 0
+	for _, m := range regexp.MustCompile("(?ms)^```shell\n(.*?)^```$").FindAllStringSubmatch(readFile(t, "../docs/containers.md"), -1) {
+		for line := range strings.Lines(m[1]) {
+			commands++
+			got := agents.run(t, command{env: append(e.environ[:len(e.environ):len(e.environ)], "OPENAI_API_KEY=sk-example"), args: []string{"sh", "-c", line}})
+			if got.code != 0 {
+				t.Errorf("%sexit code %d\n%s%s", line, got.code, got.stdout, got.stderr)
+			}
+		}
+	}
+	if commands < 5 {
+		t.Errorf("the page has %d commands, want 5 at least", commands)
 	}
 }
