@@ -47,6 +47,7 @@ type conn struct {
 	ids         int                        // last one of a request, call or goroutine
 	version     string                     // of the protocol, once agreed on
 	headerTools map[string]json.RawMessage // by name, where headersMatter
+	pending     map[string]*request        // without an answer so far, by key
 	calls       []*call                    // running, in the order of their start
 }
 
@@ -62,7 +63,7 @@ type capability struct {
 }
 
 func newConn(server *Server, opts *Options) *conn {
-	c := &conn{server: server, opts: opts, cancels: map[int]context.CancelFunc{},
+	c := &conn{server: server, opts: opts, cancels: map[int]context.CancelFunc{}, pending: map[string]*request{},
 		lost: make(chan struct{}), closing: make(chan struct{}), gone: make(chan struct{}), ready: make(chan struct{})}
 	c.begins = sync.OnceFunc(func() { close(c.ready) })
 	c.lose = sync.OnceFunc(func() { close(c.lost) })
@@ -183,6 +184,57 @@ func (c *conn) newRequest(k *call, method, version string, params map[string]any
 	return q, err
 }
 
+// send sends a request. Its answer, or why there is none, goes to q.answers, at most
+// once; the end of ctx forgets the request.
+func (c *conn) send(ctx context.Context, q *request) {
+	c.mu.Lock()
+	c.pending[q.key] = q
+	c.mu.Unlock()
+	context.AfterFunc(ctx, func() { c.forget(q.key) })
+	c.transport.send(ctx, q)
+}
+
+// forget takes a request out of the pending ones, and returns nil if it was not among
+// them.
+func (c *conn) forget(key string) *request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.pending[key]
+	delete(c.pending, key)
+	return q
+}
+
+// answered hands on the answer to a pending request; false means that there is no such
+// request.
+func (c *conn) answered(key string, result json.RawMessage, err error) bool {
+	q := c.forget(key)
+	if q != nil {
+		q.answers <- answer{q.method, result, err}
+	}
+	return q != nil
+}
+
+// waits reports whether a request has no answer so far.
+func (c *conn) waits(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending[key] != nil
+}
+
+// received handles what parse returned, which came on the stream of the call k unless
+// that is nil. A message that cannot be used is the answer to the request of its id,
+// which would wait otherwise. The result is false for the answer to no pending request.
+func (c *conn) received(ctx context.Context, k *call, m *jsonrpc.Message, err error) bool {
+	switch {
+	case err != nil:
+		return c.answered(m.Key, nil, err)
+	case m.IsAnswer():
+		return c.answered(m.Key, m.Result, refusal(m))
+	}
+	c.incoming(ctx, k, m)
+	return true
+}
+
 // request asks the server, as part of the call k unless that is nil, and returns the
 // result.
 func (c *conn) request(ctx context.Context, k *call, method mcp.MCPMethod, params map[string]any) (json.RawMessage, error) {
@@ -194,7 +246,7 @@ func (c *conn) request(ctx context.Context, k *call, method mcp.MCPMethod, param
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	c.transport.send(ctx, q)
+	c.send(ctx, q)
 	for {
 		select {
 		case text := <-k.texts():

@@ -62,7 +62,7 @@ func (c *conn) negotiate(ctx context.Context, first string, wait time.Duration, 
 		q, err := c.newRequest(nil, method, version, params, answers)
 		if err == nil {
 			pending++
-			c.transport.send(ctx, q)
+			c.send(ctx, q)
 		}
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,12 +43,11 @@ type web struct {
 
 	mu      sync.Mutex
 	session string
-	pending map[string]*request // by key
 }
 
 // openURL opens c with the transport to its server's URL.
 func (c *conn) openURL() {
-	w := &web{conn: c, idle: func() {}, pending: map[string]*request{}}
+	w := &web{conn: c, idle: func() {}}
 	carrier := c.opts.Transport
 	if carrier == nil {
 		own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
@@ -91,31 +91,17 @@ func (w *web) do(ctx context.Context, method string, body []byte, version string
 
 // send implements transport.
 func (w *web) send(ctx context.Context, q *request) {
-	w.mu.Lock()
-	w.pending[q.key] = q
-	w.mu.Unlock()
-	w.conn.spawn(ctx, func(ctx context.Context) { w.finish(q.key, w.ask(ctx, q)) })
+	w.conn.spawn(ctx, func(ctx context.Context) {
+		result, err := w.ask(ctx, q)
+		w.conn.answered(q.key, result, err)
+	})
 }
 
-// finish hands on the answer to a request, unless it has one; false means that there is
-// no such request.
-func (w *web) finish(key string, a answer) bool {
-	w.mu.Lock()
-	q := w.pending[key]
-	delete(w.pending, key)
-	w.mu.Unlock()
-	if q == nil {
-		return false
-	}
-	a.method = q.method
-	q.answers <- a
-	return true
-}
-
-func (w *web) ask(ctx context.Context, q *request) answer {
+// ask sends a request and returns its answer, unless it was handed on already.
+func (w *web) ask(ctx context.Context, q *request) (json.RawMessage, error) {
 	resp, err := w.do(ctx, http.MethodPost, q.line, q.version, q.header)
 	if err != nil {
-		return q.failed(err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if q.method == methodInitialize && resp.StatusCode < 300 {
@@ -126,24 +112,24 @@ func (w *web) ask(ctx context.Context, q *request) answer {
 	kind := resp.Header.Get("Content-Type")
 	switch media, _, _ := mime.ParseMediaType(kind); {
 	case resp.StatusCode >= 300:
-		return w.refused(resp, q)
+		return nil, w.refused(resp, q)
 	case media == kindJSON:
 		body, err := w.body(resp)
 		if err != nil {
-			return q.failed(err)
+			return nil, err
 		}
 		m, err := parse(jsonrpc.Line{Text: body}, len(body))
 		if err == nil && !m.IsAnswer() {
 			err = unusable("it is not an answer")
 		}
 		if err != nil {
-			return q.failed(err)
+			return nil, err
 		}
-		return q.answered(m)
+		return m.Result, refusal(m)
 	case media == kindEvents:
-		return w.stream(ctx, resp.Body, q)
+		return nil, w.stream(ctx, resp.Body, q)
 	default:
-		return q.failed(fmt.Errorf("unexpected content type: %s", kind))
+		return nil, fmt.Errorf("unexpected content type: %s", kind)
 	}
 }
 
@@ -157,22 +143,22 @@ func (w *web) body(resp *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// refused is the answer with the status of an error: that of the protocol, if it has
+// refused is why a response with the status of an error has no answer: that of the protocol, if it has
 // one, or the status with the beginning of the page. 404 means that the session is
 // lost, where there is one.
-func (w *web) refused(resp *http.Response, q *request) answer {
+func (w *web) refused(resp *http.Response, q *request) error {
 	w.mu.Lock()
 	session := w.session
 	w.mu.Unlock()
 	if resp.StatusCode == http.StatusNotFound && session != "" && !mcp.IsModernProtocol(q.version) && q.version != "" {
 		w.conn.lose()
-		return q.failed(errRefused)
+		return errRefused
 	}
 	body, err := w.body(resp)
 	if m, bad := parse(jsonrpc.Line{Text: body}, len(body)); err == nil && bad == nil && m.Error != nil {
-		return q.answered(m)
+		return refusal(m)
 	}
-	return q.failed(newStatusError(resp, body))
+	return newStatusError(resp, body)
 }
 
 // maxRefusal is how much of a page is looked at that says why a request is refused.
@@ -203,24 +189,24 @@ func (e *statusError) Error() string {
 
 var errCut = errors.New("the server ended the stream before its answer")
 
-// stream reads the stream with the answer to q. Before 2026-07-28 a stream that ends or
+// stream hands on the answer to q from a stream. Before 2026-07-28 a stream that ends or
 // breaks off before the answer continues in another one, if its events have ids.
-func (w *web) stream(ctx context.Context, body io.ReadCloser, q *request) answer {
+func (w *web) stream(ctx context.Context, body io.ReadCloser, q *request) error {
 	e := w.newEvents(body)
 	for {
-		if a, ok := w.events(ctx, e, q); ok {
-			return a
+		if w.events(ctx, e, q); !w.conn.waits(q.key) {
+			return nil
 		}
 		if e.id == "" || mcp.IsModernProtocol(q.version) || !sleep(ctx, max(cmp.Or(e.retry, retryWait), minRetryWait)) {
-			return q.failed(errCut)
+			return errCut
 		}
 		resp, err := w.do(ctx, http.MethodGet, nil, q.version, map[string]string{"Last-Event-ID": e.id})
 		if err != nil {
-			return q.failed(errCut)
+			return errCut
 		}
 		defer resp.Body.Close()
 		if !isStream(resp) {
-			return q.failed(errCut)
+			return errCut
 		}
 		e.from.Reset(resp.Body)
 	}
@@ -243,10 +229,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// events handles the messages of a stream until the answer to q, if there is one. q is
-// nil for a stream without; some servers send there the answer to a request whose own
-// stream has ended.
-func (w *web) events(ctx context.Context, e *events, q *request) (a answer, ok bool) {
+// events handles the messages of a stream until it ends or q has its answer. q is nil for
+// a stream without; some servers send there the answer to a request whose own stream has
+// ended.
+func (w *web) events(ctx context.Context, e *events, q *request) {
 	var k *call
 	if q != nil {
 		k = q.call
@@ -255,20 +241,12 @@ func (w *web) events(ctx context.Context, e *events, q *request) (a answer, ok b
 		l, end := e.next()
 		if len(l.Text) > 0 || l.TooLong {
 			m, err := parse(l, e.max)
-			switch {
-			case err == nil && !m.IsAnswer():
-				w.conn.incoming(ctx, k, m)
-			case q != nil && m.Key == q.key && err == nil:
-				return q.answered(m), true
-			case q != nil && m.Key == q.key:
-				return q.failed(err), true
-			case m.IsAnswer() && err == nil && w.finish(m.Key, (&request{}).answered(m)):
-			default:
+			if !w.conn.received(ctx, k, m, err) {
 				w.conn.opts.log(clip(fmt.Sprintf("stream: not the answer to a request: %v", cmp.Or(err, errors.New(string(l.Text)))), maxLogLine))
 			}
 		}
-		if end != nil {
-			return a, false
+		if end != nil || q != nil && !w.conn.waits(q.key) {
+			return
 		}
 	}
 }

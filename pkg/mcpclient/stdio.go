@@ -25,14 +25,7 @@ type stdio struct {
 	read   chan struct{} // closed when the output was read to its end
 
 	mu      sync.Mutex
-	pending map[string]*waitingRequest // by key
-	dropped string                     // the first line that is not a message
-}
-
-// A waitingRequest was sent and has no answer yet.
-type waitingRequest struct {
-	*request
-	stop func() bool // of what forgets it at the end of its context
+	dropped string // the first line that is not a message
 }
 
 // startProgram starts the program of c's server, and opens c.
@@ -45,7 +38,7 @@ func (c *conn) startProgram() error {
 	if c.opts.NewMark != nil {
 		mark = c.opts.NewMark
 	}
-	s := &stdio{conn: c, stderr: &lastLines{log: c.opts.log}, read: make(chan struct{}), pending: map[string]*waitingRequest{}}
+	s := &stdio{conn: c, stderr: &lastLines{log: c.opts.log}, read: make(chan struct{})}
 	cmd := &process.Command{
 		Path: file, Args: c.server.Args, Env: c.server.Env, Dir: c.server.Dir,
 		Stderr: s.stderr, Mark: "mcp-" + mark(), Grace: c.opts.Grace,
@@ -93,25 +86,14 @@ func (s *stdio) take(l jsonrpc.Line) {
 	}
 }
 
-// message handles a message. One that cannot be used is the answer to the request of
-// its id, which would wait otherwise.
+// message handles a message. An answer to no request may be to one that has ended.
 func (s *stdio) message(l jsonrpc.Line) {
 	m, err := parse(l, s.conn.opts.lineLimit())
 	if err != nil && !l.TooLong {
 		s.drop(string(l.Text))
 	}
-	if err == nil && !m.IsAnswer() {
-		s.conn.incoming(context.Background(), nil, m)
-		return
-	}
-	switch q := s.forget(m.Key); {
-	case q == nil && err != nil:
+	if !s.conn.received(context.Background(), nil, m, err) && err != nil {
 		s.drop(err.Error())
-	case q == nil: // the answer to no request, or to one that has ended
-	case err != nil:
-		q.answers <- q.failed(err)
-	default:
-		q.answers <- q.answered(m)
 	}
 }
 
@@ -126,27 +108,10 @@ func (s *stdio) drop(line string) {
 	s.conn.opts.log("stdout: " + line)
 }
 
-// forget takes the request of a key out of the pending ones, and returns it if it was
-// among them.
-func (s *stdio) forget(key string) *request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.pending[key]
-	if w == nil {
-		return nil
-	}
-	w.stop()
-	delete(s.pending, key)
-	return w.request
-}
-
 // send implements transport.
-func (s *stdio) send(ctx context.Context, q *request) {
-	s.mu.Lock()
-	s.pending[q.key] = &waitingRequest{q, context.AfterFunc(ctx, func() { s.forget(q.key) })}
-	s.mu.Unlock()
-	if _, err := s.in.Write(q.line); err != nil && s.forget(q.key) != nil {
-		q.answers <- q.failed(err)
+func (s *stdio) send(_ context.Context, q *request) {
+	if _, err := s.in.Write(q.line); err != nil {
+		s.conn.answered(q.key, nil, err)
 	}
 }
 

@@ -36,8 +36,8 @@ func TestLinesOfAProgram(t *testing.T) {
 		var lines []string
 		opts := Options{maxLine: 90, Log: func(line string) { lines = append(lines, line) }}
 		answers := make(chan answer, 1)
-		waiting := &waitingRequest{&request{key: "n7", answers: answers}, func() bool { return true }}
-		s := &stdio{conn: newConn(&Server{}, &opts), read: make(chan struct{}), pending: map[string]*waitingRequest{"n7": waiting}}
+		s := &stdio{conn: newConn(&Server{}, &opts), read: make(chan struct{})}
+		s.conn.pending["n7"] = &request{key: "n7", answers: answers}
 		s.readAll(iotest.OneByteReader(strings.NewReader(c.in)))
 		<-s.conn.lost
 		var got string

@@ -12,8 +12,8 @@ import (
 // A transport carries messages to a server and hands what comes from it to its conn:
 // a stdio or a web.
 type transport interface {
-	// send sends a request. Its answer, or why there is none, goes to q.answers,
-	// at most once; the end of ctx forgets the request.
+	// send sends a request, and hands its answer, or why there is none, to
+	// conn.answered or conn.received.
 	send(ctx context.Context, q *request)
 	// post sends a message that wants no answer.
 	post(ctx context.Context, line []byte) error
@@ -43,16 +43,13 @@ type answer struct {
 // codeUnusable is the JSON-RPC error code of an answer that cannot be used.
 const codeUnusable = -32099
 
-// answered is the answer in the message m.
-func (q *request) answered(m *jsonrpc.Message) answer {
+// refusal is the error in an answer, nil if it has none.
+func refusal(m *jsonrpc.Message) error {
 	if m.Error != nil {
-		return answer{q.method, nil, &rpcError{m.Error}}
+		return &rpcError{m.Error}
 	}
-	return answer{q.method, m.Result, nil}
+	return nil
 }
-
-// failed is an answer that says why there is none.
-func (q *request) failed(err error) answer { return answer{q.method, nil, err} }
 
 // unusable says why an answer of the server cannot be used.
 func unusable(why string) error {
