@@ -9,6 +9,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/urfave/cli/v3"
 )
 
@@ -35,7 +36,8 @@ func describe(p *program.Env) error {
 			Name: "prompt", Description: "what you ask of this agent; it knows nothing of your conversation",
 			Type: "string", Backing: "string", Arity: "single", Mode: "stdin",
 		}},
-		Empty: &load.DescribedMessage{Tag: "AddMessage", Contents: "(the agent answered with an empty text)"},
+		Channel: channel.Version,
+		Empty:   &load.DescribedMessage{Tag: "AddMessage", Contents: "(the agent answered with an empty text)"},
 	}
 	c, err := load.Config(p)
 	if err != nil {

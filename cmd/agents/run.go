@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
+	"github.com/agents-exe/agents/cmd/agents/internal/serve"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/urfave/cli/v3"
@@ -31,6 +32,7 @@ type runFlags struct {
 	set     map[string]string
 	keep    keep.Flags
 	models  load.Models
+	channel bool
 }
 
 func runCommand(p *program.Env) *cli.Command {
@@ -57,6 +59,7 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it arrives, even if stdout is not a terminal", Destination: &f.sinks.Stream},
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
 			&cli.GenericFlag{Name: "budget", Usage: "what the run may consume with all its sub-agents, as `usd=2,seconds=600`; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
+			&cli.BoolFlag{Name: "channel", Usage: "speak the channel on standard input and output: the program that started this one gives the prompt and receives the events (see `agents help nesting`)", Destination: &f.channel},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -72,6 +75,9 @@ what the other flags give follows. Standard input is then read for - alone.
 func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	if err := f.check(); err != nil {
 		return err
+	}
+	if f.channel {
+		return runChannel(ctx, p, f)
 	}
 	answer, err := prompt.ReadAnswerSchema(ctx, f.schema)
 	if err != nil {
@@ -126,9 +132,22 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	return s.Finish(out, kept.Finish(runner, runErr))
 }
 
+// runChannel answers the prompt of the program that started this one.
+func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
+	if f.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.timeout, &failure.Ending{Text: fmt.Sprintf("the run's time limit of %s passed", f.timeout), Cause: context.DeadlineExceeded})
+		defer cancel()
+	}
+	c := &serve.Channel{Keep: f.keep, Set: f.set, Models: f.models, Strict: f.strict}
+	return c.Run(ctx, p)
+}
+
 // check rejects flags that exclude each other.
 func (f *runFlags) check() error {
 	switch {
+	case f.channel && (f.prompt.Given() || f.sinks.Stream || f.sinks.Output != "text" || f.schema != ""):
+		return failure.Usage("", "--channel takes the prompt and its attachments from the channel, and writes events to it; it excludes the flags for them")
 	case f.timeout < 0:
 		return failure.Usage("", "--timeout %s: it must be positive", f.timeout)
 	case f.sinks.Stream && f.sinks.Output != "text":

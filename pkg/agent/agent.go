@@ -147,12 +147,19 @@ type ToolSpec struct {
 	Source string `json:"source,omitempty"`
 	// Agent is the slug of the sub-agent that the tool is, if it is one.
 	Agent string `json:"agent,omitempty"`
+	// Channel is the version of the channel that the tool speaks, 0 if it does not:
+	// it is then an agent in another process.
+	Channel int `json:"channel,omitempty"`
 	// Effects is what the tool declares; empty means EffectsOnce.
 	Effects Effects `json:"effects,omitempty"`
 	// Locks are names that the tool declares; calls which share one take
 	// turns. "{arg}" stands for the value of an argument.
 	Locks []string `json:"locks,omitempty"`
 }
+
+// isAgent reports whether calls of the tool are runs of an agent that records what
+// happens in them.
+func (s *ToolSpec) isAgent() bool { return s.Agent != "" || s.Channel > 0 }
 
 // Effects says what a repeated call does to the world.
 type Effects string

@@ -428,12 +428,12 @@ func (t *tree) reserver(next Reserver) Reserver {
 }
 
 // Lease implements Host.
-func (r *run) Lease(ctx context.Context, _ *Invocation) Lease {
+func (r *run) Lease(ctx context.Context, inv *Invocation) Lease {
 	r.tree.mu.Lock()
 	left, _ := r.left(true)
 	r.tree.mu.Unlock()
 	from := &r.tree.lease
-	lease := Lease{Rights: from.Rights, QuestionSeconds: from.QuestionSeconds}
+	lease := Lease{Rights: from.Rights, QuestionSeconds: from.QuestionSeconds, Traceparent: inv.Trace}
 	lease.setAmounts(left)
 	lease.Processes = from.Processes
 	if end, ok := ctx.Deadline(); ok {

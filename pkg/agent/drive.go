@@ -40,7 +40,12 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	defer cancel()
 	err := r.begin(ctx, prompt)
 	for err == nil && r.end == nil {
-		err = r.perform(ctx, r.session.Next())
+		step := r.session.Next()
+		if input, ok := r.input(step); ok {
+			err = r.emit(ctx, r.session.Inserted(input))
+			continue
+		}
+		err = r.perform(ctx, step)
 	}
 	return r.outcome(err)
 }
@@ -262,10 +267,10 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 func (r *run) call(ctx context.Context, c PendingCall) error {
 	tool := r.tools.byName[c.Name]
 	inv := r.session.Invocation(c, tool.Spec())
-	inv.Host, inv.Level = r, r.tree.above+r.depth
 	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
+	inv.Host, inv.Level, inv.Context = r, r.tree.above+r.depth, r.tree.forTools
 	return r.tree.gate.Call(ctx, tool, inv, func(e Event) error {
-		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.Agent != "" {
+		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.isAgent() {
 			return err // of a sub-agent, nothing happens but what is recorded on its own
 		}
 		return r.sync(ctx)

@@ -180,11 +180,12 @@ func stepProcess() {
 
 // A driver executes steps with what package agent exports, and nothing of a Runner.
 type driver struct {
-	session *agent.Session
-	agent   *agent.Agent
-	accept  func(context.Context, string) (string, error)
-	gate    *agent.Gate
-	events  []agent.Event
+	agent.Host // of agents in other processes: there is none
+	session    *agent.Session
+	agent      *agent.Agent
+	accept     func(context.Context, string) (string, error)
+	gate       *agent.Gate
+	events     []agent.Event
 }
 
 func (d *driver) apply(events ...agent.Event) {

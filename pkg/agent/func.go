@@ -42,11 +42,15 @@ func (t *goFunc[T]) Spec() ToolSpec { return t.spec }
 
 // Validate implements Validator.
 func (t *goFunc[T]) Validate(_ context.Context, inv *Invocation) error {
+	return validate(t.schema, inv)
+}
+
+func validate(schema *jsonschema.Resolved, inv *Invocation) error {
 	var values map[string]any
 	if err := json.Unmarshal(argsText(inv), &values); err != nil {
 		return err
 	}
-	if err := t.schema.Validate(values); err != nil {
+	if err := schema.Validate(values); err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's schema: %w", err)
 	}
 	return nil

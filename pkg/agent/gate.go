@@ -173,6 +173,9 @@ func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func
 		return Result{}, nil, err
 	}
 	inv.started = true
+	if ctx.Err() != nil { // it ended while the start was recorded
+		return Result{}, notRun(ctxError(ctx)), nil
+	}
 	start := g.now()
 	result, err = tool.Call(ctx, inv)
 	inv.took = g.now().Sub(start)
@@ -242,7 +245,7 @@ func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err 
 			return nil, err
 		}
 	}
-	if inv.Spec.Agent != "" {
+	if inv.Spec.isAgent() {
 		return func() { settle(Usage{}) }, nil
 	}
 	g.once.Do(func() { g.slots = make(chan struct{}, cmp.Or(g.MaxProcesses, DefaultMaxProcesses)) })

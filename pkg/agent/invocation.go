@@ -38,6 +38,8 @@ type Invocation struct {
 	Trace string
 	// Host is the run that makes the call; nil outside of one.
 	Host Host
+	// Context is what the holder of the run's Channel gave for its tools.
+	Context json.RawMessage
 
 	once    sync.Once
 	args    map[string]json.RawMessage
@@ -56,6 +58,16 @@ type Host interface {
 	Lease(ctx context.Context, inv *Invocation) Lease
 	// Run runs a sub-agent for the call.
 	Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error)
+	// History are the events of that agent from an earlier call with the same Key
+	// whose result was not recorded; nil for a new one.
+	History(inv *Invocation) []Event
+	// Forward makes an event of that agent happen as one of a sub-agent's: it is
+	// journalled, counted and shown. The error wraps ErrChild if the event cannot
+	// be, and ErrBudget if a budget is spent; the agent must be ended then.
+	Forward(ctx context.Context, inv *Invocation, e Event) error
+	// Question puts a question (What, Text, Tool, Args, Schema, Choices, Path) to
+	// the person. The error wraps ErrNobody if there is none.
+	Question(ctx context.Context, inv *Invocation, question Event) (answer json.RawMessage, err error)
 }
 
 // Invocation is the call c of the session, of a tool that says spec of itself.
@@ -90,6 +102,14 @@ func (inv *Invocation) Progress(text string) {
 	if inv.Host != nil {
 		inv.Host.Progress(inv, text)
 	}
+}
+
+// Question puts a question to the person. Outside a run nobody can be asked.
+func (inv *Invocation) Question(ctx context.Context, question Event) (json.RawMessage, error) {
+	if inv.Host == nil {
+		return nil, ErrNobody
+	}
+	return inv.Host.Question(ctx, inv, question)
 }
 
 // Run runs a as a sub-agent in a new session under the run that makes this

@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/big"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -44,8 +47,12 @@ func (b *Budget) Time() (d time.Duration, ok bool) {
 	if b.Seconds == nil {
 		return 0, false
 	}
-	const longest = 1e9 // seconds; a Duration holds nine times as many
-	return time.Duration(min(max(*b.Seconds, 0), longest) * float64(time.Second)), true
+	return seconds(*b.Seconds), true
+}
+
+func seconds(s float64) time.Duration {
+	const longest = 1e9 // a Duration holds nine times as many
+	return time.Duration(min(max(s, 0), longest) * float64(time.Second))
 }
 
 // Money is an amount in units of 1e-8 US dollars, a millionth of a cent. Its JSON is
@@ -100,4 +107,92 @@ func (m *Money) UnmarshalJSON(data []byte) error {
 		*m = v
 	}
 	return err
+}
+
+// shrink is the lease l with the limits of m too.
+func (l Lease) shrink(m Lease) Lease {
+	l.Budget = l.Budget.Min(m.Budget)
+	l.Rights = joinRights(l.Rights, m.Rights)
+	if m.Traceparent != "" {
+		l.Traceparent = m.Traceparent
+	}
+	if len(m.Path) > 0 {
+		l.Path = m.Path
+	}
+	l.QuestionSeconds = least(l.QuestionSeconds, m.QuestionSeconds)
+	l.DetachedSeconds = least(l.DetachedSeconds, m.DetachedSeconds)
+	return l
+}
+
+// Min is the smaller of each limit.
+func (b Budget) Min(c Budget) Budget {
+	return Budget{
+		USD: least(b.USD, c.USD), InputTokens: least(b.InputTokens, c.InputTokens), OutputTokens: least(b.OutputTokens, c.OutputTokens),
+		Turns: least(b.Turns, c.Turns), Calls: least(b.Calls, c.Calls), Seconds: least(b.Seconds, c.Seconds),
+		Depth: least(b.Depth, c.Depth), Processes: least(b.Processes, c.Processes),
+	}
+}
+
+func least[T cmp.Ordered](a, b *T) *T {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
+}
+
+// joinRights are the rules of both lists.
+func joinRights(a, b json.RawMessage) json.RawMessage {
+	var one, two []json.RawMessage
+	if json.Unmarshal(a, &one) != nil || len(one) == 0 {
+		return b
+	}
+	if json.Unmarshal(b, &two) != nil || len(two) == 0 {
+		return a
+	}
+	joined, _ := json.Marshal(append(one, two...)) // what was JSON is JSON
+	return joined
+}
+
+// leaseTime is ctx until the time of the lease has passed.
+func (r *Runner) leaseTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	d, ok := r.Lease.Time()
+	if !ok {
+		return ctx, func() {}
+	}
+	r.Lease.Seconds = nil
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w: the caller's time of %s passed", context.DeadlineExceeded, d.Round(time.Millisecond)))
+}
+
+// inputs are messages of the user that no run has taken up yet. They have a lock of
+// their own: who sends one may be who reads the events, which the run waits for.
+type inputs struct {
+	mu   sync.Mutex
+	list []Message
+}
+
+// Input sends a message of the user to the run that is going on. The model sees it
+// with the next request; an answer that came meanwhile does not end the run.
+// It is safe for concurrent use. After the end it does nothing.
+func (r *Runner) Input(m Message) {
+	r.inputs.mu.Lock()
+	defer r.inputs.mu.Unlock()
+	r.inputs.list = append(r.inputs.list, m)
+}
+
+// input takes the next message of the user if the run is at a point where the model
+// would be asked, or would not be asked again.
+func (r *run) input(step Step) (Message, bool) {
+	ends := step.Kind == StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == EventEnd
+	if r.up != nil || step.Kind != StepModel && step.Kind != StepAccept && !ends {
+		return Message{}, false
+	}
+	in := r.tree.inputs
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.list) == 0 {
+		return Message{}, false
+	}
+	m := in.list[0]
+	in.list = in.list[1:]
+	return m, true
 }

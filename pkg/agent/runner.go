@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"sync"
@@ -36,6 +37,12 @@ type Runner struct {
 	// Lease is what the tree may consume and do; see Agent.Budget for the limits
 	// of one agent.
 	Lease Lease
+	// Person puts a question to a person and returns the answer; nil: nobody can be
+	// asked. Its Event is of kind EventQuestion. One question comes at a time. It
+	// answers what Policy asks where Ask is nil: "allow" or "deny".
+	Person func(ctx context.Context, question Event) (answer json.RawMessage, err error)
+	// Context is for the tools; see Invocation.Context.
+	Context json.RawMessage
 	// Accept, if it is not nil, is asked about every answer that would end a
 	// run of Agent. It returns the text that counts as the answer, or what is
 	// wrong with it, as in "it is not JSON": the model is told that and asked
@@ -58,8 +65,9 @@ type Runner struct {
 	// NewID makes the id of a session; nil means a random one.
 	NewID func() string
 
-	once sync.Once
-	tree *tree
+	once   sync.Once
+	tree   *tree
+	inputs inputs
 }
 
 // MaxAnswers is how many answers of one run are put to Accept.
@@ -90,6 +98,9 @@ type Resume struct {
 type PendingSession struct {
 	Session *Session
 	Total   TotalUsage
+	// Events are those of the session, for an agent that resumes it in another
+	// process.
+	Events []Event
 }
 
 // An Outcome is how a run ended and what it consumed.
@@ -187,6 +198,8 @@ func (r *Runner) root() *run {
 		t := &tree{
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
+			above: len(r.Lease.Path), forTools: r.Context, person: r.Person,
+			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, own: map[string]bool{}, inputs: &r.inputs,
 		}
 		if t.now == nil {
 			t.now = time.Now
@@ -199,15 +212,22 @@ func (r *Runner) root() *run {
 			t.gate.Redact = r.Secrets.String
 		}
 		t.traced = r.Trace
+		if t.gate.Ask == nil && r.Person != nil {
+			t.gate.Ask = t.askPerson
+		}
 		root := &run{tree: t, agent: r.Agent, session: &Session{}, accept: r.Accept, secrets: r.Secrets}
 		if from := r.From; from != nil {
-			root.parent, root.total, t.above = from.Parent, from.Total.clone(), from.Depth
+			root.parent, root.total, t.above = from.Parent, from.Total.clone(), max(t.above, from.Depth)
 			t.pending = maps.Clone(from.Pending)
 			t.trace(from.Traceparent)
 			if from.Session != nil {
 				root.session, root.parent = from.Session, cmp.Or(from.Session.Parent, from.Parent)
 			}
 		}
+		if q := r.Lease.QuestionSeconds; q != nil {
+			t.questionTime = seconds(*q)
+		}
+		t.own[root.session.ID] = true
 		r.tree, t.root = t, root
 		if r.Agent != nil {
 			root.openAccount()
@@ -231,6 +251,12 @@ type tree struct {
 	now      func() time.Time
 	newID    func() string
 
+	forTools     json.RawMessage // Runner.Context
+	person       func(context.Context, Event) (json.RawMessage, error)
+	asking       chan struct{} // has a value while a question is put
+	questionTime time.Duration
+	inputs       *inputs
+
 	mu      sync.Mutex // held while an event takes effect
 	broken  error      // the journal failed; nothing may happen any more
 	setups  map[string]bool
@@ -239,6 +265,11 @@ type tree struct {
 	settled  chan struct{}   // closed when a request is no longer in progress; nil if none waits for it
 	unpriced map[string]bool // models whose price is unknown, of which a warning was shown
 	admitted map[string]bool // calls that have a reservation and are not recorded as started, by Key
+	own      map[string]bool // the ids of sessions of this process
+	// The sessions of agents in other processes by id; nil for one that an earlier
+	// process began and that did not continue yet.
+	remotes   map[string]*remote
+	questions int // put so far
 }
 
 // emit makes events happen, one behind the other: journal, then session, then
@@ -275,6 +306,9 @@ func (r *run) happen(ctx context.Context, e Event) error {
 		if err := r.session.Apply(e); err != nil {
 			return err
 		}
+		if e.Kind == EventSession {
+			t.own[e.Session] = true
+		}
 		for up := r; up != nil; up = up.up {
 			up.total.Note(&e)
 		}
@@ -302,7 +336,7 @@ func (r *run) fill(e *Event) {
 	case e.Kind == EventEnd:
 		e.Millis = e.Time.Sub(r.start).Milliseconds()
 		fallthrough
-	case e.Kind == EventCompaction, e.Kind == EventMessage && (e.Attempt > 0 || e.Closing):
+	case e.Kind == EventCompaction, e.Kind == EventMessage && (e.Attempt > 0 || e.Closing || e.Input):
 		total := r.total.clone()
 		e.Total = &total
 	}

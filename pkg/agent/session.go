@@ -255,13 +255,15 @@ func (s *Session) applyMessage(e Event) error {
 		return errors.New("without a message of the user or the model's words")
 	case e.Attempt > 0 && (!s.Running || s.last().Role != RoleAssistant):
 		return errors.New("it refuses an answer, and there is none")
+	case e.Input && !s.Running:
+		return errors.New("no run is going on")
 	}
 	s.Loop = Loop{}
 	if e.Closing {
 		return s.applyClosing(e)
 	}
 	s.add(*m)
-	if e.Opening || m.Role == RoleAssistant {
+	if e.Opening || e.Input || m.Role == RoleAssistant {
 		return nil
 	}
 	s.Attempt = e.Attempt

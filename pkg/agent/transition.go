@@ -40,6 +40,12 @@ func (s *Session) Prompted(prompt Message, limits Limits) Event {
 	return s.event(Event{Kind: EventMessage, Message: &prompt, Limits: &limits, Turn: s.Turn})
 }
 
+// Inserted adds a message that the user sent while the run is going on.
+func (s *Session) Inserted(m Message) Event {
+	m.Role = RoleUser
+	return s.event(Event{Kind: EventMessage, Message: &m, Input: true})
+}
+
 // Resumed takes up an unfinished run.
 func (s *Session) Resumed(limits Limits) Event {
 	e := Event{Kind: EventResume, Limits: &limits, Turn: s.Turn, RunTurns: s.RunTurns}
@@ -187,7 +193,7 @@ func (s *Session) Refuse(c PendingCall, tools []ToolSpec) (e Event, ok bool) {
 
 // repeatable reports whether a call that started once may be run again.
 func repeatable(spec ToolSpec) bool {
-	return spec.Agent != "" || spec.Effects == EffectsNone || spec.Effects == EffectsIdempotent
+	return spec.isAgent() || spec.Effects == EffectsNone || spec.Effects == EffectsIdempotent
 }
 
 // unknownTool is the error for a tool that does not exist, with those that do.

@@ -19,7 +19,7 @@ import (
 
 // cacheVersion changes with the format and with everything that Spec and
 // ParseDescription derive from a description.
-const cacheVersion = "agents tool descriptions 4"
+const cacheVersion = "agents tool descriptions 5"
 
 const maxCacheBytes = 64 << 20
 
@@ -155,6 +155,7 @@ func appendEntry(b []byte, e entry) []byte {
 	b = appendString(b, e.spec.Description)
 	b = appendString(b, string(e.spec.Schema))
 	b = appendString(b, string(e.spec.Effects))
+	b = binary.AppendUvarint(b, uint64(e.spec.Channel))
 	b = appendStrings(b, e.spec.Locks)
 	return appendStrings(b, e.notes)
 }
@@ -203,6 +204,7 @@ func (d *decoder) entry() entry {
 	e.spec.Description = d.string()
 	e.spec.Schema = d.bytes()
 	e.spec.Effects = agent.Effects(d.string())
+	e.spec.Channel = int(d.uvarint())
 	e.spec.Locks = d.strings()
 	e.notes = d.strings()
 	return e

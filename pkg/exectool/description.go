@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
@@ -39,6 +40,9 @@ type Description struct {
 	Locks []string
 	// Timeout is the tool's own time limit, 0 if it names none.
 	Timeout time.Duration
+	// Channel is the version of the channel that the tool speaks when it is run as
+	// `<tool> run --channel`; 0 if it does not, or if that version is not known.
+	Channel int
 }
 
 // An Arg is an argument of a tool.
@@ -114,6 +118,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 		func() error { return p.effects(obj, d) },
 		func() error { return p.locks(obj, d) },
 		func() error { return p.timeout(obj, d) },
+		func() error { return p.channel(obj, d) },
 	)
 	if err != nil {
 		return nil, err
@@ -409,6 +414,17 @@ func hasArg(args []Arg, name string) bool {
 		}
 	}
 	return false
+}
+
+// channel reads the version of the channel. A tool that speaks another one is called
+// as a tool that speaks none.
+func (p *parser) channel(obj *object, d *Description) error {
+	if err := obj.value("channel", false, "a number", &d.Channel); err != nil || d.Channel == 0 || d.Channel == channel.Version {
+		return err
+	}
+	p.note("channel: version %d is not known, so the tool is called without it; %d is known", d.Channel, channel.Version)
+	d.Channel = 0
+	return nil
 }
 
 func (p *parser) timeout(obj *object, d *Description) error {

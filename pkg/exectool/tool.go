@@ -98,7 +98,16 @@ func (t *Tool) Translate(inv *agent.Invocation) (argv []string, stdin []byte, er
 // Call runs the executable as `<tool> run ARGV…` in a process group of its own.
 // Exit status 0 makes stdout the result. Anything else is an error that says
 // what happened, beside a result with stdout and stderr.
+//
+// An agent that speaks the channel is run with that instead, as a sub-agent of the run
+// that makes the call.
 func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	if t.spec.Channel > 0 && inv.Host != nil {
+		if _, err := t.Description(); err != nil {
+			return agent.Result{}, err
+		}
+		return t.callChannel(ctx, inv)
+	}
 	argv, stdin, err := t.Translate(inv)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)

@@ -128,7 +128,7 @@ func (p *Player) takeSame(inv *agent.Invocation) (*call, error) {
 	var found, near *call
 	nearest := 0
 	for _, c := range p.Record.calls {
-		if c.call.Name != inv.Call.Name || c.result == nil || c.nested > 0 || p.served[c] {
+		if c.call.Name != inv.Call.Name || c.result == nil || p.served[c] {
 			continue
 		}
 		other := standin.FormatJSON(c.call.Args, "")

@@ -110,7 +110,7 @@ func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Eve
 	return func(yield func(agent.Event, error) bool) {
 		ids := map[string]string{}
 		key := func(key string) string {
-			caller := callerOf(key)
+			caller := agent.CallSession(key)
 			if renamed, ok := ids[caller]; ok {
 				return renamed + key[len(caller):]
 			}

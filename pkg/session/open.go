@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/filelock"
@@ -157,8 +155,7 @@ func (s *firstPass) needs(at int64, h head) bool {
 
 // past rebuilds the sessions from the journal.
 func (s *firstPass) past(dir blobs) (*Past, error) {
-	f := rebuilder{firstPass: s, nested: map[string]*nested{},
-		past: Past{Resume: agent.Resume{Session: &agent.Session{}, Pending: map[string]agent.PendingSession{}}}}
+	var rebuilt agent.Rebuilder
 	for in := newLines(s.r, max(s.compaction, 0), s.good); ; {
 		line, at, err := in.next()
 		if err == io.EOF {
@@ -176,19 +173,26 @@ func (s *firstPass) past(dir blobs) (*Past, error) {
 			e, err = dir.fill(e)
 		}
 		if err == nil {
-			err = f.apply(&e, at)
+			err = s.apply(&rebuilt, e, at)
 		}
 		if err != nil {
 			return nil, s.invalid(at, err)
 		}
 	}
-	p := &f.past
-	if !p.Session.Unfinished() {
-		p.Total = agent.TotalUsage{}
+	resume, started := rebuilt.Resume()
+	return &Past{Resume: *resume, Started: started}, nil
+}
+
+// apply applies the event at an offset. Of what is in front of the last event that
+// has the usage so far, nothing counts.
+func (s *firstPass) apply(r *agent.Rebuilder, e agent.Event, at int64) error {
+	if e.Session != s.root && at < s.answer {
+		if at >= s.counted {
+			r.Count(e)
+		}
+		return nil
 	}
-	f.open(p.Session)
-	slices.Sort(p.Started)
-	return p, nil
+	return r.Apply(e)
 }
 
 // invalid returns the error for an intact line with an event that is not valid there.
@@ -197,84 +201,6 @@ func (s *firstPass) invalid(at int64, err error) error {
 	for {
 		if _, pos, _, scanErr := before.next(); scanErr != nil || pos >= at {
 			return before.damage(at, before.line, err)
-		}
-	}
-}
-
-// A rebuilder applies events to sessions.
-type rebuilder struct {
-	*firstPass
-	past   Past
-	nested map[string]*nested // those that may be unfinished, by id
-	begun  []*nested          // the same in their order
-}
-
-// A nested is the session of a sub-agent. Its caller, nil for the root session, began
-// before it, so no session can call itself, even in a manipulated file.
-type nested struct {
-	agent.PendingSession
-	caller *nested
-}
-
-// apply applies the event at an offset.
-func (f *rebuilder) apply(e *agent.Event, at int64) error {
-	root := e.Session == f.root
-	if at >= f.counted {
-		f.count(e, root)
-	}
-	if root {
-		return f.past.Session.Apply(*e)
-	}
-	if at < f.answer {
-		return nil
-	}
-	s := f.nested[e.Session]
-	if s == nil {
-		if e.Kind != agent.EventSession {
-			return nil // not a session of this tree
-		}
-		s = &nested{PendingSession: agent.PendingSession{Session: &agent.Session{}}, caller: f.nested[callerOf(e.Parent)]}
-		f.nested[e.Session] = s
-		f.begun = append(f.begun, s)
-	}
-	for n := s; n != nil; n = n.caller {
-		n.Total.Note(e)
-	}
-	return s.Session.Apply(*e)
-}
-
-// callerOf returns the session that made the call with a Key.
-func callerOf(key string) string {
-	for range 2 { // turn and position
-		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
-	}
-	return key
-}
-
-// count adds up the usage of the run. A run begins with a message; its end, a
-// compaction and a message within it have the usage so far.
-func (f *rebuilder) count(e *agent.Event, root bool) {
-	before := &f.past.Total
-	if root && (e.Kind == agent.EventMessage || e.Kind == agent.EventEnd || e.Kind == agent.EventCompaction) {
-		*before = agent.TotalUsage{}
-		if e.Total != nil {
-			*before = before.Add(*e.Total)
-		}
-	}
-	before.Note(e)
-}
-
-// open collects the calls of s without a result, and the sessions that answer them.
-func (f *rebuilder) open(s *agent.Session) {
-	for _, c := range s.OpenCalls() {
-		if c.Started {
-			f.past.Started = append(f.past.Started, c.Key)
-		}
-		for _, n := range f.begun {
-			if n.Session.Parent == c.Key {
-				f.past.Pending[c.Key] = n.PendingSession
-				f.open(n.Session)
-			}
 		}
 	}
 }

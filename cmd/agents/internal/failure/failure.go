@@ -67,6 +67,15 @@ func NothingRan(err error, hint string) error {
 	return &Error{Code: ExitNothingRan, Err: err, Hint: hint}
 }
 
+// Silent is err with its exit code and nothing to show: it was reported otherwise.
+func Silent(err error) error {
+	f := &Error{}
+	if errors.As(err, &f) {
+		return &Error{Code: f.Code, Err: err, Quiet: true}
+	}
+	return &Error{Code: codeOf(err), Err: err, Quiet: true}
+}
+
 // Report writes err and the next step, and returns the exit code.
 // received is the signal that ended the program, nil if none did.
 func Report(w io.Writer, err error, received os.Signal) int {

@@ -24,6 +24,7 @@ type Description struct {
 	Effects     agent.Effects     `json:"effects,omitempty"`
 	Locks       []string          `json:"locks,omitempty"`
 	Timeout     float64           `json:"timeout-seconds,omitempty"`
+	Channel     int               `json:"channel,omitempty"`
 }
 
 type DescribedArg struct {

@@ -89,6 +89,17 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 	return s, nil
 }
 
+// LogsOnly opens the logs that the flags and the configuration name. Close it.
+func LogsOnly(p *program.Env, l *load.Tree) (*Sinks, error) {
+	s := &Sinks{P: p, Log: l.Log, Secrets: redact.New(l.Secrets())}
+	logs, err := s.Logs(l)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.Observe = observe.Tee(logs...)
+	return s, nil
+}
+
 // asks returns a function that reports whether a tool talks to the person.
 func asks(l *load.Tree) func(tool string) bool {
 	names := map[string]bool{}

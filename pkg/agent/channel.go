@@ -1,0 +1,426 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// ChannelVersion is the version of the channel's protocol.
+const ChannelVersion = 1
+
+// A Start is the first message of a channel's holder: what the agent is asked, and
+// with what.
+type Start struct {
+	Channel int `json:"channel"`
+	// Args are the arguments that the agent's description asks for: an object with
+	// the text "prompt". Without it a session is resumed.
+	Args json.RawMessage `json:"args,omitempty"`
+	// Media follow the prompt.
+	Media []Part `json:"media,omitempty"`
+	Lease Lease  `json:"lease,omitzero"`
+	// Tools are those that only the holder can run.
+	Tools []ToolSpec `json:"tools,omitempty"`
+	// Context is for the tools of the agent; see Invocation.Context.
+	Context json.RawMessage `json:"context,omitempty"`
+	// Session is the id of the session to continue. History are its events and those
+	// of its unfinished sub-agents, where the holder keeps them.
+	Session string  `json:"session,omitempty"`
+	History []Event `json:"history,omitempty"`
+	// From is the last event that the holder has received.
+	From int64 `json:"from,omitempty"`
+	// Journal says that the holder keeps the events: before a call that must not run
+	// twice starts, its event is acknowledged.
+	Journal bool `json:"journal,omitempty"`
+	// Person says whether the holder can answer questions; nil means that it can.
+	Person *bool `json:"person,omitempty"`
+}
+
+// A Channel is a run that its holder watches and directs. Its methods are safe for
+// concurrent use.
+type Channel struct {
+	cancel context.CancelCauseFunc
+	runner *Runner
+	done   chan struct{}
+	out    *Outcome
+	err    error
+
+	mu      sync.Mutex
+	changed *sync.Cond // the queue or acked
+	queue   []Event
+	seq     int64 // of the last event
+	need    int64 // of the last event that must be acknowledged
+	acked   int64
+	over    bool // the last event is in the queue
+	drop    bool // nobody reads
+	stopped bool // the run is to end: nothing waits any more
+	replies map[string]chan json.RawMessage
+	results map[string]chan clientResult
+}
+
+type clientResult struct {
+	Result
+	failed bool
+}
+
+// maxQueued is how many events wait for their reader before the run waits too.
+const maxQueued = 1000
+
+// ackTime is how long an event that must be acknowledged waits for it.
+const ackTime = 60 * time.Second
+
+// defaultClientTime is the time limit of a call of a holder's tool.
+const defaultClientTime = 300 * time.Second
+
+// Start begins a run and returns at once. What s says comes before the fields of r,
+// which must not have been used: the lease shrinks r.Lease, the history replaces
+// r.From, and with s.Journal the holder keeps the events instead of r.Journal. The
+// caller reads Events until they end; the last is the end event of the root.
+func (r *Runner) Start(ctx context.Context, s Start) *Channel {
+	c := &Channel{runner: r, done: make(chan struct{}), replies: map[string]chan json.RawMessage{}, results: map[string]chan clientResult{}}
+	c.changed = sync.NewCond(&c.mu)
+	ctx, c.cancel = context.WithCancelCause(ctx)
+	prompt, err := c.prepare(s)
+	observe := r.Observe
+	r.Observe = func(e Event) {
+		if observe != nil {
+			observe(e)
+		}
+		c.put(e)
+	}
+	ctx, late := r.leaseTime(ctx)
+	stop := context.AfterFunc(ctx, c.stop)
+	go func() {
+		defer close(c.done)
+		defer c.cancel(nil)
+		defer late()
+		defer stop()
+		switch {
+		case err != nil:
+			c.out = &Outcome{Status: StatusOf(err), Agent: r.Agent.Slug}
+		case prompt != nil:
+			c.out, err = r.Run(ctx, *prompt)
+		default:
+			c.out, err = r.Resume(ctx)
+		}
+		c.err = err
+		c.finish()
+	}()
+	return c
+}
+
+// prepare makes the runner do what s says.
+func (c *Channel) prepare(s Start) (prompt *Message, err error) {
+	r := c.runner
+	if s.Channel != ChannelVersion {
+		return nil, fmt.Errorf("version %d of the channel is not supported; %d is", s.Channel, ChannelVersion)
+	}
+	if len(s.History) > 0 {
+		var b Rebuilder
+		for _, e := range s.History {
+			if err := b.Apply(e); err != nil {
+				return nil, fmt.Errorf("read the history: %w", err)
+			}
+		}
+		r.From, _ = b.Resume()
+	}
+	if s.Session != "" && (r.From == nil || r.From.Session == nil || r.From.Session.ID != s.Session) {
+		return nil, fmt.Errorf("the session %.100q to continue is not there", s.Session)
+	}
+	r.Lease = r.Lease.shrink(s.Lease)
+	if r.From == nil {
+		r.From = &Resume{}
+	}
+	r.From.Parent, r.From.Depth = "", 0 // the holder knows them
+	r.From.Traceparent = cmp.Or(s.Lease.Traceparent, r.From.Traceparent)
+	r.Context = s.Context
+	if s.Journal {
+		r.Journal = acks{c}
+	}
+	if s.Person == nil || *s.Person {
+		r.Person = c.ask
+	}
+	if err := c.addTools(s.Tools); err != nil {
+		return nil, err
+	}
+	return c.prompt(s)
+}
+
+// prompt is the message that begins the run, nil if the session has an unfinished
+// one.
+func (c *Channel) prompt(s Start) (*Message, error) {
+	args := struct {
+		Prompt *string `json:"prompt"`
+	}{}
+	if len(s.Args) > 0 {
+		values, err := DecodeArgs(string(s.Args))
+		if err == nil && values["prompt"] != nil {
+			err = json.Unmarshal(values["prompt"], &args.Prompt)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("args: %w", err)
+		}
+	}
+	if from := c.runner.From; from != nil && from.Session != nil && from.Session.Unfinished() {
+		return nil, nil
+	}
+	m := Message{Role: RoleUser}
+	if args.Prompt != nil {
+		m.Parts = append(m.Parts, Text(*args.Prompt))
+	}
+	m.Parts = append(m.Parts, s.Media...)
+	if len(m.Parts) == 0 {
+		return nil, errors.New("args: the prompt is missing")
+	}
+	return &m, nil
+}
+
+// put adds an event to the queue. It waits while nobody reads.
+func (c *Channel) put(e Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.queue) >= maxQueued && !c.drop && !c.stopped {
+		c.changed.Wait()
+	}
+	if c.over {
+		return
+	}
+	c.seq++
+	e.Seq = c.seq
+	if e.Kind == EventCallStarted {
+		c.need = e.Seq
+	}
+	c.over = e.Kind == EventEnd && e.Depth == 0
+	if !c.drop {
+		c.queue = append(c.queue, e)
+	}
+	c.changed.Broadcast()
+}
+
+// stop ends everything that waits for the holder.
+func (c *Channel) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	c.changed.Broadcast()
+}
+
+// finish puts the end event, if the run did not come so far.
+func (c *Channel) finish() {
+	c.stop()
+	c.mu.Lock()
+	over := c.over
+	c.mu.Unlock()
+	if over {
+		return
+	}
+	e := Event{Kind: EventEnd, Time: time.Now(), Session: c.out.Session, Agent: c.out.Agent, Status: c.out.Status, Total: &c.out.Total}
+	if c.err != nil {
+		e.Status, e.Error = StatusOf(c.err), c.err.Error()
+	}
+	if redact := RedactEvent(c.runner.Secrets); redact != nil {
+		e = redact(e)
+	}
+	c.put(e)
+}
+
+// Events are the events of the run and its sub-agents, with Seq from 1 on. They end
+// after that of Kind EventEnd and Depth 0. One caller reads at a time; a caller that
+// stops can read on later. The run waits for a reader that is slow.
+func (c *Channel) Events() iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		for {
+			c.mu.Lock()
+			for len(c.queue) == 0 && !c.over {
+				c.changed.Wait()
+			}
+			if len(c.queue) == 0 {
+				c.mu.Unlock()
+				return
+			}
+			e := c.queue[0]
+			c.queue = c.queue[1:]
+			c.changed.Broadcast()
+			c.mu.Unlock()
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// Wait returns what Run would when the run has ended. Events that nobody read are
+// dropped.
+func (c *Channel) Wait() (*Outcome, error) {
+	c.mu.Lock()
+	c.drop, c.queue = true, nil
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	<-c.done
+	return c.out, c.err
+}
+
+// Input sends a message of the user while the run goes on. The model sees it with the
+// next request. After the end it does nothing.
+func (c *Channel) Input(m Message) { c.runner.Input(m) }
+
+// Reply answers the question with an id; see EventQuestion.
+func (c *Channel) Reply(question string, answer json.RawMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ch := c.replies[question]; ch != nil {
+		ch <- answer
+		delete(c.replies, question)
+	}
+}
+
+// Result is that of a call of one of the holder's tools; see EventClientCall.
+func (c *Channel) Result(key string, parts []Part, failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ch := c.results[key]; ch != nil {
+		ch <- clientResult{Result{parts}, failed}
+		delete(c.results, key)
+	}
+}
+
+// Ack says that all events up to seq are on the holder's disk.
+func (c *Channel) Ack(seq int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.acked = max(c.acked, min(seq, c.seq))
+	c.changed.Broadcast()
+}
+
+// Warn shows a warning among the events.
+func (c *Channel) Warn(text string) {
+	c.runner.root().observe(Event{Kind: EventWarning, Text: text})
+}
+
+// Cancel ends the run; its status is interrupted.
+func (c *Channel) Cancel(reason string) {
+	if reason == "" {
+		reason = "cancelled"
+	}
+	c.cancel(fmt.Errorf("%w: %.500s", context.Canceled, reason))
+}
+
+// ask is Runner.Person.
+func (c *Channel) ask(ctx context.Context, question Event) (json.RawMessage, error) {
+	reply := make(chan json.RawMessage, 1)
+	c.mu.Lock()
+	c.replies[question.Question] = reply
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.replies, question.Question)
+	}()
+	c.runner.root().observe(question)
+	select {
+	case answer := <-reply:
+		return answer, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// acks is the Journal of a run whose holder keeps the events.
+type acks struct{ *Channel }
+
+func (acks) Append(context.Context, Event) error { return nil }
+
+// Sync waits until the calls that have started are acknowledged.
+func (c acks) Sync(context.Context) error {
+	late := time.AfterFunc(ackTime, c.changed.Broadcast)
+	defer late.Stop()
+	start := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for need := c.need; c.acked < need; c.changed.Wait() {
+		if c.stopped {
+			return nil // the run ends: no call starts
+		}
+		if c.drop {
+			return errors.New("the holder of the channel does not acknowledge calls")
+		}
+		if time.Since(start) >= ackTime {
+			return fmt.Errorf("the holder of the channel did not acknowledge a call within %s", ackTime)
+		}
+	}
+	return nil
+}
+
+// addTools offers the holder's tools to the agent.
+func (c *Channel) addTools(specs []ToolSpec) error {
+	if len(specs) == 0 {
+		return nil
+	}
+	var list ToolList
+	for _, spec := range specs {
+		t := &clientTool{spec: spec, channel: c}
+		var schema jsonschema.Schema
+		err := json.Unmarshal(spec.Schema, &schema)
+		if err == nil {
+			t.schema, err = schema.Resolve(nil)
+		}
+		if err != nil || !validID(spec.Name) {
+			return fmt.Errorf("the holder's tool %.100q: its name or schema is not valid: %v", spec.Name, err)
+		}
+		t.spec.Source, t.spec.Agent = "the holder of the channel", ""
+		list = append(list, t)
+	}
+	a := *c.runner.Agent
+	a.Toolsets = append(slices.Clone(a.Toolsets), list)
+	c.runner.Agent = &a
+	return nil
+}
+
+// A clientTool is one that only the holder of a channel can run.
+type clientTool struct {
+	spec    ToolSpec
+	schema  *jsonschema.Resolved
+	channel *Channel
+}
+
+func (t *clientTool) Spec() ToolSpec { return t.spec }
+
+// Validate implements Validator.
+func (t *clientTool) Validate(_ context.Context, inv *Invocation) error {
+	return validate(t.schema, inv)
+}
+
+func (t *clientTool) Call(ctx context.Context, inv *Invocation) (Result, error) {
+	c := t.channel
+	ctx, cancel := context.WithTimeoutCause(ctx, defaultClientTime, fmt.Errorf("no result within %s", defaultClientTime))
+	defer cancel()
+	result := make(chan clientResult, 1)
+	c.mu.Lock()
+	c.results[inv.Key] = result
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.results, inv.Key)
+	}()
+	e := inv.event(EventClientCall)
+	e.Args = inv.Call.Args
+	c.runner.root().observe(e)
+	select {
+	case r := <-result:
+		if r.failed {
+			return r.Result, errors.New("the tool failed")
+		}
+		return r.Result, nil
+	case <-ctx.Done():
+		return Result{}, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,251 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrChild: an agent in another process sent what cannot be: an event that cannot
+// follow, or one of another session.
+var ErrChild = errors.New("the agent broke the protocol")
+
+// A remote is the session of an agent that another process runs for a call. It takes
+// the place of a run among the callers of a tree.
+type remote struct {
+	session *Session
+	total   TotalUsage // with all below it
+	up      *remote    // nil for the agent that the call asked
+	by      *run       // the run whose call it answers
+	callKey string
+}
+
+// path are the slugs of the agents from the root to r, those of other processes
+// included.
+func (r *run) path() []string {
+	if r.up == nil {
+		return append(append([]string{}, r.tree.lease.Path...), r.agent.Slug)
+	}
+	return append(r.up.path(), r.agent.Slug)
+}
+
+// History implements Host.
+func (r *run) History(inv *Invocation) []Event {
+	t := r.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	events := below(t.pending, inv.Key)
+	for _, e := range events {
+		if e.Kind == EventSession {
+			t.remotes[e.Session] = nil
+		}
+	}
+	for i := range events { // as the agent itself knows them
+		e := &events[i]
+		e.Depth -= inv.Depth + 1
+		if e.Parent == inv.Key {
+			e.Parent = ""
+		}
+	}
+	return events
+}
+
+// Forward implements Host.
+func (r *run) Forward(ctx context.Context, inv *Invocation, e Event) error {
+	e.Depth += inv.Depth + 1
+	e.Seq = 0
+	if e.Parent == "" {
+		e.Parent = inv.Key
+	}
+	t := r.tree
+	if !e.Kind.Lasting() {
+		if t.watch != nil {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			e.Time = t.now()
+			t.watch(e)
+		}
+		return nil
+	}
+	t.mu.Lock()
+	err := r.forward(ctx, inv, e)
+	t.mu.Unlock()
+	if err == nil && e.Kind == EventCallStarted {
+		err = r.sync(ctx)
+	}
+	return err
+}
+
+// forward makes an event of another process happen. r.tree.mu is held.
+func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
+	t := r.tree
+	if t.broken != nil {
+		return t.broken
+	}
+	s, err := r.remote(inv, &e)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrChild, err)
+	}
+	e.Time = t.now()
+	if t.redact != nil {
+		e = t.redact(e)
+	}
+	if err := r.withinLease(&e); err != nil {
+		return err
+	}
+	if err := s.session.Apply(e); err != nil {
+		return fmt.Errorf("%w: %w", ErrChild, err)
+	}
+	for n := s; n != nil; n = n.up {
+		n.total.Note(&e)
+	}
+	for n := r; n != nil; n = n.up {
+		n.total.Note(&e)
+		if e.Usage != nil {
+			n.account.note(*e.Usage)
+		}
+	}
+	if e.Total != nil {
+		total := s.total.clone()
+		e.Total = &total
+	}
+	if t.journal != nil {
+		if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
+			t.broken = fmt.Errorf("%w: %w", ErrJournal, err)
+			return t.broken
+		}
+	}
+	if t.watch != nil {
+		t.watch(e)
+	}
+	return nil
+}
+
+// withinLease refuses what an agent does after its lease is used up. It has to end by
+// itself then: the answer that took it over the limit may be its last. r.tree.mu is
+// held.
+func (r *run) withinLease(e *Event) error {
+	switch e.Kind {
+	case EventSession:
+		if e.Depth-r.depth > r.levels() {
+			return r.errDepth()
+		}
+	case EventAnswer, EventCompaction:
+		return r.spent()
+	case EventCallStarted:
+		if left, of := r.left(false); left[amountCalls] <= 0 {
+			return of[amountCalls].spentError(amountCalls)
+		}
+	}
+	return nil
+}
+
+// remote is the session that e belongs to, which must be of the agent that answers
+// inv or of one below it. r.tree.mu is held.
+func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
+	t := r.tree
+	s, known := t.remotes[e.Session]
+	switch {
+	case s != nil && s.callKey == inv.Key && s.session.Depth == e.Depth && s.session.Parent == e.Parent:
+		return s, nil
+	case s != nil:
+		return nil, fmt.Errorf("a %s event is of session %.100q, which is not one of this agent", e.Kind, e.Session)
+	case e.Kind != EventSession && !known:
+		return nil, fmt.Errorf("a %s event of session %.100q, which has not begun", e.Kind, e.Session)
+	case !validID(e.Session) || t.isOwn(e.Session):
+		return nil, fmt.Errorf("%.100q cannot be the id of its session", e.Session)
+	}
+	n := &remote{session: &Session{}, by: r, callKey: inv.Key}
+	if e.Parent != inv.Key {
+		up := t.remotes[CallSession(e.Parent)]
+		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 {
+			return nil, fmt.Errorf("session %s answers the call %.100q, which it does not make", e.Session, e.Parent)
+		}
+		n.up = up
+	} else if e.Depth != inv.Depth+1 {
+		return nil, fmt.Errorf("session %s has depth %d, not %d", e.Session, e.Depth-inv.Depth-1, 0)
+	}
+	if known { // it continues, after its process ended
+		if p, ok := t.pending[e.Parent]; ok && p.Session.ID == e.Session {
+			n.session, n.total = p.Session, p.Total.clone()
+			delete(t.pending, e.Parent)
+		}
+	}
+	t.remotes[e.Session] = n
+	return n, nil
+}
+
+// isOwn reports whether id is the session of a run of this process.
+func (t *tree) isOwn(id string) bool {
+	return t.own[id]
+}
+
+// validID reports whether a session's id is safe in keys and file names.
+func validID(id string) bool {
+	if id == "" || len(id) > 64 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// Question implements Host. One question of the tree is put at a time.
+func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawMessage, error) {
+	t := r.tree
+	if t.person == nil {
+		return nil, ErrNobody
+	}
+	select {
+	case t.asking <- struct{}{}:
+		defer func() { <-t.asking }()
+	case <-ctx.Done():
+		return nil, ctxError(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, t.questionTime, fmt.Errorf("%w: no reply within %s", ErrNobody, t.questionTime))
+	defer cancel()
+	t.mu.Lock()
+	t.questions++
+	id := fmt.Sprintf("%s.q%d", inv.Key, t.questions)
+	t.mu.Unlock()
+	path := e.Path
+	if len(path) == 0 {
+		path = r.path()
+	}
+	question := inv.event(EventQuestion)
+	question.Tool, question.Args, question.Time = e.Tool, e.Args, t.now()
+	question.Question, question.What, question.Path, question.Text = id, e.What, path, e.Text
+	question.Schema, question.Choices = e.Schema, e.Choices
+	if t.redact != nil {
+		question = t.redact(question)
+	}
+	return t.person(ctx, question)
+}
+
+// ErrNobody: there is nobody who could answer a question.
+var ErrNobody = errors.New("nobody can be asked")
+
+// defaultQuestionTime is how long a question waits where the lease does not say.
+const defaultQuestionTime = 300 * time.Second
+
+// askPerson puts a call that the policy wants a person to decide as a question.
+func (t *tree) askPerson(ctx context.Context, inv *Invocation, v Verdict) Verdict {
+	answer, err := inv.Question(ctx, Event{What: "approve", Tool: inv.Call.Name, Args: inv.Call.Args, Text: v.Reason, Choices: []string{string(Allow), string(Deny)}})
+	if err != nil {
+		if v.Reason != "" {
+			return Verdict{Deny, v.Reason + ": " + err.Error()}
+		}
+		return Verdict{Deny, err.Error()}
+	}
+	var choice string
+	if json.Unmarshal(answer, &choice) == nil && Decision(choice) == Allow {
+		return Verdict{Decision: Allow, Reason: "a person allowed it"}
+	}
+	return Verdict{Deny, "a person denied it"}
+}

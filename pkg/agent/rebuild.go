@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Rebuilder finds where a run continues from the events of a session and of the
+// sub-agents below it, in the order in which they happened. The first event is of
+// the root session. The zero value is ready to use.
+type Rebuilder struct {
+	root   *Session
+	total  TotalUsage
+	nested map[string]*rebuilt // the sessions of sub-agents, by id
+	begun  []*rebuilt          // the same in their order
+}
+
+// A rebuilt is the session of a sub-agent. Its caller, nil for the root session,
+// began before it, so no session can call itself, whatever the events say.
+type rebuilt struct {
+	PendingSession
+	caller *rebuilt
+}
+
+// Apply applies the next event. Events of sessions that did not begin are left out.
+func (b *Rebuilder) Apply(e Event) error {
+	if b.root == nil {
+		b.root, b.nested = &Session{}, map[string]*rebuilt{}
+	}
+	if b.root.ID == "" || e.Session == b.root.ID {
+		b.Count(e)
+		return b.root.Apply(e)
+	}
+	n := b.nested[e.Session]
+	if n == nil {
+		if e.Kind != EventSession {
+			return nil
+		}
+		n = &rebuilt{PendingSession: PendingSession{Session: &Session{}}, caller: b.nested[CallSession(e.Parent)]}
+		b.nested[e.Session] = n
+		b.begun = append(b.begun, n)
+	}
+	b.Count(e)
+	for up := n; up != nil; up = up.caller {
+		up.Total.Note(&e)
+	}
+	if e.Kind.Lasting() {
+		n.Events = append(n.Events, e)
+	}
+	return n.Session.Apply(e)
+}
+
+// Count adds what e says to the usage of the run and does nothing else. A run begins
+// with a message; its end, a compaction and a message within it have the usage so
+// far.
+func (b *Rebuilder) Count(e Event) {
+	ofRoot := b.root == nil || b.root.ID == "" || e.Session == b.root.ID
+	if ofRoot && (e.Kind == EventMessage || e.Kind == EventEnd || e.Kind == EventCompaction) {
+		b.total = TotalUsage{}
+		if e.Total != nil {
+			b.total = b.total.Add(*e.Total)
+		}
+	}
+	b.total.Note(&e)
+}
+
+// Resume returns where a Runner continues, and the Keys of all calls that started
+// and have no result, at any depth, sorted. The Session is empty, without an ID, if
+// there was no event.
+func (b *Rebuilder) Resume() (resume *Resume, started []string) {
+	resume = &Resume{Session: b.root, Total: b.total, Pending: map[string]PendingSession{}}
+	if b.root == nil {
+		resume.Session = &Session{}
+	}
+	if !resume.Session.Unfinished() {
+		resume.Total = TotalUsage{}
+	}
+	b.open(resume.Session, resume.Pending, &started)
+	slices.Sort(started)
+	return resume, started
+}
+
+// open collects the calls of s without a result, and the sessions that answer them.
+func (b *Rebuilder) open(s *Session, pending map[string]PendingSession, started *[]string) {
+	for _, c := range s.OpenCalls() {
+		if c.Started {
+			*started = append(*started, c.Key)
+		}
+		for _, n := range b.begun {
+			if n.Session.Parent == c.Key {
+				pending[c.Key] = n.PendingSession
+				b.open(n.Session, pending, started)
+			}
+		}
+	}
+}
+
+// CallSession is the session that made the call with a Key.
+func CallSession(key string) string {
+	for range 2 { // turn and position
+		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
+	}
+	return key
+}
+
+// below are the events of the sessions in pending that answer the call with a Key,
+// and of those below them: first the session of the call itself.
+func below(pending map[string]PendingSession, key string) []Event {
+	p, ok := pending[key]
+	if !ok {
+		return nil
+	}
+	events := slices.Clone(p.Events)
+	for _, k := range slices.Sorted(maps.Keys(pending)) {
+		if CallSession(k) == p.Session.ID {
+			events = append(events, below(pending, k)...)
+		}
+	}
+	return events
+}

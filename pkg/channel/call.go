@@ -1,0 +1,114 @@
+package channel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Call runs inv, a call of an agent that reads out and writes in, as a sub-agent of the
+// run that makes the call: the agent receives a smaller lease, its events become those
+// of the tree, and its questions go to whom the tree asks. When ctx ends, the agent is
+// cancelled, and Call waits for its end: the caller ends what does not end by itself.
+// The error is why there is no answer.
+func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.WriteCloser) (agent.Result, error) {
+	if inv.Host == nil {
+		return agent.Result{}, errors.New("this call is not part of a run")
+	}
+	args, err := inv.Args()
+	if err != nil {
+		return agent.Result{}, err
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	s := agent.Start{Args: raw, Lease: inv.Host.Lease(ctx, inv), Context: inv.Context, History: inv.Host.History(inv), Journal: true}
+	if len(s.History) > 0 {
+		s.Session = s.History[0].Session
+	}
+	h := &holding{inv: inv, conn: Open(in, out, s), slug: inv.Spec.Name}
+	defer h.conn.Close()
+	stop := context.AfterFunc(ctx, func() {
+		_ = h.conn.Cancel(context.Cause(ctx).Error()) // an agent that does not read is ended otherwise
+	})
+	defer stop()
+	questions, cancel := context.WithCancel(ctx)
+	defer h.asking.Wait()
+	defer cancel()
+	return h.run(ctx, questions)
+}
+
+// A holding is a call of an agent in another process.
+type holding struct {
+	inv    *agent.Invocation
+	conn   *Conn
+	slug   string
+	answer agent.Message // the last of the agent itself
+	asking sync.WaitGroup
+}
+
+func (h *holding) run(ctx, questions context.Context) (agent.Result, error) {
+	for e, err := range h.conn.Events() {
+		if err == nil {
+			err = h.take(ctx, questions, e)
+		}
+		if err != nil {
+			return agent.Result{}, fmt.Errorf("agent %s: %w", h.slug, err)
+		}
+		if e.Kind == agent.EventEnd && e.Depth == 0 {
+			return h.result(e)
+		}
+	}
+	return agent.Result{}, fmt.Errorf("agent %s: %w", h.slug, ErrProtocol) // Events ends otherwise
+}
+
+// take handles an event.
+func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
+	switch e.Kind {
+	case agent.EventQuestion:
+		h.asking.Go(func() {
+			answer, err := h.inv.Host.Question(questions, h.inv, e)
+			if err != nil {
+				answer = nil
+			}
+			_ = h.conn.Reply(e.Question, answer) // the agent may have ended
+		})
+		return nil
+	case agent.EventClientCall:
+		return h.conn.Result(e.Key, []agent.Part{agent.Text("the caller has no tools of its own")}, true)
+	case agent.EventSession:
+		if e.Depth == 0 {
+			h.slug = e.Agent
+		}
+	case agent.EventAnswer:
+		if e.Depth == 0 && e.Message != nil {
+			h.answer = *e.Message
+		}
+	case agent.EventEnd:
+		if e.Depth == 0 && e.Session == "" {
+			return nil // it ended before a session began
+		}
+	}
+	if err := h.inv.Host.Forward(ctx, h.inv, e); err != nil {
+		return err
+	}
+	if e.Kind == agent.EventCallStarted {
+		return h.conn.Ack(e.Seq)
+	}
+	return nil
+}
+
+// result is what the caller's model reads.
+func (h *holding) result(e agent.Event) (agent.Result, error) {
+	out := &agent.Outcome{Status: e.Status, Agent: h.slug, Answer: e.Text, Message: h.answer}
+	if e.Status == agent.StatusOK || e.Status == agent.StatusPartial {
+		return agent.AnswerOf(out, nil)
+	}
+	return agent.AnswerOf(out, &agent.EndError{Status: e.Status, Text: e.Error})
+}

@@ -1,0 +1,159 @@
+package channel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Conn is the holder's side of a channel. Its methods are safe for concurrent use.
+// What they send is queued; a run that does not read ends the channel.
+type Conn struct {
+	in    *lines
+	bytes int64 // read so far
+	seq   int64 // of the last event
+	over  bool
+
+	out    io.WriteCloser
+	queue  chan any
+	closed chan struct{}
+	once   sync.Once
+	done   chan struct{} // the writing goroutine has ended
+	mu     sync.Mutex
+	err    error // of a write
+}
+
+// Limits of what a run may send.
+const (
+	maxBytes   = 4 << 30 // in all
+	maxPending = 1000    // messages that the run has not read
+)
+
+// ErrProtocol: the run sent what cannot be.
+var ErrProtocol = errors.New("the agent broke the protocol of the channel")
+
+// Open sends s to the run that reads out and writes in. Close the Conn.
+func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
+	s.Channel = Version
+	c := &Conn{in: newLines(in), out: out, queue: make(chan any, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
+	c.queue <- start{kindStart, s}
+	go c.write()
+	return c
+}
+
+// write sends what is queued, until the Conn is closed.
+func (c *Conn) write() {
+	defer close(c.done)
+	w := &writer{w: c.out}
+	for {
+		select {
+		case v := <-c.queue:
+			if err := w.write(v); err != nil {
+				c.fail(err)
+				return
+			}
+		case <-c.closed:
+			return
+		}
+	}
+}
+
+func (c *Conn) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// Close ends the input of the run, which ends the run.
+func (c *Conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	err := c.out.Close() // it ends a write
+	<-c.done
+	return err
+}
+
+// send queues a message. It never waits.
+func (c *Conn) send(m message) error {
+	c.mu.Lock()
+	err := c.err
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case c.queue <- m:
+		return nil
+	default:
+		c.fail(fmt.Errorf("%w: it does not read its input", ErrProtocol))
+		return c.send(m)
+	}
+}
+
+// Input sends a message of the user.
+func (c *Conn) Input(text string, media ...agent.Part) error {
+	return c.send(message{Kind: kindInput, Text: text, Media: media})
+}
+
+// Reply answers the question with an id.
+func (c *Conn) Reply(question string, answer json.RawMessage) error {
+	return c.send(message{Kind: kindReply, Question: question, Answer: answer})
+}
+
+// Result is that of the call with a Key, of one of the holder's tools.
+func (c *Conn) Result(key string, parts []agent.Part, failed bool) error {
+	return c.send(message{Kind: kindResult, Key: key, Parts: parts, Failed: failed})
+}
+
+// Ack says that all events up to seq are on disk.
+func (c *Conn) Ack(seq int64) error { return c.send(message{Kind: kindAck, Seq: seq}) }
+
+// Cancel ends the run; its status is interrupted.
+func (c *Conn) Cancel(reason string) error { return c.send(message{Kind: kindCancel, Reason: reason}) }
+
+// Events are the events of the run. The last is that of Kind EventEnd and Depth 0, or
+// an error: of a read, or ErrProtocol.
+func (c *Conn) Events() iter.Seq2[agent.Event, error] {
+	return func(yield func(agent.Event, error) bool) {
+		for !c.over {
+			e, err := c.next()
+			if err != nil {
+				c.over = true
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Conn) next() (agent.Event, error) {
+	var e agent.Event
+	line, err := c.in.next()
+	if c.bytes += int64(len(line)); err == nil && c.bytes > maxBytes {
+		err = fmt.Errorf("it sent more than %d bytes", int64(maxBytes))
+	}
+	switch {
+	case err == io.EOF:
+		return e, fmt.Errorf("%w: its output ended before the run", ErrProtocol)
+	case errors.Is(err, errLong), errors.Is(err, errHalf), err == nil && c.bytes > maxBytes:
+		return e, fmt.Errorf("%w: after event %d: %w", ErrProtocol, c.seq, err)
+	case err != nil:
+		return e, err
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return agent.Event{}, fmt.Errorf("%w: after event %d: a line is not an event: %w", ErrProtocol, c.seq, err)
+	}
+	if e.Seq != c.seq+1 {
+		return agent.Event{}, fmt.Errorf("%w: event %d follows event %d", ErrProtocol, e.Seq, c.seq)
+	}
+	c.seq = e.Seq
+	c.over = e.Kind == agent.EventEnd && e.Depth == 0
+	return e, nil
+}

@@ -1,0 +1,239 @@
+package channel
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Server runs one agent for the holder at the other end of In and Out.
+type Server struct {
+	In  io.Reader
+	Out io.Writer
+	// Open returns the Runner that a start message asks for. ctx ends when the
+	// holder goes away.
+	Open func(ctx context.Context, start agent.Start) (*agent.Runner, error)
+	// Kill ends the program at once. It is called when the holder cancels a second
+	// time; nil does nothing.
+	Kill func()
+}
+
+// Serve reads the start message and runs the agent until it ends. The last line that
+// it writes is the end event of the run, whatever happens. The end of In cancels the
+// run. The error is why there is no answer. When Serve returns, a Read of In may be
+// under way.
+func (s *Server) Serve(ctx context.Context) (*agent.Outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	in, out := newLines(s.In), &writer{w: s.Out}
+	first, err := readStart(ctx, in)
+	if err != nil {
+		return fail(out, 1, err)
+	}
+	r := &serving{server: s, in: in, cancel: cancel, ready: make(chan struct{})}
+	go r.read()
+	runner, err := s.Open(ctx, first)
+	if err != nil {
+		close(r.ready)
+		return fail(out, 1, cmp.Or(ended(ctx), err))
+	}
+	r.channel = runner.Start(ctx, first)
+	close(r.ready)
+	var last int64
+	for e := range r.channel.Events() {
+		if err == nil {
+			err = writeEvent(out, e)
+			last = e.Seq
+		}
+		if err != nil {
+			cancel(&agent.EndError{Status: agent.StatusFailed, Text: "write to the holder: " + err.Error()})
+		}
+	}
+	outcome, runErr := r.channel.Wait()
+	if err != nil {
+		_, _ = fail(out, last, err) // where the event was too long, its end is not
+		return outcome, errors.Join(err, runErr)
+	}
+	return outcome, runErr
+}
+
+// ended is why ctx ended, nil if it did not.
+func ended(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*agent.EndError](context.Cause(ctx)); ok {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))
+}
+
+// fail ends a channel that has no run.
+func fail(out *writer, seq int64, err error) (*agent.Outcome, error) {
+	outcome := &agent.Outcome{Status: agent.StatusOf(err)}
+	e := agent.Event{Kind: agent.EventEnd, Seq: seq, Status: outcome.Status, Error: err.Error(), Total: &agent.TotalUsage{}}
+	return outcome, errors.Join(err, out.write(e))
+}
+
+// readStart reads the start message, for as long as ctx lasts.
+func readStart(ctx context.Context, in *lines) (agent.Start, error) {
+	type result struct {
+		start agent.Start
+		err   error
+	}
+	read := make(chan result, 1)
+	go func() {
+		s, err := decodeStart(in)
+		read <- result{s, err}
+	}()
+	select {
+	case r := <-read:
+		return r.start, r.err
+	case <-ctx.Done():
+		return agent.Start{}, ended(ctx)
+	}
+}
+
+func decodeStart(in *lines) (agent.Start, error) {
+	line, err := in.next()
+	var s start
+	switch {
+	case err == io.EOF:
+		return s.Start, fmt.Errorf("%w: the holder closed the channel before it sent a start message", context.Canceled)
+	case err != nil:
+		return s.Start, fmt.Errorf("read the start message: %w", err)
+	}
+	if err := json.Unmarshal(line, &s); err != nil {
+		return s.Start, fmt.Errorf("the start message is not valid: %w", err)
+	}
+	if s.Kind != kindStart {
+		return s.Start, fmt.Errorf("the first message is of kind %.50q, not start", s.Kind)
+	}
+	if s.Channel != Version {
+		return s.Start, fmt.Errorf("version %d of the channel is not supported; %d is", s.Channel, Version)
+	}
+	return s.Start, nil
+}
+
+// A serving is a run of a Server.
+type serving struct {
+	server  *Server
+	in      *lines
+	cancel  context.CancelCauseFunc
+	ready   chan struct{}  // closed when channel is set, or will not be
+	channel *agent.Channel // nil if the run did not begin
+	asked   bool           // to end
+}
+
+// read takes messages until In ends.
+func (r *serving) read() {
+	for {
+		line, err := r.in.next()
+		if err != nil {
+			r.end(err)
+			return
+		}
+		<-r.ready
+		if r.channel == nil {
+			continue
+		}
+		if err := r.take(line); err != nil {
+			r.cancel(&agent.EndError{Status: agent.StatusFailed, Text: "the holder of the channel broke the protocol: " + err.Error()})
+			return
+		}
+	}
+}
+
+// end ends the run because no more messages can come.
+func (r *serving) end(err error) {
+	if err == io.EOF {
+		r.cancel(fmt.Errorf("%w: the holder closed the channel", context.Canceled))
+		return
+	}
+	r.cancel(&agent.EndError{Status: agent.StatusFailed, Text: "read from the holder of the channel: " + err.Error()})
+}
+
+// take does what a message says. What it does not know is a warning.
+func (r *serving) take(line []byte) error {
+	var m message
+	strict := json.NewDecoder(bytes.NewReader(line))
+	strict.DisallowUnknownFields()
+	unknown := strict.Decode(&m)
+	if unknown != nil {
+		m = message{}
+		if err := json.Unmarshal(line, &m); err != nil {
+			return fmt.Errorf("a line is not a message: %w", err)
+		}
+	}
+	c := r.channel
+	switch m.Kind {
+	case kindStart:
+		return errors.New("a second start message")
+	case kindInput:
+		var parts []agent.Part
+		if m.Text != "" {
+			parts = append(parts, agent.Text(m.Text))
+		}
+		if parts = append(parts, m.Media...); len(parts) > 0 {
+			c.Input(agent.Message{Role: agent.RoleUser, Parts: parts})
+		}
+	case kindReply:
+		c.Reply(m.Question, m.Answer)
+	case kindResult:
+		c.Result(m.Key, m.Parts, m.Failed)
+	case kindAck:
+		c.Ack(m.Seq)
+	case kindCancel:
+		if r.asked && r.server.Kill != nil {
+			r.server.Kill()
+		}
+		r.asked = true
+		c.Cancel(m.Reason)
+	default:
+		c.Warn(fmt.Sprintf("a message of the unknown kind %.50q is ignored", m.Kind))
+		return nil
+	}
+	if unknown != nil {
+		c.Warn(fmt.Sprintf("a field of a message of kind %s is ignored: %.100s", m.Kind, unknown))
+	}
+	return nil
+}
+
+// writeEvent writes e. Attachments that make it too long for a line are left out.
+func writeEvent(out *writer, e agent.Event) error {
+	err := out.write(e)
+	if !errors.Is(err, errLong) {
+		return err
+	}
+	if e.Result != nil {
+		r := *e.Result
+		r.Parts = withoutMedia(r.Parts)
+		e.Result = &r
+	}
+	if e.Message != nil {
+		m := *e.Message
+		m.Parts = withoutMedia(m.Parts)
+		e.Message = &m
+	}
+	if err = out.write(e); err != nil {
+		return fmt.Errorf("a %s event: %w", e.Kind, err)
+	}
+	return nil
+}
+
+func withoutMedia(parts []agent.Part) []agent.Part {
+	var list []agent.Part
+	for _, p := range parts {
+		if len(p.Data) > 0 {
+			p = agent.Text(fmt.Sprintf("[an attachment of %d bytes (%s) is too long for the channel]", len(p.Data), p.MIME))
+		}
+		list = append(list, p)
+	}
+	return list
+}

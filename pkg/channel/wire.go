@@ -1,0 +1,116 @@
+package channel
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Version is the version of the protocol.
+const Version = agent.ChannelVersion
+
+// MaxLine is how many bytes a line may have, with its end.
+const MaxLine = 16 << 20
+
+// The kinds of messages to a run.
+const (
+	kindStart  = "start"
+	kindInput  = "input"
+	kindReply  = "reply"
+	kindResult = "result"
+	kindAck    = "ack"
+	kindCancel = "cancel"
+)
+
+// A message is what a holder sends, except a start. Which fields are set follows from
+// Kind.
+type message struct {
+	Kind     string          `json:"kind"`
+	Text     string          `json:"text,omitempty"`
+	Media    []agent.Part    `json:"media,omitempty"`
+	Question string          `json:"question,omitempty"`
+	Answer   json.RawMessage `json:"answer,omitempty"`
+	Key      string          `json:"key,omitempty"`
+	Parts    []agent.Part    `json:"parts,omitempty"`
+	Failed   bool            `json:"failed,omitempty"`
+	Seq      int64           `json:"seq,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+}
+
+// start is agent.Start as it is sent.
+type start struct {
+	Kind string `json:"kind"`
+	agent.Start
+}
+
+var (
+	errLong = fmt.Errorf("a line has more than %d bytes", MaxLine)
+	errHalf = errors.New("the last line has no end")
+)
+
+// lines reads lines of at most MaxLine bytes.
+type lines struct{ r *bufio.Reader }
+
+func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, 64<<10)} }
+
+// next is the next line that is not empty, valid until the call after it. The error
+// is io.EOF at the end.
+func (l *lines) next() ([]byte, error) {
+	for {
+		line, err := l.one()
+		if line = bytes.TrimSpace(line); err != nil || len(line) > 0 {
+			return line, err
+		}
+	}
+}
+
+func (l *lines) one() ([]byte, error) {
+	line, err := l.r.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, lineError(line, err)
+	}
+	whole := bytes.Clone(line)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, err = l.r.ReadSlice('\n')
+		if len(whole)+len(line) > MaxLine {
+			return nil, errLong
+		}
+		whole = append(whole, line...)
+	}
+	return whole, lineError(whole, err)
+}
+
+func lineError(line []byte, err error) error {
+	if err == io.EOF && len(bytes.TrimSpace(line)) > 0 {
+		return errHalf
+	}
+	return err
+}
+
+// A writer writes one line for each value. It is safe for concurrent use.
+type writer struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (w *writer) write(v any) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	if buf.Len() > MaxLine {
+		return errLong
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.w.Write(buf.Bytes())
+	return err
+}

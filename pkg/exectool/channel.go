@@ -1,0 +1,83 @@
+package exectool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// channelGrace is how long an agent has to end by itself after it was cancelled.
+const channelGrace = 2 * time.Second
+
+// callChannel runs an agent in a process of its own, which speaks the channel on its
+// standard input and output. It has no time limit but that of its caller and what its
+// description names.
+func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	if t.desc.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t.desc.Timeout, fmt.Errorf("%w: timed out after %s (timeout-seconds)", context.DeadlineExceeded, seconds(t.desc.Timeout)))
+		defer cancel()
+	}
+	line, err := t.CommandLine("run", "--channel")
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
+	locks, release, err := t.lock(ctx, inv)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
+	defer release()
+	stderr := &stderrWriter{keep: &output{memoryOnly: true}, inv: inv}
+	clean := t.opts.Redact.Writer(stderr)
+	childIn, toChild := io.Pipe()
+	fromChild, childOut := io.Pipe()
+	cmd := &process.Command{
+		Path: line[0], Args: line[1:], Env: callEnviron(t.env, inv, t.opts.tree, locks), Dir: t.src.Dir,
+		Stdin: childIn, Stdout: childOut, Stderr: clean, Mark: inv.Key, Grace: t.opts.Grace,
+	}
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	late := context.AfterFunc(ctx, func() { time.AfterFunc(channelGrace, end) })
+	defer late()
+	var exit process.Exit
+	var runErr error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		exit, runErr = process.Run(alive, cmd)
+		childOut.Close()
+	}()
+	result, err := channel.Call(ctx, inv, fromChild, toChild)
+	fromChild.Close() // what it still writes is dropped
+	timer := time.AfterFunc(channelGrace, end)
+	defer timer.Stop()
+	<-ended
+	clean.Close()
+	if start, ok := errors.AsType[*process.StartError](runErr); ok {
+		return agent.Result{}, startError(ctx, start, size(cmd.Args))
+	}
+	if errors.Is(err, channel.ErrProtocol) {
+		err = fmt.Errorf("%w (%s)%s", err, exit, lastWords(stderr.keep))
+	}
+	return result, err
+}
+
+// lastWords are the last lines that a program wrote to stderr, for an error.
+func lastWords(stderr *output) string {
+	const most = 500
+	text := strings.TrimSpace(strings.ToValidUTF8(string(append(stderr.tail[stderr.next:], stderr.tail[:stderr.next]...)), ""))
+	if stderr.total <= MaxOutput {
+		text = strings.TrimSpace(string(stderr.head))
+	}
+	if text == "" {
+		return ""
+	}
+	return ": " + strings.ToValidUTF8(text[max(0, len(text)-most):], "")
+}
