@@ -159,7 +159,7 @@ func TestInterruptLeavesNoProcessBehind(t *testing.T) {
 			if pids, running := alive(t, file); len(running) > 0 {
 				t.Errorf("of %v, %v still run", pids, running)
 			}
-			if got := stderr.String(); !strings.Contains(got, "error: run agent root: interrupted") || strings.Count(got, "interrupted") != 1 {
+			if got := stderr.String(); !strings.Contains(got, "error: run agent root: interrupted") || strings.Count(got, "interrupted") != 2 || !strings.Contains(got, "\n✗ interrupted · ") {
 				t.Errorf("stderr = %s", got)
 			}
 			if !strings.Contains(stdout.String(), `"outcome": "interrupted"`) {

@@ -128,7 +128,7 @@ func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name str
 		return err
 	}
 	runner := l.Runner(l.Root)
-	runner.Observe = s.Observe
+	runner.Observe, s.Kept = s.Observe, k != nil
 	if answer != nil {
 		runner.Agent, runner.Accept = answer.Of(l.Root), answer.Accept
 	}

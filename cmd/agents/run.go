@@ -122,6 +122,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	}
 	runner := loaded.Runner(&root)
 	runner.Observe, runner.Lease.Budget = s.Observe, f.budget.Budget
+	s.Kept = kept != nil
 	if err := kept.Attach(p, runner); err != nil {
 		return errors.Join(err, s.Close())
 	}

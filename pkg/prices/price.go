@@ -2,6 +2,7 @@ package prices
 
 import (
 	"context"
+	"errors"
 	"math/bits"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -65,7 +66,8 @@ func (w *wide) millionth() agent.Money {
 	return agent.Money(min(n, uint64(limit)))
 }
 
-// A Provider adds the cost to the usage of answers that have none. It is safe for
+// A Provider adds the cost to the usage of answers, and of failed requests, that has
+// none. It is safe for
 // concurrent use if Provider is.
 type Provider struct {
 	agent.Provider
@@ -74,16 +76,24 @@ type Provider struct {
 	Price func() *Price
 }
 
-// Generate asks the inner provider. A cost that the server names stays as it is.
+// Generate asks the inner provider. A cost that the server names is kept.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	resp, err := p.Provider.Generate(ctx, req, delta)
-	if err != nil || resp.Usage.Priced > 0 {
-		return resp, err
+	if err == nil {
+		p.charge(&resp.Usage)
+	} else if failed, ok := errors.AsType[*agent.ModelError](err); ok && failed.Usage != (agent.Usage{}) {
+		p.charge(&failed.Usage)
+	}
+	return resp, err
+}
+
+func (p *Provider) charge(u *agent.Usage) {
+	if u.Priced > 0 {
+		return
 	}
 	if price := p.Price(); price != nil {
-		if cost, ok := price.Of(resp.Usage); ok {
-			resp.Usage.Cost, resp.Usage.Priced = cost, max(resp.Usage.Requests, 1)
+		if cost, ok := price.Of(*u); ok {
+			u.Cost, u.Priced = cost, max(u.Requests, 1)
 		}
 	}
-	return resp, nil
 }

@@ -3,6 +3,7 @@ package prices_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -90,6 +91,10 @@ func TestProviderAddsTheCostThatTheServerDoesNotName(t *testing.T) {
 		if err != nil || resp.Usage.Cost != test.cost || resp.Usage.Priced != test.priced || asks != test.asks {
 			t.Errorf("%s: %+v, %v, the price asked for %d times", test.name, resp.Usage, err, asks)
 		}
+	}
+	failed := &agent.ModelError{Message: "cut", Usage: tokens}
+	if _, err := (&prices.Provider{Provider: fixed{err: fmt.Errorf("ask: %w", failed)}, Price: func() *prices.Price { return price }}).Generate(t.Context(), nil, nil); !errors.Is(err, failed) || failed.Usage.Cost != agent.Dollar || failed.Usage.Priced != 1 {
+		t.Errorf("a failed request that consumed something: %v, %+v", err, failed.Usage)
 	}
 	broken := errors.New("broken")
 	if _, err := (&prices.Provider{Provider: fixed{err: broken}}).Generate(t.Context(), nil, nil); err != broken {

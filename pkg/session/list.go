@@ -257,11 +257,14 @@ func (i *Info) note(in *reader, line []byte, h head) error {
 		Status agent.Status
 	}
 	switch {
-	case kind == agent.EventAnswer || kind == agent.EventCompaction || root && kind == agent.EventEnd:
+	case kind == agent.EventAnswer || kind == agent.EventCompaction || kind == agent.EventFailure || root && kind == agent.EventEnd:
 		if err := json.Unmarshal(line, &brief); err != nil {
 			return err
 		}
-		if brief.Usage != nil && kind != agent.EventEnd {
+		if kind == agent.EventEnd {
+			break
+		}
+		if brief.Status = ""; brief.Usage != nil {
 			i.Usage = i.Usage.Add(*brief.Usage)
 		}
 	case root && (kind == agent.EventSession || kind == agent.EventMessage && i.Prompt == ""):

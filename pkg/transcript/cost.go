@@ -128,7 +128,7 @@ func (c *Costs) note(n *CostNode, e *agent.Event) {
 		}
 	case agent.EventResume:
 		n.Status = ""
-	case agent.EventAnswer, agent.EventCompaction:
+	case agent.EventAnswer, agent.EventCompaction, agent.EventFailure:
 		if e.Usage != nil {
 			n.charge(e.Usage)
 			n.Millis += e.Millis

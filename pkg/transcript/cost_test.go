@@ -107,6 +107,7 @@ func TestCostsAddUp(t *testing.T) {
 		}
 		w.events = append(w.events, e)
 	}
+	w.events[len(w.events)-1].Kind = agent.EventFailure // a request that failed and is billed
 	w.events = append(w.events, agent.Event{Kind: agent.EventEnd, Session: "root-1", Status: agent.StatusFailed}, agent.Event{Kind: agent.EventResume, Session: "root-1"})
 	root := costsOf(t, w.events)
 	want := []string{

@@ -74,7 +74,7 @@ func (s *Summary) note(e *agent.Event) {
 				s.Prompt = short(e.Message.Text())
 			}
 		}
-	case agent.EventAnswer, agent.EventCompaction:
+	case agent.EventAnswer, agent.EventCompaction, agent.EventFailure:
 		if e.Usage != nil {
 			s.Usage = s.Usage.Add(*e.Usage)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/urfave/cli/v3"
 )
 
@@ -42,6 +43,7 @@ type Sinks struct {
 	Secrets *redact.Redactor
 	Log     *load.ServerLog // of the tree
 	Observe func(agent.Event)
+	Kept    bool // the session is on disk
 	cancel  context.CancelCauseFunc
 
 	progress *observe.Text
@@ -180,6 +182,9 @@ func named(flag string, err error) error {
 func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
 	s.progress.Close()
 	err := s.result(out, runErr)
+	if err == nil && s.P.Getenv(toolenv.Depth) == "" { // of the whole tree alone
+		s.progress.Footer(out, s.Kept)
+	}
 	_ = s.ending() // what it started is gone in any case
 	s.Log.Open(nil)
 	if err := s.Close(); err != nil {
