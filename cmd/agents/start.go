@@ -14,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // start runs the program and returns its exit code.
@@ -27,6 +28,8 @@ func start(p *program.Env, args []string) int {
 	defer process.EndGuardian()
 	ctx, received, stop := interruptible(p)
 	defer stop()
+	ctx, cancel := limitByCaller(ctx, p)
+	defer cancel()
 	started := time.Now()
 	err := root(p, args...).Run(ctx, prompt.JoinPairs(args))
 	program.SweepOutputs(p.OutputDir(), started, time.Now())
@@ -34,6 +37,21 @@ func start(p *program.Env, args []string) int {
 		err = fmt.Errorf("write to standard output: %w", out.Failed)
 	}
 	return failure.Report(p.Err, err, received())
+}
+
+// limitByCaller ends ctx with the time of the run whose tool started this program,
+// which may be less than the limit of the tool, or much more.
+func limitByCaller(ctx context.Context, p *program.Env) (context.Context, context.CancelFunc) {
+	text := p.Getenv(toolenv.Deadline)
+	if text == "" {
+		return ctx, func() {}
+	}
+	end, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		p.Warn(fmt.Sprintf("%s=%q is ignored: it is not a time such as 2006-01-02T15:04:05Z", toolenv.Deadline, text))
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, end, failure.CallerDeadline)
 }
 
 // interruptible is a context that ends with the first signal that asks the

@@ -11,7 +11,7 @@ import (
 // callEnviron is env, which came from toolenv.Environ, with the variables of one call,
 // the value of toolenv.Tree and the ids of the locks that it holds.
 func callEnviron(env []string, inv *agent.Invocation, tree string, locks []string) []string {
-	out := make([]string, len(env), len(env)+10)
+	out := make([]string, len(env), len(env)+11)
 	copy(out, env)
 	for _, entry := range [...]string{
 		toolenv.Session + "=" + inv.Session,

@@ -135,6 +135,9 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
 	}
+	if end, ok := ctx.Deadline(); ok { // that of the run: the call's own limit comes next
+		cmd.Env = append(cmd.Env, toolenv.Deadline+"="+end.UTC().Format(time.RFC3339Nano))
+	}
 	cmd.EndContainer()
 	limit, name := t.limit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s (%s)", seconds(limit), name))

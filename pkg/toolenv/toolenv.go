@@ -25,6 +25,9 @@ const (
 	// `agents` again: their ids, joined by spaces. A call below it does not
 	// wait for them.
 	Locks = "AGENTS_LOCKS"
+	// Deadline is when the run of the call ends, if it has a time limit: RFC 3339,
+	// UTC, with nanoseconds. The limit of the call itself is not in it.
+	Deadline = "AGENTS_DEADLINE"
 	// Trace is the span of the call, in W3C Trace Context.
 	Trace = "TRACEPARENT"
 
@@ -41,7 +44,7 @@ const MaxEntry = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case Session, Call, Agent, Depth, Tree, Locks, Trace, OldSession, OldConversation, OldTurn:
+	case Session, Call, Agent, Depth, Tree, Locks, Deadline, Trace, OldSession, OldConversation, OldTurn:
 		return true
 	}
 	return false

@@ -57,6 +57,9 @@ func (e *Ending) Error() string { return e.Text }
 
 func (e *Ending) Unwrap() error { return e.Cause }
 
+// CallerDeadline is the cause of a context that ends with the time of the run above.
+var CallerDeadline = &Ending{Text: "the deadline of the calling run passed (AGENTS_DEADLINE)", Cause: context.DeadlineExceeded}
+
 // Usage is an error in the command line.
 func Usage(hint, format string, args ...any) error {
 	return &Error{Code: ExitNothingRan, Err: fmt.Errorf(format, args...), Hint: hint}
@@ -139,6 +142,8 @@ func hintFor(err error) string {
 		return "raise maxOutputTokens in the agent file; --output json shows what there was of the answer"
 	case errors.Is(err, agent.ErrAnswer):
 		return "the schema may ask for more than the model can give; --output json shows the last answer"
+	case errors.Is(err, CallerDeadline):
+		return ""
 	case errors.Is(err, context.DeadlineExceeded):
 		return "raise --timeout"
 	case errors.Is(err, agent.ErrJournal):
