@@ -15,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/httphost"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
@@ -263,15 +264,15 @@ func (l *loader) checkKey(n *Node, u *url.URL, key config.Key, found bool) bool 
 	switch {
 	case found && key.IsPlaceholder():
 		problem(Fatal, CodeKey, "%s still has the placeholder %q where the key %q belongs", l.opts.KeysFile, config.Placeholder, id)
-	case found && key.Allows(u), id == "" && isLoopback(u):
+	case found && key.Allows(u), id == "" && httphost.Local(u):
 		return true
-	case found && isLoopback(u):
+	case found && httphost.Local(u):
 		problem(Note, CodeHost, "the key %q is bound to %s by %s; requests to this machine (%s) go without it", id, strings.Join(key.Hosts, ", "), by, u.Host)
 		return true
-	case isLoopback(u) && strings.HasPrefix(id, "$"):
+	case httphost.Local(u) && strings.HasPrefix(id, "$"):
 		problem(Note, CodeKeyEnv, "the environment variable %s is not set; requests to this machine (%s) go without a key", s.APIKeyEnv, u.Host)
 		return true
-	case isLoopback(u):
+	case httphost.Local(u):
 		problem(Note, CodeKey, "there is no key %q; requests to this machine (%s) go without one", id, u.Host)
 		return true
 	case found:
@@ -293,12 +294,6 @@ func among(ids []string) string {
 		return ", which has none"
 	}
 	return "; there are " + strings.Join(ids, ", ")
-}
-
-func isLoopback(u *url.URL) bool {
-	host := u.Hostname()
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") || ip != nil && ip.IsLoopback()
 }
 
 // findWorkDir sets the directory in which n's tools run.

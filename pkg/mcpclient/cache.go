@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/cachefile"
+	"github.com/agents-exe/agents/pkg/httphost"
 	"github.com/agents-exe/agents/pkg/process"
 )
 
@@ -68,7 +68,7 @@ func (s *Toolset) cache() cacheFile {
 // another server may have it tomorrow.
 func (s *Server) identity() (key []string, ok bool) {
 	if s.URL != "" {
-		if u, err := url.Parse(s.URL); err != nil || isLoopback(u.Hostname()) {
+		if u, err := url.Parse(s.URL); err != nil || httphost.Local(u) {
 			return nil, false
 		}
 		return append([]string{s.Protocol, s.URL}, slices.Sorted(maps.Keys(s.Headers))...), true
@@ -99,11 +99,6 @@ func (s *Server) identity() (key []string, ok bool) {
 		}
 	}
 	return key, true
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
 // find is what the cache has, nil if it has nothing of use.

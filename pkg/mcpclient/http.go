@@ -16,8 +16,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/agents-exe/agents/pkg/httphost"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
-	"github.com/agents-exe/agents/pkg/redirect"
 )
 
 const (
@@ -54,7 +54,7 @@ func (c *conn) openURL() {
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second}
 		carrier, w.idle = own, own.CloseIdleConnections
 	}
-	w.client = &http.Client{Transport: carrier, CheckRedirect: redirect.SameHost}
+	w.client = &http.Client{Transport: carrier, CheckRedirect: httphost.SameHost}
 	c.open(w)
 }
 
@@ -173,7 +173,7 @@ type statusError struct {
 func newStatusError(resp *http.Response, body []byte) error {
 	said := strings.Join(strings.Fields(string(body[:min(len(body), maxRefusal)])), " ")
 	if resp.StatusCode < 400 {
-		said = redirect.Reason(resp)
+		said = httphost.Reason(resp)
 	}
 	return &statusError{resp.StatusCode, clip(said, maxRefusal/2)}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // A definition is a tool as the server describes it.
@@ -210,7 +211,7 @@ func (s *Toolset) choose(all []*Tool) (chosen []*Tool, problems []error) {
 		if !s.allowed(t.name, used) {
 			continue
 		}
-		if !isName(t.spec.Name) {
+		if name := t.spec.Name; !toolname.Valid(name) || len(name) > toolname.Max {
 			problems = append(problems, fmt.Errorf("tool %q is left out: %q is not a valid name for a tool, which has 1 to 64 letters, digits, _ and -", clip(t.name, 100), clip(t.spec.Name, 100)))
 			continue
 		}
@@ -246,15 +247,4 @@ func (s *Toolset) allowed(name string, used []bool) bool {
 		}
 	}
 	return any
-}
-
-// isName reports whether name can be that of a tool.
-func isName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
-			return false
-		}
-	}
-	return len(name) > 0 && len(name) <= 64
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/redirect"
+	"github.com/agents-exe/agents/pkg/httphost"
 )
 
 // Limits of an HTTP sink.
@@ -103,7 +103,7 @@ func OpenHTTP(rawURL string, opts HTTPOptions) (*HTTP, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &HTTP{
 		url: u, opts: opts, cancel: cancel,
-		client: &http.Client{Transport: opts.Transport, CheckRedirect: redirect.SameHost},
+		client: &http.Client{Transport: opts.Transport, CheckRedirect: httphost.SameHost},
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go h.run(ctx)
@@ -283,7 +283,7 @@ func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 	case s == http.StatusRequestTimeout, s == http.StatusTooManyRequests, s >= 500:
 		return true, fmt.Errorf("HTTP %d", s)
 	case s >= 300 && s < 400:
-		return false, fmt.Errorf("HTTP %d: %s", s, redirect.Reason(resp))
+		return false, fmt.Errorf("HTTP %d: %s", s, httphost.Reason(resp))
 	default:
 		return false, fmt.Errorf("HTTP %d", s)
 	}

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/redirect"
+	"github.com/agents-exe/agents/pkg/httphost"
 )
 
 const (
@@ -107,7 +107,7 @@ func serverError(status int, body []byte) *agent.ModelError {
 // httpError is the error for a response with a status other than 2xx.
 func httpError(res *http.Response, now time.Time) *agent.ModelError {
 	if res.StatusCode < 400 {
-		return &agent.ModelError{Status: res.StatusCode, Message: redirect.Reason(res)}
+		return &agent.ModelError{Status: res.StatusCode, Message: httphost.Reason(res)}
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
 	e := serverError(res.StatusCode, body)

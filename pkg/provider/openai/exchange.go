@@ -16,8 +16,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/httphost"
 	"github.com/agents-exe/agents/pkg/redact"
-	"github.com/agents-exe/agents/pkg/redirect"
 )
 
 const (
@@ -83,7 +83,7 @@ func (p *Provider) exchange() (*exchange, error) {
 	}
 	x.secrets = secretsOf(x.key, x.url)
 	own := *cmp.Or(p.Client, sharedClient())
-	own.CheckRedirect = redirect.SameHost
+	own.CheckRedirect = httphost.SameHost
 	x.client = &own
 	return x, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/httphost"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/urfave/cli/v3"
 )
@@ -157,7 +158,7 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPla
 		return m, err
 	}
 	m.Model = v.model
-	if f.Model == "" && onThisMachine(u) {
+	if f.Model == "" && httphost.Local(u) {
 		ctx, cancel := context.WithTimeout(ctx, p.Probe)
 		defer cancel()
 		if m.models, _ = serverModels(ctx, loopbackClient(), m.Url); len(m.models) > 0 {
@@ -179,7 +180,7 @@ func nameKey(ctx context.Context, p *program.Env, m *ModelChoice, u *url.URL, v 
 	case found:
 		m.KeyID = id
 		return nil
-	case id == "" && onThisMachine(u):
+	case id == "" && httphost.Local(u):
 		return nil
 	case id == "" && asker == nil:
 		return failure.Usage("name an entry of the keys file with --api-key-id", "requests to %s need a key", u.Host)

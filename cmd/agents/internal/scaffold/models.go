@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -244,11 +243,4 @@ func serverModels(ctx context.Context, client *http.Client, base string) ([]stri
 		}
 	}
 	return append(chat, other...), nil
-}
-
-// onThisMachine reports whether a URL is on the loopback, where no key is needed.
-func onThisMachine(u *url.URL) bool {
-	host := strings.ToLower(u.Hostname())
-	ip := net.ParseIP(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }

@@ -1,13 +1,14 @@
-package redirect_test
+package httphost_test
 
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/redirect"
+	"github.com/agents-exe/agents/pkg/httphost"
 )
 
 func TestRedirects(t *testing.T) {
@@ -28,7 +29,7 @@ func TestRedirects(t *testing.T) {
 	}))
 	defer s.Close()
 	host := strings.TrimPrefix(s.URL, "http://")
-	client := http.Client{CheckRedirect: redirect.SameHost}
+	client := http.Client{CheckRedirect: httphost.SameHost}
 	for _, tt := range []struct{ method, path, want string }{
 		{"POST", "/307/elsewhere", host + " redirects to another server, " + elsewhere.URL + "; this is not followed, so that no key goes there"},
 		{"GET", "/302/elsewhere", host + " redirects to another server, " + elsewhere.URL + "; this is not followed, so that no key goes there"},
@@ -45,8 +46,23 @@ func TestRedirects(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
-		if got := redirect.Reason(res); got != tt.want {
+		if got := httphost.Reason(res); got != tt.want {
 			t.Errorf("%s %s: %q, want %q", tt.method, tt.path, got, tt.want)
+		}
+	}
+}
+
+func TestLocal(t *testing.T) {
+	for raw, want := range map[string]bool{
+		"http://localhost:1": true, "http://LOCALHOST": true, "http://a.localhost/x": true, "http://127.8.0.1:2": true, "http://[::1]:3": true,
+		"http://localhost.example": false, "http://10.0.0.1": false, "http://notlocalhost": false, "http://0.0.0.0": false, "": false,
+	} {
+		u, err := url.Parse(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := httphost.Local(u); got != want {
+			t.Errorf("Local(%q) = %v, want %v", raw, got, want)
 		}
 	}
 }

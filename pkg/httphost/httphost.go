@@ -1,12 +1,16 @@
-// Package redirect follows HTTP redirects only where a request with a key may go.
+// Package httphost decides to which hosts requests go that may carry a key.
 //
-//   - [SameHost] is the CheckRedirect of a client.
-//   - [Reason] says why a redirect was not followed.
-package redirect
+//   - [SameHost] is the CheckRedirect of a client, and [Reason] says why it did not
+//     follow a redirect.
+//   - [Local] reports whether a URL is on this machine, where no key is needed.
+package httphost
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
+	"strings"
 )
 
 const maxRedirects = 10
@@ -36,4 +40,12 @@ func Reason(res *http.Response) string {
 	default:
 		return fmt.Sprintf("%s redirects to %s in a way that drops the request", from.Host, to.Path)
 	}
+}
+
+// Local reports whether the host of u is this machine: localhost, a name below it, or a
+// loopback address.
+func Local(u *url.URL) bool {
+	host := strings.ToLower(u.Hostname())
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
