@@ -217,17 +217,20 @@ func TestHowAConnectionEnds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := greet(t, newServer(mcpserver.Options{Linger: time.Millisecond}, newAgent("hang", hang)))
-			w.send(call("1", "hang", `{"prompt":"x"}`), `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
-			w.recv()
-			tt.end(w)
-			r := w.recv()
-			if !r.Result.IsError || r.Result.Meta[mcpserver.MetaStatus] != string(agent.StatusInterrupted) || !strings.Contains(r.text(), tt.want) {
-				t.Errorf("the call was answered %+v, want interrupted and %q", r, tt.want)
-			}
-			if err := <-w.done; err != tt.err {
-				t.Errorf("Serve: %v", err)
-			}
+			// In a bubble, in which the limits of time do not pass while the machine is busy.
+			synctest.Test(t, func(t *testing.T) {
+				w := greet(t, newServer(mcpserver.Options{Linger: time.Millisecond}, newAgent("hang", hang)))
+				w.send(call("1", "hang", `{"prompt":"x"}`), `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+				w.recv()
+				tt.end(w)
+				r := w.recv()
+				if !r.Result.IsError || r.Result.Meta[mcpserver.MetaStatus] != string(agent.StatusInterrupted) || !strings.Contains(r.text(), tt.want) {
+					t.Errorf("the call was answered %+v, want interrupted and %q", r, tt.want)
+				}
+				if err := <-w.done; err != tt.err {
+					t.Errorf("Serve: %v", err)
+				}
+			})
 		})
 	}
 }
