@@ -94,29 +94,42 @@ type Costs struct {
 // all is the root. After an error of events, what was before it counts. Sessions that
 // were added before are left out.
 func (c *Costs) Add(events iter.Seq2[agent.Event, error]) error {
-	if c.byID == nil {
-		c.byID, c.byKey = map[string]*CostNode{}, map[string]*CostNode{}
-	}
-	c.sources++
-	for e, err := range events {
+	for _, err := range c.watch(events) {
 		if err != nil {
 			return err
 		}
-		if !e.Kind.Lasting() {
-			continue
-		}
-		n := c.byID[e.Session]
-		switch {
-		case n == nil:
-			n = &CostNode{Agent: e.Agent, Session: e.Session, Children: []*CostNode{}, parent: e.Parent, began: e.Time, calls: map[string]int64{}, source: c.sources}
-			c.byID[e.Session] = n
-			c.nodes = append(c.nodes, n)
-		case n.source != c.sources:
-			continue
-		}
-		c.note(n, &e)
 	}
 	return nil
+}
+
+// watch are the events, which are added as they pass.
+func (c *Costs) watch(events iter.Seq2[agent.Event, error]) iter.Seq2[agent.Event, error] {
+	if c.byID == nil {
+		c.byID, c.byKey = map[string]*CostNode{}, map[string]*CostNode{}
+	}
+	return func(yield func(agent.Event, error) bool) {
+		c.sources++
+		for e, err := range events {
+			if err == nil && e.Kind.Lasting() {
+				c.event(&e)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Costs) event(e *agent.Event) {
+	n := c.byID[e.Session]
+	if n == nil {
+		n = &CostNode{Agent: e.Agent, Session: e.Session, Children: []*CostNode{}, parent: e.Parent, began: e.Time, calls: map[string]int64{}, source: c.sources}
+		c.byID[e.Session] = n
+		c.nodes = append(c.nodes, n)
+	}
+	if n.source == c.sources {
+		c.note(n, e)
+	}
 }
 
 // note applies an event of n.
@@ -169,6 +182,31 @@ func (c *Costs) Tree() *CostNode {
 	}
 	root.sum()
 	return root
+}
+
+// An AgentCost is what all sessions of an agent consumed.
+type AgentCost struct {
+	Agent    string `json:"agent"`
+	Sessions int    `json:"sessions"`
+	Figures
+}
+
+// perAgent are the figures of each agent, in the order in which they began, and last those
+// of all. Tree was called before.
+func (c *Costs) perAgent() []AgentCost {
+	var list []AgentCost
+	all := AgentCost{Sessions: len(c.nodes)}
+	for _, n := range c.nodes {
+		i := slices.IndexFunc(list, func(a AgentCost) bool { return a.Agent == n.Agent })
+		if i < 0 {
+			i = len(list)
+			list = append(list, AgentCost{Agent: n.Agent})
+		}
+		list[i].Sessions++
+		list[i].add(&n.Figures)
+		all.add(&n.Figures)
+	}
+	return append(list, all)
 }
 
 // within reports whether n is below m, or is m, by the calls that they answer.

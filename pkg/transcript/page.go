@@ -66,7 +66,8 @@ func pageData(out *bufio.Writer, s *Summary, events iter.Seq2[agent.Event, error
 	text(`,"turns":[`)
 	var readErr error
 	first := true
-	for t, err := range Turns(forPage(events)) {
+	costs := &Costs{}
+	for t, err := range Turns(forPage(costs.watch(events))) {
 		if err != nil {
 			readErr = err
 			break
@@ -78,7 +79,9 @@ func pageData(out *bufio.Writer, s *Summary, events iter.Seq2[agent.Event, error
 		text("\n")
 		put(withoutAnswered(t))
 	}
-	text("]")
+	text(`],"agents":`)
+	costs.Tree()
+	put(costs.perAgent())
 	if readErr != nil {
 		text(`,"damage":`)
 		put("The session cannot be read completely: " + readErr.Error())

@@ -90,12 +90,26 @@ func TestPageShowsTheTreeAndHostileTextsAsText(t *testing.T) {
 	}
 	for _, text := range []string{
 		"What is in the archive", "The archive is a folder.", "You keep an archive.", "lease.txt\ninsurance.txt",
-		"<b>three files</b>", `fmt.Println("Ada")`, "error: exit status 2", "It is signed by Ada.", "$0.03", "/tools/list run",
-		"1,200 tokens in, 80 out, $0.0040", "1 failed",
+		"<b>three files</b>", `fmt.Println("Ada")`, "error: exit status 2", "It is signed by Ada.", "$0.028", "/tools/list run",
+		"1,200 tokens in, 80 out, $0.004", "1 failed",
 	} {
 		if !strings.Contains(rendered, text) {
 			t.Errorf("the page does not show %q", text)
 		}
+	}
+	row := regexp.MustCompile(`<[^>]*>`)
+	var agents []string
+	_, table, _ := strings.Cut(rendered, `<h2 id="h-agents">`)
+	table, _, _ = strings.Cut(table, "</table>")
+	for _, tr := range strings.Split(table, "<tr>")[1:] {
+		agents = append(agents, strings.Join(strings.Fields(row.ReplaceAllString(tr, " ")), " "))
+	}
+	wantAgents := []string{
+		"Agent Sessions Requests Calls Tokens in Cached Tokens out Time Cost", "lead 1 4 3 4,800 0 320 6.6 s $0.016",
+		"editor 1 2 1 2,400 0 160 2.8 s $0.008", "reader 1 1 0 1,200 0 80 1.4 s $0.004", "All agents 3 7 4 8,400 0 560 11 s $0.028",
+	}
+	if strings.Join(agents, "\n") != strings.Join(wantAgents, "\n") {
+		t.Errorf("the agents are\n%s\nwant\n%s", strings.Join(agents, "\n"), strings.Join(wantAgents, "\n"))
 	}
 	if strings.Contains(dom, `id="open"`) {
 		t.Error("#open in the address scrolls to the element of that name")

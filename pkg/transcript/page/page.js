@@ -18,7 +18,8 @@
 
 	const num = (n) => (n || 0).toLocaleString("en-US");
 	const brief = (n) => (n < 10000 ? num(n) : n < 1e6 ? (n / 1e3).toFixed(n < 1e5 ? 1 : 0) + "k" : (n / 1e6).toFixed(1) + "M");
-	const money = (c) => (c > 0 && c < 0.01 ? "$" + c.toFixed(4) : "$" + c.toFixed(2));
+	// money has cents, and two digits of what is less than ten of them.
+	const money = (c) => "$" + c.toFixed(c > 0 && c < 0.1 ? Math.min(8, 1 - Math.floor(Math.log10(c))) : 2).replace(/(\.\d\d+?)0+$/, "$1");
 	const took = (ms) => {
 		if (ms < 1000) return Math.round(ms) + " ms";
 		const s = ms / 1000;
@@ -28,7 +29,10 @@
 	};
 	const time = (text) => Math.max(0, Date.parse(text) || 0); // 0: not known
 	const clock = (ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " ") + " UTC";
-	const spent = (u) => (u ? `${num(u.input_tokens)} tokens in, ${num(u.output_tokens)} out` + (u.cost ? `, ${money(u.cost)}` : "") : "");
+	// What is not known to cost something is not free: it is unpriced.
+	const cost = (u, unpriced = (u.requests || 0) - (u.priced || 0)) =>
+		!u.requests ? "" : unpriced >= u.requests ? "unpriced" : money(u.cost || 0) + (unpriced ? ` + ${num(unpriced)} unpriced` : "");
+	const spent = (u) => (u ? `${num(u.input_tokens)} tokens in, ${num(u.output_tokens)} out` + (u.priced ? `, ${cost(u)}` : "") : "");
 	const oneLine = (s, n) => {
 		const t = s.slice(0, n * 4).replace(/\s+/g, " ").trim();
 		return t.length > n ? t.slice(0, n - 1) + "…" : t;
@@ -51,9 +55,20 @@
 		tile("Sub-agents", num(h.sub_agents), h.sub_agents ? (h.sub_agents === 1 ? "session" : "sessions") : "");
 		tile("Tokens in", brief(u.input_tokens), u.cached_tokens ? `${brief(u.cached_tokens)} cached` : "");
 		tile("Tokens out", brief(u.output_tokens), u.reasoning_tokens ? `${brief(u.reasoning_tokens)} thinking` : "");
-		tile("Cost", u.priced ? money(u.cost || 0) : "–", u.priced && u.priced < u.requests ? "in part" : u.priced ? "" : "not named");
+		tile("Cost", u.priced ? money(u.cost || 0) : u.requests ? "unpriced" : "–", u.priced && u.priced < u.requests ? `+ ${num(u.requests - u.priced)} unpriced` : "");
 		tile("Duration", took(Math.max(0, Date.parse(h.last) - Date.parse(h.began))));
 		for (const text of [h.error, data.damage]) if (text) $("notices").append(el("p", { class: "notice", text }));
+	}
+
+	// What each agent consumed in all its sessions, and the whole tree.
+	function agents() {
+		const list = data.agents || [];
+		if (list.length < 3) return; // one agent, and the tiles have its figures
+		const rows = list.map((a, i) => [i === list.length - 1 ? "**All agents**" : "", num(a.sessions), num(a.requests), num(a.calls), brief(a.input_tokens), brief(a.cached_tokens), brief(a.output_tokens), took(a.millis), cost(a, a.unpriced) || "–"]);
+		const shown = table(["Agent", "Sessions", "Requests", "Calls", "Tokens in", "Cached", "Tokens out", "Time", "Cost"], [":--", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:"], rows);
+		shown.querySelectorAll("tbody tr").forEach((tr, i) => { if (i < list.length - 1) tr.firstChild.textContent = list[i].agent; });
+		$("agents").append(el("div", { class: "md" }, shown));
+		$("agents").hidden = false;
 	}
 
 	// Markdown, as far as it helps to read: blocks of code, headings, lists,
@@ -183,6 +198,7 @@
 		if (t.compaction) {
 			const c = t.compaction, at = time(c.time);
 			note("Context shortened: " + (c.text || ""));
+			if (c.usage) { lane.tokens += (c.usage.input_tokens || 0) + (c.usage.output_tokens || 0); lane.cost += c.usage.cost || 0; }
 			if (c.millis) bar("model", lane, at - c.millis, at, "summary", `Summary of the context\n${took(c.millis)}\n${spent(c.usage)}`, box);
 		}
 		if (t.setup && t.setup.system) {
@@ -204,7 +220,7 @@
 	}
 	function answer(box, t, lane, path) {
 		const a = t.answer, u = a.usage || {}, ms = a.millis || 0, at = time(a.time), parts = (a.message || {}).parts || [];
-		const facts = [took(ms), `${num(u.input_tokens)} in`, `${num(u.output_tokens)} out`, u.cost ? money(u.cost) : "", a.model || ""].filter(Boolean).join(" · ");
+		const facts = [took(ms), `${num(u.input_tokens)} in`, `${num(u.output_tokens)} out`, u.priced ? cost(u) : "", a.model || ""].filter(Boolean).join(" · ");
 		const title = el(path.length ? "h4" : "h3", { text: "Turn " + t.n });
 		const top = el("div", { class: "turn-head" }, title, el("span", { text: facts }));
 		box.append(top);
@@ -489,6 +505,7 @@
 	lanes.push(root);
 	conversation($("talk"), data.turns, root, []);
 	if (!data.turns.length) $("talk").append(el("p", { class: "empty", text: "This session is empty." }));
+	agents();
 	timeline();
 	fit();
 	const order = bars.filter((b) => b.node).sort((a, b) => a.at - b.at);
