@@ -7,6 +7,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/serve"
+	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/urfave/cli/v3"
 )
@@ -25,6 +26,7 @@ by its slug.`,
 			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `ADDRESS`, such as 127.0.0.1:8080", Destination: &f.HTTP},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only clients that have a bearer token of `FILE`, one a line (default: a file of your own on the loopback)", Destination: &f.Tokens},
 			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine over HTTP on the loopback", Destination: &f.NoToken},
+			sinks.TraceFileFlag(&f.TraceFile),
 			&cli.BoolFlag{Name: "watch", Usage: "load changed agent files and tools while it runs, which executes them", Destination: &f.Watch},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {

@@ -9,7 +9,8 @@ import (
 
 // An mcpFake is an MCP server for tests, the program mcp-fake. Its tool `ask`
 // asks the client {"method", "params"} and returns the answer, `caps` says what
-// the client can do. It notes every start in the file `starts`.
+// the client can do. It notes every start in the file `starts`, and with
+// MCP_FAKE_META the params of a call of `caps` in the file `meta`.
 type mcpFake struct {
 	in   *bufio.Reader
 	caps json.RawMessage
@@ -78,6 +79,9 @@ func (f *mcpFake) answer(m mcpMessage) {
 	case "prompts/get half":
 		result = `{"messages":[{"role":"user","content":{"type":"text","text":"one"}},{"role":"assistant","content":{"type":"text","text":"yes"}}]}`
 	case "tools/call caps":
+		if os.Getenv("MCP_FAKE_META") != "" {
+			_ = os.WriteFile("meta", m.Params, 0o600) // a test misses it
+		}
 		result = fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, f.caps)
 	case "tools/call ask":
 		result = fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, f.ask(p.Arguments))

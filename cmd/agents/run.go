@@ -57,6 +57,7 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
 			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; the command takes its arguments as NAME=VALUE", Destination: &f.prompt.MCP.Name},
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it arrives, even if stdout is not a terminal", Destination: &f.sinks.Stream},
+			sinks.TraceFileFlag(&f.sinks.TraceFile),
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
 			&cli.GenericFlag{Name: "budget", Usage: "what the run may consume with all its sub-agents, as `usd=2,seconds=600`; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
 			&cli.BoolFlag{Name: "channel", Usage: "speak the channel on standard input and output: the program that started this one gives the prompt and receives the events (see `agents help nesting`)", Destination: &f.channel},
@@ -115,13 +116,13 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f.sinks.Whole = answer != nil
+	f.sinks.Whole, f.sinks.Spans = answer != nil, true
 	s, err := sinks.Open(ctx, p, loaded, f.sinks, person, cancel)
 	if err != nil {
 		return err
 	}
 	runner := loaded.Runner(&root)
-	runner.Observe, runner.Lease.Budget = s.Observe, f.budget.Budget
+	runner.Observe, runner.Trace, runner.Lease.Budget = s.Observe, s.Traced, f.budget.Budget
 	s.Kept = kept != nil
 	if err := kept.Attach(p, runner); err != nil {
 		return errors.Join(err, s.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -124,6 +125,17 @@ func (e *ModelError) Error() string {
 	default:
 		return e.Message
 	}
+}
+
+// code is the provider's name for the error, or the HTTP status.
+func (e *ModelError) code() string {
+	switch {
+	case e.Code != "" && len(e.Code) <= 64:
+		return e.Code
+	case e.Status != 0:
+		return strconv.Itoa(e.Status)
+	}
+	return ""
 }
 
 // Unwrap returns e.Err.

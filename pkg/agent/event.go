@@ -33,7 +33,7 @@ const (
 	// Traceparent.
 	EventResume EventKind = "resume"
 	// EventFailure says why the run cannot go on as it is, or with Summary that
-	// the conversation could not be summed up: Status, Error, TooLong.
+	// the conversation could not be summed up: Status, Error, Code, TooLong.
 	EventFailure EventKind = "failure"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
 	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of
@@ -127,6 +127,8 @@ type Event struct {
 	Opening  bool        `json:"opening,omitempty"`
 	TooLong  bool        `json:"too_long,omitempty"`
 	Summary  bool        `json:"summary,omitempty"`
+	// Code is what the server calls an error: its code, or the HTTP status.
+	Code string `json:"code,omitempty"`
 	// Flavor is the kind of the model's server.
 	Flavor string `json:"flavor,omitempty"`
 	// Traceparent is the span that a run is part of, where something outside of

@@ -131,6 +131,9 @@ func (s *Session) Failed(step Step, err error) Event {
 	model, ok := errors.AsType[*ModelError](err)
 	e.Summary = step.Kind == StepSummary && e.Status == StatusFailed
 	e.TooLong = ok && model.TooLong && !e.Summary
+	if ok {
+		e.Code = model.code()
+	}
 	if ok && model.Usage != (Usage{}) {
 		e.Usage = &model.Usage
 	}

@@ -104,6 +104,7 @@ func (q *question) run(ctx context.Context, id, prompt string) (agent.Result, er
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
+	q.request.message.trace(runner)
 	reporter := q.request.startReporter(ctx, s.opts.Hide)
 	runner.Observe = func(e agent.Event) {
 		s.opts.Observe(e)
@@ -155,6 +156,7 @@ func (s *Server) call(ctx context.Context, r *request, tool agent.Tool, args str
 	reporter := r.startReporter(ctx, s.opts.Hide)
 	defer reporter.close()
 	runner := s.opts.Runner(&agent.Agent{Slug: "mcp-client"})
+	r.message.trace(runner)
 	runner.Observe = func(e agent.Event) {
 		s.opts.Observe(e)
 		reporter.event(e)

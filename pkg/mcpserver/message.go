@@ -6,7 +6,9 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/traceid"
 )
 
 // A message is one of a client with what is looked at of its params.
@@ -84,6 +86,20 @@ func (m *message) parseParams(raw json.RawMessage) *jsonrpc.Error {
 func (m *message) version() string {
 	version, _ := jsonrpc.Text(m.meta[mcp.MetaKeyProtocolVersion])
 	return version
+}
+
+// trace makes the run part of the span that the client names, if it names one.
+func (m *message) trace(r *agent.Runner) {
+	traceparent, _ := jsonrpc.Text(m.meta["traceparent"])
+	if _, ok := traceid.Parse(traceparent); !ok {
+		return
+	}
+	var from agent.Resume
+	if r.From != nil {
+		from = *r.From
+	}
+	from.Traceparent = traceparent
+	r.From = &from
 }
 
 // token is what the client wants progress to be marked with; nil means that it

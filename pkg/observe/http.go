@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,6 +39,8 @@ type HTTPOptions struct {
 	// Wait limits how long Close sends events that are still queued; 0 means
 	// two seconds.
 	Wait time.Duration
+	// Header is sent with every request.
+	Header http.Header
 	// Transport sends the requests; nil means one like
 	// http.DefaultTransport.
 	Transport http.RoundTripper
@@ -55,6 +58,7 @@ type HTTPOptions struct {
 type HTTP struct {
 	url    *url.URL
 	opts   HTTPOptions
+	form   form
 	client *http.Client
 	cancel context.CancelFunc
 	wake   chan struct{} // holds one token when the queue is not empty
@@ -71,6 +75,18 @@ type HTTP struct {
 	err   error // the first reason of a loss
 }
 
+// A form is what the requests of an HTTP sink look like.
+type form struct {
+	what       string // is sent
+	mime       string
+	begin, end string // of a body
+	between    string // the records
+	// wait is how long the first record of a request waits for others.
+	wait time.Duration
+	// report: lost records are reported among the others.
+	report bool
+}
+
 // A record is one line of a request: an event, or the report that as many events
 // as lost were lost.
 type record struct {
@@ -83,15 +99,28 @@ var errSlow = errors.New("the server does not answer in time")
 // OpenHTTP returns a sink that posts to an http or https URL. It sends nothing
 // yet. Close must be called.
 func OpenHTTP(rawURL string, opts HTTPOptions) (*HTTP, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return nil, fmt.Errorf("log URL: %w", withoutURL(err))
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("log URL: it must begin with http:// or https:// and name a host")
-	}
 	if opts.Batch <= 0 {
 		opts.Batch = 100
+	}
+	f := form{what: "events", mime: "application/x-ndjson", report: true}
+	if opts.Batch == 1 {
+		f.mime = "application/json"
+	}
+	h, err := openHTTP(rawURL, opts, f)
+	if err != nil {
+		return nil, fmt.Errorf("log URL: %w", err)
+	}
+	return h, nil
+}
+
+// openHTTP returns a sink whose requests have the form f.
+func openHTTP(rawURL string, opts HTTPOptions, f form) (*HTTP, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("it must begin with http:// or https:// and name a host")
 	}
 	if opts.Wait <= 0 {
 		opts.Wait = 2 * time.Second
@@ -102,7 +131,7 @@ func OpenHTTP(rawURL string, opts HTTPOptions) (*HTTP, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &HTTP{
-		url: u, opts: opts, cancel: cancel,
+		url: u, opts: opts, form: f, cancel: cancel,
 		client: &http.Client{Transport: opts.Transport, CheckRedirect: httphost.SameHost},
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -124,7 +153,11 @@ func (h *HTTP) Observe(e agent.Event) {
 	if !h.opts.Pieces && piece(e.Kind) {
 		return
 	}
-	line := jsonLine(e)
+	h.add(jsonLine(e), e)
+}
+
+// add queues a record that was made of e.
+func (h *HTTP) add(line []byte, e agent.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing() {
@@ -136,7 +169,7 @@ func (h *HTTP) Observe(e agent.Event) {
 		h.lose(errSlow, record{line: line})
 		return
 	}
-	if h.gap > 0 {
+	if h.gap > 0 && h.form.report {
 		h.push(h.report())
 	}
 	h.push(record{line: line})
@@ -180,7 +213,14 @@ func (h *HTTP) report() record {
 // not reported yet.
 func (h *HTTP) run(ctx context.Context) {
 	defer close(h.done)
-	for {
+	for idle := true; ; {
+		if idle {
+			select {
+			case <-h.wake:
+				h.pause(h.form.wait)
+			case <-h.stop:
+			}
+		}
 		records, last := h.take()
 		if len(records) > 0 {
 			if err := h.deliver(ctx, records); err != nil {
@@ -189,15 +229,10 @@ func (h *HTTP) run(ctx context.Context) {
 				h.mu.Unlock()
 			}
 		}
-		switch {
-		case last:
+		if last {
 			return
-		case len(records) == 0:
-			select {
-			case <-h.wake:
-			case <-h.stop:
-			}
 		}
+		idle = len(records) == 0
 	}
 }
 
@@ -217,7 +252,7 @@ func (h *HTTP) take() (batch []record, last bool) {
 	if n > 0 || !h.closing() {
 		return batch, false
 	}
-	if h.gap > 0 {
+	if h.gap > 0 && h.form.report {
 		batch = append(batch, h.report())
 	}
 	return batch, true
@@ -227,9 +262,14 @@ func (h *HTTP) take() (batch []record, last bool) {
 // attempt.
 func (h *HTTP) deliver(ctx context.Context, batch []record) error {
 	var body bytes.Buffer
-	for _, r := range batch {
+	body.WriteString(h.form.begin)
+	for i, r := range batch {
+		if i > 0 {
+			body.WriteString(h.form.between)
+		}
 		body.Write(r.line)
 	}
+	body.WriteString(h.form.end)
 	wait := firstBackoff
 	for attempt := 1; ; attempt++ {
 		closing := h.closing()
@@ -237,11 +277,19 @@ func (h *HTTP) deliver(ctx context.Context, batch []record) error {
 		if err == nil || !again || closing || attempt == maxAttempts {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-h.stop:
-		}
+		h.pause(wait)
 		wait = min(2*wait, maxBackoff)
+	}
+}
+
+// pause waits, until Close at the longest.
+func (h *HTTP) pause(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-h.stop:
 	}
 }
 
@@ -263,10 +311,8 @@ func (h *HTTP) post(ctx context.Context, body []byte) (again bool, err error) {
 	if err != nil {
 		return false, errors.New("the URL is not valid for a request")
 	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	if h.opts.Batch == 1 {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	maps.Copy(req.Header, h.opts.Header)
+	req.Header.Set("Content-Type", h.form.mime)
 	resp, err := h.client.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -306,5 +352,5 @@ func (h *HTTP) Close() error {
 	if h.lost == 0 {
 		return nil
 	}
-	return fmt.Errorf("post events to %s: %d of %d were lost: %w", h.url.Host, h.lost, h.seen, h.err)
+	return fmt.Errorf("post %s to %s: %d of %d were lost: %w", h.form.what, h.url.Host, h.lost, h.seen, h.err)
 }

@@ -142,7 +142,7 @@ func Event(s string) agent.Event {
 	message := agent.Message{Parts: parts, Calls: []agent.ToolCall{{ID: s, Name: s, Args: string(inJSON), Extra: inJSON}},
 		Results: []agent.ToolResult{result}}
 	return agent.Event{Kind: agent.EventEnd, Session: s, Agent: s, Parent: s, Source: s, Model: s, CallID: s, Tool: s,
-		Args: `{"a":` + string(inJSON) + `}`, Key: s, Text: "t" + s + s, Error: "e " + s,
+		Args: `{"a":` + string(inJSON) + `}`, Key: s, Text: "t" + s + s, Error: "e " + s, Code: s,
 		Message: &message, Messages: []agent.Message{message}, Result: &result,
 		System: s, Specs: []agent.ToolSpec{{Name: s, Description: s, Source: s, Schema: inJSON}}, Argv: []string{s},
 		Path: []string{s}, Schema: inJSON, Choices: []string{s},

@@ -231,7 +231,7 @@ func (k *Session) endLeft(p *program.Env) {
 // Attach makes the runner continue the session and write into it.
 func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
 	depth, _ := strconv.Atoi(p.Getenv(toolenv.Depth)) // 0 for what is not a number
-	r.From = &agent.Resume{Parent: p.Getenv(process.MarkVariable), Depth: depth}
+	r.From = &agent.Resume{Parent: p.Getenv(process.MarkVariable), Depth: depth, Traceparent: p.Getenv(toolenv.Trace)}
 	if k == nil {
 		return nil
 	}
@@ -247,7 +247,7 @@ func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
 		return failure.Usage("name the agent file of that session with --agent-file", "session %s is of agent %s, not of %s", k.ID(), was, r.Agent.Slug)
 	}
 	r.From = &k.Past.Resume
-	r.From.Depth = depth
+	r.From.Depth, r.From.Traceparent = depth, p.Getenv(toolenv.Trace)
 	k.endLeft(p)
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
@@ -39,7 +40,9 @@ type Flags struct {
 	Tokens   string
 	NoToken  bool
 	Watch    bool
-	Keep     keep.Flags
+	// TraceFile is that of --trace-file.
+	TraceFile string
+	Keep      keep.Flags
 }
 
 // A service is an MCP server with the trees that it serves.
@@ -60,6 +63,7 @@ type service struct {
 	redact  *redact.Redactor  // of secrets
 	policy  agent.Policy      // nil: all calls may run
 	write   func(agent.Event) // the logs; called one event at a time
+	traced  bool              // spans are made of the events
 }
 
 // Run serves until the end of standard input or of ctx. These, and a closed
@@ -85,7 +89,12 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	s.write = agent.Redact(s.redact, observe.Tee(logs...))
+	spans, err := out.Spans(f.TraceFile)
+	if err != nil {
+		return errors.Join(err, out.Close())
+	}
+	s.traced = out.Traced
+	s.write = agent.Redact(s.redact, observe.Tee(append(logs, spans)...))
 	keep, err := s.keeper()
 	if err != nil {
 		return errors.Join(err, out.Close())
@@ -142,7 +151,8 @@ func (s *service) runner(a *agent.Agent) *agent.Runner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.trees[0].Runner(a, s.secrets...)
-	r.Policy = s.policy
+	r.Policy, r.Trace = s.policy, s.traced
+	r.From = &agent.Resume{Traceparent: s.p.Getenv(toolenv.Trace)}
 	return r
 }
 

@@ -44,6 +44,7 @@ type Sinks struct {
 	Log     *load.ServerLog // of the tree
 	Observe func(agent.Event)
 	Kept    bool // the session is on disk
+	Traced  bool // spans are made of the events
 	cancel  context.CancelCauseFunc
 
 	progress *observe.Text
@@ -58,6 +59,9 @@ type Flags struct {
 	Output string
 	Stream bool
 	Whole  bool // the answer is not shown as it comes
+	// Spans are exported, also to the file TraceFile if that is not "".
+	Spans     bool
+	TraceFile string
 }
 
 // Open opens what the flags and the configuration name for a run under ctx. cancel
@@ -83,6 +87,13 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 		return nil, errors.Join(err, s.Close())
 	}
 	watch = append(append(watch, logs...), s.progress.Observe)
+	if f.Spans {
+		spans, err := s.Spans(f.TraceFile)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		watch = append(watch, spans)
+	}
 	if person != nil {
 		person.Holds(s.progress.Hold)
 	}

@@ -1,0 +1,65 @@
+package observe
+
+// The names in spans. Those of gen_ai.* and error.* follow the semantic conventions
+// of OpenTelemetry v1.41.1 (docs/gen-ai/gen-ai-spans.md and gen-ai-agent-spans.md, in
+// development), the last release with generative AI in it; they are being developed
+// further in open-telemetry/semantic-conventions-genai. The contents of messages and
+// tool calls, which the conventions leave to opt in, are not exported.
+const (
+	semconvSchema = "https://opentelemetry.io/schemas/1.41.0"
+
+	attrOperation    = "gen_ai.operation.name"
+	attrProvider     = "gen_ai.provider.name"
+	attrConversation = "gen_ai.conversation.id"
+	attrAgent        = "gen_ai.agent.name"
+	attrModel        = "gen_ai.request.model"
+	attrAnswered     = "gen_ai.response.model"
+	attrFinish       = "gen_ai.response.finish_reasons"
+	attrInput        = "gen_ai.usage.input_tokens" // with cached tokens
+	attrCached       = "gen_ai.usage.cache_read.input_tokens"
+	attrOutput       = "gen_ai.usage.output_tokens" // with reasoning tokens
+	attrReasoning    = "gen_ai.usage.reasoning.output_tokens"
+	attrTool         = "gen_ai.tool.name"
+	attrCallID       = "gen_ai.tool.call.id"
+	attrError        = "error.type"
+
+	opAgent = "invoke_agent"
+	opChat  = "chat"
+	opTool  = "execute_tool"
+
+	// Values of error.type beside those of agent.Status.
+	errorTool    = "tool_error"
+	errorUnknown = "_OTHER" // as the conventions have it: the end is not known
+
+	// What the conventions have no name for.
+	attrCost   = "agents.cost.usd"
+	attrStatus = "agents.status"
+	attrKey    = "agents.call.key"
+	attrReason = "agents.retry.reason"
+	attrWait   = "agents.retry.wait_ms"
+	eventRetry = "agents.retry"
+)
+
+// providerName is the gen_ai.provider.name of a flavor of model servers. Those that
+// the conventions do not know keep their own name.
+func providerName(flavor string) string {
+	switch flavor {
+	case "openai-v1":
+		return "openai"
+	case "mistral-v1":
+		return "mistral_ai"
+	case "kimi-v1":
+		return "moonshot_ai"
+	case "claude-v1":
+		return "anthropic"
+	case "openrouter-v1":
+		return "openrouter"
+	case "xai-v1":
+		return "x_ai"
+	case "gemini-v1":
+		return "gcp.gen_ai"
+	case "deepseek-v1":
+		return "deepseek"
+	}
+	return flavor
+}
