@@ -21,10 +21,10 @@ import (
 // A NearlySpent error of a Reserver says that a request can be made, and that it should
 // ask for the answer: Session.Failed makes the message of it.
 type NearlySpent struct {
-	// Reason says which budget is nearly spent, for the record, and Left what is left
-	// of it, for the model.
+	// Reason says which budget is nearly spent, for the record, and Text is the message
+	// to the model.
 	Reason string
-	Left   string
+	Text   string
 }
 
 // Error returns the Reason.
@@ -57,7 +57,7 @@ func (r *run) closing(step Step) error {
 		}
 		return &NearlySpent{
 			Reason: n.budgetName(found) + spent + n.figures(found) + ")",
-			Left:   fmt.Sprintf("%s %s of %s", amountName(found), amountText(found, max(left[found], 0)), amountText(found, r.account.base[found])),
+			Text:   fmt.Sprintf(closingText, amountName(found), amountText(found, max(left[found], 0)), amountText(found, r.account.base[found])),
 		}
 	}
 	return r.closingTime(step)
@@ -95,16 +95,16 @@ func (r *run) closingTime(step Step) error {
 	}
 	return &NearlySpent{
 		Reason: fmt.Sprintf("%s is nearly spent", by.timeName()),
-		Left:   fmt.Sprintf("seconds %.0f of %.0f", left.Seconds(), whole.Seconds()),
+		Text:   fmt.Sprintf(closingText, "seconds", fmt.Sprintf("%.0f", left.Seconds()), fmt.Sprintf("%.0f", whole.Seconds())),
 	}
 }
 
-const closingText = `[The budget of this run is nearly spent: %s left. Give your best answer now, with what you have, and say what is missing. Call no tool: no further call is run.]`
+const closingText = `[The budget of this run is nearly spent: %s %s of %s left. Give your best answer now, with what you have, and say what is missing. Call no tool: no further call is run.]`
 
 // closed records that the model is asked for its answer.
 func (s *Session) closed(near *NearlySpent) Event {
-	m := UserText(fmt.Sprintf(closingText, near.Left))
-	return s.event(Event{Kind: EventMessage, Message: &m, Closing: true, Error: near.Reason})
+	m := UserText(near.Text)
+	return s.event(Event{Kind: EventMessage, Turn: s.Turn + 1, Message: &m, Closing: true, Error: near.Reason})
 }
 
 // applyClosing adds the message that asks for the answer. It becomes a part of the

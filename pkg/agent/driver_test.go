@@ -24,6 +24,7 @@ type scenario struct {
 	prompts []string
 	accept  func(context.Context, string) (string, error)
 	policy  agent.Policy
+	reserve agent.Reserver
 }
 
 // byTurn answers by the number of the turn; the last answer is repeated. A
@@ -95,6 +96,10 @@ func scenarios() map[string]scenario {
 			a.Toolsets = append(a.Toolsets, agent.ToolList{&agent.Subagent{Name: "child", Agent: child}})
 		}
 	}
+	loop := func(warn, end int) func(*agent.Agent) {
+		return func(a *agent.Agent) { a.LoopWarn, a.LoopEnd = warn, end }
+	}
+	work := calls(call("", "echo", "{}"), call("", "look", "{}"))
 	reads := calls(call("", "read", "{}"), call("", "read", "{}"))
 	one := []string{"go"}
 	return map[string]scenario{
@@ -118,10 +123,34 @@ func scenarios() map[string]scenario {
 		"sub-agent":        {agent: with(byTurn("", calls(call("a", "child", `{"prompt":"q"}`), call("b", "child", `{}`)), text("done")), expert(byTurn("", calls(call("a", "echo", "{}")), text("child says")))), prompts: one},
 		"sub-agent that fails": {agent: with(byTurn("", calls(call("a", "child", `{"prompt":"q"}`)), text("done")),
 			expert(byTurn("", errors.New("no route")))), prompts: one},
+		"partial":            {agent: with(byTurn("", work, text("my best"), text("next"))), prompts: []string{"one", "two"}, reserve: spentAt(2, 9)},
+		"partial at once":    {agent: with(byTurn("", text("my best"))), prompts: one, reserve: spentAt(1, 9)},
+		"no partial answer":  {agent: with(byTurn("", work)), prompts: []string{"one", "two"}, reserve: spentAt(2, 9)},
+		"budget":             {agent: with(byTurn("", work)), prompts: []string{"one", "two"}, reserve: spentAt(9, 2)},
+		"partial, accepted":  {agent: with(byTurn("", work, text("a"), text("good"))), prompts: one, accept: fits, reserve: spentAt(2, 9)},
+		"partial, shortened": {agent: with(byTurn("short", reads, reads, reads, unless(10_000, text("done")))), prompts: one, reserve: spentAt(4, 9)},
+		"loop":               {agent: with(byTurn("", work, work, work, calls(call("", "echo", "{}")), work), loop(2, 4)), prompts: []string{"one", "two"}},
 		"policy": {agent: with(byTurn("", calls(call("a", "echo", "{}"), call("b", "look", "{}"), call("c", "read", "{}")), text("done"))), prompts: one,
 			policy: func(_ context.Context, inv *agent.Invocation) agent.Verdict {
 				return map[string]agent.Verdict{"echo": {Decision: agent.Deny, Reason: "not this"}, "look": {Decision: agent.AskPerson, Reason: "really"}, "read": {Decision: agent.Allow, Reason: "rule 3"}}[inv.Call.Name]
 			}},
+	}
+}
+
+// spentAt is a budget that is nearly spent at one turn, and spent from another one on.
+// It allows one call of a turn.
+func spentAt(near, spent int) agent.Reserver {
+	return func(_ context.Context, n agent.Need) (func(agent.Usage), error) {
+		switch {
+		case n.Call != nil && n.Call.N > 1:
+			return nil, fmt.Errorf("%w: one call", agent.ErrBudget)
+		case n.Request == nil:
+		case n.Request.Turn >= spent:
+			return nil, fmt.Errorf("%w: all of it", agent.ErrBudget)
+		case n.Request.Turn == near && !strings.HasSuffix(n.Request.Messages[len(n.Request.Messages)-1].Text(), "answer now"):
+			return nil, &agent.NearlySpent{Reason: "little is left", Text: "answer now"}
+		}
+		return func(agent.Usage) {}, nil
 	}
 }
 
@@ -130,10 +159,10 @@ func (s scenario) run(t *testing.T) []agent.Event {
 	j := &journal{}
 	a := s.agent()
 	a.MaxParallelTools = 1 // so that the order of events is one
-	r := &agent.Runner{Agent: a, Journal: j, Accept: s.accept, Policy: s.policy, NewID: ids()}
+	r := &agent.Runner{Agent: a, Journal: j, Accept: s.accept, Policy: s.policy, Reserve: s.reserve, NewID: ids()}
 	for _, p := range s.prompts {
 		out, err := r.Run(t.Context(), agent.UserText(p))
-		if (err == nil) != (out.Status == agent.StatusOK) {
+		if (err == nil) != (out.Status == agent.StatusOK || out.Status == agent.StatusPartial) {
 			t.Errorf("Run = %+v, %v", out, err)
 		}
 	}
@@ -166,7 +195,7 @@ func stepProcess() {
 		panic(err)
 	}
 	s := scenarios()[req.Scenario]
-	d := &driver{session: req.State, agent: s.agent(), accept: s.accept, gate: &agent.Gate{Policy: s.policy}}
+	d := &driver{session: req.State, agent: s.agent(), accept: s.accept, gate: &agent.Gate{Policy: s.policy, Reserve: s.reserve}}
 	if req.Prompt != "" {
 		d.prompt(req.Prompt, "S1", "")
 	} else {
@@ -281,11 +310,11 @@ func (d *driver) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent,
 	}
 	d.events = append(d.events, child.events...)
 	end := child.events[len(child.events)-1]
-	out := &agent.Outcome{Status: end.Status, Answer: end.Text, Agent: a.Slug}
+	out := &agent.Outcome{Status: end.Status, Answer: end.Text, Reason: end.Error, Agent: a.Slug}
 	if m, ok := child.session.Answer(); ok {
 		out.Message = m
 	}
-	if end.Status != agent.StatusOK {
+	if end.Status != agent.StatusOK && end.Status != agent.StatusPartial {
 		return out, &agent.EndError{Status: end.Status, Text: end.Error}
 	}
 	return out, nil

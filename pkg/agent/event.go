@@ -150,6 +150,10 @@ type Event struct {
 	Choices  []string        `json:"choices,omitempty"`
 }
 
+// Continues reports whether a message belongs to a run in progress, and does not begin
+// one.
+func (e *Event) Continues() bool { return e.Attempt > 0 || e.Closing || e.Input }
+
 // Lasting reports whether events of kind k change the session and belong into
 // a journal.
 func (k EventKind) Lasting() bool {

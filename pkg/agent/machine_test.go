@@ -20,6 +20,7 @@ func TestTheMachineHoldsForEveryOrderOfEvents(t *testing.T) {
 		s, a := &agent.Session{}, newAgent(nil)
 		a.MaxTurns, a.ContextTokens = rapid.IntRange(1, 3).Draw(t, "turns"), rapid.SampledFrom([]int{0, 60}).Draw(t, "context")
 		limits := a.Limits()
+		limits.LoopWarn, limits.LoopEnd = rapid.IntRange(0, 2).Draw(t, "loop warn"), rapid.IntRange(0, 3).Draw(t, "loop end")
 		limits.Answers = rapid.IntRange(0, 2).Draw(t, "answers")
 		var events []agent.Event
 		apply := func(list ...agent.Event) {
@@ -87,6 +88,9 @@ func next(t *rapid.T, s *agent.Session, a *agent.Agent, limits agent.Limits) []a
 	if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
 		return []agent.Event{s.Failed(step, &agent.ModelError{Message: "no", TooLong: rapid.Bool().Draw(t, "too long")})}
 	}
+	if rapid.IntRange(0, 4).Draw(t, "nearly spent") == 0 {
+		return []agent.Event{s.Failed(step, &agent.NearlySpent{Reason: "little is left", Text: "answer now"})}
+	}
 	r := text("answer")
 	for range rapid.IntRange(0, 3).Draw(t, "calls") {
 		r.Message.Calls = append(r.Message.Calls, call(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "id"), "echo", "{}"))
@@ -101,7 +105,7 @@ func arbitrary(t *rapid.T, s *agent.Session) agent.Event {
 		Kind: rapid.SampledFrom([]agent.EventKind{agent.EventSession, agent.EventMessage, agent.EventResume, agent.EventAnswer, agent.EventSetup,
 			agent.EventFailure, agent.EventCallStarted, agent.EventCallEnded, agent.EventVerdict, agent.EventEnd, agent.EventText}).Draw(t, "kind"),
 		CallID: rapid.SampledFrom([]string{"", "a", "b", "c00000001"}).Draw(t, "call id"), N: rapid.IntRange(0, 2).Draw(t, "n"),
-		Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), Status: agent.StatusFailed}
+		Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), Closing: rapid.Bool().Draw(t, "closing"), Status: agent.StatusFailed}
 	if rapid.Bool().Draw(t, "message") {
 		e.Message = &agent.Message{Role: rapid.SampledFrom([]agent.Role{agent.RoleUser, agent.RoleAssistant, agent.RoleTool}).Draw(t, "role")}
 		if rapid.Bool().Draw(t, "calls") {
@@ -130,6 +134,12 @@ func holds(t *rapid.T, s *agent.Session, events []agent.Event) {
 		if len(m.Calls) > 0 && i < len(s.Messages)-1 && s.Messages[i+1].Role != agent.RoleTool {
 			t.Fatalf("the calls of message %d have no results", i)
 		}
+	}
+	if most := s.Limits.LoopEnd; most > 0 && s.Loop.Count > most {
+		t.Fatalf("turn repeated %d times of %d", s.Loop.Count, most)
+	}
+	if s.Closing != "" && s.Next().Kind == agent.StepCalls {
+		t.Fatal("calls run after the model was asked for its answer")
 	}
 	if !s.Running && s.Next().Kind != agent.StepPrompt {
 		t.Fatalf("the run is over and Next says %v", s.Next().Kind)

@@ -336,7 +336,7 @@ func (r *run) fill(e *Event) {
 	case e.Kind == EventEnd:
 		e.Millis = e.Time.Sub(r.start).Milliseconds()
 		fallthrough
-	case e.Kind == EventCompaction, e.Kind == EventMessage && (e.Attempt > 0 || e.Closing || e.Input):
+	case e.Kind == EventCompaction, e.Kind == EventMessage && e.Continues():
 		total := r.total.clone()
 		e.Total = &total
 	}

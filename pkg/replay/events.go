@@ -98,7 +98,7 @@ func (m *emitter) repeat(ctx context.Context, s *agent.Session, e agent.Event) e
 			m.tools[e.Digest] = len(e.Specs)
 		}
 	case agent.EventMessage:
-		if s != m.sessions[0] || e.Attempt > 0 {
+		if s != m.sessions[0] || e.Continues() {
 			break
 		}
 		if s.Setup.Digest != "" { // what came before was not the opening

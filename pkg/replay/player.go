@@ -46,6 +46,7 @@ type progress struct {
 	served      int // requests of this turn
 	summaries   int // of this turn that were served
 	compactions int // so far
+	closed      int // the turn before which the model was asked for its answer
 	// equal messages of the conversation were compared when it had seen
 	// equalSince compactions; they stay the same until the next.
 	equal, equalSince int
@@ -173,6 +174,8 @@ func (p *Player) observe(e *agent.Event) {
 		s.served, s.summaries = 0, 0
 	case e.Kind == agent.EventCompaction:
 		s.compactions++
+	case e.Closing:
+		s.closed = e.Turn
 	}
 }
 

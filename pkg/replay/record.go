@@ -34,6 +34,7 @@ type session struct {
 	requests  map[int][]*request // by turn
 	summaries map[int][]summary
 	calls     map[position]*call
+	closings  map[int]*agent.Event // messages that ask for the answer, by the turn of it
 
 	state       agent.Session // what the events so far add up to
 	setup       *setup        // of the next request; nil if nothing says it
@@ -181,7 +182,7 @@ func (r *reader) read(e *agent.Event) error {
 
 // open adds a session. It returns nil for one whose call is not in the record.
 func (r *reader) open(e *agent.Event) (*session, error) {
-	s := &session{open: *e, requests: map[int][]*request{}, summaries: map[int][]summary{}, calls: map[position]*call{}}
+	s := &session{open: *e, requests: map[int][]*request{}, summaries: map[int][]summary{}, calls: map[position]*call{}, closings: map[int]*agent.Event{}}
 	if r.rec.root == nil {
 		if e.Kind != agent.EventSession {
 			return nil, fmt.Errorf("session %s does not begin at its beginning, but with an event %s", e.Session, e.Kind)
@@ -201,12 +202,15 @@ func (r *reader) open(e *agent.Event) (*session, error) {
 
 // note takes down what e says of requests and calls, before e changes the state.
 func (r *reader) note(s *session, e *agent.Event) {
-	if e.Kind == agent.EventMessage && (e.Attempt == 0 || len(s.runs) == 0) {
+	if e.Kind == agent.EventMessage && (!e.Continues() || len(s.runs) == 0) {
 		s.addPrompt(*e.Message)
 		return
 	}
 	if len(s.runs) == 0 {
 		return
+	}
+	if e.Kind == agent.EventMessage && e.Closing {
+		s.closings[s.state.Turn+1] = e
 	}
 	last := s.runs[len(s.runs)-1]
 	if last.ended && s.path == "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/replay"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 func media(text string) agent.Part {
@@ -76,6 +77,10 @@ func TestAReplayRepeatsEveryEvent(t *testing.T) {
 		"the limit of turns, then another":      {agent: limited(newAgent("root", answers(calls("a"), calls("a"), "ok"), works("a")), 1), prompts: []string{"1", "2"}},
 		"the limit of turns of a sub-agent":     {agent: newAgent("root", answers(calls("sub {\"prompt\":\"x\"}"), "ok"), expert("sub", limited(newAgent("sub", answers(calls("a"), calls("a")), works("a")), 1)))},
 		"the limit of depth":                    {agent: tree(), runner: &agent.Runner{MaxDepth: 1}},
+		"a partial answer":                      {agent: closes("the best")},
+		"a budget that ends a run":              {agent: closes(calls("a"))},
+		"a partial answer, then another prompt": {agent: closes("the best", "again"), prompts: []string{"1", "2"}},
+		"calls that a budget refuses":           {agent: newAgent("root", answers(calls("a", "a", "a"), "done"), works("a")), runner: &agent.Runner{Lease: agent.Lease{Budget: budget("calls", "2")}}},
 		"refused calls":                         {agent: tree(), runner: &agent.Runner{Policy: refuse("work", "middle")}},
 		"refused calls of an inner agent":       {agent: tree(), runner: &agent.Runner{Policy: refuse("inner")}},
 		"an interrupted call":                   {agent: newAgent("root", answers(calls("stops", "a"), "never"), stops, works("a")), ctx: canceled},
@@ -113,6 +118,43 @@ func cut(r *agent.Response, why agent.Finish) *agent.Response {
 func limited(a *agent.Agent, turns int) *agent.Agent {
 	a.MaxTurns = turns
 	return a
+}
+
+// closes is an agent that is asked for its answer before its second request.
+func closes(last ...any) *agent.Agent {
+	a := newAgent("root", answers(append([]any{calls("a 1")}, last...)...), works("a"))
+	a.Budget = budget("turns", "2")
+	return a
+}
+
+func budget(name, value string) (b agent.Budget) {
+	if err := b.Set(name, value); err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// TestABudgetOfTheCommandLineIsReplayedWithTheTree fails if a replay with an agent does
+// not know where the model was asked for its answer.
+func TestABudgetOfTheCommandLineIsReplayedWithTheTree(t *testing.T) {
+	for name, last := range map[string]any{"partial": "the best", "spent": calls("a"), "at once": "unused"} {
+		t.Run(name, func(t *testing.T) {
+			tree := func() *agent.Agent { return newAgent("root", answers(calls("a 1"), last), works("a")) }
+			limit := budget("turns", "2")
+			if name == "at once" {
+				limit = budget("usd", "0")
+			}
+			events, want := record(t, &agent.Runner{Agent: tree(), Lease: agent.Lease{Budget: limit}}, "go")
+			p := &replay.Player{Record: newRecord(t, events)}
+			a, j := tree(), &journal{t: t}
+			p.Wrap(a)
+			got := outcomeOf(p.Run(t.Context(), &agent.Runner{Agent: a, Journal: j}))
+			if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(outcome{})); diff != "" {
+				t.Errorf("outcome (-recorded +replayed):\n%s", diff)
+			}
+			sameEvents(t, events, j.events())
+		})
+	}
 }
 
 func opening(a *agent.Agent) *agent.Agent {

@@ -79,11 +79,14 @@ func (p *Player) decide(ctx context.Context, inv *agent.Invocation, policy agent
 	return agent.Verdict{Decision: agent.Allow}
 }
 
-// reserve refuses a served call that did not start when it was recorded. Requests
-// and real calls are up to next.
+// reserve refuses a served call that did not start when it was recorded, and has a
+// served model asked for its answer where it was when it was recorded. Everything else
+// is up to next.
 func (p *Player) reserve(ctx context.Context, n agent.Need, next agent.Reserver) (func(agent.Usage), error) {
 	real := n.Call == nil || p.realCall(n.Call)
 	switch {
+	case n.Request != nil && p.closing(n.Request) != nil:
+		return nil, p.closing(n.Request)
 	case real && next != nil:
 		return next(ctx, n)
 	case !real && !p.LiveModel:
@@ -96,6 +99,22 @@ func (p *Player) reserve(ctx context.Context, n agent.Need, next agent.Reserver)
 		}
 	}
 	return func(agent.Usage) {}, nil
+}
+
+// closing is a *agent.NearlySpent if the model was asked for its answer before the
+// request of this turn, and is not yet.
+func (p *Player) closing(req *agent.Request) error {
+	s := p.of(req.Session)
+	if p.LiveModel || p.real(s, req.Turn) || s.rec == nil || req.Summary {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := s.rec.closings[req.Turn]
+	if e == nil || s.closed == req.Turn {
+		return nil
+	}
+	return &agent.NearlySpent{Reason: e.Error, Text: e.Message.Text()}
 }
 
 // recorded is the call at the position of inv, or nil.

@@ -185,8 +185,8 @@ func (j *joiner) skip(g *group) {
 		case agent.EventSetup:
 			j.setup = e
 		case agent.EventMessage:
-			if e.Attempt > 0 {
-				break // it refuses an answer
+			if e.Continues() {
+				break // it asks for another answer
 			}
 			if j.answered {
 				j.prompts, j.answered = nil, false
@@ -234,13 +234,13 @@ func ofTurn(key, root string, turn int) string {
 	return key
 }
 
-// begin starts the session with what its first turn lacks. A message that refuses an
-// answer is removed with the answer; the prompts of the run replace it.
+// begin starts the session with what its first turn lacks. A message in the middle
+// of a run is removed with what was before it; the prompts of the run replace it.
 func (j *joiner) begin(g *group) {
 	has := map[agent.EventKind]bool{}
 	compacted := slices.ContainsFunc(g.events, func(e agent.Event) bool { return e.Session == g.root && e.Kind == agent.EventCompaction })
 	g.events = slices.DeleteFunc(g.events, func(e agent.Event) bool {
-		refuses := e.Kind == agent.EventMessage && e.Session == g.root && e.Attempt > 0 && !compacted
+		refuses := e.Kind == agent.EventMessage && e.Session == g.root && e.Continues() && !compacted
 		has[e.Kind] = has[e.Kind] || e.Session == g.root && !refuses
 		return refuses
 	})

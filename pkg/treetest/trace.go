@@ -94,7 +94,7 @@ func traceOf(events []agent.Event) *trace {
 func (r *agentRun) note(e *agent.Event, at int) {
 	switch e.Kind {
 	case agent.EventMessage:
-		if e.Message.Role == agent.RoleUser && e.Attempt == 0 {
+		if e.Message.Role == agent.RoleUser && !e.Continues() {
 			r.prompt = e.Message.Text()
 		}
 	case agent.EventAnswer:
