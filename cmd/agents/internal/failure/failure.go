@@ -144,6 +144,8 @@ func hintFor(err error) string {
 		return "the schema may ask for more than the model can give; --output json shows the last answer"
 	case errors.Is(err, CallerDeadline):
 		return ""
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*Ending)) && !errors.As(err, &model):
+		return "raise deadlineSeconds in the agent file"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "raise --timeout"
 	case errors.Is(err, agent.ErrJournal):
