@@ -33,7 +33,7 @@ func newContainers(t *testing.T) *containers {
 	if err != nil {
 		t.Skip("no busybox for the image: apt-get install busybox-static")
 	}
-	p := &containers{t: t, path: path, image: "localhost/agents-process-test"}
+	p := &containers{t: t, path: path, image: "localhost/agents-process-test-" + strings.ToLower(rand.Text())}
 	if _, err := exec.LookPath("runc"); err == nil { // crun needs more of the kernel
 		p.options = []string{"--runtime", "runc"}
 	}
@@ -45,6 +45,7 @@ func newContainers(t *testing.T) *containers {
 	if err != nil {
 		t.Skipf("podman import: %v\n%s", err, image)
 	}
+	t.Cleanup(func() { exec.Command(path, "rmi", "-f", p.image).Run() })
 	if out, err := exec.Command(path, p.args("true")...).CombinedOutput(); err != nil {
 		t.Skipf("podman runs no container here: %v\n%s", err, out)
 	}
