@@ -118,7 +118,7 @@ func (s *Toolset) Instructions(ctx context.Context) (string, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cached || s.conn != nil && !s.conn.dead() {
+	if s.cached || s.live() != nil {
 		return s.instructions, nil
 	}
 	return "", s.state()
@@ -129,10 +129,18 @@ func (s *Toolset) Instructions(ctx context.Context) (string, error) {
 func (s *Toolset) Protocol() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn == nil || s.conn.dead() {
-		return ""
+	if c := s.live(); c != nil {
+		return c.protocol()
 	}
-	return s.conn.protocol()
+	return ""
+}
+
+// live is the connection, nil if there is none that is of use. s.mu is held.
+func (s *Toolset) live() *conn {
+	if s.conn == nil || s.conn.dead() {
+		return nil
+	}
+	return s.conn
 }
 
 // Close ends the server and every running call. It returns when the program,
@@ -170,8 +178,8 @@ func (s *Toolset) connect(ctx context.Context) (*conn, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn != nil && !s.conn.dead() {
-		return s.conn, nil
+	if c := s.live(); c != nil {
+		return c, nil
 	}
 	if err := s.state(); err != nil {
 		return nil, err
@@ -203,7 +211,7 @@ func (s *Toolset) wait(ctx context.Context, running bool) error {
 		s.mu.Unlock()
 		return s.named(ErrClosed)
 	}
-	if running && s.conn != nil && !s.conn.dead() {
+	if running && s.live() != nil {
 		s.mu.Unlock()
 		return nil
 	}
