@@ -86,6 +86,7 @@ func TestCompletion(t *testing.T) {
 		{"agents run -f ", "files", nil},
 		{"agents run --media ", "files", nil},
 		{"agents new tool x --dir ", "folders", nil},
+		{"agents toolbox ", "folders", nil},
 		{"agents run --prompt ", "words", nil},
 		{"agents run --prompt --out", "words", nil},
 		{"agents run --timeout ", "words", nil},

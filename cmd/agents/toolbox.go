@@ -22,7 +22,7 @@ func toolboxCommand(p *program.Env) *cli.Command {
 	var filter string
 	folder := 1
 	return &cli.Command{
-		ArgsUsage: "DIR list | DIR describe | DIR run NAME [ARG...]",
+		ArgsUsage: "DIR list|describe|run [NAME [ARG...]]",
 		Description: `list prints a line for each tool. describe prints all descriptions as one JSON
 object. run executes the tool of the file NAME, or the slug NAME, as "TOOL run
 ARG...": it takes the place of this process, with its standard input and

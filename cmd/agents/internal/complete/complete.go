@@ -131,6 +131,8 @@ func (c *completer) positional(current string) (kind string, list []string) {
 		return kindFiles, nil
 	case strings.Contains(args, "PATH"):
 		return kindFiles, nil
+	case strings.HasPrefix(args, "DIR"):
+		return kindFolders, nil
 	case strings.Contains(args, "|"):
 		return kindWords, strings.Split(args, "|")
 	}
