@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // isolations are what can start the containers of an example, in the order of
@@ -116,6 +118,7 @@ func TestContainers(t *testing.T) {
 		if text, want := readFile(t, filepath.Join(filepath.Dir(file), "minutes/minutes.txt")), strings.SplitAfter(got.Answer, "\n")[0]; text != want {
 			t.Errorf("the minutes are %q, want %q", text, want)
 		}
+		testTree(t, got)
 		if got := agents.ask(t, command{env: e.environ, args: []string{"--agent-file", file, "--prompt", "And in 2026-05?"}}); !strings.HasPrefix(got.Answer, "I cannot say:\n") {
 			t.Errorf("the answer for a month that is missing is\n%s", got.Answer)
 		}
@@ -129,6 +132,30 @@ func TestContainers(t *testing.T) {
 			t.Run("docs", func(t *testing.T) { testPage(t, e) })
 		}
 	})
+}
+
+// testTree checks that what happened in the containers is known outside: in the totals,
+// the journal and the cost of the run.
+func testTree(t *testing.T, got answer) {
+	t.Helper()
+	if diff := cmp.Diff(map[string]int{"expert_auditor": 1, "bash_total": 1, "expert_secretary": 1, "bash_record": 1}, got.calls()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	want := map[string]struct{ Requests int }{"treasurer": {3}, "auditor": {2}, "secretary": {2}}
+	if diff := cmp.Diff(want, got.Agents); diff != "" {
+		t.Errorf("agents (-want +got):\n%s", diff)
+	}
+	show := agents.run(t, command{args: []string{"agents", "session", "show", got.Session}})
+	for _, want := range []string{"> **Sub-agent** `auditor`", "> **Call** `bash_total`", "> **Sub-agent** `secretary`", "> **Call** `bash_record`"} {
+		if !strings.Contains(show.stdout, want) {
+			t.Errorf("the session lacks %s:\n%s%s", want, show.stdout, show.stderr)
+		}
+	}
+	var cost struct{ Total struct{ Requests int } }
+	out := agents.run(t, command{args: []string{"agents", "session", "cost", "--json", got.Session}})
+	if err := json.Unmarshal([]byte(out.stdout), &cost); err != nil || cost.Total.Requests != 7 {
+		t.Errorf("the cost has %d requests, want 7 (%v)\n%s%s", cost.Total.Requests, err, out.stdout, out.stderr)
+	}
 }
 
 // probe prints what a container can do that starts it as `sh -c probe sh PORT FILE`.

@@ -136,9 +136,11 @@ func (p *program) run(t *testing.T, c command) result {
 
 // An answer is the result of a run in the form of --output json.
 type answer struct {
-	Answer string
-	Turns  int
-	Tools  map[string]struct{ Calls int } // of the whole tree
+	Answer  string
+	Session string
+	Turns   int
+	Tools   map[string]struct{ Calls int }    // of the whole tree
+	Agents  map[string]struct{ Requests int } // of the whole tree
 }
 
 // calls are the numbers of calls by the name of the tool.

@@ -42,6 +42,7 @@ func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (agent.Re
 		Path: line[0], Args: line[1:], Env: callEnviron(t.env, inv, t.opts.tree, locks), Dir: t.src.Dir,
 		Stdin: childIn, Stdout: childOut, Stderr: clean, Mark: inv.Key, Grace: t.opts.Grace,
 	}
+	cmd.EndContainer()
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	late := context.AfterFunc(ctx, func() { time.AfterFunc(channelGrace, end) })
