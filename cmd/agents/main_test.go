@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 			p.Describing = time.Minute // however busy this machine is
 			p.NameSlow = os.Getenv("AGENTS_TEST_NAME_SLOW") != ""
 			p.Journal = crash(os.Getenv(crashAt))
+			p.Out = crashOutput(p.Out)
 			if d, err := time.ParseDuration(os.Getenv(killAfter)); err == nil {
 				p.KillAfter = d
 			}

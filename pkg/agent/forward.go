@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -36,20 +38,63 @@ func (r *run) History(inv *Invocation) []Event {
 	t := r.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.interrupted(inv)
 	events := below(t.pending, inv.Key)
-	for _, e := range events {
-		if e.Kind == EventSession {
-			t.remotes[e.Session] = nil
-		}
+	if len(events) > 0 {
+		t.forwarded[inv.Key] = slices.Clone(events)
 	}
-	for i := range events { // as the agent itself knows them
+	for i := range events {
 		e := &events[i]
-		e.Depth -= inv.Depth + 1
+		t.remotes[e.Session] = nil
+		e.Depth -= inv.Depth + 1 // as the agent itself knows it
 		if e.Parent == inv.Key {
 			e.Parent = ""
 		}
 	}
 	return events
+}
+
+// interrupted makes what the agent of a call has done so far the beginning of the
+// next one that runs for it. t.mu is held.
+func (t *tree) interrupted(inv *Invocation) {
+	events := t.forwarded[inv.Key]
+	if len(events) == 0 {
+		return
+	}
+	delete(t.forwarded, inv.Key)
+	var b Rebuilder
+	var own []Event
+	for _, e := range events {
+		if err := b.Apply(e); err != nil {
+			return // they were applied before
+		}
+		if e.Session == b.root.ID {
+			own = append(own, e)
+		}
+	}
+	var total TotalUsage
+	for id, s := range t.remotes {
+		if s != nil && s.callKey == inv.Key {
+			delete(t.remotes, id)
+			if s.up == nil {
+				total = s.total
+			}
+		}
+	}
+	resume, _ := b.Resume()
+	if t.pending == nil {
+		t.pending = map[string]PendingSession{}
+	}
+	maps.Copy(t.pending, resume.Pending)
+	t.pending[inv.Key] = PendingSession{Session: b.root, Total: total, Events: own}
+}
+
+// Called implements Host.
+func (r *run) Called(inv *Invocation) {
+	t := r.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.forwarded, inv.Key)
 }
 
 // Forward implements Host.
@@ -98,6 +143,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	if err := s.session.Apply(e); err != nil {
 		return fmt.Errorf("%w: %w", ErrChild, err)
 	}
+	t.forwarded[inv.Key] = append(t.forwarded[inv.Key], e)
 	for n := s; n != nil; n = n.up {
 		n.total.Note(&e)
 	}

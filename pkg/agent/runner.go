@@ -199,7 +199,7 @@ func (r *Runner) root() *run {
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
 			above: len(r.Lease.Path), forTools: r.Context, person: r.Person,
-			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, own: map[string]bool{}, inputs: &r.inputs,
+			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, own: map[string]bool{}, inputs: &r.inputs,
 		}
 		if t.now == nil {
 			t.now = time.Now
@@ -269,7 +269,8 @@ type tree struct {
 	// The sessions of agents in other processes by id; nil for one that an earlier
 	// process began and that did not continue yet.
 	remotes   map[string]*remote
-	questions int // put so far
+	forwarded map[string][]Event // of calls in progress, by Key
+	questions int                // put so far
 }
 
 // emit makes events happen, one behind the other: journal, then session, then

@@ -133,6 +133,15 @@ func (c *Conn) Events() iter.Seq2[agent.Event, error] {
 	}
 }
 
+// An EndedError says that the output of the run ended before the run. It wraps
+// ErrProtocol.
+type EndedError struct {
+	Seq int64 // of the last event
+}
+
+func (e *EndedError) Error() string { return ErrProtocol.Error() + ": its output ended before the run" }
+func (e *EndedError) Unwrap() error { return ErrProtocol }
+
 func (c *Conn) next() (agent.Event, error) {
 	var e agent.Event
 	line, err := c.in.next()
@@ -140,9 +149,9 @@ func (c *Conn) next() (agent.Event, error) {
 		err = fmt.Errorf("it sent more than %d bytes", int64(maxBytes))
 	}
 	switch {
-	case err == io.EOF:
-		return e, fmt.Errorf("%w: its output ended before the run", ErrProtocol)
-	case errors.Is(err, errLong), errors.Is(err, errHalf), err == nil && c.bytes > maxBytes:
+	case err == io.EOF, errors.Is(err, errHalf):
+		return e, &EndedError{c.seq}
+	case errors.Is(err, errLong), err == nil && c.bytes > maxBytes:
 		return e, fmt.Errorf("%w: after event %d: %w", ErrProtocol, c.seq, err)
 	case err != nil:
 		return e, err

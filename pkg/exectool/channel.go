@@ -34,12 +34,30 @@ func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (agent.Re
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
 	defer release()
+	defer inv.Host.Called(inv)
+	env := callEnviron(t.env, inv, t.opts.tree, locks)
+	for try := 0; ; try++ {
+		result, exit, err := t.channelProcess(ctx, inv, line, env)
+		early, ok := errors.AsType[*channel.EndedError](err)
+		if !ok || early.Seq == 0 && exit.Signal == 0 || try == maxRestarts || ctx.Err() != nil {
+			return result, err
+		}
+		inv.Progress(err.Error() + "; it is started again and continues")
+	}
+}
+
+// maxRestarts is how often an agent whose process ended before its run is started again.
+// One that ends by itself before its first event is not.
+const maxRestarts = 2
+
+// channelProcess is one process of callChannel.
+func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, env []string) (agent.Result, process.Exit, error) {
 	stderr := &stderrWriter{keep: &output{memoryOnly: true}, inv: inv}
 	clean := t.opts.Redact.Writer(stderr)
 	childIn, toChild := io.Pipe()
 	fromChild, childOut := io.Pipe()
 	cmd := &process.Command{
-		Path: line[0], Args: line[1:], Env: callEnviron(t.env, inv, t.opts.tree, locks), Dir: t.src.Dir,
+		Path: line[0], Args: line[1:], Env: env, Dir: t.src.Dir,
 		Stdin: childIn, Stdout: childOut, Stderr: clean, Mark: inv.Key, Grace: t.opts.Grace,
 	}
 	cmd.EndContainer()
@@ -62,12 +80,12 @@ func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (agent.Re
 	<-ended
 	clean.Close()
 	if start, ok := errors.AsType[*process.StartError](runErr); ok {
-		return agent.Result{}, startError(ctx, start, size(cmd.Args))
+		return agent.Result{}, exit, startError(ctx, start, size(cmd.Args))
 	}
 	if errors.Is(err, channel.ErrProtocol) {
 		err = fmt.Errorf("%w (%s)%s", err, exit, lastWords(stderr.keep))
 	}
-	return result, err
+	return result, exit, err
 }
 
 // lastWords are the last lines that a program wrote to stderr, for an error.
