@@ -22,7 +22,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build test test-lean test-mcp lint fuzz budget bench demo images demo-containers ci clean
+.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -45,6 +45,10 @@ test-lean: build
 test-mcp: build
 	pkg/internal/realmcp/install
 	AGENTS_TEST_MCP=$(CURDIR)/build/agents go test -count=1 $(TESTFLAGS) ./pkg/internal/realmcp
+
+# With the receiver of the OpenTelemetry Collector, in a module of its own.
+test-otlp: build
+	AGENTS_TEST_OTLP=$(CURDIR)/build/agents go test -C pkg/internal/otlpreceiver -count=1 $(TESTFLAGS) .
 
 lint:
 	@echo gofmt -l; files=$$(gofmt -l $(wildcard agents cmd examples pkg schemas tools)) && test -z "$$files" || { echo "$$files"; exit 1; }

@@ -99,7 +99,11 @@ func tracedModel(t *testing.T, tools ...string) (url string, seen func() []strin
 		}
 		var calls []string
 		for i, name := range tools {
-			calls = append(calls, fmt.Sprintf(`{"id":"call%d","type":"function","function":{"name":%q,"arguments":"{}"}}`, i, name))
+			args := "{}"
+			if name == "bash_inner" {
+				args = `{"prompt":"go"}`
+			}
+			calls = append(calls, fmt.Sprintf(`{"id":"call%d","type":"function","function":{"name":%q,"arguments":%q}}`, i, name, args))
 		}
 		fmt.Fprintf(w, `{"choices":[{"message":{"tool_calls":[%s]},"finish_reason":"tool_calls"}]}`, strings.Join(calls, ","))
 	}))
@@ -345,5 +349,24 @@ func TestMCPServerPassesTheTraceToItsTools(t *testing.T) {
 	want := traceid.Context{Trace: outsideTrace, Span: spans[0].SpanID, Sampled: true}.String()
 	if got := string(readFile(t, p, "shown")); got != want+"\n" {
 		t.Errorf("the tool saw TRACEPARENT=%s, want %s", got, want)
+	}
+}
+
+// TestAChildOnAChannelIsExportedByItsHolder, and does not export itself.
+func TestAChildOnAChannelIsExportedByItsHolder(t *testing.T) {
+	c := newCollector(t)
+	url, _ := tracedModel(t, "bash_inner")
+	files := tracedFiles(url)
+	files["tools/child"] = "#!/bin/sh\nexec agents --agent-file inner.json \"$@\"\n"
+	cmd := agentsCommand(t, files, "run", "--quiet", "--no-session", "--agent-file", "agent.json", "-p", "go")
+	traced(t, cmd, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL)
+	spans := map[string]span{}
+	all := spansIn(t, c.bodies.Bytes())
+	for _, s := range all {
+		spans[s.Name] = s
+	}
+	root, call, inner := spans["invoke_agent outer"], spans["execute_tool bash_inner"], spans["invoke_agent inner"]
+	if len(all) != 6 || inner.ParentSpanID != call.SpanID || call.ParentSpanID != root.SpanID || inner.TraceID != root.TraceID || len(c.asked) != 1 {
+		t.Errorf("spans in %d requests, want one from the root with one tree: %+v", len(c.asked), all)
 	}
 }
