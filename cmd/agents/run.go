@@ -141,7 +141,7 @@ func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, f.timeout, &failure.Ending{Text: fmt.Sprintf("the run's time limit of %s passed", f.timeout), Cause: context.DeadlineExceeded})
 		defer cancel()
 	}
-	c := &serve.Channel{Keep: f.keep, Set: f.set, Models: f.models, Strict: f.strict}
+	c := &serve.Channel{Keep: f.keep, Set: f.set, Models: f.models, Strict: f.strict, Budget: f.budget.Budget}
 	return c.Run(ctx, p)
 }
 

@@ -31,7 +31,8 @@ const (
 )
 
 // Retry repeats requests whose error is a temporary *agent.ModelError. It returns
-// every other error, and a success, unchanged. It is safe for concurrent use if
+// every other error, and a success, unchanged, but for the usage of attempts that
+// failed: it is added to that of the answer or of the last error. It is safe for concurrent use if
 // its fields do not change.
 //
 // The wait before retry n is random between 0 and 2ⁿ⁻¹ seconds (full jitter), so
@@ -68,12 +69,22 @@ func (r *Retry) Generate(ctx context.Context, req *agent.Request, delta func(age
 		clock = time.Now
 	}
 	var first time.Time
+	var failed agent.Usage // what the attempts consumed that failed
 	for attempt := 1; ; attempt++ {
 		resp, err := r.Provider.Generate(ctx, req, delta)
+		if err == nil && failed != (agent.Usage{}) {
+			with := *resp
+			with.Usage = resp.Usage.Add(failed)
+			with.Usage.Requests = max(resp.Usage.Requests, 1) + failed.Requests
+			return &with, nil
+		}
 		if err == nil {
 			return resp, nil
 		}
 		failure, ok := errors.AsType[*agent.ModelError](err)
+		if ok {
+			failed = failed.Add(failure.Usage)
+		}
 		if ctx.Err() != nil || !ok || !failure.Temporary {
 			return nil, err
 		}
@@ -87,6 +98,7 @@ func (r *Retry) Generate(ctx context.Context, req *agent.Request, delta func(age
 		wait := r.wait(attempt, failure.RetryAfter)
 		if attempt > maxRetries || now.Add(wait).Sub(first) > cmp.Or(r.MaxTime, DefaultMaxTime) || late(ctx, wait) {
 			if attempt > 1 {
+				failure.Usage = failed
 				err = fmt.Errorf("%w (gave up after %d attempts)", err, attempt)
 			}
 			return nil, err

@@ -295,3 +295,20 @@ func TestRetryAroundARealProvider(t *testing.T) {
 		t.Errorf("deltas (-want +got):\n%s", diff)
 	}
 }
+
+// TestFailedAttemptsAreCharged fails if what they consumed is lost with them.
+func TestFailedAttemptsAreCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := func() error {
+			return &agent.ModelError{Message: "broke off", Temporary: true, Usage: agent.Usage{Requests: 1, InputTokens: 100, OutputTokens: 7}}
+		}
+		resp, err := (&provider.Retry{Provider: &script{errs: []error{broken(), temporary(0), broken()}}}).Generate(t.Context(), &agent.Request{}, nil)
+		if want := (agent.Usage{Requests: 3, InputTokens: 200, OutputTokens: 14}); err != nil || resp.Usage != want {
+			t.Errorf("Generate = %+v, %v, want usage %+v", resp, err, want)
+		}
+		_, err = (&provider.Retry{Provider: &script{errs: []error{broken(), broken(), broken()}}, MaxRetries: 2}).Generate(t.Context(), &agent.Request{}, nil)
+		if failed, ok := errors.AsType[*agent.ModelError](err); !ok || failed.Usage.InputTokens != 300 || failed.Usage.Requests != 3 {
+			t.Errorf("Generate = %v", err)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -184,8 +185,18 @@ func (a *answer) complete() bool {
 	return a.finish != "" || a.ended && a.begun() && a.calls.complete()
 }
 
-// response is the answer, if it is complete.
+// response is the answer, if it is complete. The error of one that is not has its
+// usage, as far as the server counted it.
 func (a *answer) response() (*agent.Response, error) {
+	resp, err := a.whole()
+	if failed, ok := errors.AsType[*agent.ModelError](err); ok && a.usage != (agent.Usage{}) {
+		failed.Usage = a.usage
+		failed.Usage.Requests = 1
+	}
+	return resp, err
+}
+
+func (a *answer) whole() (*agent.Response, error) {
 	if s := a.reasoning.rest(); s != "" {
 		a.emit(agent.Delta{Kind: agent.DeltaReasoning, Text: s})
 	}

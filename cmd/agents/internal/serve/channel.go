@@ -24,6 +24,7 @@ type Channel struct {
 	Set    map[string]string
 	Models load.Models
 	Strict bool
+	Budget agent.Budget
 }
 
 // Run serves the channel until the run has ended. What becomes of the run is in the
@@ -77,7 +78,7 @@ func (r *channelRun) open(ctx context.Context, start agent.Start) (*agent.Runner
 	if r.output, err = sinks.LogsOnly(r.p, r.tree); err != nil {
 		return nil, err
 	}
-	runner.Observe = r.output.Observe
+	runner.Observe, runner.Lease.Budget = r.output.Observe, r.Budget
 	return runner, r.kept.Attach(r.p, runner)
 }
 
