@@ -1,6 +1,7 @@
 package exectool
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // A side is a folder that plays the other side of a runner: the command of runner
@@ -335,5 +338,39 @@ func TestRunnerPinned(t *testing.T) {
 		if refused := err != nil && strings.Contains(err.Error(), "has changed since this program started"); refused != pinned {
 			t.Errorf("pinned %v: Call() = %q, %v", pinned, result.Text(), err)
 		}
+	}
+}
+
+// A noHost is the run of a call that needs nothing but its lease and its progress.
+type noHost struct{ agent.Host }
+
+func (noHost) Progress(*agent.Invocation, string) {}
+
+func (noHost) Lease(context.Context, *agent.Invocation) agent.Lease { return agent.Lease{} }
+
+func (noHost) History(*agent.Invocation) []agent.Event { return nil }
+
+// TestContainersHaveALabel: a container is found again by the label of its call, be it a
+// tool's or an agent's that speaks the channel.
+func TestContainersHaveALabel(t *testing.T) {
+	for name, more := range map[string]string{"tool": "", "agent": `,"channel":1`} {
+		t.Run(name, func(t *testing.T) {
+			s := newSide(t)
+			podman := script(t, filepath.Join(s.dir, "bin", "podman"), `case "$*" in
+*" describe") echo '{"slug":"x","description":"d","args":[]`+more+`}' ;;
+*) echo "$*" >> `+s.path("log")+` ;;
+esac
+`)
+			set := s.open(t, Source{Path: "/x", Runner: &Runner{Command: []string{podman, "run", "IMG"}}})
+			if len(set.List()) != 1 {
+				t.Fatalf("tools = %v; problems: %s", toolNames(set), texts(set))
+			}
+			inv := invocation(`{}`)
+			inv.Host = noHost{}
+			_, _ = set.List()[0].Call(t.Context(), inv) // it is no agent that speaks
+			if got, want := s.log(), "run --label agents.call="+inv.Key+" IMG /x run"; !strings.Contains(got, want) {
+				t.Errorf("executed %q, want %q", got, want)
+			}
+		})
 	}
 }
