@@ -462,6 +462,7 @@ func TestTraceSendsBatches(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if len(bodies) != 1 || len(spansOf(t, bodies[0])) != 10 {
 			t.Errorf("%d requests, want one with 10 spans: %s", len(bodies), bodies)
 		}
