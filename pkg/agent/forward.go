@@ -137,8 +137,9 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	if t.redact != nil {
 		e = t.redact(e)
 	}
-	if err := r.withinLease(&e); err != nil {
-		return err
+	beyond := r.withinLease(&e)
+	if beyond != nil && e.Usage == nil { // what was consumed counts all the same
+		return beyond
 	}
 	if err := s.session.Apply(e); err != nil {
 		return fmt.Errorf("%w: %w", ErrChild, err)
@@ -166,7 +167,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	if t.watch != nil {
 		t.watch(e)
 	}
-	return nil
+	return beyond
 }
 
 // withinLease refuses what an agent does after its lease is used up. It has to end by

@@ -107,6 +107,9 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 // result is what the caller's model reads.
 func (h *holding) result(e agent.Event) (agent.Result, error) {
 	out := &agent.Outcome{Status: e.Status, Agent: h.slug, Answer: e.Text, Message: h.answer}
+	if e.Status == agent.StatusPartial {
+		out.Reason = e.Error
+	}
 	if e.Status == agent.StatusOK || e.Status == agent.StatusPartial {
 		return agent.AnswerOf(out, nil)
 	}
