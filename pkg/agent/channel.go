@@ -57,11 +57,11 @@ type Channel struct {
 	changed *sync.Cond // the queue or acked
 	queue   []Event
 	seq     int64 // of the last event
-	need    int64 // of the last event that must be acknowledged
 	acked   int64
-	over    bool // the last event is in the queue
-	drop    bool // nobody reads
-	stopped bool // the run is to end: nothing waits any more
+	starts  map[string]int64 // the events of calls that are about to run, by Key
+	over    bool             // the last event is in the queue
+	drop    bool             // nobody reads
+	stopped bool             // the run is to end: nothing waits any more
 	replies map[string]chan json.RawMessage
 	results map[string]chan clientResult
 }
@@ -85,7 +85,7 @@ const defaultClientTime = 300 * time.Second
 // r.From, and with s.Journal the holder keeps the events instead of r.Journal. The
 // caller reads Events until they end; the last is the end event of the root.
 func (r *Runner) Start(ctx context.Context, s Start) *Channel {
-	c := &Channel{runner: r, done: make(chan struct{}), replies: map[string]chan json.RawMessage{}, results: map[string]chan clientResult{}}
+	c := &Channel{runner: r, done: make(chan struct{}), starts: map[string]int64{}, replies: map[string]chan json.RawMessage{}, results: map[string]chan clientResult{}}
 	c.changed = sync.NewCond(&c.mu)
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	prompt, err := c.prepare(s)
@@ -190,13 +190,21 @@ func (c *Channel) put(e Event) {
 	for len(c.queue) >= maxQueued && !c.drop && !c.stopped {
 		c.changed.Wait()
 	}
+	c.add(e)
+}
+
+// add numbers an event and adds it. c.mu is held.
+func (c *Channel) add(e Event) {
 	if c.over {
 		return
 	}
 	c.seq++
 	e.Seq = c.seq
-	if e.Kind == EventCallStarted {
-		c.need = e.Seq
+	switch e.Kind {
+	case EventCallStarted:
+		c.starts[e.Key] = e.Seq
+	case EventCallEnded:
+		delete(c.starts, e.Key)
 	}
 	c.over = e.Kind == EventEnd && e.Depth == 0
 	if !c.drop {
@@ -300,9 +308,18 @@ func (c *Channel) Ack(seq int64) {
 	c.changed.Broadcast()
 }
 
-// Warn shows a warning among the events.
+// Warn shows a warning among the events. It never waits: nothing is shown while the
+// run waits for a reader.
 func (c *Channel) Warn(text string) {
-	c.runner.root().observe(Event{Kind: EventWarning, Text: text})
+	e := Event{Kind: EventWarning, Time: time.Now(), Agent: c.runner.Agent.Slug, Text: text}
+	if redact := RedactEvent(c.runner.Secrets); redact != nil {
+		e = redact(e)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) < maxQueued {
+		c.add(e)
+	}
 }
 
 // Cancel ends the run; its status is interrupted.
@@ -338,14 +355,17 @@ type acks struct{ *Channel }
 
 func (acks) Append(context.Context, Event) error { return nil }
 
-// Sync waits until the calls that have started are acknowledged.
-func (c acks) Sync(context.Context) error {
+// Sync does nothing: the holder decides when it writes.
+func (acks) Sync(context.Context) error { return nil }
+
+// started waits until the start of the call with a Key is acknowledged.
+func (c acks) started(key string) error {
 	late := time.AfterFunc(ackTime, c.changed.Broadcast)
 	defer late.Stop()
 	start := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for need := c.need; c.acked < need; c.changed.Wait() {
+	for seq := c.starts[key]; c.acked < seq; c.changed.Wait() {
 		if c.stopped {
 			return nil // the run ends: no call starts
 		}

@@ -114,6 +114,7 @@ func (s *Session) applyClosing(e Event) error {
 	if !s.Running || s.last().Role == RoleAssistant {
 		return errors.New("it asks for an answer, and there is one")
 	}
+	s.Loop = Loop{}
 	s.Closing = cmp.Or(e.Error, "the budget is nearly spent")
 	if last := s.last(); last.Role == RoleUser {
 		parts := append([]Part{Text("\n\n")}, e.Message.Parts...)

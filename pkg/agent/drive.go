@@ -273,7 +273,7 @@ func (r *run) call(ctx context.Context, c PendingCall) error {
 		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.isAgent() {
 			return err // of a sub-agent, nothing happens but what is recorded on its own
 		}
-		return r.sync(ctx)
+		return r.syncStart(ctx, e.Key, &inv.Spec)
 	})
 }
 

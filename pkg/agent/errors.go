@@ -60,6 +60,15 @@ const (
 	StatusPartial     Status = "partial"     // an answer that the budget cut short
 )
 
+// Known reports whether s is one of them.
+func (s Status) Known() bool {
+	switch s {
+	case StatusOK, StatusFailed, StatusLimit, StatusRefused, StatusBudget, StatusDeadline, StatusInterrupted, StatusInvalid, StatusPartial:
+		return true
+	}
+	return false
+}
+
 // StatusOf is the Status that belongs to an error of Run.
 func StatusOf(err error) Status {
 	end, ended := errors.AsType[*EndError](err)

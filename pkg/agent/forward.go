@@ -106,21 +106,32 @@ func (r *run) Forward(ctx context.Context, inv *Invocation, e Event) error {
 	}
 	t := r.tree
 	if !e.Kind.Lasting() {
-		if t.watch != nil {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			e.Time = t.now()
-			t.watch(e)
-		}
-		return nil
+		return r.show(inv, e)
 	}
 	t.mu.Lock()
 	err := r.forward(ctx, inv, e)
 	t.mu.Unlock()
 	if err == nil && e.Kind == EventCallStarted {
-		err = r.sync(ctx)
+		err = r.syncStart(ctx, e.Key, nil)
 	}
 	return err
+}
+
+// show shows an event of another process. One of its run as a whole, before the
+// session begins, has no session.
+func (r *run) show(inv *Invocation, e Event) error {
+	t := r.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, known := t.remotes[e.Session]
+	if e.Session != "" && !known || s != nil && (s.callKey != inv.Key || s.session.Depth != e.Depth) {
+		return fmt.Errorf("%w: a %.50s event is of session %.100q, which is not one of this agent", ErrChild, e.Kind, e.Session)
+	}
+	if t.watch != nil {
+		e.Time = t.now()
+		t.watch(e)
+	}
+	return nil
 }
 
 // forward makes an event of another process happen. r.tree.mu is held.
@@ -134,6 +145,14 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		return fmt.Errorf("%w: %w", ErrChild, err)
 	}
 	e.Time = t.now()
+	if e.Kind == EventAnswer { // it counts, whatever the agent says
+		var usage Usage
+		if e.Usage != nil {
+			usage = *e.Usage
+		}
+		usage.Requests = max(usage.Requests, 1)
+		e.Usage = &usage
+	}
 	if t.redact != nil {
 		e = t.redact(e)
 	}
@@ -141,7 +160,11 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	if beyond != nil && e.Usage == nil { // what was consumed counts all the same
 		return beyond
 	}
-	if err := s.session.Apply(e); err != nil {
+	err = possible(&e, s.session)
+	if err == nil {
+		err = s.session.Apply(e)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrChild, err)
 	}
 	t.forwarded[inv.Key] = append(t.forwarded[inv.Key], e)
@@ -168,6 +191,26 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		t.watch(e)
 	}
 	return beyond
+}
+
+// possible checks what Apply leaves to those who made the event: the key of a call,
+// and what an answer consumed.
+func possible(e *Event, s *Session) error {
+	switch e.Kind {
+	case EventVerdict, EventCallStarted, EventCallEnded:
+		if i := s.find(*e); i >= 0 && e.Key != s.key(i) {
+			return fmt.Errorf("the event %s has the key %.100q, not %s", e.Kind, e.Key, s.key(i))
+		}
+	}
+	if u := e.Usage; u != nil {
+		const most = 1 << 50
+		for _, n := range [...]int64{int64(u.Requests), int64(u.InputTokens), int64(u.CachedTokens), int64(u.OutputTokens), int64(u.ReasoningTokens), int64(u.Cost), int64(u.Priced)} {
+			if n < 0 || n > most {
+				return fmt.Errorf("the usage in the event %s cannot be: %d", e.Kind, n)
+			}
+		}
+	}
+	return nil
 }
 
 // withinLease refuses what an agent does after its lease is used up. It has to end by
@@ -207,7 +250,7 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	n := &remote{session: &Session{}, by: r, callKey: inv.Key}
 	if e.Parent != inv.Key {
 		up := t.remotes[CallSession(e.Parent)]
-		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 {
+		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 || !up.calls(e.Parent) {
 			return nil, fmt.Errorf("session %s answers the call %.100q, which it does not make", e.Session, e.Parent)
 		}
 		n.up = up
@@ -222,6 +265,11 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	}
 	t.remotes[e.Session] = n
 	return n, nil
+}
+
+// calls reports whether the call with a key is running.
+func (n *remote) calls(key string) bool {
+	return slices.ContainsFunc(n.session.OpenCalls(), func(c PendingCall) bool { return c.Key == key && c.Started })
 }
 
 // isOwn reports whether id is the session of a run of this process.

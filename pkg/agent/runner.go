@@ -355,19 +355,38 @@ func (r *run) observe(e Event) {
 	t.watch(e)
 }
 
+// syncStart makes the start of a call outlast this process. spec is nil if it is not
+// known. A holder has to acknowledge what must not run twice.
+func (r *run) syncStart(ctx context.Context, key string, spec *ToolSpec) error {
+	holder, ok := r.tree.journal.(acks)
+	switch {
+	case !ok:
+		return r.sync(ctx)
+	case spec != nil && (spec.Effects == EffectsNone || spec.Effects == EffectsIdempotent):
+		return nil
+	}
+	return r.syncBy(func() error { return holder.started(key) })
+}
+
 // sync makes what was recorded outlast a loss of power.
 func (r *run) sync(ctx context.Context) error {
 	t := r.tree
 	if t.journal == nil {
 		return nil
 	}
+	return r.syncBy(func() error { return t.journal.Sync(context.WithoutCancel(ctx)) })
+}
+
+// syncBy calls sync. Nothing happens any more once it failed.
+func (r *run) syncBy(sync func() error) error {
+	t := r.tree
 	t.mu.Lock()
 	broken := t.broken
 	t.mu.Unlock()
 	if broken != nil {
 		return broken
 	}
-	err := t.journal.Sync(context.WithoutCancel(ctx))
+	err := sync()
 	if err == nil {
 		return nil
 	}

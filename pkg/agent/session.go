@@ -258,10 +258,10 @@ func (s *Session) applyMessage(e Event) error {
 	case e.Input && !s.Running:
 		return errors.New("no run is going on")
 	}
-	s.Loop = Loop{}
 	if e.Closing {
 		return s.applyClosing(e)
 	}
+	s.Loop = Loop{}
 	s.add(*m)
 	if e.Opening || e.Input || m.Role == RoleAssistant {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -41,8 +42,15 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 	questions, cancel := context.WithCancel(ctx)
 	defer h.asking.Wait()
 	defer cancel()
-	return h.run(ctx, questions)
+	result, err := h.run(ctx, questions)
+	if errors.Is(err, ErrProtocol) && ctx.Err() != nil {
+		err = fmt.Errorf("agent %s: %w", h.slug, context.Cause(ctx)) // it was ended
+	}
+	return result, err
 }
+
+// maxQuestions is how many questions may wait at the same time.
+const maxQuestions = 1000
 
 // A holding is a call of an agent in another process.
 type holding struct {
@@ -51,6 +59,7 @@ type holding struct {
 	slug   string
 	answer agent.Message // the last of the agent itself
 	asking sync.WaitGroup
+	asked  atomic.Int32 // questions without a reply
 }
 
 func (h *holding) run(ctx, questions context.Context) (agent.Result, error) {
@@ -72,7 +81,11 @@ func (h *holding) run(ctx, questions context.Context) (agent.Result, error) {
 func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 	switch e.Kind {
 	case agent.EventQuestion:
+		if h.asked.Add(1) > maxQuestions {
+			return fmt.Errorf("%w: more than %d questions wait for a reply", ErrProtocol, maxQuestions)
+		}
 		h.asking.Go(func() {
+			defer h.asked.Add(-1)
 			answer, err := h.inv.Host.Question(questions, h.inv, e)
 			if err != nil {
 				answer = nil
@@ -81,7 +94,7 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 		})
 		return nil
 	case agent.EventClientCall:
-		return h.conn.Result(e.Key, []agent.Part{agent.Text("the caller has no tools of its own")}, true)
+		return sent(h.conn.Result(e.Key, []agent.Part{agent.Text("the caller has no tools of its own")}, true))
 	case agent.EventSession:
 		if e.Depth == 0 {
 			h.slug = e.Agent
@@ -98,17 +111,25 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 	if err := h.inv.Host.Forward(ctx, h.inv, e); err != nil {
 		return err
 	}
-	if e.Kind == agent.EventCallStarted {
-		return h.conn.Ack(e.Seq)
+	if e.Kind == agent.EventCallStarted && ctx.Err() == nil { // nothing is kept once the run ends
+		return sent(h.conn.Ack(e.Seq))
+	}
+	return nil
+}
+
+// sent is err if the agent does not read. One that has ended is read to its end.
+func sent(err error) error {
+	if errors.Is(err, ErrProtocol) {
+		return err
 	}
 	return nil
 }
 
 // result is what the caller's model reads.
 func (h *holding) result(e agent.Event) (agent.Result, error) {
-	out := &agent.Outcome{Status: e.Status, Agent: h.slug, Answer: e.Text, Message: h.answer}
-	if e.Status == agent.StatusPartial {
-		out.Reason = e.Error
+	out := &agent.Outcome{Status: e.Status, Agent: h.slug, Answer: e.Text, Message: h.answer, Reason: e.Error}
+	if len(out.Message.Parts) == 0 && e.Text != "" {
+		out.Message.Parts = []agent.Part{agent.Text(e.Text)}
 	}
 	if e.Status == agent.StatusOK || e.Status == agent.StatusPartial {
 		return agent.AnswerOf(out, nil)

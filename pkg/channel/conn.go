@@ -15,6 +15,7 @@ import (
 // What they send is queued; a run that does not read ends the channel.
 type Conn struct {
 	in    *lines
+	max   int64 // bytes that may be read
 	bytes int64 // read so far
 	seq   int64 // of the last event
 	over  bool
@@ -40,7 +41,7 @@ var ErrProtocol = errors.New("the agent broke the protocol of the channel")
 // Open sends s to the run that reads out and writes in. Close the Conn.
 func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
 	s.Channel = Version
-	c := &Conn{in: newLines(in), out: out, queue: make(chan any, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
+	c := &Conn{in: newLines(in), max: maxBytes, out: out, queue: make(chan any, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
 	c.queue <- start{kindStart, s}
 	go c.write()
 	return c
@@ -145,13 +146,13 @@ func (e *EndedError) Unwrap() error { return ErrProtocol }
 func (c *Conn) next() (agent.Event, error) {
 	var e agent.Event
 	line, err := c.in.next()
-	if c.bytes += int64(len(line)); err == nil && c.bytes > maxBytes {
-		err = fmt.Errorf("it sent more than %d bytes", int64(maxBytes))
+	if c.bytes += int64(len(line)); err == nil && c.bytes > c.max {
+		return e, fmt.Errorf("%w: after event %d: it sent more than %d bytes", ErrProtocol, c.seq, c.max)
 	}
 	switch {
 	case err == io.EOF, errors.Is(err, errHalf):
 		return e, &EndedError{c.seq}
-	case errors.Is(err, errLong), err == nil && c.bytes > maxBytes:
+	case errors.Is(err, errLong):
 		return e, fmt.Errorf("%w: after event %d: %w", ErrProtocol, c.seq, err)
 	case err != nil:
 		return e, err
@@ -161,6 +162,9 @@ func (c *Conn) next() (agent.Event, error) {
 	}
 	if e.Seq != c.seq+1 {
 		return agent.Event{}, fmt.Errorf("%w: event %d follows event %d", ErrProtocol, e.Seq, c.seq)
+	}
+	if e.Kind == agent.EventEnd && !e.Status.Known() {
+		return agent.Event{}, fmt.Errorf("%w: event %d: a run does not end with the status %.50q", ErrProtocol, e.Seq, e.Status)
 	}
 	c.seq = e.Seq
 	c.over = e.Kind == agent.EventEnd && e.Depth == 0

@@ -68,10 +68,11 @@ func ended(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*agent.EndError](context.Cause(ctx)); ok {
-		return context.Cause(ctx)
+	cause := context.Cause(ctx)
+	if _, ok := errors.AsType[*agent.EndError](cause); ok || errors.Is(cause, ctx.Err()) {
+		return cause
 	}
-	return fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))
+	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
 // fail ends a channel that has no run.
@@ -139,10 +140,6 @@ func (r *serving) read() {
 			r.end(err)
 			return
 		}
-		<-r.ready
-		if r.channel == nil {
-			continue
-		}
 		if err := r.take(line); err != nil {
 			r.cancel(&agent.EndError{Status: agent.StatusFailed, Text: "the holder of the channel broke the protocol: " + err.Error()})
 			return
@@ -159,6 +156,15 @@ func (r *serving) end(err error) {
 	r.cancel(&agent.EndError{Status: agent.StatusFailed, Text: "read from the holder of the channel: " + err.Error()})
 }
 
+// stop cancels the run, or what is done to begin it.
+func (r *serving) stop(reason string) {
+	if r.asked && r.server.Kill != nil {
+		r.server.Kill()
+	}
+	r.asked = true
+	r.cancel(fmt.Errorf("%w: %.500s", context.Canceled, cmp.Or(reason, "cancelled")))
+}
+
 // take does what a message says. What it does not know is a warning.
 func (r *serving) take(line []byte) error {
 	var m message
@@ -171,7 +177,14 @@ func (r *serving) take(line []byte) error {
 			return fmt.Errorf("a line is not a message: %w", err)
 		}
 	}
+	if m.Kind == kindCancel {
+		r.stop(m.Reason)
+	}
+	<-r.ready
 	c := r.channel
+	if c == nil {
+		return nil
+	}
 	switch m.Kind {
 	case kindStart:
 		return errors.New("a second start message")
@@ -190,11 +203,6 @@ func (r *serving) take(line []byte) error {
 	case kindAck:
 		c.Ack(m.Seq)
 	case kindCancel:
-		if r.asked && r.server.Kill != nil {
-			r.server.Kill()
-		}
-		r.asked = true
-		c.Cancel(m.Reason)
 	default:
 		c.Warn(fmt.Sprintf("a message of the unknown kind %.50q is ignored", m.Kind))
 		return nil
