@@ -175,3 +175,13 @@ func TestAResumedSessionCountsTheLoopOn(t *testing.T) {
 		t.Errorf("Resume = %+v, %v after %s", out, err, j.kinds())
 	}
 }
+
+// A session that refuses an event is as it was.
+func TestARefusedClosingChangesNothing(t *testing.T) {
+	m := agent.UserText("now answer")
+	s := agent.Session{State: agent.State{ID: "S", Running: true, Loop: agent.Loop{Count: 2}, Messages: []agent.Message{agent.UserText("go"), {Role: agent.RoleAssistant}}}}
+	err := s.Apply(agent.Event{Kind: agent.EventMessage, Session: "S", Closing: true, Message: &m})
+	if err == nil || s.Loop.Count != 2 {
+		t.Errorf("Apply: %v; the loop is %+v", err, s.Loop)
+	}
+}

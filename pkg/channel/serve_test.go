@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -308,12 +309,12 @@ func TestAHolderThatDoesNotReadCanCancel(t *testing.T) {
 	for _, noise := range []string{"", `{"kind":"dance"}`} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wait{}
-			running := false
+			var running atomic.Bool
 			open := func(context.Context) (*agent.Runner, error) {
 				r := waiting(w)
 				r.Agent.Toolsets = []agent.Toolset{agent.ToolList{agent.Wrap(w, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
-					running = true
-					defer func() { running = false }()
+					running.Store(true)
+					defer running.Store(false)
 					for range 5000 {
 						inv.Progress("working")
 					}
@@ -324,7 +325,7 @@ func TestAHolderThatDoesNotReadCanCancel(t *testing.T) {
 			_, last, _ := serve(t, open, true, func(h *holder) {
 				h.line(begin)
 				synctest.Wait()
-				if !running {
+				if !running.Load() {
 					t.Error("the tool did not wait for the reader")
 				}
 				for range 10 {
@@ -334,7 +335,7 @@ func TestAHolderThatDoesNotReadCanCancel(t *testing.T) {
 				}
 				h.line(`{"kind":"cancel"}`)
 				time.Sleep(time.Minute)
-				if running {
+				if running.Load() {
 					t.Error("the tool is running")
 				}
 				close(h.silent)
