@@ -19,6 +19,21 @@ import (
 func agentsCommand(t *testing.T, files map[string]string, args ...string) *exec.Cmd {
 	t.Helper()
 	dir := t.TempDir()
+	writeFiles(t, dir, files)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Args[0] = "agents"
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+	return cmd
+}
+
+// writeFiles writes files into dir; scripts are executable.
+func writeFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
 	for name, text := range files {
 		mode := os.FileMode(0o644)
 		if strings.HasPrefix(text, "#!") {
@@ -32,15 +47,6 @@ func agentsCommand(t *testing.T, files map[string]string, args ...string) *exec.
 			t.Fatal(err)
 		}
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, args...)
-	cmd.Args[0] = "agents"
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
-	return cmd
 }
 
 const hangScript = `{"rules":[

@@ -84,6 +84,35 @@ func TestQuestionsBelowATool(t *testing.T) {
 	}
 }
 
+// TestQuestionsOfANestedAgent: what an agent in a process of its own asks reaches the
+// person at the terminal of the root, over the channel.
+func TestQuestionsOfANestedAgent(t *testing.T) {
+	dir := askingAgent(t, someQuestion)
+	for name, text := range map[string]string{
+		"outer.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"outer","flavor":"scripted","script":"outer.script","toolDirectory":"tools"}}`,
+		"outer.script": `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_root","args":{"prompt":"go"}}]}},{"when":{},"answer":{"text":"inner ${result.0}"}}]}`,
+		"tools/inner":  "#!/bin/sh\nexec agents --agent-file agent.json \"$@\"\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openScreen(t, dir, `agents run --agent-file outer.json -p go; echo "code $?"`)
+	s.await(`^MCP server fake of agent outer > root asks:\n  \| Who are you\?`)
+	s.press("a", "Enter")
+	s.await(`^name\n>`)
+	s.press("Ann", "Enter")
+	s.await(`^sure, yes or no`)
+	s.press("n", "Enter")
+	s.await(`^send, edit, decline or cancel\?|send, edit`)
+	s.press("s", "Enter")
+	s.await(`^inner heard {"action":"accept","content":{"name":"Ann","sure":false}}`)
+}
+
 func TestQuestionsThatArePutAside(t *testing.T) {
 	for name, c := range map[string]struct {
 		keys []string

@@ -123,6 +123,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	}
 	runner := loaded.Runner(&root)
 	runner.Observe, runner.Trace, runner.Lease.Budget = s.Observe, s.Traced, f.budget.Budget
+	runner.Person = person.Answers()
 	s.Kept = kept != nil
 	if err := kept.Attach(p, runner); err != nil {
 		return errors.Join(err, s.Close())

@@ -344,6 +344,9 @@ func (c *Channel) ask(ctx context.Context, question Event) (json.RawMessage, err
 	c.runner.root().observe(question)
 	select {
 	case answer := <-reply:
+		if len(answer) == 0 || string(answer) == "null" {
+			return nil, ErrNobody
+		}
 		return answer, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)

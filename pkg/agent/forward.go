@@ -291,6 +291,9 @@ func validID(id string) bool {
 	return true
 }
 
+// Person implements Host.
+func (r *run) Person() bool { return r.tree.person != nil }
+
 // Question implements Host. One question of the tree is put at a time.
 func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawMessage, error) {
 	t := r.tree

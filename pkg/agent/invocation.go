@@ -67,6 +67,8 @@ type Host interface {
 	// journalled, counted and shown. The error wraps ErrChild if the event cannot
 	// be, and ErrBudget if a budget is spent; the agent must be ended then.
 	Forward(ctx context.Context, inv *Invocation, e Event) error
+	// Person reports whether there is anybody who could answer a question.
+	Person() bool
 	// Question puts a question (What, Text, Tool, Args, Schema, Choices, Path) to
 	// the person. The error wraps ErrNobody if there is none.
 	Question(ctx context.Context, inv *Invocation, question Event) (answer json.RawMessage, err error)

@@ -30,6 +30,8 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 		return agent.Result{}, err
 	}
 	s := agent.Start{Args: raw, Lease: inv.Host.Lease(ctx, inv), Context: inv.Context, History: inv.Host.History(inv), Journal: true}
+	person := inv.Host.Person()
+	s.Person = &person
 	if len(s.History) > 0 {
 		s.Session = s.History[0].Session
 	}

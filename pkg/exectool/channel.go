@@ -39,7 +39,7 @@ func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (agent.Re
 	for try := 0; ; try++ {
 		result, exit, err := t.channelProcess(ctx, inv, line, env)
 		early, ok := errors.AsType[*channel.EndedError](err)
-		if !ok || early.Seq == 0 && exit.Signal == 0 || try == maxRestarts || ctx.Err() != nil {
+		if !ok || early.Seq == 0 && !killed(exit) || try == maxRestarts || ctx.Err() != nil {
 			return result, err
 		}
 		inv.Progress(err.Error() + "; it is started again and continues")
@@ -86,6 +86,12 @@ func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, 
 		err = fmt.Errorf("%w (%s)%s", err, exit, lastWords(stderr.keep))
 	}
 	return result, exit, err
+}
+
+// killed reports whether SIGKILL ended a program, as a shell or a container says it too.
+func killed(exit process.Exit) bool {
+	const status = 128 + 9
+	return exit.Signal != 0 || exit.Code == status
 }
 
 // lastWords are the last lines that a program wrote to stderr, for an error.

@@ -54,6 +54,14 @@ var (
 		fmt.Sscanf(r.Out, "%f ms a call", &ms)
 		return ms
 	}
+	// callOrStart is the time of a turn's calls, and of the whole program where it has
+	// no turns.
+	callOrStart = func(r *result) float64 {
+		if r.GapMS > 0 {
+			return r.GapMS
+		}
+		return r.WallMS
+	}
 	perRun = func(r *result) float64 {
 		var kb float64
 		fmt.Sscanf(r.Out, "%f kB a run", &kb)
@@ -153,6 +161,18 @@ func scenarios() []scenario {
 			script:   model.Script{Turns: 1, Calls: 10000, Command: "/bin/true {n}"},
 			programs: one,
 			goals:    []goal{peakMemory("", 64), {what: "wall time", unit: "ms", of: wall, beside: "floor-exe"}},
+		}, {
+			name: "nested", title: "a nested agent that answers at once",
+			script:   model.Script{Turns: 1, Calls: 1, Command: "go", Argument: "prompt"},
+			expect:   "the inner answer",
+			programs: []program{{name: "--version", args: []string{"{agents}", "--version"}}, agents("{nested}.json")},
+			goals:    []goal{{what: "the call against a cold start", unit: "ms", of: callOrStart, limit: 2, beside: "--version", ratio: true}},
+		}, {
+			name: "nested-100", title: "100 nested agents at once",
+			script:   model.Script{Turns: 1, Calls: 100, Command: "go {n}", Argument: "prompt"},
+			expect:   "the inner answer",
+			programs: []program{agents("{nested}.json")},
+			goals:    []goal{{what: "wall time", unit: "ms", of: wall}},
 		}, {
 			name: "mcp-call", title: "1,000 calls of an MCP server, one after the other",
 			programs: []program{{name: "agents", args: []string{"{mcp}", "-calls", "1000"}}},

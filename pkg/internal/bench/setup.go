@@ -80,6 +80,10 @@ func setup(binary string, buildFlags []string) (*bench, error) {
 		return nil, errors.Join(err, b.close())
 	}
 	filled = append(filled, "{remote}", b.path("remote"))
+	if err := b.nested(url); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	filled = append(filled, "{nested}", b.path("nested"))
 	b.fill = strings.NewReplacer(filled...).Replace
 	return b, nil
 }
@@ -127,6 +131,24 @@ func (b *bench) tools(name string, n int, url string) error {
 		}
 	}
 	return b.agentFile(name, url, map[string]any{"toolDirectory": dir})
+}
+
+// nested writes nested.json, an agent whose tool is another one in a process of its
+// own, which answers at once.
+func (b *bench) nested(url string) error {
+	if err := os.Mkdir(b.path("nested"), 0o755); err != nil {
+		return err
+	}
+	wrapper := fmt.Sprintf("#!/bin/sh\nexec %q --agent-file %q \"$@\"\n", b.path("agents"), b.path("inner.json"))
+	inner := fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":%q,"announce":"answers","flavor":"scripted","script":"inner-script.json"}}`, model.Tool)
+	for name, text := range map[string]string{
+		"nested/" + model.Tool: wrapper, "inner.json": inner, "inner-script.json": `{"rules":[{"when":{},"answer":{"text":"the inner answer"}}]}`,
+	} {
+		if err := os.WriteFile(b.path(name), []byte(text), 0o755); err != nil {
+			return err
+		}
+	}
+	return b.agentFile("nested", url, map[string]any{"toolDirectory": b.path("nested"), "maxParallelTools": 100})
 }
 
 // agentFile writes NAME.json, an agent file with more contents than all have.

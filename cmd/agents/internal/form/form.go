@@ -32,6 +32,14 @@ type Dialog struct {
 	Line func(prompt string) (string, error)
 }
 
+// asker is who asks: an MCP server, or an agent whose name begins so.
+func asker(name string) string {
+	if strings.HasPrefix(name, "agent ") {
+		return flat(name)
+	}
+	return "MCP server " + flat(name)
+}
+
 func (v *Dialog) say(format string, args ...any) {
 	fmt.Fprintf(v.Out, format+"\n", args...)
 }
@@ -54,10 +62,10 @@ func (v *Dialog) Ask(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	}
 	fields, err := readForm(q.Schema)
 	if err != nil {
-		v.say("MCP server %s asks something that cannot be shown, which is declined: %s", flat(q.Server), flat(err.Error()))
+		v.say("%s asks something that cannot be shown, which is declined: %s", asker(q.Server), flat(err.Error()))
 		return mcpclient.Answer{Action: mcpclient.Decline}, nil
 	}
-	v.say("MCP server %s asks:\n%s", flat(q.Server), quoted(q.Message))
+	v.say("%s asks:\n%s", asker(q.Server), quoted(q.Message))
 	if len(fields) == 0 {
 		return v.decide("agree, decline or cancel? ", mcpclient.Accept, "agree", "{}")
 	}
@@ -298,10 +306,10 @@ func (f *field) choose(text string) (string, error) {
 func (v *Dialog) askURL(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	u, err := url.Parse(q.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		v.say("MCP server %s asks you to open an address that is not a web page, which is declined:\n%s", flat(q.Server), quoted(q.URL))
+		v.say("%s asks you to open an address that is not a web page, which is declined:\n%s", asker(q.Server), quoted(q.URL))
 		return mcpclient.Answer{Action: mcpclient.Decline}, nil
 	}
-	v.say("MCP server %s asks you to open a page:\n%s\n%s", flat(q.Server), quoted(q.Message), quoted(u.String()))
+	v.say("%s asks you to open a page:\n%s\n%s", asker(q.Server), quoted(q.Message), quoted(u.String()))
 	note := ""
 	if u.Scheme == "http" {
 		note = ", without encryption"

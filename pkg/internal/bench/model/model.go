@@ -9,6 +9,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -34,6 +35,8 @@ type Script struct {
 	// Command is the argument "command" of a call. {n} is replaced by the call's
 	// number in the conversation, from 0.
 	Command string
+	// Argument replaces the name "command".
+	Argument string
 	// Together is how many requests must be waiting before any is answered, so
 	// that as many conversations go in step; 0 and 1 answer at once.
 	Together int
@@ -156,7 +159,7 @@ func (s *Script) answer(w http.ResponseWriter, a *ask, turns int) error {
 			return fmt.Errorf("there is no tool %s among %d", Tool, len(a.Tools))
 		}
 		for i := range s.Calls {
-			calls = append(calls, newCall(name, s.Command, turns*s.Calls+i, i))
+			calls = append(calls, newCall(name, cmp.Or(s.Argument, "command"), s.Command, turns*s.Calls+i, i))
 		}
 	}
 	if a.Stream {
@@ -223,8 +226,8 @@ func finish(calls []call) string {
 	return "stop"
 }
 
-func newCall(name, command string, n, index int) call {
-	args, _ := json.Marshal(map[string]string{"command": strings.ReplaceAll(command, "{n}", strconv.Itoa(n))}) // strings always encode
+func newCall(name, argument, command string, n, index int) call {
+	args, _ := json.Marshal(map[string]string{argument: strings.ReplaceAll(command, "{n}", strconv.Itoa(n))}) // strings always encode
 	return call{Index: &index, ID: "call_" + strconv.Itoa(n), Type: "function", Function: function{Name: name, Arguments: string(args)}}
 }
 
