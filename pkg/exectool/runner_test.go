@@ -350,6 +350,8 @@ func (noHost) Lease(context.Context, *agent.Invocation) agent.Lease { return age
 
 func (noHost) History(*agent.Invocation) []agent.Event { return nil }
 
+func (noHost) Called(*agent.Invocation) {}
+
 // TestContainersHaveALabel: a container is found again by the label of its call, be it a
 // tool's or an agent's that speaks the channel.
 func TestContainersHaveALabel(t *testing.T) {
