@@ -90,10 +90,33 @@ func (t *tree) interrupted(inv *Invocation) {
 }
 
 // Called implements Host.
-func (r *run) Called(inv *Invocation) {
+func (r *run) Called(ctx context.Context, inv *Invocation, err error) {
+	if err == nil {
+		err = errors.New("the agent that called it has ended")
+	}
 	t := r.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	delete(t.forwarded, inv.Key)
+	var left []*remote
+	for _, s := range t.remotes {
+		if s != nil && s.callKey == inv.Key && s.session.Running {
+			left = append(left, s)
+		}
+	}
+	slices.SortFunc(left, func(a, b *remote) int { return b.session.Depth - a.session.Depth })
+	for _, s := range left {
+		var events []Event
+		for _, c := range s.session.OpenCalls() {
+			events = append(events, s.session.CallEnded(c, Result{}, err))
+		}
+		events = append(events, s.session.event(Event{Kind: EventEnd, Turn: s.session.Turn, Status: StatusOf(err), Error: err.Error(), Total: &TotalUsage{}}))
+		for _, e := range events {
+			if r.forward(ctx, inv, e) != nil {
+				return // the journal is broken
+			}
+		}
+	}
 	delete(t.forwarded, inv.Key)
 }
 

@@ -59,10 +59,10 @@ type Host interface {
 	// Run runs a sub-agent for the call.
 	Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error)
 	// History are the events of that agent from an earlier process that ended before
-	// its run; nil if there was none. Called says that the call has ended, and that
-	// they are not needed any more.
+	// its run; nil if there was none. Called says that the call has ended, and with
+	// what error: what the agent left open is closed.
 	History(inv *Invocation) []Event
-	Called(inv *Invocation)
+	Called(ctx context.Context, inv *Invocation, err error)
 	// Forward makes an event of that agent happen as one of a sub-agent's: it is
 	// journalled, counted and shown. The error wraps ErrChild if the event cannot
 	// be, and ErrBudget if a budget is spent; the agent must be ended then.

@@ -44,11 +44,14 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 	questions, cancel := context.WithCancel(ctx)
 	defer h.asking.Wait()
 	defer cancel()
-	result, err := h.run(ctx, questions)
-	if errors.Is(err, ErrProtocol) && ctx.Err() != nil {
-		err = fmt.Errorf("agent %s: %w", h.slug, context.Cause(ctx)) // it was ended
+	end, err := h.run(ctx, questions)
+	switch {
+	case ctx.Err() != nil && (errors.Is(err, ErrProtocol) || err == nil && end.Status == agent.StatusInterrupted):
+		err = context.Cause(ctx) // it was ended
+	case err == nil:
+		return h.result(end)
 	}
-	return result, err
+	return agent.AnswerOf(&agent.Outcome{Agent: h.slug}, err)
 }
 
 // maxQuestions is how many questions may wait at the same time.
@@ -64,19 +67,20 @@ type holding struct {
 	asked  atomic.Int32 // questions without a reply
 }
 
-func (h *holding) run(ctx, questions context.Context) (agent.Result, error) {
+// run handles the events up to the last.
+func (h *holding) run(ctx, questions context.Context) (end agent.Event, err error) {
 	for e, err := range h.conn.Events() {
 		if err == nil {
 			err = h.take(ctx, questions, e)
 		}
 		if err != nil {
-			return agent.Result{}, fmt.Errorf("agent %s: %w", h.slug, err)
+			return e, err
 		}
 		if e.Kind == agent.EventEnd && e.Depth == 0 {
-			return h.result(e)
+			return e, nil
 		}
 	}
-	return agent.Result{}, fmt.Errorf("agent %s: %w", h.slug, ErrProtocol) // Events ends otherwise
+	return end, ErrProtocol // Events ends otherwise
 }
 
 // take handles an event.

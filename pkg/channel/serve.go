@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -20,8 +21,10 @@ type Server struct {
 	// holder goes away.
 	Open func(ctx context.Context, start agent.Start) (*agent.Runner, error)
 	// Kill ends the program at once. It is called when the holder cancels a second
-	// time; nil does nothing.
+	// time, and when a cancelled run has not ended after Grace; nil does nothing.
 	Kill func()
+	// Grace is the time that a cancelled run has to end; 0 is not limited.
+	Grace time.Duration
 }
 
 // Serve reads the start message and runs the agent until it ends. The last line that
@@ -31,6 +34,7 @@ type Server struct {
 func (s *Server) Serve(ctx context.Context) (*agent.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer s.limit(ctx)()
 	in, out := newLines(s.In), &writer{w: s.Out}
 	first, err := readStart(ctx, in)
 	if err != nil {
@@ -130,6 +134,26 @@ type serving struct {
 	ready   chan struct{}  // closed when channel is set, or will not be
 	channel *agent.Channel // nil if the run did not begin
 	asked   bool           // to end
+}
+
+// limit kills the program if it has not ended a while after it was cancelled. The
+// function that it returns lifts that.
+func (s *Server) limit(ctx context.Context) (stop func()) {
+	over := make(chan struct{})
+	cancelled := context.AfterFunc(ctx, func() {
+		if s.Kill == nil || s.Grace <= 0 {
+			return
+		}
+		select {
+		case <-time.After(s.Grace):
+			s.Kill()
+		case <-over:
+		}
+	})
+	return func() {
+		cancelled()
+		close(over)
+	}
 }
 
 // read takes messages until In ends.

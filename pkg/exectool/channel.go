@@ -19,7 +19,7 @@ const channelGrace = 2 * time.Second
 // callChannel runs an agent in a process of its own, which speaks the channel on its
 // standard input and output. It has no time limit but that of its caller and what its
 // description names.
-func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (result agent.Result, err error) {
 	if t.desc.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, t.desc.Timeout, fmt.Errorf("%w: timed out after %s (timeout-seconds)", context.DeadlineExceeded, seconds(t.desc.Timeout)))
@@ -34,10 +34,11 @@ func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (agent.Re
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
 	defer release()
-	defer inv.Host.Called(inv)
+	defer func() { inv.Host.Called(ctx, inv, err) }()
 	env := callEnviron(t.env, inv, t.opts.tree, locks)
 	for try := 0; ; try++ {
-		result, exit, err := t.channelProcess(ctx, inv, line, env)
+		var exit process.Exit
+		result, exit, err = t.channelProcess(ctx, inv, line, env)
 		early, ok := errors.AsType[*channel.EndedError](err)
 		if !ok || early.Seq == 0 && !killed(exit) || try == maxRestarts || ctx.Err() != nil {
 			return result, err
@@ -75,6 +76,9 @@ func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, 
 	}()
 	result, err := channel.Call(ctx, inv, fromChild, toChild)
 	fromChild.Close() // what it still writes is dropped
+	if errors.Is(err, channel.ErrProtocol) || errors.Is(err, agent.ErrChild) || errors.Is(err, agent.ErrBudget) {
+		end() // it does not do what it should
+	}
 	timer := time.AfterFunc(channelGrace, end)
 	defer timer.Stop()
 	<-ended

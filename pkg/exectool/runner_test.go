@@ -350,7 +350,9 @@ func (noHost) Lease(context.Context, *agent.Invocation) agent.Lease { return age
 
 func (noHost) History(*agent.Invocation) []agent.Event { return nil }
 
-func (noHost) Called(*agent.Invocation) {}
+func (noHost) Person() bool { return false }
+
+func (noHost) Called(context.Context, *agent.Invocation, error) {}
 
 // TestContainersHaveALabel: a container is found again by the label of its call, be it a
 // tool's or an agent's that speaks the channel.

@@ -31,7 +31,7 @@ type Channel struct {
 // last event; the error decides the exit code alone.
 func (c *Channel) Run(ctx context.Context, p *program.Env) error {
 	r := &channelRun{Channel: c, p: p}
-	s := channel.Server{In: p.In, Out: p.Out, Open: r.open, Kill: func() {
+	s := channel.Server{In: p.In, Out: p.Out, Open: r.open, Grace: p.KillAfter, Kill: func() {
 		process.EndAll()
 		os.Exit(failure.ExitInterrupted)
 	}}
