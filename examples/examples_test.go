@@ -90,11 +90,11 @@ func TestAnswers(t *testing.T) {
 		},
 		{
 			"an agent as a tool", "agents-as-tool/agent.json", "When can we cancel our contracts?", nil,
-			`^The archive says:\ninsurance\.txt:2:.*\nlease\.txt:2:.*$`, map[string]int{"bash_archivist": 1},
+			`^The archive says:\ninsurance\.txt:2:.*\nlease\.txt:2:.*$`, map[string]int{"bash_archivist": 1, "bash_search": 1},
 		},
 		{
 			"an agent as a tool that finds nothing", "agents-as-tool/agent.json", "Have we got dinosaurs?", nil,
-			`^The archive says:\nNothing found\.$`, map[string]int{"bash_archivist": 1},
+			`^The archive says:\nNothing found\.$`, map[string]int{"bash_archivist": 1, "bash_search": 1},
 		},
 		{
 			"a program", "program/explain", "ls -l", nil,
@@ -292,10 +292,10 @@ func TestEveryExampleHasAReadmeAndIsListed(t *testing.T) {
 // TestLibraryReadmeShowsTheOutput compares the README with the output that the
 // examples are tested for.
 func TestLibraryReadmeShowsTheOutput(t *testing.T) {
-	tested := readFile(t, "library/example_test.go") + readFile(t, "library/steps/example_test.go")
+	tested := readFile(t, "library/example_test.go") + readFile(t, "library/steps/example_test.go") + readFile(t, "library/channel/example_test.go")
 	shown := regexp.MustCompile("(?ms)^```\n\\$ go run [^\n]*\n(.*?)^```$").FindAllStringSubmatch(readFile(t, "library/README.md"), -1)
-	if len(shown) != 2 {
-		t.Fatalf("the README shows %d outputs, want 2", len(shown))
+	if len(shown) != 3 {
+		t.Fatalf("the README shows %d outputs, want 3", len(shown))
 	}
 	for _, m := range shown {
 		comment := "\t// Output:\n\t// " + strings.ReplaceAll(strings.TrimSpace(m[1]), "\n", "\n\t// ") + "\n}"

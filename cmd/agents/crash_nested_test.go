@@ -103,10 +103,10 @@ func TestThreeProcessesKilledAtAnyEvent(t *testing.T) {
 	if err := os.Symlink(cmd.Path, filepath.Join(cmd.Dir, "agents")); err != nil {
 		t.Fatal(err)
 	}
-	for _, level := range []string{"top", "mid", "leaf"} {
+	for level, every := range map[string]int{"top": 31, "mid": 23, "leaf": 17} {
 		s := &nestedSweep{sweep: sweep{t: t, home: cmd.Dir}, level: level}
 		killed := 0
-		for at := 1; s.round(at); at += 13 {
+		for at := 1; s.round(at); at += every {
 			killed++
 		}
 		if killed < 3 {
