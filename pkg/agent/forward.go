@@ -20,7 +20,6 @@ type remote struct {
 	session *Session
 	total   TotalUsage // with all below it
 	up      *remote    // nil for the agent that the call asked
-	by      *run       // the run whose call it answers
 	callKey string
 }
 
@@ -204,7 +203,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		total := s.total.clone()
 		e.Total = &total
 	}
-	if t.journal != nil {
+	if t.journal != nil && inv.Session == r.session.ID { // see Runner.Call
 		if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
 			t.broken = fmt.Errorf("%w: %w", ErrJournal, err)
 			return t.broken
@@ -270,7 +269,7 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	case !validID(e.Session) || t.isOwn(e.Session):
 		return nil, fmt.Errorf("%.100q cannot be the id of its session", e.Session)
 	}
-	n := &remote{session: &Session{}, by: r, callKey: inv.Key}
+	n := &remote{session: &Session{}, callKey: inv.Key}
 	if e.Parent != inv.Key {
 		up := t.remotes[CallSession(e.Parent)]
 		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 || !up.calls(e.Parent) {
@@ -336,8 +335,11 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	id := fmt.Sprintf("%s.q%d", inv.Key, t.questions)
 	t.mu.Unlock()
 	path := e.Path
-	if len(path) == 0 {
-		path = r.path()
+	if own := r.path(); len(path) < len(own) || !slices.Equal(path[:len(own)], own) {
+		path = own // whatever an agent in another process says
+		if inv.Spec.isAgent() {
+			path = append(path, inv.Spec.Name)
+		}
 	}
 	question := inv.event(EventQuestion)
 	question.Tool, question.Args, question.Time = e.Tool, e.Args, t.now()
