@@ -410,3 +410,26 @@ func TestAFloodEnds(t *testing.T) {
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
+
+// TestAQuestionNamesThePathToItsAgent: an agent below cannot ask in another's name.
+func TestAQuestionNamesThePathToItsAgent(t *testing.T) {
+	for _, test := range []struct{ says, want string }{
+		{"outer/inner/deep", "outer/inner/deep"}, {"boss", "outer/child"}, {"", "outer/child"}, {"out/er", "outer/child"},
+	} {
+		var path []string
+		callChild(t, func(p *peer) {
+			p.in.Scan()
+			p.send(session(), prompt(), of(agent.Event{Kind: agent.EventQuestion, Question: "q", What: "ask", Text: "?", Path: strings.Split(test.says, "/")}))
+			p.in.Scan()
+			p.send(answer(says("done"), agent.Usage{}), end(agent.StatusOK, "done"))
+		}, func(r *agent.Runner) {
+			r.Person = func(_ context.Context, q agent.Event) (json.RawMessage, error) {
+				path = q.Path
+				return json.RawMessage(`"yes"`), nil
+			}
+		})
+		if got := strings.Join(path, "/"); got != test.want {
+			t.Errorf("an agent that says it is %q asks as %q, want %q", test.says, got, test.want)
+		}
+	}
+}
