@@ -222,7 +222,8 @@ func TestCommandsAreGuardedWhileTheyRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if test.name == "short" && time.Since(begin) >= guardAfter {
-				t.Skip("this machine is too slow to run anything short")
+				t.Log("this machine was too busy to run anything in less time than a guardian waits")
+				return
 			}
 			if got, err := os.ReadFile(r.dir + "/report"); string(got) != test.want {
 				t.Errorf("there were %s, %v; want %s", got, err, test.want)
