@@ -19,10 +19,10 @@ func newWrapperCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "SLUG",
 		Description: `Writes SLUG.sh, which runs the agent of --agent-file in a process of its own. With
---runner that process is elsewhere, and so is the file: "podman run -i --rm IMAGE" or
-"ssh HOST". Nothing is overwritten.`,
+--runner, as "podman run -i --rm IMAGE" or "ssh HOST", the process runs elsewhere, and
+--agent-file is a path there. Nothing is overwritten.`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "runner", Usage: "put the `COMMAND`, as a shell reads it, before agents", Destination: &runner},
+			&cli.StringFlag{Name: "runner", Usage: "run agents with the prefix `COMMAND`, in shell syntax", Destination: &runner},
 			&cli.StringFlag{Name: "dir", Value: ".", Usage: "write into `DIR`", Destination: &dir},
 		},
 		Action: func(_ context.Context, c *cli.Command) error {
@@ -60,8 +60,8 @@ func newWrapper(p *program.Env, slug, dir, runner string) error {
 	return s.Finish(err, "agents tool describe "+program.ShellQuote(path))
 }
 
-// wrapped is the agent file as the script in dir names it: without a runner relative to
-// the script, unless the path is absolute.
+// wrapped returns the agent file as the script in dir names it: without a runner relative
+// to the script, unless the path is absolute.
 func wrapped(p *program.Env, dir, runner string) (string, error) {
 	file := p.Global.AgentFiles[0]
 	if words := strings.Fields(runner); len(words) > 0 {

@@ -18,9 +18,9 @@ func pricesCommand(p *program.Env) *cli.Command {
 	var asJSON bool
 	return &cli.Command{
 		ArgsUsage: "[MODEL]",
-		Description: `Prices are US dollars per million tokens, as they were at the source on the date. They
-change: prices.json in the configuration folder replaces and adds prices, and the key
-price of an agent file sets that of its model.`,
+		Description: `Prices are US dollars per million tokens, as the source had them on the date. They may
+have changed: prices.json in the configuration folder replaces and adds prices, and the
+key price of an agent file sets that of its model.`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &asJSON}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Len() > 1 {
@@ -46,8 +46,8 @@ price of an agent file sets that of its model.`,
 	}
 }
 
-// pricesOf are the prices of the models with a name; if there are none, of those
-// whose name contains it.
+// pricesOf returns the prices of the models with the given name; if there are none, of
+// those whose name contains it.
 func pricesOf(all prices.Table, name string) prices.Table {
 	if name == "" {
 		return all
@@ -64,7 +64,7 @@ func pricesOf(all prices.Table, name string) prices.Table {
 	})
 }
 
-// pricesText is a table for each source.
+// pricesText returns a table for each source.
 func pricesText(list prices.Table) string {
 	var b strings.Builder
 	b.WriteString("US dollars per million tokens\n")
@@ -111,7 +111,7 @@ func overText(m prices.Model) string {
 	return fmt.Sprintf("  over %d tokens in", m.Long.Over)
 }
 
-// dollars has at least two decimals.
+// dollars writes an amount with at least two decimals.
 func dollars(m agent.Money) string {
 	whole, decimals, _ := strings.Cut(m.String(), ".")
 	return whole + "." + decimals + strings.Repeat("0", max(2-len(decimals), 0))

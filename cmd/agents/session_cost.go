@@ -23,9 +23,9 @@ func sessionCostCommand(p *program.Env) *cli.Command {
 	var asJSON bool
 	return &cli.Command{
 		ArgsUsage: "ID",
-		Description: `A line for each agent of the tree: what it consumed itself, and in the column TREE the
-cost with all agents below it. Sessions of other processes that answer calls of the
-tree belong to it if they are in the same folder.`,
+		Description: `Prints a line for each agent of the tree: what it consumed itself and, in the column
+TREE, the cost including all agents below it. Sessions that other processes stored for
+calls of the tree are included if they are in the same folder.`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object, with exact costs", Destination: &asJSON}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			name, err := command.OneArgument(c, "the session's id")

@@ -24,9 +24,9 @@ func toolboxCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "DIR list|describe|run [NAME [ARG...]]",
 		Description: `list prints a line for each tool. describe prints all descriptions as one JSON
-object. run executes the tool of the file NAME, or the slug NAME, as "TOOL run
-ARG...": it takes the place of this process, with its standard input and
-environment. An agent file with a "runner" uses this on the other side.`,
+object. run executes the tool with the file name or slug NAME as "TOOL run ARG...",
+in place of this process, with its standard input and environment. It is what a
+"runner" in an agent file runs on the other side.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "filter", Usage: "only files whose name contains `TEXT`", Destination: &filter},
 		},
@@ -68,8 +68,8 @@ func toolbox(ctx context.Context, p *program.Env, args []string, filter string) 
 	return err
 }
 
-// runInToolbox replaces this process by the tool of a file in dir, or where there is
-// no such file, by the one with that slug.
+// runInToolbox replaces this process by the tool with that file name in dir or, if there
+// is no such file, with that slug.
 func runInToolbox(ctx context.Context, p *program.Env, dir, name string, args []string) error {
 	path := filepath.Join(dir, name)
 	_, err := os.Stat(path)
@@ -92,7 +92,7 @@ func runInToolbox(ctx context.Context, p *program.Env, dir, name string, args []
 	return failure.NothingRan(err, "")
 }
 
-// fileOf is the file of the tool with a slug, empty if there is none.
+// fileOf returns the file of the tool with the given slug, empty if there is none.
 func fileOf(set *exectool.Toolset, slug string) string {
 	for _, t := range set.List() {
 		if d, err := t.Description(); err == nil && d.Slug == slug {

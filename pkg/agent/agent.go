@@ -96,7 +96,7 @@ type Tool interface {
 
 // A Toolset is a source of tools. Tools is asked once per turn, by several runs
 // at the same time; tools and an error may both come back, and the error is
-// then reported while the run goes on with the tools.
+// then reported while the run continues with the tools.
 type Toolset interface {
 	Tools(ctx context.Context) ([]Tool, error)
 }
@@ -133,8 +133,8 @@ type Commander interface {
 	Command(inv *Invocation) (argv []string, digest string)
 }
 
-// A ToolSpec is what a model is told about a tool, and what the runtime knows
-// about it.
+// A ToolSpec describes a tool to a model, and holds what the runtime knows about
+// it.
 type ToolSpec struct {
 	// Name is unique among the tools of an agent and matches
 	// [A-Za-z0-9_-]{1,64}.

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// AnswerOf is how a run of an agent answers the call of another one: the answer, or
-// what there is of it beside the error that says why there is none. Its first line for
-// the caller's model is how the run ended, as "[budget]", unless that was StatusOK. The
-// line comes from here, whatever the agent wrote.
+// AnswerOf returns the result of a call that a run of an agent answers: its answer, or
+// the incomplete answer and an error that says why it is incomplete. Unless the run
+// ended with StatusOK, the first line that the caller's model reads is how it ended, as
+// "[budget]". The runtime writes this line, not the agent.
 func AnswerOf(out *Outcome, err error) (Result, error) {
 	parts := slices.Clone(out.Message.Parts)
 	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Kind == PartReasoning })
@@ -24,7 +24,7 @@ func AnswerOf(out *Outcome, err error) (Result, error) {
 	return Result{Parts: parts}, nil
 }
 
-// An outcomeError is an error of a call whose text begins with how a run ended.
+// An outcomeError is the error of a call; its text begins with how the run ended.
 type outcomeError struct {
 	text string
 	err  error

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Budgets. Each run has an account with what its agent's Budget, and at the root the
-// Lease, permits. A request or a call is made only if something is left of every
+// Budgets. Each run has an account with the limits of its agent's Budget and, at the
+// root, of the Lease. A request or a call is made only if something is left of every
 // amount in the accounts of its run and of all runs above. What was consumed is the
-// TotalUsage of the run: it has all sub-agents, and comes from the journal after a
-// resume.
+// TotalUsage of the run: it includes all sub-agents, and comes from the journal after
+// a resume.
 //
-// Requests that run at the same time reserve an estimate, so that together they take
-// no budget further over than one answer may. The estimate is twice the largest
-// request so far, scaled to the size of the conversation; an answer that is larger
-// takes the budget further over. While nothing is known, one request runs alone.
-// One that would not fit beside those in progress waits for them. These never wait
-// for anything but the model, so there is no deadlock.
+// Requests that run at the same time each reserve an estimate, so that together they
+// exceed a budget by at most one answer. The estimate is twice the largest request so
+// far, scaled to the size of the conversation; an answer that is larger than its
+// estimate can exceed the budget further. Until one request has been answered, only
+// one runs at a time. A request that does not fit beside those in progress waits for
+// them. These wait only for the model, so there is no deadlock.
 
 // The amounts that requests and calls consume.
 const (
@@ -95,19 +95,19 @@ func usageAmounts(u Usage) amounts {
 }
 
 // An account is what one run, with all agents below it, may consume. tree.mu guards
-// what changes.
+// the fields that change.
 type account struct {
 	limit  amounts
-	leased [amountKinds]bool // the limit comes from the caller in another process
-	within bool              // some amount is limited
+	leased [amountKinds]bool // the limit comes from a caller in another process
+	within bool              // at least one amount is limited
 
-	// base is what was left for the run when it began, with what it had consumed by
-	// then: the least of its own limits and of what the runs above had left.
+	// base is what the run could consume when it began, including what it had consumed
+	// by then: the least of its own limits and of what the runs above had left.
 	base    amounts
 	held    amounts // reserved
 	asking  int     // requests in progress
 	largest amounts // of one request; zero until one was answered
-	known   bool    // largest is
+	known   bool    // largest is known
 
 	timed        time.Duration // the wall time that the run may take; 0 is not limited
 	began, until time.Time     // of the wall time
@@ -131,7 +131,7 @@ func (r *run) openAccount() {
 			if n == unlimited {
 				continue
 			}
-			if len(lease.Path) > 0 { // it is what the caller has left now
+			if len(lease.Path) > 0 { // the limit is what the caller has left now
 				n += had[kind]
 			}
 			if n < a.limit[kind] {
@@ -151,8 +151,8 @@ func (r *run) openAccount() {
 	}
 }
 
-// left is the least that r and the runs above have left of each amount, and which run
-// that is. With held, what others have reserved is not left. r.tree.mu is held.
+// left returns the least that r and the runs above have left of each amount, and which
+// run has it. With held, reserved amounts count as consumed. r.tree.mu is held.
 func (r *run) left(held bool) (left amounts, of [amountKinds]*run) {
 	left = amounts{unlimited, unlimited, unlimited, unlimited, unlimited}
 	for n := r; n != nil; n = n.up {
@@ -186,8 +186,8 @@ func (r *run) budgeted() bool {
 	return false
 }
 
-// spent is the error for a request of r: nil if something is left of all that it
-// needs. It does not need calls. r.tree.mu is held.
+// spent is the error for a request of r, nil if something is left of every amount that
+// a request needs: of all but calls. r.tree.mu is held.
 func (r *run) spent() error {
 	left, of := r.left(false)
 	for kind := range amountCalls {
@@ -198,12 +198,12 @@ func (r *run) spent() error {
 	return nil
 }
 
-// spentError says that a budget of r is used up.
+// spentError is the error for a budget of r that is spent.
 func (r *run) spentError(kind int) error {
 	return &budgetError{text: r.budgetName(kind) + " spent (" + r.figures(kind) + ")"}
 }
 
-// budgetName names a budget and whose it is, as "budget usd 2.00 of agent a".
+// budgetName names a budget of r and its agent, as "budget usd 2.00 of agent a".
 func (r *run) budgetName(kind int) string {
 	name := "budget " + amountName(kind) + " " + amountText(kind, r.account.limit[kind]) + " of agent " + r.agent.Slug
 	if path := r.tree.lease.Path; r.account.leased[kind] {
@@ -228,8 +228,8 @@ func (r *run) figures(kind int) string {
 	return text
 }
 
-// A budgetError wraps ErrBudget, with a text of its own. Of a time it is the end of a
-// context too.
+// A budgetError is ErrBudget with a text of its own. If time is set, it is also
+// context.DeadlineExceeded.
 type budgetError struct {
 	text string
 	time bool
@@ -237,15 +237,15 @@ type budgetError struct {
 
 func (e *budgetError) Error() string { return e.text }
 
-// Is makes errors.Is find ErrBudget.
+// Is makes errors.Is find ErrBudget, and context.DeadlineExceeded.
 func (e *budgetError) Is(target error) bool {
 	return target == ErrBudget || e.time && target == context.DeadlineExceeded
 }
 
-// reserveRequest waits until a request fits the budgets and reserves what it may take.
-// settle releases that; it is called once, when total has what was consumed. usage is
-// zero if that is not known. The error is ErrBudget's, or a *NearlySpent; step is what
-// the session needs.
+// reserveRequest waits until a request fits the budgets, and reserves its estimate.
+// settle releases that; it is called once, when total includes what was consumed.
+// usage is zero if that is not known. The error wraps ErrBudget, or is a *NearlySpent;
+// step is what the session needs.
 func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage Usage), err error) {
 	if !r.budgeted() {
 		return func(Usage) {}, r.closingTime(step)
@@ -323,7 +323,7 @@ func (r *run) fits() bool {
 	return true
 }
 
-// estimate is what n reserves for a request of r. n.tree.mu is held.
+// estimate is what the account of n reserves for a request of r. n.tree.mu is held.
 func (n *run) estimate(r *run) amounts {
 	a := &n.account
 	e := amounts{amountTurns: 1}
@@ -341,7 +341,7 @@ func (n *run) estimate(r *run) amounts {
 	return e
 }
 
-// hold reserves e, or with sign -1 releases it.
+// hold reserves e for a request, or with sign -1 releases it.
 func (a *account) hold(e amounts, sign int64) {
 	a.asking += int(sign)
 	for kind := range e {
@@ -349,7 +349,7 @@ func (a *account) hold(e amounts, sign int64) {
 	}
 }
 
-// note learns from an answer how large requests are.
+// note records how large an answered request was.
 func (a *account) note(usage Usage) {
 	if usage == (Usage{}) {
 		return
@@ -360,7 +360,7 @@ func (a *account) note(usage Usage) {
 	}
 }
 
-// wake lets those look again who wait for others to settle. t.mu is held.
+// wake makes requests that wait for others check again whether they fit. t.mu is held.
 func (t *tree) wake() {
 	if t.settled != nil {
 		close(t.settled)
@@ -368,8 +368,8 @@ func (t *tree) wake() {
 	}
 }
 
-// reserveCall is the Reserver of the tree for calls: of each account on the way up it
-// takes one call, until the call is recorded as started.
+// reserveCall reserves one call in the accounts of r and of all runs above, until the
+// call is recorded as started.
 func (r *run) reserveCall(inv *Invocation) (settle func(), err error) {
 	t := r.tree
 	t.mu.Lock()
@@ -391,8 +391,8 @@ func (r *run) reserveCall(inv *Invocation) (settle func(), err error) {
 	}, nil
 }
 
-// callCounted releases the reservation of a call that has started and is in the total,
-// or will not start. t.mu is held.
+// callCounted releases the reservation of a call that is in the total because it has
+// started, or that will not start. t.mu is held.
 func (r *run) callCounted(key string) {
 	if !r.tree.admitted[key] {
 		return
@@ -403,7 +403,7 @@ func (r *run) callCounted(key string) {
 	}
 }
 
-// reserver is the Gate's: the budgets, and next, which may be nil.
+// reserver is the Reserver of the tree's Gate: the budgets, then next, which may be nil.
 func (t *tree) reserver(next Reserver) Reserver {
 	return func(ctx context.Context, n Need) (func(Usage), error) {
 		settle := func() {}
@@ -450,7 +450,7 @@ func (r *run) Lease(ctx context.Context, inv *Invocation) Lease {
 	return lease
 }
 
-// levels is how many levels of agents r may have below it.
+// levels is the number of levels of agents that r may have below it.
 func (r *run) levels() int {
 	levels := r.tree.maxDepth - r.tree.above - r.depth
 	for n := r; n != nil; n = n.up {
@@ -464,7 +464,7 @@ func (r *run) levels() int {
 	return levels
 }
 
-// errDepth says that r may have no agent below it.
+// errDepth is the error for an agent below r that is nested too deep.
 func (r *run) errDepth() error {
 	if r.tree.above+r.depth+1 > r.tree.maxDepth {
 		return fmt.Errorf("%w: sub-agents are nested %d deep", ErrDepth, r.tree.maxDepth)
@@ -472,7 +472,7 @@ func (r *run) errDepth() error {
 	return fmt.Errorf("%w: the budget of depth allows no agent below %s", ErrDepth, r.agent.Slug)
 }
 
-// maxProcesses is the limit of calls at the same time of r.
+// maxProcesses is how many calls may run at the same time in the tree of r.
 func maxProcesses(r *Runner) int {
 	n := cmp.Or(r.MaxProcesses, DefaultMaxProcesses)
 	if p := r.Lease.Processes; p != nil {
@@ -481,7 +481,7 @@ func maxProcesses(r *Runner) int {
 	return n
 }
 
-// usageOf is what a request consumed, as far as that is known.
+// usageOf is what a request consumed, as far as it is known.
 func usageOf(resp *Response, err error) (u Usage) {
 	if err != nil {
 		if failed, ok := errors.AsType[*ModelError](err); ok {

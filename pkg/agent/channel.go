@@ -17,8 +17,8 @@ import (
 // ChannelVersion is the version of the channel's protocol.
 const ChannelVersion = 1
 
-// A Start is the first message of a channel's holder: what the agent is asked, and
-// with what.
+// A Start is the first message of a channel's holder: the prompt of the agent, and what
+// it receives with it.
 type Start struct {
 	Channel int `json:"channel"`
 	// Args are the arguments that the agent's description asks for: an object with
@@ -27,18 +27,18 @@ type Start struct {
 	// Media follow the prompt.
 	Media []Part `json:"media,omitempty"`
 	Lease Lease  `json:"lease,omitzero"`
-	// Tools are those that only the holder can run.
+	// Tools are tools that only the holder can run.
 	Tools []ToolSpec `json:"tools,omitempty"`
 	// Context is for the tools of the agent; see Invocation.Context.
 	Context json.RawMessage `json:"context,omitempty"`
-	// Session is the id of the session to continue. History are its events and those
-	// of its unfinished sub-agents, where the holder keeps them.
+	// Session is the id of the session to continue. History is the list of its events
+	// and those of its unfinished sub-agents, if the holder keeps them.
 	Session string  `json:"session,omitempty"`
 	History []Event `json:"history,omitempty"`
 	// From is the last event that the holder has received.
 	From int64 `json:"from,omitempty"`
-	// Journal says that the holder keeps the events: before a call that must not run
-	// twice starts, its event is acknowledged.
+	// Journal says that the holder keeps the events: a call that must not run twice
+	// starts only after the holder has acknowledged its event.
 	Journal bool `json:"journal,omitempty"`
 	// Person says whether the holder can answer questions; nil means that it can.
 	Person *bool `json:"person,omitempty"`
@@ -58,10 +58,10 @@ type Channel struct {
 	queue   []Event
 	seq     int64 // of the last event
 	acked   int64
-	starts  map[string]int64 // the events of calls that are about to run, by Key
+	starts  map[string]int64 // Seq of EventCallStarted of the calls without a result, by Key
 	over    bool             // the last event is in the queue
-	drop    bool             // nobody reads
-	stopped bool             // the run is to end: nothing waits any more
+	drop    bool             // events are no longer read
+	stopped bool             // the run must end: nothing waits any more
 	replies map[string]chan json.RawMessage
 	results map[string]chan clientResult
 }
@@ -71,17 +71,17 @@ type clientResult struct {
 	failed bool
 }
 
-// maxQueued is how many events wait for their reader before the run waits too.
+// maxQueued is how many events are queued for the reader before the run waits.
 const maxQueued = 1000
 
-// ackTime is how long an event that must be acknowledged waits for it.
+// ackTime is how long the run waits for an acknowledgement.
 const ackTime = 60 * time.Second
 
 // defaultClientTime is the time limit of a call of a holder's tool.
 const defaultClientTime = 300 * time.Second
 
-// Start begins a run and returns at once. What s says comes before the fields of r,
-// which must not have been used: the lease shrinks r.Lease, the history replaces
+// Start begins a run and returns at once. r must not have been used. s takes precedence
+// over its fields: the lease shrinks r.Lease, the history replaces
 // r.From, and with s.Journal the holder keeps the events instead of r.Journal. The
 // caller reads Events until they end; the last is the end event of the root.
 func (r *Runner) Start(ctx context.Context, s Start) *Channel {
@@ -117,7 +117,7 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 	return c
 }
 
-// prepare makes the runner do what s says.
+// prepare applies s to the runner.
 func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 	r := c.runner
 	if s.Channel != ChannelVersion {
@@ -133,7 +133,7 @@ func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 		r.From, _ = b.Resume()
 	}
 	if s.Session != "" && (r.From == nil || r.From.Session == nil || r.From.Session.ID != s.Session) {
-		return nil, fmt.Errorf("the session %.100q to continue is not there", s.Session)
+		return nil, fmt.Errorf("there is no session %.100q to continue", s.Session)
 	}
 	r.Lease = r.Lease.shrink(s.Lease)
 	if r.From == nil {
@@ -154,8 +154,8 @@ func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 	return c.prompt(s)
 }
 
-// prompt is the message that begins the run, nil if the session has an unfinished
-// one.
+// prompt returns the message that begins the run, nil if the session has an unfinished
+// run.
 func (c *Channel) prompt(s Start) (*Message, error) {
 	args := struct {
 		Prompt *string `json:"prompt"`
@@ -183,7 +183,7 @@ func (c *Channel) prompt(s Start) (*Message, error) {
 	return &m, nil
 }
 
-// put adds an event to the queue. It waits while nobody reads.
+// put adds an event to the queue. It waits while the queue is full.
 func (c *Channel) put(e Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +213,7 @@ func (c *Channel) add(e Event) {
 	c.changed.Broadcast()
 }
 
-// stop ends everything that waits for the holder.
+// stop ends all waits for the holder.
 func (c *Channel) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +221,7 @@ func (c *Channel) stop() {
 	c.changed.Broadcast()
 }
 
-// finish puts the end event, if the run did not come so far.
+// finish adds the end event if the run ended without one.
 func (c *Channel) finish() {
 	c.stop()
 	c.mu.Lock()
@@ -241,8 +241,8 @@ func (c *Channel) finish() {
 }
 
 // Events are the events of the run and its sub-agents, with Seq from 1 on. They end
-// after that of Kind EventEnd and Depth 0. One caller reads at a time; a caller that
-// stops can read on later. The run waits for a reader that is slow.
+// after that of Kind EventEnd and Depth 0. Only one caller may read at a time; it may
+// stop and continue later. The run waits for a slow reader.
 func (c *Channel) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for {
@@ -265,8 +265,8 @@ func (c *Channel) Events() iter.Seq[Event] {
 	}
 }
 
-// Wait returns what Run would when the run has ended. Events that nobody read are
-// dropped.
+// Wait waits for the end of the run and returns what Run would. Events that were not
+// read are dropped.
 func (c *Channel) Wait() (*Outcome, error) {
 	c.mu.Lock()
 	c.drop, c.queue = true, nil
@@ -276,11 +276,12 @@ func (c *Channel) Wait() (*Outcome, error) {
 	return c.out, c.err
 }
 
-// Input sends a message of the user while the run goes on. The model sees it with the
-// next request. After the end it does nothing.
+// Input sends a message of the user during the run. The model sees it with the next
+// request. After the end it does nothing.
 func (c *Channel) Input(m Message) { c.runner.Input(m) }
 
-// Reply answers the question with an id; see EventQuestion.
+// Reply answers the question with the given id; see EventQuestion. An empty answer means
+// that nobody answers.
 func (c *Channel) Reply(question string, answer json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,7 +291,7 @@ func (c *Channel) Reply(question string, answer json.RawMessage) {
 	}
 }
 
-// Result is that of a call of one of the holder's tools; see EventClientCall.
+// Result sends the result of a call of one of the holder's tools; see EventClientCall.
 func (c *Channel) Result(key string, parts []Part, failed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +301,7 @@ func (c *Channel) Result(key string, parts []Part, failed bool) {
 	}
 }
 
-// Ack says that all events up to seq are on the holder's disk.
+// Ack acknowledges that the holder has stored all events up to seq.
 func (c *Channel) Ack(seq int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -308,8 +309,8 @@ func (c *Channel) Ack(seq int64) {
 	c.changed.Broadcast()
 }
 
-// Warn shows a warning among the events. It never waits: nothing is shown while the
-// run waits for a reader.
+// Warn adds a warning to the events. It never waits: while the queue is full, the
+// warning is dropped.
 func (c *Channel) Warn(text string) {
 	e := Event{Kind: EventWarning, Time: time.Now(), Agent: c.runner.Agent.Slug, Text: text}
 	if redact := RedactEvent(c.runner.Secrets); redact != nil {
@@ -353,7 +354,7 @@ func (c *Channel) ask(ctx context.Context, question Event) (json.RawMessage, err
 	}
 }
 
-// acks is the Journal of a run whose holder keeps the events.
+// acks is the Journal of a run whose holder stores the events.
 type acks struct{ *Channel }
 
 func (acks) Append(context.Context, Event) error { return nil }
@@ -382,7 +383,7 @@ func (c acks) started(key string) error {
 	return nil
 }
 
-// addTools offers the holder's tools to the agent.
+// addTools adds the holder's tools to those of the agent.
 func (c *Channel) addTools(specs []ToolSpec) error {
 	if len(specs) == 0 {
 		return nil

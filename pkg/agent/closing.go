@@ -9,20 +9,21 @@ import (
 )
 
 // Before a budget is spent, the model is asked once for its best answer without tools,
-// with a message in the conversation (Event.Closing). It keeps its tools, since a
-// request begins with the same bytes in every turn; calls in that answer are not run.
+// with a message in the conversation (Event.Closing). The request still contains the
+// tools, so that it begins with the same bytes as those before; calls in that answer
+// are not run.
 // An answer without calls ends the run with StatusPartial, one with calls with
 // StatusBudget.
 //
-// That is done when a fifth is left of some amount. If less than a tenth is left by
-// then, it is done only if that pays for two requests as large as the largest so far.
-// An answer needs no calls, so a budget of calls is used to its end before.
+// This happens when at most a fifth of an amount is left. If less than a tenth is left,
+// it happens only if the rest is enough for two requests as large as the largest so
+// far. An answer needs no calls, so a budget of calls can be used completely.
 
-// A NearlySpent error of a Reserver says that a request can be made, and that it should
-// ask for the answer: Session.Failed makes the message of it.
+// A NearlySpent is the error of a Reserver for a request that can be made, but should
+// ask the model for its answer: Session.Failed adds the message that does.
 type NearlySpent struct {
-	// Reason says which budget is nearly spent, for the record, and Text is the message
-	// to the model.
+	// Reason is which budget is nearly spent, for events, and Text is the message to
+	// the model.
 	Reason string
 	Text   string
 }
@@ -30,11 +31,11 @@ type NearlySpent struct {
 // Error returns the Reason.
 func (e *NearlySpent) Error() string { return e.Reason }
 
-// Is makes errors.Is find ErrBudget: a run that cannot answer now ends with that.
+// Is makes errors.Is find ErrBudget, with which a run ends that cannot answer now.
 func (e *NearlySpent) Is(target error) bool { return target == ErrBudget }
 
-// closing is a *NearlySpent if the model must answer now; step is what the session
-// needs. r.tree.mu is held.
+// closing returns a *NearlySpent if the model must answer now, otherwise nil; step is
+// what the session needs. r.tree.mu is held.
 func (r *run) closing(step Step) error {
 	if step.Kind != StepModel || r.session.Closing != "" {
 		return nil
@@ -63,7 +64,7 @@ func (r *run) closing(step Step) error {
 	return r.closingTime(step)
 }
 
-// low reports whether so little is left of an amount that the model must answer now.
+// low reports whether so little of an amount is left that the model must answer now.
 func (r *run) low(kind int, left, base int64) bool {
 	switch {
 	case kind == amountCalls:
@@ -75,7 +76,7 @@ func (r *run) low(kind int, left, base int64) bool {
 	return left <= base/5 && (left >= base/10 || a.known && left/2 >= a.largest[kind])
 }
 
-// closingTime is closing for the wall time.
+// closingTime does the same as closing for the wall time.
 func (r *run) closingTime(step Step) error {
 	if step.Kind != StepModel || r.session.Closing != "" {
 		return nil
@@ -112,7 +113,7 @@ func (s *Session) closed(near *NearlySpent) Event {
 // row.
 func (s *Session) applyClosing(e Event) error {
 	if !s.Running || s.last().Role == RoleAssistant {
-		return errors.New("it asks for an answer, and there is one")
+		return errors.New("the model is asked for its answer, but it has answered")
 	}
 	s.Loop = Loop{}
 	s.Closing = cmp.Or(e.Error, "the budget is nearly spent")
@@ -127,7 +128,7 @@ func (s *Session) applyClosing(e Event) error {
 	return nil
 }
 
-// answered ends the run with the answer that there is.
+// answered ends the run with the last answer: partial if the model was asked for it.
 func (s *Session) answered() Step {
 	if s.Closing == "" {
 		return s.end(StatusOK, nil)
@@ -139,7 +140,8 @@ func (s *Session) answered() Step {
 
 var errClosing = errors.New("the budget allows no further call")
 
-// errClosed is why a run ends whose model called tools instead of answering.
+// errClosed is the error of a run whose model called tools when it was asked for its
+// answer.
 func (s *Session) errClosed() error {
 	return &budgetError{text: s.Closing + "; asked for its answer, the model called tools"}
 }

@@ -129,7 +129,7 @@ func (s *Session) allowed(limit, percent int) int {
 	return limit / 100 * percent * max(s.bytes, 1) / max(s.estimate(), 1)
 }
 
-// compaction puts list in the place of the conversation.
+// compaction replaces the conversation by list.
 func (s *Session) compaction(list []Message, text string) Step {
 	return Step{Kind: StepApply, Events: []Event{s.event(Event{Kind: EventCompaction, Source: s.Source, Model: s.Model, Messages: list, Text: text,
 		Turn: s.Turn, RunTurns: s.RunTurns, Attempt: s.Attempt, Digest: s.Setup.Digest, Limits: &s.Limits,
@@ -151,7 +151,7 @@ func (s *Session) summarized(summary *Message, usage *Usage) Event {
 
 // cutResults is a copy of the conversation in which the long results of all but
 // the latest turns, so many of them, are cut to so many bytes, and how many these
-// are. The model is told what to do about it.
+// are. A notice advises the model what to do.
 func cutResults(list []Message, latest, keep int, advice string) ([]Message, int) {
 	end, turns := len(list), 0
 	for end > 0 && turns < latest {

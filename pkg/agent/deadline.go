@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// limitTime gives the run its own limits of time: the Deadline of its agent and the
-// seconds of its budget. Both only shorten what ctx has left.
+// limitTime returns ctx with the run's own time limits: the Deadline of its agent and
+// the seconds of its budget. Both can only shorten the time that ctx has left.
 func (r *run) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	a := &r.account
 	a.began, a.until = time.Now(), time.Time{}
@@ -24,7 +24,7 @@ func (r *run) limitTime(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { cancelBudget(); cancel() }
 }
 
-// timeName names the budget of wall time and whose it is.
+// timeName names the budget of wall time and its agent.
 func (r *run) timeName() string {
 	return fmt.Sprintf("budget seconds %s of agent %s", strconv.FormatFloat(r.account.timed.Seconds(), 'f', -1, 64), r.agent.Slug)
 }
@@ -33,13 +33,14 @@ func secondsText(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 }
 
-// A deadlineError says whose time limit ended a context.
+// A deadlineError is the cause of a context that the time limit of an agent ended.
 type deadlineError struct{ text string }
 
 func (e *deadlineError) Error() string { return e.text }
 func (e *deadlineError) Unwrap() error { return context.DeadlineExceeded }
 
-// begun gives a run that begins, or is resumed, its account and its limits of time.
+// begun opens the account of a run that begins or is resumed, and returns ctx with the
+// run's time limits.
 func (r *run) begun(ctx context.Context, anew bool) (context.Context, context.CancelFunc) {
 	if anew {
 		r.renew()
@@ -51,7 +52,7 @@ func (r *run) begun(ctx context.Context, anew bool) (context.Context, context.Ca
 	return r.limitTime(ctx)
 }
 
-// renew begins to count at zero, for a new prompt.
+// renew sets what was consumed to zero, for a new prompt.
 func (r *run) renew() {
 	r.tree.mu.Lock()
 	defer r.tree.mu.Unlock()

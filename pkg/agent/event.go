@@ -19,8 +19,8 @@ const (
 	// Agent.Opening) and begins none. One that tells the model in the middle of
 	// a run that its answer was not accepted has Attempt, the number of the
 	// answer that it asks for, Error, what was wrong, and Total, by the run
-	// before it. One with Closing asks for the answer since a budget is nearly
-	// spent: Error, which one, and Total.
+	// before it. One with Closing asks for the answer because a budget is
+	// nearly spent: Error (which budget), Total.
 	EventMessage EventKind = "message"
 	// EventAnswer adds a model's message: Message, Finish, Usage, Millis.
 	EventAnswer EventKind = "answer"
@@ -65,7 +65,7 @@ const (
 	EventRetry EventKind = "retry"
 	// EventProgress: a running tool says something: CallID, Tool, Text.
 	EventProgress EventKind = "progress"
-	// EventWarning: something is amiss and the run goes on: Text.
+	// EventWarning: something is wrong, but the run continues: Text.
 	EventWarning EventKind = "warning"
 	// EventQuestion waits for a reply: Question, What, Path, Tool, Args, Text,
 	// Schema, Choices.
@@ -127,22 +127,22 @@ type Event struct {
 	Opening  bool        `json:"opening,omitempty"`
 	TooLong  bool        `json:"too_long,omitempty"`
 	Summary  bool        `json:"summary,omitempty"`
-	// Code is what the server calls an error: its code, or the HTTP status.
+	// Code is the error code of the server, or the HTTP status.
 	Code string `json:"code,omitempty"`
 	// Flavor is the kind of the model's server.
 	Flavor string `json:"flavor,omitempty"`
-	// Traceparent is the span that a run is part of, where something outside of
-	// this process says so: W3C Trace Context.
+	// Traceparent is the span that a run is part of, if another program set it:
+	// W3C Trace Context.
 	Traceparent string `json:"traceparent,omitempty"`
 	Millis      int64  `json:"millis,omitempty"`
-	// Closing marks a message that asks the model for its answer, since a budget is
-	// nearly spent: Error says which.
+	// Closing marks a message that asks the model for its answer because a budget is
+	// nearly spent; Error says which.
 	Closing bool `json:"closing,omitempty"`
-	// Input marks a message that the user sent while the run was going on.
+	// Input marks a message that the user sent during the run.
 	Input bool `json:"input,omitempty"`
-	// Question is the id of a question and What it is about: "approve", "ask" or
-	// "elicit". Path are the slugs of the agents from the root to the one that asks,
-	// Schema is what the reply must satisfy, and Choices are what it may be.
+	// Question is the id of a question, and What its subject: "approve", "ask" or
+	// "elicit". Path has the slugs of the agents from the root to the one that asks,
+	// Schema is the JSON Schema of the reply, and Choices are the possible replies.
 	Question string          `json:"question,omitempty"`
 	What     string          `json:"what,omitempty"`
 	Path     []string        `json:"path,omitempty"`
@@ -150,8 +150,8 @@ type Event struct {
 	Choices  []string        `json:"choices,omitempty"`
 }
 
-// Continues reports whether a message belongs to a run in progress, and does not begin
-// one.
+// Continues reports whether a message belongs to a run in progress and does not begin a
+// run.
 func (e *Event) Continues() bool { return e.Attempt > 0 || e.Closing || e.Input }
 
 // Lasting reports whether events of kind k change the session and belong into

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ErrChild: an agent in another process sent what cannot be: an event that cannot
-// follow, or one of another session.
+// ErrChild: an agent in another process sent an event that is not valid at this point,
+// or that belongs to another session.
 var ErrChild = errors.New("the agent broke the protocol")
 
 // A remote is the session of an agent that another process runs for a call. It takes
@@ -23,8 +23,8 @@ type remote struct {
 	callKey string
 }
 
-// path are the slugs of the agents from the root to r, those of other processes
-// included.
+// path returns the slugs of the agents from the root to r, including those in other
+// processes.
 func (r *run) path() []string {
 	if r.up == nil {
 		return append(append([]string{}, r.tree.lease.Path...), r.agent.Slug)
@@ -53,8 +53,8 @@ func (r *run) History(inv *Invocation) []Event {
 	return events
 }
 
-// interrupted makes what the agent of a call has done so far the beginning of the
-// next one that runs for it. t.mu is held.
+// interrupted keeps what the agent of a call has done so far as a pending session, which
+// the next process for the same call continues. t.mu is held.
 func (t *tree) interrupted(inv *Invocation) {
 	events := t.forwarded[inv.Key]
 	if len(events) == 0 {
@@ -139,8 +139,8 @@ func (r *run) Forward(ctx context.Context, inv *Invocation, e Event) error {
 	return err
 }
 
-// show shows an event of another process. One of its run as a whole, before the
-// session begins, has no session.
+// show shows an event of another process that is not stored. Events that precede its
+// session have no session.
 func (r *run) show(inv *Invocation, e Event) error {
 	t := r.tree
 	t.mu.Lock()
@@ -156,7 +156,7 @@ func (r *run) show(inv *Invocation, e Event) error {
 	return nil
 }
 
-// forward makes an event of another process happen. r.tree.mu is held.
+// forward applies, stores and shows an event of another process. r.tree.mu is held.
 func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	t := r.tree
 	if t.broken != nil {
@@ -167,7 +167,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		return fmt.Errorf("%w: %w", ErrChild, err)
 	}
 	e.Time = t.now()
-	if e.Kind == EventAnswer { // it counts, whatever the agent says
+	if e.Kind == EventAnswer { // it is at least one request, whatever the agent sent
 		var usage Usage
 		if e.Usage != nil {
 			usage = *e.Usage
@@ -179,7 +179,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		e = t.redact(e)
 	}
 	beyond := r.withinLease(&e)
-	if beyond != nil && e.Usage == nil { // what was consumed counts all the same
+	if beyond != nil && e.Usage == nil { // what was consumed must be counted
 		return beyond
 	}
 	err = possible(&e, s.session)
@@ -215,8 +215,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	return beyond
 }
 
-// possible checks what Apply leaves to those who made the event: the key of a call,
-// and what an answer consumed.
+// possible checks what Apply does not: the key of a call, and the usage of an answer.
 func possible(e *Event, s *Session) error {
 	switch e.Kind {
 	case EventVerdict, EventCallStarted, EventCallEnded:
@@ -235,9 +234,9 @@ func possible(e *Event, s *Session) error {
 	return nil
 }
 
-// withinLease refuses what an agent does after its lease is used up. It has to end by
-// itself then: the answer that took it over the limit may be its last. r.tree.mu is
-// held.
+// withinLease returns an error for an event that exceeds what the agent may consume. The
+// answer that exceeds a limit is permitted; the agent must then end by itself.
+// r.tree.mu is held.
 func (r *run) withinLease(e *Event) error {
 	switch e.Kind {
 	case EventSession:
@@ -254,8 +253,8 @@ func (r *run) withinLease(e *Event) error {
 	return nil
 }
 
-// remote is the session that e belongs to, which must be of the agent that answers
-// inv or of one below it. r.tree.mu is held.
+// remote returns the session of e, which must be that of the agent that answers inv or
+// of an agent below it. r.tree.mu is held.
 func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	t := r.tree
 	s, known := t.remotes[e.Session]
@@ -273,13 +272,13 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	if e.Parent != inv.Key {
 		up := t.remotes[CallSession(e.Parent)]
 		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 || !up.calls(e.Parent) {
-			return nil, fmt.Errorf("session %s answers the call %.100q, which it does not make", e.Session, e.Parent)
+			return nil, fmt.Errorf("session %s answers the call %.100q, which its caller did not make", e.Session, e.Parent)
 		}
 		n.up = up
 	} else if e.Depth != inv.Depth+1 {
 		return nil, fmt.Errorf("session %s has depth %d, not %d", e.Session, e.Depth-inv.Depth-1, 0)
 	}
-	if known { // it continues, after its process ended
+	if known { // it continues a session whose process ended
 		if p, ok := t.pending[e.Parent]; ok && p.Session.ID == e.Session {
 			n.session, n.total = p.Session, p.Total.clone()
 			delete(t.pending, e.Parent)
@@ -316,7 +315,7 @@ func validID(id string) bool {
 // Person implements Host.
 func (r *run) Person() bool { return r.tree.person != nil }
 
-// Question implements Host. One question of the tree is put at a time.
+// Question implements Host. The tree asks one question at a time.
 func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawMessage, error) {
 	t := r.tree
 	if t.person == nil {
@@ -351,13 +350,13 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	return t.person(ctx, question)
 }
 
-// ErrNobody: there is nobody who could answer a question.
+// ErrNobody: nobody can answer a question.
 var ErrNobody = errors.New("nobody can be asked")
 
-// defaultQuestionTime is how long a question waits where the lease does not say.
+// defaultQuestionTime is how long a question waits if the lease does not set it.
 const defaultQuestionTime = 300 * time.Second
 
-// askPerson puts a call that the policy wants a person to decide as a question.
+// askPerson asks a person to decide about a call, as the policy requires.
 func (t *tree) askPerson(ctx context.Context, inv *Invocation, v Verdict) Verdict {
 	answer, err := inv.Question(ctx, Event{What: "approve", Tool: inv.Call.Name, Args: inv.Call.Args, Text: v.Reason, Choices: []string{string(Allow), string(Deny)}})
 	if err != nil {

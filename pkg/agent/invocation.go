@@ -33,12 +33,12 @@ type Invocation struct {
 	// Again says that the call started before, in a process that ended without
 	// recording its result.
 	Again bool
-	// Trace is the traceparent to pass on, whose span is this call; "" if there is
-	// no trace.
+	// Trace is the traceparent for what the call starts; its span is this call. It is
+	// "" if there is no trace.
 	Trace string
 	// Host is the run that makes the call; nil outside of one.
 	Host Host
-	// Context is what the holder of the run's Channel gave for its tools.
+	// Context is the Context of the Runner, or of the Start message of its Channel.
 	Context json.RawMessage
 
 	once    sync.Once
@@ -53,24 +53,24 @@ type Invocation struct {
 type Host interface {
 	// Progress shows what the call is doing.
 	Progress(inv *Invocation, text string)
-	// Lease is what is left for an agent that the call runs elsewhere, and for all
-	// agents below it. ctx is that of the call.
+	// Lease returns what is left for an agent that the call runs in another process,
+	// and for all agents below it. ctx is that of the call.
 	Lease(ctx context.Context, inv *Invocation) Lease
 	// Run runs a sub-agent for the call.
 	Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error)
-	// History are the events of that agent from an earlier process that ended before
-	// its run; nil if there was none. Called says that the call has ended, and with
-	// what error: what the agent left open is closed.
+	// History returns the events of that agent from earlier processes that ended
+	// before its run; nil if there are none. Called reports that the call has ended,
+	// and its error: it ends sessions that the agent left unfinished.
 	History(inv *Invocation) []Event
 	Called(ctx context.Context, inv *Invocation, err error)
-	// Forward makes an event of that agent happen as one of a sub-agent's: it is
-	// journalled, counted and shown. The error wraps ErrChild if the event cannot
-	// be, and ErrBudget if a budget is spent; the agent must be ended then.
+	// Forward adds an event of that agent to the run, as one of a sub-agent: it is
+	// journalled, counted and shown. The error wraps ErrChild if the event is not
+	// valid, and ErrBudget if a budget is spent; callers must then end the agent.
 	Forward(ctx context.Context, inv *Invocation, e Event) error
-	// Person reports whether there is anybody who could answer a question.
+	// Person reports whether a person can answer questions.
 	Person() bool
-	// Question puts a question (What, Text, Tool, Args, Schema, Choices, Path) to
-	// the person. The error wraps ErrNobody if there is none.
+	// Question asks the person (What, Text, Tool, Args, Schema, Choices, Path). The
+	// error wraps ErrNobody if nobody answers.
 	Question(ctx context.Context, inv *Invocation, question Event) (answer json.RawMessage, err error)
 }
 
@@ -108,7 +108,7 @@ func (inv *Invocation) Progress(text string) {
 	}
 }
 
-// Question puts a question to the person. Outside a run nobody can be asked.
+// Question asks the person. Outside a run the error is ErrNobody.
 func (inv *Invocation) Question(ctx context.Context, question Event) (json.RawMessage, error) {
 	if inv.Host == nil {
 		return nil, ErrNobody

@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// A Lease is what an agent receives from whoever started it, for itself and all
-// agents below it. It only shrinks on its way down. What is absent is not limited.
+// A Lease is what an agent receives from its caller, for itself and all agents below
+// it. Each level can only shrink it. What is absent is not limited.
 type Lease struct {
 	// Budget is what is left for the whole subtree.
 	Budget
-	// Rights are further rules for calls, combined by AND with the agent's own.
+	// Rights are rules for calls, as a JSON array. They are passed on to the agents
+	// below, with those of each level added; they are not enforced yet.
 	Rights json.RawMessage `json:"rights,omitempty"`
 	// Traceparent is the span above, as W3C Trace Context writes it.
 	Traceparent string `json:"traceparent,omitempty"`
@@ -24,8 +25,8 @@ type Lease struct {
 	Path []string `json:"path,omitempty"`
 	// QuestionSeconds is how long a question waits for its reply; nil means 300.
 	QuestionSeconds *float64 `json:"questionSeconds,omitempty"`
-	// DetachedSeconds is how long a run goes on without a holder, where the end of
-	// the connection does not end it.
+	// DetachedSeconds is how long a run may continue without a holder, if the end of
+	// the connection does not end it. It has no effect yet.
 	DetachedSeconds *float64 `json:"detachedSeconds,omitempty"`
 }
 
@@ -42,7 +43,7 @@ type Budget struct {
 	Processes    *int     `json:"processes,omitempty"` // calls at the same time
 }
 
-// Time is the wall time of the budget; ok is false if it is not limited.
+// Time returns the wall time of the budget; ok is false if it is not limited.
 func (b *Budget) Time() (d time.Duration, ok bool) {
 	if b.Seconds == nil {
 		return 0, false
@@ -109,7 +110,7 @@ func (m *Money) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// shrink is the lease l with the limits of m too.
+// shrink returns l with the limits of m as well.
 func (l Lease) shrink(m Lease) Lease {
 	l.Budget = l.Budget.Min(m.Budget)
 	l.Rights = joinRights(l.Rights, m.Rights)
@@ -124,7 +125,7 @@ func (l Lease) shrink(m Lease) Lease {
 	return l
 }
 
-// Min is the smaller of each limit.
+// Min returns the smaller of both limits for each amount.
 func (b Budget) Min(c Budget) Budget {
 	return Budget{
 		USD: least(b.USD, c.USD), InputTokens: least(b.InputTokens, c.InputTokens), OutputTokens: least(b.OutputTokens, c.OutputTokens),
@@ -153,7 +154,7 @@ func joinRights(a, b json.RawMessage) json.RawMessage {
 	return joined
 }
 
-// leaseTime is ctx until the time of the lease has passed.
+// leaseTime returns ctx with the time limit of the lease.
 func (r *Runner) leaseTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	d, ok := r.Lease.Time()
 	if !ok {
@@ -163,15 +164,16 @@ func (r *Runner) leaseTime(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w: the caller's time of %s passed", context.DeadlineExceeded, d.Round(time.Millisecond)))
 }
 
-// inputs are messages of the user that no run has taken up yet. They have a lock of
-// their own: who sends one may be who reads the events, which the run waits for.
+// inputs are messages of the user that the run has not added yet. They have a lock of
+// their own, because the caller that sends one may also be the reader of the events
+// that the run waits for.
 type inputs struct {
 	mu   sync.Mutex
 	list []Message
 }
 
-// Input sends a message of the user to the run that is going on. The model sees it
-// with the next request; an answer that came meanwhile does not end the run.
+// Input sends a message of the user to the run in progress. The model sees it with the
+// next request; an answer that arrives before that does not end the run.
 // It is safe for concurrent use. After the end it does nothing.
 func (r *Runner) Input(m Message) {
 	r.inputs.mu.Lock()
@@ -179,8 +181,8 @@ func (r *Runner) Input(m Message) {
 	r.inputs.list = append(r.inputs.list, m)
 }
 
-// input takes the next message of the user if the run is at a point where the model
-// would be asked, or would not be asked again.
+// input takes the next message of the user if the run is about to ask the model, or to
+// end.
 func (r *run) input(step Step) (Message, bool) {
 	ends := step.Kind == StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == EventEnd
 	if r.up != nil || step.Kind != StepModel && step.Kind != StepAccept && !ends {

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// The loop guard: turns in a row whose calls are the same, with the same results, and
-// nothing between them. After some of them the model is warned by a notice behind the
-// last result, and after some more the run ends with StatusLimit. Tools that declare
-// no effects count too: one that waits for something should wait longer in one call.
-// The session counts, so that a resumed one counts on.
+// The loop guard counts turns in a row that make the same calls and get the same
+// results. After LoopWarn of them a notice after the last result warns the model, and
+// after LoopEnd of them the run ends with StatusLimit. Tools that declare no effects
+// count too: a tool that polls should wait longer in each call. The count is part of
+// the session, so a resumed run continues it.
 
 // The defaults of the loop guard.
 const (
@@ -22,8 +22,8 @@ const (
 	DefaultLoopEnd  = 5
 )
 
-// A Loop is how often the last turn was the same as those before it: Count times, with
-// the first. Tools are the names that it called.
+// A Loop says that the last Count turns were the same. Tools are the names of the tools
+// that they called.
 type Loop struct {
 	Digest string `json:"digest"`
 	Tools  string `json:"tools"`
@@ -54,7 +54,7 @@ func (s *Session) noteLoop(calls []ToolCall, results []ToolResult) {
 	last.Parts = append(slices.Clone(last.Parts), Text("\n"+fmt.Sprintf(loopNotice, ordinal(s.Loop.Count), s.Loop.Tools, end)))
 }
 
-// looping is why the run must end; nil if it does not repeat itself.
+// looping is the error that ends a run that repeats itself; nil if the run may continue.
 func (s *Session) looping() error {
 	if s.Limits.LoopEnd <= 0 || s.Loop.Count < s.Limits.LoopEnd {
 		return nil
@@ -95,7 +95,7 @@ func canonicalArgs(args string) string {
 	return string(text)
 }
 
-// callNames are the different tools that calls name.
+// callNames lists the names of the called tools, each once.
 func callNames(calls []ToolCall) string {
 	var names []string
 	for _, c := range calls {
@@ -110,7 +110,7 @@ func callNames(calls []ToolCall) string {
 	return strings.Join(names, ", ")
 }
 
-// ordinal is 3 as "third" or, where that is long, "11th".
+// ordinal writes 3 as "third", and numbers above five as in "11th".
 func ordinal(n int) string {
 	if n > 0 && n <= 5 {
 		return [...]string{"first", "second", "third", "fourth", "fifth"}[n-1]

@@ -51,9 +51,8 @@ func (b *Rebuilder) Apply(e Event) error {
 	return n.Session.Apply(e)
 }
 
-// Count adds what e says to the usage of the run and does nothing else. A run begins
-// with a message; its end, a compaction and a message within it have the usage so
-// far.
+// Count only adds the usage in e to that of the run. The events that begin a run, end it
+// or shorten the conversation, and messages within it, have the usage so far.
 func (b *Rebuilder) Count(e Event) {
 	ofRoot := b.root == nil || b.root.ID == "" || e.Session == b.root.ID
 	if ofRoot && (e.Kind == EventMessage || e.Kind == EventEnd || e.Kind == EventCompaction) {
@@ -96,7 +95,7 @@ func (b *Rebuilder) open(s *Session, pending map[string]PendingSession, started 
 	}
 }
 
-// CallSession is the session that made the call with a Key.
+// CallSession returns the session that made the call with the given Key.
 func CallSession(key string) string {
 	for range 2 { // turn and position
 		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
@@ -104,8 +103,8 @@ func CallSession(key string) string {
 	return key
 }
 
-// below are the events of the sessions in pending that answer the call with a Key,
-// and of those below them: first the session of the call itself.
+// below returns the events of the sessions in pending that answer the call with the
+// given Key, and of the sessions below these: first the session of the call itself.
 func below(pending map[string]PendingSession, key string) []Event {
 	p, ok := pending[key]
 	if !ok {

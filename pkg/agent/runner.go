@@ -37,23 +37,23 @@ type Runner struct {
 	// Lease is what the tree may consume and do; see Agent.Budget for the limits
 	// of one agent.
 	Lease Lease
-	// Person puts a question to a person and returns the answer; nil: nobody can be
-	// asked. Its Event is of kind EventQuestion. One question comes at a time. It
-	// answers what Policy asks where Ask is nil: "allow" or "deny".
+	// Person asks a person a question, an Event of kind EventQuestion, and returns
+	// the answer; nil means that nobody can answer. Calls do not overlap. If Ask is
+	// nil, it also decides what Policy leaves to a person: "allow" or "deny".
 	Person func(ctx context.Context, question Event) (answer json.RawMessage, err error)
 	// Context is for the tools; see Invocation.Context.
 	Context json.RawMessage
 	// Accept, if it is not nil, is asked about every answer that would end a
 	// run of Agent. It returns the text that counts as the answer, or what is
-	// wrong with it, as in "it is not JSON": the model is told that and asked
+	// wrong with it, as in "it is not JSON": the model gets that and is asked
 	// again. After MaxAnswers the run ends with ErrAnswer.
 	Accept func(ctx context.Context, answer string) (string, error)
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.
 	Observe func(Event)
-	// Trace says that spans are made of the events, so that tools and models get a
-	// traceparent; they get one without it if From.Traceparent is valid. See
-	// package traceid.
+	// Trace says that the run is recorded as a trace, so that tools and models get a
+	// traceparent. They also get one if From.Traceparent is valid. See package
+	// traceid.
 	Trace bool
 	// MaxDepth limits how deep sub-agents nest; 0 means 8.
 	MaxDepth int
@@ -135,7 +135,7 @@ func (r *Runner) Run(ctx context.Context, prompt Message) (*Outcome, error) {
 // did not start are run. Of those that started and have no result, sub-agents
 // continue their own sessions; tools that declare EffectsNone or
 // EffectsIdempotent are run again with the same Key; all others are not, and the
-// model is told that what they did is unknown.
+// model reads that their effect is unknown.
 func (r *Runner) Resume(ctx context.Context) (*Outcome, error) {
 	root := r.root()
 	if !root.session.Unfinished() {
@@ -355,8 +355,8 @@ func (r *run) observe(e Event) {
 	t.watch(e)
 }
 
-// syncStart makes the start of a call outlast this process. spec is nil if it is not
-// known. A holder has to acknowledge what must not run twice.
+// syncStart waits until the start of a call is stored. spec is nil if it is not known.
+// The holder of a channel must acknowledge calls that must not run twice.
 func (r *run) syncStart(ctx context.Context, key string, spec *ToolSpec) error {
 	holder, ok := r.tree.journal.(acks)
 	switch {
@@ -377,7 +377,7 @@ func (r *run) sync(ctx context.Context) error {
 	return r.syncBy(func() error { return t.journal.Sync(context.WithoutCancel(ctx)) })
 }
 
-// syncBy calls sync. Nothing happens any more once it failed.
+// syncBy calls sync. After it has failed once, it returns that error.
 func (r *run) syncBy(sync func() error) error {
 	t := r.tree
 	t.mu.Lock()

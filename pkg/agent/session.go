@@ -102,7 +102,7 @@ type Failure struct {
 	Status Status `json:"status"`
 	Error  string `json:"error"`
 	// TooLong says that the conversation does not fit the model's context:
-	// the run goes on if it can be shortened.
+	// the run continues if it can be shortened.
 	TooLong bool `json:"too_long,omitempty"`
 }
 
@@ -310,7 +310,7 @@ func (s *Session) applySetup(e Event) {
 	}
 }
 
-// applyCompaction puts a shorter conversation in the place of the one there is.
+// applyCompaction replaces the conversation by a shorter one.
 // The event holds all that a session is at this point, so that one read from a
 // journal can begin here.
 func (s *Session) applyCompaction(e Event) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// sameSpec reports whether a model is told the same of two tools.
+// sameSpec reports whether two tools look the same to a model.
 func sameSpec(a, b ToolSpec) bool {
 	return a.Name == b.Name && a.Description == b.Description && string(a.Schema) == string(b.Schema) && a.Effects == b.Effects
 }

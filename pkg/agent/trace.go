@@ -2,14 +2,14 @@ package agent
 
 import "github.com/agents-exe/agents/pkg/traceid"
 
-// trace makes the tree part of the span that a caller names.
+// trace makes the tree part of the span that a caller set.
 func (t *tree) trace(traceparent string) {
 	if c, ok := traceid.Parse(traceparent); ok {
 		t.outside, t.traced = c, true
 	}
 }
 
-// context is the trace of the tree whose root is the given session.
+// context returns the trace of the tree whose root is the given session.
 func (t *tree) context(session string) traceid.Context {
 	if t.outside.Trace != "" {
 		return t.outside
@@ -17,8 +17,8 @@ func (t *tree) context(session string) traceid.Context {
 	return traceid.Root(session)
 }
 
-// traced is the event e that opens a run, with the span that the run is part of if
-// that is outside of the tree.
+// traced returns the event e that opens a run. At the root it gets the span of the
+// caller, if a caller set one.
 func (r *run) traced(e Event) Event {
 	if r.up == nil {
 		e.Traceparent = r.tree.outside.String()
@@ -26,7 +26,7 @@ func (r *run) traced(e Event) Event {
 	return e
 }
 
-// callTrace is the traceparent that a call passes on.
+// callTrace returns the traceparent that a call passes on.
 func (t *tree) callTrace(session, key string) string {
 	if !t.traced {
 		return ""
@@ -36,7 +36,7 @@ func (t *tree) callTrace(session, key string) string {
 	return c.String()
 }
 
-// requestTrace is the traceparent that is sent with a model request.
+// requestTrace returns the traceparent that is sent with a model request.
 func (t *tree) requestTrace(req *Request) string {
 	if !t.traced {
 		return ""

@@ -141,7 +141,7 @@ func (s *Session) Failed(step Step, err error) Event {
 }
 
 // Judged records what Accept said at a StepAccept: the text that counts as the
-// answer, or what is wrong with it, which the model is told. The last of
+// answer, or what is wrong with it, which the model reads. The last of
 // Limits.Answers ends the run.
 func (s *Session) Judged(text string, wrong error) Step {
 	attempt := max(s.Attempt, 1)

@@ -12,11 +12,11 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Call runs inv, a call of an agent that reads out and writes in, as a sub-agent of the
-// run that makes the call: the agent receives a smaller lease, its events become those
-// of the tree, and its questions go to whom the tree asks. When ctx ends, the agent is
-// cancelled, and Call waits for its end: the caller ends what does not end by itself.
-// The error is why there is no answer.
+// Call runs inv, a call of an agent that reads from out and writes to in, as a sub-agent
+// of the run that makes the call: the agent receives what is left of the run's lease,
+// its events become events of the tree, and the person of the tree answers its
+// questions. When ctx ends, Call cancels the agent and waits for its end: callers must
+// end an agent that does not end by itself. The error says why there is no answer.
 func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.WriteCloser) (agent.Result, error) {
 	if inv.Host == nil {
 		return agent.Result{}, errors.New("this call is not part of a run")
@@ -38,7 +38,7 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 	h := &holding{inv: inv, conn: Open(in, out, s), slug: inv.Spec.Name}
 	defer h.conn.Close()
 	stop := context.AfterFunc(ctx, func() {
-		_ = h.conn.Cancel(context.Cause(ctx).Error()) // an agent that does not read is ended otherwise
+		_ = h.conn.Cancel(context.Cause(ctx).Error()) // callers end an agent that does not read it
 	})
 	defer stop()
 	questions, cancel := context.WithCancel(ctx)
@@ -47,14 +47,14 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 	end, err := h.run(ctx, questions)
 	switch {
 	case ctx.Err() != nil && (errors.Is(err, ErrProtocol) || err == nil && end.Status == agent.StatusInterrupted):
-		err = context.Cause(ctx) // it was ended
+		err = context.Cause(ctx)
 	case err == nil:
 		return h.result(end)
 	}
 	return agent.AnswerOf(&agent.Outcome{Agent: h.slug}, err)
 }
 
-// maxQuestions is how many questions may wait at the same time.
+// maxQuestions is how many questions of one agent may wait at the same time.
 const maxQuestions = 1000
 
 // A holding is a call of an agent in another process.
@@ -67,7 +67,7 @@ type holding struct {
 	asked  atomic.Int32 // questions without a reply
 }
 
-// run handles the events up to the last.
+// run handles all events and returns the last.
 func (h *holding) run(ctx, questions context.Context) (end agent.Event, err error) {
 	for e, err := range h.conn.Events() {
 		if err == nil {
@@ -80,7 +80,7 @@ func (h *holding) run(ctx, questions context.Context) (end agent.Event, err erro
 			return e, nil
 		}
 	}
-	return end, ErrProtocol // Events ends otherwise
+	return end, ErrProtocol // not reached: Events ends with an end event or an error
 }
 
 // take handles an event.
@@ -111,7 +111,7 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 		}
 	case agent.EventEnd:
 		if e.Depth == 0 && e.Session == "" {
-			return nil // it ended before a session began
+			return nil // the run ended before its session began
 		}
 	}
 	if err := h.inv.Host.Forward(ctx, h.inv, e); err != nil {
@@ -123,7 +123,8 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 	return nil
 }
 
-// sent is err if the agent does not read. One that has ended is read to its end.
+// sent returns err if the agent does not read its input. Other errors mean that it has
+// ended, and its last events are still read.
 func sent(err error) error {
 	if errors.Is(err, ErrProtocol) {
 		return err
@@ -131,7 +132,7 @@ func sent(err error) error {
 	return nil
 }
 
-// result is what the caller's model reads.
+// result returns what the caller's model reads.
 func (h *holding) result(e agent.Event) (agent.Result, error) {
 	out := &agent.Outcome{Status: e.Status, Agent: h.slug, Answer: e.Text, Message: h.answer, Reason: e.Error}
 	if len(out.Message.Parts) == 0 && e.Text != "" {

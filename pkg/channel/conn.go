@@ -12,7 +12,7 @@ import (
 )
 
 // A Conn is the holder's side of a channel. Its methods are safe for concurrent use.
-// What they send is queued; a run that does not read ends the channel.
+// Messages are queued; if the run does not read them, the channel ends with an error.
 type Conn struct {
 	in    *lines
 	max   int64 // bytes that may be read
@@ -32,13 +32,14 @@ type Conn struct {
 // Limits of what a run may send.
 const (
 	maxBytes   = 4 << 30 // in all
-	maxPending = 1000    // messages that the run has not read
+	maxPending = 1000    // messages in the queue
 )
 
-// ErrProtocol: the run sent what cannot be.
+// ErrProtocol: the run sent something that the protocol does not permit.
 var ErrProtocol = errors.New("the agent broke the protocol of the channel")
 
-// Open sends s to the run that reads out and writes in. Close the Conn.
+// Open sends s to the run that reads from out and writes to in. The caller must close
+// the Conn.
 func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
 	s.Channel = Version
 	c := &Conn{in: newLines(in), max: maxBytes, out: out, queue: make(chan any, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
@@ -75,7 +76,7 @@ func (c *Conn) fail(err error) {
 // Close ends the input of the run, which ends the run.
 func (c *Conn) Close() error {
 	c.once.Do(func() { close(c.closed) })
-	err := c.out.Close() // it ends a write
+	err := c.out.Close() // ends a write in progress
 	<-c.done
 	return err
 }
@@ -102,24 +103,24 @@ func (c *Conn) Input(text string, media ...agent.Part) error {
 	return c.send(message{Kind: kindInput, Text: text, Media: media})
 }
 
-// Reply answers the question with an id.
+// Reply answers the question with the given id.
 func (c *Conn) Reply(question string, answer json.RawMessage) error {
 	return c.send(message{Kind: kindReply, Question: question, Answer: answer})
 }
 
-// Result is that of the call with a Key, of one of the holder's tools.
+// Result sends the result of the call with the given Key of one of the holder's tools.
 func (c *Conn) Result(key string, parts []agent.Part, failed bool) error {
 	return c.send(message{Kind: kindResult, Key: key, Parts: parts, Failed: failed})
 }
 
-// Ack says that all events up to seq are on disk.
+// Ack acknowledges that all events up to seq are stored.
 func (c *Conn) Ack(seq int64) error { return c.send(message{Kind: kindAck, Seq: seq}) }
 
 // Cancel ends the run; its status is interrupted.
 func (c *Conn) Cancel(reason string) error { return c.send(message{Kind: kindCancel, Reason: reason}) }
 
-// Events are the events of the run. The last is that of Kind EventEnd and Depth 0, or
-// an error: of a read, or ErrProtocol.
+// Events are the events of the run. The last is of Kind EventEnd and Depth 0, or comes
+// with an error: that of a read, or one that wraps ErrProtocol.
 func (c *Conn) Events() iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		for !c.over {
@@ -134,7 +135,7 @@ func (c *Conn) Events() iter.Seq2[agent.Event, error] {
 	}
 }
 
-// An EndedError says that the output of the run ended before the run. It wraps
+// An EndedError says that the output of the run ended without an end event. It wraps
 // ErrProtocol.
 type EndedError struct {
 	Seq int64 // of the last event

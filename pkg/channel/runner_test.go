@@ -224,7 +224,7 @@ func TestAnAgentThatBreaksTheProtocolIsAToolThatFails(t *testing.T) {
 		}, agent.ErrChild, "which is not one of this agent"},
 		{"a session below a call that it does not make", func(p *peer) {
 			p.send(session(), prompt(), answer(tool, one), sub("S.1.1", "T", 1))
-		}, agent.ErrChild, `session T answers the call "S.1.1", which it does not make`},
+		}, agent.ErrChild, `session T answers the call "S.1.1", which its caller did not make`},
 		{"a session below a call of its caller", func(p *peer) {
 			p.send(session(), prompt(), sub("OUTER.1.1", "T", 1))
 		}, agent.ErrChild, "session T has depth 1, not 0"},

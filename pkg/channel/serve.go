@@ -17,20 +17,20 @@ import (
 type Server struct {
 	In  io.Reader
 	Out io.Writer
-	// Open returns the Runner that a start message asks for. ctx ends when the
-	// holder goes away.
+	// Open returns the Runner for a start message. ctx ends when the holder closes
+	// the channel or cancels the run.
 	Open func(ctx context.Context, start agent.Start) (*agent.Runner, error)
 	// Kill ends the program at once. It is called when the holder cancels a second
-	// time, and when a cancelled run has not ended after Grace; nil does nothing.
+	// time, and when a cancelled run has not ended within Grace; nil does nothing.
 	Kill func()
-	// Grace is the time that a cancelled run has to end; 0 is not limited.
+	// Grace is the time limit for the end of a cancelled run; 0 means none.
 	Grace time.Duration
 }
 
 // Serve reads the start message and runs the agent until it ends. The last line that
-// it writes is the end event of the run, whatever happens. The end of In cancels the
-// run. The error is why there is no answer. When Serve returns, a Read of In may be
-// under way.
+// it writes is always the end event of the run, unless Kill ends the program. The end of
+// In cancels the run. The error says why there is no answer. When Serve returns, a Read
+// of In may still be in progress.
 func (s *Server) Serve(ctx context.Context) (*agent.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -61,13 +61,13 @@ func (s *Server) Serve(ctx context.Context) (*agent.Outcome, error) {
 	}
 	outcome, runErr := r.channel.Wait()
 	if err != nil {
-		_, _ = fail(out, last, err) // where the event was too long, its end is not
+		_, _ = fail(out, last, err) // if an event was too long, the end event can still be written
 		return outcome, errors.Join(err, runErr)
 	}
 	return outcome, runErr
 }
 
-// ended is why ctx ended, nil if it did not.
+// ended returns why ctx ended, nil if it has not.
 func ended(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -79,7 +79,7 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
-// fail ends a channel that has no run.
+// fail writes an end event with err.
 func fail(out *writer, seq int64, err error) (*agent.Outcome, error) {
 	outcome := &agent.Outcome{Status: agent.StatusOf(err)}
 	e := agent.Event{Kind: agent.EventEnd, Seq: seq, Status: outcome.Status, Error: err.Error(), Total: &agent.TotalUsage{}}
@@ -131,13 +131,13 @@ type serving struct {
 	server  *Server
 	in      *lines
 	cancel  context.CancelCauseFunc
-	ready   chan struct{}  // closed when channel is set, or will not be
+	ready   chan struct{}  // closed when channel is set, or will never be
 	channel *agent.Channel // nil if the run did not begin
-	asked   bool           // to end
+	asked   bool           // the holder has cancelled the run
 }
 
-// limit kills the program if it has not ended a while after it was cancelled. The
-// function that it returns lifts that.
+// limit kills the program if Serve has not returned within Grace after the end of ctx.
+// The function that it returns turns this off.
 func (s *Server) limit(ctx context.Context) (stop func()) {
 	over := make(chan struct{})
 	cancelled := context.AfterFunc(ctx, func() {
@@ -171,7 +171,7 @@ func (r *serving) read() {
 	}
 }
 
-// end ends the run because no more messages can come.
+// end ends the run because no further message can be read.
 func (r *serving) end(err error) {
 	if err == io.EOF {
 		r.cancel(fmt.Errorf("%w: the holder closed the channel", context.Canceled))
@@ -180,7 +180,7 @@ func (r *serving) end(err error) {
 	r.cancel(&agent.EndError{Status: agent.StatusFailed, Text: "read from the holder of the channel: " + err.Error()})
 }
 
-// stop cancels the run, or what is done to begin it.
+// stop cancels the run, also while it is being opened.
 func (r *serving) stop(reason string) {
 	if r.asked && r.server.Kill != nil {
 		r.server.Kill()
@@ -189,7 +189,7 @@ func (r *serving) stop(reason string) {
 	r.cancel(fmt.Errorf("%w: %.500s", context.Canceled, cmp.Or(reason, "cancelled")))
 }
 
-// take does what a message says. What it does not know is a warning.
+// take handles a message. Unknown kinds and fields are warnings.
 func (r *serving) take(line []byte) error {
 	var m message
 	strict := json.NewDecoder(bytes.NewReader(line))
@@ -237,7 +237,7 @@ func (r *serving) take(line []byte) error {
 	return nil
 }
 
-// writeEvent writes e. Attachments that make it too long for a line are left out.
+// writeEvent writes e. If it is too long for a line, its attachments are left out.
 func writeEvent(out *writer, e agent.Event) error {
 	err := out.write(e)
 	if !errors.Is(err, errLong) {

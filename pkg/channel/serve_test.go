@@ -175,7 +175,7 @@ func TestAHolderThatBreaksTheProtocol(t *testing.T) {
 		{"no prompt", func(h *holder) { h.line(`{"kind":"start","channel":1}`) }, agent.StatusFailed, "args: the prompt is missing"},
 		{"args that are no object", func(h *holder) { h.line(`{"kind":"start","channel":1,"args":[1]}`) }, agent.StatusFailed, "args: "},
 		{"a prompt that is no text", func(h *holder) { h.line(`{"kind":"start","channel":1,"args":{"prompt":7}}`) }, agent.StatusFailed, "args: "},
-		{"an unknown session", func(h *holder) { h.line(`{"kind":"start","channel":1,"args":{"prompt":"go"},"session":"X"}`) }, agent.StatusFailed, `the session "X" to continue is not there`},
+		{"an unknown session", func(h *holder) { h.line(`{"kind":"start","channel":1,"args":{"prompt":"go"},"session":"X"}`) }, agent.StatusFailed, `there is no session "X" to continue`},
 		{"a history that cannot be", func(h *holder) {
 			h.line(`{"kind":"start","channel":1,"args":{"prompt":"go"},"history":[{"kind":"answer","session":"X"}]}`)
 		}, agent.StatusFailed, "read the history: "},

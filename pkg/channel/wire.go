@@ -28,8 +28,8 @@ const (
 	kindCancel = "cancel"
 )
 
-// A message is what a holder sends, except a start. Which fields are set follows from
-// Kind.
+// A message is any message of a holder except start. Kind determines which fields are
+// set.
 type message struct {
 	Kind     string          `json:"kind"`
 	Text     string          `json:"text,omitempty"`
@@ -59,8 +59,8 @@ type lines struct{ r *bufio.Reader }
 
 func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, 64<<10)} }
 
-// next is the next line that is not empty, valid until the call after it. The error
-// is io.EOF at the end.
+// next returns the next line that is not empty, valid until the following call. The
+// error is io.EOF at the end.
 func (l *lines) next() ([]byte, error) {
 	for {
 		line, err := l.one()

@@ -13,12 +13,12 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// channelGrace is how long an agent has to end by itself after it was cancelled.
+// channelGrace is how long an agent may take to end by itself after it was cancelled.
 const channelGrace = 2 * time.Second
 
 // callChannel runs an agent in a process of its own, which speaks the channel on its
-// standard input and output. It has no time limit but that of its caller and what its
-// description names.
+// standard input and output. Its only time limits are those of the caller and of its
+// description. If the process ends before its run, it is started again.
 func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (result agent.Result, err error) {
 	if t.desc.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -48,10 +48,10 @@ func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (result a
 }
 
 // maxRestarts is how often an agent whose process ended before its run is started again.
-// One that ends by itself before its first event is not.
+// One that ends by itself before its first event is not: it would do so again.
 const maxRestarts = 2
 
-// channelProcess is one process of callChannel.
+// channelProcess runs one process of callChannel.
 func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, env []string) (agent.Result, process.Exit, error) {
 	stderr := &stderrWriter{keep: &output{memoryOnly: true}, inv: inv}
 	clean := t.opts.Redact.Writer(stderr)
@@ -75,9 +75,9 @@ func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, 
 		childOut.Close()
 	}()
 	result, err := channel.Call(ctx, inv, fromChild, toChild)
-	fromChild.Close() // what it still writes is dropped
+	fromChild.Close() // further output is dropped
 	if errors.Is(err, channel.ErrProtocol) || errors.Is(err, agent.ErrChild) || errors.Is(err, agent.ErrBudget) {
-		end() // it does not do what it should
+		end() // it cannot be expected to end by itself
 	}
 	timer := time.AfterFunc(channelGrace, end)
 	defer timer.Stop()
@@ -92,13 +92,14 @@ func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, 
 	return result, exit, err
 }
 
-// killed reports whether SIGKILL ended a program, as a shell or a container says it too.
+// killed reports whether a signal ended a program. A shell or a container reports SIGKILL
+// as an exit code.
 func killed(exit process.Exit) bool {
 	const status = 128 + 9
 	return exit.Signal != 0 || exit.Code == status
 }
 
-// lastWords are the last lines that a program wrote to stderr, for an error.
+// lastWords returns the end of what a program wrote to stderr, for an error.
 func lastWords(stderr *output) string {
 	const most = 500
 	text := strings.TrimSpace(strings.ToValidUTF8(string(append(stderr.tail[stderr.next:], stderr.tail[:stderr.next]...)), ""))

@@ -21,22 +21,22 @@ import (
 )
 
 // A Runner is a command that runs programs elsewhere: in a container, on another host,
-// in a sandbox. The program and its arguments are added to its words.
+// in a sandbox. The program and its arguments are appended to it.
 type Runner struct {
-	// Command are the words. The first is a program, which is looked for in the
-	// PATH of the tools' environment unless it holds a slash.
+	// Command is the command as words. The first is a program, which is looked up in
+	// the PATH of the tools' environment unless it contains a slash.
 	Command []string
-	// ID is a command whose output tells whether the other side is still the one
-	// that described its tools. With none, it is the id of the image where Command
-	// is a `podman run` or `docker run` that mounts nothing, and whose last word is
-	// the image; otherwise tools are described at each Open.
+	// ID is a command whose output identifies the other side: while it stays the
+	// same, cached descriptions are used. Without it, the id of the image is used if
+	// Command is a `podman run` or `docker run` that mounts nothing, and whose last
+	// word is the image; otherwise tools are described at each Open.
 	ID []string
 	// Shell says that Command joins its arguments and passes them to a POSIX shell,
-	// as ssh does: then each is quoted.
+	// as ssh does. Each argument is then quoted.
 	Shell bool
 }
 
-// A Kind says what the path of a Source with a Runner is: nothing can look.
+// A Kind says what the path of a Source with a Runner is, which cannot be examined here.
 type Kind int
 
 // The kinds.
@@ -52,8 +52,8 @@ const (
 const (
 	idTimeout = 10 * time.Second
 	maxID     = 4096
-	// A folder has this many times the time limit of one description: the other
-	// side executes its tools.
+	// The time limit to describe a folder is this many times that of one tool,
+	// because the other side executes each tool.
 	folderFactor    = 3
 	maxListingBytes = maxCacheBytes
 )
@@ -68,8 +68,7 @@ func (t *Tool) CommandLine(args ...string) ([]string, error) {
 	return t.src.line(t.env, t.src.inside(t.file, args))
 }
 
-// inside is the command line on the other side, for the tool in file where s is a
-// folder.
+// inside is the command line on the other side. file is the tool if s is a folder.
 func (s *Source) inside(file string, args []string) []string {
 	switch s.Kind {
 	case Folder:
@@ -121,13 +120,13 @@ func (s *Source) line(env, words []string) ([]string, error) {
 // taking the word for one of its own options.
 func quoteWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// programs are the files on this side that a call executes, see process.Programs; the
-// path may be one, behind a sandbox.
+// programs returns the files on this side that a call executes, see process.Programs. In
+// a sandbox the path of s may be one of them.
 func (s *Source) programs(env []string) []string {
 	return process.Programs(append(slices.Clone(s.Runner.Command), s.Path), env, s.Dir)
 }
 
-// shown is what people see of s, or of the tool in file.
+// shown is how messages name s, or the tool in file.
 func (s *Source) shown(file string) string {
 	words := slices.Clone(s.Runner.Command)
 	words = append(words, path.Join(s.Path, file))
@@ -139,12 +138,12 @@ func (s *Source) shown(file string) string {
 	return strings.Join(words, " ")
 }
 
-// key is what the cache knows s by.
+// key is the key of s in the cache.
 func (s *Source) key() string {
 	return fmt.Sprintf("%q", []any{"runner", s.Runner.Command, s.Runner.ID, s.Runner.Shell, s.Kind, s.Path, s.Filter, s.Slug, s.Dir})
 }
 
-// A reached is what came of a source with a runner.
+// A reached is the result of describing a source with a runner.
 type reached struct {
 	tools    []*Tool
 	problems []Problem
@@ -170,8 +169,8 @@ func (o *opener) reach(ctx context.Context, sources []*Source) (wait func() []re
 	return func() []reached { all.Wait(); return found }
 }
 
-// reachOne describes the tools of one source, unless the cache knows them. What it
-// knows is offered where the other side is away.
+// reachOne describes the tools of one source, unless the cache has them. If the other
+// side cannot be reached, cached tools are offered.
 func (o *opener) reachOne(ctx context.Context, src *Source, env []string, identity func() (string, error)) (r reached) {
 	defer o.reportSlow(src.shown(""))()
 	var known map[string]entry
@@ -197,8 +196,8 @@ func (o *opener) reachOne(ctx context.Context, src *Source, env []string, identi
 	return r
 }
 
-// renew describes the tools of src and keeps what it finds for the other side that is
-// identified by id. It returns known where that fails.
+// renew describes the tools of src and stores the descriptions in the cache, for the
+// other side that id identifies. If that fails, it returns known.
 func (o *opener) renew(ctx context.Context, src *Source, env []string, known map[string]entry, id string) (map[string]entry, []Problem) {
 	entries, problems, err := o.ask(ctx, src, env)
 	switch {
@@ -218,12 +217,12 @@ func (o *opener) renew(ctx context.Context, src *Source, env []string, known map
 	return entries, problems
 }
 
-// problem is one with all of s.
+// problem returns a problem with all of s.
 func (s *Source) problem(offered bool, format string, err error) Problem {
 	return Problem{Path: s.shown(""), Err: fmt.Errorf("tool %s: "+format, s.shown(""), err), Describe: true, Offered: offered}
 }
 
-// behind is a tool behind a runner.
+// behind returns a tool behind a runner.
 func (o *opener) behind(src *Source, env []string, file string, e entry) *Tool {
 	t := &Tool{spec: e.spec, path: src.shown(file), file: file, raw: e.raw, notes: e.notes, src: src, env: env, opts: o.opts}
 	t.spec.Source = t.path
@@ -233,7 +232,7 @@ func (o *opener) behind(src *Source, env []string, file string, e entry) *Tool {
 	return t
 }
 
-// identity is what identifies the other side of a runner now, "" if nothing does.
+// identity returns what identifies the other side of a runner now, "" if nothing does.
 func (o *opener) identity(ctx context.Context, src *Source, env []string) (string, error) {
 	command := src.Runner.ID
 	if len(command) == 0 {
@@ -250,7 +249,7 @@ func (o *opener) identity(ctx context.Context, src *Source, env []string) (strin
 	id := strings.TrimSpace(string(out))
 	switch {
 	case len(src.Runner.ID) == 0 && err != nil:
-		return "", nil // such as an image that the first run pulls
+		return "", nil // for example, the first run pulls the image
 	case err == nil && id == "":
 		err = errors.New("it prints nothing")
 	}
@@ -260,8 +259,9 @@ func (o *opener) identity(ctx context.Context, src *Source, env []string) (strin
 	return id, nil
 }
 
-// imageID is the command that prints the id of the image where the runner is a run of
-// podman or docker, nil where the image cannot be known or is not all that counts.
+// imageID returns the command that prints the id of the image if the runner is `podman
+// run` or `docker run`. It is nil if the image is not known, or if the tools also depend
+// on something else.
 func imageID(command []string) []string {
 	name := filepath.Base(command[0])
 	at := slices.Index(command, "run")
@@ -279,7 +279,8 @@ func imageID(command []string) []string {
 	return slices.Concat(command[:at], []string{"image", "inspect", "--format", "{{.Id}}", command[len(command)-1]})
 }
 
-// ask describes the tools of src on the other side, by their file in a folder.
+// ask gets the descriptions of the tools of src from the other side, by file if src is a
+// folder.
 func (o *opener) ask(ctx context.Context, src *Source, env []string) (map[string]entry, []Problem, error) {
 	line, err := src.line(env, src.describing())
 	if err != nil {
@@ -348,8 +349,8 @@ type ListedProblem struct {
 	Error string `json:"error"`
 }
 
-// Listing is the tools of s, which has one folder as its source, for another process.
-// Files that are not executable are not in it.
+// Listing returns the tools of s for another process. The source of s is one folder.
+// Files that are not executable are left out.
 func (s *Toolset) Listing() Listing {
 	l := Listing{Tools: []Listed{}}
 	for _, t := range s.list {
@@ -364,15 +365,14 @@ func (s *Toolset) Listing() Listing {
 	return l
 }
 
-// Text is what is wrong, without the path.
+// Text returns the error without the path.
 func (p Problem) Text() string {
 	text := strings.TrimPrefix(p.Err.Error(), "tool "+p.Path+": ")
 	return strings.Replace(text, "describe "+p.Path+": ", "describe: ", 1)
 }
 
-// CheckFile is an error if the executable at path may not be executed as a tool,
-// because it is none, or others than its owner decide what it does. It executes
-// nothing.
+// CheckFile returns an error if the file at path must not be executed as a tool: it is
+// not executable, or users other than its owner can change it. It executes nothing.
 func CheckFile(path string) error {
 	l := &lister{seen: map[string]bool{}, folders: map[string]folder{}}
 	l.add(&Source{Path: path})

@@ -84,7 +84,7 @@ func (t *reporter) event(e agent.Event) {
 	}
 }
 
-// tale is what a client is told of an event.
+// reportOf returns what a client gets of an event.
 func reportOf(e agent.Event) (report, bool) {
 	s := report{level: mcp.LoggingLevelInfo}
 	switch e.Kind {

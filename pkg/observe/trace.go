@@ -15,7 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/traceid"
 )
 
-// TraceOptions say where spans go.
+// TraceOptions set where spans go.
 type TraceOptions struct {
 	// W gets one Write for each span, when it ends: a line with an object of OTLP
 	// in JSON. Nil means none.
@@ -30,11 +30,10 @@ type TraceOptions struct {
 	Version  string
 }
 
-// A Trace makes OpenTelemetry spans of events: invoke_agent for a run of an agent,
-// chat for a model request, execute_tool for a call. It knows nothing but the
-// events: those of several sessions, of their sub-agents and of agents in other
-// processes may come in any mixture, as long as the order within a session is kept
-// and that of a caller comes first. Ids of spans are those of package traceid, so
+// A Trace turns events into OpenTelemetry spans: invoke_agent for a run of an agent,
+// chat for a model request, execute_tool for a call. It needs only the events. Those of
+// several sessions, of sub-agents and of agents in other processes may be mixed, as long
+// as the events of each session are in order and a caller's session begins first. Ids of spans are those of package traceid, so
 // several processes that each export a part of a tree export one trace.
 //
 // The usage of invoke_agent is that of the run with its sub-agents. Contents of
@@ -49,10 +48,10 @@ type Trace struct {
 	now      time.Time // of the last event
 }
 
-// traced is a session with a run or calls under way.
+// traced is a session with a run or calls in progress.
 type traced struct {
 	context traceid.Context // with the span that the session is part of; "" if none
-	remote  bool            // which another process names
+	remote  bool            // another process named that span
 	parent  string          // Key of the call that the session answers
 	run     *otlpSpan
 	runID   string
@@ -64,7 +63,7 @@ type traced struct {
 	flavor  string
 }
 
-// tracedCall is a call under way.
+// tracedCall is a call in progress.
 type tracedCall struct {
 	span    *otlpSpan // nil before it starts
 	refused bool
@@ -78,7 +77,7 @@ const (
 	otlpWait  = time.Second
 )
 
-// OpenTrace returns an exporter of spans. Close must be called.
+// OpenTrace returns an exporter of spans. The caller must close it.
 func OpenTrace(opts TraceOptions) (*Trace, error) {
 	t := &Trace{w: opts.W, sessions: map[string]*traced{}}
 	t.begin, t.end = otlpFrame(opts.Resource, opts.Version)
@@ -94,9 +93,9 @@ func OpenTrace(opts TraceOptions) (*Trace, error) {
 	return t, nil
 }
 
-// Close ends the spans that are open, sends what is queued, for at most
-// HTTPOptions.Wait, and returns the first error of W and how many spans were lost.
-// Observe must not be called afterwards.
+// Close ends open spans and sends queued ones, for at most HTTPOptions.Wait. The error
+// is the first of W, and how many spans were lost. Observe must not be called
+// afterwards.
 func (t *Trace) Close() error {
 	for _, id := range slices.Sorted(maps.Keys(t.sessions)) {
 		t.abandon(id, t.now)
@@ -133,7 +132,7 @@ func (t *Trace) Observe(e agent.Event) {
 	}
 }
 
-// session is the session of e, which is new if nothing of it is under way.
+// session returns the session of e, a new one if nothing of it is in progress.
 func (t *Trace) session(e agent.Event) *traced {
 	s := t.sessions[e.Session]
 	if s != nil {
@@ -154,7 +153,7 @@ func (t *Trace) session(e agent.Event) *traced {
 	return s
 }
 
-// sessionOf is the session of the call with the given key: SESSION.TURN.N.
+// sessionOf returns the session of the call with the given key: SESSION.TURN.N.
 func sessionOf(key string) string {
 	for range 2 {
 		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
@@ -175,8 +174,8 @@ func (s *traced) span(e agent.Event, id, name string, kind int, start time.Time)
 	return span
 }
 
-// beginRun begins the span of a run. A message that comes while it runs is part of
-// it, and so is what another process resumes.
+// beginRun begins the span of a run. A message during the run belongs to it, and so does
+// a run that another process resumes.
 func (t *Trace) beginRun(e agent.Event) {
 	s := t.session(e)
 	if s.run != nil {
@@ -349,7 +348,7 @@ func (t *Trace) endCall(s *traced, c *tracedCall, e agent.Event) {
 	t.export(c.span, e.Time)
 }
 
-// abandonBelow ends what is open of the sessions that a call began: the process that
+// abandonBelow ends the open spans of the sessions that a call began: the process that
 // ran them may have died.
 func (t *Trace) abandonBelow(key string, at time.Time) {
 	for id, s := range t.sessions {
@@ -359,7 +358,7 @@ func (t *Trace) abandonBelow(key string, at time.Time) {
 	}
 }
 
-// abandon ends what is open of a session: how it ended is not known.
+// abandon ends the open spans of a session whose end is not known.
 func (t *Trace) abandon(id string, at time.Time) {
 	s := t.sessions[id]
 	if s == nil {
@@ -382,14 +381,14 @@ func (t *Trace) abandon(id string, at time.Time) {
 	}
 }
 
-// forget drops a session of which nothing is under way.
+// forget drops a session if nothing of it is in progress.
 func (t *Trace) forget(id string) {
 	if s := t.sessions[id]; s != nil && s.run == nil && len(s.calls) == 0 {
 		delete(t.sessions, id)
 	}
 }
 
-// export ends a span and gives it away.
+// export ends a span and writes or queues it.
 func (t *Trace) export(span *otlpSpan, end time.Time) {
 	span.End = max(nanos(end), span.Start)
 	line, err := json.Marshal(span)

@@ -13,7 +13,7 @@ import (
 	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
-// MaxBytes is the size up to which such a file is read.
+// MaxBytes is the largest size of a file of prices.
 const MaxBytes = 1 << 20
 
 // Parse reads a file of prices. Its error has a line for each mistake, with the path,
@@ -58,7 +58,7 @@ func (p *parser) fail(n *jsondoc.Node, format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf("%s:%d:%d: %s%s", p.path, line, col, key, fmt.Sprintf(format, args...)))
 }
 
-// members says how the values of an object are read.
+// members has a function for each key of an object, which reads its value.
 type members map[string]func(n *jsondoc.Node)
 
 // object reads an object. required are the names, separated by spaces, of the members
@@ -164,7 +164,7 @@ func (p *parser) group(n *jsondoc.Node) []Model {
 	return list
 }
 
-// price are the members of a price.
+// price returns the members of a price.
 func (p *parser) price(to *Price) members {
 	return members{
 		"input":  func(n *jsondoc.Node) { to.Input = p.money(n) },

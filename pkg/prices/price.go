@@ -11,10 +11,10 @@ import (
 // A Price is what a million tokens cost.
 type Price struct {
 	Input agent.Money `json:"input"`
-	// Cached is for input tokens that the server had cached; nil means as Input.
+	// Cached is the price of input tokens that the server had cached; nil means Input.
 	Cached *agent.Money `json:"cached,omitempty"`
 	Output agent.Money  `json:"output"`
-	// Long, if there is one, is for requests with more than Over input tokens.
+	// Long, if not nil, is the price of requests with more than Over input tokens.
 	Long *LongPrice `json:"long,omitempty"`
 }
 
@@ -24,8 +24,8 @@ type LongPrice struct {
 	Price
 }
 
-// Of is the cost of one request, rounded to a unit of agent.Money. ok is false if it
-// cannot be known: the server counted no tokens.
+// Of returns the cost of one request, rounded to a unit of agent.Money. ok is false if
+// the server reported no tokens.
 func (p *Price) Of(u agent.Usage) (cost agent.Money, ok bool) {
 	if u.InputTokens <= 0 && u.OutputTokens <= 0 {
 		return 0, false
@@ -66,17 +66,16 @@ func (w *wide) millionth() agent.Money {
 	return agent.Money(min(n, uint64(limit)))
 }
 
-// A Provider adds the cost to the usage of answers, and of failed requests, that has
-// none. It is safe for
-// concurrent use if Provider is.
+// A Provider adds the cost to the usage of answers and failed requests, if the server
+// did not report it. It is safe for concurrent use if the inner Provider is.
 type Provider struct {
 	agent.Provider
-	// Price is asked for when an answer without a cost arrives; it returns nil if
-	// the model has no known price.
+	// Price is called when a usage without a cost arrives; it returns nil if the price
+	// of the model is not known.
 	Price func() *Price
 }
 
-// Generate asks the inner provider. A cost that the server names is kept.
+// Generate calls the inner provider. A cost that the server reports is kept.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	resp, err := p.Provider.Generate(ctx, req, delta)
 	if err == nil {

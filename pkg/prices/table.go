@@ -12,27 +12,27 @@ import (
 // A Model is a model with a price.
 type Model struct {
 	Name string `json:"model"`
-	// Aliases are further names of the model with the same price.
+	// Aliases are other names of the model.
 	Aliases []string `json:"aliases,omitempty"`
-	// Hosts are the servers for which the price holds: a name, or a name and a port.
+	// Hosts are the servers for which the price applies: a name, or a name and a port.
 	Hosts []string `json:"hosts"`
 	Price
-	// Source is the address of the page that has the price, and Date the day on
-	// which it had it, as 2026-11-22. Note is what a single number cannot say.
+	// Source is the address of the page with the price, and Date the day on which it
+	// was read there, as 2026-11-22. Note says what the numbers do not show.
 	Source string `json:"source"`
 	Date   string `json:"date"`
 	Note   string `json:"note,omitempty"`
-	// File is the file that has the price; empty for the program's own table.
+	// File is the file with the price; empty for the built-in table.
 	File string `json:"file,omitempty"`
 }
 
-// A Table is the models of one file, in its order. It does not change.
+// A Table has the models of one file, in the order of the file. It must not be changed.
 type Table []Model
 
 //go:embed prices.json
 var builtinText []byte
 
-// Builtin is the table that is part of the program, sorted by host and name.
+// Builtin returns the built-in table, sorted by host and name.
 var Builtin = sync.OnceValue(func() Table {
 	t, err := Parse("", builtinText)
 	if err != nil {
@@ -54,7 +54,7 @@ func Lookup(own Table, host, model string) (*Model, bool) {
 	return m, m != nil
 }
 
-// All are the prices in effect: those of own, and those of Builtin that it does not
+// All returns the prices in effect: those of own, and those of Builtin that own does not
 // replace.
 func All(own Table) Table {
 	all := slices.Clone(own)
@@ -66,7 +66,7 @@ func All(own Table) Table {
 	return all
 }
 
-// find looks for the name as it is, then for the model without what Base leaves out.
+// find looks up the name as it is, then the name that Base returns.
 func (t Table) find(host, model string) *Model {
 	host = strings.ToLower(host)
 	bare := host
@@ -87,8 +87,8 @@ func (t Table) find(host, model string) *Model {
 // Has reports whether name is the model's name or one of its aliases.
 func (m *Model) Has(name string) bool { return m.Name == name || slices.Contains(m.Aliases, name) }
 
-// Base is a model's name without a leading "models/" and without a date at its end,
-// written as -20260131 or -2026-01-31: such a name is a version of the model.
+// Base returns a model's name without "models/" at its beginning and without a date at
+// its end, written as -20260131 or -2026-01-31.
 func Base(model string) string {
 	model = strings.TrimPrefix(model, "models/")
 	for _, form := range []string{"-dddd-dd-dd", "-dddddddd"} {

@@ -8,8 +8,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Tool answers calls in the place of the embedded tool, which says what the
-// model is told and, if it is an agent.Validator, checks arguments.
+// A Tool answers calls in place of the embedded tool, which provides the description
+// for the model and, if it is an agent.Validator, checks arguments.
 type Tool struct {
 	agent.Tool
 	// Answer answers a call.

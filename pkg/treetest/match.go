@@ -152,7 +152,7 @@ func checkJSON(want json.RawMessage, got string, subset bool) (message, diff str
 	return message, lineDiff(indented(fill(wantValue, gotValue, subset)), indented(gotValue))
 }
 
-// fill is want with the values of got in the place of patterns that match and of
+// fill is want with the values of got in place of patterns that match and of
 // members that are not expected, so that a comparison shows only differences.
 func fill(want, got any, subset bool) any {
 	if sameJSON(want, got, subset) {

@@ -1,5 +1,5 @@
-// Command channel directs a run while it goes on: the program watches the events,
-// answers the agent's question and runs a tool that only it has.
+// Command channel directs a run: it watches the events, answers the agent's question
+// and runs a tool that only it has.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// direct runs the agent and gives answer to every question.
+// direct runs the agent and replies to every question with answer.
 func direct(ctx context.Context, answer string) error {
 	model, err := scripted.Parse("script.json", script)
 	if err != nil {

@@ -57,7 +57,7 @@ func (e *Ending) Error() string { return e.Text }
 
 func (e *Ending) Unwrap() error { return e.Cause }
 
-// CallerDeadline is the cause of a context that ends with the time of the run above.
+// CallerDeadline is the cause of a context that the deadline of the calling run ended.
 var CallerDeadline = &Ending{Text: "the deadline of the calling run passed (AGENTS_DEADLINE)", Cause: context.DeadlineExceeded}
 
 // Usage is an error in the command line.
@@ -70,7 +70,7 @@ func NothingRan(err error, hint string) error {
 	return &Error{Code: ExitNothingRan, Err: err, Hint: hint}
 }
 
-// Silent is err with its exit code and nothing to show: it was reported otherwise.
+// Silent returns err with its exit code and without a message: it has been reported.
 func Silent(err error) error {
 	f := &Error{}
 	if errors.As(err, &f) {
@@ -196,7 +196,7 @@ func BrokenPipe(err error) bool {
 // A Resumable is the error of a run whose session can be continued.
 type Resumable struct {
 	Err     error
-	Command string // goes on with it
+	Command string // continues with it
 }
 
 func (r *Resumable) Error() string { return r.Err.Error() }

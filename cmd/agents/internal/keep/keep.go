@@ -28,7 +28,7 @@ import (
 type Session struct {
 	*session.Journal
 	Past  *session.Past // nil for a new session
-	again string        // the flag that goes on with it, if it is not --session ID
+	again string        // the flag that continues it, if it is not --session ID
 	dir   string        // the flag that finds it, if one is needed
 
 	agentFile, suggested string // see loadOptions

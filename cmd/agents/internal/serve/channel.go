@@ -27,8 +27,8 @@ type Channel struct {
 	Budget agent.Budget
 }
 
-// Run serves the channel until the run has ended. What becomes of the run is in the
-// last event; the error decides the exit code alone.
+// Run serves the channel until the run has ended. The last event says how the run
+// ended; the error only decides the exit code.
 func (c *Channel) Run(ctx context.Context, p *program.Env) error {
 	r := &channelRun{Channel: c, p: p}
 	s := channel.Server{In: p.In, Out: p.Out, Open: r.open, Grace: p.KillAfter, Kill: func() {
@@ -54,7 +54,7 @@ type channelRun struct {
 	output *sinks.Sinks
 }
 
-// open makes the runner for a start message.
+// open returns the runner for a start message.
 func (r *channelRun) open(ctx context.Context, start agent.Start) (*agent.Runner, error) {
 	switch {
 	case start.Journal:
@@ -88,7 +88,7 @@ func (r *channelRun) close() error {
 		errs = append(errs, r.kept.Journal.Close())
 	}
 	if r.tree != nil {
-		_ = r.tree.Close() // what it started is gone in any case
+		_ = r.tree.Close() // what it started has ended in any case
 	}
 	if r.output != nil {
 		errs = append(errs, r.output.Close())
@@ -96,8 +96,8 @@ func (r *channelRun) close() error {
 	return errors.Join(errs...)
 }
 
-// elicit puts what an MCP server asks as a question of the run. Outside a call nobody
-// can be asked.
+// elicit asks the question of an MCP server as a question of the run. Outside a call it
+// is declined.
 func elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	decline := mcpclient.Answer{Action: mcpclient.Decline}
 	if q.Call == nil {
