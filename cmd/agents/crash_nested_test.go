@@ -25,6 +25,8 @@ const (
 	crashLevel = "TEST_CRASH_LEVEL"
 	crashLine  = "TEST_CRASH_LINE"
 	crashOnce  = "TEST_CRASH_ONCE"
+	// everyStep makes the sweep kill at each step; it takes minutes.
+	everyStep = "TEST_EVERY_STEP"
 )
 
 // crashOutput kills a nested agent with SIGKILL at one of its events: before it is
@@ -104,6 +106,9 @@ func TestThreeProcessesKilledAtAnyEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for level, every := range map[string]int{"top": 31, "mid": 23, "leaf": 17} {
+		if os.Getenv(everyStep) != "" {
+			every = 1
+		}
 		s := &nestedSweep{sweep: sweep{t: t, home: cmd.Dir}, level: level}
 		killed := 0
 		for at := 1; s.round(at); at += every {
