@@ -248,7 +248,7 @@ func (e *budgetError) Is(target error) bool {
 // step is what the session needs.
 func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage Usage), err error) {
 	if !r.budgeted() {
-		return func(Usage) {}, r.closingTime(step)
+		return settleNothing, r.closingTime(step)
 	}
 	t := r.tree
 	t.mu.Lock()
@@ -405,26 +405,33 @@ func (r *run) callCounted(key string) {
 
 // reserver is the Reserver of the tree's Gate: the budgets, then next, which may be nil.
 func (t *tree) reserver(next Reserver) Reserver {
+	if next == nil {
+		next = func(context.Context, Need) (func(Usage), error) { return settleNothing, nil }
+	}
 	return func(ctx context.Context, n Need) (func(Usage), error) {
-		settle := func() {}
 		if n.Call != nil {
 			if r, ok := n.Call.Host.(*run); ok && r.budgeted() {
-				var err error
-				if settle, err = r.reserveCall(n.Call); err != nil {
-					return nil, err
-				}
+				return r.reserveBoth(ctx, n, next)
 			}
 		}
-		if next == nil {
-			return func(Usage) { settle() }, nil
-		}
-		settleNext, err := next(ctx, n)
-		if err != nil {
-			settle()
-			return nil, err
-		}
-		return func(u Usage) { settle(); settleNext(u) }, nil
+		return next(ctx, n)
 	}
+}
+
+func settleNothing(Usage) {}
+
+// reserveBoth reserves a call in the budgets above r, and with next.
+func (r *run) reserveBoth(ctx context.Context, n Need, next Reserver) (func(Usage), error) {
+	settle, err := r.reserveCall(n.Call)
+	if err != nil {
+		return nil, err
+	}
+	settleNext, err := next(ctx, n)
+	if err != nil {
+		settle()
+		return nil, err
+	}
+	return func(u Usage) { settle(); settleNext(u) }, nil
 }
 
 // Lease implements Host.
