@@ -20,10 +20,12 @@ const channelGrace = 2 * time.Second
 // standard input and output. Its only time limits are those of the caller and of its
 // description. If the process ends before its run, it is started again.
 func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (result agent.Result, err error) {
-	if t.desc.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t.desc.Timeout, fmt.Errorf("%w: timed out after %s (timeout-seconds)", context.DeadlineExceeded, seconds(t.desc.Timeout)))
-		defer cancel()
+	for key, limit := range map[string]time.Duration{"timeout-seconds": t.desc.Timeout, "deadline-seconds": t.desc.Deadline} {
+		if limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: timed out after %s (%s)", context.DeadlineExceeded, seconds(limit), key))
+			defer cancel()
+		}
 	}
 	line, err := t.CommandLine("run", "--channel")
 	if err != nil {

@@ -40,6 +40,9 @@ type Description struct {
 	Locks []string
 	// Timeout is the tool's own time limit, 0 if it names none.
 	Timeout time.Duration
+	// Deadline is the time that a run of an agent which speaks the channel may take,
+	// 0 if it names none.
+	Deadline time.Duration
 	// Channel is the version of the channel that the tool speaks when it is run as
 	// `<tool> run --channel`; 0 if it does not, or if that version is not known.
 	Channel int
@@ -119,6 +122,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 		func() error { return p.locks(obj, d) },
 		func() error { return p.timeout(obj, d) },
 		func() error { return p.channel(obj, d) },
+		func() error { return p.deadline(obj, d) },
 	)
 	if err != nil {
 		return nil, err
@@ -427,17 +431,29 @@ func (p *parser) channel(obj *object, d *Description) error {
 	return nil
 }
 
-func (p *parser) timeout(obj *object, d *Description) error {
-	if !obj.has("timeout-seconds") {
-		return nil
+func (p *parser) timeout(obj *object, d *Description) (err error) {
+	d.Timeout, err = p.seconds(obj, "timeout-seconds")
+	return err
+}
+
+func (p *parser) deadline(obj *object, d *Description) (err error) {
+	if d.Deadline, err = p.seconds(obj, "deadline-seconds"); d.Deadline > 0 && d.Channel == 0 {
+		p.note("deadline-seconds has no effect on a tool that is not an agent: timeout-seconds limits its calls")
+	}
+	return err
+}
+
+// seconds is a limit of time, 0 if it is not there.
+func (p *parser) seconds(obj *object, key string) (time.Duration, error) {
+	if !obj.has(key) {
+		return 0, nil
 	}
 	var seconds float64
-	if err := obj.value("timeout-seconds", false, "a number", &seconds); err != nil {
-		return err
+	if err := obj.value(key, false, "a number", &seconds); err != nil {
+		return 0, err
 	}
 	if seconds <= 0 || seconds > MaxTimeout.Seconds() {
-		return fmt.Errorf("timeout-seconds: %v is not a valid number of seconds; it must be above 0 and at most %.0f", seconds, MaxTimeout.Seconds())
+		return 0, fmt.Errorf("%s: %v is not a valid number of seconds; it must be above 0 and at most %.0f", key, seconds, MaxTimeout.Seconds())
 	}
-	d.Timeout = max(time.Duration(seconds*float64(time.Second)), time.Millisecond)
-	return nil
+	return max(time.Duration(seconds*float64(time.Second)), time.Millisecond), nil
 }

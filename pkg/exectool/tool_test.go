@@ -405,3 +405,18 @@ func TestWhatCouldNotBeEndedIsTold(t *testing.T) {
 		}
 	}
 }
+
+// TestTheDeadlineOfAnAgent: a description limits the time of an agent's whole run.
+func TestTheDeadlineOfAnAgent(t *testing.T) {
+	path := script(t, filepath.Join(t.TempDir(), "slow"), `case $1 in
+describe) echo '{"slug":"slow","description":"d","channel":1,"deadline-seconds":0.2,"args":[]}' ;;
+*) exec sleep 100 ;;
+esac
+`)
+	set := openDir(t, Source{Path: path}, Options{})
+	r := &agent.Runner{Agent: &agent.Agent{Slug: "boss"}}
+	_, err := r.Call(t.Context(), set.List()[0], "{}")
+	if agent.StatusOf(err) != agent.StatusDeadline || !strings.Contains(err.Error(), "[deadline] agent bash_slow did not answer: context deadline exceeded: timed out after 0.2 s (deadline-seconds)") {
+		t.Errorf("Call() = %v", err)
+	}
+}

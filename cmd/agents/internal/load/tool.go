@@ -24,6 +24,7 @@ type Description struct {
 	Effects     agent.Effects     `json:"effects,omitempty"`
 	Locks       []string          `json:"locks,omitempty"`
 	Timeout     float64           `json:"timeout-seconds,omitempty"`
+	Deadline    float64           `json:"deadline-seconds,omitempty"`
 	Channel     int               `json:"channel,omitempty"`
 }
 
