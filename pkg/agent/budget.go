@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -486,17 +485,4 @@ func maxProcesses(r *Runner) int {
 		n = min(n, max(*p, 1))
 	}
 	return n
-}
-
-// usageOf is what a request consumed, as far as it is known.
-func usageOf(resp *Response, err error) (u Usage) {
-	if err != nil {
-		if failed, ok := errors.AsType[*ModelError](err); ok {
-			u = failed.Usage
-		}
-		return u
-	}
-	u = resp.Usage
-	u.Requests = max(u.Requests, 1)
-	return u
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -172,4 +173,17 @@ func (u ToolUsage) add(v ToolUsage) ToolUsage {
 
 func (s *TotalUsage) clone() TotalUsage {
 	return TotalUsage{Usage: s.Usage, Calls: s.Calls, Agents: maps.Clone(s.Agents), Tools: maps.Clone(s.Tools)}
+}
+
+// usageOf is what a request consumed, as far as it is known.
+func usageOf(resp *Response, err error) (u Usage) {
+	if err != nil {
+		if failed, ok := errors.AsType[*ModelError](err); ok {
+			u = failed.Usage
+		}
+		return u
+	}
+	u = resp.Usage
+	u.Requests = max(u.Requests, 1)
+	return u
 }
