@@ -362,8 +362,10 @@ func (acks) Append(context.Context, Event) error { return nil }
 // Sync does nothing: the holder decides when it writes.
 func (acks) Sync(context.Context) error { return nil }
 
-// started waits until the start of the call with a Key is acknowledged.
-func (c acks) started(key string) error {
+// started waits until the start of the call with a Key is acknowledged. If the run ends
+// first, it returns when ctx, that of the call, has ended too: the caller checks ctx and
+// does not start the call.
+func (c acks) started(ctx context.Context, key string) error {
 	late := time.AfterFunc(ackTime, c.changed.Broadcast)
 	defer late.Stop()
 	start := time.Now()
@@ -371,7 +373,8 @@ func (c acks) started(key string) error {
 	defer c.mu.Unlock()
 	for seq := c.starts[key]; c.acked < seq; c.changed.Wait() {
 		if c.stopped {
-			return nil // the run ends: no call starts
+			<-ctx.Done()
+			return nil
 		}
 		if c.drop {
 			return errors.New("the holder of the channel does not acknowledge calls")

@@ -365,7 +365,7 @@ func (r *run) syncStart(ctx context.Context, key string, spec *ToolSpec) error {
 	case spec != nil && (spec.Effects == EffectsNone || spec.Effects == EffectsIdempotent):
 		return nil
 	}
-	return r.syncBy(func() error { return holder.started(key) })
+	return r.syncBy(func() error { return holder.started(ctx, key) })
 }
 
 // sync makes what was recorded outlast a loss of power.
