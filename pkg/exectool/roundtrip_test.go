@@ -198,7 +198,8 @@ func roundTrip(t *testing.T, runner *Runner, most int) {
 			runs++
 		}
 	})
-	if refusals == 0 || runs == 0 {
+	const many = 1000 // so many random calls have both; fewer may have no refusal
+	if runs == 0 || refusals == 0 && most >= many {
 		t.Errorf("%d refusals and %d runs: both have to be tried", refusals, runs)
 	}
 }
