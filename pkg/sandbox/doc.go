@@ -1,0 +1,5 @@
+// Package sandbox confines the processes of tools: what they may read and write, where
+// they may connect to, and how much of the machine they may use.
+//
+//   - [Secrets] are the paths that "workspace" hides, and [Present] those that exist.
+package sandbox
