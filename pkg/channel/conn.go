@@ -21,12 +21,13 @@ type Conn struct {
 	over  bool
 
 	out    io.WriteCloser
-	queue  chan any
+	queue  chan []byte
 	closed chan struct{}
 	once   sync.Once
 	done   chan struct{} // the writing goroutine has ended
 	mu     sync.Mutex
 	err    error // of a write
+	unsent error // why there is no start message
 }
 
 // Limits of what a run may send.
@@ -39,11 +40,16 @@ const (
 var ErrProtocol = errors.New("the agent broke the protocol of the channel")
 
 // Open sends s to the run that reads from out and writes to in. The caller must close
-// the Conn.
+// the Conn. If s cannot be sent, Events yields the error.
 func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
 	s.Channel = Version
-	c := &Conn{in: newLines(in), max: maxBytes, out: out, queue: make(chan any, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
-	c.queue <- start{kindStart, s}
+	c := &Conn{in: newLines(in), max: maxBytes, out: out, queue: make(chan []byte, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
+	if line, err := encode(start{kindStart, s}); err != nil {
+		c.unsent = fmt.Errorf("send the start message: %w", err)
+		c.fail(c.unsent)
+	} else {
+		c.queue <- line
+	}
 	go c.write()
 	return c
 }
@@ -51,11 +57,10 @@ func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
 // write sends what is queued, until the Conn is closed.
 func (c *Conn) write() {
 	defer close(c.done)
-	w := &writer{w: c.out}
 	for {
 		select {
-		case v := <-c.queue:
-			if err := w.write(v); err != nil {
+		case line := <-c.queue:
+			if _, err := c.out.Write(line); err != nil {
 				c.fail(err)
 				return
 			}
@@ -89,8 +94,12 @@ func (c *Conn) send(m message) error {
 	if err != nil {
 		return err
 	}
+	line, err := encode(m)
+	if err != nil {
+		return err
+	}
 	select {
-	case c.queue <- m:
+	case c.queue <- line:
 		return nil
 	default:
 		c.fail(fmt.Errorf("%w: it does not read its input", ErrProtocol))
@@ -146,6 +155,9 @@ func (e *EndedError) Unwrap() error { return ErrProtocol }
 
 func (c *Conn) next() (agent.Event, error) {
 	var e agent.Event
+	if c.unsent != nil {
+		return e, c.unsent
+	}
 	line, err := c.in.next()
 	if c.bytes += int64(len(line)); err == nil && c.bytes > c.max {
 		return e, fmt.Errorf("%w: after event %d: it sent more than %d bytes", ErrProtocol, c.seq, c.max)

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -432,4 +433,19 @@ func TestAQuestionNamesThePathToItsAgent(t *testing.T) {
 			t.Errorf("an agent that says it is %q asks as %q, want %q", test.says, got, test.want)
 		}
 	}
+}
+
+// A start message that is too long for the channel is an error, and no agent waits for it.
+func TestAStartThatIsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := callChild(t, func(p *peer) {
+			for p.in.Scan() {
+			}
+		}, func(r *agent.Runner) {
+			r.Context = json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), MaxLine)) + `"`)
+		})
+		if c.err == nil || !strings.Contains(c.err.Error(), "the start message") || !strings.Contains(c.err.Error(), "16777216 bytes") {
+			t.Errorf("Call = %v", c.err)
+		}
+	})
 }

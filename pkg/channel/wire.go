@@ -100,17 +100,26 @@ type writer struct {
 }
 
 func (w *writer) write(v any) error {
+	line, err := encode(v)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err = w.w.Write(line)
+	return err
+}
+
+// encode returns the line for v. The error is errLong if it is too long.
+func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return err
+		return nil, err
 	}
 	if buf.Len() > MaxLine {
-		return errLong
+		return nil, errLong
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, err := w.w.Write(buf.Bytes())
-	return err
+	return buf.Bytes(), nil
 }
