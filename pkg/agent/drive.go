@@ -229,7 +229,7 @@ func (r *run) delta(req *Request, d Delta) {
 }
 
 // callAll answers the calls of step: result i belongs to call i. Those that
-// cannot be run are answered first, in their order. The others run at the same
+// cannot be run, or whose agent had ended, are answered first, in their order. The others run at the same
 // time, up to the agent's limit, and no failure of one touches another. Only a
 // failing journal is an error.
 func (r *run) callAll(ctx context.Context, step Step) error {
@@ -241,8 +241,11 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 	var g errgroup.Group
 	var list []PendingCall
 	for _, c := range step.Calls {
-		e, refused := r.session.Refuse(c, r.tools.specs)
-		if !refused {
+		e, over := r.session.Refuse(c, r.tools.specs)
+		if !over {
+			e, over = r.endedBefore(c)
+		}
+		if !over {
 			list = append(list, c)
 		} else if err := r.emit(ctx, e); err != nil {
 			return err
@@ -308,26 +311,43 @@ func (t *tree) takePending(key string) PendingSession {
 	return p
 }
 
-// resume finishes the session of a sub-agent that an earlier process began. One
-// that had ended is over: nothing but the result of its call was not recorded.
+// resume finishes the session of a sub-agent that an earlier process began.
 func (r *run) resume(ctx context.Context, prompt Message) (*Outcome, error) {
-	s := r.session
-	switch {
-	case s.Running:
+	if r.session.Running {
 		return r.do(ctx, nil)
-	case s.Ended == "": // its prompt was not recorded
-		return r.do(ctx, &prompt)
 	}
-	out := &Outcome{Status: s.Ended, Session: s.ID, Agent: r.agent.Slug, Turns: s.RunTurns, Total: r.total.clone()}
-	out.Message, _ = s.Answer()
-	out.Answer = out.Message.Text()
-	switch {
-	case out.Status == StatusPartial:
-		out.Reason = s.Closing
-	case out.Status != StatusOK:
-		return out, &EndError{out.Status, fmt.Sprintf("it had ended without an answer (%s)", out.Status)}
+	return r.do(ctx, &prompt) // its prompt was not recorded
+}
+
+// endedBefore returns the end of a call whose agent ended in an earlier process, in this
+// one or in another: only the result was not recorded. ok is false for other calls.
+func (r *run) endedBefore(c PendingCall) (e Event, ok bool) {
+	t := r.tree
+	t.mu.Lock()
+	p := t.pending[c.Key]
+	ok = p.Session != nil && p.Session.Ended != ""
+	if ok {
+		delete(t.pending, c.Key)
 	}
-	return out, nil
+	t.mu.Unlock()
+	if !ok {
+		return Event{}, false
+	}
+	s := p.Session
+	out := &Outcome{Status: s.Ended, Agent: s.Agent, Reason: s.Closing}
+	if m, ok := s.Answer(); ok {
+		out.Message, out.Answer = m, m.Text()
+	}
+	var err error
+	if s.Ended != StatusOK && s.Ended != StatusPartial {
+		why := fmt.Sprintf("it had ended without an answer (%s)", s.Ended)
+		if n := len(p.Events); n > 0 {
+			why = cmp.Or(p.Events[n-1].Error, why)
+		}
+		err = &EndError{s.Ended, why}
+	}
+	result, err := AnswerOf(out, err)
+	return r.session.CallEnded(c, t.gate.limit(result), err), true
 }
 
 // warn reports something once.

@@ -189,6 +189,10 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrChild, err)
 	}
+	if e.Total != nil { // without the usage of e itself, see fill
+		total := s.total.clone()
+		e.Total = &total
+	}
 	t.forwarded[inv.Key] = append(t.forwarded[inv.Key], e)
 	for n := s; n != nil; n = n.up {
 		n.total.Note(&e)
@@ -198,10 +202,6 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		if e.Usage != nil {
 			n.account.note(*e.Usage)
 		}
-	}
-	if e.Total != nil {
-		total := s.total.clone()
-		e.Total = &total
 	}
 	if t.journal != nil && inv.Session == r.session.ID { // see Runner.Call
 		if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
