@@ -1,10 +1,12 @@
 package prices
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -50,8 +52,26 @@ func Lookup(own Table, host, model string) (*Model, bool) {
 	if m := own.find(host, model); m != nil {
 		return m, true
 	}
+	if !builtinHas(host) {
+		return nil, false
+	}
 	m := Builtin().find(host, model)
 	return m, m != nil
+}
+
+// builtinHas reports whether the built-in table names host. Most local servers are not in
+// it, and reading the table takes longer than a turn with one of them.
+func builtinHas(host string) bool {
+	host = strings.ToLower(host)
+	return bytes.Contains(builtinText, []byte(strconv.Quote(host))) || bytes.Contains(builtinText, []byte(strconv.Quote(bareHost(host))))
+}
+
+// bareHost returns host without its port.
+func bareHost(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return host
 }
 
 // All returns the prices in effect: those of own, and those of Builtin that own does not
@@ -69,10 +89,7 @@ func All(own Table) Table {
 // find looks up the name as it is, then the name that Base returns.
 func (t Table) find(host, model string) *Model {
 	host = strings.ToLower(host)
-	bare := host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		bare = name
-	}
+	bare := bareHost(host)
 	for _, name := range []string{model, Base(model)} {
 		for i := range t {
 			m := &t[i]
