@@ -82,6 +82,7 @@ func table() []entry {
 			{name: "show", usage: "print a session as Markdown", build: sessionShowCommand},
 			{name: "calls", usage: "print every tool call of a session, with those of sub-agents", build: sessionCallsCommand},
 			{name: "cost", usage: "print what each agent of a session consumed and cost", build: sessionCostCommand},
+			{name: "audit", usage: "print what a session did under which rules, and whether its journal was changed", build: sessionAuditCommand},
 			{name: "search", usage: "find words in all sessions", build: sessionSearchCommand},
 			{name: "export", usage: "write a session to stdout for other programs", build: sessionExportCommand},
 			{name: "import", usage: "add a session that was exported, the folder of one, or one of agents-exe, and print its new id", build: sessionImportCommand},

@@ -154,6 +154,7 @@ func Remove(path string) error {
 
 // remove removes the files of a session, and its folders if nothing else is in them.
 func remove(file string, dir blobs) error {
+	os.Remove(file + signatureSuffix) // there need not be one
 	if dir == "" {
 		return os.Remove(file)
 	}

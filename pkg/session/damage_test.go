@@ -344,8 +344,7 @@ func TestOtherFilesAreRefused(t *testing.T) {
 }
 
 func sealed(body string) []byte {
-	b, _ := seal([]byte(body), 0, -1, 0)
-	return b
+	return new(ends).seal([]byte(body), 0, -1)
 }
 
 func TestANewerFormatIsRefused(t *testing.T) {
@@ -359,14 +358,14 @@ func TestANewerFormatIsRefused(t *testing.T) {
 func TestUnknownKindsAndMembersAreTolerated(t *testing.T) {
 	_, events := small(t, true)
 	var b []byte
-	sum := uint32(0)
-	b, sum = seal(append(b, headerStart+`,"version":1,"id":"root","new":{"a":[1]}`...), 0, -1, 0)
+	var e ends
+	b = e.seal(append(b, headerStart+`,"version":1,"id":"root","new":{"a":[1]}`...), 0, -1)
 	for i := range events {
 		start := len(b)
 		b, _ = encode(b, &events[i])
-		b, sum = seal(append(b, `,"news":[{"x":"}\""}]`...), start, -1, sum)
+		b = e.seal(append(b, `,"news":[{"x":"}\""}]`...), start, -1)
 		start = len(b)
-		b, sum = seal(append(b, `{"kind":"dream","of":"sheep","session":"root"`...), start, -1, sum)
+		b = e.seal(append(b, `{"kind":"dream","of":"sheep","session":"root"`...), start, -1)
 	}
 	got, _, err := rebuild(b)
 	if err != nil {
@@ -439,12 +438,13 @@ func FuzzJournal(f *testing.F) {
 
 // signed is a journal whose lines are those of text, with right checksums.
 func signed(text []byte) []byte {
-	b, sum := seal([]byte(headerStart+`,"version":1,"id":"x"`), 0, -1, 0)
+	var e ends
+	b := e.seal([]byte(headerStart+`,"version":1,"id":"x"`), 0, -1)
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte("}"))
 		if len(line) > 0 {
 			start := len(b)
-			b, sum = seal(append(b, line...), start, -1, sum)
+			b = e.seal(append(b, line...), start, -1)
 		}
 	}
 	return b

@@ -20,8 +20,10 @@
 // [Events] reads a session, also while another process writes it; [List] and [Find]
 // find sessions in folders; [Copy], [UpTo] and [Rename] copy them; [Remove] removes one.
 //
-// Every line is an event as encoding/json writes it, followed by a checksum of all
-// lines up to it, which detects changed, lost, repeated and moved lines. The first
+// Every line is an event as encoding/json writes it, followed by a SHA-256 chain and a
+// checksum of all lines up to it. The checksum detects changed, lost, repeated and moved
+// lines whenever the session is opened; the chain is for [Verify], which proves with a
+// [Signature] that nobody changed the session on purpose. The first
 // line after a sync records how much was synced. This distinguishes two kinds of
 // invalid lines: data that was not synced when a process or machine died is cut off;
 // anything else is damage, a [DamageError]. Close writes a last line which records

@@ -50,7 +50,7 @@ type Journal struct {
 	id      string
 	buf     []byte
 	size    int64    // bytes written
-	sum     uint32   // of the last line
+	ends    ends     // of the lines so far
 	durable int64    // bytes synced
 	mark    bool     // the next line notes durable
 	folders []string // with entries that are not synced
@@ -132,14 +132,14 @@ func (j *Journal) Append(_ context.Context, e agent.Event) error {
 			return err
 		}
 	}
-	b, sum := j.buf[:0], j.sum
+	b, ends := j.buf[:0], j.ends
 	if !j.written {
 		first := fileLine{Kind: kindOpened, Time: time.Now(), owner: thisProcess()}
 		if j.size == 0 {
 			first = fileLine{Kind: kindJournal, Format: formatName, Version: Version, ID: j.id, Dir: j.cwd, owner: first.owner}
 		}
 		b, _ = encode(b, first)
-		b, sum = seal(b, 0, -1, sum)
+		b = ends.seal(b, 0, -1)
 	}
 	start := len(b)
 	e, err := j.blobs.move(&j.disk, e)
@@ -150,16 +150,17 @@ func (j *Journal) Append(_ context.Context, e agent.Event) error {
 		j.broken = fmt.Errorf("write session %s: %w", j.path, err)
 		return j.broken
 	}
-	return j.write(b, start, sum)
+	return j.write(b, start, ends)
 }
 
-// write seals the line that begins at start in buf, and writes buf.
-func (j *Journal) write(buf []byte, start int, sum uint32) error {
+// write seals the line that begins at start in buf, behind the lines of ends, and writes
+// buf.
+func (j *Journal) write(buf []byte, start int, ends ends) error {
 	mark := int64(-1)
 	if j.mark {
 		mark = j.durable
 	}
-	buf, sum = seal(buf, start, mark, sum)
+	buf = ends.seal(buf, start, mark)
 	if len(buf)-start > maxBytes {
 		return fmt.Errorf("write session %s: an event of %d bytes is larger than a line may be (%d)", j.path, len(buf)-start, maxBytes)
 	}
@@ -175,7 +176,7 @@ func (j *Journal) write(buf []byte, start int, sum uint32) error {
 		return j.broken
 	}
 	j.size += int64(len(buf))
-	j.sum, j.mark, j.written = sum, false, true
+	j.ends, j.mark, j.written = ends, false, true
 	return nil
 }
 
@@ -297,7 +298,7 @@ func (j *Journal) Close() error {
 			// The last line. Nothing is lost if it cannot be written.
 			b, _ := encode(j.buf[:0], fileLine{Kind: kindClosed, Time: time.Now()})
 			j.mark = true
-			j.write(b, 0, j.sum)
+			j.write(b, 0, j.ends)
 		}
 	}
 	for j.syncing {

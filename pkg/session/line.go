@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"hash/crc32"
 	"strconv"
 	"time"
 
@@ -28,7 +27,7 @@ const (
 	syncedStart = `,"synced":`
 	tailBytes   = len(sumStart) + 8 + len(`"}`)
 	// markBytes is an upper limit of what seal adds to a line.
-	markBytes = len(syncedStart) + 20 + tailBytes
+	markBytes = len(syncedStart) + 20 + chainBytes + tailBytes
 
 	// maxBytes limits a line, a blob and what a crash can leave unsynced at the
 	// end of a file.
@@ -57,18 +56,6 @@ func encode(b []byte, v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("}\n")), nil
 }
 
-// seal completes a line that lacks its closing brace: it adds how much of the file
-// is synced, unless that is negative, and the checksum of everything up to here.
-func seal(b []byte, start int, synced int64, sum uint32) ([]byte, uint32) {
-	if synced >= 0 {
-		b = append(b, syncedStart...)
-		b = strconv.AppendInt(b, synced, 10)
-	}
-	sum = crc32.Update(sum, crc32.IEEETable, b[start:])
-	b = appendSum(append(b, sumStart...), sum)
-	return append(b, "\"}\n"...), sum
-}
-
 // appendSum appends a checksum as eight hexadecimal digits.
 func appendSum(b []byte, sum uint32) []byte {
 	return hex.AppendEncode(b, binary.BigEndian.AppendUint32(make([]byte, 0, 4), sum))
@@ -86,6 +73,7 @@ func tail(line []byte) (body, sum []byte, ok bool) {
 // the line may be damaged.
 func syncedOf(line []byte) int64 {
 	body, _, ok := tail(line)
+	body, _, _ = cutChain(body)
 	body = body[max(0, len(body)-markBytes):]
 	i := bytes.LastIndex(body, []byte(syncedStart))
 	if !ok || i < 0 {

@@ -94,7 +94,10 @@ func (j *Journal) open() (*Past, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.size, j.sum = s.good, s.sum
+	j.size, j.ends.sum = s.good, s.sum
+	if j.ends.link, err = s.lastLink(); err != nil {
+		return nil, fmt.Errorf("read session %s: %w", j.path, cause(err))
+	}
 	j.id = past.Session.ID
 	if j.blobs != "" {
 		j.dir = filepath.Dir(filepath.Dir(j.path))

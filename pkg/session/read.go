@@ -16,15 +16,16 @@ import (
 // can be read while a process writes it; an incomplete last line is skipped. An error,
 // as from Open, is the last element.
 func Events(path string) iter.Seq2[agent.Event, error] {
-	return events(path, true)
+	return events(path, true, nil)
 }
 
 // BriefEvents is like Events but does not read blobs: Part.Blob names them.
 func BriefEvents(path string) iter.Seq2[agent.Event, error] {
-	return events(path, false)
+	return events(path, false, nil)
 }
 
-func events(path string, full bool) iter.Seq2[agent.Event, error] {
+// events reads the events. opened, if it is not nil, is called before the first.
+func events(path string, full bool, opened func(*reader)) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		in, err := openReader(path, os.O_RDONLY)
 		if err != nil {
@@ -32,6 +33,9 @@ func events(path string, full bool) iter.Seq2[agent.Event, error] {
 			return
 		}
 		defer in.file.Close()
+		if opened != nil {
+			opened(in)
+		}
 		for {
 			line, at, _, err := in.next()
 			if err == io.EOF {

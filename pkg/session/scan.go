@@ -69,6 +69,8 @@ type scanner struct {
 	end   int64  // of the file
 	path  string // for errors
 	named bool   // the file has the name of a journal
+	// verify is called with each line, if it is not nil.
+	verify func(line []byte) error
 
 	// What the lines so far say, which are all valid:
 	good    int64 // offset of the next line
@@ -103,6 +105,11 @@ func (s *scanner) next() (line []byte, at int64, h head, err error) {
 		}
 		if err != nil {
 			return nil, at, head{}, s.bad(at, err)
+		}
+		if s.verify != nil {
+			if err := s.verify(line); err != nil {
+				return nil, at, head{}, s.damage(at, s.line+1, err)
+			}
 		}
 		s.line++
 		s.good = s.at
