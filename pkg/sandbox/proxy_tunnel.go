@@ -1,0 +1,202 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tunnel answers CONNECT: with a connection to the server for TLS, with another HTTP proxy
+// for HTTP, and for anything else with the end of the connection.
+func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
+	host, port := split(r.URL.Host, "443")
+	if r.URL.User != nil {
+		host = r.URL.User.String() + "@" + host // is in no list
+	}
+	if err := p.check(host, port); err != nil {
+		refuse(w, err)
+		return
+	}
+	server, err := p.connect(r.Context(), host, port)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer server.Close()
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer conn.Close()
+	ended := make(chan struct{})
+	var closer sync.WaitGroup
+	closer.Go(func() {
+		select {
+		case <-ended:
+		case <-p.done:
+			conn.Close()
+			server.Close()
+		}
+	})
+	defer closer.Wait()
+	defer close(ended)
+
+	_ = conn.SetReadDeadline(time.Now().Add(p.first()))
+	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	client := &buffered{Conn: conn, r: rw.Reader}
+	switch start, _ := rw.Reader.Peek(len("GET / HTTP/1.1\r\n")); {
+	case len(start) > 0 && start[0] == 0x16: // a TLS record with a handshake
+		hello, err := p.hello(client, host)
+		if err == nil {
+			_, err = server.Write(hello)
+		}
+		if err == nil {
+			relay(client, server, p.idle())
+		}
+	case looksLikeHTTP(start):
+		server.Close()
+		p.serveOne(client, host, port)
+	case len(start) > 0:
+		_ = p.refused("%s:%s: a connection that is neither TLS nor HTTP", host, port)
+	}
+}
+
+// looksLikeHTTP reports whether a request can begin with start: with a method.
+func looksLikeHTTP(start []byte) bool {
+	method, _, found := bytes.Cut(start, []byte(" "))
+	return found && len(bytes.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) == 0 && len(method) > 0
+}
+
+// hello reads the first message of TLS and returns all that was read, if it is for host.
+func (p *Proxy) hello(client net.Conn, host string) ([]byte, error) {
+	var read bytes.Buffer
+	var name string
+	var hidden bool
+	seen := errors.New("seen")
+	err := tls.Server(&readOnly{client, io.TeeReader(client, &read)}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		name, hidden = strings.ToLower(h.ServerName), slices.Contains(h.Extensions, 0xfe0d)
+		return nil, seen
+	}}).Handshake()
+	switch {
+	case !errors.Is(err, seen):
+		return nil, p.refused("%s: a TLS connection that does not begin with a valid hello", host)
+	case hidden: // RFC 9849
+		return nil, p.refused("%s: a TLS hello with an encrypted part, which may name another server", host)
+	case name == "":
+		return nil, p.refused("%s: a TLS hello without a server's name", host)
+	case name != host:
+		return nil, p.refused("%s: a TLS hello for another server, %s", host, name)
+	}
+	return read.Bytes(), nil
+}
+
+// serveOne serves the requests of a tunnel that are HTTP, as if each had been sent to the
+// proxy itself.
+func (p *Proxy) serveOne(client net.Conn, host, port string) {
+	s := p.server(func(w http.ResponseWriter, r *http.Request) {
+		if h, n := split(r.Host, port); r.Method == http.MethodConnect || r.URL.User != nil || h != host || n != port {
+			refuse(w, p.refused("%s:%s: an HTTP request for another server, %s", host, port, r.Host))
+			return
+		}
+		p.plain(w, r, host, port)
+	})
+	l := &single{conn: client, closed: make(chan struct{})}
+	s.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			close(l.closed)
+		}
+	}
+	_ = s.Serve(l)
+}
+
+// relay copies in both directions until both end, one fails, or nothing comes for the time
+// idle.
+func relay(a, b net.Conn, idle time.Duration) {
+	extend := func() {
+		_ = a.SetDeadline(time.Now().Add(idle))
+		_ = b.SetDeadline(time.Now().Add(idle))
+	}
+	extend()
+	oneWay := func(dst, src net.Conn) {
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := src.Read(buf)
+			extend()
+			if n > 0 {
+				if _, err := dst.Write(buf[:n]); err != nil {
+					src.Close()
+					return
+				}
+			}
+			switch {
+			case errors.Is(err, io.EOF):
+				if c, ok := dst.(interface{ CloseWrite() error }); ok {
+					_ = c.CloseWrite()
+				}
+				return
+			case err != nil:
+				dst.Close()
+				return
+			}
+		}
+	}
+	var back sync.WaitGroup
+	back.Go(func() { oneWay(a, b) })
+	oneWay(b, a)
+	back.Wait()
+}
+
+// buffered is a connection of which a part was read already.
+type buffered struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (b *buffered) Read(p []byte) (int, error) { return b.r.Read(p) }
+
+// CloseWrite ends what the other side reads.
+func (b *buffered) CloseWrite() error {
+	if c, ok := b.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return b.Close()
+}
+
+// readOnly is a connection to which nothing is written.
+type readOnly struct {
+	net.Conn
+	r io.Reader
+}
+
+func (c *readOnly) Read(p []byte) (int, error)  { return c.r.Read(p) }
+func (c *readOnly) Write(p []byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// single is a listener with one connection.
+type single struct {
+	conn   net.Conn
+	taken  bool
+	closed chan struct{}
+}
+
+func (l *single) Accept() (net.Conn, error) {
+	if l.taken {
+		<-l.closed
+		return nil, net.ErrClosed
+	}
+	l.taken = true
+	return l.conn, nil
+}
+
+func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
+func (l *single) Close() error   { return nil }
