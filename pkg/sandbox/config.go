@@ -53,7 +53,7 @@ type Config struct {
 
 // A Network is where connections may go: everywhere, or to Domains, none if that is empty.
 // In JSON it is "all", "none" or the list. A domain is a name ("example.org") or one with
-// all below it ("*.example.org").
+// all below it ("*.example.org"), for the ports 80 and 443 or one that follows ":".
 type Network struct {
 	All     bool
 	Domains []string
@@ -84,8 +84,8 @@ func (n *Network) UnmarshalJSON(data []byte) error {
 		return errors.New(`network: want "none", "all" or a list of domains`)
 	}
 	for i, d := range n.Domains {
-		if !domainPattern().MatchString(d) {
-			return fmt.Errorf("network: %q is not a domain; write it as example.org or *.example.org, without scheme, port or path", d)
+		if name, _, _ := strings.Cut(d, ":"); !domainPattern().MatchString(d) || isNumber(name) {
+			return fmt.Errorf("network: %q is not a domain; write it as example.org, *.example.org or example.org:8443, without scheme or path", d)
 		}
 		n.Domains[i] = strings.ToLower(d)
 	}
@@ -93,7 +93,7 @@ func (n *Network) UnmarshalJSON(data []byte) error {
 }
 
 var domainPattern = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?i)(\*\.)?([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$`)
+	return regexp.MustCompile(`^(?i)(\*\.)?([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(:[1-9][0-9]{0,4})?$`)
 })
 
 // Bytes is a size. In JSON it is a number of bytes or a text such as "512MB"; the units are

@@ -15,8 +15,8 @@ func TestConfigFromJSON(t *testing.T) {
 		err  string
 	}{
 		{text: `"workspace"`, want: Config{Workspace: true}},
-		{text: `{"workspace": true, "network": ["Example.org", "*.example.org"]}`,
-			want: Config{Workspace: true, Network: &Network{Domains: []string{"example.org", "*.example.org"}}}},
+		{text: `{"workspace": true, "network": ["Example.org", "*.example.org:8443"]}`,
+			want: Config{Workspace: true, Network: &Network{Domains: []string{"example.org", "*.example.org:8443"}}}},
 		{text: `{"read": [], "write": ["out"], "network": "none"}`, want: Config{Read: []string{}, Write: []string{"out"}, Network: &Network{}}},
 		{text: `{"network": "all", "memory": "512MB", "fileSize": 4096, "required": true}`,
 			want: Config{Network: &Network{All: true}, Memory: 512 << 20, FileSize: 4096, Required: true}},
@@ -27,6 +27,8 @@ func TestConfigFromJSON(t *testing.T) {
 		{text: `{"network": "some"}`, err: "want"},
 		{text: `{"network": ["https://example.org"]}`, err: "is not a domain"},
 		{text: `{"network": ["10.0.0.1:80"]}`, err: "is not a domain"},
+		{text: `{"network": ["0x7f.1"]}`, err: "is not a domain"},
+		{text: `{"network": ["example.org:0"]}`, err: "is not a domain"},
 		{text: `{"memory": "much"}`, err: "is not a size"},
 		{text: `{"memory": "99999999TB"}`, err: "is not a size"},
 		{text: `{"processes": -1}`, err: "less than 0"},

@@ -10,9 +10,8 @@ import (
 // An entry without a port is for 80 and 443. "*." stands for one or more labels. An
 // address fits no entry, however it is written.
 func permits(domains []string, host, port string) bool {
-	last := host[strings.LastIndexByte(host, '.')+1:]
-	if _, err := strconv.ParseUint(last, 0, 64); err == nil || host == "" || strings.ContainsAny(host, ":%/@\\") {
-		return false // 127.1, 0x7f000001 and 2130706433 are 127.0.0.1
+	if host == "" || isNumber(host) || strings.ContainsAny(host, ":%/@\\") {
+		return false
 	}
 	for _, d := range domains {
 		name, ownPort, _ := strings.Cut(strings.ToLower(d), ":")
@@ -25,6 +24,13 @@ func permits(domains []string, host, port string) bool {
 		}
 	}
 	return false
+}
+
+// isNumber reports whether host is an IPv4 address as some programs read it: 127.1,
+// 0x7f000001 and 2130706433 are all 127.0.0.1.
+func isNumber(host string) bool {
+	_, err := strconv.ParseUint(host[strings.LastIndexByte(host, '.')+1:], 0, 64)
+	return err == nil
 }
 
 // notPublic are ranges of the special-purpose registries of IANA that no public server is
