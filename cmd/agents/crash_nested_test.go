@@ -98,7 +98,7 @@ echo done
 
 // TestThreeProcessesKilledAtAnyEvent kills the root at steps of its journal, and the
 // agents below it at steps of their output. With the root killed another process
-// resumes it; an agent below is started again by its caller. The answer is the same,
+// resumes it; an agent below is started again by its caller. The answers are the same,
 // no effect happens twice, and no process is left.
 func TestThreeProcessesKilledAtAnyEvent(t *testing.T) {
 	cmd := agentsCommand(t, nestedFiles())
@@ -194,6 +194,9 @@ func (s *nestedSweep) effects(what string) {
 		ended[e.Key]++
 		n := bytes.Count(noted, []byte(e.Key+"\n"))
 		unknown := strings.Contains(e.Result.Text(), "whether it took effect is not known")
+		if below, ok := strings.CutPrefix(e.Tool, "bash_"); ok && (below == "mid" || below == "leaf") && e.Result.Text() != below+" is done" {
+			s.t.Errorf("%s: the result of %s is %q", what, below, e.Result.Text())
+		}
 		if e.Tool == "bash_once" && n > 1 || e.Tool != "bash_mid" && e.Tool != "bash_leaf" && n == 0 && !unknown {
 			s.t.Errorf("%s: the call %s of %s took effect %d times; its result is %q", what, e.Key, e.Tool, n, e.Result.Text())
 		}

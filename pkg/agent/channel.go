@@ -35,6 +35,9 @@ type Start struct {
 	// and those of its unfinished sub-agents, if the holder keeps them.
 	Session string  `json:"session,omitempty"`
 	History []Event `json:"history,omitempty"`
+	// Spent is what sessions in the History have consumed, with the agents below them,
+	// by id. Without an entry, the events in the History are counted.
+	Spent map[string]TotalUsage `json:"spent,omitempty"`
 	// From is the last event that the holder has received.
 	From int64 `json:"from,omitempty"`
 	// Journal says that the holder keeps the events: a call that must not run twice
@@ -131,6 +134,7 @@ func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 			}
 		}
 		r.From, _ = b.Resume()
+		r.From.spent(s.Spent)
 	}
 	if s.Session != "" && (r.From == nil || r.From.Session == nil || r.From.Session.ID != s.Session) {
 		return nil, fmt.Errorf("there is no session %.100q to continue", s.Session)
@@ -152,6 +156,19 @@ func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 		return nil, err
 	}
 	return c.prompt(s)
+}
+
+// spent replaces what sessions have consumed.
+func (r *Resume) spent(spent map[string]TotalUsage) {
+	if total, ok := spent[r.Session.ID]; ok && r.Session.Unfinished() {
+		r.Total = total
+	}
+	for key, p := range r.Pending {
+		if total, ok := spent[p.Session.ID]; ok {
+			p.Total = total
+			r.Pending[key] = p
+		}
+	}
 }
 
 // prompt returns the message that begins the run, nil if the session has an unfinished

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 )
@@ -33,15 +32,17 @@ func (r *run) path() []string {
 }
 
 // History implements Host.
-func (r *run) History(inv *Invocation) []Event {
+func (r *run) History(inv *Invocation) (events []Event, spent map[string]TotalUsage) {
 	t := r.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.interrupted(inv)
-	events := below(t.pending, inv.Key)
-	if len(events) > 0 {
-		t.forwarded[inv.Key] = slices.Clone(events)
+	spent = map[string]TotalUsage{}
+	events = below(t.pending, inv.Key, spent)
+	if len(events) == 0 {
+		return nil, nil
 	}
+	t.forwarded[inv.Key] = slices.Clone(events)
 	for i := range events {
 		e := &events[i]
 		t.remotes[e.Session] = nil
@@ -50,42 +51,48 @@ func (r *run) History(inv *Invocation) []Event {
 			e.Parent = ""
 		}
 	}
-	return events
+	return events, spent
 }
 
-// interrupted keeps what the agent of a call has done so far as a pending session, which
-// the next process for the same call continues. t.mu is held.
+// interrupted makes the sessions of a call pending, for the next process that answers the
+// call. t.mu is held.
 func (t *tree) interrupted(inv *Invocation) {
 	events := t.forwarded[inv.Key]
-	if len(events) == 0 {
-		return
-	}
 	delete(t.forwarded, inv.Key)
-	var b Rebuilder
-	var own []Event
-	for _, e := range events {
-		if err := b.Apply(e); err != nil {
-			return // they were applied before
+	for id, n := range t.remotes {
+		if n == nil || n.callKey != inv.Key {
+			continue
 		}
-		if e.Session == b.root.ID {
-			own = append(own, e)
+		delete(t.remotes, id)
+		p := PendingSession{Session: n.session, Total: n.total}
+		for _, e := range events {
+			if e.Session == id {
+				p.Events = append(p.Events, e)
+			}
 		}
+		if t.pending == nil {
+			t.pending = map[string]PendingSession{}
+		}
+		t.pending[n.session.Parent] = p
 	}
-	var total TotalUsage
-	for id, s := range t.remotes {
-		if s != nil && s.callKey == inv.Key {
-			delete(t.remotes, id)
-			if s.up == nil {
-				total = s.total
+}
+
+// forget drops the sessions that answered a call which has ended, and those below it.
+// Their ids cannot be used again. t.mu is held.
+func (t *tree) forget(inv *Invocation, key string) {
+	dropped := false
+	for id, n := range t.remotes {
+		for m := n; m != nil && n.callKey == inv.Key; m = m.up {
+			if m.session.Parent == key {
+				delete(t.remotes, id)
+				t.used[id], dropped = true, true
+				break
 			}
 		}
 	}
-	resume, _ := b.Resume()
-	if t.pending == nil {
-		t.pending = map[string]PendingSession{}
+	if dropped {
+		t.forwarded[inv.Key] = slices.DeleteFunc(t.forwarded[inv.Key], func(e Event) bool { return t.used[e.Session] })
 	}
-	maps.Copy(t.pending, resume.Pending)
-	t.pending[inv.Key] = PendingSession{Session: b.root, Total: total, Events: own}
 }
 
 // Called implements Host.
@@ -96,7 +103,8 @@ func (r *run) Called(ctx context.Context, inv *Invocation, err error) {
 	t := r.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.forwarded, inv.Key)
+	defer delete(t.forwarded, inv.Key)
+	defer t.forget(inv, inv.Key)
 	var left []*remote
 	for _, s := range t.remotes {
 		if s != nil && s.callKey == inv.Key && s.session.Running {
@@ -116,7 +124,6 @@ func (r *run) Called(ctx context.Context, inv *Invocation, err error) {
 			}
 		}
 	}
-	delete(t.forwarded, inv.Key)
 }
 
 // Forward implements Host.
@@ -193,7 +200,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		total := s.total.clone()
 		e.Total = &total
 	}
-	t.forwarded[inv.Key] = append(t.forwarded[inv.Key], e)
+	t.keep(inv, e)
 	for n := s; n != nil; n = n.up {
 		n.total.Note(&e)
 	}
@@ -213,6 +220,21 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		t.watch(e)
 	}
 	return beyond
+}
+
+// keep keeps an event for the next process that answers the call, in case this one ends
+// early. What a summary replaces, and agents whose calls have ended, are not needed.
+// t.mu is held.
+func (t *tree) keep(inv *Invocation, e Event) {
+	switch e.Kind {
+	case EventCompaction:
+		t.forwarded[inv.Key] = slices.DeleteFunc(t.forwarded[inv.Key], func(old Event) bool {
+			return old.Session == e.Session && old.Kind != EventSession
+		})
+	case EventCallEnded:
+		t.forget(inv, e.Key)
+	}
+	t.forwarded[inv.Key] = append(t.forwarded[inv.Key], e)
 }
 
 // possible checks what Apply does not: the key of a call, and the usage of an answer.
@@ -265,7 +287,7 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 		return nil, fmt.Errorf("a %s event is of session %.100q, which is not one of this agent", e.Kind, e.Session)
 	case e.Kind != EventSession && !known:
 		return nil, fmt.Errorf("a %s event of session %.100q, which has not begun", e.Kind, e.Session)
-	case !validID(e.Session) || t.isOwn(e.Session):
+	case !validID(e.Session) || t.used[e.Session]:
 		return nil, fmt.Errorf("%.100q cannot be the id of its session", e.Session)
 	}
 	n := &remote{session: &Session{}, callKey: inv.Key}
@@ -291,11 +313,6 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 // calls reports whether the call with a key is running.
 func (n *remote) calls(key string) bool {
 	return slices.ContainsFunc(n.session.OpenCalls(), func(c PendingCall) bool { return c.Key == key && c.Started })
-}
-
-// isOwn reports whether id is the session of a run of this process.
-func (t *tree) isOwn(id string) bool {
-	return t.own[id]
 }
 
 // validID reports whether a session's id is safe in keys and file names.

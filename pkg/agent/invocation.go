@@ -59,9 +59,11 @@ type Host interface {
 	// Run runs a sub-agent for the call.
 	Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error)
 	// History returns the events of that agent from earlier processes that ended
-	// before its run; nil if there are none. Called reports that the call has ended,
-	// and its error: it ends sessions that the agent left unfinished.
-	History(inv *Invocation) []Event
+	// before its run, without those of sub-agents that have answered, and what each
+	// session in them has consumed, as Start.Spent; nil if there are none. Called
+	// reports that the call has ended, and its error: it ends sessions that the agent
+	// left unfinished.
+	History(inv *Invocation) (events []Event, spent map[string]TotalUsage)
 	Called(ctx context.Context, inv *Invocation, err error)
 	// Forward adds an event of that agent to the run, as one of a sub-agent: it is
 	// journalled, counted and shown. The error wraps ErrChild if the event is not

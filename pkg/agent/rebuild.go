@@ -104,16 +104,18 @@ func CallSession(key string) string {
 }
 
 // below returns the events of the sessions in pending that answer the call with the
-// given Key, and of the sessions below these: first the session of the call itself.
-func below(pending map[string]PendingSession, key string) []Event {
+// given Key, and of the sessions below these: first the session of the call itself. It
+// adds what each session has consumed to spent.
+func below(pending map[string]PendingSession, key string, spent map[string]TotalUsage) []Event {
 	p, ok := pending[key]
 	if !ok {
 		return nil
 	}
+	spent[p.Session.ID] = p.Total
 	events := slices.Clone(p.Events)
 	for _, k := range slices.Sorted(maps.Keys(pending)) {
 		if CallSession(k) == p.Session.ID {
-			events = append(events, below(pending, k)...)
+			events = append(events, below(pending, k, spent)...)
 		}
 	}
 	return events

@@ -199,7 +199,7 @@ func (r *Runner) root() *run {
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
 			above: len(r.Lease.Path), forTools: r.Context, person: r.Person,
-			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, own: map[string]bool{}, inputs: &r.inputs,
+			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, used: map[string]bool{}, inputs: &r.inputs,
 		}
 		if t.now == nil {
 			t.now = time.Now
@@ -227,7 +227,7 @@ func (r *Runner) root() *run {
 		if q := r.Lease.QuestionSeconds; q != nil {
 			t.questionTime = seconds(*q)
 		}
-		t.own[root.session.ID] = true
+		t.used[root.session.ID] = true
 		r.tree, t.root = t, root
 		if r.Agent != nil {
 			root.openAccount()
@@ -265,7 +265,9 @@ type tree struct {
 	settled  chan struct{}   // closed when a request is no longer in progress; nil if none waits for it
 	unpriced map[string]bool // models whose price is unknown, of which a warning was shown
 	admitted map[string]bool // calls that have a reservation and are not recorded as started, by Key
-	own      map[string]bool // the ids of sessions of this process
+	// The ids of sessions of this process, and of agents in others whose calls have
+	// ended.
+	used map[string]bool
 	// The sessions of agents in other processes by id; nil for one that an earlier
 	// process began and that did not continue yet.
 	remotes   map[string]*remote
@@ -308,7 +310,7 @@ func (r *run) happen(ctx context.Context, e Event) error {
 			return err
 		}
 		if e.Kind == EventSession {
-			t.own[e.Session] = true
+			t.used[e.Session] = true
 		}
 		for up := r; up != nil; up = up.up {
 			up.total.Note(&e)

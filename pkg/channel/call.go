@@ -29,7 +29,8 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 	if err != nil {
 		return agent.Result{}, err
 	}
-	s := agent.Start{Args: raw, Lease: inv.Host.Lease(ctx, inv), Context: inv.Context, History: inv.Host.History(inv), Journal: true}
+	s := agent.Start{Args: raw, Lease: inv.Host.Lease(ctx, inv), Context: inv.Context, Journal: true}
+	s.History, s.Spent = inv.Host.History(inv)
 	person := inv.Host.Person()
 	s.Person = &person
 	if len(s.History) > 0 {

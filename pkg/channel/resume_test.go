@@ -2,7 +2,9 @@ package channel
 
 import (
 	"encoding/json"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -111,4 +113,99 @@ func TestASummaryIsCountedOnceAfterAResume(t *testing.T) {
 			t.Errorf("the agent resumes with %d requests, want 2", total.Usage.Requests)
 		}
 	})
+}
+
+// An agent that continues knows what its earlier processes and their sub-agents consumed,
+// whether its caller died too or not. It does not need the events of a sub-agent that
+// answered.
+func TestWhatWasSpentOutlivesTheProcess(t *testing.T) {
+	deep := func(e agent.Event) agent.Event {
+		e.Session, e.Agent, e.Parent, e.Depth = "T", "sub", "S.1.1", 1
+		return e
+	}
+	ended := of(agent.Event{Kind: agent.EventCallEnded, CallID: "call", Tool: "t", Key: "S.1.1", N: 1, Result: &agent.ToolResult{CallID: "call", Name: "t"}})
+	first := func(p *peer) {
+		p.send(session(), prompt(), answer(calls("t", "{}"), one), started("S.1.1"),
+			deep(session()), deep(prompt()), deep(answer(says("sub"), one)), deep(end(agent.StatusOK, "sub")), ended)
+	}
+	second := func(start *agent.Start) func(p *peer) {
+		return func(p *peer) {
+			p.in.Buffer(nil, MaxLine)
+			p.in.Scan()
+			if err := json.Unmarshal(p.in.Bytes(), start); err != nil {
+				t.Error(err)
+			}
+			p.send(of(agent.Event{Kind: agent.EventResume}), answer(says("hi"), one), end(agent.StatusOK, "hi"))
+		}
+	}
+	check := func(t *testing.T, name string, start agent.Start, result string) {
+		t.Helper()
+		r := &agent.Runner{Agent: &agent.Agent{Slug: "inner", Provider: &answers{says("hi")}}}
+		out, err := r.Start(t.Context(), start).Wait()
+		if err != nil || out.Total.Usage.Requests != 3 || out.Total.Calls != 1 {
+			t.Errorf("%s: Wait = %+v, %v", name, out, err)
+		}
+		for _, e := range start.History {
+			if e.Session != "S" {
+				t.Errorf("%s: the history has the event %s of session %s", name, e.Kind, e.Session)
+			}
+		}
+		if start.Session != "S" || result != "hi" {
+			t.Errorf("%s: session %q continues; the result is %q", name, start.Session, result)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var start agent.Start
+		c, events := callChild(t, first, func(r *agent.Runner) { // and again without an event
+			r.Agent.Toolsets[0].(agent.ToolList)[0].(*child).again = []func(*peer){func(*peer) {}, second(&start)}
+		})
+		check(t, "restarted", start, c.result.Text())
+		before := upTo(events, func(e agent.Event) bool { return e.Kind == agent.EventCallEnded })
+		c, _ = resumeChild(t, before, second(&start), nil)
+		check(t, "resumed", start, c.result.Text())
+	})
+}
+
+// What an agent said is not in memory once its call has ended.
+func TestAnAgentThatEndedIsForgotten(t *testing.T) {
+	const size, turns = 1 << 20, 20
+	text := strings.Repeat("x", size)
+	var list []agent.Message
+	for range turns {
+		list = append(list, agent.Message{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{Name: "child", Args: `{"prompt":"go"}`}}})
+	}
+	n := 0
+	c := &child{play: func(p *peer) {
+		n++
+		id := func(e agent.Event) agent.Event {
+			e.Session = "S" + string(rune('A'+n))
+			return e
+		}
+		first := answer(agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(text)}, Calls: []agent.ToolCall{{ID: "call", Name: "t", Args: "{}"}}}, one)
+		key := id(agent.Event{}).Session + ".1.1"
+		p.send(id(session()), id(prompt()), id(first), id(started(key)),
+			id(agent.Event{Kind: agent.EventCallEnded, CallID: "call", Tool: "t", Key: key, N: 1, Result: &agent.ToolResult{CallID: "call", Name: "t"}}),
+			id(answer(says("hi"), one)), id(end(agent.StatusOK, "hi")))
+	}}
+	model := append(answers(list), says("done"))
+	var grown uint64
+	before := heap()
+	r := &agent.Runner{Agent: &agent.Agent{Slug: "outer", LoopWarn: -1, LoopEnd: -1, Provider: &model, Toolsets: []agent.Toolset{agent.ToolList{c}}}, Observe: func(e agent.Event) {
+		if e.Kind == agent.EventEnd && e.Depth == 0 {
+			grown = heap() - min(before, heap())
+		}
+	}}
+	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	if n != turns || grown > size*turns/2 {
+		t.Errorf("%d calls, and %d bytes of memory for them", n, grown)
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -39,6 +39,7 @@ func calls(tool, args string) agent.Message {
 // A child is a tool that plays an agent in another process.
 type child struct {
 	play   func(p *peer)
+	again  []func(p *peer) // what plays next, if the output of one before ends early
 	result agent.Result
 	err    error
 }
@@ -51,6 +52,18 @@ func (c *child) Spec() agent.ToolSpec {
 const grace = 2 * time.Second
 
 func (c *child) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	c.process(ctx, inv, c.play)
+	for _, play := range c.again {
+		if _, early := errors.AsType[*EndedError](c.err); early {
+			c.process(ctx, inv, play)
+		}
+	}
+	inv.Host.Called(ctx, inv, c.err)
+	return c.result, c.err
+}
+
+// process is one process of the agent.
+func (c *child) process(ctx context.Context, inv *agent.Invocation, play func(p *peer)) {
 	childIn, toChild := io.Pipe()
 	fromChild, childOut := io.Pipe()
 	alive, kill := context.WithCancel(context.WithoutCancel(ctx))
@@ -60,7 +73,7 @@ func (c *child) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.play(&peer{in: bufio.NewScanner(childIn), out: childOut, alive: alive})
+		play(&peer{in: bufio.NewScanner(childIn), out: childOut, alive: alive})
 		childOut.Close()
 		childIn.Close()
 	}()
@@ -70,7 +83,6 @@ func (c *child) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 	fromChild.Close()
 	kill()
 	<-ended
-	return c.result, c.err
 }
 
 // A peer is the side of the agent, played by a test.

@@ -348,7 +348,9 @@ func (noHost) Progress(*agent.Invocation, string) {}
 
 func (noHost) Lease(context.Context, *agent.Invocation) agent.Lease { return agent.Lease{} }
 
-func (noHost) History(*agent.Invocation) []agent.Event { return nil }
+func (noHost) History(*agent.Invocation) ([]agent.Event, map[string]agent.TotalUsage) {
+	return nil, nil
+}
 
 func (noHost) Person() bool { return false }
 
