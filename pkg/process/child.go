@@ -32,6 +32,7 @@ const (
 type child struct {
 	entry
 	cmd     *Command
+	box     *Confined
 	exited  chan struct{} // closed when the program has exited
 	waitErr error         // set before exited is closed
 	reaped  bool
@@ -42,34 +43,53 @@ type child struct {
 // start starts c with the ends of s that are theirs, and closes these.
 func start(c *Command, s *stdio) (*child, error) {
 	defer s.closeTheirs()
+	box, err := c.confine()
+	if err != nil {
+		return nil, newStartError(c, err)
+	}
+	defer box.closeFiles()
 	closeOnExec()
-	p := &child{cmd: c, exited: make(chan struct{}), exit: Exit{Code: -1}}
+	p := &child{cmd: c, box: box, exited: make(chan struct{}), exit: Exit{Code: -1}}
 	attr := &syscall.ProcAttr{
 		Dir:   c.Dir,
-		Env:   c.environ(),
+		Env:   box.Env,
 		Files: []uintptr{s.theirs[0].Fd(), s.theirs[1].Fd(), s.theirs[2].Fd()},
 		Sys:   p.sysProcAttr(),
 	}
-	p.ender = c.End
-	argv := append([]string{c.Path}, c.Args...)
-	for attempt := range busyAttempts {
-		err := all.start(&p.entry, c.Mark, func() (int, error) {
-			return p.fork(c.Path, argv, attr)
-		})
-		if err == nil {
-			break
-		}
-		if err != syscall.ETXTBSY || attempt == busyAttempts-1 {
-			return nil, newStartError(c, err)
-		}
-		time.Sleep(time.Millisecond << attempt)
+	for _, f := range box.Files {
+		attr.Files = append(attr.Files, f.Fd())
 	}
+	if box.Attr != nil {
+		box.Attr(attr.Sys)
+	}
+	p.ender = c.End
+	if err := p.try(attr); err != nil {
+		if box.Ended != nil {
+			_ = box.Ended(nil) // the other error says more
+		}
+		return nil, newStartError(c, err)
+	}
+	box.started(p.pid)
 	p.watch = all.watch()
 	go func() {
 		p.waitErr = p.waitExit()
 		close(p.exited)
 	}()
 	return p, nil
+}
+
+// try starts the program, again while its file is open for writing.
+func (p *child) try(attr *syscall.ProcAttr) error {
+	argv := append([]string{p.box.Path}, p.box.Args...)
+	for attempt := 0; ; attempt++ {
+		err := all.start(&p.entry, p.cmd.Mark, p.box.Thread, func() (int, error) {
+			return p.fork(p.box.Path, argv, attr)
+		})
+		if err != syscall.ETXTBSY || attempt == busyAttempts-1 {
+			return err
+		}
+		time.Sleep(time.Millisecond << attempt)
+	}
 }
 
 // terminate asks the group to end and waits for the grace period, or until now
@@ -152,6 +172,7 @@ func (p *child) finish(suspicious bool, escaped func() bool) error {
 	all.remove(&p.entry)
 	p.release()
 	p.exit.Left = left
+	boxErr := p.box.ended(p.cmd, &p.exit)
 	switch {
 	case err != nil && killErr != nil:
 		return fmt.Errorf("end %s (process %d): %w: %w", p.cmd.Path, p.pid, err, killErr)
@@ -160,7 +181,7 @@ func (p *child) finish(suspicious bool, escaped func() bool) error {
 	case alive > 0:
 		return fmt.Errorf("end %s (process %d): %d of its processes cannot be killed", p.cmd.Path, p.pid, alive)
 	}
-	return nil
+	return boxErr
 }
 
 // waitKilled waits for the exit of a program that got SIGKILL.

@@ -56,6 +56,8 @@ type Command struct {
 	// started out of reach, as a container: see [Command.EndContainer]. It runs with
 	// Env when a signal or the context ended the program, and may take 10 seconds.
 	End []string
+	// Sandbox confines the program; nil does not.
+	Sandbox Sandbox
 }
 
 // grace returns Grace or its default.

@@ -171,3 +171,17 @@ func offMainThread(f func()) {
 	}()
 	<-done
 }
+
+// onOwnThread calls f on a thread of its own, not the main one, which ends when the
+// returned function is called.
+func onOwnThread(f func()) (end func()) {
+	done, ending := make(chan struct{}), make(chan struct{})
+	go offMainThread(func() {
+		runtime.LockOSThread() // for good: a thread whose goroutine ends in this state ends too
+		f()
+		close(done)
+		<-ending
+	})
+	<-done
+	return func() { close(ending) }
+}

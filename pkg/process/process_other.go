@@ -20,6 +20,12 @@ func closeOnExec() {}
 // offMainThread calls f; the thread does not matter here.
 func offMainThread(f func()) { f() }
 
+// onOwnThread calls f: nothing restricts threads here.
+func onOwnThread(f func()) (end func()) {
+	f()
+	return func() {}
+}
+
 // forkWithCode calls fork: no limit carries a code.
 func forkWithCode(_ code, fork func() (int, error)) (int, error) { return fork() }
 

@@ -56,8 +56,9 @@ type registry struct {
 	guard    guard
 }
 
-// start calls fork and registers the process that it started as e.
-func (r *registry) start(e *entry, mark string, fork func() (int, error)) error {
+// start calls fork and registers the process that it started as e. If restrict is not
+// nil, it is called before that on the same thread, which ends later.
+func (r *registry) start(e *entry, mark string, restrict func() error, fork func() (int, error)) error {
 	r.starting.Lock()
 	defer r.starting.Unlock()
 	e.code = markCode(mark)
@@ -68,7 +69,17 @@ func (r *registry) start(e *entry, mark string, fork func() (int, error)) error 
 	r.tell(notice{ID: e.id, Code: e.code, End: e.ender})
 	r.mu.Unlock()
 	var err error
-	offMainThread(func() { e.pid, err = forkWithCode(e.code, fork) })
+	start := func() { e.pid, err = forkWithCode(e.code, fork) }
+	if restrict == nil {
+		offMainThread(start)
+	} else {
+		// Until the process is registered its parent is not another thread.
+		defer onOwnThread(func() {
+			if err = restrict(); err == nil {
+				start()
+			}
+		})()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {

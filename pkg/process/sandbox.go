@@ -1,0 +1,72 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// A Sandbox confines the programs of commands. It may serve several at the same time.
+type Sandbox interface {
+	// Confine says what to start in place of c, once. Env of c is complete, the mark
+	// included. An error is that of a program that cannot be started.
+	Confine(c *Command) (*Confined, error)
+}
+
+// A Confined is what is started in place of a Command with a Sandbox. It is a program that
+// restricts itself and then becomes, or runs, that of the command, which has the same
+// standard descriptors and is in the same process group. A function may be nil.
+type Confined struct {
+	Path string
+	Args []string
+	Env  []string
+	// Files are its descriptors from 3 on. They are closed once it is started, or not.
+	Files []*os.File
+	// Attr changes the attributes of the process to be.
+	Attr func(*syscall.SysProcAttr)
+	// Thread runs on the thread that then starts the process, and ends after that: what
+	// it restricts, of the thread alone, the process inherits. Linux only.
+	Thread func() error
+	// Started is called with the number of the process.
+	Started func(pid int)
+	// Ended is called when nothing of it is left, or with nil if it was not started. It
+	// corrects what the exit status of the process does not say. A *StartError is one
+	// of the program of the command.
+	Ended func(*Exit) error
+}
+
+// confine returns what to start for c.
+func (c *Command) confine() (*Confined, error) {
+	if c.Sandbox == nil {
+		return &Confined{Path: c.Path, Args: c.Args, Env: c.environ()}, nil
+	}
+	whole := *c
+	whole.Env = c.environ()
+	return c.Sandbox.Confine(&whole)
+}
+
+// started tells the sandbox that the process runs.
+func (w *Confined) started(pid int) {
+	if w.Started != nil {
+		w.Started(pid)
+	}
+}
+
+// ended tells the sandbox that nothing of the process is left.
+func (w *Confined) ended(c *Command, e *Exit) error {
+	if w.Ended == nil {
+		return nil
+	}
+	err := w.Ended(e)
+	if start, ok := errors.AsType[*StartError](err); ok {
+		return newStartError(c, start.Err)
+	}
+	return err
+}
+
+// closeFiles closes the files that the process has.
+func (w *Confined) closeFiles() {
+	for _, f := range w.Files {
+		f.Close()
+	}
+}
