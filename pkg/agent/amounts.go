@@ -38,7 +38,7 @@ func (b *Budget) Set(name, value string) error {
 	case name == "usd":
 		usd, err := ParseMoney(value)
 		if err != nil || usd < 0 {
-			return fmt.Errorf("%s: %q is not a number of dollars", name, value)
+			return fmt.Errorf("%s: %q is not a number of dollars from 0 on", name, value)
 		}
 		b.USD = &usd
 	case name == "seconds":
@@ -53,7 +53,7 @@ func (b *Budget) Set(name, value string) error {
 			n, err = strconv.ParseInt(value, 10, 64)
 		}
 		if err != nil || n < 0 {
-			return fmt.Errorf("%s: %q is not a whole number", name, value)
+			return fmt.Errorf("%s: %q is not a whole number from 0 on", name, value)
 		}
 		if depth := int(n); to == nil {
 			b.Depth = &depth

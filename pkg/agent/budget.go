@@ -270,7 +270,7 @@ func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage 
 		}
 		t.mu.Lock()
 		if ctx.Err() != nil {
-			return nil, ctxError(ctx)
+			return nil, ContextError(ctx)
 		}
 	}
 	var estimates []amounts

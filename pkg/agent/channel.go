@@ -179,8 +179,8 @@ func (c *Channel) prompt(s Start) (*Message, error) {
 	}{}
 	if len(s.Args) > 0 {
 		values, err := DecodeArgs(string(s.Args))
-		if err == nil && values["prompt"] != nil {
-			err = json.Unmarshal(values["prompt"], &args.Prompt)
+		if err == nil && values["prompt"] != nil && json.Unmarshal(values["prompt"], &args.Prompt) != nil {
+			err = errors.New("prompt: want a string")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("args: %w", err)
@@ -345,7 +345,7 @@ func (c *Channel) Cancel(reason string) {
 	if reason == "" {
 		reason = "cancelled"
 	}
-	c.cancel(fmt.Errorf("%w: %.500s", context.Canceled, reason))
+	c.cancel(&EndError{Status: StatusInterrupted, Text: fmt.Sprintf("%.500s", reason)})
 }
 
 // ask is Runner.Person.
@@ -411,13 +411,19 @@ func (c *Channel) addTools(specs []ToolSpec) error {
 	var list ToolList
 	for _, spec := range specs {
 		t := &clientTool{spec: spec, channel: c}
+		if !validID(spec.Name) {
+			return fmt.Errorf("the holder's tool %.100q: its name is not valid: want at most 64 letters, digits, - and _", spec.Name)
+		}
+		if len(spec.Schema) == 0 {
+			return fmt.Errorf("the holder's tool %s: schema is missing; want a JSON Schema such as {\"type\": \"object\"}", spec.Name)
+		}
 		var schema jsonschema.Schema
 		err := json.Unmarshal(spec.Schema, &schema)
 		if err == nil {
 			t.schema, err = schema.Resolve(nil)
 		}
-		if err != nil || !validID(spec.Name) {
-			return fmt.Errorf("the holder's tool %.100q: its name or schema is not valid: %v", spec.Name, err)
+		if err != nil {
+			return fmt.Errorf("the holder's tool %s: its schema is not valid: %w", spec.Name, err)
 		}
 		t.spec.Source, t.spec.Agent = "the holder of the channel", ""
 		list = append(list, t)

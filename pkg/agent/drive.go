@@ -54,7 +54,7 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 // answered before a new prompt.
 func (r *run) begin(ctx context.Context, prompt *Message) error {
 	if r.tree.above > max(r.tree.maxDepth, 0) {
-		return fmt.Errorf("%w: agents are nested %d deep, each in a process of its own or not", ErrDepth, r.tree.maxDepth)
+		return fmt.Errorf("%w: agents are nested %d deep, counted over all processes", ErrDepth, r.tree.maxDepth)
 	}
 	if prompt == nil {
 		return r.emit(ctx, r.traced(r.session.Resumed(r.limits())))
@@ -111,7 +111,7 @@ func (r *run) perform(ctx context.Context, step Step) error {
 		return r.apply(ctx, step)
 	}
 	if ctx.Err() != nil {
-		return r.fail(ctx, Step{}, ctxError(ctx))
+		return r.fail(ctx, Step{}, ContextError(ctx))
 	}
 	switch step.Kind {
 	case StepCalls:
@@ -119,7 +119,7 @@ func (r *run) perform(ctx context.Context, step Step) error {
 	case StepAccept:
 		text, wrong := r.accept(ctx, step.Answer)
 		if ctx.Err() != nil { // it may be what is wrong
-			return r.fail(ctx, Step{}, ctxError(ctx))
+			return r.fail(ctx, Step{}, ContextError(ctx))
 		}
 		return r.apply(ctx, r.session.Judged(text, wrong))
 	}
@@ -198,7 +198,7 @@ func (r *run) asking(req *Request) {
 func (r *run) answered(ctx context.Context, step Step, resp *Response, err error, start time.Time) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return r.fail(ctx, step, ctxError(ctx))
+		return r.fail(ctx, step, ContextError(ctx))
 	case err != nil && step.Kind == StepSummary:
 		return r.fail(ctx, step, err)
 	case err != nil:
@@ -382,7 +382,7 @@ func (r *run) setUp(ctx context.Context, step Step) error {
 		return err
 	}
 	if first && before.Digest != "" {
-		r.warn("this session began with another agent: " + before.difference(*t.system, t.specs))
+		r.warn("the agent has changed since the session was last used: " + before.difference(*t.system, t.specs))
 	}
 	return nil
 }

@@ -44,6 +44,11 @@ type EndError struct {
 // Error returns the text.
 func (e *EndError) Error() string { return e.Text }
 
+// Is reports that an interrupted run ended with context.Canceled.
+func (e *EndError) Is(target error) bool {
+	return e.Status == StatusInterrupted && target == context.Canceled
+}
+
 // A Status says how a run ended.
 type Status string
 
@@ -94,14 +99,20 @@ func StatusOf(err error) Status {
 	}
 }
 
-// ctxError is why ctx ended, in the words of its cause; StatusOf knows it.
-func ctxError(ctx context.Context) error {
+// ContextError is why ctx ended: its text is that of the cause, and it wraps ctx's error
+// too, so that StatusOf knows it.
+func ContextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
 		return cause
 	}
-	return fmt.Errorf("%w: %w", err, cause)
+	return &contextError{err: err, cause: cause}
 }
+
+type contextError struct{ err, cause error }
+
+func (e *contextError) Error() string   { return e.cause.Error() }
+func (e *contextError) Unwrap() []error { return []error{e.err, e.cause} }
 
 // A ModelError is a failure of a model request.
 type ModelError struct {

@@ -342,7 +342,7 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	case t.asking <- struct{}{}:
 		defer func() { <-t.asking }()
 	case <-ctx.Done():
-		return nil, ctxError(ctx)
+		return nil, ContextError(ctx)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.questionTime, fmt.Errorf("%w: no reply within %s", ErrNobody, t.questionTime))
 	defer cancel()

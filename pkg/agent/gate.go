@@ -174,7 +174,7 @@ func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func
 	}
 	inv.started = true
 	if ctx.Err() != nil { // it ended while the start was recorded
-		return Result{}, notRun(ctxError(ctx)), nil
+		return Result{}, notRun(ContextError(ctx)), nil
 	}
 	start := g.now()
 	result, err = tool.Call(ctx, inv)
@@ -210,7 +210,7 @@ func (g *Gate) check(ctx context.Context, tool Tool, inv *Invocation) error {
 // decide asks the policy, and who else must be asked.
 func (g *Gate) decide(ctx context.Context, inv *Invocation, record func(Event) error) (err, broken error) {
 	if ctx.Err() != nil {
-		return ctxError(ctx), nil
+		return ContextError(ctx), nil
 	}
 	if g.Policy == nil {
 		return nil, nil
@@ -254,7 +254,7 @@ func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err 
 		return func() { <-g.slots; settle(Usage{}) }, nil
 	case <-ctx.Done():
 		settle(Usage{})
-		return nil, ctxError(ctx)
+		return nil, ContextError(ctx)
 	}
 }
 

@@ -258,7 +258,7 @@ func TestAChangedAgentIsNoted(t *testing.T) {
 	if _, err := r.Run(t.Context(), agent.UserText("again")); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"this session began with another agent: new tools: new; without the tools: old"}
+	want := []string{"the agent has changed since the session was last used: new tools: new; without the tools: old"}
 	if diff := cmp.Diff(want, warned); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}

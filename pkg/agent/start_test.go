@@ -355,7 +355,7 @@ func TestCancelEndsARun(t *testing.T) {
 			}
 		})
 		out, err := c.Wait()
-		if end := events[len(events)-1]; out.Status != agent.StatusInterrupted || !errors.Is(err, context.Canceled) || end.Status != agent.StatusInterrupted || end.Error != "context canceled: no longer needed" {
+		if end := events[len(events)-1]; out.Status != agent.StatusInterrupted || !errors.Is(err, context.Canceled) || end.Status != agent.StatusInterrupted || end.Error != "no longer needed" {
 			t.Errorf("Wait = %+v, %v; the end is %+v", out, err, end)
 		}
 	})

@@ -79,7 +79,7 @@ func (r *run) askToolsets(ctx context.Context) ([]Tool, error) {
 	}
 	g.Wait() // no function fails
 	if ctx.Err() != nil {
-		return nil, ctxError(ctx)
+		return nil, ContextError(ctx)
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -103,7 +103,7 @@ func (r *run) instruct(ctx context.Context) error {
 		}
 		text, err := in.Instructions(ctx)
 		if ctx.Err() != nil {
-			return ctxError(ctx)
+			return ContextError(ctx)
 		}
 		if err != nil || strings.TrimSpace(text) == "" {
 			continue // Tools reports what is wrong with the toolset

@@ -171,7 +171,7 @@ func (c *Conn) next() (agent.Event, error) {
 		return e, err
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
-		return agent.Event{}, fmt.Errorf("%w: after event %d: a line is not an event: %w", ErrProtocol, c.seq, err)
+		return agent.Event{}, fmt.Errorf("%w: after event %d: a line is not an event: %w", ErrProtocol, c.seq, jsonError(line, err))
 	}
 	if e.Seq != c.seq+1 {
 		return agent.Event{}, fmt.Errorf("%w: event %d follows event %d", ErrProtocol, e.Seq, c.seq)

@@ -72,17 +72,17 @@ func ended(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	cause := context.Cause(ctx)
-	if _, ok := errors.AsType[*agent.EndError](cause); ok || errors.Is(cause, ctx.Err()) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	return agent.ContextError(ctx)
+}
+
+func interrupted(text string) error {
+	return &agent.EndError{Status: agent.StatusInterrupted, Text: text}
 }
 
 // fail writes an end event with err.
 func fail(out *writer, seq int64, err error) (*agent.Outcome, error) {
 	outcome := &agent.Outcome{Status: agent.StatusOf(err)}
-	e := agent.Event{Kind: agent.EventEnd, Seq: seq, Status: outcome.Status, Error: err.Error(), Total: &agent.TotalUsage{}}
+	e := agent.Event{Kind: agent.EventEnd, Time: time.Now(), Seq: seq, Status: outcome.Status, Error: err.Error(), Total: &agent.TotalUsage{}}
 	return outcome, errors.Join(err, out.write(e))
 }
 
@@ -110,15 +110,18 @@ func decodeStart(in *lines) (agent.Start, error) {
 	var s start
 	switch {
 	case err == io.EOF:
-		return s.Start, fmt.Errorf("%w: the holder closed the channel before it sent a start message", context.Canceled)
+		return s.Start, interrupted("the holder closed the channel before it sent a start message")
 	case err != nil:
 		return s.Start, fmt.Errorf("read the start message: %w", err)
 	}
 	if err := json.Unmarshal(line, &s); err != nil {
-		return s.Start, fmt.Errorf("the start message is not valid: %w", err)
+		return s.Start, fmt.Errorf("the start message is not valid: %w", jsonError(line, err))
 	}
 	if s.Kind != kindStart {
 		return s.Start, fmt.Errorf("the first message is of kind %.50q, not start", s.Kind)
+	}
+	if s.Channel == 0 {
+		return s.Start, fmt.Errorf("the start message has no version: want \"channel\": %d", Version)
 	}
 	if s.Channel != Version {
 		return s.Start, fmt.Errorf("version %d of the channel is not supported; %d is", s.Channel, Version)
@@ -174,7 +177,7 @@ func (r *serving) read() {
 // end ends the run because no further message can be read.
 func (r *serving) end(err error) {
 	if err == io.EOF {
-		r.cancel(fmt.Errorf("%w: the holder closed the channel", context.Canceled))
+		r.cancel(interrupted("the holder closed the channel"))
 		return
 	}
 	r.cancel(&agent.EndError{Status: agent.StatusFailed, Text: "read from the holder of the channel: " + err.Error()})
@@ -186,7 +189,7 @@ func (r *serving) stop(reason string) {
 		r.server.Kill()
 	}
 	r.asked = true
-	r.cancel(fmt.Errorf("%w: %.500s", context.Canceled, cmp.Or(reason, "cancelled")))
+	r.cancel(interrupted(fmt.Sprintf("%.500s", cmp.Or(reason, "cancelled by the holder"))))
 }
 
 // take handles a message. Unknown kinds and fields are warnings.
@@ -198,7 +201,7 @@ func (r *serving) take(line []byte) error {
 	if unknown != nil {
 		m = message{}
 		if err := json.Unmarshal(line, &m); err != nil {
-			return fmt.Errorf("a line is not a message: %w", err)
+			return fmt.Errorf("a line is not a message: %w", jsonError(line, err))
 		}
 	}
 	if m.Kind == kindCancel {

@@ -3,13 +3,18 @@ package channel
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // Version is the version of the protocol.
@@ -122,4 +127,36 @@ func encode(v any) ([]byte, error) {
 		return nil, errLong
 	}
 	return buf.Bytes(), nil
+}
+
+// jsonError says what is wrong with a line that json.Unmarshal refused with err, in words
+// without the types of this program.
+func jsonError(line []byte, err error) error {
+	kind, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		if _, syntax := jsondoc.Parse(line, jsondoc.Options{}); syntax != nil {
+			return fmt.Errorf("it is not JSON: %w", syntax)
+		}
+		return err
+	}
+	var path []string
+	for name := range strings.SplitSeq(kind.Field, ".") {
+		if name != "" && unicode.IsLower(rune(name[0])) { // the others are embedded structs
+			path = append(path, name)
+		}
+	}
+	want := "an object"
+	switch kind.Type.Kind() {
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int, reflect.Int64:
+		want = "a whole number"
+	case reflect.Float64:
+		want = "a number"
+	case reflect.Slice:
+		want = "an array"
+	}
+	return fmt.Errorf("%s: got %s, want %s", cmp.Or(strings.Join(path, "."), "it"), kind.Value, want)
 }
