@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/docs"
+	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/urfave/cli/v3"
 )
 
@@ -15,10 +17,13 @@ func helpCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: strings.Join(docs.Topics(), "|"),
 		Description: `Without a topic it is the list of commands; the name of a command prints the help of
-that command.`,
+that command, as "agents help session list".`,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if !c.Args().Present() {
 				return cli.ShowRootCommandHelp(c.Root())
+			}
+			if c.NArg() > 1 {
+				return subcommandHelp(ctx, c.Root(), c.Args().Slice())
 			}
 			topic, err := command.OneArgument(c, "the topic")
 			if err != nil {
@@ -31,7 +36,22 @@ that command.`,
 			case c.Root().Command(topic) != nil:
 				return cli.ShowCommandHelp(ctx, c.Root(), topic)
 			}
-			return failure.Usage("`agents --help` lists the commands", "help: there is no topic %q; there are %s", topic, strings.Join(docs.Topics(), ", "))
+			return failure.Usage("`agents --help` lists the commands", "help: there is no topic %q%s; there are %s", topic, closest.Hint(topic, docs.Topics()), strings.Join(docs.Topics(), ", "))
 		},
 	}
+}
+
+// subcommandHelp prints the help of the command with this name of several words.
+func subcommandHelp(ctx context.Context, c *cli.Command, names []string) error {
+	for i, name := range names {
+		sub := c.Command(name)
+		switch {
+		case sub == nil:
+			return failure.Usage(fmt.Sprintf("`%s --help` lists the commands", strings.TrimSpace(c.FullName())), "help: %s has no command %q%s", strings.TrimSpace(c.FullName()), name, command.DidYouMean(name, c))
+		case i == len(names)-1:
+			return cli.ShowCommandHelp(ctx, c, name)
+		}
+		c = sub
+	}
+	return nil
 }

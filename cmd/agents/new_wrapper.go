@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -80,7 +82,11 @@ func wrapped(p *program.Env, dir, runner string) (string, error) {
 		return "", err
 	}
 	if _, _, err := agentfile.Read(chosen); err != nil {
-		return "", failure.NothingRan(fmt.Errorf("load agent: %w", err), "with --runner, the file may be elsewhere")
+		hint := ""
+		if errors.Is(err, fs.ErrNotExist) {
+			hint = "with --runner, the file may be elsewhere"
+		}
+		return "", failure.NothingRan(fmt.Errorf("load agent: %w", err), hint)
 	}
 	if filepath.IsAbs(file) {
 		return program.ShellQuote(file), nil

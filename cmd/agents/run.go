@@ -59,8 +59,8 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it arrives, even if stdout is not a terminal", Destination: &f.sinks.Stream},
 			sinks.TraceFileFlag(&f.sinks.TraceFile),
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
-			&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, as `usd=2,seconds=600`; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
-			&cli.BoolFlag{Name: "channel", Usage: "for programs: speak the channel on standard input and output; the program that started this one sends the prompt and receives the events (see `agents help nesting`)", Destination: &f.channel},
+			&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
+			&cli.BoolFlag{Name: "channel", Usage: "for programs: speak the channel on standard input and output; the program that started this one sends the prompt and receives the events (see agents help nesting)", Destination: &f.channel},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {

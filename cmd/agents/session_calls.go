@@ -113,6 +113,9 @@ func printCalls(p *program.Env, events sessions.Events, want func(transcript.Cal
 			return err
 		}
 	}
+	if n == 0 && !asJSON && readErr == nil {
+		p.Note("there are no such calls")
+	}
 	if readErr != nil {
 		return errors.Join(flush(), sessions.Damaged(readErr))
 	}

@@ -109,7 +109,11 @@ func (l *listedSession) state() string {
 // in an id is.
 func printTable(p *program.Env, list []listedSession, dirs []string) error {
 	if len(list) == 0 {
-		p.Note("there are no sessions in %s", strings.Join(dirs, ", "))
+		of := ""
+		if p.Global.Agent != "" {
+			of = " of agent " + p.Global.Agent
+		}
+		p.Note("there are no sessions%s in %s", of, strings.Join(dirs, ", "))
 		return nil
 	}
 	rows := [][]string{{"ID", "CHANGED (UTC)", "AGENT", "ENDED", "TURNS", "COST", "PROMPT"}}

@@ -211,3 +211,12 @@ func TestRunWithoutAPromptSaysWhatItWaitsFor(t *testing.T) {
 	s.press("hello", "Enter", "C-d")
 	s.await(`^it answers$`)
 }
+
+// A terminal that is dumb, such as the shell of an editor, shows control sequences as text.
+func TestADumbTerminalGetsLines(t *testing.T) {
+	s := openScreen(t, t.TempDir(), `export TERM=dumb; agents init --yes --quiet; agents run --prompt hello; echo "code $?"`)
+	s.await(`^code 0$`)
+	if text := s.text(); !strings.Contains(text, "\n→ bash_list_files\n") {
+		t.Errorf("the progress was redrawn, or is missing:\n%s", text)
+	}
+}

@@ -69,7 +69,7 @@ func (l *lister) add(src *Source) {
 	case !info.Mode().IsRegular():
 		l.problem(src.Path, fmt.Errorf("tool %s: it is not a regular file (%s)", src.Path, info.Mode().Type()))
 	case info.Mode().Perm()&0o111 == 0:
-		l.problem(src.Path, fmt.Errorf("tool %s: it is not executable", src.Path))
+		l.problem(src.Path, fmt.Errorf("tool %s: it is not executable (chmod +x)", src.Path))
 	default:
 		l.addFile(candidate{src: src, path: src.Path, abs: abs, dir: dir, name: filepath.Base(abs), info: info, link: true})
 	}

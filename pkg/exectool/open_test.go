@@ -105,7 +105,7 @@ func TestProblemsOfTools(t *testing.T) {
 		{"endless", "#!/bin/sh\nexec yes\n", `describe DIR/t: it prints more than 1048576 bytes`},
 		{"reads stdin", "#!/bin/sh\ncat\n", `describe DIR/t: a JSON object is expected, and there is nothing`},
 		{"no interpreter line", "echo\n", `describe DIR/t: cannot start: exec format error: the file has no #! line`},
-		{"no interpreter", "#!/no/such/sh\n", `describe DIR/t: cannot start: no such file or directory: the interpreter of its #! line: stat /no/such/sh: no such file or directory`},
+		{"no interpreter", "#!/no/such/sh\n", `describe DIR/t: cannot start: no such file or directory: the interpreter of its #! line, /no/such/sh, does not exist`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestProblemsOfSources(t *testing.T) {
 	want := "read tools: stat DIR/dangling: no such file or directory\n" +
 		"tool DIR/fifo: it is not a regular file (p---------)\n" +
 		"read tools: stat DIR/missing: no such file or directory\n" +
-		"tool DIR/text: it is not executable\n"
+		"tool DIR/text: it is not executable (chmod +x)\n"
 	if got := problemTexts(set, dir); got != want {
 		t.Errorf("problems =\n%s, want\n%s", got, want)
 	}
@@ -346,7 +346,7 @@ func TestDescribeReturnsWhatIsPrinted(t *testing.T) {
 		t.Errorf("Describe = %q, %v", raw, err)
 	}
 	_, err = Describe(t.Context(), path+"x", nil)
-	if want := "describe " + path + "x: cannot start: no such file or directory: there is no such file"; err == nil || err.Error() != want {
+	if want := "describe " + path + "x: cannot start " + path + "x: no such file or directory"; err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
 }

@@ -227,7 +227,7 @@ func startError(ctx context.Context, start *process.StartError, argBytes int) er
 	if start.Why != "" {
 		return fmt.Errorf("cannot start: %w: %s", start.Err, start.Why)
 	}
-	return fmt.Errorf("cannot start: %w", start.Err)
+	return fmt.Errorf("cannot start %s: %w", start.Path, start.Err)
 }
 
 func size(args []string) int {

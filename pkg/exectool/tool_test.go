@@ -248,22 +248,22 @@ func TestCallThatCannotStart(t *testing.T) {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
-		}, "cannot start: no such file or directory: there is no such file"},
+		}, "cannot start TOOL: no such file or directory"},
 		{"no longer executable", func(t *testing.T, path string) { chmod(t, path, 0o644) },
 			"cannot start: permission denied: the file is not executable (chmod +x)"},
 		{"no interpreter", func(t *testing.T, path string) {
 			if err := os.WriteFile(path, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-		}, "cannot start: no such file or directory: the interpreter of its #! line: stat /no/such/interpreter: no such file or directory"},
+		}, "cannot start: no such file or directory: the interpreter of its #! line, /no/such/interpreter, does not exist"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tool := openOne(t, Source{}, plain("x"), "echo ok")
 			tt.damage(t, tool.Path())
 			_, err := tool.Call(t.Context(), invocation("{}"))
-			if err == nil || err.Error() != tt.want {
-				t.Errorf("error = %v, want %s", err, tt.want)
+			if want := strings.ReplaceAll(tt.want, "TOOL", tool.Path()); err == nil || err.Error() != want {
+				t.Errorf("error = %v, want %s", err, want)
 			}
 		})
 	}
@@ -277,7 +277,7 @@ func TestCallThatCannotStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := tool.Call(t.Context(), invocation("{}"))
-		if want := "cannot start: no such file or directory: its working directory: stat " + dir + ": no such file or directory"; err == nil || err.Error() != want {
+		if want := "cannot start: no such file or directory: its working directory " + dir + " does not exist"; err == nil || err.Error() != want {
 			t.Errorf("error = %v, want %s", err, want)
 		}
 	})

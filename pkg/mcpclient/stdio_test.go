@@ -101,7 +101,7 @@ func TestStartFailures(t *testing.T) {
 		{"bad url", func(r *rig) { r.server.Executable, r.server.URL = "", "file:///x" }, `MCP server fake: the url "file:///x" is not an http or https address`, nil},
 		{"bad pattern", func(r *rig) { r.server.Tools = []string{"["} }, `MCP server fake: the pattern "[" of its tools: syntax error in pattern`, nil},
 		{"bad version", func(r *rig) { r.server.Protocol = "1.0" }, `MCP server fake: the protocol version "1.0" is not known; known are [2026-07-28 2025-11-25 2025-06-18 2025-03-26 2024-11-05]`, nil},
-		{"missing", func(r *rig) { r.server.Executable = "/nonexistent/x" }, "MCP server fake: start /nonexistent/x: no such file or directory: there is no such file", fs.ErrNotExist},
+		{"missing", func(r *rig) { r.server.Executable = "/nonexistent/x" }, "MCP server fake: start /nonexistent/x: no such file or directory", fs.ErrNotExist},
 		{"not in PATH", func(r *rig) { r.server.Executable, r.server.Env = "no-such-server", []string{"PATH=/nonexistent:bin"} }, "MCP server fake: start no-such-server: it is in none of the folders of PATH (/nonexistent:bin): file does not exist", fs.ErrNotExist},
 		{"no PATH", func(r *rig) { r.server.Executable, r.server.Env = "no-such-server", nil }, "MCP server fake: start no-such-server: its environment has no PATH to look in: file does not exist", fs.ErrNotExist},
 		{"crash", func(r *rig) { r.server.Env[0] = "FAKE=crash" }, "MCP server fake: start it: the server ended (exit status 3); the last lines of its stderr:\n  first line\n  no configuration found", nil},

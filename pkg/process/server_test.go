@@ -146,7 +146,7 @@ func TestStartRefuses(t *testing.T) {
 		{"Stdout of its own", Command{Path: "/bin/sh", Stdout: io.Discard},
 			"start /bin/sh: the Stdin and Stdout of its Command must be nil"},
 		{"missing file", Command{Path: "/no/such/server"},
-			"start /no/such/server: no such file or directory: there is no such file"},
+			"start /no/such/server: no such file or directory"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

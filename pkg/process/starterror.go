@@ -39,7 +39,9 @@ func why(c *Command, err error) string {
 		return "the limit of open files (ulimit -n) is reached"
 	}
 	if c.Dir != "" {
-		if st, err := os.Stat(c.Dir); err != nil {
+		if st, err := os.Stat(c.Dir); errors.Is(err, os.ErrNotExist) {
+			return fmt.Sprintf("its working directory %s does not exist", c.Dir)
+		} else if err != nil {
 			return "its working directory: " + err.Error()
 		} else if !st.IsDir() {
 			return fmt.Sprintf("its working directory %s is not a directory", c.Dir)
@@ -69,7 +71,7 @@ func whyFile(c *Command, err error) string {
 	st, statErr := os.Stat(path)
 	switch {
 	case errors.Is(statErr, os.ErrNotExist):
-		return "there is no such file"
+		return "" // Err says it
 	case statErr != nil:
 		return statErr.Error()
 	case st.IsDir():
@@ -110,6 +112,8 @@ func whyScript(head []byte) string {
 		return "the #! line ends in a carriage return (Windows line ends)"
 	case interpreter == "":
 		return "the #! line names no interpreter"
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Sprintf("the interpreter of its #! line, %s, does not exist", interpreter)
 	case err != nil:
 		return fmt.Sprintf("the interpreter of its #! line: %v", err)
 	case st.IsDir() || st.Mode()&0o111 == 0:

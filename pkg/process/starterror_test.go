@@ -29,9 +29,9 @@ func TestStartErrorSaysWhy(t *testing.T) {
 		want  string // DIR stands for the folder
 	}{
 		{"missing", Command{Path: dir + "/none"}, fs.ErrNotExist,
-			"start DIR/none: no such file or directory: there is no such file"},
+			"start DIR/none: no such file or directory"},
 		{"not searched in PATH", Command{Path: "sh"}, fs.ErrNotExist,
-			"start sh: no such file or directory: there is no such file"},
+			"start sh: no such file or directory"},
 		{"not executable", Command{Path: file("plain.sh", "#!/bin/sh\n", 0o644)}, fs.ErrPermission,
 			"start DIR/plain.sh: permission denied: the file is not executable (chmod +x)"},
 		{"directory", Command{Path: dir}, fs.ErrPermission,
@@ -45,7 +45,7 @@ func TestStartErrorSaysWhy(t *testing.T) {
 		{"byte order mark", Command{Path: file("bom.sh", "\ufeff#!/bin/sh\n", 0o755)}, syscall.ENOEXEC,
 			"start DIR/bom.sh: exec format error: a byte order mark stands before the #! line"},
 		{"no interpreter", Command{Path: file("none.sh", "#! /no/such/shell -x\n", 0o755)}, fs.ErrNotExist,
-			"start DIR/none.sh: no such file or directory: the interpreter of its #! line: stat /no/such/shell: no such file or directory"},
+			"start DIR/none.sh: no such file or directory: the interpreter of its #! line, /no/such/shell, does not exist"},
 		{"interpreter is a folder", Command{Path: file("folder.sh", "#!/etc\n", 0o755)}, fs.ErrPermission,
 			"start DIR/folder.sh: permission denied: the interpreter of its #! line, /etc, is not executable"},
 		{"empty #! line", Command{Path: file("hash.sh", "#!\n", 0o755)}, syscall.ENOEXEC,
@@ -65,7 +65,7 @@ func TestStartErrorSaysWhy(t *testing.T) {
 		{"NUL in the path", Command{Path: "a\x00b"}, syscall.EINVAL,
 			"start a\x00b: invalid argument: its path holds a NUL byte"},
 		{"no working directory", Command{Path: script, Dir: dir + "/gone"}, fs.ErrNotExist,
-			"start DIR/ok.sh: no such file or directory: its working directory: stat DIR/gone: no such file or directory"},
+			"start DIR/ok.sh: no such file or directory: its working directory DIR/gone does not exist"},
 		{"working directory is a file", Command{Path: script, Dir: script}, syscall.ENOTDIR,
 			"start DIR/ok.sh: not a directory: its working directory DIR/ok.sh is not a directory"},
 	}

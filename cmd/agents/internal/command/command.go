@@ -12,13 +12,33 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/urfave/cli/v3"
 )
 
 // UsageError keeps the help text off stdout, where callers expect results.
 func UsageError(_ context.Context, c *cli.Command, err error, _ bool) error {
 	name := strings.TrimSpace(c.FullName())
-	return failure.Usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %s", name, wanted(twoDashes(err.Error())))
+	return failure.Usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %s%s", name, wanted(twoDashes(err.Error())), similarFlag(c, err))
+}
+
+// similarFlag is the flag that an unknown one may stand for.
+func similarFlag(c *cli.Command, err error) string {
+	_, name, ok := strings.Cut(err.Error(), "flag provided but not defined: ")
+	if !ok {
+		return ""
+	}
+	var known []string
+	for _, level := range c.Lineage() {
+		for _, f := range level.Flags {
+			for _, n := range f.Names() {
+				if len(n) > 1 {
+					known = append(known, "--"+n)
+				}
+			}
+		}
+	}
+	return closest.Hint("--"+strings.TrimLeft(name, "-"), known)
 }
 
 // wanted replaces the Go error in a message of the flag parser by what the value must
@@ -48,11 +68,13 @@ func twoDashes(message string) string {
 	return message
 }
 
+// DidYouMean names the subcommand of c that name may stand for.
 func DidYouMean(name string, c *cli.Command) string {
-	if s := cli.SuggestCommand(c.Commands, name); s != "" && s != "help" {
-		return fmt.Sprintf("; did you mean %q?", s)
+	var known []string
+	for _, sub := range c.VisibleCommands() {
+		known = append(known, sub.Names()...)
 	}
-	return ""
+	return closest.Hint(name, known)
 }
 
 // NoArguments rejects arguments.

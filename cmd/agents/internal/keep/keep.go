@@ -77,12 +77,14 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 	case k.Session != "":
 		path, err = session.Find(k.Session, sessions.Paths(dirs)...)
 	case k.Continues():
-		path, err = latest(p, c, k.lastAny, sessions.Paths(dirs))
+		if path, err = latest(p, c, k.lastAny, sessions.Paths(dirs)); err != nil {
+			err = fmt.Errorf("find the session: %w", err)
+		}
 	default:
 		return NewSession(p, dirs[0], k.Dir != "" || c.File.SessionDir != "")
 	}
 	if err != nil {
-		return nil, failure.NothingRan(fmt.Errorf("find the session: %w", err), "`agents session list` shows what there is")
+		return nil, failure.NothingRan(err, "`agents session list` shows what there is")
 	}
 	again := ""
 	switch {

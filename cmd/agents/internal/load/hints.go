@@ -45,7 +45,7 @@ func ProblemHint(p agentfile.Problem) string {
 	case agentfile.CodeServer:
 		return "start the server by hand to see what it says"
 	case agentfile.CodeSet:
-		return "give values with --set NAME=VALUE"
+		return "each ${NAME} in systemPrompt and announce takes its value from --set NAME=VALUE"
 	case agentfile.CodeSlug:
 		return "write the target's own slug"
 	}

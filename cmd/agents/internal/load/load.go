@@ -184,7 +184,7 @@ func Choose(p *program.Env, c *config.Config, suggested string) (string, error) 
 	files := Candidates(c)
 	switch {
 	case len(files) == 0:
-		hint := "name one with --agent-file; `agents paths` shows where one was looked for"
+		hint := "`agents init` writes one, --agent-file names one, `agents paths` shows where one was looked for"
 		if suggested != "" {
 			hint = "the session is of " + suggested + "; name it with --agent-file if you trust it"
 		} else if info, err := os.Stat(UsualFile); err == nil && info.Mode().IsRegular() {

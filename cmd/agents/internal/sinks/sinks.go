@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -68,7 +70,7 @@ type Flags struct {
 // ends the run when its events are no longer read.
 func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *ask.Person, cancel context.CancelCauseFunc) (*Sinks, error) {
 	s := &Sinks{P: p, Log: l.Log, output: f.Output, Secrets: redact.New(l.Secrets()), cancel: cancel}
-	s.progress = &observe.Text{W: p.Err, Live: p.ErrTerm, Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: asks(l),
+	s.progress = &observe.Text{W: p.Err, Live: p.ErrTerm && p.Getenv("TERM") != "dumb", Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: asks(l),
 		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }}
 	watch := []func(agent.Event){}
 	switch {
@@ -149,7 +151,7 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 	if path := cmp.Or(g.LogJSON, l.Logs.JSONPath); path != "" {
 		f, err := observe.OpenLog(path)
 		if err != nil {
-			return nil, failure.NothingRan(fmt.Errorf("--log-json-file: %w", err), "")
+			return nil, notOpened("--log-json-file", path, err)
 		}
 		j := &observe.JSONLines{W: f}
 		s.closers = append(s.closers, func() error { return named("--log-json-file", errors.Join(j.Err(), f.Close())) })
@@ -158,7 +160,7 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 	if path := cmp.Or(g.LogText, l.Logs.TextPath); path != "" {
 		f, err := observe.OpenLog(path)
 		if err != nil {
-			return nil, failure.NothingRan(fmt.Errorf("--log-file: %w", err), "")
+			return nil, notOpened("--log-file", path, err)
 		}
 		t := &observe.LogText{W: f}
 		s.closers = append(s.closers, func() error { return named("--log-file", errors.Join(t.Err(), f.Close())) })
@@ -179,6 +181,15 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 	all := &logs{secrets: s.Secrets, to: observe.Tee(watch...), agent: l.Root.Slug}
 	s.Log.Open(all.line)
 	return []func(agent.Event){all.event}, nil
+}
+
+// notOpened is the error of a file that a flag or the configuration names.
+func notOpened(flag, path string, err error) error {
+	hint := ""
+	if errors.Is(err, fs.ErrNotExist) {
+		hint = "create the folder " + filepath.Dir(path) + " first"
+	}
+	return failure.NothingRan(fmt.Errorf("%s: %w", flag, err), hint)
 }
 
 func named(flag string, err error) error {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/urfave/cli/v3"
@@ -40,7 +39,7 @@ func (s *Sinks) Spans(path string) (func(agent.Event), error) {
 	if path != "" {
 		var err error
 		if file, err = observe.OpenLog(path); err != nil {
-			return nil, failure.NothingRan(fmt.Errorf("--trace-file: %w", err), "")
+			return nil, notOpened("--trace-file", path, err)
 		}
 		opts.W = file
 	}
