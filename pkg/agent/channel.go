@@ -126,6 +126,10 @@ func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 	if s.Channel != ChannelVersion {
 		return nil, fmt.Errorf("version %d of the channel is not supported; %d is", s.Channel, ChannelVersion)
 	}
+	above := 0
+	if r.From != nil {
+		above = r.From.Depth
+	}
 	if len(s.History) > 0 {
 		var b Rebuilder
 		for _, e := range s.History {
@@ -143,7 +147,7 @@ func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 	if r.From == nil {
 		r.From = &Resume{}
 	}
-	r.From.Parent, r.From.Depth = "", 0 // the holder knows them
+	r.From.Parent, r.From.Depth = "", above // the holder knows the parent
 	r.From.Traceparent = cmp.Or(s.Lease.Traceparent, r.From.Traceparent)
 	r.Context = s.Context
 	if s.Journal {
@@ -383,20 +387,25 @@ func (acks) Sync(context.Context) error { return nil }
 // first, it returns when ctx, that of the call, has ended too: the caller checks ctx and
 // does not start the call.
 func (c acks) started(ctx context.Context, key string) error {
-	late := time.AfterFunc(ackTime, c.changed.Broadcast)
+	begin := time.Now()
+	late := time.AfterFunc(ackTime, func() {
+		c.mu.Lock() // a waiter either waits already or sees that the time has passed
+		defer c.mu.Unlock()
+		c.changed.Broadcast()
+	})
 	defer late.Stop()
-	start := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for seq := c.starts[key]; c.acked < seq; c.changed.Wait() {
-		if c.stopped {
+		switch {
+		case c.stopped:
+			c.mu.Unlock()
 			<-ctx.Done()
+			c.mu.Lock()
 			return nil
-		}
-		if c.drop {
+		case c.drop:
 			return errors.New("the holder of the channel does not acknowledge calls")
-		}
-		if time.Since(start) >= ackTime {
+		case time.Since(begin) >= ackTime:
 			return fmt.Errorf("the holder of the channel did not acknowledge a call within %s", ackTime)
 		}
 	}

@@ -302,6 +302,18 @@ func TestHistoryContinuesARun(t *testing.T) {
 	})
 }
 
+// A lease without a path does not make a run that is nested too deep a root.
+func TestAChannelDoesNotForgetTheAgentsAbove(t *testing.T) {
+	s := startOf()
+	s.Lease.Path = []string{"one"}
+	for depth, want := range map[int]agent.Status{8: agent.StatusOK, 9: agent.StatusLimit} {
+		r := &agent.Runner{Agent: newAgent(&model{answers: []*agent.Response{text("done")}}), From: &agent.Resume{Depth: depth}}
+		if out, err := r.Start(t.Context(), s).Wait(); out.Status != want {
+			t.Errorf("with %d agents above: %+v, %v, want %s", depth, out, err, want)
+		}
+	}
+}
+
 func TestWaitWithoutAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		noisy := tool{"noisy", func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
