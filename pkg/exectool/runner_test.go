@@ -373,9 +373,13 @@ esac
 			}
 			inv := invocation(`{}`)
 			inv.Host = noHost{}
+			argv, _ := set.List()[0].Command(inv)
 			_, _ = set.List()[0].Call(t.Context(), inv) // it is no agent that speaks
 			if got, want := s.log(), "run --label agents.call="+inv.Key+" IMG /x run"; !strings.Contains(got, want) {
 				t.Errorf("executed %q, want %q", got, want)
+			}
+			if got := strings.Join(argv, " "); name == "agent" && !strings.HasSuffix(got, "/x run --channel") {
+				t.Errorf("Command = %q", got)
 			}
 		})
 	}

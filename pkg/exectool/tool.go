@@ -67,6 +67,9 @@ func (t *Tool) Command(inv *agent.Invocation) (argv []string, digest string) {
 	if err != nil {
 		return nil, ""
 	}
+	if t.spec.Channel > 0 && inv.Host != nil {
+		args = []string{"--channel"}
+	}
 	line, err := t.CommandLine(append([]string{"run"}, args...)...)
 	if err != nil {
 		return nil, ""
