@@ -151,6 +151,8 @@ func (f *runFlags) check() error {
 	switch {
 	case f.channel && (f.prompt.Given() || f.sinks.Stream || f.sinks.Output != "text" || f.schema != ""):
 		return failure.Usage("", "--channel reads the prompt and its attachments from the channel and writes events to it, so the flags for these cannot be used with it")
+	case f.channel && f.sinks.TraceFile != "":
+		return failure.Usage("the program at the other end of the channel receives the events; an `agents` there records their spans", "--trace-file cannot be used with --channel")
 	case f.timeout < 0:
 		return failure.Usage("", "--timeout %s: it must be positive", f.timeout)
 	case f.sinks.Stream && f.sinks.Output != "text":
