@@ -69,6 +69,9 @@ func check(ctx context.Context, p *program.Env, form string) error {
 // fail. An error means that it could not be checked at all.
 func checkFile(ctx context.Context, p *program.Env, c *config.Config, file, form string) (bad int, err error) {
 	l, err := load.File(ctx, p, c, file, load.Options{Check: true})
+	if _, drift := errors.AsType[*agentfile.DriftError](err); drift {
+		return 0, err
+	}
 	if l == nil || l.Tree == nil || ctx.Err() != nil {
 		return 0, err
 	}

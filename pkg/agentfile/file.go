@@ -39,7 +39,7 @@ var agentSchema = sync.OnceValues(func() (*schema.Schema, error) {
 // Read reads one agent file and nothing that it names: no tool is run and no
 // other file opened. The error is a *LoadError; the problems hold warnings too.
 func Read(path string) (*File, []Problem, error) {
-	f, problems := readFile(path, Fatal, cachefile.Dir{})
+	f, problems := readFile(path, Fatal, cachefile.Dir{}, nil)
 	if err := loadError(problems); err != nil {
 		return nil, problems, err
 	}
@@ -47,8 +47,9 @@ func Read(path string) (*File, []Problem, error) {
 }
 
 // readFile reads an agent file. What makes it unusable has the severity unusable;
-// there is a File all the same where keys of it can be read.
-func readFile(path string, unusable Severity, valid cachefile.Dir) (*File, []Problem) {
+// there is a File all the same where keys of it can be read. If take, which may be nil,
+// returns false, the file is not interpreted.
+func readFile(path string, unusable Severity, valid cachefile.Dir, take func(kind, path string, data []byte) bool) (*File, []Problem) {
 	real, err := filepath.Abs(path)
 	if err == nil {
 		_, err = os.Stat(real) // its error about links is the system's own
@@ -62,6 +63,9 @@ func readFile(path string, unusable Severity, valid cachefile.Dir) (*File, []Pro
 	}
 	if err != nil {
 		return nil, []Problem{unreadable(path, unusable, err)}
+	}
+	if take != nil && !take(KindAgent, path, data) {
+		return nil, nil
 	}
 	f := &File{Path: path, Real: real, program: isProgram(data)}
 	data = blankFirstLine(data)

@@ -87,6 +87,13 @@ type Options struct {
 	// Prices are those of models that win over the ones in package prices; nil means
 	// none.
 	Prices prices.Table
+	// Locked refuses a tree that is not what the lock file beside its root file says,
+	// as `"locked": true` in one of its agent files does: see Lock.
+	// Unlocked ignores that key.
+	Locked, Unlocked bool
+	// Trusted, if it is not nil, is what the tree must consist of: the Lock of Survey
+	// with absolute paths.
+	Trusted *Lock
 	// OutputDir is where tool outputs that were cut for the model are kept in
 	// full; "" means the system's folder for temporary files.
 	OutputDir string
@@ -108,6 +115,7 @@ type Tree struct {
 	Problems []Problem
 
 	secrets []config.Secret // of a type that does not print them
+	survey  func(dir string) *Lock
 }
 
 // Runner returns a Runner of a, an agent of the tree, which takes the tree's keys,
@@ -143,6 +151,7 @@ type Node struct {
 	programs   []program
 	workDir    string // of its tools
 	configured []server
+	set        *exectool.Toolset // of programs; nil if there are none
 	servers    []opened
 }
 
@@ -161,6 +170,7 @@ type program struct {
 	path, filter string
 	allowDash    bool
 	runner       *exectool.Runner // nil: it is here
+	words        []string         // of the runner, as in the file
 	kind         exectool.Kind
 	slug         string // of an agent behind a runner
 }
@@ -170,9 +180,39 @@ type program struct {
 // a problem of the root file itself, or a key that is missing anywhere, is an
 // error, a *LoadError. The tree is there in any case, with all problems.
 //
-// First all files are read, then toolsets are made of what they say.
+// First all files are read, then toolsets are made of what they say. A tree that is not
+// what it must be is a *DriftError: as far as its files say that, before anything is
+// executed.
 func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
-	l := &loader{opts: opts, tree: &Tree{}, nodes: map[string]*Node{}}
+	l := newLoader(opts)
+	if opts.Locked {
+		l.readLock(path)
+	}
+	l.read(path, nil)
+	l.checkModels(path)
+	if l.needLock && l.lock == nil && !opts.Unlocked {
+		l.readLock(path)
+	}
+	if err := l.compare(path); err != nil {
+		return l.tree, err
+	}
+	l.build(ctx)
+	sortProblems(l.tree.Problems)
+	if ctx.Err() != nil {
+		return l.tree, context.Cause(ctx)
+	}
+	if err := l.compareTools(ctx, path); err != nil {
+		return l.tree, errors.Join(err, l.tree.Close())
+	}
+	return l.tree, loadError(l.tree.Problems)
+}
+
+func newLoader(opts Options) *loader {
+	l := &loader{opts: opts, tree: &Tree{}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
+	l.tree.survey = l.survey
+	if opts.Trusted != nil {
+		l.against = []baseline{{lock: opts.Trusted, name: "what was trusted"}}
+	}
 	if opts.CacheDir != "" {
 		l.valid = validFiles(filepath.Join(opts.CacheDir, "files"))
 	}
@@ -181,14 +221,7 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 		key, _ := l.opts.Keys.Lookup(id)
 		l.tree.secrets = append(l.tree.secrets, key.Value)
 	}
-	l.read(path, nil)
-	l.checkModels(path)
-	l.build(ctx)
-	sortProblems(l.tree.Problems)
-	if ctx.Err() != nil {
-		return l.tree, context.Cause(ctx)
-	}
-	return l.tree, loadError(l.tree.Problems)
+	return l
 }
 
 // Close ends every process that the tree's toolsets started.
@@ -210,6 +243,12 @@ type loader struct {
 	redact  *redact.Redactor // of the tree's secrets
 	further []string         // files that decide what is executed, and are not agent files or tools
 	slugs   []string         // of all agents, those that are left out included
+
+	taken    map[string]LockedFile // what was interpreted, by absolute path
+	against  []baseline
+	refused  bool  // something was not interpreted because of them
+	needLock bool  // an agent file says "locked"
+	lock     *Lock // nil: the tree may be any
 }
 
 func (l *loader) report(p ...Problem) { l.tree.Problems = append(l.tree.Problems, p...) }
@@ -228,7 +267,7 @@ func (l *loader) read(path string, above []*Node) *Node {
 	if n, ok := l.nodes[realPath(path)]; ok {
 		return n
 	}
-	file, problems := readFile(path, unusable(above), l.valid)
+	file, problems := readFile(path, unusable(above), l.valid, l.take)
 	l.report(problems...)
 	ok := !slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity <= LeftOut })
 	if file == nil {
@@ -239,6 +278,7 @@ func (l *loader) read(path string, above []*Node) *Node {
 	isRoot := len(above) == 0
 	ok = (!isRoot || l.fillPrompts(file)) && ok
 	s := file.Spec
+	l.needLock = l.needLock || s.Locked
 	l.slugs = append(l.slugs, s.Slug)
 	n.Agent = &agent.Agent{
 		Slug: s.Slug, Source: file.Real, Announce: s.Announce, System: string(s.SystemPrompt),
@@ -267,14 +307,19 @@ func (l *loader) read(path string, above []*Node) *Node {
 	return n
 }
 
+// places are where a path of n's file may lead.
+func (l *loader) places(n *Node, path string) []string {
+	if filepath.IsAbs(path) {
+		return []string{path}
+	}
+	return []string{filepath.Join(filepath.Dir(n.File.Path), path), filepath.Join(filepath.Dir(n.File.Real), path), filepath.Join(l.opts.WorkDir, path)}
+}
+
 // resolve finds the file or folder that a path of n's file means: beside the
 // file, else beside what the file is a link to, else in the working directory,
 // with a warning. One that is not there has the severity missing.
 func (l *loader) resolve(n *Node, pointer, path string, missing Severity) (string, bool) {
-	places := []string{filepath.Join(filepath.Dir(n.File.Path), path), filepath.Join(filepath.Dir(n.File.Real), path), filepath.Join(l.opts.WorkDir, path)}
-	if filepath.IsAbs(path) {
-		places = []string{path}
-	}
+	places := l.places(n, path)
 	for i, place := range places {
 		if _, err := os.Stat(place); err != nil {
 			continue
@@ -331,6 +376,9 @@ func (l *loader) helperFile(n *Node, path string) {
 		l.report(unreadable(path, LeftOut, err))
 		return
 	}
+	if !l.take(KindAgent, path, data) {
+		return
+	}
 	left := Problem{Severity: LeftOut, File: path}
 	real := realPath(path)
 	cycle := slices.IndexFunc(n.stack, func(above *Node) bool { return above.File.Real == real })
@@ -363,7 +411,7 @@ func (l *loader) toolboxes(n *Node) {
 	for i, box := range n.File.Spec.BashToolboxes {
 		allowDash := box.AllowDash || n.File.Spec.AllowDash
 		if len(box.Runner) > 0 {
-			p := program{path: box.Path, filter: box.BasenameFilter, allowDash: allowDash, runner: n.runner(box.Runner, box.RunnerID, box.RunnerShell)}
+			p := program{path: box.Path, filter: box.BasenameFilter, allowDash: allowDash, runner: n.runner(box.Runner, box.RunnerID, box.RunnerShell), words: box.Runner}
 			if box.Tag == "FileSystemDirectory" {
 				p.kind = exectool.Folder
 			}
@@ -389,7 +437,7 @@ func (l *loader) toolboxes(n *Node) {
 func (l *loader) extraAgents(n *Node) {
 	for i, extra := range n.File.Spec.ExtraAgents {
 		if len(extra.Runner) > 0 {
-			n.programs = append(n.programs, program{path: extra.Path, kind: exectool.AgentFile, slug: extra.Slug, runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell)})
+			n.programs = append(n.programs, program{path: extra.Path, kind: exectool.AgentFile, slug: extra.Slug, runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell), words: extra.Runner})
 			continue
 		}
 		pointer := fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i)
@@ -455,11 +503,12 @@ func (l *loader) build(ctx context.Context) {
 	g.Wait() // no function fails
 	far.Wait()
 	for i, n := range l.tree.Nodes {
+		n.set = found[i]
 		for _, s := range n.configured {
 			s.client.Env = l.serverEnviron(n, s)
 			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, s)), s.Name, s.pointer})
 		}
-		l.equip(n, found[i])
+		l.equip(n, n.set)
 	}
 	l.protect(found)
 }

@@ -79,9 +79,9 @@ func (l *loader) mcpServers(n *Node) {
 func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 	opts := mcpclient.Options{
 		Name: toolname.Join, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
-		Elicit: l.opts.Elicit, Redact: l.redact, Pinned: l.opts.Pinned,
+		Elicit: l.opts.Elicit, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil,
 	}
-	if l.opts.CacheDir != "" {
+	if l.opts.CacheDir != "" && l.lock == nil { // a lock is compared with what the server says now
 		opts.CacheDir = filepath.Join(l.opts.CacheDir, "mcp")
 	}
 	if l.opts.Log != nil {
@@ -189,14 +189,21 @@ func absolute(dir, path string) string {
 // checked is a server's toolset whose tools check their arguments. Each tool is
 // wrapped once, so that its schema is compiled once.
 type checked struct {
-	*mcpclient.Toolset
+	serverTools
 	mu    sync.Mutex
 	tools map[agent.Tool]agent.Tool
 }
 
+// serverTools are the tools of an MCP server, as it lists them or as far as a lock has
+// them.
+type serverTools interface {
+	agent.Toolset
+	agent.Instructor
+}
+
 // Tools returns the server's tools, each behind a check.
 func (c *checked) Tools(ctx context.Context) ([]agent.Tool, error) {
-	tools, err := c.Toolset.Tools(ctx)
+	tools, err := c.serverTools.Tools(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := make(map[agent.Tool]agent.Tool, len(tools))

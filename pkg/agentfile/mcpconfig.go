@@ -31,6 +31,9 @@ func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
 		problem(LeftOut, ": %s", plain(err))
 		return nil
 	}
+	if !l.take(KindConfig, path, data) {
+		return nil
+	}
 	entries, err := mcpEntries(data)
 	if err != nil {
 		problem(LeftOut, "%s", err)

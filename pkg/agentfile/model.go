@@ -157,6 +157,9 @@ func (l *loader) scripted(n *Node) agent.Provider {
 		l.broken(n, CodeScript, "script", "%s: %s", path, plain(err))
 		return nil
 	}
+	if !l.take(KindScript, path, data) {
+		return nil
+	}
 	script, err := scripted.Parse(path, data)
 	if err != nil {
 		l.scriptProblems(n, err)

@@ -101,6 +101,7 @@ const (
 	CodeCollision Code = "collision"   // two tools with one name
 	CodeSlug      Code = "slug"        // extraAgents names another slug
 	CodeServer    Code = "mcp"         // an MCP server that cannot be used
+	CodeLock      Code = "lock"        // the lock file
 	CodeSet       Code = "set"         // a placeholder without a value, a value without a placeholder
 	CodeLater     Code = "unsupported" // a key of agents-exe without a meaning here yet
 )

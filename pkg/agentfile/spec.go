@@ -48,6 +48,7 @@ type Spec struct {
 	RequestTimeoutSeconds float64                    `json:"requestTimeoutSeconds"`
 	Script                string                     `json:"script"`
 
+	Locked          bool         `json:"locked"`
 	Budget          agent.Budget `json:"budget"`
 	DeadlineSeconds float64      `json:"deadlineSeconds"`
 	LoopLimit       LoopLimit    `json:"loopLimit"`

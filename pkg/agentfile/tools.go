@@ -22,22 +22,28 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 		return nil
 	}
 	s := n.File.Spec
+	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
+		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil}
+	if l.opts.CacheDir != "" {
+		opts.CacheDir = toolCache(l.opts.CacheDir)
+	}
+	set, err := exectool.Open(ctx, n.sources(), opts)
+	if err != nil {
+		return nil // ctx has ended, which Load says
+	}
+	return set
+}
+
+// sources says where n's programs are.
+func (n *Node) sources() []exectool.Source {
+	s := n.File.Spec
 	sources := make([]exectool.Source, len(n.programs))
 	for i, p := range n.programs {
 		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, AllowDash: p.allowDash,
 			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir,
 			Runner: p.runner, Kind: p.kind, Slug: p.slug}
 	}
-	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
-		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact, Pinned: l.opts.Pinned}
-	if l.opts.CacheDir != "" {
-		opts.CacheDir = toolCache(l.opts.CacheDir)
-	}
-	set, err := exectool.Open(ctx, sources, opts)
-	if err != nil {
-		return nil // ctx has ended, which Load says
-	}
-	return set
+	return sources
 }
 
 func toolCache(cacheDir string) string { return filepath.Join(cacheDir, "tools") }
@@ -109,7 +115,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 			if t.Agent() != "" {
 				far = append(far, expert{t, t.Agent()})
 			} else {
-				add(t)
+				add(l.locked(t))
 			}
 		}
 	}
@@ -120,7 +126,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	n.Agent.Toolsets = []agent.Toolset{tools}
 	for _, server := range n.servers {
-		n.Agent.Toolsets = append(n.Agent.Toolsets, &checked{Toolset: server.Toolset})
+		n.Agent.Toolsets = append(n.Agent.Toolsets, l.checked(n, server))
 	}
 	if p := paragraph(experts); p != "" {
 		if n.Agent.System != "" {

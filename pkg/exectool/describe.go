@@ -190,22 +190,29 @@ func largeDigest(path string, size int64) string {
 	if size < largeFile || size > maxDigestBytes {
 		return ""
 	}
-	return digestOf(path)
+	return Digest(path)
 }
 
-// digestOf is the hash of a file; empty if it cannot be read.
-func digestOf(path string) string {
+// Digest is the hash of a regular file, as "sha256:…"; empty if it cannot be read.
+func Digest(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() { // opening a pipe would wait
+		return ""
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, io.LimitReader(f, maxDigestBytes)); err != nil {
+	if _, err := io.Copy(h, f); err != nil {
 		return ""
 	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return DigestSum(h.Sum(nil))
 }
+
+// DigestSum is a SHA-256 sum in the form of Digest.
+func DigestSum(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
 
 // settled identifies a candidate that is about to be described. One that changed
 // within the last tick of the clock is given time: a later change within that

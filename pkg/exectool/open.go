@@ -163,6 +163,22 @@ func (s *Toolset) Protect(paths []string) {
 	}
 }
 
+// Executables are the files on this side that Open would execute to describe the tools
+// of the sources, absolute. Nothing is executed.
+func Executables(sources []Source) []string {
+	l := &lister{seen: map[string]bool{}, folders: map[string]folder{}}
+	for i := range sources {
+		if sources[i].Runner == nil {
+			l.add(&sources[i])
+		}
+	}
+	files := make([]string, len(l.found))
+	for i, c := range l.found {
+		files[i] = c.abs
+	}
+	return files
+}
+
 // Problems returns what was left out and why, sorted by path.
 func (s *Toolset) Problems() []Problem { return s.problems }
 

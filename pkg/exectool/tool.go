@@ -43,6 +43,12 @@ func (t *Tool) Spec() agent.ToolSpec { return t.spec }
 // Path is the executable as its source names it.
 func (t *Tool) Path() string { return t.path }
 
+// File is the executable, absolute; empty behind a runner.
+func (t *Tool) File() string { return t.abs }
+
+// Source says where t was found, and its Runner.
+func (t *Tool) Source() *Source { return t.src }
+
 // Agent is the slug of the agent that the tool is, empty if its source is not of the kind
 // AgentFile.
 func (t *Tool) Agent() string { return t.src.Slug }
@@ -79,7 +85,7 @@ func (t *Tool) Command(inv *agent.Invocation) (argv []string, digest string) {
 			return
 		}
 		if info, err := os.Stat(t.abs); t.digest == "" && err == nil && info.Size() < largeFile {
-			t.digest = digestOf(t.abs)
+			t.digest = Digest(t.abs)
 		}
 	})
 	return line, t.digest

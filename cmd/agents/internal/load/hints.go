@@ -44,6 +44,8 @@ func ProblemHint(p agentfile.Problem) string {
 		return "paths are relative to the folder of the agent file"
 	case agentfile.CodeServer:
 		return "start the server by hand to see what it says"
+	case agentfile.CodeLock:
+		return "`agents lock` writes it; `agents help lock` describes it"
 	case agentfile.CodeSet:
 		return "each ${NAME} in systemPrompt and announce takes its value from --set NAME=VALUE"
 	case agentfile.CodeSlug:

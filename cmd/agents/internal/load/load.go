@@ -42,6 +42,7 @@ type Options struct {
 	Pinned    bool       // MCP servers whose programs change are not started
 	Models    Models
 	Strict    bool // refuse a tree from which something is missing
+	Unlocked  bool // the tree is to be locked, and may be any
 }
 
 // logPaths are the log sinks of the configuration.
@@ -107,7 +108,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		l.Log = &ServerLog{}
 	}
 	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path}, Set: o.Set, Models: o.Models,
-		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
+		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, Locked: p.Global.Locked && !o.Unlocked, Unlocked: o.Unlocked, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
 	var err error
 	if opts.Prices, err = Prices(c); err != nil {
 		return nil, err
@@ -129,6 +130,9 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	if errors.As(err, &broken) {
 		nameFlags(broken.Problems)
 		return l, failure.NothingRan(loadError(file, broken), ProblemHint(broken.Problems[0]))
+	}
+	if drift, ok := errors.AsType[*agentfile.DriftError](err); ok {
+		return l, failure.NothingRan(drift, "`agents lock` accepts what there is now")
 	}
 	return l, err
 }

@@ -47,6 +47,7 @@ type Flags struct {
 	AgentFiles []string
 	Agent      string
 	APIKeys    string
+	Locked     bool
 	LogJSON    string
 	LogHTTP    string
 	LogText    string

@@ -1,0 +1,447 @@
+package agentfile
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/schema"
+	"golang.org/x/sync/errgroup"
+)
+
+// LockName is the name of the lock file beside a root agent file.
+const LockName = "agents.lock"
+
+// lockVersion is the version of the format of lock files.
+const lockVersion = 1
+
+// maxLockBytes limits the size of a lock file.
+const maxLockBytes = 64 << 20
+
+// A Lock is what a tree consists of: the files that decide what is executed, and what
+// its tools say of themselves.
+type Lock struct {
+	// Files are agent files, the files that they name, tools, and the programs and
+	// scripts of MCP servers and runners, by their paths.
+	Files map[string]LockedFile `json:"files"`
+	// Programs are the digests of the programs that are found in PATH, by name.
+	Programs map[string]string       `json:"programs,omitempty"`
+	Runners  map[string]LockedRunner `json:"runners,omitempty"`
+	Servers  map[string]LockedServer `json:"servers,omitempty"`
+}
+
+// A LockedFile is a file of a Lock.
+type LockedFile struct {
+	Kind   string `json:"kind"` // KindAgent and so on
+	Digest string `json:"digest"`
+	// Description is the digest of what a tool prints when it describes itself.
+	Description string `json:"description,omitempty"`
+}
+
+// The kinds of files.
+const (
+	KindAgent   = "agent"   // an agent file, or another .json in a tool directory
+	KindConfig  = "config"  // a list of MCP servers
+	KindScript  = "script"  // of a scripted model
+	KindTool    = "tool"    // an executable
+	KindProgram = "program" // what an MCP server or a runner executes, scripts included
+)
+
+// A LockedRunner is a runner with the digests of the descriptions of its tools.
+type LockedRunner struct {
+	Command []string          `json:"command"`
+	Tools   map[string]string `json:"tools,omitempty"`
+}
+
+// A LockedServer is an MCP server with what it says of itself.
+type LockedServer struct {
+	Command      []string              `json:"command,omitempty"`
+	URL          string                `json:"url,omitempty"`
+	Instructions string                `json:"instructions,omitempty"`
+	Tools        map[string]LockedTool `json:"tools,omitempty"`
+}
+
+// A LockedTool is a tool of an MCP server.
+type LockedTool struct {
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+	Effects     agent.Effects   `json:"effects,omitempty"`
+}
+
+// lockFile is the contents of a lock file: several root agent files may be in a folder.
+type lockFile struct {
+	Schema  string           `json:"$schema,omitempty"`
+	Version int              `json:"version"`
+	Trees   map[string]*Lock `json:"trees"` // by the name of the root agent file
+}
+
+// ReadLock reads the lock of the agent file at path. The error of a lock file that
+// does not exist, or that does not have this agent file, is a fs.ErrNotExist.
+func ReadLock(path string) (*Lock, error) {
+	f, err := readLocks(filepath.Join(filepath.Dir(path), LockName))
+	if err != nil {
+		return nil, err
+	}
+	if lock := f.Trees[filepath.Base(path)]; lock != nil {
+		return lock, nil
+	}
+	return nil, fmt.Errorf("it does not have %s: %w", filepath.Base(path), fs.ErrNotExist)
+}
+
+func readLocks(file string) (*lockFile, error) {
+	data, err := readRegular(file, maxLockBytes)
+	if err != nil {
+		return nil, err
+	}
+	f := &lockFile{}
+	if _, err := schema.Parse(data); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, f); err != nil {
+		return nil, err
+	}
+	if f.Version != lockVersion {
+		return nil, fmt.Errorf("its version is %d; this program knows %d", f.Version, lockVersion)
+	}
+	return f, nil
+}
+
+// WriteLock writes the lock of the agent file at path into the lock file beside it. The
+// locks of other agent files in it stay.
+func WriteLock(path string, lock *Lock) (file string, err error) {
+	file = filepath.Join(filepath.Dir(path), LockName)
+	f, err := readLocks(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = &lockFile{}, nil
+	}
+	if err != nil {
+		return file, fmt.Errorf("read %s: %w", file, err)
+	}
+	f.Schema, f.Version = "https://raw.githubusercontent.com/agents-exe/agents/main/schemas/lock.schema.json", lockVersion
+	if f.Trees == nil {
+		f.Trees = map[string]*Lock{}
+	}
+	f.Trees[filepath.Base(path)] = lock
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(f); err != nil {
+		return file, fmt.Errorf("write %s: %w", file, err)
+	}
+	return file, os.WriteFile(file, text.Bytes(), 0o644)
+}
+
+// A DriftError says that a tree is not what it was.
+type DriftError struct {
+	File    string   // the root agent file
+	Against string   // what it was compared with
+	Changes []string // a line or more each
+}
+
+// Error is a line for each change.
+func (e *DriftError) Error() string {
+	return fmt.Sprintf("%s differs from %s:\n  %s", named(e.File), e.Against, strings.Join(e.Changes, "\n  "))
+}
+
+// A baseline is what a tree is compared with while it is loaded.
+type baseline struct {
+	lock *Lock
+	dir  string // what its paths are relative to; "" for absolute ones
+	name string // for messages
+	path bool   // programs in PATH count
+}
+
+// relative is a path in a lock: relative to dir, with slashes, unless the two have
+// nothing in common.
+func relative(dir, path string) string {
+	if dir == "" {
+		return path
+	}
+	rel, err := filepath.Rel(dir, path)
+	if err != nil || filepath.Join(dir, strings.Repeat("../", strings.Count(rel, "../"))) == "/" {
+		return path
+	}
+	return filepath.ToSlash(rel)
+}
+
+// take notes a file that is about to be interpreted, and reports whether it may be: what
+// a baseline does not have is left alone.
+func (l *loader) take(kind, path string, data []byte) bool {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	sum := sha256.Sum256(data)
+	f := LockedFile{Kind: kind, Digest: exectool.DigestSum(sum[:])}
+	l.taken[abs] = f
+	for _, b := range l.against {
+		if b.lock.Files[relative(b.dir, abs)].Digest != f.Digest {
+			l.refused = true
+			return false
+		}
+	}
+	return true
+}
+
+// survey is what the tree consists of as far as it can be known without executing
+// anything. Paths are relative to dir.
+func (l *loader) survey(dir string) *Lock {
+	lock := &Lock{Files: map[string]LockedFile{}, Programs: map[string]string{}, Runners: map[string]LockedRunner{}, Servers: map[string]LockedServer{}}
+	for path, f := range l.taken {
+		lock.Files[relative(dir, path)] = f
+	}
+	file := func(kind, path string) {
+		abs, err := filepath.Abs(path)
+		if _, known := lock.Files[relative(dir, abs)]; !known && err == nil {
+			lock.Files[relative(dir, abs)] = LockedFile{Kind: kind, Digest: exectool.Digest(abs)}
+		}
+	}
+	command := func(line, env []string, from string) {
+		if len(line) == 0 {
+			return
+		}
+		program, _ := process.LookPath(line[0], env)
+		for _, path := range process.Programs(line, env, from) {
+			if path == program && !strings.Contains(line[0], "/") {
+				lock.Programs[line[0]] = exectool.Digest(path)
+			} else {
+				file(KindProgram, path)
+			}
+		}
+	}
+	for _, n := range l.tree.Nodes {
+		if s := n.File.Spec.Script; s != "" {
+			for _, path := range l.places(n, s) {
+				if _, err := os.Stat(path); err == nil {
+					file(KindScript, path)
+					break
+				}
+			}
+		}
+		sources := n.sources()
+		for _, path := range exectool.Executables(sources) {
+			file(KindTool, path)
+		}
+		for i, src := range sources {
+			if src.Runner != nil {
+				env := l.environ(n.File.Spec.ToolEnv)
+				command(append(slices.Clone(src.Runner.Command), src.Path), env, src.Dir)
+				command(src.Runner.ID, env, src.Dir)
+				lock.Runners[n.lockKey(dir, src.Path)] = LockedRunner{Command: n.programs[i].words}
+			}
+		}
+		for _, s := range n.configured {
+			locked := LockedServer{URL: s.client.URL}
+			if s.Executable != "" {
+				command(append([]string{s.client.Executable}, s.Args...), l.serverEnviron(n, s), s.client.Dir)
+				locked.Command = append([]string{s.Executable}, s.Args...)
+			}
+			lock.Servers[n.lockKey(dir, s.Name)] = locked
+		}
+	}
+	return lock
+}
+
+// lockKey names something of n in a lock.
+func (n *Node) lockKey(dir, name string) string {
+	abs, _ := filepath.Abs(n.File.Path) // it was found under this path
+	return relative(dir, abs) + ": " + name
+}
+
+// Survey reads the tree of the agent file at path without executing anything, and
+// returns what it consists of. The servers and runners of the Lock have no tools.
+// Without dir its paths are absolute. A file that others can write, or a key that is
+// missing, is no error here.
+func Survey(path, dir string, opts Options) (*Tree, *Lock) {
+	opts.NoModels, opts.Check = true, true
+	l := newLoader(opts)
+	l.read(path, nil)
+	return l.tree, l.survey(dir)
+}
+
+// Lock returns what the tree consists of, with paths relative to dir. It starts every
+// MCP server, and fails if one of them does not list its tools.
+func (t *Tree) Lock(ctx context.Context, dir string) (*Lock, error) {
+	lock := t.survey(dir)
+	for _, n := range t.Nodes {
+		n.describe(lock, dir)
+	}
+	var g errgroup.Group
+	for _, n := range t.Nodes {
+		for _, s := range n.servers {
+			g.Go(func() error { s.Start(); _, err := s.Tools(ctx); return err })
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for _, n := range t.Nodes {
+		for _, s := range n.servers {
+			key := n.lockKey(dir, s.name)
+			locked := lock.Servers[key]
+			if err := locked.list(ctx, s); err != nil {
+				return nil, err
+			}
+			lock.Servers[key] = locked
+		}
+	}
+	return lock, nil
+}
+
+// list fills in what the server says of itself.
+func (s *LockedServer) list(ctx context.Context, from agent.Toolset) error {
+	tools, err := from.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	if in, ok := from.(agent.Instructor); ok {
+		if s.Instructions, err = in.Instructions(ctx); err != nil {
+			return err
+		}
+	}
+	s.Tools = map[string]LockedTool{}
+	for _, t := range tools {
+		s.Tools[t.Spec().Name] = lockedTool(t.Spec())
+	}
+	return nil
+}
+
+func lockedTool(spec agent.ToolSpec) LockedTool {
+	return LockedTool{Description: spec.Description, Schema: canonical(spec.Schema), Effects: spec.Effects}
+}
+
+// canonical sorts the keys of a JSON text: some servers write them in another order at
+// each start.
+func canonical(text json.RawMessage) json.RawMessage {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var value any
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if dec.Decode(&value) != nil || enc.Encode(value) != nil {
+		return json.RawMessage("null")
+	}
+	return bytes.TrimSpace(out.Bytes())
+}
+
+// describe adds the digests of the descriptions of n's tools.
+func (n *Node) describe(lock *Lock, dir string) {
+	if n.set == nil {
+		return
+	}
+	for _, t := range n.set.List() {
+		sum := sha256.Sum256(t.Raw())
+		digest := exectool.DigestSum(sum[:])
+		if src := t.Source(); src.Runner != nil {
+			runner := lock.Runners[n.lockKey(dir, src.Path)]
+			if runner.Tools == nil {
+				runner.Tools = map[string]string{}
+			}
+			runner.Tools[t.Spec().Name] = digest
+			lock.Runners[n.lockKey(dir, src.Path)] = runner
+			continue
+		}
+		key := relative(dir, t.File())
+		f := lock.Files[key]
+		f.Description = digest
+		lock.Files[key] = f
+	}
+}
+
+// files are the parts of a lock that are compared before anything is executed.
+func (l *Lock) files(programs bool) map[string]string {
+	parts := map[string]string{}
+	for path, f := range l.Files {
+		parts[f.Kind+" "+named(path)] = f.Digest
+	}
+	for name, digest := range l.Programs {
+		if programs {
+			parts["program "+named(name)] = digest
+		}
+	}
+	return parts
+}
+
+// descriptions are the parts that are known when the tools have been described.
+func (l *Lock) descriptions() map[string]string {
+	parts := map[string]string{}
+	for path, f := range l.Files {
+		if f.Description != "" {
+			parts["description of tool "+named(path)] = f.Description
+		}
+	}
+	for key, r := range l.Runners {
+		for name, digest := range r.Tools {
+			parts["description of "+name+" behind the runner of "+named(key)] = digest
+		}
+	}
+	return parts
+}
+
+// parts are what an MCP server says of itself. key names it.
+func (s *LockedServer) parts(key string) map[string]string {
+	parts := map[string]string{}
+	server := "MCP server " + named(key)
+	if s.Instructions != "" {
+		parts["instructions of "+server] = s.Instructions
+	}
+	for name, t := range s.Tools {
+		parts["tool "+name+" of "+server] = "description: " + t.Description + "\nschema: " + string(canonical(t.Schema)) + "\neffects: " + string(t.Effects)
+	}
+	return parts
+}
+
+// difference lists how two sets of parts differ, sorted by their names.
+func difference(was, now map[string]string) []string {
+	var changes []string
+	for name, text := range now {
+		if old, known := was[name]; !known {
+			changes = append(changes, "added: "+name+lines("+ ", text, ""))
+		} else if old != text {
+			changes = append(changes, "changed: "+name+lines("- ", old, text)+lines("+ ", text, old))
+		}
+	}
+	for name := range was {
+		if _, known := now[name]; !known {
+			changes = append(changes, "removed: "+name)
+		}
+	}
+	slices.SortFunc(changes, func(a, b string) int {
+		_, a, _ = strings.Cut(a, ": ")
+		_, b, _ = strings.Cut(b, ": ")
+		return strings.Compare(a, b)
+	})
+	return changes
+}
+
+// lines are the lines of a text that another does not have, each on a line of its own
+// behind a mark. Digests are not shown.
+func lines(mark, text, other string) string {
+	const most = 20
+	if text == "" || strings.HasPrefix(text, "sha256:") {
+		return ""
+	}
+	known := strings.Split(other, "\n")
+	list := slices.DeleteFunc(strings.Split(text, "\n"), func(s string) bool { return slices.Contains(known, s) })
+	if len(list) > most {
+		list = append(list[:most], fmt.Sprintf("… and %d more lines", len(list)-most))
+	}
+	var b strings.Builder
+	for _, s := range list {
+		b.WriteString("\n    " + mark + s)
+	}
+	return b.String()
+}

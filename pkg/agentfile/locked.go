@@ -1,0 +1,222 @@
+package agentfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/mcpclient"
+	"golang.org/x/sync/errgroup"
+)
+
+// readLock reads the lock file beside the root agent file at path, with which the tree
+// is compared from now on.
+func (l *loader) readLock(path string) {
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		l.lock, err = ReadLock(abs)
+	}
+	if err != nil {
+		file := filepath.Join(filepath.Dir(path), LockName)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("the tree must be locked, and there is no lock of %s", named(path))
+		}
+		l.report(Problem{Severity: Fatal, Code: CodeLock, File: file, Message: plain(err)})
+		l.lock = &Lock{} // nothing is executed
+		return
+	}
+	b := baseline{lock: l.lock, dir: filepath.Dir(abs), name: LockName, path: true}
+	for file, f := range l.taken { // before it was known that there is a lock
+		l.refused = l.refused || l.lock.Files[relative(b.dir, file)].Digest != f.Digest
+	}
+	l.against = append(l.against, b)
+}
+
+// compare compares the files of the tree with every baseline, before anything is
+// executed. The error of a tree that cannot be used for another reason is that reason.
+func (l *loader) compare(path string) error {
+	if len(l.against) == 0 && l.lock == nil {
+		return nil
+	}
+	if err := loadError(l.tree.Problems); err != nil && !l.refused {
+		sortProblems(l.tree.Problems)
+		l.tree.Root = nil
+		return err
+	}
+	for _, b := range l.against {
+		now := l.survey(b.dir)
+		if changes := difference(b.lock.files(b.path), now.files(b.path)); len(changes) > 0 {
+			l.tree.Root = nil
+			return &DriftError{File: path, Against: b.name, Changes: changes}
+		}
+	}
+	return nil
+}
+
+// compareTools compares what tools and MCP servers say of themselves with the lock. A
+// server that does not answer is compared when it does.
+func (l *loader) compareTools(ctx context.Context, path string) error {
+	if l.lock == nil {
+		return nil
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(abs)
+	now := l.survey(dir)
+	for _, n := range l.tree.Nodes {
+		n.describe(now, dir)
+	}
+	changes := difference(l.lock.descriptions(), now.descriptions())
+	var mu sync.Mutex
+	var g errgroup.Group
+	for _, n := range l.tree.Nodes {
+		for _, s := range n.servers {
+			g.Go(func() error {
+				key := n.lockKey(dir, s.name)
+				var listed LockedServer
+				if listed.list(ctx, s) != nil {
+					return nil
+				}
+				was := l.lock.Servers[key]
+				mu.Lock()
+				defer mu.Unlock()
+				changes = append(changes, difference(was.parts(key), listed.parts(key))...)
+				return nil
+			})
+		}
+	}
+	g.Wait() // no function fails
+	if len(changes) == 0 {
+		return nil
+	}
+	slices.Sort(changes)
+	l.tree.Root = nil
+	return &DriftError{File: path, Against: LockName, Changes: changes}
+}
+
+// locked returns t, or with a lock t as it was when it was compared: a call of an
+// executable that has changed since is refused.
+func (l *loader) locked(t *exectool.Tool) agent.Tool {
+	if l.lock == nil || t.Source().Runner != nil {
+		return t
+	}
+	return &lockedFile{Tool: t, digest: exectool.Digest(t.File())}
+}
+
+// A lockedFile is a tool whose executable must not change.
+type lockedFile struct {
+	*exectool.Tool
+	digest string
+}
+
+// Unwrap returns the tool: see agent.As.
+func (t *lockedFile) Unwrap() any { return t.Tool }
+
+// Call implements agent.Tool.
+func (t *lockedFile) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	if exectool.Digest(t.File()) != t.digest {
+		return agent.Result{}, fmt.Errorf("nothing ran: %s is not what %s says any more", named(t.Path()), LockName)
+	}
+	return t.Tool.Call(ctx, inv)
+}
+
+// checked returns the toolset of an MCP server of n.
+func (l *loader) checked(n *Node, s opened) agent.Toolset {
+	if l.lock == nil {
+		return &checked{serverTools: s.Toolset}
+	}
+	root := l.tree.Nodes[0].File.Path
+	abs, _ := filepath.Abs(root) // it was read
+	key := n.lockKey(filepath.Dir(abs), s.name)
+	return &checked{serverTools: &lockedServer{Toolset: s.Toolset, key: key, lock: l.lock.Servers[key]}}
+}
+
+// A lockedServer offers the tools of an MCP server as far as they are what the lock
+// says.
+type lockedServer struct {
+	*mcpclient.Toolset
+	key  string
+	lock LockedServer
+
+	mu    sync.Mutex
+	tools map[agent.Tool]agent.Tool // by those of Toolset
+}
+
+// Tools implements agent.Toolset. The error says how the list differs from the lock.
+func (s *lockedServer) Tools(ctx context.Context) ([]agent.Tool, error) {
+	tools, err := s.Toolset.Tools(ctx)
+	now := LockedServer{Instructions: s.lock.Instructions, Tools: map[string]LockedTool{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var kept []agent.Tool
+	known := map[agent.Tool]agent.Tool{}
+	for _, t := range tools {
+		name := t.Spec().Name
+		now.Tools[name] = lockedTool(t.Spec())
+		if !s.same(name, now.Tools[name]) {
+			continue
+		}
+		if known[t] = s.tools[t]; known[t] == nil {
+			known[t] = &lockedCall{t, s}
+		}
+		kept = append(kept, known[t])
+	}
+	s.tools = known
+	if err != nil && len(tools) == 0 {
+		return nil, err
+	}
+	if changes := difference(s.lock.parts(s.key), now.parts(s.key)); len(changes) > 0 {
+		err = errors.Join(err, fmt.Errorf("what differs from %s is refused:\n  %s", LockName, strings.Join(changes, "\n  ")))
+	}
+	return kept, err
+}
+
+// same reports whether a tool is what the lock says.
+func (s *lockedServer) same(name string, t LockedTool) bool {
+	one := func(t LockedTool) map[string]string {
+		return (&LockedServer{Tools: map[string]LockedTool{name: t}}).parts("")
+	}
+	was, known := s.lock.Tools[name]
+	return known && maps.Equal(one(was), one(t))
+}
+
+// Instructions implements agent.Instructor. Other instructions than those of the lock
+// do not reach the model.
+func (s *lockedServer) Instructions(ctx context.Context) (string, error) {
+	text, err := s.Toolset.Instructions(ctx)
+	if err == nil && text != s.lock.Instructions {
+		return "", fmt.Errorf("the instructions of MCP server %s differ from %s", s.key, LockName)
+	}
+	return text, err
+}
+
+// A lockedCall is a tool of a lockedServer.
+type lockedCall struct {
+	agent.Tool
+	server *lockedServer
+}
+
+// Unwrap returns the tool: see agent.As.
+func (t *lockedCall) Unwrap() any { return t.Tool }
+
+// Call implements agent.Tool. The server is asked for its list first if it was started
+// again or says that the list has changed. The model does not get the difference: the
+// server wrote it.
+func (t *lockedCall) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	tools, _ := t.server.Tools(ctx) // the next turn reports the error to the person
+	same := func(o agent.Tool) bool { return o.Spec().Name == t.Spec().Name }
+	if !slices.ContainsFunc(tools, same) {
+		return agent.Result{}, fmt.Errorf("nothing was called: %s is not what %s says any more", t.Spec().Name, LockName)
+	}
+	return t.Tool.Call(ctx, inv)
+}
