@@ -1,6 +1,6 @@
 // Package schemas holds the published JSON Schemas (draft 2020-12) of the files
 // that a person writes: agent files, tool descriptions, keys files, cfg files, prices,
-// the scripts of the offline model and tests. Each accepts the key "$schema", so
+// the scripts of the offline model and tests, and of lock files. Each accepts the key "$schema", so
 // that an editor can complete and check such a file while it is written. One more
 // is for the lines of a session.
 //
@@ -25,6 +25,7 @@ const (
 	AgentTestName       = "agenttest.schema.json"
 	SessionName         = "session.schema.json"
 	PricesName          = "prices.schema.json"
+	LockName            = "lock.schema.json"
 )
 
 // Read returns the schema with the file name, or an fs.ErrNotExist.

@@ -25,6 +25,7 @@ var byPrefix = map[string]string{
 	"cfg":     schemas.CfgName,
 	"session": schemas.SessionName,
 	"prices":  schemas.PricesName,
+	"lock":    schemas.LockName,
 
 	"agenttest": schemas.AgentTestName,
 }

@@ -10,7 +10,8 @@ import (
 // An mcpFake is an MCP server for tests, the program mcp-fake. Its tool `ask`
 // asks the client {"method", "params"} and returns the answer, `caps` says what
 // the client can do. It notes every start in the file `starts`, and with
-// MCP_FAKE_META the params of a call of `caps` in the file `meta`.
+// MCP_FAKE_META the params of a call of `caps` in the file `meta`. `caps` is described
+// as the file `description` says; `change` writes that file and tells the client.
 type mcpFake struct {
 	in   *bufio.Reader
 	caps json.RawMessage
@@ -67,9 +68,14 @@ func (f *mcpFake) answer(m mcpMessage) {
 	switch m.Method + " " + p.Name {
 	case "initialize ":
 		f.caps = p.Caps
-		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"fake","version":"1"}}`
+		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"prompts":{}},"serverInfo":{"name":"fake","version":"1"}}`
 	case "tools/list ":
-		result = `{"tools":[{"name":"ask","inputSchema":{"type":"object","properties":{"params":{"type":"object"}}}},{"name":"caps","inputSchema":{"type":"object"}}]}`
+		description, _ := os.ReadFile("description") // mostly there is none
+		result = fmt.Sprintf(`{"tools":[{"name":"ask","inputSchema":{"type":"object","properties":{"params":{"type":"object"}}}},{"name":"caps","description":%q,"inputSchema":{"type":"object"}},{"name":"change","inputSchema":{"type":"object"}}]}`, description)
+	case "tools/call change":
+		_ = os.WriteFile("description", p.Arguments, 0o600) // a test misses it
+		f.send(`"method":"notifications/tools/list_changed"`)
+		result = `{"content":[{"type":"text","text":"changed"}]}`
 	case "prompts/list ":
 		result = `{"prompts":[{"name":"review","description":"reviews \u001b[31ma file","arguments":[{"name":"file","description":"the file","required":true},{"name":"tone"}]},{"name":"chat"},{"name":"half"}]}`
 	case "prompts/get review":

@@ -517,6 +517,49 @@ func TestToolsetErrorIsReportedOnceAndTheRunGoesOn(t *testing.T) {
 	}
 }
 
+// turning gives another list in each turn.
+type turning [][]agent.Tool
+
+func (s *turning) Tools(context.Context) ([]agent.Tool, error) {
+	list := (*s)[0]
+	if len(*s) > 1 {
+		*s = (*s)[1:]
+	}
+	return list, nil
+}
+
+func TestChangedToolsAreToldToTheModelAndThePerson(t *testing.T) {
+	described := func(text string) agent.Tool {
+		return agent.Func("b", text, func(context.Context, struct{}) (string, error) { return "done", nil })
+	}
+	same := []agent.Tool{described("before"), echo("gone")}
+	m := &model{answers: []*agent.Response{calls(call("1", "b", "{}")), calls(call("2", "b", "{}")), calls(call("3", "b", "{}")), text("done")}}
+	a := newAgent(m)
+	a.Toolsets = []agent.Toolset{&turning{same, same, {described("after"), echo("c")}}}
+	var warnings []string
+	watch := func(e agent.Event) {
+		if e.Kind == agent.EventWarning {
+			warnings = append(warnings, e.Text)
+		}
+	}
+	if _, err := (&agent.Runner{Agent: a, Observe: watch}).Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	const want = "the tools have changed during this run; new: c; described differently: b; removed: gone"
+	if diff := cmp.Diff([]string{want}, warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	var told []string
+	for i, req := range m.requests {
+		if last := req.Messages[len(req.Messages)-1]; i > 0 && last.Role == agent.RoleUser {
+			told = append(told, fmt.Sprint(i, " ", last.Text()))
+		}
+	}
+	if diff := cmp.Diff([]string{"2 [" + want + "]"}, told); diff != "" {
+		t.Errorf("told to the model (-want +got):\n%s", diff)
+	}
+}
+
 // server is a toolset that waits for the others to be asked, and has
 // instructions.
 type server struct {

@@ -35,7 +35,7 @@ type run struct {
 // do is Run for one agent of the tree, and Resume if there is no prompt.
 func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	r.start = r.tree.now()
-	r.end = nil
+	r.end, r.tools.known = nil, nil
 	ctx, cancel := r.begun(ctx, prompt != nil)
 	defer cancel()
 	err := r.begin(ctx, prompt)
@@ -161,6 +161,10 @@ func (r *run) fail(ctx context.Context, step Step, err error) error {
 func (r *run) ask(ctx context.Context, step Step) error {
 	if err := r.prepare(ctx); err != nil {
 		return r.fail(ctx, Step{}, err)
+	}
+	if note := r.changedTools(step); note != "" {
+		r.warn(note)
+		return r.emit(ctx, r.session.Inserted(UserText("["+note+"]")))
 	}
 	if err := r.setUp(ctx, step); err != nil {
 		return err

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ type toolbox struct {
 	byName map[string]Tool // of this turn; nil before the first
 	turn   int             // for which the toolsets were asked
 	asked  []ToolSpec      // the tools of the last setup; nil before the first
+	known  []ToolSpec      // the tools of the last request, or of the notice about them
 }
 
 // prepare asks the toolsets what the next request needs, once for each turn. Only
@@ -58,6 +60,42 @@ func (r *run) refreshTools(ctx context.Context) error {
 	}
 	slices.SortFunc(r.tools.specs, func(a, b ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	return nil
+}
+
+// changedTools says how the tools differ from those of the request before; it is empty
+// for the first request of a run.
+func (r *run) changedTools(step Step) string {
+	before, now := r.tools.known, r.tools.specs
+	if step.Kind != StepModel {
+		return ""
+	}
+	r.tools.known = now
+	if before == nil || slices.EqualFunc(before, now, sameSpec) {
+		return ""
+	}
+	was := map[string]ToolSpec{}
+	for _, t := range before {
+		was[t.Name] = t
+	}
+	var added, changed []string
+	for _, t := range now {
+		if old, known := was[t.Name]; !known {
+			added = append(added, t.Name)
+		} else if !sameSpec(old, t) {
+			changed = append(changed, t.Name)
+		}
+		delete(was, t.Name)
+	}
+	text := "the tools have changed during this run"
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{{"new", added}, {"described differently", changed}, {"removed", slices.Sorted(maps.Keys(was))}} {
+		if len(part.names) > 0 {
+			text += "; " + part.what + ": " + strings.Join(part.names, ", ")
+		}
+	}
+	return text
 }
 
 // askToolsets asks all toolsets at the same time, so that a slow server delays

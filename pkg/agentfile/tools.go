@@ -61,6 +61,9 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 		return
 	}
 	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile}, l.further)
+	if len(l.tree.Nodes) > 0 {
+		files = append(files, filepath.Join(filepath.Dir(l.tree.Nodes[0].File.Path), LockName))
+	}
 	var paths []string
 	for _, n := range l.tree.Nodes {
 		paths = append(paths, n.File.Real)
