@@ -32,6 +32,7 @@ type runFlags struct {
 	set     map[string]string
 	keep    keep.Flags
 	models  load.Models
+	rights  load.Rights
 	channel bool
 }
 
@@ -49,7 +50,7 @@ With --mcp-prompt the conversation begins with the messages of that prompt, and
 what the other flags give follows. Standard input is then read for - alone.
 
 ` + failure.Codes,
-		Flags: append(slices.Concat(f.prompt.Script.Flags(p, &f.keep.Dir), f.keep.Flags(), f.models.Flags()),
+		Flags: append(slices.Concat(f.prompt.Script.Flags(p, &f.keep.Dir), f.keep.Flags(), f.models.Flags(), f.rights.Flags()),
 			sinks.OutputFlag(&f.sinks.Output),
 			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.prompt.Media},
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(prompt.BuiltinAliases)), ", ") + ", or one of the cfg file", Destination: &f.prompt.Alias},
@@ -91,7 +92,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	defer kept.Close()
 	person := ask.NewPerson(p)
 	o := kept.LoadOptions()
-	o.Set, o.Elicit, o.Models, o.Strict = f.set, person.Asked(), f.models, f.strict
+	o.Set, o.Elicit, o.Models, o.Rights, o.Strict = f.set, person.Asked(), f.models, f.rights, f.strict
 	loaded, err := load.Load(ctx, p, o)
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, f.timeout, &failure.Ending{Text: fmt.Sprintf("the run's time limit of %s passed", f.timeout), Cause: context.DeadlineExceeded})
 		defer cancel()
 	}
-	c := &serve.Channel{Keep: f.keep, Set: f.set, Models: f.models, Strict: f.strict, Budget: f.budget.Budget}
+	c := &serve.Channel{Keep: f.keep, Set: f.set, Models: f.models, Rights: f.rights, Strict: f.strict, Budget: f.budget.Budget}
 	return c.Run(ctx, p)
 }
 

@@ -27,6 +27,7 @@ import (
 
 func toolCallCommand(p *program.Env) *cli.Command {
 	var args []string
+	var rights load.Rights
 	return &cli.Command{
 		ArgsUsage: "NAME-or-PATH",
 		Description: `A path, or the name of a file here, is an executable. Any other name is that of
@@ -36,21 +37,21 @@ The arguments are one JSON object on standard input, or --arg, which is then not
 read. They are checked as in a run. The result is printed as it is, cut where a
 model would see it cut; an attachment is printed as its bytes. A call that fails
 prints what the tool said on stderr, exit code 1.`,
-		Flags: []cli.Flag{
+		Flags: append(rights.Flags(),
 			&cli.StringSliceFlag{Name: "arg", Usage: "an argument as `NAME=VALUE`, repeatable; what the tool wants as a string is taken as it is, anything else is JSON", Destination: &args},
-		},
+		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			name, err := command.OneArgument(c, "the name of a tool or its file")
 			if err != nil {
 				return err
 			}
-			return toolCall(ctx, p, name, args)
+			return toolCall(ctx, p, name, args, rights)
 		},
 	}
 }
 
-func toolCall(ctx context.Context, p *program.Env, name string, pairs []string) error {
-	tool, tree, err := findTool(ctx, p, name)
+func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, rights load.Rights) error {
+	tool, tree, err := findTool(ctx, p, name, rights)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func toolCall(ctx context.Context, p *program.Env, name string, pairs []string) 
 
 // findTool is the tool that a name or a path means, and the tree that was loaded
 // for it: one without a root for a path.
-func findTool(ctx context.Context, p *program.Env, name string) (agent.Tool, *agentfile.Tree, error) {
+func findTool(ctx context.Context, p *program.Env, name string, rights load.Rights) (agent.Tool, *agentfile.Tree, error) {
 	info, statErr := os.Stat(name)
 	if strings.Contains(name, "/") || statErr == nil && info.Mode().IsRegular() {
 		t, err := load.OpenTool(ctx, p, name)
@@ -84,7 +85,7 @@ func findTool(ctx context.Context, p *program.Env, name string) (agent.Tool, *ag
 		}
 		return schema.Checked(t), &agentfile.Tree{}, nil
 	}
-	l, err := load.Load(ctx, p, load.Options{NoModels: true, Elicit: ask.NewPerson(p).Asked()})
+	l, err := load.Load(ctx, p, load.Options{NoModels: true, Elicit: ask.NewPerson(p).Asked(), Rights: rights})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -30,6 +30,9 @@ type Agent struct {
 	// Toolsets are the sources of tools. Their tools are offered together,
 	// sorted by name.
 	Toolsets []Toolset
+	// Rights decide about the calls of the agent and of all agents below it; nil
+	// permits all.
+	Rights Rights
 	// MaxTurns limits the turns of one run that call tools; 0 means 100. The
 	// model is asked once more after the last of them, for its answer.
 	MaxTurns int
@@ -133,6 +136,12 @@ type Commander interface {
 	Command(inv *Invocation) (argv []string, digest string)
 }
 
+// A Located is a Tool that runs in a folder of this machine.
+type Located interface {
+	// WorkDir is the absolute working directory of calls; "" if it is not known.
+	WorkDir() string
+}
+
 // A ToolSpec describes a tool to a model, and holds what the runtime knows about
 // it.
 type ToolSpec struct {
@@ -157,9 +166,9 @@ type ToolSpec struct {
 	Locks []string `json:"locks,omitempty"`
 }
 
-// isAgent reports whether calls of the tool are runs of an agent that records what
+// IsAgent reports whether calls of the tool are runs of an agent that records what
 // happens in them.
-func (s *ToolSpec) isAgent() bool { return s.Agent != "" || s.Channel > 0 }
+func (s *ToolSpec) IsAgent() bool { return s.Agent != "" || s.Channel > 0 }
 
 // Effects says what a repeated call does to the world.
 type Effects string

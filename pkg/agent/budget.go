@@ -439,7 +439,7 @@ func (r *run) Lease(ctx context.Context, inv *Invocation) Lease {
 	left, _ := r.left(true)
 	r.tree.mu.Unlock()
 	from := &r.tree.lease
-	lease := Lease{Rights: from.Rights, QuestionSeconds: from.QuestionSeconds, Traceparent: inv.Trace}
+	lease := Lease{Rights: r.leasedRights(), QuestionSeconds: from.QuestionSeconds, Traceparent: inv.Trace}
 	lease.setAmounts(left)
 	lease.Processes = from.Processes
 	if end, ok := ctx.Deadline(); ok {

@@ -153,6 +153,7 @@ func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 	if s.Journal {
 		r.Journal = acks{c}
 	}
+	r.caller = c.ask
 	if s.Person == nil || *s.Person {
 		r.Person = c.ask
 	}

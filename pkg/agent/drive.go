@@ -53,6 +53,9 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 // begin opens or resumes the run. Calls that an earlier run left open are
 // answered before a new prompt.
 func (r *run) begin(ctx context.Context, prompt *Message) error {
+	if r.tree.unreadable != nil {
+		return r.tree.unreadable
+	}
 	if r.tree.above > max(r.tree.maxDepth, 0) {
 		return fmt.Errorf("%w: agents are nested %d deep, counted over all processes", ErrDepth, r.tree.maxDepth)
 	}
@@ -275,9 +278,9 @@ func (r *run) call(ctx context.Context, c PendingCall) error {
 	tool := r.tools.byName[c.Name]
 	inv := r.session.Invocation(c, tool.Spec())
 	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
-	inv.Host, inv.Level, inv.Context = r, r.tree.above+r.depth, r.tree.forTools
+	inv.Host, inv.run, inv.Level, inv.Context = r, r, r.tree.above+r.depth, r.tree.forTools
 	return r.tree.gate.Call(ctx, tool, inv, func(e Event) error {
-		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.isAgent() {
+		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.IsAgent() {
 			return err // of a sub-agent, nothing happens but what is recorded on its own
 		}
 		return r.syncStart(ctx, e.Key, &inv.Spec)

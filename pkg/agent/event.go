@@ -42,7 +42,7 @@ const (
 	// was one.
 	EventCompaction EventKind = "compaction"
 	// EventVerdict is what the policy decided about a call: CallID, Tool, Key,
-	// Decision, Text (the reason).
+	// Decision, Text (the reason), Rule, Approval.
 	EventVerdict EventKind = "verdict"
 	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key, Argv,
 	// Digest. A second one for a Key is a call that is run again after its
@@ -68,7 +68,7 @@ const (
 	// EventWarning: something is wrong, but the run continues: Text.
 	EventWarning EventKind = "warning"
 	// EventQuestion waits for a reply: Question, What, Path, Tool, Args, Text,
-	// Schema, Choices.
+	// Schema, Choices, Rule, Reviewer, Approval.
 	EventQuestion EventKind = "question"
 	// EventClientCall waits for the result of a tool that only the holder of a
 	// Channel has: Key, Tool, Args.
@@ -140,8 +140,12 @@ type Event struct {
 	Closing bool `json:"closing,omitempty"`
 	// Input marks a message that the user sent during the run.
 	Input bool `json:"input,omitempty"`
-	// Question is the id of a question, and What its subject: "approve", "ask" or
-	// "elicit". Path has the slugs of the agents from the root to the one that asks,
+	// Rule, Reviewer and Approval are those of the Verdict about a call.
+	Rule     string `json:"rule,omitempty"`
+	Reviewer string `json:"reviewer,omitempty"`
+	Approval string `json:"approval,omitempty"`
+	// Question is the id of a question, and What its subject: "approve", "ask",
+	// "elicit", or "policy", which the caller's external policies answer. Path has the slugs of the agents from the root to the one that asks,
 	// Schema is the JSON Schema of the reply, and Choices are the possible replies.
 	Question string          `json:"question,omitempty"`
 	What     string          `json:"what,omitempty"`

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -353,7 +355,7 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	path := e.Path
 	if own := r.path(); len(path) < len(own) || !slices.Equal(path[:len(own)], own) {
 		path = own // whatever an agent in another process says
-		if inv.Spec.isAgent() {
+		if inv.Spec.IsAgent() {
 			path = append(path, inv.Spec.Name)
 		}
 	}
@@ -361,6 +363,7 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	question.Tool, question.Args, question.Time = e.Tool, e.Args, t.now()
 	question.Question, question.What, question.Path, question.Text = id, e.What, path, e.Text
 	question.Schema, question.Choices = e.Schema, e.Choices
+	question.Rule, question.Reviewer, question.Approval = e.Rule, e.Reviewer, e.Approval
 	if t.redact != nil {
 		question = t.redact(question)
 	}
@@ -375,16 +378,14 @@ const defaultQuestionTime = 300 * time.Second
 
 // askPerson asks a person to decide about a call, as the policy requires.
 func (t *tree) askPerson(ctx context.Context, inv *Invocation, v Verdict) Verdict {
-	answer, err := inv.Question(ctx, Event{What: "approve", Tool: inv.Call.Name, Args: inv.Call.Args, Text: v.Reason, Choices: []string{string(Allow), string(Deny)}})
+	answer, err := inv.Question(ctx, Event{What: "approve", Tool: inv.Call.Name, Args: inv.Call.Args, Text: v.Reason, Choices: []string{string(Allow), string(Deny)},
+		Rule: v.Rule, Reviewer: v.Reviewer, Approval: v.Approval})
 	if err != nil {
-		if v.Reason != "" {
-			return Verdict{Deny, v.Reason + ": " + err.Error()}
-		}
-		return Verdict{Deny, err.Error()}
+		return Verdict{Decision: Deny, Reason: strings.TrimPrefix(v.Reason+": "+err.Error(), ": ")}
 	}
-	var choice string
-	if json.Unmarshal(answer, &choice) == nil && Decision(choice) == Allow {
-		return Verdict{Decision: Allow, Reason: "a person allowed it"}
+	answered := readDecision(answer)
+	if answered.Decision == Allow {
+		return Verdict{Decision: Allow, Reason: cmp.Or(answered.Reason, "a person allowed it")}
 	}
-	return Verdict{Deny, "a person denied it"}
+	return Verdict{Decision: Deny, Reason: cmp.Or(answered.Reason, "a person denied it")}
 }

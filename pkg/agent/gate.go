@@ -58,10 +58,19 @@ const (
 )
 
 // A Verdict is what a Policy says about a call. Reason is for the model and for
-// the record. Every verdict is recorded, but for Allow without a Reason.
+// the record. Every verdict is recorded, but for Allow without a Reason and a Rule.
 type Verdict struct {
 	Decision Decision
 	Reason   string
+	// Rule names the rule that decided, and the file that has it; "" if none did.
+	Rule string
+	// Reviewer "human" says that nothing but a person may answer AskPerson.
+	Reviewer string
+	// Approval is why a person is asked where no rule says so: "always", "effects"
+	// (an answer may be remembered) or "required" (without a person the run is refused).
+	Approval string
+	// External says that an external policy must agree too; see Rights.
+	External bool
 }
 
 // A Policy decides whether a call may run. Its arguments have been decoded and
@@ -161,6 +170,9 @@ func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func
 	if err := g.check(ctx, tool, inv); err != nil {
 		return Result{}, fmt.Errorf("nothing ran: %w", err), nil
 	}
+	if l, ok := As[Located](tool); ok {
+		inv.Dir = l.WorkDir()
+	}
 	if err, broken := g.decide(ctx, inv, record); err != nil || broken != nil {
 		return Result{}, notRun(err), broken
 	}
@@ -217,15 +229,17 @@ func (g *Gate) decide(ctx context.Context, inv *Invocation, record func(Event) e
 	}
 	v := g.Policy(ctx, inv)
 	if v.Decision == AskPerson {
+		asked := v
 		if g.Ask != nil {
 			v = g.Ask(ctx, inv, v)
 		} else {
-			v = Verdict{Deny, strings.TrimPrefix(v.Reason+": nobody can be asked", ": ")}
+			v = Verdict{Decision: Deny, Reason: strings.TrimPrefix(v.Reason+": nobody can be asked", ": ")}
 		}
+		v.Rule, v.Approval = cmp.Or(v.Rule, asked.Rule), cmp.Or(v.Approval, asked.Approval)
 	}
-	if v != (Verdict{Decision: Allow}) {
+	if v.Decision != Allow || v.Reason != "" || v.Rule != "" {
 		e := inv.event(EventVerdict)
-		e.Decision, e.Text = v.Decision, v.Reason
+		e.Decision, e.Text, e.Rule, e.Approval = v.Decision, v.Reason, v.Rule, v.Approval
 		if broken := record(e); broken != nil {
 			return nil, broken
 		}
@@ -245,7 +259,7 @@ func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err 
 			return nil, err
 		}
 	}
-	if inv.Spec.isAgent() {
+	if inv.Spec.IsAgent() {
 		return func() { settle(Usage{}) }, nil
 	}
 	g.once.Do(func() { g.slots = make(chan struct{}, cmp.Or(g.MaxProcesses, DefaultMaxProcesses)) })

@@ -36,11 +36,22 @@ type Invocation struct {
 	// Trace is the traceparent for what the call starts; its span is this call. It is
 	// "" if there is no trace.
 	Trace string
+	// Path are the slugs of the agents from the root to the one that makes the call,
+	// for Rights.
+	Path []string
+	// Dir is the absolute working directory of the tool; "" if it is not known. See
+	// Located.
+	Dir string
+	// Remote says that another process makes the call and has decided about it.
+	Remote bool
+	// Parsed is for Rights: what one of them has made of the arguments, for the others.
+	Parsed any
 	// Host is the run that makes the call; nil outside of one.
 	Host Host
 	// Context is the Context of the Runner, or of the Start message of its Channel.
 	Context json.RawMessage
 
+	run     *run // Host, whatever a decorator makes of it
 	once    sync.Once
 	args    map[string]json.RawMessage
 	values  map[string]any
@@ -74,6 +85,15 @@ type Host interface {
 	// Question asks the person (What, Text, Tool, Args, Schema, Choices, Path). The
 	// error wraps ErrNobody if nobody answers.
 	Question(ctx context.Context, inv *Invocation, question Event) (answer json.RawMessage, err error)
+}
+
+// Consult asks the external policies of the callers in other processes. If they cannot be
+// asked, the call is denied.
+func (inv *Invocation) Consult(ctx context.Context) Verdict {
+	if inv.run == nil {
+		return Verdict{Decision: Deny, Reason: "the policy of the caller cannot be asked"}
+	}
+	return inv.run.askCaller(ctx, inv)
 }
 
 // Invocation is the call c of the session, of a tool that says spec of itself.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,8 +17,8 @@ import (
 type Lease struct {
 	// Budget is what is left for the whole subtree.
 	Budget
-	// Rights are rules for calls, as a JSON array. They are passed on to the agents
-	// below, with those of each level added; they are not enforced yet.
+	// Rights are those of all agents above, a JSON array of what Rights.MarshalJSON
+	// returns for each; see Runner.ReadRights.
 	Rights json.RawMessage `json:"rights,omitempty"`
 	// Traceparent is the span above, as W3C Trace Context writes it.
 	Traceparent string `json:"traceparent,omitempty"`
@@ -141,16 +142,22 @@ func least[T cmp.Ordered](a, b *T) *T {
 	return a
 }
 
-// joinRights are the rules of both lists.
+// joinRights are the sets of both lists, each once. What is not a list remains, so that it
+// is refused.
 func joinRights(a, b json.RawMessage) json.RawMessage {
 	var one, two []json.RawMessage
-	if json.Unmarshal(a, &one) != nil || len(one) == 0 {
+	if !hasRights(a) || hasRights(b) && json.Unmarshal(b, &two) != nil {
 		return b
 	}
-	if json.Unmarshal(b, &two) != nil || len(two) == 0 {
+	if !hasRights(b) || json.Unmarshal(a, &one) != nil {
 		return a
 	}
-	joined, _ := json.Marshal(append(one, two...)) // what was JSON is JSON
+	for _, set := range two {
+		if !slices.ContainsFunc(one, func(known json.RawMessage) bool { return string(known) == string(set) }) {
+			one = append(one, set)
+		}
+	}
+	joined, _ := json.Marshal(one) // what was JSON is JSON
 	return joined
 }
 

@@ -31,6 +31,11 @@ type Runner struct {
 	// answers its questions, see Gate.
 	Policy Policy
 	Ask    func(ctx context.Context, inv *Invocation, v Verdict) Verdict
+	// Rights are those of the callers of Agent, which hold for the whole tree, with
+	// those in Lease; see Agent.Rights. ReadRights reads the latter; nil refuses to run
+	// with a Lease that has Rights.
+	Rights     Rights
+	ReadRights func(raw json.RawMessage) (Rights, error)
 	// Reserve is asked before every call and every model request of the tree;
 	// nil permits all.
 	Reserve Reserver
@@ -68,6 +73,7 @@ type Runner struct {
 	once   sync.Once
 	tree   *tree
 	inputs inputs
+	caller func(context.Context, Event) (json.RawMessage, error) // of the Channel
 }
 
 // MaxAnswers is how many answers of one run are put to Accept.
@@ -176,7 +182,10 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	spec := tool.Spec()
 	id := root.tree.newID()
 	inv := &Invocation{Call: ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec, Key: id + ".1.1",
-		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Host: root, Parent: root.parent, Level: root.tree.above}
+		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Host: root, run: root, Parent: root.parent, Level: root.tree.above}
+	if err := root.tree.unreadable; err != nil {
+		return Result{}, err
+	}
 	inv.Trace = root.tree.callTrace(id, inv.Key)
 	result, err, broken := root.tree.gate.pass(ctx, tool, inv, func(e Event) error {
 		e.Traceparent = root.tree.outside.String()
@@ -207,7 +216,9 @@ func (r *Runner) root() *run {
 		if t.newID == nil {
 			t.newID = rand.Text
 		}
-		t.gate = Gate{Policy: r.Policy, Ask: r.Ask, Reserve: t.reserver(r.Reserve), MaxProcesses: maxProcesses(r), Now: t.now, Commands: r.Journal != nil}
+		t.policy, t.caller = r.Policy, r.caller
+		t.rights, t.unreadable = r.leaseRights()
+		t.gate = Gate{Policy: t.decide, Ask: r.Ask, Reserve: t.reserver(r.Reserve), MaxProcesses: maxProcesses(r), Now: t.now, Commands: r.Journal != nil}
 		if r.Secrets != nil {
 			t.gate.Redact = r.Secrets.String
 		}
@@ -238,18 +249,23 @@ func (r *Runner) root() *run {
 
 // tree is what a run shares with all its sub-agents.
 type tree struct {
-	root     *run
-	gate     Gate
-	lease    Lease
-	journal  Journal
-	watch    func(Event)
-	redact   func(Event) Event
-	maxDepth int
-	above    int // agents in other processes
-	traced   bool
-	outside  traceid.Context // of the caller; zero if there is none
-	now      func() time.Time
-	newID    func() string
+	root   *run
+	gate   Gate
+	policy Policy
+	caller func(context.Context, Event) (json.RawMessage, error) // answers questions about policies
+	rights []Rights                                              // of the callers
+	// unreadable is why the rights of the callers cannot be evaluated.
+	unreadable error
+	lease      Lease
+	journal    Journal
+	watch      func(Event)
+	redact     func(Event) Event
+	maxDepth   int
+	above      int // agents in other processes
+	traced     bool
+	outside    traceid.Context // of the caller; zero if there is none
+	now        func() time.Time
+	newID      func() string
 
 	forTools     json.RawMessage // Runner.Context
 	person       func(context.Context, Event) (json.RawMessage, error)

@@ -54,7 +54,7 @@ func (r *run) refreshTools(ctx context.Context) error {
 		r.tools.byName[spec.Name] = tool
 		r.tools.specs = append(r.tools.specs, spec)
 	}
-	r.tools.specs = slices.DeleteFunc(r.tools.specs, func(s ToolSpec) bool { return duplicates[s.Name] })
+	r.tools.specs = slices.DeleteFunc(r.tools.specs, func(s ToolSpec) bool { return duplicates[s.Name] || r.hides(s) })
 	for name := range duplicates {
 		delete(r.tools.byName, name)
 	}

@@ -196,7 +196,7 @@ func (s *Session) Refuse(c PendingCall, tools []ToolSpec) (e Event, ok bool) {
 
 // repeatable reports whether a call that started once may be run again.
 func repeatable(spec ToolSpec) bool {
-	return spec.isAgent() || spec.Effects == EffectsNone || spec.Effects == EffectsIdempotent
+	return spec.IsAgent() || spec.Effects == EffectsNone || spec.Effects == EffectsIdempotent
 }
 
 // unknownTool is the error for a tool that does not exist, with those that do.

@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -84,6 +85,8 @@ type Options struct {
 	// Pinned refuses to start an MCP server once its program has changed since
 	// Load.
 	Pinned bool
+	// Rights are what beside the root's file says what it may do.
+	Rights Rights
 	// Prices are those of models that win over the ones in package prices; nil means
 	// none.
 	Prices prices.Table
@@ -123,7 +126,7 @@ type Tree struct {
 // sent. The caller sets what else it wants (Journal, Observe, From, …) before its
 // first use.
 func (t *Tree) Runner(a *agent.Agent, more ...string) *agent.Runner {
-	return &agent.Runner{Agent: a, Secrets: redact.New(append(t.Secrets(), more...))}
+	return &agent.Runner{Agent: a, Secrets: redact.New(append(t.Secrets(), more...)), ReadRights: policy.Read}
 }
 
 // Secrets returns the values of all keys that the tree was loaded with, sorted:
@@ -150,6 +153,8 @@ type Node struct {
 	choice     ModelChoice
 	programs   []program
 	workDir    string // of its tools
+	level      policy.Set
+	policies   []policy.Policy
 	configured []server
 	set        *exectool.Toolset // of programs; nil if there are none
 	servers    []opened
@@ -287,6 +292,7 @@ func (l *loader) read(path string, above []*Node) *Node {
 		ContextTokens: s.ContextTokens, NoCompaction: s.Compaction != nil && !*s.Compaction,
 	}
 	ok = l.findWorkDir(n) && ok
+	ok = l.rights(n) && ok
 	ok = ok && l.model(n) // what a broken file says of its model is not the whole of it
 	if ok && isRoot {
 		l.tree.Root = n.Agent
@@ -300,6 +306,7 @@ func (l *loader) read(path string, above []*Node) *Node {
 	for _, pointer := range file.unsupportedKeys() {
 		l.report(file.problem(Warning, CodeLater, pointer, "this is left out: it is not supported yet"))
 	}
+	l.policies(n)
 	l.toolDirectory(n)
 	l.toolboxes(n)
 	l.mcpServers(n)
@@ -504,6 +511,7 @@ func (l *loader) build(ctx context.Context) {
 	far.Wait()
 	for i, n := range l.tree.Nodes {
 		n.set = found[i]
+		l.grant(n)
 		for _, s := range n.configured {
 			s.client.Env = l.serverEnviron(n, s)
 			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, s)), s.Name, s.pointer})

@@ -103,6 +103,7 @@ const (
 	CodeServer    Code = "mcp"         // an MCP server that cannot be used
 	CodeLock      Code = "lock"        // the lock file
 	CodeSet       Code = "set"         // a placeholder without a value, a value without a placeholder
+	CodeRights    Code = "rights"      // permissions, approval or policy that cannot be used
 	CodeLater     Code = "unsupported" // a key of agents-exe without a meaning here yet
 )
 

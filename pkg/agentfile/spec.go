@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
 )
 
@@ -52,6 +53,23 @@ type Spec struct {
 	Budget          agent.Budget `json:"budget"`
 	DeadlineSeconds float64      `json:"deadlineSeconds"`
 	LoopLimit       LoopLimit    `json:"loopLimit"`
+
+	Permissions []json.RawMessage `json:"permissions"`
+	Approval    policy.Approval   `json:"approval"`
+	Policy      Paths             `json:"policy"`
+}
+
+// Paths is a list that is one string or an array of strings in a file.
+type Paths []string
+
+// UnmarshalJSON reads both forms.
+func (p *Paths) UnmarshalJSON(data []byte) error {
+	var one string
+	if err := json.Unmarshal(data, &one); err == nil && one != "" {
+		*p = Paths{one}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(p))
 }
 
 // Lines is a text that is one string or an array of lines in a file.

@@ -34,6 +34,17 @@ type File struct {
 	// which sessions are looked for.
 	SessionDir  string
 	SessionDirs []string
+	// Permissions are rules about calls, Approval is what happens without one, and
+	// Policies are external programs that decide; see package policy.
+	Permissions []Permission
+	Approval    string
+	Policies    []string
+}
+
+// A Permission is one of the rules of a cfg file.
+type Permission struct {
+	Text   []byte // JSON
+	Source string // "PATH: permissions[0]"
 }
 
 // An Alias is a prompt with a name. {{content}}, {{language}} and {{filename}} in
@@ -93,6 +104,19 @@ func (r *cfgReader) file(root *jsondoc.Node, file *File) {
 			"writeLocation": r.pathTo(&file.SessionDir),
 			"readLocations": r.pathsTo(&file.SessionDirs),
 		}),
+		"permissions": func(v *jsondoc.Node) { file.Permissions = r.permissions(v) },
+		"approval": func(v *jsondoc.Node) {
+			if r.is(v, "string") {
+				file.Approval = v.Text()
+			}
+		},
+		"policy": func(v *jsondoc.Node) {
+			if v.Kind() == "string" {
+				file.Policies = []string{r.resolve(v)}
+			} else {
+				r.pathsTo(&file.Policies)(v)
+			}
+		},
 		"selfDescribeSlug": r.ignored, "selfDescribeDescription": r.ignored, "keymap": r.ignored,
 	})
 }
@@ -129,6 +153,16 @@ func (r *cfgReader) ignored(v *jsondoc.Node) {
 	if v.Kind() != "null" {
 		r.warn(v.NameStart, v.Path(), "this key has no effect")
 	}
+}
+
+// permissions reads a list of rules. Their caller decides what is a rule.
+func (r *cfgReader) permissions(v *jsondoc.Node) (list []Permission) {
+	if r.is(v, "array") {
+		for _, item := range v.Children {
+			list = append(list, Permission{r.doc.Raw(item), r.path + ": " + item.Path()})
+		}
+	}
+	return list
 }
 
 func (r *cfgReader) url(v *jsondoc.Node) string {

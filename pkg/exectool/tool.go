@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -39,6 +40,15 @@ type Tool struct {
 
 // Spec is what the model sees. Source is the path of the executable.
 func (t *Tool) Spec() agent.ToolSpec { return t.spec }
+
+// WorkDir implements agent.Located.
+func (t *Tool) WorkDir() string {
+	if t.src.Runner != nil {
+		return ""
+	}
+	dir, _ := filepath.Abs(t.src.Dir) // "" if the working directory is not known
+	return dir
+}
 
 // Path is the executable as its source names it.
 func (t *Tool) Path() string { return t.path }

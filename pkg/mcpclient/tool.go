@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -46,6 +47,15 @@ func (a *Annotations) effects() agent.Effects {
 
 // Spec implements agent.Tool.
 func (t *Tool) Spec() agent.ToolSpec { return t.spec }
+
+// WorkDir implements agent.Located.
+func (t *Tool) WorkDir() string {
+	if t.set.server.URL != "" {
+		return ""
+	}
+	dir, _ := filepath.Abs(t.set.server.Dir) // "" if the working directory is not known
+	return dir
+}
 
 // Annotations returns what the server claims about the tool.
 func (t *Tool) Annotations() Annotations { return t.annotations }

@@ -1,8 +1,9 @@
 package main
 
 const (
-	// maxSize is the size of the binary in bytes, stripped.
-	maxSize = 15_000_000
+	// maxSize is the size of the binary in bytes, stripped. The shell parser, without
+	// which a rule for commands could be evaded, is 0.4 MB of it.
+	maxSize = 16_000_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.

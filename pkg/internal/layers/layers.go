@@ -50,7 +50,7 @@ var rules = []rule{
 	{path: "pkg/exectool", floor: 2, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/mcpclient", floor: 2, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "pkg/observe", floor: 2, modules: []string{"golang.org/x/term"}},
-	{path: "pkg/policy", floor: 2},
+	{path: "pkg/policy", floor: 2, modules: []string{"mvdan.cc/sh/v3"}},
 	{path: "pkg/prices", floor: 2},
 	{path: "pkg/provider", floor: 2},
 	{path: "pkg/provider/openai", floor: 2, modules: []string{"github.com/openai/openai-go/v3"}},

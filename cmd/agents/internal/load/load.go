@@ -41,6 +41,7 @@ type Options struct {
 	Record    string     // the folder of --record
 	Pinned    bool       // MCP servers whose programs change are not started
 	Models    Models
+	Rights    Rights
 	Strict    bool // refuse a tree from which something is missing
 	Unlocked  bool // the tree is to be locked, and may be any
 }
@@ -111,6 +112,9 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, Locked: p.Global.Locked && !o.Unlocked, Unlocked: o.Unlocked, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
 	var err error
 	if opts.Prices, err = Prices(c); err != nil {
+		return nil, err
+	}
+	if opts.Rights, err = o.Rights.of(p, c); err != nil {
 		return nil, err
 	}
 	if l.Keys.Path != "" {

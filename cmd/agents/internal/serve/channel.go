@@ -23,6 +23,7 @@ type Channel struct {
 	Keep   keep.Flags
 	Set    map[string]string
 	Models load.Models
+	Rights load.Rights
 	Strict bool
 	Budget agent.Budget
 }
@@ -67,7 +68,7 @@ func (r *channelRun) open(ctx context.Context, start agent.Start) (*agent.Runner
 		return nil, err
 	}
 	o := r.kept.LoadOptions()
-	o.Set, o.Models, o.Strict = r.Set, r.Models, r.Strict
+	o.Set, o.Models, o.Rights, o.Strict = r.Set, r.Models, r.Rights, r.Strict
 	if start.Person == nil || *start.Person {
 		o.Elicit = elicit
 	}

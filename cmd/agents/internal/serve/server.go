@@ -43,6 +43,7 @@ type Flags struct {
 	// TraceFile is that of --trace-file.
 	TraceFile string
 	Keep      keep.Flags
+	Rights    load.Rights
 }
 
 // A service is an MCP server with the trees that it serves.
@@ -240,7 +241,7 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	var trees []*load.Tree
 	var errs []error
 	for _, file := range files {
-		l, err := load.File(ctx, p, c, file, load.Options{Log: &s.log, Pinned: !s.flags.Watch})
+		l, err := load.File(ctx, p, c, file, load.Options{Log: &s.log, Pinned: !s.flags.Watch, Rights: s.flags.Rights})
 		if l != nil && l.Tree != nil {
 			s.problems(l.Problems)
 		}

@@ -1,0 +1,112 @@
+package load
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/urfave/cli/v3"
+)
+
+// Rights are the flags that say what a tree may do.
+type Rights struct {
+	rules    []ruleFlag
+	approval string
+}
+
+// Flags are --allow, --deny, --ask and --approval.
+func (r *Rights) Flags() []cli.Flag {
+	rule := func(name, usage string, verdict agent.Decision) cli.Flag {
+		return &cli.GenericFlag{Name: name, Category: "rights", Usage: usage + " `RULE`: a glob for the names of tools, or a JSON rule; repeatable", Value: &rulesFlag{r, name, verdict}}
+	}
+	return []cli.Flag{
+		rule("allow", "let calls run that fit", agent.Allow),
+		rule("deny", "refuse calls that fit", agent.Deny),
+		rule("ask", "ask a person about calls that fit", agent.AskPerson),
+		&cli.StringFlag{Name: "approval", Category: "rights", Usage: "what happens to calls about which no rule decides: `WHEN` is always, effects, never or required", Destination: &r.approval, Validator: func(s string) error { return policy.Approval(s).Check() }},
+	}
+}
+
+type ruleFlag struct {
+	text    string
+	name    string
+	verdict agent.Decision
+}
+
+type rulesFlag struct {
+	rights  *Rights
+	name    string
+	verdict agent.Decision
+}
+
+// Set adds a rule. It is read when the working directory is known.
+func (f *rulesFlag) Set(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return errors.New("want a tool or a JSON rule")
+	}
+	f.rights.rules = append(f.rights.rules, ruleFlag{text, f.name, f.verdict})
+	return nil
+}
+
+func (f *rulesFlag) String() string { return "" }
+
+// Get returns nil.
+func (f *rulesFlag) Get() any { return nil }
+
+// parse reads a rule of a flag.
+func (f ruleFlag) parse(at policy.Place) (*policy.Rule, error) {
+	at.Source = "--" + f.name + " " + f.text
+	text := []byte(f.text)
+	if !strings.HasPrefix(strings.TrimSpace(f.text), "{") {
+		text, _ = json.Marshal(map[string]string{"tool": f.text, "verdict": string(f.verdict)}) // strings
+		return policy.ParseRule(text, at)
+	}
+	rule := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &rule); err == nil && rule["verdict"] == nil {
+		verdict, _ := json.Marshal(f.verdict)
+		rule["verdict"] = verdict
+		text, _ = json.Marshal(rule) // it came from JSON
+	}
+	r, err := policy.ParseRule(text, at)
+	if err == nil && r.Verdict != f.verdict {
+		err = fmt.Errorf("--%s: the rule says %s", f.name, r.Verdict)
+	}
+	return r, err
+}
+
+// of joins the flags with the cfg file.
+func (r *Rights) of(p *program.Env, c *config.Config) (agentfile.Rights, error) {
+	out := agentfile.Rights{Approval: policy.Approval(c.File.Approval), Chosen: policy.Approval(r.approval), Policies: c.File.Policies}
+	dir, err := os.Getwd()
+	if err != nil {
+		return out, failure.NothingRan(err, "")
+	}
+	at := policy.Place{Dir: dir, Home: p.Getenv("HOME")}
+	for _, permission := range c.File.Permissions {
+		at.Source = permission.Source
+		rule, err := policy.ParseRule(permission.Text, at)
+		if err != nil {
+			return out, failure.NothingRan(fmt.Errorf("cfg file: %w", err), "`agents help permissions` documents rules")
+		}
+		out.Rules = append(out.Rules, rule)
+	}
+	if err := out.Approval.Check(); err != nil {
+		return out, failure.NothingRan(fmt.Errorf("cfg file %s: approval: %w", c.File.Path, err), "")
+	}
+	for _, f := range r.rules {
+		rule, err := f.parse(at)
+		if err != nil {
+			return out, failure.Usage("`agents help permissions` documents rules", "%s", err)
+		}
+		out.Rules = append(out.Rules, rule)
+	}
+	return out, nil
+}

@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Rights say which calls may run: those of an agent, and of every agent below it. A call
+// needs the rights of the agent that makes it and of all its callers. Implementations are
+// safe for concurrent use and can be compared with ==.
+type Rights interface {
+	// Decide decides by rules alone. With inv.Remote, only what certainly applies counts:
+	// the caller of a program checks what that has decided itself.
+	Decide(inv *Invocation) Verdict
+	// Consult asks the external policies, if Decide says External.
+	Consult(ctx context.Context, inv *Invocation) Verdict
+	// Hides reports whether every call of a tool is denied. inv has no arguments.
+	Hides(inv *Invocation) bool
+	// MarshalJSON returns the JSON array for Lease.Rights.
+	json.Marshaler
+}
+
+// decide is the policy of a tree.
+func (t *tree) decide(ctx context.Context, inv *Invocation) Verdict {
+	v := Verdict{Decision: Allow}
+	if t.policy != nil {
+		v = t.policy(ctx, inv)
+	}
+	r := inv.run
+	if r == nil || strictness(v.Decision) == strictness(Deny) {
+		return v
+	}
+	own := r.judge(inv)
+	if own.External && strictness(own.Decision) < strictness(Deny) {
+		own = r.consult(ctx, inv, own)
+	}
+	return v.And(own)
+}
+
+// rights are those that a call of r needs: of its agent, of the agents above, and of their
+// callers.
+func (r *run) rights() []Rights {
+	var list []Rights
+	for n := r; n != nil; n = n.up {
+		if n.agent != nil && n.agent.Rights != nil && !slices.Contains(list, n.agent.Rights) {
+			list = append(list, n.agent.Rights)
+		}
+	}
+	return append(list, r.tree.rights...)
+}
+
+// judge decides by the rules of all rights.
+func (r *run) judge(inv *Invocation) Verdict {
+	v := Verdict{Decision: Allow}
+	for _, rights := range r.rights() {
+		if inv.Path == nil {
+			inv.Path = r.path()
+		}
+		v = v.And(rights.Decide(inv))
+	}
+	return v
+}
+
+// consult asks the external policies of all rights.
+func (r *run) consult(ctx context.Context, inv *Invocation, v Verdict) Verdict {
+	for _, rights := range r.rights() {
+		if strictness(v.Decision) == strictness(Deny) {
+			break
+		}
+		v = v.And(rights.Consult(ctx, inv))
+	}
+	return v
+}
+
+// hides reports whether every call of a tool is denied to r.
+func (r *run) hides(spec ToolSpec) bool {
+	list := r.rights()
+	if len(list) == 0 {
+		return false
+	}
+	inv := &Invocation{Call: ToolCall{Name: spec.Name}, Spec: spec, Agent: r.agent.Slug, Path: r.path(), Depth: r.depth}
+	return slices.ContainsFunc(list, func(rights Rights) bool { return rights.Hides(inv) })
+}
+
+// And returns the stricter of two verdicts; of equal ones the first, with what both ask
+// for.
+func (v Verdict) And(w Verdict) Verdict {
+	first, second := v, w
+	if strictness(w.Decision) > strictness(v.Decision) || v.Decision == w.Decision && v.Rule == "" && v.Reason == "" {
+		first, second = w, v
+	}
+	first.External = v.External || w.External
+	if first.Decision == AskPerson && second.Decision == AskPerson {
+		first.Reviewer, first.Approval = cmp.Or(first.Reviewer, second.Reviewer), cmp.Or(first.Approval, second.Approval)
+	}
+	return first
+}
+
+// leaseRights are the rights of the callers of a tree: those of the Runner, and those in
+// its lease. Rights that cannot be evaluated are an error, and nothing may run.
+func (r *Runner) leaseRights() ([]Rights, error) {
+	var list []Rights
+	if r.Rights != nil {
+		list = append(list, r.Rights)
+	}
+	if !hasRights(r.Lease.Rights) {
+		return list, nil
+	}
+	if r.ReadRights == nil {
+		return list, errors.New("the lease has rights, and this program cannot evaluate them")
+	}
+	rights, err := r.ReadRights(r.Lease.Rights)
+	if err != nil {
+		return list, fmt.Errorf("the rights of the lease: %w", err)
+	}
+	return append(list, rights), nil
+}
+
+// hasRights reports whether raw holds any rights.
+func hasRights(raw json.RawMessage) bool {
+	var list []json.RawMessage
+	return len(raw) > 0 && (json.Unmarshal(raw, &list) != nil || len(list) > 0)
+}
+
+// leasedRights are the rights for an agent that a call of r runs in another process.
+func (r *run) leasedRights() json.RawMessage {
+	raw, list := r.tree.lease.Rights, r.rights()
+	if hasRights(raw) {
+		list = list[:len(list)-1] // the last are those of raw
+	}
+	for _, rights := range list {
+		own, err := rights.MarshalJSON()
+		if err != nil {
+			return json.RawMessage(`false`) // the agent cannot evaluate it and does not run
+		}
+		raw = joinRights(raw, own)
+	}
+	return raw
+}
+
+// askCaller asks the external policies of the callers in other processes.
+func (r *run) askCaller(ctx context.Context, inv *Invocation) Verdict {
+	if r.tree.caller == nil {
+		return Verdict{Decision: Deny, Reason: "the policy of the caller cannot be asked"}
+	}
+	q := inv.event(EventQuestion)
+	q.What, q.Question, q.Args, q.Path, q.Time = "policy", inv.Key+".policy", inv.Call.Args, inv.Path, r.tree.now()
+	answer, err := r.tree.caller(ctx, q)
+	if err != nil {
+		return Verdict{Decision: Deny, Reason: "the policy of the caller: " + err.Error()}
+	}
+	return readDecision(answer)
+}
+
+// readDecision reads the answer to a question about a call: "allow", or an object with
+// decision and reason. Everything else denies.
+func readDecision(answer json.RawMessage) Verdict {
+	var v struct {
+		Decision Decision `json:"decision"`
+		Reason   string   `json:"reason"`
+	}
+	if json.Unmarshal(answer, &v.Decision) != nil && json.Unmarshal(answer, &v) != nil {
+		return Verdict{Decision: Deny, Reason: "the answer is not a decision"}
+	}
+	return Verdict{Decision: v.Decision, Reason: v.Reason}
+}

@@ -1,0 +1,59 @@
+package policy
+
+import "strings"
+
+// A glob is a pattern: * stands for any text without a slash, ** for any text, ? for one
+// character but a slash. Everything else stands for itself.
+type glob struct {
+	pattern string
+	plain   bool // without * and ?
+}
+
+func newGlob(pattern string) glob { return glob{pattern, !strings.ContainsAny(pattern, "*?")} }
+
+// match reports whether the whole of s fits. It takes at most len(pattern) * len(s) steps
+// for each of the two kinds of stars.
+func (g glob) match(s string) bool {
+	if g.plain {
+		return g.pattern == s
+	}
+	p := g.pattern
+	i, j := 0, 0
+	star, starAt, deep, deepAt := -1, 0, -1, 0 // behind the last * and **, and what they stand for so far
+	for {
+		switch {
+		case strings.HasPrefix(p[i:], "**"):
+			i += 2
+			deep, deepAt, star = i, j, -1
+			continue
+		case i < len(p) && p[i] == '*':
+			i++
+			star, starAt = i, j
+			continue
+		case i == len(p) && j == len(s):
+			return true
+		case i < len(p) && j < len(s) && (p[i] == s[j] && p[i] != '?' || p[i] == '?' && s[j] != '/'):
+			i, j = i+1, j+width(p[i], s[j:])
+			continue
+		}
+		switch {
+		case star >= 0 && starAt < len(s) && s[starAt] != '/':
+			starAt++
+			i, j = star, starAt
+		case deep >= 0 && deepAt < len(s):
+			deepAt++
+			i, j, star = deep, deepAt, -1
+		default:
+			return false
+		}
+	}
+}
+
+// width is how many bytes of s one character of a pattern stands for.
+func width(pattern byte, s string) int {
+	n := 1
+	for pattern == '?' && n < len(s) && s[n]&0xC0 == 0x80 { // the rest of a character
+		n++
+	}
+	return n
+}

@@ -1,0 +1,386 @@
+// Package policy decides which calls of tools may run.
+//
+// A [Rule] fits some calls and allows, asks or denies. A [Set] has the rules of one level,
+// an agent with its configuration: a call is denied if any rule that fits it denies, else
+// asked if any asks, else allowed if any allows. If none fits, a call for which there are
+// allow rules is asked, and Approval decides about any other. Levels combine by AND: see
+// [agent.Rights], which [Rights] implements. A rule that cannot be evaluated denies.
+//
+//	rule, err := policy.ParseRule([]byte(`{"verdict":"allow","tool":"shell","command":["git","status"]}`), policy.Place{Source: "agent.json: permissions[0]"})
+//	…
+//	a.Rights, err = policy.New(policy.Set{Source: "agent.json", Rules: []*policy.Rule{rule}})
+//
+// # Commands
+//
+// Command is compared with what the argument command, cmd, argv or script holds: a line
+// for a shell, or a list of words, which is one command; with an argument args, command is
+// the program. A line is parsed as bash does.
+//
+// An allow rule fits if every simple command of the line begins with the words of an allow
+// rule of the set, and nothing else happens: variables are not set, nothing is substituted
+// by $(…) or <(…), nothing is written by >. What cannot be parsed is not allowed.
+//
+// Rules that ask or deny are eager: one simple command that may be the one suffices, in
+// any folder, with other words in between, through a program such as env, sudo, xargs or
+// sh -c, or by an expansion. What a script or an interpreter does inside is not seen.
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// An Approval says what happens to calls about which no rule decides. Calls of tools that
+// declare no effects, and of sub-agents, are allowed in any case.
+type Approval string
+
+// The approvals, the strictest last. The zero value leaves it to the callers.
+const (
+	Never    Approval = "never"    // they run
+	Effects  Approval = "effects"  // a person is asked once for each tool and target
+	Always   Approval = "always"   // a person is asked each time
+	Required Approval = "required" // as Effects; without a person the run is refused
+)
+
+var approvals = []Approval{"", Never, Effects, Always, Required}
+
+// Stricter returns the stricter of two.
+func (a Approval) Stricter(b Approval) Approval {
+	if slices.Index(approvals, b) > slices.Index(approvals, a) {
+		return b
+	}
+	return a
+}
+
+// Check returns an error if a is not a known approval.
+func (a Approval) Check() error {
+	if slices.Contains(approvals, a) {
+		return nil
+	}
+	return fmt.Errorf("got %q, want always, effects, never or required", string(a))
+}
+
+// A Set is what one level says.
+type Set struct {
+	// Source names the level in messages: its agent file.
+	Source   string   `json:"source,omitempty"`
+	Rules    []*Rule  `json:"rules,omitempty"`
+	Approval Approval `json:"approval,omitempty"`
+	// Policy says that external policies must allow each call too.
+	Policy bool `json:"policy,omitempty"`
+}
+
+// Empty reports whether s permits everything.
+func (s *Set) Empty() bool {
+	return len(s.Rules) == 0 && !s.Policy && (s.Approval == "" || s.Approval == Never)
+}
+
+// A Policy is an external program that decides about calls. An error denies.
+type Policy interface {
+	Decide(ctx context.Context, inv *agent.Invocation) (agent.Verdict, error)
+}
+
+// Rights are one or more sets, all of which must permit a call. They implement
+// agent.Rights.
+type Rights struct {
+	sets     []Set
+	policies []Policy // of the one set
+	raw      []byte
+}
+
+var _ agent.Rights = (*Rights)(nil)
+
+// New returns the rights of an agent of this process. s.Policy is set if there are
+// policies.
+func New(s Set, policies ...Policy) (*Rights, error) {
+	s.Policy = len(policies) > 0
+	s.Rules = slices.Clone(s.Rules)
+	for i, r := range s.Rules {
+		sent := *r
+		sent.Match, sent.NotMatch = nil, nil
+		s.Rules[i] = &sent
+	}
+	raw, err := json.Marshal([]Set{s})
+	return &Rights{sets: []Set{s}, policies: policies, raw: raw}, err
+}
+
+// Read reads the rights of callers in other processes: what MarshalJSON returned, joined.
+// Any part that this program does not know is an error, so that nothing runs.
+func Read(raw json.RawMessage) (agent.Rights, error) {
+	rights := &Rights{raw: raw}
+	strict := json.NewDecoder(bytes.NewReader(raw))
+	strict.DisallowUnknownFields()
+	var sets []struct {
+		Set
+		Rules []json.RawMessage `json:"rules"`
+	}
+	if err := strict.Decode(&sets); err != nil {
+		return nil, err
+	}
+	for i, s := range sets {
+		set := s.Set
+		if err := set.Approval.Check(); err != nil {
+			return nil, fmt.Errorf("set %d: approval: %w", i, err)
+		}
+		for j, text := range s.Rules {
+			var source struct {
+				Source string `json:"source"`
+			}
+			_ = json.Unmarshal(text, &source) // ParseRule says what is wrong
+			rule, err := ParseRule(text, Place{Source: cmp.Or(source.Source, fmt.Sprintf("%s: rule %d", set.Source, j))})
+			if err != nil {
+				return nil, err
+			}
+			set.Rules = append(set.Rules, rule)
+		}
+		rights.sets = append(rights.sets, set)
+	}
+	return rights, nil
+}
+
+// MarshalJSON returns the list of sets.
+func (r *Rights) MarshalJSON() ([]byte, error) { return r.raw, nil }
+
+// Decide implements agent.Rights.
+func (r *Rights) Decide(inv *agent.Invocation) agent.Verdict {
+	v := agent.Verdict{Decision: agent.Allow}
+	for i := range r.sets {
+		own := r.sets[i].decide(inv)
+		own.External = r.sets[i].Policy
+		v = v.And(own)
+	}
+	return v
+}
+
+// Consult implements agent.Rights. Policies of callers in other processes are asked there.
+func (r *Rights) Consult(ctx context.Context, inv *agent.Invocation) agent.Verdict {
+	v := agent.Verdict{Decision: agent.Allow}
+	for _, p := range r.policies {
+		own, err := p.Decide(ctx, inv)
+		if err != nil {
+			own = agent.Verdict{Decision: agent.Deny, Reason: err.Error()}
+		}
+		if v = v.And(own); v.Decision == agent.Deny {
+			return v
+		}
+	}
+	if len(r.policies) == 0 && slices.ContainsFunc(r.sets, func(s Set) bool { return s.Policy }) {
+		v = v.And(inv.Consult(ctx))
+	}
+	return v
+}
+
+// Hides implements agent.Rights.
+func (r *Rights) Hides(inv *agent.Invocation) bool {
+	for i := range r.sets {
+		for _, rule := range r.sets[i].Rules {
+			if rule.Verdict == agent.Deny && len(rule.conditions) == 0 && len(rule.Command) == 0 && rule.names(inv) && rule.concerns(inv) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// names reports whether the rule is about the tool of a call.
+func (r *Rule) names(inv *agent.Invocation) bool {
+	name := inv.Spec.Name
+	if r.tool.match(name) {
+		return true
+	}
+	bare, ok := strings.CutPrefix(name, "bash_")
+	return ok && r.tool.match(bare)
+}
+
+// concerns reports whether the rule is about the effects of the tool and the agent that
+// makes the call.
+func (r *Rule) concerns(inv *agent.Invocation) bool {
+	return (len(r.Effects) == 0 || slices.Contains(r.Effects, cmp.Or(inv.Spec.Effects, agent.EffectsOnce))) &&
+		(r.Agent == "" || r.agent.match(inv.Agent)) && (r.Path == "" || r.path.match(strings.Join(inv.Path, "/")))
+}
+
+// decide decides about a call by the rules of one set.
+func (s *Set) decide(inv *agent.Invocation) agent.Verdict {
+	var allows, asks, covers *Rule // the first that fits; covers needs commands too
+	named := false
+	for _, r := range s.Rules {
+		if !r.names(inv) {
+			continue
+		}
+		named = named || r.Verdict == agent.Allow
+		if !r.concerns(inv) {
+			continue
+		}
+		f, err := r.fits(inv)
+		if inv.Remote && f != no {
+			f = map[bool]fit{true: yes, false: no}[f == yes || r.Verdict == agent.Allow]
+		}
+		switch {
+		case f == no:
+		case f == failed:
+			return r.verdict(agent.Deny, fmt.Sprintf("%s cannot be evaluated: %s", r.Source, err))
+		case r.Verdict == agent.Deny:
+			return r.verdict(agent.Deny, "denied")
+		case r.Verdict == agent.AskPerson:
+			if asks == nil || asks.Reviewer == "" {
+				asks = r
+			}
+		case len(r.Command) > 0:
+			covers = cmp.Or(covers, r)
+		default:
+			allows = cmp.Or(allows, r)
+		}
+	}
+	why := ""
+	if allows == nil && covers != nil {
+		if why = s.uncovered(inv); why == "" {
+			allows = covers
+		}
+	}
+	switch {
+	case asks != nil:
+		return asks.verdict(agent.AskPerson, "asked")
+	case allows != nil:
+		return agent.Verdict{Decision: agent.Allow, Rule: allows.Source}
+	case named:
+		return agent.Verdict{Decision: agent.AskPerson, Rule: s.Source, Reason: strings.TrimSuffix("no allow rule of "+s.Source+" covers it: "+why, ": ")}
+	}
+	return s.approve(inv)
+}
+
+// verdict is a verdict of r. A rule without a reason gives the word.
+func (r *Rule) verdict(d agent.Decision, word string) agent.Verdict {
+	reason := cmp.Or(r.Reason, word)
+	if !strings.Contains(reason, r.Source) {
+		reason += " (" + r.Source + ")"
+	}
+	return agent.Verdict{Decision: d, Reason: reason, Rule: r.Source, Reviewer: r.Reviewer}
+}
+
+// approve decides about a call about which no rule decides.
+func (s *Set) approve(inv *agent.Invocation) agent.Verdict {
+	switch {
+	case s.Approval == "" || s.Approval == Never, inv.Spec.Effects == agent.EffectsNone, inv.Spec.IsAgent():
+		return agent.Verdict{Decision: agent.Allow}
+	}
+	return agent.Verdict{Decision: agent.AskPerson, Approval: string(s.Approval), Rule: s.Source,
+		Reason: fmt.Sprintf("no rule of %s decides about it, and its approval is %q", s.Source, s.Approval)}
+}
+
+// fits compares the arguments of a call with the rule. An allow rule's commands are
+// compared by uncovered. The error is why the fit is failed.
+func (r *Rule) fits(inv *agent.Invocation) (fit, error) {
+	strict := r.Verdict == agent.Allow
+	values := inv.Values()
+	all, why := yes, error(nil)
+	for i := range r.conditions {
+		f, err := r.conditions[i].fits(values, inv.Dir, strict)
+		if f == no {
+			return no, nil
+		}
+		if f == failed {
+			all, why = failed, err
+		}
+	}
+	if len(r.Command) == 0 || all == failed {
+		return all, why
+	}
+	c := commandsOf(inv)
+	switch {
+	case c == nil:
+		return no, nil
+	case strict:
+		return yes, nil
+	case c.err != nil:
+		return failed, fmt.Errorf("the command is not known: %w", c.err)
+	}
+	f := no
+	for _, list := range [...][]simpleCommand{c.simple, c.inner} {
+		for _, simple := range list {
+			f = max(f, simple.couldBe(r.Command))
+		}
+	}
+	return f, nil
+}
+
+// uncovered says why the allow rules of s do not fit all commands of a call; "" if they do.
+func (s *Set) uncovered(inv *agent.Invocation) string {
+	c := commandsOf(inv)
+	switch {
+	case c.err != nil:
+		return c.err.Error()
+	case c.unsafe != "":
+		return c.unsafe
+	}
+	for _, simple := range c.simple {
+		if !slices.ContainsFunc(s.Rules, func(r *Rule) bool { return r.covers(inv, simple) }) {
+			return fmt.Sprintf("%.100q", simple[0].text)
+		}
+	}
+	if len(c.simple) == 0 {
+		return "there is no command"
+	}
+	return ""
+}
+
+// covers reports whether r is an allow rule for one command of a call.
+func (r *Rule) covers(inv *agent.Invocation, simple simpleCommand) bool {
+	if r.Verdict != agent.Allow || len(r.Command) == 0 || !r.names(inv) || !r.concerns(inv) || !simple.begins(r.Command) {
+		return false
+	}
+	f, _ := r.fits(inv)
+	return f == yes || f != no && inv.Remote
+}
+
+// checkExamples compares r with its examples: a text is a command, or the name of a tool if
+// the rule has no command; an object has the arguments.
+func (r *Rule) checkExamples() (pointer string, err error) {
+	for _, list := range []struct {
+		key      string
+		examples []json.RawMessage
+		want     bool
+	}{{"match", r.Match, true}, {"not_match", r.NotMatch, false}} {
+		for i, example := range list.examples {
+			fits, err := r.fitsExample(example)
+			if err == nil && fits != list.want {
+				err = fmt.Errorf("the rule %s %.200s", map[bool]string{true: "matches", false: "does not match"}[fits], example)
+			}
+			if err != nil {
+				return fmt.Sprintf("/%s/%d", list.key, i), err
+			}
+		}
+	}
+	return "", nil
+}
+
+func (r *Rule) fitsExample(example json.RawMessage) (bool, error) {
+	inv := &agent.Invocation{Call: agent.ToolCall{Args: string(example)}, Dir: "/"}
+	var text string
+	switch {
+	case json.Unmarshal(example, &text) == nil && len(r.Command) == 0:
+		inv.Spec.Name = text
+		return r.names(inv), nil
+	case len(example) > 0 && example[0] != '{':
+		inv.Call.Args = `{"command":` + string(example) + `}`
+	}
+	if _, err := inv.Args(); err != nil {
+		return false, errors.New("want a command, the name of a tool, or an object with arguments")
+	}
+	f, err := r.fits(inv)
+	if f == failed && r.Verdict == agent.Allow {
+		return false, err
+	}
+	if f == no || r.Verdict != agent.Allow || len(r.Command) == 0 {
+		return f != no, nil
+	}
+	c := commandsOf(inv)
+	return c.err == nil && c.unsafe == "" && !slices.ContainsFunc(c.simple, func(s simpleCommand) bool { return !s.begins(r.Command) }), nil
+}

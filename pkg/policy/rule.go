@@ -1,0 +1,240 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/jsondoc"
+)
+
+// A Rule is one of the permissions. What is empty fits every call.
+type Rule struct {
+	// Verdict is what happens to a call that fits all that follows.
+	Verdict agent.Decision `json:"verdict"`
+	// Tool is a glob for the tool's name, with or without the "bash_" in front of it.
+	Tool string `json:"tool,omitempty"`
+	// Args are conditions for arguments, by JSON pointer.
+	Args map[string]Condition `json:"args,omitempty"`
+	// Command is how a command that the tool runs begins: see the package comment.
+	Command []string `json:"command,omitempty"`
+	// Effects are those that the tool declares, any of them.
+	Effects []agent.Effects `json:"effects,omitempty"`
+	// Agent is a glob for the slug of the agent that makes the call, and Path one for the
+	// slugs from the root to it, with slashes between them.
+	Agent string `json:"agent,omitempty"`
+	Path  string `json:"path,omitempty"`
+	// Reviewer "human" says that nothing but a person answers an ask.
+	Reviewer string `json:"reviewer,omitempty"`
+	// Reason is for the person and the model.
+	Reason string `json:"reason,omitempty"`
+	// Match and NotMatch are examples, which were checked when the rule was read.
+	Match    []json.RawMessage `json:"match,omitempty"`
+	NotMatch []json.RawMessage `json:"not_match,omitempty"`
+	// Source says where the rule is: "agent.json: permissions[2]". It is set by
+	// the reader of the file.
+	Source string `json:"source,omitempty"`
+
+	tool, agent, path glob
+	conditions        []condition
+}
+
+// A Condition is what an argument must be. All that is set must hold. Of a list, every
+// item must fit an allow rule, and any item fits another.
+type Condition struct {
+	Glob string `json:"glob,omitempty"`
+	// Regexp must match the whole value in an allow rule, and any part of it in others.
+	Regexp string `json:"regexp,omitempty"`
+	// Inside is a folder in which the path must be, after all links are followed.
+	Inside string       `json:"inside,omitempty"`
+	Min    *json.Number `json:"min,omitempty"`
+	Max    *json.Number `json:"max,omitempty"`
+	OneOf  []any        `json:"oneOf,omitempty"`
+}
+
+// A Place is where a rule stands.
+type Place struct {
+	// Source is the text for Rule.Source.
+	Source string
+	// Dir is what a relative Inside is relative to: the absolute working directory of the
+	// tools. Home is what ~ stands for; "" if it is not known.
+	Dir, Home string
+}
+
+// A RuleError is a rule that cannot be used.
+type RuleError struct {
+	Source  string
+	Pointer string // in the rule
+	Message string
+}
+
+// Error is "SOURCE: /args/~1path/regexp: MESSAGE".
+func (e *RuleError) Error() string {
+	s := e.Source
+	if e.Pointer != "" {
+		s += ": " + e.Pointer
+	}
+	return strings.TrimPrefix(s+": "+e.Message, ": ")
+}
+
+var (
+	ruleKeys      = []string{"verdict", "tool", "args", "command", "effects", "agent", "path", "reviewer", "reason", "match", "not_match", "source"}
+	conditionKeys = []string{"glob", "regexp", "inside", "min", "max", "oneOf"}
+)
+
+// ParseRule reads a rule and checks its examples. The error is a *RuleError.
+func ParseRule(text []byte, at Place) (*Rule, error) {
+	r := &Rule{}
+	fail := func(pointer, format string, args ...any) (*Rule, error) {
+		return nil, &RuleError{at.Source, pointer, fmt.Sprintf(format, args...)}
+	}
+	doc, err := jsondoc.Parse(text, jsondoc.Options{MaxBytes: 1 << 20, MaxDepth: 50, Strict: true})
+	if err != nil {
+		return fail("", "%s", err)
+	}
+	if doc.Root.Kind() != "object" {
+		return fail("", "got a JSON %s, want an object with the key verdict", doc.Root.Kind())
+	}
+	if pointer, err := unknownKey(doc.Root); err != nil {
+		return fail(pointer, "%s", err)
+	}
+	if err := json.Unmarshal(text, r); err != nil {
+		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return fail("/"+strings.ReplaceAll(t.Field, ".", "/"), "got a JSON %s, which cannot be here", t.Value)
+		}
+		return fail("", "%s", err)
+	}
+	r.Source = at.Source
+	if pointer, err := r.compile(at); err != nil {
+		return fail(pointer, "%s", err)
+	}
+	if pointer, err := r.checkExamples(); err != nil {
+		return fail(pointer, "%s", err)
+	}
+	return r, nil
+}
+
+// unknownKey finds a key that a rule does not have.
+func unknownKey(rule *jsondoc.Node) (pointer string, err error) {
+	check := func(n *jsondoc.Node, known []string, pointer string) (string, error) {
+		for _, m := range n.Children {
+			if !slices.Contains(known, m.Name) {
+				return pointer + jsondoc.JoinPointer(m.Name), fmt.Errorf("a rule has no such key%s", closest.Hint(m.Name, known))
+			}
+		}
+		return "", nil
+	}
+	if pointer, err := check(rule, ruleKeys, ""); err != nil {
+		return pointer, err
+	}
+	if args := rule.Member("args"); args != nil && args.Kind() == "object" {
+		for _, m := range args.Children {
+			if pointer, err := check(m, conditionKeys, jsondoc.JoinPointer("args", m.Name)); err != nil {
+				return pointer, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// compile checks r and prepares it.
+func (r *Rule) compile(at Place) (pointer string, err error) {
+	switch r.Verdict {
+	case agent.Allow, agent.Deny, agent.AskPerson:
+	case "":
+		return "", errors.New("the key verdict is missing: allow, ask or deny")
+	default:
+		return "/verdict", fmt.Errorf("got %q, want allow, ask or deny", r.Verdict)
+	}
+	for i, e := range r.Effects {
+		if e != agent.EffectsNone && e != agent.EffectsIdempotent && e != agent.EffectsOnce {
+			return fmt.Sprintf("/effects/%d", i), fmt.Errorf("got %q, want none, idempotent or once", e)
+		}
+	}
+	if r.Reviewer != "" && (r.Reviewer != "human" || r.Verdict != agent.AskPerson) {
+		return "/reviewer", errors.New(`it can only be "human", in a rule whose verdict is ask`)
+	}
+	if r.Command != nil && (len(r.Command) == 0 || r.Command[0] == "") {
+		return "/command", errors.New("it is empty; want the first words of a command")
+	}
+	any := func(pattern string) glob {
+		if pattern == "" {
+			pattern = "**"
+		}
+		return newGlob(pattern)
+	}
+	r.tool, r.agent, r.path = any(r.Tool), any(r.Agent), any(r.Path)
+	for _, key := range slices.Sorted(maps.Keys(r.Args)) {
+		c := r.Args[key]
+		if inside, err := absolute(c.Inside, at); err != nil {
+			return jsondoc.JoinPointer("args", key, "inside"), err
+		} else {
+			c.Inside = inside
+		}
+		r.Args[key] = c
+		compiled, field, err := c.compile(key, r.Verdict == agent.Allow)
+		if err != nil {
+			return jsondoc.JoinPointer("args", key) + field, err
+		}
+		r.conditions = append(r.conditions, compiled)
+	}
+	return "", nil
+}
+
+// absolute returns the folder that an Inside means.
+func absolute(path string, at Place) (string, error) {
+	rest, home := strings.CutPrefix(path, "~")
+	switch {
+	case path == "":
+		return "", nil
+	case home && rest != "" && !strings.HasPrefix(rest, "/"), home && at.Home == "":
+		return "", errors.New("~ can only stand for your home folder, and that must be known")
+	case home:
+		path = at.Home + rest
+	case !filepath.IsAbs(path) && at.Dir == "":
+		return "", errors.New("the path must be absolute here")
+	case !filepath.IsAbs(path):
+		path = filepath.Join(at.Dir, path)
+	}
+	return filepath.Clean(path), nil
+}
+
+// compile checks c, the condition for the argument at a pointer.
+func (c Condition) compile(pointer string, strict bool) (out condition, field string, err error) {
+	if pointer != "" && !strings.HasPrefix(pointer, "/") {
+		return out, "", fmt.Errorf("a JSON pointer begins with a slash: /%s", pointer)
+	}
+	out = condition{Condition: c, pointer: pointer, tokens: jsondoc.SplitPointer(pointer), glob: newGlob(c.Glob)}
+	for field, n := range map[string]*json.Number{"/min": c.Min, "/max": c.Max} {
+		if n != nil && !isNumber(*n) {
+			return out, field, fmt.Errorf("%s is not a number that can be compared", *n)
+		}
+	}
+	for i, v := range c.OneOf {
+		switch v := v.(type) {
+		case map[string]any, []any:
+			return out, fmt.Sprintf("/oneOf/%d", i), errors.New("want a string, a number, true, false or null")
+		case float64:
+			out.numbers = append(out.numbers, v)
+		}
+	}
+	if c.Regexp != "" {
+		if out.regexp, err = regexp.Compile("(?s)" + c.Regexp); err == nil && strict {
+			out.regexp, err = regexp.Compile(`\A(?:` + c.Regexp + `)\z`)
+		}
+		if err != nil {
+			return out, "/regexp", err
+		}
+	}
+	if c.Glob == "" && c.Regexp == "" && c.Inside == "" && c.Min == nil && c.Max == nil && len(c.OneOf) == 0 {
+		return out, "", errors.New("want one of glob, regexp, inside, min, max, oneOf")
+	}
+	return out, "", nil
+}
