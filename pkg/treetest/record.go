@@ -41,17 +41,13 @@ type Recording struct {
 func Record(path string, rec Recording) ([]byte, error) {
 	r := &recorder{path: path, rec: rec, specs: map[string]agent.ToolSpec{}}
 	r.spec.Schema = "https://raw.githubusercontent.com/agents-exe/agents/main/schemas/" + schemas.AgentTestName
-	t := traceOf(rec.Events)
+	r.ofTree()
+	t := traceOf(r.rec.Events)
 	if len(t.runs) == 0 {
 		return nil, errors.New("nothing ran")
 	}
 	if status := t.runs[0].status; status != agent.StatusOK && status != agent.StatusLimit {
 		return nil, fmt.Errorf("a run that ended as %s cannot be recorded: %s", cmp.Or(string(status), "nothing"), t.runs[0].errors)
-	}
-	for i := range rec.Events {
-		for _, s := range rec.Events[i].Specs {
-			r.specs[s.Name] = s
-		}
 	}
 	if err := r.place(); err != nil {
 		return nil, err
@@ -76,6 +72,30 @@ type recorder struct {
 	rec   Recording
 	spec  Spec
 	specs map[string]agent.ToolSpec // the tools as the models saw them
+}
+
+// ofTree keeps the tools of the tree and the events of its agents. An agent in another
+// process is not one of the tree: its call gets a stub, like that of any tool.
+func (r *recorder) ofTree() {
+	var events []agent.Event
+	tools := map[string]string{} // by the key of the call
+	other := map[string]bool{}   // sessions in other processes
+	for _, e := range r.rec.Events {
+		if e.Depth > 0 && e.Parent != "" && (other[agent.CallSession(e.Parent)] || r.specs[tools[e.Parent]].Agent == "") {
+			other[e.Session] = true
+		}
+		if other[e.Session] {
+			continue
+		}
+		events = append(events, e)
+		if e.Kind == agent.EventCallStarted {
+			tools[e.Key] = e.Tool
+		}
+		for _, s := range e.Specs {
+			r.specs[s.Name] = s
+		}
+	}
+	r.rec.Events = events
 }
 
 // place sets what runs, with paths relative to the folder of the test file.
