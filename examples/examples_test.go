@@ -3,9 +3,12 @@
 package examples_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,7 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/channel"
 )
 
 // agents is the program, and goTool a copy of the example tool-go with its tool
@@ -77,6 +82,10 @@ func TestAnswers(t *testing.T) {
 		{
 			"a tool in Go", "tool-go/agent.json", "Row, row, row your boat", nil,
 			`“row” \(3 times\), then “boat” \(1 times\)`, map[string]int{"bash_top_words": 1},
+		},
+		{
+			"an agent in Python", "runner-python/agent.json", "Plan a dinner.", []string{"python3"},
+			`^I asked\. Nobody answered\.$`, map[string]int{"bash_poll": 1},
 		},
 		{
 			"sub-agents", "sub-agents/agent.json", "Review examples/sub-agents/letter.txt", nil,
@@ -157,7 +166,7 @@ func TestCheck(t *testing.T) {
 			case file == "containers/agent.json":
 				t.Log("its experts need containers: TestContainers checks it")
 				return
-			case strings.HasPrefix(file, "tool-python"):
+			case strings.HasPrefix(file, "tool-python"), strings.HasPrefix(file, "runner-python"):
 				needs(t, "python3")
 			case strings.HasPrefix(file, "tool-node"):
 				needs(t, "node")
@@ -294,14 +303,70 @@ func TestEveryExampleHasAReadmeAndIsListed(t *testing.T) {
 func TestLibraryReadmeShowsTheOutput(t *testing.T) {
 	tested := readFile(t, "library/example_test.go") + readFile(t, "library/steps/example_test.go") + readFile(t, "library/channel/example_test.go")
 	shown := regexp.MustCompile("(?ms)^```\n\\$ go run [^\n]*\n(.*?)^```$").FindAllStringSubmatch(readFile(t, "library/README.md"), -1)
-	if len(shown) != 3 {
-		t.Fatalf("the README shows %d outputs, want 3", len(shown))
+	if len(shown) != 4 {
+		t.Fatalf("the README shows %d outputs, want 4", len(shown))
 	}
-	for _, m := range shown {
+	for _, m := range shown[:3] {
 		comment := "\t// Output:\n\t// " + strings.ReplaceAll(strings.TrimSpace(m[1]), "\n", "\n\t// ") + "\n}"
 		if !strings.Contains(tested, comment) {
 			t.Errorf("no example is tested for this output, which the README shows:\n%s", m[1])
 		}
+	}
+}
+
+// TestLibraryProcess runs the example whose agent is a process of its own.
+func TestLibraryProcess(t *testing.T) {
+	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "process")
+	if out, err := exec.Command("go", "build", "-o", binary, "./library/process").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	got := agents.run(t, command{args: []string{binary}})
+	if want := "$ go run ./examples/library/process\n" + got.stdout + "```"; got.code != 0 || got.stderr != "" || !strings.Contains(readFile(t, "library/README.md"), want) {
+		t.Errorf("exit code %d, %s\nthe README does not show\n%s", got.code, got.stderr, got.stdout)
+	}
+}
+
+// TestRunnerPython is the caller of the agent in Python.
+func TestRunnerPython(t *testing.T) {
+	t.Parallel()
+	needs(t, "python3")
+	for _, test := range []struct {
+		name   string
+		at     func(*channel.Conn) error // at the question
+		status agent.Status
+		text   string // of the end event
+	}{
+		{"a reply", func(c *channel.Conn) error { return c.Reply("1", json.RawMessage(`"soup"`)) }, agent.StatusOK, "The answer is: soup"},
+		{"no answer", func(c *channel.Conn) error { return c.Reply("1", nil) }, agent.StatusOK, "Nobody answered."},
+		{"a cancel", func(c *channel.Conn) error { return c.Cancel("enough") }, agent.StatusInterrupted, "enough"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), "python3", "runner-python/tools/poll.py", "run", "--channel")
+			in, inErr := cmd.StdoutPipe()
+			out, outErr := cmd.StdinPipe()
+			if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+				t.Fatal(err)
+			}
+			c := channel.Open(in, out, agent.Start{Args: json.RawMessage(`{"prompt": "Soup?"}`)})
+			var last agent.Event
+			for e, err := range c.Events() {
+				if err == nil && e.Kind == agent.EventQuestion {
+					err = test.at(c)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = e
+			}
+			if last.Status != test.status || last.Text+last.Error != test.text {
+				t.Errorf("the run ended with %s, %q; want %s, %q", last.Status, last.Text+last.Error, test.status, test.text)
+			}
+			if err := errors.Join(c.Close(), cmd.Wait()); (err == nil) != (test.status == agent.StatusOK) {
+				t.Errorf("the process ended with %v", err)
+			}
+		})
 	}
 }
 
