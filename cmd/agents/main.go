@@ -25,6 +25,7 @@ import (
 var version = "dev"
 
 func main() {
+	sandboxed(os.Args)
 	if guardian(os.Args) {
 		return
 	}

@@ -1,0 +1,106 @@
+//go:build !linux
+
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// Helper is for Linux alone: it returns the exit code 125.
+func Helper([]string) int { return 125 }
+
+var rungs = []string{Seatbelt, Limits}
+
+type (
+	facts    struct{}
+	prepared struct{}
+)
+
+func findFacts() facts { return facts{} }
+
+// load returns why rungs do not work.
+func (l *Ladder) load() map[string]string {
+	why := map[string]string{}
+	if _, err := os.Stat(sandboxExec); runtime.GOOS != "darwin" || err != nil {
+		why[Seatbelt] = "this system is not macOS"
+	}
+	return why
+}
+
+// enforcedBy says what enforces each restriction on a rung.
+func (b *Box) enforcedBy(rung string) []Enforcement {
+	var list []Enforcement
+	add := func(asked bool, what, by string) {
+		if asked {
+			list = append(list, Enforcement{what, by})
+		}
+	}
+	seatbelt := ""
+	if rung == Seatbelt {
+		seatbelt = "Seatbelt"
+	}
+	c := b.config
+	add(c.Read != nil, "read", seatbelt)
+	add(c.Write != nil, "write", seatbelt)
+	add(c.Network != nil && !c.Network.All, "network", seatbelt)
+	add(c.Environment != nil, "environment", "the start")
+	add(c.Memory > 0, "memory", "")
+	add(c.Processes > 0, "processes", "")
+	add(c.CPUSeconds > 0, "cpuSeconds", "")
+	add(c.OpenFiles > 0, "openFiles", "")
+	add(c.FileSize > 0, "fileSize", "")
+	return list
+}
+
+// Confine implements process.Sandbox.
+func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
+	rung := b.place.Ladder.Rung()
+	if err := b.check(rung); err != nil {
+		return nil, err
+	}
+	temp, env, err := b.privateTemp(b.environ(c.Env))
+	if err != nil {
+		return nil, err
+	}
+	w := &process.Confined{Path: c.Path, Args: c.Args, Env: env}
+	var proxy *Proxy
+	w.Ended = func(*process.Exit) error {
+		if proxy != nil {
+			proxy.Close()
+		}
+		if temp != "" {
+			_ = os.RemoveAll(temp)
+		}
+		return nil
+	}
+	if rung != Seatbelt {
+		return w, nil
+	}
+	s := seatbelt{readAll: b.config.Read == nil, writeAll: b.config.Write == nil, network: b.config.Network,
+		read: append(b.readable(c.Path), temp), write: append(slices.Clone(b.config.Write), temp)}
+	if b.config.Read != nil {
+		s.secrets = b.patterns
+	}
+	if n := b.config.Network; n != nil && len(n.Domains) > 0 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			_ = w.Ended(nil)
+			return nil, fmt.Errorf("sandbox: proxy: %w", err)
+		}
+		proxy = &Proxy{Domains: n.Domains, Refused: b.place.Log}
+		go proxy.Serve(l)
+		s.proxyPort = l.Addr().(*net.TCPAddr).Port
+		w.Env = withProxy(w.Env, l.Addr().String())
+	}
+	empty := func(p string) bool { return p == "" }
+	s.read, s.write = slices.DeleteFunc(s.read, empty), slices.DeleteFunc(s.write, empty)
+	line := s.command(append([]string{c.Path}, c.Args...))
+	w.Path, w.Args = line[0], line[1:]
+	return w, nil
+}

@@ -1,0 +1,144 @@
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The rungs of the ladder: the ways to confine a process, the best first.
+const (
+	Namespaces = "namespaces" // of Linux: user, mount, PID, network; with Landlock and seccomp
+	Bubblewrap = "bubblewrap" // makes the namespaces where the system lets no other program
+	Landlock   = "landlock"   // with seccomp, and no namespaces
+	Seatbelt   = "seatbelt"   // of macOS
+	Limits     = "limits"     // resource limits, and the environment
+)
+
+// A Ladder knows which rungs this machine has. Each is tried for real, once, and the answer
+// kept in CacheDir for as long as the kernel runs. It is safe for concurrent use.
+type Ladder struct {
+	// Helper is a command line that calls [Helper]: an executable and its arguments.
+	Helper []string
+	// CacheDir is where the answers are kept; empty means that every process tries.
+	CacheDir string
+	// Only are the rungs that may be used; nil is all. Limits always may.
+	Only []string
+
+	once sync.Once
+	why  map[string]string // of each rung that does not work
+	facts
+}
+
+// find tries the rungs.
+func (l *Ladder) find() {
+	l.once.Do(func() {
+		l.facts = findFacts()
+		l.why = l.load()
+		for _, r := range rungs {
+			if len(l.Only) > 0 && !slices.Contains(l.Only, r) && r != Limits {
+				l.why[r] = "not to be used"
+			}
+		}
+	})
+}
+
+// Rung is the best rung that works.
+func (l *Ladder) Rung() string {
+	l.find()
+	for _, r := range rungs {
+		if l.why[r] == "" {
+			return r
+		}
+	}
+	return Limits
+}
+
+// String says of each rung whether it works, and if not why, for people: "namespaces:
+// works".
+func (l *Ladder) String() string {
+	l.find()
+	var lines []string
+	for _, r := range rungs {
+		why := l.why[r]
+		if why == "" {
+			why = "works"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", r, why))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// An Enforcement is a restriction and what enforces it: "" if nothing does.
+type Enforcement struct{ What, By string }
+
+// Enforced says what enforces each restriction of the sandbox on this machine.
+func (b *Box) Enforced() []Enforcement { return b.enforcedBy(b.place.Ladder.Rung()) }
+
+// Summary says the same in one line: "namespaces: read, write, network", and what is not
+// enforced.
+func (b *Box) Summary() string {
+	rung := b.place.Ladder.Rung()
+	var by, missing []string
+	for _, e := range b.enforcedBy(rung) {
+		if e.By == "" {
+			missing = append(missing, e.What)
+		} else {
+			by = append(by, e.What+" by "+e.By)
+		}
+	}
+	text := "nothing is enforced"
+	if len(by) > 0 {
+		text = rung + ": " + strings.Join(by, ", ")
+	}
+	if len(missing) > 0 {
+		text += "; NOT enforced: " + strings.Join(missing, ", ")
+	}
+	return text
+}
+
+// missing are the restrictions that a rung does not enforce.
+func (b *Box) missing(rung string) []string {
+	var list []string
+	for _, e := range b.enforcedBy(rung) {
+		if e.By == "" {
+			list = append(list, e.What)
+		}
+	}
+	return list
+}
+
+// check refuses what is required and not enforced, and says what is not otherwise, once.
+func (b *Box) check(rung string) error {
+	missing := b.missing(rung)
+	if len(missing) == 0 {
+		return nil
+	}
+	if b.config.Required {
+		return fmt.Errorf(`sandbox: it is required and this machine cannot enforce %s (%s)`, strings.Join(missing, ", "), b.place.Ladder.reasons(rung))
+	}
+	b.mu.Lock()
+	noted := b.noted
+	b.noted = true
+	b.mu.Unlock()
+	if !noted {
+		b.log("this machine cannot enforce %s (%s)", strings.Join(missing, ", "), b.place.Ladder.reasons(rung))
+	}
+	return nil
+}
+
+// reasons says why the rungs above one do not work.
+func (l *Ladder) reasons(rung string) string {
+	var why []string
+	for _, r := range rungs {
+		if r == rung {
+			break
+		}
+		why = append(why, r+": "+l.why[r])
+	}
+	if len(why) == 0 {
+		return "with " + rung
+	}
+	return strings.Join(why, "; ")
+}

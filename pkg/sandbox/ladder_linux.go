@@ -1,0 +1,167 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/cachefile"
+	"github.com/agents-exe/agents/pkg/process"
+	"golang.org/x/sys/unix"
+)
+
+var rungs = []string{Namespaces, Bubblewrap, Landlock, Limits}
+
+// facts is what a rung depends on and costs nothing to find out.
+type facts struct {
+	landlock int // its version, 0 for none
+	inside   bool
+	root     bool
+	cgroups  map[string]string
+	key      string // of this kernel and what contains this process
+}
+
+func findFacts() facts {
+	f := facts{landlock: landlockVersion(), root: os.Geteuid() == 0}
+	if runtime.GOOS == "linux" {
+		f.cgroups = cgroupFolders()
+	}
+	status, _ := os.ReadFile("/proc/thread-self/status")
+	// Both are what a sandbox leaves behind, of ours or of another program: namespaces
+	// cannot be made there, and what is there already holds.
+	f.inside = strings.Contains(string(status), "\nNoNewPrivs:\t1\n") && strings.Contains(string(status), "\nSeccomp:\t2\n")
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	var name unix.Utsname
+	_ = unix.Uname(&name)
+	user, _ := os.Readlink("/proc/self/ns/user")
+	mount, _ := os.Readlink("/proc/self/ns/mnt")
+	f.key = fmt.Sprint(unix.ByteSliceToString(name.Release[:]), strings.TrimSpace(string(boot)), os.Geteuid(), user, mount, f.inside)
+	return f
+}
+
+// load returns why rungs do not work, from the cache or by trying.
+func (l *Ladder) load() map[string]string {
+	cache := cachefile.Dir{Path: l.CacheDir, Suffix: ".ladder", Version: "1", MaxBytes: 1 << 16, MaxFiles: 16}
+	key := l.key + strings.Join(l.Helper, " ")
+	if l.CacheDir != "" {
+		var why map[string]string
+		if data, ok := cache.Load(key); ok && json.Unmarshal(data, &why) == nil && why != nil {
+			return why
+		}
+	}
+	why := map[string]string{}
+	for _, r := range []string{Namespaces, Bubblewrap} {
+		if err := l.try(r); err != nil {
+			why[r] = err.Error()
+		}
+	}
+	if l.landlock == 0 || !hasFilter {
+		why[Landlock] = "the kernel has no Landlock, or this processor no filter"
+	}
+	if data, err := json.Marshal(why); l.CacheDir != "" && err == nil {
+		cache.Store(key, data)
+	}
+	return why
+}
+
+// try enters a sandbox on a rung.
+func (l *Ladder) try(rung string) error {
+	switch {
+	case l.inside:
+		return errors.New("this process is in a sandbox, which can only be narrowed")
+	case len(l.Helper) == 0:
+		return errors.New("there is no helper")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	b := &Box{place: Place{Ladder: l}, config: Config{Read: []string{"/"}, Write: []string{}, Network: &Network{}}}
+	e, err := process.Run(ctx, &process.Command{Path: "/", Sandbox: trial{b, rung}})
+	if err != nil {
+		return err
+	}
+	if e.Code != 0 {
+		return errors.New(e.String())
+	}
+	return nil
+}
+
+// A trial is a sandbox whose helper executes nothing.
+type trial struct {
+	box  *Box
+	rung string
+}
+
+// Confine implements process.Sandbox.
+func (t trial) Confine(c *process.Command) (*process.Confined, error) {
+	return t.box.confine(c, t.rung, true)
+}
+
+// lookBwrap finds bubblewrap.
+func lookBwrap() (string, error) {
+	path, err := exec.LookPath("bwrap")
+	if err != nil {
+		return "", errors.New("there is no bwrap in PATH")
+	}
+	return path, nil
+}
+
+// enforcedBy says what enforces each restriction on a rung.
+func (b *Box) enforcedBy(rung string) []Enforcement {
+	l := b.place.Ladder
+	l.find()
+	c := b.config
+	spaces := rung == Namespaces || rung == Bubblewrap
+	var list []Enforcement
+	add := func(asked bool, what, by string) {
+		if asked {
+			list = append(list, Enforcement{what, by})
+		}
+	}
+	when := func(ok bool, by string) string {
+		if ok {
+			return by
+		}
+		return ""
+	}
+	landlock := when(l.landlock > 0 && rung != Limits, "Landlock")
+	both := landlock
+	if spaces && landlock != "" {
+		both = "mounts and Landlock"
+	}
+	wide := len(c.Read) == 1 && c.Read[0] == "/" // only secrets are hidden
+	add(c.Read != nil, "read", when(landlock != "" || spaces && wide, or(both, "mounts")))
+	add(c.Write != nil, "write", when(landlock != "" || spaces, or(both, "mounts")))
+	if n := c.Network; n != nil && !n.All {
+		switch {
+		case spaces && len(n.Domains) > 0:
+			add(true, "network", "a network namespace and a proxy")
+		case spaces:
+			add(true, "network", "a network namespace")
+		default:
+			// The port of a proxy says nothing about the host that has it.
+			add(true, "network", when(len(n.Domains) == 0 && hasFilter && rung == Landlock, "seccomp"))
+		}
+	}
+	add(c.Environment != nil, "environment", "the start")
+	add(c.Memory > 0, "memory", or(when(l.cgroups["memory"] != "", "a control group"), "a limit of address space"))
+	counted := when(!l.root, "a limit") // root has none
+	add(c.Processes > 0, "processes", or(when(l.cgroups["pids"] != "", "a control group"), counted))
+	add(c.CPUSeconds > 0, "cpuSeconds", "a limit")
+	add(c.OpenFiles > 0, "openFiles", "a limit")
+	add(c.FileSize > 0, "fileSize", "a limit")
+	return list
+}
+
+// or is a, or b if that is empty.
+func or(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}

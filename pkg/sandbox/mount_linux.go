@@ -1,0 +1,156 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mounts is what a mount namespace changes.
+type mounts struct {
+	// ReadOnly makes everything but Write read-only.
+	ReadOnly bool     `json:"readOnly,omitempty"`
+	Write    []string `json:"write,omitempty"`
+	// Hide are files and folders that become empty.
+	Hide []string `json:"hide,omitempty"`
+	// Temp is the private folder for temporary files, of TempSize bytes at most; "" is
+	// none.
+	Temp     string `json:"temp,omitempty"`
+	TempSize int64  `json:"tempSize,omitempty"`
+}
+
+// mount changes what is mounted. What may be written is copied first, then the rest
+// becomes read-only, then the copies go on top.
+func (m *mounts) mount() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	var copies []int
+	var paths []string
+	if m.ReadOnly {
+		for _, path := range m.Write {
+			fd, err := openPath(path)
+			if err != nil {
+				continue // it does not exist, or became a link
+			}
+			tree, err := unix.OpenTree(fd, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+			unix.Close(fd)
+			if err != nil {
+				return fmt.Errorf("mount %s: %w", path, err)
+			}
+			copies, paths = append(copies, tree), append(paths, path)
+		}
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &attr); err != nil {
+			return fmt.Errorf("mount everything read-only: %w", err)
+		}
+	}
+	for i, tree := range copies {
+		if err := cover(tree, paths[i]); err != nil {
+			return err
+		}
+		unix.Close(tree)
+	}
+	if err := m.hide(); err != nil {
+		return err
+	}
+	if err := m.mountTemp(); err != nil {
+		return err
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	// The working directory is one of before, of which everything may be read-only.
+	if dir, err := os.Getwd(); err == nil {
+		_ = os.Chdir(dir)
+	}
+	return nil
+}
+
+// cover mounts a tree on path, which has no link in it.
+func cover(tree int, path string) error {
+	fd, err := openPath(path)
+	if err == nil {
+		err = unix.MoveMount(tree, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+		unix.Close(fd)
+	}
+	if err != nil {
+		return fmt.Errorf("mount %s: %w", path, err)
+	}
+	return nil
+}
+
+// hide puts an empty folder on folders, and /dev/null on all else.
+func (m *mounts) hide() error {
+	first := "" // the folder that has the file system which the others get copies of
+	for _, path := range m.Hide {
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue
+		}
+		var tree int
+		switch {
+		case !info.IsDir():
+			tree, err = unix.OpenTree(unix.AT_FDCWD, os.DevNull, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		case first == "":
+			tree, err = tmpfs("4096", "000", unix.MOUNT_ATTR_RDONLY)
+			first = path
+		default:
+			tree, err = unix.OpenTree(unix.AT_FDCWD, first, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		}
+		if err != nil {
+			return fmt.Errorf("hide %s: %w", path, err)
+		}
+		err = cover(tree, path)
+		unix.Close(tree)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountTemp mounts the private folder, and another one for shared memory.
+func (m *mounts) mountTemp() error {
+	if m.Temp == "" {
+		return nil
+	}
+	for _, path := range []string{m.Temp, "/dev/shm"} {
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		fd, err := tmpfs(fmt.Sprint(m.TempSize), "700", 0)
+		if err != nil {
+			return err
+		}
+		err = cover(fd, path)
+		unix.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tmpfs returns a file system in memory that is not mounted yet.
+func tmpfs(size, mode string, attr int) (int, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("tmpfs: %w", err)
+	}
+	defer unix.Close(fs)
+	for _, option := range [][2]string{{"size", size}, {"mode", mode}} {
+		if err := unix.FsconfigSetString(fs, option[0], option[1]); err != nil {
+			return -1, fmt.Errorf("tmpfs: %s: %w", option[0], err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, fmt.Errorf("tmpfs: %w", err)
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return -1, fmt.Errorf("tmpfs: %w", err)
+	}
+	return fd, nil
+}

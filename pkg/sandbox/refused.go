@@ -1,0 +1,74 @@
+package sandbox
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxRefused is how many refusals are said about one call.
+const maxRefused = 5
+
+// Refused says which accesses the sandbox has probably refused to a program that failed in
+// dir, a line each: `sandbox: write to /etc/hosts is outside "write"`. It goes by what the
+// program printed on stderr: a path on a line with one of the system's messages for a refusal, if the
+// sandbox does not permit the path. It does not see what a program keeps to itself, what
+// it prints in another language, and a path that it does not name.
+func (b *Box) Refused(dir, stderr string) []string {
+	var said []string
+	add := func(format string, args ...any) {
+		line := fmt.Sprintf(format, args...)
+		if len(said) < maxRefused && !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	for line := range strings.Lines(stderr) {
+		lower := strings.ToLower(line)
+		has := func(texts ...string) bool {
+			return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(lower, t) })
+		}
+		if n := b.config.Network; n != nil && !n.All && len(n.Domains) == 0 &&
+			has("network is unreachable", "could not resolve", "name resolution", "no such host", "address family not supported", "name or service not known") {
+			add(`sandbox: the network is "none"`)
+		}
+		// A hidden file is empty or missing, so that it may look like another failure.
+		if !has("permission denied", "read-only file system", "operation not permitted", "eacces", "eperm", "erofs") {
+			continue
+		}
+		found := false
+		for _, path := range paths(dir, line) {
+			switch real := realPath(path); {
+			case b.config.Read != nil && (!b.covers(b.readable(""), real)):
+				add(`sandbox: %s is outside "read"`, path)
+				found = true
+			case b.config.Write != nil && !b.covers(slices.Concat(b.config.Write, devices), real) && !strings.Contains(real, "/agents-tmp-"):
+				add(`sandbox: write to %s is outside "write"`, path)
+				found = true
+			}
+		}
+		if n := b.config.Network; !found && n != nil && !n.All && len(n.Domains) == 0 && has("socket", "connect") {
+			add(`sandbox: the network is "none"`)
+		}
+	}
+	return said
+}
+
+// paths are the words of a line that look like paths, absolute.
+func paths(dir, line string) []string {
+	var found []string
+	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n'\"`‘’“”:;,()[]<>=", r) }) {
+		word = strings.TrimRight(word, ".")
+		if !strings.Contains(word, "/") || strings.Contains(word, "//") || len(word) < 2 {
+			continue
+		}
+		if !filepath.IsAbs(word) {
+			word = filepath.Join(dir, word)
+		}
+		found = append(found, filepath.Clean(word))
+	}
+	if len(found) > 1 && strings.HasPrefix(line, found[0]+":") { // the program that says it
+		found = found[1:]
+	}
+	return found
+}
