@@ -22,6 +22,7 @@ type remote struct {
 	total   TotalUsage // with all below it
 	up      *remote    // nil for the agent that the call asked
 	callKey string
+	specs   []ToolSpec // of its tools, as it describes them
 }
 
 // path returns the slugs of the agents from the root to r, including those in other
@@ -106,6 +107,7 @@ func (r *run) Called(ctx context.Context, inv *Invocation, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer delete(t.forwarded, inv.Key)
+	defer delete(t.children, inv.Key)
 	defer t.forget(inv, inv.Key)
 	var left []*remote
 	for _, s := range t.remotes {
@@ -187,7 +189,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	if t.redact != nil {
 		e = t.redact(e)
 	}
-	beyond := r.withinLease(&e)
+	beyond := cmp.Or(r.withinLease(&e), r.permitted(inv, s, &e))
 	if beyond != nil && e.Usage == nil { // what was consumed must be counted
 		return beyond
 	}
@@ -305,6 +307,9 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	if known { // it continues a session whose process ended
 		if p, ok := t.pending[e.Parent]; ok && p.Session.ID == e.Session {
 			n.session, n.total = p.Session, p.Total.clone()
+			for _, earlier := range p.Events {
+				r.noteSetup(inv, n, &earlier)
+			}
 			delete(t.pending, e.Parent)
 		}
 	}
@@ -337,6 +342,9 @@ func (r *run) Person() bool { return r.tree.person != nil }
 // Question implements Host. The tree asks one question at a time.
 func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawMessage, error) {
 	t := r.tree
+	if e.What == "policy" {
+		return r.answerPolicy(ctx, inv, e)
+	}
 	if t.person == nil {
 		return nil, ErrNobody
 	}
@@ -352,13 +360,7 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	t.questions++
 	id := fmt.Sprintf("%s.q%d", inv.Key, t.questions)
 	t.mu.Unlock()
-	path := e.Path
-	if own := r.path(); len(path) < len(own) || !slices.Equal(path[:len(own)], own) {
-		path = own // whatever an agent in another process says
-		if inv.Spec.IsAgent() {
-			path = append(path, inv.Spec.Name)
-		}
-	}
+	path := r.pathOf(inv, e)
 	question := inv.event(EventQuestion)
 	question.Tool, question.Args, question.Time = e.Tool, e.Args, t.now()
 	question.Question, question.What, question.Path, question.Text = id, e.What, path, e.Text
@@ -367,7 +369,24 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	if t.redact != nil {
 		question = t.redact(question)
 	}
-	return t.person(ctx, question)
+	answer, err := t.person(ctx, question)
+	if err == nil && e.What == "approve" && readDecision(answer).Decision == Allow {
+		r.note(inv, question, approved)
+	}
+	return answer, err
+}
+
+// pathOf is the path of the agent that asks a question. It begins with that of r, whatever
+// an agent in another process says.
+func (r *run) pathOf(inv *Invocation, e Event) []string {
+	own := r.path()
+	switch {
+	case len(e.Path) >= len(own) && slices.Equal(e.Path[:len(own)], own):
+		return e.Path
+	case inv.Spec.IsAgent():
+		return append(own, inv.Spec.Name)
+	}
+	return own
 }
 
 // ErrNobody: nobody can answer a question.

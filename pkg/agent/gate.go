@@ -60,17 +60,17 @@ const (
 // A Verdict is what a Policy says about a call. Reason is for the model and for
 // the record. Every verdict is recorded, but for Allow without a Reason and a Rule.
 type Verdict struct {
-	Decision Decision
-	Reason   string
+	Decision Decision `json:"decision"`
+	Reason   string   `json:"reason,omitempty"`
 	// Rule names the rule that decided, and the file that has it; "" if none did.
-	Rule string
+	Rule string `json:"rule,omitempty"`
 	// Reviewer "human" says that nothing but a person may answer AskPerson.
-	Reviewer string
+	Reviewer string `json:"reviewer,omitempty"`
 	// Approval is why a person is asked where no rule says so: "always", "effects"
 	// (an answer may be remembered) or "required" (without a person the run is refused).
-	Approval string
+	Approval string `json:"approval,omitempty"`
 	// External says that an external policy must agree too; see Rights.
-	External bool
+	External bool `json:"-"`
 }
 
 // A Policy decides whether a call may run. Its arguments have been decoded and

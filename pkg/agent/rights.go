@@ -142,29 +142,12 @@ func (r *run) leasedRights() json.RawMessage {
 	return raw
 }
 
-// askCaller asks the external policies of the callers in other processes.
-func (r *run) askCaller(ctx context.Context, inv *Invocation) Verdict {
-	if r.tree.caller == nil {
-		return Verdict{Decision: Deny, Reason: "the policy of the caller cannot be asked"}
-	}
-	q := inv.event(EventQuestion)
-	q.What, q.Question, q.Args, q.Path, q.Time = "policy", inv.Key+".policy", inv.Call.Args, inv.Path, r.tree.now()
-	answer, err := r.tree.caller(ctx, q)
-	if err != nil {
-		return Verdict{Decision: Deny, Reason: "the policy of the caller: " + err.Error()}
-	}
-	return readDecision(answer)
-}
-
 // readDecision reads the answer to a question about a call: "allow", or an object with
 // decision and reason. Everything else denies.
 func readDecision(answer json.RawMessage) Verdict {
-	var v struct {
-		Decision Decision `json:"decision"`
-		Reason   string   `json:"reason"`
-	}
+	var v Verdict
 	if json.Unmarshal(answer, &v.Decision) != nil && json.Unmarshal(answer, &v) != nil {
 		return Verdict{Decision: Deny, Reason: "the answer is not a decision"}
 	}
-	return Verdict{Decision: v.Decision, Reason: v.Reason}
+	return v
 }

@@ -288,6 +288,7 @@ type tree struct {
 	// process began and that did not continue yet.
 	remotes   map[string]*remote
 	forwarded map[string][]Event // of calls in progress, by Key
+	children  map[string]*child  // the same
 	questions int                // put so far
 }
 

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // A fit says whether a rule fits a call.
@@ -48,8 +50,8 @@ func (u *unfit) Error() string { return "argument " + u.pointer + ": " + u.err.E
 
 // fits compares the argument. strict is set for allow rules: every value must fit then,
 // and any otherwise. The error is why the fit is failed.
-func (c *condition) fits(values any, dir string, strict bool) (fit, error) {
-	found, missing := collect(nil, values, c.tokens)
+func (c *condition) fits(inv *agent.Invocation, strict bool) (fit, error) {
+	found, missing := collect(nil, inv.Values(), c.tokens)
 	if len(found) == 0 || missing && strict {
 		return no, nil
 	}
@@ -58,14 +60,14 @@ func (c *condition) fits(values any, dir string, strict bool) (fit, error) {
 		result = yes
 	}
 	for _, v := range found {
-		f, err := c.fitsValue(v, dir, strict)
+		f, err := c.fitsValue(v, inv, strict)
 		switch {
 		case f == failed:
 			return failed, &unfit{c.pointer, err}
-		case strict && f == no:
-			result = no
-		case !strict && f == yes:
-			result = yes
+		case strict:
+			result = min(result, f)
+		default:
+			result = max(result, f)
 		}
 	}
 	return result, nil
@@ -110,7 +112,7 @@ func collect(to []any, v any, tokens []string) (found []any, missing bool) {
 	return to, missing
 }
 
-func (c *condition) fitsValue(v any, dir string, strict bool) (fit, error) {
+func (c *condition) fitsValue(v any, inv *agent.Invocation, strict bool) (fit, error) {
 	text, isText := v.(string)
 	if !isText {
 		switch v := v.(type) {
@@ -142,7 +144,13 @@ func (c *condition) fitsValue(v any, dir string, strict bool) (fit, error) {
 	if !isText {
 		return failed, errors.New("it is not a path")
 	}
-	return inside(text, c.Inside, dir, strict)
+	if inv.Remote { // its files may be others
+		if filepath.IsAbs(text) && within(filepath.Clean(text), c.Inside, strict) {
+			return yes, nil
+		}
+		return maybe, nil
+	}
+	return inside(text, c.Inside, inv.Dir, strict)
 }
 
 func (c *condition) isOne(v any) bool {

@@ -279,18 +279,19 @@ func (s *Set) approve(inv *agent.Invocation) agent.Verdict {
 // compared by uncovered. The error is why the fit is failed.
 func (r *Rule) fits(inv *agent.Invocation) (fit, error) {
 	strict := r.Verdict == agent.Allow
-	values := inv.Values()
 	all, why := yes, error(nil)
 	for i := range r.conditions {
-		f, err := r.conditions[i].fits(values, inv.Dir, strict)
-		if f == no {
+		f, err := r.conditions[i].fits(inv, strict)
+		switch {
+		case f == no:
 			return no, nil
-		}
-		if f == failed {
+		case f == failed:
 			all, why = failed, err
+		case all != failed:
+			all = min(all, f)
 		}
 	}
-	if len(r.Command) == 0 || all == failed {
+	if len(r.Command) == 0 || all != yes {
 		return all, why
 	}
 	c := commandsOf(inv)
