@@ -154,7 +154,7 @@ type Node struct {
 	programs   []program
 	workDir    string // of its tools
 	level      policy.Set
-	policies   []policy.Policy
+	policies   []*externalPolicy
 	configured []server
 	set        *exectool.Toolset // of programs; nil if there are none
 	servers    []opened
@@ -306,7 +306,6 @@ func (l *loader) read(path string, above []*Node) *Node {
 	for _, pointer := range file.unsupportedKeys() {
 		l.report(file.problem(Warning, CodeLater, pointer, "this is left out: it is not supported yet"))
 	}
-	l.policies(n)
 	l.toolDirectory(n)
 	l.toolboxes(n)
 	l.mcpServers(n)
@@ -504,6 +503,7 @@ func (l *loader) build(ctx context.Context) {
 		}
 		describe(func() error {
 			found[i] = l.executables(ctx, n)
+			l.openPolicies(ctx, n)
 			return nil
 		})
 	}

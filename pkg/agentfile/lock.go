@@ -230,6 +230,9 @@ func (l *loader) survey(dir string) *Lock {
 				}
 			}
 		}
+		for _, p := range n.policies {
+			file(KindProgram, p.path)
+		}
 		sources := n.sources()
 		for _, path := range exectool.Executables(sources) {
 			file(KindTool, path)

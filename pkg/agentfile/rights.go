@@ -43,8 +43,16 @@ func (l *loader) rights(n *Node) bool {
 	if err := set.Approval.Check(); err != nil {
 		report(f.at("approval"), "%s", err)
 	}
+	for i, name := range s.Policy {
+		path, found := l.resolve(n, fmt.Sprintf("%s/%d", f.at("policy"), i), name, n.unusable())
+		n.policies = append(n.policies, &externalPolicy{path: path})
+		ok = ok && found
+	}
 	if len(n.stack) == 1 {
 		r := &l.opts.Rights
+		for _, path := range r.Policies {
+			n.policies = append(n.policies, &externalPolicy{path: path})
+		}
 		set.Rules = append(set.Rules, r.Rules...)
 		if set.Approval = set.Approval.Stricter(r.Approval); r.Chosen != "" {
 			set.Approval = r.Chosen
@@ -57,16 +65,20 @@ func (l *loader) rights(n *Node) bool {
 	return ok
 }
 
-// policies finds the external policies of n.
-func (l *loader) policies(*Node) {}
-
 // grant gives n's agent its rights.
 func (l *loader) grant(n *Node) {
 	n.level.Policy = len(n.policies) > 0
 	if n.level.Empty() {
 		return
 	}
-	rights, err := policy.New(n.level, n.policies...)
+	var policies []policy.Policy
+	for _, p := range n.policies {
+		policies = append(policies, p)
+		if p.err != nil {
+			l.report(Problem{Severity: LeftOut, Code: CodeRights, File: p.path, Message: "every call is denied: " + p.err.Error()})
+		}
+	}
+	rights, err := policy.New(n.level, policies...)
 	if err != nil {
 		panic(err) // what was read from JSON can be written
 	}

@@ -67,6 +67,9 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 	var paths []string
 	for _, n := range l.tree.Nodes {
 		paths = append(paths, n.File.Real)
+		for _, p := range n.policies {
+			files = append(files, p.path)
+		}
 		for _, s := range n.configured {
 			files = append(files, s.client.Programs()...)
 		}
