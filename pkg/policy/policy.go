@@ -323,7 +323,7 @@ func (s *Set) uncovered(inv *agent.Invocation) string {
 	}
 	for _, simple := range c.simple {
 		if !slices.ContainsFunc(s.Rules, func(r *Rule) bool { return r.covers(inv, simple) }) {
-			return fmt.Sprintf("%.100q", simple[0].text)
+			return fmt.Sprintf("the command %.100q", simple[0].text)
 		}
 	}
 	if len(c.simple) == 0 {

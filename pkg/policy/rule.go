@@ -226,10 +226,14 @@ func (c Condition) compile(pointer string, strict bool) (out condition, field st
 		}
 	}
 	if c.Regexp != "" {
-		if out.regexp, err = regexp.Compile("(?s)" + c.Regexp); err == nil && strict {
-			out.regexp, err = regexp.Compile(`\A(?:` + c.Regexp + `)\z`)
+		if _, err := regexp.Compile(c.Regexp); err != nil {
+			return out, "/regexp", err
 		}
-		if err != nil {
+		whole := "(?s:" + c.Regexp + ")"
+		if strict {
+			whole = `\A(?:` + c.Regexp + `)\z`
+		}
+		if out.regexp, err = regexp.Compile(whole); err != nil {
 			return out, "/regexp", err
 		}
 	}
