@@ -17,6 +17,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/tooltest"
+	"github.com/agents-exe/agents/pkg/treetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -354,4 +356,24 @@ func TestArgumentsAreCheckedFirst(t *testing.T) {
 		}
 	}
 	b.has(map[string]string{})
+}
+
+// Every tool keeps the contract, as its examples show.
+func TestToolsKeepTheContract(t *testing.T) {
+	set, err := exectool.Open(t.Context(), []exectool.Source{{Path: folder}}, exectool.Options{Environ: os.Environ(), CacheDir: cacheDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested := 0
+	tooltest.TestAll(t.Context(), set.List(), tooltest.Options{Environ: os.Environ()}, func(reports []treetest.Report) {
+		for _, r := range reports {
+			tested++
+			if !r.OK() {
+				t.Errorf("FAIL %s\n%s", r.File, r)
+			}
+		}
+	})
+	if tested < 5*len(slugs) {
+		t.Errorf("only %d tests", tested)
+	}
 }

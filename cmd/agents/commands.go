@@ -70,6 +70,7 @@ func table() []entry {
 		{name: "tool", usage: "work on one tool without a model", below: []entry{
 			{name: "describe", usage: "run `PATH describe` and print what the runtime makes of it", build: toolDescribeCommand},
 			{name: "call", usage: "call one tool as a model would; its result goes to stdout", build: toolCallCommand},
+			{name: "test", usage: "test that executables keep the contract of a tool", build: toolTestCommand},
 		}},
 		{name: "toolbox", usage: "list, describe or run the tools of a folder, for an agent on another machine", build: toolboxCommand},
 		{name: "keys", usage: "keep keys in your configuration folder", below: []entry{

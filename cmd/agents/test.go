@@ -137,10 +137,15 @@ func reportTest(p *program.Env, r treetest.Report, asJSON bool) error {
 			OK       bool               `json:"ok"`
 			Millis   int64              `json:"millis"`
 			Failures []treetest.Failure `json:"failures,omitempty"`
-		}{r.File, r.OK(), r.Duration.Milliseconds(), r.Failures}
+			Skipped  string             `json:"skipped,omitempty"`
+		}{r.File, r.OK(), r.Duration.Milliseconds(), r.Failures, r.Skipped}
 		enc := json.NewEncoder(p.Out)
 		enc.SetEscapeHTML(false)
 		return enc.Encode(line)
+	}
+	if r.Skipped != "" {
+		_, err := io.WriteString(p.Out, observe.Clean(fmt.Sprintf("not tested: %s: %s\n", r.File, r.Skipped)))
+		return err
 	}
 	if r.OK() {
 		return nil

@@ -43,6 +43,8 @@ type Description struct {
 	// Deadline is the time that a run of an agent which speaks the channel may take,
 	// 0 if it names none.
 	Deadline time.Duration
+	// Examples are calls that `agents tool test` tries, unread: package tooltest knows them.
+	Examples []json.RawMessage
 	// Channel is the version of the channel that the tool speaks when it is run as
 	// `<tool> run --channel`; 0 if it does not, or if that version is not known.
 	Channel int
@@ -123,6 +125,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 		func() error { return p.timeout(obj, d) },
 		func() error { return p.channel(obj, d) },
 		func() error { return p.deadline(obj, d) },
+		func() error { return obj.value("examples", false, "an array of objects", &d.Examples) },
 	)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,8 @@ type Report struct {
 	File string
 	// Failures are the reasons why the test failed; it passed if there are none.
 	Failures []Failure
+	// Skipped is why nothing was tested, "" if something was.
+	Skipped string
 	// Duration is the real time that the test took.
 	Duration time.Duration
 }
@@ -75,19 +77,26 @@ func sorted(list []Failure) []Failure {
 // JUnit is the XML that CI systems read: a test suite with a test case for each
 // report.
 func JUnit(reports []Report) string {
-	failed := 0
+	failed, skipped := 0, 0
 	var total time.Duration
 	for _, r := range reports {
 		total += r.Duration
+		if r.Skipped != "" {
+			skipped++
+		}
 		if !r.OK() {
 			failed++
 		}
 	}
 	var b strings.Builder
 	b.WriteString("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n")
-	fmt.Fprintf(&b, "  <testsuite name=\"agents test\" tests=\"%d\" failures=\"%d\" time=\"%.3f\">\n", len(reports), failed, total.Seconds())
+	fmt.Fprintf(&b, "  <testsuite name=\"agents test\" tests=\"%d\" failures=\"%d\" skipped=\"%d\" time=\"%.3f\">\n", len(reports), failed, skipped, total.Seconds())
 	for _, r := range reports {
 		fmt.Fprintf(&b, "    <testcase classname=\"agents test\" name=\"%s\" file=\"%s\" time=\"%.3f\"", escapeXML(r.File), escapeXML(r.File), r.Duration.Seconds())
+		if r.Skipped != "" {
+			fmt.Fprintf(&b, "><skipped message=\"%s\"/></testcase>\n", escapeXML(r.Skipped))
+			continue
+		}
 		if r.OK() {
 			b.WriteString("/>\n")
 			continue

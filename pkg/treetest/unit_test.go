@@ -58,6 +58,7 @@ func TestJUnitIsXML(t *testing.T) {
 			{File: "b", Line: 3, Key: "expect.answer", Message: "it is \x1b[31m \"<not>\" \xff]]>", Diff: "- a\n+ b"},
 			{File: "b", Message: "another"},
 		}},
+		{File: "c", Skipped: "why & what"},
 	})
 	var got struct {
 		Suites []struct {
@@ -66,6 +67,9 @@ func TestJUnitIsXML(t *testing.T) {
 			Cases    []struct {
 				Name    string `xml:"name,attr"`
 				Time    string `xml:"time,attr"`
+				Skipped *struct {
+					Message string `xml:"message,attr"`
+				} `xml:"skipped"`
 				Failure *struct {
 					Message string `xml:"message,attr"`
 					Text    string `xml:",chardata"`
@@ -77,7 +81,10 @@ func TestJUnitIsXML(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, text)
 	}
 	s := got.Suites[0]
-	if s.Tests != 2 || s.Failures != 1 || s.Cases[0].Time != "1.500" || s.Cases[0].Failure != nil || s.Cases[1].Name != `b"<&` {
+	if s.Cases[0].Skipped != nil || s.Cases[2].Skipped.Message != "why & what" {
+		t.Errorf("skipped: %+v", s)
+	}
+	if s.Tests != 3 || s.Failures != 1 || s.Cases[0].Time != "1.500" || s.Cases[0].Failure != nil || s.Cases[1].Name != `b"<&` {
 		t.Errorf("the suite is %+v", s)
 	}
 	if f := s.Cases[1].Failure; f.Message != "expect.answer: it is [31m \"<not>\" \uFFFD]]>" || !strings.Contains(f.Text, "    + b\nb: another") {

@@ -67,6 +67,7 @@ var rules = []rule{
 	{path: "pkg/replay", floor: 3},
 	{path: "pkg/serve", floor: 3},
 	{path: "pkg/sessionindex", floor: 3, modules: []string{"modernc.org/sqlite"}},
+	{path: "pkg/tooltest", floor: 3, beside: []string{"pkg/treetest"}},
 	{path: "pkg/treetest", floor: 3, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile"}},
 	{path: "pkg/tui", floor: 3, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2"}},
 

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/tooltest"
+	"github.com/agents-exe/agents/pkg/treetest"
+	"github.com/urfave/cli/v3"
+)
+
+func toolTestCommand(p *program.Env) *cli.Command {
+	var asJSON, run bool
+	var junit string
+	return &cli.Command{
+		ArgsUsage: "PATH...",
+		Description: `Tests executables, or those in folders, without a model: that the description is
+valid and always the same, that calls do what the examples of the description say,
+that every text argument takes an empty text, Unicode, lines, a leading dash, quotes
+and 100 kB, that two calls can run at once, that SIGTERM ends a call, and that calls
+keep to the declared effects. docs/tools.md describes examples.
+
+Each call runs in a new folder. A tool that has effects and no examples is only
+described, unless --run is there. What was not tested is printed with the reason.
+
+Exit codes: 0 all tests passed; 1 a test failed; 2 there is no tool, or the usage is
+wrong; 130, 143 interrupted.`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "a line of JSON for each test", Destination: &asJSON},
+			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML too", Destination: &junit},
+			&cli.BoolFlag{Name: "run", Usage: "call tools that have effects with arguments that are made up", Destination: &run},
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			start := time.Now()
+			tools, reports, err := openTested(ctx, p, c.Args().Slice())
+			if err != nil {
+				return err
+			}
+			o := tooltest.Options{Environ: p.Environ, MadeUp: run, Unconfined: "there is no sandbox"}
+			var outErr error
+			report := func(list []treetest.Report) {
+				for _, r := range list {
+					outErr = cmp.Or(outErr, reportTest(p, r, asJSON))
+				}
+			}
+			report(reports)
+			tooltest.TestAll(ctx, tools, o, func(list []treetest.Report) {
+				report(list)
+				reports = append(reports, list...)
+			})
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case outErr != nil:
+				return outErr
+			}
+			if junit != "" {
+				if err := os.WriteFile(junit, []byte(treetest.JUnit(reports)), 0o666); err != nil {
+					return fmt.Errorf("--junit: %w", err)
+				}
+			}
+			return testSummary(p, reports, time.Since(start), asJSON)
+		},
+	}
+}
+
+// openTested opens what the arguments name. An executable that cannot describe itself is
+// a test that failed.
+func openTested(ctx context.Context, p *program.Env, paths []string) (tools []*exectool.Tool, reports []treetest.Report, err error) {
+	if len(paths) == 0 {
+		return nil, nil, failure.Usage("", "tool test: want the files of tools, or folders of them")
+	}
+	for _, path := range paths {
+		set, err := exectool.Open(ctx, []exectool.Source{{Path: path}}, exectool.Options{Environ: p.Environ, DescribeTimeout: p.Describing})
+		if err != nil {
+			return nil, nil, failure.NothingRan(err, "")
+		}
+		tools = append(tools, set.List()...)
+		for _, problem := range set.Problems() {
+			if !problem.Describe {
+				return nil, nil, failure.NothingRan(problem.Err, load.ToolHint(problem.Err))
+			}
+			reports = append(reports, treetest.Report{File: problem.Path + ": describe", Failures: []treetest.Failure{{File: problem.Path, Key: "describe", Message: problem.Err.Error()}}})
+		}
+	}
+	if len(tools)+len(reports) == 0 {
+		return nil, nil, failure.NothingRan(fmt.Errorf("tool test: there is no tool"), "")
+	}
+	return tools, reports, nil
+}
