@@ -43,7 +43,10 @@ func check(ctx context.Context, p *program.Env, form string) error {
 		return err
 	}
 	p.Warn(c.Warnings...)
-	files := load.Candidates(c)
+	files, err := load.Candidates(p, c)
+	if err != nil {
+		return err
+	}
 	if form != "" || p.Global.Agent != "" || len(files) == 0 {
 		file, err := load.Choose(p, c, "")
 		if err != nil {

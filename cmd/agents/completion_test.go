@@ -47,6 +47,13 @@ func TestCompletion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, values := candidatesOf(t, "words", "run", "--agent", ""); len(values) > 0 {
+		t.Errorf("agents of a cfg file that is not trusted: %q", values)
+	}
+	p, _, _ := testProgramHere()
+	if err := root(p).Run(t.Context(), []string{"agents", "trust", "--yes"}); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		line string
 		kind string

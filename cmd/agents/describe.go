@@ -43,7 +43,11 @@ func describe(p *program.Env) error {
 	if err != nil {
 		return err
 	}
-	if len(load.Candidates(c)) > 0 {
+	files, err := load.Candidates(p, c)
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 {
 		file, err := load.Choose(p, c, "")
 		if err != nil {
 			return err

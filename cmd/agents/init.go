@@ -78,6 +78,7 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 			return failure.Usage("move or delete it, or choose a model with --flavor", "nothing was written: %s already exists", script)
 		}
 	}
+	others, _ := os.ReadDir(filepath.Join(filepath.Dir(file), "tools")) // mostly there is no such folder
 	err = s.FirstAgent(file, slug, m, plan)
 	if err == nil {
 		sayModel(p, m, file)
@@ -86,7 +87,7 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 		edit(p, file)
 	}
 	next := "agents run"
-	if err == nil && !(load.Remember(p, file) && filepath.Clean(file) == load.UsualFile) {
+	if err == nil && !(len(others) == 0 && load.NoteOwn(p, file) && filepath.Clean(file) == load.UsualFile) {
 		next += " --agent-file " + program.ShellQuote(file)
 	}
 	if p.Global.APIKeys != "" {

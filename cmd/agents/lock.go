@@ -39,7 +39,7 @@ func lock(ctx context.Context, p *program.Env) error {
 	if err != nil {
 		return failure.NothingRan(err, "")
 	}
-	content, err := l.Lock(ctx, filepath.Dir(root))
+	content, err := l.Lock(ctx)
 	if err != nil {
 		return failure.NothingRan(fmt.Errorf("lock: %w", err), "")
 	}

@@ -56,12 +56,14 @@ func languageOf(name string) language {
 }
 
 func newTool(p *program.Env, slug, dir, lang string) error {
+	changed := func() {}
 	if dir == "" {
 		var err error
-		if dir, err = toolDir(p); err != nil {
+		if dir, changed, err = toolDir(p); err != nil {
 			return err
 		}
 	}
+	defer changed()
 	l := languageOf(lang)
 	name := slug + l.suffix
 	source := slug + "-src"
@@ -102,30 +104,31 @@ func goSource(s *scaffold.Files, dir, slug, name string) error {
 	return s.Add(filepath.Join(dir, "main.go"), 0o644, scaffold.Fill(scaffold.GoProgram, slug, name))
 }
 
-// toolDir is the folder of a new tool.
-func toolDir(p *program.Env) (string, error) {
+// toolDir is the folder of a new tool. changed is to be called when the tool is there.
+func toolDir(p *program.Env) (dir string, changed func(), err error) {
 	c, err := load.Config(p)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	file, err := scaffold.Chosen(p, c)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if file == nil {
-		return "tools", nil
+		return "tools", func() {}, nil
 	}
-	dir := file.Spec.ToolDirectory
+	changed = load.Changing(p, file.Path)
+	dir = file.Spec.ToolDirectory
 	if dir == "" {
-		return "", failure.NothingRan(fmt.Errorf("new tool: agent %s (%s) has no toolDirectory", file.Spec.Slug, file.Path), "name a folder with --dir")
+		return "", nil, failure.NothingRan(fmt.Errorf("new tool: agent %s (%s) has no toolDirectory", file.Spec.Slug, file.Path), "name a folder with --dir")
 	}
 	if filepath.IsAbs(dir) {
-		return dir, nil
+		return dir, changed, nil
 	}
 	beside := filepath.Join(filepath.Dir(file.Path), dir)
 	// Some files mean the working directory; see agentfile.Load.
 	if _, err := os.Stat(beside); errors.Is(err, os.ErrNotExist) && program.Taken(dir) {
-		return dir, nil
+		return dir, changed, nil
 	}
-	return program.Relative(beside), nil
+	return program.Relative(beside), changed, nil
 }

@@ -25,6 +25,7 @@ type effective struct {
 	Keys       config.KeysChoice `json:"keys"`
 	Prices     config.Place      `json:"prices"`
 	Cache      config.Place      `json:"cache"`
+	Trust      config.Place      `json:"trust"`
 	Sessions   []config.Place    `json:"sessions"`
 	Logs       []config.Place    `json:"logs"`
 }
@@ -70,6 +71,11 @@ func effectivePaths(p *program.Env) (*effective, error) {
 	first := ""
 	for _, f := range c.AgentFiles {
 		place := agentPlace{AgentFile: f}
+		if err := load.CheckRoot(p, f); err != nil {
+			place.Error = err.Error()
+			e.AgentFiles = append(e.AgentFiles, place)
+			continue
+		}
 		file, _, err := agentfile.Read(f.Path)
 		switch {
 		case err == nil:
@@ -87,6 +93,8 @@ func effectivePaths(p *program.Env) (*effective, error) {
 	e.Keys = c.KeysFile(first)
 	e.Prices = c.PricesFile()
 	e.Cache = config.Place{Path: p.CacheDir(), Why: "XDG_CACHE_HOME, else ~/.cache", Found: p.CacheDir() != ""}
+	_, err = os.Stat(load.TrustDir(p))
+	e.Trust = config.Place{Path: load.TrustDir(p), Why: "XDG_STATE_HOME, else ~/.local/state", Found: err == nil}
 	for _, dir := range sessions.Dirs(p, c, "") {
 		_, err := os.Stat(dir.Path)
 		dir.Found = err == nil
@@ -136,6 +144,7 @@ func (e *effective) text() string {
 	line("keys", e.Keys.Place)
 	line("prices", e.Prices)
 	line("cache", e.Cache)
+	line("trust", e.Trust)
 	for _, s := range e.Sessions {
 		line("sessions", s)
 	}

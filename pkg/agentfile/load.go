@@ -94,8 +94,8 @@ type Options struct {
 	// as `"locked": true` in one of its agent files does: see Lock.
 	// Unlocked ignores that key.
 	Locked, Unlocked bool
-	// Trusted, if it is not nil, is what the tree must consist of: the Lock of Survey
-	// with absolute paths.
+	// Trusted, if it is not nil, is what the tree must consist of, as Survey returned
+	// it. Programs that are found in PATH may change.
 	Trusted *Lock
 	// OutputDir is where tool outputs that were cut for the model are kept in
 	// full; "" means the system's folder for temporary files.
@@ -190,6 +190,9 @@ type program struct {
 // executed.
 func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 	l := newLoader(opts)
+	if opts.Trusted != nil {
+		l.against = []baseline{{lock: opts.Trusted, dir: folderOf(path), name: "what was trusted"}}
+	}
 	if opts.Locked {
 		l.readLock(path)
 	}
@@ -215,9 +218,6 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 func newLoader(opts Options) *loader {
 	l := &loader{opts: opts, tree: &Tree{}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
 	l.tree.survey = l.survey
-	if opts.Trusted != nil {
-		l.against = []baseline{{lock: opts.Trusted, name: "what was trusted"}}
-	}
 	if opts.CacheDir != "" {
 		l.valid = validFiles(filepath.Join(opts.CacheDir, "files"))
 	}

@@ -158,17 +158,23 @@ func (e *DriftError) Error() string {
 // A baseline is what a tree is compared with while it is loaded.
 type baseline struct {
 	lock *Lock
-	dir  string // what its paths are relative to; "" for absolute ones
+	dir  string // what its paths are relative to
 	name string // for messages
 	path bool   // programs in PATH count
+}
+
+// folderOf is the absolute path of a file's folder.
+func folderOf(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		abs = path // there is no working directory
+	}
+	return filepath.Dir(abs)
 }
 
 // relative is a path in a lock: relative to dir, with slashes, unless the two have
 // nothing in common.
 func relative(dir, path string) string {
-	if dir == "" {
-		return path
-	}
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || filepath.Join(dir, strings.Repeat("../", strings.Count(rel, "../"))) == "/" {
 		return path
@@ -264,19 +270,23 @@ func (n *Node) lockKey(dir, name string) string {
 }
 
 // Survey reads the tree of the agent file at path without executing anything, and
-// returns what it consists of. The servers and runners of the Lock have no tools.
-// Without dir its paths are absolute. A file that others can write, or a key that is
-// missing, is no error here.
-func Survey(path, dir string, opts Options) (*Tree, *Lock) {
+// returns what it consists of, with paths relative to the folder of the file. The
+// servers and runners of the Lock have no tools. Nothing is wrong with a tree that
+// cannot run.
+func Survey(path string, opts Options) (*Tree, *Lock) {
 	opts.NoModels, opts.Check = true, true
 	l := newLoader(opts)
 	l.read(path, nil)
-	return l.tree, l.survey(dir)
+	return l.tree, l.survey(folderOf(path))
 }
 
-// Lock returns what the tree consists of, with paths relative to dir. It starts every
-// MCP server, and fails if one of them does not list its tools.
-func (t *Tree) Lock(ctx context.Context, dir string) (*Lock, error) {
+// Difference lists how now differs from what was surveyed before, a line or more each.
+func (l *Lock) Difference(now *Lock) []string { return difference(l.files(false), now.files(false)) }
+
+// Lock returns what the tree consists of, with paths relative to the folder of its root
+// file. It starts every MCP server, and fails if one of them does not list its tools.
+func (t *Tree) Lock(ctx context.Context) (*Lock, error) {
+	dir := folderOf(t.Nodes[0].File.Path)
 	lock := t.survey(dir)
 	for _, n := range t.Nodes {
 		n.describe(lock, dir)

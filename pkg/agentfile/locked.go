@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +21,8 @@ import (
 // readLock reads the lock file beside the root agent file at path, with which the tree
 // is compared from now on.
 func (l *loader) readLock(path string) {
-	abs, err := filepath.Abs(path)
-	if err == nil {
-		l.lock, err = ReadLock(abs)
-	}
-	if err != nil {
+	var err error
+	if l.lock, err = ReadLock(path); err != nil {
 		file := filepath.Join(filepath.Dir(path), LockName)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("the tree must be locked, and there is no lock of %s", named(path))
@@ -33,7 +31,7 @@ func (l *loader) readLock(path string) {
 		l.lock = &Lock{} // nothing is executed
 		return
 	}
-	b := baseline{lock: l.lock, dir: filepath.Dir(abs), name: LockName, path: true}
+	b := baseline{lock: l.lock, dir: folderOf(path), name: LockName, path: true}
 	for file, f := range l.taken { // before it was known that there is a lock
 		l.refused = l.refused || l.lock.Files[relative(b.dir, file)].Digest != f.Digest
 	}
@@ -53,6 +51,9 @@ func (l *loader) compare(path string) error {
 	}
 	for _, b := range l.against {
 		now := l.survey(b.dir)
+		if l.refused {
+			now.complete(b)
+		}
 		if changes := difference(b.lock.files(b.path), now.files(b.path)); len(changes) > 0 {
 			l.tree.Root = nil
 			return &DriftError{File: path, Against: b.name, Changes: changes}
@@ -61,17 +62,32 @@ func (l *loader) compare(path string) error {
 	return nil
 }
 
+// complete adds what was not reached because a file was refused, as it is now.
+func (l *Lock) complete(b baseline) {
+	for path, f := range b.lock.Files {
+		if _, known := l.Files[path]; known {
+			continue
+		}
+		abs := path
+		if !filepath.IsAbs(path) {
+			abs = filepath.Join(b.dir, path)
+		}
+		if f.Digest = exectool.Digest(abs); f.Digest != "" {
+			l.Files[path] = f
+		}
+	}
+	for name, digest := range b.lock.Programs {
+		l.Programs[name] = cmp.Or(l.Programs[name], digest)
+	}
+}
+
 // compareTools compares what tools and MCP servers say of themselves with the lock. A
 // server that does not answer is compared when it does.
 func (l *loader) compareTools(ctx context.Context, path string) error {
 	if l.lock == nil {
 		return nil
 	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Dir(abs)
+	dir := folderOf(path)
 	now := l.survey(dir)
 	for _, n := range l.tree.Nodes {
 		n.describe(now, dir)
@@ -135,9 +151,7 @@ func (l *loader) checked(n *Node, s opened) agent.Toolset {
 	if l.lock == nil {
 		return &checked{serverTools: s.Toolset}
 	}
-	root := l.tree.Nodes[0].File.Path
-	abs, _ := filepath.Abs(root) // it was read
-	key := n.lockKey(filepath.Dir(abs), s.name)
+	key := n.lockKey(folderOf(l.tree.Nodes[0].File.Path), s.name)
 	return &checked{serverTools: &lockedServer{Toolset: s.Toolset, key: key, lock: l.lock.Servers[key]}}
 }
 

@@ -71,6 +71,9 @@ type Flags struct {
 	AgentFiles []string
 	// Keys is the value of --api-keys.
 	Keys string
+	// Check, if it is not nil, gets the text of a cfg file before it is interpreted. Its
+	// error is that of Load.
+	Check func(path string, text []byte) error
 }
 
 // A Place is a path that is in effect, or would be.
@@ -90,6 +93,9 @@ type AgentFile struct {
 	// file, or its folder, so that it must be an agent file. Otherwise it lies in a folder
 	// whose agent files count.
 	Named bool `json:"named"`
+	// Discovered means that a cfg file or the working directory led to it: no flag, no
+	// variable and not the user's own configuration.
+	Discovered bool `json:"discovered"`
 }
 
 // A Config is what is in effect.
@@ -122,7 +128,7 @@ func Load(env Env, flags Flags) (*Config, error) {
 		place := place(filepath.Join(dir, FileName), why)
 		c.Looked = append(c.Looked, place)
 		if place.Found {
-			file, warnings, err := ReadFile(place.Path, env.Home)
+			file, warnings, err := readFile(place.Path, env.Home, flags.Check)
 			if err != nil {
 				return nil, err
 			}
@@ -175,6 +181,11 @@ func (c *Config) findAgentFiles() {
 	if len(named) > 0 {
 		return
 	}
+	defer func() {
+		for i := range c.AgentFiles {
+			c.AgentFiles[i].Discovered = c.File.Path != ""
+		}
+	}()
 	if c.File.Path == "" {
 		if c.env.Home != "" {
 			dir := filepath.Join(c.homeDir().Path, defaultAgents)
@@ -200,7 +211,7 @@ func (c *Config) addFile(path, why string, named bool) {
 	if slices.ContainsFunc(c.AgentFiles, func(a AgentFile) bool { return a.Path == path }) {
 		return
 	}
-	c.AgentFiles = append(c.AgentFiles, AgentFile{place(path, why), named})
+	c.AgentFiles = append(c.AgentFiles, AgentFile{Place: place(path, why), Named: named})
 }
 
 // addFolder adds the *.json files of a folder, sorted by name, and reports whether

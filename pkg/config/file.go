@@ -66,9 +66,18 @@ const (
 // at most 1 MiB. A malformed one is a *FileError that names every problem with
 // line and column; keys that mean nothing are warnings.
 func ReadFile(path, home string) (file *File, warnings []string, err error) {
+	return readFile(path, home, nil)
+}
+
+func readFile(path, home string, check func(path string, text []byte) error) (file *File, warnings []string, err error) {
 	text, _, err := ReadRegular(path, maxBytes)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cfg file: %w", err)
+	}
+	if check != nil {
+		if err := check(path, text); err != nil {
+			return nil, nil, err
+		}
 	}
 	r := &cfgReader{reader{path: path}, home}
 	file = &File{Path: path}

@@ -209,7 +209,7 @@ func TestConformanceOfServer(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../../../examples/mcp-conformance")); err != nil {
 		t.Fatal(err)
 	}
-	url := k.serve(t, dir, "--expose", "tools", "--plain-names", "--watch", "--no-token")
+	url := k.serve(t, dir, "--agent-file", "agent.json", "--expose", "tools", "--plain-names", "--watch", "--no-token")
 	for _, s := range suites() {
 		t.Run(s.name, func(t *testing.T) {
 			k.conformance(t, "server", s, "--url", url)
@@ -220,8 +220,12 @@ func TestConformanceOfServer(t *testing.T) {
 // serve starts `agents mcp-server` over HTTP in dir and returns its address.
 func (k *installation) serve(t *testing.T, dir string, args ...string) (url string) {
 	t.Helper()
+	env := k.environ(t.TempDir())
+	trust := exec.Command(k.agents, "trust", "--yes") // the cfg file, if there is one
+	trust.Dir, trust.Env = dir, env
+	_ = trust.Run() // mostly there is nothing to trust
 	cmd := exec.Command(k.agents, slices.Concat([]string{"mcp-server", "--http", "127.0.0.1:0"}, args)...)
-	cmd.Dir, cmd.Env = dir, k.environ(t.TempDir())
+	cmd.Dir, cmd.Env = dir, env
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -218,7 +218,8 @@ func slugs(p *program.Env, files []string) []string {
 		return nil
 	}
 	var list []string
-	for _, path := range load.Candidates(c) {
+	paths, _ := load.Candidates(p, c) // what is not trusted is not read
+	for _, path := range paths {
 		if f, _, err := agentfile.Read(path); err == nil {
 			announce, _, _ := strings.Cut(f.Spec.Announce, "\n")
 			list = append(list, OneLine(f.Spec.Slug, announce))
@@ -235,7 +236,8 @@ func tools(p *program.Env, files []string) []string {
 		return nil
 	}
 	var list []string
-	for _, path := range load.Candidates(c) {
+	paths, _ := load.Candidates(p, c) // what is not trusted is not read
+	for _, path := range paths {
 		f, _, err := agentfile.Read(path)
 		if err != nil || f.Spec.ToolDirectory == "" {
 			continue

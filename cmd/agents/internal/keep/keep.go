@@ -185,7 +185,8 @@ func reopen(p *program.Env, path, again string) (*Session, error) {
 
 // AgentOf is the agent file that a session names, if the command line names none.
 // A session from another folder must not decide what is executed: its file is only
-// suggested.
+// suggested. A folder that a cfg file names may hold a stranger's sessions too, so
+// their file must be trusted.
 func AgentOf(p *program.Env, path, source string) (file, suggested string, err error) {
 	if len(p.Global.AgentFiles) > 0 || p.Global.Agent != "" || source == "" {
 		return "", "", nil
@@ -198,8 +199,14 @@ func AgentOf(p *program.Env, path, source string) (file, suggested string, err e
 	if err != nil {
 		return "", "", err
 	}
-	for _, dir := range sessions.Paths(sessions.Dirs(p, c, "")) {
-		if filepath.Clean(dir) == own {
+	trusted := load.Trusted(p, source) != nil
+	for _, f := range c.AgentFiles {
+		if f.Discovered && f.Path == source && !trusted {
+			return "", source, nil
+		}
+	}
+	for _, dir := range sessions.Dirs(p, c, "") {
+		if filepath.Clean(dir.Path) == own && (trusted || dir.Path == filepath.Join(p.StateDir(), "sessions")) {
 			return source, "", nil
 		}
 	}

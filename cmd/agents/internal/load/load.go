@@ -49,8 +49,18 @@ type Options struct {
 // logPaths are the log sinks of the configuration.
 type logPaths struct{ JSONPath, TextPath, URL string }
 
-// Config finds the configuration. files replace those of --agent-file.
+// Config finds the configuration. files replace those of --agent-file. A cfg file must
+// have been trusted.
 func Config(p *program.Env, files ...string) (*config.Config, error) {
+	return configOf(p, func(path string, text []byte) error { return checkText(p, path, "cfg", text) }, files)
+}
+
+// AnyConfig is Config with a cfg file that need not be trusted. check gets its text.
+func AnyConfig(p *program.Env, check func(path string, text []byte) error) (*config.Config, error) {
+	return configOf(p, check, nil)
+}
+
+func configOf(p *program.Env, check func(path string, text []byte) error, files []string) (*config.Config, error) {
 	env, err := p.ConfigEnv()
 	if err != nil {
 		return nil, err
@@ -58,7 +68,10 @@ func Config(p *program.Env, files ...string) (*config.Config, error) {
 	if len(files) == 0 {
 		files = p.Global.AgentFiles
 	}
-	c, err := config.Load(env, config.Flags{AgentFiles: files, Keys: p.Global.APIKeys})
+	c, err := config.Load(env, config.Flags{AgentFiles: files, Keys: p.Global.APIKeys, Check: check})
+	if f := (*failure.Error)(nil); errors.As(err, &f) {
+		return nil, f
+	}
 	if err != nil {
 		return nil, failure.NothingRan(err, "")
 	}
@@ -111,6 +124,9 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path}, Set: o.Set, Models: o.Models,
 		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, Locked: p.Global.Locked && !o.Unlocked, Unlocked: o.Unlocked, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
 	var err error
+	if opts.Trusted, err = trusted(p, c, file, o); err != nil {
+		return nil, err
+	}
 	if opts.Prices, err = Prices(c); err != nil {
 		return nil, err
 	}
@@ -136,7 +152,11 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		return l, failure.NothingRan(loadError(file, broken), ProblemHint(broken.Problems[0]))
 	}
 	if drift, ok := errors.AsType[*agentfile.DriftError](err); ok {
-		return l, failure.NothingRan(drift, "`agents lock` accepts what there is now")
+		hint := trustHint(p)
+		if drift.Against == agentfile.LockName {
+			hint = "`agents lock` accepts what there is now"
+		}
+		return l, failure.NothingRan(drift, hint)
 	}
 	return l, err
 }
@@ -184,22 +204,21 @@ func loadError(file string, e *agentfile.LoadError) error {
 }
 
 // UsualFile is the name that init gives an agent file. The one in the working directory
-// is only used if it is named, because a stranger may have written it; see Remember.
+// is only used if it is named or trusted, because a stranger may have written it.
 const UsualFile = "agent.json"
 
 // Choose picks the agent file to run. suggested is for the hint where there is none.
 func Choose(p *program.Env, c *config.Config, suggested string) (string, error) {
-	files := Candidates(c)
+	files, err := Candidates(p, c)
 	switch {
+	case err != nil:
+		return "", err
 	case len(files) == 0:
 		hint := "`agents init` writes one, --agent-file names one, `agents paths` shows where one was looked for"
 		if suggested != "" {
 			hint = "the session is of " + suggested + "; name it with --agent-file if you trust it"
 		} else if info, err := os.Stat(UsualFile); err == nil && info.Mode().IsRegular() {
-			hint = "the one in this folder is only used if it is named: --agent-file " + UsualFile
-			if known, _ := noted(p, UsualFile); known {
-				hint = UsualFile + " has changed since you used it; --agent-file " + UsualFile + " uses it again"
-			}
+			hint = "the one in this folder is only used if it is named, --agent-file " + UsualFile + ", or trusted: " + trustHint(p)
 		}
 		return "", failure.NothingRan(errors.New("no agent file found"), hint)
 	case len(files) == 1 && p.Global.Agent == "":
@@ -231,15 +250,19 @@ func Choose(p *program.Env, c *config.Config, suggested string) (string, error) 
 }
 
 // Candidates are the files that may be run: those that were named, and of the
-// folders those that are agent files.
-func Candidates(c *config.Config) []string {
+// folders those that are agent files. Contents that need trust and do not have it are
+// an error.
+func Candidates(p *program.Env, c *config.Config) ([]string, error) {
 	var files []string
 	for _, f := range c.AgentFiles {
+		if err := CheckRoot(p, f); err != nil {
+			return nil, err
+		}
 		if f.Named || agentfile.IsAgentFile(f.Path) {
 			files = append(files, program.Shown(f.Path))
 		}
 	}
-	return files
+	return files, nil
 }
 
 // showProblems prints the problems down to a severity, except fatal ones, which are in

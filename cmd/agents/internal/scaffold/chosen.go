@@ -25,17 +25,21 @@ func SlugArgument(c *cli.Command) (string, error) {
 // working directory selects; nil if there is none. The agents of the user's own
 // configuration are ignored: a new file belongs to this folder.
 func Chosen(p *program.Env, c *config.Config) (*agentfile.File, error) {
+	files, err := load.Candidates(p, c)
+	if err != nil {
+		return nil, err
+	}
 	var path string
 	switch {
 	case len(p.Global.AgentFiles) > 0 || p.Global.Agent != "" || p.Getenv(config.EnvAgentFile) != "",
-		c.File.Path != "" && len(load.Candidates(c)) > 0:
+		c.File.Path != "" && len(files) > 0:
 		file, err := load.Choose(p, c, "")
 		if err != nil {
 			return nil, err
 		}
 		path = file
-	case agentfile.IsAgentFile("agent.json"):
-		path = "agent.json"
+	case load.Trusted(p, load.UsualFile) != nil:
+		path = load.UsualFile
 	default:
 		return nil, nil
 	}

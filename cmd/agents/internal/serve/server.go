@@ -230,7 +230,10 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := load.Candidates(c)
+	files, err := load.Candidates(p, c)
+	if err != nil {
+		return nil, err
+	}
 	if p.Global.Agent != "" || len(files) == 0 {
 		file, err := load.Choose(p, c, "")
 		if err != nil {

@@ -1,0 +1,259 @@
+package load
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/exectool"
+)
+
+// Files that a person did not name, but that a cfg file or the working directory led
+// to, may be a stranger's. They are interpreted once the person has trusted them: a
+// Trust in the state folder has what the tree consisted of then. What differs from it
+// must be trusted again.
+
+// EnvTrust is the variable that makes files that are named need trust too.
+const EnvTrust = "AGENTS_TRUST"
+
+// A Trust is an agent file with its tree, or a cfg file, that a person has trusted.
+type Trust struct {
+	Path string          `json:"path"` // without links
+	Tree *agentfile.Lock `json:"tree"`
+}
+
+// trustHint is the next step where trust is missing.
+func trustHint(p *program.Env) string {
+	command := "agents trust"
+	if strict, _ := strictTrust(p); strict {
+		for _, file := range p.Global.AgentFiles {
+			command += " --agent-file " + program.ShellQuote(file)
+		}
+	}
+	return "`" + command + "` shows what it runs, and asks"
+}
+
+// TrustDir is where trusted files are noted; "" if there is no state folder.
+func TrustDir(p *program.Env) string {
+	if p.StateDir() == "" {
+		return ""
+	}
+	return filepath.Join(p.StateDir(), "trust")
+}
+
+// realPath is path absolute and without links; as it is if it does not exist.
+func realPath(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real
+	}
+	return abs
+}
+
+func trustFile(p *program.Env, path string) string {
+	sum := sha256.Sum256([]byte(realPath(path)))
+	return filepath.Join(TrustDir(p), hex.EncodeToString(sum[:16])+".json")
+}
+
+// Trusted is what was trusted of the file at path, nil if nothing was.
+func Trusted(p *program.Env, path string) *Trust {
+	if TrustDir(p) == "" {
+		return nil
+	}
+	t, err := readTrust(trustFile(p, path))
+	if err != nil || t.Path != realPath(path) {
+		return nil
+	}
+	return t
+}
+
+func readTrust(file string) (*Trust, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trust{}
+	if err := json.Unmarshal(data, t); err != nil || t.Tree == nil {
+		return nil, fmt.Errorf("%s is damaged", file)
+	}
+	return t, nil
+}
+
+// ListTrusted returns what is trusted, sorted by path.
+func ListTrusted(p *program.Env) []*Trust {
+	files, _ := filepath.Glob(filepath.Join(TrustDir(p), "*.json")) // the pattern is valid
+	var list []*Trust
+	for _, file := range files {
+		if t, err := readTrust(file); err == nil {
+			list = append(list, t)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Trust) int { return strings.Compare(a.Path, b.Path) })
+	return list
+}
+
+// Keep notes that the person trusts t.
+func (t *Trust) Keep(p *program.Env) error {
+	if TrustDir(p) == "" {
+		return errors.New("there is no home folder to note it in")
+	}
+	if err := os.MkdirAll(TrustDir(p), 0o700); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(TrustDir(p), "new-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if _, err = f.Write(append(text, '\n')); err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return os.Rename(f.Name(), trustFile(p, t.Path))
+}
+
+// Distrust removes the note of the file at path. It reports whether there was one.
+func Distrust(p *program.Env, path string) (bool, error) {
+	err := os.Remove(trustFile(p, path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// SurveyFile returns what the agent file at path would run now, with its tree. Nothing
+// is executed.
+func SurveyFile(p *program.Env, path string) (*agentfile.Tree, *Trust) {
+	tree, lock := agentfile.Survey(path, agentfile.Options{Environ: p.Environ})
+	return tree, &Trust{Path: realPath(path), Tree: lock}
+}
+
+// SurveyConfig returns the Trust of a cfg file with the given contents.
+func SurveyConfig(path string, text []byte) *Trust {
+	sum := sha256.Sum256(text)
+	file := agentfile.LockedFile{Kind: "cfg", Digest: exectool.DigestSum(sum[:])}
+	return &Trust{Path: realPath(path), Tree: &agentfile.Lock{Files: map[string]agentfile.LockedFile{filepath.Base(path): file}}}
+}
+
+// NoteOwn notes that the agent file, whose tree this person has just written, is
+// trusted, so that it is used in its folder without being named. It reports whether it
+// did.
+func NoteOwn(p *program.Env, file string) bool {
+	_, t := SurveyFile(p, file)
+	return filepath.Base(file) == UsualFile && t.Keep(p) == nil
+}
+
+// Changing returns a function that trusts the tree of the agent file at path again
+// after this program has changed it, if it was as it was trusted before.
+func Changing(p *program.Env, path string) (changed func()) {
+	was := Trusted(p, path)
+	if was == nil {
+		return func() {}
+	}
+	if _, now := SurveyFile(p, path); len(was.Tree.Difference(now.Tree)) > 0 {
+		return func() {}
+	}
+	return func() {
+		_, now := SurveyFile(p, path)
+		_ = now.Keep(p) // otherwise the person is asked
+	}
+}
+
+// strictTrust reports whether files that are named need trust too.
+func strictTrust(p *program.Env) (bool, error) {
+	switch value := p.Getenv(EnvTrust); value {
+	case "":
+		return false, nil
+	case "strict":
+		return true, nil
+	default:
+		return false, failure.Usage("", "%s is %q; want strict, or nothing", EnvTrust, value)
+	}
+}
+
+// errUntrusted is the error of a file that nobody has trusted.
+func errUntrusted(p *program.Env, path string) error {
+	return failure.NothingRan(fmt.Errorf("%s is not trusted: nobody has looked at what it runs", program.Shown(path)), trustHint(p))
+}
+
+// checkText returns an error if the file at path has contents that were not trusted.
+func checkText(p *program.Env, path, kind string, text []byte) error {
+	t := Trusted(p, path)
+	if t == nil {
+		return errUntrusted(p, path)
+	}
+	now := SurveyConfig(path, text).Tree.Files[filepath.Base(path)].Digest
+	if t.Tree.Files[filepath.Base(path)].Digest != now {
+		drift := &agentfile.DriftError{File: program.Shown(path), Against: "what was trusted", Changes: []string{"changed: " + kind + " " + filepath.Base(path)}}
+		return failure.NothingRan(drift, trustHint(p))
+	}
+	return nil
+}
+
+// CheckRoot returns an error if f needs trust and its own contents were not trusted. It
+// is not interpreted.
+func CheckRoot(p *program.Env, f config.AgentFile) error {
+	strict, err := strictTrust(p)
+	if err != nil || !strict && !f.Discovered || !f.Found {
+		return err
+	}
+	text, _, err := config.ReadRegular(f.Path, agentfile.MaxBytes)
+	if err != nil {
+		return nil // what reads it says so
+	}
+	return checkText(p, f.Path, agentfile.KindAgent, text)
+}
+
+// trusted is what the tree of the agent file must consist of; nil if it may be any.
+func trusted(p *program.Env, c *config.Config, file string, o Options) (*agentfile.Lock, error) {
+	need, err := strictTrust(p)
+	if err != nil {
+		return nil, err
+	}
+	t := Trusted(p, file)
+	need = need || o.File != "" && t != nil // a session leads to what was found once
+	for _, f := range c.AgentFiles {
+		need = need || f.Discovered && program.Shown(f.Path) == file
+	}
+	switch {
+	case !need:
+		return nil, nil
+	case t == nil:
+		return nil, errUntrusted(p, file)
+	}
+	return t.Tree, nil
+}
+
+// addOwn adds the agent file of the working directory, if it was trusted once, to a
+// configuration that names none.
+func addOwn(p *program.Env, c *config.Config) {
+	if slices.ContainsFunc(c.AgentFiles, func(f config.AgentFile) bool { return f.Named }) {
+		return
+	}
+	path, err := filepath.Abs(UsualFile)
+	if err != nil || Trusted(p, path) == nil {
+		return
+	}
+	own := config.AgentFile{Place: config.Place{Path: path, Why: "trusted in the working directory", Found: true}, Named: true, Discovered: true}
+	c.AgentFiles = []config.AgentFile{own}
+}
