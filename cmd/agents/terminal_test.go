@@ -220,3 +220,14 @@ func TestADumbTerminalGetsLines(t *testing.T) {
 		t.Errorf("the progress was redrawn, or is missing:\n%s", text)
 	}
 }
+
+// A person who starts what programs start learns what it waits for.
+func TestProtocolsAtATerminal(t *testing.T) {
+	for command, note := range map[string]string{"mcp-server": "note: an MCP client starts this program", "run --channel": "note: --channel is for programs"} {
+		t.Run(command, func(t *testing.T) {
+			s := openScreen(t, t.TempDir(), "agents init --yes --quiet; agents "+command+`; echo "code $?"`)
+			s.await("^" + note)
+			s.pressUntil("C-d", `^code \d+$`)
+		})
+	}
+}

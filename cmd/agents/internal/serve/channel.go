@@ -31,6 +31,9 @@ type Channel struct {
 // Run serves the channel until the run has ended. The last event says how the run
 // ended; the error only decides the exit code.
 func (c *Channel) Run(ctx context.Context, p *program.Env) error {
+	if p.InTerm {
+		p.Note("--channel is for programs: the messages of `agents help nesting` are read from standard input; Ctrl-D ends it")
+	}
 	r := &channelRun{Channel: c, p: p}
 	s := channel.Server{In: p.In, Out: p.Out, Open: r.open, Grace: p.KillAfter, Kill: func() {
 		process.EndAll()

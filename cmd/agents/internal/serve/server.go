@@ -219,6 +219,9 @@ func (s *service) run(ctx context.Context) error {
 	if s.web != nil {
 		return s.web.serve(ctx, s.server)
 	}
+	if s.p.InTerm {
+		s.p.Note("an MCP client starts this program and speaks to it on standard input; Ctrl-D ends it")
+	}
 	return s.server.Serve(ctx, s.p.In, s.p.Out)
 }
 

@@ -44,7 +44,7 @@ run() {
 	/*) ;;
 	*) folder=./$folder ;; # it may begin with a dash
 	esac
-	ls -1Apq "$folder"
+	env LC_ALL=C.UTF-8 ls -1Apq "$folder" # q: a newline in a name is shown as ?
 }
 
 case ${1:-} in
