@@ -134,12 +134,26 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	for _, server := range n.servers {
 		n.Agent.Toolsets = append(n.Agent.Toolsets, l.checked(n, server))
 	}
+	if rights := n.Agent.Rights; rights != nil { // the model does not see these
+		experts = slices.DeleteFunc(experts, func(e expert) bool {
+			return rights.Hides(&agent.Invocation{Spec: e.Spec(), Agent: n.Agent.Slug, Path: n.path()})
+		})
+	}
 	if p := paragraph(experts); p != "" {
 		if n.Agent.System != "" {
 			n.Agent.System += "\n\n"
 		}
 		n.Agent.System += p
 	}
+}
+
+// path are the slugs from the root to n, as it was found first.
+func (n *Node) path() []string {
+	slugs := make([]string, len(n.stack))
+	for i, above := range n.stack {
+		slugs[i] = above.Agent.Slug
+	}
+	return slugs
 }
 
 // environ is the environment of the processes that n starts, without variables that

@@ -151,11 +151,18 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, roun
 	return out
 }
 
+// An Owned is a tool of an agent, whose Rights its calls need.
+type Owned interface{ Owner() *agent.Agent }
+
 // call passes one call of a tool through the gate.
 func (s *Server) call(ctx context.Context, r *request, tool agent.Tool, args string) (agent.Result, error) {
 	reporter := r.startReporter(ctx, s.opts.Hide)
 	defer reporter.close()
-	runner := s.opts.Runner(&agent.Agent{Slug: "mcp-client"})
+	caller := &agent.Agent{Slug: "mcp-client"}
+	if o, ok := agent.As[Owned](tool); ok && o.Owner().Rights != nil {
+		caller.Slug, caller.Rights = o.Owner().Slug, o.Owner().Rights // rules name agents
+	}
+	runner := s.opts.Runner(caller)
 	r.message.trace(runner)
 	runner.Observe = func(e agent.Event) {
 		s.opts.Observe(e)

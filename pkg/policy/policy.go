@@ -196,8 +196,13 @@ func (r *Rule) names(inv *agent.Invocation) bool {
 	if r.tool.match(name) {
 		return true
 	}
-	bare, ok := strings.CutPrefix(name, "bash_")
-	return ok && r.tool.match(bare)
+	for _, prefix := range [...]string{"bash_", "expert_"} {
+		if bare, ok := strings.CutPrefix(name, prefix); ok {
+			return r.tool.match(bare)
+		}
+	}
+	// A server may offer tools without the prefix.
+	return strings.Contains(r.Tool, "_") && (r.tool.match("bash_"+name) || r.tool.match("expert_"+name))
 }
 
 // concerns reports whether the rule is about the effects of the tool and the agent that

@@ -19,7 +19,7 @@ import (
 type Rule struct {
 	// Verdict is what happens to a call that fits all that follows.
 	Verdict agent.Decision `json:"verdict"`
-	// Tool is a glob for the tool's name, with or without the "bash_" in front of it.
+	// Tool is a glob for the tool's name, with or without "bash_" or "expert_" in front.
 	Tool string `json:"tool,omitempty"`
 	// Args are conditions for arguments, by JSON pointer.
 	Args map[string]Condition `json:"args,omitempty"`

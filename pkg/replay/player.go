@@ -148,6 +148,9 @@ func (p *Player) Wrap(a *agent.Agent) {
 	if !p.LiveModel {
 		a.Provider = &model{p: p, real: a.Provider}
 	}
+	if a.Rights != nil {
+		a.Rights = &replayedRights{a.Rights, p}
+	}
 	for i, set := range a.Toolsets {
 		a.Toolsets[i] = agent.WrapToolset(set, func(_ context.Context, tools []agent.Tool, err error) ([]agent.Tool, error) {
 			list := make([]agent.Tool, len(tools))

@@ -65,6 +65,20 @@ func (p *Player) command(inv *agent.Invocation, t agent.Tool) (argv []string, di
 	return nil, ""
 }
 
+// replayedRights decide about real calls. The record has the verdicts about others.
+type replayedRights struct {
+	agent.Rights
+	p *Player
+}
+
+// Decide implements agent.Rights.
+func (r *replayedRights) Decide(inv *agent.Invocation) agent.Verdict {
+	if r.p.realCall(inv) || r.p.LiveModel {
+		return r.Rights.Decide(inv)
+	}
+	return agent.Verdict{Decision: agent.Allow}
+}
+
 // decide repeats the recorded verdict about a served call. Real calls are up to
 // policy.
 func (p *Player) decide(ctx context.Context, inv *agent.Invocation, policy agent.Policy) agent.Verdict {

@@ -344,6 +344,12 @@ func (s *service) tools(ctx context.Context) []agent.Tool {
 				s.say("warning: " + err.Error())
 			}
 			for _, tool := range tools {
+				if rights := t.Root.Rights; rights != nil {
+					if rights.Hides(&agent.Invocation{Spec: tool.Spec(), Agent: t.Root.Slug, Path: []string{t.Root.Slug}}) {
+						continue
+					}
+					tool = &owned{tool, t.Root}
+				}
 				if s.flags.Plain {
 					tool = plainly(tool)
 				}
@@ -366,6 +372,18 @@ func (s *service) tools(ctx context.Context) []agent.Tool {
 	slices.SortFunc(list, func(a, b agent.Tool) int { return cmp.Compare(a.Spec().Name, b.Spec().Name) })
 	return list
 }
+
+// An owned tool is one of an agent that has rights.
+type owned struct {
+	agent.Tool
+	owner *agent.Agent
+}
+
+// Owner implements mcpserver.Owned.
+func (o *owned) Owner() *agent.Agent { return o.owner }
+
+// Unwrap returns the tool: see agent.As.
+func (o *owned) Unwrap() any { return o.Tool }
 
 // A plain tool is one without the prefix of its name.
 type plain struct {
