@@ -165,6 +165,7 @@ func (g *guardian) write(lines []byte) error {
 // runs their End with the environment env.
 func Guardian(in io.Reader, env []string) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	parent := os.Getppid()
 	commands := map[uint64]notice{}
 	for d := json.NewDecoder(in); ; {
 		var n notice
@@ -178,14 +179,14 @@ func Guardian(in io.Reader, env []string) {
 		}
 	}
 	if len(commands) > 0 {
-		endCommands(slices.Collect(maps.Values(commands)), env)
+		endCommands(parent, slices.Collect(maps.Values(commands)), env)
 	}
 }
 
 // endCommands ends the commands of a parent that is dead. Where there is an End, only
 // the group goes before it, so that it starts nothing more: the process that manages
 // a container is outside, and End needs it.
-func endCommands(commands []notice, env []string) {
+func endCommands(parent int, commands []notice, env []string) {
 	var plain []notice
 	var running sync.WaitGroup
 	for _, n := range commands {
@@ -197,10 +198,10 @@ func endCommands(commands []notice, env []string) {
 		running.Go(func() { runEnd(n.End, env) })
 	}
 	if len(plain) > 0 {
-		endProcesses(plain)
+		endProcesses(parent, plain)
 	}
 	running.Wait()
-	endProcesses(commands)
+	endProcesses(parent, commands)
 }
 
 // runEnd runs a Command.End. That it fails cannot be mended: what it is to end may

@@ -6,7 +6,7 @@ package process
 const guardianCode code = 0
 
 // endProcesses ends the groups of the commands.
-func endProcesses(commands []notice) {
+func endProcesses(_ int, commands []notice) {
 	for _, n := range commands {
 		endGroup(n)
 	}

@@ -180,6 +180,34 @@ func TestTheGuardianEndsWhatSIGKILLLeft(t *testing.T) {
 	}
 }
 
+// A program that resumes the work of one that was killed has processes with the same
+// marks, and carries one itself while it starts them. The guardian leaves both alone.
+func TestTheGuardianSparesAProgramThatResumes(t *testing.T) {
+	left, again := newRig(t), newRig(t)
+	// A shell that waits for a program that carries the mark, which waits for another.
+	resumed := again.command(`: > "$RIG/$$"; sh -c "$SLEEPER" & wait`)
+	c := left.command(`eval "$SLEEPER"`)
+	cmd := left.startGuarded(guardedRun{Commands: []*Command{c}})
+	shell := exec.Command("/bin/sh", append([]string{"-c", `"$@"; :`, "sh", "env", MarkVariable + "=" + c.Mark, resumed.Path}, resumed.Args...)...)
+	shell.Env = resumed.Env
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer shell.Wait()
+	defer func() { syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }()
+	pids := again.awaitPids(2)
+	guardian := awaitGuardian(t, cmd.Process.Pid)
+	cmd.Process.Kill()
+	cmd.Wait()
+	left.wantAllDead(1, guardian)
+	for _, pid := range pids {
+		if !alive(pid) {
+			t.Errorf("the process %d of the program that resumes was ended", pid)
+		}
+	}
+}
+
 // What is started while the guardian is at work, by a process that it has not found
 // yet, is ended too.
 func TestTheGuardianEndsAChainOfForks(t *testing.T) {

@@ -8,4 +8,4 @@ func (w *guard) start([]byte) (*guardian, error) { return nil, errors.ErrUnsuppo
 
 func endGroup(notice) {}
 
-func endProcesses([]notice) {}
+func endProcesses(int, []notice) {}
