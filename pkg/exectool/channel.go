@@ -77,8 +77,9 @@ func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, 
 		childOut.Close()
 	}()
 	result, err := channel.Call(ctx, inv, fromChild, toChild)
-	fromChild.Close() // further output is dropped
-	if errors.Is(err, channel.ErrProtocol) || errors.Is(err, agent.ErrChild) || errors.Is(err, agent.ErrBudget) {
+	fromChild.Close()                                   // further output is dropped
+	_, early := errors.AsType[*channel.EndedError](err) // most programs then exit by themselves
+	if !early && errors.Is(err, channel.ErrProtocol) || errors.Is(err, agent.ErrChild) || errors.Is(err, agent.ErrBudget) {
 		end() // it cannot be expected to end by itself
 	}
 	timer := time.AfterFunc(channelGrace, end)
@@ -94,11 +95,11 @@ func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, 
 	return result, exit, err
 }
 
-// killed reports whether a signal ended a program. A shell or a container reports SIGKILL
-// as an exit code.
+// killed reports whether a signal that this process did not send ended a program. A shell
+// or a container reports SIGKILL as an exit code.
 func killed(exit process.Exit) bool {
 	const status = 128 + 9
-	return exit.Signal != 0 || exit.Code == status
+	return !exit.Cancelled && (exit.Signal != 0 || exit.Code == status)
 }
 
 // lastWords returns the end of what a program wrote to stderr, for an error.

@@ -384,3 +384,26 @@ esac
 		})
 	}
 }
+
+// TestAnAgentThatClosesItsOutputIsEnded: its call does not last as long as its process,
+// and it is not started again.
+func TestAnAgentThatClosesItsOutputIsEnded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := script(t, filepath.Join(dir, "agent"), `[ "$1" = describe ] && { echo '{"slug":"x","description":"d","args":[],"channel":1}'; exit; }
+echo >> `+dir+`/starts
+exec >&-
+exec sleep 1000
+`)
+	set, err := Open(t.Context(), []Source{{Path: path}}, Options{Environ: os.Environ()})
+	if err != nil || len(set.List()) != 1 {
+		t.Fatalf("tools = %v, %v; problems: %s", toolNames(set), err, texts(set))
+	}
+	inv := invocation(`{}`)
+	inv.Host = noHost{}
+	_, err = set.List()[0].Call(t.Context(), inv)
+	starts, _ := os.ReadFile(filepath.Join(dir, "starts"))
+	if err == nil || !strings.Contains(err.Error(), "its output ended before the run (signal: terminated)") || len(starts) != 1 {
+		t.Errorf("Call = %v after %d starts", err, len(starts))
+	}
+}

@@ -39,7 +39,8 @@ type Command struct {
 	// Stdout and Stderr receive the output as it streams, each from one
 	// goroutine; nil discards it. After a Write failed the rest is read and
 	// dropped, so that the program never blocks. Run returns after the last
-	// Write did. A writer that stands in both must allow concurrent calls.
+	// Write did. A writer that stands in both must allow concurrent calls. An
+	// io.PipeWriter as Stdout is closed at the end of the output.
 	Stdout, Stderr io.Writer
 	// Mark stands in the environment as AGENTS_CALL_ID and finds what left
 	// the process group. It is put into Env in place of any other value;

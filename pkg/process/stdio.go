@@ -80,7 +80,13 @@ type copies struct {
 func (s *stdio) copy(c *Command) *copies {
 	k := s.copyStderr(c)
 	k.open++
-	go func() { k.outputs <- s.out.drain(c.Stdout, "stdout") }()
+	go func() {
+		err := s.out.drain(c.Stdout, "stdout")
+		if pipe, ok := c.Stdout.(*io.PipeWriter); ok {
+			pipe.Close()
+		}
+		k.outputs <- err
+	}()
 	if c.Stdin != nil {
 		k.fed = make(chan error, 1)
 		go func() { k.fed <- feed(s.in, c.Stdin) }()
