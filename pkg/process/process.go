@@ -105,6 +105,8 @@ type Exit struct {
 	// exited and were killed. Only after BecomeSubreaper it is sure to count
 	// them all.
 	Left int
+	// Refused is what a Sandbox has seen and refused, a line each, "" if nothing.
+	Refused string
 	// Held says that a pipe was still open after everything was killed, so
 	// something out of reach has it. What it writes later is not read.
 	Held bool

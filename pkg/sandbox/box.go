@@ -32,9 +32,10 @@ type Place struct {
 // concurrent use.
 type Box struct {
 	place    Place
-	config   Config   // absolute paths without links
-	patterns []string // of secrets
-	named    []string // the secrets that are not hidden
+	adjust   func(*Proxy) // of tests
+	config   Config       // absolute paths without links
+	patterns []string     // of secrets
+	named    []string     // the secrets that are not hidden
 
 	mu       sync.Mutex
 	hidden   []string // the secrets that exist

@@ -40,6 +40,7 @@ type session struct {
 	group  *cgroup
 	proxy  *Proxy
 	socket string // folder of the proxy's Unix socket
+	denied refusals
 	failed error
 }
 
@@ -225,7 +226,7 @@ func (s *session) network(rung string, env []string) ([]string, error) {
 	if len(n.Domains) == 0 || rung == Limits {
 		return env, nil
 	}
-	s.proxy = &Proxy{Domains: n.Domains, Refused: s.box.place.Log}
+	s.proxy = s.box.proxyFor(n.Domains, &s.denied)
 	if !spaces {
 		return s.landlockProxy(env)
 	}
@@ -391,7 +392,11 @@ func mapRoot(pid int) error {
 // ended reads the report of the helper and cleans up.
 func (s *session) ended(e *process.Exit) error {
 	defer s.close()
-	if s.pipe == nil || e == nil {
+	if e == nil {
+		return nil
+	}
+	e.Refused = s.denied.text()
+	if s.pipe == nil {
 		return nil
 	}
 	_ = s.pipe.SetReadDeadline(time.Now().Add(time.Second))

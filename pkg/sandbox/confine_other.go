@@ -70,7 +70,11 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 	}
 	w := &process.Confined{Path: c.Path, Args: c.Args, Env: env}
 	var proxy *Proxy
-	w.Ended = func(*process.Exit) error {
+	var denied refusals
+	w.Ended = func(e *process.Exit) error {
+		if e != nil {
+			e.Refused = denied.text()
+		}
 		if proxy != nil {
 			proxy.Close()
 		}
@@ -93,7 +97,7 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 			_ = w.Ended(nil)
 			return nil, fmt.Errorf("sandbox: proxy: %w", err)
 		}
-		proxy = &Proxy{Domains: n.Domains, Refused: b.place.Log}
+		proxy = b.proxyFor(n.Domains, &denied)
 		go proxy.Serve(l)
 		s.proxyPort = l.Addr().(*net.TCPAddr).Port
 		w.Env = withProxy(w.Env, l.Addr().String())

@@ -256,6 +256,39 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
+// A refusals keeps what the proxy of one process has refused.
+type refusals struct {
+	log   func(line string) // of the person; may be nil
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *refusals) add(line string) {
+	r.mu.Lock()
+	r.lines = append(r.lines, line)
+	r.mu.Unlock()
+	if r.log != nil {
+		r.log(line)
+	}
+}
+
+// text is a line for each.
+func (r *refusals) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.lines, "\n")
+}
+
+// proxyFor returns a proxy for a process of the sandbox.
+func (b *Box) proxyFor(domains []string, r *refusals) *Proxy {
+	r.log = b.place.Log
+	p := &Proxy{Domains: domains, Refused: r.add}
+	if b.adjust != nil {
+		b.adjust(p)
+	}
+	return p
+}
+
 // limited is a listener that accepts only so many connections at the same time.
 type limited struct {
 	net.Listener

@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == helperFlag {
 		os.Exit(Helper(os.Args[2:]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == clientFlag {
+		os.Exit(client(os.Args[2:]))
+	}
 	os.Exit(m.Run())
 }
 
