@@ -235,7 +235,7 @@ func (t *Tree) Connect(ctx context.Context) {
 					n.Tools = append(n.Tools, tool.Spec())
 				}
 				if err != nil {
-					t.Problems = append(t.Problems, n.File.problem(LeftOut, CodeServer, s.pointer, "%s", err))
+					t.Problems = append(t.Problems, n.File.problem(LeftOut, CodeStart, s.pointer, "%s", err))
 				}
 				return nil
 			})

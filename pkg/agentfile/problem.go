@@ -101,6 +101,7 @@ const (
 	CodeCollision Code = "collision"   // two tools with one name
 	CodeSlug      Code = "slug"        // extraAgents names another slug
 	CodeServer    Code = "mcp"         // an MCP server that cannot be used
+	CodeStart     Code = "mcp-start"   // an MCP server that does not start or answer
 	CodeLock      Code = "lock"        // the lock file
 	CodeSet       Code = "set"         // a placeholder without a value, a value without a placeholder
 	CodeRights    Code = "rights"      // permissions, approval or policy that cannot be used

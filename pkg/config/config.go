@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +42,9 @@ type Env struct {
 func SystemEnv() (Env, error) {
 	dir, err := os.Getwd()
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.New("it was removed; run agents in another folder")
+		}
 		return Env{}, fmt.Errorf("find the working folder: %w", err)
 	}
 	home, err := os.UserHomeDir()

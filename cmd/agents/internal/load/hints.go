@@ -43,6 +43,8 @@ func ProblemHint(p agentfile.Problem) string {
 	case agentfile.CodePath:
 		return "paths are relative to the folder of the agent file"
 	case agentfile.CodeServer:
+		return "`agents help agent-files` describes the keys of MCP servers"
+	case agentfile.CodeStart:
 		return "start the server by hand to see what it says"
 	case agentfile.CodeLock:
 		return "`agents lock` writes it; `agents help lock` describes it"
