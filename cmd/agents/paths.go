@@ -26,6 +26,7 @@ type effective struct {
 	Prices     config.Place      `json:"prices"`
 	Cache      config.Place      `json:"cache"`
 	Trust      config.Place      `json:"trust"`
+	Approvals  config.Place      `json:"approvals"`
 	Sessions   []config.Place    `json:"sessions"`
 	Logs       []config.Place    `json:"logs"`
 }
@@ -95,6 +96,9 @@ func effectivePaths(p *program.Env) (*effective, error) {
 	e.Cache = config.Place{Path: p.CacheDir(), Why: "XDG_CACHE_HOME, else ~/.cache", Found: p.CacheDir() != ""}
 	_, err = os.Stat(load.TrustDir(p))
 	e.Trust = config.Place{Path: load.TrustDir(p), Why: "XDG_STATE_HOME, else ~/.local/state", Found: err == nil}
+	e.Approvals = config.Place{Path: p.ApprovalsFile(), Why: "in the folder for state; calls that you allowed for later runs"}
+	_, err = os.Stat(e.Approvals.Path)
+	e.Approvals.Found = err == nil
 	for _, dir := range sessions.Dirs(p, c, "") {
 		_, err := os.Stat(dir.Path)
 		dir.Found = err == nil
@@ -145,6 +149,7 @@ func (e *effective) text() string {
 	line("prices", e.Prices)
 	line("cache", e.Cache)
 	line("trust", e.Trust)
+	line("approvals", e.Approvals)
 	for _, s := range e.Sessions {
 		line("sessions", s)
 	}

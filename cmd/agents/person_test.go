@@ -11,7 +11,7 @@ func askingAgent(t *testing.T, params string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"agent.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json",
+		"agent.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","approval":"never",
 			"mcpServers":[{"tag":"McpSimpleBinary","contents":{"name":"fake","executable":"mcp-fake"}}]}}`,
 		"script.json": `{"rules":[
 			{"when":{"role":"user"},"answer":{"calls":[{"tool":"mcp_fake_ask","args":{"method":"elicitation/create","params":` + params + `}}]}},
@@ -61,7 +61,7 @@ func TestQuestionsBelowATool(t *testing.T) {
 	for _, locks := range []string{`["terminal"]`, `[]`} {
 		dir := askingAgent(t, someQuestion)
 		for name, text := range map[string]string{
-			"outer.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"outer","flavor":"scripted","script":"outer.script","toolDirectory":"tools"}}`,
+			"outer.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"outer","approval":"never","flavor":"scripted","script":"outer.script","toolDirectory":"tools"}}`,
 			"outer.script": `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_inner","args":{}}]}},{"when":{},"answer":{"text":"inner ${result.0}"}}]}`,
 			"tools/inner":  "#!/bin/sh\n[ \"$1\" = describe ] && { echo '{\"slug\":\"inner\",\"description\":\"d\",\"args\":[],\"locks\":" + locks + "}'; exit 0; }\nexec agents run --quiet --agent-file agent.json -p go\n",
 		} {
@@ -89,7 +89,7 @@ func TestQuestionsBelowATool(t *testing.T) {
 func TestQuestionsOfANestedAgent(t *testing.T) {
 	dir := askingAgent(t, someQuestion)
 	for name, text := range map[string]string{
-		"outer.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"outer","flavor":"scripted","script":"outer.script","toolDirectory":"tools"}}`,
+		"outer.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"outer","approval":"never","flavor":"scripted","script":"outer.script","toolDirectory":"tools"}}`,
 		"outer.script": `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_root","args":{"prompt":"go"}}]}},{"when":{},"answer":{"text":"inner ${result.0}"}}]}`,
 		"tools/inner":  "#!/bin/sh\nexec agents --agent-file agent.json \"$@\"\n",
 	} {

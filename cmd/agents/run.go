@@ -19,6 +19,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/serve"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/urfave/cli/v3"
 )
 
@@ -34,6 +36,7 @@ type runFlags struct {
 	models  load.Models
 	rights  load.Rights
 	channel bool
+	yes     bool
 }
 
 func runCommand(p *program.Env) *cli.Command {
@@ -62,6 +65,7 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
 			&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
 			&cli.BoolFlag{Name: "channel", Usage: "for programs: speak the channel on standard input and output; the program that started this one sends the prompt and receives the events (see agents help nesting)", Destination: &f.channel},
+			&cli.BoolFlag{Name: "yes", Category: "rights", Usage: "allow every call that a person would be asked about, except those that only a person may allow", Destination: &f.yes},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -91,6 +95,9 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	}
 	defer kept.Close()
 	person := ask.NewPerson(p)
+	if person != nil {
+		f.rights.Default = policy.Effects
+	}
 	o := kept.LoadOptions()
 	o.Set, o.Elicit, o.Models, o.Rights, o.Strict = f.set, person.Asked(), f.models, f.rights, f.strict
 	loaded, err := load.Load(ctx, p, o)
@@ -123,8 +130,12 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 		return err
 	}
 	runner := loaded.Runner(&root)
-	runner.Observe, runner.Trace, runner.Lease.Budget = s.Observe, s.Traced, f.budget.Budget
-	runner.Person = person.Answers()
+	runner.Trace, runner.Lease.Budget = s.Traced, f.budget.Budget
+	approver := ask.NewApprover(p, person, f.yes, cancel)
+	runner.Observe, runner.Person = observe.Tee(s.Observe, approver.Observe), approver.Answer
+	if kept != nil {
+		approver.Session = kept.ID
+	}
 	s.Kept = kept != nil
 	if err := kept.Attach(p, runner); err != nil {
 		return errors.Join(err, s.Close())

@@ -241,7 +241,11 @@ func auditCall(b *strings.Builder, c *transcript.Audited) {
 	}
 	fmt.Fprintf(b, ")\n  input    %s\n", program.OneLine(cmp.Or(c.Args, "{}"), 500))
 	for _, d := range c.Decisions {
-		fmt.Fprintf(b, "  %-7s  %s\n", d.Decision, program.OneLine(d.Reason, 500))
+		reason := program.OneLine(d.Reason, 500)
+		if d.Rule != "" && !strings.Contains(d.Reason, d.Rule) {
+			reason = strings.TrimPrefix(reason+", rule: "+program.OneLine(d.Rule, 300), ", ")
+		}
+		fmt.Fprintf(b, "  %-7s  %s\n", d.Decision, reason)
 	}
 	if len(c.Decisions) == 0 && c.Outcome != "refused" {
 		fmt.Fprintf(b, "  %-7s  no rule applied\n", agent.Allow)

@@ -68,7 +68,7 @@ const (
 	// EventWarning: something is wrong, but the run continues: Text.
 	EventWarning EventKind = "warning"
 	// EventQuestion waits for a reply: Question, What, Path, Tool, Args, Text,
-	// Schema, Choices, Rule, Reviewer, Approval.
+	// Schema, Choices, Rule, Reviewer, Approval, Source (of the tool), Sandbox.
 	EventQuestion EventKind = "question"
 	// EventClientCall waits for the result of a tool that only the holder of a
 	// Channel has: Key, Tool, Args.
@@ -144,8 +144,11 @@ type Event struct {
 	Rule     string `json:"rule,omitempty"`
 	Reviewer string `json:"reviewer,omitempty"`
 	Approval string `json:"approval,omitempty"`
+	// Sandbox says what confines a call.
+	Sandbox string `json:"sandbox,omitempty"`
 	// Question is the id of a question, and What its subject: "approve", "ask",
-	// "elicit", or "policy", which the caller's external policies answer. Path has the slugs of the agents from the root to the one that asks,
+	// "elicit", or "policy", which the caller's external policies answer. Path has the
+	// slugs of the agents from the root to the one that asks,
 	// Schema is the JSON Schema of the reply, and Choices are the possible replies.
 	Question string          `json:"question,omitempty"`
 	What     string          `json:"what,omitempty"`

@@ -366,6 +366,10 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	question.Question, question.What, question.Path, question.Text = id, e.What, path, e.Text
 	question.Schema, question.Choices = e.Schema, e.Choices
 	question.Rule, question.Reviewer, question.Approval = e.Rule, e.Reviewer, e.Approval
+	question.Sandbox, question.Source = e.Sandbox, e.Source
+	if len(e.Path) > 0 { // an agent in another process says where its tool comes from
+		question.Source = inv.Spec.Source + ": " + e.Source
+	}
 	if t.redact != nil {
 		question = t.redact(question)
 	}
@@ -398,7 +402,7 @@ const defaultQuestionTime = 300 * time.Second
 // askPerson asks a person to decide about a call, as the policy requires.
 func (t *tree) askPerson(ctx context.Context, inv *Invocation, v Verdict) Verdict {
 	answer, err := inv.Question(ctx, Event{What: "approve", Tool: inv.Call.Name, Args: inv.Call.Args, Text: v.Reason, Choices: []string{string(Allow), string(Deny)},
-		Rule: v.Rule, Reviewer: v.Reviewer, Approval: v.Approval})
+		Source: inv.Spec.Source, Rule: v.Rule, Reviewer: v.Reviewer, Approval: v.Approval})
 	if err != nil {
 		return Verdict{Decision: Deny, Reason: strings.TrimPrefix(v.Reason+": "+err.Error(), ": ")}
 	}

@@ -95,9 +95,15 @@ func (v Verdict) And(w Verdict) Verdict {
 	}
 	first.External = v.External || w.External
 	if first.Decision == AskPerson && second.Decision == AskPerson {
-		first.Reviewer, first.Approval = cmp.Or(first.Reviewer, second.Reviewer), cmp.Or(first.Approval, second.Approval)
+		first.Reviewer, first.Approval = cmp.Or(first.Reviewer, second.Reviewer), stricterApproval(first.Approval, second.Approval)
 	}
 	return first
+}
+
+// stricterApproval returns the stricter of two values of Verdict.Approval.
+func stricterApproval(a, b string) string {
+	order := [...]string{"", "effects", "always", "required"}
+	return order[max(slices.Index(order[:], a), slices.Index(order[:], b), 0)]
 }
 
 // leaseRights are the rights of the callers of a tree: those of the Runner, and those in

@@ -252,11 +252,11 @@ func (s *Set) decide(inv *agent.Invocation) agent.Verdict {
 	}
 	switch {
 	case asks != nil:
-		return asks.verdict(agent.AskPerson, "asked")
+		return s.required(asks.verdict(agent.AskPerson, "asked"))
 	case allows != nil:
 		return agent.Verdict{Decision: agent.Allow, Rule: allows.Source}
 	case named:
-		return agent.Verdict{Decision: agent.AskPerson, Rule: s.Source, Reason: strings.TrimSuffix("no allow rule of "+s.Source+" covers it: "+why, ": ")}
+		return s.required(agent.Verdict{Decision: agent.AskPerson, Rule: s.Source, Reason: strings.TrimSuffix("no allow rule of "+s.Source+" covers it: "+why, ": ")})
 	}
 	return s.approve(inv)
 }
@@ -268,6 +268,14 @@ func (r *Rule) verdict(d agent.Decision, word string) agent.Verdict {
 		reason += " (" + r.Source + ")"
 	}
 	return agent.Verdict{Decision: d, Reason: reason, Rule: r.Source, Reviewer: r.Reviewer}
+}
+
+// required notes that the run cannot do without the call.
+func (s *Set) required(v agent.Verdict) agent.Verdict {
+	if s.Approval == Required {
+		v.Approval = string(Required)
+	}
+	return v
 }
 
 // approve decides about a call about which no rule decides.

@@ -54,7 +54,10 @@ type Audited struct {
 type Decided struct {
 	Time     time.Time      `json:"time"`
 	Decision agent.Decision `json:"decision"`
-	Reason   string         `json:"reason,omitempty"`
+	// Reason is why, and says who decided if it was not the rule alone.
+	Reason string `json:"reason,omitempty"`
+	// Rule is the rule that fits the call, with its file; "" if there is none.
+	Rule string `json:"rule,omitempty"`
 }
 
 // Audit reads the trail of a session. With an error it is the trail up to the error.
@@ -86,10 +89,10 @@ func (t *Trail) note(e *agent.Event) {
 		}
 	case agent.EventVerdict:
 		c := t.call(e)
-		c.Decisions = append(c.Decisions, Decided{e.Time, e.Decision, e.Text})
+		c.Decisions = append(c.Decisions, Decided{e.Time, e.Decision, e.Text, e.Rule})
 	case agent.EventCallStarted:
 		c := t.call(e)
-		c.Time, c.Args, c.Argv, c.Digest = e.Time, e.Args, e.Argv, e.Digest
+		c.Time, c.Args, c.Argv, c.Digest, c.Sandbox = e.Time, e.Args, e.Argv, e.Digest, e.Sandbox
 	case agent.EventCallEnded:
 		c := t.call(e)
 		c.Millis = e.Millis

@@ -19,7 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
-// A Person answers what MCP servers ask, at a terminal. One question is shown at
+// A Person answers what a run and its MCP servers ask, at a terminal. One question is shown at
 // a time, and none while a tool talks to the person.
 type Person struct {
 	p    *program.Env
@@ -64,21 +64,44 @@ func (h *Person) Holds(hold func() (release func())) {
 // elicit asks the person what a server wants to know. If the terminal is not
 // available, the question is declined.
 func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, error) {
-	decline := mcpclient.Answer{Action: mcpclient.Decline}
+	answer := mcpclient.Answer{Action: mcpclient.Decline}
+	err := h.use(ctx, func(c *console) error {
+		got, err := (&form.Dialog{Out: c, Line: c.line}).Ask(q)
+		if err == nil {
+			answer = got
+		}
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return answer, context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		return mcpclient.Answer{Action: mcpclient.Cancel}, nil
+	case errors.Is(err, errNoTerminal):
+		return answer, nil
+	}
+	return answer, err
+}
+
+// errNoTerminal: the terminal cannot be used now.
+var errNoTerminal = errors.New("the terminal is not available")
+
+// use opens the terminal for one question. Others wait until ask returns.
+func (h *Person) use(ctx context.Context, ask func(*console) error) error {
 	select {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 	case <-ctx.Done():
-		return decline, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	_, release, err := filelock.Set{Dir: h.p.LockDir(), Held: toolenv.HeldLocks(h.p.Environ)}.Acquire(ctx, program.LockTerminal)
 	if err != nil {
-		return decline, err
+		return err
 	}
 	defer release()
 	c, err := h.open(ctx)
 	if err != nil {
-		return decline, nil
+		return fmt.Errorf("%w: %w", errNoTerminal, err)
 	}
 	defer c.Close()
 	h.mu.Lock()
@@ -87,18 +110,14 @@ func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient
 	if hold != nil {
 		defer hold()()
 	}
-	answer, err := (&form.Dialog{Out: c, Line: c.line}).Ask(q)
+	err = ask(c)
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintf(c, "\n(the question was withdrawn)\n")
-		return decline, context.Cause(ctx)
 	case errors.Is(err, io.EOF):
 		fmt.Fprintln(c)
-		return mcpclient.Answer{Action: mcpclient.Cancel}, nil
-	case err != nil:
-		return decline, err
 	}
-	return answer, nil
+	return err
 }
 
 // A console is a terminal that is open for one question.

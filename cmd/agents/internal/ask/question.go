@@ -3,20 +3,11 @@ package ask
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 )
-
-// Answers is answer, or nil if there is no terminal.
-func (h *Person) Answers() func(context.Context, agent.Event) (json.RawMessage, error) {
-	if h == nil {
-		return nil
-	}
-	return h.answer
-}
 
 // answer puts a question of a run to the person.
 func (h *Person) answer(ctx context.Context, q agent.Event) (json.RawMessage, error) {
@@ -33,9 +24,6 @@ func (h *Person) answer(ctx context.Context, q agent.Event) (json.RawMessage, er
 			Action  mcpclient.Action `json:"action"`
 			Content json.RawMessage  `json:"content,omitempty"`
 		}{a.Action, a.Content})
-	}
-	if q.What == "approve" {
-		e.Message = strings.TrimSpace(fmt.Sprintf("Permit %s %s?\n%s", q.Tool, q.Args, q.Text))
 	}
 	e.Schema = choiceSchema(q)
 	a, err := h.elicit(ctx, e)

@@ -20,6 +20,8 @@ import (
 type Rights struct {
 	rules    []ruleFlag
 	approval string
+	// Default is the approval if nothing sets one.
+	Default policy.Approval
 }
 
 // Flags are --allow, --deny, --ask and --approval.
@@ -84,7 +86,7 @@ func (f ruleFlag) parse(at policy.Place) (*policy.Rule, error) {
 
 // of joins the flags with the cfg file.
 func (r *Rights) of(p *program.Env, c *config.Config) (agentfile.Rights, error) {
-	out := agentfile.Rights{Approval: policy.Approval(c.File.Approval), Chosen: policy.Approval(r.approval), Policies: c.File.Policies}
+	out := agentfile.Rights{Approval: policy.Approval(c.File.Approval), Chosen: policy.Approval(r.approval), Default: r.Default, Policies: c.File.Policies}
 	dir, err := os.Getwd()
 	if err != nil {
 		return out, failure.NothingRan(err, "")

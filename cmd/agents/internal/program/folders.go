@@ -18,6 +18,16 @@ func (p *Env) StateDir() string {
 	return filepath.Join(home, "agents")
 }
 
+// ApprovalsFile is the file with the calls that the person has allowed for later runs, ""
+// if there is no home folder.
+func (p *Env) ApprovalsFile() string {
+	dir := p.StateDir()
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "approvals.json")
+}
+
 // CacheDir is the folder for descriptions of tools, "" if there is none.
 func (p *Env) CacheDir() string {
 	dir := p.Getenv("XDG_CACHE_HOME")

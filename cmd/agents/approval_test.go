@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// writingAgent is a folder with an agent that calls a tool with effects for each of some
+// texts, one turn after the other, and answers with all results.
+func writingAgent(t *testing.T, more string, texts ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	rules := []string{}
+	for i, text := range texts {
+		arg, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		when := `{"role":"user"}`
+		if i > 0 {
+			when = `{"turn":` + strconv.Itoa(i+1) + `}`
+		}
+		rules = append(rules, `{"when":`+when+`,"answer":{"calls":[{"tool":"bash_write","args":{"text":`+string(arg)+`}}]}}`)
+	}
+	rules = append(rules, `{"when":{},"answer":{"text":"the tool said ${result.0}"}}`)
+	writeFiles(t, dir, map[string]string{
+		"agent.json":  `{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","toolDirectory":"tools"` + more + `}}`,
+		"script.json": `{"rules":[` + strings.Join(rules, ",\n") + `]}`,
+		"tools/write": "#!/bin/sh\n[ \"$1\" = describe ] && { echo '{\"slug\":\"write\",\"description\":\"d\",\"effects\":\"once\",\"args\":[{\"name\":\"text\",\"description\":\"d\",\"backing_type\":\"string\",\"arity\":\"single\",\"mode\":\"dashdashequal\"}]}'; exit 0; }\necho \"$2\" >>written\necho done\n",
+	})
+	return dir
+}
+
+// written are the lines that the tool of writingAgent wrote.
+func written(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "written"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(text), "--text=", "")
+}
+
+const helpPrompt = `^yes, no, session, call, folder or help\?`
+
+func TestACallIsAskedAboutOnce(t *testing.T) {
+	dir := writingAgent(t, "", "a\x1b[31m", "a\x1b[31m", "b")
+	s := openScreen(t, dir, `agents run --agent-file agent.json -p go; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
+	s.await(`^agent root wants to call bash_write:\n  \| text = "a\\u001b\[31m"\nwhy: +no rule of .*\nchanged:  the first call`)
+	s.await(helpPrompt)
+	s.press("y", "Enter")
+	s.await(`^agent root wants to call bash_write:\n  \| text = "b"\nwhy: .*\nchanged:  text was "a\\u001b\[31m"`)
+	s.await(helpPrompt + `\s*\z`)
+	s.press("no, not b", "Enter")
+	s.await(`^the tool said .*not run: refused by policy: a person denied it: not b`)
+	s.await(`^code 0$`)
+	s.await(`^echo$`)
+	if got := written(t, dir); got != "a\x1b[31m\na\x1b[31m\n" {
+		t.Errorf("the tool wrote %q", got)
+	}
+}
+
+func TestAnswersForASessionAndForAFolder(t *testing.T) {
+	for answer, c := range map[string]struct{ asksSession, asksFolder bool }{
+		"session": {false, true},
+		"folder":  {false, false},
+		"yes":     {true, true},
+	} {
+		t.Run(answer, func(t *testing.T) {
+			dir := writingAgent(t, "", "a")
+			s := openScreen(t, dir, `run() { agents run --quiet --agent-file agent.json -p go "$@" && echo "code $?"; }; run; echo; read x; run --continue; read x; run; echo end`, "XDG_STATE_HOME="+t.TempDir())
+			s.await(helpPrompt)
+			s.press(answer, "Enter")
+			s.await(`^code 0\n\n`)
+			for i, asks := range []bool{c.asksSession, c.asksFolder} {
+				s.press("Enter")
+				if asks {
+					s.await(helpPrompt + `\s*\z`)
+					s.press("yes", "Enter")
+				}
+				s.await(`(?s)` + strings.Repeat(`code 0.*`, i+2))
+			}
+			s.await(`^end$`)
+			if got := written(t, dir); got != "a\na\na\n" {
+				t.Errorf("the tool wrote %q", got)
+			}
+		})
+	}
+}
+
+// TestQuestionsOfADeepAgent: what is asked about at depth 2, in another process, reaches
+// the terminal of the root and names the whole path; its answer is remembered there.
+func TestACallOfADeepAgentIsAskedAboutAtTheRoot(t *testing.T) {
+	dir := writingAgent(t, "", "a", "a")
+	writeFiles(t, dir, map[string]string{
+		"outer.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"outer","flavor":"scripted","script":"outer.script","extraAgents":[{"slug":"middle","path":"middle.json"}]}}`,
+		"outer.script": `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"expert_middle","args":{"prompt":"go"}}]}},{"when":{},"answer":{"text":"outer: ${result.0}"}}]}`,
+		"middle.json":  `{"tag":"OpenAIAgentDescription","contents":{"slug":"middle","flavor":"scripted","script":"mid.script","toolDirectory":"nested"}}`,
+		"mid.script":   `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_root","args":{"prompt":"go"}}]}},{"when":{},"answer":{"text":"middle: ${result.0}"}}]}`,
+		"nested/inner": "#!/bin/sh\nexec agents --agent-file agent.json \"$@\"\n",
+	})
+	s := openScreen(t, dir, `agents run --agent-file outer.json -p go; echo "code $?"`)
+	s.await(`^agent outer > middle > root wants to call bash_write:\n  \| text = "a"`)
+	s.await(helpPrompt)
+	s.press("y", "Enter")
+	s.await(`^outer: middle: the tool said done`)
+	s.await(`^code 0$`)
+	if got := written(t, dir); got != "a\na\n" {
+		t.Errorf("the tool wrote %q", got)
+	}
+}
+
+func TestOnlyAPersonAnswersForAHumanRule(t *testing.T) {
+	dir := writingAgent(t, `,"permissions":[{"verdict":"ask","tool":"bash_write","reviewer":"human","reason":"look at it"}]`, "a")
+	s := openScreen(t, dir, `agents run --quiet --yes --agent-file agent.json -p go </dev/null; echo "code $?"; agents run --yes --agent-file agent.json -p go; echo "again $?"`)
+	s.await(`^the tool said .*look at it.*nobody can be asked`)
+	s.await(`^code 0$`)
+	s.await(`^why: +look at it`)
+	s.await(`^yes, no or help\?`)
+	s.press("yes", "Enter")
+	s.await(`^the tool said done`)
+	if got := written(t, dir); got != "a\n" {
+		t.Errorf("the tool wrote %q", got)
+	}
+}
+
+func TestAQuestionThatIsWithdrawn(t *testing.T) {
+	dir := writingAgent(t, "", "a")
+	s := openScreen(t, dir, `agents run --agent-file agent.json -p go; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
+	s.await(helpPrompt)
+	s.press("y", "C-c")
+	s.await(`^\(the question was withdrawn\)`)
+	s.await(`^code 130$`)
+	s.await(`^echo$`)
+	if got := written(t, dir); got != "" {
+		t.Errorf("the tool wrote %q", got)
+	}
+}

@@ -1,0 +1,211 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A scope is what an answer to a question about a call covers.
+type scope string
+
+const (
+	scopeNo      scope = "no"
+	scopeOnce    scope = "yes"
+	scopeSession scope = "session"
+	scopeCall    scope = "call"
+	scopeFolder  scope = "folder"
+)
+
+// about explains a scope to the person.
+func (s scope) about(tool string) string {
+	switch s {
+	case scopeOnce:
+		return "this call, and in this run the same call again"
+	case scopeNo:
+		return "not this call; what you type after it is a reason for the model"
+	case scopeSession:
+		return "every call of " + tool + " in this session"
+	case scopeCall:
+		return "every call of " + tool + " with these arguments in this session"
+	}
+	return "every call of " + tool + " in this folder, in later runs too"
+}
+
+// An approval is an answer of the person. Its reason is for the model.
+type approval struct {
+	scope  scope
+	reason string
+}
+
+// approve asks whether a call may run. The error wraps agent.ErrNobody if nobody answers.
+func (h *Person) approve(ctx context.Context, q agent.Event, changes string, scopes []scope) (approval, error) {
+	answer := approval{scope: scopeNo}
+	err := h.use(ctx, func(c *console) error {
+		var err error
+		answer, err = c.approve(q, changes, append([]scope{scopeOnce, scopeNo}, scopes...))
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return answer, context.Cause(ctx)
+	case errors.Is(err, errNoTerminal):
+		return answer, fmt.Errorf("%w: %w", agent.ErrNobody, err)
+	case errors.Is(err, io.EOF):
+		return approval{scopeNo, "the question was not answered"}, nil
+	}
+	return answer, err
+}
+
+// approve shows a call and reads the answer.
+func (c *console) approve(q agent.Event, changes string, scopes []scope) (approval, error) {
+	text, cut := shownArgs(q.Args, maxShownArgs)
+	fmt.Fprintf(c, "agent %s wants to call %s:\n%s", visible(strings.Join(q.Path, " > ")), visible(q.Tool), text)
+	if q.Text != "" {
+		fmt.Fprintf(c, "why:      %s\n", visible(q.Text))
+	}
+	fmt.Fprintf(c, "changed:  %s\n", changes)
+	if q.Sandbox != "" {
+		fmt.Fprintf(c, "sandbox:  %s\n", visible(q.Sandbox))
+	}
+	var words []string
+	for _, s := range scopes {
+		words = append(words, string(s))
+	}
+	if cut {
+		words = append(words, "all")
+	}
+	prompt := strings.Join(words, ", ") + " or help? "
+	for {
+		line, err := c.line(prompt)
+		if err != nil {
+			return approval{scope: scopeNo}, err
+		}
+		word, rest, _ := strings.Cut(line, " ")
+		word = strings.ToLower(strings.TrimRight(word, ",:"))
+		switch {
+		case word == "":
+		case strings.HasPrefix("help", word) || word == "?":
+			for _, s := range scopes {
+				fmt.Fprintf(c, "  %-7s  %s\n", s, s.about(visible(q.Tool)))
+			}
+			if cut {
+				fmt.Fprintf(c, "  %-7s  show all of the arguments\n", "all")
+			}
+		case cut && strings.HasPrefix("all", word):
+			text, _ := shownArgs(q.Args, len(q.Args)*10)
+			io.WriteString(c, text)
+		default:
+			i := slices.IndexFunc(scopes, func(s scope) bool { return strings.HasPrefix(string(s), word) })
+			if i < 0 || scopes[i] != scopeNo && rest != "" {
+				continue
+			}
+			answer := approval{scopes[i], strings.TrimSpace(rest)}
+			if answer.scope == scopeNo && answer.reason == "" {
+				answer.reason, err = c.line("why not? the model reads it (empty: no reason) ")
+			}
+			return answer, err
+		}
+	}
+}
+
+// maxShownArgs is how many bytes of arguments are shown unasked.
+const maxShownArgs = 4000
+
+// shownArgs shows the arguments of a call, each on a line behind a bar and texts with
+// newlines on several. cut reports that some are left out.
+func shownArgs(args string, limit int) (text string, cut bool) {
+	var b strings.Builder
+	var list map[string]json.RawMessage
+	if json.Unmarshal([]byte(args), &list) != nil {
+		list = map[string]json.RawMessage{"arguments": json.RawMessage(args)}
+	}
+	if len(list) == 0 {
+		return "  | (no arguments)\n", false
+	}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		fmt.Fprintf(&b, "  | %s = ", visible(name))
+		var s string
+		if json.Unmarshal(list[name], &s) != nil || !strings.Contains(strings.TrimSuffix(s, "\n"), "\n") {
+			fmt.Fprintln(&b, visible(string(list[name])))
+			continue
+		}
+		b.WriteString("\n")
+		for line := range strings.Lines(s) {
+			fmt.Fprintf(&b, "  |     %s\n", visible(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	text = b.String()
+	if len(text) <= limit {
+		return text, false
+	}
+	head, tail := strings.ToValidUTF8(text[:limit/2], ""), strings.ToValidUTF8(text[len(text)-limit/2:], "")
+	return fmt.Sprintf("%s\n  [%d bytes are not shown here; `all` shows them]\n%s", head, len(text)-len(head)-len(tail), tail), true
+}
+
+// difference describes in one line how the arguments of a call differ from those of the
+// call before.
+func difference(before, after string) string {
+	var a, b map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(before), &a) // what is no object has no members
+	_ = json.Unmarshal([]byte(after), &b)
+	names := map[string]bool{}
+	for name := range a {
+		names[name] = true
+	}
+	for name := range b {
+		names[name] = true
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, is := a[name], b[name]
+		switch {
+		case was == nil:
+			list = append(list, fmt.Sprintf("%s is new", brief(name)))
+		case is == nil:
+			list = append(list, fmt.Sprintf("%s is gone", brief(name)))
+		case canonical(string(was)) != canonical(string(is)):
+			list = append(list, fmt.Sprintf("%s was %s", brief(name), brief(string(was))))
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return "nothing since the last call of this tool"
+	case len(list) > 4:
+		list = append(list[:4], fmt.Sprintf("and %d more", len(list)-4))
+	}
+	return strings.Join(list, "; ")
+}
+
+// brief is the beginning of a text.
+func brief(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		s = string(r[:59]) + "…"
+	}
+	return visible(s)
+}
+
+// visible shows every character that is not printable by its code: control sequences, and
+// characters that are invisible or reorder a text. What is asked must be what runs.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case unicode.IsPrint(r) || r == '\t':
+			b.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	return b.String()
+}

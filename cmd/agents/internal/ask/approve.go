@@ -1,0 +1,226 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/config"
+)
+
+// An Approver answers the questions of a run, for all agents of its tree: whether a call
+// may run, by what was answered before or by asking the person, and all other questions
+// by the person.
+type Approver struct {
+	// Env is where warnings go.
+	Env *program.Env
+	// Person is the person at the terminal; nil if nobody is there.
+	Person *Person
+	// Yes allows every call that a person would be asked about, except where only a
+	// person may answer.
+	Yes bool
+	// File remembers answers for later runs; "" remembers none.
+	File string
+	// Folder is the working folder, without symbolic links.
+	Folder string
+	// Session returns the id of the root session, "" if none is kept; nil if it never is.
+	Session func() string
+	// Refuse ends the run, which cannot do without a call that nobody can allow.
+	Refuse func(cause error)
+
+	mu      sync.Mutex
+	allowed []config.Approval // in this run
+	last    map[string]string // the arguments of the last call by tool
+}
+
+// NewApprover returns the Approver of a run. person is nil if nobody is at a terminal.
+func NewApprover(p *program.Env, person *Person, yes bool, refuse context.CancelCauseFunc) *Approver {
+	a := &Approver{Env: p, Person: person, Yes: yes, File: p.ApprovalsFile(), Refuse: refuse}
+	if dir, err := os.Getwd(); err == nil {
+		a.Folder, _ = filepath.EvalSymlinks(dir) // without it no folder is offered
+	}
+	return a
+}
+
+// The fields Approval and Reviewer of a question.
+const (
+	approvalAlways   = "always"   // ask about each call
+	approvalRequired = "required" // the run is refused if nobody can be asked
+	reviewerHuman    = "human"    // only a person may answer
+)
+
+// A refusal is why a run ended that could not do without a call. It ends a context as if
+// it was cancelled.
+type refusal struct{ text string }
+
+func (r *refusal) Error() string   { return r.text }
+func (r *refusal) Unwrap() []error { return []error{agent.ErrRefused, context.Canceled} }
+
+// Observe notes the calls, to show what is different in the next.
+func (a *Approver) Observe(e agent.Event) {
+	if e.Kind != agent.EventCallStarted {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last == nil {
+		a.last = map[string]string{}
+	}
+	a.last[e.Tool] = e.Args
+}
+
+// Answer is for Runner.Person.
+func (a *Approver) Answer(ctx context.Context, q agent.Event) (json.RawMessage, error) {
+	if q.What != "approve" {
+		if a.Person == nil {
+			return nil, agent.ErrNobody
+		}
+		return a.Person.answer(ctx, q)
+	}
+	if q.Reviewer != reviewerHuman {
+		if a.Yes {
+			return decided(agent.Allow, "--yes")
+		}
+		if reason, ok := a.remembers(q); ok {
+			return decided(agent.Allow, reason)
+		}
+	}
+	err := agent.ErrNobody
+	if a.Person != nil {
+		var answer approval
+		if answer, err = a.Person.approve(ctx, q, a.changes(q), a.scopes(q)); err == nil {
+			return a.keep(ctx, q, answer)
+		}
+	}
+	if errors.Is(err, agent.ErrNobody) && q.Approval == approvalRequired {
+		a.Refuse(&refusal{fmt.Sprintf("%s: agent %s needs the call of %s, approval is %q (%s), and %v", agent.ErrRefused, strings.Join(q.Path, " > "), q.Tool, approvalRequired, q.Text, err)})
+	}
+	return nil, err
+}
+
+// decided is the answer to a question about a call.
+func decided(d agent.Decision, reason string) (json.RawMessage, error) {
+	return json.Marshal(struct {
+		Decision agent.Decision `json:"decision"`
+		Reason   string         `json:"reason"`
+	}{d, reason})
+}
+
+// remembers reports whether an earlier answer allows the call, and which.
+func (a *Approver) remembers(q agent.Event) (reason string, ok bool) {
+	if q.Approval == approvalAlways {
+		return "", false
+	}
+	args := canonical(q.Args)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, old := range a.allowed {
+		if old.Tool == q.Tool && old.Source == q.Source && (old.Args == nil || canonical(string(old.Args)) == args) {
+			return "a person allowed it before in this run", true
+		}
+	}
+	if a.File == "" {
+		return "", false
+	}
+	list, err := config.ReadApprovals(a.File)
+	if err != nil {
+		a.Env.Warn(err.Error())
+	}
+	for _, old := range list {
+		switch {
+		case old.Tool != q.Tool, old.Source != "" && old.Source != q.Source, old.Args != nil && canonical(string(old.Args)) != args:
+		case old.Folder != "" && old.Folder == a.Folder:
+			return "a person allowed it in this folder: " + a.File, true
+		case old.Session != "" && old.Session == a.session():
+			return "a person allowed it in this session: " + a.File, true
+		}
+	}
+	return "", false
+}
+
+func (a *Approver) session() string {
+	if a.Session == nil {
+		return ""
+	}
+	return a.Session()
+}
+
+// canonical is a JSON text in a form that is the same for equal values.
+func canonical(text string) string {
+	var v any
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	if text == "" {
+		return "{}"
+	}
+	if dec.Decode(&v) != nil {
+		return text
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return text
+	}
+	return string(b)
+}
+
+// changes describes how the arguments differ from those of the last call of the tool.
+func (a *Approver) changes(q agent.Event) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last, ok := a.last[q.Tool]
+	if !ok {
+		return "the first call of this tool in this run"
+	}
+	return difference(last, q.Args)
+}
+
+// scopes are the answers that are offered beside yes and no.
+func (a *Approver) scopes(q agent.Event) []scope {
+	switch {
+	case q.Reviewer == reviewerHuman || q.Approval == approvalAlways:
+		return nil
+	case a.File == "" || a.Folder == "":
+		return []scope{scopeSession, scopeCall}
+	}
+	return []scope{scopeSession, scopeCall, scopeFolder}
+}
+
+// keep remembers an answer and returns it.
+func (a *Approver) keep(ctx context.Context, q agent.Event, answer approval) (json.RawMessage, error) {
+	if answer.scope == scopeNo {
+		return decided(agent.Deny, strings.TrimSuffix("a person denied it: "+answer.reason, ": "))
+	}
+	reason := "a person allowed it"
+	if len(a.scopes(q)) == 0 {
+		return decided(agent.Allow, reason)
+	}
+	entry := config.Approval{Tool: q.Tool, Source: q.Source, Time: time.Now().UTC().Truncate(time.Second)}
+	if answer.scope == scopeOnce || answer.scope == scopeCall {
+		entry.Args = json.RawMessage(canonical(q.Args))
+	}
+	a.mu.Lock()
+	a.allowed = append(a.allowed, entry)
+	a.mu.Unlock()
+	switch answer.scope {
+	case scopeSession, scopeCall:
+		entry.Session = a.session()
+		reason += " in this session"
+	case scopeFolder:
+		entry.Folder = a.Folder
+		reason += " in this folder"
+	}
+	if a.File != "" && entry.Folder+entry.Session != "" {
+		if err := config.AddApproval(ctx, a.File, entry); err != nil {
+			a.Env.Warn(fmt.Sprintf("the answer is not kept for later runs: %v", err))
+		}
+	}
+	return decided(agent.Allow, reason)
+}

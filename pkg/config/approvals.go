@@ -1,0 +1,101 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/filelock"
+)
+
+// An Approval is a kind of call that a person has allowed beforehand.
+type Approval struct {
+	Tool string `json:"tool"`
+	// Source is where the tool comes from; "" permits any.
+	Source string `json:"source,omitempty"`
+	// Folder limits it to runs in a working folder, and Session to runs of a session.
+	// One of them is set.
+	Folder  string `json:"folder,omitempty"`
+	Session string `json:"session,omitempty"`
+	// Args limits it to calls with these arguments; nil permits any.
+	Args json.RawMessage `json:"args,omitempty"`
+	Time time.Time       `json:"time,omitzero"`
+}
+
+// maxSessionApprovals is how many approvals of sessions a file keeps.
+const maxSessionApprovals = 500
+
+// approvalsFile is the form of the file.
+type approvalsFile struct {
+	Allow []Approval `json:"allow"`
+}
+
+// ReadApprovals reads the file at path. A file that does not exist has none, and one that
+// others can write is an error.
+func ReadApprovals(path string) ([]Approval, error) {
+	text, info, err := ReadRegular(path, maxBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("approvals: %w", err)
+	case runtime.GOOS != "windows" && info.Mode()&0o022 != 0:
+		return nil, fmt.Errorf("approvals %s: others can write it (mode %04o), and it is not used: chmod 600 %[1]s", path, info.Mode().Perm())
+	}
+	var file approvalsFile
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&file); err != nil {
+		return nil, fmt.Errorf("approvals %s: %w", path, err)
+	}
+	for i, a := range file.Allow {
+		if a.Tool == "" || (a.Folder == "") == (a.Session == "") {
+			return nil, fmt.Errorf("approvals %s: allow.%d: want a tool, and a folder or a session", path, i)
+		}
+	}
+	return file.Allow, nil
+}
+
+// AddApproval adds an approval to the file at path, which it creates. Of those of sessions
+// it keeps the newest.
+func AddApproval(ctx context.Context, path string, a Approval) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	release, err := filelock.Acquire(ctx, path+".lock")
+	if err != nil {
+		return err
+	}
+	defer release()
+	list, err := ReadApprovals(path)
+	if err != nil {
+		return err
+	}
+	ofSession := func(a Approval) bool { return a.Session != "" }
+	n := 0
+	for _, old := range list {
+		if ofSession(old) {
+			n++
+		}
+	}
+	if n >= maxSessionApprovals {
+		i := slices.IndexFunc(list, ofSession)
+		list = slices.Delete(list, i, i+1)
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(approvalsFile{append(list, a)}); err != nil {
+		return fmt.Errorf("approvals %s: %w", path, err)
+	}
+	return replaceFile(path, text.Bytes())
+}
