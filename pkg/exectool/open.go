@@ -184,8 +184,8 @@ func (s *Toolset) Problems() []Problem { return s.problems }
 
 // Open finds the executables of the sources and reads their descriptions: from
 // the cache where it has them, otherwise by executing each as `<tool> describe`,
-// two for each processor at a time, and those behind runners all at once. Whatever is wrong with a tool is a Problem,
-// and the tool is left out; two tools of one name are both left out. A file that
+// two for each processor at a time, and those behind runners all at once. Whatever is
+// wrong with a tool is a Problem, and the tool is left out; two tools of one name are both left out. A file that
 // two sources find belongs to the first. Only the end of ctx is an error.
 func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error) {
 	l := &lister{seen: map[string]bool{}, folders: map[string]folder{}}

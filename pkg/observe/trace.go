@@ -33,8 +33,9 @@ type TraceOptions struct {
 // A Trace turns events into OpenTelemetry spans: invoke_agent for a run of an agent,
 // chat for a model request, execute_tool for a call. It needs only the events. Those of
 // several sessions, of sub-agents and of agents in other processes may be mixed, as long
-// as the events of each session are in order and a caller's session begins first. Ids of spans are those of package traceid, so
-// several processes that each export a part of a tree export one trace.
+// as the events of each session are in order and a caller's session begins first. The
+// ids of spans come from package traceid, so processes that each export a part of a tree
+// export one trace.
 //
 // The usage of invoke_agent is that of the run with its sub-agents. Contents of
 // messages, arguments and results are not exported.

@@ -22,8 +22,8 @@ const (
 	maxGuardians = 5
 	// endCommandLimit is how long Command.End may take.
 	endCommandLimit = 10 * time.Second
-	// guardianLimit is how long a guardian may be at work once its parent has
-	// ended: every Command.End at the same time, and two searches.
+	// guardianLimit is how long a guardian may take after the end of its parent: all
+	// Command.End at the same time, and two searches.
 	guardianLimit = endCommandLimit + 2*sweepLimit
 )
 
@@ -37,7 +37,7 @@ type notice struct {
 	Over bool     `json:"over,omitempty"`
 }
 
-// A guard is what a process knows of its guardian. It is guarded by registry.mu.
+// A guard is the state of this process's guardian. registry.mu protects it.
 type guard struct {
 	path string   // of the guardian; empty means that there is none
 	argv []string // with the name of the program
@@ -56,8 +56,8 @@ type guardian struct {
 // UseGuardian makes the program at path the guardian of this process: it is started
 // with the arguments argv, the first of which is its name, and the environment env
 // as soon as a command has been running for half a second, and it calls [Guardian].
-// It belongs into a main program, before its first command. Without it, and on
-// Windows, where job objects do the same, there is no guardian.
+// A main program calls it before its first command. Without it, and on Windows, where
+// job objects do the same, there is no guardian.
 func UseGuardian(path string, argv, env []string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -83,7 +83,7 @@ func EndGuardian() {
 	}
 }
 
-// watch calls for a guardian in a while, if there is to be one and none runs.
+// watch starts a guardian after guardAfter, if one is to be used and none runs.
 func (r *registry) watch() *time.Timer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,8 +117,8 @@ func (r *registry) startGuardian() {
 	go r.awaitGuardian(g)
 }
 
-// awaitGuardian waits for the end of a guardian. One that ends before its time gets
-// a successor, if commands run.
+// awaitGuardian waits for the end of a guardian, and starts another one if commands
+// still run.
 func (r *registry) awaitGuardian(g *guardian) {
 	_ = g.waitExit()
 	r.mu.Lock()
@@ -159,10 +159,10 @@ func (g *guardian) write(lines []byte) error {
 	return err
 }
 
-// Guardian is what the program does that UseGuardian names. It returns when in, its
-// standard input, is at its end, which is when its parent has ended. Before that it
-// ends every command that the parent told it of, with all that they started, and
-// runs their End with the environment env.
+// Guardian is the main function of the program that UseGuardian names. It reads in, its
+// standard input, until its parent ends. Then it ends every command that the parent
+// reported, with all that they started, runs their End with the environment env, and
+// returns.
 func Guardian(in io.Reader, env []string) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	parent := os.Getppid()
@@ -183,9 +183,9 @@ func Guardian(in io.Reader, env []string) {
 	}
 }
 
-// endCommands ends the commands of a parent that is dead. Where there is an End, only
-// the group goes before it, so that it starts nothing more: the process that manages
-// a container is outside, and End needs it.
+// endCommands ends the commands of a dead parent. Of a command with an End, only the
+// group is ended first, so that it starts nothing more: the process that manages a
+// container is outside the group, and End needs it.
 func endCommands(parent int, commands []notice, env []string) {
 	var plain []notice
 	var running sync.WaitGroup
@@ -204,8 +204,7 @@ func endCommands(parent int, commands []notice, env []string) {
 	endProcesses(parent, commands)
 }
 
-// runEnd runs a Command.End. That it fails cannot be mended: what it is to end may
-// have ended by itself.
+// runEnd runs a Command.End. It ignores errors: the container may have ended by itself.
 func runEnd(argv, env []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), endCommandLimit)
 	defer cancel()

@@ -65,7 +65,7 @@ func (r *registry) start(e *entry, mark string, restrict func() error, fork func
 	r.mu.Lock()
 	r.ids++
 	e.id = r.ids
-	// Before it is started: this process may die before it can tell more.
+	// Before it is started: this process may die before it can report more.
 	r.tell(notice{ID: e.id, Code: e.code, End: e.ender})
 	r.mu.Unlock()
 	var err error
