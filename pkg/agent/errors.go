@@ -44,9 +44,10 @@ type EndError struct {
 // Error returns the text.
 func (e *EndError) Error() string { return e.Text }
 
-// Is reports that an interrupted run ended with context.Canceled.
+// Is reports that an interrupted run ended with context.Canceled, and one whose deadline
+// passed with context.DeadlineExceeded.
 func (e *EndError) Is(target error) bool {
-	return e.Status == StatusInterrupted && target == context.Canceled
+	return e.Status == StatusInterrupted && target == context.Canceled || e.Status == StatusDeadline && target == context.DeadlineExceeded
 }
 
 // A Status says how a run ended.

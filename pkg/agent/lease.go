@@ -168,7 +168,7 @@ func (r *Runner) leaseTime(ctx context.Context) (context.Context, context.Cancel
 		return ctx, func() {}
 	}
 	r.Lease.Seconds = nil
-	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w: the caller's time of %s passed", context.DeadlineExceeded, d.Round(time.Millisecond)))
+	return context.WithTimeoutCause(ctx, d, &EndError{Status: StatusDeadline, Text: fmt.Sprintf("the caller's time of %s passed", d.Round(time.Millisecond))})
 }
 
 // inputs are messages of the user that the run has not added yet. They have a lock of

@@ -176,6 +176,9 @@ func TestAHolderThatBreaksTheProtocol(t *testing.T) {
 		{"args that are no object", func(h *holder) { h.line(`{"kind":"start","channel":1,"args":[1]}`) }, agent.StatusFailed, "args: "},
 		{"a prompt that is no text", func(h *holder) { h.line(`{"kind":"start","channel":1,"args":{"prompt":7}}`) }, agent.StatusFailed, "args: prompt: want a string"},
 		{"a start that is a list", func(h *holder) { h.line("[1]") }, agent.StatusFailed, "the start message is not valid: it: got array, want an object"},
+		{"a lease that is over", func(h *holder) {
+			h.line(`{"kind":"start","channel":1,"args":{"prompt":"go"},"lease":{"seconds":-5}}`)
+		}, agent.StatusDeadline, "the caller's time of 0s passed"},
 		{"a lease in words", func(h *holder) { h.line(`{"kind":"start","channel":1,"lease":{"seconds":"5"}}`) }, agent.StatusFailed, "the start message is not valid: lease.seconds: got string, want a number"},
 		{"half a token", func(h *holder) { h.line(`{"kind":"start","channel":1,"lease":{"inputTokens":1.5}}`) }, agent.StatusFailed, "lease.inputTokens: got number 1.5, want a whole number"},
 		{"an unknown session", func(h *holder) { h.line(`{"kind":"start","channel":1,"args":{"prompt":"go"},"session":"X"}`) }, agent.StatusFailed, `there is no session "X" to continue`},
@@ -223,7 +226,7 @@ func TestAHolderThatBreaksTheProtocol(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, last, err := serve(t, func(context.Context) (*agent.Runner, error) { return waiting(&wait{}), nil }, false, tt.play)
-				if last.Time.IsZero() || last.Status != tt.status || !strings.Contains(last.Error, tt.text) || err == nil || agent.StatusOf(err) != tt.status {
+				if last.Time.IsZero() || last.Status != tt.status || !strings.Contains(last.Error, tt.text) || strings.HasPrefix(last.Error, "context ") || err == nil || agent.StatusOf(err) != tt.status {
 					t.Errorf("the end is %s: %.300s; Serve: %.300v; want %s: %s", last.Status, last.Error, err, tt.status, tt.text)
 				}
 			})

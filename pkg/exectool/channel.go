@@ -23,7 +23,7 @@ func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (result a
 	for key, limit := range map[string]time.Duration{"timeout-seconds": t.desc.Timeout, "deadline-seconds": t.desc.Deadline} {
 		if limit > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: timed out after %s (%s)", context.DeadlineExceeded, seconds(limit), key))
+			ctx, cancel = context.WithTimeoutCause(ctx, limit, &agent.EndError{Status: agent.StatusDeadline, Text: fmt.Sprintf("timed out after %s (%s)", seconds(limit), key)})
 			defer cancel()
 		}
 	}

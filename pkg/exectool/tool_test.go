@@ -416,7 +416,7 @@ esac
 	set := openDir(t, Source{Path: path}, Options{})
 	r := &agent.Runner{Agent: &agent.Agent{Slug: "boss"}}
 	_, err := r.Call(t.Context(), set.List()[0], "{}")
-	if agent.StatusOf(err) != agent.StatusDeadline || !strings.Contains(err.Error(), "[deadline] agent bash_slow did not answer: context deadline exceeded: timed out after 0.2 s (deadline-seconds)") {
+	if agent.StatusOf(err) != agent.StatusDeadline || !strings.Contains(err.Error(), "[deadline] agent bash_slow did not answer: timed out after 0.2 s (deadline-seconds)") {
 		t.Errorf("Call() = %v", err)
 	}
 }
