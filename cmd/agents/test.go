@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/treetest"
@@ -90,11 +92,14 @@ func runTests(ctx context.Context, p *program.Env, f *testFlags, patterns []stri
 	if len(files) == 0 {
 		return failure.NothingRan(fmt.Errorf("--run %s: no test has such a path", f.run), "")
 	}
+	if _, err := load.Config(p); err != nil { // it names keys
+		return err
+	}
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var outErr error
-	reports := treetest.RunAll(ctx, files, testOptions(p), func(r treetest.Report) {
+	reports := treetest.RunAll(ctx, files, testOptions(p, patterns), func(r treetest.Report) {
 		if err := reportTest(p, r, f.json); err != nil && outErr == nil {
 			outErr = err
 			cancel(failure.ErrOutput)
@@ -114,7 +119,26 @@ func runTests(ctx context.Context, p *program.Env, f *testFlags, patterns []stri
 	return testSummary(p, reports, time.Since(start), f.json)
 }
 
-func testOptions(p *program.Env) treetest.Options {
+// testOptions are the options of tests that the patterns name. The agent file of a test
+// must be trusted unless it is in a folder that the person named, or in the working
+// directory: a test file from elsewhere has no say in what is run.
+func testOptions(p *program.Env, patterns []string) treetest.Options {
+	trusted := func(agentFile string) (*agentfile.Lock, error) {
+		for _, pattern := range append(patterns, ".") {
+			dir := strings.TrimSuffix(pattern, "...")
+			if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+				dir = filepath.Dir(dir)
+			}
+			if load.Below(dir, agentFile) {
+				return load.TrustedTree(p, agentFile, false)
+			}
+		}
+		tree, err := load.TrustedTree(p, agentFile, true)
+		if err != nil {
+			err = fmt.Errorf("%w; see `agents trust --agent-file %s`", err, program.ShellQuote(agentFile))
+		}
+		return tree, err
+	}
 	keys := func(agentFile string) *config.Keys {
 		c, err := load.Config(p, agentFile)
 		if err != nil {
@@ -126,7 +150,7 @@ func testOptions(p *program.Env) treetest.Options {
 		}
 		return keys
 	}
-	return treetest.Options{Keys: keys, Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version}
+	return treetest.Options{Keys: keys, Locked: p.Global.Locked, Trusted: trusted, Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version}
 }
 
 // reportTest writes the result of one test: as text, only failures.
@@ -208,7 +232,7 @@ func recordTest(ctx context.Context, p *program.Env, f *testFlags) error {
 	if err := scaffold.WriteNew(f.record, 0o666, string(text)); err != nil {
 		return errors.Join(runErr, fmt.Errorf("record %s: %w", f.record, err))
 	}
-	if r := treetest.Run(ctx, f.record, testOptions(p)); !r.OK() && ctx.Err() == nil {
+	if r := treetest.Run(ctx, f.record, testOptions(p, []string{f.record})); !r.OK() && ctx.Err() == nil {
 		fmt.Fprintf(p.Err, "warning: the recorded test does not pass as it is:\n  %s\n", observe.Clean(strings.ReplaceAll(r.String(), "\n", "\n  ")))
 	}
 	return runErr

@@ -125,6 +125,7 @@ func untrusted(p *program.Env) (found []*load.Trust, text string, err error) {
 		return nil, "", err
 	}
 	if cfg != nil {
+		cfg.AddPolicies(c)
 		add(cfg, aboutConfig(c))
 	}
 	files := c.AgentFiles
@@ -146,6 +147,9 @@ func untrusted(p *program.Env) (found []*load.Trust, text string, err error) {
 // aboutConfig is what a cfg file decides besides which agents there are.
 func aboutConfig(c *config.Config) string {
 	var b strings.Builder
+	for _, path := range c.File.Policies {
+		fmt.Fprintf(&b, "  %-8s%s\n", agentfile.KindPolicy, path)
+	}
 	for _, l := range [][2]string{{"sends all events to", c.File.LogHTTP}, {"takes keys from", c.File.ConfigDir}, {"writes sessions to", c.File.SessionDir}} {
 		if l[1] != "" {
 			fmt.Fprintf(&b, "  %s %s\n", l[0], l[1])

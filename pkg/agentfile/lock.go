@@ -55,6 +55,7 @@ const (
 	KindConfig  = "config"  // a list of MCP servers
 	KindScript  = "script"  // of a scripted model
 	KindTool    = "tool"    // an executable
+	KindPolicy  = "policy"  // an executable that decides about calls
 	KindProgram = "program" // what an MCP server or a runner executes, scripts included
 )
 
@@ -228,13 +229,19 @@ func (l *loader) survey(dir string) *Lock {
 		}
 	}
 	for _, n := range l.tree.Nodes {
-		if s := n.File.Spec.Script; s != "" {
-			for _, path := range l.places(n, s) {
+		named := func(kind, name string) {
+			for _, path := range l.places(n, name) {
 				if _, err := os.Stat(path); err == nil {
-					file(KindScript, path)
-					break
+					file(kind, path)
+					return
 				}
 			}
+		}
+		if s := n.File.Spec.Script; s != "" {
+			named(KindScript, s)
+		}
+		for _, name := range n.File.Spec.Policy {
+			named(KindPolicy, name)
 		}
 		for _, p := range n.policies {
 			file(KindProgram, p.path)

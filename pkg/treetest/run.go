@@ -37,6 +37,10 @@ type Options struct {
 	// Keys returns the keys of an agent file: no test needs them, and no tool of
 	// one gets or shows them. nil returns none.
 	Keys func(agentFile string) *config.Keys
+	// Locked is that of agentfile.Options, and Trusted returns its Trusted; nil trusts
+	// everything.
+	Locked  bool
+	Trusted func(agentFile string) (*agentfile.Lock, error)
 	// Timeout limits the real time of one test; 0 means DefaultTimeout. Only real
 	// tools take time.
 	Timeout time.Duration
@@ -223,8 +227,14 @@ func (r *testRun) load(ctx context.Context, opts Options) (*agentfile.Tree, erro
 	if opts.Keys != nil {
 		keys = opts.Keys(r.file.agentFile())
 	}
+	var trusted *agentfile.Lock
+	if opts.Trusted != nil {
+		if trusted, err = opts.Trusted(r.file.agentFile()); err != nil {
+			return nil, err
+		}
+	}
 	return agentfile.Load(ctx, r.file.agentFile(), agentfile.Options{
-		Keys:    keys,
+		Keys: keys, Locked: opts.Locked, Trusted: trusted,
 		Environ: opts.Environ, WorkDir: workDir, CacheDir: opts.CacheDir, LockDir: opts.LockDir,
 		OutputDir: opts.OutputDir, Version: opts.Version, Set: r.file.Spec.Set,
 		Model: func(f *agentfile.File) agent.Provider {

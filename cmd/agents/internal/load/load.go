@@ -52,7 +52,11 @@ type logPaths struct{ JSONPath, TextPath, URL string }
 // Config finds the configuration. files replace those of --agent-file. A cfg file must
 // have been trusted.
 func Config(p *program.Env, files ...string) (*config.Config, error) {
-	return configOf(p, func(path string, text []byte) error { return checkText(p, path, "cfg", text) }, files)
+	c, err := configOf(p, func(path string, text []byte) error { return checkText(p, path, "cfg", text) }, files)
+	if err != nil {
+		return nil, err
+	}
+	return c, checkPolicies(p, c)
 }
 
 // AnyConfig is Config with a cfg file that need not be trusted. check gets its text.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,6 +149,31 @@ func SurveyFile(p *program.Env, path string) (*agentfile.Tree, *Trust) {
 	return tree, &Trust{Path: realPath(path), Tree: lock}
 }
 
+// AddPolicies adds the external policies of a cfg file to its Trust.
+func (t *Trust) AddPolicies(c *config.Config) {
+	for _, path := range c.File.Policies {
+		t.Tree.Files[path] = agentfile.LockedFile{Kind: agentfile.KindPolicy, Digest: exectool.Digest(path)}
+	}
+}
+
+// checkPolicies returns an error if an external policy of the cfg file is not the one
+// that was trusted.
+func checkPolicies(p *program.Env, c *config.Config) error {
+	if len(c.File.Policies) == 0 {
+		return nil
+	}
+	was := Trusted(p, c.File.Path)
+	if was == nil { // since a moment ago
+		return errUntrusted(p, c.File.Path)
+	}
+	now := &Trust{Tree: &agentfile.Lock{Files: maps.Clone(was.Tree.Files)}}
+	now.AddPolicies(c)
+	if changes := was.Tree.Difference(now.Tree); len(changes) > 0 {
+		return failure.NothingRan(&agentfile.DriftError{File: program.Shown(c.File.Path), Against: "what was trusted", Changes: changes}, trustHint(p))
+	}
+	return nil
+}
+
 // SurveyConfig returns the Trust of a cfg file with the given contents.
 func SurveyConfig(path string, text []byte) *Trust {
 	sum := sha256.Sum256(text)
@@ -226,22 +252,30 @@ func CheckRoot(p *program.Env, f config.AgentFile) error {
 
 // trusted is what the tree of the agent file must consist of; nil if it may be any.
 func trusted(p *program.Env, c *config.Config, file string, o Options) (*agentfile.Lock, error) {
-	need, err := strictTrust(p)
-	if err != nil {
-		return nil, err
-	}
-	t := Trusted(p, file)
-	need = need || o.File != "" && t != nil // a session leads to what was found once
+	need := o.File != "" && Trusted(p, file) != nil // a session leads to what was found once
 	for _, f := range c.AgentFiles {
 		need = need || f.Discovered && program.Shown(f.Path) == file
 	}
-	switch {
-	case !need:
-		return nil, nil
-	case t == nil:
-		return nil, errUntrusted(p, file)
+	return TrustedTree(p, file, need)
+}
+
+// TrustedTree is what the tree of the agent file must consist of; nil if it may be any,
+// because need is false and AGENTS_TRUST does not say otherwise.
+func TrustedTree(p *program.Env, file string, need bool) (*agentfile.Lock, error) {
+	strict, err := strictTrust(p)
+	if err != nil || !strict && !need {
+		return nil, err
 	}
-	return t.Tree, nil
+	if t := Trusted(p, file); t != nil {
+		return t.Tree, nil
+	}
+	return nil, errUntrusted(p, file)
+}
+
+// Below reports whether the file at path is in dir or a folder below it.
+func Below(dir, path string) bool {
+	rel, err := filepath.Rel(realPath(dir), realPath(path))
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // addOwn adds the agent file of the working directory, if it was trusted once, to a
