@@ -105,6 +105,12 @@ func summary(p *program.Env, t *agentfile.Tree) error {
 	var b strings.Builder
 	for _, n := range t.Nodes {
 		fmt.Fprintf(&b, "%s (%s): %d %s%s\n", n.Agent.Slug, n.File.Path, len(n.Tools), program.Plural(len(n.Tools), "tool"), limits(n.Agent))
+		for _, s := range n.Sandboxes() {
+			if s.Enforced == "" {
+				continue
+			}
+			fmt.Fprintf(&b, "  sandbox of %s\n    %s\n    %s\n", strings.Join(s.Of, ", "), s.Permits, s.Enforced)
+		}
 		width := 0
 		for _, tool := range n.Tools {
 			width = max(width, len(tool.Name))

@@ -13,6 +13,7 @@ import (
 // TestMain makes the test binary the program itself, so that scripts run it as
 // `agents` in processes of its own.
 func TestMain(m *testing.M) {
+	sandboxed(os.Args) // a helper is this executable, by no other name
 	if os.Getenv("GORACE") == "" {
 		// The race detector sleeps a second at the end of every process.
 		os.Setenv("GORACE", "atexit_sleep_ms=0")

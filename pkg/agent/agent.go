@@ -136,6 +136,12 @@ type Commander interface {
 	Command(inv *Invocation) (argv []string, digest string)
 }
 
+// A Sandboxed is a Tool whose calls are confined.
+type Sandboxed interface {
+	// Sandbox says in one line what calls may do; "" if they are not confined.
+	Sandbox() string
+}
+
 // A Located is a Tool that runs in a folder of this machine.
 type Located interface {
 	// WorkDir is the absolute working directory of calls; "" if it is not known.

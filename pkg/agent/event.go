@@ -144,7 +144,7 @@ type Event struct {
 	Rule     string `json:"rule,omitempty"`
 	Reviewer string `json:"reviewer,omitempty"`
 	Approval string `json:"approval,omitempty"`
-	// Sandbox says what confines a call.
+	// Sandbox says what the sandbox of a call permits.
 	Sandbox string `json:"sandbox,omitempty"`
 	// Question is the id of a question, and What its subject: "approve", "ask",
 	// "elicit", or "policy", which the caller's external policies answer. Path has the

@@ -402,7 +402,7 @@ const defaultQuestionTime = 300 * time.Second
 // askPerson asks a person to decide about a call, as the policy requires.
 func (t *tree) askPerson(ctx context.Context, inv *Invocation, v Verdict) Verdict {
 	answer, err := inv.Question(ctx, Event{What: "approve", Tool: inv.Call.Name, Args: inv.Call.Args, Text: v.Reason, Choices: []string{string(Allow), string(Deny)},
-		Source: inv.Spec.Source, Rule: v.Rule, Reviewer: v.Reviewer, Approval: v.Approval})
+		Source: inv.Spec.Source, Sandbox: inv.Sandbox, Rule: v.Rule, Reviewer: v.Reviewer, Approval: v.Approval})
 	if err != nil {
 		return Verdict{Decision: Deny, Reason: strings.TrimPrefix(v.Reason+": "+err.Error(), ": ")}
 	}

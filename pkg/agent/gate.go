@@ -173,6 +173,9 @@ func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func
 	if l, ok := As[Located](tool); ok {
 		inv.Dir = l.WorkDir()
 	}
+	if s, ok := As[Sandboxed](tool); ok {
+		inv.Sandbox = s.Sandbox()
+	}
 	if err, broken := g.decide(ctx, inv, record); err != nil || broken != nil {
 		return Result{}, notRun(err), broken
 	}
@@ -279,6 +282,7 @@ func (g *Gate) starting(tool Tool, inv *Invocation) Event {
 	if c, ok := As[Commander](tool); ok && g.Commands {
 		e.Argv, e.Digest = c.Command(inv)
 	}
+	e.Sandbox = inv.Sandbox
 	return e
 }
 

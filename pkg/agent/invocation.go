@@ -42,6 +42,8 @@ type Invocation struct {
 	// Dir is the absolute working directory of the tool; "" if it is not known. See
 	// Located.
 	Dir string
+	// Sandbox says what the sandbox of the call permits; "" if there is none.
+	Sandbox string
 	// Remote says that another process makes the call and has decided about it.
 	Remote bool
 	// Parsed is for Rights: what one of them has made of the arguments, for the others.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -20,6 +21,7 @@ import (
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/schema"
 	"golang.org/x/sync/errgroup"
 )
@@ -75,6 +77,10 @@ type Options struct {
 	// Elicit answers MCP servers that ask the person something (see
 	// mcpclient.Options); nil declines.
 	Elicit func(ctx context.Context, question mcpclient.Elicitation) (mcpclient.Answer, error)
+	// Ladder knows which sandboxes this machine has; nil is one without a helper. Note
+	// gets what they do not enforce, a line each, from several goroutines.
+	Ladder *sandbox.Ladder
+	Note   func(line string)
 	// LockDir is the folder with which calls of tools that declare locks take
 	// turns, among all processes that use it; "" means that they do not.
 	LockDir string
@@ -149,15 +155,16 @@ type Node struct {
 	// Helpers are its sub-agents, sorted by slug.
 	Helpers []*Node
 
-	stack      []*Node // the nodes above, and this one
-	choice     ModelChoice
-	programs   []program
-	workDir    string // of its tools
-	level      policy.Set
-	policies   []*externalPolicy
-	configured []server
-	set        *exectool.Toolset // of programs; nil if there are none
-	servers    []opened
+	stack       []*Node // the nodes above, and this one
+	choice      ModelChoice
+	programs    []program
+	workDir     string // of its tools
+	level       policy.Set
+	policies    []*externalPolicy
+	configured  []server
+	confinement *confinement
+	set         *exectool.Toolset // of programs; nil if there are none
+	servers     []opened
 }
 
 // Servers are the names of n's MCP servers. Their toolsets stand in this order
@@ -177,7 +184,8 @@ type program struct {
 	runner       *exectool.Runner // nil: it is here
 	words        []string         // of the runner, as in the file
 	kind         exectool.Kind
-	slug         string // of an agent behind a runner
+	slug         string          // of an agent behind a runner
+	sandbox      *sandbox.Config // of the entry
 }
 
 // Load reads the agent file at path and all that it names, describes its tools
@@ -247,6 +255,7 @@ type loader struct {
 	valid   cachefile.Dir    // of agent files
 	redact  *redact.Redactor // of the tree's secrets
 	further []string         // files that decide what is executed, and are not agent files or tools
+	noted   sync.Map         // what was said about sandboxes
 	slugs   []string         // of all agents, those that are left out included
 
 	taken    map[string]LockedFile // what was interpreted, by absolute path
@@ -417,7 +426,7 @@ func (l *loader) toolboxes(n *Node) {
 	for i, box := range n.File.Spec.BashToolboxes {
 		allowDash := box.AllowDash || n.File.Spec.AllowDash
 		if len(box.Runner) > 0 {
-			p := program{path: box.Path, filter: box.BasenameFilter, allowDash: allowDash, runner: n.runner(box.Runner, box.RunnerID, box.RunnerShell), words: box.Runner}
+			p := program{path: box.Path, filter: box.BasenameFilter, allowDash: allowDash, runner: n.runner(box.Runner, box.RunnerID, box.RunnerShell), words: box.Runner, sandbox: box.Sandbox}
 			if box.Tag == "FileSystemDirectory" {
 				p.kind = exectool.Folder
 			}
@@ -435,7 +444,7 @@ func (l *loader) toolboxes(n *Node) {
 			l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s needs %s", path, box.Tag, want))
 			continue
 		}
-		n.programs = append(n.programs, program{path: path, filter: box.BasenameFilter, allowDash: allowDash})
+		n.programs = append(n.programs, program{path: path, filter: box.BasenameFilter, allowDash: allowDash, sandbox: box.Sandbox})
 	}
 }
 
@@ -492,6 +501,7 @@ func (n *Node) helper(sub *Node) {
 // the same time.
 func (l *loader) build(ctx context.Context) {
 	l.redact = redact.New(l.tree.Secrets())
+	l.confine()
 	var g errgroup.Group
 	g.SetLimit(8)
 	found := make([]*exectool.Toolset, len(l.tree.Nodes))
@@ -514,6 +524,7 @@ func (l *loader) build(ctx context.Context) {
 		l.grant(n)
 		for _, s := range n.configured {
 			s.client.Env = l.serverEnviron(n, s)
+			s.client.Sandbox = n.confinedServer(s)
 			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, s)), s.Name, s.pointer})
 		}
 		l.equip(n, n.set)

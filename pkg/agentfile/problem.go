@@ -104,6 +104,7 @@ const (
 	CodeStart     Code = "mcp-start"   // an MCP server that does not start or answer
 	CodeLock      Code = "lock"        // the lock file
 	CodeSet       Code = "set"         // a placeholder without a value, a value without a placeholder
+	CodeSandbox   Code = "sandbox"     // a sandbox that does not hold for something
 	CodeRights    Code = "rights"      // permissions, approval or policy that cannot be used
 	CodeLater     Code = "unsupported" // a key of agents-exe without a meaning here yet
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
+	"github.com/agents-exe/agents/pkg/sandbox"
 )
 
 // Tag is the tag of every agent file.
@@ -37,6 +38,7 @@ type Spec struct {
 	ToolEnv               []string                   `json:"toolEnv"`
 	ToolTimeoutSeconds    float64                    `json:"toolTimeoutSeconds"`
 	ToolWorkingDirectory  string                     `json:"toolWorkingDirectory"`
+	Sandbox               *sandbox.Config            `json:"sandbox"`
 	MaxTurns              int                        `json:"maxTurns"`
 	MaxParallelTools      int                        `json:"maxParallelTools"`
 	ContextTokens         int                        `json:"contextTokens"`
@@ -134,6 +136,8 @@ type Toolbox struct {
 	BasenameFilter string `json:"basenameFilter"`
 	AllowDash      bool   `json:"allowDash"`
 
+	Sandbox *sandbox.Config `json:"sandbox"`
+
 	// Runner is a command prefix that runs the tools elsewhere, where Path is.
 	Runner      []string `json:"runner"`
 	RunnerID    []string `json:"runnerId"`
@@ -160,6 +164,7 @@ type MCPServer struct {
 	Roots               []string          `json:"roots"`
 	Sampling            bool              `json:"sampling"`
 	Disabled            bool              `json:"disabled"`
+	Sandbox             *sandbox.Config   `json:"sandbox"`
 
 	// Of an entry of a mcpServers object as other MCP clients write it: its key,
 	// what of it is not read, and why it cannot be used at all.

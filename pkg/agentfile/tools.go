@@ -42,6 +42,9 @@ func (n *Node) sources() []exectool.Source {
 		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, AllowDash: p.allowDash,
 			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir,
 			Runner: p.runner, Kind: p.kind, Slug: p.slug}
+		if n.confinement != nil {
+			sources[i].Sandbox = n.confined(p)
+		}
 	}
 	return sources
 }

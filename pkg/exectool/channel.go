@@ -64,6 +64,7 @@ func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, 
 		Stdin: childIn, Stdout: childOut, Stderr: clean, Mark: inv.Key, Grace: t.opts.Grace,
 	}
 	cmd.EndContainer()
+	t.src.confine(cmd, t.abs)
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	late := context.AfterFunc(ctx, func() { time.AfterFunc(channelGrace, end) })

@@ -143,7 +143,9 @@ func (o *opener) describe(ctx context.Context, c *candidate) (described, error) 
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
 	}
 	defer o.reportSlow(c.path)()
-	raw, err := describe(ctx, &process.Command{Path: c.abs, Env: o.environs[c.src], Dir: c.src.Dir, Grace: o.opts.Grace}, &o.opts.Options)
+	cmd := &process.Command{Path: c.abs, Env: o.environs[c.src], Dir: c.src.Dir, Grace: o.opts.Grace}
+	c.src.confine(cmd, c.abs)
+	raw, err := describe(ctx, cmd, &o.opts.Options)
 	if err != nil {
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
 	}

@@ -59,8 +59,47 @@ type Source struct {
 	// Dir is the working directory of the tools; empty means that of this
 	// process.
 	Dir string
+	// Sandbox, if not nil, returns the sandbox of the executable in file, nil for
+	// none; with a Runner that of its processes on this side, and file is "".
+	Sandbox func(file string) Sandbox
 
 	pin process.Pin // what Runner executes on this side
+}
+
+// A Sandbox confines tools.
+type Sandbox interface {
+	process.Sandbox
+	// Refused says what it has refused to a program that failed and printed
+	// stderr, a line each.
+	Refused(stderr string) []string
+	// String says in one line what it permits.
+	String() string
+}
+
+// confine puts cmd into the sandbox of the executable in file, if there is one.
+func (s *Source) confine(cmd *process.Command, file string) {
+	if s.Sandbox == nil {
+		return
+	}
+	if box := s.Sandbox(file); box != nil {
+		cmd.Sandbox = box
+	}
+}
+
+// Confinement is the sandbox of the tool, nil if there is none.
+func (t *Tool) Confinement() Sandbox {
+	if t.src.Sandbox == nil {
+		return nil
+	}
+	return t.src.Sandbox(t.abs)
+}
+
+// Sandbox says what the sandbox of the tool permits, "" if there is none.
+func (t *Tool) Sandbox() string {
+	if box := t.Confinement(); box != nil {
+		return box.String()
+	}
+	return ""
 }
 
 // Options are what all sources have in common.

@@ -244,6 +244,7 @@ func (o *opener) identity(ctx context.Context, src *Source, env []string) (strin
 	var out []byte
 	if err == nil {
 		cmd := &process.Command{Path: program, Args: command[1:], Env: env, Dir: src.Dir, Grace: o.opts.Grace}
+		src.confine(cmd, "")
 		out, err = read(ctx, cmd, &o.opts.Options, reading{limit: idTimeout, most: maxID})
 	}
 	id := strings.TrimSpace(string(out))
@@ -291,6 +292,7 @@ func (o *opener) ask(ctx context.Context, src *Source, env []string) (map[string
 		limits = reading{limit: folderFactor * limits.limit, most: maxListingBytes}
 	}
 	cmd := &process.Command{Path: line[0], Args: line[1:], Env: env, Dir: src.Dir, Grace: o.opts.Grace}
+	src.confine(cmd, "")
 	out, err := read(ctx, cmd, &o.opts.Options, limits)
 	if err != nil {
 		return nil, nil, err

@@ -158,6 +158,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		cmd.Env = append(cmd.Env, toolenv.Deadline+"="+end.UTC().Format(time.RFC3339Nano))
 	}
 	cmd.EndContainer()
+	t.src.confine(cmd, t.abs)
 	limit, name := t.limit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s (%s)", seconds(limit), name))
 	defer cancel()
@@ -173,7 +174,23 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if c.exit.Held {
 		inv.Progress(fmt.Sprintf("something out of reach holds the output of %s open; what it prints from now on is lost", t.path))
 	}
-	return c.result(failure(ctx, c.exit, err))
+	return c.result(c.refused(failure(ctx, c.exit, err)))
+}
+
+// refused adds what a sandbox has refused to the reason why a call failed.
+func (c *call) refused(failure error) error {
+	box := c.tool.Confinement()
+	if failure == nil || box == nil {
+		return failure
+	}
+	stderr := string(c.stderr.head)
+	if !c.stderr.whole() {
+		stderr += "\n" + string(c.stderr.last(len(c.stderr.tail)))
+	}
+	for _, line := range box.Refused(stderr) {
+		failure = fmt.Errorf("%w\n%s", failure, line)
+	}
+	return failure
 }
 
 // lock waits for the locks that the call declares, no longer than the call itself

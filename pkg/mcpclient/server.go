@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/redact"
 )
 
@@ -53,6 +54,8 @@ type Server struct {
 	Env []string
 	// Dir is its working directory; empty means that of this process.
 	Dir string
+	// Sandbox confines it; nil does not.
+	Sandbox process.Sandbox
 
 	// URL is the address of a server that speaks streamable HTTP.
 	URL string

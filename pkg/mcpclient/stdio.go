@@ -41,7 +41,7 @@ func (c *conn) startProgram() error {
 	s := &stdio{conn: c, stderr: &lastLines{log: c.opts.log}, read: make(chan struct{})}
 	cmd := &process.Command{
 		Path: file, Args: c.server.Args, Env: c.server.Env, Dir: c.server.Dir,
-		Stderr: s.stderr, Mark: "mcp-" + mark(), Grace: c.opts.Grace,
+		Stderr: s.stderr, Mark: "mcp-" + mark(), Grace: c.opts.Grace, Sandbox: c.server.Sandbox,
 	}
 	cmd.EndContainer()
 	s.proc, err = process.Start(cmd)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ type Place struct {
 	Dir     string // the working directory, absolute
 	Home    string // "" if there is none
 	Environ []string
-	// Ladder knows what this machine can enforce. It is not nil.
+	// Ladder knows what this machine can enforce; nil is one without a helper.
 	Ladder *Ladder
 	// Secrets are further files that are secrets, absolute: the keys file.
 	Secrets []string
@@ -51,6 +52,9 @@ const secretsAge = 10 * time.Second
 // nothing. A file that a path of a Config leads to is the one of now: a link that is made
 // later leads nowhere.
 func New(place Place, configs ...Config) *Box {
+	if place.Ladder == nil {
+		place.Ladder = &Ladder{}
+	}
 	b := &Box{place: place}
 	getenv := func(name string) string {
 		for _, entry := range slices.Backward(place.Environ) {
@@ -97,6 +101,29 @@ func (c Config) Tool(file string) []Config {
 		}
 	}
 	return list
+}
+
+// At is c with the meaning of Workspace in its fields, and with relative paths as they are
+// in dir. It has no Tools.
+func (c Config) At(dir string) Config {
+	c = c.filled()
+	c.Tools = nil
+	for _, list := range []*[]string{&c.Read, &c.Write} {
+		*list = slices.Clone(*list)
+		for i, p := range *list {
+			if !filepath.IsAbs(p) && !strings.HasPrefix(p, "~") {
+				(*list)[i] = filepath.Join(dir, p)
+			}
+		}
+	}
+	return c
+}
+
+// Key is a text that is the same for the same Config, whatever its Tools.
+func (c Config) Key() string {
+	c.Tools = nil
+	text, _ := json.Marshal(c) // it has texts and numbers alone
+	return string(text)
 }
 
 // String says in one line what the sandbox permits; see Config.String.

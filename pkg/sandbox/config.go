@@ -102,6 +102,9 @@ type Bytes int64
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (b *Bytes) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
 	text := strings.ToUpper(strings.Trim(string(data), `" `))
 	factor := int64(1)
 	for i, unit := range []string{"KB", "MB", "GB", "TB"} {

@@ -89,6 +89,9 @@ func (s *session) viaHelper(w *process.Confined, rung string) error {
 	}
 	s.pipe = ours
 	helper := s.box.place.Ladder.Helper
+	if len(helper) == 0 {
+		return errors.New("sandbox: limits need a helper")
+	}
 	w.Args = slices.Concat(helper[1:], []string{w.Path}, w.Args)
 	w.Path, w.Files, w.Started = helper[0], []*os.File{theirs}, s.started
 	switch rung {

@@ -7,20 +7,24 @@ import (
 	"strings"
 )
 
-// maxRefused is how many refusals are said about one call.
+// maxRefused is how many deniedTexts are said about one call.
 const maxRefused = 5
 
-// Refused says which accesses the sandbox has probably refused to a program that failed in
-// dir, a line each: `sandbox: write to /etc/hosts is outside "write"`. It goes by what the
+// Refused says which accesses the sandbox has probably refused to a program that failed,
+// a line each: `sandbox: write to /etc/hosts is outside "write"`. The lines go to
+// Place.Log too. It goes by what the
 // program printed on stderr: a path on a line with one of the system's messages for a refusal, if the
 // sandbox does not permit the path. It does not see what a program keeps to itself, what
 // it prints in another language, and a path that it does not name.
-func (b *Box) Refused(dir, stderr string) []string {
+func (b *Box) Refused(stderr string) []string {
 	var said []string
 	add := func(format string, args ...any) {
 		line := fmt.Sprintf(format, args...)
 		if len(said) < maxRefused && !slices.Contains(said, line) {
 			said = append(said, line)
+			if b.place.Log != nil {
+				b.place.Log(line)
+			}
 		}
 	}
 	for line := range strings.Lines(stderr) {
@@ -33,11 +37,11 @@ func (b *Box) Refused(dir, stderr string) []string {
 			add(`sandbox: the network is "none"`)
 		}
 		// A hidden file is empty or missing, so that it may look like another failure.
-		if !has("permission denied", "read-only file system", "operation not permitted", "eacces", "eperm", "erofs") {
+		if !has(deniedTexts...) {
 			continue
 		}
 		found := false
-		for _, path := range paths(dir, line) {
+		for _, path := range paths(b.place.Dir, line) {
 			switch real := realPath(path); {
 			case b.config.Read != nil && (!b.covers(b.readable(""), real)):
 				add(`sandbox: %s is outside "read"`, path)
@@ -54,21 +58,44 @@ func (b *Box) Refused(dir, stderr string) []string {
 	return said
 }
 
-// paths are the words of a line that look like paths, absolute.
+// deniedTexts are the system's messages for a refused access.
+var deniedTexts = []string{"permission denied", "read-only file system", "operation not permitted", "eacces", "eperm", "erofs"}
+
+// paths are the words of a line that look like paths, absolute. A name without a slash
+// counts next to the message: "cannot create out: Permission denied".
 func paths(dir, line string) []string {
+	const around = " \t\r\n'\"`‘’“”:;,()[]<>="
 	var found []string
-	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n'\"`‘’“”:;,()[]<>=", r) }) {
+	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(around, r) }) {
 		word = strings.TrimRight(word, ".")
-		if !strings.Contains(word, "/") || strings.Contains(word, "//") || len(word) < 2 {
-			continue
+		if strings.Contains(word, "/") && !strings.Contains(word, "//") && len(word) > 1 {
+			found = append(found, word)
 		}
+	}
+	if len(found) > 0 && strings.HasPrefix(line, found[0]+":") { // the program that says it
+		found = found[1:]
+	}
+	if len(found) == 0 {
+		for _, message := range deniedTexts {
+			at := strings.Index(strings.ToLower(line), message)
+			if at < 0 {
+				continue
+			}
+			before := strings.FieldsFunc(line[:at], func(r rune) bool { return strings.ContainsRune(around, r) })
+			after := strings.FieldsFunc(line[at+len(message):], func(r rune) bool { return strings.ContainsRune(around, r) })
+			if len(after) > 0 { // Python, Node
+				found = after[:1]
+			} else if len(before) > 0 {
+				found = before[len(before)-1:]
+			}
+			break
+		}
+	}
+	for i, word := range found {
 		if !filepath.IsAbs(word) {
 			word = filepath.Join(dir, word)
 		}
-		found = append(found, filepath.Clean(word))
-	}
-	if len(found) > 1 && strings.HasPrefix(line, found[0]+":") { // the program that says it
-		found = found[1:]
+		found[i] = filepath.Clean(word)
 	}
 	return found
 }

@@ -87,7 +87,7 @@ func TestSmoke(t *testing.T) {
 		r := run(t, b, `id -u; cat ~/x; ls -la $HOME; ps ax | head; echo hi > f; cat f; echo x > ../home/notes/a; cat `+b.place.Home+`/.ssh/id; cat ../home/notes/a; echo $TMPDIR; echo y > $TMPDIR/z; cat $TMPDIR/z; exit 7`)
 		t.Logf("%s: %s", b.Summary(), b)
 		t.Logf("out %s\nerr %s\n%v %v", r.out, r.err, r.exit, r.fail)
-		t.Log(strings.Join(b.Refused(b.place.Dir, r.err), "\n"))
+		t.Log(strings.Join(b.Refused(r.err), "\n"))
 	}, Namespaces, Bubblewrap, Landlock, Limits)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/prices"
+	"github.com/agents-exe/agents/pkg/sandbox"
 )
 
 // A Tree is a loaded agent tree with its configuration and keys.
@@ -127,6 +129,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	}
 	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path}, Set: o.Set, Models: o.Models,
 		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, Locked: p.Global.Locked && !o.Unlocked, Unlocked: o.Unlocked, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
+	opts.Ladder, opts.Note = Ladder(p), func(line string) { p.Warn(line) }
 	var err error
 	if opts.Trusted, err = trusted(p, c, file, o); err != nil {
 		return nil, err
@@ -164,6 +167,20 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	}
 	return l, err
 }
+
+// Ladder knows which sandboxes this machine has. The helper is this program: on Linux it
+// is the same file even if another has its name now.
+func Ladder(p *program.Env) *sandbox.Ladder {
+	l := &sandbox.Ladder{Helper: []string{"/proc/self/exe", SandboxFlag}}
+	if dir := p.CacheDir(); dir != "" {
+		l.CacheDir = filepath.Join(dir, "sandbox")
+	}
+	return l
+}
+
+// SandboxFlag, before a command line, makes a process of this program enter a sandbox and
+// execute that. It is not for people, and no command documents it.
+const SandboxFlag = "--sandbox"
 
 // Prices are those of the file in the configuration folder, if there is one.
 func Prices(c *config.Config) (prices.Table, error) {

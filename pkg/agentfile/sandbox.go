@@ -1,0 +1,170 @@
+package agentfile
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/sandbox"
+)
+
+// A confinement makes the sandboxes of an agent's processes.
+type confinement struct {
+	place sandbox.Place
+	above []sandbox.Config // of the agents that may call this one
+	own   sandbox.Config
+
+	mu    sync.Mutex
+	boxes map[string]*sandbox.Box
+}
+
+// confine finds out which sandboxes hold for which agent: its own, and those of all agents
+// above it, whichever of them calls.
+func (l *loader) confine() {
+	for _, n := range l.tree.Nodes {
+		if n.confinement == nil {
+			n.confinement = &confinement{boxes: map[string]*sandbox.Box{}}
+		}
+		dir, err := filepath.Abs(n.workDir)
+		if err != nil {
+			dir = n.workDir // and every path in it is missing
+		}
+		n.confinement.place = sandbox.Place{Dir: dir, Home: lookup(l.opts.Environ, "HOME"), Environ: l.opts.Environ,
+			Ladder: l.opts.Ladder, Log: l.note}
+		if l.opts.KeysFile != "" {
+			n.confinement.place.Secrets = []string{absolute(dir, l.opts.KeysFile)}
+		}
+		if n.File.Spec.Sandbox == nil {
+			continue
+		}
+		n.confinement.own = *n.File.Spec.Sandbox
+		above := n.confinement.own.At(dir)
+		seen := map[*Node]bool{n: true}
+		var below func(n *Node)
+		below = func(n *Node) {
+			for _, h := range n.Helpers {
+				if seen[h] {
+					continue
+				}
+				seen[h] = true
+				if h.confinement == nil {
+					h.confinement = &confinement{boxes: map[string]*sandbox.Box{}}
+				}
+				h.confinement.above = append(h.confinement.above, above)
+				below(h)
+			}
+		}
+		below(n)
+		l.sandboxProblems(n)
+	}
+}
+
+// sandboxProblems reports what a sandbox names and cannot hold for.
+func (l *loader) sandboxProblems(n *Node) {
+	for _, p := range n.programs {
+		if p.runner != nil && p.sandbox == nil {
+			severity, why := Note, "the agent's sandbox does not hold for it"
+			if n.File.Spec.Sandbox.Required {
+				severity, why = Warning, `the agent's sandbox, which is required, does not hold for it; give the entry a "sandbox" of its own`
+			}
+			l.report(n.File.problem(severity, CodeSandbox, n.File.at("sandbox"), "%s runs elsewhere, by its runner: %s", p.path, why))
+		}
+	}
+}
+
+// note passes a line about sandboxes to the person, once.
+func (l *loader) note(line string) {
+	if l.opts.Note == nil {
+		return
+	}
+	if _, said := l.noted.LoadOrStore(line, true); !said {
+		l.opts.Note(line)
+	}
+}
+
+// box is the sandbox of the executable in file, "" for what is none; extra is that of its
+// entry in the agent file. It is nil if nothing is restricted.
+func (c *confinement) box(file string, extra *sandbox.Config, outside bool) *sandbox.Box {
+	var configs []sandbox.Config
+	if !outside { // a runner's processes are elsewhere
+		configs = append(slices.Clone(c.above), c.own.Tool(file)...)
+	}
+	if extra != nil {
+		configs = append(configs, extra.Tool(file)...)
+	}
+	var key strings.Builder
+	for _, config := range configs {
+		key.WriteString(config.Key())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	box, ok := c.boxes[key.String()]
+	if !ok {
+		box = sandbox.New(c.place, configs...)
+		c.boxes[key.String()] = box
+	}
+	return box
+}
+
+// confined is the sandbox of p's executables, for their toolset.
+func (n *Node) confined(p program) func(file string) exectool.Sandbox {
+	return func(file string) exectool.Sandbox {
+		if box := n.confinement.box(file, p.sandbox, p.runner != nil); box != nil {
+			return box
+		}
+		return nil
+	}
+}
+
+// confinedServer is the sandbox of a server that is a program.
+func (n *Node) confinedServer(s server) process.Sandbox {
+	if box := n.confinement.box("", s.Sandbox, false); box != nil {
+		return box
+	}
+	return nil
+}
+
+// A Sandbox is what holds for some processes of an agent.
+type Sandbox struct {
+	// Of are the names of the tools, and of the MCP servers.
+	Of []string
+	// Permits is what the sandbox permits, Enforced what enforces it on this machine.
+	Permits, Enforced string
+}
+
+// Sandboxes are the sandboxes of n's processes, and those without any, which permit
+// everything and are the last.
+func (n *Node) Sandboxes() []Sandbox {
+	of := map[*sandbox.Box][]string{}
+	if n.set != nil {
+		for _, t := range n.set.List() {
+			box, _ := t.Confinement().(*sandbox.Box)
+			of[box] = append(of[box], t.Spec().Name)
+		}
+	}
+	for _, s := range n.configured {
+		if s.Tag != tagHTTP {
+			box, _ := s.client.Sandbox.(*sandbox.Box)
+			of[box] = append(of[box], "server "+s.Name)
+		}
+	}
+	var list []Sandbox
+	for box, names := range of {
+		s := Sandbox{Of: names, Permits: "everything"}
+		if box != nil {
+			s.Permits, s.Enforced = box.String(), box.Summary()
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b Sandbox) int {
+		if (a.Enforced == "") != (b.Enforced == "") {
+			return cmp.Compare(len(b.Enforced), len(a.Enforced))
+		}
+		return strings.Compare(a.Of[0], b.Of[0])
+	})
+	return list
+}
