@@ -36,7 +36,6 @@ type runFlags struct {
 	models  load.Models
 	rights  load.Rights
 	channel bool
-	yes     bool
 }
 
 func runCommand(p *program.Env) *cli.Command {
@@ -65,7 +64,6 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
 			&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
 			&cli.BoolFlag{Name: "channel", Usage: "for programs: speak the channel on standard input and output; the program that started this one sends the prompt and receives the events (see agents help nesting)", Destination: &f.channel},
-			&cli.BoolFlag{Name: "yes", Category: "rights", Usage: "allow every call that a person would be asked about, except those that only a person may allow", Destination: &f.yes},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -131,7 +129,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	}
 	runner := loaded.Runner(&root)
 	runner.Trace, runner.Lease.Budget = s.Traced, f.budget.Budget
-	approver := ask.NewApprover(p, person, f.yes, cancel)
+	approver := ask.NewApprover(p, person, f.rights.Yes, cancel)
 	runner.Observe, runner.Person = observe.Tee(s.Observe, approver.Observe), approver.Answer
 	if kept != nil {
 		approver.Session = kept.ID
@@ -165,6 +163,8 @@ func (f *runFlags) check() error {
 		return failure.Usage("", "--channel reads the prompt and its attachments from the channel and writes events to it, so the flags for these cannot be used with it")
 	case f.channel && f.sinks.TraceFile != "":
 		return failure.Usage("the program at the other end of the channel receives the events; an `agents` there records their spans", "--trace-file cannot be used with --channel")
+	case f.channel && f.rights.Yes:
+		return failure.Usage("the program at the other end of the channel answers questions", "--yes cannot be used with --channel")
 	case f.timeout < 0:
 		return failure.Usage("", "--timeout %s: it must be positive", f.timeout)
 	case f.sinks.Stream && f.sinks.Output != "text":

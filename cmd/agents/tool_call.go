@@ -61,7 +61,11 @@ func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, 
 	if err != nil {
 		return err
 	}
-	result, err := tree.Runner(cmp.Or(tree.Root, &agent.Agent{})).Call(ctx, tool, args)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	runner := tree.Runner(cmp.Or(tree.Root, &agent.Agent{}))
+	runner.Person = ask.NewApprover(p, ask.NewPerson(p), rights.Yes, cancel).Answer
+	result, err := runner.Call(ctx, tool, args)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("call %s: %w", spec.Name, context.Cause(ctx))

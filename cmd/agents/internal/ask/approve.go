@@ -33,7 +33,8 @@ type Approver struct {
 	Folder string
 	// Session returns the id of the root session, "" if none is kept; nil if it never is.
 	Session func() string
-	// Refuse ends the run, which cannot do without a call that nobody can allow.
+	// Refuse ends the run, which cannot do without a call that nobody can allow. With nil
+	// the call is only denied.
 	Refuse func(cause error)
 
 	mu      sync.Mutex
@@ -100,7 +101,7 @@ func (a *Approver) Answer(ctx context.Context, q agent.Event) (json.RawMessage, 
 			return a.keep(ctx, q, answer)
 		}
 	}
-	if errors.Is(err, agent.ErrNobody) && q.Approval == approvalRequired {
+	if errors.Is(err, agent.ErrNobody) && q.Approval == approvalRequired && a.Refuse != nil {
 		a.Refuse(&refusal{fmt.Sprintf("%s: agent %s needs the call of %s, approval is %q (%s), and %v", agent.ErrRefused, strings.Join(q.Path, " > "), q.Tool, approvalRequired, q.Text, err)})
 	}
 	return nil, err

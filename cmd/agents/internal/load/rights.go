@@ -20,11 +20,13 @@ import (
 type Rights struct {
 	rules    []ruleFlag
 	approval string
+	// Yes allows what a person would be asked about.
+	Yes bool
 	// Default is the approval if nothing sets one.
 	Default policy.Approval
 }
 
-// Flags are --allow, --deny, --ask and --approval.
+// Flags are --allow, --deny, --ask, --approval and --yes.
 func (r *Rights) Flags() []cli.Flag {
 	rule := func(name, usage string, verdict agent.Decision) cli.Flag {
 		return &cli.GenericFlag{Name: name, Category: "rights", Usage: usage + " `RULE`: a glob for the names of tools, or a JSON rule; repeatable", Value: &rulesFlag{r, name, verdict}}
@@ -34,6 +36,7 @@ func (r *Rights) Flags() []cli.Flag {
 		rule("deny", "refuse calls that fit", agent.Deny),
 		rule("ask", "ask a person about calls that fit", agent.AskPerson),
 		&cli.StringFlag{Name: "approval", Category: "rights", Usage: "what happens to calls about which no rule decides: `WHEN` is always, effects, never or required", Destination: &r.approval, Validator: func(s string) error { return policy.Approval(s).Check() }},
+		&cli.BoolFlag{Name: "yes", Category: "rights", Usage: "allow every call that a person would be asked about, except those that only a person may allow", Destination: &r.Yes},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
@@ -153,6 +154,9 @@ func (s *service) runner(a *agent.Agent) *agent.Runner {
 	defer s.mu.Unlock()
 	r := s.trees[0].Runner(a, s.secrets...)
 	r.Policy, r.Trace = s.policy, s.traced
+	if s.flags.Rights.Yes {
+		r.Person = ask.NewApprover(s.p, nil, true, nil).Answer
+	}
 	r.From = &agent.Resume{Traceparent: s.p.Getenv(toolenv.Trace)}
 	return r
 }
