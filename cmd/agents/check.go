@@ -20,24 +20,34 @@ import (
 )
 
 func checkCommand(p *program.Env) *cli.Command {
-	var tools string
+	f := &checkFlags{}
 	return &cli.Command{
 		Description: `Checks all agents that are found, or those of --agent-file, with their whole
 trees. Problems go to stderr, a summary to stdout. Warnings and notes are fine;
 with an error, or anything that had to be left out, the exit code is 2.`,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "tools", Usage: "print the tools of one agent instead, as its model sees them: `FORM` is list, openai or json", Destination: &tools, Validator: command.OneOf("list", "openai", "json")},
-		},
+		Flags: append(f.rights.Flags(),
+			&cli.BoolFlag{Name: "effective", Usage: "print what each agent may do with each tool instead, which rule says so, and what enforces it", Destination: &f.effective},
+			&cli.StringFlag{Name: "tools", Usage: "print the tools of one agent instead, as its model sees them: `FORM` is list, openai or json", Destination: &f.tools, Validator: command.OneOf("list", "openai", "json")},
+		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := command.NoArguments(c); err != nil {
 				return err
 			}
-			return check(ctx, p, tools)
+			if f.effective && f.tools != "" {
+				return failure.Usage("", "--effective and --tools exclude each other")
+			}
+			return check(ctx, p, f)
 		},
 	}
 }
 
-func check(ctx context.Context, p *program.Env, form string) error {
+type checkFlags struct {
+	tools     string
+	effective bool
+	rights    load.Rights
+}
+
+func check(ctx context.Context, p *program.Env, f *checkFlags) error {
 	c, err := load.Config(p)
 	if err != nil {
 		return err
@@ -47,7 +57,7 @@ func check(ctx context.Context, p *program.Env, form string) error {
 	if err != nil {
 		return err
 	}
-	if form != "" || p.Global.Agent != "" || len(files) == 0 {
+	if f.tools != "" || p.Global.Agent != "" || len(files) == 0 {
 		file, err := load.Choose(p, c, "")
 		if err != nil {
 			return err
@@ -56,7 +66,7 @@ func check(ctx context.Context, p *program.Env, form string) error {
 	}
 	bad := 0
 	for _, file := range files {
-		n, err := checkFile(ctx, p, c, file, form)
+		n, err := checkFile(ctx, p, c, file, f)
 		if err != nil {
 			return err
 		}
@@ -70,8 +80,8 @@ func check(ctx context.Context, p *program.Env, form string) error {
 
 // checkFile reports on one tree, and returns how many of its problems make it
 // fail. An error means that it could not be checked at all.
-func checkFile(ctx context.Context, p *program.Env, c *config.Config, file, form string) (bad int, err error) {
-	l, err := load.File(ctx, p, c, file, load.Options{Check: true})
+func checkFile(ctx context.Context, p *program.Env, c *config.Config, file string, f *checkFlags) (bad int, err error) {
+	l, err := load.File(ctx, p, c, file, load.Options{Check: true, Rights: f.rights})
 	if _, drift := errors.AsType[*agentfile.DriftError](err); drift {
 		return 0, err
 	}
@@ -92,10 +102,12 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file, form
 		}
 	}
 	switch {
-	case l.Root == nil && (form != "" || len(l.Nodes) == 0):
+	case l.Root == nil && (f.tools != "" || len(l.Nodes) == 0):
 		return max(bad, 1), nil
-	case form != "":
-		return bad, printTools(p, l.Nodes[0], form)
+	case f.tools != "":
+		return bad, printTools(p, l.Nodes[0], f.tools)
+	case f.effective:
+		return bad, printEffective(p, l.Tree)
 	}
 	return bad, summary(p, l.Tree)
 }

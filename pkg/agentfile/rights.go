@@ -65,6 +65,15 @@ func (l *loader) rights(n *Node) bool {
 	return ok
 }
 
+// Policies are the paths of the external policies of n.
+func (n *Node) Policies() []string {
+	paths := make([]string, len(n.policies))
+	for i, p := range n.policies {
+		paths[i] = p.path
+	}
+	return paths
+}
+
 // grant gives n's agent its rights.
 func (l *loader) grant(n *Node) {
 	n.level.Policy = len(n.policies) > 0

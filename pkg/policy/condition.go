@@ -51,7 +51,18 @@ func (u *unfit) Error() string { return "argument " + u.pointer + ": " + u.err.E
 // fits compares the argument. strict is set for allow rules: every value must fit then,
 // and any otherwise. The error is why the fit is failed.
 func (c *condition) fits(inv *agent.Invocation, strict bool) (fit, error) {
-	found, missing := collect(nil, inv.Values(), c.tokens)
+	values := inv.Values()
+	if len(c.tokens) == 1 { // a plain value, as most are
+		switch v := values[c.tokens[0]].(type) {
+		case string, json.Number, bool:
+			f, err := c.fitsValue(v, inv, strict)
+			if f == failed {
+				err = &unfit{c.pointer, err}
+			}
+			return f, err
+		}
+	}
+	found, missing := collect(nil, values, c.tokens)
 	if len(found) == 0 || missing && strict {
 		return no, nil
 	}

@@ -6,18 +6,24 @@ import "strings"
 // character but a slash. Everything else stands for itself.
 type glob struct {
 	pattern string
-	plain   bool // without * and ?
+	prefix  string // before the first * or ?
+	plain   bool   // there is none
 }
 
-func newGlob(pattern string) glob { return glob{pattern, !strings.ContainsAny(pattern, "*?")} }
+func newGlob(pattern string) glob {
+	if i := strings.IndexAny(pattern, "*?"); i >= 0 {
+		return glob{pattern, pattern[:i], false}
+	}
+	return glob{pattern, pattern, true}
+}
 
 // match reports whether the whole of s fits. It takes at most len(pattern) * len(s) steps
 // for each of the two kinds of stars.
 func (g glob) match(s string) bool {
-	if g.plain {
-		return g.pattern == s
+	if g.plain || !strings.HasPrefix(s, g.prefix) {
+		return g.plain && g.pattern == s
 	}
-	p := g.pattern
+	p, s := g.pattern[len(g.prefix):], s[len(g.prefix):]
 	i, j := 0, 0
 	star, starAt, deep, deepAt := -1, 0, -1, 0 // behind the last * and **, and what they stand for so far
 	for {

@@ -34,6 +34,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -94,6 +95,37 @@ type Rights struct {
 	sets     []Set
 	policies []Policy // of the one set
 	raw      []byte
+
+	mu    sync.RWMutex
+	tools map[string][][]*Rule // the rules of each set about a tool, by its name
+}
+
+// maxTools limits Rights.tools: agents in other processes invent names.
+const maxTools = 10_000
+
+// about returns the rules of each set about a tool.
+func (r *Rights) about(tool string) [][]*Rule {
+	r.mu.RLock()
+	rules, known := r.tools[tool]
+	r.mu.RUnlock()
+	if known {
+		return rules
+	}
+	rules = make([][]*Rule, len(r.sets))
+	for i := range r.sets {
+		for _, rule := range r.sets[i].Rules {
+			if rule.names(tool) {
+				rules[i] = append(rules[i], rule)
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tools == nil || len(r.tools) >= maxTools {
+		r.tools = map[string][][]*Rule{}
+	}
+	r.tools[tool] = rules
+	return rules
 }
 
 var _ agent.Rights = (*Rights)(nil)
@@ -152,8 +184,8 @@ func (r *Rights) MarshalJSON() ([]byte, error) { return r.raw, nil }
 // Decide implements agent.Rights.
 func (r *Rights) Decide(inv *agent.Invocation) agent.Verdict {
 	v := agent.Verdict{Decision: agent.Allow}
-	for i := range r.sets {
-		own := r.sets[i].decide(inv)
+	for i, rules := range r.about(inv.Spec.Name) {
+		own := r.sets[i].decide(inv, rules)
 		own.External = r.sets[i].Policy
 		v = v.And(own)
 	}
@@ -180,9 +212,9 @@ func (r *Rights) Consult(ctx context.Context, inv *agent.Invocation) agent.Verdi
 
 // Hides implements agent.Rights.
 func (r *Rights) Hides(inv *agent.Invocation) bool {
-	for i := range r.sets {
-		for _, rule := range r.sets[i].Rules {
-			if rule.Verdict == agent.Deny && len(rule.conditions) == 0 && len(rule.Command) == 0 && rule.names(inv) && rule.concerns(inv) {
+	for _, rules := range r.about(inv.Spec.Name) {
+		for _, rule := range rules {
+			if rule.Verdict == agent.Deny && len(rule.conditions) == 0 && len(rule.Command) == 0 && rule.concerns(inv) {
 				return true
 			}
 		}
@@ -190,9 +222,8 @@ func (r *Rights) Hides(inv *agent.Invocation) bool {
 	return false
 }
 
-// names reports whether the rule is about the tool of a call.
-func (r *Rule) names(inv *agent.Invocation) bool {
-	name := inv.Spec.Name
+// names reports whether the rule is about the tool with a name.
+func (r *Rule) names(name string) bool {
 	if r.tool.match(name) {
 		return true
 	}
@@ -212,14 +243,11 @@ func (r *Rule) concerns(inv *agent.Invocation) bool {
 		(r.Agent == "" || r.agent.match(inv.Agent)) && (r.Path == "" || r.path.match(strings.Join(inv.Path, "/")))
 }
 
-// decide decides about a call by the rules of one set.
-func (s *Set) decide(inv *agent.Invocation) agent.Verdict {
+// decide decides about a call by the rules of s about its tool.
+func (s *Set) decide(inv *agent.Invocation, rules []*Rule) agent.Verdict {
 	var allows, asks, covers *Rule // the first that fits; covers needs commands too
 	named := false
-	for _, r := range s.Rules {
-		if !r.names(inv) {
-			continue
-		}
+	for _, r := range rules {
 		named = named || r.Verdict == agent.Allow
 		if !r.concerns(inv) {
 			continue
@@ -246,7 +274,7 @@ func (s *Set) decide(inv *agent.Invocation) agent.Verdict {
 	}
 	why := ""
 	if allows == nil && covers != nil {
-		if why = s.uncovered(inv); why == "" {
+		if why = uncovered(inv, rules); why == "" {
 			allows = covers
 		}
 	}
@@ -325,8 +353,9 @@ func (r *Rule) fits(inv *agent.Invocation) (fit, error) {
 	return f, nil
 }
 
-// uncovered says why the allow rules of s do not fit all commands of a call; "" if they do.
-func (s *Set) uncovered(inv *agent.Invocation) string {
+// uncovered says why the allow rules among rules do not fit all commands of a call; "" if
+// they do.
+func uncovered(inv *agent.Invocation, rules []*Rule) string {
 	c := commandsOf(inv)
 	switch {
 	case c.err != nil:
@@ -335,7 +364,7 @@ func (s *Set) uncovered(inv *agent.Invocation) string {
 		return c.unsafe
 	}
 	for _, simple := range c.simple {
-		if !slices.ContainsFunc(s.Rules, func(r *Rule) bool { return r.covers(inv, simple) }) {
+		if !slices.ContainsFunc(rules, func(r *Rule) bool { return r.covers(inv, simple) }) {
 			return fmt.Sprintf("the command %.100q", simple[0].text)
 		}
 	}
@@ -347,7 +376,7 @@ func (s *Set) uncovered(inv *agent.Invocation) string {
 
 // covers reports whether r is an allow rule for one command of a call.
 func (r *Rule) covers(inv *agent.Invocation, simple simpleCommand) bool {
-	if r.Verdict != agent.Allow || len(r.Command) == 0 || !r.names(inv) || !r.concerns(inv) || !simple.begins(r.Command) {
+	if r.Verdict != agent.Allow || len(r.Command) == 0 || !r.concerns(inv) || !simple.begins(r.Command) {
 		return false
 	}
 	f, _ := r.fits(inv)
@@ -380,8 +409,7 @@ func (r *Rule) fitsExample(example json.RawMessage) (bool, error) {
 	var text string
 	switch {
 	case json.Unmarshal(example, &text) == nil && len(r.Command) == 0:
-		inv.Spec.Name = text
-		return r.names(inv), nil
+		return r.names(text), nil
 	case len(example) > 0 && example[0] != '{':
 		inv.Call.Args = `{"command":` + string(example) + `}`
 	}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/policy"
+)
+
+// printEffective prints what every agent of a tree may do with each of its tools, which rule
+// says so, and what enforces it. An agent that has several callers is there for each.
+func printEffective(p *program.Env, t *agentfile.Tree) error {
+	var b strings.Builder
+	var walk func(n *agentfile.Node, above []*agentfile.Node)
+	walk = func(n *agentfile.Node, above []*agentfile.Node) {
+		chain := append(slices.Clone(above), n)
+		fmt.Fprintf(&b, "%s (%s)\n", strings.Join(slugs(chain), "/"), n.File.Path)
+		for _, spec := range n.Tools {
+			printEffectiveTool(&b, chain, spec)
+		}
+		for _, h := range n.Helpers {
+			if !slices.Contains(chain, h) {
+				walk(h, chain)
+			}
+		}
+	}
+	if len(t.Nodes) > 0 {
+		walk(t.Nodes[0], nil)
+	}
+	_, err := io.WriteString(p.Out, observe.Clean(b.String()))
+	return err
+}
+
+func slugs(chain []*agentfile.Node) []string {
+	var list []string
+	for _, n := range chain {
+		list = append(list, n.Agent.Slug)
+	}
+	return list
+}
+
+// printEffectiveTool prints what the last agent of a chain may do with a tool. The rules of all
+// agents of the chain must permit a call.
+func printEffectiveTool(b *strings.Builder, chain []*agentfile.Node, spec agent.ToolSpec) {
+	n := chain[len(chain)-1]
+	inv := &agent.Invocation{Spec: spec, Agent: n.Agent.Slug, Path: slugs(chain)}
+	effects := string(cmp.Or(spec.Effects, agent.EffectsOnce))
+	if spec.IsAgent() {
+		effects = "agent"
+	}
+	fmt.Fprintf(b, "  %s (%s)\n", spec.Name, effects)
+	ruled := false
+	for _, above := range slices.Backward(chain) {
+		rights, ok := above.Agent.Rights.(*policy.Rights)
+		if !ok {
+			continue
+		}
+		ruled = true
+		if rights.Hides(inv) {
+			fmt.Fprintf(b, "    not shown to the model\n")
+		}
+		for _, line := range rights.Explain(inv) {
+			fmt.Fprintf(b, "    %-5s  %s  [%s]\n", line.Decision, cmp.Or(line.Calls, "all calls"), line.Source)
+		}
+		for _, path := range above.Policies() {
+			fmt.Fprintf(b, "    policy %s must agree\n", path)
+		}
+	}
+	if !ruled {
+		fmt.Fprintf(b, "    allow  all calls: no rule and no approval says otherwise\n")
+	}
+	for _, line := range enforcement(n, spec) {
+		fmt.Fprintf(b, "    enforced by %s\n", line)
+	}
+}
+
+// enforcement says what holds a tool of n to what it may do.
+func enforcement(_ *agentfile.Node, spec agent.ToolSpec) []string {
+	if spec.Channel > 0 {
+		return []string{"the agent in its own process, and this one, which checks the calls that it reports"}
+	}
+	return []string{"the gate that each call passes"}
+}
