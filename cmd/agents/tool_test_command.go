@@ -11,6 +11,9 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/agents-exe/agents/pkg/tooltest"
 	"github.com/agents-exe/agents/pkg/treetest"
 	"github.com/urfave/cli/v3"
@@ -43,7 +46,8 @@ wrong; 130, 143 interrupted.`,
 			if err != nil {
 				return err
 			}
-			o := tooltest.Options{Environ: p.Environ, MadeUp: run, Unconfined: "there is no sandbox"}
+			o := toolTestOptions(p)
+			o.MadeUp = run
 			var outErr error
 			report := func(list []treetest.Report) {
 				for _, r := range list {
@@ -69,6 +73,26 @@ wrong; 130, 143 interrupted.`,
 			return testSummary(p, reports, time.Since(start), asJSON)
 		},
 	}
+}
+
+// toolTestOptions puts calls into a sandbox that permits to read all but secrets, and to
+// write to the folder of the call alone.
+func toolTestOptions(p *program.Env) tooltest.Options {
+	ladder := load.Ladder(p)
+	box := func(dir string) *sandbox.Box {
+		place := sandbox.Place{Dir: dir, Home: toolenv.Lookup(p.Environ, "HOME"), Environ: p.Environ, Ladder: ladder}
+		return sandbox.New(place, sandbox.Config{Workspace: true, Network: &sandbox.Network{All: true}})
+	}
+	o := tooltest.Options{Environ: p.Environ, Sandbox: func(dir string) (process.Sandbox, func(string) []string) {
+		b := box(dir)
+		return b, b.Refused
+	}}
+	for _, e := range box(os.TempDir()).Enforced() {
+		if e.What == "write" && e.By == "" {
+			o.Unconfined = "this machine has no sandbox that enforces it"
+		}
+	}
+	return o
 }
 
 // openTested opens what the arguments name. An executable that cannot describe itself is

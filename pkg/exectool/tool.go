@@ -190,6 +190,9 @@ func (c *call) refused(failure error) error {
 	for _, line := range box.Refused(stderr) {
 		failure = fmt.Errorf("%w\n%s", failure, line)
 	}
+	if c.exit.Refused != "" {
+		failure = fmt.Errorf("%w\n%s", failure, c.exit.Refused)
+	}
 	return failure
 }
 

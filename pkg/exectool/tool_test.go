@@ -420,3 +420,32 @@ esac
 		t.Errorf("Call() = %v", err)
 	}
 }
+
+// watching is a sandbox that lets everything pass and says that it has refused something.
+type watching struct{ Sandbox }
+
+func (watching) Confine(c *process.Command) (*process.Confined, error) {
+	return &process.Confined{Path: c.Path, Args: c.Args, Env: c.Env, Ended: func(e *process.Exit) error {
+		if e != nil {
+			e.Refused = "sandbox: seen"
+		}
+		return nil
+	}}, nil
+}
+
+func (watching) Refused(stderr string) []string {
+	return []string{"sandbox: guessed from " + strings.TrimSpace(stderr)}
+}
+
+// What a sandbox has refused is part of the result of a call that failed, and of no other.
+func TestRefusedAccessesAreInTheResult(t *testing.T) {
+	for body, want := range map[string]string{
+		"echo oh >&2; exit 3": "exit status 3\nsandbox: guessed from oh\nsandbox: seen",
+		"echo oh >&2":         "<nil>",
+	} {
+		tool := openOne(t, Source{Sandbox: func(string) Sandbox { return watching{} }}, plain("x"), body)
+		if _, err := tool.Call(t.Context(), invocation("{}")); fmt.Sprint(err) != want {
+			t.Errorf("%s: error %q, want %q", body, err, want)
+		}
+	}
+}

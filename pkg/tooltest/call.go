@@ -223,7 +223,7 @@ func (t *tester) signal(ctx context.Context, e Example, usual time.Duration) (fa
 		}
 		defer r.Close()
 		defer w.Close()
-		in.stdin, in.end = r, max(usual, 10*time.Millisecond)
+		in.stdin, in.end = r, max(4*usual, 250*time.Millisecond) // it surely waits then
 	}
 	out, err := t.start(ctx, in)
 	switch {
@@ -231,7 +231,7 @@ func (t *tester) signal(ctx context.Context, e Example, usual time.Duration) (fa
 		return []string{err.Error()}, ""
 	case !out.exit.Cancelled:
 		return nil, "it ended before the signal came"
-	case out.exit.Signal == syscall.SIGKILL:
+	case out.exit.Signal == syscall.SIGKILL, out.took > in.end+process.DefaultGrace:
 		return []string{fmt.Sprintf("it does not end within %s of SIGTERM", process.DefaultGrace)}, ""
 	}
 	return nil, ""
