@@ -70,8 +70,9 @@ func (f *mcpFake) answer(m mcpMessage) {
 		f.caps = p.Caps
 		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"prompts":{}},"serverInfo":{"name":"fake","version":"1"}}`
 	case "tools/list ":
-		description, _ := os.ReadFile("description") // mostly there is none
-		result = fmt.Sprintf(`{"tools":[{"name":"ask","inputSchema":{"type":"object","properties":{"params":{"type":"object"}}}},{"name":"caps","description":%q,"inputSchema":{"type":"object"}},{"name":"change","inputSchema":{"type":"object"}}]}`, description)
+		text, _ := os.ReadFile("description") // mostly there is none
+		description, _ := json.Marshal(string(text))
+		result = fmt.Sprintf(`{"tools":[{"name":"ask","inputSchema":{"type":"object","properties":{"params":{"type":"object"}}}},{"name":"caps","description":%s,"inputSchema":{"type":"object"}},{"name":"change","inputSchema":{"type":"object"}}]}`, description)
 	case "tools/call change":
 		_ = os.WriteFile("description", p.Arguments, 0o600) // a test misses it
 		f.send(`"method":"notifications/tools/list_changed"`)

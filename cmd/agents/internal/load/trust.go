@@ -96,6 +96,9 @@ func readTrust(file string) (*Trust, error) {
 
 // ListTrusted returns what is trusted, sorted by path.
 func ListTrusted(p *program.Env) []*Trust {
+	if TrustDir(p) == "" {
+		return nil
+	}
 	files, _ := filepath.Glob(filepath.Join(TrustDir(p), "*.json")) // the pattern is valid
 	var list []*Trust
 	for _, file := range files {
@@ -135,6 +138,9 @@ func (t *Trust) Keep(p *program.Env) error {
 
 // Distrust removes the note of the file at path. It reports whether there was one.
 func Distrust(p *program.Env, path string) (bool, error) {
+	if TrustDir(p) == "" {
+		return false, nil
+	}
 	err := os.Remove(trustFile(p, path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
