@@ -245,6 +245,9 @@ func auditCall(b *strings.Builder, c *transcript.Audited) {
 		if d.Rule != "" && !strings.Contains(d.Reason, d.Rule) {
 			reason = strings.TrimPrefix(reason+", rule: "+program.OneLine(d.Rule, 300), ", ")
 		}
+		if d.Reviewer != "" {
+			reason += ", reviewer: " + program.OneLine(d.Reviewer, 60)
+		}
 		fmt.Fprintf(b, "  %-7s  %s\n", d.Decision, reason)
 	}
 	if len(c.Decisions) == 0 && c.Outcome != "refused" {
@@ -257,6 +260,6 @@ func auditCall(b *strings.Builder, c *transcript.Audited) {
 		fmt.Fprintf(b, "  error    %s\n", program.OneLine(c.Error, 300))
 	}
 	if c.Outcome != "refused" {
-		fmt.Fprintf(b, "  sandbox  %s\n", program.OneLine(cmp.Or(c.Sandbox, "not recorded"), 300))
+		fmt.Fprintf(b, "  sandbox  %s\n", program.OneLine(cmp.Or(c.Sandbox, "none recorded"), 300))
 	}
 }

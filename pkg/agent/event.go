@@ -42,7 +42,7 @@ const (
 	// was one.
 	EventCompaction EventKind = "compaction"
 	// EventVerdict is what the policy decided about a call: CallID, Tool, Key,
-	// Decision, Text (the reason), Rule, Approval.
+	// Decision, Text (the reason), Rule, Approval, Reviewer.
 	EventVerdict EventKind = "verdict"
 	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key, Argv,
 	// Digest. A second one for a Key is a call that is run again after its

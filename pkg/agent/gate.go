@@ -238,11 +238,11 @@ func (g *Gate) decide(ctx context.Context, inv *Invocation, record func(Event) e
 		} else {
 			v = Verdict{Decision: Deny, Reason: strings.TrimPrefix(v.Reason+": nobody can be asked", ": ")}
 		}
-		v.Rule, v.Approval = cmp.Or(v.Rule, asked.Rule), cmp.Or(v.Approval, asked.Approval)
+		v.Rule, v.Approval, v.Reviewer = cmp.Or(v.Rule, asked.Rule), cmp.Or(v.Approval, asked.Approval), asked.Reviewer
 	}
 	if v.Decision != Allow || v.Reason != "" || v.Rule != "" {
 		e := inv.event(EventVerdict)
-		e.Decision, e.Text, e.Rule, e.Approval = v.Decision, v.Reason, v.Rule, v.Approval
+		e.Decision, e.Text, e.Rule, e.Approval, e.Reviewer = v.Decision, v.Reason, v.Rule, v.Approval, v.Reviewer
 		if broken := record(e); broken != nil {
 			return nil, broken
 		}

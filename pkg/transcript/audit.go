@@ -58,6 +58,8 @@ type Decided struct {
 	Reason string `json:"reason,omitempty"`
 	// Rule is the rule that fits the call, with its file; "" if there is none.
 	Rule string `json:"rule,omitempty"`
+	// Reviewer is "human" if nothing but a person could allow it.
+	Reviewer string `json:"reviewer,omitempty"`
 }
 
 // Audit reads the trail of a session. With an error it is the trail up to the error.
@@ -89,7 +91,7 @@ func (t *Trail) note(e *agent.Event) {
 		}
 	case agent.EventVerdict:
 		c := t.call(e)
-		c.Decisions = append(c.Decisions, Decided{e.Time, e.Decision, e.Text, e.Rule})
+		c.Decisions = append(c.Decisions, Decided{e.Time, e.Decision, e.Text, e.Rule, e.Reviewer})
 	case agent.EventCallStarted:
 		c := t.call(e)
 		c.Time, c.Args, c.Argv, c.Digest, c.Sandbox = e.Time, e.Args, e.Argv, e.Digest, e.Sandbox

@@ -65,9 +65,10 @@ func TestKeysAreHiddenBeforeTheyAreAskedFor(t *testing.T) {
 	if line != "sk-typed" || err != nil {
 		t.Fatalf("the line is %q, %v", line, err)
 	}
-	seen := make([]byte, 100)
-	n, err := person.Read(seen)
-	if got, want := string(seen[:n]), "sk-typed\r\n"; got != want || err != nil {
+	const want = "sk-typed\r\n"
+	seen := make([]byte, len(want))
+	_, err = io.ReadFull(person, seen)
+	if got := string(seen); got != want || err != nil {
 		t.Errorf("the terminal shows %q, %v; want only the second, %q", got, err, want)
 	}
 	if want := "The key (it is not shown): \nThe name: "; q.shown.String() != want {
