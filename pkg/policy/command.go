@@ -263,10 +263,10 @@ func unescape(b *strings.Builder, s string, quoted, first bool) (known bool) {
 	return known
 }
 
-// wrappers are programs that run what their arguments say.
-var wrappers = strings.Fields(`sh bash dash ash zsh ksh mksh fish env sudo doas su runuser xargs parallel nice ionice
-	nohup setsid time timeout stdbuf unbuffer script exec command builtin eval trap alias find fd watch busybox toybox
-	chroot unshare nsenter setpriv flock strace ltrace ssh entr taskset chrt systemd-run coproc`)
+// wrappers are programs that run what their arguments say, with a space around each.
+const wrappers = " sh bash dash ash zsh ksh mksh fish env sudo doas su runuser xargs parallel nice ionice" +
+	" nohup setsid time timeout stdbuf unbuffer script exec command builtin eval trap alias find fd watch busybox toybox" +
+	" chroot unshare nsenter setpriv flock strace ltrace ssh entr taskset chrt systemd-run coproc "
 
 // wrapped adds the lines that the arguments of a wrapper may be.
 func (c *commands) wrapped(simple simpleCommand, depth int) {
@@ -300,7 +300,7 @@ func (c *commands) wrapped(simple simpleCommand, depth int) {
 
 // wraps reports whether the program of c runs what its arguments say.
 func (c simpleCommand) wraps() bool {
-	return c[0].known && slices.Contains(wrappers, path.Base(c[0].text))
+	return c[0].known && strings.Contains(wrappers, " "+path.Base(c[0].text)+" ")
 }
 
 // begins reports whether c certainly begins with words: for allow rules.
