@@ -127,7 +127,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	if l.Log == nil {
 		l.Log = &ServerLog{}
 	}
-	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path}, Set: o.Set, Models: o.Models,
+	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path, TrustDir(p)}, Set: o.Set, Models: o.Models,
 		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, Locked: p.Global.Locked && !o.Unlocked, Unlocked: o.Unlocked, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
 	opts.Ladder, opts.Note = Ladder(p), func(line string) { p.Warn(line) }
 	var err error
