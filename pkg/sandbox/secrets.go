@@ -37,6 +37,8 @@ var homeSecrets = []string{
 	".config/agents-exe/secret-keys", "agents-exe.keys", ".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/*creds*", ".config/github-copilot", ".config/goose",
 	".local/share/opencode/auth.json", ".continue", ".aider*", ".config/io.datasette.llm/keys.json", "Library/Application Support/io.datasette.llm/keys.json", ".cursor", ".config/Cursor",
 	".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".huggingface", ".config/openai", ".openai", ".config/anthropic", ".kaggle", ".wakatime.cfg",
+	// What a person allowed agents beforehand: no tool may add to it.
+	".local/state/agents/approvals.json",
 	// Browsers.
 	".mozilla", ".config/mozilla", ".librewolf", ".waterfox", ".config/google-chrome*", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge*", ".config/vivaldi*", ".config/opera*",
 	".var/app/*", "snap/firefox", "snap/chromium", ".cache/mozilla", ".cache/google-chrome*", ".cache/chromium",
