@@ -40,13 +40,15 @@ func (l *loader) rights(n *Node) bool {
 		}
 		set.Rules = append(set.Rules, rule)
 	}
-	if err := set.Approval.Check(); err != nil {
-		report(f.at("approval"), "%s", err)
-	}
 	for i, name := range s.Policy {
-		path, found := l.resolve(n, fmt.Sprintf("%s/%d", f.at("policy"), i), name, n.unusable())
-		n.policies = append(n.policies, &externalPolicy{path: path})
-		ok = ok && found
+		pointer := fmt.Sprintf("%s/%d", f.at("policy"), i)
+		if len(s.Policy) == 1 {
+			pointer = f.at("policy")
+		}
+		path, found := l.resolve(n, pointer, name, n.unusable())
+		if ok = ok && found; found {
+			n.policies = append(n.policies, &externalPolicy{path: path})
+		}
 	}
 	if len(n.stack) == 1 {
 		r := &l.opts.Rights

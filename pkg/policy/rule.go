@@ -13,6 +13,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // A Rule is one of the permissions. What is empty fits every call.
@@ -152,6 +153,9 @@ func (r *Rule) compile(at Place) (pointer string, err error) {
 		return "", errors.New("the key verdict is missing: allow, ask or deny")
 	default:
 		return "/verdict", fmt.Errorf("got %q, want allow, ask or deny", r.Verdict)
+	}
+	if bare := strings.NewReplacer("*", "", "?", "").Replace(r.Tool); bare != "" && !toolname.Valid(bare) {
+		return "/tool", fmt.Errorf("%q fits no name: names have letters, digits, _ and -", r.Tool)
 	}
 	for i, e := range r.Effects {
 		if e != agent.EffectsNone && e != agent.EffectsIdempotent && e != agent.EffectsOnce {
