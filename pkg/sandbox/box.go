@@ -185,8 +185,11 @@ func smaller[T Bytes | int64](x, y T) T {
 
 // both are the paths that both lists permit; nil permits all.
 func (b *Box) both(x, y []string) []string {
-	if x == nil || y == nil {
-		return append(x, y...)
+	switch {
+	case x == nil:
+		return y
+	case y == nil:
+		return x
 	}
 	out := []string{}
 	for _, pair := range [][2][]string{{x, y}, {y, x}} {
@@ -233,7 +236,7 @@ func bothNetworks(x, y *Network) *Network {
 	for _, pair := range [][2][]string{{x.Domains, y.Domains}, {y.Domains, x.Domains}} {
 		for _, d := range pair[0] {
 			host, port, _ := strings.Cut(d, ":")
-			if permits(pair[1], strings.Replace(host, "*", "x", 1), port) && !slices.Contains(n.Domains, d) {
+			if permits(pair[1], strings.Replace(host, "*", "a-name-below", 1), port) && !slices.Contains(n.Domains, d) {
 				n.Domains = append(n.Domains, d)
 			}
 		}
@@ -242,8 +245,11 @@ func bothNetworks(x, y *Network) *Network {
 }
 
 func bothNames(x, y []string) []string {
-	if x == nil || y == nil {
-		return append(x, y...)
+	switch {
+	case x == nil:
+		return y
+	case y == nil:
+		return x
 	}
 	return slices.DeleteFunc(slices.Clone(x), func(name string) bool { return !slices.Contains(y, name) })
 }

@@ -32,16 +32,17 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 
 // A session is one confined process and what has to be cleaned up after it.
 type session struct {
-	box    *Box
-	order  order
-	rules  *prepared
-	pipe   *os.File // to the helper; nil without
-	temp   string
-	group  *cgroup
-	proxy  *Proxy
-	socket string // folder of the proxy's Unix socket
-	denied refusals
-	failed error
+	box     *Box
+	order   order
+	rules   *prepared
+	pipe    *os.File // to the helper; nil without
+	temp    string
+	group   *cgroup
+	proxy   *Proxy
+	socket  string // folder of the proxy's Unix socket
+	denied  refusals
+	failed  error
+	wrapped bool // by bwrap
 }
 
 // confine confines c on a rung.
@@ -61,6 +62,7 @@ func (b *Box) confine(c *process.Command, rung string, try bool) (_ *process.Con
 		s.order.Wait = process.DefaultPipeWait
 	}
 	spaces := rung == Namespaces || rung == Bubblewrap
+	s.order.Root = b.place.Ladder.root && rung != Limits
 	s.files(c, rung)
 	if env, err = s.network(rung, env); err != nil {
 		return nil, err
@@ -98,7 +100,6 @@ func (s *session) viaHelper(w *process.Confined, rung string) error {
 	case Namespaces:
 		s.order.Init = true
 		s.order.Map = !s.box.place.Ladder.root
-		s.order.Root = !s.order.Map
 		s.order.User, s.order.Group = os.Geteuid(), os.Getegid()
 		w.Attr = s.namespaces
 	case Bubblewrap:
@@ -208,6 +209,11 @@ func (s *session) restrict() error {
 	if s.rules.err != nil {
 		return s.rules.err
 	}
+	if s.order.Root {
+		if err := dropCapabilities(true); err != nil {
+			return err
+		}
+	}
 	if s.rules.rules != nil {
 		if err := enforce(s.rules.rules); err != nil {
 			return err
@@ -316,6 +322,7 @@ func (s *session) bubblewrap(w *process.Confined) error {
 		return err
 	}
 	m := s.order.Mounts
+	s.wrapped = true
 	args := []string{"--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--as-pid-1"}
 	if s.order.Loopback {
 		args = append(args, "--unshare-net") // with its loopback interface
@@ -358,9 +365,17 @@ func (s *session) bubblewrap(w *process.Confined) error {
 // started gives the helper its order.
 func (s *session) started(pid int) {
 	if s.group != nil {
-		s.failed = s.group.add(pid)
+		if s.wrapped { // when the helper runs, the processes of bwrap do
+			_ = s.pipe.SetReadDeadline(time.Now().Add(wrapLimit))
+			_, s.failed = s.pipe.Read(make([]byte, 1))
+		}
+		for _, p := range append(descendants(pid), pid) {
+			if s.failed == nil {
+				s.failed = s.group.add(p)
+			}
+		}
 	}
-	if s.failed == nil && s.order.Root && s.order.Init {
+	if s.failed == nil && s.order.Root && s.order.Mounts != nil {
 		s.failed = mapRoot(pid)
 	}
 	if s.failed != nil {
@@ -369,6 +384,20 @@ func (s *session) started(pid int) {
 	}
 	_ = s.pipe.SetWriteDeadline(time.Now().Add(time.Second))
 	s.failed = json.NewEncoder(s.pipe).Encode(&s.order)
+}
+
+// wrapLimit is how long bwrap may take to start the helper.
+const wrapLimit = 10 * time.Second
+
+// descendants are the processes below pid.
+func descendants(pid int) (pids []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, field := range strings.Fields(string(text)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			pids = append(append(pids, child), descendants(child)...)
+		}
+	}
+	return pids
 }
 
 // mapRoot gives the user namespace of a process all users and groups of this one, so that

@@ -63,6 +63,7 @@ func Helper(argv []string) int {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	unix.CloseOnExec(orderFile)
 	pipe := os.NewFile(orderFile, "order")
+	_, _ = pipe.WriteString("\n") // it runs, and all processes above it
 	var o order
 	if err := json.NewDecoder(pipe).Decode(&o); err != nil {
 		return 125 // whoever started it is gone
@@ -130,6 +131,11 @@ func (h *helper) run() (report, error) {
 
 // restrict restricts this thread, and this process where a limit is one of processes.
 func (o *order) restrict() error {
+	if !o.Init && o.Root {
+		if err := dropCapabilities(true); err != nil {
+			return err
+		}
+	}
 	for resource, n := range o.Limits {
 		limit := unix.Rlimit{Cur: n, Max: n}
 		var now unix.Rlimit

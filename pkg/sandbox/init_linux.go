@@ -30,7 +30,8 @@ func mapIDs(user, group int) error {
 
 // ambient are the capabilities in its namespaces that a helper needs to enter a sandbox.
 var ambient = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID,
-	unix.CAP_SETPCAP, unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH}
+	unix.CAP_SETPCAP, unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
+	unix.CAP_CHOWN, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_NET_BIND_SERVICE} // for what root executes
 
 // ofRoot are the capabilities that root keeps in a sandbox: those that concern its files.
 var ofRoot = map[int]bool{unix.CAP_CHOWN: true, unix.CAP_DAC_OVERRIDE: true, unix.CAP_FOWNER: true, unix.CAP_FSETID: true,
@@ -47,7 +48,18 @@ func dropCapabilities(root bool) error {
 			return fmt.Errorf("drop capability %d: %w", c, err)
 		}
 	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+	// What is inheritable comes back to root, whatever the bounding set says.
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&header, &data[0])
+	if err == nil {
+		data[0].Inheritable, data[1].Inheritable = 0, 0
+		err = unix.Capset(&header, &data[0])
+	}
+	if err == nil {
+		err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	}
+	if err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
 	return nil

@@ -36,13 +36,14 @@ func (b *Box) Refused(stderr string) []string {
 			has("network is unreachable", "could not resolve", "name resolution", "no such host", "address family not supported", "name or service not known") {
 			add(`sandbox: the network is "none"`)
 		}
-		// A hidden file is empty or missing, so that it may look like another failure.
-		if !has(deniedTexts...) {
+		missing := has("no such file") // as a file in a hidden folder may be to root
+		if !missing && !has(deniedTexts...) {
 			continue
 		}
 		found := false
 		for _, path := range paths(b.place.Dir, line) {
 			switch real := realPath(path); {
+			case missing && (b.config.Read == nil || b.secret(real) == ""):
 			case b.config.Read != nil && (!b.covers(b.readable(""), real)):
 				add(`sandbox: %s is outside "read"`, path)
 				found = true

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/process"
@@ -19,6 +18,9 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 2 && os.Args[1] == clientFlag {
 		os.Exit(client(os.Args[2:]))
+	}
+	if len(os.Args) > 2 && os.Args[1] == attackFlag {
+		os.Exit(attack(os.Args[2], os.Args[3:]))
 	}
 	os.Exit(m.Run())
 }
@@ -79,36 +81,32 @@ func onEach(t *testing.T, f func(t *testing.T, l *Ladder), rungs ...string) {
 	}
 }
 
-func TestSmoke(t *testing.T) {
+// TestLadderOfThisMachine shows in the log what each rung enforces here.
+func TestLadderOfThisMachine(t *testing.T) {
 	l := &Ladder{Helper: []string{"/proc/self/exe", helperFlag}}
 	t.Log("\n" + l.String())
-	onEach(t, func(t *testing.T, l *Ladder) {
-		b := box(t, l, Config{Workspace: true})
-		r := run(t, b, `id -u; cat ~/x; ls -la $HOME; ps ax | head; echo hi > f; cat f; echo x > ../home/notes/a; cat `+b.place.Home+`/.ssh/id; cat ../home/notes/a; echo $TMPDIR; echo y > $TMPDIR/z; cat $TMPDIR/z; exit 7`)
-		t.Logf("%s: %s", b.Summary(), b)
-		t.Logf("out %s\nerr %s\n%v %v", r.out, r.err, r.exit, r.fail)
-		t.Log(strings.Join(b.Refused(r.err), "\n"))
-	}, Namespaces, Bubblewrap, Landlock, Limits)
+	all := Config{Workspace: true, Environment: []string{}, Memory: 1 << 30, FileSize: 1 << 20, CPUSeconds: 9, Processes: 99, OpenFiles: 99}
+	for _, rung := range rungs {
+		b := box(t, l, all)
+		for _, e := range b.enforcedBy(rung) {
+			by := e.By
+			if by == "" {
+				by = "nothing"
+			}
+			t.Logf("%-10s  %-11s  by %s", rung, e.What, by)
+		}
+	}
 }
 
+// BenchmarkCall is what a sandbox costs a call.
 func BenchmarkCall(b *testing.B) {
-	for _, rung := range []string{"", "helper", "bare", Namespaces, Bubblewrap, Landlock} {
-		name := rung
-		if rung == "" {
-			name = "none"
-		}
-		b.Run(name, func(b *testing.B) {
-			l := &Ladder{Helper: []string{"/proc/self/exe", helperFlag}, Only: []string{rung}}
+	for _, rung := range []string{"none", Namespaces, Bubblewrap, Landlock} {
+		b.Run(rung, func(b *testing.B) {
 			dir := b.TempDir()
 			c := &process.Command{Path: "/bin/true", Dir: dir}
-			if rung == "bare" {
-				l.Only = []string{Namespaces}
-				c.Sandbox = New(Place{Dir: dir, Home: "/nonexistent", Ladder: l}, Config{Write: []string{"."}})
-			} else if rung == "helper" {
-				l.Only = []string{Limits}
-				c.Sandbox = New(Place{Dir: dir, Home: "/nonexistent", Ladder: l}, Config{OpenFiles: 100})
-			} else if rung != "" {
-				c.Sandbox = New(Place{Dir: dir, Home: "/root", Ladder: l}, Config{Workspace: true})
+			if rung != "none" {
+				l := &Ladder{Helper: []string{"/proc/self/exe", helperFlag}, Only: []string{rung}}
+				c.Sandbox = New(Place{Dir: dir, Home: "/nonexistent", Ladder: l}, Config{Workspace: true})
 			}
 			for b.Loop() {
 				if e, err := process.Run(b.Context(), c); err != nil || e.Code != 0 {
