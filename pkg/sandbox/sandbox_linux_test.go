@@ -60,7 +60,8 @@ func box(t *testing.T, l *Ladder, c Config) *Box {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Place{Dir: root + "/work", Home: root + "/home", Ladder: l, Environ: []string{"PATH=" + os.Getenv("PATH")}}
+	p := Place{Dir: root + "/work", Home: root + "/home", Ladder: l, // The race detector sleeps a second at the end of every process.
+		Environ: []string{"PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}}
 	for _, dir := range []string{p.Dir, p.Home + "/.ssh", p.Home + "/notes"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
