@@ -18,7 +18,7 @@ func mcpServerCommand(p *program.Env) *cli.Command {
 		Description: `Serves all agents that are found, or those of --agent-file, until the end of
 standard input; with --http until it is interrupted. Each is a tool that is named
 by its slug.`,
-		Flags: append(append(f.Keep.Folders(), f.Rights.Flags()...),
+		Flags: append(append(f.Keep.Folders(), f.Rights.CallFlags()...),
 			&cli.GenericFlag{Name: "expose", Usage: "serve `WHAT`: agents (the default) or tools, those of the agent files; and sessions of earlier runs as resources (sessions); repeatable", Value: &serve.ExposeFlag{Flags: f}},
 			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.Compat},
 			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.Plain},

@@ -52,7 +52,7 @@ With --mcp-prompt the conversation begins with the messages of that prompt, and
 what the other flags give follows. Standard input is then read for - alone.
 
 ` + failure.Codes,
-		Flags: append(slices.Concat(f.prompt.Script.Flags(p, &f.keep.Dir), f.keep.Flags(), f.models.Flags(), f.rights.Flags()),
+		Flags: append(slices.Concat(f.prompt.Script.Flags(p, &f.keep.Dir), f.keep.Flags(), f.models.Flags(), f.rights.CallFlags()),
 			sinks.OutputFlag(&f.sinks.Output),
 			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.prompt.Media},
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(prompt.BuiltinAliases)), ", ") + ", or one of the cfg file", Destination: &f.prompt.Alias},

@@ -37,7 +37,7 @@ The arguments are one JSON object on standard input, or --arg, which is then not
 read. They are checked as in a run. The result is printed as it is, cut where a
 model would see it cut; an attachment is printed as its bytes. A call that fails
 prints what the tool said on stderr, exit code 1.`,
-		Flags: append(rights.Flags(),
+		Flags: append(rights.CallFlags(),
 			&cli.StringSliceFlag{Name: "arg", Usage: "an argument as `NAME=VALUE`, repeatable; what the tool wants as a string is taken as it is, anything else is JSON", Destination: &args},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {

@@ -26,7 +26,12 @@ type Rights struct {
 	Default policy.Approval
 }
 
-// Flags are --allow, --deny, --ask, --approval and --yes.
+// CallFlags are Flags and --yes, for commands that make calls.
+func (r *Rights) CallFlags() []cli.Flag {
+	return append(r.Flags(), &cli.BoolFlag{Name: "yes", Category: "rights", Usage: "allow every call that a person would be asked about, except those that only a person may allow", Destination: &r.Yes})
+}
+
+// Flags are --allow, --deny, --ask and --approval.
 func (r *Rights) Flags() []cli.Flag {
 	rule := func(name, usage string, verdict agent.Decision) cli.Flag {
 		return &cli.GenericFlag{Name: name, Category: "rights", Usage: usage + " `RULE`: a glob for the names of tools, or a JSON rule; repeatable", Value: &rulesFlag{r, name, verdict}}
@@ -36,7 +41,6 @@ func (r *Rights) Flags() []cli.Flag {
 		rule("deny", "refuse calls that fit", agent.Deny),
 		rule("ask", "ask a person about calls that fit", agent.AskPerson),
 		&cli.StringFlag{Name: "approval", Category: "rights", Usage: "what happens to calls about which no rule decides: `WHEN` is always, effects, never or required", Destination: &r.approval, Validator: func(s string) error { return policy.Approval(s).Check() }},
-		&cli.BoolFlag{Name: "yes", Category: "rights", Usage: "allow every call that a person would be asked about, except those that only a person may allow", Destination: &r.Yes},
 	}
 }
 
