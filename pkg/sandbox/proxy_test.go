@@ -486,3 +486,52 @@ func TestProxyLimitsConnections(t *testing.T) {
 		t.Errorf("Accept: %v, want %v", err, net.ErrClosed)
 	}
 }
+
+// A hello is read the same way however its records cut it, and no part of it, and no
+// change of a length, is one too.
+func TestReadHello(t *testing.T) {
+	good := clientHello(t, &tls.Config{ServerName: "Example.com"})
+	message := good[5:]
+	var cut strings.Builder
+	for part := range slices.Chunk([]byte(message), 100) {
+		cut.WriteString("\x16\x03\x01" + string([]byte{0, byte(len(part))}) + string(part))
+	}
+	for _, text := range []string{good, cut.String(), cut.String() + "more"} {
+		read, name, hidden, err := readHello(strings.NewReader(text))
+		if string(read) != strings.TrimSuffix(text, "more") || name != "example.com" || hidden || err != nil {
+			t.Errorf("readHello: %d of %d bytes, %q, %v, %v", len(read), len(text), name, hidden, err)
+		}
+	}
+	for i := range message {
+		if _, _, _, err := readHello(strings.NewReader(good[:i+5])); err == nil {
+			t.Fatalf("the first %d bytes are a hello", i+5)
+		}
+		if _, _, err := parseHello([]byte(message[4:max(4, i)])); err == nil {
+			t.Fatalf("the first %d bytes are a message", i)
+		}
+	}
+	at := strings.Index(message, "\x00\x00\x00\x10\x00\x0e\x00\x00\x0bexample.com")
+	if at < 0 {
+		at = strings.Index(message, "\x00\x00\x00\x10\x00\x0e\x00\x00\x0bExample.com")
+	}
+	if at < 0 {
+		t.Fatal("no server name extension in the hello")
+	}
+	for _, i := range []int{at + 3, at + 5, at + 6, at + 8} {
+		bad := []byte(message[4:])
+		bad[i-4]++
+		if name, _, err := parseHello(bad); err == nil {
+			t.Errorf("with another byte %d it names %q", i-at, name)
+		}
+	}
+}
+
+func FuzzReadHello(f *testing.F) {
+	f.Add([]byte("\x16\x03\x01\x00\x04\x01\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read, _, _, err := readHello(strings.NewReader(string(data)))
+		if err == nil && !strings.HasPrefix(string(data), string(read)) {
+			t.Errorf("read %q of %q", read, data)
+		}
+	})
+}

@@ -3,13 +3,10 @@ package sandbox
 import (
 	"bufio"
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -80,25 +77,18 @@ func looksLikeHTTP(start []byte) bool {
 
 // hello reads the first message of TLS and returns all that was read, if it is for host.
 func (p *Proxy) hello(client net.Conn, host string) ([]byte, error) {
-	var read bytes.Buffer
-	var name string
-	var hidden bool
-	seen := errors.New("seen")
-	err := tls.Server(&readOnly{client, io.TeeReader(client, &read)}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		name, hidden = strings.ToLower(h.ServerName), slices.Contains(h.Extensions, 0xfe0d)
-		return nil, seen
-	}}).Handshake()
+	read, name, hidden, err := readHello(client)
 	switch {
-	case !errors.Is(err, seen):
+	case err != nil:
 		return nil, p.refused("%s: a TLS connection that does not begin with a valid hello", host)
-	case hidden: // RFC 9849
+	case hidden:
 		return nil, p.refused("%s: a TLS hello with an encrypted part, which may name another server", host)
 	case name == "":
 		return nil, p.refused("%s: a TLS hello without a server's name", host)
 	case name != host:
 		return nil, p.refused("%s: a TLS hello for another server, %s", host, name)
 	}
-	return read.Bytes(), nil
+	return read, nil
 }
 
 // serveOne serves the requests of a tunnel that are HTTP, as if each had been sent to the
@@ -172,15 +162,6 @@ func (b *buffered) CloseWrite() error {
 	}
 	return b.Close()
 }
-
-// readOnly is a connection to which nothing is written.
-type readOnly struct {
-	net.Conn
-	r io.Reader
-}
-
-func (c *readOnly) Read(p []byte) (int, error)  { return c.r.Read(p) }
-func (c *readOnly) Write(p []byte) (int, error) { return 0, io.ErrClosedPipe }
 
 // single is a listener with one connection.
 type single struct {
