@@ -60,7 +60,6 @@ type report struct {
 // executes the command line. It returns if that failed, and the exit code is 125.
 func Helper(argv []string) int {
 	runtime.LockOSThread() // what it restricts is this thread, which then executes
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	unix.CloseOnExec(orderFile)
 	pipe := os.NewFile(orderFile, "order")
 	_, _ = pipe.WriteString("\n") // it runs, and all processes above it
@@ -102,6 +101,9 @@ func (h *helper) run() (report, error) {
 			return report{}, err
 		}
 	}
+	// From here on other processes of the person cannot look into this one, which the
+	// numbers above need.
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	if h.Mounts != nil {
 		if err := h.Mounts.mount(); err != nil {
 			return report{}, err

@@ -43,6 +43,7 @@ func (b *Box) Refused(stderr string) []string {
 		found := false
 		for _, path := range paths(b.place.Dir, line) {
 			switch real := realPath(path); {
+			case below(real, "/proc"): // refused without a sandbox too
 			case missing && (b.config.Read == nil || b.secret(real) == ""):
 			case b.config.Read != nil && (!b.covers(b.readable(""), real)):
 				add(`sandbox: %s is outside "read"`, path)
