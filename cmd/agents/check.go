@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/rights"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
@@ -107,7 +108,7 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file strin
 	case f.tools != "":
 		return bad, printTools(p, l.Nodes[0], f.tools)
 	case f.effective:
-		return bad, printEffective(p, l.Tree)
+		return bad, rights.Print(p, l.Tree)
 	}
 	return bad, summary(p, l.Tree)
 }

@@ -231,6 +231,10 @@ func (r *reader) run(t *testing.T, line int, command string) (stdout string, ok 
 	if command == "" || strings.HasPrefix(command, "#") || elsewhere[command] != "" {
 		return "", false
 	}
+	if dir, ok := strings.CutPrefix(command, "cd "); ok && !strings.ContainsAny(dir, " ;&|") { // for the rest of the page
+		r.dir = filepath.Join(r.dir, dir)
+		return "", false
+	}
 	if _, err := exec.LookPath("python3"); err != nil && strings.Contains(command, ".py") {
 		t.Logf("%s:%d: not run: %v", r.page, line, err)
 		return "", false

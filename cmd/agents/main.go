@@ -11,6 +11,7 @@
 //	keep prompt scaffold sinks       the session, the prompt and the output of a run; new files
 //	ask sessions                     questions to a person; sessions of earlier runs
 //	command form load                the command line; forms; agent files
+//	results rights                   what tests and checks print
 //	program                          streams, environment, folders and global flags
 //	failure                          errors, hints and exit codes
 package main

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,6 +18,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
+	"github.com/agents-exe/agents/cmd/agents/internal/results"
 	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -100,7 +99,7 @@ func runTests(ctx context.Context, p *program.Env, f *testFlags, patterns []stri
 	defer cancel(nil)
 	var outErr error
 	reports := treetest.RunAll(ctx, files, testOptions(p, patterns), func(r treetest.Report) {
-		if err := reportTest(p, r, f.json); err != nil && outErr == nil {
+		if err := results.Print(p, r, f.json); err != nil && outErr == nil {
 			outErr = err
 			cancel(failure.ErrOutput)
 		}
@@ -116,7 +115,7 @@ func runTests(ctx context.Context, p *program.Env, f *testFlags, patterns []stri
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return testSummary(p, reports, time.Since(start), f.json)
+	return results.Summary(p, reports, time.Since(start), f.json)
 }
 
 // testOptions are the options of tests that the patterns name. The agent file of a test
@@ -127,6 +126,9 @@ func testOptions(p *program.Env, patterns []string) treetest.Options {
 		for _, pattern := range append(patterns, ".") {
 			dir := strings.TrimSuffix(pattern, "...")
 			if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+				dir = filepath.Dir(dir)
+			}
+			if dir = filepath.Clean(dir); filepath.Base(dir) == "testdata" { // it belongs to the agent beside it
 				dir = filepath.Dir(dir)
 			}
 			if load.Below(dir, agentFile) {
@@ -151,57 +153,6 @@ func testOptions(p *program.Env, patterns []string) treetest.Options {
 		return keys
 	}
 	return treetest.Options{Keys: keys, Locked: p.Global.Locked, Trusted: trusted, Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version}
-}
-
-// reportTest writes the result of one test: as text, only failures.
-func reportTest(p *program.Env, r treetest.Report, asJSON bool) error {
-	if asJSON {
-		line := struct {
-			File     string             `json:"file"`
-			OK       bool               `json:"ok"`
-			Millis   int64              `json:"millis"`
-			Failures []treetest.Failure `json:"failures,omitempty"`
-			Skipped  string             `json:"skipped,omitempty"`
-		}{r.File, r.OK(), r.Duration.Milliseconds(), r.Failures, r.Skipped}
-		enc := json.NewEncoder(p.Out)
-		enc.SetEscapeHTML(false)
-		return enc.Encode(line)
-	}
-	if r.Skipped != "" {
-		_, err := io.WriteString(p.Out, observe.Clean(fmt.Sprintf("not tested: %s: %s\n", r.File, r.Skipped)))
-		return err
-	}
-	if r.OK() {
-		return nil
-	}
-	text := fmt.Sprintf("FAIL %s (%s)\n  %s\n", r.File, millis(r.Duration), strings.ReplaceAll(r.String(), "\n", "\n  "))
-	_, err := io.WriteString(p.Out, observe.Clean(text))
-	return err
-}
-
-func millis(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
-
-// testSummary is the last line, and the error of tests that failed.
-func testSummary(p *program.Env, reports []treetest.Report, took time.Duration, asJSON bool) error {
-	failed := 0
-	for _, r := range reports {
-		if !r.OK() {
-			failed++
-		}
-	}
-	line := fmt.Sprintf("ok: %d %s passed (%s)\n", len(reports), program.Plural(len(reports), "test"), millis(took))
-	if failed > 0 {
-		line = fmt.Sprintf("FAIL: %d of %d %s failed (%s)\n", failed, len(reports), program.Plural(len(reports), "test"), millis(took))
-	}
-	if !asJSON {
-		if _, err := io.WriteString(p.Out, line); err != nil {
-			return err
-		}
-	}
-	if failed > 0 {
-		return &failure.Error{Code: failure.ExitFailed, Err: errors.New(strings.TrimSpace(line)), Quiet: true}
-	}
-	return nil
 }
 
 // recordTest runs the agent for real and writes the test that repeats the run.

@@ -10,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/results"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
@@ -51,7 +52,7 @@ wrong; 130, 143 interrupted.`,
 			var outErr error
 			report := func(list []treetest.Report) {
 				for _, r := range list {
-					outErr = cmp.Or(outErr, reportTest(p, r, asJSON))
+					outErr = cmp.Or(outErr, results.Print(p, r, asJSON))
 				}
 			}
 			report(reports)
@@ -70,7 +71,7 @@ wrong; 130, 143 interrupted.`,
 					return fmt.Errorf("--junit: %w", err)
 				}
 			}
-			return testSummary(p, reports, time.Since(start), asJSON)
+			return results.Summary(p, reports, time.Since(start), asJSON)
 		},
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package rights prints the rights of a tree.
+package rights
 
 import (
 	"cmp"
@@ -14,16 +15,16 @@ import (
 	"github.com/agents-exe/agents/pkg/policy"
 )
 
-// printEffective prints what every agent of a tree may do with each of its tools, which rule
+// Print prints what every agent of a tree may do with each of its tools, which rule
 // says so, and what enforces it. An agent that has several callers is there for each.
-func printEffective(p *program.Env, t *agentfile.Tree) error {
+func Print(p *program.Env, t *agentfile.Tree) error {
 	var b strings.Builder
 	var walk func(n *agentfile.Node, above []*agentfile.Node)
 	walk = func(n *agentfile.Node, above []*agentfile.Node) {
 		chain := append(slices.Clone(above), n)
 		fmt.Fprintf(&b, "%s (%s)\n", strings.Join(slugs(chain), "/"), n.File.Path)
 		for _, spec := range n.Tools {
-			printEffectiveTool(&b, chain, spec)
+			printTool(&b, chain, spec)
 		}
 		for _, h := range n.Helpers {
 			if !slices.Contains(chain, h) {
@@ -46,9 +47,9 @@ func slugs(chain []*agentfile.Node) []string {
 	return list
 }
 
-// printEffectiveTool prints what the last agent of a chain may do with a tool. The rules of all
+// printTool prints what the last agent of a chain may do with a tool. The rules of all
 // agents of the chain must permit a call.
-func printEffectiveTool(b *strings.Builder, chain []*agentfile.Node, spec agent.ToolSpec) {
+func printTool(b *strings.Builder, chain []*agentfile.Node, spec agent.ToolSpec) {
 	n := chain[len(chain)-1]
 	inv := &agent.Invocation{Spec: spec, Agent: n.Agent.Slug, Path: slugs(chain)}
 	effects := string(cmp.Or(spec.Effects, agent.EffectsOnce))
