@@ -47,7 +47,7 @@ func findFacts() facts {
 
 // load returns why rungs do not work, from the cache or by trying.
 func (l *Ladder) load() map[string]string {
-	cache := cachefile.Dir{Path: l.CacheDir, Suffix: ".ladder", Version: "1", MaxBytes: 1 << 16, MaxFiles: 16}
+	cache := cachefile.Dir{Path: l.CacheDir, Suffix: ".ladder", Version: "1", MaxBytes: 1 << 16, MaxFiles: 16, MaxAge: 30 * 24 * time.Hour}
 	key := l.key + strings.Join(l.Helper, " ")
 	if l.CacheDir != "" {
 		var why map[string]string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/process"
@@ -22,13 +23,24 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == attackFlag {
 		os.Exit(attack(os.Args[2], os.Args[3:]))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if cache, err := ladders(); err == nil {
+		os.RemoveAll(cache)
+	}
+	os.Exit(code)
 }
+
+// ladders is the folder in which the tests of this process keep what they find out.
+var ladders = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "agents-ladders-") })
 
 // ladder is one with a single rung.
 func ladder(t *testing.T, rung string) *Ladder {
 	t.Helper()
-	l := &Ladder{Helper: []string{"/proc/self/exe", helperFlag}, Only: []string{rung}}
+	cache, err := ladders()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Ladder{Helper: []string{"/proc/self/exe", helperFlag}, Only: []string{rung}, CacheDir: cache}
 	if got := l.Rung(); got != rung {
 		t.Skipf("this machine has no %s:\n%s", rung, l)
 	}
