@@ -80,7 +80,7 @@ func exitCode(err error) (int, error) {
 // acceptAll returns a person who accepts the suggested answer of every question.
 func acceptAll() *person {
 	return &person{answers: map[string]string{
-		"answer, decline or cancel? ": "answer", "send, edit, decline or cancel? ": "send", "\n> ": "",
+		"yes, no, session, call, folder or help? ": "yes", "answer, decline or cancel? ": "answer", "send, edit, decline or cancel? ": "send", "\n> ": "",
 	}}
 }
 

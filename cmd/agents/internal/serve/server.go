@@ -229,11 +229,30 @@ func (s *service) run(ctx context.Context) error {
 	return s.server.Serve(ctx, s.p.In, s.p.Out)
 }
 
+// config finds the configuration. With --watch, what changes after the start needs no new
+// trust: that is what the person asked for.
+func (s *service) config() (*config.Config, error) {
+	s.mu.Lock()
+	started := s.trees != nil
+	s.mu.Unlock()
+	if !started {
+		return load.Config(s.p)
+	}
+	c, err := load.AnyConfig(s.p, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.AgentFiles {
+		c.AgentFiles[i].Discovered = false
+	}
+	return c, nil
+}
+
 // load loads the trees of all agents. Every file that was named must load, and
 // one of those that were found.
 func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	p := s.p
-	c, err := load.Config(p)
+	c, err := s.config()
 	if err != nil {
 		return nil, err
 	}
