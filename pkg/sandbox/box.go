@@ -52,6 +52,9 @@ const secretsAge = 10 * time.Second
 // nothing. A file that a path of a Config leads to is the one of now: a link that is made
 // later leads nowhere.
 func New(place Place, configs ...Config) *Box {
+	if !slices.ContainsFunc(configs, func(c Config) bool { return c.filled().restricts() }) {
+		return nil // before the list of secrets is made, which takes as long as a call
+	}
 	if place.Ladder == nil {
 		place.Ladder = &Ladder{}
 	}
@@ -68,14 +71,8 @@ func New(place Place, configs ...Config) *Box {
 	for _, s := range place.Secrets {
 		b.patterns = append(b.patterns, literal(s))
 	}
-	restricts := false
 	for _, c := range configs {
-		c = b.resolve(c.filled())
-		restricts = restricts || c.restricts()
-		b.config = b.narrow(b.config, c)
-	}
-	if !restricts {
-		return nil
+		b.config = b.narrow(b.config, b.resolve(c.filled()))
 	}
 	for _, p := range slices.Concat(b.config.Read, b.config.Write) {
 		if s := b.secret(p); s != "" {

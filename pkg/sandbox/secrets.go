@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // homeSecrets are files and folders below the home folder that "workspace" hides: keys,
@@ -146,5 +147,9 @@ func literal(path string) string {
 	if filepath.Separator == '\\' {
 		return path // Match has no escape there, and no name holds * or ?
 	}
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+	return escaper().Replace(path)
 }
+
+var escaper = sync.OnceValue(func() *strings.Replacer {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+})
