@@ -57,7 +57,7 @@ func table() []entry {
 		{name: "replay", usage: "run a recorded session again, with the model and the tools served from it", build: replayCommand},
 		{name: "check", usage: "load everything and report every problem", build: checkCommand},
 		{name: "lock", usage: "write agents.lock: what the agent's tree consists of, for --locked", build: lockCommand},
-		{name: "trust", usage: "look at what was found here, and let it run", build: trustCommand},
+		{name: "trust", usage: "review the files found here, and allow them to run", build: trustCommand},
 		{name: "describe", usage: "print the agent as a tool description", build: describeCommand},
 		{name: "echo-prompt", usage: "print the prompt that run would send; no model is called", build: echoPromptCommand},
 		{name: "paths", usage: "show which files and folders are in effect, and why", build: pathsCommand},

@@ -25,14 +25,14 @@ func trustCommand(p *program.Env) *cli.Command {
 	var list, yes bool
 	var remove string
 	return &cli.Command{
-		Description: `What was found and not named, by a cfg file or as agent.json in the working
-directory, may be somebody else's. It shows which files decide what runs, and what
-has changed since they were trusted, and asks; nothing of it is executed. With
---agent-file it does so for that file, which ` + load.EnvTrust + `=strict requires.`,
+		Description: `A cfg file, or an agent.json in the working directory, that no flag names may come from
+somebody else. This command shows which files decide what runs and what has changed
+since they were trusted, and asks. It executes none of them. --agent-file names another
+file to trust, as ` + load.EnvTrust + `=strict requires.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "trust what is shown without asking", Destination: &yes},
 			&cli.BoolFlag{Name: "list", Usage: "list what is trusted", Destination: &list},
-			&cli.StringFlag{Name: "remove", Usage: "trust the agent file or cfg file `FILE` no more", Destination: &remove},
+			&cli.StringFlag{Name: "remove", Usage: "stop trusting the agent file or cfg file `FILE`", Destination: &remove},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := command.NoArguments(c); err != nil {

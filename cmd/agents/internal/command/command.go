@@ -95,7 +95,7 @@ func GlobalFlags(g *program.Flags) []cli.Flag {
 		&cli.StringSliceFlag{Name: "agent-file", Usage: "root agent `FILE`, repeatable; replaces what the configuration finds", Destination: &g.AgentFiles},
 		&cli.StringFlag{Name: "agent", Usage: "pick the loaded agent `SLUG`", Destination: &g.Agent},
 		&cli.StringFlag{Name: "api-keys", Usage: "keys `FILE`", Destination: &g.APIKeys},
-		&cli.BoolFlag{Name: "locked", Usage: "refuse agents that are not what agents.lock says", Destination: &g.Locked},
+		&cli.BoolFlag{Name: "locked", Usage: "refuse agents that differ from agents.lock", Destination: &g.Locked},
 		&cli.StringFlag{Name: "log-json-file", Usage: "append every event to `FILE` as a line of JSON", Destination: &g.LogJSON},
 		&cli.StringFlag{Name: "log-http", Usage: "post every event to `URL`", Destination: &g.LogHTTP},
 		&cli.StringFlag{Name: "log-file", Usage: "append a readable log to `FILE`", Destination: &g.LogText},

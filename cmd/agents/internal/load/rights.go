@@ -34,13 +34,13 @@ func (r *Rights) CallFlags() []cli.Flag {
 // Flags are --allow, --deny, --ask and --approval.
 func (r *Rights) Flags() []cli.Flag {
 	rule := func(name, usage string, verdict agent.Decision) cli.Flag {
-		return &cli.GenericFlag{Name: name, Category: "rights", Usage: usage + " `RULE`: a glob for the names of tools, or a JSON rule; repeatable", Value: &rulesFlag{r, name, verdict}}
+		return &cli.GenericFlag{Name: name, Category: "rights", Usage: usage + " `RULE`: a glob for tool names, or a rule in JSON; repeatable", Value: &rulesFlag{r, name, verdict}}
 	}
 	return []cli.Flag{
-		rule("allow", "let calls run that fit", agent.Allow),
-		rule("deny", "refuse calls that fit", agent.Deny),
-		rule("ask", "ask a person about calls that fit", agent.AskPerson),
-		&cli.StringFlag{Name: "approval", Category: "rights", Usage: "what happens to calls about which no rule decides: `WHEN` is always, effects, never or required", Destination: &r.approval, Validator: func(s string) error { return policy.Approval(s).Check() }},
+		rule("allow", "allow calls that match", agent.Allow),
+		rule("deny", "deny calls that match", agent.Deny),
+		rule("ask", "ask a person about calls that match", agent.AskPerson),
+		&cli.StringFlag{Name: "approval", Category: "rights", Usage: "when to ask about calls that no rule decides: `WHEN` is always, effects, never or required", Destination: &r.approval, Validator: func(s string) error { return policy.Approval(s).Check() }},
 	}
 }
 
