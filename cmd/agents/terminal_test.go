@@ -37,7 +37,7 @@ func openScreen(t *testing.T, dir, command string, env ...string) *screen {
 	s := &screen{t: t, dir: dir, socket: filepath.Join(t.TempDir(), "s")}
 	env = append(env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+t.TempDir(), "LANG=C.UTF-8")
 	cmd := s.tmux("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", "-c", s.dir, "sh", "-c",
-		"trap : INT; "+command+"; exec cat >/dev/null")
+		"trap : INT; "+command+"; trap '' INT; exec sleep 900") // the screen stays, whatever keys still arrive
 	cmd.Env = append(env, "TERM=xterm")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("tmux: %v\n%s", err, out)
@@ -56,9 +56,9 @@ func (s *screen) tmux(args ...string) *exec.Cmd {
 
 // text is all that the terminal shows.
 func (s *screen) text() string {
-	out, err := s.tmux("capture-pane", "-p", "-S", "-").Output()
+	out, err := s.tmux("capture-pane", "-p", "-S", "-").CombinedOutput()
 	if err != nil {
-		s.t.Fatalf("tmux capture-pane: %v", err)
+		s.t.Fatalf("tmux capture-pane: %v\n%s", err, out)
 	}
 	return string(out)
 }
