@@ -245,5 +245,6 @@ func (t *Tree) Connect(ctx context.Context) {
 	for _, n := range t.Nodes {
 		slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	}
+	t.nameTools()
 	sortProblems(t.Problems)
 }

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/policy"
 )
 
@@ -74,6 +78,44 @@ func (n *Node) Policies() []string {
 		paths[i] = p.path
 	}
 	return paths
+}
+
+// nameTools warns about rules in agent files for tools that neither the agent nor any
+// below it has. It must know the tools of all of them: those of agents in other processes
+// and of servers that did not start are unknown.
+func (t *Tree) nameTools() {
+	if slices.ContainsFunc(t.Problems, func(p Problem) bool { return p.Code == CodeStart }) {
+		return
+	}
+	for _, n := range t.Nodes {
+		var names []string
+		below := map[*Node]bool{}
+		var walk func(*Node)
+		walk = func(n *Node) {
+			below[n] = true
+			for _, spec := range n.Tools {
+				_, bare, _ := strings.Cut(spec.Name, "_")
+				names = append(names, spec.Name, bare)
+			}
+			for _, h := range n.Helpers {
+				if !below[h] {
+					walk(h)
+				}
+			}
+		}
+		walk(n)
+		if slices.ContainsFunc(t.Nodes, func(n *Node) bool {
+			return below[n] && slices.ContainsFunc(n.Tools, func(s agent.ToolSpec) bool { return s.Channel > 0 })
+		}) {
+			continue
+		}
+		for i, r := range n.level.Rules[:min(len(n.File.Spec.Permissions), len(n.level.Rules))] { // flags and the cfg file follow
+			if r.Tool != "" && !strings.ContainsAny(r.Tool, "*?") && !slices.ContainsFunc(names, r.Names) {
+				pointer := fmt.Sprintf("%s/%d/tool", n.File.at("permissions"), i)
+				t.Problems = append(t.Problems, n.File.problem(Warning, CodeRights, pointer, "%s and the agents below it have no tool %q%s", n.Agent.Slug, r.Tool, closest.Hint(r.Tool, names)))
+			}
+		}
+	}
 }
 
 // grant gives n's agent its rights.

@@ -114,7 +114,7 @@ func (r *Rights) about(tool string) [][]*Rule {
 	rules = make([][]*Rule, len(r.sets))
 	for i := range r.sets {
 		for _, rule := range r.sets[i].Rules {
-			if rule.names(tool) {
+			if rule.Names(tool) {
 				rules[i] = append(rules[i], rule)
 			}
 		}
@@ -222,8 +222,8 @@ func (r *Rights) Hides(inv *agent.Invocation) bool {
 	return false
 }
 
-// names reports whether the rule is about the tool with a name.
-func (r *Rule) names(name string) bool {
+// Names reports whether the rule is about the tool with a name.
+func (r *Rule) Names(name string) bool {
 	if r.tool.match(name) {
 		return true
 	}
@@ -409,7 +409,7 @@ func (r *Rule) fitsExample(example json.RawMessage) (bool, error) {
 	var text string
 	switch {
 	case json.Unmarshal(example, &text) == nil && len(r.Command) == 0:
-		return r.names(text), nil
+		return r.Names(text), nil
 	case len(example) > 0 && example[0] != '{':
 		inv.Call.Args = `{"command":` + string(example) + `}`
 	}
