@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -31,7 +30,7 @@ const EnvTrust = "AGENTS_TRUST"
 // A Trust is an agent file with its tree, or a cfg file, that a person has trusted.
 type Trust struct {
 	Path string          `json:"path"` // without links
-	Tree *agentfile.Lock `json:"tree"`
+	Tree *agentfile.Lock `json:"tree"` // nil if it is not trusted any more
 }
 
 // trustHint is the next step where trust is missing.
@@ -136,16 +135,22 @@ func (t *Trust) Keep(p *program.Env) error {
 	return os.Rename(f.Name(), trustFile(p, t.Path))
 }
 
-// Distrust removes the note of the file at path. It reports whether there was one.
+// Distrust notes that the file at path is not trusted any more, so that a session that
+// used it does not use it again. It reports whether it was trusted.
 func Distrust(p *program.Env, path string) (bool, error) {
+	if Trusted(p, path) == nil {
+		return false, nil
+	}
+	return true, (&Trust{Path: realPath(path)}).Keep(p)
+}
+
+// noted reports whether the file at path is trusted, or was.
+func noted(p *program.Env, path string) bool {
 	if TrustDir(p) == "" {
-		return false, nil
+		return false
 	}
-	err := os.Remove(trustFile(p, path))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
+	_, err := os.Stat(trustFile(p, path))
+	return err == nil
 }
 
 // SurveyFile returns what the agent file at path would run now, with its tree. Nothing
@@ -258,7 +263,7 @@ func CheckRoot(p *program.Env, f config.AgentFile) error {
 
 // trusted is what the tree of the agent file must consist of; nil if it may be any.
 func trusted(p *program.Env, c *config.Config, file string, o Options) (*agentfile.Lock, error) {
-	need := o.File != "" && Trusted(p, file) != nil // a session leads to what was found once
+	need := o.File != "" && noted(p, file) // a session leads to what was found once
 	for _, f := range c.AgentFiles {
 		need = need || f.Discovered && program.Shown(f.Path) == file
 	}
