@@ -318,7 +318,7 @@ func (c *Channel) Result(key string, parts []Part, failed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ch := c.results[key]; ch != nil {
-		ch <- clientResult{Result{parts}, failed}
+		ch <- clientResult{Result{Parts: parts}, failed}
 		delete(c.results, key)
 	}
 }

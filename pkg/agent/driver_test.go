@@ -77,6 +77,7 @@ func scenarios() map[string]scenario {
 	}}, tool{"huge", func(context.Context, *agent.Invocation) (agent.Result, error) {
 		return agent.TextResult(strings.Repeat("word ", 2_000_000)), nil
 	}}}
+	works = append(works, ends("finish", agent.StatusOK), ends("reject", agent.StatusRefused), plans())
 	with := func(p agent.Provider, change ...func(*agent.Agent)) func() *agent.Agent {
 		return func() *agent.Agent {
 			a := newAgent(p, works...)
@@ -102,11 +103,16 @@ func scenarios() map[string]scenario {
 	work := calls(call("", "echo", "{}"), call("", "look", "{}"))
 	reads := calls(call("", "read", "{}"), call("", "read", "{}"))
 	one := []string{"go"}
+	plan := calls(call("", "plan", `{"id":"a","title":"first"}`), call("", "plan", `{"id":"b","parent":"a","title":"second"}`), call("", "plan", `{"id":"a","state":"done"}`))
 	return map[string]scenario{
 		"answer":           {agent: with(byTurn("", text("done"))), prompts: []string{"one", "two"}},
 		"opening":          {agent: with(byTurn("", text("done")), func(a *agent.Agent) { a.Opening = []agent.Message{agent.UserText("hi"), {Role: agent.RoleAssistant}} }), prompts: []string{"one", "two"}},
 		"calls":            {agent: with(byTurn("", calls(call("a", "echo", `{"n":1}`), call("a", "nope", "{}"), call("", "fails", "{}"), call("x", "echo", "half"), call("y", "huge", "{}")), text("done"))), prompts: one},
 		"turn limit":       {agent: with(byTurn("", calls(call("", "echo", "{}"))), turns(2)), prompts: []string{"one", "two"}},
+		"finish":           {agent: with(byTurn("", calls(call("", "echo", "{}"), call("", "finish", "{}")), text("next"))), prompts: []string{"one", "two"}},
+		"finish, accepted": {agent: with(byTurn("", calls(call("", "finish", "{}")), text("good"))), prompts: one, accept: fits},
+		"reject":           {agent: with(byTurn("", calls(call("", "reject", "{}"), call("", "finish", "{}")), text("next"))), prompts: []string{"one", "two"}},
+		"plan, shortened":  {agent: with(byTurn("short", plan, reads, reads, unless(10_000, text("done")))), prompts: one},
 		"length":           {agent: with(byTurn("", finish(agent.FinishLength, text("half")))), prompts: []string{"one", "two"}},
 		"cut calls":        {agent: with(byTurn("", finish(agent.FinishLength, calls(call("a", "echo", "{"))), text("done"))), prompts: one},
 		"filtered calls":   {agent: with(byTurn("", finish(agent.FinishContentFilter, calls(call("a", "echo", "{}"))))), prompts: []string{"one", "two"}},

@@ -37,7 +37,7 @@ const (
 	EventFailure EventKind = "failure"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
 	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of
-	// the setup), Limits, Closing with its Error, Total (by the run before it), Text (what was done),
+	// the setup), Limits, Plan, Closing with its Error, Total (by the run before it), Text (what was done),
 	// and Message, Usage and Millis of the request that summed it up, if there
 	// was one.
 	EventCompaction EventKind = "compaction"
@@ -123,6 +123,7 @@ type Event struct {
 	Total    *TotalUsage `json:"spent,omitempty"`
 	Attempt  int         `json:"attempt,omitempty"`
 	Limits   *Limits     `json:"limits,omitempty"`
+	Plan     Plan        `json:"plan,omitempty"`
 	Decision Decision    `json:"decision,omitempty"`
 	Opening  bool        `json:"opening,omitempty"`
 	TooLong  bool        `json:"too_long,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -102,6 +103,19 @@ func (inv *Invocation) Consult(ctx context.Context) Verdict {
 func (s *Session) Invocation(c PendingCall, spec ToolSpec) *Invocation {
 	return &Invocation{Call: c.ToolCall, Spec: spec, Key: c.Key, Session: s.ID, Agent: s.Agent,
 		Turn: s.Turn, Depth: s.Depth, Parent: s.Parent, N: c.N + 1, Again: c.Started}
+}
+
+// State is that of the session that makes the call, which must not be changed: its last
+// message has the calls of the turn. Outside of a Runner it is empty.
+func (inv *Invocation) State() State {
+	if inv.run == nil {
+		return State{}
+	}
+	inv.run.tree.mu.Lock()
+	defer inv.run.tree.mu.Unlock()
+	s := inv.run.session.State
+	s.Calls = slices.Clone(s.Calls)
+	return s
 }
 
 // event is what the events of the call have in common.

@@ -83,7 +83,12 @@ func next(t *rapid.T, s *agent.Session, a *agent.Agent, limits agent.Limits) []a
 		return s.Judged("fine", wrong).Events
 	case agent.StepCalls:
 		c := rapid.SampledFrom(step.Calls).Draw(t, "call")
-		return []agent.Event{s.CallEnded(c, agent.TextResult(rapid.SampledFrom([]string{"x", string(make([]byte, 900))}).Draw(t, "result")), nil)}
+		result := agent.TextResult(rapid.SampledFrom([]string{"x", string(make([]byte, 900))}).Draw(t, "result"))
+		result.End = rapid.SampledFrom([]agent.Status{"", "", "", agent.StatusOK, agent.StatusRefused}).Draw(t, "ends")
+		if id := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "task"); id != "" {
+			result.Task = &agent.Task{ID: id, Title: "title", Parent: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "parent")}
+		}
+		return []agent.Event{s.CallEnded(c, result, nil)}
 	}
 	if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
 		return []agent.Event{s.Failed(step, &agent.ModelError{Message: "no", TooLong: rapid.Bool().Draw(t, "too long")})}

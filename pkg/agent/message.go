@@ -73,6 +73,13 @@ type ToolCall struct {
 // A Result is what a tool gives back to the model.
 type Result struct {
 	Parts []Part `json:"parts,omitempty"`
+	// End, if it is not empty, ends the run once all calls of the turn have results:
+	// with StatusOK, and the text is the answer as if the model had given it, or with
+	// another Status, and the text is the reason. The first such result of a turn
+	// counts, and none that is returned with an error.
+	End Status `json:"end,omitempty"`
+	// Task is what the call added to the plan, or changed in it.
+	Task *Task `json:"task,omitempty"`
 }
 
 // A ToolResult is the answer to one ToolCall.
@@ -82,6 +89,9 @@ type ToolResult struct {
 	Parts  []Part `json:"parts,omitempty"`
 	// Failed marks a result that describes a failure.
 	Failed bool `json:"failed,omitempty"`
+	// End and Task are those of the Result.
+	End  Status `json:"end,omitempty"`
+	Task *Task  `json:"task,omitempty"`
 }
 
 // Text is a text part.

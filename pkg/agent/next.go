@@ -67,6 +67,9 @@ func (s *Session) Next() Step {
 	switch {
 	case last.Role != RoleUser && s.Finish == FinishContentFilter:
 		return s.end(StatusFailed, ErrFiltered)
+	case s.refusal() != nil:
+		r := s.refusal()
+		return s.end(r.End, &EndError{r.End, r.Text()})
 	case last.Role == RoleTool && s.Closing != "":
 		return s.end(StatusBudget, s.errClosed())
 	case last.Role == RoleTool && s.RunTurns > s.turns():

@@ -102,6 +102,10 @@ func (r *redactor) event(e Event) Event {
 		res := r.result(*e.Result)
 		e.Result = &res
 	}
+	e.Plan = slices.Clone(e.Plan)
+	for i := range e.Plan {
+		e.Plan[i] = r.task(e.Plan[i])
+	}
 	if e.Total != nil {
 		s := *e.Total
 		s.Agents, s.Tools = redactKeys(r, s.Agents), redactKeys(r, s.Tools)
@@ -128,7 +132,18 @@ func (r *redactor) message(m Message) Message {
 func (r *redactor) result(res ToolResult) ToolResult {
 	res.CallID, res.Name = r.secrets.String(res.CallID), r.secrets.String(res.Name)
 	res.Parts = r.parts(res.Parts)
+	if res.Task != nil {
+		t := r.task(*res.Task)
+		res.Task = &t
+	}
 	return res
+}
+
+func (r *redactor) task(t Task) Task {
+	for _, s := range []*string{&t.ID, &t.Parent, &t.Title, &t.State, &t.Note} {
+		*s = r.secrets.String(*s)
+	}
+	return t
 }
 
 func (r *redactor) parts(list []Part) []Part {

@@ -197,7 +197,7 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	end.Result, end.Millis = toolResult(inv.Call, result, err), inv.took.Milliseconds()
 	root.observe(end)
 	if s := r.Secrets; s != nil {
-		result, err = Result{redactParts(s, result.Parts)}, redactError(s, err)
+		result, err = Result{Parts: redactParts(s, result.Parts)}, redactError(s, err)
 	}
 	return result, cmp.Or(broken, err)
 }

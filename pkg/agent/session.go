@@ -57,6 +57,8 @@ type State struct {
 	Loop Loop `json:"loop,omitzero"`
 	// Failure is why the run cannot go on as it is.
 	Failure *Failure `json:"failure,omitempty"`
+	// Plan is what the results of calls have added to it.
+	Plan Plan `json:"plan,omitempty"`
 	// Compacted says that the conversation was shortened since the last
 	// answer, and NoSummary that a summary failed since then.
 	Compacted bool `json:"compacted,omitempty"`
@@ -147,7 +149,7 @@ func (s *Session) Unfinished() bool {
 	if s.Running || len(s.Messages) == 0 || s.Ended == "" {
 		return s.Running
 	}
-	return s.last().Role != RoleAssistant
+	return s.last().Role != RoleAssistant && s.refusal() == nil
 }
 
 // Answer is the model's last message, if the conversation ends with one that
@@ -326,7 +328,7 @@ func (s *Session) applyCompaction(e Event) {
 	s.State = State{
 		ID: s.ID, Agent: s.Agent, Source: s.Source, Model: s.Model, Parent: s.Parent, Depth: s.Depth,
 		Messages: append([]Message(nil), e.Messages...), Turn: e.Turn, RunTurns: runTurns, Running: true, Attempt: e.Attempt,
-		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Compacted: true, NoSummary: s.NoSummary,
+		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Plan: e.Plan, Compacted: true, NoSummary: s.NoSummary,
 	}
 	if e.Closing {
 		s.Closing = e.Error
@@ -377,13 +379,7 @@ func (s *Session) applyResult(e Event) error {
 	s.Calls[i] = CallState{callEnded, e.Result}
 	s.open--
 	if s.open == 0 {
-		m := Message{Role: RoleTool, Results: make([]ToolResult, len(s.Calls))}
-		for i, c := range s.Calls {
-			m.Results[i] = *c.Result
-		}
-		s.noteLoop(s.last().Calls, m.Results)
-		s.add(m)
-		s.Calls = nil
+		s.finishTurn()
 	}
 	return nil
 }
