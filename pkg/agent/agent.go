@@ -110,13 +110,6 @@ type Instructor interface {
 	Instructions(ctx context.Context) (string, error)
 }
 
-// An Ender is a Toolset that keeps something, such as a process, for a session. EndRun is
-// called when a run of that session ends, before the run returns, and ends all of it; it
-// must return soon. A session can have further runs.
-type Ender interface {
-	EndRun(session string)
-}
-
 // A ToolList is a Toolset that never changes.
 type ToolList []Tool
 

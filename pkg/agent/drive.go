@@ -38,7 +38,6 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	r.end, r.tools.known = nil, nil
 	ctx, cancel := r.begun(ctx, prompt != nil)
 	defer cancel()
-	defer r.endToolsets()
 	err := r.begin(ctx, prompt)
 	for err == nil && r.end == nil {
 		step := r.session.Next()
@@ -49,15 +48,6 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 		err = r.perform(ctx, step)
 	}
 	return r.outcome(err)
-}
-
-// endToolsets ends what the toolsets keep for the session.
-func (r *run) endToolsets() {
-	for _, set := range r.agent.Toolsets {
-		if e, ok := As[Ender](set); ok {
-			e.EndRun(r.session.ID)
-		}
-	}
 }
 
 // begin opens or resumes the run. Calls that an earlier run left open are

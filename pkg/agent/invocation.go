@@ -105,9 +105,9 @@ func (s *Session) Invocation(c PendingCall, spec ToolSpec) *Invocation {
 		Turn: s.Turn, Depth: s.Depth, Parent: s.Parent, N: c.N + 1, Again: c.Started}
 }
 
-// State is that of the session that makes the call, which must not be changed: its last
-// message has the calls of the turn. Outside of a Runner it is empty.
-func (inv *Invocation) State() State {
+// SessionState is that of the session that makes the call, which must not be changed: its
+// last message has the calls of the turn. Outside of a Runner it is empty.
+func (inv *Invocation) SessionState() State {
 	if inv.run == nil {
 		return State{}
 	}

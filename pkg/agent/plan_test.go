@@ -86,7 +86,7 @@ func TestThePlanIsWhatTheResultsSay(t *testing.T) {
 	a := newAgent(byTurn("", calls(call("", "plan", `{"id":"a","title":"first"}`), call("", "plan", `{"id":"b","parent":"a","title":"second"}`)),
 		calls(call("", "plan", `{"id":"a","state":"done"}`), call("", "look", "{}")), text("done")), plans(),
 		tool{"look", func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
-			s := inv.State()
+			s := inv.SessionState()
 			return agent.TextResult(fmt.Sprint(len(s.Messages[len(s.Messages)-1].Calls), s.Plan)), nil
 		}})
 	r := &agent.Runner{Agent: a}
@@ -109,28 +109,5 @@ func TestWalkShowsEveryTaskOnce(t *testing.T) {
 		Walk(func(task agent.Task, depth int) { fmt.Fprintf(&b, "%s%d ", task.ID, depth) })
 	if got := b.String(); got != "a0 b1 c2 lost0 x0 y1 " {
 		t.Errorf("Walk visits %s", got)
-	}
-}
-
-// kept is a toolset that records which runs have ended.
-type kept struct {
-	agent.ToolList
-	ended *[]string
-}
-
-func (k kept) EndRun(session string) { *k.ended = append(*k.ended, session) }
-
-func TestToolsetsLearnOfTheEndOfEveryRun(t *testing.T) {
-	var ended []string
-	child := newAgent(byTurn("", text("said")))
-	child.Slug, child.Toolsets = "child", []agent.Toolset{agent.WrapToolset(kept{ended: &ended}, func(_ context.Context, l []agent.Tool, err error) ([]agent.Tool, error) { return l, err })}
-	a := newAgent(byTurn("", calls(call("a", "child", `{"prompt":"q"}`)), errors.New("no route")), &agent.Subagent{Name: "child", Agent: child})
-	a.Toolsets = append(a.Toolsets, kept{ended: &ended})
-	r := &agent.Runner{Agent: a, NewID: ids()}
-	if _, err := r.Run(t.Context(), agent.UserText("go")); err == nil {
-		t.Error("the run has an answer")
-	}
-	if d := cmp.Diff([]string{"S2", "S1"}, ended); d != "" {
-		t.Error(d)
 	}
 }
