@@ -22,7 +22,8 @@ import (
 // far, scaled to the size of the conversation; an answer that is larger than its
 // estimate can exceed the budget further. Until one request has been answered, only
 // one runs at a time. A request that does not fit beside those in progress waits for
-// them. These wait only for the model, so there is no deadlock.
+// them. These wait only for the model, so there is no deadlock. An agent in another
+// process reserves at its caller too; see askAbove.
 
 // The amounts that requests and calls consume.
 const (
@@ -38,6 +39,11 @@ const (
 type amounts [amountKinds]int64
 
 const unlimited = math.MaxInt64
+
+// limited reports whether at least one amount is limited.
+func limited(list []int64) bool {
+	return slices.ContainsFunc(list, func(n int64) bool { return n != unlimited })
+}
 
 func amountName(kind int) string {
 	return [...]string{"usd", "inputTokens", "outputTokens", "turns", "calls"}[kind]
@@ -141,7 +147,7 @@ func (r *run) openAccount() {
 			a.timed = max(d, 1)
 		}
 	}
-	a.within = slices.ContainsFunc(a.limit[:], func(n int64) bool { return n != unlimited })
+	a.within = limited(a.limit[:])
 	a.base, _ = r.left(false)
 	for kind, n := range consumed(&r.total) {
 		if a.base[kind] != unlimited {
@@ -252,11 +258,48 @@ func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage 
 	t := r.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	check := func() error { return cmp.Or(r.spent(), r.closing(step)) }
+	release, err := r.reserve(ctx, r.session.estimate(), check)
+	if err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(r.askAbove(ctx, Event{Session: r.session.ID, Agent: r.agent.Slug, Parent: r.parent, Depth: r.depth}), check()); err != nil {
+		release()
+		return nil, err
+	}
+	return func(usage Usage) {
+		unpriced, warn := false, ""
+		t.mu.Lock()
+		release()
+		for n := r; n != nil; n = n.up {
+			n.account.note(usage)
+			unpriced = unpriced || usage.Unpriced() > 0 && n.account.limit[amountUSD] != unlimited
+		}
+		if unpriced && !t.unpriced[r.agent.Model] {
+			if t.unpriced == nil {
+				t.unpriced = map[string]bool{}
+			}
+			t.unpriced[r.agent.Model] = true
+			warn = "budget usd cannot be enforced for model " + r.agent.Model + ": its price is unknown"
+		}
+		t.mu.Unlock()
+		if warn != "" {
+			r.warn(warn)
+		}
+	}, nil
+}
+
+// reserve waits until a request of a conversation of size tokens fits, and reserves its
+// estimate in the accounts of r and of all runs above. check is called before each wait;
+// its error ends them. r.tree.mu is held, but not while reserve waits; it must be held
+// for release too.
+func (r *run) reserve(ctx context.Context, size int, check func() error) (release func(), err error) {
+	t := r.tree
 	for {
-		if err := cmp.Or(r.spent(), r.closing(step)); err != nil {
+		if err := check(); err != nil {
 			return nil, err
 		}
-		if r.fits() {
+		if r.fits(size) {
 			break
 		}
 		if t.settled == nil {
@@ -275,35 +318,21 @@ func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage 
 	}
 	var estimates []amounts
 	for n := r; n != nil; n = n.up {
-		e := n.estimate(r)
+		e := n.account.estimate(size)
 		estimates = append(estimates, e)
 		n.account.hold(e, 1)
 	}
-	return func(usage Usage) {
-		unpriced, warn := false, ""
-		t.mu.Lock()
+	return func() {
 		for n, i := r, 0; n != nil; n, i = n.up, i+1 {
 			n.account.hold(estimates[i], -1)
-			n.account.note(usage)
-			unpriced = unpriced || usage.Unpriced() > 0 && n.account.limit[amountUSD] != unlimited
 		}
 		t.wake()
-		if unpriced && !t.unpriced[r.agent.Model] {
-			if t.unpriced == nil {
-				t.unpriced = map[string]bool{}
-			}
-			t.unpriced[r.agent.Model] = true
-			warn = "budget usd cannot be enforced for model " + r.agent.Model + ": its price is unknown"
-		}
-		t.mu.Unlock()
-		if warn != "" {
-			r.warn(warn)
-		}
 	}, nil
 }
 
-// fits reports whether a request fits beside those in progress. r.tree.mu is held.
-func (r *run) fits() bool {
+// fits reports whether a request of a conversation of size tokens fits beside those in
+// progress. r.tree.mu is held.
+func (r *run) fits(size int) bool {
 	for n := r; n != nil; n = n.up {
 		a := &n.account
 		if !a.within || a.asking == 0 {
@@ -312,7 +341,7 @@ func (r *run) fits() bool {
 		if !a.known {
 			return false
 		}
-		used, estimate := consumed(&n.total), n.estimate(r)
+		used, estimate := consumed(&n.total), a.estimate(size)
 		for kind := range amountCalls {
 			if a.limit[kind] != unlimited && used[kind]+a.held[kind]+estimate[kind] > a.limit[kind] {
 				return false
@@ -322,16 +351,15 @@ func (r *run) fits() bool {
 	return true
 }
 
-// estimate is what the account of n reserves for a request of r. n.tree.mu is held.
-func (n *run) estimate(r *run) amounts {
-	a := &n.account
+// estimate is what a reserves for a request of a conversation of size tokens.
+func (a *account) estimate(size int) amounts {
 	e := amounts{amountTurns: 1}
 	if !a.within || !a.known {
 		return e
 	}
 	factor := 2.0
-	if size := float64(r.session.estimate()); a.largest[amountInput] > 0 && size > float64(a.largest[amountInput]) {
-		factor *= size / float64(a.largest[amountInput])
+	if largest := float64(a.largest[amountInput]); largest > 0 && float64(size) > largest {
+		factor *= float64(size) / largest
 	}
 	for kind := range amountTurns {
 		e[kind] = int64(min(factor*float64(a.largest[kind]), 1<<50))
@@ -369,12 +397,30 @@ func (t *tree) wake() {
 
 // reserveCall reserves one call in the accounts of r and of all runs above, until the
 // call is recorded as started.
-func (r *run) reserveCall(inv *Invocation) (settle func(), err error) {
+func (r *run) reserveCall(ctx context.Context, inv *Invocation) (settle func(), err error) {
 	t := r.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := r.admit(inv.Key); err != nil {
+		return nil, err
+	}
+	e := inv.event(EventQuestion)
+	if err := r.askAbove(ctx, Event{Session: e.Session, Agent: e.Agent, Parent: e.Parent, Depth: e.Depth, Key: inv.Key}); err != nil {
+		r.callCounted(inv.Key)
+		return nil, err
+	}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		r.callCounted(inv.Key)
+	}, nil
+}
+
+// admit reserves the call with a key. r.tree.mu is held.
+func (r *run) admit(key string) error {
+	t := r.tree
 	if left, of := r.left(true); left[amountCalls] <= 0 {
-		return nil, of[amountCalls].spentError(amountCalls)
+		return of[amountCalls].spentError(amountCalls)
 	}
 	for n := r; n != nil; n = n.up {
 		n.account.held[amountCalls]++
@@ -382,12 +428,8 @@ func (r *run) reserveCall(inv *Invocation) (settle func(), err error) {
 	if t.admitted == nil {
 		t.admitted = map[string]bool{}
 	}
-	t.admitted[inv.Key] = true
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		r.callCounted(inv.Key)
-	}, nil
+	t.admitted[key] = true
+	return nil
 }
 
 // callCounted releases the reservation of a call that is in the total because it has
@@ -421,7 +463,7 @@ func settleNothing(Usage) {}
 
 // reserveBoth reserves a call in the budgets above r, and with next.
 func (r *run) reserveBoth(ctx context.Context, n Need, next Reserver) (func(Usage), error) {
-	settle, err := r.reserveCall(n.Call)
+	settle, err := r.reserveCall(ctx, n.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -436,10 +478,10 @@ func (r *run) reserveBoth(ctx context.Context, n Need, next Reserver) (func(Usag
 // Lease implements Host.
 func (r *run) Lease(ctx context.Context, inv *Invocation) Lease {
 	r.tree.mu.Lock()
-	left, _ := r.left(true)
+	left, _ := r.left(false)
 	r.tree.mu.Unlock()
 	from := &r.tree.lease
-	lease := Lease{Rights: r.leasedRights(), QuestionSeconds: from.QuestionSeconds, Traceparent: inv.Trace}
+	lease := Lease{Rights: r.leasedRights(), QuestionSeconds: from.QuestionSeconds, Traceparent: inv.Trace, Shared: r.budgeted()}
 	lease.setAmounts(left)
 	lease.Processes = from.Processes
 	if end, ok := ctx.Deadline(); ok {

@@ -2,8 +2,10 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -231,7 +234,7 @@ func TestTheLeaseIsWhatIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		usd, calls, left, below, seconds := agent.Money(395*agent.Dollar/100), int64(6), int64(8), 2, 60.0
-		want := agent.Lease{Budget: agent.Budget{USD: &usd, Calls: &calls, Turns: &left, Depth: &below, Seconds: &seconds}, Path: []string{"top", "lead", "expert"}}
+		want := agent.Lease{Budget: agent.Budget{USD: &usd, Calls: &calls, Turns: &left, Depth: &below, Seconds: &seconds}, Path: []string{"top", "lead", "expert"}, Shared: true}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("lease (-want +got):\n%s", diff)
 		}
@@ -257,8 +260,38 @@ func TestTheDepthOfABudgetCountsFromItsAgent(t *testing.T) {
 	}
 }
 
+// A nested agent is a tool that runs as if in a process of its own.
+type nested struct {
+	name  string
+	agent *agent.Agent
+}
+
+func (n nested) Spec() agent.ToolSpec {
+	return agent.ToolSpec{Name: n.name, Schema: json.RawMessage(`{"type":"object"}`), Channel: channel.Version}
+}
+
+func (n nested) Call(ctx context.Context, inv *agent.Invocation) (result agent.Result, err error) {
+	childIn, toChild := io.Pipe()
+	fromChild, childOut := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s := &channel.Server{In: childIn, Out: childOut, Open: func(context.Context, agent.Start) (*agent.Runner, error) {
+			return &agent.Runner{Agent: n.agent}, nil
+		}}
+		_, _ = s.Serve(context.Background())
+		childOut.Close()
+	}()
+	result, err = channel.Call(ctx, inv, fromChild, toChild)
+	fromChild.Close()
+	childIn.Close()
+	<-ended
+	inv.Host.Called(ctx, inv, err)
+	return result, err
+}
+
 // TestNoAgentExceedsItsBudgetByMoreThanOneAnswer runs random trees with budgets at
-// random nodes, whose sub-agents ask at the same time.
+// random nodes, whose sub-agents ask at the same time, in one process and in several.
 func TestNoAgentExceedsItsBudgetByMoreThanOneAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { rapid.Check(struct{ rapid.TB }{t}, noAgentExceedsItsBudget) }) // a bubble has no deadline
 }
@@ -285,7 +318,11 @@ func noAgentExceedsItsBudget(t *rapid.T) {
 		for i := range width {
 			child := build(fmt.Sprintf("%s%d", slug, i), depth-1)
 			name := "expert_" + child.agent.Slug
-			list = append(list, &agent.Subagent{Name: name, Agent: child.agent})
+			if rapid.Bool().Draw(t, child.agent.Slug+" is nested") {
+				list = append(list, nested{name, child.agent})
+			} else {
+				list = append(list, &agent.Subagent{Name: name, Agent: child.agent})
+			}
 			first.Message.Calls = append(first.Message.Calls, call("", name, `{"prompt":"q"}`))
 		}
 		n.agent = newAgent(providerFunc(func(req *agent.Request) (*agent.Response, error) {

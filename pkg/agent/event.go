@@ -68,7 +68,8 @@ const (
 	// EventWarning: something is wrong, but the run continues: Text.
 	EventWarning EventKind = "warning"
 	// EventQuestion waits for a reply: Question, What, Path, Tool, Args, Text,
-	// Schema, Choices, Rule, Reviewer, Approval, Source (of the tool), Sandbox.
+	// Schema, Choices, Rule, Reviewer, Approval, Source (of the tool), Sandbox, Key (of a
+	// call for which it reserves).
 	EventQuestion EventKind = "question"
 	// EventClientCall waits for the result of a tool that only the holder of a
 	// Channel has: Key, Tool, Args.
@@ -148,7 +149,8 @@ type Event struct {
 	// Sandbox says what the sandbox of a call permits.
 	Sandbox string `json:"sandbox,omitempty"`
 	// Question is the id of a question, and What its subject: "approve", "ask",
-	// "elicit", or "policy", which the caller's external policies answer. Path has the
+	// "elicit", "policy", which the caller's external policies answer, or "budget", which
+	// reserves a model request, or the call Key, in the caller's budgets. Path has the
 	// slugs of the agents from the root to the one that asks,
 	// Schema is the JSON Schema of the reply, and Choices are the possible replies.
 	Question string          `json:"question,omitempty"`

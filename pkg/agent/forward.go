@@ -22,7 +22,11 @@ type remote struct {
 	total   TotalUsage // with all below it
 	up      *remote    // nil for the agent that the call asked
 	callKey string
+	host    *run       // that made the call
 	specs   []ToolSpec // of its tools, as it describes them
+
+	events  int    // that it has sent, of those that last
+	release func() // what is reserved for its request; nil if nothing is
 }
 
 // path returns the slugs of the agents from the root to r, including those in other
@@ -66,6 +70,7 @@ func (t *tree) interrupted(inv *Invocation) {
 		if n == nil || n.callKey != inv.Key {
 			continue
 		}
+		t.unreserve(n)
 		delete(t.remotes, id)
 		p := PendingSession{Session: n.session, Total: n.total}
 		for _, e := range events {
@@ -87,6 +92,7 @@ func (t *tree) forget(inv *Invocation, key string) {
 	for id, n := range t.remotes {
 		for m := n; m != nil && n.callKey == inv.Key; m = m.up {
 			if m.session.Parent == key {
+				t.unreserve(n)
 				delete(t.remotes, id)
 				t.used[id], dropped = true, true
 				break
@@ -189,7 +195,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	if t.redact != nil {
 		e = t.redact(e)
 	}
-	beyond := cmp.Or(r.withinLease(&e), r.permitted(inv, s, &e))
+	beyond := cmp.Or(r.withinLease(s, &e), r.permitted(inv, s, &e))
 	if beyond != nil && e.Usage == nil { // what was consumed must be counted
 		return beyond
 	}
@@ -214,6 +220,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 			n.account.note(*e.Usage)
 		}
 	}
+	s.settle(r, &e)
 	if t.journal != nil && inv.Session == r.session.ID { // see Runner.Call
 		if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
 			t.broken = fmt.Errorf("%w: %w", ErrJournal, err)
@@ -261,18 +268,20 @@ func possible(e *Event, s *Session) error {
 }
 
 // withinLease returns an error for an event that exceeds what the agent may consume. The
-// answer that exceeds a limit is permitted; the agent must then end by itself.
-// r.tree.mu is held.
-func (r *run) withinLease(e *Event) error {
+// answer that exceeds a limit is permitted; the agent must then end by itself. So is
+// everything that has a reservation. r.tree.mu is held.
+func (r *run) withinLease(s *remote, e *Event) error {
 	switch e.Kind {
 	case EventSession:
 		if e.Depth-r.depth > r.levels() {
 			return r.errDepth()
 		}
 	case EventAnswer, EventCompaction:
-		return r.spent()
+		if s.release == nil {
+			return r.spent()
+		}
 	case EventCallStarted:
-		if left, of := r.left(false); left[amountCalls] <= 0 {
+		if left, of := r.left(true); left[amountCalls] <= 0 && !r.tree.admitted[e.Key] {
 			return of[amountCalls].spentError(amountCalls)
 		}
 	}
@@ -294,7 +303,7 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	case !validID(e.Session) || t.used[e.Session]:
 		return nil, fmt.Errorf("%.100q cannot be the id of its session", e.Session)
 	}
-	n := &remote{session: &Session{}, callKey: inv.Key}
+	n := &remote{session: &Session{}, callKey: inv.Key, host: r}
 	if e.Parent != inv.Key {
 		up := t.remotes[CallSession(e.Parent)]
 		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 || !up.calls(e.Parent) {
@@ -342,8 +351,11 @@ func (r *run) Person() bool { return r.tree.person != nil }
 // Question implements Host. The tree asks one question at a time.
 func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawMessage, error) {
 	t := r.tree
-	if e.What == "policy" {
+	switch e.What {
+	case "policy":
 		return r.answerPolicy(ctx, inv, e)
+	case "budget":
+		return r.answerBudget(ctx, inv, e)
 	}
 	if t.person == nil {
 		return nil, ErrNobody

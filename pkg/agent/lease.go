@@ -24,6 +24,9 @@ type Lease struct {
 	Traceparent string `json:"traceparent,omitempty"`
 	// Path are the slugs of the agents above, from the root on.
 	Path []string `json:"path,omitempty"`
+	// Shared says that other agents may consume the amounts of Budget too: before each
+	// model request and call the agent asks its caller with a question "budget".
+	Shared bool `json:"shared,omitempty"`
 	// QuestionSeconds is how long a question waits for its reply; nil means 300.
 	QuestionSeconds *float64 `json:"questionSeconds,omitempty"`
 	// DetachedSeconds is how long a run may continue without a holder, if the end of
@@ -121,6 +124,7 @@ func (l Lease) shrink(m Lease) Lease {
 	if len(m.Path) > 0 {
 		l.Path = m.Path
 	}
+	l.Shared = l.Shared || m.Shared
 	l.QuestionSeconds = least(l.QuestionSeconds, m.QuestionSeconds)
 	l.DetachedSeconds = least(l.DetachedSeconds, m.DetachedSeconds)
 	return l

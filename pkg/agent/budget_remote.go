@@ -1,0 +1,168 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Budgets over several processes. If the amounts of a Lease are Shared, the agent asks its
+// caller before each model request and each call, with a question "budget". The caller
+// makes the reservation that it makes for an agent of its own process, asks its own caller
+// if its lease is shared too, and replies. So the budgets of the whole tree are checked at
+// one place each, from the bottom up, and a request waits only for requests that have all
+// their reservations. The next event of the session that asked, or of the call, ends the
+// reservation.
+
+// A budgetReply answers a question "budget".
+type budgetReply struct {
+	// Limits are what the agent that asks, as its caller knows it, may have consumed in
+	// the end, with all agents below it. They can only shrink.
+	Limits *Budget `json:"limits,omitempty"`
+	// Error says which budget is spent.
+	Error string `json:"error,omitempty"`
+}
+
+// askAbove asks the caller in another process for a reservation, if the amounts that it
+// limits are shared. e says who asks; its Key is that of a call, empty for a model
+// request. r.tree.mu is held, but not while askAbove waits.
+func (r *run) askAbove(ctx context.Context, e Event) error {
+	t := r.tree
+	kinds := t.lease.limits()
+	concerned := kinds[:amountCalls]
+	if e.Key != "" {
+		concerned = kinds[amountCalls:]
+	}
+	if !t.lease.Shared || t.caller == nil || !limited(concerned) {
+		return nil
+	}
+	t.questions++
+	e.Kind, e.What, e.Time = EventQuestion, "budget", t.now()
+	e.Question = fmt.Sprintf("%s.b%d", cmp.Or(e.Key, e.Session), t.questions)
+	t.mu.Unlock()
+	answer, err := t.caller(ctx, e)
+	t.mu.Lock()
+	switch {
+	case ctx.Err() != nil:
+		return ContextError(ctx)
+	case err != nil:
+		return fmt.Errorf("the caller did not say what is left of its budget: %w", err)
+	}
+	var reply budgetReply
+	if err := json.Unmarshal(answer, &reply); err != nil {
+		return fmt.Errorf("the caller did not say what is left of its budget: %w", err)
+	}
+	if reply.Error != "" {
+		return &budgetError{text: reply.Error}
+	}
+	if a := &t.root.account; reply.Limits != nil {
+		for kind, n := range reply.Limits.limits() {
+			if n < a.limit[kind] {
+				a.limit[kind], a.leased[kind], a.within = n, len(t.lease.Path) > 0, true
+			}
+		}
+	}
+	return nil
+}
+
+// answerBudget reserves a request, or a call, of an agent in another process.
+func (r *run) answerBudget(ctx context.Context, inv *Invocation, e Event) (json.RawMessage, error) {
+	t := r.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.remotes[e.Session]
+	if s == nil || s.callKey != inv.Key || e.Key != "" && CallSession(e.Key) != e.Session {
+		return nil, ErrChild
+	}
+	err := r.reserveRemote(ctx, s, e)
+	switch {
+	case errors.Is(err, ErrBudget):
+		return json.Marshal(budgetReply{Error: err.Error()})
+	case err != nil:
+		return nil, err
+	}
+	top := s
+	for top.up != nil {
+		top = top.up
+	}
+	left, _ := r.left(false)
+	for kind, n := range consumed(&top.total) {
+		if left[kind] != unlimited {
+			left[kind] += n
+		}
+	}
+	var limits Budget
+	limits.setAmounts(left)
+	return json.Marshal(budgetReply{Limits: &limits})
+}
+
+// errPassed: the agent did not wait for its reservation.
+var errPassed = errors.New("the agent has continued")
+
+// reserveRemote makes the reservation that e asks for. r.tree.mu is held, but not while
+// it waits.
+func (r *run) reserveRemote(ctx context.Context, s *remote, e Event) error {
+	t := r.tree
+	e = Event{Session: e.Session, Agent: s.session.Agent, Parent: s.session.Parent, Depth: s.session.Depth, Key: e.Key}
+	if e.Key != "" {
+		if t.admitted[e.Key] {
+			return nil
+		}
+		if err := r.admit(e.Key); err != nil {
+			return err
+		}
+		err := r.askAbove(ctx, e)
+		if err != nil || t.remotes[e.Session] != s {
+			r.callCounted(e.Key)
+		}
+		return err
+	}
+	s.drop()
+	begun := s.events
+	check := func() error {
+		if s.events != begun || !s.session.Running || t.remotes[e.Session] != s {
+			return errPassed
+		}
+		return r.spent()
+	}
+	release, err := r.reserve(ctx, s.session.estimate(), check)
+	if err != nil {
+		return err
+	}
+	if err := cmp.Or(r.askAbove(ctx, e), check()); err != nil {
+		release()
+		return err
+	}
+	s.drop()
+	s.release = release
+	return nil
+}
+
+// drop ends the reservation for a request of n. The tree's mu is held.
+func (n *remote) drop() {
+	if n.release != nil {
+		n.release()
+		n.release = nil
+	}
+}
+
+// settle ends the reservations that an event of n makes unnecessary. r.tree.mu is held.
+func (n *remote) settle(r *run, e *Event) {
+	n.events++
+	n.drop()
+	if e.Kind == EventCallStarted || e.Kind == EventCallEnded {
+		r.callCounted(e.Key)
+	}
+}
+
+// unreserve ends all reservations of a session that has ended. t.mu is held.
+func (t *tree) unreserve(n *remote) {
+	n.drop()
+	for key := range t.admitted {
+		if CallSession(key) == n.session.ID {
+			n.host.callCounted(key)
+		}
+	}
+}
