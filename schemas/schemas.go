@@ -1,8 +1,8 @@
 // Package schemas holds the published JSON Schemas (draft 2020-12) of the files
 // that a person writes: agent files, tool descriptions, keys files, cfg files, prices,
 // the scripts of the offline model and tests, and of lock files. Each accepts the key "$schema", so
-// that an editor can complete and check such a file while it is written. One more
-// is for the lines of a session.
+// that an editor can complete and check such a file while it is written. Two more
+// are for the lines of a session, and for what programs that take steps read and write.
 //
 //	doc, err := schemas.Read("agent.schema.json")
 package schemas
@@ -26,6 +26,7 @@ const (
 	SessionName         = "session.schema.json"
 	PricesName          = "prices.schema.json"
 	LockName            = "lock.schema.json"
+	StepName            = "step.schema.json"
 )
 
 // Read returns the schema with the file name, or an fs.ErrNotExist.

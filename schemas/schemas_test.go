@@ -26,6 +26,7 @@ var byPrefix = map[string]string{
 	"session": schemas.SessionName,
 	"prices":  schemas.PricesName,
 	"lock":    schemas.LockName,
+	"step":    schemas.StepName,
 
 	"agenttest": schemas.AgentTestName,
 }
@@ -89,7 +90,7 @@ func TestEverySchemaIsValid(t *testing.T) {
 			if head.Title == "" || head.Description == "" {
 				t.Error("title or description is missing")
 			}
-			if name != schemas.ToolDescriptionName && name != schemas.SessionName && head.Properties["$schema"] == nil {
+			if name != schemas.ToolDescriptionName && name != schemas.SessionName && name != schemas.StepName && head.Properties["$schema"] == nil {
 				t.Error("files may not say $schema")
 			}
 		})

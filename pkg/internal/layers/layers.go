@@ -59,6 +59,7 @@ var rules = []rule{
 	{path: "pkg/schema", floor: 2, modules: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{path: "pkg/session", floor: 2, modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/standin", floor: 2, modules: []string{"github.com/aymanbagabas/go-udiff"}},
+	{path: "pkg/step", floor: 2},
 	{path: "pkg/toolbox/...", floor: 2},
 	{path: "pkg/transcript", floor: 2},
 
