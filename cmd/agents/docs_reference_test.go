@@ -174,6 +174,10 @@ func TestManualNamesEveryKey(t *testing.T) {
 	contents := section(t, agentFiles, "## The keys of contents")
 	contents, boxes, _ := strings.Cut(contents, "### Toolboxes")
 	boxes, servers, _ := strings.Cut(boxes, "### MCP servers")
+	boxes, rest, _ := strings.Cut(boxes, "### Builtin toolboxes")
+	builtin, runners, _ := strings.Cut(rest, "### Runners")
+	boxes += runners
+	same(t, "settings of BashToolbox", firstCells(builtin), properties(t, schemas.AgentName, "$defs", "bashSettings"))
 	same(t, "contents", firstCells(contents), properties(t, schemas.AgentName, "$defs", "contents"))
 	unsupported := []string{"activation", "bindings", "lifetime"} // named below the table of contents
 	same(t, "mcpServers", slices.Sorted(slices.Values(append(firstCells(servers), unsupported...))), properties(t, schemas.AgentName, "$defs", "mcpServer", "properties", "contents"))

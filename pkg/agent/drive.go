@@ -29,7 +29,8 @@ type run struct {
 	cause  error      // of the last EventFailure, as a caller wants it
 	end    *Event     // of the run, once it ended
 
-	account account
+	account    account
+	background background
 }
 
 // do is Run for one agent of the tree, and Resume if there is no prompt.
@@ -38,6 +39,7 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	r.end, r.tools.known = nil, nil
 	ctx, cancel := r.begun(ctx, prompt != nil)
 	defer cancel()
+	defer r.background.end()
 	err := r.begin(ctx, prompt)
 	for err == nil && r.end == nil {
 		step := r.session.Next()
@@ -138,6 +140,7 @@ func (r *run) apply(ctx context.Context, step Step) error {
 	if r.end == nil {
 		return nil
 	}
+	r.background.end()
 	if r.up == nil {
 		if err := r.sync(ctx); err != nil {
 			return err

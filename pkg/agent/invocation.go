@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // An Invocation is one call of a tool on its way.
@@ -136,6 +139,29 @@ func (inv *Invocation) Args() (map[string]json.RawMessage, error) {
 func (inv *Invocation) Values() map[string]any {
 	_, _ = inv.Args() // for the values
 	return inv.values
+}
+
+// Environ are the environment variables that tell a process which call it answers, as
+// "NAME=VALUE"; see package toolenv. AGENTS_DEADLINE is not among them.
+func (inv *Invocation) Environ() []string {
+	env := make([]string, 0, 8)
+	for _, entry := range [...]string{
+		toolenv.Session + "=" + inv.Session,
+		toolenv.Call + "=" + inv.Key,
+		toolenv.Agent + "=" + inv.Agent,
+		toolenv.Depth + "=" + strconv.Itoa(inv.Level+1),
+		toolenv.OldSession + "=" + inv.Session,
+		toolenv.OldConversation + "=" + inv.Session,
+		toolenv.OldTurn + "=" + inv.Session + "." + strconv.Itoa(inv.Turn),
+	} {
+		if toolenv.Fits(entry) {
+			env = append(env, entry)
+		}
+	}
+	if inv.Trace != "" {
+		env = append(env, toolenv.Trace+"="+inv.Trace)
+	}
+	return env
 }
 
 // Progress reports what the running tool is doing. Outside a run it does

@@ -193,8 +193,11 @@ func (r *Runner) Input(m Message) {
 }
 
 // input takes the next message of the user if the run is about to ask the model, or to
-// end.
+// end. Those of what runs in the background come first.
 func (r *run) input(step Step) (Message, bool) {
+	if m, ok := r.background.notice(step); ok {
+		return m, true
+	}
 	ends := step.Kind == StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == EventEnd
 	if r.up != nil || step.Kind != StepModel && step.Kind != StepAccept && !ends {
 		return Message{}, false

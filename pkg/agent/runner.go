@@ -187,6 +187,7 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 		return Result{}, err
 	}
 	inv.Trace = root.tree.callTrace(id, inv.Key)
+	defer root.background.end()
 	result, err, broken := root.tree.gate.pass(ctx, tool, inv, func(e Event) error {
 		e.Traceparent = root.tree.outside.String()
 		root.observe(e)

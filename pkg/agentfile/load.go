@@ -161,6 +161,7 @@ type Node struct {
 	confinement *confinement
 	set         *exectool.Toolset // of programs; nil if there are none
 	servers     []opened
+	protected   []protectable // toolboxes
 }
 
 // Servers are the names of n's MCP servers. Their toolsets stand in this order

@@ -34,6 +34,8 @@ type Spec struct {
 	MCPConfigs    []string     `json:"mcpConfigFiles"`
 	ExtraAgents   []ExtraAgent `json:"extraAgents"`
 
+	BuiltinToolboxes []BuiltinToolbox `json:"builtinToolboxes"`
+
 	AllowDash             bool                       `json:"allowDash"`
 	ToolEnv               []string                   `json:"toolEnv"`
 	ToolTimeoutSeconds    float64                    `json:"toolTimeoutSeconds"`
@@ -313,7 +315,7 @@ func kebab(camel string) string {
 func unsupported(list string) []string {
 	switch list {
 	case "":
-		return []string{"openApiToolboxes", "postgrestToolboxes", "builtinToolboxes", "skillSources", "autoEnableSkills",
+		return []string{"openApiToolboxes", "postgrestToolboxes", "skillSources", "autoEnableSkills",
 			"parameters", "bindings", "executionMode", "toolCallPolicyConfig"}
 	case "bashToolboxes":
 		return []string{"root", "lifetime", "activation", "bindings"}

@@ -57,10 +57,20 @@ func KnownTools(cacheDir, folder string) []agent.ToolSpec {
 	return exectool.Known(toolCache(cacheDir), folder)
 }
 
+// A protectable is a toolset whose tools must know which files decide what is executed.
+type protectable interface{ Protect(paths []string) }
+
 // protect tells all tools which files decide what is executed.
 func (l *loader) protect(sets []*exectool.Toolset) {
 	sets = slices.DeleteFunc(slices.Clone(sets), func(s *exectool.Toolset) bool { return s == nil })
-	if len(sets) == 0 {
+	var told []protectable
+	for _, n := range l.tree.Nodes {
+		told = append(told, n.protected...)
+	}
+	for _, s := range sets {
+		told = append(told, s)
+	}
+	if len(told) == 0 {
 		return
 	}
 	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile}, l.further)
@@ -88,7 +98,7 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 	for _, s := range sets {
 		paths = append(paths, s.Files()...)
 	}
-	for _, s := range sets {
+	for _, s := range told {
 		s.Protect(paths)
 	}
 }
@@ -107,7 +117,8 @@ type expert struct {
 	slug string
 }
 
-// equip gives n's agent its tools: executables, then sub-agents.
+// equip gives n's agent its tools: executables, those of builtin toolboxes, then
+// sub-agents.
 func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	var tools agent.ToolList
 	add := func(t agent.Tool) {
@@ -127,6 +138,9 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 				add(l.locked(t))
 			}
 		}
+	}
+	for _, t := range l.builtins(n) {
+		add(t)
 	}
 	experts := l.experts(n, far)
 	for _, e := range experts {

@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/spool"
 )
 
 // channelGrace is how long an agent may take to end by itself after it was cancelled.
@@ -55,7 +56,7 @@ const maxRestarts = 2
 
 // channelProcess runs one process of callChannel.
 func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, env []string) (agent.Result, process.Exit, error) {
-	stderr := &stderrWriter{keep: &output{memoryOnly: true}, inv: inv}
+	stderr := &stderrWriter{keep: &spool.Output{MemoryOnly: true}, inv: inv}
 	clean := t.opts.Redact.Writer(stderr)
 	childIn, toChild := io.Pipe()
 	fromChild, childOut := io.Pipe()
@@ -104,12 +105,9 @@ func killed(exit process.Exit) bool {
 }
 
 // lastWords returns the end of what a program wrote to stderr, for an error.
-func lastWords(stderr *output) string {
+func lastWords(stderr *spool.Output) string {
 	const most = 500
-	text := strings.TrimSpace(strings.ToValidUTF8(string(append(stderr.tail[stderr.next:], stderr.tail[:stderr.next]...)), ""))
-	if stderr.total <= MaxOutput {
-		text = strings.TrimSpace(string(stderr.head))
-	}
+	text := strings.TrimSpace(stderr.Tail(spool.MaxText / 2))
 	if text == "" {
 		return ""
 	}

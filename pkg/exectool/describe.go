@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/spool"
 )
 
 // DescribeTimeout is how long a tool may take to describe itself: Python on a busy
@@ -67,7 +68,7 @@ func read(ctx context.Context, cmd *process.Command, opts *Options, r reading) (
 	defer stop(nil)
 	errTooLong := fmt.Errorf("it prints more than %d bytes", r.most)
 	stdout := &limited{max: r.most, full: func() { stop(errTooLong) }}
-	stderr := &output{memoryOnly: true}
+	stderr := &spool.Output{MemoryOnly: true}
 	clean := opts.Redact.Writer(stderr)
 	cmd.Stdout, cmd.Stderr = stdout, clean
 	cmd.Mark = "describe." + rand.Text()
@@ -93,9 +94,9 @@ func read(ctx context.Context, cmd *process.Command, opts *Options, r reading) (
 // withReason adds to err the last line of stderr that is not empty and not one of
 // sh -x. It is one line, so that it fits where problems are listed a line each and
 // cannot pass for another problem.
-func withReason(err error, stderr *output) error {
+func withReason(err error, stderr *spool.Output) error {
 	const most = 1000
-	text := validText(trimLead(stderr.last(most)))
+	text := stderr.Tail(most)
 	reason := ""
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r != '\t' && unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }) {
 		if line = strings.TrimSpace(line); line != "" && (reason == "" || !strings.HasPrefix(line, "+ ")) {

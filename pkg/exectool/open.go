@@ -191,15 +191,7 @@ func (s *Toolset) Programs() []string {
 // after those that a call above this process protects. Tools that write files
 // refuse to write these and what is below them. It must not be called during calls.
 func (s *Toolset) Protect(paths []string) {
-	if above := toolenv.Lookup(s.opts.Environ, toolenv.Tree); above != "" {
-		paths = append(strings.Split(above, "\n"), paths...)
-	}
-	paths = slices.Clone(paths)
-	slices.Sort(paths)
-	s.opts.tree = strings.Join(slices.Compact(paths), "\n")
-	if !toolenv.Fits(toolenv.Tree + "=" + s.opts.tree) {
-		s.opts.tree = "/" // nothing is written rather than everything
-	}
+	s.opts.tree = toolenv.JoinTree(s.opts.Environ, paths)
 }
 
 // Executables are the files on this side that Open would execute to describe the tools

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/spool"
 )
 
 // The limits of the progress of one call: lines, and the bytes of a line.
@@ -16,7 +17,7 @@ const (
 // A stderrWriter keeps what a tool writes to stderr, and reports each line as progress while
 // the tool runs. A carriage return ends a line too, as in a bar that is redrawn.
 type stderrWriter struct {
-	keep     *output
+	keep     *spool.Output
 	inv      *agent.Invocation
 	line     []byte // what was written of the next line, up to maxProgressLine
 	reported int

@@ -4,20 +4,28 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"os"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/spool"
+)
+
+// Limits of what a tool prints.
+const (
+	// MaxOutput is how many bytes of a call's output reach the model.
+	MaxOutput = spool.MaxText
+	// MaxMedia is the size of the largest attachment.
+	MaxMedia = 20_000_000
 )
 
 // A call is one run of a tool and what it printed.
 type call struct {
 	tool           *Tool
 	desc           *Description
-	stdout, stderr output
+	stdout, stderr spool.Output
 	stderrWriter   stderrWriter
 	exit           process.Exit
 }
@@ -25,8 +33,8 @@ type call struct {
 // result is what the model gets. It closes the streams' files and keeps those
 // that the result speaks of.
 func (c *call) result(failure error) (agent.Result, error) {
-	defer c.stdout.close()
-	defer c.stderr.close()
+	defer c.stdout.Close()
+	defer c.stderr.Close()
 	if failure != nil {
 		return c.failed(failure)
 	}
@@ -36,32 +44,32 @@ func (c *call) result(failure error) (agent.Result, error) {
 // succeeded makes stdout the result.
 func (c *call) succeeded() (agent.Result, error) {
 	switch {
-	case c.stdout.total == 0 && c.desc.Empty != "":
+	case c.stdout.Total() == 0 && c.desc.Empty != "":
 		return agent.TextResult(c.desc.Empty), nil
 	case c.desc.MediaType != "":
 		return c.media()
-	case c.stdout.isBinary():
+	case c.stdout.IsBinary():
 		return c.binary(), nil
 	default:
-		return agent.TextResult(c.stdout.render(MaxOutput, "stdout")), nil
+		return agent.TextResult(c.stdout.Render(MaxOutput, "stdout")), nil
 	}
 }
 
 // media is stdout as an attachment of the type that the description names.
 func (c *call) media() (agent.Result, error) {
 	kind := c.desc.MediaType
-	if c.stdout.total == 0 {
+	if c.stdout.Total() == 0 {
 		return agent.Result{}, fmt.Errorf("the tool printed nothing instead of %s", kind)
 	}
 	tooLarge := func(n int64) (agent.Result, error) {
-		return agent.Result{}, fmt.Errorf("the tool printed %d bytes of %s and an attachment can have %d; ask for less, or for a file%s", n, kind, MaxMedia, c.stdout.reference())
+		return agent.Result{}, fmt.Errorf("the tool printed %d bytes of %s and an attachment can have %d; ask for less, or for a file%s", n, kind, MaxMedia, c.stdout.Reference())
 	}
-	if c.stdout.total > MaxMedia*3/2 { // base64 and its line breaks included
-		return tooLarge(c.stdout.total)
+	if c.stdout.Total() > MaxMedia*3/2 { // base64 and its line breaks included
+		return tooLarge(c.stdout.Total())
 	}
-	data, err := c.stdout.read()
+	data, err := c.stdout.Read()
 	if err != nil {
-		return agent.Result{}, fmt.Errorf("the tool printed %d bytes of %s, which could not be kept: %w", c.stdout.total, kind, err)
+		return agent.Result{}, fmt.Errorf("the tool printed %d bytes of %s, which could not be kept: %w", c.stdout.Total(), kind, err)
 	}
 	if decoded, ok := decodeBase64(data, kind); ok {
 		data = decoded
@@ -76,65 +84,37 @@ func (c *call) media() (agent.Result, error) {
 // attachment if it is small, and in any case a text that says what it is.
 func (c *call) binary() agent.Result {
 	const kind = "application/octet-stream"
-	what := fmt.Sprintf("[stdout is not text: %d bytes that are not UTF-8", c.stdout.total)
-	if c.stdout.whole() {
+	what := fmt.Sprintf("[stdout is not text: %d bytes that are not UTF-8", c.stdout.Total())
+	if c.stdout.Whole() {
 		return agent.Result{Parts: []agent.Part{
 			agent.Text(what + "; they are attached as " + kind + "]"),
-			{Kind: agent.PartMedia, MIME: kind, Data: c.stdout.head},
+			{Kind: agent.PartMedia, MIME: kind, Data: c.stdout.Head()},
 		}}
 	}
-	return agent.TextResult(what + c.stdout.reference() + "]")
+	return agent.TextResult(what + c.stdout.Reference() + "]")
 }
 
 // failed is an error beside what the tool printed.
 func (c *call) failed(err error) (agent.Result, error) {
 	limit := MaxOutput - len(err.Error()) - len("error: ")
 	switch {
-	case c.stdout.total == 0 && c.stderr.total == 0:
+	case c.stdout.Total() == 0 && c.stderr.Total() == 0:
 		return agent.Result{}, fmt.Errorf("%w; it printed nothing", err)
-	case c.stdout.total == 0:
-		return agent.TextResult("\n" + c.stderr.text(limit-1, "stderr")), err
-	case c.stderr.total == 0:
-		return agent.TextResult("\n" + c.stdout.text(limit-1, "stdout")), err
+	case c.stdout.Total() == 0:
+		return agent.TextResult("\n" + c.stderr.Text(limit-1, "stderr")), err
+	case c.stderr.Total() == 0:
+		return agent.TextResult("\n" + c.stdout.Text(limit-1, "stdout")), err
 	}
 	const first, second = "\nstdout:\n", "\nstderr:\n"
 	limit -= len(first) + len(second)
 	out, errs := limit/2, limit/2 // what the one does not need is the other's
-	if n := c.stderr.need(); n < errs {
+	if n := c.stderr.Need(); n < errs {
 		out = limit - n
-	} else if n := c.stdout.need(); n < out {
+	} else if n := c.stdout.Need(); n < out {
 		errs = limit - n
 	}
-	text := first + strings.TrimSuffix(c.stdout.text(out, "stdout"), "\n") + second + c.stderr.text(errs, "stderr")
+	text := first + strings.TrimSuffix(c.stdout.Text(out, "stdout"), "\n") + second + c.stderr.Text(errs, "stderr")
 	return agent.TextResult(text), err
-}
-
-// text is the stream as text, whatever it is.
-func (o *output) text(limit int, name string) string {
-	if o.isBinary() {
-		o.save()
-		return fmt.Sprintf("[%d bytes that are not text (not UTF-8)%s]", o.total, o.reference())
-	}
-	return o.render(limit, name)
-}
-
-// reference says where the whole stream is, if it is in a file.
-func (o *output) reference() string {
-	if o.file == nil {
-		return ""
-	}
-	return "; " + o.where()
-}
-
-// read returns all of the stream.
-func (o *output) read() ([]byte, error) {
-	if o.whole() {
-		return o.head, nil
-	}
-	if o.fileErr != nil {
-		return nil, o.fileErr
-	}
-	return os.ReadFile(o.file.Name())
 }
 
 // decodeBase64 decodes data that is base64 (RFC 4648, padded, with or without

@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/spool"
 	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
@@ -142,8 +143,8 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	defer release()
 	c := &call{
 		tool: t, desc: t.desc,
-		stdout: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stdout"},
-		stderr: output{dir: t.opts.SpoolDir, pattern: spoolName(inv.Key) + "-*.stderr"},
+		stdout: spool.Output{Dir: t.opts.SpoolDir, Pattern: spoolName(inv.Key) + "-*.stdout"},
+		stderr: spool.Output{Dir: t.opts.SpoolDir, Pattern: spoolName(inv.Key) + "-*.stderr"},
 	}
 	c.stderrWriter = stderrWriter{keep: &c.stderr, inv: inv}
 	stdout, stderr := t.opts.Redact.Writer(&c.stdout), t.opts.Redact.Writer(&c.stderrWriter)
@@ -174,7 +175,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if c.exit.Held {
 		inv.Progress(fmt.Sprintf("something out of reach holds the output of %s open; what it prints from now on is lost", t.path))
 	}
-	return c.result(c.refused(failure(ctx, c.exit, err)))
+	return c.result(c.refused(c.exit.Failure(ctx, err)))
 }
 
 // refused adds what a sandbox has refused to the reason why a call failed.
@@ -183,11 +184,7 @@ func (c *call) refused(failure error) error {
 	if failure == nil || box == nil {
 		return failure
 	}
-	stderr := string(c.stderr.head)
-	if !c.stderr.whole() {
-		stderr += "\n" + string(c.stderr.last(len(c.stderr.tail)))
-	}
-	for _, line := range box.Refused(stderr) {
+	for _, line := range box.Refused(c.stderr.Excerpt()) {
 		failure = fmt.Errorf("%w\n%s", failure, line)
 	}
 	if c.exit.Refused != "" {
@@ -208,35 +205,6 @@ func (t *Tool) lock(ctx context.Context, inv *agent.Invocation) (ids []string, r
 	defer cancel()
 	set := filelock.Set{Dir: t.opts.LockDir, Held: toolenv.HeldLocks(t.opts.Environ)}
 	return set.Acquire(ctx, t.desc.lockNames(args)...)
-}
-
-// failure is why a call failed, nil if it did not. err is what else went wrong: that
-// a process could not be killed, above all.
-func failure(ctx context.Context, exit process.Exit, err error) error {
-	why := ending(ctx, exit)
-	switch {
-	case why == nil:
-		return err
-	case err != nil:
-		return fmt.Errorf("%w; %w", why, err)
-	}
-	return why
-}
-
-// ending is what is wrong with the way in which a call ended, nil if nothing is.
-func ending(ctx context.Context, exit process.Exit) error {
-	switch {
-	case exit.Cancelled:
-		if cause := context.Cause(ctx); cause != nil {
-			return fmt.Errorf("%w; the tool was ended (%s)", cause, exit)
-		}
-		return fmt.Errorf("the tool was ended (%s)", exit)
-	case exit.Signal != 0:
-		return fmt.Errorf("the tool was killed by signal %d (%s)", int(exit.Signal), exit.Signal)
-	case exit.Code != 0:
-		return errors.New(exit.String())
-	}
-	return nil
 }
 
 // limit is the time limit of a call and what sets it.

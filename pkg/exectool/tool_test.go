@@ -397,10 +397,10 @@ func BenchmarkCall(b *testing.B) {
 func TestWhatCouldNotBeEndedIsTold(t *testing.T) {
 	left := errors.New("end tool (process 7): 1 of its processes cannot be killed")
 	for _, exit := range []process.Exit{{}, {Code: 3}, {Code: -1, Signal: syscall.SIGSEGV}, {Code: -1, Signal: syscall.SIGKILL, Cancelled: true}} {
-		if err := failure(t.Context(), exit, left); !errors.Is(err, left) || !strings.Contains(err.Error(), left.Error()) {
+		if err := exit.Failure(t.Context(), left); !errors.Is(err, left) || !strings.Contains(err.Error(), left.Error()) {
 			t.Errorf("failure(%+v) = %v, want that it says %q", exit, err, left)
 		}
-		if err := failure(t.Context(), exit, nil); (err == nil) != (exit == process.Exit{}) {
+		if err := exit.Failure(t.Context(), nil); (err == nil) != (exit == process.Exit{}) {
 			t.Errorf("failure(%+v) without more = %v", exit, err)
 		}
 	}

@@ -124,6 +124,30 @@ func (e Exit) String() string {
 	}
 }
 
+// Failure is why a tool that Run ran with ctx failed, nil if it did not. err is the error
+// of Run.
+func (e Exit) Failure(ctx context.Context, err error) error {
+	var why error
+	switch {
+	case e.Cancelled:
+		why = fmt.Errorf("the tool was ended (%s)", e)
+		if cause := context.Cause(ctx); cause != nil {
+			why = fmt.Errorf("%w; %w", cause, why)
+		}
+	case e.Signal != 0:
+		why = fmt.Errorf("the tool was killed by signal %d (%s)", int(e.Signal), e.Signal)
+	case e.Code != 0:
+		why = errors.New(e.String())
+	}
+	switch {
+	case why == nil:
+		return err
+	case err != nil:
+		return fmt.Errorf("%w; %w", why, err)
+	}
+	return why
+}
+
 // Run runs c and returns when it, and everything that it started, has ended and
 // its output is written. When ctx ends, the process group gets SIGTERM and,
 // after c.Grace, SIGKILL.

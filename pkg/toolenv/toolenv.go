@@ -139,3 +139,18 @@ func Lookup(environ []string, name string) string {
 
 // HeldLocks are the ids of the locks that a call above this process holds.
 func HeldLocks(environ []string) []string { return strings.Fields(Lookup(environ, Locks)) }
+
+// JoinTree is the value of Tree for the paths, after those that a call above this process
+// protects, which are in environ. Paths that do not fit protect everything.
+func JoinTree(environ, paths []string) string {
+	if above := Lookup(environ, Tree); above != "" {
+		paths = append(strings.Split(above, "\n"), paths...)
+	}
+	paths = slices.Clone(paths)
+	slices.Sort(paths)
+	tree := strings.Join(slices.Compact(paths), "\n")
+	if !Fits(Tree + "=" + tree) {
+		return "/"
+	}
+	return tree
+}

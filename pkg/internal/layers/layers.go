@@ -38,6 +38,7 @@ var rules = []rule{
 	{path: "pkg/jsonrpc"},
 	{path: "pkg/process", modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/redact"},
+	{path: "pkg/spool"},
 	{path: "pkg/toolenv"},
 	{path: "pkg/toolname"},
 	{path: "pkg/traceid"},

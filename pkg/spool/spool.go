@@ -1,4 +1,11 @@
-package exectool
+// Package spool keeps what a program prints, for a model: all of it while it is short,
+// else its head and tail, with the whole in a file.
+//
+//	out := spool.Output{Dir: dir, Pattern: "call-*.stdout"}
+//	defer out.Close()
+//	_, err := io.Copy(&out, stdout)
+//	text := out.Text(spool.MaxText, "stdout")
+package spool
 
 import (
 	"cmp"
@@ -9,26 +16,26 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what a tool prints.
 const (
-	// MaxOutput is how many bytes of a call's output reach the model.
-	MaxOutput = 50_000
-	// MaxSpool is how many bytes of a stream are kept in a file.
-	MaxSpool = 1 << 30
-	// MaxMedia is the size of the largest attachment.
-	MaxMedia = 20_000_000
+	// MaxText is how many bytes of an output are kept in memory, and the most that
+	// Text returns.
+	MaxText = 50_000
+	// MaxFile is how many bytes of it are kept in a file.
+	MaxFile = 1 << 30
 )
 
-// An output takes in one stream of a tool while it is printed. In memory it
-// holds at most the first MaxOutput bytes and the last MaxOutput/2; as soon as
-// there is more than MaxOutput, all of it goes to a file. Write never fails,
-// since a tool must not die of a full disk here.
-type output struct {
-	dir        string // of the file; empty: that of the system
-	pattern    string // of the file's name, see os.CreateTemp
-	memoryOnly bool   // no file
-	maxFile    int64  // 0: MaxSpool
-	referenced bool   // a result names the file
+// An Output takes in one stream of a program while it is printed. In memory it
+// holds at most the first MaxText bytes and the last MaxText/2; as soon as
+// there is more than MaxText, all of it goes to a file. Write never fails,
+// since a program must not die of a full disk here. Its methods must not be called
+// concurrently.
+type Output struct {
+	Dir        string // of the file, created if need be; empty: that of the system
+	Pattern    string // of the file's name, see os.CreateTemp
+	MemoryOnly bool   // no file
+	MaxFile    int64  // 0: the constant
+
+	referenced bool // a text names the file
 
 	total    int64
 	head     []byte
@@ -40,27 +47,29 @@ type output struct {
 }
 
 // Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n := len(p)
+func (o *Output) Write(p []byte) (int, error) {
+	n, all := len(p), p
 	o.total += int64(n)
-	if room := MaxOutput - len(o.head); room > 0 {
+	if room := MaxText - len(o.head); room > 0 {
 		k := min(room, len(p))
 		o.head = append(o.head, p[:k]...)
 		p = p[k:]
 	}
-	if len(p) == 0 {
-		return n, nil
-	}
-	if !o.memoryOnly {
+	switch {
+	case o.file != nil:
+		o.spill(all)
+	case len(p) > 0 && !o.MemoryOnly:
 		o.spill(p)
 	}
-	o.keep(p)
+	if len(p) > 0 {
+		o.keep(p)
+	}
 	return n, nil
 }
 
 // keep puts p into the ring.
-func (o *output) keep(p []byte) {
-	const size = MaxOutput / 2
+func (o *Output) keep(p []byte) {
+	const size = MaxText / 2
 	if len(p) > size {
 		p = p[len(p)-size:]
 	}
@@ -78,14 +87,14 @@ func (o *output) keep(p []byte) {
 
 // spill writes p, which follows everything before it, to the file. It opens the
 // file if there is none yet.
-func (o *output) spill(p []byte) {
+func (o *Output) spill(p []byte) {
 	if o.file == nil && o.fileErr == nil {
 		o.open()
 	}
 	if o.fileErr != nil {
 		return
 	}
-	limit := cmp.Or(o.maxFile, MaxSpool)
+	limit := cmp.Or(o.MaxFile, MaxFile)
 	if room := limit - o.fileSize; int64(len(p)) > room {
 		p, o.fileErr = p[:max(room, 0)], fmt.Errorf("a file can have %d", limit)
 	}
@@ -97,14 +106,14 @@ func (o *output) spill(p []byte) {
 }
 
 // open creates the file and writes what is in memory.
-func (o *output) open() {
-	if o.dir != "" {
-		if err := os.MkdirAll(o.dir, 0o700); err != nil {
+func (o *Output) open() {
+	if o.Dir != "" {
+		if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 			o.fileErr = err
 			return
 		}
 	}
-	f, err := os.CreateTemp(o.dir, o.pattern) // 0600
+	f, err := os.CreateTemp(o.Dir, o.Pattern) // 0600
 	if err != nil {
 		o.fileErr = err
 		return
@@ -126,9 +135,9 @@ func plainPathError(err error) error {
 	return err
 }
 
-// close closes the file, if there is one, and removes it unless a result
+// Close closes the file, if there is one, and removes it unless a result
 // names it.
-func (o *output) close() {
+func (o *Output) Close() {
 	if o.file == nil {
 		return
 	}
@@ -138,21 +147,21 @@ func (o *output) close() {
 	}
 }
 
-// whole reports whether all of the stream is in memory.
-func (o *output) whole() bool { return o.total == int64(len(o.head)) }
+// Whole reports whether all of the stream is in memory.
+func (o *Output) Whole() bool { return o.total == int64(len(o.head)) }
 
-// save makes sure that there is a file, for a stream that fits into memory but
+// Save makes sure that there is a file, for a stream that fits into memory but
 // not into what the model gets.
-func (o *output) save() {
+func (o *Output) Save() {
 	if o.file == nil && o.fileErr == nil {
 		o.open()
 	}
 }
 
 // last returns the last n bytes of the stream, or as many as there are. n is at
-// most MaxOutput/2.
-func (o *output) last(n int) []byte {
-	ring := make([]byte, 0, MaxOutput/2)
+// most MaxText/2.
+func (o *Output) last(n int) []byte {
+	ring := make([]byte, 0, MaxText/2)
 	ring = append(append(ring, o.tail[o.next:]...), o.tail[:o.next]...)
 	if len(ring) >= n {
 		return ring[len(ring)-n:]
@@ -161,10 +170,10 @@ func (o *output) last(n int) []byte {
 	return append(append([]byte{}, o.head[len(o.head)-before:]...), ring...)
 }
 
-// isBinary reports whether the stream is data rather than text with a few odd
+// IsBinary reports whether the stream is data rather than text with a few odd
 // bytes: it is not valid UTF-8, and more than one byte in twenty is wrong, or
 // one is NUL.
-func (o *output) isBinary() bool {
+func (o *Output) IsBinary() bool {
 	bad, nul, size := 0, false, len(o.head)+len(o.tail)
 	for _, part := range [][]byte{o.head, o.last(len(o.tail))} {
 		for len(part) > 0 {
@@ -177,30 +186,30 @@ func (o *output) isBinary() bool {
 		}
 	}
 	// A character that the cut between head and tail splits is not wrong.
-	if !o.whole() {
+	if !o.Whole() {
 		bad = max(0, bad-6)
 	}
 	return bad > 0 && (nul || bad*20 > size)
 }
 
-// render is the stream as text of at most limit bytes: all of it, or its head
+// Render is the stream as text of at most limit bytes: all of it, or its head
 // and tail with a notice between them. Bytes that are not UTF-8 become U+FFFD.
-func (o *output) render(limit int, name string) string {
-	if o.need() <= limit {
+func (o *Output) Render(limit int, name string) string {
+	if o.Need() <= limit {
 		return validText(o.head)
 	}
-	o.save()
+	o.Save()
 	half := max(0, limit-len(o.notice(name, o.total))) / 2
 	head := cutTail(validText(trimPartial(o.head[:min(half, len(o.head))])), half)
 	tail := cutHead(validText(trimLead(o.last(half))), half)
 	return head + o.notice(name, o.total-int64(len(head)+len(tail))) + tail
 }
 
-// need is the length of the text if nothing is cut out, or more than MaxOutput
+// Need is the length of the text if nothing is cut out, or more than MaxText
 // if something must be.
-func (o *output) need() int {
-	if !o.whole() {
-		return MaxOutput + 1
+func (o *Output) Need() int {
+	if !o.Whole() {
+		return MaxText + 1
 	}
 	return len(validText(o.head))
 }
@@ -209,12 +218,12 @@ func (o *output) need() int {
 func validText(p []byte) string { return strings.ToValidUTF8(string(p), "\uFFFD") }
 
 // notice stands where something was cut out.
-func (o *output) notice(name string, cut int64) string {
+func (o *Output) notice(name string, cut int64) string {
 	return fmt.Sprintf("\n\n[%d of %d bytes of %s are left out here; %s]\n\n", cut, o.total, name, o.where())
 }
 
 // where says where the whole stream is, which is then kept.
-func (o *output) where() string {
+func (o *Output) where() string {
 	o.referenced = true
 	switch {
 	case o.file == nil:
@@ -262,4 +271,61 @@ func cutHead(s string, n int) string {
 		return s
 	}
 	return string(trimLead([]byte(s[len(s)-n:])))
+}
+
+// Text is the stream as text, whatever it is: as Render, or a line that says that it is
+// data and where it is.
+func (o *Output) Text(limit int, name string) string {
+	if o.IsBinary() {
+		o.Save()
+		return fmt.Sprintf("[%d bytes that are not text (not UTF-8)%s]", o.total, o.Reference())
+	}
+	return o.Render(limit, name)
+}
+
+// Reference says where the whole stream is, if it is in a file.
+func (o *Output) Reference() string {
+	if o.file == nil {
+		return ""
+	}
+	return "; " + o.where()
+}
+
+// File is the file that has all of the stream, and what follows; it is created if there is
+// none, and Close does not remove it.
+func (o *Output) File() (string, error) {
+	o.Save()
+	if o.file == nil {
+		return "", o.fileErr
+	}
+	o.referenced = true
+	return o.file.Name(), o.fileErr
+}
+
+// Total is how many bytes were written.
+func (o *Output) Total() int64 { return o.total }
+
+// Head is the beginning of the stream, all of it if Whole.
+func (o *Output) Head() []byte { return o.head }
+
+// Tail is the end of the stream as text, at most n bytes and MaxText/2 of it.
+func (o *Output) Tail(n int) string { return validText(trimLead(o.last(n))) }
+
+// Excerpt is what is in memory: the stream, or its beginning and its end.
+func (o *Output) Excerpt() string {
+	if o.Whole() {
+		return string(o.head)
+	}
+	return string(o.head) + "\n" + string(o.last(len(o.tail)))
+}
+
+// Read returns all of the stream.
+func (o *Output) Read() ([]byte, error) {
+	if o.Whole() {
+		return o.head, nil
+	}
+	if o.fileErr != nil {
+		return nil, o.fileErr
+	}
+	return os.ReadFile(o.file.Name())
 }

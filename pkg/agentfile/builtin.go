@@ -1,0 +1,79 @@
+package agentfile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/toolbox/bash"
+)
+
+// A BuiltinToolbox is a toolbox that is part of this program.
+type BuiltinToolbox struct {
+	Tag      string          `json:"tag"`
+	Contents json.RawMessage `json:"contents"`
+}
+
+// builtins opens the builtin toolboxes of n.
+func (l *loader) builtins(n *Node) []agent.Tool {
+	var tools []agent.Tool
+	for i, box := range n.File.Spec.BuiltinToolboxes {
+		pointer := fmt.Sprintf("%s/%d", n.File.at("builtinToolboxes"), i)
+		set, err := l.builtin(n, box)
+		switch {
+		case err != nil:
+			l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
+			continue
+		case set == nil:
+			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there is BashToolbox", box.Tag))
+			continue
+		}
+		if p, ok := set.(protectable); ok {
+			n.protected = append(n.protected, p)
+		}
+		list, _ := set.Tools(context.Background()) // it is the same list always
+		tools = append(tools, list...)
+	}
+	return tools
+}
+
+// builtin opens a builtin toolbox; nil if there is none with its tag.
+func (l *loader) builtin(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
+	switch box.Tag {
+	case "BashToolbox":
+		return l.bash(n, box)
+	}
+	return nil, nil
+}
+
+// read reads the settings of a toolbox, if there are any.
+func (b *BuiltinToolbox) read(to any) error {
+	if len(b.Contents) == 0 {
+		return nil
+	}
+	return json.Unmarshal(b.Contents, to)
+}
+
+func (l *loader) bash(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
+	var c struct {
+		TimeoutSeconds         float64         `json:"timeoutSeconds"`
+		BackgroundAfterSeconds float64         `json:"backgroundAfterSeconds"`
+		MaxOutputBytes         int             `json:"maxOutputBytes"`
+		Sandbox                *sandbox.Config `json:"sandbox"`
+	}
+	if err := box.read(&c); err != nil {
+		return nil, err
+	}
+	s := n.File.Spec
+	if c.TimeoutSeconds == 0 && c.BackgroundAfterSeconds == 0 {
+		c.TimeoutSeconds = s.ToolTimeoutSeconds
+	}
+	opts := bash.Options{Timeout: seconds(c.TimeoutSeconds), BackgroundAfter: seconds(c.BackgroundAfterSeconds), MaxOutput: c.MaxOutputBytes,
+		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.OutputDir, Redact: l.redact}
+	if box := n.confinement.box("bash", c.Sandbox, false); box != nil {
+		opts.Sandbox = box
+	}
+	return bash.Open(opts), nil
+}
