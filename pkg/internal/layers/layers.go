@@ -68,6 +68,7 @@ var rules = []rule{
 	{path: "pkg/mcpserver", floor: 3, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "pkg/replay", floor: 3},
 	{path: "pkg/serve", floor: 3},
+	{path: "pkg/serve/openaiapi", floor: 3},
 	{path: "pkg/sessionindex", floor: 3, modules: []string{"modernc.org/sqlite"}},
 	{path: "pkg/tooltest", floor: 3, beside: []string{"pkg/treetest"}},
 	{path: "pkg/treetest", floor: 3, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile"}},
