@@ -6,11 +6,15 @@ import (
 	"errors"
 	"io"
 	"log"
+	"mime"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/agents-exe/agents/pkg/admission"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
@@ -73,12 +77,12 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOpt
 		Handler: e, ReadHeaderTimeout: headerWait, IdleTimeout: keepOpen, MaxHeaderBytes: maxHeader,
 		ErrorLog:    log.New(io.Discard, "", 0),
 		BaseContext: func(net.Listener) context.Context { return calls },
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connectionKey{}, c)
-		},
+		ConnContext: admission.ConnContext,
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- h.Serve(&listener{Listener: l}) }()
+	go func() {
+		failed <- h.Serve(&admission.Listener{Listener: l, Max: maxConnections, MaxUnauthorised: maxUnauthorised})
+	}()
 	var err error
 	select {
 	case err = <-failed:
@@ -104,8 +108,8 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOpt
 type endpoint struct {
 	server  *Server
 	ending  <-chan struct{} // closed when streams of notifications have to end
-	hosts   hosts
-	tokens  tokenSet
+	hosts   admission.Hosts
+	tokens  admission.Tokens
 	max     int // sessions of one token
 	idle    time.Duration
 	open    chan struct{} // one for each request that is being answered
@@ -121,7 +125,7 @@ type endpoint struct {
 func (s *Server) endpoint(ending <-chan struct{}, opts HTTPOptions, addr net.Addr) *endpoint {
 	return &endpoint{
 		server: s, ending: ending,
-		hosts: newHosts(opts.Host, addr), tokens: newTokenSet(opts.Tokens),
+		hosts: admission.NewHosts(opts.Host, addr), tokens: admission.NewTokens(opts.Tokens),
 		max: max(1, cmp.Or(opts.MaxClients, DefaultMaxClients)/max(1, len(opts.Tokens))), idle: cmp.Or(opts.Idle, DefaultIdle),
 		open: make(chan struct{}, maxOpen), large: make(chan struct{}, maxLarge),
 		streams:  make(chan struct{}, cmp.Or(opts.MaxStreams, DefaultMaxStreams)),
@@ -184,21 +188,21 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit checks that the request may be served, and returns its token; status is 0 if it
 // may.
 func (e *endpoint) admit(w http.ResponseWriter, r *http.Request) (token string, status int, why string) {
-	if why := e.hosts.check(r); why != "" {
+	if why := e.hosts.Check(r); why != "" {
 		return "", http.StatusForbidden, why
 	}
-	token, ok := e.tokens.check(r.Header.Get("Authorization"))
-	if !ok {
+	i := e.tokens.Find(admission.Bearer(r.Header.Get("Authorization")))
+	if i < 0 && len(e.tokens) > 0 {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="agents"`)
 		return "", http.StatusUnauthorized, "a bearer token of this server is needed: Authorization: Bearer TOKEN"
 	}
-	if c, served := r.Context().Value(connectionKey{}).(*connection); served && !c.authorise() {
+	if !admission.Authorise(r.Context()) {
 		return "", http.StatusServiceUnavailable, "too many connections are open"
 	}
 	if r.URL.Path != Path {
 		return "", http.StatusNotFound, "the protocol is spoken at " + Path
 	}
-	return token, 0, ""
+	return strconv.Itoa(i), 0, ""
 }
 
 // refuse answers with an error that belongs to no request of the protocol.
@@ -212,4 +216,20 @@ func writeJSON(w http.ResponseWriter, status int, text []byte) {
 	w.WriteHeader(status)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait)) // tests have none
 	_, _ = w.Write(text)                                                          // a client that is gone reads nothing
+}
+
+// accepts reports whether a client takes answers of a media type.
+func accepts(r *http.Request, kind string) bool {
+	values := r.Header.Values("Accept")
+	if len(values) == 0 {
+		return true
+	}
+	main, _, _ := strings.Cut(kind, "/")
+	for _, item := range strings.Split(strings.Join(values, ","), ",") {
+		name, params, err := mime.ParseMediaType(item)
+		if err == nil && params["q"] != "0" && (name == kind || name == main+"/*" || name == "*/*") {
+			return true
+		}
+	}
+	return false
 }

@@ -30,6 +30,7 @@ const (
 // no harm.
 var rules = []rule{
 	{path: "docs"},
+	{path: "pkg/admission"},
 	{path: "pkg/cachefile"},
 	{path: "pkg/closest"},
 	{path: "pkg/filelock", modules: []string{"golang.org/x/sys"}},
@@ -42,6 +43,7 @@ var rules = []rule{
 	{path: "pkg/toolenv"},
 	{path: "pkg/toolname"},
 	{path: "pkg/traceid"},
+	{path: "pkg/wsconn", modules: []string{"github.com/coder/websocket"}},
 	{path: "schemas"},
 
 	{path: "pkg/agent", floor: 1, modules: []string{"golang.org/x/sync", "github.com/google/jsonschema-go"}},

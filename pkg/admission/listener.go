@@ -1,16 +1,20 @@
-package mcpserver
+package admission
 
 import (
+	"context"
 	"net"
 	"slices"
 	"sync"
 )
 
-// A listener limits the open connections. Those without an authorised request have a
+// A Listener limits the open connections. Those without an authorised request have a
 // limit of their own, and a new one closes the oldest of them: clients without a token
 // cannot keep others out.
-type listener struct {
+type Listener struct {
 	net.Listener
+	// Max is how many connections of authorised clients may be open, and
+	// MaxUnauthorised how many others.
+	Max, MaxUnauthorised int
 
 	mu           sync.Mutex
 	unauthorised []*connection // the oldest first
@@ -20,7 +24,7 @@ type listener struct {
 // A connection is one of a listener.
 type connection struct {
 	net.Conn
-	l     *listener
+	l     *Listener
 	known bool // a request was authorised; under l.mu, as is done
 	done  bool
 }
@@ -28,8 +32,29 @@ type connection struct {
 // connectionKey is the key of a request's connection in its context.
 type connectionKey struct{}
 
+// ConnContext is for http.Server.ConnContext: Authorise finds the connection in the
+// contexts of its requests.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// Authorise counts the connection of a request, whose context is ctx, among those of
+// authorised clients. False means that it is closed, or that there are too many.
+// Requests that did not come through a Listener are not counted.
+func Authorise(ctx context.Context) bool {
+	c, ok := ctx.Value(connectionKey{}).(*connection)
+	return !ok || c.authorise()
+}
+
+// Open returns how many connections of authorised clients are open.
+func (l *Listener) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.authorised
+}
+
 // Accept implements net.Listener.
-func (l *listener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -38,7 +63,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	l.mu.Lock()
 	l.unauthorised = append(l.unauthorised, c)
 	var oldest *connection
-	if len(l.unauthorised) > maxUnauthorised {
+	if len(l.unauthorised) > l.MaxUnauthorised {
 		oldest = l.unauthorised[0]
 	}
 	l.mu.Unlock()
@@ -48,12 +73,10 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// authorise counts c among the connections of authorised clients; false means that it
-// is closed, or that there are too many.
 func (c *connection) authorise() bool {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
-	if !c.known && !c.done && c.l.authorised < maxConnections {
+	if !c.known && !c.done && c.l.authorised < c.l.Max {
 		c.known = true
 		c.l.authorised++
 		c.l.forget(c)
@@ -62,7 +85,7 @@ func (c *connection) authorise() bool {
 }
 
 // forget removes c from the unauthorised connections, under mu.
-func (l *listener) forget(c *connection) {
+func (l *Listener) forget(c *connection) {
 	l.unauthorised = slices.DeleteFunc(l.unauthorised, func(o *connection) bool { return o == c })
 }
 
