@@ -298,6 +298,9 @@ func (c *Channel) Wait() (*Outcome, error) {
 	return c.out, c.err
 }
 
+// Done is closed when the run has ended. Events may still be in the queue.
+func (c *Channel) Done() <-chan struct{} { return c.done }
+
 // Input sends a message of the user during the run. The model sees it with the next
 // request. After the end it does nothing.
 func (c *Channel) Input(m Message) { c.runner.Input(m) }

@@ -30,7 +30,7 @@ type Lease struct {
 	// QuestionSeconds is how long a question waits for its reply; nil means 300.
 	QuestionSeconds *float64 `json:"questionSeconds,omitempty"`
 	// DetachedSeconds is how long a run may continue without a holder, if the end of
-	// the connection does not end it. It has no effect yet.
+	// the connection does not end it. See package serve; a Runner does not read it.
 	DetachedSeconds *float64 `json:"detachedSeconds,omitempty"`
 }
 

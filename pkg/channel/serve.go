@@ -52,7 +52,7 @@ func (s *Server) Serve(ctx context.Context) (*agent.Outcome, error) {
 	var last int64
 	for e := range r.channel.Events() {
 		if err == nil {
-			err = writeEvent(out, e)
+			err = out.event(e)
 			last = e.Seq
 		}
 		if err != nil {
@@ -74,6 +74,9 @@ func ended(ctx context.Context) error {
 	}
 	return agent.ContextError(ctx)
 }
+
+// cancelled is the reason of a cancel that gives none.
+const cancelled = "cancelled by the holder"
 
 func interrupted(text string) error {
 	return &agent.EndError{Status: agent.StatusInterrupted, Text: text}
@@ -107,13 +110,18 @@ func readStart(ctx context.Context, in *lines) (agent.Start, error) {
 
 func decodeStart(in *lines) (agent.Start, error) {
 	line, err := in.next()
-	var s start
 	switch {
 	case err == io.EOF:
-		return s.Start, interrupted("the holder closed the channel before it sent a start message")
+		return agent.Start{}, interrupted("the holder closed the channel before it sent a start message")
 	case err != nil:
-		return s.Start, fmt.Errorf("read the start message: %w", err)
+		return agent.Start{}, fmt.Errorf("read the start message: %w", err)
 	}
+	return DecodeStart(line)
+}
+
+// DecodeStart reads a start message.
+func DecodeStart(line []byte) (agent.Start, error) {
+	var s start
 	if err := json.Unmarshal(line, &s); err != nil {
 		return s.Start, fmt.Errorf("the start message is not valid: %w", jsonError(line, err))
 	}
@@ -189,29 +197,54 @@ func (r *serving) stop(reason string) {
 		r.server.Kill()
 	}
 	r.asked = true
-	r.cancel(interrupted(fmt.Sprintf("%.500s", cmp.Or(reason, "cancelled by the holder"))))
+	r.cancel(interrupted(fmt.Sprintf("%.500s", cmp.Or(reason, cancelled))))
 }
 
-// take handles a message. Unknown kinds and fields are warnings.
+// take handles a message.
 func (r *serving) take(line []byte) error {
-	var m message
-	strict := json.NewDecoder(bytes.NewReader(line))
-	strict.DisallowUnknownFields()
-	unknown := strict.Decode(&m)
-	if unknown != nil {
-		m = message{}
-		if err := json.Unmarshal(line, &m); err != nil {
-			return fmt.Errorf("a line is not a message: %w", jsonError(line, err))
-		}
+	m, unknown, err := decode(line)
+	if err != nil {
+		return err
 	}
 	if m.Kind == kindCancel {
 		r.stop(m.Reason)
 	}
 	<-r.ready
-	c := r.channel
-	if c == nil {
+	if r.channel == nil {
 		return nil
 	}
+	return deliver(r.channel, m, unknown)
+}
+
+// Deliver applies a message of a holder, in JSON, to its run. Unknown kinds and fields
+// become warning events of the run. An error means that the holder broke the protocol.
+func Deliver(c *agent.Channel, text []byte) error {
+	m, unknown, err := decode(text)
+	if err != nil {
+		return err
+	}
+	if m.Kind == kindCancel {
+		c.Cancel(cmp.Or(m.Reason, cancelled))
+	}
+	return deliver(c, m, unknown)
+}
+
+// decode reads a message that is not a start. unknown is an error about its fields.
+func decode(line []byte) (m message, unknown, err error) {
+	strict := json.NewDecoder(bytes.NewReader(line))
+	strict.DisallowUnknownFields()
+	unknown = strict.Decode(&m)
+	if unknown != nil {
+		m = message{}
+		if err := json.Unmarshal(line, &m); err != nil {
+			return m, nil, fmt.Errorf("a line is not a message: %w", jsonError(line, err))
+		}
+	}
+	return m, unknown, nil
+}
+
+// deliver applies a message that is not a cancel.
+func deliver(c *agent.Channel, m message, unknown error) error {
 	switch m.Kind {
 	case kindStart:
 		return errors.New("a second start message")
@@ -240,11 +273,12 @@ func (r *serving) take(line []byte) error {
 	return nil
 }
 
-// writeEvent writes e. If it is too long for a line, its attachments are left out.
-func writeEvent(out *writer, e agent.Event) error {
-	err := out.write(e)
+// EncodeEvent returns e as one line, with its end. If that is longer than MaxLine, the
+// attachments are left out.
+func EncodeEvent(e agent.Event) ([]byte, error) {
+	line, err := encode(e)
 	if !errors.Is(err, errLong) {
-		return err
+		return line, err
 	}
 	if e.Result != nil {
 		r := *e.Result
@@ -256,10 +290,10 @@ func writeEvent(out *writer, e agent.Event) error {
 		m.Parts = withoutMedia(m.Parts)
 		e.Message = &m
 	}
-	if err = out.write(e); err != nil {
-		return fmt.Errorf("a %s event: %w", e.Kind, err)
+	if line, err = encode(e); err != nil {
+		return nil, fmt.Errorf("a %s event: %w", e.Kind, err)
 	}
-	return nil
+	return line, nil
 }
 
 func withoutMedia(parts []agent.Part) []agent.Part {

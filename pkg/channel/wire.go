@@ -104,8 +104,12 @@ type writer struct {
 	w  io.Writer
 }
 
-func (w *writer) write(v any) error {
-	line, err := encode(v)
+func (w *writer) write(v any) error { return w.line(encode(v)) }
+
+func (w *writer) event(e agent.Event) error { return w.line(EncodeEvent(e)) }
+
+// line writes a line that was encoded.
+func (w *writer) line(line []byte, err error) error {
 	if err != nil {
 		return err
 	}
