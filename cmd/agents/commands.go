@@ -94,6 +94,7 @@ func table() []entry {
 			{name: "rm", usage: "remove sessions", build: sessionRmCommand},
 		}},
 		{name: "mcp-server", usage: "serve agents as tools of the Model Context Protocol, on standard input and output or over HTTP", build: mcpServerCommand},
+		{name: "serve", usage: "serve agents over HTTP: the channel over WebSocket, metrics", build: serveCommand},
 		{name: "completion", usage: "print a script that completes commands in a shell", build: completionCommand},
 		{name: "schema", usage: "print the JSON Schema of a file that you write", build: schemaCommand},
 		{name: "help", usage: "print a page of the manual", build: helpCommand},

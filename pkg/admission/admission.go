@@ -13,12 +13,17 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // Hosts are the names by which a server may be reached. A page of another site
 // that has its name resolve to this machine (DNS rebinding) sends that name.
 type Hosts struct {
+	// Origins are pages of other sites that may use the server, and their hosts names
+	// of it, as behind a proxy: "https://agents.example".
+	Origins []string
+
 	name string // in addition to those of the loopback; "" if there is none
 	any  bool   // listens on all addresses; unlike a name, an address cannot be redirected
 }
@@ -48,6 +53,9 @@ func (h Hosts) Check(r *http.Request) string {
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		u, err := url.Parse(origin)
+		if slices.Contains(h.Origins, origin) {
+			continue
+		}
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || !h.known(u.Host, false) {
 			return fmt.Sprintf("a page of %q may not call this server", origin)
 		}
@@ -61,6 +69,11 @@ func (h Hosts) known(host string, address bool) bool {
 		host = name
 	}
 	host = plainHost(host)
+	for _, origin := range h.Origins {
+		if u, err := url.Parse(origin); err == nil && host != "" && plainHost(u.Hostname()) == host {
+			return true
+		}
+	}
 	if host == "localhost" || host != "" && host == h.name {
 		return true
 	}

@@ -16,47 +16,65 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpserver"
 )
 
-// An httpListener is the address of --http and its tokens.
+// An address is where a server listens, and who may use it.
+type address struct {
+	flag, value string // --http or --listen
+	tokens      string // --token-file
+	noToken     bool
+	own         string // the name of this user's own token file
+}
+
+// An httpListener is an open address.
 type httpListener struct {
 	p        *program.Env
 	listener net.Listener
 	host     string // as it was given
-	tokens   []string
+	tokens   []config.Token
 }
 
-// listen opens the address of --http. Clients need a token of --token-file. On this
-// machine alone one is made where there is none, for other users can connect too.
-func listen(ctx context.Context, p *program.Env, f *Flags) (*httpListener, error) {
+// listen opens an address. Clients need a token of --token-file. On this machine alone one
+// is made where there is none, for other users can connect too.
+func listen(ctx context.Context, p *program.Env, a address) (*httpListener, error) {
 	w := &httpListener{p: p}
-	host, _, err := net.SplitHostPort(f.HTTP)
+	host, _, err := net.SplitHostPort(a.value)
 	if err != nil {
-		return nil, failure.Usage("it is a host and a port: --http 127.0.0.1:8080; port 0 is any free one", "--http %s: %v", f.HTTP, err)
+		return nil, failure.Usage("it is a host and a port: "+a.flag+" 127.0.0.1:8080; port 0 is any free one", "%s %s: %v", a.flag, a.value, err)
 	}
-	addr, err := net.ResolveTCPAddr("tcp", f.HTTP)
+	addr, err := net.ResolveTCPAddr("tcp", a.value)
 	if err != nil {
-		return nil, failure.NothingRan(fmt.Errorf("--http %s: %w", f.HTTP, err), "")
+		return nil, failure.NothingRan(fmt.Errorf("%s %s: %w", a.flag, a.value, err), "")
 	}
-	if !addr.IP.IsLoopback() && f.Tokens == "" {
-		return nil, failure.Usage("name bearer tokens with --token-file, or listen on 127.0.0.1", "--http %s: other machines could reach it and run the agents", f.HTTP)
+	if !addr.IP.IsLoopback() && a.tokens == "" {
+		return nil, failure.Usage("name bearer tokens with --token-file, or listen on 127.0.0.1", "%s %s: other machines could reach it and run the agents", a.flag, a.value)
 	}
-	if !f.NoToken {
-		if w.tokens, err = readTokens(p, f.Tokens); err != nil {
+	if !a.noToken {
+		if w.tokens, err = readTokens(p, a); err != nil {
 			return nil, err
 		}
 	}
 	var lc net.ListenConfig
 	if w.listener, err = lc.Listen(ctx, "tcp", addr.String()); err != nil {
-		return nil, failure.NothingRan(fmt.Errorf("--http %s: %w", f.HTTP, err), "")
+		return nil, failure.NothingRan(fmt.Errorf("%s %s: %w", a.flag, a.value, err), "")
 	}
 	w.host = host
 	return w, nil
 }
 
-// readTokens reads the bearer tokens of file; if that is "", of the file in the state
+// secrets are the tokens themselves.
+func (w *httpListener) secrets() (list []string) {
+	for _, t := range w.tokens {
+		list = append(list, t.Secret.Reveal())
+	}
+	return list
+}
+
+// readTokens reads the bearer tokens of --token-file; without one, of the file in the state
 // folder, which is made if there is none, and whose path is printed.
-func readTokens(p *program.Env, file string) (tokens []string, err error) {
+func readTokens(p *program.Env, a address) ([]config.Token, error) {
+	file := a.tokens
 	if file == "" {
-		if file, err = ownTokenFile(p); err != nil {
+		var err error
+		if file, err = ownTokenFile(p, a.own); err != nil {
 			return nil, failure.NothingRan(fmt.Errorf("write a bearer token: %w", err), "name a file of tokens with --token-file, or serve every user of this machine with --no-token")
 		}
 		fmt.Fprintf(p.Err, "the bearer token for clients is in %s\n", file)
@@ -66,15 +84,12 @@ func readTokens(p *program.Env, file string) (tokens []string, err error) {
 		return nil, failure.NothingRan(fmt.Errorf("--token-file: %w", err), "write one with: head -c 24 /dev/urandom | base64 >FILE; chmod 600 FILE")
 	}
 	p.Warn(warnings...)
-	for _, t := range list {
-		tokens = append(tokens, t.Reveal())
-	}
-	return tokens, nil
+	return list, nil
 }
 
 // ownTokenFile is the file with the token of this user's servers, which stays the same
 // so that clients can be configured once.
-func ownTokenFile(p *program.Env) (string, error) {
+func ownTokenFile(p *program.Env, name string) (string, error) {
 	dir := p.StateDir()
 	if dir == "" {
 		return "", errors.New("there is no home folder")
@@ -82,8 +97,8 @@ func ownTokenFile(p *program.Env) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "mcp-server.token")
-	temp, err := os.CreateTemp(dir, "mcp-server.token.*") // 0600
+	path := filepath.Join(dir, name)
+	temp, err := os.CreateTemp(dir, name+".*") // 0600
 	if err != nil {
 		return "", err
 	}
@@ -101,7 +116,7 @@ func ownTokenFile(p *program.Env) (string, error) {
 // serve serves until ctx ends.
 func (w *httpListener) serve(ctx context.Context, server *mcpserver.Server) error {
 	fmt.Fprintf(w.p.Err, "serving MCP at http://%s%s\n", w.listener.Addr(), mcpserver.Path)
-	err := server.ServeListener(ctx, w.listener, mcpserver.HTTPOptions{Tokens: w.tokens, Host: w.host})
+	err := server.ServeListener(ctx, w.listener, mcpserver.HTTPOptions{Tokens: w.secrets(), Host: w.host})
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve %s: %w", w.listener.Addr(), err)
 	}

@@ -13,40 +13,54 @@ import (
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// keeper returns how the runs of an MCP server are kept on disk, nil if they are not.
-func (s *service) keeper() (func(mcpserver.Agent, string, *agent.Runner) (func(), error), error) {
+// An opener opens the session of a run: that with an id, or a new one if id is "".
+type opener func(a mcpserver.Agent, id string) (*keep.Session, error)
+
+// keeper returns what opens the sessions of the server's runs, nil if none are kept.
+func (s *service) keeper() (opener, error) {
 	if s.flags.Keep.None {
 		return nil, nil
 	}
-	dirs := sessions.Dirs(s.p, s.trees[0].Config, s.flags.Keep.Dir)
-	first, err := keep.NewSession(s.p, dirs[0], s.flags.Keep.Dir != "" || s.trees[0].Config.File.SessionDir != "")
+	places := sessions.Dirs(s.p, s.trees[0].Config, s.flags.Keep.Dir)
+	s.dirs = sessions.Paths(places)
+	first, err := keep.NewSession(s.p, places[0], s.flags.Keep.Dir != "" || s.trees[0].Config.File.SessionDir != "")
 	if first == nil {
 		return nil, err
 	}
-	return func(a mcpserver.Agent, id string, r *agent.Runner) (func(), error) {
-		k := &keep.Session{Journal: session.Create(dirs[0].Path, sessions.NewOptions())}
+	return func(a mcpserver.Agent, id string) (*keep.Session, error) {
 		if id != "" {
-			var err error
-			if k, err = s.earlier(sessions.Paths(dirs), a, id); err != nil {
-				return nil, err
-			}
+			return s.earlier(a, id)
+		}
+		return &keep.Session{Journal: session.Create(places[0].Path, sessions.NewOptions())}, nil
+	}, nil
+}
+
+// keepWith returns how the MCP server keeps its runs on disk.
+func (s *service) keepWith(open opener) func(mcpserver.Agent, string, *agent.Runner) (func(), error) {
+	if open == nil {
+		return nil
+	}
+	return func(a mcpserver.Agent, id string, r *agent.Runner) (func(), error) {
+		k, err := open(a, id)
+		if err != nil {
+			return nil, err
 		}
 		if err := k.Attach(s.p, r); err != nil {
 			k.Close()
 			return nil, err
 		}
 		return k.Close, nil
-	}, nil
+	}
 }
 
 // earlier opens the session that a client names. It wants the full id, which cannot be
 // guessed, and does not reveal which others exist.
-func (s *service) earlier(dirs []string, a mcpserver.Agent, id string) (*keep.Session, error) {
+func (s *service) earlier(a mcpserver.Agent, id string) (*keep.Session, error) {
 	unknown := fmt.Errorf("%s has no session %q", a.Name, id)
 	if !session.ValidID(id) {
 		return nil, unknown
 	}
-	for _, dir := range dirs {
+	for _, dir := range s.dirs {
 		path := filepath.Join(dir, id)
 		if _, err := os.Stat(path); err != nil {
 			continue

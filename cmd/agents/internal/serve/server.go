@@ -23,6 +23,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/redact"
@@ -55,8 +56,10 @@ type service struct {
 	web    *httpListener // nil: standard input and output
 	began  time.Time     // to load the trees
 	called chan struct{} // has a token when a call has ended
+	dirs   []string      // of sessions
 
-	log load.ServerLog
+	log    load.ServerLog
+	elicit func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error) // nil declines
 
 	mu      sync.Mutex
 	trees   []*load.Tree
@@ -74,42 +77,33 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	s := &service{p: p, flags: f, said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1)}
 	var err error
 	if f.HTTP != "" {
-		if s.web, err = listen(ctx, p, f); err != nil {
+		a := address{flag: "--http", value: f.HTTP, tokens: f.Tokens, noToken: f.NoToken, own: "mcp-server.token"}
+		if s.web, err = listen(ctx, p, a); err != nil {
 			return err
 		}
 		defer s.web.close()
-		s.learn(s.web.tokens)
+		for _, t := range s.web.tokens {
+			if t.Limited {
+				return failure.NothingRan(fmt.Errorf("--token-file %s: the token %s is for some agents only, which `agents serve` can tell apart and mcp-server cannot", f.Tokens, t.Name), "")
+			}
+		}
+		s.learn(s.web.secrets())
 	}
-	trees, err := s.load(ctx)
+	out, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	s.trees = trees
 	defer func() { s.close(s.trees) }()
-	out := &sinks.Sinks{P: p, Log: &s.log}
-	logs, err := out.Logs(trees[0])
+	open, err := s.keeper()
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	spans, err := out.Spans(f.TraceFile)
-	if err != nil {
-		return errors.Join(err, out.Close())
-	}
-	s.traced = out.Traced
-	s.write = agent.Redact(s.redact, observe.Tee(append(logs, spans)...))
-	keep, err := s.keeper()
-	if err != nil {
-		return errors.Join(err, out.Close())
-	}
-	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, Hide: s.hide, Observe: s.observe, Keep: keep, Runner: s.runner}
-	if !f.Watch {
-		s.policy = s.unchanged()
-	}
+	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, Hide: s.hide, Observe: s.observe, Keep: s.keepWith(open), Runner: s.runner}
 	s.server = mcpserver.New(opts)
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, out.Close())
 	}
-	s.server.SetPrompts(prompts(trees[0].Config.File.Aliases))
+	s.server.SetPrompts(prompts(s.trees[0].Config.File.Aliases))
 	resources := []mcpserver.Collection{s.agentFiles()}
 	if f.sessions {
 		resources = append(resources, s.sessions())
@@ -124,6 +118,31 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 		return nil
 	}
 	return err
+}
+
+// open loads the trees and opens the logs. The caller closes both.
+func (s *service) open(ctx context.Context) (*sinks.Sinks, error) {
+	trees, err := s.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.trees = trees
+	out := &sinks.Sinks{P: s.p, Log: &s.log}
+	logs, err := out.Logs(trees[0])
+	var spans func(agent.Event)
+	if err == nil {
+		spans, err = out.Spans(s.flags.TraceFile)
+	}
+	if err != nil {
+		s.close(trees)
+		return nil, errors.Join(err, out.Close())
+	}
+	s.traced = out.Traced
+	s.write = agent.Redact(s.redact, observe.Tee(append(logs, spans)...))
+	if !s.flags.Watch {
+		s.policy = s.unchanged()
+	}
+	return out, nil
 }
 
 // observe logs an event, and lets follow look for changes after a call. It is called
@@ -270,7 +289,7 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	var trees []*load.Tree
 	var errs []error
 	for _, file := range files {
-		l, err := load.File(ctx, p, c, file, load.Options{Log: &s.log, Pinned: !s.flags.Watch, Rights: s.flags.Rights})
+		l, err := load.File(ctx, p, c, file, load.Options{Log: &s.log, Pinned: !s.flags.Watch, Rights: s.flags.Rights, Elicit: s.elicit})
 		if l != nil && l.Tree != nil {
 			s.problems(l.Problems)
 		}
@@ -361,26 +380,14 @@ func (s *service) agents() ([]mcpserver.Agent, error) {
 func (s *service) tools(ctx context.Context) []agent.Tool {
 	byName := map[string][]agent.Tool{}
 	for _, t := range s.trees {
-		for _, set := range t.Root.Toolsets {
-			tools, err := set.Tools(ctx)
-			if err != nil {
-				s.say("warning: " + err.Error())
+		for _, tool := range s.permitted(ctx, t) {
+			if s.flags.Plain {
+				tool = plainly(tool)
 			}
-			for _, tool := range tools {
-				if rights := t.Root.Rights; rights != nil {
-					if rights.Hides(&agent.Invocation{Spec: tool.Spec(), Agent: t.Root.Slug, Path: []string{t.Root.Slug}}) {
-						continue
-					}
-					tool = &owned{tool, t.Root}
-				}
-				if s.flags.Plain {
-					tool = plainly(tool)
-				}
-				spec := tool.Spec()
-				same := func(o agent.Tool) bool { return o.Spec().Source == spec.Source }
-				if !slices.ContainsFunc(byName[spec.Name], same) {
-					byName[spec.Name] = append(byName[spec.Name], tool)
-				}
+			spec := tool.Spec()
+			same := func(o agent.Tool) bool { return o.Spec().Source == spec.Source }
+			if !slices.ContainsFunc(byName[spec.Name], same) {
+				byName[spec.Name] = append(byName[spec.Name], tool)
 			}
 		}
 	}
@@ -393,6 +400,26 @@ func (s *service) tools(ctx context.Context) []agent.Tool {
 		list = append(list, same[0])
 	}
 	slices.SortFunc(list, func(a, b agent.Tool) int { return cmp.Compare(a.Spec().Name, b.Spec().Name) })
+	return list
+}
+
+// permitted are the tools of a tree's root that its rights do not hide.
+func (s *service) permitted(ctx context.Context, t *load.Tree) (list []agent.Tool) {
+	for _, set := range t.Root.Toolsets {
+		tools, err := set.Tools(ctx)
+		if err != nil {
+			s.say("warning: " + err.Error())
+		}
+		for _, tool := range tools {
+			if rights := t.Root.Rights; rights != nil {
+				if rights.Hides(&agent.Invocation{Spec: tool.Spec(), Agent: t.Root.Slug, Path: []string{t.Root.Slug}}) {
+					continue
+				}
+				tool = &owned{tool, t.Root}
+			}
+			list = append(list, tool)
+		}
+	}
 	return list
 }
 

@@ -1,0 +1,259 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/keep"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/serve"
+)
+
+// Agents serves agents over HTTP.
+type Agents struct {
+	Listen    string
+	Tokens    string
+	NoToken   bool
+	Origins   []string
+	TraceFile string
+	Keep      keep.Flags
+	Rights    load.Rights
+	// Options has the limits.
+	Options serve.Options
+}
+
+// Run serves until the end of ctx, and then as serve.Server.ServeListener says.
+func (f *Agents) Run(ctx context.Context, p *program.Env) error {
+	for _, origin := range f.Origins {
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host {
+			return failure.Usage("", "--allow-origin %s: it is a scheme and a host, such as https://agents.example", origin)
+		}
+	}
+	web, err := listen(ctx, p, address{flag: "--listen", value: f.Listen, tokens: f.Tokens, noToken: f.NoToken, own: "serve.token"})
+	if err != nil {
+		return err
+	}
+	defer web.close()
+	h := &host{live: map[string]*liveRun{}, service: &service{
+		p: p, flags: &Flags{Expose: "agents", TraceFile: f.TraceFile, Keep: f.Keep, Rights: f.Rights},
+		said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1), elicit: elicit,
+	}}
+	h.learn(web.secrets())
+	out, err := h.service.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { h.close(h.trees) }()
+	err = errors.Join(f.serve(ctx, h, web), out.Close())
+	return err
+}
+
+// serve serves the trees.
+func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
+	var err error
+	if h.sessions, err = h.keeper(); err != nil {
+		return err
+	}
+	if h.list, err = h.agents(); err != nil {
+		return err
+	}
+	o := f.Options
+	o.Host, o.Tools, o.Metrics, o.Name, o.Origins = h, h.toolsOf, h.newMetrics(), web.host, f.Origins
+	h.metrics = o.Metrics
+	for _, t := range web.tokens {
+		o.Tokens = append(o.Tokens, serve.Token{Name: t.Name, Secret: t.Secret.Reveal(), Agents: t.Agents, Limited: t.Limited, Metrics: t.Metrics, Runs: t.Runs})
+	}
+	o.Mounts = mounts()
+	now, stop := f.hurry(ctx, h.p)
+	defer stop()
+	o.Now = now
+	fmt.Fprintf(h.p.Err, "serving agents at http://%s\n", web.listener.Addr())
+	err = serve.New(o).ServeListener(ctx, web.listener)
+	h.ending.Wait()
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("serve %s: %w", web.listener.Addr(), err)
+	}
+	return nil
+}
+
+// mounts are the protocols beside the channel.
+func mounts() []serve.Mount { return nil }
+
+// hurry returns a channel that is closed by the second signal: who sends it does not want
+// to wait for runs. Until then, what is still to be done is not ended by force.
+func (f *Agents) hurry(ctx context.Context, p *program.Env) (now chan struct{}, stop func()) {
+	now = make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	p.Editing.Lock()
+	over := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer p.Editing.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-over:
+			return
+		}
+		for range 2 { // the one that ended ctx, and the second
+			select {
+			case <-signals:
+			case <-time.After(f.Options.Grace):
+			case <-over:
+				return
+			}
+		}
+		close(now)
+	})
+	return now, func() {
+		signal.Stop(signals)
+		close(over)
+		done.Wait()
+	}
+}
+
+// A host starts the runs of a serve.Server.
+type host struct {
+	*service
+	list     []mcpserver.Agent
+	sessions opener // nil if none are kept
+	metrics  *serve.Metrics
+	ending   sync.WaitGroup // runs whose sessions are not closed yet
+
+	mu   sync.Mutex
+	live map[string]*liveRun // by session
+}
+
+// A liveRun is a run whose session is open.
+type liveRun struct {
+	session string
+	ended   bool          // the last event was seen; under host.mu
+	closed  chan struct{} // closed when the session is
+}
+
+// Agents implements serve.Host.
+func (h *host) Agents() []agent.ToolSpec {
+	var list []agent.ToolSpec
+	for _, a := range h.list {
+		list = append(list, (&agent.Subagent{Name: a.Name, Agent: a.Agent}).Spec())
+	}
+	return list
+}
+
+// Start implements serve.Host.
+func (h *host) Start(ctx context.Context, slug string, start agent.Start) (*agent.Channel, error) {
+	i := slices.IndexFunc(h.list, func(a mcpserver.Agent) bool { return a.Name == slug })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no agent %.100q", slug)
+	}
+	a := h.list[i]
+	r := h.runner(a.Agent)
+	run := &liveRun{closed: make(chan struct{})}
+	k, err := h.open(ctx, a, start)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.Attach(h.p, r); err != nil {
+		k.Close()
+		return nil, err
+	}
+	r.Observe = func(e agent.Event) {
+		h.observe(e)
+		h.metrics.Observe(e)
+		h.follow(run, e)
+	}
+	c := r.Start(ctx, start)
+	h.ending.Go(func() {
+		<-c.Done()
+		k.Close()
+		h.closed(run)
+	})
+	return c, nil
+}
+
+// open opens the session of a run; it is nil if none is kept. An earlier run of the session
+// may have ended a moment ago.
+func (h *host) open(ctx context.Context, a mcpserver.Agent, start agent.Start) (*keep.Session, error) {
+	if h.sessions == nil || start.Journal {
+		return nil, nil
+	}
+	h.mu.Lock()
+	earlier := h.live[start.Session]
+	wait := earlier != nil && earlier.ended
+	h.mu.Unlock()
+	if wait {
+		select {
+		case <-earlier.closed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return h.sessions(a, start.Session)
+}
+
+// follow notes the session of a run, and its last event.
+func (h *host) follow(run *liveRun, e agent.Event) {
+	if e.Depth > 0 || run.session != "" && e.Kind != agent.EventEnd {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	run.ended = e.Kind == agent.EventEnd
+	if run.session == "" && e.Session != "" {
+		run.session = e.Session
+		h.live[e.Session] = run
+	}
+}
+
+// closed notes that the session of a run is closed.
+func (h *host) closed(run *liveRun) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.live[run.session] == run {
+		delete(h.live, run.session)
+	}
+	close(run.closed)
+}
+
+// toolsOf returns the tools of an agent.
+func (h *host) toolsOf(ctx context.Context, slug string) []agent.ToolSpec {
+	for _, t := range h.trees {
+		i := slices.IndexFunc(h.list, func(a mcpserver.Agent) bool { return a.Name == slug && a.Agent == t.Root })
+		if i < 0 {
+			continue
+		}
+		var list []agent.ToolSpec
+		for _, tool := range h.permitted(ctx, t) {
+			list = append(list, tool.Spec())
+		}
+		return list
+	}
+	return nil
+}
+
+// newMetrics returns metrics with the names in the trees.
+func (h *host) newMetrics() *serve.Metrics {
+	var agents, tools, models []string
+	for _, t := range h.trees {
+		for _, n := range t.Nodes {
+			agents, models = append(agents, n.Agent.Slug), append(models, n.Agent.Model)
+			for _, spec := range n.Tools {
+				tools = append(tools, spec.Name)
+			}
+		}
+	}
+	return serve.NewMetrics(agents, tools, models)
+}

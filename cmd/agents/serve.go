@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/serve"
+	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
+	server "github.com/agents-exe/agents/pkg/serve"
+	"github.com/urfave/cli/v3"
+)
+
+func serveCommand(p *program.Env) *cli.Command {
+	f := &serve.Agents{}
+	o := &f.Options
+	return &cli.Command{
+		Description: `Serves all agents that are found, or those of --agent-file, until it is interrupted:
+the list of agents at /v1/agents, the channel over WebSocket at
+/v1/agents/SLUG/channel, metrics at /metrics, and /healthz.
+
+After the first SIGTERM or Ctrl-C no run begins, and those in progress have the time
+of --grace; after the second, or that time, they end and their sessions can be
+resumed.`,
+		Flags: append(append(f.Keep.Folders(), f.Rights.Flags()...),
+			&cli.StringFlag{Name: "listen", Usage: "serve at `ADDRESS`", Value: "127.0.0.1:8420", Destination: &f.Listen},
+			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve only clients that have a bearer token of `FILE`, one a line, or JSON (default: a file of your own on the loopback)", Destination: &f.Tokens},
+			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine on the loopback", Destination: &f.NoToken},
+			&cli.StringSliceFlag{Name: "allow-origin", Usage: "let the web pages of `ORIGIN`, such as https://agents.example, use the server; repeatable", Destination: &f.Origins},
+			&cli.IntFlag{Name: "runs", Usage: "at most `N` runs at the same time; others wait", Value: server.DefaultRuns, Destination: &o.Runs},
+			&cli.IntFlag{Name: "token-runs", Usage: "at most `N` runs of one token at the same time (default: that of --runs)", HideDefault: true, Destination: &o.TokenRuns},
+			&cli.IntFlag{Name: "queue", Usage: "at most `N` runs of one token wait; others are refused", Value: server.DefaultQueue, Destination: &o.Queue},
+			&cli.DurationFlag{Name: "queue-time", Usage: "a run waits `DURATION` at most", Value: server.DefaultQueueTime, Destination: &o.QueueTime},
+			&cli.IntFlag{Name: "connections", Usage: "at most `N` open connections", Value: server.DefaultConnections, Destination: &o.Connections},
+			&cli.DurationFlag{Name: "grace", Usage: "let runs continue for `DURATION` when the server is to end", Value: server.DefaultGrace, Destination: &o.Grace},
+			sinks.TraceFileFlag(&f.TraceFile),
+		),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := command.NoArguments(c); err != nil {
+				return err
+			}
+			switch {
+			case f.NoToken && f.Tokens != "":
+				return failure.Usage("", "--no-token and --token-file exclude each other")
+			case min(o.Runs, o.Queue, o.Connections) <= 0, o.TokenRuns < 0, o.QueueTime <= 0, o.Grace <= 0:
+				return failure.Usage("", "the limits must be positive")
+			}
+			if err := f.Keep.Check(); err != nil {
+				return err
+			}
+			return f.Run(ctx, p)
+		},
+	}
+}

@@ -1,0 +1,279 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/channel"
+)
+
+// A held run is one that connections leave and come back to. It keeps its events for them.
+type held struct {
+	server   *Server
+	client   *client
+	slug     string
+	run      *agent.Channel
+	end      context.CancelCauseFunc
+	detached time.Duration // how long it continues without a connection
+
+	mu      sync.Mutex
+	changed *sync.Cond // lines, sent, holder or forsaken
+	session string     // "" before the first event
+	lines   []line     // the events that are kept
+	size    int        // of lines
+	base    int64      // the number before that of the first event
+	last    int64      // the number of the last event
+	sent    int64      // the last that the connection has taken
+	over    bool       // the last event is in lines
+	// forsaken means that nothing waits for connections any more.
+	forsaken bool
+	holder   *connection // nil if there is none
+	timer    *time.Timer // runs while there is none
+}
+
+// A line is an event as it is sent.
+type line struct {
+	seq  int64
+	text []byte
+}
+
+// hold starts a run that connections can leave. Its numbers begin after base, and its
+// events with earlier.
+func (c *client) hold(ctx context.Context, slug string, start agent.Start, base int64, earlier []agent.Event) (*held, error) {
+	s := c.server
+	h := &held{server: s, client: c, slug: slug, base: base, last: base, sent: base, detached: s.opts.Detached}
+	h.changed = sync.NewCond(&h.mu)
+	if d := start.Lease.DetachedSeconds; d != nil {
+		h.detached = time.Duration(min(max(*d, 0), maxDetached.Seconds()) * float64(time.Second))
+	}
+	seconds := h.detached.Seconds()
+	start.Lease.DetachedSeconds = &seconds
+	run, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	begun, err := c.startWithin(ctx, run, slug, start)
+	if err != nil {
+		end(nil)
+		return nil, err
+	}
+	h.run, h.end = begun, end
+	for _, e := range earlier {
+		h.add(e)
+	}
+	s.conns.Go(func() { h.keep() })
+	return h, nil
+}
+
+// keep takes the events of the run until it ends.
+func (h *held) keep() {
+	for e := range h.run.Events() {
+		if e.Kind == agent.EventSession || h.session == "" && e.Depth == 0 {
+			h.server.found(h, e)
+		}
+		h.add(e)
+	}
+	h.end(nil)
+	h.server.over(h)
+}
+
+// add adds an event. It waits while too many events have not been taken.
+func (h *held) add(e agent.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.size > h.server.opts.Buffer && h.last > h.sent && !h.forsaken {
+		h.changed.Wait()
+	}
+	h.last++
+	e.Seq = h.last
+	text, err := channel.EncodeEvent(e)
+	if err != nil { // it is too long even without its attachments
+		e = agent.Event{Time: e.Time, Kind: e.Kind, Session: e.Session, Agent: e.Agent, Depth: e.Depth, Seq: e.Seq, Status: e.Status, Key: e.Key, Error: "the event is too long for the channel"}
+		text, _ = channel.EncodeEvent(e)
+	}
+	h.lines = append(h.lines, line{e.Seq, text})
+	h.size += len(text)
+	h.over = e.Kind == agent.EventEnd && e.Depth == 0
+	for h.size > h.server.opts.Buffer && (h.forsaken || h.lines[0].seq <= h.sent) && len(h.lines) > 1 {
+		h.drop(1)
+	}
+	h.changed.Broadcast()
+}
+
+// drop drops the first n lines. h.mu is held.
+func (h *held) drop(n int) {
+	for _, l := range h.lines[:n] {
+		h.size -= len(l.text)
+	}
+	h.lines = slices.Delete(h.lines, 0, n)
+}
+
+// acked drops the events up to seq, which the client has stored.
+func (h *held) acked(seq int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for n < len(h.lines) && h.lines[n].seq <= min(seq, h.sent) {
+		n++
+	}
+	h.drop(n)
+}
+
+// attach makes c the holder, in place of an earlier one. It wants the events after from.
+func (h *held) attach(c *connection, from int64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := h.last + 1
+	if len(h.lines) > 0 {
+		first = h.lines[0].seq
+	}
+	if from < h.base { // of an earlier server
+		from = h.base
+	}
+	switch {
+	case from > h.last:
+		return fmt.Errorf("the run has no event %d yet", from)
+	case from < first-1:
+		return fmt.Errorf("the events %d to %d are no longer kept", from+1, first-1)
+	}
+	if h.timer != nil {
+		h.timer.Stop()
+		h.timer = nil
+	}
+	h.holder, c.taken, h.sent = c, from, from
+	h.changed.Broadcast()
+	return nil
+}
+
+// detach ends the hold of c, if it still is the holder: the run continues for some time.
+func (h *held) detach(c *connection) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.holder == c {
+		h.wait()
+	}
+}
+
+// wait gives the next connection its time to come. h.mu is held.
+func (h *held) wait() {
+	h.holder = nil
+	if h.server.parking.Load() {
+		h.forsaken = true
+		h.changed.Broadcast()
+	}
+	var t *time.Timer
+	t = time.AfterFunc(h.detached, func() {
+		h.mu.Lock()
+		current := h.timer == t
+		h.mu.Unlock()
+		if current {
+			h.server.forget(h)
+			h.abandon()
+			h.end(&agent.EndError{Status: agent.StatusInterrupted, Text: fmt.Sprintf("the client did not come back within %s", h.detached)})
+		}
+	})
+	h.timer = t
+}
+
+// abandon ends all waits for connections.
+func (h *held) abandon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forsaken = true
+	h.changed.Broadcast()
+}
+
+// park is abandon for a run without a connection.
+func (h *held) park() {
+	h.mu.Lock()
+	holder := h.holder
+	h.mu.Unlock()
+	if holder == nil {
+		h.abandon()
+	}
+}
+
+// wake ends a wait in next.
+func (h *held) wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changed.Broadcast()
+}
+
+// next waits for events that c has not taken. There are none if c is not the holder any
+// more, or ctx has ended, or after the last event: then over is true.
+func (h *held) next(ctx context.Context, c *connection) (lines []line, over bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.holder == c && ctx.Err() == nil && c.taken == h.last && !h.over {
+		h.changed.Wait()
+	}
+	if h.holder != c || ctx.Err() != nil {
+		return nil, false
+	}
+	i, _ := slices.BinarySearchFunc(h.lines, c.taken+1, func(l line, seq int64) int { return cmp.Compare(l.seq, seq) })
+	return slices.Clone(h.lines[i:]), c.taken == h.last && h.over
+}
+
+// took notes that c has taken the events up to seq.
+func (h *held) took(c *connection, seq int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.taken = seq
+	if h.holder == c {
+		h.sent = seq
+		h.changed.Broadcast()
+	}
+}
+
+// found makes a run known by its session.
+func (s *Server) found(h *held, e agent.Event) {
+	if e.Depth > 0 || e.Session == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.session == "" && s.held[e.Session] == nil {
+		h.session = e.Session
+		s.held[e.Session] = h
+	}
+}
+
+// find returns the run with a session, nil if it is not in progress or not c's.
+func (s *Server) find(c *client, slug, session string) *held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.held[session]; h != nil && h.client == c && h.slug == slug {
+		return h
+	}
+	return nil
+}
+
+// over keeps a run that has ended for a connection that comes back, in place of that which
+// ended first.
+func (s *Server) over(h *held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[h.session] != h {
+		return
+	}
+	s.ended = append(s.ended, h)
+	if len(s.ended) > maxEnded {
+		delete(s.held, s.ended[0].session)
+		s.ended = s.ended[1:]
+	}
+}
+
+// forget forgets a run: nobody can come back to it.
+func (s *Server) forget(h *held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[h.session] == h {
+		delete(s.held, h.session)
+		s.ended = slices.DeleteFunc(s.ended, func(o *held) bool { return o == h })
+	}
+}

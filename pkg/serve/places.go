@@ -1,0 +1,192 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// places are those of runs in progress, and the queue of runs that wait for one.
+type places struct {
+	queue int           // how many runs of one token may wait
+	wait  time.Duration // how long
+
+	mu      sync.Mutex
+	free    int
+	line    []*waiter // the first comes next
+	taken   int
+	refused int
+	closed  bool
+}
+
+// A waiter waits for a place.
+type waiter struct {
+	client *client
+	turn   chan struct{} // closed when it has a place, or never will
+	err    error         // why it has none
+}
+
+// take waits for a place of c. give must follow unless there is an error.
+func (p *places) take(ctx context.Context, c *client) error {
+	p.mu.Lock()
+	w := &waiter{client: c, turn: make(chan struct{})}
+	switch {
+	case p.closed:
+		p.mu.Unlock()
+		return errDraining
+	case c.waiting >= p.queue && !p.mayRun(c):
+		text := fmt.Sprintf("%d runs are in progress and %d of this token wait", p.taken, c.waiting)
+		p.refused++
+		p.mu.Unlock()
+		return &Error{Status: http.StatusTooManyRequests, Text: text, Retry: 5 * time.Second}
+	}
+	p.line = append(p.line, w)
+	c.waiting++
+	p.next()
+	p.mu.Unlock()
+	late := time.NewTimer(p.wait)
+	defer late.Stop()
+	var err error
+	select {
+	case <-w.turn:
+		return w.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-late.C:
+		err = &Error{Status: http.StatusTooManyRequests, Text: fmt.Sprintf("no run has ended within %s", p.wait), Retry: 5 * time.Second}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.line, w); i >= 0 {
+		p.line = slices.Delete(p.line, i, i+1)
+		c.waiting--
+		if ctx.Err() == nil {
+			p.refused++
+		}
+		return err
+	}
+	return w.err // its turn came at the last moment
+}
+
+// mayRun reports whether c may have a place now. p.mu is held.
+func (p *places) mayRun(c *client) bool { return p.free > 0 && c.running < c.Runs }
+
+// next gives free places to those that come next. p.mu is held.
+func (p *places) next() {
+	for i := 0; i < len(p.line) && p.free > 0; {
+		w := p.line[i]
+		if !p.mayRun(w.client) {
+			i++
+			continue
+		}
+		p.line = slices.Delete(p.line, i, i+1)
+		p.free--
+		p.taken++
+		w.client.waiting--
+		w.client.running++
+		close(w.turn)
+	}
+}
+
+func (p *places) give(c *client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free++
+	p.taken--
+	c.running--
+	p.next()
+}
+
+// close lets no further run begin.
+func (p *places) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, w := range p.line {
+		w.client.waiting--
+		w.err = errDraining
+		close(w.turn)
+	}
+	p.line = nil
+}
+
+// Agents implements Host: those of the token.
+func (c *client) Agents() []agent.ToolSpec {
+	var list []agent.ToolSpec
+	for _, spec := range c.server.opts.Host.Agents() {
+		if c.permits(spec.Name) {
+			list = append(list, spec)
+		}
+	}
+	return list
+}
+
+// known returns why c may not start an agent, nil if it may.
+func (c *client) known(slug string) *Error {
+	switch {
+	case !c.permits(slug):
+		return &Error{Status: http.StatusForbidden, Text: fmt.Sprintf("this token is not for the agent %.100q", slug)}
+	case !slices.ContainsFunc(c.server.opts.Host.Agents(), func(a agent.ToolSpec) bool { return a.Name == slug }):
+		return &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("there is no agent %.100q", slug)}
+	}
+	return nil
+}
+
+// Start implements Host: it waits for a place. Errors of type *Error say how to answer.
+func (c *client) Start(ctx context.Context, slug string, start agent.Start) (*agent.Channel, error) {
+	return c.startWithin(ctx, ctx, slug, start)
+}
+
+// startWithin waits for a place as long as wait lasts, and starts a run that ends with ctx.
+func (c *client) startWithin(wait, ctx context.Context, slug string, start agent.Start) (*agent.Channel, error) {
+	if err := c.known(slug); err != nil {
+		return nil, err
+	}
+	s := c.server
+	if err := s.places.take(wait, c); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	if !s.begin(&cancel) {
+		s.places.give(c)
+		cancel(nil)
+		return nil, errDraining
+	}
+	ch, err := s.opts.Host.Start(ctx, slug, start)
+	if err != nil {
+		s.places.give(c)
+		s.finish(&cancel)
+		return nil, err
+	}
+	go func() {
+		<-ch.Done()
+		s.places.give(c)
+		s.finish(&cancel)
+	}()
+	return ch, nil
+}
+
+// begin counts a run; false means that the server is ending.
+func (s *Server) begin(cancel *context.CancelCauseFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return false
+	}
+	s.runs[cancel] = true
+	s.busy.Add(1)
+	return true
+}
+
+func (s *Server) finish(cancel *context.CancelCauseFunc) {
+	(*cancel)(nil)
+	s.mu.Lock()
+	delete(s.runs, cancel)
+	s.mu.Unlock()
+	s.busy.Done()
+}

@@ -1,0 +1,217 @@
+// Package wsconn carries the messages of a channel over WebSocket, one in a frame.
+//
+// [Accept] is the side of a server and [Dial] that of a client. A [Conn] sends and
+// receives messages, and is a stream of lines as well, so that a holder reads and writes
+// it like the output and input of a process:
+//
+//	c, err := wsconn.Dial(ctx, "ws://127.0.0.1:8080/v1/agents/clock/channel", wsconn.Options{Token: token})
+//	…
+//	go c.KeepAlive(ctx)
+//	held := channel.Open(c, c, start)
+package wsconn
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// MaxMessage is how many bytes a message may have.
+const MaxMessage = 16 << 20
+
+// The defaults of Options.
+const (
+	DefaultSend = 30 * time.Second
+	DefaultPing = 15 * time.Second
+)
+
+// Protocol is the subprotocol. A page in a browser, which cannot set a header, sends the
+// bearer token as a second one: "bearer." and the token in base64url without padding.
+const (
+	Protocol    = "agents.channel"
+	tokenPrefix = "bearer."
+)
+
+// ErrTooLong: a message has more than MaxMessage bytes.
+var ErrTooLong = fmt.Errorf("a message has more than %d bytes", MaxMessage)
+
+// Options configure a Conn. The zero value is usable.
+type Options struct {
+	// Send is how long the other side has to take a message, and Ping how often
+	// KeepAlive checks that it is there, and how long it has to answer.
+	Send, Ping time.Duration
+	// Token is the bearer token that Dial sends; Client is used if it is not nil.
+	Token  string
+	Client *http.Client
+}
+
+// A Conn is one end of a connection. One goroutine may receive or read; the other methods
+// are safe for concurrent use.
+type Conn struct {
+	ws   *websocket.Conn
+	opts Options
+	rest []byte // of the message that Read returns
+}
+
+// Token returns the bearer token in the subprotocols of a request, "" if there is none.
+func Token(r *http.Request) string {
+	for _, value := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for name := range strings.SplitSeq(value, ",") {
+			encoded, ok := strings.CutPrefix(strings.TrimSpace(name), tokenPrefix)
+			if token, err := base64.RawURLEncoding.DecodeString(encoded); ok && err == nil {
+				return string(token)
+			}
+		}
+	}
+	return ""
+}
+
+// Accept takes the connection of a client. The caller has checked the request and its
+// Origin. After an error, the request is answered.
+func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{Protocol}, InsecureSkipVerify: true})
+	if err != nil {
+		return nil, err
+	}
+	return newConn(ws, o), nil
+}
+
+// A RefusedError is the answer of a server that did not accept a connection.
+type RefusedError struct {
+	Status     int
+	RetryAfter string // the header of the answer
+	Text       string
+}
+
+func (e *RefusedError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("the server refused the connection: %d %s: %.500s", e.Status, http.StatusText(e.Status), e.Text))
+}
+
+// Dial connects to a server. The error may be a *RefusedError.
+func Dial(ctx context.Context, url string, o Options) (*Conn, error) {
+	d := &websocket.DialOptions{HTTPClient: o.Client, Subprotocols: []string{Protocol}, HTTPHeader: http.Header{}}
+	if o.Token != "" {
+		d.HTTPHeader.Set("Authorization", "Bearer "+o.Token)
+	}
+	ws, res, err := websocket.Dial(ctx, url, d)
+	if err == nil {
+		return newConn(ws, o), nil
+	}
+	if res == nil || res.StatusCode == http.StatusSwitchingProtocols {
+		return nil, err
+	}
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 1024)) // the library has read it
+	return nil, &RefusedError{res.StatusCode, res.Header.Get("Retry-After"), strings.TrimSpace(string(text))}
+}
+
+func newConn(ws *websocket.Conn, o Options) *Conn {
+	o.Send, o.Ping = cmp.Or(o.Send, DefaultSend), cmp.Or(o.Ping, DefaultPing)
+	ws.SetReadLimit(MaxMessage)
+	return &Conn{ws: ws, opts: o}
+}
+
+// Receive returns the next message. The error is io.EOF if the other side closed the
+// connection in order, and ErrTooLong for a message that is too long. The end of ctx
+// closes the connection.
+func (c *Conn) Receive(ctx context.Context) ([]byte, error) {
+	_, text, err := c.ws.Read(ctx)
+	switch status := websocket.CloseStatus(err); {
+	case err == nil:
+		return text, nil
+	case errors.Is(err, websocket.ErrMessageTooBig):
+		return nil, ErrTooLong
+	case status == websocket.StatusNormalClosure, status == websocket.StatusNoStatusRcvd:
+		return nil, io.EOF
+	}
+	return nil, err
+}
+
+// Send sends a message. If the other side does not take it in time, or ctx ends, the
+// connection is closed.
+func (c *Conn) Send(ctx context.Context, text []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Send)
+	defer cancel()
+	return c.ws.Write(ctx, websocket.MessageText, bytes.TrimSuffix(text, []byte("\n")))
+}
+
+// KeepAlive checks that the other side is there, until ctx ends or the connection is
+// closed. It closes a connection whose other side does not answer. Answers are only seen
+// while a goroutine receives.
+func (c *Conn) KeepAlive(ctx context.Context) {
+	tick := time.NewTicker(c.opts.Ping)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		ping, cancel := context.WithTimeout(ctx, c.opts.Ping)
+		err := c.ws.Ping(ping)
+		cancel()
+		if err != nil {
+			c.Abort()
+			return
+		}
+	}
+}
+
+// Read implements io.Reader: each message is followed by a newline.
+func (c *Conn) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		text, err := c.Receive(context.Background())
+		if err != nil {
+			return 0, err
+		}
+		c.rest = append(text, '\n')
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// Write implements io.Writer: p is one line, which becomes a message.
+func (c *Conn) Write(p []byte) (int, error) {
+	if err := c.Send(context.Background(), p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close closes the connection in order. The run at the other side continues: see package
+// serve.
+func (c *Conn) Close() error { return c.End(Normal, "") }
+
+// A Code says why a connection is closed: RFC 6455, section 7.4.
+type Code int
+
+// The codes of a server.
+const (
+	Normal   = Code(websocket.StatusNormalClosure)   // the run has ended
+	Refused  = Code(websocket.StatusPolicyViolation) // what was asked for is not possible
+	Restart  = Code(websocket.StatusServiceRestart)  // the server ends; the run can be resumed
+	TryLater = Code(websocket.StatusTryAgainLater)
+	Replaced = Code(4409) // another connection holds the run now
+)
+
+// End closes the connection in order, with a short reason. The error is nil if the other
+// side has received everything.
+func (c *Conn) End(code Code, reason string) error {
+	return c.ws.Close(websocket.StatusCode(code), fmt.Sprintf("%.120s", reason))
+}
+
+// CodeOf returns the code with which the other side closed the connection, -1 if err,
+// that of Receive, says nothing of it.
+func CodeOf(err error) Code { return Code(websocket.CloseStatus(err)) }
+
+// Abort closes the connection at once.
+func (c *Conn) Abort() { _ = c.ws.CloseNow() } // it is gone in any case
