@@ -94,7 +94,33 @@ func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 			return agent.Result{}, errors.New("nothing ran: the session has no name; leave the argument out to begin one")
 		}
 	}
+	if q.server.opts.Start != nil {
+		return q.start(ctx, id, prompt)
+	}
 	return q.run(ctx, id, prompt)
+}
+
+// start is run with Options.Start.
+func (q *question) start(ctx context.Context, id, prompt string) (agent.Result, error) {
+	args, err := json.Marshal(map[string]string{"prompt": prompt})
+	if err != nil {
+		return agent.Result{}, err
+	}
+	nobody := false
+	start := agent.Start{Channel: agent.ChannelVersion, Args: args, Session: id, Person: &nobody}
+	start.Lease.Traceparent = q.request.message.traceparent()
+	c, err := q.server.opts.Start(ctx, q.agent.Name, start)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
+	reporter := q.request.startReporter(ctx, q.server.opts.Hide)
+	for e := range c.Events() {
+		reporter.event(e)
+	}
+	reporter.close()
+	out, err := c.Wait()
+	q.out = out
+	return agent.AnswerOf(out, err)
 }
 
 func (q *question) run(ctx context.Context, id, prompt string) (agent.Result, error) {

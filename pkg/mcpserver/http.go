@@ -104,17 +104,34 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOpt
 	return err
 }
 
+// Handler returns a handler of the requests at Path, for a server that checks their tokens
+// and where they come from. Streams of notifications end with ctx. stop ends all sessions;
+// it returns when no request is being answered.
+func (s *Server) Handler(ctx context.Context) (h http.Handler, stop func()) {
+	e := s.endpoint(ctx.Done(), HTTPOptions{}, nil)
+	e.admitted = true
+	sweep, end := context.WithCancel(context.WithoutCancel(ctx))
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() { e.sweep(sweep) })
+	return e, func() {
+		end()
+		e.close()
+		sweeping.Wait()
+	}
+}
+
 // An endpoint answers HTTP requests.
 type endpoint struct {
-	server  *Server
-	ending  <-chan struct{} // closed when streams of notifications have to end
-	hosts   admission.Hosts
-	tokens  admission.Tokens
-	max     int // sessions of one token
-	idle    time.Duration
-	open    chan struct{} // one for each request that is being answered
-	large   chan struct{} // of them, larger than largeLine
-	streams chan struct{}
+	server   *Server
+	admitted bool            // its requests are checked
+	ending   <-chan struct{} // closed when streams of notifications have to end
+	hosts    admission.Hosts
+	tokens   admission.Tokens
+	max      int // sessions of one token
+	idle     time.Duration
+	open     chan struct{} // one for each request that is being answered
+	large    chan struct{} // of them, larger than largeLine
+	streams  chan struct{}
 
 	mu       sync.Mutex
 	sessions map[string]*peer
@@ -162,7 +179,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer e.tasks.Done()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the request before; tests have none
-	token, status, why := e.admit(w, r)
+	var token, why string
+	var status int
+	if !e.admitted {
+		token, status, why = e.admit(w, r)
+	}
 	switch status {
 	case 0:
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable:

@@ -90,8 +90,8 @@ func (m *message) version() string {
 
 // trace makes the run part of the span that the client names, if it names one.
 func (m *message) trace(r *agent.Runner) {
-	traceparent, _ := jsonrpc.Text(m.meta["traceparent"])
-	if _, ok := traceid.Parse(traceparent); !ok {
+	traceparent := m.traceparent()
+	if traceparent == "" {
 		return
 	}
 	var from agent.Resume
@@ -100,6 +100,15 @@ func (m *message) trace(r *agent.Runner) {
 	}
 	from.Traceparent = traceparent
 	r.From = &from
+}
+
+// traceparent is the span of the client, "" if it did not send one.
+func (m *message) traceparent() string {
+	text, _ := jsonrpc.Text(m.meta["traceparent"])
+	if _, ok := traceid.Parse(text); !ok {
+		return ""
+	}
+	return text
 }
 
 // token is what the client wants progress to be marked with; nil means that it

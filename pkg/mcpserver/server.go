@@ -48,6 +48,9 @@ type Options struct {
 	// Its error goes to the client; nothing ran. nil keeps MaxSessions
 	// conversations in memory.
 	Keep func(a Agent, id string, r *agent.Runner) (done func(), err error)
+	// Start, if it is not nil, begins the runs of agents in place of Runner, Observe and
+	// Keep. start has the arguments and the session to continue.
+	Start func(ctx context.Context, name string, start agent.Start) (*agent.Channel, error)
 	// MaxSessions is how many conversations are kept in memory; the one that
 	// was not used for the longest time is dropped first.
 	MaxSessions int

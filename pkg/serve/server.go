@@ -179,8 +179,10 @@ func (s *Server) mux(c *client) *http.ServeMux {
 		h := mount.New(c)
 		m.HandleFunc(mount.Pattern, func(w http.ResponseWriter, r *http.Request) {
 			control := http.NewResponseController(w)
-			_ = control.SetReadDeadline(time.Now().Add(bodyWait)) // tests have none
-			r.Body = http.MaxBytesReader(w, &body{r.Body, control}, maxBody)
+			if r.ContentLength != 0 { // a request without a body would end with the deadline
+				_ = control.SetReadDeadline(time.Now().Add(bodyWait)) // tests have none
+				r.Body = http.MaxBytesReader(w, &body{r.Body, control}, maxBody)
+			}
 			h.ServeHTTP(&slowWriter{w, control}, r)
 		})
 	}

@@ -28,9 +28,9 @@ type conversation struct {
 	tools   map[string]bool // of the client
 	single  bool            // one call per response
 
-	// While it waits; guarded by the Handler's mutex.
+	// Guarded by the Handler's mutex.
 	isWaiting bool
-	timer     *time.Timer
+	resumed   chan struct{} // closed when it waits no more
 
 	session  agent.Session // of the root
 	begun    bool          // it has events of this run
@@ -245,9 +245,9 @@ func (h *Handler) wait(c *conversation) {
 	for _, g := range c.given {
 		h.calls[g.id] = c
 	}
-	c.isWaiting = true
+	c.isWaiting, c.resumed = true, make(chan struct{})
 	h.waiting = append(h.waiting, c)
-	c.timer = time.AfterFunc(cmp.Or(h.Wait, DefaultWait), func() { h.expire(c) })
+	go h.watch(c, c.resumed)
 	var oldest *conversation
 	if len(h.waiting) > cmp.Or(h.MaxWaiting, DefaultMaxWaiting) {
 		oldest = h.waiting[0]
@@ -256,6 +256,19 @@ func (h *Handler) wait(c *conversation) {
 	if oldest != nil {
 		h.expire(oldest)
 	}
+}
+
+// watch ends a run that waits for too long, or has ended by itself.
+func (h *Handler) watch(c *conversation, resumed <-chan struct{}) {
+	late := time.NewTimer(cmp.Or(h.Wait, DefaultWait))
+	defer late.Stop()
+	select {
+	case <-resumed:
+		return
+	case <-late.C:
+	case <-c.channel.Done():
+	}
+	h.expire(c)
 }
 
 // expire ends a run that still waits.
@@ -273,7 +286,7 @@ func (h *Handler) expire(c *conversation) {
 
 // forget takes c from those that wait. h.mu is held.
 func (h *Handler) forget(c *conversation) {
-	c.timer.Stop()
+	close(c.resumed)
 	c.isWaiting = false
 	h.waiting = slices.DeleteFunc(h.waiting, func(other *conversation) bool { return other == c })
 }

@@ -2,13 +2,13 @@ package openaiapi
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/session"
 )
 
 // A thread collects the messages of a request. Messages of one role that follow each
@@ -202,7 +202,7 @@ func arguments(spec agent.ToolSpec, parts []agent.Part) (json.RawMessage, []agen
 // progress, unless the messages end in results of tools, or in what the user says after
 // them: then the run is resumed.
 func history(slug string, messages []agent.Message) []agent.Event {
-	h := pastSession{slug: slug, id: rand.Text(), now: time.Now()}
+	h := pastSession{slug: slug, id: session.NewID(), now: time.Now()}
 	h.add(agent.Event{Kind: agent.EventSession})
 	for i, m := range messages {
 		switch {

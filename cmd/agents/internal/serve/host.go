@@ -76,7 +76,9 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	for _, t := range web.tokens {
 		o.Tokens = append(o.Tokens, serve.Token{Name: t.Name, Secret: t.Secret.Reveal(), Agents: t.Agents, Limited: t.Limited, Metrics: t.Metrics, Runs: t.Runs})
 	}
-	o.Mounts = mounts()
+	mounts, end := h.mounts(ctx)
+	defer end()
+	o.Mounts = mounts
 	now, stop := f.hurry(ctx, h.p)
 	defer stop()
 	o.Now = now
@@ -88,9 +90,6 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	}
 	return nil
 }
-
-// mounts are the protocols beside the channel.
-func mounts() []serve.Mount { return nil }
 
 // hurry returns a channel that is closed by the second signal: who sends it does not want
 // to wait for runs. Until then, what is still to be done is not ended by force.
@@ -175,6 +174,10 @@ func (h *host) Start(ctx context.Context, slug string, start agent.Start) (*agen
 		h.metrics.Observe(e)
 		h.follow(run, e)
 	}
+	if err := h.begin(ctx, k, r, a.Agent, start); err != nil {
+		k.Close()
+		return nil, err
+	}
 	c := r.Start(ctx, start)
 	h.ending.Go(func() {
 		<-c.Done()
@@ -182,6 +185,27 @@ func (h *host) Start(ctx context.Context, slug string, start agent.Start) (*agen
 		h.closed(run)
 	})
 	return c, nil
+}
+
+// begin writes the history of a conversation that the client keeps into the new session of
+// its run.
+func (h *host) begin(ctx context.Context, k *keep.Session, r *agent.Runner, a *agent.Agent, start agent.Start) error {
+	if k == nil || start.Session != "" {
+		return nil
+	}
+	redact := agent.RedactEvent(r.Secrets)
+	for _, e := range start.History {
+		if e.Kind == agent.EventSession {
+			e.Source, e.Model = a.Source, a.Model
+		}
+		if redact != nil {
+			e = redact(e)
+		}
+		if err := r.Journal.Append(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // open opens the session of a run; it is nil if none is kept. An earlier run of the session

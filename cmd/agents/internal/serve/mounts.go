@@ -1,0 +1,40 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/serve"
+	"github.com/agents-exe/agents/pkg/serve/openaiapi"
+)
+
+// mounts are the protocols beside the channel, with handlers for each token. The end of ctx
+// is that of the server. stop ends what belongs to no request any more.
+func (h *host) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
+	var stops []func()
+	openai := func(to serve.Host) http.Handler {
+		api := &openaiapi.Handler{Host: to}
+		// Runs that wait for a client would hold up the end of the server.
+		done := context.AfterFunc(ctx, api.Close)
+		stops = append(stops, func() { done(); api.Close() })
+		return api
+	}
+	mcp := func(to serve.Host) http.Handler {
+		s := mcpserver.New(mcpserver.Options{Name: "agents", Version: h.p.Version, Hide: h.hide, Start: to.Start})
+		var agents []mcpserver.Agent
+		for _, spec := range to.Agents() {
+			agents = append(agents, mcpserver.Agent{Name: spec.Name, Agent: &agent.Agent{Slug: spec.Name, Announce: spec.Description}})
+		}
+		s.SetAgents(agents)
+		handler, stop := s.Handler(ctx)
+		stops = append(stops, stop)
+		return handler
+	}
+	return []serve.Mount{{Pattern: "/v1/", New: openai}, {Pattern: mcpserver.Path, New: mcp}}, func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
