@@ -1,0 +1,248 @@
+package unparsed
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A format is a form of calls in text: what they begin and end with. What is between is
+// the same for all formats, see [reader.calls]. A server may remove the end, which often
+// is the token at which the model stops.
+type format struct {
+	begin, end string
+	// open: begin is part of the call.
+	open bool
+	// bare: begin occurs in any text. Calls count where they begin a line and are the
+	// last thing in the answer, with arguments that the tool has.
+	bare bool
+}
+
+// formats are the forms by the models that use them. Of two with a common beginning the
+// longer one is first.
+var formats = []format{
+	{begin: "<tool_call>", end: "</tool_call>"},                 // Hermes, Qwen, Granite 3.1 and 4, GLM, Ernie, Step 3.5, Laguna
+	{begin: "<tool_calls>", end: "</tool_calls>"},               // Jamba, Hunyuan, MiniMax M1
+	{begin: "<function_calls>", end: "</function_calls>"},       // Olmo 3
+	{begin: "<function_call>", end: "</function_call>"},         // Granite 20B
+	{begin: "<minimax:tool_call>", end: "</minimax:tool_call>"}, // MiniMax M2
+	{begin: "]<]minimax[>[<tool_call>", end: "]<]minimax[>[</tool_call>"},
+	{begin: "<seed:tool_call>", end: "</seed:tool_call>"},         // Seed OSS
+	{begin: "<longcat_tool_call>", end: "</longcat_tool_call>"},   // LongCat
+	{begin: "<dots_function_call>", end: "</dots_function_call>"}, // dots
+	{begin: "<|tool_call:start|>", end: "<|tool_call:end|>"},      // Solar
+	{begin: "<|tool_call_start|>", end: "<|tool_call_end|>"},      // LFM2
+	{begin: "<|tool_call_begin|>", end: "<|tool_call_end|>"},      // Kimi K2
+	{begin: "<|tool_calls_section_begin|>", end: "<|tool_calls_section_end|>"},
+	{begin: "<|tool_call_section_begin|>", end: "<|tool_call_section_end|>"},
+	{begin: "<|open|>tools<|sep|>", end: "<|close|>tools<|sep|>"}, // Kimi K3
+	{begin: "<|tool_call|>", end: "<|/tool_call|>"},               // Granite 3.0, Phi 4
+	{begin: "<|tool_call>", end: "<tool_call|>"},                  // Gemma 4
+	{begin: "<start_function_call>", end: "<end_function_call>"},  // FunctionGemma
+	{begin: "<｜tool▁calls▁begin｜>", end: "<｜tool▁calls▁end｜>"},    // DeepSeek V3, R1, V3.1
+	{begin: "<｜tool▁call▁begin｜>", end: "<｜tool▁call▁end｜>"},
+	{begin: "<｜tool_calls_begin｜>", end: "<｜tool_calls_end｜>"}, // Step 3
+	{begin: "<｜tool_call_begin｜>", end: "<｜tool_call_end｜>"},
+	{begin: "<｜DSML｜function_calls>", end: "</｜DSML｜function_calls>"}, // DeepSeek V3.2
+	{begin: "<｜DSML｜tool_calls>", end: "</｜DSML｜tool_calls>"},         // DeepSeek V4
+	{begin: "<|action_start|><|plugin|>", end: "<|action_end|>"},      // InternLM
+	{begin: "<|action_start|> <|plugin|>", end: "<|action_end|>"},
+	{begin: "<|python_start|>", end: "<|python_end|>"},   // Llama 4
+	{begin: "<|python_tag|>"},                            // Llama 3
+	{begin: "<|tools_prefix|>", end: "<|tools_suffix|>"}, // Apertus
+	{begin: "<|START_ACTION|>", end: "<|END_ACTION|>"},   // Command
+	{begin: "<TOOLCALL>", end: "</TOOLCALL>"},            // Nemotron
+	{begin: "[TOOL_CALLS]"},                              // Mistral
+	{begin: "[unused11]", end: "[unused12]"},             // Pangu
+	{begin: "functools["},                                // Phi 4 mini
+	{begin: "function call<|role_sep|>"},                 // GigaChat 3
+	{begin: "-> tool/function_call"},                     // HyperCLOVA X
+	{begin: "<|channel|>commentary to=", end: "<|call|>"},
+	{begin: "<|channel|>analysis to=", end: "<|call|>"}, // gpt-oss (harmony)
+	{begin: "<|start|>assistant to=", end: "<|call|>"},
+	{begin: "commentary to=", end: "<|call|>"}, // without its special tokens
+	{begin: "<function", open: true},           // Llama 3.1, MiniCPM, Qwen 3 Coder without <tool_call>
+	{begin: "```", end: "```", bare: true},     // xLAM, Gemma 3 and many small models
+	{begin: "{", open: true, bare: true},       // Llama 3
+	{begin: "[", open: true, bare: true},       // xLAM, Llama 3.2 (pythonic)
+}
+
+// fences are the languages of code that can be calls.
+var fences = []string{"", "json", "xml", "python", "tool_call", "tool_calls", "tool_code"}
+
+// skipped are texts in which nothing is a call: what begins and what ends each.
+var skipped = [][2]string{{"<think>", "</think>"}, {"[THINK]", "[/THINK]"}, {"```", "\n```"}, {"`", "`"}}
+
+// tokens end messages and parts of them; they are not part of the text beside calls.
+var tokens = []string{"<|eom_id|>", "<|eot_id|>", "<|im_end|>", "<|end_of_text|>", "<|end_of_role|>", "<|message_sep|>", "</s>", "<|end|>",
+	"<|start|>assistant", "<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>", "<|channel|>final<|message|>", "<response>", "</response>",
+	"<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>", "<|call|>", "[/TOOL_CALLS]", "</function_call>"}
+
+var withoutTokens = sync.OnceValue(func() *strings.Replacer {
+	var pairs []string
+	for _, t := range tokens {
+		pairs = append(pairs, t, "")
+	}
+	return strings.NewReplacer(pairs...)
+})
+
+// starts are the bytes that what is looked for begins with.
+const starts = "<[{`]fc-"
+
+// undecided is how near the end of a text that grows something must stop for it to be
+// incomplete: no marker is longer.
+const undecided = 64
+
+// maxNested limits how deep formats are nested.
+const maxNested = 4
+
+// A finder divides a text that may grow into calls and the rest.
+type finder struct {
+	tools offered
+	text  string
+	pos   int    // text[:pos] is divided
+	until string // ends the skipped text that pos is in
+	wait  int    // the length that text must have before the next attempt
+	calls []agent.ToolCall
+	rest  strings.Builder
+}
+
+// remaining is the text beside the calls.
+func (f *finder) remaining() string {
+	if len(f.calls) == 0 {
+		return f.text
+	}
+	return strings.TrimSpace(withoutTokens().Replace(f.rest.String()))
+}
+
+// read divides the text as far as that is possible. final says that it does not grow.
+func (f *finder) read(final bool) {
+	if !final && len(f.text) < f.wait {
+		return
+	}
+	for f.pos < len(f.text) {
+		n := 0
+		if f.until != "" {
+			n = f.endOfSkipped(final)
+		} else if i := strings.IndexAny(f.text[f.pos:], starts); i != 0 {
+			n = i
+			if i < 0 {
+				n = len(f.text) - f.pos
+			}
+		} else {
+			n = f.candidate(final)
+		}
+		if n < 0 { // a text that is a call needs many pieces: attempts become rarer
+			f.wait = len(f.text) + (len(f.text)-f.pos)/4
+			return
+		}
+		f.rest.WriteString(f.text[f.pos : f.pos+n])
+		f.pos += n
+	}
+}
+
+// endOfSkipped returns how much of the text is skipped.
+func (f *finder) endOfSkipped(final bool) int {
+	text := f.text[f.pos:]
+	if i := strings.Index(text, f.until); i >= 0 {
+		n := i + len(f.until)
+		f.until = ""
+		return n
+	}
+	if final {
+		return len(text)
+	}
+	n := max(len(text)-len(f.until), 0)
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	if n > 0 {
+		return n
+	}
+	return -1
+}
+
+// candidate looks at what could be a call. It returns how much of the text is not, or -1 if
+// more text is needed. It passes a call by itself.
+func (f *finder) candidate(final bool) int {
+	text := f.text[f.pos:]
+	if !quoted(f.text[:f.pos]) {
+		form, partial := formatAt(text)
+		if partial && !final {
+			return -1
+		}
+		if form != nil && (!form.bare || startsLine(f.text[:f.pos])) {
+			r := &reader{s: text, tools: f.tools}
+			calls := r.block(form, 0)
+			if form.bare {
+				calls = r.last(calls)
+			}
+			switch {
+			case !final && len(text)-r.far < undecided:
+				return -1
+			case calls != nil:
+				f.calls = append(f.calls, calls...)
+				f.pos += r.i
+				return 0
+			}
+		}
+	}
+	for _, s := range skipped {
+		if after, ok := strings.CutPrefix(text, s[0]); ok {
+			line, _, whole := strings.Cut(after, "\n")
+			if s[0] == "`" && !strings.Contains(line, "`") {
+				if !whole && !final {
+					return -1
+				}
+				break
+			}
+			f.until = s[1]
+			return len(s[0])
+		}
+	}
+	return 1
+}
+
+// formatAt returns the format that a text begins with. partial reports that the text is
+// the beginning of a marker.
+func formatAt(text string) (form *format, partial bool) {
+	for i := range formats {
+		f := &formats[i]
+		if !strings.HasPrefix(text, f.begin) {
+			partial = partial || strings.HasPrefix(f.begin, text)
+			continue
+		}
+		if f.begin == "```" {
+			lang, _, whole := strings.Cut(text[len(f.begin):], "\n")
+			if !whole {
+				return nil, len(lang) < len("tool_calls\r")
+			}
+			if !slices.Contains(fences, strings.TrimSpace(lang)) {
+				return nil, false
+			}
+			return &format{begin: f.begin + lang + "\n", end: f.end, bare: true}, false
+		}
+		return f, partial
+	}
+	return nil, partial || slices.ContainsFunc(skipped, func(s [2]string) bool { return strings.HasPrefix(s[0], text) && s[0] != text })
+}
+
+// quoted reports whether what follows a text is quoted.
+func quoted(before string) bool {
+	for _, mark := range []string{`"`, "'", "`", "“", "‘", "«"} {
+		if strings.HasSuffix(before, mark) {
+			return true
+		}
+	}
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	return strings.TrimSpace(line) == ">"
+}
+
+// startsLine reports whether what follows a text begins a line, or comes after a token.
+func startsLine(before string) bool {
+	before = strings.TrimRight(before, " \t")
+	return before == "" || strings.HasSuffix(before, "\n") || strings.HasSuffix(before, ">")
+}

@@ -1,0 +1,112 @@
+// Package unparsed finds the tool calls that a server left in the text of an answer.
+//
+// Every family of models writes its calls in a form of its own, and the server turns
+// them into the calls of the protocol. Local servers often do not know the form of the
+// model that they run: then the call arrives as text, and nothing happens. A
+// [Provider] around another one recognises the forms that are in its table.
+//
+//	p := &unparsed.Provider{Provider: &openai.Provider{ … }}
+//
+// Only calls of tools that the request offers count. Code, quotations, the thoughts of
+// the model and everything else that only looks like a call stay text. The forms are those of the
+// model cards and of the tool parsers of vLLM (docs.vllm.ai, tool calling); testdata
+// has samples of each.
+package unparsed
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Provider turns calls in the text of answers into calls. It is safe for concurrent
+// use if the inner provider is.
+type Provider struct {
+	// Provider answers the requests. It is required.
+	Provider agent.Provider
+}
+
+// Generate asks the inner provider. An answer with calls is returned as it is, and so
+// is one to a request without tools. The text of a call is not shown: deltas wait
+// while a text can become one.
+func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	if len(req.Tools) == 0 || req.Summary {
+		return p.Provider.Generate(ctx, req, delta)
+	}
+	tools := offeredBy(req.Tools)
+	show := &display{finder: finder{tools: tools}, delta: delta}
+	resp, err := p.Provider.Generate(ctx, req, show.add)
+	if err != nil {
+		return resp, err
+	}
+	if len(resp.Message.Calls) > 0 {
+		show.end(resp.Message.Text())
+		return resp, nil
+	}
+	f := finder{tools: tools, text: resp.Message.Text()}
+	f.read(true)
+	show.end(f.remaining())
+	if len(f.calls) == 0 {
+		return resp, nil
+	}
+	with := *resp
+	with.Message.Calls = f.calls
+	with.Message.Parts = withText(resp.Message.Parts, f.remaining())
+	return &with, nil
+}
+
+// withText returns parts with another text.
+func withText(parts []agent.Part, text string) []agent.Part {
+	isText := func(p agent.Part) bool { return p.Kind == agent.PartText }
+	at := slices.IndexFunc(parts, isText)
+	parts = slices.Clone(parts)
+	parts[at].Text = text
+	first := parts[at]
+	parts = slices.DeleteFunc(parts, isText)
+	if text == "" {
+		return parts
+	}
+	return slices.Insert(parts, at, first)
+}
+
+// A display passes deltas on, without the text of calls.
+type display struct {
+	finder
+	delta func(agent.Delta)
+	all   strings.Builder // the text so far
+	shown string
+}
+
+func (d *display) add(one agent.Delta) {
+	switch {
+	case d.delta == nil:
+		return
+	case one.Kind == agent.DeltaRetry:
+		*d = display{finder: finder{tools: d.tools}, delta: d.delta}
+	case one.Kind == agent.DeltaText:
+		d.all.WriteString(one.Text)
+		d.text = d.all.String()
+		if d.read(false); len(d.calls) == 0 {
+			d.show(d.rest.String())
+		}
+		return
+	}
+	d.delta(one)
+}
+
+// show shows what of text was not shown yet.
+func (d *display) show(text string) {
+	if more, ok := strings.CutPrefix(text, d.shown); ok && more != "" {
+		d.shown = text
+		d.delta(agent.Delta{Kind: agent.DeltaText, Text: more})
+	}
+}
+
+// end shows the rest of the text, if it came in pieces.
+func (d *display) end(text string) {
+	if d.all.Len() > 0 {
+		d.show(text)
+	}
+}

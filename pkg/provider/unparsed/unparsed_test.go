@@ -1,0 +1,182 @@
+package unparsed_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/unparsed"
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// offered are the tools of the samples.
+var offered = []agent.ToolSpec{
+	tool("get_weather", `"city":{"type":"string"},"days":{"type":"integer"}`),
+	tool("get_time", `"zone":{"type":"string"}`),
+	tool("search", `"query":{"type":"string"},"limit":{"type":["integer","null"]},"tags":{"type":"array"},"filters":{"type":"object"}`),
+	tool("write_file", `"path":{"type":"string"},"content":{"type":"string"},"append":{"type":"boolean"}`),
+	tool("list-files", `"path":{"type":"string"}`),
+}
+
+func tool(name, properties string) agent.ToolSpec {
+	return agent.ToolSpec{Name: name, Schema: json.RawMessage(`{"type":"object","properties":{` + properties + `}}`)}
+}
+
+// A model answers with a message, in pieces.
+type model struct {
+	message agent.Message
+	piece   int
+	err     error
+}
+
+func (m *model) Generate(_ context.Context, _ *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	for text := m.message.Text(); text != "" && m.piece > 0; {
+		n := min(m.piece, len(text))
+		for n < len(text) && text[n]&0xC0 == 0x80 {
+			n++
+		}
+		delta(agent.Delta{Kind: agent.DeltaText, Text: text[:n]})
+		text = text[n:]
+	}
+	return &agent.Response{Message: m.message}, m.err
+}
+
+// A sample is a text and what it means.
+type sample struct{ name, text, rest, calls string }
+
+// samples reads testdata/samples.txtar. In each file lines with "=>" are the calls, and what
+// follows a line "=" is the remaining text; without calls it is all of it.
+func samples(t *testing.T) []sample {
+	data, err := os.ReadFile("testdata/samples.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []sample
+	for _, f := range txtar.Parse(data).Files {
+		text, calls, found := strings.Cut("\n"+strings.TrimSuffix(string(f.Data), "\n"), "\n=> ")
+		s := sample{name: f.Name, text: strings.TrimPrefix(text, "\n")}
+		if s.rest = s.text; found {
+			calls, s.rest, _ = strings.Cut(calls, "\n=\n")
+			s.calls = "=> " + calls + "\n"
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func ask(t *testing.T, m *model) (resp *agent.Response, shown string) {
+	t.Helper()
+	resp, err := (&unparsed.Provider{Provider: m}).Generate(t.Context(), &agent.Request{Tools: offered}, func(d agent.Delta) { shown += d.Text })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, shown
+}
+
+func listed(calls []agent.ToolCall) string {
+	var b strings.Builder
+	for _, c := range calls {
+		b.WriteString("=> " + c.Name + " " + c.Args + "\n")
+	}
+	return b.String()
+}
+
+func answer(text string) agent.Message {
+	return agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(text)}}
+}
+
+func TestSamples(t *testing.T) {
+	list := samples(t)
+	if len(list) < 300 {
+		t.Errorf("there are %d samples", len(list))
+	}
+	for _, s := range list {
+		t.Run(s.name, func(t *testing.T) {
+			resp, _ := ask(t, &model{message: answer(s.text)})
+			if diff := cmp.Diff(s.calls, listed(resp.Message.Calls)); diff != "" {
+				t.Errorf("calls in %q (-want +got):\n%s", s.text, diff)
+			}
+			if got := resp.Message.Text(); got != s.rest {
+				t.Errorf("text beside the calls is %q, want %q", got, s.rest)
+			}
+		})
+	}
+}
+
+// TestDeltas: what is shown is the text beside the calls, whatever the pieces.
+func TestDeltas(t *testing.T) {
+	for _, s := range samples(t) {
+		for _, piece := range []int{1, 3, 17, 1000} {
+			_, shown := ask(t, &model{message: answer(s.text), piece: piece})
+			if s.calls != "" { // tokens that come before a call are shown
+				shown = strings.NewReplacer("<|channel|>analysis<|message|>", "", "<|end|>", "", "<|start|>assistant", "").Replace(shown)
+			}
+			if strings.TrimSpace(shown) != strings.TrimSpace(s.rest) {
+				t.Errorf("%s in pieces of %d: shown is %q, want %q", s.name, piece, shown, s.rest)
+			}
+		}
+	}
+}
+
+// TestCut: an answer that ends anywhere, as at the limit of its length, is read without harm.
+func TestCut(t *testing.T) {
+	for _, s := range samples(t) {
+		for i := range s.text {
+			resp, _ := ask(t, &model{message: answer(s.text[:i])})
+			for _, c := range resp.Message.Calls {
+				if !json.Valid([]byte(c.Args)) {
+					t.Errorf("%s: the arguments of a call in %q are %s", s.name, s.text[:i], c.Args)
+				}
+			}
+		}
+	}
+}
+
+// TestUntouched: an answer with calls of the protocol, and one to a request that has no
+// tools, is not read.
+func TestUntouched(t *testing.T) {
+	text := "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>"
+	message := answer(text)
+	message.Calls = []agent.ToolCall{{ID: "1", Name: "search", Args: "{}"}}
+	resp, shown := ask(t, &model{message: message, piece: 7})
+	if diff := cmp.Diff(message, resp.Message); diff != "" || shown != text {
+		t.Errorf("an answer with calls is changed, shown is %q (-want +got):\n%s", shown, diff)
+	}
+	for _, req := range []*agent.Request{{}, {Tools: offered, Summary: true}} {
+		resp, err := (&unparsed.Provider{Provider: &model{message: answer(text)}}).Generate(t.Context(), req, nil)
+		if err != nil || len(resp.Message.Calls) > 0 || resp.Message.Text() != text {
+			t.Errorf("the answer to %+v is %+v, %v", req, resp, err)
+		}
+	}
+}
+
+// TestParts: what is not text stays where it is.
+func TestParts(t *testing.T) {
+	thought := agent.Part{Kind: agent.PartReasoning, Text: "hm", Extra: json.RawMessage("1")}
+	message := agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{thought,
+		agent.Text("Wait.\n<tool_"), agent.Text("call>{\"name\": \"get_time\"}")}}
+	resp, _ := ask(t, &model{message: message})
+	if diff := cmp.Diff([]agent.Part{thought, agent.Text("Wait.")}, resp.Message.Parts); diff != "" || len(resp.Message.Calls) != 1 {
+		t.Errorf("calls %v, parts (-want +got):\n%s", resp.Message.Calls, diff)
+	}
+	if message.Parts[1].Text != "Wait.\n<tool_" {
+		t.Error("the message of the inner provider is changed")
+	}
+}
+
+// TestHostile: texts that are costly for a careless reader take no time.
+func TestHostile(t *testing.T) {
+	for _, piece := range []string{"<tool_call>", "{\"name\":", "\n[", "\n{", "\n[get_time(", "<function=get_time>", "```json\n", "`", "\n'", "[TOOL_CALLS]get_time"} {
+		text := strings.Repeat(piece, 100_000/len(piece))
+		begin := time.Now()
+		ask(t, &model{message: answer(text), piece: 100})
+		if took := time.Since(begin); took > 20*time.Second {
+			t.Errorf("%q many times took %s", piece, took)
+		}
+	}
+}
