@@ -20,6 +20,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/provider/unparsed"
 )
 
 // FlavorScripted is the flavor of agents whose model is a script.
@@ -53,6 +54,9 @@ func (l *loader) model(n *Node) bool {
 	}
 	if p == nil {
 		return false
+	}
+	if flavor := openai.Flavor(n.Agent.Flavor); s.TextCalls != nil && *s.TextCalls || s.TextCalls == nil && flavor.TextCalls() {
+		p = &unparsed.Provider{Provider: p}
 	}
 	n.Agent.Provider = &provider.Retry{Provider: &prices.Provider{Provider: p, Price: l.price(s)}}
 	return true

@@ -52,6 +52,7 @@ type Spec struct {
 	Price                 *prices.Price              `json:"price"`
 	RequestTimeoutSeconds float64                    `json:"requestTimeoutSeconds"`
 	Script                string                     `json:"script"`
+	TextCalls             *bool                      `json:"textCalls"`
 
 	Locked          bool         `json:"locked"`
 	Budget          agent.Budget `json:"budget"`

@@ -60,6 +60,8 @@ type facts struct {
 	noUserAfterTool bool
 	// documentURL: a PDF is a document_url part instead of a file part.
 	documentURL bool
+	// textCalls: the server may leave calls in the text.
+	textCalls bool
 }
 
 // A reasoningRule says how reasoning is sent back: with every message that has
@@ -128,13 +130,13 @@ var table = []facts{
 		maxTokens: maxTokens, ask: askUsage, noText: emptyString,
 		reasoning: reasoningRule{name: reasoningContent, required: true}},
 	{flavor: Ollama, url: "http://localhost:11434/v1",
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo},
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: VLLM, url: "http://localhost:8000/v1",
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo},
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: LlamaCpp, names: []string{"llama.cpp", "llama-cpp"}, url: "http://localhost:8080/v1",
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo},
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: LMStudio, names: []string{"lm-studio"}, url: "http://localhost:1234/v1",
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo},
+		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: Compatible, names: []string{"compatible"},
 		maxTokens: maxTokens, ask: askUsage, noText: emptyString, extra: true, reasoning: echo},
 }
@@ -165,6 +167,10 @@ func Flavors() []string {
 
 // URL is the base URL of the flavour's own servers; empty if there is none.
 func (f Flavor) URL() string { return factsOf(f).url }
+
+// TextCalls reports whether servers of the flavour run models whose form of calls they may
+// not know, and then leave calls in the text of answers.
+func (f Flavor) TextCalls() bool { return factsOf(f).textCalls }
 
 // At is the flavour of the server at a URL: with OpenAI and Compatible, which agent
 // files use for everything that speaks the protocol, that of its host if it is
