@@ -121,6 +121,7 @@ type Tree struct {
 
 	secrets []config.Secret // of a type that does not print them
 	survey  func(dir string) *Lock
+	ladder  *sandbox.Ladder // may be nil
 }
 
 // Runner returns a Runner of a, an agent of the tree, which takes the tree's keys,
@@ -221,7 +222,7 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 }
 
 func newLoader(opts Options) *loader {
-	l := &loader{opts: opts, tree: &Tree{}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
+	l := &loader{opts: opts, tree: &Tree{ladder: opts.Ladder}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
 	l.tree.survey = l.survey
 	if opts.CacheDir != "" {
 		l.valid = validFiles(filepath.Join(opts.CacheDir, "files"))
@@ -234,7 +235,8 @@ func newLoader(opts Options) *loader {
 	return l
 }
 
-// Close ends every process that the tree's toolsets started.
+// Close ends every process that the tree's toolsets started, and those that keep the
+// namespaces of its sandboxes.
 func (t *Tree) Close() error {
 	var g errgroup.Group
 	for _, n := range t.Nodes {
@@ -242,7 +244,11 @@ func (t *Tree) Close() error {
 			g.Go(func() error { return s.Close(context.Background()) })
 		}
 	}
-	return g.Wait()
+	err := g.Wait()
+	if t.ladder != nil {
+		t.ladder.Close()
+	}
+	return err
 }
 
 type loader struct {

@@ -83,7 +83,14 @@ func (p *child) try(attr *syscall.ProcAttr) error {
 	argv := append([]string{p.box.Path}, p.box.Args...)
 	for attempt := 0; ; attempt++ {
 		err := all.start(&p.entry, p.cmd.Mark, p.box.Thread, func() (int, error) {
-			return p.fork(p.box.Path, argv, attr)
+			if p.box.Fork == nil {
+				return p.fork(p.box.Path, argv, attr)
+			}
+			pid, err := p.box.Fork(p.box.Path, argv, attr)
+			if err != nil {
+				p.reapFailed()
+			}
+			return pid, err
 		})
 		if err != syscall.ETXTBSY || attempt == busyAttempts-1 {
 			return err
@@ -152,6 +159,7 @@ func (p *child) finish(suspicious bool, escaped func() bool) error {
 	if suspicious && !all.subreaper.Load() {
 		members = slices.DeleteFunc(p.members(), func(pid int) bool { return pid == p.pid })
 	}
+	ended := p.box.left()
 	all.end(&p.entry)
 	var killErr error
 	if !p.reaped || p.hasMembers() {
@@ -171,7 +179,7 @@ func (p *child) finish(suspicious bool, escaped func() bool) error {
 	left, alive := all.clean(&p.entry, members, escaped)
 	all.remove(&p.entry)
 	p.release()
-	p.exit.Left = left
+	p.exit.Left = left + ended + p.box.left()
 	boxErr := p.box.ended(p.cmd, &p.exit)
 	switch {
 	case err != nil && killErr != nil:

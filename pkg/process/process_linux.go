@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -150,6 +151,21 @@ func (p *entry) waitStatus() (syscall.WaitStatus, error) {
 		if err != syscall.EINTR {
 			return status, os.NewSyscallError("wait4", err)
 		}
+	}
+}
+
+// reapFailed reaps the child that another process made and that could not execute the
+// program: only its code is known.
+func (e *entry) reapFailed() {
+	for pause := minPause; pause < maxPause && e.code != 0; pause *= 2 {
+		for _, pid := range scanChildren() {
+			if limitCode(pid) == e.code && !all.isRunning(pid) {
+				if _, ok := reapOrphan(pid); ok {
+					return
+				}
+			}
+		}
+		time.Sleep(pause) // it ends a moment after it has said why
 	}
 }
 

@@ -17,6 +17,9 @@ func EndLeft(mark string) (ended, alive int) { return 0, 0 }
 // closeOnExec does nothing: what Go opens is marked already.
 func closeOnExec() {}
 
+// reapFailed does nothing: only Linux makes children by another process.
+func (e *entry) reapFailed() {}
+
 // offMainThread calls f; the thread does not matter here.
 func offMainThread(f func()) { f() }
 

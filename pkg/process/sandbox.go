@@ -27,6 +27,13 @@ type Confined struct {
 	// Thread runs on the thread that then starts the process, and ends after that: what
 	// it restricts, of the thread alone, the process inherits. Linux only.
 	Thread func() error
+	// Fork, if not nil, starts the process in place of this one, by a process that makes it
+	// a child of this one (CLONE_PARENT of Linux), and returns its number.
+	Fork func(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error)
+	// Left ends what the process left where it does not become a child of this one, and
+	// returns how many processes that were. It is called before and after the process
+	// group is killed.
+	Left func() int
 	// Started is called with the number of the process.
 	Started func(pid int)
 	// Ended is called when nothing of it is left, or with nil if it was not started. It
@@ -62,6 +69,14 @@ func (w *Confined) ended(c *Command, e *Exit) error {
 		return newStartError(c, start.Err)
 	}
 	return err
+}
+
+// left ends what Left finds.
+func (w *Confined) left() int {
+	if w.Left == nil {
+		return 0
+	}
+	return w.Left()
 }
 
 // closeFiles closes the files that the process has.

@@ -8,8 +8,8 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,122 +18,105 @@ import (
 // report.
 const orderFile = 3
 
-// An order says what a helper does before it executes its command line.
-type order struct {
-	// Try reports success in place of executing anything.
-	Try bool `json:"try,omitempty"`
-	// User and Group, if there is a user namespace of which the helper is the first
-	// process and whose numbers it maps itself, are the numbers of the person.
-	Map         bool `json:"map,omitempty"`
-	User, Group int  `json:",omitempty"`
-	// Root keeps some of root's capabilities in the namespace.
-	Root bool `json:"root,omitempty"`
-	// Mounts is what changes in the mount namespace; nil is nothing.
-	Mounts *mounts `json:"mounts,omitempty"`
-	// Loopback switches on the loopback interface of a network namespace, Proxy is the
-	// Unix socket to which connections to proxyAddress go.
-	Loopback bool   `json:"loopback,omitempty"`
-	Proxy    string `json:"proxy,omitempty"`
-	// Init makes the helper the first process of a PID namespace: it runs the program
-	// as a child, and stays until what the child left is at its end.
-	Init bool `json:"init,omitempty"`
-	// Wait is how long processes that the program left may hold its output.
-	Wait time.Duration `json:"wait,omitempty"`
+// The first argument of a helper: what it is to do.
+const (
+	helperRun    = "run"    // restrict itself and execute the command line that follows
+	helperSpaces = "spaces" // start programs in namespaces
+	helperInit   = "init"   // be the first process of a PID namespace
+	helperTry    = "try"    // exit with success
+)
 
+// An order says what a program may do.
+type order struct {
+	// Root keeps some of root's capabilities.
+	Root    bool           `json:"root,omitempty"`
 	Limits  map[int]uint64 `json:"limits,omitempty"`
 	Files   files          `json:"files"`
 	Filter  bool           `json:"filter,omitempty"`
 	Sockets sockets        `json:"sockets"`
+	// Listen makes a helper listen at proxyAddress and hand the socket over.
+	Listen bool `json:"listen,omitempty"`
 }
 
-// A report is what the helper says in the end.
+// A report is what a helper says.
 type report struct {
-	// Status is that of the program, Left how many processes it left.
-	Status *syscall.WaitStatus `json:"status,omitempty"`
-	Left   int                 `json:"left,omitempty"`
+	PID int `json:"pid,omitempty"` // of a process that it started
 	// Error is why the program was not started; Errno is that of the program itself.
 	Error string        `json:"error,omitempty"`
 	Errno syscall.Errno `json:"errno,omitempty"`
 }
 
-// Helper is what the program does that Place.Helper names: it enters a sandbox and
-// executes the command line. It returns if that failed, and the exit code is 125.
-func Helper(argv []string) int {
+// err is the error in a report, nil if there is none.
+func (r report) err() error {
+	switch {
+	case r.Errno != 0:
+		return r.Errno
+	case r.Error != "":
+		return errors.New(r.Error)
+	}
+	return nil
+}
+
+// reportOf is the report of an error. That of a system call without a context is the
+// program's own.
+func reportOf(err error) report {
+	if errno, ok := err.(syscall.Errno); ok {
+		return report{Errno: errno}
+	}
+	return report{Error: err.Error()}
+}
+
+// Helper is what the program does that Ladder.Helper names. It returns the exit code.
+func Helper(args []string) int {
 	runtime.LockOSThread() // what it restricts is this thread, which then executes
+	if args[0] == helperTry {
+		return 0
+	}
 	unix.CloseOnExec(orderFile)
-	pipe := os.NewFile(orderFile, "order")
-	_, _ = pipe.WriteString("\n") // it runs, and all processes above it
-	var o order
-	if err := json.NewDecoder(pipe).Decode(&o); err != nil {
-		return 125 // whoever started it is gone
-	}
-	h := &helper{order: o, argv: argv, pipe: pipe}
-	r, err := h.run()
+	pipe, err := fileConn(os.NewFile(orderFile, "order"))
 	if err != nil {
-		r.Error = err.Error()
-		if e, ok := errors.AsType[*execError](err); ok {
-			r.Errno = e.errno
-		}
+		return 125
 	}
-	_ = json.NewEncoder(pipe).Encode(r)
+	switch args[0] {
+	case helperRun:
+		err = become(pipe, args[1:])
+	case helperSpaces:
+		err = serveSpaces(pipe)
+	case helperInit:
+		err = serveInit(pipe)
+	}
 	if err != nil {
+		_ = send(pipe, reportOf(err))
 		return 125
 	}
 	return 0
 }
 
-// An execError says that the program itself cannot be executed.
-type execError struct{ errno syscall.Errno }
-
-func (e *execError) Error() string { return e.errno.Error() }
-
-// A helper enters a sandbox.
-type helper struct {
-	order
-	argv []string
-	pipe *os.File
+// become enters a sandbox and becomes the program of a command line.
+func become(pipe *net.UnixConn, argv []string) error {
+	_, _ = pipe.Write([]byte("\n")) // it runs, and all processes above it
+	var o order
+	if _, err := receive(pipe, &o); err != nil {
+		return err
+	}
+	if o.Listen {
+		l, err := listen()
+		if err != nil {
+			return err
+		}
+		if err := send(pipe, report{}, int(l.Fd())); err != nil {
+			return err
+		}
+	}
+	if err := o.restrict(); err != nil {
+		return err
+	}
+	return syscall.Exec(argv[0], argv, os.Environ())
 }
 
-// run does what the order says.
-func (h *helper) run() (report, error) {
-	if h.Map {
-		if err := mapIDs(h.User, h.Group); err != nil {
-			return report{}, err
-		}
-	}
-	// From here on other processes of the person cannot look into this one, which the
-	// numbers above need.
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	if h.Mounts != nil {
-		if err := h.Mounts.mount(); err != nil {
-			return report{}, err
-		}
-	}
-	if h.Loopback {
-		if err := loopbackUp(); err != nil {
-			return report{}, err
-		}
-	}
-	if h.Proxy != "" {
-		if err := serveProxy(h.Proxy); err != nil {
-			return report{}, err
-		}
-	}
-	if h.Init {
-		return h.runInit()
-	}
-	if err := h.restrict(); err != nil {
-		return report{}, err
-	}
-	if h.Try {
-		return report{}, nil
-	}
-	return report{}, h.exec()
-}
-
-// restrict restricts this thread, and this process where a limit is one of processes.
+// restrict restricts this thread, and this process where there are limits.
 func (o *order) restrict() error {
-	if !o.Init && o.Root {
+	if o.Root {
 		if err := dropCapabilities(true); err != nil {
 			return err
 		}
@@ -157,109 +140,130 @@ func (o *order) restrict() error {
 	return nil
 }
 
-// exec becomes the program.
-func (h *helper) exec() error {
-	err := syscall.Exec(h.argv[0], h.argv, os.Environ())
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return &execError{errno}
-	}
-	return err
-}
+// ofRoot are the capabilities that root keeps in a sandbox: those that concern its files.
+var ofRoot = []int{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID,
+	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL, unix.CAP_NET_BIND_SERVICE}
 
-// runInit runs the program as a child. It is the first process of a PID namespace: when it
-// ends, all others are killed.
-func (h *helper) runInit() (report, error) {
-	h.Init = false
-	h.Mounts, h.Loopback, h.Proxy, h.Map = nil, false, "", false
-	terminated := ignoreSignals()
-	go func() { // the end of the pipe is the end of the process that wants the result
-		_, _ = h.pipe.Read(make([]byte, 1))
-		os.Exit(125)
-	}()
-	if err := dropCapabilities(h.Root); err != nil {
-		return report{}, err
-	}
-	pid, err := h.start()
-	if err != nil || h.Try {
-		return report{}, err
-	}
-	outputs := standardOutputs()
-	if err := replaceStdio(); err != nil {
-		return report{}, err
-	}
-	var status syscall.WaitStatus
-	for ended := 0; ended != pid; {
-		ended, err = syscall.Wait4(-1, &status, 0, nil)
-		if err != nil && err != syscall.EINTR {
-			return report{}, fmt.Errorf("wait: %w", err)
+// dropCapabilities takes from what this thread executes all capabilities, or from root all
+// but a few.
+func dropCapabilities(root bool) error {
+	for c := 0; c <= unix.CAP_LAST_CAP+8; c++ {
+		if root && slices.Contains(ofRoot, c) {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil && err != unix.EINVAL && err != unix.EPERM {
+			return fmt.Errorf("drop capability %d: %w", c, err)
 		}
 	}
-	left := awaitRest(outputs, h.Wait, terminated)
-	return report{Status: &status, Left: left}, nil
-}
-
-// start starts the program on this thread, which it restricts. With limits it is another
-// helper that sets them, because they would be those of this process too.
-func (h *helper) start() (int, error) {
-	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}}
-	if len(h.Limits) == 0 {
-		if err := h.restrict(); err != nil || h.Try {
-			return 0, err
-		}
-		pid, err := syscall.ForkExec(h.argv[0], h.argv, attr)
-		if errno, ok := errors.AsType[syscall.Errno](err); ok {
-			return 0, &execError{errno}
-		}
-		return pid, err
+	// What is inheritable comes back to root, whatever the bounding set says.
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&header, &data[0])
+	if err == nil {
+		data[0].Inheritable, data[1].Inheritable = 0, 0
+		err = unix.Capset(&header, &data[0])
 	}
-	ours, theirs, err := socketPair()
+	if err == nil {
+		err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	}
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("drop capabilities: %w", err)
 	}
-	defer ours.Close()
-	attr.Files = append(attr.Files, theirs.Fd())
-	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{os.Args[0], os.Args[1]}, h.argv...), attr)
-	theirs.Close()
-	if err != nil {
-		return 0, fmt.Errorf("start the helper that sets limits: %w", err)
-	}
-	if err := json.NewEncoder(ours).Encode(h.order); err != nil {
-		return 0, err
-	}
-	r, err := readReport(ours) // it is at its end when the program is executed
-	if err != nil || r == nil {
-		return pid, err
-	}
-	if r.Errno != 0 {
-		return 0, &execError{r.Errno}
-	}
-	if r.Error != "" {
-		return 0, errors.New(r.Error)
-	}
-	return pid, nil
+	return nil
 }
 
 // socketPair returns two connected sockets.
-func socketPair() (ours, theirs *os.File, err error) {
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	_ = unix.SetNonblock(fds[0], true) // so that it can have a deadline
-	return os.NewFile(uintptr(fds[0]), "sandbox"), os.NewFile(uintptr(fds[1]), "sandbox"), nil
+	theirs = os.NewFile(uintptr(fds[1]), "order")
+	if ours, err = fileConn(os.NewFile(uintptr(fds[0]), "order")); err != nil {
+		theirs.Close()
+	}
+	return ours, theirs, err
 }
 
-// readReport reads the report of a helper, nil if there is none.
-func readReport(pipe *os.File) (*report, error) {
-	var r report
-	switch err := json.NewDecoder(pipe).Decode(&r); {
-	case err == nil:
-		return &r, nil
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return nil, nil
-	default:
-		return nil, fmt.Errorf("read the report of the helper: %w", err)
+// fileConn is the connection of a file, which is closed.
+func fileConn(f *os.File) (*net.UnixConn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
 	}
+	return c.(*net.UnixConn), nil
+}
+
+// maxFiles is how many files a message may have.
+const maxFiles = 16
+
+// send writes a message and descriptors: the length with these, then the text.
+func send(conn *net.UnixConn, v any, fds ...int) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	if _, _, err := conn.WriteMsgUnix([]byte(fmt.Sprintf("%08x", len(text))), rights, nil); err != nil {
+		return err
+	}
+	_, err = conn.Write(text)
+	return err
+}
+
+// receive reads a message and its files.
+func receive(conn *net.UnixConn, v any) (files []*os.File, err error) {
+	length, rights := make([]byte, 8), make([]byte, unix.CmsgSpace(4*maxFiles))
+	n, m, _, _, err := conn.ReadMsgUnix(length, rights)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:m])
+	if err != nil {
+		return nil, err
+	}
+	for _, message := range messages {
+		fds, err := unix.ParseUnixRights(&message)
+		if err != nil {
+			return nil, err
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	var size int
+	if _, err := io.ReadFull(conn, length[n:]); err != nil {
+		return files, err
+	}
+	if _, err := fmt.Sscanf(string(length), "%08x", &size); err != nil {
+		return files, err
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(conn, text); err != nil {
+		return files, err
+	}
+	return files, json.Unmarshal(text, v)
+}
+
+// proxyAddress is where the proxy is inside of a network namespace.
+const proxyAddress = "127.0.0.1:3128"
+
+// listen listens at proxyAddress. The socket stays in the network namespace in which it
+// is made, and works from everywhere.
+func listen() (*os.File, error) {
+	l, err := net.Listen("tcp", proxyAddress)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	defer l.Close()
+	return l.(*net.TCPListener).File()
 }
 
 // loopbackUp switches on the loopback interface.
@@ -277,34 +281,5 @@ func loopbackUp() error {
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req); err != nil {
 		return fmt.Errorf("loopback: %w", err)
 	}
-	return nil
-}
-
-// proxyAddress is where the proxy is inside of a sandbox.
-const proxyAddress = "127.0.0.1:3128"
-
-// serveProxy relays connections to proxyAddress to the Unix socket.
-func serveProxy(socket string) error {
-	l, err := net.Listen("tcp", proxyAddress)
-	if err != nil {
-		return fmt.Errorf("proxy: %w", err)
-	}
-	go func() {
-		for {
-			inner, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer inner.Close()
-				outer, err := net.Dial("unix", socket)
-				if err != nil {
-					return
-				}
-				defer outer.Close()
-				relay(inner, outer, proxyIdle)
-			}()
-		}
-	}()
 	return nil
 }

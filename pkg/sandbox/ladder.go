@@ -34,7 +34,7 @@ type Ladder struct {
 // find tries the rungs.
 func (l *Ladder) find() {
 	l.once.Do(func() {
-		l.facts = findFacts()
+		l.facts.find()
 		l.why = l.load()
 		for _, r := range rungs {
 			if len(l.Only) > 0 && !slices.Contains(l.Only, r) && r != Limits {

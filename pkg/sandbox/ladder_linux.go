@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/cachefile"
@@ -20,6 +22,9 @@ var rungs = []string{Namespaces, Bubblewrap, Landlock, Limits}
 
 // facts is what a rung depends on and costs nothing to find out.
 type facts struct {
+	mu     sync.Mutex
+	spaces map[string]*spaces // by their order
+
 	landlock int // its version, 0 for none
 	inside   bool
 	root     bool
@@ -27,8 +32,8 @@ type facts struct {
 	key      string // of this kernel and what contains this process
 }
 
-func findFacts() facts {
-	f := facts{landlock: landlockVersion(), root: os.Geteuid() == 0}
+func (f *facts) find() {
+	f.landlock, f.root = landlockVersion(), os.Geteuid() == 0
 	if runtime.GOOS == "linux" {
 		f.cgroups = cgroupFolders()
 	}
@@ -42,7 +47,6 @@ func findFacts() facts {
 	user, _ := os.Readlink("/proc/self/ns/user")
 	mount, _ := os.Readlink("/proc/self/ns/mnt")
 	f.key = fmt.Sprint(unix.ByteSliceToString(name.Release[:]), strings.TrimSpace(string(boot)), os.Geteuid(), user, mount, f.inside)
-	return f
 }
 
 // load returns why rungs do not work, from the cache or by trying.
@@ -81,7 +85,8 @@ func (l *Ladder) try(rung string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	b := &Box{place: Place{Ladder: l}, config: Config{Read: []string{"/"}, Write: []string{}, Network: &Network{}}}
-	e, err := process.Run(ctx, &process.Command{Path: "/", Sandbox: trial{b, rung}})
+	command := &process.Command{Path: l.Helper[0], Args: append(slices.Clone(l.Helper[1:]), helperTry), Sandbox: trial{b, rung}}
+	e, err := process.Run(ctx, command)
 	if err != nil {
 		return err
 	}
@@ -91,7 +96,7 @@ func (l *Ladder) try(rung string) error {
 	return nil
 }
 
-// A trial is a sandbox whose helper executes nothing.
+// A trial is a sandbox on a rung that may not work.
 type trial struct {
 	box  *Box
 	rung string
@@ -99,7 +104,7 @@ type trial struct {
 
 // Confine implements process.Sandbox.
 func (t trial) Confine(c *process.Command) (*process.Confined, error) {
-	return t.box.confine(c, t.rung, true)
+	return t.box.confine(c, t.rung)
 }
 
 // lookBwrap finds bubblewrap.

@@ -14,10 +14,6 @@ type mounts struct {
 	Write    []string `json:"write,omitempty"`
 	// Hide are files and folders that become empty.
 	Hide []string `json:"hide,omitempty"`
-	// Temp is the private folder for temporary files, of TempSize bytes at most; "" is
-	// none.
-	Temp     string `json:"temp,omitempty"`
-	TempSize int64  `json:"tempSize,omitempty"`
 }
 
 // mount changes what is mounted. What may be written is copied first, then the rest
@@ -55,15 +51,8 @@ func (m *mounts) mount() error {
 	if err := m.hide(); err != nil {
 		return err
 	}
-	if err := m.mountTemp(); err != nil {
-		return err
-	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
-	}
-	// The working directory is one of before, of which everything may be read-only.
-	if dir, err := os.Getwd(); err == nil {
-		_ = os.Chdir(dir)
 	}
 	return nil
 }
@@ -111,23 +100,20 @@ func (m *mounts) hide() error {
 	return nil
 }
 
+// tempSize limits a private folder for temporary files that is in memory.
+const tempSize = 1 << 30
+
 // mountTemp mounts the private folder, and another one for shared memory.
-func (m *mounts) mountTemp() error {
-	if m.Temp == "" {
+func mountTemp(temp string) error {
+	if temp == "" {
 		return nil
 	}
-	for _, path := range []string{m.Temp, "/dev/shm"} {
+	for _, path := range []string{temp, "/dev/shm"} {
 		if _, err := os.Stat(path); err != nil {
 			continue
 		}
-		fd, err := tmpfs(fmt.Sprint(m.TempSize), "700", 0)
-		if err != nil {
-			return err
-		}
-		err = cover(fd, path)
-		unix.Close(fd)
-		if err != nil {
-			return err
+		if err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("size=%d,mode=700", tempSize)); err != nil {
+			return fmt.Errorf("mount %s: %w", path, err)
 		}
 	}
 	return nil
