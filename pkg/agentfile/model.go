@@ -55,10 +55,10 @@ func (l *loader) model(n *Node) bool {
 	if p == nil {
 		return false
 	}
-	if flavor := openai.Flavor(n.Agent.Flavor); s.TextCalls != nil && *s.TextCalls || s.TextCalls == nil && flavor.TextCalls() {
-		p = &unparsed.Provider{Provider: p}
-	}
 	n.Agent.Provider = &provider.Retry{Provider: &prices.Provider{Provider: p, Price: l.price(s)}}
+	if flavor := openai.Flavor(n.Agent.Flavor); s.TextCalls != nil && *s.TextCalls || s.TextCalls == nil && flavor.TextCalls() {
+		n.Agent.Provider = &unparsed.Provider{Provider: n.Agent.Provider}
+	}
 	return true
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/provider/unparsed"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -22,7 +23,11 @@ func remote(slug, url, more string) string {
 // model is what an agent of the tree asks: FLAVOR URL MODEL KEY.
 func model(t *testing.T, n *agentfile.Node) string {
 	t.Helper()
-	p, ok := n.Agent.Provider.(*provider.Retry).Provider.(*prices.Provider).Provider.(*openai.Provider)
+	outer := n.Agent.Provider
+	if text, ok := outer.(*unparsed.Provider); ok {
+		outer = text.Provider
+	}
+	p, ok := outer.(*provider.Retry).Provider.(*prices.Provider).Provider.(*openai.Provider)
 	if !ok {
 		return n.Agent.Model
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/provider/unparsed"
 )
 
 // TestServersSettingsOfAModel: those of the agent file stay the limit.
@@ -30,7 +31,7 @@ func TestServersSettingsOfAModel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := c.own
-			got := limited(&provider.Retry{Provider: &prices.Provider{Provider: &c.own}, MaxRetries: 7}, c.asked).(*provider.Retry)
+			got := limited(&unparsed.Provider{Provider: &provider.Retry{Provider: &prices.Provider{Provider: &c.own}, MaxRetries: 7}}, c.asked).(*provider.Retry)
 			p := got.Provider.(*prices.Provider).Provider.(*openai.Provider)
 			if p.MaxOutputTokens != c.want.MaxOutputTokens || fmt.Sprint(value(p.Temperature)) != fmt.Sprint(value(c.want.Temperature)) || got.MaxRetries != 7 {
 				t.Errorf("%d tokens at %v, %d retries", p.MaxOutputTokens, value(p.Temperature), got.MaxRetries)

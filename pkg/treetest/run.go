@@ -20,6 +20,7 @@ import (
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/provider/unparsed"
 	"github.com/agents-exe/agents/pkg/schema"
 	"golang.org/x/sync/errgroup"
 )
@@ -365,10 +366,14 @@ func (r *testRun) ask(ctx context.Context, runner *agent.Runner) (end outcome, u
 // prepare sets the model and the tools of a node.
 func (r *testRun) prepare(n *agentfile.Node) {
 	slug := n.Agent.Slug
-	if retry, ok := n.Agent.Provider.(*provider.Retry); ok { // its own script
+	model := &n.Agent.Provider
+	if outer, ok := (*model).(*unparsed.Provider); ok {
+		model = &outer.Provider
+	}
+	if retry, ok := (*model).(*provider.Retry); ok { // its own script
 		if priced, ok := retry.Provider.(*prices.Provider); ok {
 			if p, ok := priced.Provider.(*scripted.Provider); ok {
-				n.Agent.Provider = &prices.Provider{Provider: newModel(p.Script, r.clock), Price: priced.Price}
+				*model = &prices.Provider{Provider: newModel(p.Script, r.clock), Price: priced.Price}
 			}
 		}
 	}
