@@ -34,6 +34,7 @@ resumed.`,
 			&cli.DurationFlag{Name: "queue-time", Usage: "a run waits `DURATION` at most", Value: server.DefaultQueueTime, Destination: &o.QueueTime},
 			&cli.IntFlag{Name: "connections", Usage: "at most `N` open connections", Value: server.DefaultConnections, Destination: &o.Connections},
 			&cli.DurationFlag{Name: "grace", Usage: "let runs continue for `DURATION` when the server is to end", Value: server.DefaultGrace, Destination: &o.Grace},
+			&cli.BoolFlag{Name: "resume", Usage: "continue the runs that an earlier server left: because it was ended, or died", Destination: &f.Resume},
 			sinks.TraceFileFlag(&f.TraceFile),
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -43,6 +44,8 @@ resumed.`,
 			switch {
 			case f.NoToken && f.Tokens != "":
 				return failure.Usage("", "--no-token and --token-file exclude each other")
+			case f.Resume && f.Keep.None:
+				return failure.Usage("", "--resume and --no-session exclude each other")
 			case min(o.Runs, o.Queue, o.Connections) <= 0, o.TokenRuns < 0, o.QueueTime <= 0, o.Grace <= 0:
 				return failure.Usage("", "the limits must be positive")
 			}

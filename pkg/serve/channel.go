@@ -98,18 +98,28 @@ func (c *connection) serve(ctx context.Context, serving *sync.WaitGroup) {
 	}
 }
 
-// begin starts the run of a start message, or finds the one in progress.
+// begin starts the run of a start message, or finds the one that it follows: the one in
+// progress, or that which an earlier server left. A message without a prompt, or with the
+// number of an event, does not begin anything else.
 func (c *connection) begin(ctx context.Context, start agent.Start) (*held, error) {
-	h := (*held)(nil)
-	if start.Session != "" {
-		h = c.client.server.find(c.client, c.slug, start.Session)
+	s := c.client.server
+	follows := start.Session != "" && (start.From > 0 || len(start.Args) == 0)
+	h := s.find(c.client, c.slug, start.Session)
+	if h != nil && !follows && h.finished() {
+		s.forget(h)
 	}
-	if h == nil {
-		var err error
-		if h, err = c.client.hold(ctx, c.slug, start, 0, nil); err != nil {
-			return nil, err
-		}
+	var err error
+	switch {
+	case h != nil && follows:
+	case follows && start.From > 0 && s.opts.Journal != nil:
+		h, err = c.client.again(ctx, c.slug, start, false)
+	default:
+		h = c.client.newHeld(c.slug, &start, 0)
+		err = c.client.hold(ctx, h, start, false)
 		start.From = 0
+	}
+	if err != nil {
+		return nil, err
 	}
 	return h, h.attach(c, start.From)
 }
@@ -151,6 +161,9 @@ func (c *connection) receive(ctx context.Context) {
 
 // deliver passes a message to the run. c.mu is held.
 func (c *connection) deliver(text []byte) {
+	if c.run.run == nil {
+		return // it has ended
+	}
 	if err := channel.Deliver(c.run.run, text); err != nil {
 		c.run.end(&agent.EndError{Status: agent.StatusFailed, Text: fmt.Sprintf("%v: %v", errProtocol, err)})
 		return
@@ -177,15 +190,12 @@ func (c *connection) broken(err error) {
 // ends. done means that the client has everything.
 func (c *connection) send(ctx context.Context, h *held) (done bool) {
 	for {
-		lines, over := h.next(ctx, c)
-		switch {
-		case over:
-			return c.ws.End(wsconn.Normal, "") == nil
-		case ctx.Err() != nil:
+		lines, code := h.next(ctx, c)
+		if ctx.Err() != nil {
 			return false
-		case len(lines) == 0:
-			_ = c.ws.End(wsconn.Replaced, "another connection holds this run")
-			return false
+		}
+		if len(lines) == 0 {
+			return c.ws.End(code, endings[code]) == nil && code == wsconn.Normal
 		}
 		for _, l := range lines {
 			if c.ws.Send(ctx, l.text) != nil {
@@ -195,6 +205,9 @@ func (c *connection) send(ctx context.Context, h *held) (done bool) {
 		}
 	}
 }
+
+// endings are the reasons of codes.
+var endings = map[wsconn.Code]string{wsconn.Replaced: "another connection holds this run", wsconn.Restart: Parked}
 
 // refuse ends a connection whose run did not begin.
 func (c *connection) refuse(ctx context.Context, err error) {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/wsconn"
 )
 
 // A held run is one that connections leave and come back to. It keeps its events for them.
@@ -30,6 +32,7 @@ type held struct {
 	last    int64      // the number of the last event
 	sent    int64      // the last that the connection has taken
 	over    bool       // the last event is in lines
+	parked  bool       // the run ended with the server, and continues with the next
 	// forsaken means that nothing waits for connections any more.
 	forsaken bool
 	holder   *connection // nil if there is none
@@ -42,36 +45,83 @@ type line struct {
 	text []byte
 }
 
-// hold starts a run that connections can leave. Its numbers begin after base, and its
-// events with earlier.
-func (c *client) hold(ctx context.Context, slug string, start agent.Start, base int64, earlier []agent.Event) (*held, error) {
-	s := c.server
-	h := &held{server: s, client: c, slug: slug, base: base, last: base, sent: base, detached: s.opts.Detached}
+// Parked is the reason of runs that ended only because the server did.
+const Parked = "the server is ending; the session can be resumed"
+
+func (c *client) newHeld(slug string, start *agent.Start, base int64) *held {
+	h := &held{server: c.server, client: c, slug: slug, session: start.Session, base: base, last: base, sent: base, detached: c.server.opts.Detached}
 	h.changed = sync.NewCond(&h.mu)
 	if d := start.Lease.DetachedSeconds; d != nil {
 		h.detached = time.Duration(min(max(*d, 0), maxDetached.Seconds()) * float64(time.Second))
 	}
 	seconds := h.detached.Seconds()
 	start.Lease.DetachedSeconds = &seconds
+	return h
+}
+
+// hold starts a run that connections can leave. patient says that it waits for its place
+// as long as it takes.
+func (c *client) hold(ctx context.Context, h *held, start agent.Start, patient bool) error {
 	run, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	begun, err := c.startWithin(ctx, run, slug, start)
+	begun, err := c.start(startCall{ctx, run, h.slug, start, patient})
 	if err != nil {
 		end(nil)
-		return nil, err
+		return err
 	}
 	h.run, h.end = begun, end
-	for _, e := range earlier {
-		h.add(e)
+	if h.session != "" {
+		c.server.found(h, h.session)
 	}
-	s.conns.Go(func() { h.keep() })
-	return h, nil
+	c.server.conns.Go(h.keep)
+	return nil
+}
+
+// again continues the last run of a session for a client that has events of an earlier
+// server. The numbers of its events are larger than all before, so that no client takes one
+// for another; the first are those that the journal has of the run.
+func (c *client) again(ctx context.Context, slug string, start agent.Start, patient bool) (*held, error) {
+	events, err := c.server.opts.Journal(slug, start.Session)
+	if err != nil {
+		return nil, err
+	}
+	h := c.newHeld(slug, &start, time.Now().UnixMilli()*1000)
+	for _, e := range events {
+		h.append(e)
+	}
+	if h.over {
+		h.end = func(error) {}
+		return h, nil
+	}
+	start.Args, start.Media, start.From = nil, nil, 0
+	return h, c.hold(ctx, h, start, patient)
+}
+
+// Resume continues a run that an earlier server left, as soon as there is a place. The run
+// waits for its client like one whose connection was lost. It is called before
+// ServeListener.
+func (s *Server) Resume(token, slug string, start agent.Start) error {
+	i := slices.IndexFunc(s.tokens, func(c *client) bool { return c.Name == token })
+	if i < 0 {
+		return fmt.Errorf("there is no token %q any more", token)
+	}
+	s.conns.Go(func() {
+		h, err := s.tokens[i].again(context.Background(), slug, start, true)
+		if err == nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.holder == nil {
+				h.wait()
+			}
+		}
+	})
+	return nil
 }
 
 // keep takes the events of the run until it ends.
 func (h *held) keep() {
 	for e := range h.run.Events() {
-		if e.Kind == agent.EventSession || h.session == "" && e.Depth == 0 {
-			h.server.found(h, e)
+		if h.session == "" && e.Depth == 0 && e.Session != "" {
+			h.server.found(h, e.Session)
 		}
 		h.add(e)
 	}
@@ -86,6 +136,20 @@ func (h *held) add(e agent.Event) {
 	for h.size > h.server.opts.Buffer && h.last > h.sent && !h.forsaken {
 		h.changed.Wait()
 	}
+	if e.Kind == agent.EventEnd && e.Depth == 0 && e.Status == agent.StatusInterrupted && strings.Contains(e.Error, Parked) {
+		h.parked = true
+		h.changed.Broadcast()
+		return
+	}
+	h.append(e)
+	for h.size > h.server.opts.Buffer && (h.forsaken || h.lines[0].seq <= h.sent) && len(h.lines) > 1 {
+		h.drop(1)
+	}
+	h.changed.Broadcast()
+}
+
+// append adds an event to the lines. h.mu is held.
+func (h *held) append(e agent.Event) {
 	h.last++
 	e.Seq = h.last
 	text, err := channel.EncodeEvent(e)
@@ -96,10 +160,6 @@ func (h *held) add(e agent.Event) {
 	h.lines = append(h.lines, line{e.Seq, text})
 	h.size += len(text)
 	h.over = e.Kind == agent.EventEnd && e.Depth == 0
-	for h.size > h.server.opts.Buffer && (h.forsaken || h.lines[0].seq <= h.sent) && len(h.lines) > 1 {
-		h.drop(1)
-	}
-	h.changed.Broadcast()
 }
 
 // drop drops the first n lines. h.mu is held.
@@ -202,19 +262,24 @@ func (h *held) wake() {
 	h.changed.Broadcast()
 }
 
-// next waits for events that c has not taken. There are none if c is not the holder any
-// more, or ctx has ended, or after the last event: then over is true.
-func (h *held) next(ctx context.Context, c *connection) (lines []line, over bool) {
+// next waits for events that c has not taken. Without any, code says why the connection
+// ends.
+func (h *held) next(ctx context.Context, c *connection) (lines []line, code wsconn.Code) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for h.holder == c && ctx.Err() == nil && c.taken == h.last && !h.over {
+	for h.holder == c && ctx.Err() == nil && c.taken == h.last && !h.over && !h.parked {
 		h.changed.Wait()
 	}
-	if h.holder != c || ctx.Err() != nil {
-		return nil, false
+	switch {
+	case h.holder != c || ctx.Err() != nil:
+		return nil, wsconn.Replaced
+	case c.taken == h.last && h.over:
+		return nil, wsconn.Normal
+	case c.taken == h.last:
+		return nil, wsconn.Restart
 	}
 	i, _ := slices.BinarySearchFunc(h.lines, c.taken+1, func(l line, seq int64) int { return cmp.Compare(l.seq, seq) })
-	return slices.Clone(h.lines[i:]), c.taken == h.last && h.over
+	return slices.Clone(h.lines[i:]), wsconn.Normal
 }
 
 // took notes that c has taken the events up to seq.
@@ -228,19 +293,17 @@ func (h *held) took(c *connection, seq int64) {
 	}
 }
 
-// found makes a run known by its session.
-func (s *Server) found(h *held, e agent.Event) {
-	if e.Depth > 0 || e.Session == "" {
-		return
-	}
+// found makes a run known by its session, in place of an earlier one.
+func (s *Server) found(h *held, session string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.session == "" && s.held[e.Session] == nil {
-		h.session = e.Session
-		s.held[e.Session] = h
+	if was := s.held[session]; was != h {
+		s.ended = slices.DeleteFunc(s.ended, func(o *held) bool { return o == was })
 	}
+	h.session = session
+	s.held[session] = h
 }
 
 // find returns the run with a session, nil if it is not in progress or not c's.
@@ -261,11 +324,22 @@ func (s *Server) over(h *held) {
 	if s.held[h.session] != h {
 		return
 	}
+	if h.parked {
+		delete(s.held, h.session)
+		return
+	}
 	s.ended = append(s.ended, h)
 	if len(s.ended) > maxEnded {
 		delete(s.held, s.ended[0].session)
 		s.ended = s.ended[1:]
 	}
+}
+
+// finished reports whether the last event is there.
+func (h *held) finished() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over
 }
 
 // forget forgets a run: nobody can come back to it.

@@ -31,15 +31,16 @@ type waiter struct {
 	err    error         // why it has none
 }
 
-// take waits for a place of c. give must follow unless there is an error.
-func (p *places) take(ctx context.Context, c *client) error {
+// take waits for a place of c, and if it is patient, as long as it takes. give must follow
+// unless there is an error.
+func (p *places) take(ctx context.Context, c *client, patient bool) error {
 	p.mu.Lock()
 	w := &waiter{client: c, turn: make(chan struct{})}
 	switch {
 	case p.closed:
 		p.mu.Unlock()
 		return errDraining
-	case c.waiting >= p.queue && !p.mayRun(c):
+	case c.waiting >= p.queue && !p.mayRun(c) && !patient:
 		text := fmt.Sprintf("%d runs are in progress and %d of this token wait", p.taken, c.waiting)
 		p.refused++
 		p.mu.Unlock()
@@ -51,6 +52,9 @@ func (p *places) take(ctx context.Context, c *client) error {
 	p.mu.Unlock()
 	late := time.NewTimer(p.wait)
 	defer late.Stop()
+	if patient {
+		late.Stop()
+	}
 	var err error
 	select {
 	case <-w.turn:
@@ -139,25 +143,33 @@ func (c *client) known(slug string) *Error {
 
 // Start implements Host: it waits for a place. Errors of type *Error say how to answer.
 func (c *client) Start(ctx context.Context, slug string, start agent.Start) (*agent.Channel, error) {
-	return c.startWithin(ctx, ctx, slug, start)
+	return c.start(startCall{ctx, ctx, slug, start, false})
 }
 
-// startWithin waits for a place as long as wait lasts, and starts a run that ends with ctx.
-func (c *client) startWithin(wait, ctx context.Context, slug string, start agent.Start) (*agent.Channel, error) {
-	if err := c.known(slug); err != nil {
+// A startCall is a run to start: it waits for a place as long as wait lasts, and ends with
+// ctx.
+type startCall struct {
+	wait, ctx context.Context
+	slug      string
+	start     agent.Start
+	patient   bool
+}
+
+func (c *client) start(q startCall) (*agent.Channel, error) {
+	if err := c.known(q.slug); err != nil {
 		return nil, err
 	}
 	s := c.server
-	if err := s.places.take(wait, c); err != nil {
+	if err := s.places.take(q.wait, c, q.patient); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(context.WithValue(q.ctx, tokenKey{}, c.Name))
 	if !s.begin(&cancel) {
 		s.places.give(c)
 		cancel(nil)
 		return nil, errDraining
 	}
-	ch, err := s.opts.Host.Start(ctx, slug, start)
+	ch, err := s.opts.Host.Start(ctx, q.slug, q.start)
 	if err != nil {
 		s.places.give(c)
 		s.finish(&cancel)
@@ -169,6 +181,16 @@ func (c *client) startWithin(wait, ctx context.Context, slug string, start agent
 		s.finish(&cancel)
 	}()
 	return ch, nil
+}
+
+// tokenKey is the key of the token's name in the context of a run.
+type tokenKey struct{}
+
+// TokenName returns the name of the token that a run is started with: ctx is that of
+// Host.Start.
+func TokenName(ctx context.Context) string {
+	name, _ := ctx.Value(tokenKey{}).(string)
+	return name
 }
 
 // begin counts a run; false means that the server is ending.

@@ -274,7 +274,8 @@ func TestTokensHaveAgents(t *testing.T) {
 			t.Errorf("GET %s with %q: %d %s, want %d %s", tt.path, tt.token, res.StatusCode, text, tt.status, tt.text)
 		}
 	}
-	if c := s.dial("secret", "token-for-everything"); c != nil {
+	{
+		c := s.dial("secret", "token-for-everything")
 		c.send(begin, "")
 		if end := c.until(agent.EventEnd); end[len(end)-1].Text != "hello" {
 			t.Errorf("the end is %+v", end)

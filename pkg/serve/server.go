@@ -25,8 +25,8 @@ type Host interface {
 	// Agents are the agents by name: each a tool whose arguments are the Args of Start.
 	Agents() []agent.ToolSpec
 	// Start begins a run of an agent. It ends with ctx. With s.Session it continues that
-	// session. With s.Lease.DetachedSeconds above 0, the host resumes the run if the
-	// server ends before it; see Unfinished.
+	// session. s.Lease.DetachedSeconds is above 0 if the run may outlive its client: then
+	// a host remembers it for Server.Resume until it ends, unless it is Parked.
 	Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error)
 }
 
@@ -63,7 +63,7 @@ const (
 	DefaultQueueTime   = 60 * time.Second
 	DefaultConnections = 4096
 	DefaultDetached    = 300 * time.Second
-	DefaultBuffer      = 4 << 20
+	DefaultBuffer      = 16 << 20
 	DefaultGrace       = 30 * time.Second
 )
 
@@ -87,6 +87,9 @@ type Options struct {
 	Host Host // required
 	// Tools returns the tools of an agent; nil lists none.
 	Tools func(ctx context.Context, slug string) []agent.ToolSpec
+	// Journal returns the stored events of the last run of a session of an agent, with the
+	// last one unless the run was left before that or Parked; nil stores none.
+	Journal func(slug, session string) ([]agent.Event, error)
 	// Tokens are those of the clients. With none, no token is needed.
 	Tokens []Token
 	// Name is the name or address that is listened on, as clients write it, without a
@@ -254,6 +257,7 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(flush, end) // connections that do not take their last events
 	s.conns.Wait()
 	stop()
+	s.forgetAll()
 	cancel()
 	end()
 	_ = h.Close()
@@ -261,6 +265,20 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener) error {
 		return nil
 	}
 	return err
+}
+
+// forgetAll stops what waits for connections.
+func (s *Server) forgetAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.held {
+		h.mu.Lock()
+		if h.timer != nil {
+			h.timer.Stop()
+		}
+		h.mu.Unlock()
+	}
+	clear(s.held)
 }
 
 // stop lets the runs end, and parks those that do not within the grace period.
@@ -282,7 +300,7 @@ func (s *Server) stop(l net.Listener) {
 	}
 	s.mu.Lock()
 	for cancel := range s.runs {
-		(*cancel)(&agent.EndError{Status: agent.StatusInterrupted, Text: "the server is ending; the session can be resumed"})
+		(*cancel)(&agent.EndError{Status: agent.StatusInterrupted, Text: Parked})
 	}
 	s.parking.Store(true)
 	for _, h := range s.held {

@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -31,6 +33,8 @@ type Agents struct {
 	TraceFile string
 	Keep      keep.Flags
 	Rights    load.Rights
+	// Resume continues the runs that an earlier server left.
+	Resume bool
 	// Options has the limits.
 	Options serve.Options
 }
@@ -67,6 +71,9 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	if h.sessions, err = h.keeper(); err != nil {
 		return err
 	}
+	if h.sessions != nil {
+		h.notes = filepath.Join(h.dirs[0], ".serve")
+	}
 	if h.list, err = h.agents(); err != nil {
 		return err
 	}
@@ -79,11 +86,18 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	mounts, end := h.mounts(ctx)
 	defer end()
 	o.Mounts = mounts
+	if h.sessions != nil {
+		o.Journal = h.lastRun
+	}
 	now, stop := f.hurry(ctx, h.p)
 	defer stop()
 	o.Now = now
 	fmt.Fprintf(h.p.Err, "serving agents at http://%s\n", web.listener.Addr())
-	err = serve.New(o).ServeListener(ctx, web.listener)
+	server := serve.New(o)
+	if f.Resume {
+		h.resume(server)
+	}
+	err = server.ServeListener(ctx, web.listener)
 	h.ending.Wait()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve %s: %w", web.listener.Addr(), err)
@@ -129,6 +143,7 @@ type host struct {
 	*service
 	list     []mcpserver.Agent
 	sessions opener // nil if none are kept
+	notes    string // the folder of notes
 	metrics  *serve.Metrics
 	ending   sync.WaitGroup // runs whose sessions are not closed yet
 
@@ -139,7 +154,10 @@ type host struct {
 // A liveRun is a run whose session is open.
 type liveRun struct {
 	session string
-	ended   bool          // the last event was seen; under host.mu
+	ended   bool  // the last event was seen; under host.mu
+	parked  bool  // it ended with the server
+	note    *note // for the next server; nil if the run ends with its client
+	kept    *keep.Session
 	closed  chan struct{} // closed when the session is
 }
 
@@ -160,10 +178,13 @@ func (h *host) Start(ctx context.Context, slug string, start agent.Start) (*agen
 	}
 	a := h.list[i]
 	r := h.runner(a.Agent)
-	run := &liveRun{closed: make(chan struct{})}
 	k, err := h.open(ctx, a, start)
 	if err != nil {
 		return nil, err
+	}
+	run := &liveRun{kept: k, closed: make(chan struct{})}
+	if d := start.Lease.DetachedSeconds; d != nil && *d > 0 && k != nil {
+		run.note = newNote(ctx, a, start)
 	}
 	if err := k.Attach(h.p, r); err != nil {
 		k.Close()
@@ -235,10 +256,17 @@ func (h *host) follow(run *liveRun, e agent.Event) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	run.ended = e.Kind == agent.EventEnd
+	if run.ended = e.Kind == agent.EventEnd; run.ended {
+		run.parked = e.Status == agent.StatusInterrupted && strings.Contains(e.Error, serve.Parked)
+	}
 	if run.session == "" && e.Session != "" {
 		run.session = e.Session
 		h.live[e.Session] = run
+		if run.note != nil {
+			if err := run.note.write(h.notes, e.Session); err != nil {
+				h.say("warning: a server that starts with --resume will not find session " + e.Session + ": " + err.Error())
+			}
+		}
 	}
 }
 
@@ -248,6 +276,9 @@ func (h *host) closed(run *liveRun) {
 	defer h.mu.Unlock()
 	if h.live[run.session] == run {
 		delete(h.live, run.session)
+	}
+	if run.note != nil && !run.parked && run.session != "" {
+		run.note.remove(h.notes, run.session)
 	}
 	close(run.closed)
 }

@@ -1,0 +1,146 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/serve"
+	"github.com/agents-exe/agents/pkg/session"
+)
+
+// A note is what a server needs to know about a run that an earlier one left. It is a file
+// beside the sessions from the first event of the run to its end.
+type note struct {
+	Agent  string      `json:"agent"`
+	Source string      `json:"source"`
+	Token  string      `json:"token"`
+	Until  time.Time   `json:"until,omitzero"` // the end of the lease's seconds
+	Start  agent.Start `json:"start"`
+}
+
+func newNote(ctx context.Context, a mcpserver.Agent, start agent.Start) *note {
+	n := &note{Agent: a.Name, Source: a.Agent.Source, Token: serve.TokenName(ctx), Start: start}
+	n.Start.Args, n.Start.Media, n.Start.From = nil, nil, 0
+	if d, ok := start.Lease.Time(); ok {
+		n.Until = time.Now().Add(d)
+	}
+	return n
+}
+
+const noteSuffix = ".json"
+
+func (n *note) write(dir, id string) error {
+	n.Start.Session = id
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, id+noteSuffix)
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+func (n *note) remove(dir, id string) { _ = os.Remove(filepath.Join(dir, id+noteSuffix)) } // the next server finds nothing to do
+
+// resume continues the runs of notes. What cannot be continued is said, and its note stays
+// unless its session is gone.
+func (h *host) resume(server *serve.Server) {
+	paths, _ := filepath.Glob(filepath.Join(h.notes, "*"+noteSuffix)) // the pattern is well-formed
+	for _, path := range paths {
+		id := strings.TrimSuffix(filepath.Base(path), noteSuffix)
+		if err := h.resumeOne(server, id); err != nil {
+			h.say(fmt.Sprintf("warning: session %s is not continued: %v", id, err))
+		}
+	}
+}
+
+func (h *host) resumeOne(server *serve.Server, id string) error {
+	text, err := os.ReadFile(filepath.Join(h.notes, id+noteSuffix))
+	var n note
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(h.list, func(a mcpserver.Agent) bool { return a.Name == n.Agent && a.Agent.Source == n.Source })
+	if i < 0 {
+		return nil // of another server
+	}
+	events, err := h.lastRun(n.Agent, id)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && ended(events) {
+		n.remove(h.notes, id) // the server died between the end of the run and this
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !n.Until.IsZero() {
+		left := max(time.Until(n.Until).Seconds(), 0)
+		n.Start.Lease.Seconds = &left
+	}
+	return server.Resume(n.Token, n.Agent, n.Start)
+}
+
+// ended reports whether events are those of a run that has ended.
+func ended(events []agent.Event) bool {
+	return len(events) > 0 && isEnd(events[len(events)-1])
+}
+
+func isEnd(e agent.Event) bool { return e.Kind == agent.EventEnd && e.Depth == 0 }
+
+// lastRun is serve.Options.Journal.
+func (h *host) lastRun(slug, id string) ([]agent.Event, error) {
+	unknown := fmt.Errorf("%s has no session %.100q: %w", slug, id, fs.ErrNotExist)
+	i := slices.IndexFunc(h.list, func(a mcpserver.Agent) bool { return a.Name == slug })
+	if i < 0 || !session.ValidID(id) {
+		return nil, unknown
+	}
+	for _, dir := range h.dirs {
+		path := filepath.Join(dir, id)
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		var events []agent.Event
+		runs := 0
+		for e, err := range session.Events(path) {
+			if err != nil {
+				return nil, err
+			}
+			if e.Kind == agent.EventSession && e.Depth == 0 && (e.Session != id || e.Agent != h.list[i].Agent.Slug || e.Source != h.list[i].Agent.Source) {
+				return nil, unknown
+			}
+			if e.Kind == agent.EventMessage && e.Depth == 0 && !e.Opening && !e.Continues() {
+				if runs++; runs > 1 {
+					events = nil
+				}
+			}
+			if len(events) > 0 && isEnd(events[len(events)-1]) {
+				events = events[:len(events)-1] // the run continued
+			}
+			events = append(events, e)
+		}
+		if len(events) > 0 {
+			if last := events[len(events)-1]; isEnd(last) && last.Status == agent.StatusInterrupted && strings.Contains(last.Error, serve.Parked) {
+				events = events[:len(events)-1]
+			}
+			return events, nil
+		}
+	}
+	return nil, unknown
+}
