@@ -145,6 +145,22 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	return s.Finish(out, kept.Finish(runner, runErr))
 }
 
+// nested returns the agent file of a command line that has nothing but --agent-file FILE,
+// run and --channel, as the wrapper of an agent begins it. Each call of a nested agent is
+// such a process, and the flags of all that run can do take longer to build than a small
+// agent to load.
+func nested(args []string) (file string, ok bool) {
+	if len(args) != 5 {
+		return "", false
+	}
+	rest := args[1:]
+	if rest[0] == "--agent-file" {
+		rest = append(slices.Clone(rest[2:]), rest[:2]...)
+	}
+	file = rest[3]
+	return file, slices.Equal(rest[:3], []string{"run", "--channel", "--agent-file"}) && file != "" && file[0] != '-'
+}
+
 // runChannel answers the prompt of the program that started this one.
 func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
 	if f.timeout > 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,6 +100,29 @@ func testRunner(t *testing.T, prefix []string) {
 	for _, want := range []string{"boss (agent.json): 4 tools\n", "odd.sh'", ": describe: exit status 3: odd\n", "\n  expert_poet  "} {
 		if err == nil || !strings.Contains(string(check), want) {
 			t.Errorf("check = %q, %v, want %q in it", check, err, want)
+		}
+	}
+}
+
+func TestTheCommandLineOfAWrapperIsNotParsed(t *testing.T) {
+	for line, want := range map[string]string{
+		"--agent-file a.json run --channel":     "a.json",
+		"run --channel --agent-file a,b.json":   "a,b.json",
+		"run --channel --agent-file":            "",
+		"run --channel --agent-file --quiet":    "",
+		"--agent-file --quiet run --channel":    "",
+		"--agent-file run --channel a.json":     "",
+		"--agent-file a.json run --channel x":   "",
+		"--agent-file a.json describe":          "",
+		"--agent-file run run --channel":        "run",
+		"--channel run --agent-file a.json":     "",
+		"run --agent-file a.json --channel":     "",
+		"--agent-file a.json --agent-file b.js": "",
+	} {
+		args := append([]string{"agents"}, strings.Fields(line)...)
+		given := slices.Clone(args)
+		if got, ok := nested(args); ok != (want != "") || ok && got != want || !slices.Equal(args, given) {
+			t.Errorf("nested(%q) = %q, %t, want %q; the arguments are now %q", line, got, ok, want, args)
 		}
 	}
 }

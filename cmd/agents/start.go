@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -13,12 +14,19 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
+	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // start runs the program and returns its exit code.
 func start(p *program.Env, args []string) int {
+	file, isNested := nested(args)
+	if isNested {
+		var preparing sync.WaitGroup
+		preparing.Go(channel.Prepare)
+		defer preparing.Wait()
+	}
 	// Tools run as the same user; they must not read our memory or
 	// environment. What leaves a tool's process group becomes our child.
 	// Where the system has neither, tools still run.
@@ -31,7 +39,13 @@ func start(p *program.Env, args []string) int {
 	ctx, cancel := limitByCaller(ctx, p)
 	defer cancel()
 	started := time.Now()
-	err := root(p, args...).Run(ctx, prompt.JoinPairs(args))
+	var err error
+	if isNested {
+		p.Global.AgentFiles, p.Global.Color = []string{file}, "auto"
+		err = runChannel(ctx, p, &runFlags{})
+	} else {
+		err = root(p, args...).Run(ctx, prompt.JoinPairs(args))
+	}
 	program.SweepOutputs(p.OutputDir(), started, time.Now())
 	if out, ok := p.Out.(*failure.Stdout); ok && err == nil && out.Failed != nil {
 		err = fmt.Errorf("write to standard output: %w", out.Failed)

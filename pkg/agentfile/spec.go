@@ -20,19 +20,19 @@ const Tag = "OpenAIAgentDescription"
 // A Spec is the contents of an agent file, with its keys in one spelling. The
 // JSON Schema (package schemas) documents each.
 type Spec struct {
-	Slug          string       `json:"slug"`
-	APIKeyID      string       `json:"apiKeyId"`
-	APIKeyEnv     string       `json:"apiKeyEnv"`
-	Flavor        string       `json:"flavor"`
-	ModelURL      string       `json:"modelUrl"`
-	ModelName     string       `json:"modelName"`
-	Announce      string       `json:"announce"`
-	SystemPrompt  Lines        `json:"systemPrompt"`
-	ToolDirectory string       `json:"toolDirectory"`
-	BashToolboxes []Toolbox    `json:"bashToolboxes"`
-	MCPServers    []MCPServer  `json:"mcpServers"`
-	MCPConfigs    []string     `json:"mcpConfigFiles"`
-	ExtraAgents   []ExtraAgent `json:"extraAgents"`
+	Slug          string           `json:"slug"`
+	APIKeyID      string           `json:"apiKeyId"`
+	APIKeyEnv     string           `json:"apiKeyEnv"`
+	Flavor        string           `json:"flavor"`
+	ModelURL      string           `json:"modelUrl"`
+	ModelName     string           `json:"modelName"`
+	Announce      string           `json:"announce"`
+	SystemPrompt  Lines            `json:"systemPrompt"`
+	ToolDirectory string           `json:"toolDirectory"`
+	BashToolboxes lazy[Toolbox]    `json:"bashToolboxes"`
+	MCPServers    lazy[MCPServer]  `json:"mcpServers"`
+	MCPConfigs    []string         `json:"mcpConfigFiles"`
+	ExtraAgents   lazy[ExtraAgent] `json:"extraAgents"`
 
 	BuiltinToolboxes []BuiltinToolbox `json:"builtinToolboxes"`
 
@@ -63,6 +63,14 @@ type Spec struct {
 	Approval    policy.Approval   `json:"approval"`
 	Policy      Paths             `json:"policy"`
 }
+
+// A lazy list is one of which encoding/json does not look at T before it reads an entry.
+// To decode a struct it otherwise builds the encoders of all types in it, which takes as
+// long as all else that loading a small agent does.
+type lazy[T any] []T
+
+// MarshalJSON is what encoding/json does without it.
+func (l lazy[T]) MarshalJSON() ([]byte, error) { return json.Marshal([]T(l)) }
 
 // Paths is a list that is one string or an array of strings in a file.
 type Paths []string
