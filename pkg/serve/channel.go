@@ -104,6 +104,13 @@ func (c *connection) serve(ctx context.Context, serving *sync.WaitGroup) {
 func (c *connection) begin(ctx context.Context, start agent.Start) (*held, error) {
 	s := c.client.server
 	follows := start.Session != "" && (start.From > 0 || len(start.Args) == 0)
+	if follows {
+		release, err := s.claim(ctx, start.Session)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
 	h := s.find(c.client, c.slug, start.Session)
 	if h != nil && !follows && h.finished() {
 		s.forget(h)

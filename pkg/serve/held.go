@@ -104,8 +104,14 @@ func (s *Server) Resume(token, slug string, start agent.Start) error {
 	if i < 0 {
 		return fmt.Errorf("there is no token %q any more", token)
 	}
+	ctx := context.Background()
+	release, err := s.claim(ctx, start.Session) // before a client can come
+	if err != nil {
+		return err
+	}
 	s.conns.Go(func() {
-		h, err := s.tokens[i].again(context.Background(), slug, start, true)
+		defer release()
+		h, err := s.tokens[i].again(ctx, slug, start, true)
 		if err == nil {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -290,6 +296,31 @@ func (h *held) took(c *connection, seq int64) {
 	if h.holder == c {
 		h.sent = seq
 		h.changed.Broadcast()
+	}
+}
+
+// claim waits until nobody else begins a run of a session. release must follow.
+func (s *Server) claim(ctx context.Context, session string) (release func(), err error) {
+	for {
+		s.mu.Lock()
+		busy := s.claims[session]
+		if busy == nil {
+			done := make(chan struct{})
+			s.claims[session] = done
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.claims, session)
+				close(done)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 

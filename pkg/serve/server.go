@@ -131,6 +131,7 @@ type Server struct {
 	listener *admission.Listener
 	runs     map[*context.CancelCauseFunc]bool // to end each run
 	held     map[string]*held                  // by session
+	claims   map[string]chan struct{}          // sessions of which a run begins; closed when it has
 	ended    []*held                           // of them, those that have ended, the oldest first
 	draining bool
 	parking  atomic.Bool    // runs do not wait for connections any more
@@ -152,7 +153,7 @@ func New(o Options) *Server {
 	o.Runs, o.Queue, o.QueueTime = cmp.Or(o.Runs, DefaultRuns), cmp.Or(o.Queue, DefaultQueue), cmp.Or(o.QueueTime, DefaultQueueTime)
 	o.TokenRuns, o.Connections = cmp.Or(o.TokenRuns, o.Runs), cmp.Or(o.Connections, DefaultConnections)
 	o.Detached, o.Buffer, o.Grace = cmp.Or(o.Detached, DefaultDetached), cmp.Or(o.Buffer, DefaultBuffer), cmp.Or(o.Grace, DefaultGrace)
-	s := &Server{opts: o, runs: map[*context.CancelCauseFunc]bool{}, held: map[string]*held{}}
+	s := &Server{opts: o, runs: map[*context.CancelCauseFunc]bool{}, held: map[string]*held{}, claims: map[string]chan struct{}{}}
 	s.places = places{free: o.Runs, queue: o.Queue, wait: o.QueueTime}
 	list := o.Tokens
 	if len(list) == 0 {
