@@ -2,21 +2,19 @@ package transcript
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/chromium"
 )
 
 // page is the page of events in a file.
@@ -40,27 +38,7 @@ func page(t *testing.T, events []agent.Event) string {
 // browse runs a browser without a window.
 func browse(t *testing.T, address string, args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("the page is looked at in chromium, which is not installed")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	home, err := os.MkdirTemp("", "browser") // it may write to it while it ends
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(home)
-	args = append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-		"--hide-scrollbars", "--virtual-time-budget=600", "--user-data-dir=" + home}, args...)
-	cmd := exec.CommandContext(ctx, path, append(args, address)...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Minute
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, errs.String())
-	}
-	return out.String()
+	return chromium.Run(t, address, append([]string{"--virtual-time-budget=600"}, args...)...)
 }
 
 func TestPageShowsTheTreeAndHostileTextsAsText(t *testing.T) {

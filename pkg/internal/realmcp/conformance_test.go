@@ -220,29 +220,41 @@ func TestConformanceOfServer(t *testing.T) {
 // serve starts `agents mcp-server` over HTTP in dir and returns its address.
 func (k *installation) serve(t *testing.T, dir string, args ...string) (url string) {
 	t.Helper()
+	return k.launch(t, dir, "serving MCP at ", slices.Concat([]string{"mcp-server", "--http", "127.0.0.1:0"}, args)...)
+}
+
+// serveAgents starts `agents serve` and returns its address.
+func (k *installation) serveAgents(t *testing.T, args ...string) (url string) {
+	t.Helper()
+	return k.launch(t, ".", "serving agents at ", slices.Concat([]string{"serve", "--listen", "127.0.0.1:0"}, args)...)
+}
+
+// launch starts the program as a server. Its first line is said and its address.
+func (k *installation) launch(t *testing.T, dir, said string, args ...string) (url string) {
+	t.Helper()
 	env := k.environ(t.TempDir())
 	trust := exec.Command(k.agents, "trust", "--yes") // the cfg file, if there is one
 	trust.Dir, trust.Env = dir, env
 	_ = trust.Run() // mostly there is nothing to trust
-	cmd := exec.Command(k.agents, slices.Concat([]string{"mcp-server", "--http", "127.0.0.1:0"}, args)...)
+	cmd := exec.Command(k.agents, args...)
 	cmd.Dir, cmd.Env = dir, env
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	start(t, cmd)
-	said := bufio.NewReader(stderr)
-	line, err := said.ReadString('\n')
+	output := bufio.NewReader(stderr)
+	line, err := output.ReadString('\n')
 	if err != nil {
 		t.Fatalf("the server said %q: %v", line, err)
 	}
-	_, url, found := strings.Cut(strings.TrimSpace(line), "serving MCP at ")
+	_, url, found := strings.Cut(strings.TrimSpace(line), said)
 	if !found {
 		t.Fatalf("the server said %q", line)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		rest, _ := io.ReadAll(said)
+		rest, _ := io.ReadAll(output)
 		if err := cmd.Wait(); err != nil || len(rest) > 0 {
 			t.Errorf("the server ended with %v and said %q", err, rest)
 		}

@@ -1,12 +1,14 @@
-// Package realmcp tests the program with third-party MCP servers and clients, as
-// separate processes:
+// Package realmcp tests the program with third-party servers and clients, mostly of MCP,
+// as separate processes:
 //
 //   - servers_test.go: the reference servers "everything", "filesystem" and
 //     "memory" in runs of an agent;
 //   - inspector_test.go: the Inspector's command line as a client of
-//     `agents mcp-server`;
+//     `agents mcp-server` and `agents serve`;
 //   - conformance_test.go: the protocol's conformance suite, as a server that an
-//     agent uses and as a client of `agents mcp-server`.
+//     agent uses and as a client of `agents mcp-server`;
+//   - openai_test.go: OpenAI's library as a client of `agents serve`;
+//   - page_test.go: a page in Chromium as a client of `agents serve`.
 //
 // `make test-mcp` installs them (see file install) and runs the tests. Otherwise the
 // tests are skipped: they need npm packages and take minutes.

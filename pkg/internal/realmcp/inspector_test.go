@@ -90,6 +90,14 @@ func TestInspectorOverHTTP(t *testing.T) {
 	}
 }
 
+// TestInspectorWithServe asks `agents serve`, which has MCP beside other protocols.
+func TestInspectorWithServe(t *testing.T) {
+	k := installed(t)
+	url := k.serveAgents(t, "--agent-file", quickstart, "--no-token")
+	i := &inspector{k, t.TempDir(), []string{"--transport", "http", "--server-url", url + "/mcp", "--stored-auth-only"}}
+	i.askAgents(t)
+}
+
 func (i *inspector) askAll(t *testing.T) {
 	t.Run("agents", i.askAgents)
 	t.Run("prompts", i.askPrompts)
