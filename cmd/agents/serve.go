@@ -18,7 +18,8 @@ func serveCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		Description: `Serves all agents that are found, or those of --agent-file, until it is interrupted:
 the list of agents at /v1/agents, the channel over WebSocket at
-/v1/agents/SLUG/channel, metrics at /metrics, and /healthz.
+/v1/agents/SLUG/channel, OpenAI's chat completions and responses at /v1, MCP at /mcp,
+metrics at /metrics, and /healthz.
 
 After the first SIGTERM or Ctrl-C no run begins, and those in progress have the time
 of --grace; after the second, or that time, they end and their sessions can be
