@@ -60,6 +60,13 @@ func describe(p *program.Env) error {
 		if f.Spec.Announce != "" {
 			d.Description = f.Spec.Announce
 		}
+		if schema := f.Spec.InputSchema; schema != nil {
+			d.Input = schema
+			d.Args = []load.DescribedArg{{
+				Name: "args", Description: "a JSON object that fits the JSON Schema " + string(schema),
+				Type: "JSON", Backing: "object", Arity: "single", Mode: "dashdashequal",
+			}}
+		}
 	}
 	return p.WriteJSON(d)
 }

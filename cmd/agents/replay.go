@@ -130,7 +130,7 @@ func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name str
 	runner := l.Runner(l.Root)
 	runner.Observe, s.Kept = s.Observe, k != nil
 	if answer != nil {
-		runner.Agent, runner.Accept = answer.Of(l.Root), answer.Accept
+		runner.Agent = answer.Of(l.Root)
 	}
 	if err := k.Attach(p, runner); err != nil {
 		return errors.Join(err, s.Close())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -36,6 +37,8 @@ type runFlags struct {
 	models  load.Models
 	rights  load.Rights
 	channel bool
+	args    prompt.Args
+	context string
 }
 
 func runCommand(p *program.Env) *cli.Command {
@@ -52,12 +55,13 @@ With --mcp-prompt the conversation begins with the messages of that prompt, and
 what the other flags give follows. Standard input is then read for - alone.
 
 ` + failure.Codes,
-		Flags: append(slices.Concat(f.prompt.Script.Flags(p, &f.keep.Dir), f.keep.Flags(), f.models.Flags(), f.rights.CallFlags()),
+		Flags: append(slices.Concat(f.prompt.Script.Flags(p, &f.keep.Dir), f.args.Flags(), f.keep.Flags(), f.models.Flags(), f.rights.CallFlags()),
 			sinks.OutputFlag(&f.sinks.Output),
 			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.prompt.Media},
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(prompt.BuiltinAliases)), ", ") + ", or one of the cfg file", Destination: &f.prompt.Alias},
 			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.set}},
 			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
+			&cli.StringFlag{Name: "context", Usage: "the context of the run, any `JSON`, which tools can read and change; @FILE reads a file (see agents help context)", Destination: &f.context},
 			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; the command takes its arguments as NAME=VALUE", Destination: &f.prompt.MCP.Name},
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it arrives, even if stdout is not a terminal", Destination: &f.sinks.Stream},
 			sinks.TraceFileFlag(&f.sinks.TraceFile),
@@ -87,6 +91,11 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.context != "" {
+		if f.context, err = prompt.ReadJSON(ctx, p, "--context", f.context, agent.MaxContext); err != nil {
+			return err
+		}
+	}
 	kept, err := keep.Open(p, &f.keep)
 	if err != nil {
 		return err
@@ -105,13 +114,13 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	defer loaded.Close()
 	var prompt *agent.Message // nil: finish what is unfinished
 	root := *loaded.Root
-	if !kept.Unfinished() || f.prompt.Given() {
-		m, opening, err := f.prompt.Opening(ctx, p, loaded)
+	if !kept.Unfinished() || f.prompt.Given() || f.args.Given() {
+		m, opening, err := f.opening(ctx, p, loaded, kept.New())
 		if err != nil {
 			return err
 		}
 		prompt, root.Opening = &m, opening
-		if !p.Global.Quiet && f.prompt.Script.Unread(p) {
+		if !p.Global.Quiet && !f.args.Given() && f.prompt.Script.Unread(p) {
 			p.Warn("standard input has data that is not read: --file - adds it to the prompt")
 		}
 	}
@@ -122,12 +131,13 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f.sinks.Whole, f.sinks.Spans = answer != nil, true
+	f.sinks.Whole, f.sinks.Spans = answer != nil || root.OutputSchema != nil, true
 	s, err := sinks.Open(ctx, p, loaded, f.sinks, person, cancel)
 	if err != nil {
 		return err
 	}
 	runner := loaded.Runner(&root)
+	runner.Context = json.RawMessage(f.context)
 	runner.Trace, runner.Lease.Budget = s.Traced, f.budget.Budget
 	approver := ask.NewApprover(p, person, f.rights.Yes, cancel)
 	runner.Observe, runner.Person = observe.Tee(s.Observe, approver.Observe), approver.Answer
@@ -139,7 +149,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 		return errors.Join(err, s.Close())
 	}
 	if answer != nil {
-		runner.Agent, runner.Accept = answer.Of(&root), answer.Accept
+		runner.Agent = answer.Of(&root)
 	}
 	out, runErr := kept.Ask(ctx, runner, prompt)
 	return s.Finish(out, kept.Finish(runner, runErr))
@@ -161,6 +171,25 @@ func nested(args []string) (file string, ok bool) {
 	return file, slices.Equal(rest[:3], []string{"run", "--channel", "--agent-file"}) && file != "" && file[0] != '-'
 }
 
+// opening is the prompt of a run, and the messages before it. What begins a session must
+// be what the agent takes.
+func (f *runFlags) opening(ctx context.Context, p *program.Env, l *load.Tree, first bool) (agent.Message, []agent.Message, error) {
+	if f.args.Given() {
+		m, err := f.args.Message(ctx, p, l.Root, pairArgs)
+		if err != nil {
+			return m, nil, err
+		}
+		media, err := prompt.Attachments(ctx, f.prompt.Media)
+		m.Parts = append(m.Parts, media...)
+		return m, nil, err
+	}
+	m, before, err := f.prompt.Opening(ctx, p, l)
+	if err == nil && first && f.prompt.MCP.Name == "" {
+		m, err = prompt.Fitting(ctx, l.Root, m)
+	}
+	return m, before, err
+}
+
 // runChannel answers the prompt of the program that started this one.
 func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
 	if f.timeout > 0 {
@@ -175,7 +204,11 @@ func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
 // check rejects flags that exclude each other.
 func (f *runFlags) check() error {
 	switch {
-	case f.channel && (f.prompt.Given() || f.sinks.Stream || f.sinks.Output != "text" || f.schema != ""):
+	case f.args.Given() && (len(f.prompt.Script) > 0 || f.prompt.Alias != "" || f.prompt.MCP.Name != ""):
+		return failure.Usage("the text prompt may be one of the arguments", "--args and --arg exclude a prompt")
+	case f.args.JSON != "" && len(f.args.Pairs) > 0:
+		return failure.Usage("", "--args and --arg exclude each other")
+	case f.channel && (f.prompt.Given() || f.args.Given() || f.context != "" || f.sinks.Stream || f.sinks.Output != "text" || f.schema != ""):
 		return failure.Usage("", "--channel reads the prompt and its attachments from the channel and writes events to it, so the flags for these cannot be used with it")
 	case f.channel && f.sinks.TraceFile != "":
 		return failure.Usage("the program at the other end of the channel receives the events; an `agents` there records their spans", "--trace-file cannot be used with --channel")

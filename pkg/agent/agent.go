@@ -27,6 +27,17 @@ type Agent struct {
 	Flavor string
 	// Provider answers the requests. It is required.
 	Provider Provider
+	// InputSchema is the shape of the arguments of the agent as a tool, an object; nil
+	// is that of the text "prompt". See Prompt.
+	InputSchema *Shape
+	// OutputSchema is what answers must be; nil is any text.
+	OutputSchema *Output
+	// ContextSchema is the shape of the context, which holds when a run begins and after
+	// each change; nil is any. Context is that of runs without another one.
+	ContextSchema *Shape
+	Context       json.RawMessage
+	// RequiredTools are names of tools without which no run begins.
+	RequiredTools []string
 	// Toolsets are the sources of tools. Their tools are offered together,
 	// sorted by name.
 	Toolsets []Toolset
@@ -204,6 +215,9 @@ type Request struct {
 	Summary bool
 	// Trace is the traceparent to send with the request; "" if there is no trace.
 	Trace string
+	// Output is the JSON Schema that the answer should satisfy; nil is any text. The
+	// system prompt says so too, and the answer is checked.
+	Output json.RawMessage
 }
 
 // A Response is a model's answer.

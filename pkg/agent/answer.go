@@ -11,7 +11,11 @@ import (
 // "[budget]". The runtime writes this line, not the agent.
 func AnswerOf(out *Outcome, err error) (Result, error) {
 	parts := slices.Clone(out.Message.Parts)
-	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Kind == PartReasoning })
+	accepted := out.Answer != "" && out.Answer != out.Message.Text()
+	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Kind == PartReasoning || accepted && p.Kind == PartText })
+	if accepted { // it counts in place of what the model said
+		parts = append([]Part{Text(out.Answer)}, parts...)
+	}
 	switch {
 	case err != nil:
 		return Result{Parts: parts}, &outcomeError{fmt.Sprintf("[%s] agent %s did not answer: %s", StatusOf(err), out.Agent, err), err}

@@ -21,15 +21,17 @@ const ChannelVersion = 1
 // it receives with it.
 type Start struct {
 	Channel int `json:"channel"`
-	// Args are the arguments that the agent's description asks for: an object with
-	// the text "prompt". Without it a session is resumed.
+	// Args are the arguments that the agent's description asks for: an object that fits
+	// Agent.InputSchema, or without that has the text "prompt". Without it a session is
+	// resumed.
 	Args json.RawMessage `json:"args,omitempty"`
 	// Media follow the prompt.
 	Media []Part `json:"media,omitempty"`
 	Lease Lease  `json:"lease,omitzero"`
 	// Tools are tools that only the holder can run.
 	Tools []ToolSpec `json:"tools,omitempty"`
-	// Context is for the tools of the agent; see Invocation.Context.
+	// Context is for the tools of the agent, which may change it: see
+	// Invocation.Context and EventContext.
 	Context json.RawMessage `json:"context,omitempty"`
 	// Session is the id of the session to continue. History is the list of its events
 	// and those of its unfinished sub-agents, if the holder keeps them.
@@ -91,7 +93,7 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 	c := &Channel{runner: r, done: make(chan struct{}), starts: map[string]int64{}, replies: map[string]chan json.RawMessage{}, results: map[string]chan clientResult{}}
 	c.changed = sync.NewCond(&c.mu)
 	ctx, c.cancel = context.WithCancelCause(ctx)
-	prompt, err := c.prepare(s)
+	prompt, err := c.prepare(ctx, s)
 	observe := r.Observe
 	r.Observe = func(e Event) {
 		if observe != nil {
@@ -121,7 +123,7 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 }
 
 // prepare applies s to the runner.
-func (c *Channel) prepare(s Start) (prompt *Message, err error) {
+func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err error) {
 	r := c.runner
 	if s.Channel != ChannelVersion {
 		return nil, fmt.Errorf("version %d of the channel is not supported; %d is", s.Channel, ChannelVersion)
@@ -149,7 +151,9 @@ func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 	}
 	r.From.Parent, r.From.Depth = "", above // the holder knows the parent
 	r.From.Traceparent = cmp.Or(s.Lease.Traceparent, r.From.Traceparent)
-	r.Context = s.Context
+	if hasContext(s.Context) {
+		r.Context = s.Context
+	}
 	if s.Journal {
 		r.Journal = acks{c}
 	}
@@ -160,7 +164,7 @@ func (c *Channel) prepare(s Start) (prompt *Message, err error) {
 	if err := c.addTools(s.Tools); err != nil {
 		return nil, err
 	}
-	return c.prompt(s)
+	return c.prompt(ctx, s)
 }
 
 // spent replaces what sessions have consumed.
@@ -178,7 +182,18 @@ func (r *Resume) spent(spent map[string]TotalUsage) {
 
 // prompt returns the message that begins the run, nil if the session has an unfinished
 // run.
-func (c *Channel) prompt(s Start) (*Message, error) {
+func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
+	if from := c.runner.From; from != nil && from.Session != nil && from.Session.Unfinished() {
+		return nil, nil
+	}
+	if c.runner.Agent.InputSchema != nil {
+		m, err := c.runner.Agent.Prompt(ctx, string(s.Args))
+		if err != nil {
+			return nil, fmt.Errorf("args: %w", err)
+		}
+		m.Parts = append(m.Parts, s.Media...)
+		return &m, nil
+	}
 	args := struct {
 		Prompt *string `json:"prompt"`
 	}{}
@@ -190,9 +205,6 @@ func (c *Channel) prompt(s Start) (*Message, error) {
 		if err != nil {
 			return nil, fmt.Errorf("args: %w", err)
 		}
-	}
-	if from := c.runner.From; from != nil && from.Session != nil && from.Session.Unfinished() {
-		return nil, nil
 	}
 	m := Message{Role: RoleUser}
 	if args.Prompt != nil {

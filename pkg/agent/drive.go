@@ -61,8 +61,11 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 	if r.tree.above > max(r.tree.maxDepth, 0) {
 		return fmt.Errorf("%w: agents are nested %d deep, counted over all processes", ErrDepth, r.tree.maxDepth)
 	}
+	if err := r.checkContext(ctx, r.tree.currentContext()); err != nil {
+		return err
+	}
 	if prompt == nil {
-		return r.emit(ctx, r.traced(r.session.Resumed(r.limits())))
+		return r.emit(ctx, append([]Event{r.traced(r.session.Resumed(r.limits()))}, r.contextEvents()...)...)
 	}
 	for r.session.open > 0 {
 		if err := r.perform(ctx, r.session.Next()); err != nil {
@@ -78,12 +81,13 @@ func (r *run) prompt(ctx context.Context, prompt Message) error {
 	if r.session.ID == "" {
 		events = r.session.Opened(r.agent, r.tree.newID(), r.parent, r.depth)
 	}
+	events = append(events, r.contextEvents()...)
 	return r.emit(ctx, append(events, r.traced(r.session.Prompted(prompt, r.limits())))...)
 }
 
 func (r *run) limits() Limits {
 	limits := r.agent.Limits()
-	if r.accept != nil {
+	if r.accept != nil || r.agent.OutputSchema != nil {
 		limits.Answers = MaxAnswers
 	}
 	return limits
@@ -122,13 +126,27 @@ func (r *run) perform(ctx context.Context, step Step) error {
 	case StepCalls:
 		return r.callAll(ctx, step)
 	case StepAccept:
-		text, wrong := r.accept(ctx, step.Answer)
+		text, wrong := r.acceptable(ctx, step.Answer)
 		if ctx.Err() != nil { // it may be what is wrong
 			return r.fail(ctx, Step{}, ContextError(ctx))
 		}
 		return r.apply(ctx, r.session.Judged(text, wrong))
 	}
 	return r.ask(ctx, step)
+}
+
+// acceptable returns the text that counts as the answer, or what is wrong with it.
+func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
+	var err error
+	if out := r.agent.OutputSchema; out != nil {
+		if answer, err = out.Accept(ctx, answer); err != nil {
+			return "", err
+		}
+	}
+	if r.accept != nil {
+		return r.accept(ctx, answer)
+	}
+	return answer, nil
 }
 
 // apply makes the events of step happen. The end of a run is on disk before it is
@@ -168,6 +186,9 @@ func (r *run) ask(ctx context.Context, step Step) error {
 	if err := r.prepare(ctx); err != nil {
 		return r.fail(ctx, Step{}, err)
 	}
+	if err := r.missingTools(); err != nil {
+		return r.fail(ctx, Step{}, err)
+	}
 	if note := r.changedTools(step); note != "" {
 		r.warn(note)
 		return r.emit(ctx, r.session.Inserted(UserText("["+note+"]")))
@@ -183,6 +204,9 @@ func (r *run) ask(ctx context.Context, step Step) error {
 	defer func() { settle(usage) }()
 	req := r.session.Request(step, *r.tools.system, r.tools.specs)
 	req.Trace = r.tree.requestTrace(req)
+	if out := r.agent.OutputSchema; out != nil && !req.Summary {
+		req.Output = out.Schema
+	}
 	r.asking(req)
 	start := r.tree.now()
 	synced := r.syncMeanwhile(ctx)
@@ -281,7 +305,7 @@ func (r *run) call(ctx context.Context, c PendingCall) error {
 	tool := r.tools.byName[c.Name]
 	inv := r.session.Invocation(c, tool.Spec())
 	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
-	inv.Host, inv.run, inv.Level, inv.Context = r, r, r.tree.above+r.depth, r.tree.forTools
+	inv.Host, inv.run, inv.Level, inv.Context = r, r, r.tree.above+r.depth, r.tree.currentContext()
 	return r.tree.gate.Call(ctx, tool, inv, func(e Event) error {
 		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.IsAgent() {
 			return err // of a sub-agent, nothing happens but what is recorded on its own
@@ -347,6 +371,9 @@ func (r *run) endedBefore(c PendingCall) (e Event, ok bool) {
 	out := &Outcome{Status: s.Ended, Agent: s.Agent, Reason: s.Closing}
 	if m, ok := s.Answer(); ok {
 		out.Message, out.Answer = m, m.Text()
+		if n := len(p.Events); n > 0 { // what counts of the message
+			out.Answer = cmp.Or(p.Events[n-1].Text, out.Answer)
+		}
 	}
 	var err error
 	if s.Ended != StatusOK && s.Ended != StatusPartial {

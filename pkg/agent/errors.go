@@ -23,6 +23,8 @@ var (
 	ErrFiltered = errors.New("the provider's content filter stopped the answer (finish_reason content_filter)")
 	// ErrAnswer: Accept did not accept the last answer.
 	ErrAnswer = errors.New("the answer was not accepted")
+	// ErrTools: a tool that the agent requires is not there.
+	ErrTools = errors.New("required tool missing")
 	// ErrRefused: a policy refused what the run cannot do without.
 	ErrRefused = errors.New("refused by policy")
 	// ErrBudget: a budget does not allow what the run needs next.

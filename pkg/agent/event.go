@@ -39,7 +39,7 @@ const (
 	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of
 	// the setup), Limits, Plan, Closing with its Error, Total (by the run before it), Text (what was done),
 	// and Message, Usage and Millis of the request that summed it up, if there
-	// was one.
+	// was one, and Context.
 	EventCompaction EventKind = "compaction"
 	// EventVerdict is what the policy decided about a call: CallID, Tool, Key,
 	// Decision, Text (the reason), Rule, Approval, Reviewer.
@@ -52,6 +52,9 @@ const (
 	// that was answered without running has no EventCallStarted, and its
 	// Args are here.
 	EventCallEnded EventKind = "call_ended"
+	// EventContext says what the context is from now on: Context. Of a change by a call
+	// it has CallID, Tool, Key; without these a run begins with it.
+	EventContext EventKind = "context"
 	// EventEnd closes a run: Status, Text or Error, Total, Millis.
 	EventEnd EventKind = "end"
 
@@ -158,6 +161,8 @@ type Event struct {
 	Path     []string        `json:"path,omitempty"`
 	Schema   json.RawMessage `json:"schema,omitempty"`
 	Choices  []string        `json:"choices,omitempty"`
+	// Context is the context of the run after the event.
+	Context json.RawMessage `json:"context,omitempty"`
 }
 
 // Continues reports whether a message belongs to a run in progress and does not begin a
@@ -168,7 +173,7 @@ func (e *Event) Continues() bool { return e.Attempt > 0 || e.Closing || e.Input 
 // a journal.
 func (k EventKind) Lasting() bool {
 	switch k {
-	case EventSession, EventMessage, EventResume, EventSetup, EventAnswer, EventFailure, EventCompaction, EventVerdict, EventCallStarted, EventCallEnded, EventEnd:
+	case EventSession, EventMessage, EventResume, EventSetup, EventAnswer, EventFailure, EventCompaction, EventVerdict, EventCallStarted, EventCallEnded, EventContext, EventEnd:
 		return true
 	}
 	return false

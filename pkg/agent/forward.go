@@ -192,6 +192,13 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		usage.Requests = max(usage.Requests, 1)
 		e.Usage = &usage
 	}
+	if e.Kind == EventContext {
+		err := r.setContext(ctx, inv, e.Context, func(json.RawMessage) error { return nil })
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrChild, err)
+		}
+		e.Context = t.shared
+	}
 	if t.redact != nil {
 		e = t.redact(e)
 	}

@@ -54,7 +54,8 @@ type Invocation struct {
 	Parsed any
 	// Host is the run that makes the call; nil outside of one.
 	Host Host
-	// Context is the Context of the Runner, or of the Start message of its Channel.
+	// Context is the context of the run when the call began: a JSON value that all tools
+	// and agents of the tree share, nil if there is none. SetContext changes it.
 	Context json.RawMessage
 
 	run     *run // Host, whatever a decorator makes of it

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ type Rebuilder struct {
 	total  TotalUsage
 	nested map[string]*rebuilt // the sessions of sub-agents, by id
 	begun  []*rebuilt          // the same in their order
+	// context is what the last event about the context said, of whatever session.
+	context json.RawMessage
 }
 
 // A rebuilt is the session of a sub-agent. Its caller, nil for the root session,
@@ -27,6 +30,9 @@ type rebuilt struct {
 func (b *Rebuilder) Apply(e Event) error {
 	if b.root == nil {
 		b.root, b.nested = &Session{}, map[string]*rebuilt{}
+	}
+	if e.Kind == EventContext || e.Kind == EventCompaction && e.Context != nil {
+		b.context = e.Context
 	}
 	if b.root.ID == "" || e.Session == b.root.ID {
 		b.Count(e)
@@ -68,7 +74,7 @@ func (b *Rebuilder) Count(e Event) {
 // and have no result, at any depth, sorted. The Session is empty, without an ID, if
 // there was no event.
 func (b *Rebuilder) Resume() (resume *Resume, started []string) {
-	resume = &Resume{Session: b.root, Total: b.total, Pending: map[string]PendingSession{}}
+	resume = &Resume{Session: b.root, Total: b.total, Pending: map[string]PendingSession{}, Context: b.context}
 	if b.root == nil {
 		resume.Session = &Session{}
 	}

@@ -83,7 +83,7 @@ func (r *redactor) event(e Event) Event {
 			(*list)[i] = r.secrets.String(s)
 		}
 	}
-	e.Schema = r.secrets.Bytes(e.Schema)
+	e.Schema, e.Context = r.secrets.Bytes(e.Schema), r.secrets.Bytes(e.Context)
 	e.Specs = slices.Clone(e.Specs)
 	for i := range e.Specs {
 		s := &e.Specs[i]

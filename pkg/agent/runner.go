@@ -46,7 +46,8 @@ type Runner struct {
 	// the answer; nil means that nobody can answer. Calls do not overlap. If Ask is
 	// nil, it also decides what Policy leaves to a person: "allow" or "deny".
 	Person func(ctx context.Context, question Event) (answer json.RawMessage, err error)
-	// Context is for the tools; see Invocation.Context.
+	// Context is for the tools, which may change it: see Invocation.Context. nil
+	// is that of the session, and for a new one that of the Agent.
 	Context json.RawMessage
 	// Accept, if it is not nil, is asked about every answer that would end a
 	// run of Agent. It returns the text that counts as the answer, or what is
@@ -96,6 +97,8 @@ type Resume struct {
 	// Traceparent is the span that the run is part of, in W3C Trace Context; one
 	// that is not valid is ignored.
 	Traceparent string
+	// Context is the context that the last run left.
+	Context json.RawMessage
 }
 
 // A PendingSession is the session of a sub-agent whose call has no result: the
@@ -186,7 +189,7 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	if err := root.tree.unreadable; err != nil {
 		return Result{}, err
 	}
-	inv.Trace = root.tree.callTrace(id, inv.Key)
+	inv.Trace, inv.Context = root.tree.callTrace(id, inv.Key), root.tree.currentContext()
 	defer root.background.end()
 	result, err, broken := root.tree.gate.pass(ctx, tool, inv, func(e Event) error {
 		e.Traceparent = root.tree.outside.String()
@@ -208,7 +211,7 @@ func (r *Runner) root() *run {
 		t := &tree{
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
-			above: len(r.Lease.Path), forTools: r.Context, person: r.Person,
+			above: len(r.Lease.Path), shared: r.Context, person: r.Person,
 			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, used: map[string]bool{}, inputs: &r.inputs,
 		}
 		if t.now == nil {
@@ -235,7 +238,15 @@ func (r *Runner) root() *run {
 			if from.Session != nil {
 				root.session, root.parent = from.Session, cmp.Or(from.Session.Parent, from.Parent)
 			}
+			t.recorded = from.Context
 		}
+		if !hasContext(t.shared) {
+			t.shared = t.recorded
+		}
+		if !hasContext(t.shared) && r.Agent != nil {
+			t.shared = r.Agent.Context
+		}
+		t.shared = compactContext(t.shared)
 		if q := r.Lease.QuestionSeconds; q != nil {
 			t.questionTime = seconds(*q)
 		}
@@ -268,7 +279,8 @@ type tree struct {
 	now        func() time.Time
 	newID      func() string
 
-	forTools     json.RawMessage // Runner.Context
+	shared       json.RawMessage // the context; guarded by mu
+	recorded     json.RawMessage // what the journal says of it when the run begins
 	person       func(context.Context, Event) (json.RawMessage, error)
 	asking       chan struct{} // has a value while a question is put
 	questionTime time.Duration
@@ -358,6 +370,9 @@ func (r *run) fill(e *Event) {
 		e.Millis = e.Time.Sub(r.start).Milliseconds()
 		fallthrough
 	case e.Kind == EventCompaction, e.Kind == EventMessage && e.Continues():
+		if e.Kind == EventCompaction {
+			e.Context = r.tree.shared
+		}
 		total := r.total.clone()
 		e.Total = &total
 	}

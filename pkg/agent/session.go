@@ -65,6 +65,8 @@ type State struct {
 	NoSummary bool `json:"no_summary,omitempty"`
 	// Setup is what the model was last asked with.
 	Setup Setup `json:"setup,omitzero"`
+	// Context is what the events of this session last said of the context.
+	Context json.RawMessage `json:"context,omitempty"`
 	// Tokens is the size of the conversation when the model last counted it,
 	// 0 if it did not, and CountedBytes its size in bytes at that time.
 	Tokens       int `json:"tokens,omitempty"`
@@ -239,6 +241,8 @@ func (s *Session) apply(e Event) error {
 		return s.applyResult(e)
 	case EventFailure:
 		s.applyFailure(e)
+	case EventContext:
+		s.Context = e.Context
 	case EventEnd:
 		s.Running, s.Ended = false, e.Status
 	}
@@ -329,6 +333,7 @@ func (s *Session) applyCompaction(e Event) {
 		ID: s.ID, Agent: s.Agent, Source: s.Source, Model: s.Model, Parent: s.Parent, Depth: s.Depth,
 		Messages: append([]Message(nil), e.Messages...), Turn: e.Turn, RunTurns: runTurns, Running: true, Attempt: e.Attempt,
 		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Plan: e.Plan, Compacted: true, NoSummary: s.NoSummary,
+		Context: e.Context,
 	}
 	if e.Closing {
 		s.Closing = e.Error

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // promptSchema is the schema of every sub-agent's arguments.
@@ -22,24 +24,62 @@ type Subagent struct {
 // Spec describes the agent by its announcement.
 func (s *Subagent) Spec() ToolSpec {
 	return ToolSpec{
-		Name: s.Name, Description: s.Agent.Announce, Schema: json.RawMessage(promptSchema),
+		Name: s.Name, Description: s.Agent.Announce, Schema: s.Agent.ArgsSchema(),
 		Source: s.Source, Agent: s.Agent.Slug,
 	}
 }
 
 // Call runs the agent and answers as AnswerOf does.
 func (s *Subagent) Call(ctx context.Context, inv *Invocation) (Result, error) {
-	args, err := DecodeArgs(inv.Call.Args)
+	prompt, err := s.Agent.Prompt(ctx, inv.Call.Args)
 	if err != nil {
 		return Result{}, err
 	}
-	raw, ok := args["prompt"]
-	if !ok {
-		return Result{}, errors.New("the argument prompt is missing")
+	return AnswerOf(inv.Run(ctx, s.Agent, prompt))
+}
+
+// ArgsSchema is the JSON Schema of the arguments of a as a tool.
+func (a *Agent) ArgsSchema() json.RawMessage {
+	if a.InputSchema != nil {
+		return a.InputSchema.Schema
 	}
+	return json.RawMessage(promptSchema)
+}
+
+// Prompt makes of the arguments of a as a tool, a JSON object, the message that begins a
+// run: the text "prompt", if there is one, and below it the other arguments as JSON. The
+// error says what does not fit InputSchema.
+func (a *Agent) Prompt(ctx context.Context, args string) (Message, error) {
+	values, err := DecodeArgs(args)
+	if err != nil {
+		return Message{}, err
+	}
+	if len(values) == 0 {
+		args = "{}"
+	}
+	if a.InputSchema != nil {
+		if err := a.InputSchema.Check(ctx, json.RawMessage(args)); err != nil {
+			return Message{}, fmt.Errorf("the arguments do not fit the agent's inputSchema:%w", err)
+		}
+	}
+	raw, ok := values["prompt"]
 	var prompt string
-	if err := json.Unmarshal(raw, &prompt); err != nil {
-		return Result{}, fmt.Errorf("the argument prompt: %w", err)
+	err = json.Unmarshal(raw, &prompt)
+	switch {
+	case a.InputSchema == nil && !ok:
+		return Message{}, errors.New("the argument prompt is missing")
+	case a.InputSchema == nil && err != nil:
+		return Message{}, fmt.Errorf("the argument prompt: %w", err)
+	case err == nil && (a.InputSchema == nil || len(values) == 1):
+		return UserText(prompt), nil
+	case err == nil:
+		delete(values, "prompt")
 	}
-	return AnswerOf(inv.Run(ctx, s.Agent, UserText(prompt)))
+	var rest bytes.Buffer
+	enc := json.NewEncoder(&rest)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(values); err != nil {
+		return Message{}, err
+	}
+	return UserText(joined(prompt, strings.TrimSpace(rest.String()))), nil
 }

@@ -134,6 +134,9 @@ func (r *run) instruct(ctx context.Context) error {
 		return nil
 	}
 	system := r.agent.System
+	if out := r.agent.OutputSchema; out != nil {
+		system = joined(system, out.Instructions)
+	}
 	for _, set := range r.agent.Toolsets {
 		in, ok := As[Instructor](set)
 		if !ok {
@@ -146,11 +149,42 @@ func (r *run) instruct(ctx context.Context) error {
 		if err != nil || strings.TrimSpace(text) == "" {
 			continue // Tools reports what is wrong with the toolset
 		}
-		if system != "" {
-			system += "\n\n"
-		}
-		system += strings.TrimSpace(text)
+		system = joined(system, strings.TrimSpace(text))
 	}
 	r.tools.system = &system
 	return nil
+}
+
+// joined is two texts with an empty line between them.
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}
+
+// missingTools is an error if a tool is not there without which the agent does not
+// begin. The tools of a run that is going on may change.
+func (r *run) missingTools() error {
+	if len(r.agent.RequiredTools) == 0 || r.tools.asked != nil {
+		return nil
+	}
+	var missing []string
+	for _, name := range r.agent.RequiredTools {
+		if !slices.ContainsFunc(r.tools.specs, func(s ToolSpec) bool { return s.Name == name }) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	sources := map[string]bool{}
+	for _, s := range r.tools.specs {
+		sources[s.Source] = true
+	}
+	list := "it has no tools"
+	if len(sources) > 0 {
+		list = "its tools are from " + strings.Join(slices.Sorted(maps.Keys(sources)), ", ")
+	}
+	return fmt.Errorf("%w: agent %s requires %s, which no source offers; %s", ErrTools, r.agent.Slug, strings.Join(missing, " and "), list)
 }

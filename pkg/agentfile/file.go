@@ -75,6 +75,10 @@ func readFile(path string, unusable Severity, valid cachefile.Dir, take func(kin
 	}
 	problems, ok := f.check(valid, unusable, data)
 	f.Spec, err = decode(f.contents())
+	s := f.Spec
+	for key, text := range map[string]*json.RawMessage{"inputSchema": &s.InputSchema, "outputSchema": &s.OutputSchema, "contextSchema": &s.ContextSchema, "context": &s.Context} {
+		*text = f.raw(key)
+	}
 	if ok && err != nil {
 		problems = append(problems, f.problem(unusable, CodeSchema, "/contents", "%s", err))
 	}

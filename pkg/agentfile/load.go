@@ -305,6 +305,7 @@ func (l *loader) read(path string, above []*Node) *Node {
 	}
 	ok = l.findWorkDir(n) && ok
 	ok = l.rights(n) && ok
+	ok = l.shapes(n) && ok
 	ok = ok && l.model(n) // what a broken file says of its model is not the whole of it
 	if ok && isRoot {
 		l.tree.Root = n.Agent

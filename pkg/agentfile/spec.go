@@ -54,6 +54,12 @@ type Spec struct {
 	Script                string                     `json:"script"`
 	TextCalls             *bool                      `json:"textCalls"`
 
+	InputSchema   json.RawMessage `json:"inputSchema"`
+	OutputSchema  json.RawMessage `json:"outputSchema"`
+	ContextSchema json.RawMessage `json:"contextSchema"`
+	Context       json.RawMessage `json:"context"`
+	RequiredTools []string        `json:"requiredTools"`
+
 	Locked          bool         `json:"locked"`
 	Budget          agent.Budget `json:"budget"`
 	DeadlineSeconds float64      `json:"deadlineSeconds"`

@@ -147,6 +147,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 		add(e.Tool)
 	}
 	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	l.required(n)
 	n.Agent.Toolsets = []agent.Toolset{tools}
 	for _, server := range n.servers {
 		n.Agent.Toolsets = append(n.Agent.Toolsets, l.checked(n, server))

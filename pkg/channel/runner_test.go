@@ -2,7 +2,6 @@ package channel
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -454,7 +453,8 @@ func TestAStartThatIsTooLong(t *testing.T) {
 			for p.in.Scan() {
 			}
 		}, func(r *agent.Runner) {
-			r.Context = json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), MaxLine)) + `"`)
+			prompt := strings.Repeat("x", MaxLine-50)
+			r.Agent.Provider = &answers{calls("child", `{"prompt":"`+prompt+`"}`), says("done")}
 		})
 		if c.err == nil || !strings.Contains(c.err.Error(), "the start message") || !strings.Contains(c.err.Error(), "16777216 bytes") {
 			t.Errorf("Call = %v", c.err)

@@ -39,6 +39,10 @@ type Translation struct {
 // argument, a missing one, and one of another type than the description says.
 // The error tells the model about all of them, and what to do.
 func (d *Description) Command(args map[string]json.RawMessage, how Translation) (argv []string, stdin []byte, err error) {
+	if d.Input != nil {
+		stdin, err = json.Marshal(args)
+		return []string{"--args=-"}, stdin, err
+	}
 	values, err := d.values(args, how)
 	if err != nil {
 		return nil, nil, err

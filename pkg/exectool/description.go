@@ -2,6 +2,7 @@ package exectool
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"strings"
@@ -48,6 +49,10 @@ type Description struct {
 	// Channel is the version of the channel that the tool speaks when it is run as
 	// `<tool> run --channel`; 0 if it does not, or if that version is not known.
 	Channel int
+	// Input is the JSON Schema of all arguments, for a caller that knows it: these are
+	// then one JSON object, which Command passes on standard input, and not Args; nil
+	// where there is none.
+	Input json.RawMessage
 }
 
 // An Arg is an argument of a tool.
@@ -125,6 +130,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 		func() error { return p.timeout(obj, d) },
 		func() error { return p.channel(obj, d) },
 		func() error { return p.deadline(obj, d) },
+		func() error { return p.input(obj, d) },
 		func() error { return obj.value("examples", false, "an array of objects", &d.Examples) },
 	)
 	if err != nil {
@@ -141,6 +147,16 @@ func (p *parser) description(obj *object) (*Description, error) {
 		p.note("unknown field %q is ignored", key)
 	}
 	return d, nil
+}
+
+// input reads the schema of an agent's arguments.
+func (p *parser) input(obj *object, d *Description) error {
+	d.Input = obj.compact("input-schema")
+	var schema struct{ Type string }
+	if d.Input != nil && (json.Unmarshal(d.Input, &schema) != nil || schema.Type != "object") {
+		return errors.New(`input-schema must be a JSON Schema with "type": "object"`)
+	}
+	return nil
 }
 
 // firstError runs the steps up to the first that fails.

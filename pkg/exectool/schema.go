@@ -14,6 +14,9 @@ import (
 // same description gives the same bytes. The free text of an argument's type is
 // part of the property's description: "name of host (hostname|ip4)".
 func (d *Description) Schema() json.RawMessage {
+	if d.Input != nil {
+		return d.Input
+	}
 	var b bytes.Buffer
 	b.WriteString(`{"type":"object","properties":{`)
 	for i := range d.Args {

@@ -158,6 +158,11 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if end, ok := ctx.Deadline(); ok { // that of the run: the call's own limit comes next
 		cmd.Env = append(cmd.Env, toolenv.Deadline+"="+end.UTC().Format(time.RFC3339Nano))
 	}
+	shared, err := t.newContextFile(inv, cmd)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: write the context: %w", err)
+	}
+	defer shared.remove()
 	cmd.EndContainer()
 	t.src.confine(cmd, t.abs)
 	limit, name := t.limit()
@@ -175,7 +180,11 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if c.exit.Held {
 		inv.Progress(fmt.Sprintf("something out of reach holds the output of %s open; what it prints from now on is lost", t.path))
 	}
-	return c.result(c.refused(c.exit.Failure(ctx, err)))
+	err = c.refused(c.exit.Failure(ctx, err))
+	if err == nil { // what a failed call has written does not count
+		err = shared.changed(ctx, inv)
+	}
+	return c.result(err)
 }
 
 // refused adds what a sandbox has refused to the reason why a call failed.

@@ -21,6 +21,14 @@ const promptSchema = `{"type":"object","properties":{` +
 	`"session":{"type":"string","description":"continues the conversation whose session an earlier result named; without it the agent knows of none"}},` +
 	`"required":["prompt"],"additionalProperties":false}`
 
+// schema is that of the arguments: the agent's own, or promptSchema.
+func (a *Agent) schema() json.RawMessage {
+	if a.Agent.InputSchema != nil {
+		return a.Agent.InputSchema.Schema
+	}
+	return json.RawMessage(promptSchema)
+}
+
 var errNotServed = errors.New("the request did not come through Serve")
 
 // ask runs an agent.
@@ -70,11 +78,21 @@ func (q *question) checked(ctx context.Context, inv *agent.Invocation) (agent.Re
 
 // Spec implements agent.Tool.
 func (q *question) Spec() agent.ToolSpec {
-	return agent.ToolSpec{Name: q.agent.Name, Schema: json.RawMessage(promptSchema)}
+	return agent.ToolSpec{Name: q.agent.Name, Schema: q.agent.schema()}
 }
 
 // Call implements agent.Tool. The arguments fit the schema.
 func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	if q.agent.Agent.InputSchema != nil {
+		if q.server.opts.Start != nil {
+			return q.start(ctx, "", json.RawMessage(inv.Call.Args))
+		}
+		prompt, err := q.agent.Agent.Prompt(ctx, inv.Call.Args)
+		if err != nil {
+			return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+		}
+		return q.run(ctx, "", prompt)
+	}
 	args, err := inv.Args()
 	if err != nil {
 		return agent.Result{}, err
@@ -95,17 +113,17 @@ func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 		}
 	}
 	if q.server.opts.Start != nil {
-		return q.start(ctx, id, prompt)
+		args, err := json.Marshal(map[string]string{"prompt": prompt})
+		if err != nil {
+			return agent.Result{}, err
+		}
+		return q.start(ctx, id, args)
 	}
-	return q.run(ctx, id, prompt)
+	return q.run(ctx, id, agent.UserText(prompt))
 }
 
 // start is run with Options.Start.
-func (q *question) start(ctx context.Context, id, prompt string) (agent.Result, error) {
-	args, err := json.Marshal(map[string]string{"prompt": prompt})
-	if err != nil {
-		return agent.Result{}, err
-	}
+func (q *question) start(ctx context.Context, id string, args json.RawMessage) (agent.Result, error) {
 	nobody := false
 	start := agent.Start{Channel: agent.ChannelVersion, Args: args, Session: id, Person: &nobody}
 	start.Lease.Traceparent = q.request.message.traceparent()
@@ -123,7 +141,7 @@ func (q *question) start(ctx context.Context, id, prompt string) (agent.Result, 
 	return agent.AnswerOf(out, err)
 }
 
-func (q *question) run(ctx context.Context, id, prompt string) (agent.Result, error) {
+func (q *question) run(ctx context.Context, id string, prompt agent.Message) (agent.Result, error) {
 	s := q.server
 	runner := s.opts.Runner(q.agent.Agent)
 	done, err := s.opts.Keep(q.agent, id, runner)
@@ -136,7 +154,7 @@ func (q *question) run(ctx context.Context, id, prompt string) (agent.Result, er
 		s.opts.Observe(e)
 		reporter.event(e)
 	}
-	out, err := runner.Run(ctx, agent.UserText(prompt))
+	out, err := runner.Run(ctx, prompt)
 	reporter.close()
 	q.out = out
 	done()

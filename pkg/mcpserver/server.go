@@ -125,7 +125,7 @@ func (s *Server) SetAgents(agents []Agent) (idle <-chan struct{}) {
 	gen := newGeneration()
 	for _, a := range agents {
 		description := cmp.Or(a.Agent.Announce, "asks the agent "+a.Agent.Slug)
-		list = append(list, mcp.NewToolWithRawSchema(a.Name, description, json.RawMessage(promptSchema)))
+		list = append(list, mcp.NewToolWithRawSchema(a.Name, description, a.schema()))
 		gen.calls[a.Name] = func(ctx context.Context, r *request, _ mcp.MultiRoundTripParams) *mcp.CallToolResult {
 			return s.ask(ctx, r, a)
 		}

@@ -57,8 +57,10 @@ type Command struct {
 	// started out of reach, as a container: see [Command.EndContainer]. It runs with
 	// Env when a signal or the context ended the program, and may take 10 seconds.
 	End []string
-	// Sandbox confines the program; nil does not.
+	// Sandbox confines the program; nil does not. Share is a folder in PrivateTemp that
+	// the program may read and write in any case; "" is none.
 	Sandbox Sandbox
+	Share   string
 }
 
 // grace returns Grace or its default.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 
@@ -33,7 +34,8 @@ type Player struct {
 	running  map[string]*running  // by Invocation.Key
 	served   map[*call]bool       // with LiveModel
 	stop     context.CancelCauseFunc
-	broken   error // why the replay ends early: a *Miss or ErrUnfinished
+	context  json.RawMessage // of the last event about it
+	broken   error           // why the replay ends early: a *Miss or ErrUnfinished
 }
 
 // progress is how far the replay of a session is.
@@ -72,6 +74,7 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 		return p.emitAll(ctx, r)
 	}
 	p.sessions, p.running, p.served = map[string]*progress{}, map[string]*running{}, map[*call]bool{}
+	p.context = nil
 	from := agent.Resume{Session: &agent.Session{}}
 	if r.From != nil {
 		from.Parent = r.From.Parent
@@ -126,7 +129,7 @@ func (p *Player) runOnce(ctx context.Context, r *agent.Runner, run *run) (*agent
 // runner is r with the policy, budget and observer of the Player around its own.
 func (p *Player) runner(r *agent.Runner, root *agent.Agent) *agent.Runner {
 	return &agent.Runner{
-		Agent: root, From: &agent.Resume{Session: r.From.Session, Parent: r.From.Parent},
+		Agent: root, From: &agent.Resume{Session: r.From.Session, Parent: r.From.Parent, Context: p.context}, Context: first(p.context, r.Context, p.Record.context),
 		Journal: r.Journal, Secrets: r.Secrets, Accept: r.Accept, Ask: r.Ask,
 		Policy: func(ctx context.Context, inv *agent.Invocation) agent.Verdict { return p.decide(ctx, inv, r.Policy) },
 		Reserve: func(ctx context.Context, n agent.Need) (func(agent.Usage), error) {
@@ -140,6 +143,16 @@ func (p *Player) runner(r *agent.Runner, root *agent.Agent) *agent.Runner {
 		},
 		MaxDepth: r.MaxDepth, MaxProcesses: r.MaxProcesses, Now: r.Now, NewID: r.NewID,
 	}
+}
+
+// first is the first of several contexts.
+func first(list ...json.RawMessage) json.RawMessage {
+	for _, value := range list {
+		if len(value) > 0 {
+			return value
+		}
+	}
+	return nil
 }
 
 // Wrap makes an agent of a loaded tree use the record: its model and its tools, as
@@ -172,6 +185,8 @@ func (p *Player) observe(e *agent.Event) {
 	switch {
 	case e.Kind == agent.EventSession:
 		p.open(e)
+	case e.Kind == agent.EventContext:
+		p.context = e.Context
 	case s == nil:
 	case e.Kind == agent.EventAnswer:
 		s.served, s.summaries = 0, 0

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -21,6 +22,7 @@ type Record struct {
 	root     *session
 	sessions map[string]*session // by path
 	calls    []*call             // in the order of the answers
+	context  json.RawMessage     // with which the first run began
 }
 
 // Turns is the number of answers of the root's model.
@@ -119,6 +121,7 @@ type call struct {
 	verdict *agent.Event // of the policy
 	started *agent.Event
 	result  *agent.ToolResult // nil if there is none
+	context json.RawMessage   // what it has left; nil if it did not change it
 	nested  int               // sessions that it started
 }
 
@@ -206,6 +209,9 @@ func (r *reader) note(s *session, e *agent.Event) {
 		s.addPrompt(*e.Message)
 		return
 	}
+	if e.Kind == agent.EventContext {
+		r.noteContext(s, e)
+	}
 	if len(s.runs) == 0 {
 		return
 	}
@@ -243,6 +249,24 @@ func (r *reader) note(s *session, e *agent.Event) {
 	case agent.EventEnd:
 		last.ended = true
 		s.addEnd(e)
+	}
+}
+
+// noteContext notes what e says of the context: for the call that changed it and those
+// above, whose agents may be in other processes.
+func (r *reader) noteContext(s *session, e *agent.Event) {
+	if s.path == "" && e.CallID == "" {
+		if r.rec.context == nil {
+			r.rec.context = e.Context
+		}
+		return
+	}
+	c := s.call(e)
+	if c == nil {
+		c = r.byKey[s.open.Parent]
+	}
+	for ; c != nil; c = r.byKey[c.of.open.Parent] {
+		c.context = e.Context
 	}
 }
 

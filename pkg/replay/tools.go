@@ -27,6 +27,11 @@ func (p *Player) call(ctx context.Context, inv *agent.Invocation, t agent.Tool) 
 		p.leave(p.of(inv.Session))
 		return agent.Result{}, ErrUnfinished
 	}
+	if c.context != nil {
+		if err := inv.SetContext(ctx, c.context); err != nil {
+			p.fail(err)
+		}
+	}
 	return standin.Result(c.result)
 }
 

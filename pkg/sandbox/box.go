@@ -2,12 +2,10 @@ package sandbox
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -323,7 +321,7 @@ func (b *Box) privateTemp(environ []string) (dir string, with []string, err erro
 	if b.config.Write == nil {
 		return "", environ, nil
 	}
-	parent, err := tempParent()
+	parent, err := process.PrivateTemp()
 	if err != nil {
 		return "", nil, err
 	}
@@ -334,21 +332,4 @@ func (b *Box) privateTemp(environ []string) (dir string, with []string, err erro
 		return strings.HasPrefix(entry, "TMPDIR=") || strings.HasPrefix(entry, "TMP=") || strings.HasPrefix(entry, "TEMP=")
 	})
 	return dir, append(environ, "TMPDIR="+dir), nil
-}
-
-// tempParent is the folder that has the private folders of this user.
-func tempParent() (string, error) {
-	dir := filepath.Join(realPath(os.TempDir()), "agents-tmp-"+strconv.Itoa(os.Getuid()))
-	_ = os.Mkdir(dir, 0o700)
-	info, err := os.Lstat(dir)
-	if err == nil && !info.IsDir() {
-		err = errors.New("it is not a folder")
-	}
-	if err == nil {
-		err = os.Chmod(dir, 0o700) // which fails if it is another user's
-	}
-	if err != nil {
-		return "", fmt.Errorf("sandbox: the folder for temporary files %s: %w", dir, err)
-	}
-	return dir, nil
 }

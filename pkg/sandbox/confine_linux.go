@@ -154,8 +154,12 @@ func (s *session) files(c *process.Command) {
 		return
 	}
 	f := &s.order.Files
-	if f.Read != nil && s.temp != "" {
-		f.Read = append(slices.Clone(f.Read), s.temp)
+	if f.Read != nil {
+		f.Read = append(slices.Clone(f.Read), slices.DeleteFunc([]string{s.temp, c.Share}, func(p string) bool { return p == "" })...)
+	}
+	if c.Share != "" && f.Write != nil {
+		f.Write = append(slices.Clone(f.Write), c.Share)
+		s.mounts.Write = append(slices.Clone(s.mounts.Write), c.Share)
 	}
 	if f.Write != nil {
 		f.Write = append(slices.Clone(f.Write), s.temp, "/dev/shm")
@@ -206,9 +210,10 @@ func (b *Box) prepare(dir string, spacious bool) *prepared {
 			f.Write, _ = around(f.Write, hide)
 		}
 	}
-	if b.config.Write != nil && !spacious {
-		temp, _ := tempParent() // privateTemp has found it usable
-		f.Write = append(slices.Clone(f.Write), temp)
+	if temp, err := process.PrivateTemp(); err == nil && !spacious {
+		if b.config.Write != nil {
+			f.Write = append(slices.Clone(f.Write), temp)
+		}
 		if read != nil {
 			f.Read = append(f.Read, temp)
 		}

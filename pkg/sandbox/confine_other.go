@@ -90,7 +90,7 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 		return w, nil
 	}
 	s := seatbelt{readAll: b.config.Read == nil, writeAll: b.config.Write == nil, network: b.config.Network,
-		read: append(b.readable(c.Path), temp), write: append(slices.Clone(b.config.Write), temp)}
+		read: append(b.readable(c.Path), temp, c.Share), write: append(slices.Clone(b.config.Write), temp, c.Share)}
 	if b.config.Read != nil {
 		s.secrets = b.patterns
 	}

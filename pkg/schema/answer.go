@@ -2,6 +2,8 @@ package schema
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -31,14 +33,32 @@ func CompileAnswer(name string, doc []byte) (*Answer, error) {
 	return &Answer{name, strings.TrimSpace(string(doc)), s}, nil
 }
 
-// Of returns a copy of a with the schema in its system prompt.
+// Of returns a copy of a whose answers must satisfy s, and not what a asks of them.
 func (s *Answer) Of(a *agent.Agent) *agent.Agent {
 	b := *a
-	if b.System != "" {
-		b.System += "\n\n"
-	}
-	b.System += "Your answer must be one JSON value and nothing else: no explanation, no code fence. It must satisfy this JSON Schema:\n" + s.text
+	b.OutputSchema = s.Output()
 	return &b
+}
+
+// Output is s as an agent has it.
+func (s *Answer) Output() *agent.Output {
+	return &agent.Output{Schema: json.RawMessage(s.text), Accept: s.Accept,
+		Instructions: "Your answer must be one JSON value and nothing else: no explanation, no code fence. It must satisfy this JSON Schema:\n" + s.text}
+}
+
+// CompileShape compiles the JSON Schema doc as Compile does. Errors call it name.
+func CompileShape(name string, doc []byte) (*agent.Shape, error) {
+	s, err := Compile(name, doc)
+	if err != nil {
+		return nil, err
+	}
+	return &agent.Shape{Schema: doc, Check: func(ctx context.Context, value json.RawMessage) error {
+		violations, err := s.Validate(ctx, value)
+		if err == nil && len(violations) > 0 {
+			err = errors.New(listed(violations))
+		}
+		return err
+	}}, nil
 }
 
 // Accept compares an answer with the schema: see agent.Runner. The answer is
@@ -52,6 +72,11 @@ func (s *Answer) Accept(ctx context.Context, answer string) (string, error) {
 	if len(violations) == 0 {
 		return answer, nil
 	}
+	return "", fmt.Errorf("it does not satisfy the JSON Schema %s:%s", s.name, listed(violations))
+}
+
+// listed is a line for each violation.
+func listed(violations []Violation) string {
 	const most = 20
 	var b strings.Builder
 	for i, v := range violations {
@@ -61,7 +86,7 @@ func (s *Answer) Accept(ctx context.Context, answer string) (string, error) {
 		}
 		fmt.Fprintf(&b, "\n- %s", v)
 	}
-	return "", fmt.Errorf("it does not satisfy the JSON Schema %s:%s", s.name, b.String())
+	return b.String()
 }
 
 // unfence removes the Markdown code fence that models often put around JSON.

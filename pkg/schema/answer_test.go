@@ -15,8 +15,8 @@ func TestAnswer(t *testing.T) {
 	}
 	was := &agent.Agent{Slug: "a", System: "Count."}
 	a := s.Of(was)
-	if was.System != "Count." || !strings.HasPrefix(a.System, "Count.\n\n") || !strings.Contains(a.System, `"required":["n"]`) {
-		t.Errorf("the agent is told %q", a.System)
+	if was.OutputSchema != nil || !strings.Contains(a.OutputSchema.Instructions, `"required":["n"]`) {
+		t.Errorf("the agent's output is %+v", a.OutputSchema)
 	}
 	for _, tc := range []struct{ answer, want, wrong string }{
 		{`{"n": 1}`, `{"n": 1}`, ""},

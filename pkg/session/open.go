@@ -149,6 +149,9 @@ func runFirstPass(r io.ReaderAt, size int64, path string, named bool) (*firstPas
 
 // needs reports whether a line must be decoded to rebuild the session.
 func (s *firstPass) needs(at int64, h head) bool {
+	if h.is(agent.EventContext) {
+		return true
+	}
 	if string(h.session) != s.root {
 		// Unfinished sub-agents answer calls of the last answer.
 		return at > s.answer || at > s.counted
@@ -189,7 +192,7 @@ func (s *firstPass) past(dir blobs) (*Past, error) {
 // apply applies the event at an offset. Of what is in front of the last event that
 // has the usage so far, nothing counts.
 func (s *firstPass) apply(r *agent.Rebuilder, e agent.Event, at int64) error {
-	if e.Session != s.root && at < s.answer {
+	if e.Session != s.root && at < s.answer && e.Kind != agent.EventContext {
 		if at >= s.counted {
 			r.Count(e)
 		}

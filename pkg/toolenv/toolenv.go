@@ -28,6 +28,8 @@ const (
 	// Deadline is when the run of the call ends, if it has a time limit: RFC 3339,
 	// UTC, with nanoseconds. The limit of the call itself is not in it.
 	Deadline = "AGENTS_DEADLINE"
+	// Context is a file with the context of the run, JSON that the tool may change.
+	Context = "AGENTS_CONTEXT_FILE"
 	// Trace is the span of the call, in W3C Trace Context.
 	Trace = "TRACEPARENT"
 
@@ -44,7 +46,7 @@ const MaxEntry = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case Session, Call, Agent, Depth, Tree, Locks, Deadline, Trace, OldSession, OldConversation, OldTurn:
+	case Session, Call, Agent, Depth, Tree, Locks, Deadline, Context, Trace, OldSession, OldConversation, OldTurn:
 		return true
 	}
 	return false

@@ -62,7 +62,20 @@ type facts struct {
 	documentURL bool
 	// textCalls: the server may leave calls in the text.
 	textCalls bool
+	// output says with which requests the schema of the answer is sent.
+	output outputRule
 }
+
+// An outputRule says with which requests response_format is sent. Local servers make
+// every answer follow the schema, so that the model could call no tool, or refuse both
+// together. Other servers know no schema there, or ignore it.
+type outputRule int
+
+const (
+	outputNever outputRule = iota
+	outputAlone            // without tools
+	outputAlways
+)
 
 // A reasoningRule says how reasoning is sent back: with every message that has
 // calls, since servers check the whole history and since a message that was sent
@@ -101,11 +114,11 @@ var (
 var table = []facts{
 	{flavor: OpenAI, names: []string{"openaiv1", "openai"},
 		url: "https://api.openai.com/v1", hosts: []string{"api.openai.com", ".openai.azure.com"},
-		maxTokens: maxCompletionTokens, ask: askUsage, noText: null},
+		output: outputAlways, maxTokens: maxCompletionTokens, ask: askUsage, noText: null},
 	// Mistral refuses every member that it does not know.
 	{flavor: Mistral, names: []string{"mistralv1", "mistral"},
 		url: "https://api.mistral.ai/v1", hosts: []string{".mistral.ai"},
-		maxTokens: maxTokens, noText: emptyString, shortIDs: true, noUserAfterTool: true, documentURL: true},
+		output: outputAlways, maxTokens: maxTokens, noText: emptyString, shortIDs: true, noUserAfterTool: true, documentURL: true},
 	// Kimi treats an empty reasoning_content as a missing one.
 	{flavor: Kimi, names: []string{"kimiv1", "kimi", "moonshot"},
 		url: "https://api.moonshot.ai/v1", hosts: []string{".moonshot.ai", ".moonshot.cn", "api.kimi.com"},
@@ -116,27 +129,27 @@ var table = []facts{
 		maxTokens: maxTokens, ask: askUsage, noText: null},
 	{flavor: OpenRouter, names: []string{"openrouterv1", "openrouter"},
 		url: "https://openrouter.ai/api/v1", hosts: []string{"openrouter.ai"},
-		maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null,
+		output: outputAlways, maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null,
 		reasoning: reasoningRule{name: "reasoning", details: true}},
 	{flavor: XAI, names: []string{"xaiv1", "xai", "grok"},
 		url: "https://api.x.ai/v1", hosts: []string{".x.ai"},
-		maxTokens: maxCompletionTokens, ask: askUsage, noText: null},
+		output: outputAlways, maxTokens: maxCompletionTokens, ask: askUsage, noText: null},
 	// Gemini requires the signatures of its thoughts with the calls.
 	{flavor: Gemini, names: []string{"geminiv1", "gemini", "google"},
 		url: "https://generativelanguage.googleapis.com/v1beta/openai", hosts: []string{"generativelanguage.googleapis.com", "aiplatform.googleapis.com", "-aiplatform.googleapis.com"},
-		maxTokens: maxTokens, ask: askUsage, noText: null, extra: true},
+		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: null, extra: true},
 	{flavor: DeepSeek, names: []string{"deepseekv1", "deepseek"},
 		url: "https://api.deepseek.com/v1", hosts: []string{"api.deepseek.com"},
 		maxTokens: maxTokens, ask: askUsage, noText: emptyString,
 		reasoning: reasoningRule{name: reasoningContent, required: true}},
 	{flavor: Ollama, url: "http://localhost:11434/v1",
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
+		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: VLLM, url: "http://localhost:8000/v1",
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
+		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: LlamaCpp, names: []string{"llama.cpp", "llama-cpp"}, url: "http://localhost:8080/v1",
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
+		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: LMStudio, names: []string{"lm-studio"}, url: "http://localhost:1234/v1",
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
+		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: Compatible, names: []string{"compatible"},
 		maxTokens: maxTokens, ask: askUsage, noText: emptyString, extra: true, reasoning: echo},
 }

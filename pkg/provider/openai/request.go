@@ -22,7 +22,11 @@ func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
 	e.b = append(e.b, '{')
 	e.b = appendMember(e.b, "model", p.Model)
 	e.b = appendRaw(e.b, "stream", "true")
-	for _, s := range p.settings(f) {
+	settings, err := outputFormat(p.settings(f), f, req)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range settings {
 		if _, replaced := p.ExtraBody[s.name]; !replaced {
 			e.b = appendRaw(e.b, s.name, s.value)
 		}

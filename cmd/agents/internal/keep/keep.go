@@ -218,6 +218,9 @@ func (k *Session) Unfinished() bool {
 	return k != nil && k.Past != nil && k.Past.Session.Unfinished()
 }
 
+// New reports whether no session is continued.
+func (k *Session) New() bool { return k == nil || k.Past == nil || k.Past.Session.ID == "" }
+
 // endLeft ends processes that calls of the earlier process left running. If that process is
 // alive, the session is a copy of its session, and nothing was left.
 func (k *Session) endLeft(p *program.Env) {

@@ -26,6 +26,7 @@ type Description struct {
 	Timeout     float64           `json:"timeout-seconds,omitempty"`
 	Deadline    float64           `json:"deadline-seconds,omitempty"`
 	Channel     int               `json:"channel,omitempty"`
+	Input       json.RawMessage   `json:"input-schema,omitempty"`
 	Examples    []json.RawMessage `json:"examples,omitempty"`
 }
 

@@ -55,7 +55,7 @@ func (f *Flags) added(ctx context.Context, p *program.Env) (agent.Message, error
 		}
 		m.Parts = append(m.Parts, agent.Text(text))
 	}
-	media, err := attachments(ctx, f.Media)
+	media, err := Attachments(ctx, f.Media)
 	m.Parts = append(m.Parts, media...)
 	return m, err
 }
@@ -84,7 +84,7 @@ func (f *Flags) Message(ctx context.Context, p *program.Env, l *load.Tree) (agen
 			return agent.Message{}, err
 		}
 	}
-	media, err := attachments(ctx, f.Media)
+	media, err := Attachments(ctx, f.Media)
 	if err != nil {
 		return agent.Message{}, err
 	}

@@ -23,8 +23,8 @@ var mediaTypes = map[string]string{
 	".mp3": "audio/mpeg", ".wav": "audio/wav", ".ogg": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4",
 }
 
-// attachments reads the files of --media, each as [MIME;]PATH.
-func attachments(ctx context.Context, args []string) ([]agent.Part, error) {
+// Attachments reads the files of --media, each as [MIME;]PATH.
+func Attachments(ctx context.Context, args []string) ([]agent.Part, error) {
 	var parts []agent.Part
 	room := int64(maxMedia)
 	for _, arg := range args {
