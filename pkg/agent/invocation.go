@@ -28,8 +28,10 @@ type Invocation struct {
 	// of the call in its answer, from 1.
 	Session string
 	Agent   string
-	Turn    int
-	Depth   int
+	// AgentSource is where that agent comes from: see Agent.Source.
+	AgentSource string
+	Turn        int
+	Depth       int
 	// Level is Depth with the agents above in other processes.
 	Level  int
 	Parent string
@@ -105,7 +107,7 @@ func (inv *Invocation) Consult(ctx context.Context) Verdict {
 
 // Invocation is the call c of the session, of a tool that says spec of itself.
 func (s *Session) Invocation(c PendingCall, spec ToolSpec) *Invocation {
-	return &Invocation{Call: c.ToolCall, Spec: spec, Key: c.Key, Session: s.ID, Agent: s.Agent,
+	return &Invocation{Call: c.ToolCall, Spec: spec, Key: c.Key, Session: s.ID, Agent: s.Agent, AgentSource: s.Source,
 		Turn: s.Turn, Depth: s.Depth, Parent: s.Parent, N: c.N + 1, Again: c.Started}
 }
 
@@ -158,6 +160,9 @@ func (inv *Invocation) Environ() []string {
 		if toolenv.Fits(entry) {
 			env = append(env, entry)
 		}
+	}
+	if file := toolenv.File + "=" + inv.AgentSource; inv.AgentSource != "" && toolenv.Fits(file) {
+		env = append(env, file)
 	}
 	if inv.Trace != "" {
 		env = append(env, toolenv.Trace+"="+inv.Trace)

@@ -293,7 +293,9 @@ func (l *loader) read(path string, above []*Node) *Node {
 	n := &Node{File: file, stack: append(slices.Clone(above), nil)}
 	n.stack[len(above)] = n
 	isRoot := len(above) == 0
+	ok = l.promptFile(n) && ok
 	ok = (!isRoot || l.fillPrompts(file)) && ok
+	ok = l.toolkit(n) && ok
 	s := file.Spec
 	l.needLock = l.needLock || s.Locked
 	l.slugs = append(l.slugs, s.Slug)

@@ -54,6 +54,7 @@ const (
 	KindAgent   = "agent"   // an agent file, or another .json in a tool directory
 	KindConfig  = "config"  // a list of MCP servers
 	KindScript  = "script"  // of a scripted model
+	KindText    = "text"    // what the model is told: a prompt, a list of programs
 	KindTool    = "tool"    // an executable
 	KindPolicy  = "policy"  // an executable that decides about calls
 	KindProgram = "program" // what an MCP server or a runner executes, scripts included

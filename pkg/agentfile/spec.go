@@ -28,6 +28,8 @@ type Spec struct {
 	ModelName     string           `json:"modelName"`
 	Announce      string           `json:"announce"`
 	SystemPrompt  Lines            `json:"systemPrompt"`
+	PromptFile    string           `json:"promptFile"`
+	Toolkit       string           `json:"toolkit"`
 	ToolDirectory string           `json:"toolDirectory"`
 	BashToolboxes lazy[Toolbox]    `json:"bashToolboxes"`
 	MCPServers    lazy[MCPServer]  `json:"mcpServers"`

@@ -29,7 +29,7 @@ func TestToolEnvironment(t *testing.T) {
 		values[name] = append(values[name], value)
 	}
 	want := map[string][]string{
-		"AGENTS_SESSION_ID": {inv.Session}, "AGENTS_CALL_ID": {inv.Key}, "AGENTS_AGENT": {"boss"},
+		"AGENTS_SESSION_ID": {inv.Session}, "AGENTS_CALL_ID": {inv.Key}, "AGENTS_AGENT": {"boss"}, "AGENTS_FILE": nil,
 		"AGENT_SESSION_ID": {inv.Session}, "AGENT_CONVERSATION_ID": {inv.Session}, "AGENT_TURN_ID": {inv.Session + ".2"},
 		"X_TOKEN": nil, "OTHER_PASSWORD": {"handed through"}, "PLAIN": {"2"}, "BIG": nil, "TRACEPARENT": {inv.Trace}, "PATH": {os.Getenv("PATH")},
 	}

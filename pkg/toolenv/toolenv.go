@@ -15,6 +15,7 @@ const (
 	Session = "AGENTS_SESSION_ID" // the session that the call belongs to
 	Call    = "AGENTS_CALL_ID"    // the call's key: the same when it is repeated
 	Agent   = "AGENTS_AGENT"      // the slug of the agent that calls
+	File    = "AGENTS_FILE"       // the file of the agent that calls, if it has one
 	// Depth is the number of agents above a program that the tool starts, in all
 	// processes.
 	Depth = "AGENTS_DEPTH"
@@ -46,7 +47,7 @@ const MaxEntry = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case Session, Call, Agent, Depth, Tree, Locks, Deadline, Context, Trace, OldSession, OldConversation, OldTurn:
+	case Session, Call, Agent, File, Depth, Tree, Locks, Deadline, Context, Trace, OldSession, OldConversation, OldTurn:
 		return true
 	}
 	return false

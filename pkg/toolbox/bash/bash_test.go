@@ -90,14 +90,14 @@ func TestEnvironmentOfACall(t *testing.T) {
 	set := Open(o)
 	set.Protect([]string{"/tree/agent.json"})
 	tools, _ := set.Tools(t.Context())
-	inv := &agent.Invocation{Call: agent.ToolCall{Args: `{"command":"env"}`}, Key: "s.1.1", Session: "s", Agent: "a", Turn: 1, N: 1, Level: 2, Trace: "00-x"}
+	inv := &agent.Invocation{Call: agent.ToolCall{Args: `{"command":"env"}`}, Key: "s.1.1", Session: "s", Agent: "a", AgentSource: "/tree/agent.json", Turn: 1, N: 1, Level: 2, Trace: "00-x"}
 	ctx, cancel := context.WithDeadline(t.Context(), time.Date(2999, 1, 2, 3, 4, 5, 0, time.UTC))
 	defer cancel()
 	result, err := tools[0].Call(ctx, inv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"AGENTS_DEPTH=3", "AGENTS_CALL_ID=s.1.1", "AGENTS_SESSION_ID=s", "AGENTS_AGENT=a", "TRACEPARENT=00-x",
+	for _, want := range []string{"AGENTS_DEPTH=3", "AGENTS_CALL_ID=s.1.1", "AGENTS_SESSION_ID=s", "AGENTS_AGENT=a", "AGENTS_FILE=/tree/agent.json", "TRACEPARENT=00-x",
 		"AGENTS_DEADLINE=2999-01-02T03:04:05Z", "AGENTS_TREE=/outer\n/tree/agent.json"} {
 		if !strings.Contains("\n"+result.Text(), "\n"+want+"\n") {
 			t.Errorf("no %s in the environment:\n%s", want, result.Text())
