@@ -185,6 +185,15 @@ func (c *client) next() agent.Event {
 	return e
 }
 
+// tryNext is next in other goroutines.
+func (c *client) tryNext() (e agent.Event, err error) {
+	text, err := c.conn.Receive(c.ctx)
+	if err == nil {
+		err = json.Unmarshal(text, &e)
+	}
+	return e, err
+}
+
 // until returns the events up to the first of a kind.
 func (c *client) until(kind agent.EventKind) []agent.Event {
 	c.t.Helper()

@@ -69,6 +69,15 @@ var (
 	}
 )
 
+// pieces is a figure of the program clients.
+func pieces(i int) func(*result) float64 {
+	return func(r *result) float64 {
+		var ms [2]float64
+		fmt.Sscanf(r.Out, "%f ms at the 99th percentile, %f ms in the median", &ms[0], &ms[1])
+		return ms[i]
+	}
+}
+
 // floor is the least program with the tools at a path.
 func floor(name, tools string, more ...string) program {
 	args := []string{"{floor}", "-base", "{url}", "-prompt", "Run the commands.", "-tools", tools}
@@ -190,6 +199,13 @@ func scenarios() []scenario {
 			goals: []goal{
 				{what: "memory of a run", unit: "kB", of: perRun, limit: 100},
 				{what: "wall time", unit: "ms", of: wall},
+			},
+		}, {
+			name: "clients", title: "1,000 clients of one server, over WebSocket, 10 pieces a second each", rounds: 3,
+			programs: []program{{name: "agents", args: []string{"{clients}", "-n", "1000"}}},
+			goals: []goal{
+				{what: "from the model to the client, 99th percentile", unit: "ms", of: pieces(0)},
+				{what: "from the model to the client, median", unit: "ms", of: pieces(1)},
 			},
 		},
 	}
