@@ -332,7 +332,7 @@ func (c *conversation) next(ctx context.Context, out output, keepAlive time.Dura
 				return nil, errors.New("the run has no end event")
 			}
 			late.Reset(lateCalls)
-			if e.Kind == agent.EventText || e.Kind == agent.EventAnswer {
+			if e.Kind == agent.EventText && e.Depth == 0 {
 				idle.Reset(keepAlive)
 			}
 			if err = c.note(&e, out); err == nil && e.Kind == agent.EventEnd && e.Depth == 0 {

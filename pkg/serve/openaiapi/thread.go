@@ -175,13 +175,15 @@ func (t *thread) start(spec agent.ToolSpec, tools []agent.ToolSpec) (agent.Start
 }
 
 // arguments returns the parts of the prompt as the arguments of an agent and what
-// follows them. The prompt of an agent that wants other arguments is a JSON object with
-// these.
+// follows them. An agent that needs other arguments than a prompt gets those in a JSON
+// object.
 func arguments(spec agent.ToolSpec, parts []agent.Part) (json.RawMessage, []agent.Part, error) {
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
 	}
-	if json.Unmarshal(spec.Schema, &schema) == nil && schema.Properties != nil && schema.Properties["prompt"] == nil {
+	other := func(name string) bool { return name != "prompt" }
+	if json.Unmarshal(spec.Schema, &schema) == nil && (schema.Properties != nil && schema.Properties["prompt"] == nil || slices.ContainsFunc(schema.Required, other)) {
 		args := strings.TrimSpace(textOf(parts))
 		if !strings.HasPrefix(args, "{") || !json.Valid([]byte(args)) {
 			return nil, nil, invalid("", "invalid_value", "the agent %s takes arguments: the last message must be one JSON object that fits this schema, and nothing else: %.2000s", spec.Name, spec.Schema)

@@ -195,9 +195,12 @@ func (h *host) Start(ctx context.Context, slug string, start agent.Start) (*agen
 		h.metrics.Observe(e)
 		h.follow(run, e)
 	}
-	if err := h.begin(ctx, k, r, a.Agent, start); err != nil {
-		k.Close()
-		return nil, err
+	if k != nil && start.Session == "" {
+		start.History = slices.Clone(start.History)
+		if err := begin(ctx, r.Journal, r, start.History); err != nil {
+			k.Close()
+			return nil, err
+		}
 	}
 	c := r.Start(ctx, start)
 	h.ending.Go(func() {
@@ -209,20 +212,19 @@ func (h *host) Start(ctx context.Context, slug string, start agent.Start) (*agen
 }
 
 // begin writes the history of a conversation that the client keeps into the new session of
-// its run.
-func (h *host) begin(ctx context.Context, k *keep.Session, r *agent.Runner, a *agent.Agent, start agent.Start) error {
-	if k == nil || start.Session != "" {
-		return nil
-	}
+// its run. The client does not know all about the agent.
+func begin(ctx context.Context, j agent.Journal, r *agent.Runner, history []agent.Event) error {
 	redact := agent.RedactEvent(r.Secrets)
-	for _, e := range start.History {
+	for i := range history {
+		e := &history[i]
+		e.Agent = r.Agent.Slug
 		if e.Kind == agent.EventSession {
-			e.Source, e.Model = a.Source, a.Model
+			e.Source, e.Model = r.Agent.Source, r.Agent.Model
 		}
 		if redact != nil {
-			e = redact(e)
+			*e = redact(*e)
 		}
-		if err := r.Journal.Append(ctx, e); err != nil {
+		if err := j.Append(ctx, *e); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpserver"
@@ -24,8 +25,11 @@ func (h *host) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 	mcp := func(to serve.Host) http.Handler {
 		s := mcpserver.New(mcpserver.Options{Name: "agents", Version: h.p.Version, Hide: h.hide, Start: to.Start})
 		var agents []mcpserver.Agent
-		for _, spec := range to.Agents() {
-			agents = append(agents, mcpserver.Agent{Name: spec.Name, Agent: &agent.Agent{Slug: spec.Name, Announce: spec.Description}})
+		specs := to.Agents()
+		for _, a := range h.list {
+			if slices.ContainsFunc(specs, func(spec agent.ToolSpec) bool { return spec.Name == a.Name }) {
+				agents = append(agents, a)
+			}
 		}
 		s.SetAgents(agents)
 		handler, stop := s.Handler(ctx)
