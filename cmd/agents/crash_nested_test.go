@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -60,10 +61,10 @@ func (c *crashingOutput) Write(p []byte) (int, error) {
 	return c.Writer.Write(p)
 }
 
-// nestedFiles are three agents, each in a process of its own, the last one in namespaces
-// of its own too, as in a container. Their tools note the id
-// of each of their calls.
-func nestedFiles() map[string]string {
+// nestedFiles are three agents, each in a process of its own, the last one in a container
+// or, if c is nil, in namespaces of its own too. Their tools note the id of each of their
+// calls.
+func nestedFiles(c *containers) map[string]string {
 	files := map[string]string{}
 	tool := func(effects string) string {
 		return fmt.Sprintf(`#!/bin/sh
@@ -73,14 +74,22 @@ echo done
 `, effects)
 	}
 	level := func(dir, below string) {
-		files[dir+"/agent.json"] = fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":%q,"flavor":"scripted","script":"script.json","toolDirectory":"tools"}}`, filepath.Base(dir))
+		contained := below == "leaf" && c != nil
+		extra := ""
+		if contained {
+			runner := c.runner("--env="+levelOf+"=leaf", "--env="+crashLevel, "--env="+crashLine, "--env="+crashOnce, "--env=CALLS")
+			command, _ := json.Marshal(append(runner, "sh", "-c", `"$@"; exit $?`, "sh")) // strings always encode
+			extra = fmt.Sprintf(`,"extraAgents":[{"slug":"leaf","path":"%s/leaf/agent.json","runner":%s}]`, c.dir, command)
+		}
+		files[dir+"/agent.json"] = fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":%q,"announce":"a","flavor":"scripted","script":"script.json","toolDirectory":"tools"%s}}`, filepath.Base(dir), extra)
 		files[dir+"/tools/once"], files[dir+"/tools/idempotent"] = tool("once"), tool("idempotent")
 		next := `{"tool":"bash_idempotent","args":{}}`
-		if below != "" {
+		if contained {
+			next = `{"tool":"expert_leaf","args":{"prompt":"p"}}`
+		} else if below != "" {
 			next = fmt.Sprintf(`{"tool":"bash_%s","args":{"prompt":"p"}}`, below)
 			isolated := ""
-			if below == "leaf" && len(isolation()) > 0 {
-				// The first process of a namespace cannot kill itself.
+			if below == "leaf" && len(isolation()) > 0 { // its first process cannot kill itself
 				isolated = strings.Join(isolation(), " ") + ` sh -c '"$@"; exit $?' sh `
 			}
 			files[dir+"/tools/"+below] = fmt.Sprintf("#!/bin/sh\n%s=%s exec %[3]s\"$TEST_AGENTS\" --agent-file \"${0%%/*}/../../%[2]s/agent.json\" \"$@\"\n", levelOf, below, isolated)
@@ -101,7 +110,7 @@ echo done
 // resumes it; an agent below is started again by its caller. The answers are the same,
 // no effect happens twice, and no process is left.
 func TestThreeProcessesKilledAtAnyEvent(t *testing.T) {
-	cmd := agentsCommand(t, nestedFiles())
+	cmd := agentsCommand(t, nestedFiles(nil))
 	if err := os.Symlink(cmd.Path, filepath.Join(cmd.Dir, "agents")); err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +126,27 @@ func TestThreeProcessesKilledAtAnyEvent(t *testing.T) {
 		if killed < 2 {
 			t.Errorf("%s: killed %d times", level, killed)
 		}
+	}
+}
+
+// TestATreeWithAContainerKilled is the same with the last agent in a container, once for
+// each level.
+func TestATreeWithAContainerKilled(t *testing.T) {
+	cmd := agentsCommand(t, nil)
+	c := newContainers(t, cmd.Dir)
+	if c == nil {
+		t.Skip("podman runs no containers here")
+	}
+	writeFiles(t, cmd.Dir, nestedFiles(c))
+	if err := os.Symlink(cmd.Path, filepath.Join(cmd.Dir, "agents")); err != nil {
+		t.Fatal(err)
+	}
+	for level, at := range map[string]int{"top": 70, "mid": 40, "leaf": 20} {
+		s := &nestedSweep{sweep: sweep{t: t, home: cmd.Dir}, level: level}
+		if !s.round(at) {
+			t.Errorf("%s was not killed", level)
+		}
+		waitFor(t, c.gone)
 	}
 }
 
@@ -194,10 +224,12 @@ func (s *nestedSweep) effects(what string) {
 		ended[e.Key]++
 		n := bytes.Count(noted, []byte(e.Key+"\n"))
 		unknown := strings.Contains(e.Result.Text(), "whether it took effect is not known")
-		if below, ok := strings.CutPrefix(e.Tool, "bash_"); ok && (below == "mid" || below == "leaf") && e.Result.Text() != below+" is done" {
-			s.t.Errorf("%s: the result of %s is %q", what, below, e.Result.Text())
+		_, tool, _ := strings.Cut(e.Tool, "_")
+		below := tool == "mid" || tool == "leaf"
+		if below && e.Result.Text() != tool+" is done" {
+			s.t.Errorf("%s: the result of %s is %q", what, tool, e.Result.Text())
 		}
-		if e.Tool == "bash_once" && n > 1 || e.Tool != "bash_mid" && e.Tool != "bash_leaf" && n == 0 && !unknown {
+		if tool == "once" && n > 1 || !below && n == 0 && !unknown {
 			s.t.Errorf("%s: the call %s of %s took effect %d times; its result is %q", what, e.Key, e.Tool, n, e.Result.Text())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ type randomNode struct {
 	slug     string
 	turns    int // answers with calls of all below, before the last
 	process  bool
-	isolated bool        // behind a runner, in namespaces of its own
+	runner   []string    // that starts it in namespaces of its own; nil is none
 	budget   agent.Money // 0 is none
 	children []*randomNode
 }
@@ -41,7 +42,9 @@ var isolation = sync.OnceValue(func() []string {
 
 func randomTree(r *rand.Rand, slug string, depth int) *randomNode {
 	n := &randomNode{slug: slug, turns: 1 + r.IntN(2), process: r.IntN(2) == 0}
-	n.isolated = n.process && len(isolation()) > 0 && r.IntN(3) == 0
+	if n.process && len(isolation()) > 0 && r.IntN(3) == 0 {
+		n.runner = isolation()
+	}
 	if r.IntN(3) == 0 {
 		n.budget = agent.Money(1+r.Int64N(6)) * agent.Dollar / 1000
 	}
@@ -63,13 +66,23 @@ func wideTree() *randomNode {
 	return n
 }
 
+// containerTree has an agent in a container, with one below it, and one in a process. The
+// first two can spend the budget of the root.
+func containerTree(runner []string) *randomNode {
+	below := &randomNode{slug: "n_0_0", turns: 1}
+	return &randomNode{slug: "n", turns: 2, budget: 2 * agent.Dollar / 1000, children: []*randomNode{
+		{slug: "n_0", turns: 2, process: true, runner: runner, children: []*randomNode{below}},
+		{slug: "n_1", turns: 1, process: true},
+	}}
+}
+
 // files writes the agent files of n and of all below it. A child is a sub-agent of the
 // same process, or a wrapper that starts one.
 func (n *randomNode) files(files map[string]string, dir, url string) {
 	var extra []string
 	for _, c := range n.children {
-		if c.isolated {
-			runner, _ := json.Marshal(isolation()) // strings always encode
+		if c.runner != nil {
+			runner, _ := json.Marshal(c.runner) // strings always encode
 			extra = append(extra, fmt.Sprintf(`{"slug":%q,"path":%q,"runner":%s}`, c.slug, filepath.Join(dir, c.slug, "agent.json"), runner))
 		} else if c.process {
 			files[n.slug+"/tools/"+c.slug] = fmt.Sprintf("#!/bin/sh\nexec \"$TEST_AGENTS\" --agent-file \"${0%%/*}/../../%s/agent.json\" \"$@\"\n", c.slug)
@@ -148,7 +161,7 @@ func (m *countingModel) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		var calls []any
 		for i, c := range node.children {
 			name := "expert_" + c.slug
-			if c.process && !c.isolated {
+			if c.process && c.runner == nil {
 				name = "bash_" + c.slug
 			}
 			args := fmt.Sprintf(`{"prompt":"%s/%d.%d"}`, path, turn, i)
@@ -190,8 +203,8 @@ func (m *countingModel) below(path string) agent.Money {
 	return sum
 }
 
-// TestBudgetsAndCostsOfRandomTrees runs random trees of agents, in one process and in
-// several, against a model server that counts what it serves: no run with all below it
+// TestBudgetsAndCostsOfRandomTrees runs random trees of agents, in one process, in
+// several and in a container, against a model server that counts what it serves: no run with all below it
 // exceeds its budget by more than one answer, the root reports
 // exactly what the server counted, and so does `session cost`; every journal replays.
 func TestBudgetsAndCostsOfRandomTrees(t *testing.T) {
@@ -201,16 +214,21 @@ func TestBudgetsAndCostsOfRandomTrees(t *testing.T) {
 	spentBudgets := 0
 	for seed := range uint64(7) {
 		r := rand.New(rand.NewPCG(seed, 7))
+		base := agentsCommand(t, nil)
 		tree := randomTree(r, "n", 3)
 		for len(tree.children) == 0 {
 			tree = randomTree(r, "n", 3)
 		}
-		if seed == 0 {
+		switch seed {
+		case 0:
 			tree = wideTree()
+		case 1:
+			if c := newContainers(t, base.Dir); c != nil {
+				tree = containerTree(c.runner())
+			}
 		}
 		model := &countingModel{tree: tree, rand: r, served: map[string]agent.Money{}}
 		server := httptest.NewServer(model)
-		base := agentsCommand(t, nil)
 		files := map[string]string{}
 		tree.files(files, base.Dir, server.URL)
 		writeFiles(t, base.Dir, files)
@@ -244,6 +262,9 @@ func runRandomTree(t *testing.T, seed uint64, m *countingModel, base *exec.Cmd) 
 	}
 	if jsonErr := json.Unmarshal(out, &result); jsonErr != nil {
 		t.Fatalf("tree %d: %v, %v\n%s\n%s", seed, jsonErr, err, out, stderrOf(err))
+	}
+	if c := m.tree.children[0]; slices.Contains(c.runner, "podman") && m.served["r/0.0"] == 0 {
+		t.Errorf("tree %d: %s was not asked", seed, c.slug)
 	}
 	if result.Usage != m.total {
 		t.Errorf("tree %d (%s): the root reports %+v, the server counted %+v", seed, result.Outcome, result.Usage, m.total)

@@ -375,7 +375,7 @@ esac
 			inv.Host = noHost{}
 			argv, _ := set.List()[0].Command(inv)
 			_, _ = set.List()[0].Call(t.Context(), inv) // it is no agent that speaks
-			if got, want := s.log(), "run --label agents.call="+inv.Key+" IMG /x run"; !strings.Contains(got, want) {
+			if got, want := s.log(), "run --label agents.call="+inv.Key+" --label agents.start="; !strings.Contains(got, want) || !strings.Contains(got, " IMG /x run") {
 				t.Errorf("executed %q, want %q", got, want)
 			}
 			if got := strings.Join(argv, " "); name == "agent" && !strings.HasSuffix(got, "/x run --channel") {

@@ -1,13 +1,19 @@
 package process
 
 import (
+	"crypto/rand"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// containerLabel is the label of a container that stands for the Mark of its command.
-const containerLabel = "agents.call"
+// containerLabel is the label of a container that stands for the Mark of its command, and
+// startLabel the one that no other start of the command has: a run that is resumed while
+// the guardian of the dead one still works has a container with the same Mark.
+const (
+	containerLabel = "agents.call"
+	startLabel     = "agents.start"
+)
 
 // endContainers is a shell script that ends the containers with the label $1. The
 // program that manages containers and its options follow. A second attempt succeeds
@@ -17,7 +23,7 @@ const endContainers = `label=$1; shift; ids=$("$@" ps -aq --filter "label=$label
 
 // EndContainer prepares a command that runs a container: `podman run …`, `docker run …`,
 // or `nerdctl run …`, with any options before the word run. The container gets the
-// label agents.call with the value of c.Mark, and c.End removes what has that label:
+// label agents.call with the value of c.Mark, and another that c.End finds it by:
 // a client that is killed leaves its container. Other commands stay as they are.
 func (c *Command) EndContainer() {
 	at := slices.Index(c.Args, "run")
@@ -30,8 +36,8 @@ func (c *Command) EndContainer() {
 			return
 		}
 	}
-	label := containerLabel + "=" + c.Mark
+	label := startLabel + "=" + rand.Text()
 	options := slices.DeleteFunc(slices.Clone(c.Args[:at]), func(arg string) bool { return arg == "container" })
-	c.Args = slices.Concat(c.Args[:at+1], []string{"--label", label}, c.Args[at+1:])
+	c.Args = slices.Concat(c.Args[:at+1], []string{"--label", containerLabel + "=" + c.Mark, "--label", label}, c.Args[at+1:])
 	c.End = slices.Concat([]string{"/bin/sh", "-c", endContainers, "sh", label, c.Path}, options)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -371,11 +372,11 @@ func TestEndContainer(t *testing.T) {
 		args    string
 		options string // "-" means that nothing changes
 	}{
-		{"/usr/bin/podman run --rm IMG cmd run", "run --label agents.call=K --rm IMG cmd run", ""},
-		{"docker run IMG", "run --label agents.call=K IMG", ""},
-		{"docker -H tcp://h run IMG", "-H tcp://h run --label agents.call=K IMG", "-H tcp://h"},
-		{"podman --runtime runc --log-level=debug run IMG", "--runtime runc --log-level=debug run --label agents.call=K IMG", "--runtime runc --log-level=debug"},
-		{"docker container run IMG", "container run --label agents.call=K IMG", ""},
+		{"/usr/bin/podman run --rm IMG cmd run", "run --label agents.call=K --label agents.start=ID --rm IMG cmd run", ""},
+		{"docker run IMG", "run --label agents.call=K --label agents.start=ID IMG", ""},
+		{"docker -H tcp://h run IMG", "-H tcp://h run --label agents.call=K --label agents.start=ID IMG", "-H tcp://h"},
+		{"podman --runtime runc --log-level=debug run IMG", "--runtime runc --log-level=debug run --label agents.call=K --label agents.start=ID IMG", "--runtime runc --log-level=debug"},
+		{"docker container run IMG", "container run --label agents.call=K --label agents.start=ID IMG", ""},
 		{"docker exec C run", "", "-"},
 		{"docker compose run S", "", "-"},
 		{"docker ps", "", "-"},
@@ -385,11 +386,21 @@ func TestEndContainer(t *testing.T) {
 		words := strings.Fields(test.command)
 		c := &Command{Path: words[0], Args: words[1:], Mark: "K"}
 		c.EndContainer()
+		again := &Command{Path: words[0], Args: words[1:], Mark: "K"}
+		if again.EndContainer(); test.options != "-" && slices.Equal(again.End, c.End) {
+			t.Errorf("%s: two starts have the same End %q", test.command, c.End)
+		}
+		start := regexp.MustCompile(startLabel + "=[A-Z2-7]{26}$")
+		for _, list := range [][]string{c.Args, c.End} {
+			for i := range list {
+				list[i] = start.ReplaceAllString(list[i], startLabel+"=ID")
+			}
+		}
 		var want []string
 		if test.options == "-" {
 			test.args = strings.Join(words[1:], " ")
 		} else {
-			want = slices.Concat([]string{"/bin/sh", "-c", endContainers, "sh", "agents.call=K", words[0]}, strings.Fields(test.options))
+			want = slices.Concat([]string{"/bin/sh", "-c", endContainers, "sh", "agents.start=ID", words[0]}, strings.Fields(test.options))
 		}
 		if got := strings.Join(c.Args, " "); got != test.args {
 			t.Errorf("%s: args %q, want %q", test.command, got, test.args)
