@@ -61,6 +61,8 @@ func (l *loader) helperFile(n *Node, path string) {
 	real := realPath(path)
 	cycle := slices.IndexFunc(n.stack, func(above *Node) bool { return above.File.Real == real })
 	switch {
+	case l.remoteFile(n, path, data):
+		return
 	case !isAgentFile(data):
 		left.Code, left.Message = CodeNotAgent, fmt.Sprintf("this is not an agent file: it has no tag %q", Tag)
 		_, err := schema.Parse(data)
@@ -114,6 +116,11 @@ func (l *loader) toolboxes(n *Node) {
 // extraAgents reads sub-agents that are elsewhere; they may form cycles.
 func (l *loader) extraAgents(n *Node) {
 	for i, extra := range n.File.Spec.ExtraAgents {
+		if extra.Tag == TagRemote {
+			at := n.File.problem(LeftOut, CodeSchema, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "")
+			l.remote(n, Remote{URL: extra.URL, Agent: extra.Agent, APIKeyID: extra.APIKeyID}, at)
+			continue
+		}
 		if len(extra.Runner) > 0 {
 			n.programs = append(n.programs, program{path: extra.Path, kind: exectool.AgentFile, slug: extra.Slug, runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell), words: extra.Runner})
 			continue
@@ -125,6 +132,12 @@ func (l *loader) extraAgents(n *Node) {
 		}
 		if len(n.stack) > MaxDepth {
 			l.report(n.File.problem(LeftOut, CodeDepth, pointer, "agent files are nested more than %d deep", MaxDepth))
+			continue
+		}
+		if data, err := readRegular(path, MaxBytes); err == nil && isRemote(data) {
+			if l.take(KindAgent, path, data) {
+				l.remoteFile(n, path, data)
+			}
 			continue
 		}
 		sub := l.read(path, n.stack)

@@ -159,6 +159,7 @@ type Node struct {
 	level       policy.Set
 	policies    []*externalPolicy
 	configured  []server
+	remotes     []*Remote
 	confinement *confinement
 	set         *exectool.Toolset // of programs; nil if there are none
 	servers     []opened
@@ -375,6 +376,11 @@ func (l *loader) build(ctx context.Context) {
 			l.openPolicies(ctx, n)
 			return nil
 		})
+	}
+	for _, n := range l.tree.Nodes {
+		for _, r := range n.remotes {
+			far.Go(func() error { l.describeRemote(ctx, r); return nil })
+		}
 	}
 	g.Wait() // no function fails
 	far.Wait()

@@ -259,6 +259,9 @@ func (l *loader) survey(dir string) *Lock {
 				lock.Runners[n.lockKey(dir, src.Path)] = LockedRunner{Command: n.programs[i].words}
 			}
 		}
+		for _, r := range n.remotes {
+			lock.Servers[n.lockKey(dir, "agent "+r.Agent)] = LockedServer{URL: r.URL}
+		}
 		for _, s := range n.configured {
 			locked := LockedServer{URL: s.client.URL}
 			if s.Executable != "" {

@@ -192,8 +192,10 @@ type MCPServer struct {
 	invalid error
 }
 
-// An ExtraAgent is a sub-agent outside the tool directory.
+// An ExtraAgent is a sub-agent outside the tool directory: an agent file, or with the tag
+// RemoteAgent an agent of a server.
 type ExtraAgent struct {
+	Tag  string `json:"tag"`
 	Slug string `json:"slug"`
 	Path string `json:"path"`
 
@@ -201,6 +203,11 @@ type ExtraAgent struct {
 	Runner      []string `json:"runner"`
 	RunnerID    []string `json:"runnerId"`
 	RunnerShell *bool    `json:"runnerShell"`
+
+	// These are those of a RemoteAgent.
+	URL      string `json:"url"`
+	Agent    string `json:"agent"`
+	APIKeyID string `json:"apiKeyId"`
 }
 
 // decode reads the contents of an agent file. Only the spellings that the schema

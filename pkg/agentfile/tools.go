@@ -125,7 +125,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 		tools = append(tools, schema.Checked(t))
 		n.Tools = append(n.Tools, t.Spec())
 	}
-	var far []expert
+	far := l.farAgents(n)
 	if set != nil {
 		l.executableProblems(set)
 		for _, t := range set.List() {
@@ -206,7 +206,7 @@ func (l *loader) executableProblems(set *exectool.Toolset) {
 	}
 }
 
-// experts are n's helpers and far, the agents behind runners, as tools, sorted by slug.
+// experts are n's helpers and far, the agents behind runners and on servers, as tools, sorted by slug.
 // Of several with one name none is offered: the model could not tell which it asks.
 func (l *loader) experts(n *Node, far []expert) []expert {
 	list := far

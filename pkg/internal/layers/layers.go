@@ -59,6 +59,7 @@ var rules = []rule{
 	{path: "pkg/provider/openai", floor: 2, modules: []string{"github.com/openai/openai-go/v3"}},
 	{path: "pkg/provider/scripted", floor: 2},
 	{path: "pkg/provider/unparsed", floor: 2},
+	{path: "pkg/remote", floor: 2},
 	{path: "pkg/sandbox", floor: 2, modules: []string{"github.com/landlock-lsm/go-landlock", "golang.org/x/net", "golang.org/x/sys"}},
 	{path: "pkg/schema", floor: 2, modules: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{path: "pkg/session", floor: 2, modules: []string{"golang.org/x/sys"}},

@@ -1,0 +1,151 @@
+package agentfile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/cachefile"
+	"github.com/agents-exe/agents/pkg/httphost"
+	"github.com/agents-exe/agents/pkg/remote"
+	"github.com/agents-exe/agents/pkg/toolname"
+)
+
+// TagRemote is the tag of an agent that `agents serve` offers elsewhere.
+const TagRemote = "RemoteAgent"
+
+// A Remote says where such an agent is.
+type Remote struct {
+	URL      string `json:"url"`
+	Agent    string `json:"agent"` // its slug
+	APIKeyID string `json:"apiKeyId"`
+
+	server *remote.Server
+	known  *remote.Description
+	at     Problem // where it is named
+}
+
+// How long the description of a remote agent counts: after fresh the server is asked
+// again, and stale ends the use of an old one where it does not answer.
+const (
+	freshRemote  = time.Hour
+	staleRemote  = 30 * 24 * time.Hour
+	remoteAnswer = 10 * time.Second // for the server to describe its agents
+	maxRemote    = 1 << 20
+)
+
+// isRemote reports whether the tag of a file is TagRemote.
+func isRemote(data []byte) bool {
+	var envelope struct {
+		Tag string `json:"tag"`
+	}
+	return json.Unmarshal(data, &envelope) == nil && envelope.Tag == TagRemote
+}
+
+// remoteFile reads a file if it names a remote agent, and reports whether it does.
+func (l *loader) remoteFile(n *Node, path string, data []byte) bool {
+	if !isRemote(data) {
+		return false
+	}
+	var file struct {
+		Schema   string `json:"$schema"`
+		Tag      string `json:"tag"`
+		Contents Remote `json:"contents"`
+	}
+	at := Problem{Severity: LeftOut, Code: CodeSchema, File: path}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&file); err != nil {
+		at.Message = strings.TrimPrefix(err.Error(), "json: ")
+		l.report(at)
+		return true
+	}
+	l.remote(n, file.Contents, at)
+	return true
+}
+
+// remote adds an agent of a server to n. at is where problems are.
+func (l *loader) remote(n *Node, r Remote, at Problem) {
+	r.at = at
+	fail := func(code Code, format string, args ...any) {
+		at.Code, at.Message = code, fmt.Sprintf(format, args...)
+		l.report(at)
+	}
+	u, err := url.Parse(r.URL)
+	key, found := l.opts.Keys.Lookup(r.APIKeyID)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		fail(CodeURL, "url: %q is not a usable URL; want http:// or https:// and a host", withoutUser(r.URL))
+		return
+	case !toolname.Valid(r.Agent):
+		fail(CodeSchema, "agent: %q cannot be the slug of an agent", r.Agent)
+		return
+	case found && !key.Allows(u):
+		fail(CodeHost, "the key %q is bound to %s by its hosts and is not sent to %s", r.APIKeyID, strings.Join(key.Hosts, ", "), u.Host)
+		return
+	case !found && !httphost.Local(u) && !l.opts.NoModels:
+		fail(CodeKey, "there is no key %q, and requests to %s need one: apiKeyId names it%s", r.APIKeyID, u.Host, among(l.opts.Keys.IDs()))
+		return
+	}
+	r.server = &remote.Server{URL: r.URL}
+	if found {
+		r.server.Token = key.Value.Reveal
+	}
+	n.remotes = append(n.remotes, &r)
+}
+
+// describeRemote asks the server of r what its agent does. If it does not answer, what it
+// said before counts.
+func (l *loader) describeRemote(ctx context.Context, r *Remote) {
+	kept := cachefile.Dir{Suffix: ".agent", Version: "agent 1", MaxBytes: maxRemote, MaxAge: freshRemote}
+	if l.opts.CacheDir != "" && l.lock == nil {
+		kept.Path = filepath.Join(l.opts.CacheDir, "remote")
+	}
+	key := r.URL + " " + r.Agent
+	load := func() bool {
+		text, ok := kept.Load(key)
+		r.known = &remote.Description{}
+		return ok && json.Unmarshal(text, r.known) == nil
+	}
+	if !l.opts.Check && load() {
+		return
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, remoteAnswer, fmt.Errorf("no answer within %s", remoteAnswer))
+	defer cancel()
+	known, err := r.server.Describe(limited, r.Agent)
+	kept.MaxAge = staleRemote
+	r.at.Code = CodeStart
+	switch {
+	case err == nil:
+		r.known = known
+		if text, err := json.Marshal(known); err == nil {
+			kept.Store(key, text)
+		}
+		return
+	case limited.Err() != nil:
+		err = context.Cause(limited)
+	}
+	r.at.Message = fmt.Sprintf("agent %s at %s: %s", r.Agent, withoutUser(r.URL), err)
+	if r.at.Severity = Warning; !load() {
+		r.at.Severity, r.known = LeftOut, nil
+	}
+}
+
+// farAgents are the agents of n that are on servers.
+func (l *loader) farAgents(n *Node) []expert {
+	var list []expert
+	for _, r := range n.remotes {
+		if r.at.Message != "" {
+			l.report(r.at)
+		}
+		if r.known != nil {
+			list = append(list, expert{&remote.Agent{Server: r.server, Description: r.known, Name: toolname.Join("expert", r.Agent)}, r.Agent})
+		}
+	}
+	return list
+}
