@@ -10,6 +10,7 @@
 //   - [Stream] is the text of the answer on stdout, as it arrives.
 //   - [JSONLines] is one JSON object per line, [HTTP] the same objects by POST.
 //   - [LogText] is a readable log with times.
+//   - [Transcripts] is a text file for each conversation.
 //   - [Clean] and [Cleaner] remove control sequences from a text, [Visible] escapes
 //     them, and [EightBit] does so for terminals with single-byte characters.
 //

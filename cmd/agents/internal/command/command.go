@@ -99,6 +99,7 @@ func GlobalFlags(g *program.Flags) []cli.Flag {
 		&cli.StringFlag{Name: "log-json-file", Usage: "append every event to `FILE` as a line of JSON", Destination: &g.LogJSON},
 		&cli.StringFlag{Name: "log-http", Usage: "post every event to `URL`", Destination: &g.LogHTTP},
 		&cli.StringFlag{Name: "log-file", Usage: "append a readable log to `FILE`", Destination: &g.LogText},
+		&cli.StringFlag{Name: "transcript", Usage: "keep each conversation, those of sub-agents too, as a text file in the folder `DIR`", Destination: &g.Transcript},
 		&cli.BoolFlag{Name: "quiet", Usage: "no progress on stderr", Destination: &g.Quiet},
 		&cli.StringFlag{Name: "color", Value: "auto", Usage: "`WHEN` to use color: auto, always or never", Destination: &g.Color, Validator: OneOf("auto", "always", "never")},
 	}

@@ -51,6 +51,7 @@ type Flags struct {
 	LogJSON    string
 	LogHTTP    string
 	LogText    string
+	Transcript string
 	Quiet      bool
 	Color      string
 }

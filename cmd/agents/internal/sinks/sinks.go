@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -164,6 +165,14 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 		}
 		t := &observe.LogText{W: f}
 		s.closers = append(s.closers, func() error { return named("--log-file", errors.Join(t.Err(), f.Close())) })
+		watch = append(watch, t.Observe)
+	}
+	if g.Transcript != "" {
+		if err := os.MkdirAll(g.Transcript, 0o700); err != nil {
+			return nil, notOpened("--transcript", g.Transcript, err)
+		}
+		t := &observe.Transcripts{Dir: g.Transcript}
+		s.closers = append(s.closers, func() error { return named("--transcript", t.Close()) })
 		watch = append(watch, t.Observe)
 	}
 	if url := cmp.Or(g.LogHTTP, l.Logs.URL); url != "" {
