@@ -88,6 +88,10 @@ func TestAnswers(t *testing.T) {
 			`^I asked\. Nobody answered\.$`, map[string]int{"bash_poll": 1},
 		},
 		{
+			"steps of a program", "steps/agent.json", "examples/steps/orders.csv", []string{"python3"},
+			`^The orders in examples/steps/orders\.csv come to 60\.$`, map[string]int{"add_task": 1, "bash_read_file": 1, "python": 1, "modify_task": 1, "finish": 1},
+		},
+		{
 			"sub-agents", "sub-agents/agent.json", "Review examples/sub-agents/letter.txt", nil,
 			`(?s)line 3: 40 chairs\n.*Style: a sentence of 36 words`,
 			map[string]int{"expert_facts": 1, "expert_style": 1, "bash_find_numbers": 1, "bash_sentence_lengths": 1},

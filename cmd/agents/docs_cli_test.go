@@ -128,7 +128,7 @@ func TestManualNamesEveryField(t *testing.T) {
 	var kinds, fields []string
 	objects := map[string]any{
 		"message": agent.Message{}, "part": agent.Part{}, "call": agent.ToolCall{}, "result": agent.ToolResult{},
-		"usage": agent.Usage{}, "tool usage": agent.ToolUsage{}, "spent": agent.TotalUsage{}, "limits": agent.Limits{},
+		"usage": agent.Usage{}, "tool usage": agent.ToolUsage{}, "spent": agent.TotalUsage{}, "limits": agent.Limits{}, "task": agent.Task{},
 	}
 	known := 0
 	for _, row := range rows(section(t, page, "## Events")) {
@@ -140,7 +140,7 @@ func TestManualNamesEveryField(t *testing.T) {
 			names := spans(regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[1], ""))
 			slices.Sort(names)
 			same(t, row[0], names, members(object))
-		case slices.Contains([]string{"string", "number", "boolean", "limits", "message", "usage", "result", "spent", "strings", "tools", "messages", "object"}, row[1]):
+		case slices.Contains([]string{"string", "number", "boolean", "limits", "message", "usage", "result", "spent", "strings", "tools", "messages", "object", "tasks", "value"}, row[1]):
 			fields = append(fields, spans(row[0])...)
 		default:
 			kinds = append(kinds, spans(row[0])...)

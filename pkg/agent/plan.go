@@ -1,6 +1,11 @@
 package agent
 
-import "slices"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // A Task is a part of a plan. What is empty in the task of a ToolResult stays as it was.
 type Task struct {
@@ -69,6 +74,34 @@ func (p Plan) Walk(f func(t Task, depth int)) {
 	for _, t := range p { // tasks that are each other's parents
 		visit(t, 0)
 	}
+}
+
+// String has a line for each task, as "[x] tests: Write tests (all of them pass)".
+func (p Plan) String() string {
+	marks := map[string]string{TaskDoing: "[~]", TaskDone: "[x]", TaskDropped: "[-]"}
+	var b strings.Builder
+	p.Walk(func(t Task, depth int) {
+		fmt.Fprintf(&b, "%s%s %s: %s", strings.Repeat("  ", depth), cmp.Or(marks[t.State], "[ ]"), t.ID, t.Title)
+		if t.Note != "" {
+			fmt.Fprintf(&b, " (%s)", t.Note)
+		}
+		b.WriteByte('\n')
+	})
+	return b.String()
+}
+
+// Progress says how far the plan came, as "2 of 3 tasks are done".
+func (p Plan) Progress() string {
+	done, all := 0, 0
+	for _, t := range p {
+		if t.State == TaskDone {
+			done++
+		}
+		if t.State != TaskDropped {
+			all++
+		}
+	}
+	return fmt.Sprintf("%d of %d tasks are done", done, all)
 }
 
 // ending is the first of results that ends the run; nil if there is none.

@@ -87,7 +87,7 @@ func TestThePlanIsWhatTheResultsSay(t *testing.T) {
 		calls(call("", "plan", `{"id":"a","state":"done"}`), call("", "look", "{}")), text("done")), plans(),
 		tool{"look", func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
 			s := inv.SessionState()
-			return agent.TextResult(fmt.Sprint(len(s.Messages[len(s.Messages)-1].Calls), s.Plan)), nil
+			return agent.TextResult(fmt.Sprint(len(s.Messages[len(s.Messages)-1].Calls), []agent.Task(s.Plan))), nil
 		}})
 	r := &agent.Runner{Agent: a}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {

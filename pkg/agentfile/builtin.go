@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/toolbox/bash"
+	"github.com/agents-exe/agents/pkg/toolbox/finish"
+	"github.com/agents-exe/agents/pkg/toolbox/plan"
+	"github.com/agents-exe/agents/pkg/toolbox/python"
 )
 
 // A BuiltinToolbox is a toolbox that is part of this program.
@@ -19,7 +23,7 @@ type BuiltinToolbox struct {
 // builtins opens the builtin toolboxes of n.
 func (l *loader) builtins(n *Node) []agent.Tool {
 	var tools []agent.Tool
-	for i, box := range n.File.Spec.BuiltinToolboxes {
+	for i, box := range n.toolboxesOf() {
 		pointer := fmt.Sprintf("%s/%d", n.File.at("builtinToolboxes"), i)
 		set, err := l.builtin(n, box)
 		switch {
@@ -27,7 +31,7 @@ func (l *loader) builtins(n *Node) []agent.Tool {
 			l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
 			continue
 		case set == nil:
-			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there is BashToolbox", box.Tag))
+			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, FinishToolbox, PlanToolbox, PythonToolbox and ThinkToolbox", box.Tag))
 			continue
 		}
 		if p, ok := set.(protectable); ok {
@@ -44,6 +48,14 @@ func (l *loader) builtin(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	switch box.Tag {
 	case "BashToolbox":
 		return l.bash(n, box)
+	case "FinishToolbox":
+		return finish.Tools(), nil
+	case "PlanToolbox":
+		return plan.Tasks(), nil
+	case "PythonToolbox":
+		return l.python(n, box)
+	case "ThinkToolbox":
+		return plan.Think(), nil
 	}
 	return nil, nil
 }
@@ -76,4 +88,22 @@ func (l *loader) bash(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		opts.Sandbox = box
 	}
 	return bash.Open(opts), nil
+}
+
+func (l *loader) python(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
+	var c struct {
+		TimeoutSeconds float64         `json:"timeoutSeconds"`
+		MaxOutputBytes int             `json:"maxOutputBytes"`
+		Sandbox        *sandbox.Config `json:"sandbox"`
+	}
+	if err := box.read(&c); err != nil {
+		return nil, err
+	}
+	s := n.File.Spec
+	opts := python.Options{Timeout: seconds(cmp.Or(c.TimeoutSeconds, s.ToolTimeoutSeconds)), MaxOutput: c.MaxOutputBytes,
+		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.OutputDir, Redact: l.redact}
+	if box := n.confinement.box("python", c.Sandbox, false); box != nil {
+		opts.Sandbox = box
+	}
+	return python.Open(opts), nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/step"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -161,6 +162,7 @@ type Node struct {
 	configured  []server
 	remotes     []*Remote
 	confinement *confinement
+	step        *step.Program     // its model; nil if that is another one
 	set         *exectool.Toolset // of programs; nil if there are none
 	servers     []opened
 	protected   []protectable // toolboxes

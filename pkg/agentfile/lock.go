@@ -57,7 +57,7 @@ const (
 	KindText    = "text"    // what the model is told: a prompt, a list of programs
 	KindTool    = "tool"    // an executable
 	KindPolicy  = "policy"  // an executable that decides about calls
-	KindProgram = "program" // what an MCP server or a runner executes, scripts included
+	KindProgram = "program" // what takes the steps of an agent, or what an MCP server or a runner executes, scripts included
 )
 
 // A LockedRunner is a runner with the digests of the descriptions of its tools.
@@ -240,6 +240,9 @@ func (l *loader) survey(dir string) *Lock {
 		}
 		if s := n.File.Spec.Script; s != "" {
 			named(KindScript, s)
+		}
+		if s := n.File.Spec.Step; s != "" {
+			named(KindProgram, s)
 		}
 		for _, name := range n.File.Spec.Policy {
 			named(KindPolicy, name)

@@ -29,6 +29,9 @@ const FlavorScripted = "scripted"
 // model gives the agent of n its model, or says why it cannot have it.
 func (l *loader) model(n *Node) bool {
 	s := n.File.Spec
+	if s.Step != "" {
+		return l.stepModel(n)
+	}
 	own, hasKey := l.ownKey(s)
 	named := ModelChoice{s.Flavor, s.ModelURL, s.ModelName}
 	all, one := l.opts.Models[""], l.opts.Models[s.Slug]

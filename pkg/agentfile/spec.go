@@ -54,6 +54,7 @@ type Spec struct {
 	Price                 *prices.Price              `json:"price"`
 	RequestTimeoutSeconds float64                    `json:"requestTimeoutSeconds"`
 	Script                string                     `json:"script"`
+	Step                  string                     `json:"step"`
 	TextCalls             *bool                      `json:"textCalls"`
 
 	InputSchema   json.RawMessage `json:"inputSchema"`

@@ -139,6 +139,11 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 			}
 		}
 	}
+	if n.step != nil {
+		if box := n.confinement.box(n.step.Path, nil, false); box != nil {
+			n.step.Sandbox = box
+		}
+	}
 	for _, t := range l.builtins(n) {
 		add(t)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // tickEvery is how often the elapsed times are redrawn.
@@ -168,7 +170,41 @@ func (t *Text) lines() []string {
 	if hidden > 0 {
 		lines = append(lines, t.render(line{mark: markMore, label: fmt.Sprintf("and %d more", hidden)}, columns-1))
 	}
+	return append(lines, t.planLines(limit-len(lines), columns-1)...)
+}
+
+// planLines are the tasks of the root's plan, at most limit; if there are more, only how
+// far it came and what is being done.
+func (t *Text) planLines(limit, columns int) []string {
+	var list []line
+	doing := ""
+	t.plan.Walk(func(task agent.Task, depth int) {
+		l := line{depth: depth, mark: taskMark(task.State), label: oneLine(cmp.Or(task.Title, task.ID), maxLabel, t.more()), note: oneLine(task.Note, maxNote, t.more())}
+		if task.State == agent.TaskDoing {
+			doing = l.label
+		}
+		list = append(list, l)
+	})
+	if len(list) > limit {
+		list = []line{{mark: markMore, label: t.plan.Progress(), note: doing}}
+	}
+	var lines []string
+	for _, l := range list[:min(len(list), max(limit, 0))] {
+		lines = append(lines, t.render(l, columns))
+	}
 	return lines
+}
+
+func taskMark(state string) mark {
+	switch state {
+	case agent.TaskDoing:
+		return markStart
+	case agent.TaskDone:
+		return markOK
+	case agent.TaskDropped:
+		return markDropped
+	}
+	return markTask
 }
 
 // fit chooses n nodes: the running ones, from the top, then those that ended last.

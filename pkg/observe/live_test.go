@@ -413,3 +413,34 @@ func TestNoControlSequenceReachesATerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestLiveShowsThePlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScreen(t, 50, 10)
+		text := &Text{W: s, Live: true, MaxLines: 5}
+		defer text.Close()
+		change := func(task agent.Task) {
+			e := result(1, "p"+task.ID, "add_task", "added", false, 1)
+			e.Result.Task = &task
+			text.Observe(e)
+		}
+		text.Observe(call(1, "k", "sleep", ""))
+		change(agent.Task{ID: "tea", Title: "Make tea\x1b[2J", State: agent.TaskDoing})
+		change(agent.Task{ID: "water", Title: "Boil water", Parent: "tea", State: agent.TaskDone, Note: "hot"})
+		change(agent.Task{ID: "cups", Title: "Find cups"})
+		change(agent.Task{ID: "milk", Title: "Buy milk", State: agent.TaskDropped})
+		want := "• sleep  0.0 s\n→ Make tea\\x1b[2J\n  ✓ Boil water  hot\n○ Find cups\n- Buy milk\n"
+		if got := s.String(); !strings.HasSuffix(got, want) {
+			t.Errorf("screen:\n%s\nwant at its end:\n%s", got, want)
+		}
+		change(agent.Task{ID: "cake", Title: "Bake"})
+		want = "• sleep  0.0 s\n  1 of 4 tasks are done  Make tea\\x1b[2J\n"
+		if got := s.String(); !strings.HasSuffix(got, want) {
+			t.Errorf("screen:\n%s\nwant at its end:\n%s", got, want)
+		}
+		text.Observe(agent.Event{Kind: agent.EventEnd})
+		if got := s.String(); strings.Contains(got, "tasks") {
+			t.Errorf("after the end:\n%s", got)
+		}
+	})
+}

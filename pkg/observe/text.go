@@ -54,6 +54,7 @@ type Text struct {
 	roots  []*node          // running calls of the root, in order
 	ended  int              // counts calls that ended, for their order
 	model  *node            // the root's model request, while it runs
+	plan   agent.Plan       // of the root, as far as the run has changed it
 	drawn  []string         // the lines that are redrawn, as they were last drawn
 	mid    bool             // the cursor is within a line of stdout
 	asking int              // running calls that ask the person something
@@ -133,7 +134,7 @@ func (t *Text) state(e agent.Event) {
 	case agent.EventAnswer:
 		t.model = nil
 	case agent.EventEnd:
-		t.model, t.roots = nil, nil
+		t.model, t.roots, t.plan = nil, nil, nil
 		clear(t.calls)
 	}
 }
@@ -186,6 +187,9 @@ func (t *Text) finished(e agent.Event) {
 	}
 	if n.asks {
 		t.asking--
+	}
+	if e.Depth == 0 && e.Result != nil && e.Result.Task != nil {
+		t.plan = t.plan.With(*e.Result.Task)
 	}
 	t.ended++
 	n.mark, n.note, n.order = markOK, "", t.ended
@@ -254,7 +258,7 @@ func (t *Text) Close() {
 		f()
 	}
 	t.flush = nil
-	t.model, t.roots = nil, nil
+	t.model, t.roots, t.plan = nil, nil, nil
 	if !t.closed {
 		t.redraw("")
 	}
@@ -321,6 +325,8 @@ const (
 	markFailed
 	markNotice
 	markMore
+	markTask
+	markDropped
 )
 
 // marks are the marks as Unicode and ASCII, and their colours.
@@ -331,6 +337,8 @@ var marks = [...]struct{ sign, ascii, color string }{
 	markFailed:  {"✗", "x", "31"},
 	markNotice:  {"!", "!", "33"},
 	markMore:    {" ", " ", "2"},
+	markTask:    {"○", "o", "2"},
+	markDropped: {"-", "-", "2"},
 }
 
 // render is a line in at most the given columns; 0 means any number.

@@ -50,5 +50,5 @@ func (p *provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	} else {
 		m.Calls = []agent.ToolCall{{Name: name, Args: action.args()}}
 	}
-	return &agent.Response{Message: m, Finish: agent.FinishStop, Model: Model}, nil
+	return &agent.Response{Message: m, Finish: agent.FinishStop, Model: Model, Usage: agent.Usage{Requests: 1, Priced: 1}}, nil // it costs nothing
 }

@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -75,7 +76,7 @@ func StateOf(req *agent.Request) State {
 		switch {
 		case m.Role == agent.RoleUser:
 			if s.Task.Title == "" {
-				s.Task.Title = m.Text()
+				s.Task.Title = strings.TrimSpace(m.Text())
 			}
 			s.observe(Observation{Kind: Said, Text: m.Text()})
 		case m.Role == agent.RoleTool:

@@ -70,6 +70,9 @@ func (m *Markdown) Statistics(s *Summary) string {
 	if s.Error != "" {
 		b.WriteString("\n" + quoted(s.Error))
 	}
+	if len(s.Plan) > 0 {
+		fmt.Fprintf(b, "- plan: %s\n\n%s", s.Plan.Progress(), fenced(s.Plan.String(), ""))
+	}
 	b.WriteByte('\n')
 	return b.String()
 }

@@ -25,6 +25,8 @@ type Summary struct {
 	Failed    int         `json:"failed"`
 	SubAgents int         `json:"sub_agents"`
 	Usage     agent.Usage `json:"usage"`
+	// Plan is that of the root session.
+	Plan agent.Plan `json:"plan,omitempty"`
 	// Outcome is that of the last run, empty if it did not end, and Error its
 	// reason.
 	Outcome agent.Status `json:"outcome,omitempty"`
@@ -85,6 +87,9 @@ func (s *Summary) note(e *agent.Event) {
 		s.Calls++
 		if e.Result != nil && e.Result.Failed {
 			s.Failed++
+		}
+		if root && e.Result != nil && e.Result.Task != nil {
+			s.Plan = s.Plan.With(*e.Result.Task)
 		}
 	case agent.EventEnd:
 		if root {

@@ -495,3 +495,19 @@ func TestAnEditedSessionFindsTheSubAgentAtWork(t *testing.T) {
 		}
 	}
 }
+
+func TestThePlanIsInTheHead(t *testing.T) {
+	task := func(key string, task agent.Task) agent.Event {
+		return agent.Event{Kind: agent.EventCallEnded, Session: "s", Key: key, Result: &agent.ToolResult{Task: &task}}
+	}
+	s, err := Summarize(all([]agent.Event{{Kind: agent.EventSession, Session: "s"}, task("1", agent.Task{ID: "a", Title: "```\n# First"}),
+		task("2", agent.Task{ID: "b", Title: "Second", Parent: "a"}), task("3", agent.Task{ID: "b", State: agent.TaskDone, Note: "at last"}),
+		{Kind: agent.EventCallEnded, Session: "below", Result: &agent.ToolResult{Task: &agent.Task{ID: "c", Title: "of a sub-agent"}}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := (&Markdown{}).Head(s)
+	if want := "- plan: 1 of 2 tasks are done\n\n````\n[ ] a: ```\n# First\n  [x] b: Second (at last)\n````\n"; !strings.Contains(head, want) {
+		t.Errorf("the head is\n%s\nwant in it\n%s", head, want)
+	}
+}

@@ -1,0 +1,91 @@
+package agentfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/step"
+	"github.com/agents-exe/agents/pkg/toolenv"
+)
+
+// stepToolboxes are what an agent of steps has without naming it: its actions add_task,
+// modify_task, think, finish and reject are calls of their tools.
+var stepToolboxes = [...]string{"PlanToolbox", "ThinkToolbox", "FinishToolbox"}
+
+// stepModel gives the agent of n the program that takes its steps, or says why it cannot.
+func (l *loader) stepModel(n *Node) bool {
+	n.Agent.Model, n.Agent.Flavor = step.Model, step.Model
+	if l.opts.NoModels {
+		return true
+	}
+	p := l.step(n)
+	if p != nil && l.opts.Model != nil {
+		p = cmp.Or(l.opts.Model(n.File), p)
+	}
+	n.Agent.Provider = p
+	return p != nil
+}
+
+// step makes the model of n of the program that the key step names.
+func (l *loader) step(n *Node) agent.Provider {
+	s := n.File.Spec
+	path, ok := l.resolve(n, n.File.at("step"), s.Step, n.unusable())
+	if !ok {
+		return nil
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		err = checkExecutable(path)
+	}
+	if err != nil {
+		l.broken(n, CodeExec, "step", "%s: %s", s.Step, plain(err))
+		return nil
+	}
+	l.further = append(l.further, path)
+	n.Agent.NoCompaction = true
+	n.step = &step.Program{Path: path, Dir: n.workDir, Env: toolenv.Environ(l.environ(s.ToolEnv), s.ToolEnv), Timeout: seconds(s.RequestTimeoutSeconds)}
+	if l.opts.Pinned || l.opts.Locked || s.Locked {
+		digest := exectool.Digest(path)
+		n.step.Verify = func() error {
+			if exectool.Digest(path) != digest {
+				return errors.New("it has changed since the agent was loaded")
+			}
+			return nil
+		}
+	}
+	return step.Provider(n.step)
+}
+
+func checkExecutable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("it is not a file")
+	case info.Mode()&0o111 == 0 && runtime.GOOS != "windows":
+		return fmt.Errorf("it is not executable (mode %04o)", info.Mode().Perm())
+	}
+	return checkWritable(path, info)
+}
+
+// toolboxesOf are the builtin toolboxes of n, with those that its steps need.
+func (n *Node) toolboxesOf() []BuiltinToolbox {
+	boxes := slices.Clone(n.File.Spec.BuiltinToolboxes)
+	if n.File.Spec.Step == "" {
+		return boxes
+	}
+	for _, tag := range stepToolboxes {
+		if !slices.ContainsFunc(boxes, func(b BuiltinToolbox) bool { return b.Tag == tag }) {
+			boxes = append(boxes, BuiltinToolbox{Tag: tag})
+		}
+	}
+	return boxes
+}
