@@ -46,7 +46,7 @@ func TestDocs(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(bin, "agents")); err != nil { // see TestMain
 		t.Fatal(err)
 	}
-	needs := map[string]string{"docs/audit.md": "openssl", "docs/nesting.md": "python3", "examples/mcp-conformance/README.md": "jq", "examples/tool-node/README.md": "node", "examples/runner-python/README.md": "python3", "examples/tool-python/README.md": "python3"}
+	needs := map[string]string{"docs/audit.md": "openssl", "docs/nesting.md": "python3", "docs/serve.md": "curl", "examples/mcp-conformance/README.md": "jq", "examples/tool-node/README.md": "node", "examples/runner-python/README.md": "python3", "examples/tool-python/README.md": "python3"}
 	for _, name := range pages(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -264,7 +264,7 @@ func (r *reader) environ() []string {
 		"PATH=" + r.bin + string(os.PathListSeparator) + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TERM=dumb",
 		"HOME=" + r.home, "XDG_CACHE_HOME=" + r.home + "/cache", "XDG_CONFIG_HOME=" + r.home + "/config",
 		"XDG_STATE_HOME=" + r.home + "/state", "XDG_DATA_HOME=" + r.home + "/data", "TMPDIR=" + r.home,
-		"http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9",
+		"http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9", "no_proxy=127.0.0.1",
 		withoutSleep,
 	}
 }

@@ -53,3 +53,33 @@ func TestReadTokens(t *testing.T) {
 		t.Errorf("ReadTokens of a folder: %v", err)
 	}
 }
+
+// A file in JSON has tokens for certain agents.
+func TestReadScopedTokens(t *testing.T) {
+	for _, tt := range []struct{ name, text, err string }{
+		{"scopes", `{"tokens": [{"name": "all", "token": "sixteen-letters1"}, {"name": "some", "token": "sixteen-letters2", "agents": ["a"], "runs": 3}, {"name": "none", "token": "sixteen-letters3", "agents": [], "metrics": true}]}`, ""},
+		{"no name", `{"tokens": [{"token": "sixteen-letters1"}]}`, "token 1: it needs a name of its own"},
+		{"one name twice", `{"tokens": [{"name": "a", "token": "sixteen-letters1"}, {"name": "a", "token": "sixteen-letters2"}]}`, "token 2: it needs a name of its own"},
+		{"too short", `{"tokens": [{"name": "a", "token": "letters"}]}`, "token 1: the token has 7 characters"},
+		{"negative", `{"tokens": [{"name": "a", "token": "sixteen-letters1", "runs": -1}]}`, "token 1: runs is negative"},
+		{"a misspelt key", `{"tokens": [{"name": "a", "token": "sixteen-letters1", "agent": ["a"]}]}`, `unknown field "agent"`},
+		{"none", `{"tokens": []}`, "it has no token"},
+		{"no JSON", `{"tokens": [`, "unexpected EOF"},
+	} {
+		path := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tokens, _, err := config.ReadTokens(path)
+		if tt.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.err) || strings.Contains(err.Error(), "letters") {
+				t.Errorf("%s: %v, want %s", tt.name, err, tt.err)
+			}
+			continue
+		}
+		if err != nil || len(tokens) != 3 || tokens[0].Limited || !tokens[1].Limited || len(tokens[1].Agents) != 1 || tokens[1].Runs != 3 ||
+			!tokens[2].Limited || len(tokens[2].Agents) != 0 || !tokens[2].Metrics || tokens[1].Secret.Reveal() != "sixteen-letters2" {
+			t.Errorf("%s: %+v, %v", tt.name, tokens, err)
+		}
+	}
+}

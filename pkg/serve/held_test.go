@@ -232,6 +232,7 @@ func TestSlowClient(t *testing.T) {
 	if end := c.until(agent.EventEnd); sent > 1 && !strings.Contains(end[0].Error, "are no longer kept") {
 		t.Errorf("a client that missed too much gets %+v", end)
 	}
+	c.code()
 }
 
 // Whatever breaks the protocol ends the run, as on standard input.
