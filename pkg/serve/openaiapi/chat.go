@@ -1,6 +1,7 @@
 package openaiapi
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -160,12 +161,13 @@ func (h *Handler) openChat(w http.ResponseWriter, r *http.Request, req *chatRequ
 
 // A chatOutput writes a chat completion, or with a stream its chunks.
 type chatOutput struct {
+	*stream // nil: the response is one object
 	w       http.ResponseWriter
-	stream  *stream // nil: the response is one object
 	model   string
 	id      string
 	created int64
 	usage   bool // the last chunk has the usage
+	opened  bool // the first chunk was sent
 	parted  bool // the text of a turn was sent, and the next is another's
 }
 
@@ -219,53 +221,40 @@ func newChatUsage(u agent.Usage) *chatUsage {
 }
 
 // chunk sends a piece of the answer. The first piece is preceded by the role.
-func (o *chatOutput) chunk(d chatDelta, finish *string, extra *extension) error {
-	if !o.stream.begun {
-		o.stream.begin()
-		if err := o.send([]chatChoice{{Delta: &chatDelta{Role: "assistant", Content: new(string)}}}, nil, nil); err != nil {
-			return err
-		}
-	}
-	return o.send([]chatChoice{{Delta: &d, Finish: finish}}, nil, extra)
-}
-
-func (o *chatOutput) send(choices []chatChoice, usage *chatUsage, extra *extension) error {
-	return o.stream.send("", chatObject{o.id, "chat.completion.chunk", o.created, o.model, choices, usage, extra})
-}
-
-func (o *chatOutput) text(piece string, again bool) error {
+func (o *chatOutput) chunk(d chatDelta, finish *string, extra *extension) {
 	if o.stream == nil {
-		return nil
+		return
 	}
+	if !o.opened {
+		o.opened = true
+		o.send([]chatChoice{{Delta: &chatDelta{Role: "assistant", Content: new(string)}}}, nil, nil)
+	}
+	o.send([]chatChoice{{Delta: &d, Finish: finish}}, nil, extra)
+}
+
+func (o *chatOutput) send(choices []chatChoice, usage *chatUsage, extra *extension) {
+	o.stream.send("", chatObject{o.id, "chat.completion.chunk", o.created, o.model, choices, usage, extra})
+}
+
+func (o *chatOutput) text(piece string, again bool) {
 	if o.parted || again {
 		piece = "\n\n" + piece
 	}
 	o.parted = false
-	return o.chunk(chatDelta{Content: &piece}, nil, nil)
+	o.chunk(chatDelta{Content: &piece}, nil, nil)
 }
 
-func (o *chatOutput) turn() error {
-	o.parted = true
-	return nil
-}
+func (o *chatOutput) turn() { o.parted = true }
 
-func (o *chatOutput) idle() error {
-	if o.stream == nil {
-		return nil
-	}
-	return o.stream.comment()
-}
+func (o *chatOutput) idle() { o.comment() }
+
+func (o *chatOutput) keep(*conversation) {}
 
 func (o *chatOutput) finish(r *reply, short string) {
-	reason := "stop"
-	switch {
-	case r.calls != nil:
-		reason = "tool_calls"
-	case short != "":
-		reason = short
-	}
+	reason := cmp.Or(short, "stop")
 	var calls []chatCall
 	for i, c := range r.calls {
+		reason = "tool_calls"
 		k := chatCall{ID: c.id, Type: "function"}
 		k.Function.Name, k.Function.Args = c.name, c.args
 		if o.stream != nil {
@@ -273,31 +262,30 @@ func (o *chatOutput) finish(r *reply, short string) {
 		}
 		calls = append(calls, k)
 	}
-	answer, refusal := r.instead(short)
+	refusal := text(r.refusal())
 	if o.stream == nil {
-		m := &chatAnswer{Role: "assistant", Content: &answer, Refusal: text(refusal), Calls: calls}
-		if answer == "" && (calls != nil || refusal != "") {
+		m := &chatAnswer{Role: "assistant", Content: &r.text, Refusal: refusal, Calls: calls}
+		if r.text == "" && (calls != nil || refusal != nil) {
 			m.Content = nil
 		}
 		writeJSON(o.w, http.StatusOK, chatObject{o.id, "chat.completion", o.created, o.model,
 			[]chatChoice{{Message: m, Finish: &reason}}, newChatUsage(r.usage), &r.extra})
 		return
 	}
-	// A client that is gone reads nothing.
-	if calls != nil || refusal != "" {
-		_ = o.chunk(chatDelta{Calls: calls, Refusal: text(refusal)}, nil, nil)
+	if calls != nil || refusal != nil {
+		o.chunk(chatDelta{Calls: calls, Refusal: refusal}, nil, nil)
 	}
-	_ = o.chunk(chatDelta{}, &reason, &r.extra)
+	o.chunk(chatDelta{}, &reason, &r.extra)
 	if o.usage {
-		_ = o.send([]chatChoice{}, newChatUsage(r.usage), nil)
+		o.send([]chatChoice{}, newChatUsage(r.usage), nil)
 	}
-	_ = o.stream.done()
+	o.done()
 }
 
 func (o *chatOutput) fail(err error) {
-	if o.stream == nil || !o.stream.begun {
+	if o.stream == nil || !o.begun {
 		writeError(o.w, err)
 		return
 	}
-	_ = o.stream.send("", map[string]any{"error": asAPIError(err)})
+	o.stream.send("", map[string]any{"error": asAPIError(err)})
 }

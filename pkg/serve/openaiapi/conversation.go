@@ -12,6 +12,14 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
+// waitTime is how long a run waits for the results of the client's tools. It is less than
+// the time limit of such a call. keepAlive is how often a stream has a comment while
+// nothing else is sent.
+const (
+	waitTime  = 4 * time.Minute
+	keepAlive = 10 * time.Second
+)
+
 // lateCalls is how long a response with calls waits for further calls of the same
 // answer, which the agent's limit of parallel calls holds back.
 const lateCalls = 200 * time.Millisecond
@@ -77,36 +85,41 @@ type extension struct {
 	Warnings []string     `json:"warnings,omitempty"`
 }
 
-// An output receives the text of a run while it is made. An error ends the run.
+// refusal is the reason of a run that was refused, "" for others.
+func (r *reply) refusal() string {
+	if r.end == nil || r.end.Status != agent.StatusRefused {
+		return ""
+	}
+	return r.end.Error
+}
+
+// An output receives what is said in a run for one request.
 type output interface {
 	// text adds a piece to the text of the turn; again says that the text so far is
 	// void.
-	text(piece string, again bool) error
+	text(piece string, again bool)
 	// turn ends the text of a turn.
-	turn() error
-	// idle is called when there is nothing to send.
-	idle() error
-}
-
-// A response is the output of one request.
-type response interface {
-	output
+	turn()
+	// idle is called when nothing was sent for some time.
+	idle()
+	// lost is why the client is not there any more.
+	lost() error
+	// keep is called before finish.
+	keep(c *conversation)
 	// finish writes the reply. short says why it is not complete, if it is not.
 	finish(r *reply, short string)
 	fail(err error)
 }
 
 // respond writes what the run answers to a request.
-func (h *Handler) respond(r *http.Request, c *conversation, out response) {
-	got, err := c.next(r.Context(), out, cmp.Or(h.KeepAlive, DefaultKeepAlive))
+func (h *Handler) respond(r *http.Request, c *conversation, out output) {
+	got, err := c.next(r.Context(), out)
 	if err != nil {
 		h.end(c, "the client left: "+err.Error())
 		return
 	}
+	out.keep(c)
 	if got.calls != nil {
-		if keeper, ok := out.(interface{ keep(*conversation) }); ok {
-			keeper.keep(c)
-		}
 		h.wait(c) // the results may arrive before finish returns
 		out.finish(got, "")
 		return
@@ -116,9 +129,6 @@ func (h *Handler) respond(r *http.Request, c *conversation, out response) {
 	if err != nil {
 		out.fail(err)
 		return
-	}
-	if keeper, ok := out.(interface{ keep(*conversation) }); ok {
-		keeper.keep(c)
 	}
 	out.finish(got, short)
 }
@@ -260,7 +270,7 @@ func (h *Handler) wait(c *conversation) {
 
 // watch ends a run that waits for too long, or has ended by itself.
 func (h *Handler) watch(c *conversation, resumed <-chan struct{}) {
-	late := time.NewTimer(cmp.Or(h.Wait, DefaultWait))
+	late := time.NewTimer(waitTime)
 	defer late.Stop()
 	select {
 	case <-resumed:
@@ -303,21 +313,22 @@ func (h *Handler) end(c *conversation, reason string) {
 	close(c.gone)
 	c.channel.Cancel(reason)
 	_, _ = c.channel.Wait()
+	for range c.events { // until read has ended
+	}
 	c.cancel()
 	h.runs.Done()
 }
 
-// next reads events until there is a reply. The error is that of ctx or of out.
-func (c *conversation) next(ctx context.Context, out output, keepAlive time.Duration) (*reply, error) {
+// next reads events until there is a reply. The error says that the client is gone.
+func (c *conversation) next(ctx context.Context, out output) (*reply, error) {
 	idle := time.NewTicker(keepAlive)
 	defer idle.Stop()
 	late := time.NewTimer(lateCalls)
 	defer late.Stop()
-	for {
+	for out.lost() == nil {
 		if len(c.pending) > 0 && c.open == 0 {
 			return c.ask(), nil
 		}
-		var err error
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -326,7 +337,7 @@ func (c *conversation) next(ctx context.Context, out output, keepAlive time.Dura
 				return c.ask(), nil
 			}
 		case <-idle.C:
-			err = out.idle()
+			out.idle()
 		case e, ok := <-c.events:
 			if !ok {
 				return nil, errors.New("the run has no end event")
@@ -335,21 +346,20 @@ func (c *conversation) next(ctx context.Context, out output, keepAlive time.Dura
 			if e.Kind == agent.EventText && e.Depth == 0 {
 				idle.Reset(keepAlive)
 			}
-			if err = c.note(&e, out); err == nil && e.Kind == agent.EventEnd && e.Depth == 0 {
+			c.note(&e, out)
+			if e.Kind == agent.EventEnd && e.Depth == 0 {
 				return c.reply(&e), nil
 			}
 		}
-		if err != nil {
-			return nil, err
-		}
 	}
+	return nil, out.lost()
 }
 
 // note takes over what an event says.
-func (c *conversation) note(e *agent.Event, out output) error {
+func (c *conversation) note(e *agent.Event, out output) {
 	c.total.Note(e)
 	if e.Depth > 0 {
-		return nil
+		return
 	}
 	if e.Kind.Lasting() {
 		c.begun = c.begun || e.Kind != agent.EventEnd
@@ -357,7 +367,7 @@ func (c *conversation) note(e *agent.Event, out output) error {
 	}
 	switch e.Kind {
 	case agent.EventText:
-		return c.answer.piece(e.Text, out)
+		c.answer.piece(e.Text, out)
 	case agent.EventRetry:
 		c.answer.retried = true
 	case agent.EventWarning:
@@ -378,9 +388,8 @@ func (c *conversation) note(e *agent.Event, out output) error {
 				c.open++
 			}
 		}
-		return c.answer.end(e.Message.Text(), out)
+		c.answer.end(e.Message.Text(), out)
 	}
-	return nil
 }
 
 // ended notes that a call has ended: one that was refused never reaches the client.
@@ -430,40 +439,6 @@ func negative(u agent.Usage) agent.Usage {
 		ReasoningTokens: -u.ReasoningTokens, Cost: -u.Cost, Priced: -u.Priced}
 }
 
-// The ways in which a response is not complete.
-const (
-	cutShort = "length"
-	withheld = "content_filter"
-)
-
-// outcome is what the end of the run means for a client: cutShort, withheld, "" for a
-// complete answer, or an error.
-func (c *conversation) outcome(end *agent.Event) (string, error) {
-	switch status := end.Status; {
-	case status == agent.StatusOK:
-		return "", nil
-	case status == agent.StatusPartial, status == agent.StatusBudget, status == agent.StatusLimit, status == agent.StatusDeadline,
-		status == agent.StatusFailed && c.finish == agent.FinishLength:
-		return cutShort, nil
-	case status == agent.StatusRefused, status == agent.StatusFailed && c.finish == agent.FinishContentFilter:
-		return withheld, nil
-	case !c.begun: // it did not begin: only what the client sent can be wrong
-		return "", invalid("", string(status), "%s", end.Error)
-	case status == agent.StatusFailed:
-		return "", c.failure(end, http.StatusBadGateway)
-	case status == agent.StatusInterrupted:
-		return "", c.failure(end, http.StatusServiceUnavailable)
-	default:
-		return "", c.failure(end, http.StatusInternalServerError)
-	}
-}
-
-// failure is the error of a run that failed. The client must not repeat the request by
-// itself: calls of tools may have had effects.
-func (c *conversation) failure(end *agent.Event, status int) error {
-	return &apiError{status: status, final: true, Type: "server_error", Code: text(string(end.Status)), Text: end.Error}
-}
-
 // messages is the conversation as it is now. Calls in it have the ids of the client, and
 // each but those that the client has to answer has a result.
 func (c *conversation) messages() []agent.Message {
@@ -490,51 +465,4 @@ func (c *conversation) messages() []agent.Message {
 		list = append(list, results)
 	}
 	return list
-}
-
-// An answerText is the text of the present turn as far as the client has it. After the
-// request to the model was repeated, only what is new in its text is sent.
-type answerText struct {
-	sent    strings.Builder
-	again   string // the text since the retry, as long as it repeats what was sent
-	retried bool
-	last    string // the text of the last turn that ended
-}
-
-func (a *answerText) piece(piece string, out output) error {
-	if !a.retried {
-		a.sent.WriteString(piece)
-		return out.text(piece, false)
-	}
-	a.again += piece
-	if strings.HasPrefix(a.sent.String(), a.again) && a.sent.Len() > len(a.again) {
-		return nil
-	}
-	return a.replace(a.again, out)
-}
-
-// replace makes whole the text of the turn.
-func (a *answerText) replace(whole string, out output) error {
-	a.retried, a.again = false, ""
-	rest, same := strings.CutPrefix(whole, a.sent.String())
-	if !same {
-		a.sent.Reset()
-		rest = whole
-	}
-	a.sent.WriteString(rest)
-	if rest == "" && same {
-		return nil
-	}
-	return out.text(rest, !same)
-}
-
-// end ends the turn with its whole text, of which some providers show no pieces.
-func (a *answerText) end(whole string, out output) error {
-	err := a.replace(whole, out)
-	a.sent.Reset()
-	a.last = whole
-	if err == nil && whole != "" {
-		err = out.turn()
-	}
-	return err
 }

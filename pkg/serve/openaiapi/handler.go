@@ -29,14 +29,15 @@ type Host interface {
 
 // The defaults of a Handler's limits.
 const (
-	DefaultMaxBody     = 16 << 20
-	DefaultWait        = 4 * time.Minute
-	DefaultMaxWaiting  = 256
-	DefaultStoreBytes  = 32 << 20
-	DefaultKeepAlive   = 10 * time.Second
-	maxStored          = 4096             // responses
-	writeWait          = 30 * time.Second // for a client to take what was written
-	defaultContentType = "application/json"
+	DefaultMaxBody    = 16 << 20
+	DefaultMaxWaiting = 256
+	DefaultStoreBytes = 32 << 20
+)
+
+const (
+	maxStored = 4096             // responses
+	writeWait = 30 * time.Second // for a client to take what was written
+	kindJSON  = "application/json"
 )
 
 // A Handler serves the agents of Host. It does not check who sends a request: clients
@@ -46,17 +47,11 @@ type Handler struct {
 	Host Host
 	// MaxBody limits the body of a request, in bytes; 0 means DefaultMaxBody.
 	MaxBody int64
-	// Wait is how long a run waits for the results of the client's tools; 0 means
-	// DefaultWait. It must be less than the time limit of such a call, 5 minutes.
-	Wait time.Duration
 	// MaxWaiting is how many runs wait at the same time, and StoreBytes limits the
 	// stored responses; the oldest one makes room. 0 means DefaultMaxWaiting and
 	// DefaultStoreBytes.
 	MaxWaiting int
 	StoreBytes int
-	// KeepAlive is how often a stream has a comment while nothing else is sent; 0
-	// means DefaultKeepAlive.
-	KeepAlive time.Duration
 
 	mu      sync.Mutex
 	closed  bool
@@ -157,7 +152,7 @@ func (h *Handler) find(name string) (agent.ToolSpec, error) {
 
 // decode reads the body of a request.
 func (h *Handler) decode(w http.ResponseWriter, r *http.Request, v any) error {
-	if kind, _, err := mime.ParseMediaType(cmp.Or(r.Header.Get("Content-Type"), defaultContentType)); err != nil || kind != defaultContentType {
+	if kind, _, err := mime.ParseMediaType(cmp.Or(r.Header.Get("Content-Type"), kindJSON)); err != nil || kind != kindJSON {
 		return invalid("", "unsupported_media_type", "the Content-Type must be application/json").as(http.StatusUnsupportedMediaType)
 	}
 	limit := cmp.Or(h.MaxBody, DefaultMaxBody)
@@ -232,7 +227,7 @@ func writeError(w http.ResponseWriter, err error) {
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	data := encode(v)
-	w.Header().Set("Content-Type", defaultContentType)
+	w.Header().Set("Content-Type", kindJSON)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)

@@ -2,6 +2,7 @@ package openaiapi
 
 import (
 	"crypto/rand"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -11,8 +12,8 @@ import (
 // A responseOutput writes a response, or with a stream its events. The text of each turn
 // is a message of its own.
 type responseOutput struct {
+	*stream  // nil: the response is one object
 	w        http.ResponseWriter
-	stream   *stream // nil: the response is one object
 	handler  *Handler
 	req      *responsesRequest
 	id       string
@@ -29,164 +30,132 @@ type responseOutput struct {
 type event map[string]any
 
 // send sends an event; the first one is preceded by those that begin a response.
-func (o *responseOutput) send(kind string, e event) error {
+func (o *responseOutput) send(kind string, e event) {
 	if o.stream == nil {
-		return nil
+		return
 	}
 	if !o.begun {
 		o.begun = true
 		now := o.object("in_progress")
 		now.Output = []*outputItem{}
-		for _, kind := range []string{"response.created", "response.in_progress"} {
-			if err := o.send(kind, event{"response": now}); err != nil {
-				return err
-			}
-		}
+		o.send("response.created", event{"response": now})
+		o.send("response.in_progress", event{"response": now})
 	}
 	e["type"], e["sequence_number"] = kind, o.sequence
 	o.sequence++
-	return o.stream.send(kind, e)
+	o.stream.send(kind, e)
 }
 
-func (o *responseOutput) index() int { return len(o.items) - 1 }
+// item sends an event about the last item.
+func (o *responseOutput) item(kind string, more event) {
+	e := event{"item_id": o.last().ID, "output_index": len(o.items) - 1}
+	maps.Copy(e, more)
+	o.send(kind, e)
+}
+
+// content sends an event about the content of the last item.
+func (o *responseOutput) content(kind string, more event) {
+	more["content_index"] = 0
+	o.item(kind, more)
+}
+
+func (o *responseOutput) last() *outputItem { return o.items[len(o.items)-1] }
 
 // add begins an item.
-func (o *responseOutput) add(it *outputItem) error {
+func (o *responseOutput) add(it *outputItem) {
 	o.items = append(o.items, it)
-	return o.send("response.output_item.added", event{"output_index": o.index(), "item": it})
+	o.send("response.output_item.added", event{"output_index": len(o.items) - 1, "item": it})
 }
 
 // done ends the last item.
-func (o *responseOutput) done(status string) error {
-	it := o.items[o.index()]
-	it.Status = status
-	return o.send("response.output_item.done", event{"output_index": o.index(), "item": it})
-}
-
-// within is an event about the content of the last item.
-func (o *responseOutput) within(more event) event {
-	more["item_id"], more["output_index"], more["content_index"] = o.items[o.index()].ID, o.index(), 0
-	return more
+func (o *responseOutput) done(status string) {
+	o.last().Status = status
+	o.send("response.output_item.done", event{"output_index": len(o.items) - 1, "item": o.last()})
 }
 
 // begin begins a message.
-func (o *responseOutput) begin(part outputPart) error {
-	o.open = true
-	it := &outputItem{ID: "msg_" + rand.Text(), Type: "message", Status: "in_progress", Role: "assistant", Content: &[]outputPart{}}
-	if err := o.add(it); err != nil {
-		return err
-	}
-	it.Content = &[]outputPart{part}
-	return o.send("response.content_part.added", o.within(event{"part": part}))
+func (o *responseOutput) begin(part outputPart) {
+	o.add(&outputItem{ID: "msg_" + rand.Text(), Type: "message", Status: "in_progress", Role: "assistant", Content: &[]outputPart{}})
+	o.content("response.content_part.added", event{"part": part})
 }
 
-func (o *responseOutput) text(piece string, again bool) error {
-	if again && o.open {
-		if err := o.close("incomplete"); err != nil {
-			return err
-		}
+// end ends a message with its content.
+func (o *responseOutput) end(part outputPart, status string) {
+	o.last().Content = &[]outputPart{part}
+	o.content("response.content_part.done", event{"part": part})
+	o.done(status)
+}
+
+func (o *responseOutput) text(piece string, again bool) {
+	if again {
+		o.close("incomplete")
 	}
 	if !o.open {
-		if err := o.begin(textPart("")); err != nil {
-			return err
-		}
+		o.open = true
+		o.begin(textPart(""))
 	}
 	o.whole.WriteString(piece)
-	return o.send("response.output_text.delta", o.within(event{"delta": piece, "logprobs": []any{}}))
+	o.content("response.output_text.delta", event{"delta": piece, "logprobs": []any{}})
 }
 
 // close ends the message that is open.
-func (o *responseOutput) close(status string) error {
+func (o *responseOutput) close(status string) {
 	if !o.open {
-		return nil
+		return
 	}
 	o.open = false
-	part := textPart(o.whole.String())
+	text := o.whole.String()
 	o.whole.Reset()
-	o.items[o.index()].Content = &[]outputPart{part}
-	if err := o.send("response.output_text.done", o.within(event{"text": *part.Text, "logprobs": []any{}})); err != nil {
-		return err
-	}
-	if err := o.send("response.content_part.done", o.within(event{"part": part})); err != nil {
-		return err
-	}
-	return o.done(status)
+	o.content("response.output_text.done", event{"text": text, "logprobs": []any{}})
+	o.end(textPart(text), status)
 }
 
-func (o *responseOutput) turn() error { return o.close("completed") }
+func (o *responseOutput) turn() { o.close("completed") }
 
-func (o *responseOutput) idle() error {
-	if o.stream == nil {
-		return nil
-	}
+func (o *responseOutput) idle() {
 	if !o.begun { // the client gets the id of the response
-		return o.send("response.in_progress", event{"response": o.object("in_progress")})
+		o.send("response.in_progress", event{"response": o.object("in_progress")})
+		return
 	}
-	return o.stream.comment()
+	o.comment()
 }
 
 // keep takes over the conversation for a request that continues it.
 func (o *responseOutput) keep(c *conversation) {
-	o.messages = withoutNote(c.messages(), o.req.Instructions)
+	if o.kept() {
+		o.messages = withoutNote(c.messages(), o.req.Instructions)
+	}
 }
 
 func (o *responseOutput) kept() bool { return o.req.Store == nil || *o.req.Store }
 
 // call adds a call of a tool of the client.
-func (o *responseOutput) call(c call) error {
-	it := &outputItem{ID: "fc_" + rand.Text(), Type: "function_call", Status: "in_progress", CallID: c.id, Name: c.name, Arguments: new(string)}
-	if err := o.add(it); err != nil {
-		return err
-	}
-	it.Arguments = &c.args
-	place := func(more event) event {
-		more["item_id"], more["output_index"] = it.ID, o.index()
-		return more
-	}
-	if err := o.send("response.function_call_arguments.delta", place(event{"delta": c.args})); err != nil {
-		return err
-	}
-	if err := o.send("response.function_call_arguments.done", place(event{"name": c.name, "arguments": c.args})); err != nil {
-		return err
-	}
-	return o.done("completed")
+func (o *responseOutput) call(c call) {
+	o.add(&outputItem{ID: "fc_" + rand.Text(), Type: "function_call", Status: "in_progress", CallID: c.id, Name: c.name, Arguments: new(string)})
+	o.last().Arguments = &c.args
+	o.item("response.function_call_arguments.delta", event{"delta": c.args})
+	o.item("response.function_call_arguments.done", event{"name": c.name, "arguments": c.args})
+	o.done("completed")
 }
 
 // refuse adds a message with the reason of a run that was refused.
-func (o *responseOutput) refuse(reason string) error {
-	if err := o.begin(outputPart{Type: "refusal", Refusal: new(string)}); err != nil {
-		return err
-	}
-	o.open = false
-	part := outputPart{Type: "refusal", Refusal: &reason}
-	o.items[o.index()].Content = &[]outputPart{part}
-	for _, e := range []struct {
-		kind string
-		event
-	}{
-		{"response.refusal.delta", event{"delta": reason}},
-		{"response.refusal.done", event{"refusal": reason}},
-		{"response.content_part.done", event{"part": part}},
-	} {
-		if err := o.send(e.kind, o.within(e.event)); err != nil {
-			return err
-		}
-	}
-	return o.done("completed")
+func (o *responseOutput) refuse(reason string) {
+	o.begin(outputPart{Type: "refusal", Refusal: new(string)})
+	o.content("response.refusal.delta", event{"delta": reason})
+	o.content("response.refusal.done", event{"refusal": reason})
+	o.end(outputPart{Type: "refusal", Refusal: &reason}, "completed")
 }
 
 func (o *responseOutput) finish(r *reply, short string) {
-	// A client that is gone reads nothing, and gets the response later if it is stored.
-	_ = o.close("incomplete")
+	o.close("incomplete")
 	for _, c := range r.calls {
-		_ = o.call(c)
+		o.call(c)
 	}
-	answer, refusal := r.instead(short)
-	if refusal != "" {
-		_ = o.refuse(refusal)
+	if n := len(o.items); o.stream == nil && n > 0 && r.text != "" && r.end != nil && r.end.Status == agent.StatusOK {
+		*o.items[n-1].Content = []outputPart{textPart(r.text)} // as it was accepted
 	}
-	if n := len(o.items); o.stream == nil && n > 0 && r.calls == nil && refusal == "" && answer != "" {
-		*o.items[n-1].Content = []outputPart{textPart(answer)} // as it was accepted
+	if refusal := r.refusal(); refusal != "" {
+		o.refuse(refusal)
 	}
 	status := "completed"
 	reason := map[string]string{cutShort: "max_output_tokens", withheld: withheld}[short]
@@ -205,7 +174,7 @@ func (o *responseOutput) finish(r *reply, short string) {
 		writeJSON(o.w, http.StatusOK, object)
 		return
 	}
-	_ = o.send("response."+status, event{"response": object})
+	o.send("response."+status, event{"response": object})
 }
 
 func (o *responseOutput) fail(err error) {
@@ -213,8 +182,8 @@ func (o *responseOutput) fail(err error) {
 		writeError(o.w, err)
 		return
 	}
-	_ = o.close("incomplete")
+	o.close("incomplete")
 	object := o.object("failed")
 	object.Error = &responseError{"server_error", asAPIError(err).Text}
-	_ = o.send("response.failed", event{"response": object})
+	o.send("response.failed", event{"response": object})
 }

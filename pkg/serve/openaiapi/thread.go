@@ -85,9 +85,9 @@ func (t *thread) assistant(parts []agent.Part, calls ...agent.ToolCall) error {
 		if err := t.answered(); err != nil {
 			return err
 		}
-		if len(t.messages) == 0 && len(calls) > 0 {
-			return invalid("", "invalid_value", "a message of the user must precede the first tool call")
-		}
+	}
+	if len(calls) > 0 && !slices.ContainsFunc(t.messages, func(m agent.Message) bool { return m.Role == agent.RoleUser }) {
+		return invalid("", "invalid_value", "a message of the user must precede the first tool call")
 	}
 	if t.ids == nil {
 		t.ids = map[string]bool{}
