@@ -3,7 +3,9 @@
 package agents_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -23,7 +25,7 @@ import (
 )
 
 // slugs are the agents of this folder.
-var slugs = []string{"assistant", "guide", "researcher", "reviewer"}
+var slugs = []string{"assistant", "bash-only", "guide", "researcher", "reviewer", "toolkit"}
 
 // The folder of this package, and a cache of the tools' descriptions.
 var folder, cache string
@@ -257,7 +259,7 @@ func TestReadmesNameTheTools(t *testing.T) {
 		for _, n := range load(t, slug+"/scripted.json", nil, environ()).Nodes {
 			for _, spec := range n.Tools {
 				name := strings.TrimPrefix(strings.TrimPrefix(spec.Name, "bash_"), "expert_")
-				if !strings.Contains(readme, "`"+name+"`") {
+				if !strings.Contains(readme, "`"+name+"`") && !strings.Contains(readme, "`"+spec.Name+"`") {
 					t.Errorf("%s/README.md does not name `%s`", slug, name)
 				}
 			}
@@ -429,4 +431,39 @@ func TestResearcherReachesThePublicWebAlone(t *testing.T) {
 	ask(t, "researcher", t.TempDir(), prompt).check(t,
 		`(?s)^I could not read both pages:\nThe page cannot be fetched: .*127\.0\.0\.1`,
 		map[string]int{"expert_reader": 2, "bash_fetch_url": 2, "bash_date": 1}, map[string]int{"bash_fetch_url": 2})
+}
+
+// TestToolkitNamesWhatThereIs: the model is told of the programs that this machine has.
+func TestToolkitNamesWhatThereIs(t *testing.T) {
+	dir := files(t, map[string]string{"jq": "", "pdftotext": "", "photos/a.jpg": "x"})
+	if err := os.Chmod(filepath.Join(dir, "jq"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	system := load(t, "toolkit/scripted.json", nil, []string{"PATH=" + dir}).Root.System
+	if want := "made it.\n\nOf the programs that are not everywhere, this machine has:\n- text: jq (reads and changes JSON)"; !strings.HasSuffix(system, want) {
+		t.Errorf("the system prompt is\n%s\nwant %q at its end", system, want)
+	}
+	needs(t, "bash", "tar", "gzip")
+	ask(t, "toolkit", dir, "Pack photos").check(t, `photos/a\.jpg`, map[string]int{"bash": 1}, nil)
+	ask(t, "toolkit", dir, "Pack nothing").check(t, `^That failed:`, map[string]int{"bash": 1}, map[string]int{"bash": 1})
+}
+
+// TestToolkitHasEachProgramOnce: in the areas that the README names.
+func TestToolkitHasEachProgramOnce(t *testing.T) {
+	var areas map[string]map[string]string
+	if err := json.Unmarshal([]byte(readFile(t, "toolkit/toolkit.json")), &areas); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for area, programs := range areas {
+		for name, purpose := range programs {
+			if seen[name] != "" || purpose == "" {
+				t.Errorf("%s is in %s and %s, for %q", name, seen[name], area, purpose)
+			}
+			seen[name] = area
+		}
+	}
+	if want := fmt.Sprintf("lists %d programs", len(seen)); len(areas) != 8 || !strings.Contains(readFile(t, "toolkit/README.md"), want) {
+		t.Errorf("%d areas; the README does not say: %s", len(areas), want)
+	}
 }
