@@ -102,6 +102,11 @@ func TestAnswers(t *testing.T) {
 			map[string]int{"expert_facts": 1, "expert_style": 1, "bash_find_numbers": 1, "bash_sentence_lengths": 1},
 		},
 		{
+			"models without function calling", "script-agent/agent.json", "What is wrong with the shop?", nil,
+			`^/cart answers, after 3 failures\.\nFor the customers: The cart works again: we're sorry for the trouble\. \(9 words\)$`,
+			map[string]int{"bash": 2, "bash_read": 1, "expert_writer": 1, "bash_count_words": 1},
+		},
+		{
 			"an agent as a tool", "agents-as-tool/agent.json", "When can we cancel our contracts?", nil,
 			`^The archive says:\ninsurance\.txt:2:.*\nlease\.txt:2:.*$`, map[string]int{"bash_archivist": 1, "bash_search": 1},
 		},

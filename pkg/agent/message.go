@@ -37,6 +37,9 @@ const (
 	PartText      PartKind = "text"
 	PartReasoning PartKind = "reasoning"
 	PartMedia     PartKind = "media"
+	// PartCalls is the text in which a model without function calling wrote its calls:
+	// they are in Message.Calls. See package textcall.
+	PartCalls PartKind = "calls"
 )
 
 // A Part is a piece of content.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/sandbox"
@@ -20,10 +21,16 @@ type BuiltinToolbox struct {
 	Contents json.RawMessage `json:"contents"`
 }
 
+const bashTag = "BashToolbox"
+
 // builtins opens the builtin toolboxes of n.
 func (l *loader) builtins(n *Node) []agent.Tool {
 	var tools []agent.Tool
-	for i, box := range n.toolboxesOf() {
+	boxes := n.toolboxesOf()
+	if n.File.Spec.ToolProtocol == protocolScript && !slices.ContainsFunc(boxes, func(b BuiltinToolbox) bool { return b.Tag == bashTag }) {
+		boxes = append(boxes, BuiltinToolbox{Tag: bashTag, Contents: json.RawMessage(`{"backgroundAfterSeconds":60}`)})
+	}
+	for i, box := range boxes {
 		pointer := fmt.Sprintf("%s/%d", n.File.at("builtinToolboxes"), i)
 		set, err := l.builtin(n, box)
 		switch {
@@ -46,7 +53,7 @@ func (l *loader) builtins(n *Node) []agent.Tool {
 // builtin opens a builtin toolbox; nil if there is none with its tag.
 func (l *loader) builtin(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	switch box.Tag {
-	case "BashToolbox":
+	case bashTag:
 		return l.bash(n, box)
 	case "FinishToolbox":
 		return finish.Tools(), nil

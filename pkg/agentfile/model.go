@@ -19,8 +19,16 @@ import (
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/provider/script"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
+)
+
+// The values of toolProtocol beside "functions".
+const (
+	protocolScript = "script"
+	protocolText   = "text"
 )
 
 // FlavorScripted is the flavor of agents whose model is a script.
@@ -45,7 +53,8 @@ func (l *loader) model(n *Node) bool {
 		return true
 	}
 	if l.opts.Model != nil {
-		if n.Agent.Provider = l.opts.Model(n.File); n.Agent.Provider != nil {
+		if p := l.opts.Model(n.File); p != nil {
+			n.Agent.Provider = s.protocol(p)
 			return true
 		}
 	}
@@ -58,11 +67,31 @@ func (l *loader) model(n *Node) bool {
 	if p == nil {
 		return false
 	}
-	n.Agent.Provider = &provider.Retry{Provider: &prices.Provider{Provider: p, Price: l.price(s)}}
-	if flavor := openai.Flavor(n.Agent.Flavor); s.TextCalls != nil && *s.TextCalls || s.TextCalls == nil && flavor.TextCalls() {
+	n.Agent.Provider = s.protocol(&provider.Retry{Provider: &prices.Provider{Provider: p, Price: l.price(s)}})
+	if flavor := openai.Flavor(n.Agent.Flavor); s.TextCalls != nil && *s.TextCalls || s.TextCalls == nil && flavor.TextCalls() && !s.inText() {
 		n.Agent.Provider = &unparsed.Provider{Provider: n.Agent.Provider}
 	}
 	return true
+}
+
+// inText reports whether the model calls tools in its text.
+func (s *Spec) inText() bool {
+	return s.ToolProtocol == protocolScript || s.ToolProtocol == protocolText
+}
+
+// protocol is p, with calls as toolProtocol says.
+func (s *Spec) protocol(p agent.Provider) agent.Provider {
+	switch s.ToolProtocol {
+	case protocolScript:
+		d := script.Dialect{}
+		if len(s.ScriptMarkers) == 2 {
+			d = script.Dialect{Start: s.ScriptMarkers[0], End: s.ScriptMarkers[1]}
+		}
+		return &textcall.Provider{Provider: p, Dialect: d}
+	case protocolText:
+		return &textcall.Provider{Provider: p, Dialect: textcall.JSON{}}
+	}
+	return p
 }
 
 // price finds what the model of s costs, when it is first asked for.

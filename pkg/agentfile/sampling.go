@@ -10,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
@@ -46,6 +47,9 @@ func (n *Node) sample(ctx context.Context, s mcpclient.Sampling) (mcpclient.Samp
 // the agent file has one: many models accept none.
 func limited(p agent.Provider, s mcpclient.Sampling) agent.Provider {
 	if outer, ok := p.(*unparsed.Provider); ok { // a server's request has no tools
+		p = outer.Provider
+	}
+	if outer, ok := p.(*textcall.Provider); ok {
 		p = outer.Provider
 	}
 	retry, ok := p.(*provider.Retry)

@@ -37,6 +37,8 @@ type Spec struct {
 	ExtraAgents   lazy[ExtraAgent] `json:"extraAgents"`
 
 	BuiltinToolboxes []BuiltinToolbox `json:"builtinToolboxes"`
+	ToolProtocol     string           `json:"toolProtocol"`
+	ScriptMarkers    []string         `json:"scriptMarkers"`
 
 	AllowDash             bool                       `json:"allowDash"`
 	ToolEnv               []string                   `json:"toolEnv"`

@@ -20,6 +20,7 @@ import (
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
 	"github.com/agents-exe/agents/pkg/schema"
 	"golang.org/x/sync/errgroup"
@@ -368,6 +369,9 @@ func (r *testRun) prepare(n *agentfile.Node) {
 	slug := n.Agent.Slug
 	model := &n.Agent.Provider
 	if outer, ok := (*model).(*unparsed.Provider); ok {
+		model = &outer.Provider
+	}
+	if outer, ok := (*model).(*textcall.Provider); ok {
 		model = &outer.Provider
 	}
 	if retry, ok := (*model).(*provider.Retry); ok { // its own script

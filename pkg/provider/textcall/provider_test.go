@@ -1,0 +1,174 @@
+package textcall
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/google/go-cmp/cmp"
+)
+
+// A speaker is a model that says one text after the other, and keeps what it is asked.
+type speaker struct {
+	t        *testing.T
+	says     []string
+	finish   agent.Finish // of the first answer
+	requests []agent.Request
+}
+
+func (s *speaker) Generate(_ context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	if len(req.Tools) > 0 {
+		s.t.Errorf("the request has %d tools", len(req.Tools))
+	}
+	for _, m := range req.Messages {
+		if m.Role == agent.RoleTool || len(m.Calls)+len(m.Results) > 0 {
+			s.t.Errorf("the request has the message %+v", m)
+		}
+	}
+	s.requests = append(s.requests, *req)
+	text := s.says[0]
+	s.says = s.says[1:]
+	for _, r := range text {
+		delta(agent.Delta{Kind: agent.DeltaText, Text: string(r)})
+	}
+	resp := &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{{Kind: agent.PartReasoning, Text: "hm"}, agent.Text(text)}}, Finish: s.finish}
+	s.finish = ""
+	return resp, nil
+}
+
+// echo is a tool that returns its arguments.
+type echo string
+
+func (e echo) Spec() agent.ToolSpec {
+	return agent.ToolSpec{Name: string(e), Description: "Repeats.", Schema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"integer"}}}`)}
+}
+
+func (e echo) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+	return agent.TextResult("args " + inv.Call.Args), nil
+}
+
+// converse runs a conversation. It returns the model, what was shown and the events.
+func converse(t *testing.T, s *speaker) (shown string, events []agent.Event) {
+	t.Helper()
+	s.t = t
+	r := &agent.Runner{Agent: &agent.Agent{Slug: "a", System: "Be kind.", Provider: &Provider{Provider: s, Dialect: JSON{}}, Toolsets: []agent.Toolset{agent.ToolList{echo("echo"), echo("other")}}},
+		Observe: func(e agent.Event) {
+			events = append(events, e)
+			if e.Kind == agent.EventText {
+				shown += e.Text
+			}
+		}}
+	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	return shown, events
+}
+
+func texts(messages []agent.Message) (list []string) {
+	for _, m := range messages {
+		list = append(list, string(m.Role)+": "+m.Text())
+	}
+	return list
+}
+
+const call = "```json\n{\"tool\": \"echo\", \"args\": {\"x\": 1}}\n```\n"
+
+func TestAConversationInText(t *testing.T) {
+	s := &speaker{says: []string{"First.\n" + call + call + "Ignored.", "Then {\n```json\n{\"a\": 1}\n```\nit is done."}}
+	shown, events := converse(t, s)
+	if want := "First.\nThen {\n```json\n{\"a\": 1}\n```\nit is done."; shown != want {
+		t.Errorf("shown: %q, want %q", shown, want)
+	}
+	first, second := s.requests[0], s.requests[1]
+	if !strings.HasPrefix(first.System, "Be kind.\n\n# Tools\n") || !strings.Contains(first.System, "\necho: Repeats.\n{\"type\":\"object\"") || first.System != second.System {
+		t.Errorf("system prompt: %s", first.System)
+	}
+	want := []string{"user: go", "assistant: First.\n" + call + call,
+		"user: [result of echo]\nargs {\"x\": 1}\n\n[result of echo]\nargs {\"x\": 1}\n\n[What you wrote after the last call was ignored. End your answer with the call.]"}
+	if diff := cmp.Diff(want, texts(second.Messages)); diff != "" {
+		t.Errorf("second request (-want +got):\n%s", diff)
+	}
+	for _, e := range events {
+		if e.Kind == agent.EventAnswer && e.Turn == 1 && (e.Message.Text() != "First.\n" || len(e.Message.Calls) != 2) {
+			t.Errorf("the answer is recorded as %+v", e.Message)
+		}
+		if e.Kind == agent.EventEnd && !strings.HasSuffix(e.Text, "it is done.") {
+			t.Errorf("the run ends with %+v", e)
+		}
+	}
+}
+
+func TestRequestsOnlyGrow(t *testing.T) {
+	s := &speaker{says: []string{call, "text " + call, call + "after", "end"}}
+	converse(t, s)
+	for i := range s.requests[1:] {
+		before, now := s.requests[i].Messages, s.requests[i+1].Messages
+		if !reflect.DeepEqual(before, now[:len(before)]) || len(now) != len(before)+2 || s.requests[i].System != s.requests[i+1].System {
+			t.Errorf("request %d: %q\nrequest %d: %q", i+1, texts(before), i+2, texts(now))
+		}
+	}
+}
+
+func TestCallsOfACutAnswerDoNotRun(t *testing.T) {
+	s := &speaker{finish: agent.FinishLength, says: []string{strings.TrimSuffix(call, "\n```\n"), "end"}}
+	converse(t, s)
+	if got := s.requests[1].Messages[2].Text(); !strings.Contains(got, "not run: the answer broke off") {
+		t.Errorf("the model reads %q", got)
+	}
+}
+
+func TestACallThatCannotBeReadFails(t *testing.T) {
+	s := &speaker{says: []string{"```json\n{\"tool\": \"echo\", \"args\": {\"x\": \"1}}\n```", "end"}}
+	converse(t, s)
+	if got := s.requests[1].Messages[2].Text(); !strings.HasPrefix(got, "[result of echo]\nerror: nothing ran: ") {
+		t.Errorf("the model reads %q", got)
+	}
+}
+
+func TestRolesAlternate(t *testing.T) {
+	p := &Provider{Dialect: JSON{}}
+	got := p.flatten([]agent.Message{
+		agent.UserText("go"),
+		{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{Name: "echo", Args: `{"x":1}`}, {Name: "echo", Args: `{`}}}, // of a model with function calling
+		{Role: agent.RoleTool, Results: []agent.ToolResult{{Name: "echo", Parts: []agent.Part{agent.Text("1")}}, {Name: "echo", Failed: true, Parts: []agent.Part{agent.Text("error: no")}}}},
+		agent.UserText("a message meanwhile"),
+	})
+	want := []string{"user: go", "assistant: \n```json\n{\"tool\": \"echo\", \"args\": {\"x\":1}}\n```\n\n```json\n{\"tool\": \"echo\", \"args\": \"{\"}\n```\n",
+		"user: [result of echo]\n1\n\n[result of echo]\nerror: no\n\na message meanwhile"}
+	if diff := cmp.Diff(want, texts(got)); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnswersWithCallsStay(t *testing.T) {
+	resp := &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(call)}, Calls: []agent.ToolCall{{Name: "other"}}}}
+	p := &Provider{Provider: fixed{resp}, Dialect: JSON{}}
+	req := &agent.Request{Tools: []agent.ToolSpec{echo("echo").Spec()}}
+	for _, change := range []func(){func() {}, func() { resp.Message.Calls, req.Summary = nil, true }, func() { req.Summary, req.Tools = false, nil }} {
+		change()
+		if got, err := p.Generate(t.Context(), req, func(agent.Delta) {}); got != resp || err != nil {
+			t.Errorf("Generate = %+v, %v, want the answer as it is", got, err)
+		}
+	}
+}
+
+type fixed struct{ resp *agent.Response }
+
+func (f fixed) Generate(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
+	return f.resp, nil
+}
+
+func TestARetryShowsTheAnswerAgain(t *testing.T) {
+	var shown []string
+	d := &display{dialect: JSON{}, delta: func(d agent.Delta) { shown = append(shown, string(d.Kind)+" "+d.Text) }}
+	for _, piece := range []agent.Delta{{Kind: agent.DeltaText, Text: "a\n``"}, {Kind: agent.DeltaRetry}, {Kind: agent.DeltaText, Text: "b\n``"}, {Kind: agent.DeltaReasoning, Text: "r"}, {Kind: agent.DeltaText, Text: "`go\nc"}} {
+		d.piece(piece)
+	}
+	d.rest()
+	if diff := cmp.Diff([]string{"text a\n", "retry ", "text b\n", "reasoning r", "text ```go\n", "text c"}, shown); diff != "" {
+		t.Errorf("shown (-want +got):\n%s", diff)
+	}
+}
