@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 
 	"github.com/agents-exe/agents/pkg/internal/bench/model"
 )
@@ -48,10 +50,17 @@ var (
 	spawns = func(r *result) float64 { return float64(r.Described) }
 	first  = func(r *result) float64 { return r.FirstMS }
 	turn   = func(r *result) float64 { return r.GapMS }
-	// beyond is what a call took beyond the time of the MCP server itself.
+	// beyond is what a call took beyond the time of the MCP server itself, or without a
+	// sandbox.
 	beyond = func(r *result) float64 {
 		var ms float64
 		fmt.Sscanf(r.Out, "%f ms a call", &ms)
+		return ms
+	}
+	// firstCall is what the first of these calls took.
+	firstCall = func(r *result) float64 {
+		var ms float64
+		fmt.Sscanf(r.Out, "%f ms a call, %f ms", new(float64), &ms)
 		return ms
 	}
 	// callOrStart is the time of a turn's calls, and of the whole program where it has
@@ -97,6 +106,18 @@ func peakMemory(beside string, limit float64) goal {
 	return goal{what: "peak memory", unit: "MB", of: memory, limit: limit, beside: beside}
 }
 
+// confined measures what a sandbox adds to a call.
+func confined(rung, by string, limit float64) scenario {
+	return scenario{
+		name: strings.TrimSuffix("sandbox-"+rung, "-"), title: "200 calls confined " + by,
+		programs: []program{{name: "agents", args: []string{"{sandbox}", "-rung", rung, "-calls", "200"}}},
+		goals: []goal{
+			{what: "median of a call beyond one without", unit: "ms", of: beyond, limit: limit},
+			{what: "the first call", unit: "ms", of: firstCall},
+		},
+	}
+}
+
 const tenMiB = "yes 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde | head -c 10485760"
 
 // scenarios are what is measured, in the order of the report.
@@ -106,7 +127,7 @@ func scenarios() []scenario {
 	cold.forget = true
 	unkept := agents("{one}.json")
 	unkept.name, unkept.args = "--no-session", append(unkept.args, "--no-session")
-	return []scenario{
+	list := []scenario{
 		{
 			name: "start", title: "cold start, `--version`",
 			programs: []program{{name: "floor", args: []string{"{floor}", "-version"}}, {name: "agents", args: []string{"{agents}", "--version"}}},
@@ -209,4 +230,9 @@ func scenarios() []scenario {
 			},
 		},
 	}
+	if runtime.GOOS == "linux" {
+		list = append(list, confined("", "by nothing", 0.1), confined("landlock", "by Landlock and seccomp", 1),
+			confined("namespaces", "by namespaces, Landlock and seccomp", 3))
+	}
+	return list
 }

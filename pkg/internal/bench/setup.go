@@ -65,7 +65,7 @@ func setup(binary string, buildFlags []string) (*bench, error) {
 	b.http = &http.Server{Handler: b.server}
 	go b.http.Serve(listener) // ends with close
 	url := "http://" + listener.Addr().String() + "/v1"
-	filled := []string{"{url}", url, "{floor}", b.path("floor"), "{crowd}", b.path("crowd"), "{clients}", b.path("clients"), "{mcp}", b.path("mcp"), "{agents}", b.path("agents")}
+	filled := []string{"{url}", url, "{floor}", b.path("floor"), "{crowd}", b.path("crowd"), "{clients}", b.path("clients"), "{mcp}", b.path("mcp"), "{sandbox}", b.path("sandbox"), "{agents}", b.path("agents")}
 	for name, n := range map[string]int{"one": 1, "fifty": 50, "thousand": 1000} {
 		if err := b.tools(name, n, url); err != nil {
 			return nil, errors.Join(err, b.close())
@@ -91,7 +91,7 @@ func setup(binary string, buildFlags []string) (*bench, error) {
 // build makes the programs. A file fresh from the linker starts slower than its
 // copy, so all of them are copies.
 func (b *bench) build(binary string, buildFlags []string) error {
-	for _, name := range []string{"floor", "crowd", "clients", "mcp"} {
+	for _, name := range []string{"floor", "crowd", "clients", "mcp", "sandbox"} {
 		args := append([]string{"build"}, buildFlags...)
 		args = append(args, "-ldflags=-s -w", "-o", b.path(name+".linked"), "./pkg/internal/bench/"+name)
 		cmd := exec.Command("go", args...)
