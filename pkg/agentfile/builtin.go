@@ -91,8 +91,10 @@ func (l *loader) bash(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	}
 	opts := bash.Options{Timeout: seconds(c.TimeoutSeconds), BackgroundAfter: seconds(c.BackgroundAfterSeconds), MaxOutput: c.MaxOutputBytes,
 		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.OutputDir, Redact: l.redact}
-	if box := n.confinement.box("bash", c.Sandbox, false); box != nil {
-		opts.Sandbox = box
+	confined := n.confinement.box("bash", c.Sandbox, false)
+	n.builtBoxes = append(n.builtBoxes, builtinBox{"bash", confined})
+	if confined != nil {
+		opts.Sandbox = confined
 	}
 	return bash.Open(opts), nil
 }

@@ -161,6 +161,7 @@ type Node struct {
 	policies    []*externalPolicy
 	configured  []server
 	remotes     []*Remote
+	builtBoxes  []builtinBox
 	confinement *confinement
 	step        *step.Program     // its model; nil if that is another one
 	set         *exectool.Toolset // of programs; nil if there are none
@@ -187,6 +188,7 @@ type program struct {
 	kind         exectool.Kind
 	slug         string          // of an agent behind a runner
 	sandbox      *sandbox.Config // of the entry
+	refused      bool            // it is not to be executed
 }
 
 // Load reads the agent file at path and all that it names, describes its tools
@@ -389,12 +391,13 @@ func (l *loader) build(ctx context.Context) {
 	for i, n := range l.tree.Nodes {
 		n.set = found[i]
 		l.grant(n)
-		for _, s := range n.configured {
-			s.client.Env = l.serverEnviron(n, s)
-			s.client.Sandbox = n.confinedServer(s)
-			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, s)), s.Name, s.pointer})
+		for i := range n.configured {
+			s := &n.configured[i]
+			s.client.Env, s.client.Sandbox = l.serverEnviron(n, *s), n.confinedServer(*s)
+			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, *s)), s.Name, s.pointer})
 		}
 		l.equip(n, n.set)
+		l.sandboxNames(n)
 	}
 	l.protect(found)
 }

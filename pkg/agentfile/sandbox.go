@@ -2,13 +2,16 @@ package agentfile
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/sandbox"
 )
 
@@ -59,20 +62,64 @@ func (l *loader) confine() {
 			}
 		}
 		below(n)
-		l.sandboxProblems(n)
+	}
+	for _, n := range l.tree.Nodes {
+		l.sandboxRunners(n)
 	}
 }
 
-// sandboxProblems reports what a sandbox names and cannot hold for.
-func (l *loader) sandboxProblems(n *Node) {
-	for _, p := range n.programs {
-		if p.runner != nil && p.sandbox == nil {
-			severity, why := Note, "the agent's sandbox does not hold for it"
-			if n.File.Spec.Sandbox.Required {
-				severity, why = Warning, `the agent's sandbox, which is required, does not hold for it; give the entry a "sandbox" of its own`
-			}
-			l.report(n.File.problem(severity, CodeSandbox, n.File.at("sandbox"), "%s runs elsewhere, by its runner: %s", p.path, why))
+// sandboxRunners refuses what a required sandbox does not hold for: a runner executes it
+// elsewhere.
+func (l *loader) sandboxRunners(n *Node) {
+	c := n.confinement
+	required := c.own.Required || slices.ContainsFunc(c.above, func(above sandbox.Config) bool { return above.Required })
+	for i := range n.programs {
+		p := &n.programs[i]
+		if p.runner == nil || p.sandbox != nil || !required && n.File.Spec.Sandbox == nil {
+			continue
 		}
+		p.refused = required
+		severity, why := Note, "the agent's sandbox does not hold for it"
+		if required {
+			severity, why = LeftOut, `it is left out, because the sandbox of the agent or of a caller is required and does not hold for it; an entry of bashToolboxes can have a "sandbox" of its own`
+		}
+		l.report(n.File.problem(severity, CodeSandbox, n.File.at("sandbox"), "%s runs elsewhere, by its runner: %s", p.path, why))
+	}
+}
+
+// sandboxNames reports names in a sandbox that no executable of the agent has: what they
+// restrict would not be restricted.
+func (l *loader) sandboxNames(n *Node) {
+	var known []string
+	add := func(file string) {
+		base := filepath.Base(file)
+		known = append(known, base, strings.TrimSuffix(base, filepath.Ext(base)))
+	}
+	if n.set != nil {
+		for _, t := range n.set.List() {
+			add(t.File())
+		}
+		for _, p := range n.set.Problems() { // which say what else is wrong
+			add(p.Path)
+		}
+	}
+	for _, b := range n.builtBoxes {
+		add(b.of)
+	}
+	check := func(pointer string, c *sandbox.Config) {
+		if c == nil {
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+			if !slices.Contains(known, name) {
+				l.report(n.File.problem(Warning, CodeSandbox, pointer+"/tools", "no executable of this agent has the file name %q%s", name, closest.Hint(name, known)))
+			}
+		}
+	}
+	spec := n.File.Spec
+	check(n.File.at("sandbox"), spec.Sandbox)
+	for i, box := range spec.BashToolboxes {
+		check(fmt.Sprintf("%s/%d/sandbox", n.File.at("bashToolboxes"), i), box.Sandbox)
 	}
 }
 
@@ -121,11 +168,17 @@ func (n *Node) confined(p program) func(file string) exectool.Sandbox {
 }
 
 // confinedServer is the sandbox of a server that is a program.
-func (n *Node) confinedServer(s server) process.Sandbox {
+func (n *Node) confinedServer(s server) mcpclient.Sandbox {
 	if box := n.confinement.box("", s.Sandbox, false); box != nil {
 		return box
 	}
 	return nil
+}
+
+// A builtinBox is the sandbox of a builtin toolbox that starts processes, nil for none.
+type builtinBox struct {
+	of  string // its tool
+	box *sandbox.Box
 }
 
 // A Sandbox is what holds for some processes of an agent.
@@ -145,6 +198,9 @@ func (n *Node) Sandboxes() []Sandbox {
 			box, _ := t.Confinement().(*sandbox.Box)
 			of[box] = append(of[box], t.Spec().Name)
 		}
+	}
+	for _, b := range n.builtBoxes {
+		of[b.box] = append(of[b.box], b.of)
 	}
 	for _, s := range n.configured {
 		if s.Tag != tagHTTP {

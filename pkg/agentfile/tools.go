@@ -27,7 +27,13 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = toolCache(l.opts.CacheDir)
 	}
-	set, err := exectool.Open(ctx, n.sources(), opts)
+	var sources []exectool.Source
+	for i, source := range n.sources() {
+		if !n.programs[i].refused {
+			sources = append(sources, source)
+		}
+	}
+	set, err := exectool.Open(ctx, sources, opts)
 	if err != nil {
 		return nil // ctx has ended, which Load says
 	}

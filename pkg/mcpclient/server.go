@@ -55,7 +55,7 @@ type Server struct {
 	// Dir is its working directory; empty means that of this process.
 	Dir string
 	// Sandbox confines it; nil does not.
-	Sandbox process.Sandbox
+	Sandbox Sandbox
 
 	// URL is the address of a server that speaks streamable HTTP.
 	URL string
@@ -78,6 +78,13 @@ type Server struct {
 	// from a server that does not notify of changes; 0 means
 	// DefaultPollInterval.
 	PollInterval time.Duration
+}
+
+// A Sandbox confines a server.
+type Sandbox interface {
+	process.Sandbox
+	// Refused says what it has refused to a program that failed with a text, a line each.
+	Refused(text string) []string
 }
 
 // Options are what does not belong to one server. The zero value works for tools

@@ -148,7 +148,15 @@ func (s *stdio) end(ctx context.Context, closed bool) error {
 	case exit.Cancelled:
 		how = "it closed its standard output"
 	}
-	return &endError{how: how, said: s.said()}
+	said := s.said()
+	if box := s.conn.server.Sandbox; box != nil {
+		for _, line := range append(box.Refused(said), exit.Refused) {
+			if line != "" {
+				said += "\n" + line
+			}
+		}
+	}
+	return &endError{how: how, said: said}
 }
 
 // said is "" or a clause with what the program has written apart from messages.

@@ -79,9 +79,28 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		raw, err = t.try(ctx, timer, inv, args) // in a new session
 	}
 	if err != nil {
-		return agent.Result{}, err
+		return agent.Result{}, t.refused(err, err.Error())
 	}
-	return t.result(inv, raw)
+	result, err := t.result(inv, raw)
+	if err != nil {
+		err = t.refused(err, result.Text())
+	}
+	return result, err
+}
+
+// refused adds what a sandbox has refused to the reason why a call failed, of which text
+// tells.
+func (t *Tool) refused(failure error, text string) error {
+	box := t.set.server.Sandbox
+	if box == nil {
+		return failure
+	}
+	for _, line := range append(box.Refused(text), t.set.refused()) {
+		if !strings.Contains(text, line) { // the end of a server says it already
+			failure = fmt.Errorf("%w\n%s", failure, line)
+		}
+	}
+	return failure
 }
 
 // try calls the tool on the connection that there is, or a new one.

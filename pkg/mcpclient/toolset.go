@@ -475,6 +475,19 @@ func (s *Toolset) explain(err error) error {
 	return s.named(err)
 }
 
+// refused is what the sandbox of the program has seen and refused since it was last asked.
+func (s *Toolset) refused() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return ""
+	}
+	if program, ok := s.conn.transport.(*stdio); ok {
+		return program.proc.Refused()
+	}
+	return ""
+}
+
 // withOutput adds to err what the program has written apart from messages, unless
 // err has it.
 func (c *conn) withOutput(err error) error {

@@ -180,6 +180,7 @@ func (p *child) finish(suspicious bool, escaped func() bool) error {
 	all.remove(&p.entry)
 	p.release()
 	p.exit.Left = left + ended + p.box.left()
+	p.exit.Refused = p.box.refused()
 	boxErr := p.box.ended(p.cmd, &p.exit)
 	switch {
 	case err != nil && killErr != nil:

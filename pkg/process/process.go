@@ -107,7 +107,8 @@ type Exit struct {
 	// exited and were killed. Only after BecomeSubreaper it is sure to count
 	// them all.
 	Left int
-	// Refused is what a Sandbox has seen and refused, a line each, "" if nothing.
+	// Refused is what a Sandbox has seen and refused, a line each, "" if nothing; that
+	// of a Process is what its Refused has not returned.
 	Refused string
 	// Held says that a pipe was still open after everything was killed, so
 	// something out of reach has it. What it writes later is not read.

@@ -34,6 +34,8 @@ type Confined struct {
 	// returns how many processes that were. It is called before and after the process
 	// group is killed.
 	Left func() int
+	// Refused returns what it has seen and refused since it was last asked, a line each.
+	Refused func() string
 	// Started is called with the number of the process.
 	Started func(pid int)
 	// Ended is called when nothing of it is left, or with nil if it was not started. It
@@ -69,6 +71,14 @@ func (w *Confined) ended(c *Command, e *Exit) error {
 		return newStartError(c, start.Err)
 	}
 	return err
+}
+
+// refused is what Refused returns.
+func (w *Confined) refused() string {
+	if w.Refused == nil {
+		return ""
+	}
+	return w.Refused()
 }
 
 // left ends what Left finds.

@@ -64,6 +64,10 @@ func Start(c *Command) (*Process, error) {
 // session. It is for display: after Done it may belong to another process.
 func (p *Process) PID() int { return p.child.pid }
 
+// Refused returns what its Sandbox has seen and refused since it was last asked, a line
+// each, "" if nothing.
+func (p *Process) Refused() string { return p.child.box.refused() }
+
 // Done is closed when the program and all that it started have ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

@@ -64,7 +64,7 @@ func (b *Box) confine(c *process.Command, rung string) (_ *process.Confined, err
 	if err := s.limit(); err != nil {
 		return nil, err
 	}
-	w := &process.Confined{Path: c.Path, Args: c.Args, Env: env, Ended: s.ended}
+	w := &process.Confined{Path: c.Path, Args: c.Args, Env: env, Refused: s.denied.take, Ended: s.ended}
 	if rung == Bubblewrap || len(s.order.Limits) > 0 || s.group != nil {
 		if err := s.viaHelper(w); err != nil {
 			return nil, err
@@ -421,7 +421,6 @@ func (s *session) ended(e *process.Exit) error {
 	if e == nil {
 		return nil
 	}
-	e.Refused = s.denied.text()
 	if s.failed != nil {
 		return fmt.Errorf("sandbox: %w", s.failed)
 	}

@@ -74,10 +74,8 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 	w := &process.Confined{Path: c.Path, Args: c.Args, Env: env}
 	var proxy *Proxy
 	var denied refusals
+	w.Refused = denied.take
 	w.Ended = func(e *process.Exit) error {
-		if e != nil {
-			e.Refused = denied.text()
-		}
 		if proxy != nil {
 			proxy.Close()
 		}

@@ -272,11 +272,13 @@ func (r *refusals) add(line string) {
 	}
 }
 
-// text is a line for each.
-func (r *refusals) text() string {
+// take returns a line for each, once.
+func (r *refusals) take() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return strings.Join(r.lines, "\n")
+	text := strings.Join(r.lines, "\n")
+	r.lines = nil
+	return text
 }
 
 // proxyFor returns a proxy for a process of the sandbox.

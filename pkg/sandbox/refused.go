@@ -28,6 +28,7 @@ func (b *Box) Refused(stderr string) []string {
 		}
 	}
 	for line := range strings.Lines(stderr) {
+		line = strings.TrimSpace(line)
 		lower := strings.ToLower(line)
 		has := func(texts ...string) bool {
 			return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(lower, t) })
