@@ -59,10 +59,12 @@ type reading struct {
 	most  int
 }
 
+var errTimeout = errors.New("timed out")
+
 // read runs cmd, which lacks only its streams, with empty standard input, and
 // returns what it prints.
 func read(ctx context.Context, cmd *process.Command, opts *Options, r reading) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, fmt.Errorf("timed out after %s", seconds(r.limit)))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, fmt.Errorf("%w after %s", errTimeout, seconds(r.limit)))
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/agents-exe/agents/pkg/toolname"
@@ -52,6 +54,10 @@ const (
 const (
 	idTimeout = 10 * time.Second
 	maxID     = 4096
+	// The time limit of a runner that did not answer at a start within absentAge is
+	// divided by absentFactor.
+	absentFactor = 10
+	absentAge    = 10 * time.Minute
 	// The time limit to describe a folder is this many times that of one tool,
 	// because the other side executes each tool.
 	folderFactor    = 3
@@ -196,6 +202,21 @@ func (o *opener) reachOne(ctx context.Context, src *Source, env []string, identi
 	return r
 }
 
+// absent remembers the runners that did not answer within their time limit, so that each
+// start does not wait for a host that is away.
+func (o *opener) absent() cachefile.Dir {
+	return cachefile.Dir{Path: o.opts.CacheDir, Suffix: ".absent", Version: "absent 1", MaxBytes: 1, MaxAge: absentAge}
+}
+
+// patience is the time limit for what runs before src is described, limit if nothing is
+// known of it.
+func (o *opener) patience(src *Source, limit time.Duration) (d time.Duration, short bool) {
+	if _, ok := o.absent().Load(src.key()); ok {
+		return limit / absentFactor, true
+	}
+	return limit, false
+}
+
 // renew describes the tools of src and stores the descriptions in the cache, for the
 // other side that id identifies. If that fails, it returns known.
 func (o *opener) renew(ctx context.Context, src *Source, env []string, known map[string]entry, id string) (map[string]entry, []Problem) {
@@ -245,7 +266,8 @@ func (o *opener) identity(ctx context.Context, src *Source, env []string) (strin
 	if err == nil {
 		cmd := &process.Command{Path: program, Args: command[1:], Env: env, Dir: src.Dir, Grace: o.opts.Grace}
 		src.confine(cmd, "")
-		out, err = read(ctx, cmd, &o.opts.Options, reading{limit: idTimeout, most: maxID})
+		limit, _ := o.patience(src, idTimeout)
+		out, err = read(ctx, cmd, &o.opts.Options, reading{limit: limit, most: maxID})
 	}
 	id := strings.TrimSpace(string(out))
 	switch {
@@ -291,11 +313,22 @@ func (o *opener) ask(ctx context.Context, src *Source, env []string) (map[string
 	if src.Kind == Folder {
 		limits = reading{limit: folderFactor * limits.limit, most: maxListingBytes}
 	}
+	var short bool
+	limits.limit, short = o.patience(src, limits.limit)
 	cmd := &process.Command{Path: line[0], Args: line[1:], Env: env, Dir: src.Dir, Grace: o.opts.Grace}
 	src.confine(cmd, "")
 	out, err := read(ctx, cmd, &o.opts.Options, limits)
-	if err != nil {
+	switch {
+	case errors.Is(err, errTimeout) && short:
+		return nil, nil, fmt.Errorf("%w; it did not answer at an earlier start in the last %.0f minutes", err, absentAge.Minutes())
+	case errors.Is(err, errTimeout):
+		o.absent().Store(src.key(), nil)
 		return nil, nil, err
+	case err != nil:
+		return nil, nil, err
+	}
+	if short {
+		os.Remove(o.absent().File(src.key()))
 	}
 	if src.Kind != Folder {
 		e, err := src.entry(out)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -405,5 +406,40 @@ exec sleep 1000
 	starts, _ := os.ReadFile(filepath.Join(dir, "starts"))
 	if err == nil || !strings.Contains(err.Error(), "its output ended before the run (signal: terminated)") || len(starts) != 1 {
 		t.Errorf("Call = %v after %d starts", err, len(starts))
+	}
+}
+
+// TestAHostThatIsAwayCostsItsTimeLimitOnce: later starts wait a tenth of the time, until
+// it answers.
+func TestAHostThatIsAwayCostsItsTimeLimitOnce(t *testing.T) {
+	s := newSide(t)
+	script(t, s.path("tool"), `echo '{"slug":"x","description":"d","args":[]}'`)
+	script(t, s.path("host"), `[ ! -e `+s.path("away")+` ] || exec sleep 100
+shift
+exec "$@"
+`)
+	open := func(limit time.Duration) string {
+		src := Source{Path: s.path("tool"), Runner: &Runner{Command: []string{s.path("host"), "in"}}}
+		set, err := Open(t.Context(), []Source{src}, Options{Environ: os.Environ(), CacheDir: s.cache, SpoolDir: t.TempDir(), DescribeTimeout: limit, Grace: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(strings.TrimSpace(texts(set)), "describe: ")
+		return text
+	}
+	const late, again = "timed out after 0.5 s", "timed out after 0.05 s; it did not answer at an earlier start in the last 10 minutes"
+	s.away(t, true)
+	for i, want := range []string{late, again, again} {
+		if got := open(500 * time.Millisecond); got != want {
+			t.Errorf("start %d: %q, want %q", i+1, got, want)
+		}
+	}
+	s.away(t, false)
+	if got := open(10 * time.Minute); got != "" {
+		t.Errorf("it answers: %q", got)
+	}
+	s.away(t, true)
+	if got := open(500 * time.Millisecond); !strings.HasPrefix(got, late) {
+		t.Errorf("away again: %q, want %q", got, late)
 	}
 }

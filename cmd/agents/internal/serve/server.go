@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
@@ -46,6 +47,7 @@ type Flags struct {
 	TraceFile string
 	Keep      keep.Flags
 	Rights    load.Rights
+	Budget    command.BudgetFlag // of each call
 }
 
 // A service is an MCP server with the trees that it serves.
@@ -172,7 +174,7 @@ func (s *service) runner(a *agent.Agent) *agent.Runner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.trees[0].Runner(a, s.secrets...)
-	r.Policy, r.Trace = s.policy, s.traced
+	r.Policy, r.Trace, r.Lease.Budget = s.policy, s.traced, s.flags.Budget.Budget
 	if s.flags.Rights.Yes {
 		r.Person = ask.NewApprover(s.p, nil, true, nil).Answer
 	}
