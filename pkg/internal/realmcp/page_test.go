@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,16 +18,20 @@ import (
 )
 
 // hand is what a person does in the page: it starts a run and allows what is asked. The
-// image holds back the load event, after which the browser prints the page, until the
-// run has ended.
+// connection is lost once, while the question is open. The image holds back the load
+// event, after which the browser prints the page, until the run has ended.
 const hand = `<script>
 	get("server").value = %q;
 	get("token").value = %q;
 	get("prompt").value = %q;
-	new MutationObserver(() => {
-		document.querySelector(".question button")?.click();
-		if (page.state === "ended" || get("message").textContent) fetch("/ended");
-	}).observe(document.documentElement, {attributes: true, childList: true, characterData: true, subtree: true});
+	let lost = false;
+	setInterval(() => {
+		const button = document.querySelector(".question button");
+		if (button && !lost) socket.close();
+		lost ||= Boolean(button);
+		if (socket?.readyState === WebSocket.OPEN) button?.click();
+		if (page.state === "ended" || page.state === "idle" && get("message").textContent) fetch("/ended");
+	}, 20);
 	get("start").click();
 </script><img src="/hold" alt="">`
 
@@ -37,13 +42,14 @@ func visit(t *testing.T, server, token, prompt string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan bool, 100)
+	ended := make(chan bool)
+	var once sync.Once
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(html)
 		fmt.Fprintf(w, hand, server, token, prompt)
 	})
-	mux.HandleFunc("GET /ended", func(http.ResponseWriter, *http.Request) { ended <- true })
+	mux.HandleFunc("GET /ended", func(http.ResponseWriter, *http.Request) { once.Do(func() { close(ended) }) })
 	mux.HandleFunc("GET /hold", func(http.ResponseWriter, *http.Request) {
 		select {
 		case <-ended:

@@ -51,6 +51,7 @@ func (r *responsesRequest) refused() error {
 
 // An item is one of the input.
 type item struct {
+	ID        string          `json:"id"`
 	Type      string          `json:"type"`
 	Role      string          `json:"role"`
 	Content   json.RawMessage `json:"content"`
@@ -60,8 +61,9 @@ type item struct {
 	Output    json.RawMessage `json:"output"`
 }
 
-// thread returns the messages of the input behind those of an earlier response.
-func (r *responsesRequest) thread(earlier []agent.Message) (*thread, error) {
+// thread returns the messages of the input behind those of an earlier response. Items of
+// stored responses may be named by their ids.
+func (r *responsesRequest) thread(earlier []agent.Message, stored *store) (*thread, error) {
 	t := &thread{}
 	t.load(earlier)
 	if r.Instructions != "" {
@@ -74,7 +76,15 @@ func (r *responsesRequest) thread(earlier []agent.Message) (*thread, error) {
 		return nil, invalid("input", "invalid_type", "input: want a string or a list of items")
 	}
 	for i, it := range items {
-		if err := it.add(t, fmt.Sprintf("input[%d]", i)); err != nil {
+		param := fmt.Sprintf("input[%d]", i)
+		if it.Type == "item_reference" {
+			found, ok := stored.item(it.ID)
+			if !ok {
+				return nil, invalid(param+".id", "item_not_found", "%s: there is no item %.100q in the stored responses", param, it.ID)
+			}
+			it = found
+		}
+		if err := it.add(t, param); err != nil {
 			return nil, err
 		}
 	}
@@ -155,7 +165,7 @@ func (h *Handler) openResponse(w http.ResponseWriter, r *http.Request, req *resp
 		}
 		earlier = stored.messages
 	}
-	t, err := req.thread(earlier)
+	t, err := req.thread(earlier, &h.store)
 	if err != nil {
 		return nil, err
 	}

@@ -171,6 +171,40 @@ func TestResponsesOfAClientThatKeepsTheConversation(t *testing.T) {
 	}
 }
 
+// Some clients name the items of stored responses in place of repeating them.
+func TestResponsesWithReferences(t *testing.T) {
+	s := serve(t, model(traveller), clock)
+	ask := func(items ...any) (got struct {
+		Output []struct {
+			ID     string
+			CallID string `json:"call_id"`
+		}
+	}) {
+		body, _ := json.Marshal(map[string]any{"model": "helper", "input": items, "tools": []any{map[string]any{"type": "function", "name": "weather", "parameters": map[string]any{"type": "object"}}}})
+		status, text, _ := s.post(t, "/v1/responses", string(body))
+		if json.Unmarshal([]byte(text), &got) != nil || status != 200 {
+			t.Fatalf("status %d: %s", status, text)
+		}
+		return got
+	}
+	items := []any{map[string]any{"role": "user", "content": "Where?"}}
+	first := ask(items...)
+	for _, it := range first.Output {
+		items = append(items, map[string]any{"type": "item_reference", "id": it.ID})
+	}
+	for _, it := range first.Output[1:] {
+		items = append(items, map[string]any{"type": "function_call_output", "call_id": it.CallID, "output": "sun"})
+	}
+	if second := ask(items...); len(second.Output) != 1 || len(s.runs) != 1 {
+		t.Errorf("%d runs; second = %+v", len(s.runs), second)
+	}
+	s.agents[0].Provider = echo
+	_, body, _ := s.post(t, "/v1/responses", fmt.Sprintf(`{"model":"helper","input":[{"role":"user","content":"Where?"},{"type":"item_reference","id":%q},{"role":"user","content":"Thanks."}]}`, first.Output[0].ID))
+	if !strings.Contains(body, `user: Where?\nassistant: One moment.\nuser: Thanks.`) {
+		t.Errorf("third = %s", body)
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	s := serve(t, model(func(*agent.Request, func(string)) (agent.Message, error) {
 		return agent.Message{}, fmt.Errorf("%w: not my work", agent.ErrRefused)

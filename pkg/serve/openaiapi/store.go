@@ -30,6 +30,28 @@ func (s *store) find(id string) (*storedResponse, bool) {
 	return r, ok
 }
 
+// item returns an item of a response as one of an input.
+func (s *store) item(id string) (item, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.byID {
+		for _, it := range r.body.Output {
+			if it.ID != id {
+				continue
+			}
+			found := item{Type: it.Type, Role: it.Role, CallID: it.CallID, Name: it.Name}
+			if it.Arguments != nil {
+				found.Arguments = *it.Arguments
+			}
+			if it.Content != nil {
+				found.Content = encode(it.Content)
+			}
+			return found, true
+		}
+	}
+	return item{}, false
+}
+
 func (s *store) add(body *responseObject, messages []agent.Message, limit int) {
 	r := &storedResponse{body, messages, len(encode(body)) + sizeOf(messages)}
 	s.mu.Lock()
