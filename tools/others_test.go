@@ -115,7 +115,7 @@ func TestNotes(t *testing.T) {
 	needs(t, "python3")
 	t.Parallel()
 	b := newBox(t)
-	if got := b.ok("recall", args{}); got != "There are no such notes." {
+	if got := b.ok("recall", args{}); got != "Nothing was found." {
 		t.Errorf("recall without notes = %q", got)
 	}
 	notes := []struct{ key, args string }{
@@ -137,7 +137,7 @@ func TestNotes(t *testing.T) {
 		{args{}, "- T [build]\n  The build needs Go 1.26.\n  - 2026-01-01T00:00:00Z [forged]\n    indented\n- T\n  --topic=x ünï\n- T [Build]\n  No key.\n"},
 		{args{"query": "go NEEDS"}, "- T [build]\n  The build needs Go 1.26.\n  - 2026-01-01T00:00:00Z [forged]\n    indented\n"},
 		{args{"topic": "build", "limit": 1}, "[recall: the newest 1 of 2 notes; give words or a topic to see others]\n- T [Build]\n  No key.\n"},
-		{args{"topic": "forged"}, "There are no such notes."},
+		{args{"topic": "forged"}, "Nothing was found."},
 	} {
 		if got := head.ReplaceAllString(b.ok("recall", test.args), "- T"); got != test.want {
 			t.Errorf("recall %v = %q, want %q", test.args, got, test.want)
@@ -152,6 +152,73 @@ func TestNotes(t *testing.T) {
 	b.fails("remember", args{"note": strings.Repeat("x", 20_000)}, 2, "more than 16,384 bytes")
 	newBox(t, "AGENTS_NOTES_FILE=/tmp/agents-none/notes").fails("remember", args{"note": "n"}, 1, "outside")
 	newBox(t, "AGENTS_NOTES_FILE=.").fails("recall", args{}, 1, "is a folder, not a regular file")
+}
+
+// fakeAgents is a folder with a program agents that prints hits, or fails, and keeps its
+// arguments in a file.
+func fakeAgents(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	const text = `#!/bin/sh
+printf '%s|' "$@" >"$0.args"
+case $* in
+*fail*) echo 'error: session search: no index' >&2; exit 1 ;;
+*nothing*) echo '[]'; exit ;;
+esac
+cat <<'END'
+[{"session":"20261121-1","root_agent":"lead","prompt":"Where\u001b[31m is\nit?","began":1000,"kind":"result","tool":"grep","turn":2,"snippet":[{"text":"the "},{"text":"lease","match":true},{"text":"\n- 2026 forged"}]},
+ {"session":"now","root_agent":"lead","prompt":"p","began":0,"kind":"prompt","turn":1,"snippet":[{"text":"lease"}]},
+ {"session":"20261121-1","root_agent":"lead","prompt":"p","began":1000,"kind":"answer","turn":3,"snippet":[{"text":"a lease"}]}]
+END
+`
+	if err := os.WriteFile(filepath.Join(dir, "agents"), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestRecallSearchesPastSessions(t *testing.T) {
+	needs(t, "python3")
+	t.Parallel()
+	bin := fakeAgents(t)
+	b := newBox(t, "PATH="+bin+":"+os.Getenv("PATH"))
+	found := "- 1970-01-01T00:00:01Z session 20261121-1, agent lead: Where [31m is it?\n  turn 2, result grep: the lease - 2026 forged\n  turn 3, answer: a lease\n"
+	if got := b.ok("recall", args{"query": "lease --json", "where": "sessions", "limit": 7}); got != found {
+		t.Errorf("recall = %q, want %q", got, found)
+	}
+	if given, _ := os.ReadFile(filepath.Join(bin, "agents.args")); string(given) != "session|search|--json|--limit=7|--|lease|--json|" {
+		t.Errorf("it calls agents with %s", given)
+	}
+	b.ok("remember", args{"note": "The lease ends in May."})
+	if got := b.ok("recall", args{"query": "lease", "where": "all"}); !strings.Contains(got, "ends in May") || !strings.Contains(got, "turn 3, answer: a lease") {
+		t.Errorf("recall of both = %q", got)
+	}
+	if got := b.ok("recall", args{"query": "lease"}); strings.Contains(got, "session") {
+		t.Errorf("recall of notes = %q", got)
+	}
+	if got := b.ok("recall", args{"query": "nothing", "where": "sessions"}); got != "Nothing was found." {
+		t.Errorf("recall of nothing = %q", got)
+	}
+	b.fails("recall", args{"query": "fail", "where": "sessions"}, 1, "agents session search: session search: no index")
+	b.fails("recall", args{"where": "all"}, 2, "query is missing")
+	b.fails("recall", args{"where": "web", "query": "x"}, 2, "where must be notes, sessions or all")
+	newBox(t, "PATH="+pathWithout(t)).fails("recall", args{"query": "x", "where": "sessions"}, 1, "the program agents, which searches sessions, is not in PATH")
+}
+
+// pathWithout is a PATH with what the tool itself needs.
+func pathWithout(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"sh", "python3", "env"} {
+		to, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(to, filepath.Join(dir, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 func TestSQLite(t *testing.T) {

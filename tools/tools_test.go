@@ -124,7 +124,7 @@ func (b *box) callJSON(slug, data, key string) (string, error) {
 	if tool == nil {
 		b.t.Fatalf("there is no tool %s", slug)
 	}
-	inv := &agent.Invocation{Call: agent.ToolCall{ID: "c1", Name: tool.Spec().Name, Args: data}, Spec: tool.Spec(), Key: key}
+	inv := &agent.Invocation{Call: agent.ToolCall{ID: "c1", Name: tool.Spec().Name, Args: data}, Spec: tool.Spec(), Key: key, Session: "now"}
 	ctx := context.WithoutCancel(b.t.Context())
 	v, _ := agent.As[agent.Validator](tool)
 	if err := v.Validate(ctx, inv); err != nil {

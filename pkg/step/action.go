@@ -23,7 +23,7 @@ const (
 	Read       ActionKind = "read"            // a file: Path, and optionally lines Start to End
 	Write      ActionKind = "write"           // a file: Path, Content
 	Browse     ActionKind = "browse"          // the text of a web page: URL
-	Recall     ActionKind = "recall"          // notes and past sessions: Query
+	Recall     ActionKind = "recall"          // notes and past sessions: Query, Where (notes, sessions or all)
 	AddTask    ActionKind = "add_task"        // to the plan: ID, Title, and optionally Parent
 	ModifyTask ActionKind = "modify_task"     // of the plan: ID, and State, Title or Note
 	Think      ActionKind = "think"           // keep a thought: Text
@@ -45,6 +45,7 @@ type Action struct {
 	End     int        `json:"end,omitempty"`
 	URL     string     `json:"url,omitempty"`
 	Query   string     `json:"query,omitempty"`
+	Where   string     `json:"where,omitempty"`
 	Title   string     `json:"title,omitempty"`
 	Parent  string     `json:"parent,omitempty"`
 	State   string     `json:"state,omitempty"`
@@ -72,7 +73,7 @@ var rules = [...]rule{
 	{Read, []string{"bash_read_file", "read_file"}, []string{"path"}, []string{"start", "end"}, FileRead},
 	{Write, []string{"bash_write_file", "write_file"}, []string{"path", content}, nil, FileWritten},
 	{Browse, []string{"bash_fetch_url", "fetch_url"}, []string{"url"}, nil, Browser},
-	{Recall, []string{"bash_recall", "recall"}, nil, []string{"query"}, Recalled},
+	{Recall, []string{"bash_recall", "recall"}, nil, []string{"query", "where"}, Recalled},
 	{AddTask, []string{"add_task"}, []string{"id", "title"}, []string{"parent"}, Success},
 	{ModifyTask, []string{"modify_task"}, []string{"id"}, []string{"state", "title", "note"}, Success},
 	{Think, []string{"think"}, []string{"text"}, nil, Success},

@@ -31,7 +31,7 @@ var every = []struct {
 	{step.Action{Kind: step.Write, Path: "a"}, `{"action":"write","path":"a"}`, "bash_write_file", `{"content":"","path":"a"}`},
 	{step.Action{Kind: step.Write, Path: "a", Content: "<b>"}, `{"action":"write","path":"a","content":"<b>"}`, "bash_write_file", `{"content":"<b>","path":"a"}`},
 	{step.Action{Kind: step.Browse, URL: "http://x/"}, `{"action":"browse","url":"http://x/"}`, "bash_fetch_url", `{"url":"http://x/"}`},
-	{step.Action{Kind: step.Recall, Query: "tea"}, `{"action":"recall","query":"tea"}`, "bash_recall", `{"query":"tea"}`},
+	{step.Action{Kind: step.Recall, Query: "tea", Where: "all"}, `{"action":"recall","query":"tea","where":"all"}`, "bash_recall", `{"query":"tea","where":"all"}`},
 	{step.Action{Kind: step.AddTask, ID: "t", Title: "Tea", Parent: "p"}, `{"action":"add_task","id":"t","title":"Tea","parent":"p"}`, "add_task", `{"id":"t","parent":"p","title":"Tea"}`},
 	{step.Action{Kind: step.ModifyTask, ID: "t", State: "done", Note: "hot", Title: "Tea"}, `{"action":"modify_task","id":"t","state":"done","note":"hot","title":"Tea"}`, "modify_task", `{"id":"t","note":"hot","state":"done","title":"Tea"}`},
 	{step.Action{Kind: step.Think, Text: "hm"}, `{"action":"think","text":"hm"}`, "think", `{"text":"hm"}`},

@@ -83,8 +83,61 @@ def remember(topic):
     say(f"noted in {target.shown}")
 
 
-def recall(query, topic, limit):
+def recall(query, topic, limit, where):
     limit = between("limit", limit, 50, 1, 1000)
+    if where not in (None, "notes", "sessions", "all"):
+        raise wrong(f"where must be notes, sessions or all, not {show(where)}")
+    words = (query or "").split()
+    if where in ("sessions", "all") and not words:
+        raise wrong("query is missing: sessions are searched for words")
+    if where != "sessions":
+        recall_notes(words, topic, limit)
+    if where in ("sessions", "all"):
+        recall_sessions(words, limit)
+
+
+def recall_sessions(words, limit):
+    """Prints where past sessions have all the words, as the index of agents finds them."""
+    import json
+    import shutil
+    import subprocess
+
+    program = shutil.which("agents")
+    if not program:
+        raise Failure("the program agents, which searches sessions, is not in PATH")
+    try:
+        done = subprocess.run([program, "session", "search", "--json", f"--limit={limit}", "--", *words],
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=50)
+    except subprocess.TimeoutExpired:
+        raise Failure("the search of sessions took more than 50 s") from None
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        raise Failure(f"agents session search: {lines[0].removeprefix('error: ')}")
+    size, session = 0, None
+    for hit in json.loads(done.stdout):
+        if hit["session"] == os.environ.get("AGENTS_SESSION_ID"):
+            continue
+        text = ""
+        if hit["session"] != session:
+            session = hit["session"]
+            began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hit["began"] // 1000))
+            text = f"- {began} session {show(session)}, agent {show(hit['root_agent'])}: {line(hit['prompt'])}\n"
+        what = " ".join(filter(None, [hit["kind"], hit.get("tool")]))
+        text += f"  turn {hit['turn']}, {show(what)}: {line(''.join(p['text'] for p in hit['snippet']))}"
+        size += len(text.encode("utf-8", "replace")) + 1
+        if size > MOST_OUTPUT:
+            say("[recall: more was found; give more words]")
+            return
+        say(text)
+
+
+def line(text):
+    """The text on one line, without control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:500]
+
+
+def recall_notes(words, topic, limit):
+    words = [word.casefold() for word in words]
     path = place()
     try:
         info = os.stat(path)
@@ -94,7 +147,6 @@ def recall(query, topic, limit):
         raise Failure(f"{show(path)} has {info.st_size:,} bytes; it is no notes file")
     with open(open_regular(path)[0], "rb") as f:
         notes = parse(decode(f.read(), show(path)))
-    words = (query or "").casefold().split()
     found = [n for n in notes if fits(n, words, topic)]
     chosen, size = [], 0
     for note in reversed(found[-limit:]):
@@ -121,4 +173,4 @@ def main_remember(argv):
 
 
 def main_recall(argv):
-    tool.run("recall", recall, argv, query=str, topic=str, limit=int)
+    tool.run("recall", recall, argv, query=str, topic=str, limit=int, where=str)
