@@ -60,14 +60,14 @@ func (c *client) channel(w http.ResponseWriter, r *http.Request) {
 	conn.serve(ctx, &serving)
 }
 
-// connect counts a connection; false means that the server is ending.
+// connect counts a connection; false means that the server has ended.
 func (s *Server) connect() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.draining {
+	if !s.closed {
 		s.conns.Add(1)
 	}
-	return !s.draining
+	return !s.closed
 }
 
 // serve serves a connection until it ends.
@@ -202,7 +202,14 @@ func (c *connection) send(ctx context.Context, h *held) (done bool) {
 			return false
 		}
 		if len(lines) == 0 {
-			return c.ws.End(code, endings[code]) == nil && code == wsconn.Normal
+			reason := ""
+			switch code {
+			case wsconn.Replaced:
+				reason = "another connection holds this run"
+			case wsconn.Restart:
+				reason = Parked
+			}
+			return c.ws.End(code, reason) == nil && code == wsconn.Normal
 		}
 		for _, l := range lines {
 			if c.ws.Send(ctx, l.text) != nil {
@@ -212,9 +219,6 @@ func (c *connection) send(ctx context.Context, h *held) (done bool) {
 		}
 	}
 }
-
-// endings are the reasons of codes.
-var endings = map[wsconn.Code]string{wsconn.Replaced: "another connection holds this run", wsconn.Restart: Parked}
 
 // refuse ends a connection whose run did not begin.
 func (c *connection) refuse(ctx context.Context, err error) {

@@ -112,12 +112,16 @@ func (s *Server) Resume(token, slug string, start agent.Start) error {
 	s.conns.Go(func() {
 		defer release()
 		h, err := s.tokens[i].again(ctx, slug, start, true)
-		if err == nil {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if h.holder == nil {
-				h.wait()
+		if err != nil {
+			if s.opts.Warn != nil {
+				s.opts.Warn(fmt.Sprintf("warning: session %s is not continued: %v", start.Session, err))
 			}
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.holder == nil {
+			h.wait()
 		}
 	})
 	return nil

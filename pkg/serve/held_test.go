@@ -279,7 +279,7 @@ func TestMessageIsTooLong(t *testing.T) {
 	c.send(begin, "")
 	c.until(agent.EventRequest)
 	_ = c.conn.Send(c.ctx, []byte(`{"kind":"input","text":"`+strings.Repeat("x", wsconn.MaxMessage)+`"}`))
-	if e := <-ended; e.Status != agent.StatusFailed || !strings.Contains(e.Error, "a message has more than 16777216 bytes") {
+	if e := <-ended; e.Status != agent.StatusFailed || !strings.Contains(e.Error, "a message has more than 16 MiB") {
 		t.Errorf("the end is %s: %s", e.Status, e.Error)
 	}
 }
@@ -359,7 +359,7 @@ func TestStop(t *testing.T) {
 	s := start(t, serve.Options{Host: h, Runs: 2, Now: now})
 	first, second, late := s.dial("clock", ""), s.dial("secret", ""), s.dial("clock", "")
 	first.send(begin, "")
-	first.until(agent.EventRequest)
+	session := first.until(agent.EventRequest)[0].Session
 	second.send(begin, "")
 	second.until(agent.EventRequest)
 	late.send(begin, "")
@@ -369,9 +369,12 @@ func TestStop(t *testing.T) {
 		t.Errorf("a run that waits for its place ends with %+v", end)
 	}
 	late.code()
-	if _, err := net.Dial("tcp", s.addr); err == nil {
-		t.Error("the server still accepts connections")
+	if res, text := s.get("/healthz", ""); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "the server is ending") {
+		t.Errorf("the health of a server that ends is %d %s", res.StatusCode, text)
 	}
+	first.conn.Abort()
+	first = s.dial("clock", "")
+	first.send(`{"kind":"start","channel":1,"session":%q,"from":1}`, session)
 	close(g)
 	if events := first.until(agent.EventEnd); events[len(events)-1].Status != agent.StatusOK {
 		t.Errorf("a run that ends in time ends with %+v", events)
@@ -394,6 +397,9 @@ func TestStop(t *testing.T) {
 		t.Errorf("a parked run ends with %s", last)
 	}
 	<-stopped
+	if _, err := net.Dial("tcp", s.addr); err == nil {
+		t.Error("a server that has ended accepts connections")
+	}
 }
 
 // What an earlier server left continues: its client sees what the journal has, and then the

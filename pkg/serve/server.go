@@ -112,6 +112,8 @@ type Options struct {
 	Grace time.Duration
 	// Now, if it is closed, ends the grace period.
 	Now <-chan struct{}
+	// Warn reports runs that Resume could not continue; nil ignores them.
+	Warn func(text string)
 	// Metrics receives the events of all runs from the Host; nil serves no metrics.
 	Metrics *Metrics
 	Mounts  []Mount
@@ -133,10 +135,11 @@ type Server struct {
 	held     map[string]*held                  // by session
 	claims   map[string]chan struct{}          // sessions of which a run begins; closed when it has
 	ended    []*held                           // of them, those that have ended, the oldest first
-	draining bool
-	parking  atomic.Bool    // runs do not wait for connections any more
-	busy     sync.WaitGroup // runs
-	conns    sync.WaitGroup // what serves connections of WebSocket
+	draining bool                              // no run begins
+	closed   bool                              // no connection begins
+	parking  atomic.Bool                       // runs do not wait for connections any more
+	busy     sync.WaitGroup                    // runs
+	conns    sync.WaitGroup                    // what serves connections of WebSocket
 }
 
 // A client is a token with what belongs to it.
@@ -282,13 +285,19 @@ func (s *Server) forgetAll() {
 	clear(s.held)
 }
 
-// stop lets the runs end, and parks those that do not within the grace period.
+// stop lets the runs end, and parks those that do not within the grace period. Until then,
+// clients can come back to their runs.
 func (s *Server) stop(l net.Listener) {
 	s.mu.Lock()
 	s.draining = true
 	s.mu.Unlock()
-	_ = l.Close() // no longer needed
 	s.places.close()
+	defer func() {
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+		_ = l.Close() // no longer needed
+	}()
 	idle := make(chan struct{})
 	go func() { s.busy.Wait(); close(idle) }()
 	grace := time.NewTimer(s.opts.Grace)

@@ -42,7 +42,7 @@ const (
 )
 
 // ErrTooLong: a message has more than MaxMessage bytes.
-var ErrTooLong = fmt.Errorf("a message has more than %d bytes", MaxMessage)
+var ErrTooLong = errors.New("a message has more than 16 MiB")
 
 // Options configure a Conn. The zero value is usable.
 type Options struct {

@@ -89,10 +89,11 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	if h.sessions != nil {
 		o.Journal = h.lastRun
 	}
-	now, stop := f.hurry(ctx, h.p)
+	now, stop := f.hurry(ctx, h)
 	defer stop()
 	o.Now = now
 	fmt.Fprintf(h.p.Err, "serving agents at http://%s\n", web.listener.Addr())
+	o.Warn = h.say
 	server := serve.New(o)
 	if f.Resume {
 		h.resume(server)
@@ -107,7 +108,8 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 
 // hurry returns a channel that is closed by the second signal: who sends it does not want
 // to wait for runs. Until then, what is still to be done is not ended by force.
-func (f *Agents) hurry(ctx context.Context, p *program.Env) (now chan struct{}, stop func()) {
+func (f *Agents) hurry(ctx context.Context, h *host) (now chan struct{}, stop func()) {
+	p := h.p
 	now = make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -121,6 +123,9 @@ func (f *Agents) hurry(ctx context.Context, p *program.Env) (now chan struct{}, 
 		case <-over:
 			return
 		}
+		if n := h.running(); n > 0 {
+			h.say(fmt.Sprintf("runs in progress: %d; they have %s, or until the next signal", n, f.Options.Grace))
+		}
 		for range 2 { // the one that ended ctx, and the second
 			select {
 			case <-signals:
@@ -130,6 +135,10 @@ func (f *Agents) hurry(ctx context.Context, p *program.Env) (now chan struct{}, 
 			}
 		}
 		close(now)
+		select {
+		case <-over:
+		case <-time.After(p.KillAfter):
+		}
 	})
 	return now, func() {
 		signal.Stop(signals)
@@ -270,6 +279,18 @@ func (h *host) follow(run *liveRun, e agent.Event) {
 			}
 		}
 	}
+}
+
+// running returns how many runs have not ended.
+func (h *host) running() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, run := range h.live {
+		if !run.ended {
+			n++
+		}
+	}
+	return n
 }
 
 // closed notes that the session of a run is closed.
