@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"crypto/rand"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -192,4 +193,43 @@ func TestCancelAtRandomMoments(t *testing.T) {
 	if left := f.look().below(1); left > 0 || late > 5 {
 		t.Errorf("of 100 runs %d took more than a second to end; %d processes are left", late, left)
 	}
+}
+
+// TestNothingInTheBackgroundSurvivesSIGKILL kills an agent whose model is busy while a
+// command of the toolbox bash runs in the background.
+func TestNothingInTheBackgroundSurvivesSIGKILL(t *testing.T) {
+	cmd := agentsCommand(t, map[string]string{
+		"agent.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"scripted","script":"script.json","toolWorkingDirectory":".",
+			"builtinToolboxes":[{"tag":"BashToolbox","contents":{"backgroundAfterSeconds":0.7}}]}}`,
+		"script.json": `{"rules":[{"when":{"turn":1},"answer":{"calls":[{"tool":"bash","args":{"command":"setsid sleep 1000 & echo $! >pid; sleep 1000"}}]}},
+			{"delayMillis":3600000,"answer":{"text":"late"}}]}`,
+	})
+	cmd.Stderr = t.Output()
+	cmd.Args = append(cmd.Args[:1], "run", "--no-session", "--agent-file", filepath.Join(cmd.Dir, "agent.json"), "--output", "jsonl", "-p", "go")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && !strings.Contains(lines.Text(), "as command 1.1. ") {
+	}
+	text, err := os.ReadFile(filepath.Join(cmd.Dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := strings.TrimSpace(string(text))
+	alive := func() bool {
+		line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+		return strings.HasPrefix(string(line), "sleep\x00")
+	}
+	if !alive() {
+		t.Fatal("the command has ended too early")
+	}
+	cmd.Process.Kill()
+	waitFor(t, func() bool { return !alive() })
 }

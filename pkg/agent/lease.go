@@ -199,7 +199,15 @@ func (r *run) input(step Step) (Message, bool) {
 		return m, true
 	}
 	ends := step.Kind == StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == EventEnd
-	if r.up != nil || step.Kind != StepModel && step.Kind != StepAccept && !ends {
+	if step.Kind != StepModel && step.Kind != StepAccept && !ends {
+		return Message{}, false
+	}
+	if f := r.tree.meanwhile; f != nil {
+		if m, ok := f(r.session.ID, r.session.Turn+1); ok {
+			return m, true
+		}
+	}
+	if r.up != nil {
 		return Message{}, false
 	}
 	in := r.tree.inputs

@@ -54,6 +54,10 @@ type Runner struct {
 	// wrong with it, as in "it is not JSON": the model gets that and is asked
 	// again. After MaxAnswers the run ends with ErrAnswer.
 	Accept func(ctx context.Context, answer string) (string, error)
+	// Meanwhile, if it is not nil, is asked for messages that arrive during a run of the
+	// session, before its request of the turn and before its end: those that a record
+	// has. false is none.
+	Meanwhile func(session string, turn int) (Message, bool)
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.
 	Observe func(Event)
@@ -212,7 +216,7 @@ func (r *Runner) root() *run {
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
 			above: len(r.Lease.Path), shared: r.Context, person: r.Person,
-			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, used: map[string]bool{}, inputs: &r.inputs,
+			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, used: map[string]bool{}, inputs: &r.inputs, meanwhile: r.Meanwhile,
 		}
 		if t.now == nil {
 			t.now = time.Now
@@ -285,6 +289,7 @@ type tree struct {
 	asking       chan struct{} // has a value while a question is put
 	questionTime time.Duration
 	inputs       *inputs
+	meanwhile    func(session string, turn int) (Message, bool)
 
 	mu      sync.Mutex // held while an event takes effect
 	broken  error      // the journal failed; nothing may happen any more

@@ -62,6 +62,9 @@ func (r *run) refreshTools(ctx context.Context) error {
 	return nil
 }
 
+// ToolsChanged is the beginning of the message about that, behind a bracket.
+const ToolsChanged = "the tools have changed during this run"
+
 // changedTools says how the tools differ from those of the request before; it is empty
 // for the first request of a run.
 func (r *run) changedTools(step Step) string {
@@ -86,7 +89,7 @@ func (r *run) changedTools(step Step) string {
 		}
 		delete(was, t.Name)
 	}
-	text := "the tools have changed during this run"
+	text := ToolsChanged
 	for _, part := range []struct {
 		what  string
 		names []string

@@ -47,6 +47,7 @@ type progress struct {
 
 	served      int // requests of this turn
 	summaries   int // of this turn that were served
+	inputs      int // of this turn that were served
 	compactions int // so far
 	closed      int // the turn before which the model was asked for its answer
 	// equal messages of the conversation were compared when it had seen
@@ -135,6 +136,7 @@ func (p *Player) runner(r *agent.Runner, root *agent.Agent) *agent.Runner {
 		Reserve: func(ctx context.Context, n agent.Need) (func(agent.Usage), error) {
 			return p.reserve(ctx, n, r.Reserve)
 		},
+		Meanwhile: p.meanwhile,
 		Observe: func(e agent.Event) {
 			p.observe(&e)
 			if r.Observe != nil {
@@ -189,7 +191,7 @@ func (p *Player) observe(e *agent.Event) {
 		p.context = e.Context
 	case s == nil:
 	case e.Kind == agent.EventAnswer:
-		s.served, s.summaries = 0, 0
+		s.served, s.summaries, s.inputs = 0, 0, 0
 	case e.Kind == agent.EventCompaction:
 		s.compactions++
 	case e.Closing:
@@ -231,6 +233,19 @@ func (p *Player) real(s *progress, turn int) bool {
 		turn = s.turn
 	}
 	return p.LiveFrom > 0 && turn >= p.LiveFrom
+}
+
+// meanwhile is the next recorded message that came before the request of a turn. With real
+// tools or a real model there is none.
+func (p *Player) meanwhile(session string, turn int) (agent.Message, bool) {
+	s := p.of(session)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.rec == nil || p.LiveTools || p.LiveModel || p.real(s, turn) || s.inputs == len(s.rec.inputs[turn]) {
+		return agent.Message{}, false
+	}
+	s.inputs++
+	return s.rec.inputs[turn][s.inputs-1], true
 }
 
 // leave ends a session whose record ends here: the whole replay, if it is the root.

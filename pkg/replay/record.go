@@ -35,6 +35,7 @@ type session struct {
 	runs      []*run
 	requests  map[int][]*request // by turn
 	summaries map[int][]summary
+	inputs    map[int][]agent.Message // that came meanwhile, by the turn of the next request
 	calls     map[position]*call
 	closings  map[int]*agent.Event // messages that ask for the answer, by the turn of it
 
@@ -185,7 +186,7 @@ func (r *reader) read(e *agent.Event) error {
 
 // open adds a session. It returns nil for one whose call is not in the record.
 func (r *reader) open(e *agent.Event) (*session, error) {
-	s := &session{open: *e, requests: map[int][]*request{}, summaries: map[int][]summary{}, calls: map[position]*call{}, closings: map[int]*agent.Event{}}
+	s := &session{open: *e, requests: map[int][]*request{}, summaries: map[int][]summary{}, inputs: map[int][]agent.Message{}, calls: map[position]*call{}, closings: map[int]*agent.Event{}}
 	if r.rec.root == nil {
 		if e.Kind != agent.EventSession {
 			return nil, fmt.Errorf("session %s does not begin at its beginning, but with an event %s", e.Session, e.Kind)
@@ -214,6 +215,9 @@ func (r *reader) note(s *session, e *agent.Event) {
 	}
 	if len(s.runs) == 0 {
 		return
+	}
+	if e.Kind == agent.EventMessage && e.Input && !strings.HasPrefix(e.Message.Text(), "["+agent.ToolsChanged) {
+		s.inputs[s.state.Turn+1] = append(s.inputs[s.state.Turn+1], *e.Message)
 	}
 	if e.Kind == agent.EventMessage && e.Closing {
 		s.closings[s.state.Turn+1] = e

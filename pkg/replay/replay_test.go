@@ -505,3 +505,34 @@ func TestASecretIsNotRepeated(t *testing.T) {
 		t.Errorf("Run = %v; shown:\n%s", err, shown.String())
 	}
 }
+
+func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
+	var r *agent.Runner
+	begin := tool{"begin", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+		err := inv.Background(ctx, func(context.Context) string { return "the command of " + inv.Agent + " has ended" })
+		inv.AwaitNotice(ctx)
+		if inv.Agent == "root" {
+			r.Input(agent.UserText("the user says"))
+		}
+		return agent.TextResult("begun"), err
+	}}
+	tree := func() (root, sub *agent.Agent) {
+		sub = newAgent("sub", answers(calls("begin"), "sub is done"), begin)
+		return newAgent("root", answers(calls("begin", `sub {"prompt":"x"}`), "done"), begin, expert("sub", sub)), sub
+	}
+	root, sub := tree()
+	r = &agent.Runner{Agent: root}
+	events, want := record(t, r, "go")
+	if n := strings.Count(fmt.Sprint(steps(events)), "message"); n != 5 {
+		t.Fatalf("%d messages, want 5: %q", n, steps(events))
+	}
+	check(t, events, want)
+	root, sub = tree()
+	p, j := &replay.Player{Record: newRecord(t, events)}, &journal{t: t}
+	p.Wrap(root)
+	p.Wrap(sub)
+	if _, err := p.Run(t.Context(), &agent.Runner{Agent: root, Journal: j}); err != nil {
+		t.Fatal(err)
+	}
+	sameEvents(t, events, j.events())
+}
