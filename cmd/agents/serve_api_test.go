@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -100,8 +101,16 @@ func TestServeOpenAIAndMCP(t *testing.T) {
 	}
 
 	// A run that waits for its client does not hold up the end of the server.
-	if _, body, _ := s.request(some, "/v1/chat/completions", `{"model":"one","tools":[{"type":"function","function":{"name":"find"}}],"messages":[{"role":"user","content":"I am lost."}]}`); !strings.Contains(body, `"finish_reason":"tool_calls"`) {
-		t.Errorf("calls: %s", body)
+	const ask = `{"model":"one","tools":[{"type":"function","function":{"name":"find"}}],"messages":[{"role":"user","content":"I am lost."}%s]}`
+	_, body, _ = s.request(some, "/v1/chat/completions", fmt.Sprintf(ask, ""))
+	var calls struct {
+		Choices []struct {
+			Finish  string `json:"finish_reason"`
+			Message json.RawMessage
+		}
+	}
+	if json.Unmarshal([]byte(body), &calls) != nil || len(calls.Choices) != 1 || calls.Choices[0].Finish != "tool_calls" {
+		t.Fatalf("calls: %s", body)
 	}
 	begin := time.Now()
 	_ = s.Process.Signal(syscall.SIGTERM)
@@ -110,5 +119,14 @@ func TestServeOpenAIAndMCP(t *testing.T) {
 	}
 	if list, err := again(t, cmd, "session", "list").Output(); err != nil || !strings.Contains(string(list), "interrupted") {
 		t.Errorf("session list: %v\n%s", err, list)
+	}
+
+	// The next server begins again from the messages.
+	_, id, _ := strings.Cut(body, `"id":"call_`)
+	id, _, _ = strings.Cut(id, `"`)
+	next := serveSite(t, again(t, cmd, cmd.Args[1:]...))
+	found := fmt.Sprintf(`,%s,{"role":"tool","tool_call_id":"call_%s","content":"here"}`, calls.Choices[0].Message, id)
+	if _, body, _ := next.request(some, "/v1/chat/completions", fmt.Sprintf(ask, found)); !strings.Contains(body, "You say: here") || !strings.Contains(body, `"rebuilt":true`) {
+		t.Errorf("the next server: %s", body)
 	}
 }
