@@ -36,29 +36,13 @@ func (l *Ladder) load() map[string]string {
 	return why
 }
 
-// enforcedBy says what enforces each restriction on a rung.
-func (b *Box) enforcedBy(rung string) []Enforcement {
-	var list []Enforcement
-	add := func(asked bool, what, by string) {
-		if asked {
-			list = append(list, Enforcement{what, by})
-		}
-	}
-	seatbelt := ""
+// enforcers are what enforces each restriction on a rung.
+func (b *Box) enforcers(rung string) map[string]string {
+	by := map[string]string{"environment": "the start"}
 	if rung == Seatbelt {
-		seatbelt = "Seatbelt"
+		by["read"], by["write"], by["network"] = Seatbelt, Seatbelt, Seatbelt
 	}
-	c := b.config
-	add(c.Read != nil, "read", seatbelt)
-	add(c.Write != nil, "write", seatbelt)
-	add(c.Network != nil && !c.Network.All, "network", seatbelt)
-	add(c.Environment != nil, "environment", "the start")
-	add(c.Memory > 0, "memory", "")
-	add(c.Processes > 0, "processes", "")
-	add(c.CPUSeconds > 0, "cpuSeconds", "")
-	add(c.OpenFiles > 0, "openFiles", "")
-	add(c.FileSize > 0, "fileSize", "")
-	return list
+	return by
 }
 
 // Confine implements process.Sandbox.

@@ -76,6 +76,23 @@ type Enforcement struct{ What, By string }
 // Enforced says what enforces each restriction of the sandbox on this machine.
 func (b *Box) Enforced() []Enforcement { return b.enforcedBy(b.place.Ladder.Rung()) }
 
+// enforcedBy says what enforces each restriction on a rung.
+func (b *Box) enforcedBy(rung string) (list []Enforcement) {
+	by, c := b.enforcers(rung), b.config
+	for _, part := range []struct {
+		asked bool
+		what  string
+	}{
+		{c.Read != nil, "read"}, {c.Write != nil, "write"}, {c.Network != nil && !c.Network.All, "network"}, {c.Environment != nil, "environment"},
+		{c.Memory > 0, "memory"}, {c.Processes > 0, "processes"}, {c.CPUSeconds > 0, "cpuSeconds"}, {c.OpenFiles > 0, "openFiles"}, {c.FileSize > 0, "fileSize"},
+	} {
+		if part.asked {
+			list = append(list, Enforcement{part.what, by[part.what]})
+		}
+	}
+	return list
+}
+
 // Summary says the same in one line: "namespaces: read, write, network", and what is not
 // enforced.
 func (b *Box) Summary() string {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,18 +117,12 @@ func lookBwrap() (string, error) {
 	return path, nil
 }
 
-// enforcedBy says what enforces each restriction on a rung.
-func (b *Box) enforcedBy(rung string) []Enforcement {
+// enforcers are what enforces each restriction on a rung.
+func (b *Box) enforcers(rung string) map[string]string {
 	l := b.place.Ladder
 	l.find()
 	c := b.config
 	spaces := rung == Namespaces || rung == Bubblewrap
-	var list []Enforcement
-	add := func(asked bool, what, by string) {
-		if asked {
-			list = append(list, Enforcement{what, by})
-		}
-	}
 	when := func(ok bool, by string) string {
 		if ok {
 			return by
@@ -139,34 +134,25 @@ func (b *Box) enforcedBy(rung string) []Enforcement {
 	if spaces && landlock != "" {
 		both = "mounts and Landlock"
 	}
-	wide := len(c.Read) == 1 && c.Read[0] == "/" // only secrets are hidden
-	add(c.Read != nil, "read", when(landlock != "" || spaces && wide, or(both, "mounts")))
-	add(c.Write != nil, "write", when(landlock != "" || spaces, or(both, "mounts")))
-	if n := c.Network; n != nil && !n.All {
-		switch {
-		case spaces && len(n.Domains) > 0:
-			add(true, "network", "a network namespace and a proxy")
-		case spaces:
-			add(true, "network", "a network namespace")
-		default:
-			// The port of a proxy says nothing about the host that has it.
-			add(true, "network", when(len(n.Domains) == 0 && hasFilter && rung == Landlock, "seccomp"))
-		}
+	wide := slices.Equal(c.Read, []string{"/"}) // only secrets are hidden
+	network := ""
+	switch domains := c.Network != nil && len(c.Network.Domains) > 0; {
+	case spaces && domains:
+		network = "a network namespace and a proxy"
+	case spaces:
+		network = "a network namespace"
+	case !domains: // the port of a proxy says nothing about the host that has it
+		network = when(hasFilter && rung == Landlock, "seccomp")
 	}
-	add(c.Environment != nil, "environment", "the start")
-	add(c.Memory > 0, "memory", or(when(l.cgroups["memory"] != "", "a control group"), "a limit of address space"))
-	counted := when(!l.root, "a limit") // root has none
-	add(c.Processes > 0, "processes", or(when(l.cgroups["pids"] != "", "a control group"), counted))
-	add(c.CPUSeconds > 0, "cpuSeconds", "a limit")
-	add(c.OpenFiles > 0, "openFiles", "a limit")
-	add(c.FileSize > 0, "fileSize", "a limit")
-	return list
-}
-
-// or is a, or b if that is empty.
-func or(a, b string) string {
-	if a == "" {
-		return b
+	return map[string]string{
+		"read":        when(landlock != "" || spaces && wide, cmp.Or(both, "mounts")),
+		"write":       when(landlock != "" || spaces, cmp.Or(both, "mounts")),
+		"network":     network,
+		"memory":      cmp.Or(when(l.cgroups["memory"] != "", "a control group"), "a limit of address space"),
+		"processes":   cmp.Or(when(l.cgroups["pids"] != "", "a control group"), when(!l.root, "a limit")), // root has none
+		"cpuSeconds":  "a limit",
+		"openFiles":   "a limit",
+		"fileSize":    "a limit",
+		"environment": "the start",
 	}
-	return a
 }

@@ -72,29 +72,22 @@ func cover(tree int, path string) error {
 
 // hide puts an empty folder on folders, and /dev/null on all else.
 func (m *mounts) hide() error {
-	first := "" // the folder that has the file system which the others get copies of
 	for _, path := range m.Hide {
-		info, err := os.Lstat(path)
+		fd, err := openPath(path)
 		if err != nil {
-			continue
+			continue // it does not exist any more
 		}
-		var tree int
-		switch {
-		case !info.IsDir():
-			tree, err = unix.OpenTree(unix.AT_FDCWD, os.DevNull, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-		case first == "":
-			tree, err = tmpfs("4096", "000", unix.MOUNT_ATTR_RDONLY)
-			first = path
-		default:
-			tree, err = unix.OpenTree(unix.AT_FDCWD, first, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		var st unix.Stat_t
+		err = unix.Fstat(fd, &st)
+		target := fmt.Sprintf("/proc/self/fd/%d", fd)
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			err = unix.Mount("tmpfs", target, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "size=4096,mode=000")
+		} else if err == nil {
+			err = unix.Mount(os.DevNull, target, "", unix.MS_BIND, "")
 		}
+		unix.Close(fd)
 		if err != nil {
 			return fmt.Errorf("hide %s: %w", path, err)
-		}
-		err = cover(tree, path)
-		unix.Close(tree)
-		if err != nil {
-			return err
 		}
 	}
 	return nil
@@ -117,26 +110,4 @@ func mountTemp(temp string) error {
 		}
 	}
 	return nil
-}
-
-// tmpfs returns a file system in memory that is not mounted yet.
-func tmpfs(size, mode string, attr int) (int, error) {
-	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("tmpfs: %w", err)
-	}
-	defer unix.Close(fs)
-	for _, option := range [][2]string{{"size", size}, {"mode", mode}} {
-		if err := unix.FsconfigSetString(fs, option[0], option[1]); err != nil {
-			return -1, fmt.Errorf("tmpfs: %s: %w", option[0], err)
-		}
-	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return -1, fmt.Errorf("tmpfs: %w", err)
-	}
-	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	if err != nil {
-		return -1, fmt.Errorf("tmpfs: %w", err)
-	}
-	return fd, nil
 }

@@ -104,7 +104,7 @@ func serveSpaces(pipe *net.UnixConn) error {
 		if err != nil {
 			return nil // the process that wants calls is gone, or has enough
 		}
-		var listener []*os.File
+		var listener *os.File
 		done := make(chan struct{})
 		go func() {
 			runtime.LockOSThread() // for good: the thread ends with the goroutine
@@ -113,24 +113,23 @@ func serveSpaces(pipe *net.UnixConn) error {
 		}()
 		<-done
 		r.Errno, r.Error = 0, ""
-		if err != nil {
-			r, listener = reportOf(err), nil
-		}
 		var fds []int
-		for _, f := range listener {
-			fds = append(fds, int(f.Fd()))
+		if err != nil {
+			r = reportOf(err)
+		} else if listener != nil {
+			fds = []int{int(listener.Fd())}
 		}
 		if err := send(pipe, r, fds...); err != nil {
 			return err
 		}
-		for _, f := range append(files, listener...) {
-			f.Close()
+		for _, f := range append(files, listener) {
+			f.Close() // no listener is fine
 		}
 	}
 }
 
 // start starts a program in the namespaces of a process. It changes this thread.
-func (s *start) start(space int, files []*os.File) (pid int, listener []*os.File, err error) {
+func (s *start) start(space int, files []*os.File) (pid int, listener *os.File, err error) {
 	// A thread shares its folders with the others until it says otherwise.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return 0, nil, fmt.Errorf("unshare: %w", err)
@@ -154,11 +153,9 @@ func (s *start) start(space int, files []*os.File) (pid int, listener []*os.File
 		}
 	}
 	if s.Listen {
-		l, err := listen()
-		if err != nil {
+		if listener, err = listen(); err != nil {
 			return 0, nil, err
 		}
-		listener = []*os.File{l}
 	}
 	if err := dropCapabilities(s.Order.Root); err != nil {
 		return 0, listener, err
@@ -265,6 +262,7 @@ func (l *Ladder) enter(o spacesOrder) (*spaces, error) {
 	if s != nil {
 		select {
 		case <-s.helper.Done(): // something killed it
+			l.close(s)
 			s = nil
 		default:
 		}
