@@ -52,7 +52,11 @@ func describe(p *program.Env) error {
 		if err != nil {
 			return err
 		}
-		f, _, err := agentfile.Read(file)
+		slug := p.Global.Agent
+		if !agentfile.Sibling(file, slug) {
+			slug = ""
+		}
+		f, _, err := agentfile.ReadAgent(file, slug)
 		if err != nil {
 			return failure.NothingRan(fmt.Errorf("load agent: %w", err), "")
 		}

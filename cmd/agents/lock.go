@@ -35,7 +35,7 @@ func lock(ctx context.Context, p *program.Env) error {
 		return err
 	}
 	defer l.Close()
-	root, err := filepath.Abs(l.Nodes[0].File.Path)
+	root, err := filepath.Abs(l.Nodes[0].File.Name())
 	if err != nil {
 		return failure.NothingRan(err, "")
 	}

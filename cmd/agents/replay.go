@@ -161,7 +161,7 @@ func loadReplay(ctx context.Context, p *program.Env, f *replayFlags, player *rep
 		return &load.Tree{Tree: &agentfile.Tree{}, Log: &load.ServerLog{}}, nil
 	}
 	rec := player.Record
-	o := load.Options{Set: f.set, NoModels: !f.liveModel && f.liveFrom == 0} // and so needs no keys
+	o := load.Options{Agent: rec.Agent, Set: f.set, NoModels: !f.liveModel && f.liveFrom == 0} // and so needs no keys
 	if len(p.Global.AgentFiles) == 0 && p.Global.Agent == "" {
 		if rec.Source == "" {
 			return nil, failure.Usage("name one with --agent-file", "session %s does not name its agent file", rec.Session)

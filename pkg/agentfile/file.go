@@ -27,8 +27,11 @@ type File struct {
 	Path string
 	Real string
 	Spec *Spec
+	// Slugs are those of all agents in the file, in their order: one, but for YAML.
+	Slugs []string
 
 	doc     *jsondoc.Document
+	index   int  // among Slugs
 	program bool // it begins with a #! line
 }
 
@@ -36,20 +39,24 @@ var agentSchema = sync.OnceValues(func() (*schema.Schema, error) {
 	return schema.CompileTrusted("agent.schema.json", schemas.Agent())
 })
 
-// Read reads one agent file and nothing that it names: no tool is run and no
-// other file opened. The error is a *LoadError; the problems hold warnings too.
-func Read(path string) (*File, []Problem, error) {
-	f, problems := readFile(path, Fatal, cachefile.Dir{}, nil)
+// Read reads one agent file, of several agents in it the first, and nothing that it
+// names: no tool is run and no other file opened. The error is a *LoadError; the problems
+// hold warnings too.
+func Read(path string) (*File, []Problem, error) { return ReadAgent(path, "") }
+
+// ReadAgent is Read for the agent with a slug.
+func ReadAgent(path, slug string) (*File, []Problem, error) {
+	f, problems := readFile(path, slug, Fatal, cachefile.Dir{}, nil)
 	if err := loadError(problems); err != nil {
 		return nil, problems, err
 	}
 	return f, problems, nil
 }
 
-// readFile reads an agent file. What makes it unusable has the severity unusable;
+// readFile reads an agent file, of several agents in it the one with the slug. What makes it unusable has the severity unusable;
 // there is a File all the same where keys of it can be read. If take, which may be nil,
 // returns false, the file is not interpreted.
-func readFile(path string, unusable Severity, valid cachefile.Dir, take func(kind, path string, data []byte) bool) (*File, []Problem) {
+func readFile(path, slug string, unusable Severity, valid cachefile.Dir, take func(kind, path string, data []byte) bool) (*File, []Problem) {
 	real, err := filepath.Abs(path)
 	if err == nil {
 		_, err = os.Stat(real) // its error about links is the system's own
@@ -68,12 +75,14 @@ func readFile(path string, unusable Severity, valid cachefile.Dir, take func(kin
 		return nil, nil
 	}
 	f := &File{Path: path, Real: real, program: isProgram(data)}
-	data = blankFirstLine(data)
-	f.doc, err = schema.Parse(data)
+	docs, err := parse(real, data)
 	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok {
 		return nil, []Problem{{Severity: unusable, Code: CodeSyntax, File: path, Line: syntax.Line, Col: syntax.Col, Message: syntax.Message}}
 	}
-	problems, ok := f.check(valid, unusable, data)
+	if !f.choose(docs, slug) {
+		return nil, []Problem{f.noAgent(unusable, slug)}
+	}
+	problems, ok := f.check(valid, unusable, f.doc.Raw(f.doc.Root))
 	f.Spec, err = decode(f.contents())
 	s := f.Spec
 	for key, text := range map[string]*json.RawMessage{"inputSchema": &s.InputSchema, "outputSchema": &s.OutputSchema, "contextSchema": &s.ContextSchema, "context": &s.Context} {
@@ -188,13 +197,13 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// isAgentFile reports whether data looks like an agent file: whether its tag
-// says so.
-func isAgentFile(data []byte) bool {
+// isAgentFile reports whether data of the file at path looks like an agent file: whether
+// its tag says so.
+func isAgentFile(path string, data []byte) bool {
 	var envelope struct {
 		Tag string `json:"tag"`
 	}
-	return json.Unmarshal(blankFirstLine(data), &envelope) == nil && envelope.Tag == Tag
+	return json.Unmarshal(asJSON(path, data), &envelope) == nil && envelope.Tag == Tag
 }
 
 // problem is a problem at a key of f.
@@ -218,5 +227,5 @@ func (f *File) at(key string) string {
 // it need not be a valid one.
 func IsAgentFile(path string) bool {
 	data, err := readRegular(path, MaxBytes)
-	return err == nil && isAgentFile(data)
+	return err == nil && isAgentFile(path, data)
 }

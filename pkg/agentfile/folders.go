@@ -10,7 +10,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/jsondoc"
-	"github.com/agents-exe/agents/pkg/schema"
 )
 
 // toolDirectory reads which executables and agent files are in a folder.
@@ -31,17 +30,18 @@ func (l *loader) toolDirectory(n *Node) {
 	}
 	n.programs = append(n.programs, program{path: dir, allowDash: n.File.Spec.AllowDash})
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) == ".json" && !e.IsDir() && !strings.HasSuffix(e.Name(), TestSuffix) && !isProjectFile(e.Name()) {
+		if jsondoc.HasName(e.Name()) && !e.IsDir() && !strings.HasSuffix(e.Name(), TestSuffix) && !isProjectFile(e.Name()) {
 			l.helperFile(n, filepath.Join(dir, e.Name()))
 		}
 	}
 }
 
-// isProjectFile reports whether a .json in a tool directory belongs to a package
-// manager or compiler, which tools written in JavaScript and PHP have beside them.
+// isProjectFile reports whether a .json or .yaml in a tool directory belongs to a package
+// manager, compiler or containers, which tools written in JavaScript and PHP have beside them.
 func isProjectFile(name string) bool {
 	switch name {
-	case "package.json", "package-lock.json", "npm-shrinkwrap.json", "tsconfig.json", "jsconfig.json", "deno.json", "composer.json":
+	case "package.json", "package-lock.json", "npm-shrinkwrap.json", "tsconfig.json", "jsconfig.json", "deno.json", "composer.json",
+		"pnpm-lock.yaml", "pnpm-workspace.yaml", "compose.yaml", "docker-compose.yaml", "docker-compose.yml":
 		return true
 	}
 	return false
@@ -63,9 +63,9 @@ func (l *loader) helperFile(n *Node, path string) {
 	switch {
 	case l.remoteFile(n, path, data):
 		return
-	case !isAgentFile(data):
+	case !isAgentFile(path, data):
 		left.Code, left.Message = CodeNotAgent, fmt.Sprintf("this is not an agent file: it has no tag %q", Tag)
-		_, err := schema.Parse(data)
+		_, err := parse(path, data)
 		if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok {
 			left.Line, left.Col, left.Message = syntax.Line, syntax.Col, "this is not an agent file: "+syntax.Message
 		}
@@ -121,12 +121,19 @@ func (l *loader) extraAgents(n *Node) {
 			l.remote(n, Remote{URL: extra.URL, Agent: extra.Agent, APIKeyID: extra.APIKeyID}, at)
 			continue
 		}
+		if len(extra.Runner) > 0 && extra.Path == "" {
+			l.report(n.File.problem(LeftOut, CodePath, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "an agent with a runner needs its path there"))
+			continue
+		}
 		if len(extra.Runner) > 0 {
 			n.programs = append(n.programs, program{path: extra.Path, kind: exectool.AgentFile, slug: extra.Slug, runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell), words: extra.Runner})
 			continue
 		}
 		pointer := fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i)
-		path, ok := l.resolve(n, pointer, extra.Path, LeftOut)
+		path, ok := n.File.Path, true // without a path it is in the same file
+		if extra.Path != "" {
+			path, ok = l.resolve(n, pointer, extra.Path, LeftOut)
+		}
 		if !ok {
 			continue
 		}
@@ -134,13 +141,13 @@ func (l *loader) extraAgents(n *Node) {
 			l.report(n.File.problem(LeftOut, CodeDepth, pointer, "agent files are nested more than %d deep", MaxDepth))
 			continue
 		}
-		if data, err := readRegular(path, MaxBytes); err == nil && isRemote(data) {
+		if data, err := readRegular(path, MaxBytes); err == nil && isRemote(asJSON(path, data)) {
 			if l.take(KindAgent, path, data) {
 				l.remoteFile(n, path, data)
 			}
 			continue
 		}
-		sub := l.read(path, n.stack)
+		sub := l.readAgent(path, extra.Slug, n.stack)
 		if sub == nil {
 			continue
 		}

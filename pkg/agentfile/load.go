@@ -45,6 +45,9 @@ type Options struct {
 	// CacheDir keeps the descriptions of tools, what MCP servers offer, and
 	// which agent files were valid; "" keeps nothing.
 	CacheDir string
+	// Agent is the slug of the agent to load, if another one is the first in the file;
+	// see Sibling.
+	Agent string
 	// Set are the values of placeholders in the root file's prompts, see
 	// docs/agent-files.md.
 	Set map[string]string
@@ -204,13 +207,17 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 	if opts.Trusted != nil {
 		l.against = []baseline{{lock: opts.Trusted, dir: folderOf(path), name: "what was trusted"}}
 	}
-	if opts.Locked {
-		l.readLock(path)
+	locked := path
+	if opts.Agent != "" {
+		locked += "#" + opts.Agent
 	}
-	l.read(path, nil)
+	if opts.Locked {
+		l.readLock(locked)
+	}
+	l.readAgent(path, opts.Agent, nil)
 	l.checkModels(path)
 	if l.needLock && l.lock == nil && !opts.Unlocked {
-		l.readLock(path)
+		l.readLock(locked)
 	}
 	if err := l.compare(path); err != nil {
 		return l.tree, err
@@ -259,7 +266,7 @@ func (t *Tree) Close() error {
 type loader struct {
 	opts    Options
 	tree    *Tree
-	nodes   map[string]*Node // by real path; nil for a file that is left out
+	nodes   map[string]*Node // by nodeKey; nil for a file that is left out
 	valid   cachefile.Dir    // of agent files
 	redact  *redact.Redactor // of the tree's secrets
 	further []string         // files that decide what is executed, and are not agent files or tools
@@ -286,10 +293,15 @@ func unusable(above []*Node) Severity {
 // read reads the agent file at path and what it names. above holds the nodes above
 // it. It returns nil if the agent is left out, and the problems say why.
 func (l *loader) read(path string, above []*Node) *Node {
-	if n, ok := l.nodes[realPath(path)]; ok {
+	return l.readAgent(path, "", above)
+}
+
+// readAgent is read for the agent with a slug.
+func (l *loader) readAgent(path, slug string, above []*Node) *Node {
+	if n, ok := l.nodes[nodeKey(path, slug)]; ok {
 		return n
 	}
-	file, problems := readFile(path, unusable(above), l.valid, l.take)
+	file, problems := readFile(path, slug, unusable(above), l.valid, l.take)
 	l.report(problems...)
 	ok := !slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity <= LeftOut })
 	if file == nil {
@@ -318,10 +330,10 @@ func (l *loader) read(path string, above []*Node) *Node {
 		l.tree.Root = n.Agent
 	}
 	if !ok && !(isRoot && l.opts.Check) {
-		l.nodes[file.Real] = nil
+		l.know(file, nil)
 		return nil
 	}
-	l.nodes[file.Real] = n // before what it names, which may name it
+	l.know(file, n) // before what it names, which may name it
 	l.tree.Nodes = append(l.tree.Nodes, n)
 	for _, pointer := range file.unsupportedKeys() {
 		l.report(file.problem(Warning, CodeLater, pointer, "this is left out: it is not supported yet"))

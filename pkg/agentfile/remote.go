@@ -49,7 +49,7 @@ func isRemote(data []byte) bool {
 
 // remoteFile reads a file if it names a remote agent, and reports whether it does.
 func (l *loader) remoteFile(n *Node, path string, data []byte) bool {
-	if !isRemote(data) {
+	if data = asJSON(path, data); !isRemote(data) {
 		return false
 	}
 	var file struct {

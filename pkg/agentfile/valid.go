@@ -3,6 +3,7 @@ package agentfile
 import (
 	"bytes"
 	"crypto/sha256"
+	"strconv"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/cachefile"
@@ -28,13 +29,16 @@ func digest(data []byte) []byte {
 
 // check is checkSchema, unless the content is known to satisfy the schema.
 func (f *File) check(valid cachefile.Dir, unusable Severity, data []byte) (problems []Problem, ok bool) {
-	sum := digest(data)
-	if known, found := valid.Load(f.Real); found && bytes.Equal(known, sum) {
+	sum, key := digest(data), f.Real
+	if f.index > 0 {
+		key += "#" + strconv.Itoa(f.index)
+	}
+	if known, found := valid.Load(key); found && bytes.Equal(known, sum) {
 		return nil, true
 	}
 	problems, ok = checkSchema(f, unusable)
 	if len(problems) == 0 {
-		valid.Store(f.Real, sum)
+		valid.Store(key, sum)
 	}
 	return problems, ok
 }

@@ -28,7 +28,7 @@ func agentFile(t *testing.T, text string) (path, real string) {
 func TestAContentIsComparedOnce(t *testing.T) {
 	path, real := agentFile(t, validFile)
 	valid := validFiles(filepath.Join(t.TempDir(), "new", "folder"))
-	if _, problems := readFile(path, Fatal, valid, nil); len(problems) != 0 {
+	if _, problems := readFile(path, "", Fatal, valid, nil); len(problems) != 0 {
 		t.Fatal(problems)
 	}
 	if sum, ok := valid.Load(real); !ok || string(sum) != string(digest([]byte(validFile))) {
@@ -39,7 +39,7 @@ func TestAContentIsComparedOnce(t *testing.T) {
 	if err := os.WriteFile(path, []byte(invalidFile), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, problems := readFile(path, Fatal, valid, nil); len(problems) > 0 {
+	if _, problems := readFile(path, "", Fatal, valid, nil); len(problems) > 0 {
 		t.Errorf("a known file was compared again: %v", problems)
 	}
 }
@@ -49,7 +49,7 @@ func TestOnlyFilesWithoutARemarkAreKnown(t *testing.T) {
 	for _, text := range []string{notedFile, invalidFile} {
 		path, real := agentFile(t, text)
 		for range 2 {
-			if _, problems := readFile(path, Fatal, valid, nil); len(problems) != 1 {
+			if _, problems := readFile(path, "", Fatal, valid, nil); len(problems) != 1 {
 				t.Errorf("problems of %s = %v, want one, each time", text, problems)
 			}
 		}
@@ -62,7 +62,7 @@ func TestOnlyFilesWithoutARemarkAreKnown(t *testing.T) {
 func TestAFileIsReadWithoutACache(t *testing.T) {
 	path, _ := agentFile(t, validFile)
 	for _, dir := range []string{"", path} { // nowhere, and a file
-		if file, problems := readFile(path, Fatal, validFiles(dir), nil); file == nil || len(problems) != 0 {
+		if file, problems := readFile(path, "", Fatal, validFiles(dir), nil); file == nil || len(problems) != 0 {
 			t.Errorf("readFile with %q = %v, want no problem", dir, problems)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // Environment variables. A flag wins over them, and they win over a cfg file. An empty
@@ -25,7 +27,6 @@ const (
 	keysInConfig   = "secret-keys"
 	pricesInConfig = "prices.json"
 	defaultAgents  = "default"
-	agentInFolder  = "agent.json"
 )
 
 // An Env is the environment of the program.
@@ -208,10 +209,16 @@ func (c *Config) findAgentFiles() {
 	}
 }
 
-// addFile adds an agent file. Of a folder that is named, its agent.json counts.
+// agentInFolder are the names of the agent file of a folder that is named: the first that
+// is there counts.
+func agentInFolder() []string { return []string{"agent.json", "agent.yaml", "agent.yml"} }
+
+// addFile adds an agent file, also of a folder that is named.
 func (c *Config) addFile(path, why string, named bool) {
 	if named && folder(path, why).Found {
-		path = filepath.Join(path, agentInFolder)
+		names := agentInFolder()
+		i := slices.IndexFunc(names, func(name string) bool { _, err := os.Stat(filepath.Join(path, name)); return err == nil })
+		path = filepath.Join(path, names[max(i, 0)])
 	}
 	if slices.ContainsFunc(c.AgentFiles, func(a AgentFile) bool { return a.Path == path }) {
 		return
@@ -219,7 +226,7 @@ func (c *Config) addFile(path, why string, named bool) {
 	c.AgentFiles = append(c.AgentFiles, AgentFile{Place: place(path, why), Named: named})
 }
 
-// addFolder adds the *.json files of a folder, sorted by name, and reports whether
+// addFolder adds the JSON and YAML files of a folder, sorted by name, and reports whether
 // it could be read.
 func (c *Config) addFolder(dir, why string) bool {
 	entries, err := os.ReadDir(dir)
@@ -227,7 +234,7 @@ func (c *Config) addFolder(dir, why string) bool {
 		return false
 	}
 	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), ".json") && !strings.HasPrefix(entry.Name(), ".") && !entry.IsDir() {
+		if jsondoc.HasName(entry.Name()) && !strings.HasPrefix(entry.Name(), ".") && !entry.IsDir() {
 			c.addFile(filepath.Join(dir, entry.Name()), why, false)
 		}
 	}

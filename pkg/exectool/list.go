@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // A candidate is an executable that is to be described.
@@ -100,7 +102,7 @@ func (l *lister) addDir(src *Source, abs string) {
 	l.found = slices.Grow(l.found, len(entries))
 	for _, e := range entries {
 		name := e.Name()
-		if strings.HasSuffix(name, ".json") || !strings.Contains(name, src.Filter) {
+		if jsondoc.HasName(name) || !strings.Contains(name, src.Filter) {
 			continue
 		}
 		link := e.Type()&fs.ModeSymlink != 0

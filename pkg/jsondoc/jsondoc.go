@@ -42,10 +42,23 @@ type Options struct {
 	// Strict refuses an object that has a key twice, and an escaped half of a
 	// surrogate pair, which otherwise becomes U+FFFD.
 	Strict bool
+	// Places says where parts of the text stand in the one from which it was made, by
+	// ascending Offset: Position is that of the last Place that is not behind an offset.
+	// nil is the text itself.
+	Places []Place
 	// Shallow keeps the places of the outermost value and its members only, which
 	// takes less memory; Values are whole at every depth.
 	Shallow bool
 }
+
+// HasName reports whether a file with this name is a document, in JSON or in YAML:
+// whether it ends in .json, .yaml or .yml.
+func HasName(name string) bool {
+	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// A Place is the line and the column, from 1, of what stands at an offset of the text.
+type Place struct{ Offset, Line, Col int }
 
 // A Document is a parsed text. It never changes and may be used concurrently.
 type Document struct {
@@ -54,9 +67,10 @@ type Document struct {
 	// the last one counts.
 	Duplicates []Duplicate
 
-	text  []byte
-	once  sync.Once
-	lines []int // where each line begins
+	text   []byte
+	places []Place
+	once   sync.Once
+	lines  []int // where each line begins
 }
 
 // A Duplicate is a member whose key its object had before, in First.
@@ -123,9 +137,9 @@ func (n *Node) Kind() string {
 	return "number"
 }
 
-// Text is the value of a string, "" for any other.
+// Text is the value of a string, "" for any other. n may be nil.
 func (n *Node) Text() string {
-	s, _ := n.Value.(string)
+	s, _ := n.value().(string)
 	return s
 }
 
@@ -179,6 +193,11 @@ func (d *Document) Raw(n *Node) []byte { return d.text[n.Start:n.End:n.End] }
 // Position returns the line and column, from 1, of an offset; columns count
 // characters.
 func (d *Document) Position(offset int) (line, col int) {
+	if len(d.places) > 0 {
+		i := sort.Search(len(d.places), func(i int) bool { return d.places[i].Offset > offset })
+		p := d.places[max(i-1, 0)]
+		return p.Line, p.Col
+	}
 	d.once.Do(func() {
 		d.lines = []int{0}
 		for i, c := range d.text {

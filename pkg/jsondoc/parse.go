@@ -12,7 +12,7 @@ import (
 // Parse reads text, which must not change while the Document is used. Its error is
 // a *SyntaxError.
 func Parse(text []byte, opts Options) (*Document, error) {
-	p := &parser{opts: opts, doc: &Document{text: text}}
+	p := &parser{opts: opts, doc: &Document{text: text, places: opts.Places}}
 	switch i := invalidUTF8(text); {
 	case opts.MaxBytes > 0 && len(text) > opts.MaxBytes:
 		p.fail(0, "the text is %d bytes long; the limit is %d", len(text), opts.MaxBytes)

@@ -68,6 +68,7 @@ var rules = []rule{
 	{path: "pkg/session", floor: 2, modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/standin", floor: 2, modules: []string{"github.com/aymanbagabas/go-udiff"}},
 	{path: "pkg/step", floor: 2},
+	{path: "pkg/yamldoc", floor: 2, modules: []string{"github.com/goccy/go-yaml"}},
 	{path: "pkg/toolbox/...", floor: 2},
 	{path: "pkg/transcript", floor: 2},
 

@@ -13,6 +13,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/urfave/cli/v3"
 )
 
@@ -81,7 +82,7 @@ func DidYouMean(name string, c *cli.Command) string {
 func NoArguments(c *cli.Command) error {
 	if c.Args().Present() {
 		hint := fmt.Sprintf("`%s --help` lists the flags", c.FullName())
-		if strings.HasSuffix(c.Args().First(), ".json") {
+		if jsondoc.HasName(c.Args().First()) {
 			hint = "an agent file is given with --agent-file"
 		}
 		return failure.Usage(hint, "%s: unexpected argument %q", c.FullName(), c.Args().First())

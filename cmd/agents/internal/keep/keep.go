@@ -40,7 +40,11 @@ func (k *Session) LoadOptions() load.Options {
 	if k == nil {
 		return load.Options{}
 	}
-	return load.Options{File: k.agentFile, Suggested: k.suggested, Record: k.record}
+	o := load.Options{File: k.agentFile, Suggested: k.suggested, Record: k.record}
+	if k.Past != nil {
+		o.Agent = k.Past.Session.Agent
+	}
+	return o
 }
 
 // Open opens the session of a run. It is nil if none is kept. The session of an

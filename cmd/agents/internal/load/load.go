@@ -3,6 +3,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,8 +45,9 @@ type Options struct {
 	Pinned    bool       // MCP servers whose programs change are not started
 	Models    Models
 	Rights    Rights
-	Strict    bool // refuse a tree from which something is missing
-	Unlocked  bool // the tree is to be locked, and may be any
+	Strict    bool   // refuse a tree from which something is missing
+	Unlocked  bool   // the tree is to be locked, and may be any
+	Agent     string // the agent of the session that continues
 }
 
 // logPaths are the log sinks of the configuration.
@@ -129,6 +131,9 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	}
 	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path, TrustDir(p)}, Set: o.Set, Models: o.Models,
 		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, Locked: p.Global.Locked && !o.Unlocked, Unlocked: o.Unlocked, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
+	if agent := cmp.Or(p.Global.Agent, o.Agent); agentfile.Sibling(file, agent) {
+		opts.Agent = agent
+	}
 	opts.Ladder, opts.Note = Ladder(p), func(line string) { p.Warn(line) }
 	var err error
 	if opts.Trusted, err = trusted(p, c, file, o); err != nil {
@@ -255,10 +260,10 @@ func Choose(p *program.Env, c *config.Config, suggested string) (string, error) 
 			}
 			continue
 		}
-		if f.Spec.Slug == p.Global.Agent {
+		if slices.Contains(f.Slugs, p.Global.Agent) {
 			return file, nil
 		}
-		slugs = append(slugs, fmt.Sprintf("%s (%s)", f.Spec.Slug, file))
+		slugs = append(slugs, fmt.Sprintf("%s (%s)", strings.Join(f.Slugs, ", "), file))
 	}
 	list := strings.Join(slugs, ", ")
 	if p.Global.Agent == "" {

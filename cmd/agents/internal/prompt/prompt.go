@@ -17,6 +17,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/urfave/cli/v3"
 )
@@ -79,7 +80,7 @@ func (s *Script) Words(c *cli.Command) error {
 	switch {
 	case len(words) == 0:
 		return nil
-	case len(words) == 1 && strings.HasSuffix(words[0], ".json") && !strings.Contains(words[0], " "):
+	case len(words) == 1 && jsondoc.HasName(words[0]) && !strings.Contains(words[0], " "):
 		return failure.Usage("an agent file is given with --agent-file", "%s: unexpected argument %q", c.FullName(), words[0])
 	case slices.ContainsFunc(*s, func(i promptItem) bool { return i.kind == "prompt" }):
 		return failure.Usage("a prompt of several words is one argument: quote it", "%s: unexpected argument %q", c.FullName(), words[0])
