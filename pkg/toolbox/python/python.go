@@ -205,4 +205,4 @@ func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 }
 
-var errEnded = errors.New("Python has ended: the next cell begins a new session")
+var errEnded = errors.New("the process of Python has ended; the next cell begins a new session")

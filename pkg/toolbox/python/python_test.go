@@ -152,7 +152,7 @@ func TestACellThatCannotBeInterruptedLosesTheSession(t *testing.T) {
 
 func TestAnInterpreterThatEndsIsReplaced(t *testing.T) {
 	got := results(t, options(t), "import os\nprint('bye', flush=True)\nos._exit(3)", "1")
-	if want := "error: Python has ended: the next cell begins a new session (exit status 3)\nbye\n"; got[0] != want {
+	if want := "error: the process of Python has ended; the next cell begins a new session (exit status 3)\nbye\n"; got[0] != want {
 		t.Errorf("the cell gives %q, want %q", got[0], want)
 	}
 	if want := "[a new Python session: the names of earlier cells are gone]\n1"; got[1] != want {
