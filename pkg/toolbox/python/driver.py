@@ -21,7 +21,7 @@ def drive():
     os.dup2(2, 1)
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
-    cells, busy = queue.SimpleQueue(), [None]
+    cells, busy, stopped = queue.SimpleQueue(), [None], set()
 
     def interrupt(*_):
         if busy[0] is not None:
@@ -32,18 +32,24 @@ def drive():
             command = json.loads(line)
             if "cell" in command:
                 cells.put(command)
-            elif busy[0] == command["interrupt"]:
+                continue
+            stopped.add(command["interrupt"])  # it may not have begun
+            if busy[0] == command["interrupt"]:
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         os._exit(0)
 
     signal.signal(signal.SIGINT, interrupt)
     threading.Thread(target=read, daemon=True).start()
+    replies.write('{"id": 0}\n')  # it is ready
+    replies.flush()
     while True:
         command = cells.get()
         reply = {"id": command["id"], "value": "", "error": "", "traceback": ""}
         try:
             try:
                 busy[0] = command["id"]
+                if command["id"] in stopped:
+                    raise KeyboardInterrupt
                 reply["value"] = run(command["cell"], f"<cell {command['id']}>", main.__dict__)
             finally:
                 busy[0] = None

@@ -180,6 +180,9 @@ func (t *tool) start(ctx context.Context, inv *agent.Invocation, s *session) err
 		return err
 	}
 	in.replies = json.NewDecoder(in.process.Stdout)
+	if err := in.ready(ctx); err != nil {
+		return err
+	}
 	s.interpreter = in
 	err = inv.Background(ctx, func(ctx context.Context) string {
 		select {

@@ -150,6 +150,32 @@ func TestACellThatCannotBeInterruptedLosesTheSession(t *testing.T) {
 	}
 }
 
+func TestAPythonThatDoesNotStartSaysWhy(t *testing.T) {
+	o := options(t)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte("#!/bin/sh\necho this machine has none >&2\nexit 9\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o.Environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
+	if got := results(t, o, "1"); got[0] != "error: nothing ran: start python3: exit status 9\nthis machine has none\n" {
+		t.Errorf("the cell gives %q", got[0])
+	}
+	o.Environ = nil
+	if got := results(t, o, "1"); !strings.HasPrefix(got[0], "error: nothing ran: ") {
+		t.Errorf("without a PATH the cell gives %q", got[0])
+	}
+}
+
+// The interrupt comes before the cell has begun.
+func TestACellWithoutTimeIsInterrupted(t *testing.T) {
+	o := options(t)
+	o.Timeout = time.Nanosecond
+	got := results(t, o, "open('ran', 'w')")
+	if !strings.HasPrefix(got[0], "error: timed out after") || !strings.Contains(got[0], "the cell was interrupted") {
+		t.Errorf("the cell gives %q", got[0])
+	}
+}
+
 func TestAnInterpreterThatEndsIsReplaced(t *testing.T) {
 	got := results(t, options(t), "import os\nprint('bye', flush=True)\nos._exit(3)", "1")
 	if want := "error: the process of Python has ended; the next cell begins a new session (exit status 3)\nbye\n"; got[0] != want {

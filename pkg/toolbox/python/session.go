@@ -50,6 +50,32 @@ func (in *interpreter) over() bool {
 	}
 }
 
+// startTime is how long Python may take to start. It is not a part of the time of a cell.
+const startTime = time.Minute
+
+// ready waits until the process has started, and ends it if that fails.
+func (in *interpreter) ready(ctx context.Context) error {
+	ctx, stop := context.WithTimeoutCause(ctx, startTime, errors.New("python3 did not start within "+seconds(startTime)))
+	defer stop()
+	began := make(chan error, 1)
+	go func() { began <- in.replies.Decode(&reply{}) }()
+	select {
+	case err := <-began:
+		if err == nil {
+			return nil
+		}
+		in.close()
+		exit, _ := in.process.Wait() // as in failure
+		out := in.output.take()
+		defer out.Close()
+		return fmt.Errorf("start python3: %s\n%s", exit, out.Excerpt())
+	case <-ctx.Done():
+		in.close()
+		<-began
+		return agent.ContextError(ctx)
+	}
+}
+
 // close ends the process at once.
 func (in *interpreter) close() {
 	now, cancel := context.WithCancel(context.Background())
