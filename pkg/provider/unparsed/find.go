@@ -14,6 +14,8 @@ import (
 // is the token at which the model stops.
 type format struct {
 	begin, end string
+	// quote is a token that strings are between instead of quotes.
+	quote string
 	// open: begin is part of the call.
 	open bool
 	// bare: begin occurs in any text. Calls count where they begin a line and are the
@@ -38,11 +40,11 @@ var formats = []format{
 	{begin: "<|tool_call_begin|>", end: "<|tool_call_end|>"},      // Kimi K2
 	{begin: "<|tool_calls_section_begin|>", end: "<|tool_calls_section_end|>"},
 	{begin: "<|tool_call_section_begin|>", end: "<|tool_call_section_end|>"},
-	{begin: "<|open|>tools<|sep|>", end: "<|close|>tools<|sep|>"}, // Kimi K3
-	{begin: "<|tool_call|>", end: "<|/tool_call|>"},               // Granite 3.0, Phi 4
-	{begin: "<|tool_call>", end: "<tool_call|>"},                  // Gemma 4
-	{begin: "<start_function_call>", end: "<end_function_call>"},  // FunctionGemma
-	{begin: "<｜tool▁calls▁begin｜>", end: "<｜tool▁calls▁end｜>"},    // DeepSeek V3, R1, V3.1
+	{begin: "<|open|>tools<|sep|>", end: "<|close|>tools<|sep|>"},                   // Kimi K3
+	{begin: "<|tool_call|>", end: "<|/tool_call|>"},                                 // Granite 3.0, Phi 4
+	{begin: "<|tool_call>", end: "<tool_call|>", quote: `<|"|>`},                    // Gemma 4
+	{begin: "<start_function_call>", end: "<end_function_call>", quote: "<escape>"}, // FunctionGemma
+	{begin: "<｜tool▁calls▁begin｜>", end: "<｜tool▁calls▁end｜>"},                      // DeepSeek V3, R1, V3.1
 	{begin: "<｜tool▁call▁begin｜>", end: "<｜tool▁call▁end｜>"},
 	{begin: "<｜tool_calls_begin｜>", end: "<｜tool_calls_end｜>"}, // Step 3
 	{begin: "<｜tool_call_begin｜>", end: "<｜tool_call_end｜>"},
@@ -96,8 +98,12 @@ const starts = "<[{`]fc-"
 // incomplete: no marker is longer.
 const undecided = 64
 
-// maxNested limits how deep formats are nested.
-const maxNested = 4
+// maxNested limits how deep formats are nested, and maxTries how often a call is looked for
+// in one answer.
+const (
+	maxNested = 4
+	maxTries  = 1000
+)
 
 // A finder divides a text that may grow into calls and the rest.
 type finder struct {
@@ -105,7 +111,8 @@ type finder struct {
 	text  string
 	pos   int    // text[:pos] is divided
 	until string // ends the skipped text that pos is in
-	wait  int    // the length that text must have before the next attempt
+	tries int
+	wait  int // the length that text must have before the next attempt
 	calls []agent.ToolCall
 	rest  strings.Builder
 }
@@ -174,7 +181,8 @@ func (f *finder) candidate(final bool) int {
 		if partial && !final {
 			return -1
 		}
-		if form != nil && (!form.bare || startsLine(f.text[:f.pos])) {
+		if form != nil && (!form.bare || startsLine(f.text[:f.pos])) && f.tries < maxTries {
+			f.tries++
 			r := &reader{s: text, tools: f.tools}
 			calls := r.block(form, 0)
 			if form.bare {

@@ -1,6 +1,7 @@
 package unparsed
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -121,9 +122,10 @@ func (r *reader) calls(within *format, nested int) []agent.ToolCall {
 	start := r.i
 	switch r.peek() {
 	case '{', '[':
-		var out strings.Builder
-		if r.value(&out, 0) {
-			return r.tools.fromJSON(json.RawMessage(out.String()))
+		if value := r.value(within); value != nil {
+			if calls := r.tools.fromJSON(value); calls != nil {
+				return calls
+			}
 		}
 		if r.i = start; r.accept("[") {
 			return r.list()
@@ -193,12 +195,13 @@ func (o offered) fromJSON(raw json.RawMessage) []agent.ToolCall {
 // call is a call with arguments in JSON: an object, which may be written in a string.
 func (o offered) call(name string, args json.RawMessage) []agent.ToolCall {
 	var text string
-	if json.Unmarshal(args, &text) == nil {
-		var out strings.Builder
-		if r := (&reader{s: text}); strings.TrimSpace(text) != "" && (!r.value(&out, 0) || r.i < len(strings.TrimRight(text, " \n"))) {
+	if json.Unmarshal(args, &text) == nil && strings.TrimSpace(text) != "" {
+		r := &reader{s: strings.TrimSpace(text)}
+		if args = r.value(nil); r.i < len(r.s) {
 			return nil
 		}
-		args = json.RawMessage(out.String())
+	} else if text == "" && len(args) > 0 && args[0] == '"' {
+		args = nil
 	}
 	if text := string(args); text == "null" || text == "" {
 		args = json.RawMessage("{}")
@@ -206,7 +209,11 @@ func (o offered) call(name string, args json.RawMessage) []agent.ToolCall {
 	if _, ok := o[name]; !ok || args[0] != '{' {
 		return nil
 	}
-	return []agent.ToolCall{{Name: name, Args: string(args)}}
+	var compact bytes.Buffer
+	if json.Compact(&compact, args) != nil {
+		return nil
+	}
+	return []agent.ToolCall{{Name: name, Args: compact.String()}}
 }
 
 // list reads calls in the notation of Python up to a bracket.
@@ -254,48 +261,43 @@ func (r *reader) match(e *regexp.Regexp) []string {
 // named reads a call that begins with its name: arguments in JSON, in the notation of
 // Python, or as keys and values. There may be none before the end of the format.
 func (r *reader) named(within *format) *agent.ToolCall {
-	prefix := strings.HasPrefix(r.s[r.i:], "function<｜")
-	if prefix { // Step 3 has an element behind it
-		after := r.i + strings.Index(r.s[r.i:], "sep｜>") + len("sep｜>")
-		if strings.HasPrefix(r.s[max(r.i, after):], "<steptml:") {
-			r.i = after
-			return r.element()
-		}
+	if after, ok := strings.CutPrefix(r.s[r.i:], "function<｜tool_sep｜>"); ok && strings.HasPrefix(after, "<steptml:") {
+		r.to(len(r.s) - len(after)) // Step 3 has an element behind it
+		return r.element()
 	}
 	m := r.match(forms().name)
 	if m == nil || !r.known(m[1]) {
 		return nil
 	}
 	r.match(forms().between)
-	var out strings.Builder
+	var args json.RawMessage
 	switch r.peek() {
 	case '{':
-		if !r.value(&out, 0) {
-			return nil
-		}
+		args = r.value(within)
 	case '(':
-		if r.to(r.i + 1); !r.members(&out, "=", ")", 0) {
-			return nil
-		}
+		args = r.arguments()
 	default:
-		if !r.keys(m[1], &out) || out.Len() == len("{}") && (within == nil || within.end == "" || !strings.HasPrefix(r.s[r.i:], within.end)) {
+		args = r.keys(m[1])
+		if len(args) == len("{}") && (within == nil || within.end == "" || !strings.HasPrefix(r.s[r.i:], within.end)) {
 			return nil
 		}
 	}
-	return &agent.ToolCall{Name: m[1], Args: out.String()}
+	if args == nil {
+		return nil
+	}
+	return &agent.ToolCall{Name: m[1], Args: string(args)}
 }
 
 func (r *reader) known(name string) bool { _, ok := r.tools[name]; return ok }
 
 // keys reads arguments that are pairs of a key and a value.
-func (r *reader) keys(tool string, out *strings.Builder) bool {
-	args := object{out: out}
+func (r *reader) keys(tool string) json.RawMessage {
+	var args object
 	for {
 		m := r.match(forms().key)
 		if m == nil {
-			args.end()
 			r.skip(" \t\r\n")
-			return true
+			return args.json()
 		}
 		end := "</arg_value>"
 		if strings.HasPrefix(m[2], "<|") {
@@ -303,7 +305,7 @@ func (r *reader) keys(tool string, out *strings.Builder) bool {
 		}
 		text, ok := r.until(end)
 		if !ok {
-			return false
+			return nil
 		}
 		args.add(strings.TrimSpace(m[1]), r.tools[tool], text, false)
 	}
@@ -316,20 +318,19 @@ func (r *reader) element() *agent.ToolCall {
 	if m == nil || !r.known(m[3]) {
 		return nil
 	}
-	c := &agent.ToolCall{Name: m[3]}
-	var out strings.Builder
+	var args json.RawMessage
 	if r.skip(" \t\r\n"); r.peek() == '{' {
-		if !r.value(&out, 0) {
-			return nil
-		}
-	} else if !r.parameters(c.Name, &out) {
+		args = r.value(nil)
+	} else {
+		args = r.parameters(m[3])
+	}
+	if args == nil {
 		return nil
 	}
-	c.Args = out.String()
 	r.skip(" \t\r\n")
 	r.accept("]<]minimax[>[")
 	r.accept(closing(m))
-	return c
+	return &agent.ToolCall{Name: m[3], Args: string(args)}
 }
 
 // closing is the tag that closes an element.
@@ -340,22 +341,22 @@ func closing(m []string) string {
 	return "</" + m[1][1:] + m[2] + ">"
 }
 
-func (r *reader) parameters(tool string, out *strings.Builder) bool {
-	args, types := object{out: out}, r.tools[tool]
+func (r *reader) parameters(tool string) json.RawMessage {
+	var args object
+	types := r.tools[tool]
 	for {
 		r.skip(" \t\r\n")
 		m := r.match(forms().parameter)
 		if m == nil { // MiniMax M3 names elements by their arguments
 			m = forms().property.FindStringSubmatch(r.s[r.i:])
 			if m == nil || !types.has(m[3]) {
-				args.end()
-				return true
+				return args.json()
 			}
 			r.to(r.i + len(m[0]))
 		}
 		text, ok := r.until(closing(m))
 		if !ok {
-			return false
+			return nil
 		}
 		asIs := strings.Contains(m[4], `string="true"`) || strings.Contains(m[4], `type="string"`)
 		args.add(m[3], types, strings.TrimSuffix(text, "]<]minimax[>["), asIs)

@@ -3,10 +3,9 @@ package unparsed
 import (
 	"encoding/json"
 	"strings"
-)
 
-// maxDepth limits how deep values are nested.
-const maxDepth = 64
+	"github.com/agents-exe/agents/pkg/loosejson"
+)
 
 // to moves the reader.
 func (r *reader) to(i int) {
@@ -34,154 +33,63 @@ func (r *reader) accept(token string) bool {
 	return true
 }
 
-// value reads a value in the notation of JSON or Python, as models write both, and writes it
-// as JSON: with either kind of quotes, line breaks in strings, names without quotes as keys, a
-// comma too many. Gemma's quotes are tokens.
-func (r *reader) value(out *strings.Builder, depth int) bool {
-	if depth > maxDepth {
-		return false
-	}
-	r.skip(" \t\r\n")
-	switch c := r.peek(); c {
-	case '{':
-		r.to(r.i + 1)
-		return r.members(out, ":", "}", depth)
-	case '[', '(':
-		r.to(r.i + 1)
-		return r.elements(out, map[byte]string{'[': "]", '(': ")"}[c], depth)
-	}
-	if text, ok := r.quotedText(); ok {
-		out.WriteString(text)
-		return true
-	}
-	word := r.word()
-	switch word {
-	case "True", "true":
-		word = "true"
-	case "False", "false":
-		word = "false"
-	case "None", "null":
-		word = "null"
-	default:
-		if !json.Valid([]byte(word)) {
-			return false
+// value reads an object or a list, and returns it as JSON. Gemma's quotes are tokens.
+func (r *reader) value(f *format) json.RawMessage {
+	text := r.s[r.i:]
+	if f != nil && f.quote != "" {
+		all := text
+		if text, _, _ = strings.Cut(text, f.end); len(text) == len(all) {
+			r.far = len(r.s)
 		}
+		size := len(text)
+		pieces := strings.Split(text, f.quote)
+		for i := 1; i < len(pieces); i += 2 {
+			pieces[i] = encode(pieces[i])
+		}
+		value, n, err := loosejson.Read(strings.Join(pieces, ""))
+		if err != nil || n == 0 {
+			return nil
+		}
+		r.to(r.i + size)
+		return value
 	}
-	out.WriteString(word)
-	return true
+	value, n, err := loosejson.Read(text)
+	r.far = max(r.far, r.i+n)
+	if err != nil || n == 0 || text[n-1] != '}' && text[n-1] != ']' { // what is cut is not completed
+		return nil
+	}
+	r.to(r.i + n)
+	return value
 }
 
-// word reads a name, a number or a constant.
-func (r *reader) word() string {
-	start := r.i
-	for c := r.peek(); c == '_' || c == '.' || c == '-' || c == '+' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'; c = r.peek() {
-		r.to(r.i + 1)
-	}
-	return r.s[start:r.i]
-}
-
-// members reads pairs up to an end, and writes an object.
-func (r *reader) members(out *strings.Builder, between, end string, depth int) bool {
-	o := object{out: out}
-	for {
-		r.skip(" \t\r\n")
-		if r.accept(end) {
-			o.end()
-			return true
-		}
-		key, ok := r.quotedText()
-		if word := ""; !ok {
-			if word = r.word(); word == "" {
-				return false
-			}
-			key = encode(word)
-		}
-		if r.skip(" \t\r\n"); !r.accept(between) {
-			return false
-		}
-		o.key(key)
-		if !r.value(out, depth+1) || !r.separated(end) {
-			return false
-		}
-	}
-}
-
-func (r *reader) elements(out *strings.Builder, end string, depth int) bool {
-	out.WriteByte('[')
-	for first := true; ; first = false {
-		r.skip(" \t\r\n")
-		if r.accept(end) {
-			out.WriteByte(']')
-			return true
-		}
-		if !first {
-			out.WriteByte(',')
-		}
-		if !r.value(out, depth+1) || !r.separated(end) {
-			return false
-		}
-	}
-}
-
-// separated passes a comma, or looks at the end.
-func (r *reader) separated(end string) bool {
-	r.skip(" \t\r\n")
-	return r.accept(",") || strings.HasPrefix(r.s[r.i:], end)
-}
-
-// quotedText reads a string and returns it as JSON.
-func (r *reader) quotedText() (string, bool) {
-	for _, quote := range []string{`"""`, "'''", `"`, "'", `<|"|>`, "<escape>"} {
-		start := r.i
-		if !r.accept(quote) {
-			continue
-		}
-		begin := r.i
-		for r.i < len(r.s) {
-			end := r.i
-			switch {
-			case r.accept(quote):
-				return encodeQuoted(r.s[begin:end], quote[0] != '<'), true
-			case r.s[r.i] == '\\' && quote[0] != '<' && r.i+1 < len(r.s):
-				r.i++
-			}
-			r.i++
-		}
-		r.far, r.i = r.i, start
-		return "", false
-	}
-	return "", false
-}
-
-// encodeQuoted writes what stood between quotes as a string of JSON. Its escapes are those
-// of JSON or Python; a backslash before anything else is itself.
-func encodeQuoted(s string, escapes bool) string {
-	if !escapes {
-		return encode(s)
-	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
-			b.WriteString(`\"`)
-		case c < ' ':
-			b.WriteString(strings.Trim(encode(string(rune(c))), `"`))
-		case c != '\\':
-			b.WriteByte(c)
-		case i+1 < len(s) && strings.IndexByte(`"\/bfnrtu`, s[i+1]) >= 0:
-			b.WriteString(s[i : i+2])
+// arguments reads arguments in the notation of Python, up to the closing parenthesis.
+func (r *reader) arguments() json.RawMessage {
+	start, quote := r.i, ""
+	for i := r.i + 1; i < len(r.s); i++ {
+		switch rest := r.s[i:]; {
+		case quote != "" && rest[0] == '\\':
 			i++
-		case i+1 < len(s) && s[i+1] == '\'':
-		default:
-			b.WriteString(`\\`)
+		case quote != "" && strings.HasPrefix(rest, quote):
+			i += len(quote) - 1
+			quote = ""
+		case quote != "":
+		case rest[0] == '"' || rest[0] == '\'':
+			quote = rest[:1]
+			if three := strings.Repeat(quote, 3); strings.HasPrefix(rest, three) {
+				quote = three
+			}
+			i += len(quote) - 1
+		case rest[0] == ')':
+			r.to(i + 1)
+			value, _, err := loosejson.Read("{" + r.s[start+1:i] + "}")
+			if err != nil {
+				return nil
+			}
+			return value
 		}
 	}
-	b.WriteByte('"')
-	if !json.Valid([]byte(b.String())) { // \u without its digits
-		return encode(s)
-	}
-	return b.String()
+	r.far = len(r.s)
+	return nil
 }
 
 // encode writes a string as JSON.
@@ -195,15 +103,7 @@ func encode(s string) string {
 
 // An object is a JSON object that is being written.
 type object struct {
-	out *strings.Builder
-	n   int
-}
-
-// key writes a key, which is encoded.
-func (o *object) key(key string) {
-	o.out.WriteByte("{,"[min(o.n, 1)])
-	o.n++
-	o.out.WriteString(key + ":")
+	strings.Builder
 }
 
 // add writes an argument that was written as text: a string, unless the tool wants
@@ -213,19 +113,18 @@ func (o *object) add(key string, types arguments, text string, asIs bool) {
 	if inner, ok := strings.CutPrefix(text, "<![CDATA["); ok {
 		text = strings.TrimSuffix(inner, "]]>")
 	}
-	o.key(encode(key))
-	var out strings.Builder
-	r := &reader{s: strings.TrimSpace(text)}
-	if !asIs && !types.wantsString(key) && r.value(&out, 0) && r.i == len(r.s) {
-		o.out.WriteString(out.String())
+	o.WriteString("{,"[min(o.Len(), 1):][:1] + encode(key) + ":")
+	if value, n, err := loosejson.Read(text); err == nil && strings.TrimSpace(text[n:]) == "" && !asIs && !types.wantsString(key) {
+		o.Write(value)
 		return
 	}
-	o.out.WriteString(encode(text))
+	o.WriteString(encode(text))
 }
 
-func (o *object) end() {
-	if o.n == 0 {
-		o.out.WriteByte('{')
+// json is the object.
+func (o *object) json() json.RawMessage {
+	if o.Len() == 0 {
+		return json.RawMessage("{}")
 	}
-	o.out.WriteByte('}')
+	return json.RawMessage(o.String() + "}")
 }
