@@ -202,7 +202,7 @@ func (h *host) Start(ctx context.Context, slug string, start agent.Start) (*agen
 	r.Observe = func(e agent.Event) {
 		h.observe(e)
 		h.metrics.Observe(e)
-		h.follow(run, e)
+		h.sessionEvent(run, e)
 	}
 	if k != nil && start.Session == "" {
 		start.History = slices.Clone(start.History)
@@ -260,8 +260,8 @@ func (h *host) open(ctx context.Context, a mcpserver.Agent, start agent.Start) (
 	return h.sessions(a, start.Session)
 }
 
-// follow notes the session of a run, and its last event.
-func (h *host) follow(run *liveRun, e agent.Event) {
+// sessionEvent notes the session of a run, and its last event.
+func (h *host) sessionEvent(run *liveRun, e agent.Event) {
 	if e.Depth > 0 || run.session != "" && e.Kind != agent.EventEnd {
 		return
 	}
