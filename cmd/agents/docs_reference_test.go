@@ -176,8 +176,9 @@ func TestManualNamesEveryKey(t *testing.T) {
 	boxes, servers, _ := strings.Cut(boxes, "### MCP servers")
 	boxes, rest, _ := strings.Cut(boxes, "### Builtin toolboxes")
 	builtin, runners, _ := strings.Cut(rest, "### Runners")
-	runners, _, _ = strings.Cut(runners, "### Remote agents")
+	runners, remote, _ := strings.Cut(runners, "### Remote agents")
 	boxes += runners
+	same(t, "a remote agent", firstCells(remote), properties(t, schemas.AgentName, "$defs", "extraAgent", "properties", "contents"))
 	same(t, "settings of BashToolbox", firstCells(builtin), properties(t, schemas.AgentName, "$defs", "bashSettings"))
 	same(t, "contents", firstCells(contents), properties(t, schemas.AgentName, "$defs", "contents"))
 	unsupported := []string{"activation", "bindings", "lifetime"} // named below the table of contents
