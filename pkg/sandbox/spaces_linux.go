@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
@@ -235,8 +236,8 @@ func mapRoot(pid int) error {
 	return nil
 }
 
-// maxIdle is how many namespaces are kept that no call is in.
-const maxIdle = 4
+// maxSpaces is how many namespaces are kept, apart from those that calls are in.
+const maxSpaces = 8
 
 // A spaces is namespaces with the helper that starts programs in them.
 type spaces struct {
@@ -244,7 +245,6 @@ type spaces struct {
 	pipe   *net.UnixConn
 	init   int // the first process of the PID namespace
 	calls  int // that are in it; guarded by Ladder.mu
-	used   time.Time
 
 	starting sync.Mutex
 }
@@ -268,7 +268,13 @@ func (l *Ladder) enter(o spacesOrder) (*spaces, error) {
 		}
 	}
 	if s == nil {
-		l.closeIdle(maxIdle - 1)
+		if len(l.spaces) >= maxSpaces {
+			for _, other := range l.spaces {
+				if other.calls == 0 {
+					l.close(other)
+				}
+			}
+		}
 		if s, err = l.newSpaces(o); err != nil {
 			return nil, err
 		}
@@ -287,40 +293,14 @@ func (l *Ladder) leave(s *spaces) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.calls--
-	s.used = time.Now()
 	if s.calls == 0 && len(descendants(s.init)) > 0 {
 		l.close(s)
 	}
 }
 
-// closeIdle ends all namespaces that no call is in, but for the last ones used.
-func (l *Ladder) closeIdle(keep int) {
-	for {
-		var oldest *spaces
-		idle := 0
-		for _, s := range l.spaces {
-			if s.calls > 0 {
-				continue
-			}
-			idle++
-			if oldest == nil || s.used.Before(oldest.used) {
-				oldest = s
-			}
-		}
-		if idle <= keep {
-			return
-		}
-		l.close(oldest)
-	}
-}
-
 // close ends namespaces and all that runs in them.
 func (l *Ladder) close(s *spaces) {
-	for key, other := range l.spaces {
-		if other == s {
-			delete(l.spaces, key)
-		}
-	}
+	maps.DeleteFunc(l.spaces, func(_ string, other *spaces) bool { return other == s })
 	s.pipe.Close()
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
