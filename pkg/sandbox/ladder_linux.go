@@ -85,6 +85,7 @@ func (l *Ladder) try(rung string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	defer l.Close() // no other call is in these namespaces
 	b := &Box{place: Place{Ladder: l}, config: Config{Read: []string{"/"}, Write: []string{}, Network: &Network{}}}
 	command := &process.Command{Path: l.Helper[0], Args: append(slices.Clone(l.Helper[1:]), helperTry), Sandbox: trial{b, rung}}
 	e, err := process.Run(ctx, command)
