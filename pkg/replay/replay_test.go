@@ -520,14 +520,14 @@ func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
 		sub = newAgent("sub", answers(calls("begin"), "sub is done"), begin)
 		return newAgent("root", answers(calls("begin", `sub {"prompt":"x"}`), "done"), begin, expert("sub", sub)), sub
 	}
-	root, sub := tree()
+	root, _ := tree()
 	r = &agent.Runner{Agent: root}
 	events, want := record(t, r, "go")
 	if n := strings.Count(fmt.Sprint(steps(events)), "message"); n != 5 {
 		t.Fatalf("%d messages, want 5: %q", n, steps(events))
 	}
 	check(t, events, want)
-	root, sub = tree()
+	root, sub := tree()
 	p, j := &replay.Player{Record: newRecord(t, events)}, &journal{t: t}
 	p.Wrap(root)
 	p.Wrap(sub)

@@ -138,3 +138,22 @@ func TestOpens(t *testing.T) {
 		}
 	}
 }
+
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{"a\nS\nls\nE\nb", "```bash\nS\nls\nE\n```", "S\nagent2_call x {\nE", "```sh\nls", "E\nS", "S\nagent2_wait 1e9\nE"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d := Dialect{Start: "S", End: "E"}
+		a := d.Read(text, tools)
+		if a.Text+a.Said+a.Ignored != text || len(a.Calls) == 0 && a.Text != text {
+			t.Errorf("Read(%q) = %+v", text, a)
+		}
+		for _, c := range a.Calls {
+			if c.Name == Tool && !json.Valid([]byte(c.Args)) {
+				t.Errorf("Read(%q): %s", text, c.Args)
+			}
+		}
+		d.Results(a.Said, a.Ignored, []agent.ToolResult{{Name: Tool}})
+	})
+}

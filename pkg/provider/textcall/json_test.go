@@ -88,3 +88,15 @@ func TestRead(t *testing.T) {
 		})
 	}
 }
+
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{"a\n```json\n{\"tool\": \"list\"}\n```\nb", "{'name': \"list\",", "[[{", "Action: {\"tool\": \"expert_poet\", \"args\": \"x", "<t>{\"list\": {}}</t>"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a := JSON{}.Read(text, tools)
+		if a.Text+a.Said+a.Ignored != text || len(a.Calls) == 0 && a.Text != text {
+			t.Errorf("Read(%q) = %+v", text, a)
+		}
+	})
+}
