@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""A tool that books a seat: it notes it in the context of the run."""
+import json
+import os
+import sys
+
+DESCRIPTION = {
+    "slug": "book",
+    "description": "books a seat for the traveller",
+    "args": [
+        {
+            "name": "seat",
+            "description": "the seat, as 12A",
+            "type": "string",
+            "backing_type": "string",
+            "arity": "single",
+            "mode": "positional",
+        }
+    ],
+}
+
+if sys.argv[1] == "describe":
+    json.dump(DESCRIPTION, sys.stdout)
+else:
+    path = os.environ["AGENTS_CONTEXT_FILE"]
+    with open(path) as file:
+        context = json.load(file)
+    context["seat"] = sys.argv[2]
+    with open(path, "w") as file:
+        json.dump(context, file)
+    print(f"{sys.argv[2]} is booked for {context['traveller']}")
