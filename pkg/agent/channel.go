@@ -330,12 +330,21 @@ func (c *Channel) Reply(question string, answer json.RawMessage) {
 
 // Result sends the result of a call of one of the holder's tools; see EventClientCall.
 func (c *Channel) Result(key string, parts []Part, failed bool) {
+	if !c.result(key, clientResult{Result{Parts: parts}, failed}) {
+		c.Warn(fmt.Sprintf("a result is ignored: no call with the key %.100q waits for one", key))
+	}
+}
+
+// result reports whether a call waits for r.
+func (c *Channel) result(key string, r clientResult) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ch := c.results[key]; ch != nil {
-		ch <- clientResult{Result{Parts: parts}, failed}
+	ch := c.results[key]
+	if ch != nil {
+		ch <- r
 		delete(c.results, key)
 	}
+	return ch != nil
 }
 
 // Ack acknowledges that the holder has stored all events up to seq.

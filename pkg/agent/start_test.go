@@ -187,6 +187,23 @@ func TestToolsOfTheHolder(t *testing.T) {
 	}
 }
 
+func TestAResultOfNoCallIsAWarning(t *testing.T) {
+	s := startOf()
+	s.Tools = []agent.ToolSpec{{Name: "print", Schema: json.RawMessage(`{"type":"object"}`)}}
+	m := &model{answers: []*agent.Response{calls(call("a", "print", `{}`)), text("done")}}
+	c := (&agent.Runner{Agent: newAgent(m)}).Start(t.Context(), s)
+	events := read(t, c, func(e agent.Event) {
+		if e.Kind == agent.EventClientCall {
+			c.Result("other", nil, false)
+			c.Result(e.Key, []agent.Part{agent.Text("one")}, false)
+		}
+	})
+	warnings := ofKind(events, agent.EventWarning)
+	if len(warnings) != 1 || !strings.Contains(warnings[0].Text, `no call with the key "other" waits`) || resultText(events) != "one" {
+		t.Errorf("the warnings are %+v, the result %q", warnings, resultText(events))
+	}
+}
+
 // declared is a tool with declared effects.
 type declared struct {
 	tool
