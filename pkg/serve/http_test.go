@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,20 +19,23 @@ import (
 )
 
 // endless is the body of a request that never ends.
-type endless struct{ read int64 }
+type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
-	e.read += int64(len(p))
+	e.read.Add(int64(len(p)))
 	return len(p), nil
 }
 
 // A body of 1 GB is refused after 16 MiB, whatever its length is said to be.
 func TestBodyIsTooLarge(t *testing.T) {
 	const size = 1 << 30
+	var mu sync.Mutex
 	var got []int64
 	reader := func(serve.Host) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			n, err := io.Copy(io.Discard, r.Body)
+			mu.Lock()
+			defer mu.Unlock()
 			got = append(got, n)
 			if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
 				w.WriteHeader(http.StatusRequestEntityTooLarge)
@@ -54,8 +58,8 @@ func TestBodyIsTooLarge(t *testing.T) {
 				t.Errorf("a body of length %d: status %d", length, res.StatusCode)
 			}
 		}
-		if body.read > 100<<20 {
-			t.Errorf("of a body of length %d, %d bytes were sent", length, body.read)
+		if n := body.read.Load(); n > 100<<20 {
+			t.Errorf("of a body of length %d, %d bytes were sent", length, n)
 		}
 	}
 	s.stop()
