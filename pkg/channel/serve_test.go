@@ -248,13 +248,13 @@ func TestWhatIsNotUnderstoodIsAWarning(t *testing.T) {
 			h.line(begin)
 			h.wait(agent.EventCallStarted, 1)
 			for _, line := range []string{
-				`{"kind":"dance"}`, `{}`, `{"kind":"ack","seq":1,"colour":"red"}`, // three warnings
+				`{"kind":"dance"}`, `{}`, `{"kind":"ack","seq":1,"colour":"red"}`, // three warnings, and two for results
 				``, `   `, `{"kind":"reply","question":"none","answer":"allow"}`, `{"kind":"reply"}`, `{"kind":"result","key":"none"}`,
 				`{"kind":"result","key":"S.1.1","parts":[]}`, `{"kind":"ack","seq":99999}`, `{"kind":"ack","seq":-1}`, `{"kind":"input"}`,
 			} {
 				h.line("%s", line)
 			}
-			h.wait(agent.EventWarning, 3)
+			h.wait(agent.EventWarning, 5)
 			close(w.release)
 		})
 		var warnings []string
@@ -263,7 +263,8 @@ func TestWhatIsNotUnderstoodIsAWarning(t *testing.T) {
 				warnings = append(warnings, e.Text)
 			}
 		}
-		want := []string{`a message of the unknown kind "dance" is ignored`, `a message of the unknown kind "" is ignored`, `a field of a message of kind ack is ignored: json: unknown field "colour"`}
+		want := []string{`a message of the unknown kind "dance" is ignored`, `a message of the unknown kind "" is ignored`, `a field of a message of kind ack is ignored: json: unknown field "colour"`,
+			`a result is ignored: no call with the key "none" waits for one`, `a result is ignored: no call with the key "S.1.1" waits for one`}
 		if fmt.Sprint(warnings) != fmt.Sprint(want) || last.Status != agent.StatusOK || last.Text != "done" || err != nil {
 			t.Errorf("the warnings are %q, the end %+v, %v, want %q", warnings, last, err, want)
 		}
