@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -236,7 +235,7 @@ func (r *reader) escape(b *strings.Builder) {
 		b.WriteByte(map[byte]byte{'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}[c])
 	case 'u':
 		var s string
-		if size = len(unicode.FindString(rest)); size == 0 || json.Unmarshal([]byte(`"`+rest[:size]+`"`), &s) != nil {
+		if size = unicode(rest); size == 0 || json.Unmarshal([]byte(`"`+rest[:size]+`"`), &s) != nil {
 			s, size = `\u`, 2
 		}
 		b.WriteString(s)
@@ -246,8 +245,14 @@ func (r *reader) escape(b *strings.Builder) {
 	r.at += size
 }
 
-// unicode are characters written as \uXXXX, several because two of them can be one.
-var unicode = regexp.MustCompile(`^(\\u[0-9a-fA-F]{4})+`)
+// unicode is the length of the characters that s begins with, written as \uXXXX: several,
+// because two of them can be one.
+func unicode(s string) (n int) {
+	for strings.HasPrefix(s[n:], `\u`) && len(s) >= n+6 && strings.Trim(s[n+2:n+6], "0123456789abcdefABCDEF") == "" {
+		n += 6
+	}
+	return n
+}
 
 // word reads a number, a literal, or a text without quotes.
 func (r *reader) word() error {
@@ -272,7 +277,7 @@ func (r *reader) word() error {
 	default:
 		if json.Valid([]byte(word)) { // a number
 			r.out.WriteString(word)
-		} else if f, err := strconv.ParseFloat(word, 64); err == nil && number.MatchString(word) {
+		} else if f, err := strconv.ParseFloat(word, 64); err == nil && strings.ContainsRune("+-.0123456789", rune(word[0])) {
 			r.write(f)
 		} else {
 			r.write(word)
@@ -280,8 +285,6 @@ func (r *reader) word() error {
 	}
 	return nil
 }
-
-var number = regexp.MustCompile(`^[+-]?[0-9.]`)
 
 func (r *reader) write(v any) {
 	var b strings.Builder

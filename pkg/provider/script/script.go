@@ -32,6 +32,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/loosejson"
@@ -121,7 +122,7 @@ func (d Dialect) find(text string) (a textcall.Answer, script string, found bool
 		case d.start():
 			if depth++; depth == 1 {
 				begin, body = at, next
-				if before < at && fence.MatchString(text[before:at]) {
+				if before < at && patterns().fence.MatchString(text[before:at]) {
 					begin = before
 				}
 			}
@@ -149,16 +150,22 @@ func split(text string, begin, end int) textcall.Answer {
 	return textcall.Answer{Text: text[:begin], Said: text[begin:end], Ignored: text[end:]}
 }
 
-var (
-	fence = regexp.MustCompile("^\\s*```\\w*\\s*$")
-	block = regexp.MustCompile("(?m)^[ \\t]*```[ \\t]*(?:bash|sh|shell)[ \\t\\r]*\\n")
-	tail  = regexp.MustCompile("(?m)^[ \\t]*```[ \\t\\r]*$")
-)
+// The patterns are compiled when they are first used: the opening line of any block, the
+// opening and the closing line of one that can be a script, the line that waits, and the
+// beginning of a call of another tool.
+var patterns = sync.OnceValue(func() (p struct{ fence, block, tail, wait, direct *regexp.Regexp }) {
+	p.fence = regexp.MustCompile("^\\s*```\\w*\\s*$")
+	p.block = regexp.MustCompile("(?m)^[ \\t]*```[ \\t]*(?:bash|sh|shell)[ \\t\\r]*\\n")
+	p.tail = regexp.MustCompile("(?m)^[ \\t]*```[ \\t\\r]*$")
+	p.wait = regexp.MustCompile(`(?:^|\n)[ \t]*agent2_wait[ \t]+(\d+(?:\.\d+)?)s?[ \t\r]*\n?\s*$`)
+	p.direct = regexp.MustCompile(`(?m)^[ \t]*agent2_call[ \t]+([\w.-]+)`)
+	return p
+})
 
 // unfenced is a script without a fenced block around it.
 func unfenced(script string) string {
 	first, rest, _ := strings.Cut(strings.TrimSpace(script), "\n")
-	if inner, ok := strings.CutSuffix(rest, "\n```"); ok && fence.MatchString(first) {
+	if inner, ok := strings.CutSuffix(rest, "\n```"); ok && patterns().fence.MatchString(first) {
 		return inner + "\n"
 	}
 	return script
@@ -166,12 +173,12 @@ func unfenced(script string) string {
 
 // fenced finds the only fenced block at the end of an answer.
 func fenced(text string) (a textcall.Answer, script string, found bool) {
-	blocks := block.FindAllStringIndex(text, 2)
+	blocks := patterns().block.FindAllStringIndex(text, 2)
 	if len(blocks) != 1 {
 		return textcall.Answer{Text: text}, "", false
 	}
 	begin, body := blocks[0][0], blocks[0][1]
-	end := tail.FindStringIndex(text[body:])
+	end := patterns().tail.FindStringIndex(text[body:])
 	switch {
 	case end == nil:
 		return textcall.Answer{Text: text[:begin], Said: text[begin:], Cut: true}, text[body:], true
@@ -181,24 +188,19 @@ func fenced(text string) (a textcall.Answer, script string, found bool) {
 	return textcall.Answer{Text: text[:begin], Said: text[begin:]}, text[body : body+end[0]], true
 }
 
-var (
-	wait   = regexp.MustCompile(`(?:^|\n)[ \t]*agent2_wait[ \t]+(\d+(?:\.\d+)?)s?[ \t\r]*\n?\s*$`)
-	direct = regexp.MustCompile(`(?m)^[ \t]*agent2_call[ \t]+([\w.-]+)`)
-)
-
 // maxWait is the largest value of wait_seconds.
 const maxWait = 3600
 
 // calls are the calls that a script means.
 func calls(script string, tools []agent.ToolSpec) []agent.ToolCall {
 	seconds := 0.0
-	if m := wait.FindStringSubmatchIndex(script); m != nil {
+	if m := patterns().wait.FindStringSubmatchIndex(script); m != nil {
 		seconds, _ = strconv.ParseFloat(script[m[2]:m[3]], 64) // at worst too large
 		script = script[:m[0]]
 		seconds = min(seconds, maxWait)
 	}
 	args := map[string]any{"command": script}
-	at := direct.FindAllStringSubmatchIndex(script, -1)
+	at := patterns().direct.FindAllStringSubmatchIndex(script, -1)
 	switch {
 	case len(at) > 0 && strings.TrimSpace(script[:at[0][0]]) == "":
 		return toolCalls(script, at)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/loosejson"
@@ -44,22 +45,29 @@ func Describe(tools []agent.ToolSpec) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// candidate is where a value can begin: behind the opening of a block, or at the beginning
-// of a line, behind a label or tag.
-var candidate = regexp.MustCompile("(?m)(?:(?:```|~~~)[\\w+-]*\\s*|^[ \\t]*(?:[\\w ]{1,30}:[ \\t]*|<[\\w|]{1,30}>\\s*)?)([\\[{])")
+// The patterns are compiled when they are first used.
+var patterns = sync.OnceValue(func() (p struct{ candidate, closing, broken, opening *regexp.Regexp }) {
+	// Where a value can begin: behind the opening of a block, or at the beginning of a line,
+	// behind a label or tag.
+	p.candidate = regexp.MustCompile("(?m)(?:(?:```|~~~)[\\w+-]*\\s*|^[ \\t]*(?:[\\w ]{1,30}:[ \\t]*|<[\\w|]{1,30}>\\s*)?)([\\[{])")
+	// The end of a block or tag.
+	p.closing = regexp.MustCompile("^\\s*(?:(?:```|~~~)+|</[\\w|]+>)[ \\t]*\\n?")
+	// The beginning of a call that cannot be read.
+	p.broken = regexp.MustCompile(`^[\[{]\s*\{?\s*["']?(?:tool|name|tool_name|function)["']?\s*[:=]\s*["']?([\w-]+)`)
+	// The line that may begin a call.
+	p.opening = regexp.MustCompile("^\\s*(?:(?:```|~~~)\\s*(?:json\\w*|tool\\w*|function\\w*)?\\s*(?:$|[{\\[])|\\{)")
+	return p
+})
 
 // maxCandidates limits how many places of an answer are looked at.
 const maxCandidates = 1000
-
-// closing is the end of a block or tag.
-var closing = regexp.MustCompile("^\\s*(?:(?:```|~~~)+|</[\\w|]+>)[ \\t]*\\n?")
 
 // Read implements Dialect.
 func (JSON) Read(text string, tools []agent.ToolSpec) Answer {
 	a := Answer{Text: text}
 	begin, end := -1, 0
 	at := 0
-	for _, m := range candidate.FindAllStringSubmatchIndex(text, maxCandidates) {
+	for _, m := range patterns().candidate.FindAllStringSubmatchIndex(text, maxCandidates) {
 		start, value := m[0], m[2]
 		if value < at {
 			continue
@@ -73,7 +81,7 @@ func (JSON) Read(text string, tools []agent.ToolSpec) Answer {
 		if begin < 0 {
 			begin = start
 		}
-		end = at + len(closing.FindString(text[at:]))
+		end = at + len(patterns().closing.FindString(text[at:]))
 	}
 	if begin >= 0 {
 		a.Text, a.Said, a.Ignored = text[:begin], text[begin:end], text[end:]
@@ -90,7 +98,7 @@ func readCalls(text string, tools []agent.ToolSpec) (calls []agent.ToolCall, n i
 	if err == nil {
 		return callsOf(raw, tools), n
 	}
-	if m := broken.FindStringSubmatch(text); m != nil {
+	if m := patterns().broken.FindStringSubmatch(text); m != nil {
 		if name, ok := known(m[1], tools); ok {
 			n = len(text)
 			if i := strings.Index(text, "\n```"); i >= 0 {
@@ -101,9 +109,6 @@ func readCalls(text string, tools []agent.ToolSpec) (calls []agent.ToolCall, n i
 	}
 	return nil, 1
 }
-
-// broken is the beginning of a call that cannot be read.
-var broken = regexp.MustCompile(`^[\[{]\s*\{?\s*["']?(?:tool|name|tool_name|function)["']?\s*[:=]\s*["']?([\w-]+)`)
 
 var (
 	nameKeys = []string{"tool", "name", "tool_name", "function", "function_name", "action"}
@@ -253,12 +258,10 @@ func Result(i int, r agent.ToolResult) []agent.Part {
 	return append([]agent.Part{agent.Text(head)}, r.Parts...)
 }
 
-var opening = regexp.MustCompile("^\\s*(?:(?:```|~~~)\\s*(?:json\\w*|tool\\w*|function\\w*)?\\s*(?:$|[{\\[])|\\{)")
-
 // Opens implements Dialect.
 func (JSON) Opens(line string, complete bool) bool {
 	if complete {
-		return opening.MatchString(line)
+		return patterns().opening.MatchString(line)
 	}
 	line = strings.TrimLeft(line, " \t")
 	return line == "" || strings.ContainsRune("`~{", rune(line[0]))
