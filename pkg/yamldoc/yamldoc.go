@@ -12,6 +12,7 @@
 package yamldoc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +45,9 @@ func Parse(text []byte, opts jsondoc.Options) ([]*jsondoc.Document, error) {
 	if !utf8.Valid(text) {
 		before := text[:slices.IndexFunc([]rune(string(text)), func(r rune) bool { return r == utf8.RuneError })]
 		return nil, &jsondoc.SyntaxError{Line: strings.Count(string(before), "\n") + 1, Col: 1, Message: "this line, or a later one, is not valid UTF-8"}
+	}
+	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
+		return nil, &jsondoc.SyntaxError{Line: 1, Col: 1, Message: "there is a byte order mark; save the file as UTF-8 without one"}
 	}
 	file, err := parse(string(text))
 	if err != nil {
@@ -100,6 +104,9 @@ func parse(text string) (*ast.File, error) {
 		GetMessage() string
 	}
 	if errors.As(err, &at) {
+		if at.GetMessage() == "found character '\t' that cannot start any token" {
+			return nil, syntax(at.GetToken(), "there is a tab; indent with spaces")
+		}
 		return nil, syntax(at.GetToken(), "%s", at.GetMessage())
 	}
 	if err != nil {

@@ -49,7 +49,8 @@ func TestParseSaysWhereAndWhyItIsRefused(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", " \n# x\n", "1:1: there is nothing in it"},
 		{"key twice", "a: 1\nb: 2\na: 3\n", "3:1: "},
-		{"tab", "a:\n\tb: 1\n", "2:1: "},
+		{"tab", "a:\n\tb: 1\n", "2:1: there is a tab; indent with spaces"},
+		{"byte order mark", "\xef\xbb\xbfa: 1\n", "1:1: there is a byte order mark"},
 		{"octal", "a: 010\n", "1:4: 010: write a number as in JSON"},
 		{"hexadecimal", "a: [0x1F]\n", "1:5: 0x1F: write a number as in JSON"},
 		{"separators", "a: 1_000\n", "1:4: 1_000: write a number"},
