@@ -302,6 +302,11 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 		return n
 	}
 	file, problems := readFile(path, slug, unusable(above), l.valid, l.take)
+	if file != nil && isYAML(file.Real) {
+		if n, ok := l.nodes[file.Real+"#"+file.Slugs[file.index]]; ok { // the file has one agent, with another slug
+			return n
+		}
+	}
 	l.report(problems...)
 	ok := !slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity <= LeftOut })
 	if file == nil {
