@@ -195,8 +195,12 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, roun
 	return out
 }
 
-// An Owned is a tool of an agent, whose Rights its calls need.
-type Owned interface{ Owner() *agent.Agent }
+// An Owned is a tool of an agent, whose Rights its calls need. A call has its name, which
+// rules name, also where clients read another one.
+type Owned interface {
+	agent.Tool
+	Owner() *agent.Agent
+}
 
 // call passes one call of a tool through the gate.
 func (s *Server) call(ctx context.Context, r *request, tool agent.Tool, args string) (agent.Result, error) {
@@ -205,6 +209,7 @@ func (s *Server) call(ctx context.Context, r *request, tool agent.Tool, args str
 	caller := &agent.Agent{Slug: "mcp-client"}
 	if o, ok := agent.As[Owned](tool); ok && o.Owner().Rights != nil {
 		caller.Slug, caller.Rights = o.Owner().Slug, o.Owner().Rights // rules name agents
+		tool = o
 	}
 	runner := s.opts.Runner(caller)
 	r.message.trace(runner)

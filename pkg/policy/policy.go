@@ -232,8 +232,7 @@ func (r *Rule) Names(name string) bool {
 			return r.tool.match(bare)
 		}
 	}
-	// A server may offer tools without the prefix.
-	return strings.Contains(r.Tool, "_") && (r.tool.match("bash_"+name) || r.tool.match("expert_"+name))
+	return false
 }
 
 // concerns reports whether the rule is about the effects of the tool and the agent that

@@ -242,6 +242,23 @@ func TestHides(t *testing.T) {
 	}
 }
 
+func TestRulesNameToolsWithOrWithoutPrefix(t *testing.T) {
+	for _, tt := range []struct {
+		rule, name string
+		want       bool
+	}{
+		{"x", "bash_x", true}, {"x", "expert_x", true}, {"bash_x", "bash_x", true}, {"bash_*", "bash_x", true},
+		{"bash_*", "expert_x", false}, {"bash_*", "python", false}, {"bash_*", "mcp_x_y", false}, {"expert_*", "finish", false}, {"bash_x", "x", false},
+	} {
+		for verdict, hit := range map[string]agent.Decision{"deny": agent.Deny, "ask": agent.AskPerson} {
+			v := rights(t, policy.Never, fmt.Sprintf(`{"verdict":%q,"tool":%q}`, verdict, tt.rule)).Decide(call(tt.name, `{}`))
+			if got := v.Decision == hit; got != tt.want {
+				t.Errorf("%s %s: the rule is about %s: %v, want %v", verdict, tt.rule, tt.name, got, tt.want)
+			}
+		}
+	}
+}
+
 // pieces are parts of rules and calls.
 var pieces = struct{ conditions, args []string }{
 	[]string{``, `,"tool":"bash_*"`, `,"tool":"shell"`, `,"command":["git"]`, `,"command":["git","push"]`, `,"command":["ls"]`, `,"effects":["once"]`, `,"effects":["none"]`, `,"agent":"a"`, `,"agent":"b"`, `,"path":"root/**"`,
