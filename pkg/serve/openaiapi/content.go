@@ -131,7 +131,7 @@ type function struct {
 }
 
 // toolSpecs are the tools of a request. choice is its tool_choice.
-func toolSpecs(tools []clientTool, choice json.RawMessage) ([]agent.ToolSpec, error) {
+func toolSpecs(tools []json.RawMessage, choice json.RawMessage) ([]agent.ToolSpec, error) {
 	offered := true
 	switch string(bytes.TrimSpace(choice)) {
 	case "", "null", `"auto"`:
@@ -142,8 +142,12 @@ func toolSpecs(tools []clientTool, choice json.RawMessage) ([]agent.ToolSpec, er
 	}
 	seen := map[string]bool{}
 	var specs []agent.ToolSpec
-	for i, t := range tools {
+	for i, raw := range tools {
 		param := fmt.Sprintf("tools[%d]", i)
+		var t clientTool
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return nil, invalid(param, "invalid_type", "%s: %v", param, err)
+		}
 		if t.Type != "function" {
 			return nil, unsupported(param+".type", "tools of the type %.50q are not supported: the agent has tools of its own; want function", t.Type)
 		}

@@ -6,8 +6,9 @@
 //     last message of the user is the prompt, and what is before it the history.
 //   - A conversation (conversation.go) is a run with the requests that it spans. When the
 //     agent calls a tool of the client, the response ends with the calls and the run
-//     waits for the request with their results.
-//   - chat.go and responses.go decode requests and write responses.
+//     waits (waiting.go) for the request with their results.
+//   - A request (request.go) and a reply have one form for both APIs. chat.go and
+//     responses.go write replies.
 //
 // What the client sees is the text of the root agent, calls of the client's own tools,
 // and the usage of the whole tree of agents. docs/openai-api.md has the rules: which

@@ -1,16 +1,11 @@
 package openaiapi
 
 import (
-	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"io"
-	"math"
-	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +30,6 @@ const (
 )
 
 const (
-	maxStored = 4096             // responses
 	writeWait = 30 * time.Second // for a client to take what was written
 	kindJSON  = "application/json"
 )
@@ -76,65 +70,32 @@ func (h *Handler) Close() {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(strings.TrimSuffix(r.URL.Path, "/"), "/v1")
-	model, isModel := strings.CutPrefix(path, "/models/")
-	response, isResponse := strings.CutPrefix(path, "/responses/")
+	path := r.Method + " " + strings.TrimPrefix(strings.TrimSuffix(r.URL.Path, "/"), "/v1")
+	model, isModel := strings.CutPrefix(path, "GET /models/")
 	switch {
-	case path == "/models" && allow(w, r, "GET"):
-		h.models(w)
-	case isModel && allow(w, r, "GET"):
-		h.model(w, model)
-	case path == "/chat/completions" && allow(w, r, "POST"):
-		h.chat(w, r)
-	case path == "/responses" && allow(w, r, "POST"):
-		h.responses(w, r)
-	case isResponse && !strings.Contains(response, "/") && allow(w, r, "GET", "DELETE"):
-		h.stored(w, r, response)
-	case w.Header().Get("Allow") == "":
-		writeError(w, invalid("", "unknown_url", "there is nothing at %s %.200s", r.Method, r.URL.Path).as(http.StatusNotFound))
-	}
-}
-
-// allow reports whether the request has one of the methods; otherwise it answers it.
-func allow(w http.ResponseWriter, r *http.Request, methods ...string) bool {
-	for _, m := range methods {
-		if r.Method == m {
-			return true
+	case path == "GET /models":
+		list := []object{}
+		for _, spec := range h.Host.Agents() {
+			list = append(list, describe(spec))
 		}
+		writeJSON(w, http.StatusOK, object{"object": "list", "data": list})
+	case isModel:
+		spec, err := h.find(model)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, describe(spec))
+	case path == "POST /chat/completions", path == "POST /responses":
+		h.run(w, r, path == "POST /responses")
+	default:
+		writeError(w, invalid("", "unknown_url", "there is nothing at %.20s %.200s", r.Method, r.URL.Path).as(http.StatusNotFound))
 	}
-	w.Header().Set("Allow", strings.Join(methods, ", "))
-	writeError(w, invalid("", "method_not_supported", "%.20s is not allowed here: use %s", r.Method, strings.Join(methods, " or ")).as(http.StatusMethodNotAllowed))
-	return false
 }
 
-// A modelObject describes an agent. Description is not in OpenAI's.
-type modelObject struct {
-	ID          string `json:"id"`
-	Object      string `json:"object"`
-	Created     int64  `json:"created"`
-	OwnedBy     string `json:"owned_by"`
-	Description string `json:"description,omitempty"`
-}
-
-func describeModel(spec agent.ToolSpec) modelObject {
-	return modelObject{spec.Name, "model", 0, "agents", spec.Description}
-}
-
-func (h *Handler) models(w http.ResponseWriter) {
-	list := []modelObject{}
-	for _, spec := range h.Host.Agents() {
-		list = append(list, describeModel(spec))
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
-}
-
-func (h *Handler) model(w http.ResponseWriter, name string) {
-	spec, err := h.find(name)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, describeModel(spec))
+// describe returns an agent as a model. The description is not in OpenAI's.
+func describe(spec agent.ToolSpec) object {
+	return object{"id": spec.Name, "object": "model", "created": 0, "owned_by": "agents", "description": spec.Description}
 }
 
 // find returns the agent that a request names.
@@ -150,87 +111,63 @@ func (h *Handler) find(name string) (agent.ToolSpec, error) {
 	return agent.ToolSpec{}, invalid("model", "model_not_found", "there is no model %.100q here: GET /v1/models has the names", name).as(http.StatusNotFound)
 }
 
-// decode reads the body of a request.
-func (h *Handler) decode(w http.ResponseWriter, r *http.Request, v any) error {
-	if kind, _, err := mime.ParseMediaType(cmp.Or(r.Header.Get("Content-Type"), kindJSON)); err != nil || kind != kindJSON {
-		return invalid("", "unsupported_media_type", "the Content-Type must be application/json").as(http.StatusUnsupportedMediaType)
-	}
-	limit := cmp.Or(h.MaxBody, DefaultMaxBody)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return invalid("", "request_too_large", "the request is longer than %d bytes", limit).as(http.StatusRequestEntityTooLarge)
-	}
+// run answers a request for a chat completion or a response.
+func (h *Handler) run(w http.ResponseWriter, r *http.Request, responses bool) {
+	req := &request{Parallel: true, Store: true, ToolChoice: json.RawMessage(`"auto"`), Tools: []json.RawMessage{}, Metadata: map[string]string{}, created: time.Now().Unix()}
+	c, err := h.accept(w, r, req, responses)
 	if err != nil {
-		return invalid("", "", "read the request: %v", err)
+		writeError(w, err)
+		return
 	}
-	err = json.Unmarshal(body, v)
-	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return invalid(kind.Field, "invalid_type", "%s: got %s, want another type", cmp.Or(kind.Field, "the request"), kind.Value)
+	s := &stream{w: w, on: req.Stream}
+	var out output = &chatOutput{stream: s, req: req, id: "chatcmpl-" + rand.Text()}
+	if responses {
+		out = &responseOutput{stream: s, handler: h, req: req, id: "resp_" + rand.Text()}
 	}
-	if err != nil {
-		return invalid("", "", "the request is not valid JSON: %v", err)
+	var live listener = s // hears nothing if it is not on
+	if req.Stream {
+		live = out
 	}
-	return nil
-}
-
-// An apiError is an error in OpenAI's form.
-type apiError struct {
-	status int
-	retry  time.Duration // of Retry-After
-	final  bool          // the client must not send the request again by itself
-	Text   string        `json:"message"`
-	Type   string        `json:"type"`
-	Param  *string       `json:"param"`
-	Code   *string       `json:"code"`
-}
-
-func (e *apiError) Error() string { return e.Text }
-
-func (e *apiError) as(status int) *apiError {
-	e.status = status
-	return e
-}
-
-// asAPIError returns err as one for the client.
-func asAPIError(err error) *apiError {
-	if e, ok := errors.AsType[*apiError](err); ok {
-		return e
-	}
-	e := &apiError{status: http.StatusInternalServerError, Type: "server_error", Text: err.Error()}
-	var known interface{ StatusCode() int }
-	if errors.As(err, &known) {
-		e.status = known.StatusCode()
-	}
-	var later interface{ RetryAfter() time.Duration }
-	if errors.As(err, &later) {
-		e.retry = later.RetryAfter()
-	}
+	got, err := c.next(r.Context(), live)
 	switch {
-	case e.status == http.StatusTooManyRequests:
-		e.Type, e.Code = "rate_limit_error", text("rate_limit_exceeded")
-	case e.status < 500:
-		e.Type = "invalid_request_error"
+	case err != nil:
+		h.end(c, err.Error())
+		out.fail(err)
+	case got.calls != nil:
+		h.wait(c, got.calls) // the results may arrive before finish returns
+		out.finish(got)
+	default:
+		h.end(c, "")
+		out.finish(got)
 	}
-	return e
 }
 
-func writeError(w http.ResponseWriter, err error) {
-	e := asAPIError(err)
-	if e.retry > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.retry.Seconds()))))
+// accept checks a request and begins or continues its run.
+func (h *Handler) accept(w http.ResponseWriter, r *http.Request, req *request, responses bool) (*conversation, error) {
+	if err := h.decode(w, r, req); err != nil {
+		return nil, err
 	}
-	if e.final { // the libraries of OpenAI repeat a request after many errors
-		w.Header().Set("X-Should-Retry", "false")
+	if err := req.refused(); err != nil {
+		return nil, err
 	}
-	writeJSON(w, e.status, map[string]any{"error": e})
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	data := encode(v)
-	w.Header().Set("Content-Type", kindJSON)
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait)) // tests have none
-	_, _ = w.Write(data)                                                          // a client that is gone reads nothing
+	spec, err := h.find(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	var earlier []agent.Message
+	if responses && req.Previous != "" {
+		var ok bool
+		if earlier, ok = h.store.find(req.Previous); !ok {
+			return nil, invalid("previous_response_id", "previous_response_not_found", "there is no response %.100q: responses are kept as long as the server runs and has room for them", req.Previous)
+		}
+	}
+	t, err := req.thread(earlier, responses)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := toolSpecs(req.Tools, req.ToolChoice)
+	if err != nil {
+		return nil, err
+	}
+	return h.open(r, t, spec, tools, !req.Parallel)
 }

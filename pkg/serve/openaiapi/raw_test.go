@@ -58,10 +58,9 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"background", "responses", `{"model":"helper","input":"hi","background":true}`, `"param":"background"`},
 		{"format", "responses", `{"model":"helper","input":"hi","text":{"format":{"type":"json_schema"}}}`, `"param":"text.format"`},
 		{"item", "responses", `{"model":"helper","input":[{"type":"web_search_call","id":"x"}]}`, `"param":"input[0].type"`},
-		{"unknown item", "responses", `{"model":"helper","input":[{"type":"item_reference","id":"x"}]}`, `"param":"input[0].id"`},
 		{"previous response", "responses", `{"model":"helper","input":"hi","previous_response_id":"resp_x"}`, `"code":"previous_response_not_found"`},
 		{"path", "embeddings", `{}`, `"code":"unknown_url"`},
-		{"method", "models", `{}`, `"code":"method_not_supported"`},
+		{"method", "models", `{}`, `"code":"unknown_url"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, body := local(t, says("hello")).do("POST", "/v1/"+c.path, c.body)

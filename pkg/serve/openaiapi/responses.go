@@ -1,290 +1,187 @@
 package openaiapi
 
 import (
+	"cmp"
 	"crypto/rand"
-	"encoding/json"
-	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A responsesRequest has the parameters of responses that have an effect here.
-type responsesRequest struct {
-	Model        string            `json:"model"`
-	Input        json.RawMessage   `json:"input"`
-	Instructions string            `json:"instructions"`
-	Previous     string            `json:"previous_response_id"`
-	Store        *bool             `json:"store"`
-	Stream       bool              `json:"stream"`
-	Tools        []clientTool      `json:"tools"`
-	ToolChoice   json.RawMessage   `json:"tool_choice"`
-	Parallel     *bool             `json:"parallel_tool_calls"`
-	Metadata     map[string]string `json:"metadata"`
-
-	Background   bool            `json:"background"`
-	Conversation json.RawMessage `json:"conversation"`
-	Prompt       json.RawMessage `json:"prompt"`
-	Text         struct {
-		Format textFormat `json:"format"`
-	} `json:"text"`
+// A responseOutput writes a response, or with a stream its events. The text of each turn
+// is a message of its own.
+type responseOutput struct {
+	*stream
+	handler  *Handler
+	req      *request
+	id       string
+	items    []object
+	sequence int
+	created  bool            // the events that begin a response were sent
+	open     string          // the type of the last item's content, while it is written
+	whole    strings.Builder // this content
 }
 
-func (r *responsesRequest) refused() error {
-	switch {
-	case r.Background:
-		return unsupported("background", "use a stream")
-	case given(r.Conversation):
-		return unsupported("conversation", "use previous_response_id")
-	case given(r.Prompt):
-		return unsupported("prompt", "stored prompts do not exist here")
-	case !r.Text.Format.plain():
-		return unsupported("text.format", "the agent file decides the form of the answer; want text")
-	case !given(r.Input):
-		return missing("input")
+// event sends an event; the first one is preceded by those that begin a response.
+func (o *responseOutput) event(kind string, e object) {
+	if !o.created {
+		o.created = true
+		now := o.object("in_progress")
+		now["output"] = []object{}
+		o.event("response.created", object{"response": now})
+		o.event("response.in_progress", object{"response": now})
 	}
-	return nil
+	e["type"], e["sequence_number"] = kind, o.sequence
+	o.sequence++
+	o.send(kind, e)
 }
 
-// An item is one of the input.
-type item struct {
-	ID        string          `json:"id"`
-	Type      string          `json:"type"`
-	Role      string          `json:"role"`
-	Content   json.RawMessage `json:"content"`
-	CallID    string          `json:"call_id"`
-	Name      string          `json:"name"`
-	Arguments string          `json:"arguments"`
-	Output    json.RawMessage `json:"output"`
+func (o *responseOutput) last() object { return o.items[len(o.items)-1] }
+
+// about sends an event about the last item.
+func (o *responseOutput) about(kind string, more object) {
+	e := object{"item_id": o.last()["id"], "output_index": len(o.items) - 1}
+	maps.Copy(e, more)
+	o.event(kind, e)
 }
 
-// thread returns the messages of the input behind those of an earlier response. Items of
-// stored responses may be named by their ids.
-func (r *responsesRequest) thread(earlier []agent.Message, stored *store) (*thread, error) {
-	t := &thread{}
-	t.load(earlier)
-	if r.Instructions != "" {
-		t.system([]agent.Part{agent.Text(r.Instructions)})
-	}
-	var items []item
-	if r.Input[0] == '"' {
-		items = []item{{Role: "user", Content: r.Input}}
-	} else if json.Unmarshal(r.Input, &items) != nil {
-		return nil, invalid("input", "invalid_type", "input: want a string or a list of items")
-	}
-	for i, it := range items {
-		param := fmt.Sprintf("input[%d]", i)
-		if it.Type == "item_reference" {
-			found, ok := stored.item(it.ID)
-			if !ok {
-				return nil, invalid(param+".id", "item_not_found", "%s: there is no item %.100q in the stored responses", param, it.ID)
-			}
-			it = found
-		}
-		if err := it.add(t, param); err != nil {
-			return nil, err
-		}
-	}
-	return t, t.finish("input")
+// add begins an item.
+func (o *responseOutput) add(it object) {
+	it["status"] = "in_progress"
+	o.items = append(o.items, it)
+	o.event("response.output_item.added", object{"output_index": len(o.items) - 1, "item": it})
 }
 
-// load begins a thread with stored messages.
-func (t *thread) load(messages []agent.Message) {
-	t.messages, t.ids = messages, map[string]bool{}
-	for i, m := range messages {
-		for _, c := range m.Calls {
-			t.ids[c.ID] = true
-			has := func(r agent.ToolResult) bool { return r.CallID == c.ID }
-			if i+1 >= len(messages) || !slices.ContainsFunc(messages[i+1].Results, has) {
-				t.open = append(t.open, c)
-			}
-		}
-	}
+// done ends the last item.
+func (o *responseOutput) done(status string) {
+	o.last()["status"] = status
+	o.event("response.output_item.done", object{"output_index": len(o.items) - 1, "item": o.last()})
 }
 
-func (it *item) add(t *thread, param string) error {
-	switch it.Type {
-	case "", "message":
-		parts, err := parseContent(it.Content, param+".content")
-		if err != nil {
-			return err
-		}
-		m := chatMessage{Role: it.Role}
-		if it.Role == "tool" {
-			m.Role = "" // has an item of its own here
-		}
-		return m.add(t, parts, param)
-	case "function_call":
-		return t.assistant(nil, agent.ToolCall{ID: it.CallID, Name: it.Name, Args: it.Arguments})
-	case "function_call_output":
-		parts, err := parseContent(it.Output, param+".output")
-		if err != nil {
-			return err
-		}
-		return t.result(it.CallID, parts)
-	case "reasoning":
-		return nil // of another model
+// The types of content of a message.
+const (
+	outputText = "output_text"
+	refusal    = "refusal"
+)
+
+// content is the content of a message.
+func content(kind, text string) object {
+	if kind == refusal {
+		return object{"type": kind, "refusal": text}
 	}
-	return unsupported(param+".type", "items of the type %.50q are not supported", it.Type)
+	return object{"type": kind, "text": text, "annotations": []any{}}
 }
 
-// responses answers a request for a response.
-func (h *Handler) responses(w http.ResponseWriter, r *http.Request) {
-	var req responsesRequest
-	c, err := h.openResponse(w, r, &req)
-	if err != nil {
-		writeError(w, err)
+// piece adds a piece to the content of the open message, or begins one.
+func (o *responseOutput) piece(kind, piece string) {
+	if o.open == "" {
+		o.open = kind
+		o.add(object{"id": "msg_" + rand.Text(), "type": "message", "role": "assistant", "content": []object{}})
+		o.about("response.content_part.added", object{"content_index": 0, "part": content(kind, "")})
+	}
+	o.whole.WriteString(piece)
+	o.about("response."+kind+".delta", object{"content_index": 0, "delta": piece, "logprobs": []any{}})
+}
+
+// close ends the message that is open.
+func (o *responseOutput) close(status string) {
+	if o.open == "" {
 		return
 	}
-	out := &responseOutput{w: w, handler: h, req: &req, items: []*outputItem{}, id: "resp_" + rand.Text(), created: time.Now().Unix()}
-	if req.Stream {
-		out.stream = &stream{w: w}
-	}
-	h.respond(r, c, out)
+	part := content(o.open, o.whole.String())
+	done := object{"content_index": 0, "logprobs": []any{}}
+	maps.Copy(done, part)
+	o.about("response."+o.open+".done", done)
+	o.about("response.content_part.done", object{"content_index": 0, "part": part})
+	o.last()["content"] = []object{part}
+	o.done(status)
+	o.open = ""
+	o.whole.Reset()
 }
 
-func (h *Handler) openResponse(w http.ResponseWriter, r *http.Request, req *responsesRequest) (*conversation, error) {
-	if err := h.decode(w, r, req); err != nil {
-		return nil, err
+func (o *responseOutput) text(piece string, again bool) {
+	if again {
+		o.close("incomplete")
 	}
-	if err := req.refused(); err != nil {
-		return nil, err
+	o.piece(outputText, piece)
+}
+
+func (o *responseOutput) turn() { o.close("completed") }
+
+func (o *responseOutput) idle() {
+	if !o.created { // the client gets the id of the response
+		o.event("response.in_progress", object{"response": o.object("in_progress")})
+		return
 	}
-	spec, err := h.find(req.Model)
-	if err != nil {
-		return nil, err
-	}
-	var earlier []agent.Message
-	if req.Previous != "" {
-		stored, ok := h.store.find(req.Previous)
-		if !ok {
-			return nil, invalid("previous_response_id", "previous_response_not_found", "there is no response %.100q: responses are kept as long as the server runs and has room for them", req.Previous)
+	o.stream.idle()
+}
+
+// call adds a call of a tool of the client.
+func (o *responseOutput) call(c call) {
+	it := object{"id": "fc_" + rand.Text(), "type": "function_call", "call_id": c.id, "name": c.name, "arguments": ""}
+	o.add(it)
+	it["arguments"] = c.args
+	o.about("response.function_call_arguments.delta", object{"delta": c.args})
+	o.about("response.function_call_arguments.done", object{"name": c.name, "arguments": c.args})
+	o.done("completed")
+}
+
+func (o *responseOutput) finish(r *reply) {
+	if !o.on {
+		for _, said := range r.texts {
+			o.text(said, false)
+			o.turn()
 		}
-		earlier = stored.messages
 	}
-	t, err := req.thread(earlier, &h.store)
-	if err != nil {
-		return nil, err
+	o.close("incomplete")
+	for _, c := range r.calls {
+		o.call(c)
 	}
-	tools, err := toolSpecs(req.Tools, req.ToolChoice)
-	if err != nil {
-		return nil, err
+	if r.refusal != "" {
+		o.piece(refusal, r.refusal)
+		o.close("completed")
 	}
-	return h.open(r, t, spec, tools, req.Parallel != nil && !*req.Parallel)
-}
-
-// stored answers a request for an earlier response, or deletes it.
-func (h *Handler) stored(w http.ResponseWriter, r *http.Request, id string) {
-	found, ok := h.store.find(id)
-	switch {
-	case !ok:
-		writeError(w, invalid("", "", "there is no response %.100q", id).as(http.StatusNotFound))
-	case r.Method == http.MethodDelete:
-		h.store.remove(id)
-		writeJSON(w, http.StatusOK, map[string]any{"id": id, "object": "response", "deleted": true})
-	default:
-		writeJSON(w, http.StatusOK, found.body)
+	whole := o.object("completed")
+	if r.short != "" {
+		reason := map[string]string{cutShort: "max_output_tokens"}[r.short]
+		whole["status"], whole["incomplete_details"] = "incomplete", object{"reason": cmp.Or(reason, r.short)}
 	}
+	whole["usage"], whole["agents"] = usage(r.usage, "input", "output"), r.extra
+	if o.req.Store {
+		limit := cmp.Or(o.handler.StoreBytes, DefaultStoreBytes)
+		o.handler.store.add(o.id, withoutNote(r.messages, o.req.Instructions), limit)
+	}
+	if !o.on {
+		writeJSON(o.w, http.StatusOK, whole)
+		return
+	}
+	o.event("response."+whole["status"].(string), object{"response": whole})
 }
 
-// A responseObject is the resource of a response.
-type responseObject struct {
-	ID           string            `json:"id"`
-	Object       string            `json:"object"`
-	Created      int64             `json:"created_at"`
-	Status       string            `json:"status"`
-	Background   bool              `json:"background"`
-	Error        *responseError    `json:"error"`
-	Incomplete   *incomplete       `json:"incomplete_details"`
-	Instructions *string           `json:"instructions"`
-	Metadata     map[string]string `json:"metadata"`
-	Model        string            `json:"model"`
-	Output       []*outputItem     `json:"output"`
-	Parallel     bool              `json:"parallel_tool_calls"`
-	Previous     *string           `json:"previous_response_id"`
-	Store        bool              `json:"store"`
-	Text         map[string]any    `json:"text"`
-	ToolChoice   json.RawMessage   `json:"tool_choice"`
-	Tools        []json.RawMessage `json:"tools"`
-	Temperature  *float64          `json:"temperature"` // the agent file has it
-	TopP         *float64          `json:"top_p"`
-	Usage        *responseUsage    `json:"usage"`
-	Agents       *extension        `json:"agents,omitempty"`
-}
-
-type responseError struct {
-	Code string `json:"code"`
-	Text string `json:"message"`
-}
-
-type incomplete struct {
-	Reason string `json:"reason"`
-}
-
-type responseUsage struct {
-	Input int `json:"input_tokens"`
-	In    struct {
-		Cached int `json:"cached_tokens"`
-	} `json:"input_tokens_details"`
-	Output int `json:"output_tokens"`
-	Out    struct {
-		Reasoning int `json:"reasoning_tokens"`
-	} `json:"output_tokens_details"`
-	Total int `json:"total_tokens"`
-}
-
-func newResponseUsage(u agent.Usage) *responseUsage {
-	r := &responseUsage{Input: u.InputTokens, Output: u.OutputTokens, Total: u.InputTokens + u.OutputTokens}
-	r.In.Cached, r.Out.Reasoning = u.CachedTokens, u.ReasoningTokens
-	return r
-}
-
-// An outputItem is a message of the agent, or a call of a tool of the client.
-type outputItem struct {
-	ID        string        `json:"id"`
-	Type      string        `json:"type"`
-	Status    string        `json:"status"`
-	Role      string        `json:"role,omitempty"`
-	Content   *[]outputPart `json:"content,omitempty"` // of messages
-	CallID    string        `json:"call_id,omitempty"`
-	Name      string        `json:"name,omitempty"`
-	Arguments *string       `json:"arguments,omitempty"` // of calls
-}
-
-type outputPart struct {
-	Type        string  `json:"type"`
-	Text        *string `json:"text,omitempty"`
-	Refusal     *string `json:"refusal,omitempty"`
-	Annotations *[]any  `json:"annotations,omitempty"`
-}
-
-func textPart(s string) outputPart {
-	return outputPart{Type: "output_text", Text: &s, Annotations: &[]any{}}
+func (o *responseOutput) fail(err error) {
+	if !o.begun {
+		writeError(o.w, err)
+		return
+	}
+	o.close("incomplete")
+	whole := o.object("failed")
+	whole["error"] = object{"code": "server_error", "message": asAPIError(err).Text}
+	o.event("response.failed", object{"response": whole})
 }
 
 // object is the response as it is now.
-func (o *responseOutput) object(status string) *responseObject {
+func (o *responseOutput) object(status string) object {
 	r := o.req
-	object := &responseObject{ID: o.id, Object: "response", Created: o.created, Status: status, Instructions: text(r.Instructions), Metadata: r.Metadata,
-		Model: r.Model, Output: slices.Clone(o.items), Parallel: r.Parallel == nil || *r.Parallel, Previous: text(r.Previous), Store: o.kept(),
-		Text: map[string]any{"format": textFormat{"text"}}, ToolChoice: json.RawMessage(`"auto"`), Tools: []json.RawMessage{}}
-	if given(r.ToolChoice) {
-		object.ToolChoice = r.ToolChoice
+	return object{
+		"id": o.id, "object": "response", "created_at": r.created, "status": status, "model": r.Model, "background": false,
+		"error": nil, "incomplete_details": nil, "output": append([]object{}, o.items...), "usage": nil,
+		"instructions": text(r.Instructions), "metadata": r.Metadata, "previous_response_id": text(r.Previous), "store": r.Store,
+		"parallel_tool_calls": r.Parallel, "tools": r.Tools, "tool_choice": r.ToolChoice,
+		"text": object{"format": object{"type": "text"}}, "temperature": nil, "top_p": nil, // the agent file has them
 	}
-	if object.Metadata == nil {
-		object.Metadata = map[string]string{}
-	}
-	for _, t := range r.Tools {
-		object.Tools = append(object.Tools, encode(struct {
-			Type string `json:"type"`
-			function
-			Strict bool `json:"strict"`
-		}{"function", t.function, false}))
-	}
-	return object
 }
 
 // withoutNote returns messages without the instructions of one request: they do not hold
@@ -294,10 +191,9 @@ func withoutNote(messages []agent.Message, instructions string) []agent.Message 
 		return messages
 	}
 	drop := note(instructions).Text
-	isNote := func(p agent.Part) bool { return strings.TrimPrefix(p.Text, "\n\n") == drop }
 	for i, m := range messages {
-		if m.Role == agent.RoleUser && slices.ContainsFunc(m.Parts, isNote) {
-			messages[i].Parts = slices.DeleteFunc(slices.Clone(m.Parts), isNote)
+		if m.Role == agent.RoleUser {
+			messages[i].Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p agent.Part) bool { return strings.TrimPrefix(p.Text, "\n\n") == drop })
 		}
 	}
 	return messages

@@ -1,47 +1,41 @@
 package openaiapi
 
 import (
-	"bytes"
 	"net/http"
 	"time"
 )
 
 // A stream sends server-sent events. The response begins with the first of them, so that
-// an earlier error has a status of its own. A nil stream sends nothing.
+// an earlier error has a status of its own. One that is not on sends nothing.
 type stream struct {
 	w     http.ResponseWriter
+	on    bool
 	begun bool
 	err   error // the first
 }
 
 // lost is why the client does not get what is sent.
-func (s *stream) lost() error {
-	if s == nil {
-		return nil
-	}
-	return s.err
-}
+func (s *stream) lost() error { return s.err }
+
+func (s *stream) text(string, bool) {}
+func (s *stream) turn()             {}
+
+// idle sends what clients ignore.
+func (s *stream) idle() { s.write([]byte(": the agent is working\n\n")) }
 
 // send sends v as an event; its name may be "".
 func (s *stream) send(name string, v any) {
-	var b bytes.Buffer
-	if name != "" {
-		b.WriteString("event: " + name + "\n")
+	if !s.on {
+		return
 	}
-	b.WriteString("data: ")
-	b.Write(encode(v)) // with a line end
-	b.WriteByte('\n')
-	s.write(b.Bytes())
+	if name != "" {
+		name = "event: " + name + "\n"
+	}
+	s.write(append(append([]byte(name+"data: "), encode(v)...), '\n')) // encode adds a line end
 }
 
-// comment sends what clients ignore.
-func (s *stream) comment() { s.write([]byte(": the agent is working\n\n")) }
-
-// done sends what ends a stream of chat completions.
-func (s *stream) done() { s.write([]byte("data: [DONE]\n\n")) }
-
 func (s *stream) write(data []byte) {
-	if s == nil || s.err != nil {
+	if !s.on || s.err != nil {
 		return
 	}
 	if !s.begun {

@@ -17,15 +17,6 @@ import (
 type thread struct {
 	messages []agent.Message // not to be changed: stored responses have the same
 	notes    []agent.Part    // instructions for the next message of the user
-	open     []agent.ToolCall
-	ids      map[string]bool // of all calls
-}
-
-// system adds instructions of the client.
-func (t *thread) system(parts []agent.Part) {
-	if text := textOf(parts); text != "" {
-		t.notes = append(t.notes, note(text))
-	}
 }
 
 // note is the part with instructions of the client.
@@ -33,122 +24,99 @@ func note(text string) agent.Part {
 	return agent.Text("Instructions of the calling program:\n" + text)
 }
 
-// last is the role of the last message, "" without one.
-func (t *thread) last() agent.Role {
-	if len(t.messages) == 0 {
-		return ""
+// system adds instructions of the client.
+func (t *thread) system(text string) {
+	if text != "" {
+		t.notes = append(t.notes, note(text))
 	}
-	return t.messages[len(t.messages)-1].Role
 }
 
 // add adds m to the last message, if that is of the same role, or behind it.
 func (t *thread) add(m agent.Message) {
-	if t.last() != m.Role {
+	n := len(t.messages)
+	if n == 0 || t.messages[n-1].Role != m.Role {
 		t.messages = append(slices.Clip(t.messages), m)
 		return
 	}
-	end := t.messages[len(t.messages)-1]
-	end.Parts = join(end.Parts, m.Parts)
+	end := t.messages[n-1]
+	i := len(end.Parts)
+	end.Parts = slices.Concat(end.Parts, m.Parts)
+	if i > 0 && len(m.Parts) > 0 && end.Parts[i-1].Kind == agent.PartText && m.Parts[0].Kind == agent.PartText {
+		end.Parts[i].Text = "\n\n" + end.Parts[i].Text
+	}
 	end.Calls = slices.Concat(end.Calls, m.Calls)
 	end.Results = slices.Concat(end.Results, m.Results)
-	t.messages = append(slices.Clone(t.messages[:len(t.messages)-1]), end)
+	t.messages = append(slices.Clone(t.messages[:n-1]), end)
 }
 
-// join returns a and b, with an empty line between two texts.
-func join(a, b []agent.Part) []agent.Part {
-	all := slices.Concat(a, b)
-	if n := len(a); n > 0 && len(b) > 0 && all[n-1].Kind == agent.PartText && all[n].Kind == agent.PartText {
-		all[n].Text = "\n\n" + all[n].Text
-	}
-	return all
-}
-
-func (t *thread) user(parts []agent.Part) error {
-	if err := t.answered(); err != nil {
-		return err
-	}
+func (t *thread) user(parts ...agent.Part) {
 	t.add(agent.Message{Role: agent.RoleUser, Parts: parts})
-	t.flush()
-	return nil
-}
-
-// flush adds the instructions to the last message of the user.
-func (t *thread) flush() {
 	for _, p := range t.notes {
 		t.add(agent.Message{Role: agent.RoleUser, Parts: []agent.Part{p}})
 	}
 	t.notes = nil
 }
 
-func (t *thread) assistant(parts []agent.Part, calls ...agent.ToolCall) error {
-	if t.last() != agent.RoleAssistant {
-		if err := t.answered(); err != nil {
+// finish checks that the messages are a conversation, and end in what an agent can
+// answer. It adds the names of tools to results.
+func (t *thread) finish() error {
+	if len(t.notes) > 0 {
+		t.user()
+	}
+	asked := false
+	seen := map[string]bool{}
+	var open []agent.ToolCall
+	for _, m := range t.messages {
+		for i, r := range m.Results {
+			n := slices.IndexFunc(open, func(c agent.ToolCall) bool { return c.ID == r.CallID })
+			switch {
+			case n < 0 && seen[r.CallID]:
+				return invalid("", "invalid_value", "there are two results for the tool call %.100q", r.CallID)
+			case n < 0:
+				return invalid("", "invalid_value", "there is a result for the tool call %.100q, and no message before it with this call", r.CallID)
+			case r.Name == "":
+				m.Results[i].Name = open[n].Name
+			}
+			open = slices.Delete(open, n, n+1)
+		}
+		if err := answered(open); err != nil {
 			return err
 		}
-	}
-	if len(calls) > 0 && !slices.ContainsFunc(t.messages, func(m agent.Message) bool { return m.Role == agent.RoleUser }) {
-		return invalid("", "invalid_value", "a message of the user must precede the first tool call")
-	}
-	if t.ids == nil {
-		t.ids = map[string]bool{}
-	}
-	for _, c := range calls {
-		if c.ID == "" || t.ids[c.ID] {
-			return invalid("", "invalid_value", "the id %.100q of a tool call is empty or occurs twice", c.ID)
+		for _, c := range m.Calls {
+			if c.ID == "" || seen[c.ID] || !asked {
+				return invalid("", "invalid_value", "the id %.100q of a tool call is empty or occurs twice, or no message of the user precedes it", c.ID)
+			}
+			seen[c.ID] = true
 		}
-		t.ids[c.ID] = true
+		open = slices.Clone(m.Calls)
+		asked = asked || m.Role == agent.RoleUser
 	}
-	t.add(agent.Message{Role: agent.RoleAssistant, Parts: parts, Calls: calls})
-	t.open = append(t.open, calls...)
+	if err := answered(open); err != nil {
+		return err
+	}
+	if n := len(t.messages); n == 0 || t.messages[n-1].Role == agent.RoleAssistant || t.messages[n-1].Role == agent.RoleUser && len(t.messages[n-1].Parts) == 0 {
+		return invalid("", "invalid_value", "the last message must be of the user, and not empty, or the result of a tool")
+	}
 	return nil
 }
 
-// result adds the result of a call.
-func (t *thread) result(id string, parts []agent.Part) error {
-	i := slices.IndexFunc(t.open, func(c agent.ToolCall) bool { return c.ID == id })
-	switch {
-	case i < 0 && t.ids[id]:
-		return invalid("", "invalid_value", "there are two results for the tool call %.100q", id)
-	case i < 0:
-		return invalid("", "invalid_value", "there is a result for the tool call %.100q, and no message before it with this call", id)
-	}
-	t.add(agent.Message{Role: agent.RoleTool, Results: []agent.ToolResult{{CallID: id, Name: t.open[i].Name, Parts: parts}}})
-	t.open = slices.Delete(slices.Clone(t.open), i, i+1)
-	return nil
-}
-
-// answered checks that every call has a result.
-func (t *thread) answered() error {
-	if len(t.open) == 0 {
+// answered checks that no call is without a result.
+func answered(open []agent.ToolCall) error {
+	if len(open) == 0 {
 		return nil
 	}
 	var ids []string
-	for _, c := range t.open {
+	for _, c := range open {
 		ids = append(ids, c.ID)
 	}
 	return invalid("", "invalid_value", "each tool call must be followed by its result; these have none: %.1000s", strings.Join(ids, ", "))
-}
-
-// finish checks that the messages end in what an agent can answer.
-func (t *thread) finish(param string) error {
-	if err := t.answered(); err != nil {
-		return err
-	}
-	t.flush()
-	if last := t.last(); last != agent.RoleUser && last != agent.RoleTool {
-		return invalid(param, "invalid_value", "%s: the last message must be of the user or the result of a tool", param)
-	}
-	if m := t.messages[len(t.messages)-1]; m.Role == agent.RoleUser && len(m.Parts) == 0 {
-		return invalid(param, "invalid_value", "%s: the last message is empty", param)
-	}
-	return nil
 }
 
 // answers are the results that the client sends for calls of the last answer, and what
 // the user says after them.
 func (t *thread) answers() (results []agent.ToolResult, said *agent.Message) {
 	i := len(t.messages) - 1
-	if t.last() == agent.RoleUser && i > 0 {
+	if t.messages[i].Role == agent.RoleUser && i > 0 {
 		said = &t.messages[i]
 		i--
 	}
@@ -183,70 +151,52 @@ func arguments(spec agent.ToolSpec, parts []agent.Part) (json.RawMessage, []agen
 		Required   []string                   `json:"required"`
 	}
 	other := func(name string) bool { return name != "prompt" }
+	isText := func(p agent.Part) bool { return p.Kind == agent.PartText }
+	rest := slices.Clone(parts)
 	if json.Unmarshal(spec.Schema, &schema) == nil && (schema.Properties != nil && schema.Properties["prompt"] == nil || slices.ContainsFunc(schema.Required, other)) {
 		args := strings.TrimSpace(textOf(parts))
 		if !strings.HasPrefix(args, "{") || !json.Valid([]byte(args)) {
 			return nil, nil, invalid("", "invalid_value", "the agent %s takes arguments: the last message must be one JSON object that fits this schema, and nothing else: %.2000s", spec.Name, spec.Schema)
 		}
-		media := slices.DeleteFunc(slices.Clone(parts), func(p agent.Part) bool { return p.Kind == agent.PartText })
-		return json.RawMessage(args), media, nil
+		return json.RawMessage(args), slices.DeleteFunc(rest, isText), nil
 	}
-	rest := slices.Clone(parts)
 	prompt := ""
-	if i := slices.IndexFunc(rest, func(p agent.Part) bool { return p.Kind == agent.PartText }); i >= 0 {
+	if i := slices.IndexFunc(rest, isText); i >= 0 {
 		prompt = rest[i].Text
 		rest = slices.Delete(rest, i, i+1)
 	}
-	return bytes.TrimSpace(encode(map[string]string{"prompt": prompt})), rest, nil
+	return bytes.TrimSpace(encode(object{"prompt": prompt})), rest, nil
 }
 
 // history are the events of a session with these messages. It has no run that is in
 // progress, unless the messages end in results of tools, or in what the user says after
 // them: then the run is resumed.
-func history(slug string, messages []agent.Message) []agent.Event {
-	h := pastSession{slug: slug, id: session.NewID(), now: time.Now()}
-	h.add(agent.Event{Kind: agent.EventSession})
+func history(slug string, messages []agent.Message) (events []agent.Event) {
+	id, now, turn := session.NewID(), time.Now(), 0
+	add := func(e agent.Event) {
+		e.Session, e.Agent, e.Time = id, slug, now
+		events = append(events, e)
+	}
+	add(agent.Event{Kind: agent.EventSession})
 	for i, m := range messages {
 		switch {
 		case m.Role == agent.RoleUser && i > 0 && messages[i-1].Role == agent.RoleTool:
-			h.add(agent.Event{Kind: agent.EventMessage, Message: &m, Input: true})
+			add(agent.Event{Kind: agent.EventMessage, Message: &m, Input: true})
 		case m.Role == agent.RoleUser:
-			h.add(agent.Event{Kind: agent.EventMessage, Message: &m, Turn: h.turn})
+			add(agent.Event{Kind: agent.EventMessage, Message: &m, Turn: turn})
 		case m.Role == agent.RoleAssistant && i == 0:
-			h.add(agent.Event{Kind: agent.EventMessage, Message: &m, Opening: true})
+			add(agent.Event{Kind: agent.EventMessage, Message: &m, Opening: true})
 		case m.Role == agent.RoleAssistant:
-			h.answer(m)
-		case m.Role == agent.RoleTool:
-			h.results(messages[i-1].Calls, m.Results)
+			turn++
+			add(agent.Event{Kind: agent.EventAnswer, Message: &m, Finish: agent.FinishStop, Turn: turn})
+			if len(m.Calls) == 0 {
+				add(agent.Event{Kind: agent.EventEnd, Status: agent.StatusOK, Text: m.Text()})
+			}
+		}
+		for _, r := range m.Results {
+			n := 1 + slices.IndexFunc(messages[i-1].Calls, func(c agent.ToolCall) bool { return c.ID == r.CallID })
+			add(agent.Event{Kind: agent.EventCallEnded, CallID: r.CallID, Tool: r.Name, Turn: turn, N: n, Result: &r})
 		}
 	}
-	return h.events
-}
-
-// A pastSession makes events.
-type pastSession struct {
-	slug, id string
-	now      time.Time
-	turn     int
-	events   []agent.Event
-}
-
-func (h *pastSession) add(e agent.Event) {
-	e.Session, e.Agent, e.Time = h.id, h.slug, h.now
-	h.events = append(h.events, e)
-}
-
-func (h *pastSession) answer(m agent.Message) {
-	h.turn++
-	h.add(agent.Event{Kind: agent.EventAnswer, Message: &m, Finish: agent.FinishStop, Turn: h.turn})
-	if len(m.Calls) == 0 {
-		h.add(agent.Event{Kind: agent.EventEnd, Status: agent.StatusOK, Text: m.Text()})
-	}
-}
-
-func (h *pastSession) results(calls []agent.ToolCall, results []agent.ToolResult) {
-	for _, r := range results {
-		n := 1 + slices.IndexFunc(calls, func(c agent.ToolCall) bool { return c.ID == r.CallID })
-		h.add(agent.Event{Kind: agent.EventCallEnded, CallID: r.CallID, Tool: r.Name, Turn: h.turn, N: n, Result: &r})
-	}
+	return events
 }

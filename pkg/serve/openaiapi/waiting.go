@@ -1,0 +1,153 @@
+package openaiapi
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// waitTime is how long a run waits for the results of the client's tools. It is less than
+// the time limit of such a call.
+const waitTime = 4 * time.Minute
+
+// open continues the run that waits for the results in t, or starts one.
+func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []agent.ToolSpec, single bool) (*conversation, error) {
+	c, err := h.resume(t, spec.Name)
+	if c != nil || err != nil {
+		return c, err
+	}
+	s, err := t.start(spec, tools)
+	if err != nil {
+		return nil, err
+	}
+	s.Lease.Traceparent = r.Header.Get("Traceparent")
+	h.mu.Lock()
+	closed := h.closed
+	if !closed {
+		h.runs.Add(1)
+	}
+	h.mu.Unlock()
+	if closed {
+		return nil, &apiError{status: http.StatusServiceUnavailable, Type: "server_error", Text: "the server is stopping"}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	started := context.AfterFunc(r.Context(), cancel) // it may wait in a queue
+	channel, err := h.Host.Start(ctx, spec.Name, s)
+	started()
+	if err != nil {
+		cancel()
+		h.runs.Done()
+		return nil, err
+	}
+	c = &conversation{channel: channel, cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
+		rebuilt: s.Args == nil, tools: map[string]bool{}, single: single, seen: map[string]bool{}}
+	for _, spec := range tools {
+		c.tools[spec.Name] = true
+	}
+	for _, e := range s.History {
+		_ = c.session.Apply(e) // what is wrong with it is the end of the run
+	}
+	go c.read()
+	return c, nil
+}
+
+// resume passes the results in t to the run that waits for them. It is nil if there is
+// no such run.
+func (h *Handler) resume(t *thread, slug string) (*conversation, error) {
+	results, said := t.answers()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var c *conversation
+	parts := map[string][]agent.Part{} // by the ids of the calls of c
+	for _, r := range results {
+		if found := h.calls[r.CallID]; found != nil && found.slug == slug {
+			c, parts[r.CallID] = found, r.Parts
+		}
+	}
+	if c == nil {
+		return nil, nil
+	}
+	for _, g := range c.given {
+		if _, ok := parts[g.id]; !ok {
+			return nil, invalid("", "invalid_value", "the run waits for the result of the tool call %s too", g.id)
+		}
+	}
+	if len(parts) > len(c.given) {
+		return nil, invalid("", "call_answered", "a result of these tool calls arrived before, and the run continues with that").as(http.StatusConflict)
+	}
+	if said != nil {
+		c.channel.Input(*said)
+	}
+	for _, g := range c.given {
+		c.channel.Result(g.key, parts[g.id], false)
+	}
+	h.forget(c)
+	return c, nil
+}
+
+// wait keeps c until the results of calls arrive. The run that has waited for the longest
+// time makes room.
+func (h *Handler) wait(c *conversation, calls []call) {
+	h.mu.Lock()
+	if h.calls == nil {
+		h.calls = map[string]*conversation{}
+	}
+	for _, g := range calls {
+		h.calls[g.id] = c
+	}
+	c.given = calls
+	c.late = time.AfterFunc(waitTime, func() { h.expire(c) })
+	h.waiting = append(h.waiting, c)
+	var over *conversation
+	if h.closed {
+		over = c
+	} else if len(h.waiting) > cmp.Or(h.MaxWaiting, DefaultMaxWaiting) {
+		over = h.waiting[0]
+	}
+	h.mu.Unlock()
+	if over != nil {
+		h.expire(over)
+	}
+}
+
+// expire ends a run that still waits.
+func (h *Handler) expire(c *conversation) {
+	h.mu.Lock()
+	waits := c.given != nil
+	if waits {
+		h.forget(c)
+	}
+	h.mu.Unlock()
+	if waits {
+		h.end(c, "nobody sent the results of the tools of the client")
+	}
+}
+
+// forget takes c from those that wait. h.mu is held.
+func (h *Handler) forget(c *conversation) {
+	c.late.Stop()
+	c.given = nil
+	h.waiting = slices.DeleteFunc(h.waiting, func(other *conversation) bool { return other == c })
+}
+
+// end ends the run if it has not ended, and returns when nothing of it is left.
+func (h *Handler) end(c *conversation, reason string) {
+	h.mu.Lock()
+	for id, other := range h.calls {
+		if other == c {
+			delete(h.calls, id)
+		}
+	}
+	h.mu.Unlock()
+	close(c.gone)
+	c.channel.Cancel(reason)
+	_, _ = c.channel.Wait()
+	for range c.events { // until read has ended
+	}
+	c.cancel()
+	h.runs.Done()
+}
