@@ -23,12 +23,12 @@ import (
 func checkCommand(p *program.Env) *cli.Command {
 	f := &checkFlags{}
 	return &cli.Command{
-		Description: `Checks all agents that are found, or those of --agent-file, with their whole
-trees. Problems go to stderr, a summary to stdout. Warnings and notes are fine;
-with an error, or anything that had to be left out, the exit code is 2.`,
+		Description: `Checks all agents that are found, or those named with --agent-file, with all agents
+below them. Problems go to stderr, a summary to stdout. The exit code is 2 if there
+is an error or something had to be left out; warnings and notes do not change it.`,
 		Flags: append(f.rights.Flags(),
-			&cli.BoolFlag{Name: "effective", Usage: "print what each agent may do with each tool instead, which rule says so, and what enforces it", Destination: &f.effective},
-			&cli.StringFlag{Name: "tools", Usage: "print the tools of one agent instead, as its model sees them: `FORM` is list, openai or json", Destination: &f.tools, Validator: command.OneOf("list", "openai", "json")},
+			&cli.BoolFlag{Name: "effective", Usage: "instead print what each agent may do with each tool, by which rule, and what enforces it", Destination: &f.effective},
+			&cli.StringFlag{Name: "tools", Usage: "instead print the tools of one agent as its model sees them: `FORM` is list, openai or json", Destination: &f.tools, Validator: command.OneOf("list", "openai", "json")},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := command.NoArguments(c); err != nil {
@@ -79,8 +79,8 @@ func check(ctx context.Context, p *program.Env, f *checkFlags) error {
 	return nil
 }
 
-// checkFile reports on one tree, and returns how many of its problems make it
-// fail. An error means that it could not be checked at all.
+// checkFile reports on one tree and returns how many of its problems make the check
+// fail. An error means that the tree could not be checked at all.
 func checkFile(ctx context.Context, p *program.Env, c *config.Config, file string, f *checkFlags) (bad int, err error) {
 	l, err := load.File(ctx, p, c, file, load.Options{Check: true, Rights: f.rights})
 	if _, drift := errors.AsType[*agentfile.DriftError](err); drift {
@@ -93,7 +93,7 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file strin
 	l.Connect(ctx)
 	for i, problem := range l.Problems {
 		fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, observe.Clean(problem.String()))
-		// Of several problems with one hint the last has it.
+		// If several problems have the same hint, it is printed after the last.
 		last := i+1 == len(l.Problems) || l.Problems[i+1].Code != problem.Code
 		if hint := load.ProblemHint(problem); hint != "" && last {
 			fmt.Fprintf(p.Err, "  hint: %s\n", hint)
@@ -136,7 +136,7 @@ func summary(p *program.Env, t *agentfile.Tree) error {
 	return err
 }
 
-// limits is what an agent may consume, if that is limited.
+// limits describes the limits of an agent, if it has any.
 func limits(a *agent.Agent) string {
 	text := ""
 	if budget := a.Budget.String(); budget != "" {

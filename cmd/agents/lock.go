@@ -15,11 +15,11 @@ import (
 
 func lockCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
-		Description: `Writes ` + agentfile.LockName + ` beside the agent file: the digests of its tools and their
-descriptions, of sub-agents, scripts and programs, and what its MCP servers say of
-themselves. Tools are described and MCP servers started for that. Commands with
---locked, and agents with "locked": true, refuse what differs; ` + "`agents check --locked`" + `
-only compares.`,
+		Description: `Writes ` + agentfile.LockName + ` beside the agent file: the digests of tools and their descriptions,
+of sub-agents, scripts and programs, and the tools and instructions of MCP servers.
+For that it runs describe of each tool and starts the MCP servers. Commands with
+--locked, and agents with "locked": true, refuse everything that differs from the lock
+file; ` + "`agents check --locked`" + ` only compares.`,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := command.NoArguments(c); err != nil {
 				return err

@@ -25,21 +25,23 @@ func toolTestCommand(p *program.Env) *cli.Command {
 	var junit string
 	return &cli.Command{
 		ArgsUsage: "PATH...",
-		Description: `Tests executables, or those in folders, without a model: that the description is
-valid and always the same, that calls do what the examples of the description say,
-that every text argument takes an empty text, Unicode, lines, a leading dash, quotes
-and 100 kB, that two calls can run at once, that SIGTERM ends a call, and that calls
-keep to the declared effects. docs/tools.md describes examples.
+		Description: `Tests executables, or all executables in a folder, without a model: that the
+description is valid and does not change between calls, that calls behave as in the
+examples of the description, that every text argument accepts an empty text, Unicode,
+several lines, a leading dash, quotes and 100 kB, that two calls can run at the same
+time, that SIGTERM ends a call, and that calls have no more effects than declared.
+docs/tools.md describes examples.
 
-Each call runs in a new folder. A tool that has effects and no examples is only
-described, unless --run is there. What was not tested is printed with the reason.
+Each call runs in a new folder. A tool with effects and without examples is not called
+unless --run is set: only its description is tested. Tests that did not run are printed
+with the reason.
 
 Exit codes: 0 all tests passed; 1 a test failed; 2 there is no tool, or the usage is
 wrong; 130, 143 interrupted.`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "a line of JSON for each test", Destination: &asJSON},
+			&cli.BoolFlag{Name: "json", Usage: "print each test as a line of JSON", Destination: &asJSON},
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML too", Destination: &junit},
-			&cli.BoolFlag{Name: "run", Usage: "call tools that have effects with arguments that are made up", Destination: &run},
+			&cli.BoolFlag{Name: "run", Usage: "call tools that have effects, with made-up arguments", Destination: &run},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			start := time.Now()
@@ -76,8 +78,8 @@ wrong; 130, 143 interrupted.`,
 	}
 }
 
-// toolTestOptions puts calls into a sandbox that permits to read all but secrets, and to
-// write to the folder of the call alone.
+// toolTestOptions runs calls in a sandbox in which they can read everything but secrets,
+// and write only to the folder of the call.
 func toolTestOptions(p *program.Env) tooltest.Options {
 	ladder := load.Ladder(p)
 	box := func(dir string) *sandbox.Box {

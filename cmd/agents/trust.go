@@ -25,10 +25,11 @@ func trustCommand(p *program.Env) *cli.Command {
 	var list, yes bool
 	var remove string
 	return &cli.Command{
-		Description: `A cfg file, or an agent.json in the working directory, that no flag names may come from
-somebody else. This command shows which files decide what runs and what has changed
-since they were trusted, and asks. It executes none of them. --agent-file names another
-file to trust, as ` + load.EnvTrust + `=strict requires.`,
+		Description: `Files that no flag names may come from somebody else: a cfg file, or an agent.json in
+the working directory. They are used only after you trust them. This command shows
+which files decide what runs and what has changed since they were trusted, and asks.
+It executes none of them. With --agent-file it is about that file, which needs trust
+if ` + load.EnvTrust + `=strict is set.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "trust what is shown without asking", Destination: &yes},
 			&cli.BoolFlag{Name: "list", Usage: "list what is trusted", Destination: &list},
@@ -99,8 +100,8 @@ func trust(ctx context.Context, p *program.Env, yes bool) error {
 	return nil
 }
 
-// untrusted is what was found here, or named, and is not trusted as it is, with a text
-// for the person.
+// untrusted returns the files, found here or named, whose current contents are not
+// trusted, with a text for the person.
 func untrusted(p *program.Env) (found []*load.Trust, text string, err error) {
 	var b strings.Builder
 	add := func(now *load.Trust, about string) {
@@ -139,12 +140,12 @@ func untrusted(p *program.Env) (found []*load.Trust, text string, err error) {
 		}
 	}
 	if b.Len() == 0 {
-		return nil, "", failure.NothingRan(errors.New("trust: nothing was found here that needs it"), "--agent-file names a file")
+		return nil, "", failure.NothingRan(errors.New("trust: found no files here that need it"), "--agent-file names a file")
 	}
 	return found, b.String(), nil
 }
 
-// aboutConfig is what a cfg file decides besides which agents there are.
+// aboutConfig describes what a cfg file decides besides the list of agents.
 func aboutConfig(c *config.Config) string {
 	var b strings.Builder
 	for _, path := range c.File.Policies {
@@ -158,7 +159,7 @@ func aboutConfig(c *config.Config) string {
 	return b.String()
 }
 
-// aboutTree is what a tree runs, a line each.
+// aboutTree lists what a tree runs, one line each.
 func aboutTree(tree *agentfile.Tree, lock *agentfile.Lock) string {
 	var b strings.Builder
 	line := func(kind, text string) {

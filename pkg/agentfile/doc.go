@@ -1,9 +1,9 @@
 // Package agentfile loads trees of agent files: an agent.json, the executables
-// and agent files in its tool directory, and what these name in turn. It is the one
+// and agent files in its tool directory, and what these name in turn. It is the only
 // package that knows every toolset and every provider.
 //
-// Load returns a Tree, whose Root is ready to run, and whose Nodes and Problems
-// say what was found:
+// Load returns a Tree. Its Root is ready to run, and its Nodes and Problems describe
+// what was found:
 //
 //	tree, err := agentfile.Load(ctx, "agent.json", agentfile.Options{Keys: keys, Environ: os.Environ()})
 //	if err != nil {
@@ -12,6 +12,6 @@
 //	defer tree.Close()
 //	out, err := (&agent.Runner{Agent: tree.Root}).Run(ctx, agent.UserText("hello"))
 //
-// A broken part does not stop the agent: it is left out and reported. Nothing is
-// executed but the tools' describe, and that only if the answer is not in the cache.
+// A broken part does not stop the agent: it is left out and reported. Load executes
+// nothing but describe of each tool, and that only if the answer is not in the cache.
 package agentfile

@@ -27,7 +27,7 @@ type File struct {
 	Path string
 	Real string
 	Spec *Spec
-	// Slugs are those of all agents in the file, in their order: one, but for YAML.
+	// Slugs are the slugs of all agents in the file, in order: one unless it is YAML.
 	Slugs []string
 
 	doc     *jsondoc.Document
@@ -39,9 +39,9 @@ var agentSchema = sync.OnceValues(func() (*schema.Schema, error) {
 	return schema.CompileTrusted("agent.schema.json", schemas.Agent())
 })
 
-// Read reads one agent file, of several agents in it the first, and nothing that it
-// names: no tool is run and no other file opened. The error is a *LoadError; the problems
-// hold warnings too.
+// Read reads one agent file, the first agent if it has several, and nothing that it
+// names: it runs no tool and opens no other file. The error is a *LoadError; the problems
+// include warnings.
 func Read(path string) (*File, []Problem, error) { return ReadAgent(path, "") }
 
 // ReadAgent is Read for the agent with a slug.
@@ -53,9 +53,9 @@ func ReadAgent(path, slug string) (*File, []Problem, error) {
 	return f, problems, nil
 }
 
-// readFile reads an agent file, of several agents in it the one with the slug. What makes it unusable has the severity unusable;
-// there is a File all the same where keys of it can be read. If take, which may be nil,
-// returns false, the file is not interpreted.
+// readFile reads an agent file, and the agent with the slug if it has several. Problems that
+// make it unusable have the severity unusable; a File is still returned if some of its keys
+// can be read. If take, which may be nil, returns false, the file is not parsed.
 func readFile(path, slug string, unusable Severity, valid cachefile.Dir, take func(kind, path string, data []byte) bool) (*File, []Problem) {
 	real, err := filepath.Abs(path)
 	if err == nil {
@@ -95,19 +95,19 @@ func readFile(path, slug string, unusable Severity, valid cachefile.Dir, take fu
 		problems = append(problems, f.problem(unusable, CodeFlavor, f.at("flavor"), "%s", noFlavor(f.Spec.Flavor)))
 	}
 	for _, key := range otherSpellings(f.contents()) {
-		problems = append(problems, f.problem(Warning, CodeSchema, "/contents/"+kebab(key), "this is %s in another spelling, and that one counts", key))
+		problems = append(problems, f.problem(Warning, CodeSchema, "/contents/"+kebab(key), "this is another spelling of %s, which takes precedence", key))
 	}
 	return f, problems
 }
 
-// contents are the keys of the agent, nil where there are none.
+// contents returns the keys of the agent, nil if there are none.
 func (f *File) contents() map[string]any {
 	envelope, _ := f.doc.Root.Value.(map[string]any)
 	contents, _ := envelope["contents"].(map[string]any)
 	return contents
 }
 
-// unreadable is the problem of a file that cannot be read.
+// unreadable returns the problem of a file that cannot be read.
 func unreadable(path string, s Severity, err error) Problem {
 	code := CodeFile
 	if errors.Is(err, errWritable) {
@@ -153,7 +153,7 @@ func isFlavor(name string) bool {
 	return err == nil || name == FlavorScripted
 }
 
-// noFlavor says that a flavor is unknown.
+// noFlavor is the message for an unknown flavor.
 func noFlavor(name string) string {
 	known := append(openai.Flavors(), FlavorScripted)
 	return fmt.Sprintf("there is no flavor %q; the known ones are %s", name, strings.Join(known, ", "))
@@ -197,8 +197,8 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// isAgentFile reports whether data of the file at path looks like an agent file: whether
-// its tag says so.
+// isAgentFile reports whether data of the file at path looks like an agent file, by its
+// tag.
 func isAgentFile(path string, data []byte) bool {
 	var envelope struct {
 		Tag string `json:"tag"`
@@ -206,13 +206,13 @@ func isAgentFile(path string, data []byte) bool {
 	return json.Unmarshal(asJSON(path, data), &envelope) == nil && envelope.Tag == Tag
 }
 
-// problem is a problem at a key of f.
+// problem returns a problem at a key of f.
 func (f *File) problem(s Severity, code Code, pointer, format string, args ...any) Problem {
 	p := schema.ProblemAt(f.doc, pointer, fmt.Sprintf(format, args...))
 	return Problem{Severity: s, Code: code, File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
 }
 
-// at is the pointer of a key of the contents, in the spelling of the file.
+// at returns the pointer of a key of the contents, in the file's own spelling.
 func (f *File) at(key string) string {
 	contents := f.contents()
 	if _, ok := contents[key]; !ok {

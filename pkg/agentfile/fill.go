@@ -25,16 +25,15 @@ func blankFirstLine(data []byte) []byte {
 	return append(bytes.Repeat([]byte(" "), end), data[end:]...)
 }
 
-// placeholder is ${name}, ${name:-default}, or with another $ before it, text.
-// It is compiled when it is needed: most files have none.
+// placeholder matches ${name} and ${name:-default}; with another $ before it, it is text.
+// It is compiled when needed: most files have none.
 var placeholder = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 })
 
-// fill replaces the placeholders of a text by values, in one pass: values are not
-// searched for placeholders. A name without a value takes its default; one without
-// either stays as it is and is returned in missing. Names that had a value are
-// added to used.
+// fill replaces the placeholders in a text by values, in one pass: placeholders in values
+// are not replaced. A name without a value takes its default; a name with neither stays as
+// it is and is returned in missing. Names that had a value are added to used.
 func fill(text string, values map[string]string, used map[string]bool) (filled string, missing []string) {
 	filled = placeholder().ReplaceAllStringFunc(text, func(match string) string {
 		if strings.HasPrefix(match, "$$") {
@@ -56,8 +55,8 @@ func fill(text string, values map[string]string, used map[string]bool) (filled s
 	return filled, slices.Compact(missing)
 }
 
-// fillPrompts fills the placeholders of the root file's prompts, if it is a program
-// or a value is given. In any other file ${…} is text.
+// fillPrompts fills the placeholders in the root file's prompts, if the file is a program
+// or a value is given. In any other file, ${…} is plain text.
 func (l *loader) fillPrompts(f *File) bool {
 	if !f.program && len(l.opts.Set) == 0 {
 		return true

@@ -122,7 +122,7 @@ func (l *loader) extraAgents(n *Node) {
 			continue
 		}
 		if len(extra.Runner) > 0 && extra.Path == "" {
-			l.report(n.File.problem(LeftOut, CodePath, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "an agent with a runner needs its path there"))
+			l.report(n.File.problem(LeftOut, CodePath, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "an agent with a runner needs the key path: its agent file where the runner executes it"))
 			continue
 		}
 		if len(extra.Runner) > 0 {

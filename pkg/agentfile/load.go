@@ -30,17 +30,17 @@ const MaxDepth = 64
 // agent files anywhere, tool directories included.
 const TestSuffix = ".agenttest.json"
 
-// Options say what a tree is loaded with. The zero value loads a tree whose
-// agents need no keys and whose tools get no environment.
+// Options control how a tree is loaded. With the zero value, agents have no keys and
+// tools have an empty environment.
 type Options struct {
 	// Keys are the API keys; nil means none. KeysFile names them in messages.
 	Keys     *config.Keys
 	KeysFile string
-	// Environ is the environment that tools get, without what looks like a
-	// secret and what holds one of the Keys.
+	// Environ is the environment of tools. Variables that look like a secret, or that
+	// contain one of the Keys, are removed.
 	Environ []string
-	// WorkDir is the working directory: where paths are looked for that do
-	// not exist beside their agent file. "" means that of the process.
+	// WorkDir is the working directory, where paths are looked up that do not exist
+	// beside their agent file. "" means that of the process.
 	WorkDir string
 	// CacheDir keeps the descriptions of tools, what MCP servers offer, and
 	// which agent files were valid; "" keeps nothing.
@@ -64,25 +64,26 @@ type Options struct {
 	// Check also reads what a root file names that cannot be run, so that all
 	// problems are found. The Tree has no Root then.
 	Check bool
-	// Models replaces what agent files say of their models: for the agent with
-	// a slug, and under "" for all agents of the tree. A slug that is not in
-	// the tree is an error.
+	// Models replaces the models in agent files: for the agent with a slug, and
+	// under "" for all agents of the tree. A slug that is not in the tree is an
+	// error.
 	Models map[string]ModelChoice
 	// Model, if it is not nil, supplies the models of agents, so that no key is
 	// needed. Where it returns nil, the file decides.
 	Model func(f *File) agent.Provider
-	// Log gets what MCP servers write beside their messages, a line at a
-	// time, from several goroutines; nil drops it.
+	// Log is called with each line that MCP servers write besides their messages,
+	// from several goroutines; nil drops them.
 	Log func(server, line string)
 	// Elicit answers MCP servers that ask the person something (see
 	// mcpclient.Options); nil declines.
 	Elicit func(ctx context.Context, question mcpclient.Elicitation) (mcpclient.Answer, error)
 	// Ladder knows which sandboxes this machine has; nil is one without a helper. Note
-	// gets what they do not enforce, a line each, from several goroutines.
+	// is called with a line for each limit that they do not enforce, from several
+	// goroutines.
 	Ladder *sandbox.Ladder
 	Note   func(line string)
-	// LockDir is the folder with which calls of tools that declare locks take
-	// turns, among all processes that use it; "" means that they do not.
+	// LockDir is the folder for the locks that tools declare. All processes with the
+	// same folder share the locks; "" means no locking.
 	LockDir string
 	// Protected are further files that decide what is executed, such as the cfg
 	// file: tools that write files refuse to write them, as they refuse the
@@ -91,13 +92,12 @@ type Options struct {
 	// Pinned refuses to start an MCP server once its program has changed since
 	// Load.
 	Pinned bool
-	// Rights are what beside the root's file says what it may do.
+	// Rights are the rights of the root agent from outside its file.
 	Rights Rights
-	// Prices are those of models that win over the ones in package prices; nil means
-	// none.
+	// Prices take precedence over those in package prices; nil means none.
 	Prices prices.Table
-	// Locked refuses a tree that is not what the lock file beside its root file says,
-	// as `"locked": true` in one of its agent files does: see Lock.
+	// Locked refuses a tree that differs from the lock file beside its root file, as
+	// `"locked": true` in one of its agent files does: see Lock.
 	// Unlocked ignores that key.
 	Locked, Unlocked bool
 	// Trusted, if it is not nil, is what the tree must consist of, as Survey returned
@@ -108,9 +108,9 @@ type Options struct {
 	OutputDir string
 }
 
-// A ModelChoice replaces keys of agent files: flavor, modelUrl and modelName. What is
-// empty stays as the file has it. The key of apiKeyEnv is still sent to the host
-// that the file names and to no other.
+// A ModelChoice replaces keys of agent files: flavor, modelUrl and modelName. An empty
+// field replaces nothing. The key of apiKeyEnv is still sent only to the host that the
+// file names.
 type ModelChoice struct{ Flavor, URL, Name string }
 
 // A Tree is a loaded agent with everything below it. Close it after use.
@@ -118,9 +118,9 @@ type Tree struct {
 	// Root is the agent to run.
 	Root *agent.Agent
 	// Nodes are all agents of the tree, Root's first, in the order in which
-	// they were found. An agent that is reached twice is there once.
+	// they were found. An agent that is reached twice appears once.
 	Nodes []*Node
-	// Problems is what is wrong, worst first.
+	// Problems are sorted, worst first.
 	Problems []Problem
 
 	secrets []config.Secret // of a type that does not print them
@@ -128,16 +128,15 @@ type Tree struct {
 	ladder  *sandbox.Ladder // may be nil
 }
 
-// Runner returns a Runner of a, an agent of the tree, which takes the tree's keys,
-// and more secrets if there are any, out of everything that is kept, shown and
-// sent. The caller sets what else it wants (Journal, Observe, From, …) before its
-// first use.
+// Runner returns a Runner of a, an agent of the tree. It redacts the tree's keys, and
+// more secrets if there are any, in everything that is stored, shown and sent. The
+// caller sets other fields (Journal, Observe, From, …) before its first use.
 func (t *Tree) Runner(a *agent.Agent, more ...string) *agent.Runner {
 	return &agent.Runner{Agent: a, Secrets: redact.New(append(t.Secrets(), more...)), ReadRights: policy.Read}
 }
 
-// Secrets returns the values of all keys that the tree was loaded with, sorted:
-// what must be kept out of everything that is shown or stored.
+// Secrets returns the values of all keys that the tree was loaded with, sorted. They
+// must not appear in anything that is shown or stored.
 func (t *Tree) Secrets() []string {
 	values := make([]string, len(t.secrets))
 	for i, s := range t.secrets {
@@ -191,17 +190,17 @@ type program struct {
 	kind         exectool.Kind
 	slug         string          // of an agent behind a runner
 	sandbox      *sandbox.Config // of the entry
-	refused      bool            // it is not to be executed
+	refused      bool            // it must not be executed
 }
 
 // Load reads the agent file at path and all that it names, describes its tools
-// and returns the tree. A part that does not work is left out and reported; only
-// a problem of the root file itself, or a key that is missing anywhere, is an
-// error, a *LoadError. The tree is there in any case, with all problems.
+// and returns the tree. A part that does not work is left out and reported; only a
+// problem in the root file itself, or a missing key in any file, is an error, a
+// *LoadError. Load always returns a tree, with all problems.
 //
-// First all files are read, then toolsets are made of what they say. A tree that is not
-// what it must be is a *DriftError: as far as its files say that, before anything is
-// executed.
+// First all files are read, then toolsets are made from their contents. A tree that
+// differs from its lock or from what was trusted is a *DriftError. Differences in files
+// are found before anything is executed.
 func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 	l := newLoader(opts)
 	if opts.Trusted != nil {
@@ -270,8 +269,8 @@ type loader struct {
 	valid   cachefile.Dir    // of agent files
 	redact  *redact.Redactor // of the tree's secrets
 	further []string         // files that decide what is executed, and are not agent files or tools
-	noted   sync.Map         // what was said about sandboxes
-	slugs   []string         // of all agents, those that are left out included
+	noted   sync.Map         // lines about sandboxes that were already reported
+	slugs   []string         // of all agents, including those that are left out
 
 	taken    map[string]LockedFile // what was interpreted, by absolute path
 	against  []baseline
@@ -282,7 +281,8 @@ type loader struct {
 
 func (l *loader) report(p ...Problem) { l.tree.Problems = append(l.tree.Problems, p...) }
 
-// unusable is the severity of what makes an agent unusable that has so many above.
+// unusable returns the severity of a problem that makes an agent unusable, given the
+// agents above it.
 func unusable(above []*Node) Severity {
 	if len(above) == 0 {
 		return Fatal
@@ -330,7 +330,7 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 	ok = l.findWorkDir(n) && ok
 	ok = l.rights(n) && ok
 	ok = l.shapes(n) && ok
-	ok = ok && l.model(n) // what a broken file says of its model is not the whole of it
+	ok = ok && l.model(n) // the model settings of a broken file may be incomplete
 	if ok && isRoot {
 		l.tree.Root = n.Agent
 	}
@@ -358,9 +358,9 @@ func (l *loader) places(n *Node, path string) []string {
 	return []string{filepath.Join(filepath.Dir(n.File.Path), path), filepath.Join(filepath.Dir(n.File.Real), path), filepath.Join(l.opts.WorkDir, path)}
 }
 
-// resolve finds the file or folder that a path of n's file means: beside the
-// file, else beside what the file is a link to, else in the working directory,
-// with a warning. One that is not there has the severity missing.
+// resolve finds the file or folder that a path in n's file means: beside the file,
+// else beside the target of the file if it is a link, else in the working directory,
+// with a warning. If there is none, the problem has the severity missing.
 func (l *loader) resolve(n *Node, pointer, path string, missing Severity) (string, bool) {
 	places := l.places(n, path)
 	for i, place := range places {
@@ -378,8 +378,8 @@ func (l *loader) resolve(n *Node, pointer, path string, missing Severity) (strin
 	return "", false
 }
 
-// build makes toolsets of what was read. The tools of all nodes are described at
-// the same time.
+// build makes the toolsets of the files that were read. The tools of all nodes are
+// described at the same time.
 func (l *loader) build(ctx context.Context) {
 	l.redact = redact.New(l.tree.Secrets())
 	l.confine()

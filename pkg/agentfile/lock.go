@@ -29,8 +29,8 @@ const lockVersion = 1
 // maxLockBytes limits the size of a lock file.
 const maxLockBytes = 64 << 20
 
-// A Lock is what a tree consists of: the files that decide what is executed, and what
-// its tools say of themselves.
+// A Lock is what a tree consists of: the files that decide what is executed, and the
+// descriptions of its tools.
 type Lock struct {
 	// Files are agent files, the files that they name, tools, and the programs and
 	// scripts of MCP servers and runners, by their paths.
@@ -54,10 +54,10 @@ const (
 	KindAgent   = "agent"   // an agent file, or another .json in a tool directory
 	KindConfig  = "config"  // a list of MCP servers
 	KindScript  = "script"  // of a scripted model
-	KindText    = "text"    // what the model is told: a prompt, a list of programs
+	KindText    = "text"    // text for the model: a prompt, a list of programs
 	KindTool    = "tool"    // an executable
 	KindPolicy  = "policy"  // an executable that decides about calls
-	KindProgram = "program" // what takes the steps of an agent, or what an MCP server or a runner executes, scripts included
+	KindProgram = "program" // a program or script that an MCP server, a runner or the key step executes
 )
 
 // A LockedRunner is a runner with the digests of the descriptions of its tools.
@@ -66,7 +66,7 @@ type LockedRunner struct {
 	Tools   map[string]string `json:"tools,omitempty"`
 }
 
-// A LockedServer is an MCP server with what it says of itself.
+// A LockedServer is an MCP server with its tools and instructions.
 type LockedServer struct {
 	Command      []string              `json:"command,omitempty"`
 	URL          string                `json:"url,omitempty"`
@@ -98,7 +98,7 @@ func ReadLock(path string) (*Lock, error) {
 	if lock := f.Trees[filepath.Base(path)]; lock != nil {
 		return lock, nil
 	}
-	return nil, fmt.Errorf("it does not have %s: %w", filepath.Base(path), fs.ErrNotExist)
+	return nil, fmt.Errorf("it has no entry for %s: %w", filepath.Base(path), fs.ErrNotExist)
 }
 
 func readLocks(file string) (*lockFile, error) {
@@ -145,14 +145,14 @@ func WriteLock(path string, lock *Lock) (file string, err error) {
 	return file, os.WriteFile(file, text.Bytes(), 0o644)
 }
 
-// A DriftError says that a tree is not what it was.
+// A DriftError reports that a tree differs from its lock or from what was trusted.
 type DriftError struct {
 	File    string   // the root agent file
 	Against string   // what it was compared with
 	Changes []string // a line or more each
 }
 
-// Error is a line for each change.
+// Error returns a line for each change.
 func (e *DriftError) Error() string {
 	return fmt.Sprintf("%s differs from %s:\n  %s", named(e.File), e.Against, strings.Join(e.Changes, "\n  "))
 }
@@ -184,8 +184,8 @@ func relative(dir, path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// take notes a file that is about to be interpreted, and reports whether it may be: what
-// a baseline does not have is left alone.
+// take records a file that is about to be parsed, and reports whether it may be: a file
+// that a baseline does not contain is not parsed.
 func (l *loader) take(kind, path string, data []byte) bool {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -203,8 +203,8 @@ func (l *loader) take(kind, path string, data []byte) bool {
 	return true
 }
 
-// survey is what the tree consists of as far as it can be known without executing
-// anything. Paths are relative to dir.
+// survey returns what the tree consists of, as far as it can be determined without
+// executing anything. Paths are relative to dir.
 func (l *loader) survey(dir string) *Lock {
 	lock := &Lock{Files: map[string]LockedFile{}, Programs: map[string]string{}, Runners: map[string]LockedRunner{}, Servers: map[string]LockedServer{}}
 	for path, f := range l.taken {
@@ -285,8 +285,7 @@ func (n *Node) lockKey(dir, name string) string {
 
 // Survey reads the tree of the agent file at path without executing anything, and
 // returns what it consists of, with paths relative to the folder of the file. The
-// servers and runners of the Lock have no tools. Nothing is wrong with a tree that
-// cannot run.
+// servers and runners of the Lock have no tools. A tree that cannot run is not an error.
 func Survey(path string, opts Options) (*Tree, *Lock) {
 	opts.NoModels, opts.Check = true, true
 	l := newLoader(opts)
@@ -327,7 +326,7 @@ func (t *Tree) Lock(ctx context.Context) (*Lock, error) {
 	return lock, nil
 }
 
-// list fills in what the server says of itself.
+// list fills in the tools and instructions of the server.
 func (s *LockedServer) list(ctx context.Context, from agent.Toolset) error {
 	tools, err := from.Tools(ctx)
 	if err != nil {
@@ -402,7 +401,7 @@ func (l *Lock) files(programs bool) map[string]string {
 	return parts
 }
 
-// descriptions are the parts that are known when the tools have been described.
+// descriptions are the parts that are known only after the tools have run describe.
 func (l *Lock) descriptions() map[string]string {
 	parts := map[string]string{}
 	for path, f := range l.Files {
@@ -418,7 +417,7 @@ func (l *Lock) descriptions() map[string]string {
 	return parts
 }
 
-// parts are what an MCP server says of itself. key names it.
+// parts are the tools and instructions of an MCP server. key names the server.
 func (s *LockedServer) parts(key string) map[string]string {
 	parts := map[string]string{}
 	server := "MCP server " + named(key)
@@ -454,8 +453,8 @@ func difference(was, now map[string]string) []string {
 	return changes
 }
 
-// lines are the lines of a text that another does not have, each on a line of its own
-// behind a mark. Digests are not shown.
+// lines returns the lines of a text that another text does not have, each after a mark.
+// Digests are not shown.
 func lines(mark, text, other string) string {
 	const most = 20
 	if text == "" || strings.HasPrefix(text, "sha256:") {

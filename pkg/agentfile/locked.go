@@ -25,7 +25,7 @@ func (l *loader) readLock(path string) {
 	if l.lock, err = ReadLock(path); err != nil {
 		file := filepath.Join(filepath.Dir(path), LockName)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("the tree must be locked, and there is no lock of %s", named(path))
+			err = fmt.Errorf("the tree must be locked, but there is no lock of %s", named(path))
 		}
 		l.report(Problem{Severity: Fatal, Code: CodeLock, File: file, Message: plain(err)})
 		l.lock = &Lock{} // nothing is executed
@@ -39,7 +39,7 @@ func (l *loader) readLock(path string) {
 }
 
 // compare compares the files of the tree with every baseline, before anything is
-// executed. The error of a tree that cannot be used for another reason is that reason.
+// executed. If the tree is unusable for another reason, that reason is the error.
 func (l *loader) compare(path string) error {
 	if len(l.against) == 0 && l.lock == nil {
 		return nil
@@ -141,7 +141,7 @@ func (t *lockedFile) Unwrap() any { return t.Tool }
 // Call implements agent.Tool.
 func (t *lockedFile) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	if exectool.Digest(t.File()) != t.digest {
-		return agent.Result{}, fmt.Errorf("nothing ran: %s is not what %s says any more", named(t.Path()), LockName)
+		return agent.Result{}, fmt.Errorf("nothing ran: %s no longer matches %s", named(t.Path()), LockName)
 	}
 	return t.Tool.Call(ctx, inv)
 }
@@ -155,8 +155,7 @@ func (l *loader) checked(n *Node, s opened) agent.Toolset {
 	return &checked{serverTools: &lockedServer{Toolset: s.Toolset, key: key, lock: l.lock.Servers[key]}}
 }
 
-// A lockedServer offers the tools of an MCP server as far as they are what the lock
-// says.
+// A lockedServer offers the tools of an MCP server that match the lock.
 type lockedServer struct {
 	*mcpclient.Toolset
 	key  string
@@ -166,7 +165,7 @@ type lockedServer struct {
 	tools map[agent.Tool]agent.Tool // by those of Toolset
 }
 
-// Tools implements agent.Toolset. The error says how the list differs from the lock.
+// Tools implements agent.Toolset. The error lists how the tools differ from the lock.
 func (s *lockedServer) Tools(ctx context.Context) ([]agent.Tool, error) {
 	tools, err := s.Toolset.Tools(ctx)
 	now := LockedServer{Instructions: s.lock.Instructions, Tools: map[string]LockedTool{}}
@@ -190,12 +189,12 @@ func (s *lockedServer) Tools(ctx context.Context) ([]agent.Tool, error) {
 		return nil, err
 	}
 	if changes := difference(s.lock.parts(s.key), now.parts(s.key)); len(changes) > 0 {
-		err = errors.Join(err, fmt.Errorf("what differs from %s is refused:\n  %s", LockName, strings.Join(changes, "\n  ")))
+		err = errors.Join(err, fmt.Errorf("refused because it differs from %s:\n  %s", LockName, strings.Join(changes, "\n  ")))
 	}
 	return kept, err
 }
 
-// same reports whether a tool is what the lock says.
+// same reports whether a tool matches the lock.
 func (s *lockedServer) same(name string, t LockedTool) bool {
 	one := func(t LockedTool) map[string]string {
 		return (&LockedServer{Tools: map[string]LockedTool{name: t}}).parts("")
@@ -204,8 +203,8 @@ func (s *lockedServer) same(name string, t LockedTool) bool {
 	return known && maps.Equal(one(was), one(t))
 }
 
-// Instructions implements agent.Instructor. Other instructions than those of the lock
-// do not reach the model.
+// Instructions implements agent.Instructor. Instructions that differ from the lock do
+// not reach the model.
 func (s *lockedServer) Instructions(ctx context.Context) (string, error) {
 	text, err := s.Toolset.Instructions(ctx)
 	if err == nil && text != s.lock.Instructions {
@@ -223,14 +222,14 @@ type lockedCall struct {
 // Unwrap returns the tool: see agent.As.
 func (t *lockedCall) Unwrap() any { return t.Tool }
 
-// Call implements agent.Tool. The server is asked for its list first if it was started
-// again or says that the list has changed. The model does not get the difference: the
-// server wrote it.
+// Call implements agent.Tool. If the server was started again, or reports that its list
+// has changed, its list is read first. The model does not see the difference, because
+// the server wrote it.
 func (t *lockedCall) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	tools, _ := t.server.Tools(ctx) // the next turn reports the error to the person
 	same := func(o agent.Tool) bool { return o.Spec().Name == t.Spec().Name }
 	if !slices.ContainsFunc(tools, same) {
-		return agent.Result{}, fmt.Errorf("nothing was called: %s is not what %s says any more", t.Spec().Name, LockName)
+		return agent.Result{}, fmt.Errorf("nothing was called: %s no longer matches %s", t.Spec().Name, LockName)
 	}
 	return t.Tool.Call(ctx, inv)
 }

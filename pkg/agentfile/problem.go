@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// A Severity says what a problem means for the tree.
+// A Severity is the effect of a problem on the tree.
 type Severity int
 
 // The severities, worst first.
 const (
 	Fatal   Severity = iota // the tree cannot be used
 	LeftOut                 // something is missing from it
-	Warning                 // it works, but may not be what was meant
-	Note                    // it could be better; only checks show it
+	Warning                 // it works, but may not be intended
+	Note                    // it could be improved; only checks show it
 )
 
 // String returns "error", "left out", "warning" or "note".
@@ -31,7 +31,7 @@ type Problem struct {
 	Severity Severity
 	Code     Code
 	File     string
-	// Line and Col count from 1; 0 where the problem is with the file itself.
+	// Line and Col count from 1; 0 if the problem is with the file as a whole.
 	Line, Col int
 	// Key is where in the file, as contents.mcpServers[0].tag.
 	Key string
@@ -41,7 +41,7 @@ type Problem struct {
 	Message string
 }
 
-// String is "FILE:LINE:COL: KEY: MESSAGE" with what there is of it, on one line.
+// String returns "FILE:LINE:COL: KEY: MESSAGE" on one line, without absent parts.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(named(p.File))
@@ -63,8 +63,8 @@ func (p Problem) Incomplete() bool {
 	return p.Severity <= LeftOut || p.Code == CodeLater || p.Code == CodeUnknown
 }
 
-// named returns a path for messages: quoted if it has characters that cannot be seen,
-// such as a line break, with which the name of a file could forge another message.
+// named returns a path for messages: quoted if it has invisible characters such as a line
+// break, with which a file name could forge another message.
 func named(path string) string {
 	for _, r := range path {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
@@ -104,7 +104,7 @@ const (
 	CodeStart     Code = "mcp-start"   // an MCP server that does not start or answer
 	CodeLock      Code = "lock"        // the lock file
 	CodeSet       Code = "set"         // a placeholder without a value, a value without a placeholder
-	CodeSandbox   Code = "sandbox"     // a sandbox that does not hold for something
+	CodeSandbox   Code = "sandbox"     // a sandbox that does not apply to something
 	CodeRights    Code = "rights"      // permissions, approval or policy that cannot be used
 	CodeLater     Code = "unsupported" // a key of agents-exe without a meaning here yet
 )
@@ -114,7 +114,7 @@ type LoadError struct {
 	Problems []Problem // the fatal ones
 }
 
-// Error is the first problem, and how many there are beside it.
+// Error returns the first problem and the number of others.
 func (e *LoadError) Error() string {
 	s := e.Problems[0].String()
 	switch n := len(e.Problems) - 1; {

@@ -12,17 +12,18 @@ import (
 	"github.com/agents-exe/agents/pkg/policy"
 )
 
-// Rights say what the root agent may do, beside its file: the cfg file and flags.
+// Rights are the rights of the root agent from the cfg file and flags.
 type Rights struct {
 	Rules []*policy.Rule
-	// Approval is that of the cfg file: the stricter of it and that of the root's file
-	// counts. Chosen is that of a flag and replaces both. Default counts if none is set.
+	// Approval is the one in the cfg file; the stricter of it and the one in the root's
+	// file applies. Chosen comes from a flag and replaces both. Default applies if none
+	// is set.
 	Approval, Chosen, Default policy.Approval
 	// Policies are the absolute paths of external policies.
 	Policies []string
 }
 
-// rights reads what n may do. A rule that cannot be used makes the agent unusable.
+// rights reads the rights of n. A rule that is not valid makes the agent unusable.
 func (l *loader) rights(n *Node) bool {
 	s, f := n.File.Spec, n.File
 	set := policy.Set{Source: named(f.Path), Approval: s.Approval}

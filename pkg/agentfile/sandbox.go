@@ -25,8 +25,8 @@ type confinement struct {
 	boxes map[string]*sandbox.Box
 }
 
-// confine finds out which sandboxes hold for which agent: its own, and those of all agents
-// above it, whichever of them calls.
+// confine determines the sandboxes of each agent: its own, and those of all agents above
+// it, regardless of which one calls.
 func (l *loader) confine() {
 	for _, n := range l.tree.Nodes {
 		if n.confinement == nil {
@@ -68,8 +68,8 @@ func (l *loader) confine() {
 	}
 }
 
-// sandboxRunners refuses what a required sandbox does not hold for: a runner executes it
-// elsewhere.
+// sandboxRunners refuses entries to which a required sandbox does not apply, because a
+// runner executes them elsewhere.
 func (l *loader) sandboxRunners(n *Node) {
 	c := n.confinement
 	required := c.own.Required || slices.ContainsFunc(c.above, func(above sandbox.Config) bool { return above.Required })
@@ -87,8 +87,8 @@ func (l *loader) sandboxRunners(n *Node) {
 	}
 }
 
-// sandboxNames reports names in a sandbox that no executable of the agent has: what they
-// restrict would not be restricted.
+// sandboxNames reports names in a sandbox that no executable of the agent has: with a
+// misspelt name, a restriction would have no effect.
 func (l *loader) sandboxNames(n *Node) {
 	var known []string
 	add := func(file string) {
@@ -181,16 +181,16 @@ type builtinBox struct {
 	box *sandbox.Box
 }
 
-// A Sandbox is what holds for some processes of an agent.
+// A Sandbox describes the sandbox of some processes of an agent.
 type Sandbox struct {
 	// Of are the names of the tools, and of the MCP servers.
 	Of []string
-	// Permits is what the sandbox permits, Enforced what enforces it on this machine.
+	// Permits describes what the sandbox permits, Enforced what enforces it here.
 	Permits, Enforced string
 }
 
-// Sandboxes are the sandboxes of n's processes, and those without any, which permit
-// everything and are the last.
+// Sandboxes returns the sandboxes of n's processes. The last entry, if any, is for
+// processes without a sandbox.
 func (n *Node) Sandboxes() []Sandbox {
 	of := map[*sandbox.Box][]string{}
 	if n.set != nil {

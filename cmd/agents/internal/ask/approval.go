@@ -25,13 +25,13 @@ const (
 	scopeFolder  scope = "folder"
 )
 
-// about explains a scope to the person.
+// about explains in the question's help what a scope covers.
 func (s scope) about(tool string) string {
 	switch s {
 	case scopeOnce:
-		return "this call, and in this run the same call again"
+		return "this call, and the same call again in this run"
 	case scopeNo:
-		return "not this call; what you type after it is a reason for the model"
+		return "not this call; text after it is a reason for the model"
 	case scopeSession:
 		return "every call of " + tool + " in this session"
 	case scopeCall:
@@ -117,11 +117,11 @@ func (c *console) approve(q agent.Event, changes string, scopes []scope) (approv
 	}
 }
 
-// maxShownArgs is how many bytes of arguments are shown unasked.
+// maxShownArgs is how many bytes of arguments a question shows at first.
 const maxShownArgs = 4000
 
-// shownArgs shows the arguments of a call, each on a line behind a bar and texts with
-// newlines on several. cut reports that some are left out.
+// shownArgs formats the arguments of a call: one line each after a bar, and several lines
+// for a text with newlines. cut reports that a part is left out.
 func shownArgs(args string, limit int) (text string, cut bool) {
 	var b strings.Builder
 	var list map[string]json.RawMessage
@@ -155,7 +155,7 @@ func shownArgs(args string, limit int) (text string, cut bool) {
 // call before.
 func difference(before, after string) string {
 	var a, b map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(before), &a) // what is no object has no members
+	_ = json.Unmarshal([]byte(before), &a) // anything but an object counts as empty
 	_ = json.Unmarshal([]byte(after), &b)
 	names := map[string]bool{}
 	for name := range a {
@@ -193,8 +193,8 @@ func brief(s string) string {
 	return visible(s)
 }
 
-// visible shows every character that is not printable by its code: control sequences, and
-// characters that are invisible or reorder a text. What is asked must be what runs.
+// visible replaces characters that are not printable by their codes: control sequences, and
+// characters that are invisible or reorder text. The question must show exactly what runs.
 func visible(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -16,9 +16,9 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 )
 
-// An Approver answers the questions of a run, for all agents of its tree: whether a call
-// may run, by what was answered before or by asking the person, and all other questions
-// by the person.
+// An Approver answers the questions of all agents in a run. Whether a call may run, it
+// decides by a remembered answer or by asking the person; all other questions go to the
+// person.
 type Approver struct {
 	// Env is where warnings go.
 	Env *program.Env
@@ -33,8 +33,8 @@ type Approver struct {
 	Folder string
 	// Session returns the id of the root session, "" if none is kept; nil if it never is.
 	Session func() string
-	// Refuse ends the run, which cannot do without a call that nobody can allow. With nil
-	// the call is only denied.
+	// Refuse ends the run if it requires a call that nobody can allow. If nil, only the
+	// call is denied.
 	Refuse func(cause error)
 
 	mu      sync.Mutex
@@ -58,14 +58,14 @@ const (
 	reviewerHuman    = "human"    // only a person may answer
 )
 
-// A refusal is why a run ended that could not do without a call. It ends a context as if
-// it was cancelled.
+// A refusal is the cause of a context that ended because nobody could allow a required
+// call. It wraps context.Canceled.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string   { return r.text }
 func (r *refusal) Unwrap() []error { return []error{agent.ErrRefused, context.Canceled} }
 
-// Observe notes the calls, to show what is different in the next.
+// Observe remembers the arguments of each call, to show how those of the next one differ.
 func (a *Approver) Observe(e agent.Event) {
 	if e.Kind != agent.EventCallStarted {
 		return
@@ -78,7 +78,7 @@ func (a *Approver) Observe(e agent.Event) {
 	a.last[e.Tool] = e.Args
 }
 
-// Answer is for Runner.Person.
+// Answer has the signature of Runner.Person.
 func (a *Approver) Answer(ctx context.Context, q agent.Event) (json.RawMessage, error) {
 	if q.What != "approve" {
 		if a.Person == nil {
@@ -154,7 +154,7 @@ func (a *Approver) session() string {
 	return a.Session()
 }
 
-// canonical is a JSON text in a form that is the same for equal values.
+// canonical returns a JSON text in a form that is the same for equal values.
 func canonical(text string) string {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(text))
@@ -183,7 +183,7 @@ func (a *Approver) changes(q agent.Event) string {
 	return difference(last, q.Args)
 }
 
-// scopes are the answers that are offered beside yes and no.
+// scopes returns the answers that are offered besides yes and no.
 func (a *Approver) scopes(q agent.Event) []scope {
 	switch {
 	case q.Reviewer == reviewerHuman || q.Approval == approvalAlways:

@@ -162,8 +162,8 @@ why:      why it asks
 changed:  gone is gone; new is new; path was "a"; text is new
 sandbox:  writes /work, no network
 yes, no, session, call, folder or help? help
-  yes      this call, and in this run the same call again
-  no       not this call; what you type after it is a reason for the model
+  yes      this call, and the same call again in this run
+  no       not this call; text after it is a reason for the model
   session  every call of write in this session
   call     every call of write with these arguments in this session
   folder   every call of write in this folder, in later runs too

@@ -1,5 +1,5 @@
-// Package ask asks a person at a terminal: questions of the setup, and those of MCP
-// servers while an agent runs.
+// Package ask asks a person at a terminal: during setup, and while an agent runs, about
+// calls and for MCP servers.
 package ask
 
 import (
@@ -24,7 +24,7 @@ type Asker struct {
 	in *bufio.Reader
 }
 
-// Terminal is nil if there is no terminal.
+// Terminal returns an Asker, nil if there is no terminal or yes is set.
 func Terminal(p *program.Env, yes bool) *Asker {
 	if yes || !p.InTerm || !p.ErrTerm {
 		return nil

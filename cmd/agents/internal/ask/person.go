@@ -19,20 +19,20 @@ import (
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
-// A Person answers what a run and its MCP servers ask, at a terminal. One question is shown at
-// a time, and none while a tool talks to the person.
+// A Person is the person at a terminal who answers the questions of a run and its MCP
+// servers. One question is shown at a time, and none while a tool uses the terminal.
 type Person struct {
 	p    *program.Env
 	path string // of the terminal
-	ours bool   // it is the one that this process was started at
+	ours bool   // this process was started at it
 	turn chan struct{}
 
 	mu   sync.Mutex
-	hold func() (release func()) // stops what is redrawn at the terminal; nil if nothing is
+	hold func() (release func()) // pauses the progress on the terminal; nil if there is none
 }
 
-// NewPerson is nil if there is no terminal. A process that a tool started
-// asks at the terminal of the agents above only if that tool has it to itself.
+// NewPerson returns nil if there is no terminal. A process that a tool started uses the
+// terminal of the agents above only if that tool holds the lock of the terminal.
 func NewPerson(p *program.Env) *Person {
 	h := &Person{p: p, turn: make(chan struct{}, 1)}
 	switch {
@@ -46,7 +46,7 @@ func NewPerson(p *program.Env) *Person {
 	return h
 }
 
-// Asked is elicit, or nil if there is no terminal.
+// Asked returns the function that asks for an MCP server; nil if there is no terminal.
 func (h *Person) Asked() func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error) {
 	if h == nil {
 		return nil
@@ -54,7 +54,7 @@ func (h *Person) Asked() func(context.Context, mcpclient.Elicitation) (mcpclient
 	return h.elicit
 }
 
-// Holds sets what stops the progress while a question is shown.
+// Holds sets the function that pauses the progress while a question is shown.
 func (h *Person) Holds(hold func() (release func())) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,8 +127,7 @@ type console struct {
 	stop func() bool
 }
 
-// open opens the terminal for as long as ctx lasts. What was typed before the
-// question is dropped.
+// open opens the terminal until ctx ends. It drops what was typed before the question.
 func (h *Person) open(ctx context.Context) (*console, error) {
 	f, err := os.OpenFile(h.path, os.O_RDWR|notControlling, 0)
 	if err != nil {

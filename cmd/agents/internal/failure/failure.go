@@ -39,7 +39,7 @@ type Error struct {
 	Code  int
 	Err   error
 	Hint  string
-	Quiet bool // everything was said already
+	Quiet bool // the error was already reported
 }
 
 func (f *Error) Error() string { return f.Err.Error() }
@@ -57,7 +57,7 @@ func (e *Ending) Error() string { return e.Text }
 
 func (e *Ending) Unwrap() error { return e.Cause }
 
-// CallerDeadline is the cause of a context that the deadline of the calling run ended.
+// CallerDeadline is the cause of a context that ended at the deadline of the calling run.
 var CallerDeadline = &Ending{Text: "the deadline of the calling run passed (AGENTS_DEADLINE)", Cause: context.DeadlineExceeded}
 
 // Usage is an error in the command line.
@@ -139,7 +139,7 @@ func hintFor(err error) string {
 	case errors.Is(err, agent.ErrLoop):
 		return "ask for something else, or set loopLimit in the agent file"
 	case errors.Is(err, agent.ErrLength):
-		return "raise maxOutputTokens in the agent file; --output json shows what there was of the answer"
+		return "raise maxOutputTokens in the agent file; --output json shows the incomplete answer"
 	case errors.Is(err, agent.ErrAnswer):
 		return "the schema may ask for more than the model can give; --output json shows the last answer"
 	case errors.Is(err, CallerDeadline):
@@ -186,8 +186,8 @@ type stdoutError struct{ error }
 
 func (e *stdoutError) Unwrap() error { return e.error }
 
-// BrokenPipe reports whether err comes from a closed pipe on stdout: the reader
-// wanted no more, and there is nobody to report to.
+// BrokenPipe reports whether err comes from a closed pipe on stdout: nobody reads the
+// output any more, so there is nothing to report.
 func BrokenPipe(err error) bool {
 	var out *stdoutError
 	return errors.As(err, &out) && errors.Is(out, syscall.EPIPE)
@@ -196,14 +196,14 @@ func BrokenPipe(err error) bool {
 // A Resumable is the error of a run whose session can be continued.
 type Resumable struct {
 	Err     error
-	Command string // continues with it
+	Command string // the command that continues it
 }
 
 func (r *Resumable) Error() string { return r.Err.Error() }
 func (r *Resumable) Unwrap() error { return r.Err }
 
-// NotRead is the error of something that could not be read; after the end of ctx it
-// is the error of ctx.
+// NotRead returns the error for something that could not be read. If ctx has ended, it
+// returns err, the error of ctx, as it is.
 func NotRead(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// Flags say where the session of a run is kept, and which one it continues.
+// Flags are the flags for where the session of a run is kept and which one it continues.
 type Flags struct {
 	Session string
 	last    bool // of this folder
@@ -18,19 +18,19 @@ type Flags struct {
 
 func (k *Flags) Flags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "session", Category: sessionFlags, Usage: "continue session `ID`, the beginning of its id, or of its random part; without a prompt, finish what it left unfinished", Destination: &k.Session},
-		&cli.BoolFlag{Name: "continue", Category: sessionFlags, Usage: "continue the latest session that began in this folder, of the agent file if one is named", Destination: &k.last},
-		&cli.BoolFlag{Name: "continue-any", Category: sessionFlags, Usage: "continue the latest session of all folders, of the agent file if one is named", Destination: &k.lastAny},
-		&cli.StringFlag{Name: "session-file", Category: sessionFlags, Usage: "keep this session only in `FILE`, and continue it if it is there", Destination: &k.file},
-		&cli.StringFlag{Name: "record", Category: sessionFlags, Usage: "keep the session of this run, and those of agents that its tools start, in the folder `DIR`, for replay", Destination: &k.record},
+		&cli.StringFlag{Name: "session", Category: sessionFlags, Usage: "continue session `ID`, the first characters of its id or of the id's random part; without a prompt, finish an unfinished run", Destination: &k.Session},
+		&cli.BoolFlag{Name: "continue", Category: sessionFlags, Usage: "continue the latest session that began in this folder; with --agent-file, the latest of that agent", Destination: &k.last},
+		&cli.BoolFlag{Name: "continue-any", Category: sessionFlags, Usage: "continue the latest session of all folders; with --agent-file, the latest of that agent", Destination: &k.lastAny},
+		&cli.StringFlag{Name: "session-file", Category: sessionFlags, Usage: "keep this session only in `FILE`; if the file exists, continue its session", Destination: &k.file},
+		&cli.StringFlag{Name: "record", Category: sessionFlags, Usage: "for replay, keep the session of this run, and those of agents that its tools start, in the folder `DIR`", Destination: &k.record},
 	}, k.Folders()...)
 }
 
-// Folders are the flags for more than one session.
+// Folders returns the flags for commands with several sessions.
 func (k *Flags) Folders() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "session-dir", Category: sessionFlags, Usage: "keep sessions in the folder `DIR`, and look for them there", Destination: &k.Dir},
-		&cli.BoolFlag{Name: "no-session", Category: sessionFlags, Usage: "keep nothing on disk", Destination: &k.None},
+		&cli.BoolFlag{Name: "no-session", Category: sessionFlags, Usage: "do not store the session", Destination: &k.None},
 	}
 }
 
@@ -44,11 +44,11 @@ func (k *Flags) Continues() bool { return k.Session != "" || k.last || k.lastAny
 func (k *Flags) Check() error {
 	switch others := k.Continues() || k.Dir != ""; {
 	case k.record != "" && (k.None || others || k.file != ""):
-		return failure.Usage("", "--record excludes the other flags of sessions")
+		return failure.Usage("", "--record cannot be combined with other session flags")
 	case k.None && (others || k.file != ""):
-		return failure.Usage("", "--no-session excludes the other flags of sessions")
+		return failure.Usage("", "--no-session cannot be combined with other session flags")
 	case k.file != "" && others:
-		return failure.Usage("", "--session-file excludes the other flags of sessions")
+		return failure.Usage("", "--session-file cannot be combined with other session flags")
 	case k.last && k.lastAny, k.Session != "" && (k.last || k.lastAny):
 		return failure.Usage("", "--session, --continue and --continue-any exclude each other")
 	}

@@ -1,4 +1,4 @@
-// Package keep keeps the session of a run: it begins one, or continues an earlier one.
+// Package keep stores the session of a run: a new one, or an earlier one that it continues.
 package keep
 
 import (
@@ -47,8 +47,8 @@ func (k *Session) LoadOptions() load.Options {
 	return o
 }
 
-// Open opens the session of a run. It is nil if none is kept. The session of an
-// earlier run names its agent file, which counts if none is named.
+// Open opens the session of a run, nil if none is kept. If the command line names no agent
+// file, the agent file recorded in a continued session is used.
 func Open(p *program.Env, k *Flags) (*Session, error) {
 	if err := k.Check(); err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 	return reopen(p, path, again)
 }
 
-// latest is the session that changed last: of those that began in this folder, or of
-// any, and of the agent file that was named.
+// latest returns the session that changed last, among those that began in this folder
+// (or, with anywhere, in any) and that belong to the agent file named by a flag.
 func latest(p *program.Env, c *config.Config, anywhere bool, dirs []string) (string, error) {
 	var of string
 	if len(p.Global.AgentFiles) == 1 {
@@ -127,13 +127,13 @@ func latest(p *program.Env, c *config.Config, anywhere bool, dirs []string) (str
 	case err != nil:
 		return "", err
 	case !anywhere:
-		return "", errors.New("none began in this folder; --continue-any takes the latest of all")
+		return "", errors.New("no session began in this folder; --continue-any continues the latest of all folders")
 	}
-	return "", errors.New("there is none yet")
+	return "", errors.New("there is no session yet")
 }
 
-// NewSession begins a session in a folder. Unless the folder was asked
-// for, one that cannot be written is only a warning.
+// NewSession begins a session in a folder. If the folder cannot be written, that is an
+// error if asked is set, because the user named it, and otherwise only a warning.
 func NewSession(p *program.Env, place config.Place, asked bool) (*Session, error) {
 	if place.Path == "" {
 		p.Warn("no session is kept: " + place.Why)
@@ -150,7 +150,7 @@ func NewSession(p *program.Env, place config.Place, asked bool) (*Session, error
 	}
 }
 
-// writable returns why a folder, which may not exist yet, cannot be written.
+// writable returns an error if a folder, which may not exist yet, cannot be written.
 func writable(dir string) error {
 	for {
 		info, err := os.Stat(dir)
@@ -187,10 +187,10 @@ func reopen(p *program.Env, path, again string) (*Session, error) {
 	return k, nil
 }
 
-// AgentOf is the agent file that a session names, if the command line names none.
+// AgentOf returns the agent file that a session names, if the command line names none.
 // A session from another folder must not decide what is executed: its file is only
-// suggested. A folder that a cfg file names may hold a stranger's sessions too, so
-// their file must be trusted.
+// suggested. A folder that a cfg file names may also hold a stranger's sessions, so
+// their agent file must be trusted.
 func AgentOf(p *program.Env, path, source string) (file, suggested string, err error) {
 	if len(p.Global.AgentFiles) > 0 || p.Global.Agent != "" || source == "" {
 		return "", "", nil
@@ -225,8 +225,8 @@ func (k *Session) Unfinished() bool {
 // New reports whether no session is continued.
 func (k *Session) New() bool { return k == nil || k.Past == nil || k.Past.Session.ID == "" }
 
-// endLeft ends processes that calls of the earlier process left running. If that process is
-// alive, the session is a copy of its session, and nothing was left.
+// endLeft ends processes that calls of the earlier run left running. If the process of that
+// run is alive, this session is a copy, and the processes still belong to the original.
 func (k *Session) endLeft(p *program.Env) {
 	if pid := k.Past.OwnerPID; pid != 0 {
 		if len(k.Past.Started) > 0 {
@@ -240,7 +240,7 @@ func (k *Session) endLeft(p *program.Env) {
 		ended, alive = ended+e, alive+a
 	}
 	if ended+alive > 0 && !p.Global.Quiet {
-		p.Warn(fmt.Sprintf("%d processes that the earlier run left running were ended, %d could not be", ended, alive))
+		p.Warn(fmt.Sprintf("%d processes that the earlier run left running were ended, %d could not be ended", ended, alive))
 	}
 }
 

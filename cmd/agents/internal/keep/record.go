@@ -11,8 +11,8 @@ import (
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// recordPlace is the folder of a record: that of --record, or of the run whose tool
-// this process is. A record holds the sessions of the whole tree, so the latter applies
+// recordPlace returns the folder of --record, or that of the run that started this process
+// as a tool. A record holds the sessions of the whole tree, so the latter applies
 // even with --no-session; only a continued session stays where it is.
 func recordPlace(p *program.Env, k *Flags) (config.Place, error) {
 	place := config.Place{Path: k.record, Why: "--record"}

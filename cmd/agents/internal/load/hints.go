@@ -14,7 +14,7 @@ func KeysHint(err error) string {
 	return ""
 }
 
-// ProblemHint is the next step for a problem.
+// ProblemHint returns the next step for a problem, "" if there is none.
 func ProblemHint(p agentfile.Problem) string {
 	switch p.Code {
 	case agentfile.CodeKey:
@@ -45,7 +45,7 @@ func ProblemHint(p agentfile.Problem) string {
 	case agentfile.CodeServer:
 		return "`agents help agent-files` describes the keys of MCP servers"
 	case agentfile.CodeStart:
-		return "start the server by hand to see what it says"
+		return "start the server by hand to see its output"
 	case agentfile.CodeLock:
 		return "`agents lock` writes it; `agents help lock` describes it"
 	case agentfile.CodeSet:

@@ -32,21 +32,21 @@ type Tree struct {
 	Log    *ServerLog // what its MCP servers write
 }
 
-// Options say what a tree is loaded for.
+// Options control how a tree is loaded.
 type Options struct {
 	File      string            // the agent file of the session that continues
-	Suggested string            // one that a session from elsewhere names, which is not used
+	Suggested string            // an agent file for the hint only: a session from elsewhere names it
 	Set       map[string]string // placeholders of the agent's prompts
-	Check     bool              // problems are what is asked for
-	NoModels  bool              // no agent of the tree is to run, so none needs its model
+	Check     bool              // find all problems
+	NoModels  bool              // no agent of the tree will run, so none needs its model
 	Elicit    func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error)
-	Log       *ServerLog // of trees that share one; nil makes one
+	Log       *ServerLog // shared by several trees; nil makes one
 	Record    string     // the folder of --record
 	Pinned    bool       // MCP servers whose programs change are not started
 	Models    Models
 	Rights    Rights
 	Strict    bool   // refuse a tree from which something is missing
-	Unlocked  bool   // the tree is to be locked, and may be any
+	Unlocked  bool   // ignore the lock file, because a new one will be written
 	Agent     string // the agent of the session that continues
 }
 
@@ -166,15 +166,15 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	if drift, ok := errors.AsType[*agentfile.DriftError](err); ok {
 		hint := trustHint(p)
 		if drift.Against == agentfile.LockName {
-			hint = "`agents lock` accepts what there is now"
+			hint = "`agents lock` accepts the current state"
 		}
 		return l, failure.NothingRan(drift, hint)
 	}
 	return l, err
 }
 
-// Ladder knows which sandboxes this machine has. The helper is this program: on Linux it
-// is the same file even if another has its name now.
+// Ladder returns the sandboxes that this machine has. The helper is this program; on Linux
+// /proc/self/exe is the running file even if it was replaced on disk.
 func Ladder(p *program.Env) *sandbox.Ladder {
 	l := &sandbox.Ladder{Helper: []string{"/proc/self/exe", SandboxFlag}}
 	if dir := p.CacheDir(); dir != "" {
@@ -183,11 +183,11 @@ func Ladder(p *program.Env) *sandbox.Ladder {
 	return l
 }
 
-// SandboxFlag, before a command line, makes a process of this program enter a sandbox and
-// execute that. It is not for people, and no command documents it.
+// SandboxFlag, before a command line, makes this program enter a sandbox and execute that
+// command line. It is internal and not documented.
 const SandboxFlag = "--sandbox"
 
-// Prices are those of the file in the configuration folder, if there is one.
+// Prices reads the file of prices in the configuration folder, if there is one.
 func Prices(c *config.Config) (prices.Table, error) {
 	file := c.PricesFile()
 	if !file.Found {
@@ -233,7 +233,7 @@ func loadError(file string, e *agentfile.LoadError) error {
 // is only used if it is named or trusted, because a stranger may have written it.
 const UsualFile = "agent.json"
 
-// Choose picks the agent file to run. suggested is for the hint where there is none.
+// Choose picks the agent file to run. suggested is for the hint if there is none.
 func Choose(p *program.Env, c *config.Config, suggested string) (string, error) {
 	files, err := Candidates(p, c)
 	switch {
@@ -244,7 +244,7 @@ func Choose(p *program.Env, c *config.Config, suggested string) (string, error) 
 		if suggested != "" {
 			hint = "the session is of " + suggested + "; name it with --agent-file if you trust it"
 		} else if info, err := os.Stat(UsualFile); err == nil && info.Mode().IsRegular() {
-			hint = "the one in this folder is only used if it is named, --agent-file " + UsualFile + ", or trusted: " + trustHint(p)
+			hint = UsualFile + " in this folder is used only if it is named (--agent-file " + UsualFile + ") or trusted: " + trustHint(p)
 		}
 		return "", failure.NothingRan(errors.New("no agent file found"), hint)
 	case len(files) == 1 && p.Global.Agent == "":
@@ -275,9 +275,8 @@ func Choose(p *program.Env, c *config.Config, suggested string) (string, error) 
 	return "", failure.Usage("", "--agent: there is no agent %q; there are %s", p.Global.Agent, list)
 }
 
-// Candidates are the files that may be run: those that were named, and of the
-// folders those that are agent files. Contents that need trust and do not have it are
-// an error.
+// Candidates returns the files that may be run: those that were named, and the agent files
+// in folders. A file that needs trust and does not have it is an error.
 func Candidates(p *program.Env, c *config.Config) ([]string, error) {
 	var files []string
 	for _, f := range c.AgentFiles {

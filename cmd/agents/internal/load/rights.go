@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// Rights are the flags that say what a tree may do.
+// Rights are the flags that limit what a tree may do.
 type Rights struct {
 	rules    []ruleFlag
 	approval string
@@ -28,7 +28,7 @@ type Rights struct {
 
 // CallFlags are Flags and --yes, for commands that make calls.
 func (r *Rights) CallFlags() []cli.Flag {
-	return append(r.Flags(), &cli.BoolFlag{Name: "yes", Category: "rights", Usage: "allow every call that a person would be asked about, except those that only a person may allow", Destination: &r.Yes})
+	return append(r.Flags(), &cli.BoolFlag{Name: "yes", Category: "rights", Usage: "allow calls that a person would be asked about, except where only a person may answer", Destination: &r.Yes})
 }
 
 // Flags are --allow, --deny, --ask and --approval.
@@ -40,7 +40,7 @@ func (r *Rights) Flags() []cli.Flag {
 		rule("allow", "allow calls that match", agent.Allow),
 		rule("deny", "deny calls that match", agent.Deny),
 		rule("ask", "ask a person about calls that match", agent.AskPerson),
-		&cli.StringFlag{Name: "approval", Category: "rights", Usage: "when to ask about calls that no rule decides: `WHEN` is always, effects, never or required", Destination: &r.approval, Validator: func(s string) error { return policy.Approval(s).Check() }},
+		&cli.StringFlag{Name: "approval", Category: "rights", Usage: "when to ask about calls that no rule covers: `WHEN` is always, effects, never or required", Destination: &r.approval, Validator: func(s string) error { return policy.Approval(s).Check() }},
 	}
 }
 
@@ -56,10 +56,10 @@ type rulesFlag struct {
 	verdict agent.Decision
 }
 
-// Set adds a rule. It is read when the working directory is known.
+// Set adds a rule. It is parsed later, when the working directory is known.
 func (f *rulesFlag) Set(text string) error {
 	if strings.TrimSpace(text) == "" {
-		return errors.New("want a tool or a JSON rule")
+		return errors.New("want a glob for tool names or a rule in JSON")
 	}
 	f.rights.rules = append(f.rights.rules, ruleFlag{text, f.name, f.verdict})
 	return nil
@@ -86,7 +86,7 @@ func (f ruleFlag) parse(at policy.Place) (*policy.Rule, error) {
 	}
 	r, err := policy.ParseRule(text, at)
 	if err == nil && r.Verdict != f.verdict {
-		err = fmt.Errorf("--%s: the rule says %s", f.name, r.Verdict)
+		err = fmt.Errorf("--%s: the verdict of the rule is %s", f.name, r.Verdict)
 	}
 	return r, err
 }

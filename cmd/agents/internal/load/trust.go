@@ -19,12 +19,12 @@ import (
 	"github.com/agents-exe/agents/pkg/exectool"
 )
 
-// Files that a person did not name, but that a cfg file or the working directory led
-// to, may be a stranger's. They are interpreted once the person has trusted them: a
-// Trust in the state folder has what the tree consisted of then. What differs from it
-// must be trusted again.
+// Files that a person did not name, but that were found through a cfg file or in the
+// working directory, may be a stranger's. They are parsed only after the person has trusted
+// them. A Trust in the state folder records what the tree consisted of at that time;
+// anything that differs must be trusted again.
 
-// EnvTrust is the variable that makes files that are named need trust too.
+// EnvTrust is the variable with which named files need trust too.
 const EnvTrust = "AGENTS_TRUST"
 
 // A Trust is an agent file with its tree, or a cfg file, that a person has trusted.
@@ -44,7 +44,7 @@ func trustHint(p *program.Env) string {
 	return "`" + command + "` shows what it runs, and asks"
 }
 
-// TrustDir is where trusted files are noted; "" if there is no state folder.
+// TrustDir is the folder with the records of trusted files; "" if there is no state folder.
 func TrustDir(p *program.Env) string {
 	if p.StateDir() == "" {
 		return ""
@@ -52,7 +52,7 @@ func TrustDir(p *program.Env) string {
 	return filepath.Join(p.StateDir(), "trust")
 }
 
-// realPath is path absolute and without links; as it is if it does not exist.
+// realPath returns path absolute, with links resolved if it exists.
 func realPath(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func trustFile(p *program.Env, path string) string {
 	return filepath.Join(TrustDir(p), hex.EncodeToString(sum[:16])+".json")
 }
 
-// Trusted is what was trusted of the file at path, nil if nothing was.
+// Trusted returns the Trust of the file at path, nil if it is not trusted.
 func Trusted(p *program.Env, path string) *Trust {
 	if TrustDir(p) == "" {
 		return nil
@@ -93,7 +93,7 @@ func readTrust(file string) (*Trust, error) {
 	return t, nil
 }
 
-// ListTrusted returns what is trusted, sorted by path.
+// ListTrusted returns all trusted files, sorted by path.
 func ListTrusted(p *program.Env) []*Trust {
 	if TrustDir(p) == "" {
 		return nil
@@ -109,7 +109,7 @@ func ListTrusted(p *program.Env) []*Trust {
 	return list
 }
 
-// Keep notes that the person trusts t.
+// Keep stores that the person trusts t.
 func (t *Trust) Keep(p *program.Env) error {
 	if TrustDir(p) == "" {
 		return errors.New("there is no home folder to note it in")
@@ -135,8 +135,8 @@ func (t *Trust) Keep(p *program.Env) error {
 	return os.Rename(f.Name(), trustFile(p, t.Path))
 }
 
-// Distrust notes that the file at path is not trusted any more, so that a session that
-// used it does not use it again. It reports whether it was trusted.
+// Distrust stores that the file at path is no longer trusted, so that a session that
+// used it does not use it again. It reports whether the file was trusted.
 func Distrust(p *program.Env, path string) (bool, error) {
 	if Trusted(p, path) == nil {
 		return false, nil
@@ -192,16 +192,15 @@ func SurveyConfig(path string, text []byte) *Trust {
 	return &Trust{Path: realPath(path), Tree: &agentfile.Lock{Files: map[string]agentfile.LockedFile{filepath.Base(path): file}}}
 }
 
-// NoteOwn notes that the agent file, whose tree this person has just written, is
-// trusted, so that it is used in its folder without being named. It reports whether it
-// did.
+// NoteOwn trusts an agent file whose tree this person has just written, so that it is used
+// in its folder without being named. It reports whether it did.
 func NoteOwn(p *program.Env, file string) bool {
 	_, t := SurveyFile(p, file)
 	return filepath.Base(file) == UsualFile && t.Keep(p) == nil
 }
 
-// Changing returns a function that trusts the tree of the agent file at path again
-// after this program has changed it, if it was as it was trusted before.
+// Changing is called before this program changes the tree of the agent file at path. If the
+// tree is trusted and unchanged, the function that it returns trusts the changed tree.
 func Changing(p *program.Env, path string) (changed func()) {
 	was := Trusted(p, path)
 	if was == nil {
@@ -256,12 +255,12 @@ func CheckRoot(p *program.Env, f config.AgentFile) error {
 	}
 	text, _, err := config.ReadRegular(f.Path, agentfile.MaxBytes)
 	if err != nil {
-		return nil // what reads it says so
+		return nil // the code that reads the file reports the error
 	}
 	return checkText(p, f.Path, agentfile.KindAgent, text)
 }
 
-// trusted is what the tree of the agent file must consist of; nil if it may be any.
+// trusted returns what the tree of the agent file must consist of; nil for no requirement.
 func trusted(p *program.Env, c *config.Config, file string, o Options) (*agentfile.Lock, error) {
 	need := o.File != "" && noted(p, file) // a session leads to what was found once
 	for _, f := range c.AgentFiles {
@@ -270,8 +269,8 @@ func trusted(p *program.Env, c *config.Config, file string, o Options) (*agentfi
 	return TrustedTree(p, file, need)
 }
 
-// TrustedTree is what the tree of the agent file must consist of; nil if it may be any,
-// because need is false and AGENTS_TRUST does not say otherwise.
+// TrustedTree returns what the tree of the agent file must consist of; nil for no
+// requirement, if need is false and AGENTS_TRUST is not strict.
 func TrustedTree(p *program.Env, file string, need bool) (*agentfile.Lock, error) {
 	strict, err := strictTrust(p)
 	if err != nil || !strict && !need {

@@ -15,8 +15,8 @@ import (
 	"github.com/agents-exe/agents/pkg/policy"
 )
 
-// Print prints what every agent of a tree may do with each of its tools, which rule
-// says so, and what enforces it. An agent that has several callers is there for each.
+// Print prints what every agent of a tree may do with each of its tools, by which rule,
+// and what enforces it. An agent with several callers is printed once for each.
 func Print(p *program.Env, t *agentfile.Tree) error {
 	var b strings.Builder
 	var walk func(n *agentfile.Node, above []*agentfile.Node)
@@ -75,14 +75,14 @@ func printTool(b *strings.Builder, chain []*agentfile.Node, spec agent.ToolSpec)
 		}
 	}
 	if !ruled {
-		fmt.Fprintf(b, "    allow  all calls: no rule and no approval says otherwise\n")
+		fmt.Fprintf(b, "    allow  all calls: no rule and no approval applies\n")
 	}
 	for _, line := range enforcement(n, spec) {
 		fmt.Fprintf(b, "    enforced by %s\n", line)
 	}
 }
 
-// enforcement says what holds a tool of n to what it may do.
+// enforcement lists what enforces the rights of n for a tool.
 func enforcement(_ *agentfile.Node, spec agent.ToolSpec) []string {
 	if spec.Channel > 0 {
 		return []string{"the agent in its own process, and this one, which checks the calls that it reports"}
