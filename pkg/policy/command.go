@@ -12,8 +12,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// commandArgs are the arguments that hold a command: a line for a shell, or the words of
-// one command.
+// commandArgs are the arguments that contain a command: a shell command line, or the words
+// of one command.
 var commandArgs = [...]string{"command", "cmd", "argv", "script"}
 
 // environArgs are arguments that change what a command means.
@@ -22,14 +22,14 @@ var environArgs = [...]string{"env", "environment"}
 // maxLine limits a line that is parsed.
 const maxLine = 64 << 10
 
-// commands are what a call would have a shell do.
+// commands are the commands in the arguments of a call.
 type commands struct {
 	simple []simpleCommand
-	inner  []simpleCommand // in the arguments of programs that run what those say
-	// unsafe is why no allow rule fits although all simple commands may be allowed; ""
-	// if nothing but them happens.
+	inner  []simpleCommand // in the arguments of programs that run commands, such as sh -c
+	// unsafe is what the line does besides simple commands, so that no allow rule matches;
+	// "" if it does nothing else.
 	unsafe string
-	// err is why the commands are not known.
+	// err is why the commands cannot be determined.
 	err error
 }
 
@@ -70,8 +70,8 @@ func commandsOf(inv *agent.Invocation) *commands {
 	return c
 }
 
-// add adds the command in one argument. args are the words behind it, if the tool has an
-// argument for them.
+// add adds the command in one argument. args is the argument with the words that follow it,
+// nil if there is none.
 func (c *commands) add(v, args any) {
 	words, isList := texts(args)
 	switch v := v.(type) {
@@ -108,7 +108,7 @@ func texts(v any) (list []string, ok bool) {
 	return list, ok
 }
 
-// addWords adds one command that no shell reads.
+// addWords adds one command that no shell parses.
 func (c *commands) addWords(words []string) {
 	simple := make(simpleCommand, len(words))
 	for i, w := range words {
@@ -118,7 +118,7 @@ func (c *commands) addWords(words []string) {
 	c.wrapped(simple, 0)
 }
 
-// parse adds the commands of a line for a shell, and those that are nested in it.
+// parse adds the commands of a shell command line, and those nested in it.
 func (c *commands) parse(line string, depth int) {
 	const deepest = 4 // of lines in lines, as in sh -c "sh -c …"
 	if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7F }); i >= 0 {
@@ -153,7 +153,7 @@ func (c *commands) parse(line string, depth int) {
 	})
 }
 
-// unsafe says why a part of a line is more than simple commands one after the other.
+// unsafe returns why a node is more than a sequence of simple commands, "" if it is not.
 func unsafe(n syntax.Node) string {
 	switch n := n.(type) {
 	case *syntax.File, *syntax.Comment, *syntax.Lit, *syntax.Word, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CallExpr, *syntax.SglQuoted:
@@ -190,8 +190,8 @@ func equalParam(a, b syntax.ParamExp) bool {
 		a.Excl == b.Excl && a.Length == b.Length && a.Width == b.Width && a.IsSet == b.IsSet && a.Names == b.Names && a.Split == b.Split && a.GlobSubst == b.GlobSubst && a.RcExpand == b.RcExpand
 }
 
-// unsafeRedirect says why a redirection is not harmless: it writes to a file, or bash opens
-// a connection for it.
+// unsafeRedirect returns why a redirection is not harmless: it may write to a file, or bash
+// may open a connection for it.
 func unsafeRedirect(r *syntax.Redirect) string {
 	target := wordOf(r.Word)
 	switch r.Op {
@@ -208,7 +208,7 @@ func unsafeRedirect(r *syntax.Redirect) string {
 	if target.known && target.text == "/dev/null" && (r.Op == syntax.RdrOut || r.Op == syntax.AppOut || r.Op == syntax.RdrAll || r.Op == syntax.AppAll) {
 		return ""
 	}
-	return "it redirects to or from something else than a plain file to read"
+	return "it has a redirection that does more than read a plain file"
 }
 
 // wordOf returns what is known of a word.
@@ -263,12 +263,12 @@ func unescape(b *strings.Builder, s string, quoted, first bool) (known bool) {
 	return known
 }
 
-// wrappers are programs that run what their arguments say, with a space around each.
+// wrappers are programs that run commands given in their arguments, with a space around each.
 const wrappers = " sh bash dash ash zsh ksh mksh fish env sudo doas su runuser xargs parallel nice ionice" +
 	" nohup setsid time timeout stdbuf unbuffer script exec command builtin eval trap alias find fd watch busybox toybox" +
 	" chroot unshare nsenter setpriv flock strace ltrace ssh entr taskset chrt systemd-run coproc "
 
-// wrapped adds the lines that the arguments of a wrapper may be.
+// wrapped adds the commands in the arguments of a wrapper.
 func (c *commands) wrapped(simple simpleCommand, depth int) {
 	if !simple.wraps() {
 		return
@@ -298,7 +298,7 @@ func (c *commands) wrapped(simple simpleCommand, depth int) {
 	}
 }
 
-// wraps reports whether the program of c runs what its arguments say.
+// wraps reports whether the program of c runs commands given in its arguments.
 func (c simpleCommand) wraps() bool {
 	return c[0].known && strings.Contains(wrappers, " "+path.Base(c[0].text)+" ")
 }
@@ -316,9 +316,9 @@ func (c simpleCommand) begins(words []string) bool {
 	return true
 }
 
-// couldBe reports whether c may run words: for deny and ask rules. The program may be
-// named with its folder, the other words may have options between them, and a wrapper may
-// run the command. The fit is maybe if that depends on something that is not known.
+// couldBe reports whether c may run words: for deny and ask rules. The program may have a
+// path, other words may stand between the words, and a wrapper may run the command. The
+// result is maybe if it depends on a word that is not known.
 func (c simpleCommand) couldBe(words []string) fit {
 	f := c.couldBeAt(words)
 	for i := 1; i < len(c) && f != yes && c.wraps(); i++ {

@@ -18,11 +18,11 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A fit says whether a rule fits a call.
+// A fit says whether a rule matches a call.
 type fit int
 
-// The fits. A rule that failed could not be evaluated, which denies the call. One that
-// maybe fits does, unless the call is another process's.
+// The fits. failed means that the rule could not be evaluated, which denies the call.
+// maybe counts as a match, unless another process makes the call.
 const (
 	no fit = iota
 	maybe
@@ -48,8 +48,8 @@ type unfit struct {
 
 func (u *unfit) Error() string { return "argument " + u.pointer + ": " + u.err.Error() }
 
-// fits compares the argument. strict is set for allow rules: every value must fit then,
-// and any otherwise. The error is why the fit is failed.
+// fits compares the argument. With strict, for allow rules, every value must match;
+// otherwise one is enough. The error says why the fit is failed.
 func (c *condition) fits(inv *agent.Invocation, strict bool) (fit, error) {
 	values := inv.Values()
 	if len(c.tokens) == 1 { // a plain value, as most are
@@ -84,8 +84,8 @@ func (c *condition) fits(inv *agent.Invocation, strict bool) (fit, error) {
 	return result, nil
 }
 
-// collect adds the values that a pointer names: those in a list one by one, and all members
-// for "*". missing reports that a part of the way is not there.
+// collect adds the values that a pointer names: the items of a list one by one, and all
+// members for "*". missing reports that a part of the pointer does not exist.
 func collect(to []any, v any, tokens []string) (found []any, missing bool) {
 	if len(tokens) == 0 {
 		list, ok := v.([]any)
@@ -155,7 +155,7 @@ func (c *condition) fitsValue(v any, inv *agent.Invocation, strict bool) (fit, e
 	if !isText {
 		return failed, errors.New("it is not a path")
 	}
-	if inv.Remote { // its files may be others
+	if inv.Remote { // its files may differ from those here
 		if filepath.IsAbs(text) && within(filepath.Clean(text), c.Inside, strict) {
 			return yes, nil
 		}
@@ -200,8 +200,8 @@ func cmpOf[T int64 | float64](a, b T) int {
 }
 
 // inside reports whether a path that a tool with the working directory dir receives is in a
-// folder. A tool may follow a link before it removes "..", or the other way round: for an
-// allow rule (strict) the path must be inside either way, for others one suffices, or the
+// folder. Some tools follow links before they remove "..", others after. For an allow rule
+// (strict), the path must be inside both ways; for others, one of the two is enough, or the
 // path as it is written.
 func inside(path, folder, dir string, strict bool) (fit, error) {
 	switch {
@@ -243,9 +243,8 @@ func within(path, folder string, strict bool) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// resolve follows all links in an absolute path, those of folders that lead to something
-// which does not exist yet as well. Unlike filepath.EvalSymlinks it accepts a path whose
-// end does not exist.
+// resolve follows all links in an absolute path, including links to paths that do not exist
+// yet. Unlike filepath.EvalSymlinks it accepts a path whose last parts do not exist.
 func resolve(path string) (string, error) {
 	const most = 255 // links, as in package filepath
 	done, links := "/", 0

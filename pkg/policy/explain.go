@@ -10,16 +10,16 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Line says what happens to some calls of a tool.
+// A Line describes the decision about some calls of a tool.
 type Line struct {
 	Decision agent.Decision
-	// Calls says which: "command git status"; "" means all.
+	// Calls describes the calls: "command git status"; "" means all.
 	Calls string
 	// Source is the rule, or the file.
 	Source string
 }
 
-// Explain returns what a set decides about the calls of a tool by agents with a path, the
+// Explain returns what each set decides about the calls of the tool and agent in inv, the
 // strictest first. inv has no arguments.
 func (r *Rights) Explain(inv *agent.Invocation) []Line {
 	var lines []Line
@@ -63,7 +63,7 @@ func (s *Set) explain(inv *agent.Invocation, rules []*Rule) []Line {
 	return append(lines, Line{rest.Decision, calls, s.Source})
 }
 
-// calls says which calls of a tool fit the rule, "" if all do.
+// calls describes which calls of a tool match the rule, "" if all do.
 func (r *Rule) calls() string {
 	var parts []string
 	if len(r.Command) > 0 {

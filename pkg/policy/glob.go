@@ -2,12 +2,12 @@ package policy
 
 import "strings"
 
-// A glob is a pattern: * stands for any text without a slash, ** for any text, ? for one
-// character but a slash. Everything else stands for itself.
+// A glob is a pattern: * matches any text without a slash, ** any text, ? one character
+// except a slash. Everything else matches itself.
 type glob struct {
 	pattern string
 	prefix  string // before the first * or ?
-	plain   bool   // there is none
+	plain   bool   // there is no * or ?
 }
 
 func newGlob(pattern string) glob {
@@ -17,7 +17,7 @@ func newGlob(pattern string) glob {
 	return glob{pattern, pattern, true}
 }
 
-// match reports whether the whole of s fits. It takes at most len(pattern) * len(s) steps
+// match reports whether g matches the whole of s. It takes at most len(pattern) * len(s) steps
 // for each of the two kinds of stars.
 func (g glob) match(s string) bool {
 	if g.plain || !strings.HasPrefix(s, g.prefix) {

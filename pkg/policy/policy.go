@@ -1,9 +1,10 @@
 // Package policy decides which calls of tools may run.
 //
-// A [Rule] fits some calls and allows, asks or denies. A [Set] has the rules of one level,
-// an agent with its configuration: a call is denied if any rule that fits it denies, else
-// asked if any asks, else allowed if any allows. If none fits, a call for which there are
-// allow rules is asked, and Approval decides about any other. Levels combine by AND: see
+// A [Rule] matches some calls and allows or denies them, or asks a person. A [Set] contains
+// the rules of one level: an agent with its configuration. A call is denied if any matching
+// rule denies; otherwise a person is asked if any asks; otherwise it is allowed if any
+// allows. If no rule matches, a person is asked about a call of a tool that has allow rules,
+// and Approval decides about any other call. All levels must permit a call: see
 // [agent.Rights], which [Rights] implements. A rule that cannot be evaluated denies.
 //
 //	rule, err := policy.ParseRule([]byte(`{"verdict":"allow","tool":"shell","command":["git","status"]}`), policy.Place{Source: "agent.json: permissions[0]"})
@@ -12,17 +13,17 @@
 //
 // # Commands
 //
-// Command is compared with what the argument command, cmd, argv or script holds: a line
-// for a shell, or a list of words, which is one command; with an argument args, command is
-// the program. A line is parsed as bash does.
+// Command is compared with the argument command, cmd, argv or script: a shell command line,
+// or a list of words, which is one command; with an argument args, command is the program.
+// A line is parsed as bash parses it.
 //
-// An allow rule fits if every simple command of the line begins with the words of an allow
-// rule of the set, and nothing else happens: variables are not set, nothing is substituted
-// by $(…) or <(…), nothing is written by >. What cannot be parsed is not allowed.
+// An allow rule matches if every simple command of the line begins with the words of an
+// allow rule of the set, and the line does nothing else: it sets no variables, has no $(…)
+// or <(…), and writes nothing with >. A line that cannot be parsed does not match.
 //
-// Rules that ask or deny are eager: one simple command that may be the one suffices, in
-// any folder, with other words in between, through a program such as env, sudo, xargs or
-// sh -c, or by an expansion. What a script or an interpreter does inside is not seen.
+// Rules that ask or deny match broadly: one simple command that could be the one is enough,
+// in any folder, with other words in between, run by a program such as env, sudo, xargs or
+// sh -c, or hidden in an expansion. What a script or an interpreter does is not checked.
 package policy
 
 import (
@@ -39,16 +40,16 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// An Approval says what happens to calls about which no rule decides. Calls of tools that
-// declare no effects, and of sub-agents, are allowed in any case.
+// An Approval decides about calls that no rule covers. Calls of sub-agents, and of tools
+// that declare the effects "none", are always allowed.
 type Approval string
 
 // The approvals, the strictest last. The zero value leaves it to the callers.
 const (
 	Never    Approval = "never"    // they run
-	Effects  Approval = "effects"  // a person is asked once for each tool and target
+	Effects  Approval = "effects"  // a person is asked once for each tool with the same arguments
 	Always   Approval = "always"   // a person is asked each time
-	Required Approval = "required" // as Effects; without a person the run is refused
+	Required Approval = "required" // like Effects, but the run ends if nobody can be asked
 )
 
 var approvals = []Approval{"", Never, Effects, Always, Required}
@@ -69,7 +70,7 @@ func (a Approval) Check() error {
 	return fmt.Errorf("got %q, want always, effects, never or required", string(a))
 }
 
-// A Set is what one level says.
+// A Set contains the rules of one level.
 type Set struct {
 	// Source names the level in messages: its agent file.
 	Source   string   `json:"source,omitempty"`
@@ -100,7 +101,7 @@ type Rights struct {
 	tools map[string][][]*Rule // the rules of each set about a tool, by its name
 }
 
-// maxTools limits Rights.tools: agents in other processes invent names.
+// maxTools limits Rights.tools: agents in other processes can send any names.
 const maxTools = 10_000
 
 // about returns the rules of each set about a tool.
@@ -297,7 +298,7 @@ func (r *Rule) verdict(d agent.Decision, word string) agent.Verdict {
 	return agent.Verdict{Decision: d, Reason: reason, Rule: r.Source, Reviewer: r.Reviewer}
 }
 
-// required notes that the run cannot do without the call.
+// required marks a verdict with which the run ends if nobody can be asked.
 func (s *Set) required(v agent.Verdict) agent.Verdict {
 	if s.Approval == Required {
 		v.Approval = string(Required)
@@ -305,7 +306,7 @@ func (s *Set) required(v agent.Verdict) agent.Verdict {
 	return v
 }
 
-// approve decides about a call about which no rule decides.
+// approve decides about a call that no rule covers.
 func (s *Set) approve(inv *agent.Invocation) agent.Verdict {
 	switch {
 	case s.Approval == "" || s.Approval == Never, inv.Spec.Effects == agent.EffectsNone, inv.Spec.IsAgent():
@@ -315,8 +316,8 @@ func (s *Set) approve(inv *agent.Invocation) agent.Verdict {
 		Reason: fmt.Sprintf("no rule of %s decides about it, and its approval is %q", s.Source, s.Approval)}
 }
 
-// fits compares the arguments of a call with the rule. An allow rule's commands are
-// compared by uncovered. The error is why the fit is failed.
+// fits compares the arguments of a call with the rule. The commands of an allow rule are
+// compared by uncovered. The error says why the fit is failed.
 func (r *Rule) fits(inv *agent.Invocation) (fit, error) {
 	strict := r.Verdict == agent.Allow
 	all, why := yes, error(nil)
@@ -341,7 +342,7 @@ func (r *Rule) fits(inv *agent.Invocation) (fit, error) {
 	case strict:
 		return yes, nil
 	case c.err != nil:
-		return failed, fmt.Errorf("the command is not known: %w", c.err)
+		return failed, fmt.Errorf("the command cannot be analyzed: %w", c.err)
 	}
 	f := no
 	for _, list := range [...][]simpleCommand{c.simple, c.inner} {
@@ -352,8 +353,8 @@ func (r *Rule) fits(inv *agent.Invocation) (fit, error) {
 	return f, nil
 }
 
-// uncovered says why the allow rules among rules do not fit all commands of a call; "" if
-// they do.
+// uncovered returns why the allow rules among rules do not match all commands of a call; ""
+// if they do.
 func uncovered(inv *agent.Invocation, rules []*Rule) string {
 	c := commandsOf(inv)
 	switch {

@@ -155,7 +155,7 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 		`{"verdict":"deny","toll":"x"}`:        `f: /toll: a rule has no such key; did you mean "tool"?`,
 		`{"verdict":"deny","Tool":"x"}`:        `f: /Tool: a rule has no such key; did you mean "tool"?`,
 		`{"verdict":"deny","verdict":"allow"}`: "is there twice",
-		`{"verdict":"deny","tool":"a.b"}`:      `f: /tool: "a.b" fits no name`,
+		`{"verdict":"deny","tool":"a.b"}`:      `f: /tool: "a.b" matches no name`,
 		`{"verdict":"deny","tool":5}`:          "f: /tool: got a JSON number",
 		`{"verdict":"deny","args":{"path":{"glob":"x"}}}`:                  "f: /args/path: a JSON pointer begins with a slash: /path",
 		`{"verdict":"deny","args":{"/p":{}}}`:                              "f: /args/~1p: want one of glob",

@@ -16,39 +16,40 @@ import (
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
-// A Rule is one of the permissions. What is empty fits every call.
+// A Rule is one of the permissions. An empty field matches every call.
 type Rule struct {
-	// Verdict is what happens to a call that fits all that follows.
+	// Verdict is what happens to a call that matches all other fields.
 	Verdict agent.Decision `json:"verdict"`
 	// Tool is a glob for the tool's name, with or without "bash_" or "expert_" in front.
 	Tool string `json:"tool,omitempty"`
 	// Args are conditions for arguments, by JSON pointer.
 	Args map[string]Condition `json:"args,omitempty"`
-	// Command is how a command that the tool runs begins: see the package comment.
+	// Command holds the first words of the command that the tool runs: see the package
+	// comment.
 	Command []string `json:"command,omitempty"`
-	// Effects are those that the tool declares, any of them.
+	// Effects are effects of which the tool must declare one.
 	Effects []agent.Effects `json:"effects,omitempty"`
 	// Agent is a glob for the slug of the agent that makes the call, and Path one for the
 	// slugs from the root to it, with slashes between them.
 	Agent string `json:"agent,omitempty"`
 	Path  string `json:"path,omitempty"`
-	// Reviewer "human" says that nothing but a person answers an ask.
+	// Reviewer "human" means that only a person can answer, in a rule that asks.
 	Reviewer string `json:"reviewer,omitempty"`
 	// Reason is for the person and the model.
 	Reason string `json:"reason,omitempty"`
 	// Match and NotMatch are examples, which were checked when the rule was read.
 	Match    []json.RawMessage `json:"match,omitempty"`
 	NotMatch []json.RawMessage `json:"not_match,omitempty"`
-	// Source says where the rule is: "agent.json: permissions[2]". It is set by
-	// the reader of the file.
+	// Source is where the rule is defined: "agent.json: permissions[2]". The reader of
+	// the file sets it.
 	Source string `json:"source,omitempty"`
 
 	tool, agent, path glob
 	conditions        []condition
 }
 
-// A Condition is what an argument must be. All that is set must hold. Of a list, every
-// item must fit an allow rule, and any item fits another.
+// A Condition restricts an argument. All fields that are set must match. In a list, every
+// item must match for an allow rule; for other rules, one item is enough.
 type Condition struct {
 	Glob string `json:"glob,omitempty"`
 	// Regexp must match the whole value in an allow rule, and any part of it in others.
@@ -60,12 +61,12 @@ type Condition struct {
 	OneOf  []any        `json:"oneOf,omitempty"`
 }
 
-// A Place is where a rule stands.
+// A Place is where a rule is defined.
 type Place struct {
 	// Source is the text for Rule.Source.
 	Source string
-	// Dir is what a relative Inside is relative to: the absolute working directory of the
-	// tools. Home is what ~ stands for; "" if it is not known.
+	// Dir is the absolute working directory of the tools, where a relative Inside starts.
+	// Home is the folder that ~ means; "" if it is not known.
 	Dir, Home string
 }
 
@@ -108,7 +109,7 @@ func ParseRule(text []byte, at Place) (*Rule, error) {
 	}
 	if err := json.Unmarshal(text, r); err != nil {
 		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fail("/"+strings.ReplaceAll(t.Field, ".", "/"), "got a JSON %s, which cannot be here", t.Value)
+			return fail("/"+strings.ReplaceAll(t.Field, ".", "/"), "got a JSON %s, which is not valid here", t.Value)
 		}
 		return fail("", "%s", err)
 	}
@@ -155,7 +156,7 @@ func (r *Rule) compile(at Place) (pointer string, err error) {
 		return "/verdict", fmt.Errorf("got %q, want allow, ask or deny", r.Verdict)
 	}
 	if bare := strings.NewReplacer("*", "", "?", "").Replace(r.Tool); bare != "" && !toolname.Valid(bare) {
-		return "/tool", fmt.Errorf("%q fits no name: names have letters, digits, _ and -", r.Tool)
+		return "/tool", fmt.Errorf("%q matches no name: names consist of letters, digits, _ and -", r.Tool)
 	}
 	for i, e := range r.Effects {
 		if e != agent.EffectsNone && e != agent.EffectsIdempotent && e != agent.EffectsOnce {
@@ -199,7 +200,7 @@ func absolute(path string, at Place) (string, error) {
 	case path == "":
 		return "", nil
 	case home && rest != "" && !strings.HasPrefix(rest, "/"), home && at.Home == "":
-		return "", errors.New("~ can only stand for your home folder, and that must be known")
+		return "", errors.New("~ can only mean your own home folder, which must be known")
 	case home:
 		path = at.Home + rest
 	case !filepath.IsAbs(path) && at.Dir == "":
