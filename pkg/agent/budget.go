@@ -35,7 +35,7 @@ const (
 	amountKinds
 )
 
-// amounts has one number for each of them, and unlimited where nothing limits it.
+// amounts holds one number for each of them, or unlimited.
 type amounts [amountKinds]int64
 
 const unlimited = math.MaxInt64
@@ -156,8 +156,8 @@ func (r *run) openAccount() {
 	}
 }
 
-// left returns the least that r and the runs above have left of each amount, and which
-// run has it. With held, reserved amounts count as consumed. r.tree.mu is held.
+// left returns the least that r and the runs above have left of each amount, and the run
+// that has the least. With held, reserved amounts count as consumed. r.tree.mu is held.
 func (r *run) left(held bool) (left amounts, of [amountKinds]*run) {
 	left = amounts{unlimited, unlimited, unlimited, unlimited, unlimited}
 	for n := r; n != nil; n = n.up {
@@ -191,8 +191,8 @@ func (r *run) budgeted() bool {
 	return false
 }
 
-// spent is the error for a request of r, nil if something is left of every amount that
-// a request needs: of all but calls. r.tree.mu is held.
+// spent returns an error if nothing is left of an amount that a request of r needs: any
+// amount but calls. r.tree.mu is held.
 func (r *run) spent() error {
 	left, of := r.left(false)
 	for kind := range amountCalls {
@@ -203,7 +203,7 @@ func (r *run) spent() error {
 	return nil
 }
 
-// spentError is the error for a budget of r that is spent.
+// spentError returns the error for a budget of r that is spent.
 func (r *run) spentError(kind int) error {
 	return &budgetError{text: r.budgetName(kind) + " spent (" + r.figures(kind) + ")"}
 }
@@ -217,7 +217,7 @@ func (r *run) budgetName(kind int) string {
 	return name
 }
 
-// figures is what r consumed, with its sub-agents if there are any.
+// figures is the text for what r consumed, with the number of its sub-agents.
 func (r *run) figures(kind int) string {
 	text := amountText(kind, consumed(&r.total)[kind])
 	others := len(r.total.Agents)
@@ -248,9 +248,9 @@ func (e *budgetError) Is(target error) bool {
 }
 
 // reserveRequest waits until a request fits the budgets, and reserves its estimate.
-// settle releases that; it is called once, when total includes what was consumed.
-// usage is zero if that is not known. The error wraps ErrBudget, or is a *NearlySpent;
-// step is what the session needs.
+// settle releases the reservation; it is called once, when total includes what was
+// consumed, with a zero usage if that is not known. The error wraps ErrBudget, or is a
+// *NearlySpent. step is the step for which the session needs the request.
 func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage Usage), err error) {
 	if !r.budgeted() {
 		return settleNothing, r.closingTime(step)
@@ -376,7 +376,7 @@ func (a *account) hold(e amounts, sign int64) {
 	}
 }
 
-// note records how large an answered request was.
+// note records the size of an answered request.
 func (a *account) note(usage Usage) {
 	if usage == (Usage{}) {
 		return
@@ -517,7 +517,7 @@ func (r *run) errDepth() error {
 	if r.tree.above+r.depth+1 > r.tree.maxDepth {
 		return fmt.Errorf("%w: sub-agents are nested %d deep", ErrDepth, r.tree.maxDepth)
 	}
-	return fmt.Errorf("%w: the budget of depth allows no agent below %s", ErrDepth, r.agent.Slug)
+	return fmt.Errorf("%w: the depth budget allows no agent below %s", ErrDepth, r.agent.Slug)
 }
 
 // maxProcesses is how many calls may run at the same time in the tree of r.

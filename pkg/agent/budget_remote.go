@@ -8,25 +8,24 @@ import (
 	"fmt"
 )
 
-// Budgets over several processes. If the amounts of a Lease are Shared, the agent asks its
-// caller before each model request and each call, with a question "budget". The caller
-// makes the reservation that it makes for an agent of its own process, asks its own caller
-// if its lease is shared too, and replies. So the budgets of the whole tree are checked at
-// one place each, from the bottom up, and a request waits only for requests that have all
-// their reservations. The next event of the session that asked, or of the call, ends the
-// reservation.
+// Budgets across processes. If the amounts of a Lease are Shared, the agent asks its caller
+// before each model request and each call, with a question "budget". The caller makes the
+// same reservation as for an agent in its own process, asks its own caller if its lease is
+// shared too, and replies. So each budget of the tree is checked in one process, from the
+// bottom up, and a request waits only for requests that have all their reservations. The
+// next event of the session that asked, or of the call, ends the reservation.
 
 // A budgetReply answers a question "budget".
 type budgetReply struct {
-	// Limits are what the agent that asks, as its caller knows it, may have consumed in
-	// the end, with all agents below it. They can only shrink.
+	// Limits are the totals that the agent and all agents below it may consume, including
+	// what they have consumed already. They can only shrink.
 	Limits *Budget `json:"limits,omitempty"`
-	// Error says which budget is spent.
+	// Error names the budget that is spent.
 	Error string `json:"error,omitempty"`
 }
 
 // askAbove asks the caller in another process for a reservation, if the amounts that it
-// limits are shared. e says who asks; its Key is that of a call, empty for a model
+// limits are shared. e names the session; its Key is the key of a call, empty for a model
 // request. r.tree.mu is held, but not while askAbove waits.
 func (r *run) askAbove(ctx context.Context, e Event) error {
 	t := r.tree
@@ -48,11 +47,11 @@ func (r *run) askAbove(ctx context.Context, e Event) error {
 	case ctx.Err() != nil:
 		return ContextError(ctx)
 	case err != nil:
-		return fmt.Errorf("the caller did not say what is left of its budget: %w", err)
+		return fmt.Errorf("ask the caller what is left of its budget: %w", err)
 	}
 	var reply budgetReply
 	if err := json.Unmarshal(answer, &reply); err != nil {
-		return fmt.Errorf("the caller did not say what is left of its budget: %w", err)
+		return fmt.Errorf("ask the caller what is left of its budget: %w", err)
 	}
 	if reply.Error != "" {
 		return &budgetError{text: reply.Error}

@@ -254,7 +254,7 @@ func TestTheDepthOfABudgetCountsFromItsAgent(t *testing.T) {
 	self.Toolsets = []agent.Toolset{agent.ToolList{&agent.Subagent{Name: "self", Agent: self}}}
 	two := 2
 	out, err := (&agent.Runner{Agent: self, Lease: agent.Lease{Budget: agent.Budget{Depth: &two}}}).Run(t.Context(), agent.UserText("go"))
-	want := "[limit] agent root did not answer: depth limit reached: the budget of depth allows no agent below root\nback\nback\n"
+	want := "[limit] agent root did not answer: depth limit reached: the depth budget allows no agent below root\nback\nback\n"
 	if err != nil || out.Total.Usage.Requests != 6 || refusal != want {
 		t.Errorf("Run = %+v, %v: %s", out, err, refusal)
 	}

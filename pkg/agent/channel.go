@@ -17,13 +17,13 @@ import (
 // ChannelVersion is the version of the channel's protocol.
 const ChannelVersion = 1
 
-// A Start is the first message of a channel's holder: the prompt of the agent, and what
-// it receives with it.
+// A Start is the first message of a channel's holder: the prompt of the agent, with its
+// limits, tools and history.
 type Start struct {
 	Channel int `json:"channel"`
-	// Args are the arguments that the agent's description asks for: an object that fits
-	// Agent.InputSchema, or without that has the text "prompt". Without it a session is
-	// resumed.
+	// Args are the arguments in the agent's description: an object that satisfies
+	// Agent.InputSchema, or without a schema has the text "prompt". If Args is empty, a
+	// session is resumed.
 	Args json.RawMessage `json:"args,omitempty"`
 	// Media follow the prompt.
 	Media []Part `json:"media,omitempty"`
@@ -38,14 +38,14 @@ type Start struct {
 	Session string  `json:"session,omitempty"`
 	History []Event `json:"history,omitempty"`
 	// Spent is what sessions in the History have consumed, with the agents below them,
-	// by id. Without an entry, the events in the History are counted.
+	// by id. For a session without an entry, the events in the History are counted.
 	Spent map[string]TotalUsage `json:"spent,omitempty"`
 	// From is the last event that the holder has received.
 	From int64 `json:"from,omitempty"`
-	// Journal says that the holder keeps the events: a call that must not run twice
+	// Journal means that the holder keeps the events: a call that must not run twice
 	// starts only after the holder has acknowledged its event.
 	Journal bool `json:"journal,omitempty"`
-	// Person says whether the holder can answer questions; nil means that it can.
+	// Person is whether the holder can answer questions; nil means true.
 	Person *bool `json:"person,omitempty"`
 }
 
@@ -66,7 +66,7 @@ type Channel struct {
 	starts  map[string]int64 // Seq of EventCallStarted of the calls without a result, by Key
 	over    bool             // the last event is in the queue
 	drop    bool             // events are no longer read
-	stopped bool             // the run must end: nothing waits any more
+	stopped bool             // the run must end: nothing waits for the holder any longer
 	replies map[string]chan json.RawMessage
 	results map[string]chan clientResult
 }
@@ -180,8 +180,8 @@ func (r *Resume) spent(spent map[string]TotalUsage) {
 	}
 }
 
-// prompt returns the message that begins the run, nil if the session has an unfinished
-// run.
+// prompt returns the message that begins the run, nil if the session's last run is
+// unfinished.
 func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
 	if from := c.runner.From; from != nil && from.Session != nil && from.Session.Unfinished() {
 		return nil, nil
@@ -274,8 +274,8 @@ func (c *Channel) finish() {
 	c.put(e)
 }
 
-// Events are the events of the run and its sub-agents, with Seq from 1 on. They end
-// after that of Kind EventEnd and Depth 0. Only one caller may read at a time; it may
+// Events yields the events of the run and its sub-agents, with Seq from 1. The last one has
+// Kind EventEnd and Depth 0. Only one goroutine may read at a time; it may
 // stop and continue later. The run waits for a slow reader.
 func (c *Channel) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
@@ -299,7 +299,7 @@ func (c *Channel) Events() iter.Seq[Event] {
 	}
 }
 
-// Wait waits for the end of the run and returns what Run would. Events that were not
+// Wait waits until the run ends and returns what Run would return. Events that were not
 // read are dropped.
 func (c *Channel) Wait() (*Outcome, error) {
 	c.mu.Lock()
@@ -314,11 +314,11 @@ func (c *Channel) Wait() (*Outcome, error) {
 func (c *Channel) Done() <-chan struct{} { return c.done }
 
 // Input sends a message of the user during the run. The model sees it with the next
-// request. After the end it does nothing.
+// request. After the run has ended, it does nothing.
 func (c *Channel) Input(m Message) { c.runner.Input(m) }
 
-// Reply answers the question with the given id; see EventQuestion. An empty answer means
-// that nobody answers.
+// Reply answers the question with the given id; see EventQuestion. With an empty answer,
+// the question counts as not answered.
 func (c *Channel) Reply(question string, answer json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -408,9 +408,9 @@ func (acks) Append(context.Context, Event) error { return nil }
 // Sync does nothing: the holder decides when it writes.
 func (acks) Sync(context.Context) error { return nil }
 
-// started waits until the start of the call with a Key is acknowledged. If the run ends
-// first, it returns when ctx, that of the call, has ended too: the caller checks ctx and
-// does not start the call.
+// started waits until the holder acknowledges the start of the call with the given Key. If
+// the run ends first, started waits for ctx, the context of the call, to end too and returns
+// nil: the caller checks ctx and does not start the call.
 func (c acks) started(ctx context.Context, key string) error {
 	begin := time.Now()
 	late := time.AfterFunc(ackTime, func() {

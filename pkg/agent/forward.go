@@ -19,14 +19,14 @@ var ErrChild = errors.New("the agent broke the protocol")
 // the place of a run among the callers of a tree.
 type remote struct {
 	session *Session
-	total   TotalUsage // with all below it
+	total   TotalUsage // including all agents below it
 	up      *remote    // nil for the agent that the call asked
 	callKey string
 	host    *run       // that made the call
 	specs   []ToolSpec // of its tools, as it describes them
 
-	events  int    // that it has sent, of those that last
-	release func() // what is reserved for its request; nil if nothing is
+	events  int    // the number of lasting events that it has sent
+	release func() // releases the reservation of its request; nil if there is none
 }
 
 // path returns the slugs of the agents from the root to r, including those in other
@@ -61,8 +61,8 @@ func (r *run) History(inv *Invocation) (events []Event, spent map[string]TotalUs
 	return events, spent
 }
 
-// interrupted makes the sessions of a call pending, for the next process that answers the
-// call. t.mu is held.
+// interrupted keeps the sessions of a call for the next process that answers the call.
+// t.mu is held.
 func (t *tree) interrupted(inv *Invocation) {
 	events := t.forwarded[inv.Key]
 	delete(t.forwarded, inv.Key)
@@ -164,7 +164,7 @@ func (r *run) show(inv *Invocation, e Event) error {
 	defer t.mu.Unlock()
 	s, known := t.remotes[e.Session]
 	if e.Session != "" && !known || s != nil && (s.callKey != inv.Key || s.session.Depth != e.Depth) {
-		return fmt.Errorf("%w: a %.50s event is of session %.100q, which is not one of this agent", ErrChild, e.Kind, e.Session)
+		return fmt.Errorf("%w: a %.50s event is of session %.100q, which is not a session of this agent", ErrChild, e.Kind, e.Session)
 	}
 	if t.watch != nil {
 		e.Time = t.now()
@@ -241,8 +241,8 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 }
 
 // keep keeps an event for the next process that answers the call, in case this one ends
-// early. What a summary replaces, and agents whose calls have ended, are not needed.
-// t.mu is held.
+// early. It drops events that a summary replaces, and those of agents whose calls have
+// ended. t.mu is held.
 func (t *tree) keep(inv *Invocation, e Event) {
 	switch e.Kind {
 	case EventCompaction:
@@ -255,7 +255,7 @@ func (t *tree) keep(inv *Invocation, e Event) {
 	t.forwarded[inv.Key] = append(t.forwarded[inv.Key], e)
 }
 
-// possible checks what Apply does not: the key of a call, and the usage of an answer.
+// possible checks what Apply does not check: the key of a call, and the usage of an answer.
 func possible(e *Event, s *Session) error {
 	switch e.Kind {
 	case EventVerdict, EventCallStarted, EventCallEnded:
@@ -267,16 +267,16 @@ func possible(e *Event, s *Session) error {
 		const most = 1 << 50
 		for _, n := range [...]int64{int64(u.Requests), int64(u.InputTokens), int64(u.CachedTokens), int64(u.OutputTokens), int64(u.ReasoningTokens), int64(u.Cost), int64(u.Priced)} {
 			if n < 0 || n > most {
-				return fmt.Errorf("the usage in the event %s cannot be: %d", e.Kind, n)
+				return fmt.Errorf("the usage in the event %s is not possible: %d", e.Kind, n)
 			}
 		}
 	}
 	return nil
 }
 
-// withinLease returns an error for an event that exceeds what the agent may consume. The
-// answer that exceeds a limit is permitted; the agent must then end by itself. So is
-// everything that has a reservation. r.tree.mu is held.
+// withinLease returns an error for an event with which the agent exceeds its limits. It
+// permits the answer that first exceeds a limit, after which the agent must end by itself,
+// and everything that has a reservation. r.tree.mu is held.
 func (r *run) withinLease(s *remote, e *Event) error {
 	switch e.Kind {
 	case EventSession:
@@ -304,7 +304,7 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	case s != nil && s.callKey == inv.Key && s.session.Depth == e.Depth && s.session.Parent == e.Parent:
 		return s, nil
 	case s != nil:
-		return nil, fmt.Errorf("a %s event is of session %.100q, which is not one of this agent", e.Kind, e.Session)
+		return nil, fmt.Errorf("a %s event is of session %.100q, which is not a session of this agent", e.Kind, e.Session)
 	case e.Kind != EventSession && !known:
 		return nil, fmt.Errorf("a %s event of session %.100q, which has not begun", e.Kind, e.Session)
 	case !validID(e.Session) || t.used[e.Session]:
@@ -399,8 +399,8 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	return answer, err
 }
 
-// pathOf is the path of the agent that asks a question. It begins with that of r, whatever
-// an agent in another process says.
+// pathOf returns the path of the agent that asks a question. It always begins with the path
+// of r, even if an agent in another process sends another one.
 func (r *run) pathOf(inv *Invocation, e Event) []string {
 	own := r.path()
 	switch {

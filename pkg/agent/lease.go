@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A Lease is what an agent receives from its caller, for itself and all agents below
-// it. Each level can only shrink it. What is absent is not limited.
+// A Lease holds the limits that an agent receives from its caller, for itself and all
+// agents below it. Each level can only shrink it. An absent field sets no limit.
 type Lease struct {
 	// Budget is what is left for the whole subtree.
 	Budget
@@ -24,8 +24,8 @@ type Lease struct {
 	Traceparent string `json:"traceparent,omitempty"`
 	// Path are the slugs of the agents above, from the root on.
 	Path []string `json:"path,omitempty"`
-	// Shared says that other agents may consume the amounts of Budget too: before each
-	// model request and call the agent asks its caller with a question "budget".
+	// Shared means that other agents consume the amounts of Budget too: before each model
+	// request and call, the agent asks its caller with a question "budget".
 	Shared bool `json:"shared,omitempty"`
 	// QuestionSeconds is how long a question waits for its reply; nil means 300.
 	QuestionSeconds *float64 `json:"questionSeconds,omitempty"`
@@ -114,7 +114,7 @@ func (m *Money) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// shrink returns l with the limits of m as well.
+// shrink returns l with the limits of m added.
 func (l Lease) shrink(m Lease) Lease {
 	l.Budget = l.Budget.Min(m.Budget)
 	l.Rights = joinRights(l.Rights, m.Rights)
@@ -175,9 +175,9 @@ func (r *Runner) leaseTime(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeoutCause(ctx, d, &EndError{Status: StatusDeadline, Text: fmt.Sprintf("the caller's time of %s passed", d.Round(time.Millisecond))})
 }
 
-// inputs are messages of the user that the run has not added yet. They have a lock of
-// their own, because the caller that sends one may also be the reader of the events
-// that the run waits for.
+// inputs are messages of the user that the run has not added yet. They have their own
+// lock, because the goroutine that sends one may also be the one that reads the events,
+// and the run may be waiting for that.
 type inputs struct {
 	mu   sync.Mutex
 	list []Message
@@ -193,7 +193,7 @@ func (r *Runner) Input(m Message) {
 }
 
 // input takes the next message of the user if the run is about to ask the model, or to
-// end. Those of what runs in the background come first.
+// end. Messages about background commands come first.
 func (r *run) input(step Step) (Message, bool) {
 	if m, ok := r.background.notice(step); ok {
 		return m, true

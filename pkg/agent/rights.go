@@ -13,8 +13,8 @@ import (
 // needs the rights of the agent that makes it and of all its callers. Implementations are
 // safe for concurrent use and can be compared with ==.
 type Rights interface {
-	// Decide decides by rules alone. With inv.Remote, only what certainly applies counts:
-	// the caller of a program checks what that has decided itself.
+	// Decide decides by rules alone. inv.Remote marks a call that another process has
+	// already decided to make: rules that deny or ask count only if they certainly match.
 	Decide(inv *Invocation) Verdict
 	// Consult asks the external policies, if Decide says External.
 	Consult(ctx context.Context, inv *Invocation) Verdict
@@ -41,8 +41,8 @@ func (t *tree) decide(ctx context.Context, inv *Invocation) Verdict {
 	return v.And(own)
 }
 
-// rights are those that a call of r needs: of its agent, of the agents above, and of their
-// callers.
+// rights returns all rights that must permit a call of r: those of its agent, of the agents
+// above, and of their callers.
 func (r *run) rights() []Rights {
 	var list []Rights
 	for n := r; n != nil; n = n.up {
@@ -86,8 +86,8 @@ func (r *run) hides(spec ToolSpec) bool {
 	return slices.ContainsFunc(list, func(rights Rights) bool { return rights.Hides(inv) })
 }
 
-// And returns the stricter of two verdicts; of equal ones the first, with what both ask
-// for.
+// And returns the stricter of two verdicts, or the first if they are equally strict. The
+// requirements of two verdicts that ask are combined.
 func (v Verdict) And(w Verdict) Verdict {
 	first, second := v, w
 	if strictness(w.Decision) > strictness(v.Decision) || v.Decision == w.Decision && v.Rule == "" && v.Reason == "" {
@@ -106,8 +106,8 @@ func stricterApproval(a, b string) string {
 	return order[max(slices.Index(order[:], a), slices.Index(order[:], b), 0)]
 }
 
-// leaseRights are the rights of the callers of a tree: those of the Runner, and those in
-// its lease. Rights that cannot be evaluated are an error, and nothing may run.
+// leaseRights returns the rights of a tree's callers: those of the Runner, and those in its
+// lease. If they cannot be evaluated, it returns an error and nothing may run.
 func (r *Runner) leaseRights() ([]Rights, error) {
 	var list []Rights
 	if r.Rights != nil {
@@ -132,7 +132,7 @@ func hasRights(raw json.RawMessage) bool {
 	return len(raw) > 0 && (json.Unmarshal(raw, &list) != nil || len(list) > 0)
 }
 
-// leasedRights are the rights for an agent that a call of r runs in another process.
+// leasedRights returns the rights for an agent that a call of r runs in another process.
 func (r *run) leasedRights() json.RawMessage {
 	raw, list := r.tree.lease.Rights, r.rights()
 	if hasRights(raw) {

@@ -20,10 +20,10 @@ type answered struct{ by, tool, args string }
 const (
 	approved  = "a person"
 	agreed    = "the external policies"
-	undecided = "the external policies, if a person does too"
+	undecided = "the external policies, if a person agrees too"
 )
 
-// child is what r knows about the agent that answers inv. r.tree.mu is held.
+// child returns what r knows about the agent that answers inv. r.tree.mu is held.
 func (r *run) child(inv *Invocation) *child {
 	t := r.tree
 	if t.children[inv.Key] == nil {
@@ -57,8 +57,8 @@ func (r *run) noteSetup(inv *Invocation, s *remote, e *Event) {
 	s.specs = known[e.Digest]
 }
 
-// permitted returns an error for a call that an agent in another process has started
-// although the rights that it received with its lease do not permit it. r.tree.mu is held.
+// permitted returns an error if an agent in another process has started a call that the
+// rights in its lease do not permit. r.tree.mu is held.
 func (r *run) permitted(inv *Invocation, s *remote, e *Event) error {
 	r.noteSetup(inv, s, e)
 	if e.Kind != EventCallStarted || len(r.rights()) == 0 {

@@ -15,7 +15,7 @@ import (
 // Call runs inv, a call of an agent that reads from out and writes to in, as a sub-agent
 // of the run that makes the call: the agent receives what is left of the run's lease,
 // its events become events of the tree, and the person of the tree answers its
-// questions. When ctx ends, Call cancels the agent and waits for its end: callers must
+// questions. When ctx ends, Call cancels the agent and waits until it ends: callers must
 // end an agent that does not end by itself. The error says why there is no answer.
 func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.WriteCloser) (agent.Result, error) {
 	if inv.Host == nil {
@@ -124,8 +124,8 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 	return nil
 }
 
-// sent returns err if the agent does not read its input. Other errors mean that it has
-// ended, and its last events are still read.
+// sent returns err if the agent does not read its input, and nil otherwise: other errors
+// mean that it has ended, and its last events are still read.
 func sent(err error) error {
 	if errors.Is(err, ErrProtocol) {
 		return err

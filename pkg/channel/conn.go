@@ -27,12 +27,12 @@ type Conn struct {
 	done   chan struct{} // the writing goroutine has ended
 	mu     sync.Mutex
 	err    error // of a write
-	unsent error // why there is no start message
+	unsent error // why the start message was not sent
 }
 
 // Limits of what a run may send.
 const (
-	maxBytes   = 4 << 30 // in all
+	maxBytes   = 4 << 30 // in total
 	maxPending = 1000    // messages in the queue
 )
 
@@ -54,7 +54,7 @@ func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
 	return c
 }
 
-// write sends what is queued, until the Conn is closed.
+// write sends queued messages until the Conn is closed.
 func (c *Conn) write() {
 	defer close(c.done)
 	for {
@@ -128,8 +128,8 @@ func (c *Conn) Ack(seq int64) error { return c.send(message{Kind: kindAck, Seq: 
 // Cancel ends the run; its status is interrupted.
 func (c *Conn) Cancel(reason string) error { return c.send(message{Kind: kindCancel, Reason: reason}) }
 
-// Events are the events of the run. The last is of Kind EventEnd and Depth 0, or comes
-// with an error: that of a read, or one that wraps ErrProtocol.
+// Events yields the events of the run. The last has Kind EventEnd and Depth 0, or comes
+// with an error: a read error, or one that wraps ErrProtocol.
 func (c *Conn) Events() iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		for !c.over {

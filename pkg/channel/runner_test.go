@@ -207,7 +207,7 @@ func TestAnAgentThatBreaksTheProtocolIsAToolThatFails(t *testing.T) {
 		}, agent.ErrChild, `session "OUTER"`},
 		{"text of its caller", func(p *peer) {
 			p.send(session(), agent.Event{Kind: agent.EventText, Session: "OUTER", Text: "I am the caller"})
-		}, agent.ErrChild, `a text event is of session "OUTER", which is not one of this agent`},
+		}, agent.ErrChild, `a text event is of session "OUTER", which is not a session of this agent`},
 		{"the session of its caller", func(p *peer) {
 			e := session()
 			e.Session = "OUTER"
@@ -233,7 +233,7 @@ func TestAnAgentThatBreaksTheProtocolIsAToolThatFails(t *testing.T) {
 			e := prompt()
 			e.Depth = 1
 			p.send(session(), e)
-		}, agent.ErrChild, "which is not one of this agent"},
+		}, agent.ErrChild, "which is not a session of this agent"},
 		{"a session below a call that it does not make", func(p *peer) {
 			p.send(session(), prompt(), answer(tool, one), sub("S.1.1", "T", 1))
 		}, agent.ErrChild, `session T answers the call "S.1.1", which its caller did not make`},
@@ -260,10 +260,10 @@ func TestAnAgentThatBreaksTheProtocolIsAToolThatFails(t *testing.T) {
 		{"no status", func(p *peer) { p.send(agent.Event{Kind: agent.EventEnd}) }, ErrProtocol, `a run does not end with the status ""`},
 		{"it gives back what it consumed", func(p *peer) {
 			p.send(session(), prompt(), answer(says("hi"), agent.Usage{Requests: 1, Cost: -agent.Dollar}))
-		}, agent.ErrChild, "the usage in the event answer cannot be: -100000000"},
+		}, agent.ErrChild, "the usage in the event answer is not possible: -100000000"},
 		{"it consumes more than there is", func(p *peer) {
 			p.send(session(), prompt(), answer(says("hi"), agent.Usage{Requests: 1, InputTokens: 1 << 62}))
-		}, agent.ErrChild, "the usage in the event answer cannot be"},
+		}, agent.ErrChild, "the usage in the event answer is not possible"},
 		{"more questions than anyone answers", func(p *peer) {
 			p.send(session(), prompt())
 			for i := range 2 * maxQuestions {

@@ -23,13 +23,13 @@ type Server struct {
 	// Kill ends the program at once. It is called when the holder cancels a second
 	// time, and when a cancelled run has not ended within Grace; nil does nothing.
 	Kill func()
-	// Grace is the time limit for the end of a cancelled run; 0 means none.
+	// Grace is how long a cancelled run may take to end; 0 means no limit.
 	Grace time.Duration
 }
 
 // Serve reads the start message and runs the agent until it ends. The last line that
-// it writes is always the end event of the run, unless Kill ends the program. The end of
-// In cancels the run. The error says why there is no answer. When Serve returns, a Read
+// it writes is always the end event of the run, unless Kill ends the program. When In
+// ends, the run is cancelled. The error says why there is no answer. When Serve returns, a Read
 // of In may still be in progress.
 func (s *Server) Serve(ctx context.Context) (*agent.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -89,7 +89,7 @@ func fail(out *writer, seq int64, err error) (*agent.Outcome, error) {
 	return outcome, errors.Join(err, out.write(e))
 }
 
-// readStart reads the start message, for as long as ctx lasts.
+// readStart reads the start message, until ctx ends.
 func readStart(ctx context.Context, in *lines) (agent.Start, error) {
 	type result struct {
 		start agent.Start
@@ -142,13 +142,13 @@ type serving struct {
 	server  *Server
 	in      *lines
 	cancel  context.CancelCauseFunc
-	ready   chan struct{}  // closed when channel is set, or will never be
+	ready   chan struct{}  // closed when channel is set or will never be set
 	channel *agent.Channel // nil if the run did not begin
 	asked   bool           // the holder has cancelled the run
 }
 
-// limit kills the program if Serve has not returned within Grace after the end of ctx.
-// The function that it returns turns this off.
+// limit kills the program if Serve has not returned within Grace after ctx ended.
+// The function that it returns stops the timer.
 func (s *Server) limit(ctx context.Context) (stop func()) {
 	over := make(chan struct{})
 	cancelled := context.AfterFunc(ctx, func() {
@@ -191,7 +191,7 @@ func (r *serving) end(err error) {
 	r.cancel(&agent.EndError{Status: agent.StatusFailed, Text: "read from the holder of the channel: " + err.Error()})
 }
 
-// stop cancels the run, also while it is being opened.
+// stop cancels the run, even while it is being opened.
 func (r *serving) stop(reason string) {
 	if r.asked && r.server.Kill != nil {
 		r.server.Kill()
@@ -273,7 +273,7 @@ func deliver(c *agent.Channel, m message, unknown error) error {
 	return nil
 }
 
-// EncodeEvent returns e as one line, with its end. If that is longer than MaxLine, the
+// EncodeEvent returns e as one line, with its newline. If the line is longer than MaxLine,
 // attachments are left out.
 func EncodeEvent(e agent.Event) ([]byte, error) {
 	line, err := encode(e)

@@ -20,7 +20,7 @@ import (
 // Version is the version of the protocol.
 const Version = agent.ChannelVersion
 
-// MaxLine is how many bytes a line may have, with its end.
+// MaxLine is how many bytes a line may have, with its newline.
 const MaxLine = 16 << 20
 
 // The kinds of messages to a run.
@@ -48,7 +48,7 @@ type message struct {
 	Reason   string          `json:"reason,omitempty"`
 }
 
-// start is agent.Start as it is sent.
+// start is the wire form of agent.Start.
 type start struct {
 	Kind string `json:"kind"`
 	agent.Start
