@@ -23,7 +23,8 @@ type Place struct {
 	Ladder *Ladder
 	// Secrets are further files that are secrets, absolute: the keys file.
 	Secrets []string
-	// Log, if not nil, gets what is not enforced, and what a proxy refused, a line each.
+	// Log, if not nil, is called with a line for each limit that is not enforced, and for
+	// each request that a proxy refused.
 	Log func(line string)
 }
 
@@ -46,9 +47,9 @@ type Box struct {
 // secretsAge is how old the list of the secrets that exist may be.
 const secretsAge = 10 * time.Second
 
-// New returns a sandbox that permits what all configs permit, nil if these restrict
-// nothing. A file that a path of a Config leads to is the one of now: a link that is made
-// later leads nowhere.
+// New returns a sandbox that permits what all configs permit, nil if they restrict
+// nothing. It resolves the links in paths of a Config: a link created later gives no access
+// to its target.
 func New(place Place, configs ...Config) *Box {
 	if !slices.ContainsFunc(configs, func(c Config) bool { return c.filled().restricts() }) {
 		return nil // before the list of secrets is made, which takes as long as a call
@@ -124,7 +125,7 @@ func (c Config) Key() string {
 // String says in one line what the sandbox permits; see Config.String.
 func (b *Box) String() string { return b.config.String() }
 
-// Required reports whether nothing is started that cannot be confined as it should.
+// Required reports whether a process must not start if it cannot be fully confined.
 func (b *Box) Required() bool { return b.config.Required }
 
 // resolve makes the paths of c absolute and free of links.
@@ -249,7 +250,7 @@ func bothNames(x, y []string) []string {
 	return slices.DeleteFunc(slices.Clone(x), func(name string) bool { return !slices.Contains(y, name) })
 }
 
-// secrets are the secrets that exist and are hidden. It looks again once in a while.
+// secrets returns the secrets that exist and are hidden. The list is at most secretsAge old.
 func (b *Box) secrets() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,11 +16,11 @@ import (
 // Workspace is the word for a Config with nothing but Workspace set.
 const Workspace = "workspace"
 
-// A Config says what a process may do. What a field leaves out (nil, 0) is not
-// restricted by it. In JSON it is an object, or the word "workspace".
+// A Config says what a process may do. An empty field (nil, 0) restricts nothing. In
+// JSON it is an object, or the word "workspace".
 type Config struct {
-	// Workspace fills in what is left out: Read is everything, Write is the working
-	// directory, Network is none.
+	// Workspace sets empty fields: Read to everything, Write to the working directory,
+	// Network to none.
 	Workspace bool `json:"workspace,omitempty"`
 	// Read are files and folders that may be read and executed, in addition to what
 	// every program needs (/usr, /lib, /etc, ...) and to Write. A relative path starts at
@@ -40,11 +40,10 @@ type Config struct {
 	FileSize Bytes `json:"fileSize,omitempty"`
 	// CPUSeconds is the processor time of one process.
 	CPUSeconds int64 `json:"cpuSeconds,omitempty"`
-	// Processes is how many there may be at once, threads included.
+	// Processes is how many may run at the same time, threads included.
 	Processes int64 `json:"processes,omitempty"`
 	OpenFiles int64 `json:"openFiles,omitempty"`
-	// Required refuses to start the process where something of the above cannot be
-	// enforced.
+	// Required refuses to start the process if any of the above cannot be enforced.
 	Required bool `json:"required,omitempty"`
 	// Tools restricts single executables further, by the name of the file, with or without
 	// its ending.
@@ -130,8 +129,8 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + units[i]
 }
 
-// UnmarshalJSON implements json.Unmarshaler. A key that is not known is an error: a
-// restriction with a spelling mistake would not hold.
+// UnmarshalJSON implements json.Unmarshaler. An unknown key is an error: a misspelt
+// restriction would have no effect.
 func (c *Config) UnmarshalJSON(data []byte) error {
 	*c = Config{}
 	var word string

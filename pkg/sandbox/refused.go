@@ -12,10 +12,10 @@ const maxRefused = 5
 
 // Refused says which accesses the sandbox has probably refused to a program that failed,
 // a line each: `sandbox: write to /etc/hosts is outside "write"`. The lines go to
-// Place.Log too. It goes by what the
-// program printed on stderr: a path on a line with one of the system's messages for a refusal, if the
-// sandbox does not permit the path. It does not see what a program keeps to itself, what
-// it prints in another language, and a path that it does not name.
+// Place.Log too. They are derived from what the program printed on stderr: a path on a line
+// with one of the system's messages for a refusal, if the sandbox does not permit the path.
+// An access is missed if the program prints no error, prints it in another language, or
+// does not name the path.
 func (b *Box) Refused(stderr string) []string {
 	var said []string
 	add := func(format string, args ...any) {
