@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -43,6 +44,11 @@ func (l *loader) shapes(n *Node) bool {
 	if s.ContextSchema != nil {
 		a.ContextSchema, err = schema.CompileShape("contextSchema", s.ContextSchema)
 		report("contextSchema", err)
+		if err == nil && s.Context != nil {
+			if misfit := a.ContextSchema.Check(context.Background(), s.Context); misfit != nil {
+				report("context", fmt.Errorf("it does not fit contextSchema:%w", misfit))
+			}
+		}
 	}
 	if s.OutputSchema != nil {
 		answer, err := schema.CompileAnswer("outputSchema", s.OutputSchema)

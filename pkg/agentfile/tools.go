@@ -158,6 +158,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 		add(e.Tool)
 	}
 	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	tools = l.distinct(n, tools)
 	l.required(n)
 	n.Agent.Toolsets = []agent.Toolset{tools}
 	for _, server := range n.servers {
@@ -174,6 +175,22 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 		}
 		n.Agent.System += p
 	}
+}
+
+// distinct leaves out tools of n that have one name, of tools and of n.Tools, which is
+// sorted.
+func (l *loader) distinct(n *Node, tools agent.ToolList) agent.ToolList {
+	for i := 1; i < len(n.Tools); {
+		first, second := n.Tools[i-1], n.Tools[i]
+		if first.Name != second.Name {
+			i++
+			continue
+		}
+		l.report(n.File.problem(LeftOut, CodeCollision, "", "two tools have one name, %s, and are left out: %s and %s", first.Name, first.Source, second.Source))
+		n.Tools = slices.DeleteFunc(n.Tools, func(s agent.ToolSpec) bool { return s.Name == first.Name })
+		tools = slices.DeleteFunc(tools, func(t agent.Tool) bool { return t.Spec().Name == first.Name })
+	}
+	return tools
 }
 
 // path are the slugs from the root to n, as it was found first.
