@@ -21,7 +21,7 @@ def drive():
     os.dup2(2, 1)
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
-    cells, busy, stopped = queue.SimpleQueue(), [None], set()
+    process, cells, busy, stopped = os.getpid(), queue.SimpleQueue(), [None], set()
 
     def interrupt(*_):
         if busy[0] is not None:
@@ -61,6 +61,8 @@ def drive():
                 stream.flush()
             except Exception:
                 pass
+        if os.getpid() != process:
+            os._exit(0)  # the cell forked, and this is the other process
         put(2, command["mark"].encode())
         replies.write(json.dumps(reply) + "\n")
         replies.flush()

@@ -94,6 +94,8 @@ func TestCells(t *testing.T) {
 		{"import os; os.getcwd()", "'" + o.Dir + "'"},
 		{"os.environ['AGENTS_AGENT']", "'a'"},
 		{"", "The cell printed nothing and has no value."},
+		{"child = os.fork()\nif child: os.waitpid(child, 0)\nprint('both')", "both\nboth\n"},
+		{"x", "20"},
 	}
 	var sent []string
 	for _, c := range list {
