@@ -140,7 +140,6 @@ func toolSpecs(tools []json.RawMessage, choice json.RawMessage) ([]agent.ToolSpe
 	default:
 		return nil, unsupported("tool_choice", "the agent decides which tools it calls: want auto or none")
 	}
-	seen := map[string]bool{}
 	var specs []agent.ToolSpec
 	for i, raw := range tools {
 		param := fmt.Sprintf("tools[%d]", i)
@@ -155,25 +154,13 @@ func toolSpecs(tools []json.RawMessage, choice json.RawMessage) ([]agent.ToolSpe
 		if t.Function != nil {
 			f = *t.Function
 		}
-		switch {
-		case f.Name == "" || len(f.Name) > 64 || strings.ContainsFunc(f.Name, notInName):
-			return nil, invalid(param+".name", "invalid_value", "%s: the name %.100q is not valid: want at most 64 letters, digits, - and _", param, f.Name)
-		case seen[f.Name]:
-			return nil, invalid(param+".name", "invalid_value", "%s: another tool has the name %s too", param, f.Name)
-		case !given(f.Parameters):
+		if !given(f.Parameters) {
 			f.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
-		case bytes.TrimSpace(f.Parameters)[0] != '{':
-			return nil, invalid(param+".parameters", "invalid_type", "%s: parameters: want a JSON Schema, an object", param)
 		}
-		seen[f.Name] = true
 		specs = append(specs, agent.ToolSpec{Name: f.Name, Description: f.Description, Schema: f.Parameters})
 	}
 	if !offered {
 		return nil, nil
 	}
 	return specs, nil
-}
-
-func notInName(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
 }

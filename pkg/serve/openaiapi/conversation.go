@@ -40,10 +40,10 @@ type conversation struct {
 	begun    bool          // it has events of this run
 	pending  []call        // the calls that the client does not have yet
 	seen     map[string]bool
-	open     int      // calls of the client's tools in the last answer that have not begun
-	sent     []byte   // the text of the turn that listeners have
-	at       int      // how much of it the present request to the model has repeated
-	texts    []string // of the turns since the last reply
+	open     int    // calls of the client's tools in the last answer that have not begun
+	sent     []byte // the text of the turn that the output has
+	at       int    // how much of it the present request to the model has repeated
+	last     string // the text of the last turn that has one, since the last reply
 	finish   agent.Finish
 	total    agent.TotalUsage // since the last reply
 	turns    int
@@ -57,8 +57,8 @@ type call struct {
 	n                          int
 }
 
-// A listener receives what is said in a run while it is said.
-type listener interface {
+// An output receives what is said in a run for one request, and writes the reply.
+type output interface {
 	// text adds a piece to the text of the turn; again says that the text so far is
 	// void.
 	text(piece string, again bool)
@@ -68,11 +68,6 @@ type listener interface {
 	idle()
 	// lost is why the client is not there any more.
 	lost() error
-}
-
-// An output writes the reply to a request.
-type output interface {
-	listener
 	finish(r *reply)
 	fail(err error)
 }
@@ -90,7 +85,7 @@ func (c *conversation) read() {
 }
 
 // next reads events until there is a reply.
-func (c *conversation) next(ctx context.Context, out listener) (*reply, error) {
+func (c *conversation) next(ctx context.Context, out output) (*reply, error) {
 	idle := time.NewTicker(keepAlive)
 	defer idle.Stop()
 	late := time.NewTimer(lateCalls)
@@ -126,7 +121,7 @@ func (c *conversation) next(ctx context.Context, out listener) (*reply, error) {
 }
 
 // note takes over what an event says.
-func (c *conversation) note(e *agent.Event, out listener) {
+func (c *conversation) note(e *agent.Event, out output) {
 	c.total.Note(e)
 	if e.Depth > 0 {
 		return
@@ -166,7 +161,7 @@ func (c *conversation) note(e *agent.Event, out listener) {
 		c.say(e.Message.Text(), out) // some providers show no pieces
 		c.sent, c.at = nil, 0
 		if said := e.Message.Text(); said != "" {
-			c.texts = append(c.texts, said)
+			c.last = said
 			out.turn()
 		}
 	}
@@ -174,7 +169,7 @@ func (c *conversation) note(e *agent.Event, out listener) {
 
 // say passes on a piece of the model's text, but not what repeats the text before a
 // retry.
-func (c *conversation) say(piece string, out listener) {
+func (c *conversation) say(piece string, out output) {
 	repeats := string(c.sent[c.at:])
 	if strings.HasPrefix(repeats, piece) {
 		c.at += len(piece)
@@ -192,8 +187,7 @@ func (c *conversation) say(piece string, out listener) {
 
 // A reply is what a request gets: calls for the client, or the end of the run.
 type reply struct {
-	texts    []string // of all turns
-	text     string   // of the last
+	text     string // of the last turn
 	calls    []call
 	refusal  string          // why the run was refused
 	short    string          // why the answer is not complete
@@ -222,14 +216,11 @@ type extension struct {
 
 // reply is what there is since the last one.
 func (c *conversation) reply(calls []call) *reply {
-	r := &reply{texts: c.texts, calls: calls, messages: c.messages(calls), usage: c.total.Usage}
-	c.texts, c.total = nil, agent.TotalUsage{}
+	r := &reply{text: c.last, calls: calls, messages: c.messages(calls), usage: c.total.Usage}
+	c.last, c.total = "", agent.TotalUsage{}
 	r.extra = extension{Session: c.session.ID, Turns: c.turns, Unpriced: r.usage.Unpriced(), Rebuilt: c.rebuilt, Warnings: c.warnings}
 	if r.usage.Priced > 0 {
 		r.extra.Cost = &r.usage.Cost
-	}
-	if n := len(r.texts); n > 0 {
-		r.text = r.texts[n-1]
 	}
 	return r
 }
@@ -250,7 +241,7 @@ func (c *conversation) ask() *reply {
 // client must not repeat the request by itself: calls of tools may have had effects.
 func (c *conversation) end(e *agent.Event) (*reply, error) {
 	if len(c.sent) > 0 { // it was cut
-		c.texts = append(c.texts, string(c.sent))
+		c.last = string(c.sent)
 	}
 	r := c.reply(nil)
 	r.extra.Status, r.extra.Reason = e.Status, e.Error

@@ -1,6 +1,7 @@
 package openaiapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -51,7 +52,8 @@ type Handler struct {
 	closed  bool
 	calls   map[string]*conversation // of clients' tools, by the id that the client has
 	waiting []*conversation          // the oldest first
-	store   store
+	store   []stored
+	size    int // of all in store
 	runs    sync.WaitGroup
 }
 
@@ -124,11 +126,7 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, responses bool) {
 	if responses {
 		out = &responseOutput{stream: s, handler: h, req: req, id: "resp_" + rand.Text()}
 	}
-	var live listener = s // hears nothing if it is not on
-	if req.Stream {
-		live = out
-	}
-	got, err := c.next(r.Context(), live)
+	got, err := c.next(r.Context(), out)
 	switch {
 	case err != nil:
 		h.end(c, err.Error())
@@ -139,6 +137,38 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, responses bool) {
 	default:
 		h.end(c, "")
 		out.finish(got)
+	}
+}
+
+// A stored is the conversation that a response ends. Those of earlier responses are
+// counted again in its size.
+type stored struct {
+	id       string
+	messages []agent.Message
+	size     int
+}
+
+// earlier returns the conversation that a stored response ends.
+func (h *Handler) earlier(id string) ([]agent.Message, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.IndexFunc(h.store, func(s stored) bool { return s.id == id })
+	if i < 0 {
+		return nil, invalid("previous_response_id", "previous_response_not_found", "there is no response %.100q: responses are kept as long as the server runs and has room for them", id)
+	}
+	return h.store[i].messages, nil
+}
+
+// keep stores a conversation. The oldest ones make room for it.
+func (h *Handler) keep(id string, messages []agent.Message) {
+	s := stored{id, messages, 1000 + len(encode(messages))}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.store = append(h.store, s)
+	h.size += s.size
+	for h.size > cmp.Or(h.StoreBytes, DefaultStoreBytes) {
+		h.size -= h.store[0].size
+		h.store = slices.Delete(h.store, 0, 1)
 	}
 }
 
@@ -156,9 +186,8 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request, req *request, r
 	}
 	var earlier []agent.Message
 	if responses && req.Previous != "" {
-		var ok bool
-		if earlier, ok = h.store.find(req.Previous); !ok {
-			return nil, invalid("previous_response_id", "previous_response_not_found", "there is no response %.100q: responses are kept as long as the server runs and has room for them", req.Previous)
+		if earlier, err = h.earlier(req.Previous); err != nil {
+			return nil, err
 		}
 	}
 	t, err := req.thread(earlier, responses)

@@ -48,7 +48,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"functions", "chat/completions", `{` + hello + `,"functions":[]}`, `"param":"functions"`},
 		{"tool_choice", "chat/completions", `{` + hello + `,"tool_choice":"required"}`, `"param":"tool_choice"`},
 		{"tool type", "chat/completions", `{` + hello + `,"tools":[{"type":"custom"}]}`, `"param":"tools[0].type"`},
-		{"tool name", "chat/completions", `{` + hello + `,"tools":[{"type":"function","function":{"name":"a b"}}]}`, `"param":"tools[0].name"`},
+		{"tool name", "chat/completions", `{` + hello + `,"tools":[{"type":"function","function":{"name":"a b"}}]}`, `its name is not valid`},
 		{"tool schema", "chat/completions", `{` + hello + `,"tools":[{"type":"function","function":{"name":"a","parameters":{"type":3}}}]}`, `its schema is not valid`},
 		{"role", "chat/completions", `{"model":"helper","messages":[{"role":"robot","content":"hi"}]}`, `"param":"messages[0].role"`},
 		{"last message", "chat/completions", `{"model":"helper","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}]}`, "the last message must be"},

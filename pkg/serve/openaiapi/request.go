@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
+	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -39,7 +39,7 @@ type request struct {
 	N            int             `json:"n"`
 	Logprobs     bool            `json:"logprobs"`
 	Modalities   []string        `json:"modalities"`
-	Format       textFormat      `json:"response_format"`
+	Format       format          `json:"response_format"`
 	Stop         json.RawMessage `json:"stop"`
 	Functions    json.RawMessage `json:"functions"`
 	WebSearch    json.RawMessage `json:"web_search_options"`
@@ -47,17 +47,17 @@ type request struct {
 	Conversation json.RawMessage `json:"conversation"`
 	Prompt       json.RawMessage `json:"prompt"`
 	Text         struct {
-		Format textFormat `json:"format"`
+		Format format `json:"format"`
 	} `json:"text"`
 
 	created int64
 }
 
-type textFormat struct {
+type format struct {
 	Type string `json:"type"`
 }
 
-func (f textFormat) other() bool { return f.Type != "" && f.Type != "text" }
+func (f format) other() bool { return f.Type != "" && f.Type != "text" }
 
 // refused returns the error for a parameter that asks for a form of answer that an agent
 // does not have.
@@ -87,13 +87,12 @@ func (r *request) refused() error {
 
 // A message is one of chat completions, or an item of the input of responses.
 type message struct {
-	Type     string          `json:"type"` // of items
-	Role     string          `json:"role"`
-	Content  json.RawMessage `json:"content"`
-	Refusal  string          `json:"refusal"`
-	Function json.RawMessage `json:"function_call"`
-	Answers  string          `json:"tool_call_id"`
-	Calls    []struct {
+	Type    string          `json:"type"` // of items
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+	Refusal string          `json:"refusal"`
+	Answers string          `json:"tool_call_id"`
+	Calls   []struct {
 		ID       string `json:"id"`
 		Function struct {
 			Name string `json:"name"`
@@ -114,14 +113,10 @@ func (h *Handler) decode(w http.ResponseWriter, r *http.Request, v any) error {
 		return invalid("", "unsupported_media_type", "the Content-Type must be application/json").as(http.StatusUnsupportedMediaType)
 	}
 	limit := cmp.Or(h.MaxBody, DefaultMaxBody)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit)).Decode(v)
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return invalid("", "request_too_large", "the request is longer than %d bytes", limit).as(http.StatusRequestEntityTooLarge)
 	}
-	if err != nil {
-		return invalid("", "", "read the request: %v", err)
-	}
-	err = json.Unmarshal(body, v)
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return invalid(kind.Field, "invalid_type", "%s: got %s, want another type", cmp.Or(kind.Field, "the request"), kind.Value)
 	}
@@ -161,9 +156,9 @@ func (r *request) thread(earlier []agent.Message, responses bool) (*thread, erro
 
 func (m *message) add(t *thread, param string) error {
 	parts, err := parseContent(m.Content, param+".content")
-	kind := m.Type
+	field, kind := "type", m.Type
 	if kind == "" || kind == "message" {
-		kind = "role " + m.Role
+		field, kind = "role", "role "+m.Role
 	}
 	answer := agent.Message{Role: agent.RoleAssistant, Parts: parts}
 	switch kind {
@@ -174,9 +169,6 @@ func (m *message) add(t *thread, param string) error {
 	case "role tool":
 		t.add(agent.Message{Role: agent.RoleTool, Results: []agent.ToolResult{{CallID: m.Answers, Parts: parts}}})
 	case "role assistant":
-		if given(m.Function) {
-			return unsupported(param+".function_call", "use tool_calls")
-		}
 		if m.Refusal != "" {
 			answer.Parts = append(parts, agent.Text(m.Refusal))
 		}
@@ -193,10 +185,7 @@ func (m *message) add(t *thread, param string) error {
 	case "reasoning": // of another model
 		return nil
 	default:
-		if m.Type == "" || m.Type == "message" {
-			return invalid(param+".role", "invalid_value", "%s: the role %.50q is unknown: want system, developer, user, assistant or tool", param, m.Role)
-		}
-		return unsupported(param+".type", "items of the type %.50q are not supported", m.Type)
+		return unsupported(param+"."+field, "%.50q is not supported", strings.TrimPrefix(kind, "role "))
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package openaiapi
 
 import (
-	"cmp"
 	"crypto/rand"
 	"maps"
 	"net/http"
@@ -61,15 +60,9 @@ func (o *responseOutput) done(status string) {
 	o.event("response.output_item.done", object{"output_index": len(o.items) - 1, "item": o.last()})
 }
 
-// The types of content of a message.
-const (
-	outputText = "output_text"
-	refusal    = "refusal"
-)
-
-// content is the content of a message.
+// content is the content of a message, of the type output_text or refusal.
 func content(kind, text string) object {
-	if kind == refusal {
+	if kind == "refusal" {
 		return object{"type": kind, "refusal": text}
 	}
 	return object{"type": kind, "text": text, "annotations": []any{}}
@@ -106,7 +99,7 @@ func (o *responseOutput) text(piece string, again bool) {
 	if again {
 		o.close("incomplete")
 	}
-	o.piece(outputText, piece)
+	o.piece("output_text", piece)
 }
 
 func (o *responseOutput) turn() { o.close("completed") }
@@ -130,29 +123,21 @@ func (o *responseOutput) call(c call) {
 }
 
 func (o *responseOutput) finish(r *reply) {
-	if !o.on {
-		for _, said := range r.texts {
-			o.text(said, false)
-			o.turn()
-		}
-	}
 	o.close("incomplete")
 	for _, c := range r.calls {
 		o.call(c)
 	}
 	if r.refusal != "" {
-		o.piece(refusal, r.refusal)
+		o.piece("refusal", r.refusal)
 		o.close("completed")
 	}
 	whole := o.object("completed")
 	if r.short != "" {
-		reason := map[string]string{cutShort: "max_output_tokens"}[r.short]
-		whole["status"], whole["incomplete_details"] = "incomplete", object{"reason": cmp.Or(reason, r.short)}
+		whole["status"], whole["incomplete_details"] = "incomplete", object{"reason": strings.Replace(r.short, cutShort, "max_output_tokens", 1)}
 	}
 	whole["usage"], whole["agents"] = usage(r.usage, "input", "output"), r.extra
 	if o.req.Store {
-		limit := cmp.Or(o.handler.StoreBytes, DefaultStoreBytes)
-		o.handler.store.add(o.id, withoutNote(r.messages, o.req.Instructions), limit)
+		o.handler.keep(o.id, withoutNote(r.messages, o.req.Instructions))
 	}
 	if !o.on {
 		writeJSON(o.w, http.StatusOK, whole)

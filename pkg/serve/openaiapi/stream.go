@@ -17,9 +17,6 @@ type stream struct {
 // lost is why the client does not get what is sent.
 func (s *stream) lost() error { return s.err }
 
-func (s *stream) text(string, bool) {}
-func (s *stream) turn()             {}
-
 // idle sends what clients ignore.
 func (s *stream) idle() { s.write([]byte(": the agent is working\n\n")) }
 

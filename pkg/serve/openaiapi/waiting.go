@@ -16,23 +16,14 @@ const waitTime = 4 * time.Minute
 
 // open continues the run that waits for the results in t, or starts one.
 func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []agent.ToolSpec, single bool) (*conversation, error) {
-	c, err := h.resume(t, spec.Name)
-	if c != nil || err != nil {
-		return c, err
-	}
 	s, err := t.start(spec, tools)
 	if err != nil {
 		return nil, err
 	}
 	s.Lease.Traceparent = r.Header.Get("Traceparent")
-	h.mu.Lock()
-	closed := h.closed
-	if !closed {
-		h.runs.Add(1)
-	}
-	h.mu.Unlock()
-	if closed {
-		return nil, &apiError{status: http.StatusServiceUnavailable, Type: "server_error", Text: "the server is stopping"}
+	c, err := h.resume(t, spec.Name)
+	if c != nil || err != nil {
+		return c, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	started := context.AfterFunc(r.Context(), cancel) // it may wait in a queue
@@ -55,8 +46,8 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []
 	return c, nil
 }
 
-// resume passes the results in t to the run that waits for them. It is nil if there is
-// no such run.
+// resume passes the results in t to the run that waits for them. Without such a run it
+// returns nil, and counts one that begins.
 func (h *Handler) resume(t *thread, slug string) (*conversation, error) {
 	results, said := t.answers()
 	h.mu.Lock()
@@ -68,7 +59,11 @@ func (h *Handler) resume(t *thread, slug string) (*conversation, error) {
 			c, parts[r.CallID] = found, r.Parts
 		}
 	}
-	if c == nil {
+	switch {
+	case h.closed:
+		return nil, &apiError{status: http.StatusServiceUnavailable, Type: "server_error", Text: "the server is stopping"}
+	case c == nil:
+		h.runs.Add(1)
 		return nil, nil
 	}
 	for _, g := range c.given {
