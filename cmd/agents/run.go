@@ -175,7 +175,7 @@ func nested(args []string) (file string, ok bool) {
 // be what the agent takes.
 func (f *runFlags) opening(ctx context.Context, p *program.Env, l *load.Tree, first bool) (agent.Message, []agent.Message, error) {
 	if f.args.Given() {
-		m, err := f.args.Message(ctx, p, l.Root, pairArgs)
+		m, err := f.args.Message(ctx, p, l.Root)
 		if err != nil {
 			return m, nil, err
 		}

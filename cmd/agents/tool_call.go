@@ -4,19 +4,18 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -132,7 +131,7 @@ func namedTool(ctx context.Context, l *load.Tree, name string) (agent.Tool, erro
 // gave none: they are told what is missing.
 func callArgs(ctx context.Context, p *program.Env, spec agent.ToolSpec, pairs []string) (string, error) {
 	if len(pairs) > 0 {
-		return pairArgs(spec, pairs)
+		return prompt.Pairs(spec.Schema, pairs)
 	}
 	if p.InTerm {
 		return "{}", nil
@@ -145,44 +144,6 @@ func callArgs(ctx context.Context, p *program.Env, spec agent.ToolSpec, pairs []
 		return "{}", nil
 	}
 	return string(data), nil
-}
-
-// pairArgs makes an object of NAME=VALUE pairs, in their order.
-func pairArgs(spec agent.ToolSpec, pairs []string) (string, error) {
-	var doc struct {
-		Properties map[string]struct{ Type any }
-	}
-	_ = json.Unmarshal(spec.Schema, &doc) // of a schema that is none, every value is a string
-	var b strings.Builder
-	separator := "{"
-	seen := map[string]bool{}
-	for _, pair := range pairs {
-		name, text, ok := strings.Cut(pair, "=")
-		if !ok || name == "" {
-			return "", failure.Usage("", "--arg %q: want NAME=VALUE", pair)
-		}
-		if !utf8.ValidString(pair) {
-			return "", failure.Usage("put other bytes into a file and give the tool its name", "--arg %s: the value is not UTF-8", name)
-		}
-		if seen[name] {
-			return "", failure.Usage("give a list as one JSON array", "--arg %s: it is there twice", name)
-		}
-		seen[name] = true
-		value := []byte(text)
-		kind, _ := doc.Properties[name].Type.(string)
-		switch property, known := doc.Properties[name]; {
-		case !known || kind == "string", property.Type == nil && !json.Valid(value):
-			value = program.QuoteJSON(text)
-		case !json.Valid(value):
-			return "", failure.Usage("", "--arg %s: %q is not JSON; the tool wants a value of type %v", name, text, property.Type)
-		}
-		b.WriteString(separator)
-		separator = ","
-		b.Write(program.QuoteJSON(name))
-		b.WriteByte(':')
-		b.Write(value)
-	}
-	return b.String() + "}", nil
 }
 
 // printResult writes what the tool gave back: an attachment as its bytes, any

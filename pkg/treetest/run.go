@@ -244,7 +244,7 @@ func (r *testRun) load(ctx context.Context, opts Options) (*agentfile.Tree, erro
 			switch {
 			case ok:
 				return m
-			case f.Spec.Flavor == agentfile.FlavorScripted:
+			case f.Spec.Flavor == agentfile.FlavorScripted, f.Spec.Step != "":
 				return nil // its own
 			}
 			return noModel{f.Spec.Slug}

@@ -14,7 +14,7 @@ DESCRIPTION = {
             "type": "string",
             "backing_type": "string",
             "arity": "single",
-            "mode": "positional",
+            "mode": "dashdashequal",
         }
     ],
 }
@@ -22,10 +22,11 @@ DESCRIPTION = {
 if sys.argv[1] == "describe":
     json.dump(DESCRIPTION, sys.stdout)
 else:
+    seat = sys.argv[2].removeprefix("--seat=")
     path = os.environ["AGENTS_CONTEXT_FILE"]
     with open(path) as file:
         context = json.load(file)
-    context["seat"] = sys.argv[2]
+    context["seat"] = seat
     with open(path, "w") as file:
         json.dump(context, file)
-    print(f"{sys.argv[2]} is booked for {context['traveller']}")
+    print(f"{seat} is booked for {context['traveller']}")

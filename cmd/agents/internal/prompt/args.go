@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -31,15 +32,14 @@ func (a *Args) Flags() []cli.Flag {
 // Given reports whether there are any.
 func (a *Args) Given() bool { return a.JSON != "" || len(a.Pairs) > 0 }
 
-// Message is the prompt of the arguments of an agent, of which object makes one of
-// NAME=VALUE pairs.
-func (a *Args) Message(ctx context.Context, p *program.Env, of *agent.Agent, object func(agent.ToolSpec, []string) (string, error)) (agent.Message, error) {
+// Message is the prompt for an agent with these arguments.
+func (a *Args) Message(ctx context.Context, p *program.Env, of *agent.Agent) (agent.Message, error) {
 	var text string
 	var err error
 	if a.JSON != "" {
 		text, err = ReadJSON(ctx, p, "--args", a.JSON, agent.MaxArgsBytes)
 	} else {
-		text, err = object(agent.ToolSpec{Schema: of.ArgsSchema()}, a.Pairs)
+		text, err = Pairs(of.ArgsSchema(), a.Pairs)
 	}
 	if err != nil {
 		return agent.Message{}, err
@@ -49,6 +49,45 @@ func (a *Args) Message(ctx context.Context, p *program.Env, of *agent.Agent, obj
 		return m, failure.Usage("`agents describe` prints what the agent takes", "call agent %s: %w", of.Slug, err)
 	}
 	return m, nil
+}
+
+// Pairs makes an object of NAME=VALUE pairs, in their order. A value is JSON if the schema of
+// the arguments does not want a text there.
+func Pairs(schema json.RawMessage, pairs []string) (string, error) {
+	var doc struct {
+		Properties map[string]struct{ Type any }
+	}
+	_ = json.Unmarshal(schema, &doc) // of a schema that is none, every value is a string
+	var b strings.Builder
+	separator := "{"
+	seen := map[string]bool{}
+	for _, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return "", failure.Usage("", "--arg %q: want NAME=VALUE", pair)
+		}
+		if !utf8.ValidString(pair) {
+			return "", failure.Usage("put other bytes into a file and give the tool its name", "--arg %s: the value is not UTF-8", name)
+		}
+		if seen[name] {
+			return "", failure.Usage("give a list as one JSON array", "--arg %s: it is there twice", name)
+		}
+		seen[name] = true
+		value := []byte(text)
+		kind, _ := doc.Properties[name].Type.(string)
+		switch property, known := doc.Properties[name]; {
+		case !known || kind == "string", property.Type == nil && !json.Valid(value):
+			value = program.QuoteJSON(text)
+		case !json.Valid(value):
+			return "", failure.Usage("", "--arg %s: %q is not JSON; the tool wants a value of type %v", name, text, property.Type)
+		}
+		b.WriteString(separator)
+		separator = ","
+		b.Write(program.QuoteJSON(name))
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	return b.String() + "}", nil
 }
 
 // ReadJSON is the JSON of a flag: itself, that of @FILE, or with - of standard input.
