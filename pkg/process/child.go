@@ -63,6 +63,9 @@ func start(c *Command, s *stdio) (*child, error) {
 		box.Attr(attr.Sys)
 	}
 	p.ender = c.End
+	if c.End != nil { // what it ends does not end with this process
+		all.startGuardian()
+	}
 	if err := p.try(attr); err != nil {
 		if box.Ended != nil {
 			_ = box.Ended(nil) // the other error says more

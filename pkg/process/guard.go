@@ -55,7 +55,8 @@ type guardian struct {
 
 // UseGuardian makes the program at path the guardian of this process: it is started
 // with the arguments argv, the first of which is its name, and the environment env
-// as soon as a command has been running for half a second, and it calls [Guardian].
+// as soon as a command has been running for half a second, before one with a Command.End
+// is started, and it calls [Guardian].
 // A main program calls it before its first command. Without it, and on Windows, where
 // job objects do the same, there is no guardian.
 func UseGuardian(path string, argv, env []string) {
