@@ -83,9 +83,16 @@ func printTool(b *strings.Builder, chain []*agentfile.Node, spec agent.ToolSpec)
 }
 
 // enforcement lists what enforces the rights of n for a tool.
-func enforcement(_ *agentfile.Node, spec agent.ToolSpec) []string {
+func enforcement(n *agentfile.Node, spec agent.ToolSpec) []string {
+	list := []string{"the gate that each call passes"}
 	if spec.Channel > 0 {
-		return []string{"the agent in its own process, and this one, which checks the calls that it reports"}
+		list[0] = "the agent in its own process, and this one, which checks the calls that it reports"
 	}
-	return []string{"the gate that each call passes"}
+	for _, s := range n.Sandboxes() {
+		of := func(name string) bool { return name == spec.Name || strings.HasSuffix(spec.Source, " of MCP "+name) }
+		if s.Enforced != "" && slices.ContainsFunc(s.Of, of) {
+			list = append(list, "a sandbox, which permits: "+s.Permits)
+		}
+	}
+	return list
 }
