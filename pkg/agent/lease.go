@@ -220,3 +220,57 @@ func (r *run) input(step Step) (Message, bool) {
 	in.list = in.list[1:]
 	return m, true
 }
+
+// Lease implements Host.
+func (r *run) Lease(ctx context.Context, inv *Invocation) Lease {
+	r.tree.mu.Lock()
+	left, _ := r.left(false)
+	r.tree.mu.Unlock()
+	from := &r.tree.lease
+	lease := Lease{Rights: r.leasedRights(), QuestionSeconds: from.QuestionSeconds, Traceparent: inv.Trace, Shared: r.budgeted()}
+	lease.setAmounts(left)
+	lease.Processes = from.Processes
+	if end, ok := ctx.Deadline(); ok {
+		seconds := max(time.Until(end).Seconds(), 0)
+		lease.Seconds = &seconds
+	}
+	depth := max(r.levels()-1, 0)
+	lease.Depth = &depth
+	lease.Path = slices.Clone(from.Path)
+	at := len(lease.Path)
+	for n := r; n != nil; n = n.up {
+		lease.Path = slices.Insert(lease.Path, at, n.agent.Slug)
+	}
+	return lease
+}
+
+// levels is the number of levels of agents that r may have below it.
+func (r *run) levels() int {
+	levels := r.tree.maxDepth - r.tree.above - r.depth
+	for n := r; n != nil; n = n.up {
+		if d := n.agent.Budget.Depth; d != nil {
+			levels = min(levels, *d-(r.depth-n.depth))
+		}
+	}
+	if d := r.tree.lease.Depth; d != nil {
+		levels = min(levels, *d-r.depth)
+	}
+	return levels
+}
+
+// errDepth is the error for an agent below r that is nested too deep.
+func (r *run) errDepth() error {
+	if r.tree.above+r.depth+1 > r.tree.maxDepth {
+		return fmt.Errorf("%w: sub-agents are nested %d deep", ErrDepth, r.tree.maxDepth)
+	}
+	return fmt.Errorf("%w: the depth budget allows no agent below %s", ErrDepth, r.agent.Slug)
+}
+
+// maxProcesses is how many calls may run at the same time in the tree of r.
+func maxProcesses(r *Runner) int {
+	n := cmp.Or(r.MaxProcesses, DefaultMaxProcesses)
+	if p := r.Lease.Processes; p != nil {
+		n = min(n, max(*p, 1))
+	}
+	return n
+}

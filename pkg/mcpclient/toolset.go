@@ -487,17 +487,3 @@ func (s *Toolset) refused() string {
 	}
 	return ""
 }
-
-// withOutput adds to err what the program has written apart from messages, unless
-// err has it.
-func (c *conn) withOutput(err error) error {
-	var ended *endError
-	s, program := c.transport.(*stdio)
-	if !program || errors.As(err, &ended) {
-		return err
-	}
-	if text := s.said(); text != "" {
-		return fmt.Errorf("%w%s", err, text)
-	}
-	return err
-}
