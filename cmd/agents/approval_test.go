@@ -50,15 +50,15 @@ const helpPrompt = `^yes, no, session, call, folder or help\?`
 func TestACallIsAskedAboutOnce(t *testing.T) {
 	dir := writingAgent(t, "", "a\x1b[31m", "a\x1b[31m", "b")
 	s := openScreen(t, dir, `agents run --agent-file agent.json -p go; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
-	s.await(`^agent root wants to call bash_write:\n  \| text = "a\\u001b\[31m"\nwhy: +no rule of .*\nchanged:  the first call`)
-	s.await(helpPrompt)
-	s.press("y", "Enter")
-	s.await(`^agent root wants to call bash_write:\n  \| text = "b"\nwhy: .*\nchanged:  text was "a\\u001b\[31m"`)
-	s.await(helpPrompt + `\s*\z`)
-	s.press("no, not b", "Enter")
-	s.await(`^the tool said .*not run: refused by policy: a person denied it: not b`)
-	s.await(`^code 0$`)
-	s.await(`^echo$`)
+	s.Await(`^agent root wants to call bash_write:\n  \| text = "a\\u001b\[31m"\nwhy: +no rule of .*\nchanged:  the first call`)
+	s.Await(helpPrompt)
+	s.Press("y", "Enter")
+	s.Await(`^agent root wants to call bash_write:\n  \| text = "b"\nwhy: .*\nchanged:  text was "a\\u001b\[31m"`)
+	s.Await(helpPrompt + `\s*\z`)
+	s.Press("no, not b", "Enter")
+	s.Await(`^the tool said .*not run: refused by policy: a person denied it: not b`)
+	s.Await(`^code 0$`)
+	s.Await(`^echo$`)
 	if got := written(t, dir); got != "a\x1b[31m\na\x1b[31m\n" {
 		t.Errorf("the tool wrote %q", got)
 	}
@@ -73,18 +73,18 @@ func TestAnswersForASessionAndForAFolder(t *testing.T) {
 		t.Run(answer, func(t *testing.T) {
 			dir := writingAgent(t, "", "a")
 			s := openScreen(t, dir, `run() { agents run --quiet --agent-file agent.json -p go "$@" && echo "code $?"; }; run; echo; read x; run --continue; read x; run; echo end`, "XDG_STATE_HOME="+t.TempDir())
-			s.await(helpPrompt)
-			s.press(answer, "Enter")
-			s.await(`^code 0\n\n`)
+			s.Await(helpPrompt)
+			s.Press(answer, "Enter")
+			s.Await(`^code 0\n\n`)
 			for i, asks := range []bool{c.asksSession, c.asksFolder} {
-				s.press("Enter")
+				s.Press("Enter")
 				if asks {
-					s.await(helpPrompt + `\s*\z`)
-					s.press("yes", "Enter")
+					s.Await(helpPrompt + `\s*\z`)
+					s.Press("yes", "Enter")
 				}
-				s.await(`(?s)` + strings.Repeat(`code 0.*`, i+2))
+				s.Await(`(?s)` + strings.Repeat(`code 0.*`, i+2))
 			}
-			s.await(`^end$`)
+			s.Await(`^end$`)
 			if got := written(t, dir); got != "a\na\na\n" {
 				t.Errorf("the tool wrote %q", got)
 			}
@@ -104,11 +104,11 @@ func TestACallOfADeepAgentIsAskedAboutAtTheRoot(t *testing.T) {
 		"nested/inner": "#!/bin/sh\nexec agents --agent-file agent.json \"$@\"\n",
 	})
 	s := openScreen(t, dir, `agents run --agent-file outer.json -p go; echo "code $?"`)
-	s.await(`^agent outer > middle > root wants to call bash_write:\n  \| text = "a"`)
-	s.await(helpPrompt)
-	s.press("y", "Enter")
-	s.await(`^outer: middle: the tool said done`)
-	s.await(`^code 0$`)
+	s.Await(`^agent outer > middle > root wants to call bash_write:\n  \| text = "a"`)
+	s.Await(helpPrompt)
+	s.Press("y", "Enter")
+	s.Await(`^outer: middle: the tool said done`)
+	s.Await(`^code 0$`)
 	if got := written(t, dir); got != "a\na\n" {
 		t.Errorf("the tool wrote %q", got)
 	}
@@ -117,12 +117,12 @@ func TestACallOfADeepAgentIsAskedAboutAtTheRoot(t *testing.T) {
 func TestOnlyAPersonAnswersForAHumanRule(t *testing.T) {
 	dir := writingAgent(t, `,"permissions":[{"verdict":"ask","tool":"bash_write","reviewer":"human","reason":"look at it"}]`, "a")
 	s := openScreen(t, dir, `agents run --quiet --yes --agent-file agent.json -p go </dev/null; echo "code $?"; agents run --yes --agent-file agent.json -p go; echo "again $?"`)
-	s.await(`^the tool said .*look at it.*nobody can be asked`)
-	s.await(`^code 0$`)
-	s.await(`^why: +look at it`)
-	s.await(`^yes, no or help\?`)
-	s.press("yes", "Enter")
-	s.await(`^the tool said done`)
+	s.Await(`^the tool said .*look at it.*nobody can be asked`)
+	s.Await(`^code 0$`)
+	s.Await(`^why: +look at it`)
+	s.Await(`^yes, no or help\?`)
+	s.Press("yes", "Enter")
+	s.Await(`^the tool said done`)
 	if got := written(t, dir); got != "a\n" {
 		t.Errorf("the tool wrote %q", got)
 	}
@@ -131,11 +131,11 @@ func TestOnlyAPersonAnswersForAHumanRule(t *testing.T) {
 func TestAQuestionThatIsWithdrawn(t *testing.T) {
 	dir := writingAgent(t, "", "a")
 	s := openScreen(t, dir, `agents run --agent-file agent.json -p go; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
-	s.await(helpPrompt)
-	s.press("y", "C-c")
-	s.await(`^\(the question was withdrawn\)`)
-	s.await(`^code 130$`)
-	s.await(`^echo$`)
+	s.Await(helpPrompt)
+	s.Press("y", "C-c")
+	s.Await(`^\(the question was withdrawn\)`)
+	s.Await(`^code 130$`)
+	s.Await(`^echo$`)
 	if got := written(t, dir); got != "" {
 		t.Errorf("the tool wrote %q", got)
 	}

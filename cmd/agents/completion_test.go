@@ -164,7 +164,7 @@ func TestCompletionInRealShells(t *testing.T) {
 				}
 			}
 			s := openScreen(t, dir, shell.start)
-			s.await(`^ready> *\n*\z`)
+			s.Await(`^ready> *\n*\z`)
 			for _, c := range []struct{ typed, want string }{
 				{"agents echo", `agents echo-prompt`},
 				{"agents echo-prompt --sep40 - --fil", `--file`},
@@ -177,12 +177,12 @@ func TestCompletionInRealShells(t *testing.T) {
 				{"agents new tool x --dir lo", `--dir lone/`},
 				{"agents tool call so", `call solo.json`},
 			} {
-				s.press("-l", c.typed)
-				s.await(`^ready> ` + strings.TrimSpace(c.typed) + ` *\n*\z`)
-				s.press("Tab")
-				s.await(`^ready> .*` + c.want + `[^\n]*\n*\z`)
-				s.press("C-c")
-				s.pressUntil("C-c", `^ready> *\n*\z`)
+				s.Press("-l", c.typed)
+				s.Await(`^ready> ` + strings.TrimSpace(c.typed) + ` *\n*\z`)
+				s.Press("Tab")
+				s.Await(`^ready> .*` + c.want + `[^\n]*\n*\z`)
+				s.Press("C-c")
+				s.PressUntil("C-c", `^ready> *\n*\z`)
 			}
 		})
 	}

@@ -28,29 +28,29 @@ const someQuestion = `{"message":"Who \u001b[31mare you?","requestedSchema":{"ty
 
 func TestServersAskThePersonAtTheTerminal(t *testing.T) {
 	s := openScreen(t, askingAgent(t, someQuestion), `agents run --agent-file agent.json -p go; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
-	s.await(`^MCP server fake asks:\n  \| Who are you\?\nIt wants to know: name, sure \(optional\)\.\nanswer, decline or cancel\?`)
-	s.press("maybe", "Enter")
-	s.await(`^answer, decline or cancel\? maybe\nanswer, decline or cancel\?`)
-	s.press("a", "Enter")
-	s.await(`^name\n>`)
-	s.press("Ann", "Enter")
-	s.await(`^sure, yes or no; empty means yes, - leaves it out\n>`)
-	s.press("n", "Enter")
-	s.await(`^Your answer:\n  \| {"name": "Ann", "sure": false}\nsend, edit, decline or cancel\?`)
-	s.press("s", "Enter")
-	s.await(`^heard {"action":"accept","content":{"name":"Ann","sure":false}}`)
-	s.await(`^code 0$`)
-	s.await(`^echo$`)
+	s.Await(`^MCP server fake asks:\n  \| Who are you\?\nIt wants to know: name, sure \(optional\)\.\nanswer, decline or cancel\?`)
+	s.Press("maybe", "Enter")
+	s.Await(`^answer, decline or cancel\? maybe\nanswer, decline or cancel\?`)
+	s.Press("a", "Enter")
+	s.Await(`^name\n>`)
+	s.Press("Ann", "Enter")
+	s.Await(`^sure, yes or no; empty means yes, - leaves it out\n>`)
+	s.Press("n", "Enter")
+	s.Await(`^Your answer:\n  \| {"name": "Ann", "sure": false}\nsend, edit, decline or cancel\?`)
+	s.Press("s", "Enter")
+	s.Await(`^heard {"action":"accept","content":{"name":"Ann","sure":false}}`)
+	s.Await(`^code 0$`)
+	s.Await(`^echo$`)
 }
 
 func TestAPageIsNeverOpenedByItself(t *testing.T) {
 	s := openScreen(t, askingAgent(t, `{}`),
 		`agents tool call --agent-file agent.json mcp_fake_ask --arg method=elicitation/create --arg 'params={"mode":"url","elicitationId":"1","message":"Sign in","url":"https://login.example.com/start"}'; echo "code $?"`, "BROWSER=touch opened")
-	s.await(`^MCP server fake asks you to open a page:\n  \| Sign in\n  \| https://login.example.com/start\nIt is a page of login.example.com. It is not opened for you`)
-	s.press("agree", "Enter")
-	s.await(`^{"action":"accept"}`)
-	s.await(`^code 0$`)
-	if _, err := os.Stat(filepath.Join(s.dir, "opened")); err == nil {
+	s.Await(`^MCP server fake asks you to open a page:\n  \| Sign in\n  \| https://login.example.com/start\nIt is a page of login.example.com. It is not opened for you`)
+	s.Press("agree", "Enter")
+	s.Await(`^{"action":"accept"}`)
+	s.Await(`^code 0$`)
+	if _, err := os.Stat(filepath.Join(s.Dir, "opened")); err == nil {
 		t.Error("a browser was started")
 	}
 }
@@ -75,12 +75,12 @@ func TestQuestionsBelowATool(t *testing.T) {
 		}
 		s := openScreen(t, dir, `agents run --agent-file outer.json -p go; echo "code $?"`)
 		if locks == `[]` {
-			s.await(`^inner heard {"action":"decline"}`)
+			s.Await(`^inner heard {"action":"decline"}`)
 			continue
 		}
-		s.await(`^answer, decline or cancel\?`)
-		s.press("cancel", "Enter")
-		s.await(`^inner heard {"action":"cancel"}`)
+		s.Await(`^answer, decline or cancel\?`)
+		s.Press("cancel", "Enter")
+		s.Await(`^inner heard {"action":"cancel"}`)
 	}
 }
 
@@ -102,15 +102,15 @@ func TestQuestionsOfANestedAgent(t *testing.T) {
 		}
 	}
 	s := openScreen(t, dir, `agents run --agent-file outer.json -p go; echo "code $?"`)
-	s.await(`^MCP server fake of agent outer > root asks:\n  \| Who are you\?`)
-	s.press("a", "Enter")
-	s.await(`^name\n>`)
-	s.press("Ann", "Enter")
-	s.await(`^sure, yes or no`)
-	s.press("n", "Enter")
-	s.await(`^send, edit, decline or cancel\?|send, edit`)
-	s.press("s", "Enter")
-	s.await(`^inner heard {"action":"accept","content":{"name":"Ann","sure":false}}`)
+	s.Await(`^MCP server fake of agent outer > root asks:\n  \| Who are you\?`)
+	s.Press("a", "Enter")
+	s.Await(`^name\n>`)
+	s.Press("Ann", "Enter")
+	s.Await(`^sure, yes or no`)
+	s.Press("n", "Enter")
+	s.Await(`^send, edit, decline or cancel\?|send, edit`)
+	s.Press("s", "Enter")
+	s.Await(`^inner heard {"action":"accept","content":{"name":"Ann","sure":false}}`)
 }
 
 func TestQuestionsThatArePutAside(t *testing.T) {
@@ -123,14 +123,14 @@ func TestQuestionsThatArePutAside(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openScreen(t, askingAgent(t, someQuestion), `agents run --agent-file agent.json -p go; echo "code $?"`)
-			s.await(`^answer, decline or cancel\?`)
+			s.Await(`^answer, decline or cancel\?`)
 			for _, key := range c.keys {
 				if key == "half" {
-					s.await(`^name\n>`)
+					s.Await(`^name\n>`)
 				}
-				s.press(key)
+				s.Press(key)
 			}
-			s.await(c.want)
+			s.Await(c.want)
 		})
 	}
 }
@@ -139,15 +139,15 @@ func TestQuestionsThatArePutAside(t *testing.T) {
 // answer it.
 func TestTypedAheadIsNoAnswer(t *testing.T) {
 	s := openScreen(t, askingAgent(t, someQuestion), `stty -echo; echo ready; read -r go; stty echo; agents run --agent-file agent.json -p go; echo "code $?"`)
-	s.await(`^ready$`)
-	s.press("go", "Enter", "decline", "Enter")
-	s.await(`^answer, decline or cancel\?`)
-	s.press("cancel", "Enter")
-	s.await(`^heard {"action":"cancel"}`)
+	s.Await(`^ready$`)
+	s.Press("go", "Enter", "decline", "Enter")
+	s.Await(`^answer, decline or cancel\?`)
+	s.Press("cancel", "Enter")
+	s.Await(`^heard {"action":"cancel"}`)
 }
 
 func TestNobodyIsAskedInTheBackground(t *testing.T) {
 	s := openScreen(t, askingAgent(t, someQuestion), `sh -mc 'agents run --agent-file agent.json -p go & wait'; echo "code $?"`)
-	s.await(`^heard {"action":"decline"}`)
-	s.await(`^code 0$`)
+	s.Await(`^heard {"action":"decline"}`)
+	s.Await(`^code 0$`)
 }

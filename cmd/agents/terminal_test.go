@@ -2,101 +2,29 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/agents-exe/agents/pkg/tmuxtest"
 )
 
-// A screen is a real terminal (of tmux) in which a shell runs the program.
-type screen struct {
-	t      *testing.T
-	dir    string // where it runs
-	socket string
+// openScreen runs a shell command in a new terminal, with `agents` in its PATH and
+// nothing of ours in its environment but env.
+func openScreen(t *testing.T, dir, command string, env ...string) *tmuxtest.Screen {
+	t.Helper()
+	return tmuxtest.Open(t, tmuxtest.Options{Dir: dir, Command: command, Env: env, Links: links(t)})
 }
 
-// openScreen runs a shell command in a new terminal and a new folder, with
-// `agents` in its PATH and nothing of ours in its environment but env.
-func openScreen(t *testing.T, dir, command string, env ...string) *screen {
+// links are the programs that this test binary is: see TestMain.
+func links(t *testing.T) map[string]string {
 	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("there is no tmux, whose terminals this test types into")
-	}
-	bin := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"agents", "mcp-fake"} { // see TestMain
-		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := &screen{t: t, dir: dir, socket: filepath.Join(t.TempDir(), "s")}
-	env = append(env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+t.TempDir(), "LANG=C.UTF-8")
-	cmd := s.tmux("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", "-c", s.dir, "sh", "-c",
-		"trap : INT; "+command+"; trap '' INT; exec sleep 900") // the screen stays, whatever keys still arrive
-	cmd.Env = append(env, "TERM=xterm")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("tmux: %v\n%s", err, out)
-	}
-	t.Cleanup(func() { _ = s.tmux("kill-server").Run() })
-	return s
-}
-
-// tmux runs a command of tmux. The path of a socket must be short, so it is
-// relative to the folder.
-func (s *screen) tmux(args ...string) *exec.Cmd {
-	cmd := exec.Command("tmux", append([]string{"-S", filepath.Base(s.socket)}, args...)...)
-	cmd.Dir = filepath.Dir(s.socket)
-	return cmd
-}
-
-// text is all that the terminal shows.
-func (s *screen) text() string {
-	out, err := s.tmux("capture-pane", "-p", "-S", "-").CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("tmux capture-pane: %v\n%s", err, out)
-	}
-	return string(out)
-}
-
-// await waits until the terminal shows a text that the pattern fits.
-func (s *screen) await(pattern string) {
-	s.t.Helper()
-	re := regexp.MustCompile(`(?m)` + pattern)
-	defer func() {
-		if s.t.Failed() {
-			s.t.Logf("waited for %s; the terminal shows\n%s", pattern, s.text())
-		}
-	}()
-	waitFor(s.t, func() bool { return re.MatchString(s.text()) })
-}
-
-// press sends keys by the names that tmux has for them.
-func (s *screen) press(keys ...string) {
-	s.t.Helper()
-	if out, err := s.tmux(append([]string{"send-keys"}, keys...)...).CombinedOutput(); err != nil {
-		s.t.Fatalf("tmux send-keys: %v\n%s", err, out)
-	}
-}
-
-// pressUntil waits until the terminal shows a text, and presses a key every second
-// until it does: a shell that is busy may lose one.
-func (s *screen) pressUntil(key, pattern string) {
-	s.t.Helper()
-	re := regexp.MustCompile(`(?m)` + pattern)
-	last := time.Now()
-	waitFor(s.t, func() bool {
-		shown := re.MatchString(s.text())
-		if !shown && time.Since(last) > time.Second {
-			s.press(key)
-			last = time.Now()
-		}
-		return shown
-	})
+	return map[string]string{"agents": self, "mcp-fake": self}
 }
 
 func TestInitAsksAPerson(t *testing.T) {
@@ -106,15 +34,15 @@ func TestInitAsksAPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openScreen(t, dir, `agents init; echo "code $?"`, "OPENAI_API_KEY=sk-secret", "EDITOR=./editor --with option")
-	s.await(`^  1  OpenAI \(OPENAI_API_KEY is set\)$`)
-	s.await(`^number \[1\]:`)
-	s.press("7", "Enter")
-	s.await(`^want a number from 1 to 3$`)
-	s.press("Enter")
-	s.await(`^Which model\? \[gpt-5-mini\]:`)
-	s.press("gpt-x", "Enter")
-	s.await(`^code 0$`)
-	text := s.text()
+	s.Await(`^  1  OpenAI \(OPENAI_API_KEY is set\)$`)
+	s.Await(`^number \[1\]:`)
+	s.Press("7", "Enter")
+	s.Await(`^want a number from 1 to 3$`)
+	s.Press("Enter")
+	s.Await(`^Which model\? \[gpt-5-mini\]:`)
+	s.Press("gpt-x", "Enter")
+	s.Await(`^code 0$`)
+	text := s.Text()
 	for _, want := range []string{
 		"  2  a scripted demo: no model, no key, works offline", "  3  another server",
 		"\nagent.json\n", `try: agents run --prompt "What is in this folder?"`,
@@ -123,10 +51,10 @@ func TestInitAsksAPerson(t *testing.T) {
 			t.Errorf("the terminal does not show %q:\n%s", want, text)
 		}
 	}
-	if got := readAgent(t, filepath.Join(s.dir, "agent.json")).Contents; got.ModelName != "gpt-x" || got.APIKeyID != "openai" {
+	if got := readAgent(t, filepath.Join(s.Dir, "agent.json")).Contents; got.ModelName != "gpt-x" || got.APIKeyID != "openai" {
 		t.Errorf("agent.json = %+v, want model gpt-x with the key openai", got)
 	}
-	edited, err := os.ReadFile(filepath.Join(s.dir, "edited"))
+	edited, err := os.ReadFile(filepath.Join(s.Dir, "edited"))
 	if want := "--with option agent.json\n"; err != nil || string(edited) != want {
 		t.Errorf("the editor was called with %q (%v), want %q and a terminal", edited, err, want)
 	}
@@ -153,48 +81,48 @@ func TestTrustAsksAPerson(t *testing.T) {
 		}
 	}
 	s := openScreen(t, dir, `agents trust; echo "code $?"; agents trust; echo "again $?"; agents run --quiet -p x; agents trust`)
-	s.await(`^trust it\? yes or no \[no\]:`)
+	s.Await(`^trust it\? yes or no \[no\]:`)
 	for _, forged := range []string{"(?m)^ *tool    harmless", "(?m)^/home/you", "(?m)^forged"} {
-		if text := s.text(); regexp.MustCompile(forged).MatchString(text) {
+		if text := s.Text(); regexp.MustCompile(forged).MatchString(text) {
 			t.Errorf("what was found forges a line:\n%s", text)
 		}
 	}
-	if text := s.text(); !strings.Contains(text, "sh -c evil") {
+	if text := s.Text(); !strings.Contains(text, "sh -c evil") {
 		t.Errorf("the terminal does not show the server's command line:\n%s", text)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
 		t.Error("something was executed before the answer")
 	}
-	s.press("Enter")
-	s.await(`^error: trust: nothing was trusted$`)
-	s.await(`^code 2$`)
-	s.press("yes", "Enter")
-	s.await(`again 0$`)
-	s.await(`answered`)
-	s.await(`/agent.json: trusted$`)
+	s.Press("Enter")
+	s.Await(`^error: trust: nothing was trusted$`)
+	s.Await(`^code 2$`)
+	s.Press("yes", "Enter")
+	s.Await(`again 0$`)
+	s.Await(`answered`)
+	s.Await(`/agent.json: trusted$`)
 }
 
 func TestInitAsksForAKeyThatNobodySees(t *testing.T) {
 	s := openScreen(t, t.TempDir(), `agents init; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
-	s.await(`^  2  another server$`)
-	s.press("2", "Enter")
-	s.await(`^What kind of server\?$`)
-	s.await(`^  1  claude-v1$`)
-	s.press("1", "Enter")
-	s.await(`^Its base URL \[https://api.anthropic.com/v1\]:`)
-	s.press("api.anthropic.com", "Enter")
-	s.await(`^want http:// or https://, a host, and no name or password in it$`)
-	s.press("Enter")
-	s.await(`^The key for api.anthropic.com \(it is not shown\):`)
-	s.press("sk-typed", "Enter")
-	s.await(`^Which model\? \[claude`)
-	s.press("Enter")
-	s.await(`^code 0$`)
-	s.await(`^echo$`)
-	if text := s.text(); strings.Contains(text, "sk-typed") {
+	s.Await(`^  2  another server$`)
+	s.Press("2", "Enter")
+	s.Await(`^What kind of server\?$`)
+	s.Await(`^  1  claude-v1$`)
+	s.Press("1", "Enter")
+	s.Await(`^Its base URL \[https://api.anthropic.com/v1\]:`)
+	s.Press("api.anthropic.com", "Enter")
+	s.Await(`^want http:// or https://, a host, and no name or password in it$`)
+	s.Press("Enter")
+	s.Await(`^The key for api.anthropic.com \(it is not shown\):`)
+	s.Press("sk-typed", "Enter")
+	s.Await(`^Which model\? \[claude`)
+	s.Press("Enter")
+	s.Await(`^code 0$`)
+	s.Await(`^echo$`)
+	if text := s.Text(); strings.Contains(text, "sk-typed") {
 		t.Errorf("the terminal shows the key:\n%s", text)
 	}
-	keys, err := os.ReadFile(filepath.Join(s.dir, "agents-exe.keys"))
+	keys, err := os.ReadFile(filepath.Join(s.Dir, "agents-exe.keys"))
 	if err != nil || !strings.Contains(string(keys), `"value": "sk-typed"`) {
 		t.Errorf("agents-exe.keys = %s (%v), want the key that was typed", keys, err)
 	}
@@ -211,23 +139,23 @@ func TestInitThatIsInterruptedWritesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openScreen(t, t.TempDir(), `agents init; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
-			s.await(`^number \[1\]:`)
+			s.Await(`^number \[1\]:`)
 			for i, key := range c.keys {
 				if key == "sk-half" {
-					s.await(`The key for`)
+					s.Await(`The key for`)
 				}
 				// What is typed ahead stands in front of its question.
 				if i > 0 && key == "Enter" && c.keys[i-1] == "Enter" {
-					s.await(`Its base URL`)
+					s.Await(`Its base URL`)
 				}
-				s.press(key)
+				s.Press(key)
 			}
-			s.await(`^code (130|2)$`)
-			s.await(`^echo$`)
-			if text := s.text(); !strings.Contains(text, c.want) || strings.Contains(text, "sk-half") {
+			s.Await(`^code (130|2)$`)
+			s.Await(`^echo$`)
+			if text := s.Text(); !strings.Contains(text, c.want) || strings.Contains(text, "sk-half") {
 				t.Errorf("the terminal shows\n%s\nwant %q", text, c.want)
 			}
-			entries, err := os.ReadDir(s.dir)
+			entries, err := os.ReadDir(s.Dir)
 			if err != nil || len(entries) > 0 {
 				t.Errorf("the folder holds %v (%v), want nothing", entries, err)
 			}
@@ -246,16 +174,16 @@ func TestRunWithoutAPromptSaysWhatItWaitsFor(t *testing.T) {
 		}
 	}
 	s := openScreen(t, dir, `agents run --no-session --agent-file a.json`)
-	s.await(`^note: type the prompt; Ctrl-D on a new line ends it$`)
-	s.press("hello", "Enter", "C-d")
-	s.await(`^it answers$`)
+	s.Await(`^note: type the prompt; Ctrl-D on a new line ends it$`)
+	s.Press("hello", "Enter", "C-d")
+	s.Await(`^it answers$`)
 }
 
 // A terminal that is dumb, such as the shell of an editor, shows control sequences as text.
 func TestADumbTerminalGetsLines(t *testing.T) {
 	s := openScreen(t, t.TempDir(), `export TERM=dumb; agents init --yes --quiet; agents run --prompt hello; echo "code $?"`)
-	s.await(`^code 0$`)
-	if text := s.text(); !strings.Contains(text, "\n→ bash_list_files\n") {
+	s.Await(`^code 0$`)
+	if text := s.Text(); !strings.Contains(text, "\n→ bash_list_files\n") {
 		t.Errorf("the progress was redrawn, or is missing:\n%s", text)
 	}
 }
@@ -265,8 +193,8 @@ func TestProtocolsAtATerminal(t *testing.T) {
 	for command, note := range map[string]string{"mcp-server": "note: an MCP client starts this program", "run --channel": "note: --channel is for programs"} {
 		t.Run(command, func(t *testing.T) {
 			s := openScreen(t, t.TempDir(), "agents init --yes --quiet; agents "+command+`; echo "code $?"`)
-			s.await("^" + note)
-			s.pressUntil("C-d", `^code \d+$`)
+			s.Await("^" + note)
+			s.PressUntil("C-d", `^code \d+$`)
 		})
 	}
 }

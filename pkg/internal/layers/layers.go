@@ -108,4 +108,5 @@ var rules = []rule{
 	{path: "pkg/agent/agenttest", floor: support},
 	{path: "pkg/exectool/runnertest", floor: support},
 	{path: "pkg/internal/...", floor: support},
+	{path: "pkg/tmuxtest", floor: support},
 }
