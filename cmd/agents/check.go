@@ -16,7 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -92,7 +92,7 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file strin
 	defer l.Close()
 	l.Connect(ctx)
 	for i, problem := range l.Problems {
-		fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, observe.Clean(problem.String()))
+		fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, termtext.Clean(problem.String()))
 		// If several problems have the same hint, it is printed after the last.
 		last := i+1 == len(l.Problems) || l.Problems[i+1].Code != problem.Code
 		if hint := load.ProblemHint(problem); hint != "" && last {
@@ -132,7 +132,7 @@ func summary(p *program.Env, t *agentfile.Tree) error {
 			fmt.Fprintf(&b, "  %-*s  %s\n", width, tool.Name, tool.Source)
 		}
 	}
-	_, err := io.WriteString(p.Out, observe.Clean(b.String()))
+	_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
 	return err
 }
 
@@ -174,7 +174,7 @@ func printTools(p *program.Env, n *agentfile.Node, form string) error {
 			line, _, _ := strings.Cut(strings.TrimSpace(s.Description), "\n")
 			fmt.Fprintf(&b, "%s: %s\n", s.Name, line)
 		}
-		_, err := io.WriteString(p.Out, observe.Clean(b.String()))
+		_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
 		return err
 	}
 	return errors.New("unknown form " + form)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -24,7 +24,7 @@ func echoPromptCommand(p *program.Env) *cli.Command {
 				return err
 			}
 			if p.OutTerm {
-				text = observe.Clean(text)
+				text = termtext.Clean(text)
 			}
 			_, err = io.WriteString(p.Out, text)
 			return err

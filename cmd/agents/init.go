@@ -15,7 +15,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
 	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -146,6 +146,6 @@ func edit(p *program.Env, file string) {
 	p.Editing.Lock()
 	defer p.Editing.Unlock()
 	if err := cmd.Run(); err != nil {
-		fmt.Fprintf(p.Err, "warning: edit %s with %s: %s\n", observe.Clean(file), observe.Clean(editor), err)
+		fmt.Fprintf(p.Err, "warning: edit %s with %s: %s\n", termtext.Clean(file), termtext.Clean(editor), err)
 	}
 }

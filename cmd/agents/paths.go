@@ -13,7 +13,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -52,7 +52,7 @@ func pathsCommand(p *program.Env) *cli.Command {
 			if asJSON {
 				return p.WriteJSON(e)
 			}
-			_, err = io.WriteString(p.Out, observe.Clean(e.text()))
+			_, err = io.WriteString(p.Out, termtext.Clean(e.text()))
 			return err
 		},
 	}

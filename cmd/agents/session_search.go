@@ -15,8 +15,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
-	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -236,7 +236,7 @@ func showHits(p *program.Env, hits []searchHit) error {
 func snippet(p *program.Env, pieces []searchPiece) string {
 	var b strings.Builder
 	for _, piece := range pieces {
-		text := strings.Join(strings.Fields("."+observe.Clean(piece.Text)+"."), " ")
+		text := strings.Join(strings.Fields("."+termtext.Clean(piece.Text)+"."), " ")
 		text = text[1 : len(text)-1] // with the blanks at its ends
 		if piece.Match && p.Color(p.OutTerm) {
 			text = "\x1b[1m" + text + "\x1b[0m"

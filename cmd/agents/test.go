@@ -24,7 +24,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/treetest"
 	"github.com/urfave/cli/v3"
 )
@@ -184,7 +184,7 @@ func recordTest(ctx context.Context, p *program.Env, f *testFlags) error {
 		return errors.Join(runErr, fmt.Errorf("record %s: %w", f.record, err))
 	}
 	if r := treetest.Run(ctx, f.record, testOptions(p, []string{f.record})); !r.OK() && ctx.Err() == nil {
-		fmt.Fprintf(p.Err, "warning: the recorded test does not pass as it is:\n  %s\n", observe.Clean(strings.ReplaceAll(r.String(), "\n", "\n  ")))
+		fmt.Fprintf(p.Err, "warning: the recorded test does not pass as it is:\n  %s\n", termtext.Clean(strings.ReplaceAll(r.String(), "\n", "\n  ")))
 	}
 	return runErr
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/toolname"
 	"github.com/urfave/cli/v3"
 )
@@ -70,7 +70,7 @@ func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, 
 		return fmt.Errorf("call %s: %w", spec.Name, context.Cause(ctx))
 	case err != nil:
 		if said := strings.TrimSpace(result.Text()); said != "" {
-			fmt.Fprintln(p.Err, observe.Clean(said))
+			fmt.Fprintln(p.Err, termtext.Clean(said))
 		}
 		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("call %s: %w", spec.Name, err)}
 	}
@@ -163,9 +163,9 @@ func printResult(p *program.Env, name string, r agent.Result) error {
 		case part.Kind == agent.PartMedia:
 			_, err = p.Out.Write(part.Data)
 		case text == p.Err:
-			_, err = fmt.Fprintln(p.Err, observe.Clean(part.Text))
+			_, err = fmt.Fprintln(p.Err, termtext.Clean(part.Text))
 		case p.OutTerm:
-			_, err = io.WriteString(p.Out, strings.TrimSuffix(observe.Clean(part.Text), "\n")+"\n")
+			_, err = io.WriteString(p.Out, strings.TrimSuffix(termtext.Clean(part.Text), "\n")+"\n")
 		default:
 			_, err = io.WriteString(p.Out, part.Text)
 		}

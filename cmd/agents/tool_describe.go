@@ -10,7 +10,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -39,7 +39,7 @@ func toolDescribe(ctx context.Context, p *program.Env, path string) error {
 		return failure.NothingRan(fmt.Errorf("describe %s: %w", path, err), load.ToolHint(err))
 	}
 	for _, note := range t.Notes() {
-		fmt.Fprintf(p.Err, "note: %s: %s\n", observe.Clean(path), observe.Clean(note))
+		fmt.Fprintf(p.Err, "note: %s: %s\n", termtext.Clean(path), termtext.Clean(note))
 	}
 	return p.WriteJSON(asChecked(d))
 }

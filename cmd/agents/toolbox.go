@@ -13,8 +13,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -57,14 +57,14 @@ func toolbox(ctx context.Context, p *program.Env, args []string, filter string) 
 		return p.WriteJSON(set.Listing())
 	}
 	for _, problem := range set.Problems() {
-		fmt.Fprintf(p.Err, "%s: %s\n", observe.Clean(problem.Path), observe.Clean(problem.Text()))
+		fmt.Fprintf(p.Err, "%s: %s\n", termtext.Clean(problem.Path), termtext.Clean(problem.Text()))
 	}
 	var b strings.Builder
 	for _, t := range set.List() {
 		line, _, _ := strings.Cut(strings.TrimSpace(t.Spec().Description), "\n")
 		fmt.Fprintf(&b, "%s: %s\n", filepath.Base(t.Path()), line)
 	}
-	_, err = io.WriteString(p.Out, observe.Clean(b.String()))
+	_, err = io.WriteString(p.Out, termtext.Clean(b.String()))
 	return err
 }
 

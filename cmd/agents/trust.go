@@ -17,7 +17,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -55,7 +55,7 @@ func listTrusted(p *program.Env) error {
 	for _, t := range load.ListTrusted(p) {
 		b.WriteString(t.Path + "\n")
 	}
-	_, err := io.WriteString(p.Out, observe.Clean(b.String()))
+	_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
 	return err
 }
 
@@ -76,7 +76,7 @@ func trust(ctx context.Context, p *program.Env, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.Out, observe.Clean(text)); err != nil || len(found) == 0 {
+	if _, err := io.WriteString(p.Out, termtext.Clean(text)); err != nil || len(found) == 0 {
 		return err
 	}
 	if !yes {

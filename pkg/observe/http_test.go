@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agent/agenttest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -55,7 +56,7 @@ func TestHTTPPostsWhatJSONLinesWrites(t *testing.T) {
 	h := open(t, server.URL, HTTPOptions{})
 	var lines bytes.Buffer
 	j := &JSONLines{W: &lines}
-	for _, e := range story() {
+	for _, e := range agenttest.Story() {
 		Tee(h.Observe, j.Observe)(e)
 	}
 	if err := h.Close(); err != nil {
@@ -67,7 +68,7 @@ func TestHTTPPostsWhatJSONLinesWrites(t *testing.T) {
 	if log.kinds[0] != "POST application/x-ndjson" {
 		t.Errorf("request %q", log.kinds[0])
 	}
-	h.Observe(story()[0])
+	h.Observe(agenttest.Story()[0])
 	if err := h.Close(); err != nil {
 		t.Errorf("Close again: %v", err)
 	}
@@ -81,7 +82,7 @@ func TestHTTPWithBatchOnePostsObjects(t *testing.T) {
 	server := httptest.NewServer(log)
 	defer server.Close()
 	h := open(t, server.URL, HTTPOptions{Batch: 1})
-	for _, e := range story() {
+	for _, e := range agenttest.Story() {
 		h.Observe(e)
 	}
 	if err := h.Close(); err != nil {
@@ -145,9 +146,9 @@ func TestHTTPCloseDoesNotWaitForAServerThatHangs(t *testing.T) {
 	defer server.Close()
 	defer close(release) // before the server waits for its requests
 	h := open(t, server.URL, HTTPOptions{Wait: 50 * time.Millisecond})
-	h.Observe(story()[0])
+	h.Observe(agenttest.Story()[0])
 	<-reached
-	h.Observe(story()[1])
+	h.Observe(agenttest.Story()[1])
 	err := h.Close() // would never return if it waited for the server
 	if err == nil || !strings.HasSuffix(err.Error(), ": 2 of 2 were lost: the server does not answer in time") {
 		t.Errorf("Close: %v", err)
@@ -191,7 +192,7 @@ func TestHTTPFailures(t *testing.T) {
 				test.url = server.URL
 			}
 			h := open(t, test.url, HTTPOptions{})
-			h.Observe(story()[0])
+			h.Observe(agenttest.Story()[0])
 			err := h.Close()
 			got := fmt.Sprint(err)
 			if err == nil && test.want != "" || err != nil && !strings.HasSuffix(got, test.want) || err != nil && test.want == "" {
@@ -214,7 +215,7 @@ func TestHTTPQueueIsLimitedInBytes(t *testing.T) {
 			<-release
 			return http.StatusOK, nil
 		})})
-		h.Observe(story()[0])
+		h.Observe(agenttest.Story()[0])
 		synctest.Wait() // the first request is on its way
 		for range 5 {
 			h.Observe(agent.Event{Kind: agent.EventWarning, Text: strings.Repeat("x", maxQueuedSize/4-1000)})
@@ -244,7 +245,7 @@ func (i *idler) CloseIdleConnections() { i.closed = true }
 func TestHTTPCloseEndsIdleConnections(t *testing.T) {
 	transport := &idler{roundTripper: func(string) (int, error) { return http.StatusOK, nil }}
 	h := open(t, "http://log.example", HTTPOptions{Transport: transport})
-	h.Observe(story()[0])
+	h.Observe(agenttest.Story()[0])
 	if err := h.Close(); err != nil || !transport.closed {
 		t.Errorf("Close: %v; idle connections closed: %v", err, transport.closed)
 	}
@@ -281,7 +282,7 @@ func TestHTTPRepeatsWhatMaySucceedLater(t *testing.T) {
 			}
 			return http.StatusNoContent, nil
 		})})
-		h.Observe(story()[0])
+		h.Observe(agenttest.Story()[0])
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if err := h.Close(); err != nil {
@@ -336,7 +337,7 @@ func TestHTTPCloseDoesNotWaitForRepeats(t *testing.T) {
 			return http.StatusInternalServerError, nil
 		})})
 		start := time.Now()
-		h.Observe(story()[0])
+		h.Observe(agenttest.Story()[0])
 		synctest.Wait()
 		if err := h.Close(); err == nil {
 			t.Error("Close: no error")
@@ -358,7 +359,7 @@ func TestHTTPBatches(t *testing.T) {
 	}))
 	defer server.Close()
 	h := open(t, server.URL, HTTPOptions{Batch: 4, Wait: time.Minute})
-	h.Observe(story()[0])
+	h.Observe(agenttest.Story()[0])
 	<-reached
 	for i := range 9 {
 		e := agent.Event{Kind: agent.EventWarning, Text: fmt.Sprint(i)}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // JSONLines writes every event as one line: the JSON object of agent.Event.
@@ -69,7 +70,7 @@ func escapeJSON(line []byte) []byte {
 		if r >= utf8.RuneSelf {
 			r, n = utf8.DecodeRune(line[i:])
 		}
-		if r == 0x7f || r >= 0x80 && (control(r) || hidden(r, 0)) {
+		if r == 0x7f || r >= 0x80 && termtext.Hidden(r) {
 			b.Write(line[start:i])
 			b.WriteString(jsonEscape(r))
 			start = i + n

@@ -1,31 +1,23 @@
-// Package observe shows and records the events of a run: as text for a person,
-// lines of JSON, a readable log, or requests to an HTTP server.
+// Package observe records the events of a run: as lines of JSON, requests to an HTTP
+// server, transcripts, or OpenTelemetry spans. Package view shows them to a person.
 //
 // Each sink has a method Observe for [agent.Runner].Observe; [Tee] joins several
 // sinks. A sink never ends or changes a run: if it fails, it keeps its first error for
 // the caller.
 //
-//   - [Text] is the progress on stderr: lines that are redrawn in place on a
-//     terminal, one plain line per event elsewhere.
-//   - [Stream] is the text of the answer on stdout, as it arrives.
 //   - [JSONLines] is one JSON object per line, [HTTP] the same objects by POST.
-//   - [LogText] is a readable log with times.
 //   - [Transcripts] is a text file for each conversation.
-//   - [Clean] and [Cleaner] remove control sequences from a text, [Visible] escapes
-//     them, and [EightBit] does so for terminals with single-byte characters.
+//   - [Trace] makes spans.
 //
 // Files and HTTP do not share a queue. Each line of a file is written before Observe
 // returns, so that a process that is killed loses no line that it has observed; a queue,
 // however often it is flushed, would lose the lines since then, which say what the
 // process was doing.
 //
-// A run with progress, a log file and no key in either:
+// A run with a log file and no key in it:
 //
-//	text := &observe.Text{W: os.Stderr}
-//	defer text.Close()
 //	log := &observe.JSONLines{W: file}
-//	sinks := observe.Tee(text.Observe, log.Observe)
-//	r := &agent.Runner{Agent: a, Secrets: redact.New(keys), Observe: sinks}
+//	r := &agent.Runner{Agent: a, Secrets: redact.New(keys), Observe: log.Observe}
 package observe
 
 import (

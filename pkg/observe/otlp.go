@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/traceid"
 )
 
@@ -113,7 +114,7 @@ func (s *otlpSpan) usage(u *agent.Usage) {
 // fail makes the span one of an operation that failed.
 func (s *otlpSpan) fail(kind, text string) {
 	s.text(attrError, kind)
-	s.Status = &otlpStatus{Code: statusError, Message: oneLine(text, maxStatusText, "…")}
+	s.Status = &otlpStatus{Code: statusError, Message: termtext.Line(text, maxStatusText, "…")}
 }
 
 // otlpFrame is what precedes and follows the spans of a request, which are separated

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/traceid"
 )
 
@@ -224,7 +225,7 @@ func (t *Trace) request(s *traced, e agent.Event) {
 		}
 		if span != nil {
 			retry := otlpSpan{}
-			retry.text(attrReason, oneLine(e.Error, maxStatusText, "…"))
+			retry.text(attrReason, termtext.Line(e.Error, maxStatusText, "…"))
 			retry.number(attrWait, int(e.Millis))
 			span.Events = append(span.Events, otlpEvent{nanos(e.Time), eventRetry, retry.Attributes})
 		}

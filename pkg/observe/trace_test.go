@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agent/agenttest"
 	"github.com/agents-exe/agents/pkg/traceid"
 )
 
@@ -315,7 +316,7 @@ func TestTraceGolden(t *testing.T) {
 		}},
 		{"a conversation that is too long", func(t *testing.T) string {
 			r := newTraceRun(t, nil)
-			s := &source{session: "S1", agent: "main", at: time.Now()}
+			s := &agenttest.Source{Session: "S1", Agent: "main", At: time.Now()}
 			prompt, usage := agent.UserText("go"), agent.Usage{Requests: 1, InputTokens: 9, OutputTokens: 2}
 			for _, e := range []agent.Event{
 				{Kind: agent.EventMessage, Message: &prompt},
@@ -334,8 +335,8 @@ func TestTraceGolden(t *testing.T) {
 				{Kind: agent.EventFailure, Turn: 2, Summary: true, Status: agent.StatusFailed, Error: "no summary", Usage: &usage},
 				{Kind: agent.EventEnd, Turn: 1, Status: agent.StatusFailed, Error: "it ended"},
 			} {
-				s.at = s.at.Add(time.Second)
-				r.trace.Observe(s.event(e))
+				s.At = s.At.Add(time.Second)
+				r.trace.Observe(s.Event(e))
 			}
 			return r.closed(t)
 		}},
@@ -398,7 +399,7 @@ func TestTraceIsPosted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range story() {
+	for _, e := range agenttest.Story() {
 		e.Time = time.Unix(1700000000, 0)
 		trace.Observe(e)
 	}
@@ -428,7 +429,7 @@ func TestTraceThatIsNotSampledIsNotPosted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range story() {
+	for _, e := range agenttest.Story() {
 		e.Time = time.Unix(1700000000, 0)
 		if e.Kind == agent.EventMessage && e.Depth == 0 {
 			e.Traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
@@ -476,7 +477,7 @@ func TestTraceFailures(t *testing.T) {
 	if _, err := OpenTrace(TraceOptions{URL: "collector:4318"}); err == nil || !strings.Contains(err.Error(), "http://") {
 		t.Errorf("OpenTrace of a URL without a scheme: %v", err)
 	}
-	trace, err := OpenTrace(TraceOptions{W: brokenPipe{}, URL: "http://127.0.0.1:1/v1/traces"})
+	trace, err := OpenTrace(TraceOptions{W: agenttest.BrokenPipe{}, URL: "http://127.0.0.1:1/v1/traces"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
@@ -75,7 +76,7 @@ func (t *Transcripts) create(e agent.Event) (*os.File, error) {
 		if e.Parent != "" {
 			caller = ", for the call " + e.Parent
 		}
-		_, err = fmt.Fprintf(f, "agent %s, session %s%s, %s\n", Visible(e.Agent), Visible(e.Session), Visible(caller), e.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
+		_, err = fmt.Fprintf(f, "agent %s, session %s%s, %s\n", termtext.Visible(e.Agent), termtext.Visible(e.Session), termtext.Visible(caller), e.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
 		return f, err
 	}
 }
@@ -151,9 +152,9 @@ func contents(parts []agent.Part) string {
 
 // section is a heading with a text.
 func section(heading, at, text string) string {
-	text = strings.Trim(Clean(text), "\n")
+	text = strings.Trim(termtext.Clean(text), "\n")
 	if text != "" {
 		text += "\n"
 	}
-	return fmt.Sprintf("\n--- %s, %s\n%s", Visible(heading), at, text)
+	return fmt.Sprintf("\n--- %s, %s\n%s", termtext.Visible(heading), at, text)
 }

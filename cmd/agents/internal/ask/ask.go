@@ -15,7 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // An Asker asks a person on a terminal. Questions go to stderr.
@@ -39,7 +39,7 @@ func (a *Asker) Line(ctx context.Context, question, def string) (string, error) 
 		question += " [" + def + "]"
 	}
 	for {
-		fmt.Fprintf(a.p.Err, "%s: ", observe.Clean(question))
+		fmt.Fprintf(a.p.Err, "%s: ", termtext.Clean(question))
 		text, err := program.Await(ctx, func() (string, error) { return a.in.ReadString('\n') })
 		if err != nil {
 			return "", a.ended(ctx, err)
@@ -61,7 +61,7 @@ func (a *Asker) Secret(ctx context.Context, question string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(a.p.Err, "%s (it is not shown): ", observe.Clean(question))
+		fmt.Fprintf(a.p.Err, "%s (it is not shown): ", termtext.Clean(question))
 		text, err := program.Await(ctx, func() (string, error) { return a.in.ReadString('\n') })
 		show()
 		fmt.Fprintln(a.p.Err)
@@ -78,7 +78,7 @@ func (a *Asker) Secret(ctx context.Context, question string) (string, error) {
 func (a *Asker) Choice(ctx context.Context, question string, labels []string) (int, error) {
 	fmt.Fprintln(a.p.Err, question)
 	for i, label := range labels {
-		fmt.Fprintf(a.p.Err, "  %d  %s\n", i+1, observe.Clean(label))
+		fmt.Fprintf(a.p.Err, "  %d  %s\n", i+1, termtext.Clean(label))
 	}
 	for {
 		text, err := a.Line(ctx, "number", "1")

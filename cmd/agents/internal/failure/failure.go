@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 const Codes = `Exit codes: 0 the agent answered; 1 the run failed (model or network after
@@ -95,9 +95,9 @@ func Report(w io.Writer, err error, received os.Signal) int {
 	if f.Quiet || BrokenPipe(err) {
 		return f.Code
 	}
-	fmt.Fprintf(w, "error: %s\n", observe.Clean(err.Error()))
+	fmt.Fprintf(w, "error: %s\n", termtext.Clean(err.Error()))
 	if f.Hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", observe.Clean(f.Hint))
+		fmt.Fprintf(w, "hint: %s\n", termtext.Clean(f.Hint))
 	}
 	if r := (*Resumable)(nil); errors.As(err, &r) {
 		fmt.Fprintf(w, "hint: `%s` continues from here\n", r.Command)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // Limits of a question of a server. A question beyond them is declined.
@@ -45,14 +45,14 @@ func (v *Dialog) say(format string, args ...any) {
 }
 
 // flat is a text of a server in one line.
-func flat(s string) string { return strings.Join(strings.Fields(observe.Clean(s)), " ") }
+func flat(s string) string { return strings.Join(strings.Fields(termtext.Clean(s)), " ") }
 
 // quoted is a text of a server, behind a bar.
 func quoted(s string) string {
 	if len(s) > maxQuestion {
 		s = strings.ToValidUTF8(s[:maxQuestion], "") + "…"
 	}
-	return "  | " + strings.ReplaceAll(strings.TrimSpace(observe.Clean(s)), "\n", "\n  | ")
+	return "  | " + strings.ReplaceAll(strings.TrimSpace(termtext.Clean(s)), "\n", "\n  | ")
 }
 
 // Ask asks the person. io.EOF means that the person typed Ctrl-D.

@@ -18,9 +18,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // A Tree is a loaded agent tree with its configuration and keys.
@@ -213,7 +213,7 @@ func describing(p *program.Env) func(path string) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(p.Err, "describing %s …\n", observe.Clean(path))
+		fmt.Fprintf(p.Err, "describing %s …\n", termtext.Clean(path))
 	}
 }
 
@@ -295,7 +295,7 @@ func Candidates(p *program.Env, c *config.Config) ([]string, error) {
 func showProblems(p *program.Env, list []agentfile.Problem, down agentfile.Severity) {
 	for _, problem := range list {
 		if problem.Severity > agentfile.Fatal && problem.Severity <= down {
-			fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, observe.Clean(problem.String()))
+			fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, termtext.Clean(problem.String()))
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"golang.org/x/term"
 )
 
@@ -67,10 +67,10 @@ func System(version string) *Env {
 		Servers: ModelServers, Probe: probeTime, KillAfter: 30 * time.Second,
 	}
 	if p.OutTerm && p.eightBit() {
-		p.Out = &failure.Stdout{Writer: observe.EightBit(os.Stdout)}
+		p.Out = &failure.Stdout{Writer: termtext.EightBit(os.Stdout)}
 	}
 	if p.ErrTerm && p.eightBit() {
-		p.Err = observe.EightBit(os.Stderr)
+		p.Err = termtext.EightBit(os.Stderr)
 	}
 	return p
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"golang.org/x/term"
 )
 
@@ -21,14 +21,14 @@ func Plural(n int, word string) string {
 
 func (p *Env) Warn(list ...string) {
 	for _, w := range list {
-		fmt.Fprintf(p.Err, "warning: %s\n", observe.Clean(w))
+		fmt.Fprintf(p.Err, "warning: %s\n", termtext.Clean(w))
 	}
 }
 
 // Note writes a note to stderr.
 func (p *Env) Note(format string, args ...any) {
 	if !p.Global.Quiet {
-		fmt.Fprintf(p.Err, "note: %s\n", observe.Clean(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(p.Err, "note: %s\n", termtext.Clean(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -54,7 +54,7 @@ func (p *Env) CleanOutput() (w io.Writer, flush func() error) {
 // cleaned is a writer that removes control sequences.
 type cleaned struct {
 	w     io.Writer
-	clean observe.Cleaner
+	clean termtext.Cleaner
 }
 
 func (c *cleaned) Write(b []byte) (int, error) {
@@ -66,7 +66,7 @@ func (c *cleaned) Write(b []byte) (int, error) {
 
 // OneLine is at most n characters of text on one line, without control sequences.
 func OneLine(text string, n int) string {
-	text = strings.Join(strings.Fields(observe.Clean(text)), " ")
+	text = strings.Join(strings.Fields(termtext.Clean(text)), " ")
 	if r := []rune(text); len(r) > n {
 		return string(r[:max(n-1, 0)]) + "…"
 	}
@@ -95,7 +95,7 @@ func (p *Env) WriteJSON(v any) error {
 	}
 	text := b.String()
 	if p.OutTerm {
-		text = observe.Clean(text)
+		text = termtext.Clean(text)
 	}
 	_, err := io.WriteString(p.Out, text)
 	return err
@@ -140,7 +140,7 @@ func Size() (columns, rows int) {
 // Print writes text to stdout, on a terminal without control sequences.
 func (p *Env) Print(text string) error {
 	if p.OutTerm {
-		text = observe.Clean(text)
+		text = termtext.Clean(text)
 	}
 	_, err := io.WriteString(p.Out, text)
 	return err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/treetest"
 )
 
@@ -30,14 +30,14 @@ func Print(p *program.Env, r treetest.Report, asJSON bool) error {
 		return enc.Encode(line)
 	}
 	if r.Skipped != "" {
-		_, err := io.WriteString(p.Out, observe.Clean(fmt.Sprintf("not tested: %s: %s\n", r.File, r.Skipped)))
+		_, err := io.WriteString(p.Out, termtext.Clean(fmt.Sprintf("not tested: %s: %s\n", r.File, r.Skipped)))
 		return err
 	}
 	if r.OK() {
 		return nil
 	}
 	text := fmt.Sprintf("FAIL %s (%s)\n  %s\n", r.File, millis(r.Duration), strings.ReplaceAll(r.String(), "\n", "\n  "))
-	_, err := io.WriteString(p.Out, observe.Clean(text))
+	_, err := io.WriteString(p.Out, termtext.Clean(text))
 	return err
 }
 

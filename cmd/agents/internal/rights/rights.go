@@ -11,8 +11,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // Print prints what every agent of a tree may do with each of its tools, by which rule,
@@ -35,7 +35,7 @@ func Print(p *program.Env, t *agentfile.Tree) error {
 	if len(t.Nodes) > 0 {
 		walk(t.Nodes[0], nil)
 	}
-	_, err := io.WriteString(p.Out, observe.Clean(b.String()))
+	_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
 	return err
 }
 

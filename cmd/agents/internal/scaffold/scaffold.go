@@ -16,7 +16,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // Templates of init and new; Fill replaces @SLUG@ and @FILE@.
@@ -94,7 +94,7 @@ func (s *Files) report() error {
 	}
 	text := b.String()
 	if s.P.OutTerm {
-		text = observe.Clean(text)
+		text = termtext.Clean(text)
 	}
 	_, err := io.WriteString(s.P.Out, text)
 	return err
@@ -110,7 +110,7 @@ func (s *Files) Finish(err error, next string) error {
 		return failure.NothingRan(err, "")
 	}
 	if !s.P.Global.Quiet {
-		fmt.Fprintf(s.P.Err, "try: %s\n", observe.Clean(next))
+		fmt.Fprintf(s.P.Err, "try: %s\n", termtext.Clean(next))
 	}
 	return nil
 }

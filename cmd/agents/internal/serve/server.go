@@ -28,6 +28,7 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
@@ -322,7 +323,7 @@ func (s *service) say(text string) {
 		return
 	}
 	s.said[text] = true
-	fmt.Fprintln(s.p.Err, observe.Clean(text))
+	fmt.Fprintln(s.p.Err, termtext.Clean(text))
 }
 
 func (s *service) problems(list []agentfile.Problem) {

@@ -22,7 +22,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/view"
 	"github.com/urfave/cli/v3"
 )
 
@@ -50,8 +52,8 @@ type Sinks struct {
 	Traced  bool // spans are made of the events
 	cancel  context.CancelCauseFunc
 
-	progress *observe.Text
-	stream   *observe.Stream    // the answer on a terminal, as it comes
+	progress *view.Text
+	stream   *view.Stream       // the answer on a terminal, as it comes
 	lines    *observe.JSONLines // --output jsonl
 	closers  []func() error     // of the logs, in order
 	ending   func() error       // ends what the tree's toolsets started
@@ -71,7 +73,7 @@ type Flags struct {
 // ends the run when its events are no longer read.
 func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *ask.Person, cancel context.CancelCauseFunc) (*Sinks, error) {
 	s := &Sinks{P: p, Log: l.Log, output: f.Output, Secrets: redact.New(l.Secrets()), cancel: cancel}
-	s.progress = &observe.Text{W: p.Err, Live: p.ErrTerm && p.Getenv("TERM") != "dumb", Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: asks(l),
+	s.progress = &view.Text{W: p.Err, Live: p.ErrTerm && p.Getenv("TERM") != "dumb", Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: asks(l),
 		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }}
 	watch := []func(agent.Event){}
 	switch {
@@ -79,10 +81,10 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 		s.lines = &observe.JSONLines{W: p.Out, Pieces: true}
 		watch = append(watch, s.line)
 	case f.Output == "text" && !f.Whole && p.OutTerm:
-		s.stream = &observe.Stream{W: s.progress.Stdout(p.Out)}
+		s.stream = &view.Stream{W: s.progress.Stdout(p.Out)}
 		watch = append(watch, s.stream.Observe)
 	case f.Stream:
-		s.stream = &observe.Stream{W: p.Out}
+		s.stream = &view.Stream{W: p.Out}
 		watch = append(watch, s.text)
 	}
 	logs, err := s.Logs(l)
@@ -163,7 +165,7 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 		if err != nil {
 			return nil, notOpened("--log-file", path, err)
 		}
-		t := &observe.LogText{W: f}
+		t := &view.LogText{W: f}
 		s.closers = append(s.closers, func() error { return named("--log-file", errors.Join(t.Err(), f.Close())) })
 		watch = append(watch, t.Observe)
 	}
@@ -219,7 +221,7 @@ func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
 	_ = s.ending() // what it started is gone in any case
 	s.Log.Open(nil)
 	if err := s.Close(); err != nil {
-		fmt.Fprintf(s.P.Err, "warning: %s\n", observe.Clean(err.Error()))
+		fmt.Fprintf(s.P.Err, "warning: %s\n", termtext.Clean(err.Error()))
 	}
 	if err != nil && (runErr == nil || errors.Is(runErr, failure.ErrOutput)) && !failure.BrokenPipe(err) {
 		return fmt.Errorf("write the answer: %w", err)
@@ -256,7 +258,7 @@ func (s *Sinks) result(out *agent.Outcome, runErr error) error {
 	}
 	answer := s.Hide(out.Answer)
 	if s.P.OutTerm {
-		answer = observe.Clean(answer)
+		answer = termtext.Clean(answer)
 	}
 	if !strings.HasSuffix(answer, "\n") {
 		answer += "\n"

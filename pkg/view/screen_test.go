@@ -1,10 +1,12 @@
-package observe
+package view
 
 import (
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // A screen understands as much of a terminal as Text uses, and fails the test on
@@ -88,10 +90,10 @@ func (s *screen) put(r rune) {
 	case r == '\r':
 		s.column = 0
 		return
-	case control(r):
+	case termtext.Hidden(r):
 		s.t.Fatalf("control character %U", r)
 	}
-	width := cell(r)
+	width := termtext.Cell(r)
 	if r == s.wide {
 		width = 2
 	}

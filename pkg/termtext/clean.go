@@ -1,4 +1,7 @@
-package observe
+// Package termtext prepares text for a terminal: [Clean] and [Cleaner] remove what
+// controls the terminal, [Visible] shows it escaped, [EightBit] writes for terminals whose
+// characters are single bytes, and [Width] and [Cut] count in cells.
+package termtext
 
 import (
 	"fmt"
@@ -206,6 +209,9 @@ func hidden(r, prev rune) bool {
 	}
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
+
+// Hidden reports whether Clean removes or escapes r at the beginning of a text.
+func Hidden(r rune) bool { return control(r) || hidden(r, 0) }
 
 // escaped returns r as a Go escape sequence in ASCII.
 func escaped(r rune) string {

@@ -1,4 +1,4 @@
-package observe
+package view
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // LogText writes a readable log: one line for each lasting event, warning, retry and
@@ -30,7 +31,7 @@ func (l *LogText) Observe(e agent.Event) {
 		return
 	}
 	at := e.Time.UTC().Format("2006-01-02T15:04:05.000Z")
-	_, l.err = fmt.Fprintf(l.W, "%s %s %s %s\n", at, Visible(e.Session), Visible(e.Agent), what)
+	_, l.err = fmt.Fprintf(l.W, "%s %s %s %s\n", at, termtext.Visible(e.Session), termtext.Visible(e.Agent), what)
 }
 
 // Err returns the first error of W.
@@ -38,7 +39,7 @@ func (l *LogText) Err() error { return l.err }
 
 // logLine is the line of e after its time, session and agent; "" if e is not logged.
 func logLine(e agent.Event) string {
-	show := func(s string) string { return oneLine(s, maxLogText, "…") }
+	show := func(s string) string { return termtext.Line(s, maxLogText, "…") }
 	took := elapsed(millis(e.Millis))
 	switch e.Kind {
 	case agent.EventSession:
@@ -81,7 +82,7 @@ func logLine(e agent.Event) string {
 }
 
 func answerFields(e agent.Event) string {
-	s := fmt.Sprintf("turn=%d finish=%s", e.Turn, Visible(string(e.Finish)))
+	s := fmt.Sprintf("turn=%d finish=%s", e.Turn, termtext.Visible(string(e.Finish)))
 	if e.Message != nil && len(e.Message.Calls) > 0 {
 		s += fmt.Sprintf(" calls=%d", len(e.Message.Calls))
 	}

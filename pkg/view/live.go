@@ -1,4 +1,4 @@
-package observe
+package view
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // tickEvery is how often the elapsed times are redrawn.
@@ -87,7 +88,7 @@ func (t *Text) drawnRows() int {
 	columns, rows := t.size()
 	n := 0
 	for _, line := range t.drawn {
-		n += 1 + max(0, cells(Clean(line))-1)/columns
+		n += 1 + max(0, termtext.Width(termtext.Clean(line))-1)/columns
 	}
 	return min(n, rows-1)
 }
@@ -179,7 +180,7 @@ func (t *Text) planLines(limit, columns int) []string {
 	var list []line
 	doing := ""
 	t.plan.Walk(func(task agent.Task, depth int) {
-		l := line{depth: depth, mark: taskMark(task.State), label: oneLine(cmp.Or(task.Title, task.ID), maxLabel, t.more()), note: oneLine(task.Note, maxNote, t.more())}
+		l := line{depth: depth, mark: taskMark(task.State), label: termtext.Line(cmp.Or(task.Title, task.ID), maxLabel, t.more()), note: termtext.Line(task.Note, maxNote, t.more())}
 		if task.State == agent.TaskDoing {
 			doing = l.label
 		}
@@ -303,7 +304,7 @@ func (t *Text) Stdout(w io.Writer) io.Writer {
 type stdout struct {
 	text  *Text
 	w     io.Writer
-	clean Cleaner
+	clean termtext.Cleaner
 }
 
 func (s *stdout) Write(p []byte) (int, error) {

@@ -1,4 +1,17 @@
-package observe
+// Package view shows a run to a person, made from the events of the run and nothing else:
+// events from another process look like those of this one.
+//
+//   - [Text] is the progress on stderr: lines that are redrawn in place on a
+//     terminal, one plain line per event elsewhere.
+//   - [Stream] is the text of the answer, as it arrives.
+//   - [LogText] is a readable log with times.
+//
+// All that comes from models, tools and servers is shown without control sequences.
+//
+//	text := &view.Text{W: os.Stderr}
+//	defer text.Close()
+//	r := &agent.Runner{Agent: a, Observe: text.Observe}
+package view
 
 import (
 	"cmp"
@@ -9,6 +22,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // Text shows a person what a run does, usually on stderr.
@@ -121,7 +135,7 @@ func (t *Text) state(e agent.Event) {
 	}
 	switch e.Kind {
 	case agent.EventRequest:
-		t.model = t.node(0, cmp.Or(oneLine(e.Model, maxLabel, t.more()), "model"))
+		t.model = t.node(0, cmp.Or(termtext.Line(e.Model, maxLabel, t.more()), "model"))
 		t.tick()
 	case agent.EventReasoning:
 		if t.model != nil {
@@ -170,7 +184,7 @@ func (t *Text) node(depth int, label string) *node {
 }
 
 func (t *Text) callNode(e agent.Event) *node {
-	return t.node(e.Depth, words(oneLine(e.Tool, maxLabel, t.more()), shortArgs(e.Args, t.more())))
+	return t.node(e.Depth, words(termtext.Line(e.Tool, maxLabel, t.more()), shortArgs(e.Args, t.more())))
 }
 
 // finished sets the outcome of a call. A call that was answered without running has
@@ -244,7 +258,7 @@ func (t *Text) who(e agent.Event) string {
 	if e.Depth == 0 {
 		return ""
 	}
-	return oneLine(e.Agent, maxValue, t.more()) + ": "
+	return termtext.Line(e.Agent, maxValue, t.more()) + ": "
 }
 
 // Close erases the lines that are redrawn, ends the texts of Stdout and waits
@@ -357,12 +371,12 @@ func (t *Text) render(l line, columns int) string {
 		note = "  " + l.note
 	}
 	if columns > 0 {
-		room := columns - cells(indent+sign+" "+took)
-		note = cut(note, max(room/2, room-cells(l.label)), t.more())
-		l.label = cut(l.label, room-cells(note), t.more())
+		room := columns - termtext.Width(indent+sign+" "+took)
+		note = termtext.Cut(note, max(room/2, room-termtext.Width(l.label)), t.more())
+		l.label = termtext.Cut(l.label, room-termtext.Width(note), t.more())
 	}
-	if all := indent + sign + " " + l.label + took + note; columns > 0 && cells(all) > columns {
-		return t.ascii(cut(all, columns, t.more()))
+	if all := indent + sign + " " + l.label + took + note; columns > 0 && termtext.Width(all) > columns {
+		return t.ascii(termtext.Cut(all, columns, t.more()))
 	}
 	noteColor := "2"
 	if l.mark == markFailed {

@@ -1,4 +1,4 @@
-package observe
+package view
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // Limits of what one line shows, in cells.
@@ -28,9 +29,9 @@ func shortArgs(args string, more string) string {
 	}
 	pairs, ok := argPairs(args, more)
 	if !ok {
-		return oneLine(args, maxLabel, more)
+		return termtext.Line(args, maxLabel, more)
 	}
-	return cut(pairs, maxLabel, more)
+	return termtext.Cut(pairs, maxLabel, more)
 }
 
 func argPairs(args, more string) (string, bool) {
@@ -57,7 +58,7 @@ func argPairs(args, more string) (string, bool) {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		fmt.Fprintf(&b, "%s=%s", oneLine(fmt.Sprint(key), maxValue, more), shortValue(value, more))
+		fmt.Fprintf(&b, "%s=%s", termtext.Line(fmt.Sprint(key), maxValue, more), shortValue(value, more))
 	}
 	_, err := dec.Token()
 	return b.String(), err == nil
@@ -68,36 +69,26 @@ func argPairs(args, more string) (string, bool) {
 func shortValue(raw json.RawMessage, more string) string {
 	var s string
 	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
-		return oneLine(string(raw), maxValue, more)
+		return termtext.Line(string(raw), maxValue, more)
 	}
-	s = oneLine(s, maxValue, more)
+	s = termtext.Line(s, maxValue, more)
 	if s == "" || strings.ContainsAny(s, " \"'") {
 		return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"`
 	}
 	return s
 }
 
-// oneLine is the beginning of s as Visible shows it, at most n cells wide.
-func oneLine(s string, n int, more string) string {
-	// An escape has at most 10 bytes for a cell; more combining characters than
-	// that are cut off.
-	if most := 16 * n; len(s) > most {
-		return cut(Visible(strings.ToValidUTF8(s[:most], ""))+strings.Repeat(" ", n), n, more)
-	}
-	return cut(Visible(s), n, more)
-}
-
 // firstLine is the first line of s that is not blank, clean.
 func firstLine(s string, n int, more string) string {
 	if lines := cleanLines(s, n); len(lines) > 0 {
-		return cut(lines[0], n, more)
+		return termtext.Cut(lines[0], n, more)
 	}
 	return ""
 }
 
 // flat returns s cleaned and on one line, with its lines joined by semicolons.
 func flat(s string, n int, more string) string {
-	return cut(strings.Join(cleanLines(s, n), "; "), n, more)
+	return termtext.Cut(strings.Join(cleanLines(s, n), "; "), n, more)
 }
 
 // cleanLines returns the cleaned lines of s that are not blank, without most of the
@@ -107,7 +98,7 @@ func cleanLines(s string, n int) []string {
 		s = strings.ToValidUTF8(s[:16*n], "")
 	}
 	var lines []string
-	for line := range strings.Lines(Clean(s)) {
+	for line := range strings.Lines(termtext.Clean(s)) {
 		if line = strings.TrimSpace(strings.ReplaceAll(line, "\t", " ")); line != "" {
 			lines = append(lines, line)
 		}
@@ -141,7 +132,7 @@ func reason(r *agent.ToolResult, more string) string {
 	} else if len(lines) > 1 && why == toolFailure {
 		why = lines[1]
 	}
-	return cut(why, maxNote, more)
+	return termtext.Cut(why, maxNote, more)
 }
 
 // elapsed is a duration as a person reads it.

@@ -1,4 +1,4 @@
-package observe
+package view
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // TestLiveShowsARun records the screen after every event of the story, 100
@@ -20,11 +22,11 @@ func TestLiveShowsARun(t *testing.T) {
 		s := newScreen(t, 72, 12)
 		text := &Text{W: s, Live: true, Color: true, Size: func() (int, int) { return 72, 12 }}
 		stream := &Stream{W: text.Stdout(s)}
-		observe := Tee(text.Observe, stream.Observe)
+		watch := observe.Tee(text.Observe, stream.Observe)
 		var got strings.Builder
 		last := ""
-		for _, e := range story() {
-			observe(e)
+		for _, e := range agenttest.Story() {
+			watch(e)
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
 			if now := s.String(); now != last {
@@ -42,7 +44,7 @@ func TestLiveElapsedTimeAdvancesUntilClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 40, 10)
 		text := &Text{W: s, Live: true}
-		text.Observe(call(1, "k", "sleep", ""))
+		text.Observe(agenttest.Call(1, "k", "sleep", ""))
 		for _, want := range []string{"• sleep  0.4 s\n", "• sleep  0.8 s\n"} {
 			time.Sleep(400 * time.Millisecond)
 			synctest.Wait()
@@ -60,7 +62,7 @@ func TestLiveElapsedTimeAdvancesUntilClose(t *testing.T) {
 			t.Error("Close did not wait for the ticker")
 		}
 		writes := s.count()
-		text.Observe(call(1, "k2", "sleep", ""))
+		text.Observe(agenttest.Call(1, "k2", "sleep", ""))
 		text.Close()
 		time.Sleep(time.Second)
 		if n := s.count(); n != writes {
@@ -74,8 +76,8 @@ func TestLiveIsNotRedrawnWhileAToolAsksThePerson(t *testing.T) {
 		s := newScreen(t, 40, 10)
 		text := &Text{W: s, Live: true, Asks: func(tool string) bool { return tool == "ask" }}
 		defer text.Close()
-		text.Observe(call(1, "s", "sleep", ""))
-		text.Observe(call(1, "a", "ask", ""))
+		text.Observe(agenttest.Call(1, "s", "sleep", ""))
+		text.Observe(agenttest.Call(1, "a", "ask", ""))
 		fmt.Fprint(s, "Which colour? ") // the tool itself, on the same screen
 		before := s.String()
 		if want := "→ ask\nWhich colour?\n"; before != want {
@@ -87,7 +89,7 @@ func TestLiveIsNotRedrawnWhileAToolAsksThePerson(t *testing.T) {
 			t.Errorf("screen %q while the tool asks, want %q", now, before)
 		}
 		fmt.Fprint(s, "green\n")
-		text.Observe(result(1, "a", "ask", "green", false, 100))
+		text.Observe(agenttest.CallResult(1, "a", "ask", "green", false, 100))
 		if now, want := s.String(), "→ ask\nWhich colour? green\n✓ ask  0.1 s\n• sleep  1.0 s\n"; now != want {
 			t.Errorf("screen %q afterwards, want %q", now, want)
 		}
@@ -99,7 +101,7 @@ func TestLiveIsNotRedrawnWhileItIsHeld(t *testing.T) {
 		s := newScreen(t, 40, 10)
 		text := &Text{W: s, Live: true}
 		defer text.Close()
-		text.Observe(call(1, "s", "sleep", ""))
+		text.Observe(agenttest.Call(1, "s", "sleep", ""))
 		release := text.Hold()
 		fmt.Fprint(s, "Which colour? ")
 		time.Sleep(time.Second)
@@ -120,7 +122,7 @@ func TestLiveWritesNothingWhenNothingChanged(t *testing.T) {
 	s := newScreen(t, 40, 10)
 	text := &Text{W: s, Live: true, Now: func() time.Time { return time.Unix(0, 0) }}
 	defer text.Close()
-	text.Observe(call(1, "k", "sleep", ""))
+	text.Observe(agenttest.Call(1, "k", "sleep", ""))
 	writes := s.count()
 	text.mu.Lock()
 	text.redraw("")
@@ -143,13 +145,13 @@ func TestLiveFitsTheScreen(t *testing.T) {
 			s := newScreen(t, 28, 6)
 			text := &Text{W: s, Live: true, Size: func() (int, int) { return 28, 6 }, Now: func() time.Time { return time.Unix(9, 0) }}
 			for i := range 40 {
-				text.Observe(call(i+1, fmt.Sprint("k", i), fmt.Sprint("t", i+1), `{"host":"`+strings.Repeat("漢", 50)+`"}`))
+				text.Observe(agenttest.Call(i+1, fmt.Sprint("k", i), fmt.Sprint("t", i+1), `{"host":"`+strings.Repeat("漢", 50)+`"}`))
 			}
 			if got := "\n" + s.String(); got != test.want {
 				t.Errorf("screen:%s\nwant:%s", got, test.want)
 			}
 			for i := range 40 {
-				text.Observe(result(i+1, fmt.Sprint("k", i), fmt.Sprint("t", i+1), "", false, 1000))
+				text.Observe(agenttest.CallResult(i+1, fmt.Sprint("k", i), fmt.Sprint("t", i+1), "", false, 1000))
 			}
 			text.Close()
 			if got := strings.Count(s.String(), "✓ t"); got != 40 {
@@ -175,7 +177,7 @@ func TestLiveLeavesNothingBehindInASmallerWindow(t *testing.T) {
 	}
 	fmt.Fprint(s, "$ agents run\n")
 	for _, tool := range []string{"a", "b", "c"} {
-		text.Observe(call(1, tool, strings.Repeat(tool, 50), ""))
+		text.Observe(agenttest.Call(1, tool, strings.Repeat(tool, 50), ""))
 	}
 	columns, rows = 25, 12
 	s.resize(columns, rows)
@@ -200,7 +202,7 @@ func TestLiveLeavesNothingBehindInASmallerWindow(t *testing.T) {
 func TestLiveErasesWhatTheTerminalEchoes(t *testing.T) {
 	s := newScreen(t, 30, 12)
 	text := &Text{W: s, Live: true, Size: func() (int, int) { return 30, 12 }}
-	text.Observe(call(1, "a", "b", ""))
+	text.Observe(agenttest.Call(1, "a", "b", ""))
 	fmt.Fprint(s, "^C") // without a newline, below the drawn lines
 	text.Close()
 	fmt.Fprint(s, "error: run agent a: interrupted\n")
@@ -214,18 +216,18 @@ func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
 	text := &Text{W: s, Live: true, MaxLines: 4, Now: func() time.Time { return time.Unix(9, 0) }}
 	defer text.Close()
 	sub := func(e agent.Event) agent.Event { e.Parent, e.Depth = "p", 1; return e }
-	text.Observe(call(1, "p", "ask", ""))
+	text.Observe(agenttest.Call(1, "p", "ask", ""))
 	for i := range 60 {
 		key, tool := fmt.Sprint("c", i), fmt.Sprint("t", i)
-		text.Observe(sub(call(1, key, tool, "")))
-		text.Observe(sub(result(1, key, tool, "", i == 57, 100)))
+		text.Observe(sub(agenttest.Call(1, key, tool, "")))
+		text.Observe(sub(agenttest.CallResult(1, key, tool, "", i == 57, 100)))
 	}
-	text.Observe(sub(call(1, "run", "runs", "")))
+	text.Observe(sub(agenttest.Call(1, "run", "runs", "")))
 	want := "• ask  0.0 s\n  ✓ t59  0.1 s\n  • runs  0.0 s\n"
 	if got := s.String(); got != want {
 		t.Errorf("screen:\n%swant:\n%s", got, want)
 	}
-	text.Observe(result(1, "p", "ask", "error: no\nanswer", true, 6000))
+	text.Observe(agenttest.CallResult(1, "p", "ask", "error: no\nanswer", true, 6000))
 	got := strings.Split(strings.TrimSpace(s.String()), "\n")
 	if len(got) != 2+51 || got[0] != "✗ ask  6.0 s  no" || got[1] != "    10 calls before" {
 		t.Errorf("screen:\n%s", s)
@@ -242,18 +244,18 @@ func TestAnInterruptedRunShowsWhatEndedBefore(t *testing.T) {
 	interrupted := func() bool { return stopped }
 	live := &Text{W: s, Live: true, Interrupted: interrupted, Now: func() time.Time { return time.Unix(9, 0) }}
 	defer live.Close()
-	observe := Tee(live.Observe, (&Text{W: &plain, Interrupted: interrupted}).Observe)
-	observe(call(1, "r", "get", ""))
-	observe(call(2, "p", "ask", ""))
-	observe(call(3, "q", "ask_other", ""))
-	observe(sub(call(1, "c1", "done", "")))
-	observe(sub(call(2, "c2", "slow", "")))
-	observe(sub(result(1, "c1", "done", "", false, 100)))
+	watch := observe.Tee(live.Observe, (&Text{W: &plain, Interrupted: interrupted}).Observe)
+	watch(agenttest.Call(1, "r", "get", ""))
+	watch(agenttest.Call(2, "p", "ask", ""))
+	watch(agenttest.Call(3, "q", "ask_other", ""))
+	watch(sub(agenttest.Call(1, "c1", "done", "")))
+	watch(sub(agenttest.Call(2, "c2", "slow", "")))
+	watch(sub(agenttest.CallResult(1, "c1", "done", "", false, 100)))
 	stopped = true
-	observe(sub(result(2, "c2", "slow", "error: interrupted; the tool was ended", true, 100)))
-	observe(result(2, "p", "ask", "error: interrupted", true, 100))
-	observe(result(1, "r", "get", "error: interrupted; the tool was ended", true, 100))
-	observe(result(3, "q", "ask_other", "error: interrupted", true, 100))
+	watch(sub(agenttest.CallResult(2, "c2", "slow", "error: interrupted; the tool was ended", true, 100)))
+	watch(agenttest.CallResult(2, "p", "ask", "error: interrupted", true, 100))
+	watch(agenttest.CallResult(1, "r", "get", "error: interrupted; the tool was ended", true, 100))
+	watch(agenttest.CallResult(3, "q", "ask_other", "error: interrupted", true, 100))
 	if got, want := s.String(), "✗ ask  0.1 s\n  ✓ done  0.1 s\n"; got != want {
 		t.Errorf("screen:\n%swant:\n%s", got, want)
 	}
@@ -278,7 +280,7 @@ func TestLiveMakesRoomForStdout(t *testing.T) {
 		io.WriteString(out, "zero\n")
 		step("zero\n") // the answer itself is seen, so the line goes
 		io.WriteString(out, "\x1b[A\r")
-		text.Observe(call(1, "k", "sleep", ""))
+		text.Observe(agenttest.Call(1, "k", "sleep", ""))
 		io.WriteString(out, "one\ntw")
 		step("zero\n\none\ntw\n") // no room below an unfinished line
 		time.Sleep(300 * time.Millisecond)
@@ -297,16 +299,11 @@ func TestLiveMakesRoomForStdout(t *testing.T) {
 	})
 }
 
-// brokenPipe is a reader that went away.
-type brokenPipe struct{}
-
-func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
-
 func TestStdoutReturnsTheErrorOfItsWriter(t *testing.T) {
 	var progress bytes.Buffer
 	text := &Text{W: &progress}
 	defer text.Close()
-	stream := &Stream{W: text.Stdout(brokenPipe{})}
+	stream := &Stream{W: text.Stdout(agenttest.BrokenPipe{})}
 	stream.Observe(agent.Event{Kind: agent.EventText, Text: "x"})
 	if stream.Err() != io.ErrClosedPipe {
 		t.Errorf("Err() = %v, want %v", stream.Err(), io.ErrClosedPipe)
@@ -314,10 +311,10 @@ func TestStdoutReturnsTheErrorOfItsWriter(t *testing.T) {
 }
 
 func TestStdoutCleansWithoutProgress(t *testing.T) {
-	for _, text := range []*Text{{W: brokenPipe{}}, {W: brokenPipe{}, Quiet: true}, {W: brokenPipe{}, Live: true, Quiet: true}} {
+	for _, text := range []*Text{{W: agenttest.BrokenPipe{}}, {W: agenttest.BrokenPipe{}, Quiet: true}, {W: agenttest.BrokenPipe{}, Live: true, Quiet: true}} {
 		var out bytes.Buffer
 		w := text.Stdout(&out)
-		text.Observe(call(1, "k", "t", ""))
+		text.Observe(agenttest.Call(1, "k", "t", ""))
 		io.WriteString(w, "a\x1b[31mb")
 		text.Close()
 		if out.String() != "ab" {
@@ -330,8 +327,8 @@ func TestLiveSurvivesCharactersThatAreWiderThanTheySeem(t *testing.T) {
 	s := newScreen(t, 20, 10)
 	s.wide = '±' // two cells in some terminals
 	text := &Text{W: s, Live: true, Size: func() (int, int) { return 20, 10 }, Now: func() time.Time { return time.Unix(9, 0) }}
-	text.Observe(call(1, "a", strings.Repeat("±", 30), ""))
-	text.Observe(call(2, "b", "second", ""))
+	text.Observe(agenttest.Call(1, "a", strings.Repeat("±", 30), ""))
+	text.Observe(agenttest.Call(2, "b", "second", ""))
 	if got := strings.Count(s.String(), "\n"); got != 2 {
 		t.Errorf("%d rows, want 2:\n%s", got, s)
 	}
@@ -356,24 +353,6 @@ func TestElapsed(t *testing.T) {
 	}
 }
 
-func TestCutCountsCells(t *testing.T) {
-	for _, test := range []struct {
-		in   string
-		n    int
-		want string
-	}{
-		{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"漢字", 4, "漢字"}, {"漢字", 3, "漢…"}, {"漢字", 2, "…"},
-		{"e\u0301e\u0301", 2, "e\u0301e\u0301"}, {"abc", 0, ""}, {"abc", -1, ""}, {"👩\u200d💻x", 4, "👩\u200d…"},
-	} {
-		if got := cut(test.in, test.n, "…"); got != test.want {
-			t.Errorf("cut(%q, %d) = %q, want %q", test.in, test.n, got, test.want)
-		}
-	}
-	if got := cut("abcdef", 2, "..."); got != ".." {
-		t.Errorf("cut to less than the mark: %q", got)
-	}
-}
-
 // kinds are all kinds of events.
 var kinds = []agent.EventKind{agent.EventSession, agent.EventMessage, agent.EventAnswer, agent.EventCallStarted,
 	agent.EventRequest, agent.EventText, agent.EventReasoning, agent.EventRetry, agent.EventProgress,
@@ -389,21 +368,21 @@ func TestNoControlSequenceReachesATerminal(t *testing.T) {
 			var plain, log, lines bytes.Buffer
 			live := &Text{W: s, Live: true, Color: true}
 			stream := &Stream{W: live.Stdout(s)}
-			observe := Tee(live.Observe, stream.Observe, (&Text{W: &plain}).Observe,
-				(&LogText{W: &log}).Observe, (&JSONLines{W: &lines, Pieces: true}).Observe)
+			watch := observe.Tee(live.Observe, stream.Observe, (&Text{W: &plain}).Observe,
+				(&LogText{W: &log}).Observe, (&observe.JSONLines{W: &lines, Pieces: true}).Observe)
 			for _, kind := range kinds {
 				e := agenttest.Event(hostile)
 				e.Kind, e.Depth, e.Result.Failed = kind, depth, failed
 				e.Finish, e.Status = agent.Finish(hostile), agent.Status(hostile)
 				before := plain.Len()
-				observe(e)
+				watch(e)
 				if n := strings.Count(plain.String()[before:], "\n"); n > 1 {
 					t.Errorf("event %s is %d plain lines", kind, n)
 				}
 			}
 			live.Close()
 			for name, out := range map[string]string{"plain": plain.String(), "log": log.String(), "json": lines.String()} {
-				if i := strings.IndexFunc(out, func(r rune) bool { return control(r) && r != '\n' || hidden(r, 0) }); i >= 0 {
+				if i := strings.IndexFunc(out, func(r rune) bool { return termtext.Hidden(r) && r != '\n' }); i >= 0 {
 					t.Errorf("%s: control character in %q", name, out[max(0, i-20):i+4])
 				}
 			}
@@ -420,11 +399,11 @@ func TestLiveShowsThePlan(t *testing.T) {
 		text := &Text{W: s, Live: true, MaxLines: 5}
 		defer text.Close()
 		change := func(task agent.Task) {
-			e := result(1, "p"+task.ID, "add_task", "added", false, 1)
+			e := agenttest.CallResult(1, "p"+task.ID, "add_task", "added", false, 1)
 			e.Result.Task = &task
 			text.Observe(e)
 		}
-		text.Observe(call(1, "k", "sleep", ""))
+		text.Observe(agenttest.Call(1, "k", "sleep", ""))
 		change(agent.Task{ID: "tea", Title: "Make tea\x1b[2J", State: agent.TaskDoing})
 		change(agent.Task{ID: "water", Title: "Boil water", Parent: "tea", State: agent.TaskDone, Note: "hot"})
 		change(agent.Task{ID: "cups", Title: "Find cups"})

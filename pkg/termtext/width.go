@@ -1,4 +1,4 @@
-package observe
+package termtext
 
 import (
 	"strings"
@@ -16,8 +16,8 @@ var wide = [...][2]rune{
 	{0x16fe0, 0x18d08}, {0x1aff0, 0x1b2fb}, {0x1f004, 0x1f9ff}, {0x1fa70, 0x1faff}, {0x20000, 0x3fffd},
 }
 
-// cell is the number of terminal cells that r takes.
-func cell(r rune) int {
+// Cell is the number of terminal cells that r takes, a character that Clean keeps.
+func Cell(r rune) int {
 	if r < 0x300 {
 		return 1
 	}
@@ -32,30 +32,41 @@ func cell(r rune) int {
 	return 1
 }
 
-// cells is the width of s, a text without control characters.
-func cells(s string) int {
+// Width is the number of cells of s, a text without control characters.
+func Width(s string) int {
 	n := 0
 	for _, r := range s {
-		n += cell(r)
+		n += Cell(r)
 	}
 	return n
 }
 
-// cut shortens s to at most n cells; more replaces the end.
-func cut(s string, n int, more string) string {
+// Cut shortens s to at most n cells; more replaces the end.
+func Cut(s string, n int, more string) string {
 	n = max(n, 0)
-	if len(s) <= n || cells(s) <= n {
+	if len(s) <= n || Width(s) <= n {
 		return s
 	}
-	room := n - cells(more)
+	room := n - Width(more)
 	if room < 0 {
 		return strings.Repeat(".", n)
 	}
 	used := 0
 	for i, r := range s {
-		if used += cell(r); used > room {
+		if used += Cell(r); used > room {
 			return s[:i] + more
 		}
 	}
 	return s
+}
+
+// Line is the beginning of s as Visible shows it, at most n cells wide; more replaces
+// the end.
+func Line(s string, n int, more string) string {
+	// An escape has at most 10 bytes for a cell; more combining characters than
+	// that are cut off.
+	if most := 16 * n; len(s) > most {
+		return Cut(Visible(strings.ToValidUTF8(s[:most], ""))+strings.Repeat(" ", n), n, more)
+	}
+	return Cut(Visible(s), n, more)
 }

@@ -1,4 +1,4 @@
-package observe
+package termtext
 
 import (
 	"bytes"
@@ -142,3 +142,7 @@ func checkSplits(t *testing.T, s string) {
 		t.Errorf("%q byte by byte: %q, want %q", s, got, want)
 	}
 }
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
