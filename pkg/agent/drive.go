@@ -44,12 +44,21 @@ func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	for err == nil && r.end == nil {
 		step := r.session.Next()
 		if input, ok := r.input(step); ok {
-			err = r.emit(ctx, r.session.Inserted(input))
+			err = r.insert(ctx, input)
 			continue
 		}
 		err = r.perform(ctx, step)
 	}
 	return r.outcome(err)
+}
+
+// insert adds a message of the user to the running conversation. An Event is
+// large: neither do nor ask has one in its own frame, which stays on the stack
+// while the model thinks.
+//
+//go:noinline
+func (r *run) insert(ctx context.Context, m Message) error {
+	return r.emit(ctx, r.session.Inserted(m))
 }
 
 // begin opens or resumes the run. Calls that an earlier run left open are
@@ -171,6 +180,8 @@ func (r *run) apply(ctx context.Context, step Step) error {
 }
 
 // fail records why the run cannot go on as it is.
+//
+//go:noinline
 func (r *run) fail(ctx context.Context, step Step, err error) error {
 	e := r.session.Failed(step, err)
 	if e.Summary {
@@ -191,7 +202,7 @@ func (r *run) ask(ctx context.Context, step Step) error {
 	}
 	if note := r.changedTools(step); note != "" {
 		r.warn(note)
-		return r.emit(ctx, r.session.Inserted(UserText("["+note+"]")))
+		return r.insert(ctx, UserText("["+note+"]"))
 	}
 	if err := r.setUp(ctx, step); err != nil {
 		return err
@@ -218,8 +229,7 @@ func (r *run) ask(ctx context.Context, step Step) error {
 	return r.answered(ctx, step, resp, err, start)
 }
 
-// asking shows that a request is made. An Event is large; in a frame of its own it
-// takes no stack while the model thinks.
+// asking shows that a request is made.
 //
 //go:noinline
 func (r *run) asking(req *Request) {
