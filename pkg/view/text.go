@@ -1,6 +1,7 @@
 // Package view shows a run to a person, made from the events of the run and nothing else:
 // events from another process look like those of this one.
 //
+//   - [Tree] is what a run and its sub-agents do, [Tree.Rows] its lines.
 //   - [Text] is the progress on stderr: lines that are redrawn in place on a
 //     terminal, one plain line per event elsewhere.
 //   - [Stream] is the text of the answer, as it arrives.
@@ -319,40 +320,6 @@ func (t *Text) more() string {
 		return "..."
 	}
 	return "…"
-}
-
-// A line is the content of one line.
-type line struct {
-	depth int
-	mark  mark
-	label string
-	took  string
-	note  string
-}
-
-type mark int
-
-const (
-	markStart mark = iota
-	markRunning
-	markOK
-	markFailed
-	markNotice
-	markMore
-	markTask
-	markDropped
-)
-
-// marks are the marks as Unicode and ASCII, and their colours.
-var marks = [...]struct{ sign, ascii, color string }{
-	markStart:   {"→", ">", "36"},
-	markRunning: {"•", "*", "36"},
-	markOK:      {"✓", "+", "32"},
-	markFailed:  {"✗", "x", "31"},
-	markNotice:  {"!", "!", "33"},
-	markMore:    {" ", " ", "2"},
-	markTask:    {"○", "o", "2"},
-	markDropped: {"-", "-", "2"},
 }
 
 // render is a line in at most the given columns; 0 means any number.

@@ -1,0 +1,209 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
+)
+
+// A Layout says how a tree is drawn.
+type Layout struct {
+	// Width is the number of cells of a line; 0 means 80. Height is the number of lines;
+	// 0 means any number.
+	Width, Height int
+	// Now is the time, by the clock of the events.
+	Now time.Time
+	// Color permits the 16 colours of the terminal's palette, ASCII nothing but ASCII.
+	Color, ASCII bool
+	// Ended shows sub-agents that have ended, too.
+	Ended bool
+}
+
+// A Row is one line of a tree.
+type Row struct {
+	// Text is the line, never wider than Layout.Width, with colours if they are permitted.
+	Text string
+	// Node is the node of the row, or of its call or question; nil for the row that
+	// counts what does not fit. Call is nil in rows of nodes and questions.
+	Node *Node
+	Call *Call
+
+	line
+	order int // of ended calls
+}
+
+// Lines are the texts of Rows.
+func (t *Tree) Lines(l Layout) []string {
+	var lines []string
+	for _, r := range t.Rows(l) {
+		lines = append(lines, r.Text)
+	}
+	return lines
+}
+
+// Rows are what the tree does now: a row for each running agent, with its state, tokens,
+// costs (both with those of its sub-agents) and time; below it the question that waits for a
+// person, its running calls and, for a sub-agent, the calls that ended last. If they do not
+// fit into the height, ended calls are left out first, and the last row counts the rest.
+// The time that Rows takes depends on these rows alone, not on the conversations.
+func (t *Tree) Rows(l Layout) []Row {
+	if t.Root == nil {
+		return nil
+	}
+	return l.draw(l.node(t.Root, nil))
+}
+
+// draw renders the rows that fit.
+func (l Layout) draw(rows []Row) []Row {
+	if l.Height > 0 && len(rows) > l.Height {
+		rows = l.fit(rows, l.Height-1)
+	}
+	var lines []line
+	for _, r := range rows {
+		lines = append(lines, r.line)
+	}
+	columns := l.columns(lines)
+	for i := range rows {
+		rows[i].Text = l.pen().aligned(rows[i].line, columns)
+	}
+	return rows
+}
+
+func (l Layout) pen() pen { return pen{Color: l.Color, ASCII: l.ASCII} }
+
+// node adds the rows of a node and what is below it.
+func (l Layout) node(n *Node, rows []Row) []Row {
+	rows = append(rows, Row{Node: n, line: n.line(l.Now), order: orderOf(n)})
+	if q := n.Question; q != nil {
+		rows = append(rows, Row{Node: n, line: line{depth: n.Depth + 1, mark: markAsk, label: questionText(q)}, order: math.MaxInt})
+	}
+	seen := 0
+	for _, c := range n.calls {
+		switch {
+		case c.Agent != nil && (!c.State.Ended() || l.Ended):
+			rows = l.node(c.Agent, rows)
+			seen++
+		case c.Agent == nil && !c.State.Ended(), n.Parent != nil && !n.State().Ended():
+			rows = append(rows, Row{Node: n, Call: c, line: c.line(l.Now), order: rank(c)})
+		}
+	}
+	if l.Ended && seen < len(n.Children) {
+		rows = l.earlier(n, rows)
+	}
+	return rows
+}
+
+// earlier adds the sub-agents whose calls are no longer kept.
+func (l Layout) earlier(n *Node, rows []Row) []Row {
+	for _, child := range n.Children {
+		if child.Call == nil || !slices.Contains(n.calls, child.Call) {
+			rows = l.node(child, rows)
+		}
+	}
+	return rows
+}
+
+// rank is the order in which rows are kept: the running ones before those that ended, and
+// the later before the earlier.
+func rank(c *Call) int {
+	if !c.State.Ended() {
+		return math.MaxInt
+	}
+	return c.order
+}
+
+func orderOf(n *Node) int {
+	if n.Call == nil || !n.State().Ended() {
+		return math.MaxInt
+	}
+	return rank(n.Call)
+}
+
+// fit chooses n rows: the running ones, from the top, then those that ended last. One more
+// row counts the running ones that are left out.
+func (l Layout) fit(rows []Row, n int) []Row {
+	ranked := make([]int, len(rows))
+	for i := range rows {
+		ranked[i] = i
+	}
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(rows[b].order, rows[a].order) })
+	hidden := 0
+	for _, i := range ranked[n:] {
+		if rows[i].order == math.MaxInt {
+			hidden++
+		}
+	}
+	slices.Sort(ranked[:n])
+	var chosen []Row
+	for _, i := range ranked[:n] {
+		chosen = append(chosen, rows[i])
+	}
+	if hidden > 0 {
+		chosen = append(chosen, Row{line: line{mark: markMore, label: fmt.Sprintf("and %d more", hidden)}})
+	}
+	return chosen
+}
+
+// line is the line of a node.
+func (n *Node) line(now time.Time) line {
+	s := n.State()
+	l := line{depth: n.Depth, mark: stateMarks[s], name: termtext.Line(n.Agent, maxValue, "…"), label: n.Task, note: n.note}
+	if l.label == "" && n.Call != nil {
+		l.label = n.Call.short
+	}
+	l.tokens, l.cost, l.took = tokens(n.Total), n.Total.CostText(), elapsed(n.Elapsed(now))
+	switch {
+	case !s.Ended():
+		l.state = s.String()
+	case s != Done:
+		l.state, l.note = cmp.Or(termtext.Line(string(n.Status), 12, "…"), s.String()), n.Reason
+	}
+	return l
+}
+
+// line is the line of a call.
+func (c *Call) line(now time.Time) line {
+	l := line{depth: c.Node.Depth + 1, mark: stateMarks[c.State], label: c.label, note: cmp.Or(c.Reason, c.Note)}
+	if c.Ran {
+		l.took = elapsed(c.Elapsed(now))
+	}
+	return l
+}
+
+// Line is the call as one line: mark, tool, arguments in short, outcome, time.
+func (c *Call) Line(l Layout) string {
+	own := c.line(l.Now)
+	own.depth = 0
+	return l.pen().aligned(own, l.columns([]line{own}))
+}
+
+// questionText is what a question asks, with the path of agents to the one that asks.
+func questionText(q *agent.Event) string {
+	var path []string
+	for _, slug := range q.Path {
+		path = append(path, termtext.Line(slug, maxValue, "…"))
+	}
+	what := firstLine(q.Text, maxLabel, "…")
+	if q.What == "approve" {
+		what = words("approve", termtext.Line(q.Tool, maxLabel, "…"), shortArgs(q.Args, "…"))
+	}
+	return words(strings.Join(path, " > ")+":", what)
+}
+
+// tokens are those of a node in short.
+func tokens(u agent.Usage) string {
+	if u.Requests == 0 {
+		return ""
+	}
+	return agent.Brief(u.InputTokens) + " in " + agent.Brief(u.OutputTokens) + " out"
+}
+
+// stateMarks are the marks of states.
+var stateMarks = [...]mark{Queued: markTask, Thinking: markRunning, Answering: markRunning, Calling: markRunning, Waiting: markAsk,
+	Done: markOK, Partial: markNotice, Failed: markFailed, Stopped: markFailed}
