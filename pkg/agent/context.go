@@ -86,21 +86,21 @@ func (r *run) setContext(ctx context.Context, inv *Invocation, value json.RawMes
 	return nil
 }
 
-// checkContext compares value with what the agent and those above it ask of the
-// context.
+// checkContext returns an error that wraps ErrContext if value does not fit the
+// ContextSchema of the agent or of one above it.
 func (r *run) checkContext(ctx context.Context, value json.RawMessage) error {
 	switch {
 	case !hasContext(value):
 		value = json.RawMessage("null")
 	case len(value) > MaxContext:
-		return fmt.Errorf("the context has %d bytes; the limit is %d", len(value), MaxContext)
+		return fmt.Errorf("%w: it has %d bytes; the limit is %d", ErrContext, len(value), MaxContext)
 	case !json.Valid(value):
-		return errors.New("the context is not JSON")
+		return fmt.Errorf("%w: it is not JSON", ErrContext)
 	}
 	for up := r; up != nil; up = up.up {
 		if shape := up.agent.ContextSchema; shape != nil {
 			if err := shape.Check(ctx, value); err != nil {
-				return fmt.Errorf("the context does not fit contextSchema of agent %s:%w", up.agent.Slug, err)
+				return fmt.Errorf("%w: it does not fit contextSchema of agent %s:%w", ErrContext, up.agent.Slug, err)
 			}
 		}
 	}

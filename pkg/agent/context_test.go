@@ -74,7 +74,7 @@ func TestAnAgentsSchemaHoldsForEveryChangeBelowIt(t *testing.T) {
 		t.Errorf("the events say %q", got)
 	}
 	refused := child.Provider.(*model).requests[1].Messages[2].Results[0]
-	if !refused.Failed || !strings.Contains(refused.Text(), "the context does not fit contextSchema of agent "+a.Slug+": it has no n") {
+	if !refused.Failed || !strings.Contains(refused.Text(), "invalid context: it does not fit contextSchema of agent "+a.Slug+": it has no n") {
 		t.Errorf("the refused change is %+v", refused)
 	}
 	out, err := (&agent.Runner{Agent: a, Context: json.RawMessage(`{}`)}).Run(t.Context(), agent.UserText("go"))

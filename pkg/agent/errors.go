@@ -23,8 +23,10 @@ var (
 	ErrFiltered = errors.New("the provider's content filter stopped the answer (finish_reason content_filter)")
 	// ErrAnswer: Accept did not accept the last answer.
 	ErrAnswer = errors.New("the answer was not accepted")
-	// ErrTools: a tool that the agent requires is not there.
+	// ErrTools: a tool that the agent requires is missing. No request was made.
 	ErrTools = errors.New("required tool missing")
+	// ErrContext: the context does not fit the ContextSchema of an agent.
+	ErrContext = errors.New("invalid context")
 	// ErrRefused: a policy refused what the run cannot do without.
 	ErrRefused = errors.New("refused by policy")
 	// ErrBudget: a budget does not allow what the run needs next.

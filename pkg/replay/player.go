@@ -91,8 +91,12 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 	var err error
 	for i, run := range runs {
 		last := i == len(runs)-1
-		if runner == nil || run.resumed {
-			runner = p.runner(r, &root)
+		if runner == nil || run.resumed || run.context != nil {
+			given := run.context
+			if i == 0 {
+				given = first(r.Context, run.context)
+			}
+			runner = p.runner(r, &root, first(given, p.context))
 			runner.From.Total = out.Total
 		}
 		if !run.resumed || from.Session.Unfinished() { // a real model may have answered before
@@ -128,9 +132,9 @@ func (p *Player) runOnce(ctx context.Context, r *agent.Runner, run *run) (*agent
 }
 
 // runner is r with the policy, budget and observer of the Player around its own.
-func (p *Player) runner(r *agent.Runner, root *agent.Agent) *agent.Runner {
+func (p *Player) runner(r *agent.Runner, root *agent.Agent, shared json.RawMessage) *agent.Runner {
 	return &agent.Runner{
-		Agent: root, From: &agent.Resume{Session: r.From.Session, Parent: r.From.Parent, Context: p.context}, Context: first(p.context, r.Context, p.Record.context),
+		Agent: root, From: &agent.Resume{Session: r.From.Session, Parent: r.From.Parent, Context: p.context}, Context: shared,
 		Journal: r.Journal, Secrets: r.Secrets, Accept: r.Accept, Ask: r.Ask,
 		Policy: func(ctx context.Context, inv *agent.Invocation) agent.Verdict { return p.decide(ctx, inv, r.Policy) },
 		Reserve: func(ctx context.Context, n agent.Need) (func(agent.Usage), error) {
@@ -147,7 +151,7 @@ func (p *Player) runner(r *agent.Runner, root *agent.Agent) *agent.Runner {
 	}
 }
 
-// first is the first of several contexts.
+// first returns the first of several contexts that there is.
 func first(list ...json.RawMessage) json.RawMessage {
 	for _, value := range list {
 		if len(value) > 0 {

@@ -22,7 +22,6 @@ type Record struct {
 	root     *session
 	sessions map[string]*session // by path
 	calls    []*call             // in the order of the answers
-	context  json.RawMessage     // with which the first run began
 }
 
 // Turns is the number of answers of the root's model.
@@ -39,10 +38,11 @@ type session struct {
 	calls     map[position]*call
 	closings  map[int]*agent.Event // messages that ask for the answer, by the turn of it
 
-	state       agent.Session // what the events so far add up to
-	setup       *setup        // of the next request; nil if nothing says it
-	failure     *agent.Event  // the last failure of a request; nil if something followed
-	compactions int           // so far
+	state       agent.Session   // what the events so far add up to
+	setup       *setup          // of the next request; nil if nothing says it
+	failure     *agent.Event    // the last failure of a request; nil if something followed
+	context     json.RawMessage // of the next run; nil if nothing says it
+	compactions int             // so far
 }
 
 // A run is one prompt and the events that follow it, or those that follow the
@@ -50,8 +50,9 @@ type session struct {
 type run struct {
 	opening []agent.Message // before the prompt of the first run
 	prompt  agent.Message
-	resumed bool // it has no prompt
-	begun   bool // something followed the prompt
+	resumed bool            // it has no prompt
+	context json.RawMessage // with which it began, if that is recorded
+	begun   bool            // something followed the prompt
 	ended   bool
 }
 
@@ -210,10 +211,7 @@ func (r *reader) note(s *session, e *agent.Event) {
 		s.addPrompt(*e.Message)
 		return
 	}
-	if e.Kind == agent.EventContext {
-		r.noteContext(s, e)
-	}
-	if len(s.runs) == 0 {
+	if e.Kind == agent.EventContext && r.noteContext(s, e) || len(s.runs) == 0 {
 		return
 	}
 	if e.Kind == agent.EventMessage && e.Input && !strings.HasPrefix(e.Message.Text(), "["+agent.ToolsChanged) {
@@ -256,14 +254,16 @@ func (r *reader) note(s *session, e *agent.Event) {
 	}
 }
 
-// noteContext notes what e says of the context: for the call that changed it and those
-// above, whose agents may be in other processes.
-func (r *reader) noteContext(s *session, e *agent.Event) {
+// noteContext notes what e says of the context: for the run that begins with it, or for
+// the call that changed it and those above, whose agents may be in other processes.
+func (r *reader) noteContext(s *session, e *agent.Event) (begins bool) {
 	if s.path == "" && e.CallID == "" {
-		if r.rec.context == nil {
-			r.rec.context = e.Context
+		if n := len(s.runs); n > 0 && s.runs[n-1].resumed && !s.runs[n-1].ended {
+			s.runs[n-1].context = e.Context
+		} else {
+			s.context = e.Context
 		}
-		return
+		return true
 	}
 	c := s.call(e)
 	if c == nil {
@@ -272,6 +272,7 @@ func (r *reader) noteContext(s *session, e *agent.Event) {
 	for ; c != nil; c = r.byKey[c.of.open.Parent] {
 		c.context = e.Context
 	}
+	return false
 }
 
 func (c *call) note(e *agent.Event) {
@@ -311,7 +312,8 @@ func (s *session) addPrompt(m agent.Message) {
 		return
 	}
 	s.leave()
-	s.runs = append(s.runs, &run{prompt: m})
+	s.runs = append(s.runs, &run{prompt: m, context: s.context})
+	s.context = nil
 }
 
 // leave notes that nothing follows the last run, if it has no end.

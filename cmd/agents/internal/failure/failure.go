@@ -16,8 +16,9 @@ import (
 )
 
 const Codes = `Exit codes: 0 the agent answered; 1 the run failed (model or network after
-retries, journal); 2 nothing ran (usage, agent file, keys, configuration);
-3 a limit ended it (budget, turns, depth, a loop), or cut the answer short;
+retries, journal); 2 nothing ran (usage, agent file, keys, configuration, a
+required tool, the context); 3 a limit ended it (budget, turns, depth, a loop),
+or cut the answer short;
 4 a policy refused what the run could not do without; 5 the deadline passed;
 6 the answer does not satisfy --output-schema; 130, 143 interrupted.`
 
@@ -107,6 +108,9 @@ func Report(w io.Writer, err error, received os.Signal) int {
 
 // codeOf is the exit code for the error of a run.
 func codeOf(err error) int {
+	if errors.Is(err, agent.ErrTools) || errors.Is(err, agent.ErrContext) {
+		return ExitNothingRan
+	}
 	switch agent.StatusOf(err) {
 	case agent.StatusOK:
 		return ExitOK
@@ -148,6 +152,8 @@ func hintFor(err error) string {
 		return "raise deadlineSeconds in the agent file"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "raise --timeout"
+	case errors.Is(err, agent.ErrContext):
+		return "--context gives the run another one"
 	case errors.Is(err, agent.ErrJournal):
 		return HintElsewhere
 	case !errors.As(err, &model):
