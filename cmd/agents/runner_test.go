@@ -18,8 +18,9 @@ const (
  {"when":{"role":"user"},"answer":{"calls":[
    {"tool":"bash_alone","args":{"a":"a  b\t'\"$(exit)` + "`x`" + `\\","b":"*\n;&|<>~!","c":"-ä="}},
    {"tool":"bash_first","args":{"a":"--help","b":"--","c":"--filter=x"}},
+   {"tool":"bash_context","args":{}},
    {"tool":"expert_poet","args":{"prompt":"--a rose's \"smell\""}}]}},
- {"answer":{"text":"${result.0}${result.1}${result.2}"}}
+ {"answer":{"text":"${result.0}${result.1}${result.2}${result.3}"}}
 ]}`
 	runnerTool = `#!/bin/sh
 [ "$1" = run ] || { cat <<'END'
@@ -32,7 +33,7 @@ exit; }
 shift
 printf '<%s>' "$@"
 `
-	runnerAnswer = "<a  b\t'\"$(exit)`x`\\><*\n;&|<>~!><--c=-ä=><--help><--><--c=--filter=x>verse on --a rose's \"smell\"\n"
+	runnerAnswer = "<a  b\t'\"$(exit)`x`\\><*\n;&|<>~!><--c=-ä=><--help><--><--c=--filter=x>{\"n\":1}verse on --a rose's \"smell\"\n"
 )
 
 // TestRunners: a tool, a folder and an agent that are elsewhere work as if they were
@@ -65,6 +66,7 @@ func testRunner(t *testing.T, prefix []string) {
 		"alone":            strings.ReplaceAll(runnerTool, "SLUG", "alone"),
 		"a folder/one.sh":  strings.ReplaceAll(runnerTool, "SLUG", "first"),
 		"a folder/two.sh":  strings.ReplaceAll(runnerTool, "SLUG", "second"),
+		"a folder/context": "#!/bin/sh\n[ \"$1\" = run ] && exec cat \"$AGENTS_CONTEXT_FILE\"\n" + `echo '{"slug":"context","description":"shows the context","context":true,"args":[]}'` + "\n",
 		"a folder/odd.sh":  "#!/bin/sh\necho odd >&2; exit 3\n",
 		"it's/poet.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"poet","flavor":"scripted","script":"script.json","announce":"writes verse"}}`,
 		"it's/script.json": `{"rules":[{"answer":{"text":"verse on ${prompt}"}}]}`,
@@ -91,13 +93,13 @@ func testRunner(t *testing.T, prefix []string) {
 		t.Fatal(err)
 	}
 	files := map[string]string{"agent.json": string(agentFile), "script.json": runnerScript}
-	cmd := agentsCommand(t, files, "run", "--quiet", "--agent-file", "agent.json", "-p", "go")
+	cmd := agentsCommand(t, files, "run", "--quiet", "--agent-file", "agent.json", "--context", `{"n":1}`, "-p", "go")
 	out, err := cmd.Output()
 	if err != nil || string(out) != runnerAnswer {
 		t.Errorf("run = %q, %v\nwant  %q", out, err, runnerAnswer)
 	}
 	check, err := agentsCommand(t, files, "check", "--agent-file", "agent.json").CombinedOutput()
-	for _, want := range []string{"boss (agent.json): 4 tools\n", "odd.sh'", ": describe: exit status 3: odd\n", "\n  expert_poet  "} {
+	for _, want := range []string{"boss (agent.json): 5 tools\n", "odd.sh'", ": describe: exit status 3: odd\n", "\n  expert_poet  "} {
 		if err == nil || !strings.Contains(string(check), want) {
 			t.Errorf("check = %q, %v, want %q in it", check, err, want)
 		}

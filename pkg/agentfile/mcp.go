@@ -99,7 +99,7 @@ func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 // client describes s for the MCP client.
 func (l *loader) client(s server) (mcpclient.Server, error) {
 	c := mcpclient.Server{
-		Name: s.Name, Args: s.Args, Tools: s.Tools, Protocol: s.Protocol,
+		Name: s.Name, Args: s.Args, Tools: s.Tools, Protocol: s.Protocol, Context: s.ShareContext,
 		StartTimeout: seconds(s.StartTimeoutSeconds), CallTimeout: seconds(s.TimeoutSeconds), PollInterval: seconds(s.PollSeconds),
 	}
 	for _, glob := range s.Tools {

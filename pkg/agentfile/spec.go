@@ -185,6 +185,7 @@ type MCPServer struct {
 	Tools               []string          `json:"tools"`
 	Roots               []string          `json:"roots"`
 	Sampling            bool              `json:"sampling"`
+	ShareContext        bool              `json:"shareContext"`
 	Disabled            bool              `json:"disabled"`
 	Sandbox             *sandbox.Config   `json:"sandbox"`
 

@@ -19,7 +19,7 @@ import (
 
 // cacheVersion changes with the format and with everything that Spec and
 // ParseDescription derive from a description.
-const cacheVersion = "agents tool descriptions 5"
+const cacheVersion = "agents tool descriptions 6"
 
 const maxCacheBytes = 64 << 20
 

@@ -49,6 +49,9 @@ type Description struct {
 	// Channel is the version of the channel that the tool speaks when it is run as
 	// `<tool> run --channel`; 0 if it does not, or if that version is not known.
 	Channel int
+	// Context says that the tool uses the context of the run, so that it also gets it
+	// behind a Runner.
+	Context bool
 	// Input is the JSON Schema of all arguments, for a caller that knows it: these are
 	// then one JSON object, which Command passes on standard input, and not Args; nil
 	// where there is none.
@@ -131,6 +134,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 		func() error { return p.channel(obj, d) },
 		func() error { return p.deadline(obj, d) },
 		func() error { return p.input(obj, d) },
+		func() error { return obj.value("context", false, "true or false", &d.Context) },
 		func() error { return obj.value("examples", false, "an array of objects", &d.Examples) },
 	)
 	if err != nil {

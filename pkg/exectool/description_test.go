@@ -56,7 +56,7 @@ func TestParseDescription(t *testing.T) {
 
 // The derived values are kept in caches: when this test has to change,
 // cacheVersion has to change too.
-func TestSpecOfCacheVersion5(t *testing.T) {
+func TestSpecOfCacheVersion6(t *testing.T) {
 	d, _, err := ParseDescription([]byte(fullDescription))
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestSpecOfCacheVersion5(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("Spec (-want +got):\n%s", diff)
 	}
-	if cacheVersion != "agents tool descriptions 5" {
+	if cacheVersion != "agents tool descriptions 6" {
 		t.Errorf("cacheVersion = %q: name this test after its version", cacheVersion)
 	}
 }

@@ -74,6 +74,15 @@ func (t *Tool) CommandLine(args ...string) ([]string, error) {
 	return t.src.line(t.env, t.src.inside(t.file, args))
 }
 
+// line is the CommandLine of a call, which takes the context with it.
+func (t *Tool) line(shared *sharedContext, args []string) ([]string, error) {
+	args = append([]string{"run"}, args...)
+	if shared == nil || shared.mark == "" {
+		return t.CommandLine(args...)
+	}
+	return t.src.line(t.env, append([]string{"sh", "-c", contextScript, shared.mark}, t.src.inside(t.file, args)...))
+}
+
 // inside is the command line on the other side. file is the tool if s is a folder.
 func (s *Source) inside(file string, args []string) []string {
 	switch s.Kind {

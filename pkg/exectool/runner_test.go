@@ -443,3 +443,59 @@ exec "$@"
 		t.Errorf("away again: %q, want %q", got, late)
 	}
 }
+
+func TestAToolBehindARunnerHasTheContext(t *testing.T) {
+	temp := t.TempDir()
+	run := `case $1 in
+show) cat; [ -n "$AGENTS_CONTEXT_FILE" ] && cat "$AGENTS_CONTEXT_FILE" ;;
+set) printf '{"n": 2, "text": "it'"'"'s \\n"}\n' >"$AGENTS_CONTEXT_FILE" ;;
+fail) echo '{"n": 3}' >"$AGENTS_CONTEXT_FILE"; echo out; exit 4 ;;
+remove) rm "$AGENTS_CONTEXT_FILE" ;;
+esac`
+	const described = `{"slug":"SLUG","description":"d",CONTEXT"args":[{"name":"do","description":"","mode":"positional"},{"name":"in","description":"","mode":"stdin","arity":"optional"}]}`
+	tools := map[string]agent.Tool{}
+	for slug, asks := range map[string]string{"with": `"context":true,`, "without": ""} {
+		path := script(t, filepath.Join(t.TempDir(), slug), describing(strings.NewReplacer("SLUG", slug, "CONTEXT", asks).Replace(described), run))
+		set, err := Open(t.Context(), []Source{{Path: path, Runner: &Runner{Command: []string{"env", "-i", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + temp}}}}, Options{Environ: os.Environ(), SpoolDir: t.TempDir()})
+		if err != nil || len(set.List()) != 1 {
+			t.Fatal(err, texts(set))
+		}
+		tools[slug] = set.List()[0]
+	}
+	r := &agent.Runner{Agent: &agent.Agent{Slug: "boss"}, Context: []byte(`{"n":1}`)}
+	for _, c := range []struct{ tool, args, want, err string }{
+		{"with", `{"do":"show","in":"first"}`, "first\n{\"n\":1}", ""},
+		{"without", `{"do":"show","in":"first"}`, "first\n", "exit status 1"},
+		{"with", `{"do":"set"}`, "", ""},
+		{"with", `{"do":"fail"}`, "\nout\n", "exit status 4"},
+		{"with", `{"do":"remove"}`, "", "the context cannot be read from AGENTS_CONTEXT_FILE: the other side of the runner does not have it any more"},
+		{"with", `{"do":"show"}`, `{"n":2,"text":"it's \n"}`, ""},
+	} {
+		result, err := r.Call(t.Context(), tools[c.tool], c.args)
+		if err != nil && (c.err == "" || !strings.Contains(err.Error(), c.err)) || err == nil && c.err != "" || !strings.Contains(result.Text(), c.want) {
+			t.Errorf("%s %s = %q, %v, want %q, %s", c.tool, c.args, result.Text(), err, c.want, c.err)
+		}
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 {
+		t.Errorf("%d files are left on the other side", len(left))
+	}
+}
+
+func TestTheContextBehindAnOutput(t *testing.T) {
+	for _, size := range []int{1, 3, 100} {
+		var out strings.Builder
+		s := &sharedContext{mark: "MARK", stdout: &out}
+		for text := "MARoutMAMARKMARK{}"; text != ""; text = text[min(size, len(text)):] {
+			s.Write([]byte(text[:min(size, len(text))]))
+		}
+		if s.flush(); out.String() != "MARoutMA" || string(s.rest) != "MARK{}" {
+			t.Errorf("in pieces of %d: %q and %q", size, out.String(), s.rest)
+		}
+	}
+	var out strings.Builder
+	s := &sharedContext{mark: "MARK", stdout: &out}
+	s.Write([]byte("out MAR"))
+	if s.flush(); out.String() != "out MAR" {
+		t.Errorf("without a mark: %q", out.String())
+	}
+}

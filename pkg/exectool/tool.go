@@ -76,7 +76,7 @@ func (t *Tool) Description() (*Description, error) {
 	return t.desc, t.err
 }
 
-// Command is what a call would execute, and the digest of the executable as it
+// Command is what a call would execute, without what passes the context through a runner, and the digest of the executable as it
 // was at the first call, or of a large one when it was described. Both are empty
 // if the arguments are refused.
 func (t *Tool) Command(inv *agent.Invocation) (argv []string, digest string) {
@@ -132,7 +132,8 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
-	line, err := t.CommandLine(append([]string{"run"}, argv...)...)
+	shared := t.sharedContext(inv)
+	line, err := t.line(shared, argv)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
@@ -158,8 +159,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if end, ok := ctx.Deadline(); ok { // that of the run: the call's own limit comes next
 		cmd.Env = append(cmd.Env, toolenv.Deadline+"="+end.UTC().Format(time.RFC3339Nano))
 	}
-	shared, err := t.newContextFile(inv, cmd)
-	if err != nil {
+	if err := shared.pass(cmd, stdin); err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: write the context: %w", err)
 	}
 	defer shared.remove()
@@ -169,6 +169,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s (%s)", seconds(limit), name))
 	defer cancel()
 	c.exit, err = process.Run(ctx, cmd)
+	shared.flush()
 	stdout.Close() // what may be the beginning of a secret; neither writer can fail
 	stderr.Close()
 	if start, ok := errors.AsType[*process.StartError](err); ok {
@@ -182,7 +183,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	}
 	err = c.refused(c.exit.Failure(ctx, err))
 	if err == nil { // what a failed call has written does not count
-		err = shared.changed(ctx, inv)
+		err = shared.changed(ctx)
 	}
 	return c.result(err)
 }

@@ -85,6 +85,9 @@ func (c *conn) invoke(ctx context.Context, timer *callTimer, inv *agent.Invocati
 	if inv != nil && inv.Trace != "" {
 		meta["traceparent"] = inv.Trace
 	}
+	if inv != nil && c.server.Context && len(inv.Context) > 0 {
+		meta[MetaContext] = inv.Context
+	}
 	params["_meta"] = meta
 	empty := 0
 	for round := 1; ; round++ {

@@ -2,10 +2,14 @@ package mcpclient
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestTheTimerOfACallStopsWhileTheServerWaits: the limit of a call is for the
@@ -87,4 +91,26 @@ func TestAnswerBehindTheEndOfACall(t *testing.T) {
 			t.Errorf("the call ended with %v", cause)
 		}
 	})
+}
+
+func TestAServerThatMayHaveTheContextReadsAndChangesIt(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		r := newRig(t, "ok")
+		r.server.Context = shared
+		tools := map[string]agent.Tool{}
+		for _, tool := range r.tools(r.open()) {
+			tools[tool.Spec().Name] = tool
+		}
+		runner := &agent.Runner{Agent: &agent.Agent{Slug: "boss"}, Context: json.RawMessage(`{"n":1}`)}
+		call := func(name, args string) string {
+			result, err := runner.Call(t.Context(), tools[name], args)
+			return fmt.Sprint(result.Text(), err)
+		}
+		call("mcp_fake_give", `{"content":[],"_meta":{"agents-exe/context":{"n":2}}}`)
+		call("mcp_fake_give", `{"content":[],"isError":true,"_meta":{"agents-exe/context":{"n":3}}}`)
+		call("mcp_fake_give", `{"content":[],"_meta":{"other":1}}`)
+		if got := call("mcp_fake_later", `{}`); strings.Contains(got, `"agents-exe/context":{"n":2}`) != shared || strings.Contains(got, "agents-exe/context") != shared {
+			t.Errorf("shared %t: the params are %s", shared, got)
+		}
+	}
 }

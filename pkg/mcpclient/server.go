@@ -36,6 +36,10 @@ const (
 	MaxOutput = 50_000
 )
 
+// MetaContext is the key of _meta that has the context of the run: in tools/call as it is,
+// and in a result as the tool leaves it.
+const MetaContext = "agents-exe/context"
+
 // ProbeWait is how long the answer to server/discover is awaited before the
 // server gets initialize as well.
 const ProbeWait = 300 * time.Millisecond
@@ -61,6 +65,10 @@ type Server struct {
 	URL string
 	// Headers are sent with every request to URL, and to no other host.
 	Headers map[string]string
+
+	// Context says that its tools get the context of the run and may change it; see
+	// MetaContext.
+	Context bool
 
 	// Tools are the names of the tools that are offered, as the server calls
 	// them, or globs as path.Match has them; empty means all.

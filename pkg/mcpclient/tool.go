@@ -82,6 +82,9 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		return agent.Result{}, t.refused(err, err.Error())
 	}
 	result, err := t.result(inv, raw)
+	if err == nil {
+		err = t.changeContext(ctx, inv, raw)
+	}
 	if err != nil {
 		err = t.refused(err, result.Text())
 	}
@@ -127,6 +130,17 @@ func (t *Tool) result(inv *agent.Invocation, raw json.RawMessage) (agent.Result,
 		key = "call"
 	}
 	return agent.Result{Parts: limit(parts, t.set.opts.Redact, t.set.opts.SpoolDir, strings.ReplaceAll(key, "/", "_"))}, err
+}
+
+// changeContext passes what a result says of the context to the run.
+func (t *Tool) changeContext(ctx context.Context, inv *agent.Invocation, raw json.RawMessage) error {
+	var r struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	if !t.set.server.Context || len(inv.Context) == 0 || json.Unmarshal(raw, &r) != nil || r.Meta[MetaContext] == nil {
+		return nil
+	}
+	return inv.SetContext(context.WithoutCancel(ctx), r.Meta[MetaContext])
 }
 
 // errTool says that the tool itself reports a failure; the parts of the result
