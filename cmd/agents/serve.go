@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -17,15 +18,15 @@ func serveCommand(p *program.Env) *cli.Command {
 	o := &f.Options
 	return &cli.Command{
 		Description: `Serves all agents that are found, or those of --agent-file, until it is interrupted:
-the list of agents at /v1/agents, the channel over WebSocket at
+the list of agents at /v1/agents, their runs at /v1/runs, the channel over WebSocket at
 /v1/agents/SLUG/channel, OpenAI's chat completions and responses at /v1, MCP at /mcp,
 metrics at /metrics, and /healthz.
 
 After the first SIGTERM or Ctrl-C no run begins, and those in progress have the time
 of --grace; after the second, or that time, they end and their sessions can be
 resumed.`,
-		Flags: append(append(f.Keep.Folders(), f.Rights.Flags()...),
-			&cli.StringFlag{Name: "listen", Usage: "serve at `ADDRESS`", Value: "127.0.0.1:8420", Destination: &f.Listen},
+		Flags: append(slices.Concat(f.Keep.Folders(), f.Models.Flags(), f.Rights.Flags()),
+			&cli.StringFlag{Name: "listen", Usage: "serve at `ADDRESS`: a host and a port, or unix:PATH, a socket that you alone can use", Value: "127.0.0.1:8420", Destination: &f.Listen},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve only clients that have a bearer token of `FILE`, one a line, or JSON (default: a file of your own on the loopback)", Destination: &f.Tokens},
 			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine on the loopback", Destination: &f.NoToken},
 			&cli.StringSliceFlag{Name: "allow-origin", Usage: "let the web pages of `ORIGIN`, such as https://agents.example, use the server; repeatable", Destination: &f.Origins},
@@ -35,6 +36,7 @@ resumed.`,
 			&cli.DurationFlag{Name: "queue-time", Usage: "a run waits `DURATION` at most", Value: server.DefaultQueueTime, Destination: &o.QueueTime},
 			&cli.IntFlag{Name: "connections", Usage: "at most `N` open connections", Value: server.DefaultConnections, Destination: &o.Connections},
 			&cli.DurationFlag{Name: "grace", Usage: "let runs continue for `DURATION` when the server is to end", Value: server.DefaultGrace, Destination: &o.Grace},
+			&cli.BoolFlag{Name: "until-idle", Usage: "end when no client is connected and no run is in progress", Destination: &o.UntilIdle},
 			&cli.BoolFlag{Name: "resume", Usage: "continue the runs that an earlier server left: because it was ended, or died", Destination: &f.Resume},
 			sinks.TraceFileFlag(&f.TraceFile),
 		),

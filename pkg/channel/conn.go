@@ -18,6 +18,7 @@ type Conn struct {
 	max   int64 // bytes that may be read
 	bytes int64 // read so far
 	seq   int64 // of the last event
+	any   bool  // the next event may have any number: those before it are another Conn's
 	over  bool
 
 	out    io.WriteCloser
@@ -40,10 +41,12 @@ const (
 var ErrProtocol = errors.New("the agent broke the protocol of the channel")
 
 // Open sends s to the run that reads from out and writes to in. The caller must close
-// the Conn. If s cannot be sent, Events yields the error.
+// the Conn. If s cannot be sent, Events yields the error. With s.Session and without
+// s.Args it follows a run of a server that began before (docs/serve.md): the first event has
+// the number s.From + 1, or is the first of all that the server has.
 func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
 	s.Channel = Version
-	c := &Conn{in: newLines(in), max: maxBytes, out: out, queue: make(chan []byte, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
+	c := &Conn{in: newLines(in), max: maxBytes, any: s.Session != "" && len(s.Args) == 0 && len(s.History) == 0, out: out, queue: make(chan []byte, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
 	if line, err := encode(start{kindStart, s}); err != nil {
 		c.unsent = fmt.Errorf("send the start message: %w", err)
 		c.fail(c.unsent)
@@ -173,13 +176,13 @@ func (c *Conn) next() (agent.Event, error) {
 	if err := json.Unmarshal(line, &e); err != nil {
 		return agent.Event{}, fmt.Errorf("%w: after event %d: a line is not an event: %w", ErrProtocol, c.seq, jsonError(line, err))
 	}
-	if e.Seq != c.seq+1 {
+	if e.Seq != c.seq+1 && (!c.any || e.Seq < 1) {
 		return agent.Event{}, fmt.Errorf("%w: event %d follows event %d", ErrProtocol, e.Seq, c.seq)
 	}
 	if e.Kind == agent.EventEnd && !e.Status.Known() {
 		return agent.Event{}, fmt.Errorf("%w: event %d: a run does not end with the status %.50q", ErrProtocol, e.Seq, e.Status)
 	}
-	c.seq = e.Seq
+	c.seq, c.any = e.Seq, false
 	c.over = e.Kind == agent.EventEnd && e.Depth == 0
 	return e, nil
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,7 @@ const maxListing = 8 << 20
 
 // A Server is where `agents serve` answers.
 type Server struct {
-	// URL is its address, as `agents serve` prints it.
+	// URL is its address, as `agents serve` prints it: http://HOST:PORT, or unix:PATH.
 	URL string
 	// Token returns the bearer token; nil sends none.
 	Token func() string
@@ -29,8 +30,16 @@ type Server struct {
 // A Description is what a server says of an agent.
 type Description struct {
 	Name        string          `json:"name"` // the slug
-	Description string          `json:"description"`
+	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema"`
+	Effects     agent.Effects   `json:"effects,omitempty"`
+	// Tools are those of an agent. They have none themselves.
+	Tools []Description `json:"tools,omitempty"`
+}
+
+// DescriptionOf returns what a server says of an agent or a tool.
+func DescriptionOf(t agent.ToolSpec) Description {
+	return Description{Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: t.Effects}
 }
 
 func (s *Server) token() string {
@@ -45,6 +54,9 @@ var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) er
 
 // address is the URL of a path of the server.
 func (s *Server) address(path ...string) (string, error) {
+	if strings.HasPrefix(s.URL, wsconn.Socket) {
+		return s.URL + ":" + (&url.URL{Path: "/"}).JoinPath(path...).String(), nil
+	}
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		return "", err
@@ -52,37 +64,54 @@ func (s *Server) address(path ...string) (string, error) {
 	return u.JoinPath(path...).String(), nil
 }
 
-// Describe asks the server for the description of the agent with a slug.
-func (s *Server) Describe(ctx context.Context, slug string) (*Description, error) {
-	address, err := s.address("v1/agents")
+// get sends a GET request. The caller closes the body of the answer.
+func (s *Server) get(ctx context.Context, path, query string) (io.ReadCloser, error) {
+	address, err := s.address(path)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	local, address := wsconn.Local(address)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+query, nil)
 	if err != nil {
 		return nil, err
 	}
 	if token := s.token(); token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	res, err := client.Do(req)
+	res, err := cmp.Or(local, client).Do(req)
 	if err != nil {
 		return nil, err
 	}
+	if res.StatusCode == http.StatusOK {
+		return res.Body, nil
+	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxListing))
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxListing)) // the status says enough
+	return nil, fmt.Errorf("%s: %s", res.Status, message(text))
+}
+
+// Agents asks the server for its agents, those that the token is for.
+func (s *Server) Agents(ctx context.Context) ([]Description, error) {
+	body, err := s.get(ctx, "v1/agents", "")
 	if err != nil {
-		return nil, fmt.Errorf("read the list of agents: %w", err)
+		return nil, err
 	}
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", res.Status, message(text))
-	}
+	defer body.Close()
 	var list struct{ Agents []Description }
-	if err := json.Unmarshal(text, &list); err != nil {
+	if err := json.NewDecoder(io.LimitReader(body, maxListing)).Decode(&list); err != nil {
 		return nil, fmt.Errorf("read the list of agents: %w", err)
+	}
+	return list.Agents, nil
+}
+
+// Describe asks the server for the description of the agent with a slug.
+func (s *Server) Describe(ctx context.Context, slug string) (*Description, error) {
+	list, err := s.Agents(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var slugs []string
-	for _, d := range list.Agents {
+	for _, d := range list {
 		if d.Name == slug {
 			return &d, d.check()
 		}
@@ -114,8 +143,8 @@ func message(text []byte) string {
 	return fmt.Sprintf("%.200s", strings.Join(strings.Fields(string(text)), " "))
 }
 
-// dial connects to the channel of an agent.
-func (s *Server) dial(ctx context.Context, slug string) (*wsconn.Conn, error) {
+// Dial connects to the channel of an agent. See channel.Open for what follows.
+func (s *Server) Dial(ctx context.Context, slug string) (*wsconn.Conn, error) {
 	address, err := s.address("v1/agents", slug, "channel")
 	if err != nil {
 		return nil, err

@@ -142,7 +142,7 @@ func (s *stream) connection() (*wsconn.Conn, error) {
 	}
 	wait, deadline := firstWait, time.Now().Add(patience)
 	for {
-		ws, err := s.agent.Server.dial(s.alive, s.agent.Description.Name)
+		ws, err := s.agent.Server.Dial(s.alive, s.agent.Description.Name)
 		if err == nil {
 			return ws, s.open(ws)
 		}

@@ -176,11 +176,16 @@ func (c *connection) deliver(text []byte) {
 		return
 	}
 	var m struct {
-		Kind string `json:"kind"`
-		Seq  int64  `json:"seq"`
+		Kind     string `json:"kind"`
+		Seq      int64  `json:"seq"`
+		Question string `json:"question"`
 	}
-	if json.Unmarshal(text, &m) == nil && m.Kind == "ack" {
+	_ = json.Unmarshal(text, &m) // Deliver has read it
+	switch m.Kind {
+	case "ack":
 		c.run.acked(m.Seq)
+	case "reply":
+		c.run.answered(m.Question)
 	}
 }
 

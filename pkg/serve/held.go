@@ -33,6 +33,7 @@ type held struct {
 	sent    int64      // the last that the connection has taken
 	over    bool       // the last event is in lines
 	parked  bool       // the run ended with the server, and continues with the next
+	about   about
 	// forsaken means that nothing waits for connections any more.
 	forsaken bool
 	holder   *connection // nil if there is none
@@ -169,6 +170,7 @@ func (h *held) append(e agent.Event) {
 	}
 	h.lines = append(h.lines, line{e.Seq, text})
 	h.size += len(text)
+	h.about.note(&e)
 	h.over = e.Kind == agent.EventEnd && e.Depth == 0
 }
 

@@ -27,6 +27,7 @@ type host struct {
 	n      int
 	agents map[string]agent.Provider
 	watch  func(agent.Event)
+	set    func(*agent.Runner)
 	starts []agent.Start
 }
 
@@ -47,6 +48,9 @@ func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*agent.Ch
 	h.starts = append(h.starts, s)
 	id := fmt.Sprintf("S%d", h.n)
 	r := &agent.Runner{Agent: &agent.Agent{Slug: slug, Provider: h.agents[slug]}, NewID: func() string { return id }, Observe: h.watch}
+	if h.set != nil {
+		h.set(r)
+	}
 	return r.Start(ctx, s), nil
 }
 

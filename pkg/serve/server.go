@@ -17,6 +17,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/admission"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/remote"
 	"github.com/agents-exe/agents/pkg/wsconn"
 )
 
@@ -112,6 +113,9 @@ type Options struct {
 	Grace time.Duration
 	// Now, if it is closed, ends the grace period.
 	Now <-chan struct{}
+	// UntilIdle ends the server, like the end of ctx, when no client is connected and no run
+	// is in progress.
+	UntilIdle bool
 	// Warn reports runs that Resume could not continue; nil ignores them.
 	Warn func(text string)
 	// Metrics receives the events of all runs from the Host; nil serves no metrics.
@@ -138,6 +142,7 @@ type Server struct {
 	draining bool                              // no run begins
 	closed   bool                              // no connection begins
 	parking  atomic.Bool                       // runs do not wait for connections any more
+	visited  atomic.Bool                       // by a client, since untilIdle looked
 	busy     sync.WaitGroup                    // runs
 	conns    sync.WaitGroup                    // what serves connections of WebSocket
 }
@@ -177,8 +182,9 @@ func New(o Options) *Server {
 // mux returns the handlers of the requests with one token.
 func (s *Server) mux(c *client) *http.ServeMux {
 	m := http.NewServeMux()
-	m.HandleFunc("GET /v1/agents", c.list)
+	m.HandleFunc("GET /v1/agents", c.agents)
 	m.HandleFunc("GET /v1/agents/{slug}/channel", c.channel)
+	m.HandleFunc("GET /v1/runs", c.runs)
 	if s.opts.Metrics != nil {
 		m.HandleFunc("GET /metrics", c.metrics)
 	}
@@ -250,11 +256,16 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- h.Serve(s.listener) }()
+	watch, unwatch := context.WithCancel(ctx)
+	if s.opts.UntilIdle {
+		s.conns.Go(func() { s.untilIdle(watch, unwatch) })
+	}
 	var err error
 	select {
 	case err = <-failed:
-	case <-ctx.Done():
+	case <-watch.Done():
 	}
+	unwatch()
 	s.stop(l)
 	flush, cancel := context.WithTimeout(requests, flushWait)
 	_ = h.Shutdown(flush)
@@ -342,6 +353,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
+	s.visited.Store(true)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the request before; tests have none
 	c.mux.ServeHTTP(w, r)
 }
@@ -367,34 +379,21 @@ func (s *Server) admit(r *http.Request) (*client, *Error) {
 
 // health answers 503 when the server is ending, so that no new clients are sent to it.
 func (s *Server) health(w http.ResponseWriter) {
-	s.mu.Lock()
-	draining := s.draining
-	s.mu.Unlock()
-	if draining {
+	if s.isDraining() {
 		refuse(w, errDraining)
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// list is GET /v1/agents.
-func (c *client) list(w http.ResponseWriter, r *http.Request) {
-	type described struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		Schema      json.RawMessage `json:"schema"`
-		Effects     agent.Effects   `json:"effects,omitempty"`
-		Tools       []described     `json:"tools,omitempty"`
-	}
-	describe := func(t agent.ToolSpec) described {
-		return described{Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: t.Effects}
-	}
-	list := []described{}
+// agents is GET /v1/agents.
+func (c *client) agents(w http.ResponseWriter, r *http.Request) {
+	list := []remote.Description{}
 	for _, spec := range c.Agents() {
-		d := describe(spec)
+		d := remote.DescriptionOf(spec)
 		if c.server.opts.Tools != nil {
 			for _, tool := range c.server.opts.Tools(r.Context(), spec.Name) {
-				d.Tools = append(d.Tools, describe(tool))
+				d.Tools = append(d.Tools, remote.DescriptionOf(tool))
 			}
 		}
 		list = append(list, d)

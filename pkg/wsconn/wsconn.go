@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -96,8 +97,36 @@ func (e *RefusedError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("the server refused the connection: %d %s: %.500s", e.Status, http.StatusText(e.Status), e.Text))
 }
 
-// Dial connects to a server. The error may be a *RefusedError.
+// Socket begins the address of a server that listens on a socket of this machine instead
+// of a port: "unix:" and the path of the socket. In the URL of a request, a colon and the
+// path of the request follow: "unix:/run/agents.sock:/v1/agents".
+const Socket = "unix:"
+
+// Local returns the client for requests to such a URL, and the URL that it takes; nil and
+// url itself for any other.
+func Local(url string) (*http.Client, string) {
+	rest, ok := strings.CutPrefix(url, Socket)
+	if !ok {
+		return nil, url
+	}
+	path, of := rest, ""
+	if i := strings.LastIndex(rest, ":/"); i >= 0 {
+		path, of = rest[:i], rest[i+1:]
+	}
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, // nothing would close an idle connection
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+	}}, "http://localhost" + of
+}
+
+// Dial connects to a server: url begins with ws://, wss://, http://, https:// or Socket.
+// The error may be a *RefusedError.
 func Dial(ctx context.Context, url string, o Options) (*Conn, error) {
+	if local, to := Local(url); local != nil {
+		o.Client, url = local, to
+	}
 	d := &websocket.DialOptions{HTTPClient: o.Client, Subprotocols: []string{Protocol}, HTTPHeader: http.Header{}}
 	if o.Token != "" {
 		d.HTTPHeader.Set("Authorization", "Bearer "+o.Token)

@@ -32,6 +32,7 @@ type Agents struct {
 	Origins   []string
 	TraceFile string
 	Keep      keep.Flags
+	Models    load.Models
 	Rights    load.Rights
 	// Resume continues the runs that an earlier server left.
 	Resume bool
@@ -46,13 +47,13 @@ func (f *Agents) Run(ctx context.Context, p *program.Env) error {
 			return failure.Usage("", "--allow-origin %s: it is a scheme and a host, such as https://agents.example", origin)
 		}
 	}
-	web, err := listen(ctx, p, address{flag: "--listen", value: f.Listen, tokens: f.Tokens, noToken: f.NoToken, own: "serve.token"})
+	web, err := listen(ctx, p, address{flag: "--listen", value: f.Listen, tokens: f.Tokens, noToken: f.NoToken, own: "serve.token", socket: true})
 	if err != nil {
 		return err
 	}
 	defer web.close()
 	h := &host{live: map[string]*liveRun{}, service: &service{
-		p: p, flags: &Flags{Expose: "agents", TraceFile: f.TraceFile, Keep: f.Keep, Rights: f.Rights},
+		p: p, flags: &Flags{Expose: "agents", TraceFile: f.TraceFile, Keep: f.Keep, Models: f.Models, Rights: f.Rights},
 		said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1), elicit: elicit,
 	}}
 	h.learn(web.secrets())
@@ -92,7 +93,13 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	now, stop := f.hurry(ctx, h)
 	defer stop()
 	o.Now = now
-	fmt.Fprintf(h.p.Err, "serving agents at http://%s\n", web.listener.Addr())
+	unlist, err := web.publish(h.Agents())
+	if err != nil {
+		h.say("warning: other programs will not find this server: " + err.Error())
+	} else {
+		defer unlist()
+	}
+	fmt.Fprintf(h.p.Err, "serving agents at %s\n", web.address())
 	o.Warn = h.say
 	server := serve.New(o)
 	if f.Resume {
@@ -101,7 +108,7 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	err = server.ServeListener(ctx, web.listener)
 	h.ending.Wait()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("serve %s: %w", web.listener.Addr(), err)
+		return fmt.Errorf("serve %s: %w", web.address(), err)
 	}
 	return nil
 }

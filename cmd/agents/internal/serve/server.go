@@ -47,6 +47,7 @@ type Flags struct {
 	// TraceFile is that of --trace-file.
 	TraceFile string
 	Keep      keep.Flags
+	Models    load.Models
 	Rights    load.Rights
 	Budget    command.BudgetFlag // of each call
 }
@@ -292,7 +293,7 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	var trees []*load.Tree
 	var errs []error
 	for _, file := range files {
-		l, err := load.File(ctx, p, c, file, load.Options{Log: &s.log, Pinned: !s.flags.Watch, Rights: s.flags.Rights, Elicit: s.elicit})
+		l, err := load.File(ctx, p, c, file, load.Options{Log: &s.log, Pinned: !s.flags.Watch, Models: s.flags.Models, Rights: s.flags.Rights, Elicit: s.elicit})
 		if l != nil && l.Tree != nil {
 			s.problems(l.Problems)
 		}
