@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
@@ -67,7 +68,7 @@ func check(ctx context.Context, p *program.Env, f *checkFlags) error {
 	}
 	bad := 0
 	for _, file := range files {
-		n, err := checkFile(ctx, p, c, file, f)
+		n, err := checkFile(ctx, p, c, file, f, "")
 		if err != nil {
 			return err
 		}
@@ -79,10 +80,11 @@ func check(ctx context.Context, p *program.Env, f *checkFlags) error {
 	return nil
 }
 
-// checkFile reports on one tree and returns how many of its problems make the check
-// fail. An error means that the tree could not be checked at all.
-func checkFile(ctx context.Context, p *program.Env, c *config.Config, file string, f *checkFlags) (bad int, err error) {
-	l, err := load.File(ctx, p, c, file, load.Options{Check: true, Rights: f.rights})
+// checkFile reports on the tree of the agent with the slug, or on those of all agents in
+// the file, and returns how many problems make the check fail. An error means that a
+// tree could not be checked at all.
+func checkFile(ctx context.Context, p *program.Env, c *config.Config, file string, f *checkFlags, slug string) (bad int, err error) {
+	l, err := load.File(ctx, p, c, file, load.Options{Check: true, Rights: f.rights, Agent: slug})
 	if _, drift := errors.AsType[*agentfile.DriftError](err); drift {
 		return 0, err
 	}
@@ -108,9 +110,22 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file strin
 	case f.tools != "":
 		return bad, printTools(p, l.Nodes[0], f.tools)
 	case f.effective:
-		return bad, rights.Print(p, l.Tree)
+		err = rights.Print(p, l.Tree)
+	default:
+		err = summary(p, l.Tree)
 	}
-	return bad, summary(p, l.Tree)
+	if slug != "" || p.Global.Agent != "" {
+		return bad, err
+	}
+	root := l.Nodes[0].File
+	for _, other := range root.Slugs[1:] {
+		if err == nil && !slices.ContainsFunc(l.Nodes, func(n *agentfile.Node) bool { return n.File.Real == root.Real && n.Agent.Slug == other }) {
+			var more int
+			more, err = checkFile(ctx, p, c, file, f, other)
+			bad += more
+		}
+	}
+	return bad, err
 }
 
 // summary is the tree as text: agents, their tools and where these come from.

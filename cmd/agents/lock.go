@@ -29,23 +29,39 @@ file; ` + "`agents check --locked`" + ` only compares.`,
 	}
 }
 
+// lock locks the trees of all agents in the file, or that of --agent.
 func lock(ctx context.Context, p *program.Env) error {
-	l, err := load.Load(ctx, p, load.Options{NoModels: true, Unlocked: true})
+	file, slugs, err := lockAgent(ctx, p, "")
+	for _, slug := range slugs {
+		if err == nil && p.Global.Agent == "" {
+			_, _, err = lockAgent(ctx, p, slug)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	root, err := filepath.Abs(l.Nodes[0].File.Name())
+	return p.Print(program.Shown(file) + "\n")
+}
+
+// lockAgent locks the tree of an agent; "" is the first in the file. It returns the lock
+// file and the slugs of the other agents.
+func lockAgent(ctx context.Context, p *program.Env, slug string) (file string, others []string, err error) {
+	l, err := load.Load(ctx, p, load.Options{NoModels: true, Unlocked: true, Agent: slug})
 	if err != nil {
-		return failure.NothingRan(err, "")
+		return "", nil, err
+	}
+	defer l.Close()
+	root := l.Nodes[0].File
+	path, err := filepath.Abs(root.Name())
+	if err != nil {
+		return "", nil, failure.NothingRan(err, "")
 	}
 	content, err := l.Lock(ctx)
-	if err != nil {
-		return failure.NothingRan(fmt.Errorf("lock: %w", err), "")
+	if err == nil {
+		file, err = agentfile.WriteLock(path, content)
 	}
-	file, err := agentfile.WriteLock(root, content)
 	if err != nil {
-		return failure.NothingRan(fmt.Errorf("lock: %w", err), "")
+		return "", nil, failure.NothingRan(fmt.Errorf("lock: %w", err), "")
 	}
-	return p.Print(program.Shown(file) + "\n")
+	return file, root.Slugs[1:], nil
 }

@@ -82,6 +82,9 @@ func readFile(path, slug string, unusable Severity, valid cachefile.Dir, take fu
 	if !f.choose(docs, slug) {
 		return nil, []Problem{f.noAgent(unusable, slug)}
 	}
+	if problems := f.repeated(docs, unusable); problems != nil {
+		return nil, problems
+	}
 	problems, ok := f.check(valid, unusable, f.doc.Raw(f.doc.Root))
 	f.Spec, err = decode(f.contents())
 	s := f.Spec

@@ -204,7 +204,7 @@ type program struct {
 func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 	l := newLoader(opts)
 	if opts.Trusted != nil {
-		l.against = []baseline{{lock: opts.Trusted, dir: folderOf(path), name: "what was trusted"}}
+		l.against = []baseline{{lock: opts.Trusted, dir: folderOf(path), name: "what was trusted", more: isYAML(path)}}
 	}
 	locked := path
 	if opts.Agent != "" {

@@ -163,6 +163,7 @@ type baseline struct {
 	dir  string // what its paths are relative to
 	name string // for messages
 	path bool   // programs in PATH count
+	more bool   // it also covers other agents of the root file
 }
 
 // folderOf is the absolute path of a file's folder.
@@ -283,13 +284,17 @@ func (n *Node) lockKey(dir, name string) string {
 	return relative(dir, abs) + ": " + name
 }
 
-// Survey reads the tree of the agent file at path without executing anything, and
-// returns what it consists of, with paths relative to the folder of the file. The
+// Survey reads the trees of all agents in the file at path without executing anything, and
+// returns what they consist of, with paths relative to the folder of the file. The
 // servers and runners of the Lock have no tools. A tree that cannot run is not an error.
 func Survey(path string, opts Options) (*Tree, *Lock) {
 	opts.NoModels, opts.Check = true, true
 	l := newLoader(opts)
-	l.read(path, nil)
+	if n := l.read(path, nil); n != nil {
+		for _, slug := range n.File.Slugs[1:] {
+			l.readAgent(path, slug, nil)
+		}
+	}
 	return l.tree, l.survey(folderOf(path))
 }
 

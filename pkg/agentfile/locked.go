@@ -51,7 +51,7 @@ func (l *loader) compare(path string) error {
 	}
 	for _, b := range l.against {
 		now := l.survey(b.dir)
-		if l.refused {
+		if l.refused || b.more {
 			now.complete(b)
 		}
 		if changes := difference(b.lock.files(b.path), now.files(b.path)); len(changes) > 0 {

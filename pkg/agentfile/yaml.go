@@ -53,6 +53,18 @@ func (f *File) choose(docs []*jsondoc.Document, slug string) bool {
 	return true
 }
 
+// repeated returns the problem of a file that has two agents with one slug, nil if there
+// are none.
+func (f *File) repeated(docs []*jsondoc.Document, unusable Severity) []Problem {
+	for i, slug := range f.Slugs {
+		if slug != "" && slices.Index(f.Slugs, slug) < i {
+			p := schema.ProblemAt(docs[i], "/contents/slug", fmt.Sprintf("another agent in this file has the slug %q", slug))
+			return []Problem{{Severity: unusable, Code: CodeSlug, File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}}
+		}
+	}
+	return nil
+}
+
 // noAgent is the problem of a file that has other agents.
 func (f *File) noAgent(unusable Severity, slug string) Problem {
 	return Problem{Severity: unusable, Code: CodeSlug, File: f.Path, Message: fmt.Sprintf("there is no agent %q in it; there are %s", slug, strings.Join(f.Slugs, ", "))}
