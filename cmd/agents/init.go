@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,9 +21,11 @@ import (
 )
 
 type initFlags struct {
-	model scaffold.ModelFlags
-	slug  string
-	yes   bool
+	model  scaffold.ModelFlags
+	slug   string
+	yes    bool
+	edit   bool
+	global bool
 }
 
 func initCommand(p *program.Env) *cli.Command {
@@ -31,13 +34,18 @@ func initCommand(p *program.Env) *cli.Command {
 		Description: `Writes agent.json, or the file of --agent-file, and beside it tools/ and
 agents-exe.keys. A file that is there already is left as it is.
 
+With --global the agent is one of your configuration folder: agents run uses it in every
+folder that has no agent of its own. Its key goes into your own keys file.
+
 The agent runs on what is found here: a key in the keys file or the environment
 (OPENAI_API_KEY and the like), a model server on this machine (Ollama, llama.cpp,
 LM Studio, vLLM), otherwise a script that works offline. On a terminal you are
-asked which; then the agent file is opened in $GIT_EDITOR or $EDITOR.`,
+asked which; then init says what it writes, and asks once more.`,
 		Flags: append(f.model.Flags(),
 			&cli.StringFlag{Name: "slug", Usage: "`SLUG` of the agent; otherwise that of the file or its folder", Destination: &f.slug},
-			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "ask nothing and open no editor", Destination: &f.yes},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "ask nothing", Destination: &f.yes},
+			&cli.BoolFlag{Name: "global", Usage: "write the agent into your configuration folder, for every folder", Destination: &f.global},
+			&cli.BoolFlag{Name: "edit", Usage: "afterwards open the agent file in $GIT_EDITOR or $EDITOR", Destination: &f.edit},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Present() {
@@ -57,13 +65,12 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 	s := &scaffold.Files{P: p}
 	if program.Taken(file) {
 		p.Note("%s already exists and was not changed", file)
+		if f.edit {
+			edit(p, file)
+		}
 		return s.Finish(nil, "agents check --agent-file "+program.ShellQuote(file))
 	}
-	c, err := load.Config(p)
-	if err != nil {
-		return err
-	}
-	plan, err := scaffold.PlanKeys(p, c, file)
+	plan, err := initKeys(p, f, file)
 	if err != nil {
 		return err
 	}
@@ -78,22 +85,77 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 			return failure.Usage("move or delete it, or choose a model with --flavor", "nothing was written: %s already exists", script)
 		}
 	}
-	others, _ := os.ReadDir(filepath.Join(filepath.Dir(file), "tools")) // mostly there is no such folder
-	err = s.FirstAgent(file, slug, m, plan)
-	if err == nil {
-		sayModel(p, m, file)
+	if asker != nil {
+		dry := &scaffold.Files{P: p, Dry: true}
+		if err := dry.FirstAgent(file, slug, m, plan); err != nil {
+			return failure.NothingRan(err, "")
+		}
+		if err := agreed(ctx, p, asker, dry.Plan()); err != nil {
+			return err
+		}
 	}
-	if err == nil && asker != nil {
+	others, _ := os.ReadDir(filepath.Join(filepath.Dir(file), "tools")) // mostly there is no such folder
+	if err = s.FirstAgent(file, slug, m, plan); err != nil {
+		return s.Finish(err, "")
+	}
+	sayModel(p, m, file)
+	if f.edit {
 		edit(p, file)
 	}
-	next := "agents run"
-	if err == nil && !(len(others) == 0 && load.NoteOwn(p, file) && filepath.Clean(file) == load.UsualFile) {
-		next += " --agent-file " + program.ShellQuote(file)
+	own := len(others) == 0 && load.NoteOwn(p, file)
+	return s.Finish(nil, "agents run"+initRunFlags(p, f, file, slug, own)+` --prompt "What is in this folder?"`)
+}
+
+// initKeys looks at the keys that the agent is used with.
+func initKeys(p *program.Env, f *initFlags, file string) (*scaffold.KeysPlan, error) {
+	if f.global {
+		env, err := p.ConfigEnv()
+		if err != nil {
+			return nil, err
+		}
+		_, keys := env.Own()
+		return scaffold.PlanGlobalKeys(p, keys)
+	}
+	c, err := load.Config(p)
+	if err != nil {
+		return nil, err
+	}
+	return scaffold.PlanKeys(p, c, file)
+}
+
+// agreed shows the person what is going to be written and asks.
+func agreed(ctx context.Context, p *program.Env, asker *ask.Asker, plan string) error {
+	fmt.Fprintf(p.Err, "This is what init writes:\n%s", termtext.Clean(plan))
+	answer, err := asker.Line(ctx, "write it? yes or no", "yes")
+	if err != nil {
+		return err
+	}
+	if answer = strings.ToLower(answer); answer != "yes" && answer != "y" {
+		return failure.Usage("", "nothing was written")
+	}
+	return nil
+}
+
+// initRunFlags are the flags that a run of the new agent needs here. own means that the
+// agent file of this folder is trusted.
+func initRunFlags(p *program.Env, f *initFlags, file, slug string, own bool) string {
+	flags := ""
+	switch {
+	case f.global:
+		c, err := load.Config(p)
+		if err != nil {
+			break // of a cfg file here that is not trusted
+		}
+		if files, err := load.Candidates(p, c); err == nil && len(files) > 1 {
+			flags = " --agent " + slug
+		}
+	case !own || filepath.Clean(file) != load.UsualFile:
+		flags = " --agent-file " + program.ShellQuote(file)
 	}
 	if p.Global.APIKeys != "" {
-		next += " --api-keys " + program.ShellQuote(p.Global.APIKeys)
+		flags += " --api-keys " + program.ShellQuote(p.Global.APIKeys)
 	}
-	return s.Finish(err, next+` --prompt "What is in this folder?"`)
+	return flags
 }
 
 // initNames are the agent file to write and the agent's slug.
@@ -105,6 +167,11 @@ func initNames(p *program.Env, f *initFlags) (file, slug string, err error) {
 	case len(names) == 1:
 		file = names[0]
 	}
+	if f.global {
+		if file, err = globalFile(p); err != nil {
+			return "", "", err
+		}
+	}
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
 		return "", "", failure.Usage("name a file in it: "+filepath.Join(file, load.UsualFile), "--agent-file %s: this is a folder", file)
 	}
@@ -115,7 +182,10 @@ func initNames(p *program.Env, f *initFlags) (file, slug string, err error) {
 		return file, f.slug, nil
 	}
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	if name == "agent" {
+	switch {
+	case f.global:
+		name = "assistant"
+	case name == "agent":
 		absolute, err := filepath.Abs(file)
 		if err != nil {
 			return "", "", failure.NothingRan(err, "")
@@ -123,6 +193,22 @@ func initNames(p *program.Env, f *initFlags) (file, slug string, err error) {
 		name = filepath.Base(filepath.Dir(absolute))
 	}
 	return file, scaffold.SlugOf(name, "agent"), nil
+}
+
+// globalFile is the agent file of the user's own configuration.
+func globalFile(p *program.Env) (string, error) {
+	if len(p.Global.AgentFiles) > 0 || p.Global.APIKeys != "" {
+		return "", failure.Usage("", "--global: it has an agent file and a keys file of its own; leave out --agent-file and --api-keys")
+	}
+	env, err := p.ConfigEnv()
+	if err != nil {
+		return "", err
+	}
+	agents, _ := env.Own()
+	if agents == "" {
+		return "", failure.NothingRan(errors.New("--global: there is no home folder"), "set HOME")
+	}
+	return filepath.Join(agents, load.UsualFile), nil
 }
 
 // sayModel says what the agent runs on.
@@ -139,6 +225,7 @@ func sayModel(p *program.Env, m scaffold.ModelChoice, file string) {
 func edit(p *program.Env, file string) {
 	editor := cmp.Or(p.Getenv("GIT_EDITOR"), p.Getenv("EDITOR"))
 	if editor == "" {
+		p.Warn("there is no editor: neither GIT_EDITOR nor EDITOR is set")
 		return
 	}
 	cmd := exec.Command("sh", "-c", editor+` "$@"`, editor, file)

@@ -33,7 +33,7 @@ func TestInitAsksAPerson(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "editor"), []byte(editor), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := openScreen(t, dir, `agents init; echo "code $?"`, "OPENAI_API_KEY=sk-secret", "EDITOR=./editor --with option")
+	s := openScreen(t, dir, `agents init; echo "code $?"; ls -1; agents init --edit --agent-file agent.json; echo "again $?"`, "OPENAI_API_KEY=sk-secret", "EDITOR=./editor --with option")
 	s.Await(`^  1  OpenAI \(OPENAI_API_KEY is set\)$`)
 	s.Await(`^number \[1\]:`)
 	s.Press("7", "Enter")
@@ -41,15 +41,27 @@ func TestInitAsksAPerson(t *testing.T) {
 	s.Press("Enter")
 	s.Await(`^Which model\? \[gpt-5-mini\]:`)
 	s.Press("gpt-x", "Enter")
+	s.Await(`^write it\? yes or no \[yes\]:`)
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("before the answer the folder holds %v (%v), want the editor alone", entries, err)
+	}
+	s.Press("Enter")
 	s.Await(`^code 0$`)
+	s.Await(`^editor$`) // and no file that it wrote: nobody asked for it
+	s.Await(`^again 0$`)
 	text := s.Text()
 	for _, want := range []string{
+		"This is what init writes:\n  tools/\n  tools/list-files.sh, executable\n  .gitignore\n  agents-exe.keys, which only you can read\n  agent.json\n",
 		"  2  a scripted demo: no model, no key, works offline", "  3  another server",
 		"\nagent.json\n", `try: agents run --prompt "What is in this folder?"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the terminal does not show %q:\n%s", want, text)
 		}
+	}
+	if strings.Contains(text, "\nedited\n") {
+		t.Errorf("the editor was opened without being asked for:\n%s", text)
 	}
 	if got := readAgent(t, filepath.Join(s.Dir, "agent.json")).Contents; got.ModelName != "gpt-x" || got.APIKeyID != "openai" {
 		t.Errorf("agent.json = %+v, want model gpt-x with the key openai", got)
@@ -117,6 +129,8 @@ func TestInitAsksForAKeyThatNobodySees(t *testing.T) {
 	s.Press("sk-typed", "Enter")
 	s.Await(`^Which model\? \[claude`)
 	s.Press("Enter")
+	s.Await(`^write it\? yes or no \[yes\]:`)
+	s.Press("Enter")
 	s.Await(`^code 0$`)
 	s.Await(`^echo$`)
 	if text := s.Text(); strings.Contains(text, "sk-typed") {
@@ -133,9 +147,11 @@ func TestInitThatIsInterruptedWritesNothing(t *testing.T) {
 		keys []string
 		want string
 	}{
-		"at a question":   {[]string{"C-c"}, "error: nothing was written: interrupted"},
-		"at the key":      {[]string{"2", "Enter", "1", "Enter", "Enter", "sk-half", "C-c"}, "error: nothing was written: interrupted"},
-		"end of the file": {[]string{"C-d"}, "error: nothing was written: the input ended before an answer"},
+		"at a question":        {[]string{"C-c"}, "error: nothing was written: interrupted"},
+		"at the key":           {[]string{"2", "Enter", "1", "Enter", "Enter", "sk-half", "C-c"}, "error: nothing was written: interrupted"},
+		"at the last question": {[]string{"Enter", "C-c"}, "error: nothing was written: interrupted"},
+		"no":                   {[]string{"Enter", "no", "Enter"}, "error: nothing was written"},
+		"end of the file":      {[]string{"C-d"}, "error: nothing was written: the input ended before an answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openScreen(t, t.TempDir(), `agents init; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
@@ -143,6 +159,9 @@ func TestInitThatIsInterruptedWritesNothing(t *testing.T) {
 			for i, key := range c.keys {
 				if key == "sk-half" {
 					s.Await(`The key for`)
+				}
+				if i == 1 && c.keys[0] == "Enter" {
+					s.Await(`^write it\?`)
 				}
 				// What is typed ahead stands in front of its question.
 				if i > 0 && key == "Enter" && c.keys[i-1] == "Enter" {

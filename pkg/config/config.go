@@ -55,6 +55,17 @@ func SystemEnv() (Env, error) {
 	return Env{WorkDir: dir, Home: home, Getenv: os.Getenv}, nil
 }
 
+// Own are the folder whose agent files are used where nothing names one, and the keys
+// file of the user's own configuration, whatever a cfg file says. Neither need exist, and
+// both are empty without a home folder.
+func (e Env) Own() (agents, keys string) {
+	if e.Home == "" {
+		return "", ""
+	}
+	dir := filepath.Join(e.Home, ".config", "agents-exe")
+	return filepath.Join(dir, defaultAgents), filepath.Join(dir, keysInConfig)
+}
+
 func (e Env) getenv(name string) string {
 	if e.Getenv == nil {
 		return ""
@@ -171,7 +182,8 @@ func (c *Config) findDir() {
 }
 
 func (c *Config) homeDir() Place {
-	return folder(filepath.Join(c.env.Home, ".config", "agents-exe"), "the default")
+	_, keys := c.env.Own()
+	return folder(filepath.Dir(keys), "the default")
 }
 
 func (c *Config) findAgentFiles() {

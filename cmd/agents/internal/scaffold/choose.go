@@ -34,7 +34,7 @@ func (f *ModelFlags) Named() bool { return f.flavor != "" || f.url != "" }
 
 // ChooseModel is the model of a new agent: from the flags, or the best that
 // is found. At a terminal the person chooses.
-func ChooseModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPlan, asker *ask.Asker) (ModelChoice, error) {
+func ChooseModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPlan, asker *ask.Asker) (ModelChoice, error) {
 	if f.Named() {
 		return namedModel(ctx, p, f, plan, asker)
 	}
@@ -96,7 +96,7 @@ func chooseName(ctx context.Context, p *program.Env, f ModelFlags, m ModelChoice
 }
 
 // otherModel asks for a server.
-func otherModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPlan, asker *ask.Asker) (ModelChoice, error) {
+func otherModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPlan, asker *ask.Asker) (ModelChoice, error) {
 	flavors := openai.Flavors()
 	n, err := asker.Choice(ctx, "What kind of server?", flavors)
 	if err != nil {
@@ -127,7 +127,7 @@ func serverURL(text string) *url.URL {
 }
 
 // namedModel is the model of the server that the flags name.
-func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPlan, asker *ask.Asker) (ModelChoice, error) {
+func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPlan, asker *ask.Asker) (ModelChoice, error) {
 	if strings.EqualFold(f.flavor, agentfile.FlavorScripted) {
 		if f.Model+f.url+f.KeyID != "" {
 			return ModelChoice{}, failure.Usage("", "--flavor scripted takes no --model, --model-url or --api-key-id: its answers are in a script")
@@ -170,7 +170,7 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *keysPla
 
 // nameKey chooses the key for a server: from the keys file, the environment, or the
 // person.
-func nameKey(ctx context.Context, p *program.Env, m *ModelChoice, u *url.URL, v vendor, id string, plan *keysPlan, asker *ask.Asker) error {
+func nameKey(ctx context.Context, p *program.Env, m *ModelChoice, u *url.URL, v vendor, id string, plan *KeysPlan, asker *ask.Asker) error {
 	key, found := plan.keys.Lookup(id)
 	switch {
 	case found && key.IsPlaceholder():

@@ -12,11 +12,12 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/config"
 )
 
 // FirstAgent writes the files. The agent file comes last, so that the files that
 // it names exist.
-func (s *Files) FirstAgent(file, slug string, m ModelChoice, plan *keysPlan) error {
+func (s *Files) FirstAgent(file, slug string, m ModelChoice, plan *KeysPlan) error {
 	dir := filepath.Dir(file)
 	tools := filepath.Join(dir, "tools")
 	tool := filepath.Join(tools, "list-files.sh")
@@ -25,7 +26,7 @@ func (s *Files) FirstAgent(file, slug string, m ModelChoice, plan *keysPlan) err
 		return err
 	}
 	if len(entries) > 0 && !program.Taken(tool) {
-		s.P.Note("%s/ already exists; no tool was added to it", tools)
+		s.note("%s/ already exists; no tool was added to it", tools)
 	} else if err := s.Add(tool, 0o755, listFilesTool); err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (s *Files) FirstAgent(file, slug string, m ModelChoice, plan *keysPlan) err
 }
 
 // keysFile writes the keys file with the new key, or an empty one if there is none.
-func (s *Files) keysFile(m ModelChoice, plan *keysPlan) error {
+func (s *Files) keysFile(m ModelChoice, plan *KeysPlan) error {
 	type entry struct {
 		ID    string   `json:"id"`
 		Value string   `json:"value"`
@@ -63,17 +64,34 @@ func (s *Files) keysFile(m ModelChoice, plan *keysPlan) error {
 				return err
 			}
 		}
-		s.P.Note("%s holds your key: keep it out of version control", plan.Path)
-		if plan.from != "" {
-			s.P.Note("%s is used for this agent instead of %s", plan.Path, plan.from)
+		if plan.global {
+			return s.globalKey(plan.Path, config.Key{ID: m.KeyID, Value: m.key, Hosts: []string{u.Host}})
 		}
-	case plan.from != "":
+		s.note("%s holds your key: keep it out of version control", plan.Path)
+		if plan.from != "" {
+			s.note("%s is used for this agent instead of %s", plan.Path, plan.from)
+		}
+	case plan.from != "" || plan.global:
 		return nil
 	}
 	return s.Add(plan.Path, 0o600, jsonText(struct {
 		Schema string  `json:"$schema"`
 		Keys   []entry `json:"keys"`
 	}{schemaURL + "keys.schema.json", keys}))
+}
+
+// globalKey adds a key to the keys file of the user's own configuration, which may hold
+// others.
+func (s *Files) globalKey(path string, key config.Key) error {
+	if s.Dry {
+		s.planned(path, ", with the key "+key.ID+"; only you can read it")
+		return nil
+	}
+	if err := config.SetKey(path, key); err != nil {
+		return fmt.Errorf("set the key %s: %w", key.ID, err)
+	}
+	s.written = append(s.written, path)
+	return nil
 }
 
 // ignore keeps a file out of git with the .gitignore beside it, which is created if
@@ -89,6 +107,10 @@ func (s *Files) ignore(path string) error {
 	case slices.Contains(strings.Fields(string(data)), name):
 		return nil
 	}
+	if s.Dry {
+		s.planned(list, ", one line more")
+		return nil
+	}
 	line := name + "\n"
 	if len(data) > 0 && !bytes.HasSuffix(data, []byte("\n")) {
 		line = "\n" + line
@@ -101,6 +123,6 @@ func (s *Files) ignore(path string) error {
 	if err != nil {
 		return fmt.Errorf("add %s to %s: %w", name, list, program.WithoutPath(err))
 	}
-	s.P.Note("%s was added to %s", name, list)
+	s.note("%s was added to %s", name, list)
 	return nil
 }

@@ -58,22 +58,42 @@ var vendors = []vendor{
 // keysName is the name of a keys file beside an agent file.
 const keysName = "agents-exe.keys"
 
-// A keysPlan holds the keys and where a new one can be written.
-type keysPlan struct {
+// A KeysPlan holds the keys and where a new one can be written.
+type KeysPlan struct {
 	keys *config.Keys
 	from string // the file in effect, "" if there is none
 	Path string // the file to write, "" if none can be added
+	// global means that Path is the keys file of the user's own configuration, to which
+	// a key can be added.
+	global bool
+}
+
+// PlanGlobalKeys is PlanKeys for an agent of the user's own configuration.
+func PlanGlobalKeys(p *program.Env, path string) (*KeysPlan, error) {
+	plan := &KeysPlan{keys: &config.Keys{}, Path: path, global: true}
+	if !program.Taken(path) {
+		return plan, nil
+	}
+	keys, warnings, err := config.ReadKeys(path)
+	if err != nil {
+		return nil, failure.NothingRan(fmt.Errorf("read keys: %w", err), load.KeysHint(err))
+	}
+	if !p.Global.Quiet {
+		p.Warn(warnings...)
+	}
+	plan.keys, plan.from = keys, path
+	return plan, nil
 }
 
 // PlanKeys looks at the keys file that the agent file would be used with, which
 // may not be there yet.
-func PlanKeys(p *program.Env, c *config.Config, agentFile string) (*keysPlan, error) {
+func PlanKeys(p *program.Env, c *config.Config, agentFile string) (*KeysPlan, error) {
 	absolute, err := filepath.Abs(agentFile)
 	if err != nil {
 		return nil, failure.NothingRan(err, "")
 	}
 	choice := c.KeysFile(absolute)
-	plan := &keysPlan{keys: &config.Keys{}, Path: filepath.Join(filepath.Dir(agentFile), keysName)}
+	plan := &KeysPlan{keys: &config.Keys{}, Path: filepath.Join(filepath.Dir(agentFile), keysName)}
 	named := p.Global.APIKeys != "" || p.Getenv(config.EnvKeysFile) != ""
 	if named {
 		plan.Path = choice.Path
@@ -104,7 +124,7 @@ func ScriptedChoice() ModelChoice {
 
 // findModels finds the models that an agent could use here, the best guess first and
 // the scripted one last.
-func findModels(ctx context.Context, p *program.Env, plan *keysPlan) []ModelChoice {
+func findModels(ctx context.Context, p *program.Env, plan *KeysPlan) []ModelChoice {
 	var found []ModelChoice
 	for _, v := range vendors {
 		m := ModelChoice{Flavor: string(v.flavor), Url: v.flavor.URL(), Model: v.model, KeyID: v.keyID}

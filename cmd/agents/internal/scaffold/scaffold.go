@@ -56,12 +56,36 @@ func Fill(text, slug, file string) string {
 
 // A Files writes new files and never changes existing ones.
 type Files struct {
-	P       *program.Env
+	P *program.Env
+	// Dry writes nothing: Plan describes what would be written.
+	Dry     bool
 	written []string
+	plan    strings.Builder
+}
+
+// Plan is a line for each file and folder that a Dry Files would have written.
+func (s *Files) Plan() string { return s.plan.String() }
+
+// planned records a file of a Dry Files.
+func (s *Files) planned(path, about string) {
+	fmt.Fprintf(&s.plan, "  %s%s\n", path, about)
+}
+
+// note is a note that a Dry Files leaves out.
+func (s *Files) note(format string, args ...any) {
+	if !s.Dry {
+		s.P.Note(format, args...)
+	}
 }
 
 // Add writes a file. An existing file is not changed, and a note says so.
 func (s *Files) Add(path string, mode os.FileMode, text string) error {
+	if s.Dry {
+		if !program.Taken(path) {
+			s.planned(path, map[os.FileMode]string{0o755: ", executable", 0o600: ", which only you can read"}[mode])
+		}
+		return nil
+	}
 	err := WriteNew(path, mode, text)
 	switch {
 	case errors.Is(err, os.ErrExist):
@@ -77,6 +101,10 @@ func (s *Files) Add(path string, mode os.FileMode, text string) error {
 // Folder makes a folder and those above it.
 func (s *Files) Folder(path string) error {
 	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if s.Dry {
+		s.planned(path+"/", "")
 		return nil
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
