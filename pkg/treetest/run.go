@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
+	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/schema"
 	"golang.org/x/sync/errgroup"
 )
@@ -49,6 +50,8 @@ type Options struct {
 	// Parallel limits how many tests RunAll runs at the same time; 0 means
 	// twice the number of processors.
 	Parallel int
+	// Ladder is that of agentfile.Options: the sandboxes that real tools run in.
+	Ladder *sandbox.Ladder
 }
 
 // DefaultTimeout is the limit of one test's real time.
@@ -238,7 +241,7 @@ func (r *testRun) load(ctx context.Context, opts Options) (*agentfile.Tree, erro
 	return agentfile.Load(ctx, r.file.agentFile(), agentfile.Options{
 		Keys: keys, Locked: opts.Locked, Trusted: trusted,
 		Environ: opts.Environ, WorkDir: workDir, CacheDir: opts.CacheDir, LockDir: opts.LockDir,
-		OutputDir: opts.OutputDir, Version: opts.Version, Set: r.file.Spec.Set,
+		OutputDir: opts.OutputDir, Version: opts.Version, Set: r.file.Spec.Set, Ladder: opts.Ladder,
 		Model: func(f *agentfile.File) agent.Provider {
 			m, ok := r.models[f.Spec.Slug]
 			switch {
