@@ -131,6 +131,7 @@ func TestContainers(t *testing.T) {
 		t.Run("denied", func(t *testing.T) { testDenied(t, e) })
 		if e.kind == "podman" {
 			t.Run("docs", func(t *testing.T) { testPage(t, e) })
+			t.Run("cookbook", func(t *testing.T) { testTeam(t, e) })
 		}
 	})
 }

@@ -169,6 +169,9 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for _, file := range files {
+		if strings.HasPrefix(file, "cookbook") {
+			continue // with models that need a key: TestCookbook loads them
+		}
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			switch {

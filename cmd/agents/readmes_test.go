@@ -13,7 +13,7 @@ import (
 // TestReadmesNameFilesThatExist: a name of a file in the text of a README is that of a
 // file below its folder or below the top.
 func TestReadmesNameFilesThatExist(t *testing.T) {
-	made := []string{"agents-exe.keys", "agents-exe.cfg.json", "agents-notes.md", "src/**/*.go"} // by the reader
+	made := []string{".mcp.json", "agents-exe.keys", "agents-exe.cfg.json", "agents-notes.md", "src/**/*.go"} // by the reader
 	name := regexp.MustCompile("`([\\w./*-]+(?:/|\\.(?:json|md|sh|py|go|mjs|txt|example|keys)))`")
 	readmes := 0
 	err := fs.WalkDir(os.DirFS(repository), ".", func(path string, e fs.DirEntry, err error) error {
