@@ -37,6 +37,9 @@ type Start struct {
 	// and those of its unfinished sub-agents, if the holder keeps them.
 	Session string  `json:"session,omitempty"`
 	History []Event `json:"history,omitempty"`
+	// Compact shortens the conversation of the session before the first request; without
+	// Args and Media, the run does nothing else.
+	Compact bool `json:"compact,omitempty"`
 	// Spent is what sessions in the History have consumed, with the agents below them,
 	// by id. For a session without an entry, the events in the History are counted.
 	Spent map[string]TotalUsage `json:"spent,omitempty"`
@@ -113,6 +116,8 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 			c.out = &Outcome{Status: StatusOf(err), Agent: r.Agent.Slug}
 		case prompt != nil:
 			c.out, err = r.Run(ctx, *prompt)
+		case s.alone():
+			c.out, err = r.Compact(ctx)
 		default:
 			c.out, err = r.Resume(ctx)
 		}
@@ -180,9 +185,18 @@ func (r *Resume) spent(spent map[string]TotalUsage) {
 	}
 }
 
+// alone reports whether the run only shortens the conversation.
+func (s *Start) alone() bool { return s.Compact && len(s.Args) == 0 && len(s.Media) == 0 }
+
 // prompt returns the message that begins the run, nil if the session's last run is
 // unfinished.
 func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
+	switch {
+	case s.alone():
+		return nil, nil
+	case s.Compact:
+		c.Direct(Directive{Compact: true})
+	}
 	if from := c.runner.From; from != nil && from.Session != nil && from.Session.Unfinished() {
 		return nil, nil
 	}

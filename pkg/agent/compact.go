@@ -102,7 +102,7 @@ func (s *Session) shortenMore() (Step, bool) {
 func (s *Session) shorten(limit int) (step Step, ok bool) {
 	list, n := s.cutOld()
 	if front := s.summaryFront(list, limit); front > 0 && !s.NoSummary {
-		return Step{Kind: StepSummary, Messages: summaryRequest(list[:front])}, true
+		return Step{Kind: StepSummary, Messages: summaryRequest(list[:front]), Limit: limit}, true
 	}
 	if n == 0 {
 		return Step{}, false
@@ -136,16 +136,29 @@ func (s *Session) compaction(list []Message, text string) Step {
 		Plan: s.Plan, Closing: s.Closing != "", Error: s.Closing})}}
 }
 
-// summarized records a summary that the model made.
-func (s *Session) summarized(summary *Message, usage *Usage) Event {
-	limit := s.contextTokens()
-	if s.Failure != nil {
-		limit = min(s.estimate(), limit)
+// Shorten returns the step that shortens the conversation because a person asks for it,
+// whatever its size. ok is false if there is nothing to take away. No call may be open.
+func (s *Session) Shorten() (step Step, ok bool) {
+	limit := s.estimate()
+	if most := s.contextTokens(); most > 0 {
+		limit = min(limit, most)
 	}
+	if step, ok = s.shorten(limit); !ok {
+		return step, false
+	}
+	step.Asked = true
+	for i := range step.Events {
+		step.Events[i].Input = true
+	}
+	return step, true
+}
+
+// summarized records a summary that the model made.
+func (s *Session) summarized(step Step, summary *Message, usage *Usage) Event {
 	list, _ := s.cutOld()
-	front := s.summaryFront(list, limit)
+	front := s.summaryFront(list, step.Limit)
 	e := s.compaction(summarized(summary, list, front), fmt.Sprintf("%d messages were summed up", front)).Events[0]
-	e.Message, e.Usage = summary, usage
+	e.Message, e.Usage, e.Input = summary, usage, step.Asked
 	return e
 }
 

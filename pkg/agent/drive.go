@@ -31,20 +31,28 @@ type run struct {
 
 	account    account
 	background background
+	inbox      *inbox
+	compacts   bool // the run only shortens the conversation
 }
 
 // do is Run for one agent of the tree, and Resume if there is no prompt.
 func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
 	r.start = r.tree.now()
 	r.end, r.tools.known = nil, nil
-	ctx, cancel := r.begun(ctx, prompt != nil)
+	ctx, cancel := r.begun(ctx, prompt != nil || r.compacts)
 	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.open(stop)
 	defer r.background.end()
 	err := r.begin(ctx, prompt)
+	if err == nil && r.compacts {
+		err = r.compactAlone(ctx)
+	}
 	for err == nil && r.end == nil {
 		step := r.session.Next()
-		if input, ok := r.input(step); ok {
-			err = r.insert(ctx, input)
+		if d, ok := r.directed(step); ok {
+			err = r.follow(ctx, d)
 			continue
 		}
 		err = r.perform(ctx, step)
@@ -74,12 +82,19 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 		return err
 	}
 	if prompt == nil {
-		return r.emit(ctx, append([]Event{r.traced(r.session.Resumed(r.limits()))}, r.contextEvents()...)...)
+		e := r.traced(r.session.Resumed(r.limits()))
+		e.Summary = r.compacts
+		if err := r.emit(ctx, append([]Event{e}, r.contextEvents()...)...); err != nil || !r.compacts {
+			return err
+		}
 	}
 	for r.session.open > 0 {
 		if err := r.perform(ctx, r.session.Next()); err != nil {
 			return err
 		}
+	}
+	if prompt == nil {
+		return nil
 	}
 	return r.prompt(ctx, *prompt)
 }
@@ -184,9 +199,13 @@ func (r *run) apply(ctx context.Context, step Step) error {
 //go:noinline
 func (r *run) fail(ctx context.Context, step Step, err error) error {
 	e := r.session.Failed(step, err)
-	if e.Summary {
+	switch {
+	case step.Asked:
+		r.cause = err
+		r.warn("the conversation could not be shortened: " + err.Error())
+	case e.Summary:
 		r.warn("the conversation is near the limit of the model's context and could not be summed up: " + err.Error())
-	} else if e.Kind == EventFailure {
+	case e.Kind == EventFailure:
 		r.cause = err
 	}
 	return r.emit(ctx, e)
@@ -316,6 +335,10 @@ func (r *run) call(ctx context.Context, c PendingCall) error {
 	inv := r.session.Invocation(c, tool.Spec())
 	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
 	inv.Host, inv.run, inv.Level, inv.Context = r, r, r.tree.above+r.depth, r.tree.currentContext()
+	if inv.Spec.Channel > 0 {
+		ctx, inv.stop = context.WithCancelCause(ctx)
+		defer inv.stop(nil)
+	}
 	return r.tree.gate.Call(ctx, tool, inv, func(e Event) error {
 		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.IsAgent() {
 			return err // of a sub-agent, nothing happens but what is recorded on its own

@@ -30,16 +30,16 @@ const (
 	EventSetup EventKind = "setup"
 	// EventResume takes up a run that was left before its end, or ended without
 	// an answer: Limits, Turn (the answers so far), RunTurns (those of the run),
-	// Traceparent.
+	// Traceparent. With Summary, the run only shortens the conversation.
 	EventResume EventKind = "resume"
 	// EventFailure says why the run cannot go on as it is, or with Summary that
-	// the conversation could not be summed up: Status, Error, Code, TooLong.
+	// the conversation could not be summed up: Status, Error, Code, TooLong, Input.
 	EventFailure EventKind = "failure"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
 	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of
 	// the setup), Limits, Plan, Closing with its Error, Total (by the run before it), Text (what was done),
 	// and Message, Usage and Millis of the request that summed it up, if there
-	// was one, and Context.
+	// was one, Context, and Input if a person asked for it.
 	EventCompaction EventKind = "compaction"
 	// EventVerdict is what the policy decided about a call: CallID, Tool, Key,
 	// Decision, Text (the reason), Rule, Approval, Reviewer.

@@ -72,6 +72,7 @@ func (t *tree) interrupted(inv *Invocation) {
 		}
 		t.unreserve(n)
 		delete(t.remotes, id)
+		t.inboxes.close(id)
 		p := PendingSession{Session: n.session, Total: n.total}
 		for _, e := range events {
 			if e.Session == id {
@@ -94,6 +95,7 @@ func (t *tree) forget(inv *Invocation, key string) {
 			if m.session.Parent == key {
 				t.unreserve(n)
 				delete(t.remotes, id)
+				t.inboxes.close(id)
 				t.used[id], dropped = true, true
 				break
 			}
@@ -234,6 +236,12 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 			return t.broken
 		}
 	}
+	switch {
+	case e.Kind == EventEnd:
+		t.unread(e)
+	case e.Kind == EventMessage && e.Input:
+		t.inboxes.arrived(e.Session)
+	}
 	if t.watch != nil {
 		t.watch(e)
 	}
@@ -330,6 +338,7 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 		}
 	}
 	t.remotes[e.Session] = n
+	r.directBelow(inv, n, e.Session)
 	return n, nil
 }
 

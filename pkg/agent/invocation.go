@@ -61,6 +61,7 @@ type Invocation struct {
 	Context json.RawMessage
 
 	run     *run // Host, whatever a decorator makes of it
+	stop    context.CancelCauseFunc
 	once    sync.Once
 	args    map[string]json.RawMessage
 	values  map[string]any
@@ -89,6 +90,9 @@ type Host interface {
 	// journalled, counted and shown. The error wraps ErrChild if the event is not
 	// valid, and ErrBudget if a budget is spent; callers must then end the agent.
 	Forward(ctx context.Context, inv *Invocation, e Event) error
+	// Below has directives for that agent and those below it sent with send, which never
+	// waits. Those sessions run that have begun with an event and have not ended.
+	Below(inv *Invocation, send func(Directive))
 	// Person reports whether a person can answer questions.
 	Person() bool
 	// Question asks the person (What, Text, Tool, Args, Schema, Choices, Path). The

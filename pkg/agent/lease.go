@@ -8,7 +8,6 @@ import (
 	"math/big"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -173,52 +172,6 @@ func (r *Runner) leaseTime(ctx context.Context) (context.Context, context.Cancel
 	}
 	r.Lease.Seconds = nil
 	return context.WithTimeoutCause(ctx, d, &EndError{Status: StatusDeadline, Text: fmt.Sprintf("the caller's time of %s passed", d.Round(time.Millisecond))})
-}
-
-// inputs are messages of the user that the run has not added yet. They have their own
-// lock, because the goroutine that sends one may also be the one that reads the events,
-// and the run may be waiting for that.
-type inputs struct {
-	mu   sync.Mutex
-	list []Message
-}
-
-// Input sends a message of the user to the run in progress. The model sees it with the
-// next request; an answer that arrives before that does not end the run.
-// It is safe for concurrent use. After the end it does nothing.
-func (r *Runner) Input(m Message) {
-	r.inputs.mu.Lock()
-	defer r.inputs.mu.Unlock()
-	r.inputs.list = append(r.inputs.list, m)
-}
-
-// input takes the next message of the user if the run is about to ask the model, or to
-// end. Messages about background commands come first.
-func (r *run) input(step Step) (Message, bool) {
-	if m, ok := r.background.notice(step); ok {
-		return m, true
-	}
-	ends := step.Kind == StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == EventEnd
-	if step.Kind != StepModel && step.Kind != StepAccept && !ends {
-		return Message{}, false
-	}
-	if f := r.tree.meanwhile; f != nil {
-		if m, ok := f(r.session.ID, r.session.Turn+1); ok {
-			return m, true
-		}
-	}
-	if r.up != nil {
-		return Message{}, false
-	}
-	in := r.tree.inputs
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if len(in.list) == 0 {
-		return Message{}, false
-	}
-	m := in.list[0]
-	in.list = in.list[1:]
-	return m, true
 }
 
 // Lease implements Host.

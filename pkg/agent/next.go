@@ -20,6 +20,10 @@ type Step struct {
 	Calls []PendingCall
 	// Answer, for StepAccept, is the text that Accept is asked about.
 	Answer string
+	// Asked, for StepSummary, says that a person wants the conversation shortened. Limit
+	// is the size in tokens of the context for which it is.
+	Asked bool
+	Limit int
 }
 
 // A PendingCall is a call without a result.

@@ -54,10 +54,10 @@ type Runner struct {
 	// wrong with it, as in "it is not JSON": the model gets that and is asked
 	// again. After MaxAnswers the run ends with ErrAnswer.
 	Accept func(ctx context.Context, answer string) (string, error)
-	// Meanwhile, if it is not nil, is asked for messages that arrive during a run of the
-	// session, before its request of the turn and before its end: those that a record
-	// has. false is none.
-	Meanwhile func(session string, turn int) (Message, bool)
+	// Meanwhile, if it is not nil, is asked for what a person sends during a run of the
+	// session, before its request of the turn and before its end: what a record has. false
+	// is nothing.
+	Meanwhile func(session string, turn int) (Directive, bool)
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.
 	Observe func(Event)
@@ -75,10 +75,10 @@ type Runner struct {
 	// NewID makes the id of a session; nil means a random one.
 	NewID func() string
 
-	once   sync.Once
-	tree   *tree
-	inputs inputs
-	caller func(context.Context, Event) (json.RawMessage, error) // of the Channel
+	once    sync.Once
+	tree    *tree
+	inboxes inboxes
+	caller  func(context.Context, Event) (json.RawMessage, error) // of the Channel
 }
 
 // MaxAnswers is how many answers of one run are put to Accept.
@@ -216,7 +216,7 @@ func (r *Runner) root() *run {
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
 			above: len(r.Lease.Path), shared: r.Context, person: r.Person,
-			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, used: map[string]bool{}, inputs: &r.inputs, meanwhile: r.Meanwhile,
+			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile,
 		}
 		if t.now == nil {
 			t.now = time.Now
@@ -288,8 +288,8 @@ type tree struct {
 	person       func(context.Context, Event) (json.RawMessage, error)
 	asking       chan struct{} // has a value while a question is put
 	questionTime time.Duration
-	inputs       *inputs
-	meanwhile    func(session string, turn int) (Message, bool)
+	inboxes      *inboxes
+	meanwhile    func(session string, turn int) (Directive, bool)
 
 	mu      sync.Mutex // held while an event takes effect
 	broken  error      // the journal failed; nothing may happen any more
@@ -344,8 +344,12 @@ func (r *run) happen(ctx context.Context, e Event) error {
 		if err := r.session.Apply(e); err != nil {
 			return err
 		}
-		if e.Kind == EventSession {
+		switch e.Kind {
+		case EventSession:
 			t.used[e.Session] = true
+			t.inboxes.add(e.Session, r.inbox)
+		case EventEnd:
+			t.unread(e)
 		}
 		for up := r; up != nil; up = up.up {
 			up.total.Note(&e)

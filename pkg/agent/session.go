@@ -289,7 +289,7 @@ func (s *Session) begin(e Event) {
 }
 
 func (s *Session) applyResume(e Event) error {
-	if !s.Unfinished() {
+	if !s.Unfinished() && !e.Summary {
 		return ErrNothingOpen
 	}
 	if s.Ended != "" { // it counts from the beginning

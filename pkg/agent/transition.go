@@ -84,7 +84,7 @@ func (s *Session) Answered(step Step, resp *Response) Event {
 		if strings.TrimSpace(m.Text()) == "" {
 			return s.Failed(step, errors.New("the model answered without a text"))
 		}
-		return s.summarized(&m, &usage)
+		return s.summarized(step, &m, &usage)
 	}
 	m.Calls = slices.Clone(m.Calls)
 	s.repair(m.Calls)
@@ -129,7 +129,8 @@ func (s *Session) Failed(step Step, err error) Event {
 	}
 	e := s.event(Event{Kind: EventFailure, Turn: s.Turn + 1, Status: StatusOf(err), Error: err.Error()})
 	model, ok := errors.AsType[*ModelError](err)
-	e.Summary = step.Kind == StepSummary && e.Status == StatusFailed
+	e.Summary = step.Kind == StepSummary && (step.Asked || e.Status == StatusFailed)
+	e.Input = step.Asked
 	e.TooLong = ok && model.TooLong && !e.Summary
 	if ok {
 		e.Code = model.code()

@@ -42,6 +42,8 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 		_ = h.conn.Cancel(context.Cause(ctx).Error()) // callers end an agent that does not read it
 	})
 	defer stop()
+	inv.Host.Below(inv, func(d agent.Directive) { _ = h.conn.Direct(d) }) // it may have ended
+	defer inv.Host.Below(inv, nil)
 	questions, cancel := context.WithCancel(ctx)
 	defer h.asking.Wait()
 	defer cancel()

@@ -115,6 +115,29 @@ func (c *Conn) Input(text string, media ...agent.Part) error {
 	return c.send(message{Kind: kindInput, Text: text, Media: media})
 }
 
+// Direct sends d to an agent of the run; see agent.Runner.Direct. Its Message is a text,
+// media or both.
+func (c *Conn) Direct(d agent.Directive) error {
+	if m := d.Message; m != nil && len(m.Parts) > 0 {
+		text, media := "", m.Parts
+		if first := media[0]; first.Kind == agent.PartText {
+			text, media = first.Text, media[1:]
+		}
+		if err := c.send(message{Kind: kindInput, Session: d.Session, Text: text, Media: media}); err != nil {
+			return err
+		}
+	}
+	if d.Compact {
+		if err := c.send(message{Kind: kindCompact, Session: d.Session}); err != nil {
+			return err
+		}
+	}
+	if d.Stop {
+		return c.send(message{Kind: kindCancel, Session: d.Session, Reason: d.Reason})
+	}
+	return nil
+}
+
 // Reply answers the question with the given id.
 func (c *Conn) Reply(question string, answer json.RawMessage) error {
 	return c.send(message{Kind: kindReply, Question: question, Answer: answer})

@@ -206,7 +206,7 @@ func (r *serving) take(line []byte) error {
 	if err != nil {
 		return err
 	}
-	if m.Kind == kindCancel {
+	if m.Kind == kindCancel && m.Session == "" {
 		r.stop(m.Reason)
 	}
 	<-r.ready
@@ -223,7 +223,7 @@ func Deliver(c *agent.Channel, text []byte) error {
 	if err != nil {
 		return err
 	}
-	if m.Kind == kindCancel {
+	if m.Kind == kindCancel && m.Session == "" {
 		c.Cancel(cmp.Or(m.Reason, cancelled))
 	}
 	return deliver(c, m, unknown)
@@ -243,7 +243,7 @@ func decode(line []byte) (m message, unknown, err error) {
 	return m, unknown, nil
 }
 
-// deliver applies a message that is not a cancel.
+// deliver applies a message that is not a cancel of the whole run.
 func deliver(c *agent.Channel, m message, unknown error) error {
 	switch m.Kind {
 	case kindStart:
@@ -254,8 +254,10 @@ func deliver(c *agent.Channel, m message, unknown error) error {
 			parts = append(parts, agent.Text(m.Text))
 		}
 		if parts = append(parts, m.Media...); len(parts) > 0 {
-			c.Input(agent.Message{Role: agent.RoleUser, Parts: parts})
+			c.Direct(agent.Directive{Session: m.Session, Message: &agent.Message{Role: agent.RoleUser, Parts: parts}})
 		}
+	case kindCompact:
+		c.Direct(agent.Directive{Session: m.Session, Compact: true})
 	case kindReply:
 		c.Reply(m.Question, m.Answer)
 	case kindResult:
@@ -263,6 +265,9 @@ func deliver(c *agent.Channel, m message, unknown error) error {
 	case kindAck:
 		c.Ack(m.Seq)
 	case kindCancel:
+		if m.Session != "" {
+			c.Direct(agent.Directive{Session: m.Session, Stop: true, Reason: m.Reason})
+		}
 	default:
 		c.Warn(fmt.Sprintf("a message of the unknown kind %.50q is ignored", m.Kind))
 		return nil

@@ -25,18 +25,20 @@ const MaxLine = 16 << 20
 
 // The kinds of messages to a run.
 const (
-	kindStart  = "start"
-	kindInput  = "input"
-	kindReply  = "reply"
-	kindResult = "result"
-	kindAck    = "ack"
-	kindCancel = "cancel"
+	kindStart   = "start"
+	kindInput   = "input"
+	kindCompact = "compact"
+	kindReply   = "reply"
+	kindResult  = "result"
+	kindAck     = "ack"
+	kindCancel  = "cancel"
 )
 
 // A message is any message of a holder except start. Kind determines which fields are
 // set.
 type message struct {
 	Kind     string          `json:"kind"`
+	Session  string          `json:"session,omitempty"`
 	Text     string          `json:"text,omitempty"`
 	Media    []agent.Part    `json:"media,omitempty"`
 	Question string          `json:"question,omitempty"`

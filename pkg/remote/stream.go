@@ -47,6 +47,7 @@ type stream struct {
 	begun  chan struct{} // closed when there is a start message
 	start  []byte
 	kept   [][]byte // replies and results, which may not have arrived
+	unsent [][]byte // directives, which must not arrive twice
 	ack    []byte   // the last
 	cancel []byte
 	over   bool // the end event was read
@@ -190,6 +191,8 @@ func (s *stream) open(ws *wsconn.Conn) error {
 		messages = append([][]byte{again}, s.kept...)
 		messages = append(messages, s.ack, s.cancel)
 	}
+	messages = append(messages, s.unsent...)
+	s.unsent = nil
 	for _, text := range messages {
 		if text == nil {
 			continue
@@ -214,22 +217,27 @@ func (s *stream) started() chan struct{} {
 }
 
 // Write implements io.Writer: p is a message. One that does not arrive because the
-// connection is lost is sent again on the next, where it has no effect twice.
+// connection is lost is sent again on the next, where it has no effect twice. A directive
+// is sent once.
 func (s *stream) Write(p []byte) (int, error) {
 	begun := s.started()
 	text := append([]byte(nil), p...)
-	var m struct{ Kind string }
+	var m struct{ Kind, Session string }
 	_ = json.Unmarshal(p, &m) // it comes from this program
 	s.mu.Lock()
-	switch m.Kind {
-	case "start":
+	switch {
+	case m.Kind == "input", m.Kind == "compact", m.Session != "" && m.Kind == "cancel":
+		if s.ws == nil {
+			s.unsent = append(s.unsent, text)
+		}
+	case m.Kind == "start":
 		s.start = text
 		close(begun)
 		s.mu.Unlock()
 		return len(p), nil // the reader connects
-	case "ack":
+	case m.Kind == "ack":
 		s.ack = text
-	case "cancel":
+	case m.Kind == "cancel":
 		s.cancel = text
 	default:
 		s.kept = append(s.kept, text)

@@ -35,6 +35,7 @@ type Player struct {
 	served   map[*call]bool       // with LiveModel
 	stop     context.CancelCauseFunc
 	context  json.RawMessage // of the last event about it
+	run      int             // of the root session, from 1
 	broken   error           // why the replay ends early: a *Miss or ErrUnfinished
 }
 
@@ -99,8 +100,8 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 			runner = p.runner(r, &root, first(given, p.context))
 			runner.From.Total = out.Total
 		}
-		if !run.resumed || from.Session.Unfinished() { // a real model may have answered before
-			out, err = p.runOnce(ctx, runner, run)
+		if !run.resumed || run.compact || from.Session.Unfinished() { // a real model may have answered before
+			out, err = p.runOnce(ctx, runner, run, i+1)
 		}
 		switch {
 		case p.broken != nil && (last || !errors.Is(p.broken, ErrUnfinished)):
@@ -113,19 +114,23 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 	return nil, nil // New refuses a record without a prompt
 }
 
-// runOnce makes one run.
-func (p *Player) runOnce(ctx context.Context, r *agent.Runner, run *run) (*agent.Outcome, error) {
+// runOnce makes run n of the record.
+func (p *Player) runOnce(ctx context.Context, r *agent.Runner, run *run, n int) (*agent.Outcome, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	p.mu.Lock()
 	p.stop, p.broken = stop, nil
+	p.run = n
 	for _, s := range p.sessions {
 		if s.path == "" {
-			s.stop = stop
+			s.stop, s.inputs = stop, 0
 		}
 	}
 	p.mu.Unlock()
-	if run.resumed {
+	switch {
+	case run.compact:
+		return r.Compact(ctx)
+	case run.resumed:
 		return r.Resume(ctx)
 	}
 	return r.Run(ctx, run.prompt)
@@ -239,17 +244,21 @@ func (p *Player) real(s *progress, turn int) bool {
 	return p.LiveFrom > 0 && turn >= p.LiveFrom
 }
 
-// meanwhile is the next recorded message that came before the request of a turn. With real
-// tools or a real model there is none.
-func (p *Player) meanwhile(session string, turn int) (agent.Message, bool) {
+// meanwhile is the next that a person sent, in the record, before the request of a turn.
+// With real tools or a real model there is nothing.
+func (p *Player) meanwhile(session string, turn int) (agent.Directive, bool) {
 	s := p.of(session)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.rec == nil || p.LiveTools || p.LiveModel || p.real(s, turn) || s.inputs == len(s.rec.inputs[turn]) {
-		return agent.Message{}, false
+	at := moment{1, turn}
+	if s.path == "" {
+		at.run = p.run
+	}
+	if s.rec == nil || p.LiveTools || p.LiveModel || p.real(s, turn) || s.inputs == len(s.rec.inputs[at]) {
+		return agent.Directive{}, false
 	}
 	s.inputs++
-	return s.rec.inputs[turn][s.inputs-1], true
+	return s.rec.inputs[at][s.inputs-1], true
 }
 
 // leave ends a session whose record ends here: the whole replay, if it is the root.

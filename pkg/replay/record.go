@@ -34,7 +34,7 @@ type session struct {
 	runs      []*run
 	requests  map[int][]*request // by turn
 	summaries map[int][]summary
-	inputs    map[int][]agent.Message // that came meanwhile, by the turn of the next request
+	inputs    map[moment][]agent.Directive // what a person sent during a run
 	calls     map[position]*call
 	closings  map[int]*agent.Event // messages that ask for the answer, by the turn of it
 
@@ -51,6 +51,7 @@ type run struct {
 	opening []agent.Message // before the prompt of the first run
 	prompt  agent.Message
 	resumed bool            // it has no prompt
+	compact bool            // and it only shortened the conversation
 	context json.RawMessage // with which it began, if that is recorded
 	begun   bool            // something followed the prompt
 	ended   bool
@@ -99,6 +100,9 @@ type summary struct {
 func modelError(e *agent.Event, model string) error {
 	return &agent.ModelError{Message: strings.TrimPrefix(e.Error, "ask model "+model+": "), TooLong: e.TooLong}
 }
+
+// A moment is before the request of a turn in a run; both count from 1.
+type moment struct{ run, turn int }
 
 // A position is that of a call in its session: turn and number, from 1.
 type position struct{ turn, n int }
@@ -187,7 +191,7 @@ func (r *reader) read(e *agent.Event) error {
 
 // open adds a session. It returns nil for one whose call is not in the record.
 func (r *reader) open(e *agent.Event) (*session, error) {
-	s := &session{open: *e, requests: map[int][]*request{}, summaries: map[int][]summary{}, inputs: map[int][]agent.Message{}, calls: map[position]*call{}, closings: map[int]*agent.Event{}}
+	s := &session{open: *e, requests: map[int][]*request{}, summaries: map[int][]summary{}, inputs: map[moment][]agent.Directive{}, calls: map[position]*call{}, closings: map[int]*agent.Event{}}
 	if r.rec.root == nil {
 		if e.Kind != agent.EventSession {
 			return nil, fmt.Errorf("session %s does not begin at its beginning, but with an event %s", e.Session, e.Kind)
@@ -215,14 +219,14 @@ func (r *reader) note(s *session, e *agent.Event) {
 		return
 	}
 	if e.Kind == agent.EventMessage && e.Input && !strings.HasPrefix(e.Message.Text(), "["+agent.ToolsChanged) {
-		s.inputs[s.state.Turn+1] = append(s.inputs[s.state.Turn+1], *e.Message)
+		s.sent(agent.Directive{Message: e.Message})
 	}
 	if e.Kind == agent.EventMessage && e.Closing {
 		s.closings[s.state.Turn+1] = e
 	}
 	last := s.runs[len(s.runs)-1]
 	if last.ended && s.path == "" {
-		last = &run{resumed: true}
+		last = &run{resumed: true, compact: e.Kind == agent.EventResume && e.Summary}
 		s.runs = append(s.runs, last)
 	}
 	last.begun = true
@@ -233,7 +237,11 @@ func (r *reader) note(s *session, e *agent.Event) {
 	case agent.EventAnswer:
 		s.add(&request{outcome: answered, response: &agent.Response{Message: *e.Message, Finish: e.Finish, Usage: usage(e), Model: e.Model}})
 	case agent.EventCompaction:
-		s.add(&request{outcome: compacted})
+		if e.Input {
+			s.sent(agent.Directive{Compact: true})
+		} else {
+			s.add(&request{outcome: compacted})
+		}
 		if e.Message != nil {
 			s.summaries[turn] = append(s.summaries[turn], summary{response: &agent.Response{Message: *e.Message, Finish: agent.FinishStop, Usage: usage(e)}})
 		}
@@ -241,6 +249,9 @@ func (r *reader) note(s *session, e *agent.Event) {
 	case agent.EventFailure:
 		if e.Summary {
 			s.summaries[turn] = append(s.summaries[turn], summary{err: errors.New(e.Error)})
+			if e.Input {
+				s.sent(agent.Directive{Compact: true})
+			}
 		} else {
 			s.failure = e
 		}
@@ -252,6 +263,12 @@ func (r *reader) note(s *session, e *agent.Event) {
 		last.ended = true
 		s.addEnd(e)
 	}
+}
+
+// sent adds what a person sent during the last run.
+func (s *session) sent(d agent.Directive) {
+	at := moment{len(s.runs), s.state.Turn + 1}
+	s.inputs[at] = append(s.inputs[at], d)
 }
 
 // noteContext notes what e says of the context: for the run that begins with it, or for

@@ -536,3 +536,68 @@ func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
 	}
 	sameEvents(t, events, j.events())
 }
+
+func TestWhatAPersonSentIsReplayed(t *testing.T) {
+	var r *agent.Runner
+	newTree := func() (root, sub *agent.Agent) {
+		long := tool{"long", func(context.Context, *agent.Invocation) (agent.Result, error) {
+			return agent.TextResult(strings.Repeat("word ", 300)), nil
+		}}
+		model := func(list ...any) generate {
+			m := answers(list...)
+			return func(ctx context.Context, req *agent.Request) (*agent.Response, error) {
+				switch {
+				case ctx.Err() != nil:
+					return nil, ctx.Err()
+				case req.Summary:
+					return say("a summary"), nil
+				}
+				return m(ctx, req)
+			}
+		}
+		sub = newAgent("sub", model(calls("long"), calls("long 1"), calls("long 2"), calls("long 3"), "sub is done"), long)
+		root = newAgent("root", model(calls(`sub {"prompt":"talk"}`, `sub {"prompt":"stop"}`), calls("long"), calls("long 1"), "done", "well"), long, expert("sub", sub))
+		return root, sub
+	}
+	root, _ := newTree()
+	sent, stopped := map[string]bool{}, map[string]bool{}
+	r = &agent.Runner{Agent: root, Observe: func(e agent.Event) {
+		said := agent.UserText("the person says")
+		switch {
+		case e.Kind == agent.EventMessage && !e.Input && e.Message.Text() == "stop":
+			stopped[e.Session] = true
+		case e.Kind == agent.EventRequest && stopped[e.Session] && e.Turn == 2:
+			r.Direct(agent.Directive{Session: e.Session, Stop: true, Reason: "enough"})
+		case e.Kind == agent.EventCallStarted && e.Agent == "sub" && !stopped[e.Session] && !sent[e.Session+e.Args]:
+			sent[e.Session+e.Args] = true
+			r.Direct(agent.Directive{Session: e.Session, Message: &said})
+		case e.Kind == agent.EventRequest && e.Agent == "sub" && e.Turn == 4 && !e.Summary:
+			r.Direct(agent.Directive{Session: e.Session, Compact: true})
+		}
+	}}
+	j := &journal{t: t}
+	r.Journal = j
+	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	next := &agent.Runner{Agent: root, Journal: j, From: &agent.Resume{Session: r.Session()}}
+	if _, err := next.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next = &agent.Runner{Agent: root, Journal: j, From: &agent.Resume{Session: r.Session()}}
+	next.Direct(agent.Directive{Compact: true})
+	last := outcomeOf(next.Run(t.Context(), agent.UserText("again")))
+	events := j.events()
+	if n := count(events, agent.EventCompaction); n != 3 || last.answer != "well" {
+		t.Fatalf("%d compactions, want 3; %+v: %q", n, last, steps(events))
+	}
+	check(t, events, last)
+	root, sub := newTree()
+	p, again := &replay.Player{Record: newRecord(t, events)}, &journal{t: t}
+	p.Wrap(root)
+	p.Wrap(sub)
+	if _, err := p.Run(t.Context(), &agent.Runner{Agent: root, Journal: again}); err != nil {
+		t.Fatal(err)
+	}
+	sameEvents(t, events, again.events())
+}

@@ -103,7 +103,7 @@ func (c *connection) serve(ctx context.Context, serving *sync.WaitGroup) {
 // number of an event, does not begin anything else.
 func (c *connection) begin(ctx context.Context, start agent.Start) (*held, error) {
 	s := c.client.server
-	follows := start.Session != "" && (start.From > 0 || len(start.Args) == 0)
+	follows := start.Session != "" && (start.From > 0 || len(start.Args) == 0 && !start.Compact)
 	if follows {
 		release, err := s.claim(ctx, start.Session)
 		if err != nil {

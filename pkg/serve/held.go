@@ -93,7 +93,7 @@ func (c *client) again(ctx context.Context, slug string, start agent.Start, pati
 		h.end = func(error) {}
 		return h, nil
 	}
-	start.Args, start.Media, start.From = nil, nil, 0
+	start.Args, start.Media, start.Compact, start.From = nil, nil, false, 0
 	return h, c.hold(ctx, h, start, patient)
 }
 
