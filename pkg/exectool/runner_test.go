@@ -353,6 +353,8 @@ func (noHost) History(*agent.Invocation) ([]agent.Event, map[string]agent.TotalU
 	return nil, nil
 }
 
+func (noHost) Below(*agent.Invocation, func(agent.Directive)) {}
+
 func (noHost) Person() bool { return false }
 
 func (noHost) Called(context.Context, *agent.Invocation, error) {}
