@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -26,9 +27,12 @@ func root(p *program.Env, words ...string) *cli.Command {
 		Suggest:                   true,
 		ExitErrHandler:            func(context.Context, *cli.Command, error) {},
 		Flags:                     command.GlobalFlags(&p.Global),
-		Action: func(_ context.Context, c *cli.Command) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if name := c.Args().First(); name != "" {
 				return failure.Usage("`agents --help` lists the commands", "there is no command %q%s", name, command.DidYouMean(name, c))
+			}
+			if canChat(p) {
+				return chat.Run(ctx, p, chat.Options{})
 			}
 			return failure.Usage("`agents --help` lists the commands", "no command given")
 		},
@@ -54,6 +58,7 @@ type entry struct {
 func table() []entry {
 	return []entry{
 		{name: "run", usage: "answer one prompt; the answer goes to stdout", build: runCommand},
+		{name: "cli", usage: "talk with an agent in lines; what `agents` does at a terminal without a command", build: cliCommand},
 		{name: "replay", usage: "run a recorded session again, with the model and the tools served from it", build: replayCommand},
 		{name: "check", usage: "load everything and report every problem", build: checkCommand},
 		{name: "lock", usage: "write agents.lock: what the agent's tree consists of, for --locked", build: lockCommand},

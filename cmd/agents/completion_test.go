@@ -59,7 +59,7 @@ func TestCompletion(t *testing.T) {
 		kind string
 		want []string // "+X" means: X among others
 	}{
-		{"agents c", "words", []string{"check", "completion"}},
+		{"agents c", "words", []string{"check", "cli", "completion"}},
 		{"agents ", "words", []string{"+run", "+init", "+man", "+tool"}},
 		{"agents", "words", []string{"+run"}},
 		{"agents tool ", "words", []string{"call", "describe", "test"}},

@@ -7,10 +7,11 @@
 // file refers to that of no other command. What commands share is a package in
 // internal/, each on a floor of its own that imports floors below it alone:
 //
+//	chat                             a conversation in lines
 //	complete serve                   the completion of a command line; an MCP server
 //	keep prompt scaffold sinks       the session, the prompt and the output of a run; new files
 //	ask sessions                     questions to a person; sessions of earlier runs
-//	command form load                the command line; forms; agent files
+//	command edit form load           the command line; a line editor; forms; agent files
 //	results rights                   what tests and checks print
 //	program                          streams, environment, folders and global flags
 //	failure                          errors, hints and exit codes

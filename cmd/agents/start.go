@@ -79,12 +79,18 @@ func interruptible(p *program.Env) (ctx context.Context, received func() os.Sign
 	var first atomic.Value
 	over := make(chan struct{})
 	go func() {
-		select {
-		case s := <-signals:
-			first.Store(s)
-			cancel(&failure.Ending{Text: "interrupted", Cause: context.Canceled})
-			forceEnd(p, s, over)
-		case <-over:
+		for {
+			select {
+			case s := <-signals:
+				if take := p.Interrupt.Load(); s == syscall.SIGINT && take != nil && (*take)() {
+					continue
+				}
+				first.Store(s)
+				cancel(&failure.Ending{Text: "interrupted", Cause: context.Canceled})
+				forceEnd(p, s, over)
+			case <-over:
+			}
+			return
 		}
 	}()
 	received = func() os.Signal {

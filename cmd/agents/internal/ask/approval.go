@@ -49,9 +49,9 @@ type approval struct {
 // approve asks whether a call may run. The error wraps agent.ErrNobody if nobody answers.
 func (h *Person) approve(ctx context.Context, q agent.Event, changes string, scopes []scope) (approval, error) {
 	answer := approval{scope: scopeNo}
-	err := h.use(ctx, func(c *console) error {
+	err := h.use(ctx, func(c Console) error {
 		var err error
-		answer, err = c.approve(q, changes, append([]scope{scopeOnce, scopeNo}, scopes...))
+		answer, err = approve(c, q, changes, append([]scope{scopeOnce, scopeNo}, scopes...))
 		return err
 	})
 	switch {
@@ -66,7 +66,7 @@ func (h *Person) approve(ctx context.Context, q agent.Event, changes string, sco
 }
 
 // approve shows a call and reads the answer.
-func (c *console) approve(q agent.Event, changes string, scopes []scope) (approval, error) {
+func approve(c Console, q agent.Event, changes string, scopes []scope) (approval, error) {
 	text, cut := shownArgs(q.Args, maxShownArgs)
 	fmt.Fprintf(c, "agent %s wants to call %s:\n%s", visible(strings.Join(q.Path, " > ")), visible(q.Tool), text)
 	if q.Text != "" {
@@ -85,7 +85,7 @@ func (c *console) approve(q agent.Event, changes string, scopes []scope) (approv
 	}
 	prompt := strings.Join(words, ", ") + " or help? "
 	for {
-		line, err := c.line(prompt)
+		line, err := c.Line(prompt)
 		if err != nil {
 			return approval{scope: scopeNo}, err
 		}
@@ -110,7 +110,7 @@ func (c *console) approve(q agent.Event, changes string, scopes []scope) (approv
 			}
 			answer := approval{scopes[i], strings.TrimSpace(rest)}
 			if answer.scope == scopeNo && answer.reason == "" {
-				answer.reason, err = c.line("why not? the model reads it (empty: no reason) ")
+				answer.reason, err = c.Line("why not? the model reads it (empty: no reason) ")
 			}
 			return answer, err
 		}

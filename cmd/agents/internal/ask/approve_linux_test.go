@@ -62,7 +62,7 @@ func newApprover(t *testing.T) (*Approver, *typist) {
 	p := &program.Env{Err: io.Discard, Getenv: func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir}[name] }}
 	y := &typist{}
 	go y.typeTo(person)
-	return &Approver{Env: p, Person: &Person{p: p, path: terminal.Name(), turn: make(chan struct{}, 1)},
+	return &Approver{Env: p, Person: at(p, terminal),
 		File: filepath.Join(dir, "state", "approvals.json"), Folder: "/here", Session: func() string { return "s1" },
 		Refuse: func(err error) { t.Errorf("the run was refused: %v", err) }}, y
 }
@@ -285,4 +285,11 @@ func TestAFileOfApprovalsThatCannotBeUsed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// at is a person at a terminal.
+func at(p *program.Env, terminal *os.File) *Person {
+	h := &Person{p: p, path: terminal.Name(), turn: make(chan struct{}, 1)}
+	h.at = h.open
+	return h
 }

@@ -23,8 +23,9 @@ import (
 // servers. One question is shown at a time, and none while a tool uses the terminal.
 type Person struct {
 	p    *program.Env
-	path string // of the terminal
-	ours bool   // this process was started at it
+	path string                                 // of the terminal
+	ours bool                                   // this process was started at it
+	at   func(context.Context) (Console, error) // opens the terminal for a question
 	turn chan struct{}
 
 	mu   sync.Mutex
@@ -43,7 +44,21 @@ func NewPerson(p *program.Env) *Person {
 	default:
 		return nil
 	}
+	h.at = h.open
 	return h
+}
+
+// At returns the person whom another part of the program asks. open is called for each
+// question; what it returns must end with the context.
+func At(p *program.Env, open func(context.Context) (Console, error)) *Person {
+	return &Person{p: p, at: open, turn: make(chan struct{}, 1)}
+}
+
+// A Console shows one question and reads its answers.
+type Console interface {
+	io.WriteCloser
+	// Line asks for a line. The error is io.EOF if the person wants to give none.
+	Line(prompt string) (string, error)
 }
 
 // Asked returns the function that asks for an MCP server; nil if there is no terminal.
@@ -65,8 +80,8 @@ func (h *Person) Holds(hold func() (release func())) {
 // available, the question is declined.
 func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	answer := mcpclient.Answer{Action: mcpclient.Decline}
-	err := h.use(ctx, func(c *console) error {
-		got, err := (&form.Dialog{Out: c, Line: c.line}).Ask(q)
+	err := h.use(ctx, func(c Console) error {
+		got, err := (&form.Dialog{Out: c, Line: c.Line}).Ask(q)
 		if err == nil {
 			answer = got
 		}
@@ -87,7 +102,7 @@ func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient
 var errNoTerminal = errors.New("the terminal is not available")
 
 // use opens the terminal for one question. Others wait until ask returns.
-func (h *Person) use(ctx context.Context, ask func(*console) error) error {
+func (h *Person) use(ctx context.Context, ask func(Console) error) error {
 	select {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
@@ -99,7 +114,7 @@ func (h *Person) use(ctx context.Context, ask func(*console) error) error {
 		return err
 	}
 	defer release()
-	c, err := h.open(ctx)
+	c, err := h.at(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoTerminal, err)
 	}
@@ -128,7 +143,7 @@ type console struct {
 }
 
 // open opens the terminal until ctx ends. It drops what was typed before the question.
-func (h *Person) open(ctx context.Context) (*console, error) {
+func (h *Person) open(ctx context.Context) (Console, error) {
 	f, err := os.OpenFile(h.path, os.O_RDWR|notControlling, 0)
 	if err != nil {
 		return nil, err
@@ -152,8 +167,8 @@ func (h *Person) open(ctx context.Context) (*console, error) {
 	return c, nil
 }
 
-// line asks for a line.
-func (c *console) line(prompt string) (string, error) {
+// Line asks for a line.
+func (c *console) Line(prompt string) (string, error) {
 	if _, err := io.WriteString(c, prompt); err != nil {
 		return "", err
 	}

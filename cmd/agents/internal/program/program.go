@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -38,6 +39,9 @@ type Env struct {
 	NameSlow   bool          // whether tools that are slow to describe themselves are named
 	KillAfter  time.Duration // between a signal and the end at any price
 	Editing    sync.Mutex    // held while the person's editor runs
+	// Interrupt, if it is set and returns true, takes a SIGINT, which otherwise ends the
+	// command.
+	Interrupt atomic.Pointer[func() bool]
 
 	Global Flags
 }

@@ -57,3 +57,20 @@ func readable(f *os.File) bool {
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0 && fds[0].Revents&unix.POLLIN != 0
 }
+
+// RawTyping makes a terminal send each key, also those of signals, without echo, until
+// restore is called. Output is as before.
+func RawTyping(fd int) (restore func(), err error) {
+	state, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return nil, err
+	}
+	raw := *state
+	raw.Iflag &^= unix.ICRNL | unix.INLCR | unix.IGNCR | unix.IXON
+	raw.Lflag &^= unix.ECHO | unix.ICANON | unix.ISIG | unix.IEXTEN
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(fd, setTermios, &raw); err != nil {
+		return nil, err
+	}
+	return func() { _ = unix.IoctlSetTermios(fd, setTermios, state) }, nil
+}

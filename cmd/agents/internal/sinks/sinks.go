@@ -73,7 +73,7 @@ type Flags struct {
 // ends the run when its events are no longer read.
 func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *ask.Person, cancel context.CancelCauseFunc) (*Sinks, error) {
 	s := &Sinks{P: p, Log: l.Log, output: f.Output, Secrets: redact.New(l.Secrets()), cancel: cancel}
-	s.progress = &view.Text{W: p.Err, Live: p.ErrTerm && p.Getenv("TERM") != "dumb", Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: asks(l),
+	s.progress = &view.Text{W: p.Err, Live: p.ErrTerm && p.Getenv("TERM") != "dumb", Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: Asks(l),
 		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }}
 	watch := []func(agent.Event){}
 	switch {
@@ -118,8 +118,8 @@ func LogsOnly(p *program.Env, l *load.Tree) (*Sinks, error) {
 	return s, nil
 }
 
-// asks returns a function that reports whether a tool talks to the person.
-func asks(l *load.Tree) func(tool string) bool {
+// Asks returns a function that reports whether a tool talks to the person.
+func Asks(l *load.Tree) func(tool string) bool {
 	names := map[string]bool{}
 	for _, n := range l.Nodes {
 		for _, tool := range n.Tools {
@@ -232,7 +232,7 @@ func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
 	if runErr == nil && out.Status == agent.StatusPartial {
 		runErr = &agent.EndError{Status: agent.StatusPartial, Text: "the answer is partial: " + out.Reason}
 	}
-	return ended(out, s.redact(runErr))
+	return ended(out, s.Redact(runErr))
 }
 
 func (s *Sinks) Close() error {
@@ -304,8 +304,8 @@ func (s *Sinks) object(out *agent.Outcome, runErr error) error {
 // Hide redacts known keys in a text.
 func (s *Sinks) Hide(text string) string { return s.Secrets.String(text) }
 
-// redact redacts known keys in the text of an error.
-func (s *Sinks) redact(err error) error {
+// Redact redacts known keys in the text of an error.
+func (s *Sinks) Redact(err error) error {
 	if err == nil {
 		return nil
 	}

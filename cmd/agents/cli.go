@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/chat"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/urfave/cli/v3"
+)
+
+func cliCommand(p *program.Env) *cli.Command {
+	o := &chat.Options{}
+	budget := &command.BudgetFlag{}
+	return &cli.Command{
+		Description: `A conversation: what you type is a message, and each message is a run of one session.
+/help lists the commands, @FILE includes a file, !COMMAND the output of a command.
+Ctrl-C stops a run and keeps the conversation, Ctrl-D leaves (see agents help chat).
+
+With --plain, and if standard input or output is no terminal, each line of standard
+input is a message, a \ at its end continues it, and the answers go to standard output.
+What comes through a pipe includes no files and runs no commands of the shell. The exit
+code is that of the last run.`,
+		Flags: append(slices.Concat(o.Keep.Flags(), o.Models.Flags(), o.Rights.CallFlags()),
+			&cli.BoolFlag{Name: "plain", Usage: "read lines, and write text without control sequences", Destination: &o.Plain},
+			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &o.Set}},
+			&cli.GenericFlag{Name: "budget", Usage: "limit each run, `AMOUNTS` such as usd=2,seconds=600; repeatable (see agents help budgets)", Value: budget},
+		),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := command.NoArguments(c); err != nil {
+				return err
+			}
+			o.Budget = budget.Budget
+			return chat.Run(ctx, p, *o)
+		},
+	}
+}
+
+// canChat reports whether the program without a command is a chat: at a terminal, with
+// an agent.
+func canChat(p *program.Env) bool {
+	if !p.InTerm || !p.OutTerm || !p.ErrTerm {
+		return false
+	}
+	c, err := load.Config(p)
+	if err != nil {
+		return false
+	}
+	_, err = load.Choose(p, c, "")
+	return err == nil
+}

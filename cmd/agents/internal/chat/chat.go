@@ -1,0 +1,261 @@
+// Package chat is a conversation with an agent in lines: at a terminal with a line
+// editor, elsewhere from standard input to standard output.
+//
+// A conversation is one session. Each message begins a run of it, which the chat holds
+// through its channel, as any other program would. Between runs nothing has the session
+// open, so everything that works on sessions works on the conversation.
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/keep"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/termtext"
+)
+
+// Options are the flags of a chat.
+type Options struct {
+	Keep   keep.Flags
+	Models load.Models
+	Rights load.Rights
+	Budget agent.Budget // of each run
+	Set    map[string]string
+	Plain  bool // without control sequences
+}
+
+// A chat is one conversation.
+type chat struct {
+	p *program.Env
+	Options
+	out    io.Writer // for what a person reads
+	person *ask.Person
+
+	tree *load.Tree
+	logs *sinks.Sinks
+	// kept is the session of the first run, if it is new. After that path is the
+	// session's; it is "" if none is kept, and then past is the conversation.
+	kept *keep.Session
+	path string
+	past *agent.Resume
+	// next is what goes along with the next message.
+	next  []agent.Part
+	total agent.TotalUsage // of the conversation since the chat began
+	last  error            // of the last run
+}
+
+// Run holds a conversation until the person ends it. The error is that of the last run
+// for a chat without a terminal.
+func Run(ctx context.Context, p *program.Env, o Options) error {
+	c := &chat{p: p, Options: o, out: p.Out}
+	if o.Plain || !p.InTerm || !p.OutTerm || !p.ErrTerm || p.Getenv("TERM") == "dumb" {
+		return c.plain(ctx)
+	}
+	return c.interactive(ctx)
+}
+
+// open opens the session and loads the agent.
+func (c *chat) open(ctx context.Context) error {
+	kept, err := keep.Open(c.p, &c.Keep)
+	if err != nil {
+		return err
+	}
+	if err := c.load(ctx, kept.LoadOptions()); err != nil {
+		kept.Close()
+		return err
+	}
+	if kept.New() {
+		c.kept = kept
+		return nil
+	}
+	c.path = kept.Path()
+	kept.Close()
+	return nil
+}
+
+// load loads the agent. After an error the one before stays.
+func (c *chat) load(ctx context.Context, o load.Options) error {
+	o.Set, o.Models, o.Rights, o.Elicit = c.Set, c.Models, c.Rights, c.person.Asked()
+	if c.person != nil {
+		o.Rights.Default = policy.Effects
+	}
+	tree, err := load.Load(ctx, c.p, o)
+	if err != nil {
+		return err
+	}
+	logs, err := sinks.LogsOnly(c.p, tree)
+	if err != nil {
+		return errors.Join(err, tree.Close())
+	}
+	c.unload()
+	c.tree, c.logs = tree, logs
+	return nil
+}
+
+// unload ends what the tree has started.
+func (c *chat) unload() {
+	if c.tree != nil {
+		_ = c.tree.Close() // what it started is gone in any case
+		if err := c.logs.Close(); err != nil {
+			c.p.Warn(err.Error())
+		}
+	}
+}
+
+func (c *chat) close() {
+	c.kept.Close()
+	c.unload()
+}
+
+// A run is a run in progress.
+type run struct {
+	*agent.Channel
+	kept   *keep.Session
+	runner *agent.Runner
+	answer func(context.Context, agent.Event) (json.RawMessage, error)
+	cancel context.CancelCauseFunc
+}
+
+// start begins a run with a message, or one that finishes what the last one left if the
+// message is empty.
+func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
+	r := &run{kept: c.kept}
+	if c.path != "" {
+		var err error
+		if r.kept, err = keep.Reopen(c.p, c.path); err != nil {
+			return nil, err
+		}
+	}
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	r.runner = c.tree.Runner(c.tree.Root)
+	r.runner.Lease.Budget = c.Budget
+	if err := r.kept.Attach(c.p, r.runner); err != nil {
+		r.cancel(nil)
+		r.kept.Close()
+		return nil, err
+	}
+	if r.kept == nil && c.past != nil {
+		r.runner.From = c.past
+	}
+	approver := ask.NewApprover(c.p, c.person, c.Rights.Yes, r.cancel)
+	if r.kept != nil {
+		approver.Session = r.kept.ID
+	}
+	r.answer = approver.Answer
+	r.runner.Observe = func(e agent.Event) {
+		approver.Observe(e)
+		if c.logs.Observe != nil {
+			c.logs.Observe(e)
+		}
+	}
+	start := agent.Start{Channel: agent.ChannelVersion}
+	if from := r.runner.From; from != nil && from.Session != nil && from.Session.Unfinished() {
+		// A run that was stopped continues with what the person says now.
+		if len(m.Parts) > 0 {
+			r.runner.Input(m)
+		}
+	} else {
+		start.Args, start.Media = arguments(c.tree.Root, m)
+	}
+	r.Channel = r.runner.Start(ctx, start)
+	return r, nil
+}
+
+// arguments are those of an agent for a message. For an agent with an inputSchema, a
+// text that is a JSON object is the arguments.
+func arguments(a *agent.Agent, m agent.Message) (json.RawMessage, []agent.Part) {
+	text := m.Text()
+	var media []agent.Part
+	for _, part := range m.Parts {
+		if part.Kind != agent.PartText {
+			media = append(media, part)
+		}
+	}
+	if a.InputSchema != nil && strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text)) {
+		return json.RawMessage(text), media
+	}
+	args, _ := json.Marshal(map[string]string{"prompt": text}) // a string always encodes
+	return args, media
+}
+
+// reply answers a question of the run.
+func (r *run) reply(ctx context.Context, q agent.Event) {
+	answer, err := r.answer(ctx, q)
+	if err != nil {
+		answer = nil // nobody answers
+	}
+	r.Reply(q.Question, answer)
+}
+
+// finish waits for the end of a run and closes the session.
+func (c *chat) finish(r *run) (*agent.Outcome, error) {
+	out, err := r.Wait()
+	r.cancel(nil)
+	c.total = c.total.Add(out.Total)
+	if r.kept == nil {
+		s := r.runner.Session()
+		c.past = &agent.Resume{Session: s, Context: s.Context}
+	} else {
+		if closeErr := r.kept.Journal.Close(); closeErr != nil && err == nil {
+			err = fmt.Errorf("%w: %w", agent.ErrJournal, closeErr)
+		}
+		if r.kept.ID() == "" {
+			err = errors.Join(err, c.begin())
+		} else {
+			c.path, c.kept = r.kept.Path(), nil
+		}
+	}
+	if err == nil && out.Status == agent.StatusPartial {
+		err = &agent.EndError{Status: agent.StatusPartial, Text: "the answer is partial: " + out.Reason}
+	}
+	c.last = c.logs.Redact(err)
+	return out, c.last
+}
+
+// begin makes the next message the first of a new session.
+func (c *chat) begin() (err error) {
+	c.path, c.past = "", nil
+	c.kept, err = keep.Open(c.p, &keep.Flags{Dir: c.Keep.Dir, None: c.Keep.None})
+	return err
+}
+
+// id is the id of the session, "" if there is none yet.
+func (c *chat) id() string {
+	if c.path == "" {
+		return ""
+	}
+	info, err := session.Inspect(c.path)
+	if err != nil {
+		return ""
+	}
+	return info.ID
+}
+
+// unfinished reports whether the last run of the session did not end.
+func (c *chat) unfinished() bool {
+	if c.path == "" {
+		return false
+	}
+	k, err := keep.Reopen(c.p, c.path)
+	if err != nil {
+		return false
+	}
+	defer k.Close()
+	return k.Unfinished()
+}
+
+// say prints lines to the person.
+func (c *chat) say(format string, args ...any) {
+	fmt.Fprintln(c.out, termtext.Clean(fmt.Sprintf(format, args...)))
+}

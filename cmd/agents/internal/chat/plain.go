@@ -1,0 +1,152 @@
+package chat
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/view"
+)
+
+// plain holds the conversation without control sequences: a line is a message, and the
+// next is read when the answer is there.
+func (c *chat) plain(ctx context.Context) error {
+	c.person = ask.NewPerson(c.p)
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	defer c.close()
+	return c.plainLoop(ctx)
+}
+
+func (c *chat) plainLoop(ctx context.Context) error {
+	in := bufio.NewReader(c.p.In)
+	var current atomic.Pointer[run]
+	var stopping atomic.Bool
+	interrupt := func() bool {
+		r := current.Load()
+		if r == nil {
+			return false
+		}
+		if stopping.Swap(true) {
+			process.EndAll()
+			os.Exit(failure.ExitInterrupted)
+		}
+		r.Cancel("a person stopped it")
+		return true
+	}
+	c.p.Interrupt.Store(&interrupt)
+	defer c.p.Interrupt.Store(nil)
+	answer := func(m agent.Message) error {
+		r, err := c.start(ctx, m)
+		if err != nil {
+			return err
+		}
+		stopping.Store(false)
+		current.Store(r)
+		defer current.Store(nil)
+		return c.hold(ctx, r)
+	}
+	if c.unfinished() {
+		c.p.Note("the last run did not end; it continues")
+		c.last = c.report(answer(agent.Message{}))
+	}
+	for {
+		if c.p.InTerm && c.p.ErrTerm {
+			fmt.Fprint(c.p.Err, "> ")
+		}
+		text, err := program.Await(ctx, func() (string, error) { return readMessage(in) })
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return failure.NotRead(ctx, "read standard input", err)
+		case strings.TrimSpace(text) != "":
+			leave, err := c.line(ctx, text, answer)
+			if c.last = c.report(err); leave {
+				return failure.Silent(c.last)
+			}
+		}
+		if err != nil {
+			return failure.Silent(c.last)
+		}
+		if failure.BrokenPipe(c.last) {
+			return c.last
+		}
+	}
+}
+
+// readMessage reads a line, and those after it while they end in a backslash. With
+// io.EOF there may be a text.
+func readMessage(in *bufio.Reader) (string, error) {
+	text := ""
+	for {
+		line, err := in.ReadString('\n')
+		text += strings.ToValidUTF8(strings.TrimRight(line, "\r\n"), "\uFFFD")
+		if err != nil || !strings.HasSuffix(text, `\`) {
+			return text, err
+		}
+		text = strings.TrimSuffix(text, `\`) + "\n"
+	}
+}
+
+// line does what a line says. Only a person's line names files and commands of the shell:
+// what comes through a pipe may be somebody else's text.
+func (c *chat) line(ctx context.Context, text string, answer func(agent.Message) error) (leave bool, err error) {
+	if name, rest, ok := slash(text); ok {
+		t := &terminal{chat: c, show: &show{w: c.out, secret: c.logs.Hide}}
+		err := t.command(ctx, name, rest)
+		return t.quit, err
+	}
+	if !c.p.InTerm {
+		return false, answer(agent.UserText(text))
+	}
+	if line, ok := strings.CutPrefix(text, "!"); ok {
+		return false, c.shell(ctx, line)
+	}
+	m, err := c.message(ctx, text)
+	if err != nil {
+		return false, err
+	}
+	return false, answer(m)
+}
+
+// report writes an error of a run or a command.
+func (c *chat) report(err error) error {
+	if err != nil && !failure.BrokenPipe(err) {
+		fmt.Fprintf(c.p.Err, "error: %s\n", termtext.Clean(err.Error()))
+	}
+	return err
+}
+
+// hold shows a run until it ends: progress on stderr, the answer on stdout.
+func (c *chat) hold(ctx context.Context, r *run) error {
+	progress := &view.Text{W: c.p.Err, Quiet: c.p.Global.Quiet, ASCII: c.p.ASCII(), Asks: sinks.Asks(c.tree)}
+	for e := range r.Events() {
+		if e.Kind == agent.EventQuestion {
+			r.reply(ctx, e)
+			continue
+		}
+		progress.Observe(e)
+	}
+	out, err := c.finish(r)
+	progress.Close()
+	if answer := c.logs.Hide(out.Answer); answer != "" && (err == nil || out.Status == agent.StatusPartial) {
+		if printErr := c.p.Print(strings.TrimSuffix(answer, "\n") + "\n"); printErr != nil {
+			r.cancel(printErr)
+			return printErr
+		}
+	}
+	progress.Footer(out, false)
+	return err
+}

@@ -1,0 +1,140 @@
+package chat
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/view"
+)
+
+// A show prints what happens in a conversation.
+type show struct {
+	w            io.Writer
+	color, ascii bool
+	secret       func(string) string
+
+	tree   view.Tree
+	pieces bool   // the answer arrives in pieces
+	open   string // the last line of the answer, which is not complete
+	clean  termtext.Cleaner
+}
+
+func (s *show) layout(columns int) view.Layout {
+	return view.Layout{Width: columns, Now: time.Now(), Color: s.color, ASCII: s.ascii}
+}
+
+// live are the lines of what is going on.
+func (s *show) live(columns, rows int) []string {
+	l := s.layout(columns)
+	l.Height = rows
+	lines := s.tree.Lines(l)
+	if s.open != "" {
+		lines = append([]string{termtext.Cut(s.open, columns, "…")}, lines...)
+	}
+	return lines
+}
+
+func (s *show) dim(text string) string { return s.style(text, "2") }
+
+func (s *show) style(text, code string) string {
+	if !s.color {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// prompt prints what the person said.
+func (s *show) prompt(text string) {
+	mark := "> "
+	for line := range strings.Lines(termtext.Clean(text)) {
+		fmt.Fprintln(s.w, s.style(mark+strings.TrimSuffix(line, "\n"), "1"))
+		mark = "  "
+	}
+}
+
+// event prints what an event says.
+func (s *show) event(e agent.Event) {
+	node := s.tree.Apply(e)
+	if e.Depth > 0 {
+		return
+	}
+	switch e.Kind {
+	case agent.EventRequest:
+		s.pieces = false
+	case agent.EventText:
+		s.pieces = s.pieces || e.Text != ""
+		s.text(e.Text)
+	case agent.EventAnswer:
+		if !s.pieces && e.Message != nil {
+			s.text(e.Message.Text())
+		}
+		s.endText()
+	case agent.EventRetry, agent.EventWarning, agent.EventCompaction:
+		s.endText()
+		if n := len(node.Entries); n > 0 {
+			s.note(node.Entries[n-1].Text)
+		}
+	case agent.EventCallEnded:
+		s.endText()
+		if c := find(node, e.Key); c != nil {
+			s.call(c, 0)
+		}
+	}
+}
+
+// find returns a call of a node.
+func find(n *view.Node, key string) *view.Call {
+	for i := len(n.Entries) - 1; i >= 0; i-- {
+		if c := n.Entries[i].Call; c != nil && c.Key == key {
+			return c
+		}
+	}
+	return nil
+}
+
+// call prints a call that has ended, with those of the sub-agent that answered it.
+func (s *show) call(c *view.Call, depth int) {
+	columns, _ := size()
+	indent := strings.Repeat("  ", min(depth, 10))
+	fmt.Fprintln(s.w, indent+c.Line(s.layout(columns-1-len(indent))))
+	if c.Agent == nil {
+		return
+	}
+	for _, e := range c.Agent.Entries {
+		if e.Call != nil {
+			s.call(e.Call, depth+1)
+		}
+	}
+}
+
+// text adds a piece to the answer and prints the lines that are complete.
+func (s *show) text(text string) {
+	s.open += s.clean.Clean(text)
+	end := strings.LastIndexByte(s.open, '\n') + 1
+	fmt.Fprint(s.w, s.open[:end])
+	s.open = s.open[end:]
+}
+
+// endText prints what is left of the answer.
+func (s *show) endText() {
+	if s.open += s.clean.Flush(); s.open != "" {
+		fmt.Fprintln(s.w, s.open)
+	}
+	s.open, s.pieces = "", false
+}
+
+func (s *show) note(text string) { fmt.Fprintln(s.w, s.style("! "+text, "33")) }
+
+// end prints how a run ended.
+func (s *show) end(out *agent.Outcome, err error) {
+	s.endText()
+	if err != nil {
+		fmt.Fprintln(s.w, s.style(termtext.Clean("error: "+err.Error()), "31"))
+	}
+	f := &view.Text{W: s.w, Color: s.color, ASCII: s.ascii}
+	f.Footer(out, false)
+}
