@@ -29,6 +29,7 @@ const (
 // with a version for that version only.
 var costlyPackages = map[string]string{
 	"charm.land/glamour":                    "17 ms at every start and 13 MB",
+	"github.com/yuin/goldmark":              "3,500 allocations and 2 ms at every start",
 	"github.com/charmbracelet/glamour":      "17 ms at every start and 13 MB",
 	"github.com/alecthomas/chroma":          "13 ms at every start",
 	"github.com/mattn/go-runewidth@v0.0.27": "25 ms at every start; v0.0.28 and later do not",

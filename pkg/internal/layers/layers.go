@@ -53,6 +53,7 @@ var rules = []rule{
 
 	{path: "pkg/config", floor: 2},
 	{path: "pkg/exectool", floor: 2, modules: []string{"golang.org/x/sync"}},
+	{path: "pkg/markdown", floor: 2},
 	{path: "pkg/mcpclient", floor: 2, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "pkg/observe", floor: 2},
 	{path: "pkg/policy", floor: 2, modules: []string{"mvdan.cc/sh/v3"}},
