@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/filelock"
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // An Approval is a kind of call that a person has allowed beforehand.
@@ -97,5 +98,5 @@ func AddApproval(ctx context.Context, path string, a Approval) error {
 	if err := enc.Encode(approvalsFile{append(list, a)}); err != nil {
 		return fmt.Errorf("approvals %s: %w", path, err)
 	}
-	return replaceFile(path, text.Bytes())
+	return wholefile.Write(path, text.Bytes())
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // OwnKeys is the keys file in the folder of the user's own configuration, "" if
@@ -103,31 +105,5 @@ func editKeys(path string, edit func(entries []any) ([]any, error)) error {
 	if _, _, err := parseKeys(path, text.Bytes()); err != nil {
 		return err
 	}
-	return replaceFile(path, text.Bytes())
-}
-
-// replaceFile writes a file for its owner alone, as a whole or not at all.
-func replaceFile(path string, text []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, filepath.Base(path)+"-*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // it holds nothing that counts
-	}
-	return err
+	return wholefile.Write(path, text.Bytes())
 }

@@ -5,8 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
+
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // A disk makes all changes to files, and lets tests make them fail.
@@ -112,14 +113,10 @@ func (d *disk) rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// syncDir syncs the entries of a folder, except on Windows, which cannot do that.
+// syncDir syncs the entries of a folder.
 func (d *disk) syncDir(dir string) error {
 	if err := d.before("sync folder"); err != nil {
 		return err
 	}
-	f, err := os.Open(dir)
-	if err != nil || runtime.GOOS == "windows" {
-		return errors.Join(err, f.Close())
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return wholefile.SyncDir(dir)
 }

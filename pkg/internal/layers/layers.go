@@ -45,6 +45,7 @@ var rules = []rule{
 	{path: "pkg/toolenv"},
 	{path: "pkg/toolname"},
 	{path: "pkg/traceid"},
+	{path: "pkg/wholefile"},
 	{path: "pkg/wsconn", modules: []string{"github.com/coder/websocket"}},
 	{path: "schemas"},
 

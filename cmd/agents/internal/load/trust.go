@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // Files that a person did not name, but that were found through a cfg file or in the
@@ -114,25 +115,11 @@ func (t *Trust) Keep(p *program.Env) error {
 	if TrustDir(p) == "" {
 		return errors.New("there is no home folder to note it in")
 	}
-	if err := os.MkdirAll(TrustDir(p), 0o700); err != nil {
-		return err
-	}
 	text, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(TrustDir(p), "new-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err = f.Write(append(text, '\n')); err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	return os.Rename(f.Name(), trustFile(p, t.Path))
+	return wholefile.Write(trustFile(p, t.Path), append(text, '\n'))
 }
 
 // Distrust stores that the file at path is no longer trusted, so that a session that

@@ -273,17 +273,18 @@ func (h *host) sessionEvent(run *liveRun, e agent.Event) {
 		return
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if run.ended = e.Kind == agent.EventEnd; run.ended {
 		run.parked = e.Status == agent.StatusInterrupted && strings.Contains(e.Error, serve.Parked)
 	}
-	if run.session == "" && e.Session != "" {
+	begins := run.session == "" && e.Session != ""
+	if begins {
 		run.session = e.Session
 		h.live[e.Session] = run
-		if run.note != nil {
-			if err := run.note.write(h.notes, e.Session); err != nil {
-				h.say("warning: a server that starts with --resume will not find session " + e.Session + ": " + err.Error())
-			}
+	}
+	h.mu.Unlock()
+	if begins && run.note != nil {
+		if err := run.note.write(h.notes, e.Session); err != nil {
+			h.say("warning: a server that starts with --resume will not find session " + e.Session + ": " + err.Error())
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/serve"
 	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // A note is what a server needs to know about a run that an earlier one left. It is a file
@@ -45,14 +46,7 @@ func (n *note) write(dir, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	path := filepath.Join(dir, id+noteSuffix)
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return wholefile.Write(filepath.Join(dir, id+noteSuffix), text)
 }
 
 func (n *note) remove(dir, id string) { _ = os.Remove(filepath.Join(dir, id+noteSuffix)) } // the next server finds nothing to do
