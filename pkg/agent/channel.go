@@ -61,17 +61,18 @@ type Channel struct {
 	out    *Outcome
 	err    error
 
-	mu      sync.Mutex
-	changed *sync.Cond // the queue or acked
-	queue   []Event
-	seq     int64 // of the last event
-	acked   int64
-	starts  map[string]int64 // Seq of EventCallStarted of the calls without a result, by Key
-	over    bool             // the last event is in the queue
-	drop    bool             // events are no longer read
-	stopped bool             // the run must end: nothing waits for the holder any longer
-	replies map[string]chan json.RawMessage
-	results map[string]chan clientResult
+	mu       sync.Mutex
+	changed  *sync.Cond // the queue or acked
+	queue    []Event
+	seq      int64 // of the last event
+	acked    int64
+	patience time.Duration    // for an acknowledgement
+	starts   map[string]int64 // Seq of EventCallStarted of the calls without a result, by Key
+	over     bool             // the last event is in the queue
+	drop     bool             // events are no longer read
+	stopped  bool             // the run must end: nothing waits for the holder any longer
+	replies  map[string]chan json.RawMessage
+	results  map[string]chan clientResult
 }
 
 type clientResult struct {
@@ -82,7 +83,8 @@ type clientResult struct {
 // maxQueued is how many events are queued for the reader before the run waits.
 const maxQueued = 1000
 
-// ackTime is how long the run waits for an acknowledgement.
+// ackTime is how long the run waits for an acknowledgement, and as long as it may continue
+// without a connection to its holder.
 const ackTime = 60 * time.Second
 
 // defaultClientTime is the time limit of a call of a holder's tool.
@@ -160,6 +162,10 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 		r.Context = s.Context
 	}
 	if s.Journal {
+		c.patience = ackTime
+		if d := s.Lease.DetachedSeconds; d != nil {
+			c.patience += time.Duration(*d * float64(time.Second))
+		}
 		r.Journal = acks{c}
 	}
 	r.caller = c.ask
@@ -427,7 +433,7 @@ func (acks) Sync(context.Context) error { return nil }
 // nil: the caller checks ctx and does not start the call.
 func (c acks) started(ctx context.Context, key string) error {
 	begin := time.Now()
-	late := time.AfterFunc(ackTime, func() {
+	late := time.AfterFunc(c.patience, func() {
 		c.mu.Lock() // a waiter either waits already or sees that the time has passed
 		defer c.mu.Unlock()
 		c.changed.Broadcast()
@@ -444,8 +450,8 @@ func (c acks) started(ctx context.Context, key string) error {
 			return nil
 		case c.drop:
 			return errors.New("the holder of the channel does not acknowledge calls")
-		case time.Since(begin) >= ackTime:
-			return fmt.Errorf("the holder of the channel did not acknowledge a call within %s", ackTime)
+		case time.Since(begin) >= c.patience:
+			return fmt.Errorf("the holder of the channel did not acknowledge a call within %s", c.patience)
 		}
 	}
 	return nil

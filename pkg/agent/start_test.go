@@ -272,6 +272,29 @@ func TestAHolderThatDoesNotAcknowledgeEndsTheRun(t *testing.T) {
 	})
 }
 
+// A holder whose connection is lost may come back as late as its lease says.
+func TestAHolderThatIsAwayAcknowledgesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := tool{"work", func(context.Context, *agent.Invocation) (agent.Result, error) {
+			return agent.Result{Parts: []agent.Part{agent.Text("worked")}}, nil
+		}}
+		m := &model{answers: []*agent.Response{calls(call("a", "work", `{}`)), text("done")}}
+		s := startOf()
+		s.Journal = true
+		away := 300.0
+		s.Lease.DetachedSeconds = &away
+		c := (&agent.Runner{Agent: newAgent(m, work)}).Start(t.Context(), s)
+		events := read(t, c, func(e agent.Event) {
+			if e.Kind == agent.EventCallStarted {
+				time.AfterFunc(299*time.Second, func() { c.Ack(e.Seq) })
+			}
+		})
+		if end := events[len(events)-1]; end.Status != agent.StatusOK || end.Text != "done" {
+			t.Errorf("the end is %+v", end)
+		}
+	})
+}
+
 // A holder continues a run that died with the events that it has.
 func TestHistoryContinuesARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -68,7 +68,13 @@ func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, 
 	t.src.confine(cmd, t.abs)
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	late := context.AfterFunc(ctx, func() { time.AfterFunc(channelGrace, end) })
+	late := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(channelGrace):
+		case <-process.Killed(ctx):
+		}
+		end()
+	})
 	defer late()
 	var exit process.Exit
 	var runErr error

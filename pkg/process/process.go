@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -151,9 +152,26 @@ func (e Exit) Failure(ctx context.Context, err error) error {
 	return why
 }
 
+// WithKill returns ctx for Run, and a function that ends all grace periods: programs whose
+// context has ended, or ends later, are killed at once.
+func WithKill(ctx context.Context) (context.Context, func()) {
+	now := make(chan struct{})
+	return context.WithValue(ctx, killKey{}, (<-chan struct{})(now)), sync.OnceFunc(func() { close(now) })
+}
+
+// Killed is closed when the function of WithKill was called; it is nil, and never closed, if
+// ctx is not from there.
+func Killed(ctx context.Context) <-chan struct{} {
+	now, _ := ctx.Value(killKey{}).(<-chan struct{})
+	return now
+}
+
+// killKey is the key of the channel of WithKill in a context.
+type killKey struct{}
+
 // Run runs c and returns when it, and everything that it started, has ended and
 // its output is written. When ctx ends, the process group gets SIGTERM and,
-// after c.Grace, SIGKILL.
+// after c.Grace, SIGKILL: see WithKill.
 //
 // An exit status other than 0, a signal and cancellation are not errors: Exit
 // reports them. The error is a *StartError if the program was not started. Any
@@ -175,7 +193,7 @@ func Run(ctx context.Context, c *Command) (Exit, error) {
 		return Exit{Code: -1}, err
 	}
 	k := s.copy(c)
-	suspicious := p.await(ctx.Done(), k)
+	suspicious := p.await(ctx.Done(), Killed(ctx), k)
 	err = p.finish(suspicious, func() bool {
 		return p.exit.Cancelled || !k.wait(c.pipeWait(), nil)
 	})
@@ -188,14 +206,14 @@ func Run(ctx context.Context, c *Command) (Exit, error) {
 }
 
 // await waits until the program has exited and its output is at its end, or
-// ends it when done is closed. It reports whether something seems to be left.
-func (p *child) await(done <-chan struct{}, k *copies) (suspicious bool) {
+// ends it when done is closed, and at once when now is closed. It reports whether something seems to be left.
+func (p *child) await(done, now <-chan struct{}, k *copies) (suspicious bool) {
 	select {
 	case <-p.exited:
 		return !k.wait(p.cmd.pipeWait(), done)
 	case <-done:
 		if !p.hasExited() {
-			p.terminate(nil)
+			p.terminate(now)
 		}
 		return true
 	}

@@ -179,9 +179,12 @@ func (c *connection) deliver(text []byte) {
 		Kind     string `json:"kind"`
 		Seq      int64  `json:"seq"`
 		Question string `json:"question"`
+		Session  string `json:"session"`
 	}
 	_ = json.Unmarshal(text, &m) // Deliver has read it
 	switch m.Kind {
+	case "cancel":
+		c.run.cancelled(m.Session)
 	case "ack":
 		c.run.acked(m.Seq)
 	case "reply":

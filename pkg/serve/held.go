@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/wsconn"
 )
 
@@ -21,6 +22,7 @@ type held struct {
 	slug     string
 	run      *agent.Channel
 	end      context.CancelCauseFunc
+	kill     func()        // ends what a cancelled run waits for at once
 	detached time.Duration // how long it continues without a connection
 
 	mu      sync.Mutex
@@ -33,6 +35,7 @@ type held struct {
 	sent    int64      // the last that the connection has taken
 	over    bool       // the last event is in lines
 	parked  bool       // the run ended with the server, and continues with the next
+	ending  bool       // the client has cancelled it
 	about   about
 	// forsaken means that nothing waits for connections any more.
 	forsaken bool
@@ -64,6 +67,7 @@ func (c *client) newHeld(slug string, start *agent.Start, base int64) *held {
 // as long as it takes.
 func (c *client) hold(ctx context.Context, h *held, start agent.Start, patient bool) error {
 	run, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	run, h.kill = process.WithKill(run)
 	begun, err := c.start(startCall{ctx, run, h.slug, start, patient})
 	if err != nil {
 		end(nil)
@@ -191,6 +195,19 @@ func (h *held) acked(seq int64) {
 		n++
 	}
 	h.drop(n)
+}
+
+// cancelled notes that the client has cancelled the run, unless session is another one below
+// it; the second time, its programs are killed.
+func (h *held) cancelled(session string) {
+	h.mu.Lock()
+	whole := session == "" || session == h.session
+	again := whole && h.ending
+	h.ending = h.ending || whole
+	h.mu.Unlock()
+	if again {
+		h.kill()
+	}
 }
 
 // attach makes c the holder, in place of an earlier one. It wants the events after from.

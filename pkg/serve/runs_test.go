@@ -1,9 +1,11 @@
 package serve_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/remote"
 	"github.com/agents-exe/agents/pkg/serve"
 )
@@ -138,5 +141,34 @@ func TestFollowRuns(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the idle server did not end")
+	}
+}
+
+// The first cancel gives programs time to end, the second does not.
+func TestSecondCancelKills(t *testing.T) {
+	out, in := io.Pipe()
+	tool := agent.Func("hang", "Hangs.", func(ctx context.Context, _ struct{}) (string, error) {
+		defer in.Close()
+		e, err := process.Run(ctx, &process.Command{Path: "/bin/sh", Args: []string{"-c", `trap "echo asked" TERM; echo ready; while :; do sleep 0.02; done`}, Stdout: in, Grace: time.Hour})
+		return e.String(), err
+	})
+	calls := func(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
+		return asks("hang", "{}"), nil
+	}
+	h := &host{agents: map[string]agent.Provider{"clock": model(calls)}, set: func(r *agent.Runner) { r.Agent.Toolsets = []agent.Toolset{agent.ToolList{tool}} }}
+	s, _ := onSocket(t, serve.Options{Host: h})
+	c, _ := held(t, s, agent.Start{Args: json.RawMessage(`{"prompt":"go"}`)}, agent.EventCallStarted)
+	lines := bufio.NewScanner(out)
+	for _, want := range []string{"ready", "asked"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("the program says %q, want %q", lines.Text(), want)
+		}
+		if err := c.Cancel("enough"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }() // until the tool has ended
+	if end := until(t, c, agent.EventEnd); end[len(end)-1].Status != agent.StatusInterrupted {
+		t.Errorf("the end is %+v", end[len(end)-1])
 	}
 }
