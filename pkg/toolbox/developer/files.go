@@ -1,0 +1,268 @@
+package developer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Predicate says which files may be used. In JSON it is
+// {"tag": TAG, "contents": …}:
+//
+//	FileExactly, DirectoryExactly PATH      this file or folder
+//	DirectoryRecursive, ChildOf   PATH      the folder and everything below it
+//	DirectoryShallow              PATH      what is in the folder, without folders below it
+//	FilePattern                   PATTERN   names that the pattern fits
+//	FileExtension                 [EXT, …]  names with one of these extensions
+//	FileSizeLessThan              BYTES     files of at most this size
+//	And, Or, Any, All             [P, …]    all of them, or at least one
+//	Not                           P
+//	AlwaysAllow, AlwaysDeny
+type Predicate struct {
+	tag   string
+	text  string
+	words []string
+	size  int64
+	list  []Predicate
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Predicate) UnmarshalJSON(data []byte) error {
+	var raw struct {
+		Tag      string          `json:"tag"`
+		Contents json.RawMessage `json:"contents"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	var to any
+	switch p.tag = raw.Tag; p.tag {
+	case "AlwaysAllow", "AlwaysDeny":
+		return nil
+	case "FileExactly", "DirectoryExactly", "DirectoryRecursive", "ChildOf", "DirectoryShallow", "FilePattern":
+		to = &p.text
+	case "FileExtension":
+		to = &p.words
+	case "FileSizeLessThan":
+		to = &p.size
+	case "And", "Or", "Any", "All":
+		to = &p.list
+	case "Not":
+		p.list = make([]Predicate, 1)
+		to = &p.list[0]
+	default:
+		return fmt.Errorf("there is no predicate %q", raw.Tag)
+	}
+	if err := json.Unmarshal(raw.Contents, to); err != nil {
+		return fmt.Errorf("%s: %w", p.tag, err)
+	}
+	if _, err := path.Match(p.text, ""); p.tag == "FilePattern" && err != nil {
+		return fmt.Errorf("FilePattern %q: %w", p.text, err)
+	}
+	return nil
+}
+
+// allows reports whether the file at a path without symbolic links may be used.
+func (p *Predicate) allows(dir, file string) bool {
+	allows := func(q Predicate) bool { return q.allows(dir, file) }
+	switch p.tag {
+	case "AlwaysAllow":
+		return true
+	case "FileExactly", "DirectoryExactly":
+		return file == at(dir, p.text)
+	case "DirectoryRecursive", "ChildOf":
+		return within(file, at(dir, p.text))
+	case "DirectoryShallow":
+		return filepath.Dir(file) == at(dir, p.text)
+	case "FilePattern":
+		ok, _ := path.Match(p.text, filepath.Base(file))
+		return ok
+	case "FileExtension":
+		return slices.Contains(p.words, strings.TrimPrefix(filepath.Ext(file), "."))
+	case "FileSizeLessThan":
+		info, err := os.Lstat(file)
+		return err != nil || info.Size() <= p.size // what does not exist yet is small enough
+	case "Any", "Or":
+		return slices.ContainsFunc(p.list, allows)
+	case "All", "And":
+		return !slices.ContainsFunc(p.list, func(q Predicate) bool { return !allows(q) })
+	case "Not":
+		return !allows(p.list[0])
+	}
+	return false
+}
+
+// at is where a path of a predicate leads, after symbolic links.
+func at(dir, name string) string {
+	file, err := resolve(dir, name)
+	if err != nil {
+		return "\x00" // no file has this path
+	}
+	return file
+}
+
+func within(file, folder string) bool {
+	rest, err := filepath.Rel(folder, file)
+	return err == nil && filepath.IsLocal(rest)
+}
+
+// resolve makes a path absolute and follows its symbolic links. The last elements may
+// not exist.
+func resolve(dir, name string) (string, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	name = filepath.Clean(name)
+	rest := ""
+	for {
+		file, err := filepath.EvalSymlinks(name)
+		if err == nil {
+			return filepath.Join(file, rest), nil
+		}
+		if _, stat := os.Lstat(name); stat == nil || !errors.Is(err, fs.ErrNotExist) || filepath.Dir(name) == name {
+			return "", err // a link that leads nowhere, or no permission
+		}
+		name, rest = filepath.Dir(name), filepath.Join(filepath.Base(name), rest)
+	}
+}
+
+// files are the files that the tool may use.
+type files struct {
+	dir     string
+	allowed *Predicate
+	max     int64
+}
+
+// place resolves the path of a call and checks that it may be used.
+func (f *files) place(name string) (string, error) {
+	file, err := resolve(f.dir, name)
+	if err != nil {
+		return "", err
+	}
+	if f.permits(file) {
+		return file, nil
+	}
+	return "", fmt.Errorf("%s is outside of the files that may be used here", name)
+}
+
+func (f *files) permits(file string) bool {
+	if f.allowed == nil {
+		return within(file, at(f.dir, "."))
+	}
+	return f.allowed.allows(f.dir, file)
+}
+
+// folder opens the folder of a file that place has returned, and checks that no link
+// has been put in its path since.
+func (f *files) folder(file string) (*os.Root, error) {
+	dir := filepath.Dir(file)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := root.Stat(".")
+	if err == nil {
+		var now fs.FileInfo
+		if now, err = os.Lstat(dir); err == nil && (at(dir, ".") != dir || !os.SameFile(opened, now)) {
+			err = fmt.Errorf("%s has changed meanwhile", dir)
+		}
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// read returns the content of a file.
+func (f *files) read(name string) ([]byte, error) {
+	file, err := f.place(name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := f.folder(file)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := root.Lstat(filepath.Base(file))
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", name)
+	}
+	if info.Size() > f.max {
+		return nil, fmt.Errorf("%s has %d bytes; the largest file that can be used has %d", name, info.Size(), f.max)
+	}
+	in, err := root.Open(filepath.Base(file))
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if opened, err := in.Stat(); err != nil || !os.SameFile(info, opened) {
+		return nil, fmt.Errorf("%s has changed meanwhile", name)
+	}
+	content, err := io.ReadAll(io.LimitReader(in, f.max))
+	if content == nil {
+		content = []byte{}
+	}
+	return content, err
+}
+
+// write replaces a file, or creates it with the folders above it.
+func (f *files) write(name string, content []byte) error {
+	if int64(len(content)) > f.max {
+		return fmt.Errorf("%s would have %d bytes; the largest file that can be used has %d", name, len(content), f.max)
+	}
+	file, err := f.place(name)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		return err
+	}
+	root, err := f.folder(file)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	base := filepath.Base(file)
+	old, err := root.Lstat(base)
+	if err == nil && !old.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file", name)
+	}
+	return replaceFile(root, base, content, old)
+}
+
+// replaceFile writes a temporary file beside the file and renames it. The file has the
+// permissions of the old one, if there is one.
+func replaceFile(root *os.Root, base string, content []byte, old fs.FileInfo) (err error) {
+	temporary := fmt.Sprintf(".%s.%d.tmp", base, os.Getpid())
+	out, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = root.Remove(temporary)
+		}
+	}()
+	if old != nil {
+		_ = out.Chmod(old.Mode().Perm())
+	}
+	_, err = out.Write(content)
+	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return err
+	}
+	return root.Rename(temporary, base)
+}
