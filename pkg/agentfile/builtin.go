@@ -10,9 +10,11 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/toolbox/bash"
+	"github.com/agents-exe/agents/pkg/toolbox/developer"
 	"github.com/agents-exe/agents/pkg/toolbox/finish"
 	"github.com/agents-exe/agents/pkg/toolbox/plan"
 	"github.com/agents-exe/agents/pkg/toolbox/python"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // A BuiltinToolbox is a toolbox that is part of this program.
@@ -38,7 +40,7 @@ func (l *loader) builtins(n *Node) []agent.Tool {
 			l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
 			continue
 		case set == nil:
-			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, FinishToolbox, PlanToolbox, PythonToolbox and ThinkToolbox", box.Tag))
+			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, DeveloperToolbox, FinishToolbox, PlanToolbox, PythonToolbox and ThinkToolbox", box.Tag))
 			continue
 		}
 		if p, ok := set.(protectable); ok {
@@ -55,6 +57,8 @@ func (l *loader) builtin(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	switch box.Tag {
 	case bashTag:
 		return l.bash(n, box)
+	case "DeveloperToolbox":
+		return l.developer(n, box)
 	case "FinishToolbox":
 		return finish.Tools(), nil
 	case "PlanToolbox":
@@ -115,4 +119,40 @@ func (l *loader) python(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		opts.Sandbox = box
 	}
 	return python.Open(opts), nil
+}
+
+// developer opens a DeveloperToolbox. encoding/json matches its keys in any case, as
+// agents-exe writes them.
+func (l *loader) developer(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
+	var c struct {
+		Name, Description string
+		Capabilities      []string
+		FileSandbox       struct {
+			Predicate *developer.Predicate `json:"fsbPredicate"`
+			MaxSize   int64                `json:"fsbMaxFileSize"`
+		}
+	}
+	if err := box.read(&c); err != nil {
+		return nil, err
+	}
+	if c.Name == "" || !toolname.Valid(c.Name) {
+		return nil, fmt.Errorf("name %q of a DeveloperToolbox: it must be letters, digits, _ and -", c.Name)
+	}
+	known := slices.DeleteFunc(slices.Clone(c.Capabilities), func(name string) bool { return !slices.Contains(developer.Capabilities, name) })
+	for _, name := range c.Capabilities {
+		if !slices.Contains(known, name) && name != "snapshot" { // snapshots are always taken
+			l.report(n.File.problem(Warning, CodeLater, n.File.at("builtinToolboxes"), "the capability %q of the DeveloperToolbox %q is left out: there is no such capability", name, c.Name))
+		}
+	}
+	if len(c.Capabilities) > 0 && len(known) == 0 {
+		return nil, fmt.Errorf("none of the capabilities of the DeveloperToolbox %q is known", c.Name)
+	}
+	opts := developer.Options{Name: c.Name, Description: c.Description, Capabilities: known, Dir: n.workDir,
+		Files: c.FileSandbox.Predicate, MaxFileSize: c.FileSandbox.MaxSize, Environ: l.environ(nil)}
+	confined := n.confinement.box("developer", nil, false)
+	n.builtBoxes = append(n.builtBoxes, builtinBox{"developer_" + c.Name + "_developer_tools", confined})
+	if confined != nil {
+		opts.Permits, opts.Sandbox = confined.Permits, confined.String()
+	}
+	return developer.Open(opts), nil
 }

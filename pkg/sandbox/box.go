@@ -206,6 +206,15 @@ func (b *Box) covers(list []string, path string) bool {
 	})
 }
 
+// Permits reports whether a tool that is part of this program, and thus cannot be
+// confined, may read or write a file. The path has no symbolic links.
+func (b *Box) Permits(path string, write bool) bool {
+	if write {
+		return b.config.Write == nil || b.covers(b.config.Write, path)
+	}
+	return b.config.Read == nil || b.covers(b.readable(""), path)
+}
+
 // secret is the secret that path is or lies in, "" if it is none.
 func (b *Box) secret(path string) string {
 	for p := path; ; p = filepath.Dir(p) {

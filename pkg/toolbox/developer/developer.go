@@ -18,12 +18,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // Capabilities are all that the tool can do.
@@ -45,6 +47,25 @@ type Options struct {
 	Files *Predicate
 	// MaxFileSize is the size of the largest file that is read or written; 0 means 10 MiB.
 	MaxFileSize int64
+	// Permits says whether the sandbox of the agent permits to read or write a file, by a
+	// path without symbolic links; nil means that there is none.
+	Permits func(path string, write bool) bool
+	// Sandbox says in one line what it permits.
+	Sandbox string
+	// Environ has the paths that calls above this process protect; see Toolset.Protect.
+	Environ []string
+}
+
+// A Toolset is the toolbox.
+type Toolset struct{ box *box }
+
+// Tools implements agent.Toolset.
+func (s *Toolset) Tools(context.Context) ([]agent.Tool, error) { return []agent.Tool{s.box}, nil }
+
+// Protect names the files and folders that decide what is executed. They are not
+// written.
+func (s *Toolset) Protect(paths []string) {
+	s.box.files.tree = strings.Split(toolenv.JoinTree(s.box.o.Environ, paths), "\n")
 }
 
 const (
@@ -53,14 +74,19 @@ const (
 )
 
 // Open returns the toolbox.
-func Open(o Options) agent.ToolList {
+func Open(o Options) *Toolset {
 	if o.MaxFileSize <= 0 {
 		o.MaxFileSize = defaultMaxFileSize
 	}
 	if len(o.Capabilities) == 0 {
 		o.Capabilities = Capabilities
 	}
-	return agent.ToolList{&box{o: o, files: files{dir: o.Dir, allowed: o.Files, max: o.MaxFileSize}, sessions: map[string]*session{}, snapshots: map[string][]byte{}}}
+	dir, _ := filepath.Abs(o.Dir) // "" if the working directory is not known
+	o.Dir = dir
+	b := &box{o: o, files: files{dir: dir, allowed: o.Files, max: o.MaxFileSize, permits: o.Permits}, sessions: map[string]*session{}, snapshots: map[string][]byte{}}
+	s := &Toolset{b}
+	s.Protect(nil)
+	return s
 }
 
 // A box is the tool. Its calls run one after the other: two edits of a file would
@@ -111,6 +137,12 @@ func (b *box) Spec() agent.ToolSpec {
 	}
 }
 
+// Sandbox implements agent.Sandboxed.
+func (b *box) Sandbox() string { return b.o.Sandbox }
+
+// WorkDir implements agent.Located.
+func (b *box) WorkDir() string { return b.o.Dir }
+
 // Call implements agent.Tool.
 func (b *box) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
 	var a arguments
@@ -141,7 +173,7 @@ func (b *box) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 // do does what a call asks for. The result is a text, or what is encoded as JSON.
 func (b *box) do(a *arguments) (any, error) {
 	if !slices.Contains(b.o.Capabilities, a.Capability) {
-		return nil, fmt.Errorf("there is no such capability here%s; there are %s",
+		return nil, fmt.Errorf("it is not one of the capabilities here%s; they are %s",
 			closest.Hint(a.Capability, b.o.Capabilities), strings.Join(b.o.Capabilities, ", "))
 	}
 	if a.Path == "" && a.Capability != "help" && a.Session == "" {

@@ -138,25 +138,53 @@ type files struct {
 	dir     string
 	allowed *Predicate
 	max     int64
+	permits func(file string, write bool) bool // nil if there is no sandbox
+	tree    []string                           // what decides which programs are executed
 }
 
-// place resolves the path of a call and checks that it may be used.
-func (f *files) place(name string) (string, error) {
+// place resolves the path of a call and checks that the file may be read or written.
+func (f *files) place(name string, write bool) (string, error) {
 	file, err := resolve(f.dir, name)
 	if err != nil {
 		return "", err
 	}
-	if f.permits(file) {
+	switch {
+	case !f.readable(file):
+		return "", fmt.Errorf("%s is not one of the files that may be used here", name)
+	case !write:
 		return file, nil
+	case f.permits != nil && !f.permits(file, true):
+		return "", fmt.Errorf("the sandbox does not permit to write %s", name)
+	case f.decides(file):
+		return "", fmt.Errorf("%s decides which programs are executed (an agent file, a tool, a file of git), and is not written", name)
 	}
-	return "", fmt.Errorf("%s is outside of the files that may be used here", name)
+	return file, nil
 }
 
-func (f *files) permits(file string) bool {
-	if f.allowed == nil {
-		return within(file, at(f.dir, "."))
+// readable reports whether a file may be used, apart from what protects it from being
+// written.
+func (f *files) readable(file string) bool {
+	allowed := f.allowed != nil && f.allowed.allows(f.dir, file) || f.allowed == nil && within(file, at(f.dir, "."))
+	return allowed && (f.permits == nil || f.permits(file, false))
+}
+
+// decides reports whether a file, or a folder above it, decides what is executed.
+func (f *files) decides(file string) bool {
+	if filepath.Base(file) == "agents-exe.cfg.json" {
+		return true
 	}
-	return f.allowed.allows(f.dir, file)
+	for p := file; ; p = filepath.Dir(p) {
+		info, err := os.Stat(p)
+		if strings.EqualFold(filepath.Base(p), ".git") || slices.ContainsFunc(f.tree, func(t string) bool {
+			other, fail := os.Stat(t)
+			return t == p || err == nil && fail == nil && os.SameFile(info, other)
+		}) {
+			return true
+		}
+		if p == filepath.Dir(p) {
+			return false
+		}
+	}
 }
 
 // folder opens the folder of a file that place has returned, and checks that no link
@@ -185,7 +213,7 @@ func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // read returns the content of a file.
 func (f *files) read(name string) ([]byte, error) {
-	file, err := f.place(name)
+	file, err := f.place(name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +252,7 @@ func (f *files) write(name string, content []byte) error {
 	if int64(len(content)) > f.max {
 		return fmt.Errorf("%s would have %d bytes; the largest file that can be used has %d", name, len(content), f.max)
 	}
-	file, err := f.place(name)
+	file, err := f.place(name, true)
 	if err != nil {
 		return err
 	}

@@ -84,6 +84,9 @@ func (b *box) rollBack(a *arguments) (any, error) {
 		if _, ok := then.files[file]; ok {
 			continue
 		}
+		if _, err := b.files.place(file, true); err != nil {
+			return nil, err
+		}
 		if err := os.Remove(file); err != nil {
 			return nil, err
 		}

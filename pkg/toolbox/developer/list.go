@@ -80,7 +80,7 @@ func (b *box) walk(name string, recursive, hidden bool, visit func(shown, file s
 	if info, err := os.Stat(top); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s is not a folder", name)
 	}
-	seen := b.files.permits(top)
+	seen := b.files.readable(top)
 	err = filepath.WalkDir(top, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || file == top {
 			return nil //nolint:nilerr // what cannot be read is left out
@@ -89,7 +89,7 @@ func (b *box) walk(name string, recursive, hidden bool, visit func(shown, file s
 			return skip(d)
 		}
 		info, err := d.Info()
-		if err == nil && b.files.permits(file) {
+		if err == nil && b.files.readable(file) {
 			seen = true
 			rest, _ := filepath.Rel(top, file)
 			if err := visit(filepath.ToSlash(filepath.Join(name, rest)), file, info); err != nil {
@@ -102,7 +102,7 @@ func (b *box) walk(name string, recursive, hidden bool, visit func(shown, file s
 		return nil
 	})
 	if err == nil && !seen {
-		return fmt.Errorf("%s is outside of the files that may be used here", name)
+		return fmt.Errorf("%s has no files that may be used here", name)
 	}
 	return err
 }
@@ -153,7 +153,7 @@ func (b *box) search(a *arguments) (any, error) {
 		}
 		return nil
 	}
-	file, err := b.files.place(a.Path)
+	file, err := b.files.place(a.Path, false)
 	if info, stat := os.Stat(file); err == nil && stat == nil && info.Mode().IsRegular() {
 		_ = one(a.Path, file, info)
 		return f, nil
