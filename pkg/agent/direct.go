@@ -22,6 +22,10 @@ type Directive struct {
 	Reason string
 }
 
+// TooLate is the end of the EventWarning about a message that was not read: who sent it may
+// begin the next run with it.
+const TooLate = "arrived too late: its run has ended"
+
 // An inbox is what was sent to one agent and has not taken effect.
 type inbox struct {
 	list []Directive
@@ -133,9 +137,9 @@ func (t *tree) unread(e Event) {
 		return
 	}
 	e = Event{Kind: EventWarning, Time: e.Time, Session: e.Session, Agent: e.Agent, Parent: e.Parent, Depth: e.Depth}
-	e.Text = fmt.Sprintf("%d messages to agent %s arrived too late: its run has ended", n, e.Agent)
+	e.Text = fmt.Sprintf("%d messages to agent %s %s", n, e.Agent, TooLate)
 	if n == 1 {
-		e.Text = fmt.Sprintf("a message to agent %s arrived too late: its run has ended", e.Agent)
+		e.Text = fmt.Sprintf("a message to agent %s %s", e.Agent, TooLate)
 	}
 	t.watch(e)
 }

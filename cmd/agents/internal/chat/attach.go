@@ -3,10 +3,201 @@ package chat
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/remote"
+	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/wsconn"
 )
 
-func (t *terminal) attachable() []string { return nil }
+// listTime limits the question to a server for its runs.
+const listTime = 5 * time.Second
 
-func (t *terminal) attach(context.Context, string) error { return errors.New("not yet") }
+// A place is a run of a server.
+type place struct {
+	remote.Run
+	server *remote.Server
+}
 
-func (t *terminal) compact(context.Context, string) error { return errors.New("not yet") }
+// An attached run is one of a server. Without its holder it continues.
+type attached struct {
+	*channel.Conn
+	ws     *wsconn.Conn
+	cancel context.CancelFunc
+	own    *show // of the conversation before
+	err    error // of the connection
+}
+
+func (a *attached) Input(m agent.Message) { _ = a.Direct(agent.Directive{Message: &m}) } // Events has the error
+func (a *attached) Cancel(reason string)  { _ = a.Conn.Cancel(reason) }                  // so here
+
+// attach lists the runs of servers, or holds one of them.
+func (t *terminal) attach(ctx context.Context, args string) error {
+	if t.tty == nil {
+		return errors.New("/attach needs a terminal with a line editor")
+	}
+	where, tokens, _ := strings.Cut(args, " ")
+	isURL := strings.Contains(where, "://") || strings.HasPrefix(where, wsconn.Socket)
+	if where == "" || isURL || len(t.places) == 0 {
+		servers := t.servers()
+		if isURL {
+			servers = []*remote.Server{{URL: where, Token: tokenOf(ctx, strings.TrimSpace(tokens))}}
+		}
+		t.look(ctx, servers)
+	}
+	if where == "" || isURL {
+		if len(t.places) == 0 {
+			t.say("  no run of a server that can be reached")
+		}
+		for _, p := range t.places {
+			t.entry(1, p.Session, p.Agent+", "+p.State, p.Prompt)
+		}
+		return nil
+	}
+	for _, p := range t.places {
+		if strings.HasPrefix(p.Session, where) {
+			return t.follow(ctx, p)
+		}
+	}
+	t.places = nil
+	return fmt.Errorf("there is no run %s; /attach lists them", where)
+}
+
+// servers are those of this machine.
+func (t *terminal) servers() (list []*remote.Server) {
+	dir := t.p.StateDir()
+	if dir == "" {
+		return nil
+	}
+	for _, l := range remote.Locals(filepath.Join(dir, "servers")) {
+		list = append(list, &remote.Server{URL: l.Address, Token: tokenOf(context.Background(), l.TokenFile)})
+	}
+	return list
+}
+
+// tokenOf returns the first token of a file.
+func tokenOf(ctx context.Context, file string) func() string {
+	return func() string {
+		if file == "" {
+			return ""
+		}
+		list, _, err := config.ReadTokens(file)
+		if err != nil || len(list) == 0 || ctx.Err() != nil {
+			return "" // the server says that one is missing
+		}
+		return list[0].Secret.Reveal()
+	}
+}
+
+// look asks servers for their runs.
+func (t *terminal) look(ctx context.Context, servers []*remote.Server) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	t.places = nil
+	for _, s := range servers {
+		runs, err := s.Runs(ctx)
+		if err != nil {
+			t.say("  %s: %v", s.URL, err)
+		}
+		for _, r := range runs {
+			t.places = append(t.places, place{r, s})
+		}
+	}
+}
+
+// attachable are the sessions of the runs that were listed.
+func (t *terminal) attachable() (list []string) {
+	for _, p := range t.places {
+		list = append(list, p.Session)
+	}
+	return list
+}
+
+// follow holds a run of a server.
+func (t *terminal) follow(ctx context.Context, p place) error {
+	ctx, cancel := context.WithCancel(ctx)
+	ws, err := p.server.Dial(ctx, p.Agent)
+	if err != nil {
+		cancel()
+		return err
+	}
+	a := &attached{ws: ws, cancel: cancel, own: t.show}
+	a.Conn = channel.Open(ws, ws, agent.Start{Session: p.Session})
+	go ws.KeepAlive(ctx)
+	t.show = &show{w: t.screen, color: a.own.color, ascii: a.own.ascii, all: true}
+	events := make(chan agent.Event)
+	t.run, t.events = a, events
+	t.editor.Prompt = termtext.Clean(p.Agent) + "> "
+	t.say("  attached to %s; Ctrl-D detaches, Ctrl-C stops the run", p.Session)
+	go func() {
+		defer close(events)
+		for e, err := range a.Events() {
+			if err != nil {
+				a.err = err
+				return
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// detach returns to the conversation before. The run of the server continues, if it has
+// not ended.
+func (t *terminal) detach(a *attached) {
+	if t.asked != nil {
+		t.answer(lineReply{err: io.EOF})
+	}
+	a.cancel()
+	a.ws.Abort() // it ends what reads and writes
+	_ = a.Conn.Close()
+	for range t.events { // until the reader has ended
+	}
+	t.show.endText()
+	t.run, t.events, t.show = nil, nil, a.own
+	t.queued, t.sent, t.stopping = nil, nil, false
+	t.editor.Prompt = "> "
+	if a.err != nil {
+		t.say("error: %v", a.err)
+	}
+	t.say("  detached; what you type is for %s again", t.tree.Root.Slug)
+}
+
+// reply answers a question of the run.
+func (a *attached) reply(ctx context.Context, approver *ask.Approver, q agent.Event) {
+	answer, err := approver.Answer(ctx, q)
+	if err != nil {
+		answer = nil // nobody answers
+	}
+	_ = a.Reply(q.Question, answer) // Events has the error
+}
+
+// compact has the conversation shortened: during a run before its next request, otherwise
+// with the next message.
+func (t *terminal) compact(context.Context, string) error {
+	d := agent.Directive{Compact: true}
+	switch r := t.run.(type) {
+	case *run:
+		r.Direct(d)
+	case *attached:
+		if err := r.Direct(d); err != nil {
+			return err
+		}
+	default:
+		t.shorten = true
+	}
+	t.say("  the conversation is shortened before the next request")
+	return nil
+}

@@ -50,9 +50,10 @@ type chat struct {
 	path string
 	past *agent.Resume
 	// next is what goes along with the next message.
-	next  []agent.Part
-	total agent.TotalUsage // of the conversation since the chat began
-	last  error            // of the last run
+	next    []agent.Part
+	shorten bool             // the conversation before the next request
+	total   agent.TotalUsage // of the conversation since the chat began
+	last    error            // of the last run
 }
 
 // Run holds a conversation until the person ends it. The error is that of the last run
@@ -167,6 +168,10 @@ func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
 		}
 	} else {
 		start.Args, start.Media = arguments(c.tree.Root, m)
+	}
+	if c.shorten {
+		r.runner.Direct(agent.Directive{Compact: true})
+		c.shorten = false
 	}
 	r.Channel = r.runner.Start(ctx, start)
 	return r, nil

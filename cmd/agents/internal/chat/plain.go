@@ -104,7 +104,7 @@ func readMessage(in *bufio.Reader) (string, error) {
 // what comes through a pipe may be somebody else's text.
 func (c *chat) line(ctx context.Context, text string, answer func(agent.Message) error) (leave bool, err error) {
 	if name, rest, ok := slash(text); ok {
-		t := &terminal{chat: c, show: &show{w: c.out, secret: c.logs.Hide}}
+		t := &terminal{chat: c, show: &show{w: c.out}}
 		err := t.command(ctx, name, rest)
 		return t.quit, err
 	}

@@ -1,26 +1,32 @@
 package chat
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/markdown"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/view"
 )
+
+// widest is the longest line of an answer that is easy to read.
+const widest = 100
 
 // A show prints what happens in a conversation.
 type show struct {
 	w            io.Writer
 	color, ascii bool
-	secret       func(string) string
+	all          bool // also what the person said, and how the run ended
 
 	tree   view.Tree
-	pieces bool   // the answer arrives in pieces
-	open   string // the last line of the answer, which is not complete
-	clean  termtext.Cleaner
+	pieces bool     // the answer arrives in pieces
+	open   []string // the lines of the answer that are not complete
+	answer *markdown.Writer
 }
 
 func (s *show) layout(columns int) view.Layout {
@@ -32,10 +38,7 @@ func (s *show) live(columns, rows int) []string {
 	l := s.layout(columns)
 	l.Height = rows
 	lines := s.tree.Lines(l)
-	if s.open != "" {
-		lines = append([]string{termtext.Cut(s.open, columns, "…")}, lines...)
-	}
-	return lines
+	return append(slices.Clip(s.open[max(len(s.open)-rows, 0):]), lines...)
 }
 
 func (s *show) dim(text string) string { return s.style(text, "2") }
@@ -63,6 +66,14 @@ func (s *show) event(e agent.Event) {
 		return
 	}
 	switch e.Kind {
+	case agent.EventMessage:
+		if m := e.Message; s.all && m != nil && m.Role == agent.RoleUser && (!e.Continues() || e.Input) {
+			s.prompt(m.Text())
+		}
+	case agent.EventEnd:
+		if s.all {
+			s.ended(e)
+		}
 	case agent.EventRequest:
 		s.pieces = false
 	case agent.EventText:
@@ -111,20 +122,23 @@ func (s *show) call(c *view.Call, depth int) {
 	}
 }
 
-// text adds a piece to the answer and prints the lines that are complete.
+// text adds a piece to the answer and prints the blocks that are complete.
 func (s *show) text(text string) {
-	s.open += s.clean.Clean(text)
-	end := strings.LastIndexByte(s.open, '\n') + 1
-	fmt.Fprint(s.w, s.open[:end])
-	s.open = s.open[end:]
+	if s.answer == nil {
+		s.answer = &markdown.Writer{W: s.w, Open: func(lines []string) { s.open = lines }, Format: func() markdown.Format {
+			columns, _ := size()
+			return markdown.Format{Width: min(columns-1, widest), Color: s.color, ASCII: s.ascii}
+		}}
+	}
+	_, _ = io.WriteString(s.answer, text) // nothing is left to be done without the terminal
 }
 
 // endText prints what is left of the answer.
 func (s *show) endText() {
-	if s.open += s.clean.Flush(); s.open != "" {
-		fmt.Fprintln(s.w, s.open)
+	if s.answer != nil {
+		_ = s.answer.Close() // as above
 	}
-	s.open, s.pieces = "", false
+	s.pieces = false
 }
 
 func (s *show) note(text string) { fmt.Fprintln(s.w, s.style("! "+text, "33")) }
@@ -137,4 +151,17 @@ func (s *show) end(out *agent.Outcome, err error) {
 	}
 	f := &view.Text{W: s.w, Color: s.color, ASCII: s.ascii}
 	f.Footer(out, false)
+}
+
+// ended prints how a run ended, as its last event says.
+func (s *show) ended(e agent.Event) {
+	out := &agent.Outcome{Status: e.Status, Turns: e.RunTurns, Duration: time.Duration(e.Millis) * time.Millisecond}
+	if e.Total != nil {
+		out.Total = *e.Total
+	}
+	var err error
+	if e.Error != "" {
+		err = errors.New(e.Error)
+	}
+	s.end(out, err)
 }

@@ -44,7 +44,8 @@ type terminal struct {
 	asked    *lineRequest     // that which is shown
 	back     func()           // puts back what was edited before it
 	asks     func(tool string) bool
-	lent     string // the key of the call that uses the terminal
+	lent     string  // the key of the call that uses the terminal
+	places   []place // the runs of servers that were listed
 	quit     bool
 }
 
@@ -98,7 +99,7 @@ func (c *chat) interactive(ctx context.Context) error {
 	ignore := func() bool { return true } // while another program has the terminal
 	c.p.Interrupt.Store(&ignore)
 	defer c.p.Interrupt.Store(nil)
-	t.show = &show{w: t.screen, color: c.p.Color(true), ascii: c.p.ASCII(), secret: c.logs.Hide}
+	t.show = &show{w: t.screen, color: c.p.Color(true), ascii: c.p.ASCII()}
 	t.history()
 	t.editor.Complete = t.complete
 	t.greet()
@@ -204,7 +205,7 @@ func (t *terminal) draw() {
 	}
 	columns, rows := size()
 	var lines []string
-	if t.run != nil {
+	if t.run != nil && t.asked == nil {
 		lines = t.show.live(columns-1, max(rows/3, 2))
 	}
 	for _, text := range t.sent {
@@ -231,11 +232,7 @@ func (t *terminal) keys(ctx context.Context, b []byte) {
 		case edit.Interrupt:
 			t.interrupt()
 		case edit.End:
-			if t.asked != nil {
-				t.answer(lineReply{err: io.EOF})
-			} else {
-				t.quit = true
-			}
+			t.endOfInput()
 		case edit.Suspend:
 			t.screen.Hide()
 			if err := t.tty.Stop(); err != nil {
@@ -245,6 +242,20 @@ func (t *terminal) keys(ctx context.Context, b []byte) {
 		case edit.Redraw:
 			t.screen.Clear()
 		}
+	}
+}
+
+// endOfInput is Ctrl-D in an empty line: no answer to what is asked, the end of an
+// attachment, or of the chat.
+func (t *terminal) endOfInput() {
+	a, ok := t.run.(*attached)
+	switch {
+	case t.asked != nil:
+		t.answer(lineReply{err: io.EOF})
+	case ok:
+		t.detach(a)
+	default:
+		t.quit = true
 	}
 }
 
@@ -331,6 +342,10 @@ func (t *terminal) stop() {
 	if t.run == nil {
 		return
 	}
+	if a, ok := t.run.(*attached); ok {
+		t.detach(a)
+		return
+	}
 	t.run.Cancel("the chat ended")
 	for t.run != nil {
 		select {
@@ -367,13 +382,15 @@ func (t *terminal) event(ctx context.Context, e agent.Event, ok bool) {
 	}
 	switch {
 	case e.Kind == agent.EventQuestion:
-		if r, ok := t.run.(*run); ok {
-			go r.reply(ctx, e)
-		}
+		t.question(ctx, e)
 	case e.Kind == agent.EventMessage && e.Input && e.Depth == 0 && len(t.sent) > 0:
-		t.show.prompt(t.sent[0])
+		if !t.show.all {
+			t.show.prompt(t.sent[0])
+		}
 		t.queued, t.sent = t.queued[1:], t.sent[1:]
-	case e.Kind == agent.EventCallStarted && t.lent == "" && t.asks(e.Tool):
+	case e.Kind == agent.EventWarning && e.Depth == 0 && len(t.sent) > 0 && strings.HasSuffix(e.Text, agent.TooLate):
+		return // the next run has it
+	case e.Kind == agent.EventCallStarted && t.lent == "" && t.asks(e.Tool) && !t.show.all:
 		t.screen.Hide()
 		t.tty.Pause()
 		t.lent = e.Key
@@ -388,14 +405,31 @@ func (t *terminal) event(ctx context.Context, e agent.Event, ok bool) {
 	}
 }
 
+// question answers a question of the run.
+func (t *terminal) question(ctx context.Context, q agent.Event) {
+	switch r := t.run.(type) {
+	case *run:
+		go r.reply(ctx, q)
+	case *attached:
+		go r.reply(ctx, ask.NewApprover(t.p, t.person, false, nil), q)
+	}
+}
+
 // ended closes a run, and begins the next with what was said too late for it.
 func (t *terminal) ended(ctx context.Context) {
+	if a, ok := t.run.(*attached); ok {
+		t.detach(a)
+		return
+	}
 	r, ok := t.run.(*run)
 	t.run, t.events = nil, nil
 	stopped := t.stopping
 	t.stopping = false
 	if ok {
 		out, err := t.finish(r)
+		if stopped && out.Status == agent.StatusInterrupted {
+			err = nil // the person knows
+		}
 		t.show.end(out, err)
 	}
 	if t.asked != nil {
