@@ -22,7 +22,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers ci clean
+.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers site ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -77,6 +77,10 @@ images: build
 
 demo-containers: images
 	PATH='$(CURDIR)/build/images/bin:'"$$PATH" build/agents run --agent-file examples/containers/agent.json --prompt 'What did we spend in 2026-03?'
+
+# The manual as a web site; a dead link is an error.
+site:
+	go run ./pkg/internal/site -out build/site
 
 ci:
 	.ci/run

@@ -131,6 +131,7 @@ func TestContainers(t *testing.T) {
 		t.Run("denied", func(t *testing.T) { testDenied(t, e) })
 		if e.kind == "podman" {
 			t.Run("docs", func(t *testing.T) { testPage(t, e) })
+			t.Run("tutorial", func(t *testing.T) { testTutorial(t, e) })
 			t.Run("cookbook", func(t *testing.T) { testTeam(t, e) })
 		}
 	})
@@ -269,6 +270,28 @@ esac
 	if text := readFile(t, minutes); text != "the password is swordfish\n" {
 		t.Errorf("without the rule the minutes are %q", text)
 	}
+}
+
+// testTutorial writes the files of docs/tutorial.md and runs its commands that need podman.
+func testTutorial(t *testing.T, e *engine) {
+	dir := t.TempDir()
+	for _, m := range regexp.MustCompile("(?ms)^```([a-z]+)(?: +(\\S+))?\n(.*?)^```$").FindAllStringSubmatch(readFile(t, "../docs/tutorial.md"), -1) {
+		if m[2] != "" { // the page begins above the folder office and goes on in it
+			file := filepath.Join(dir, strings.TrimPrefix(m[2], "office/"))
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, file, m[3], 0o755)
+		}
+		if m[1] == "shell" {
+			got := agents.run(t, command{dir: dir, env: e.environ, args: []string{"sh", "-c", m[3]}})
+			if want := "Only 672.30 euros, well done!\n"; got.code != 0 || got.stdout != want {
+				t.Errorf("%sprints %q, want %q (exit code %d, %s)", m[3], got.stdout, want, got.code, got.stderr)
+			}
+			return
+		}
+	}
+	t.Error("docs/tutorial.md has no command for podman")
 }
 
 // testPage runs the commands of docs/containers.md that need podman: its blocks of the

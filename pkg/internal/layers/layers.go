@@ -113,6 +113,7 @@ var rules = []rule{
 
 	{path: "pkg/agent/agenttest", floor: support},
 	{path: "pkg/exectool/runnertest", floor: support},
+	{path: "pkg/internal/site", floor: support, modules: []string{"github.com/yuin/goldmark"}},
 	{path: "pkg/internal/...", floor: support},
 	{path: "pkg/tmuxtest", floor: support},
 }
