@@ -14,28 +14,35 @@ import (
 )
 
 func newAgentCommand(p *program.Env) *cli.Command {
-	var dir string
+	var dir, from string
 	f := &scaffold.ModelFlags{}
 	return &cli.Command{
 		ArgsUsage: "SLUG",
 		Description: `Written into the tool directory of another agent (--dir), it is a sub-agent of
 that one. It gets the model of the agent that is chosen here; without one, what
-init would find, but for keys of the environment. Nothing is overwritten.`,
+init would find, but for keys of the environment. Nothing is overwritten.
+
+With --from it is a copy of an agent that ships with this program: SLUG.json, and in
+SLUG-files the tools, experts and texts that it needs. The slug may be left out.`,
 		Flags: append(f.Flags(),
 			&cli.StringFlag{Name: "dir", Value: ".", Usage: "write into `DIR`", Destination: &dir},
+			scaffold.Agents().Flag(&from),
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			slug, err := scaffold.SlugArgument(c)
+			if from == "?" {
+				return p.Print(scaffold.Agents().List())
+			}
+			slug, err := scaffold.Agents().Slug(c, from)
 			if err != nil {
 				return err
 			}
-			return newAgent(ctx, p, slug, dir, *f)
+			return newAgent(ctx, p, slug, dir, from, *f)
 		},
 	}
 }
 
 // newAgent writes an agent file, with a script where it has no model.
-func newAgent(ctx context.Context, p *program.Env, slug, dir string, f scaffold.ModelFlags) error {
+func newAgent(ctx context.Context, p *program.Env, slug, dir, from string, f scaffold.ModelFlags) error {
 	file := filepath.Join(dir, slug+".json")
 	tools := slug + "-tools"
 	if program.Taken(file) {
@@ -46,6 +53,13 @@ func newAgent(ctx context.Context, p *program.Env, slug, dir string, f scaffold.
 		return err
 	}
 	s := &scaffold.Files{P: p}
+	try := "agents run --agent-file " + program.ShellQuote(file)
+	if from != "" && m.Flavor == agentfile.FlavorScripted {
+		p.Note("it plays a script, because no model is chosen here; --flavor and --model choose one")
+	}
+	if from != "" {
+		return s.Finish(s.CopyAgent(dir, slug, from, m), try)
+	}
 	err = s.Folder(filepath.Join(dir, tools))
 	if m.Flavor == agentfile.FlavorScripted && err == nil {
 		// A .json in a tool directory must be an agent file; one in a folder
@@ -60,7 +74,7 @@ func newAgent(ctx context.Context, p *program.Env, slug, dir string, f scaffold.
 			"Say here who this agent is and what it is to do.",
 		}, tools))
 	}
-	return s.Finish(err, "agents run --agent-file "+program.ShellQuote(file)+` --prompt "Who are you?"`)
+	return s.Finish(err, try+` --prompt "Who are you?"`)
 }
 
 // newAgentModel is the model of a new agent: what the flags say, else that of the

@@ -17,21 +17,31 @@ import (
 )
 
 func newToolCommand(p *program.Env) *cli.Command {
-	var dir, lang string
+	var dir, lang, from string
 	return &cli.Command{
 		ArgsUsage: "SLUG",
 		Description: `A tool in Go is a script that builds the program in the folder beside it when it
-is called and has changed. Nothing is overwritten.`,
+is called and has changed. Nothing is overwritten.
+
+With --from it is a copy of a tool that ships with this program, with the modules that
+it needs in the folder lib beside it. The slug may be left out.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "lang", Value: "bash", Usage: "`LANGUAGE` of the tool: bash, python, node or go", Destination: &lang, Validator: command.OneOf("bash", "python", "node", "go")},
 			&cli.StringFlag{Name: "dir", Usage: "write into `DIR`; otherwise into the tool directory of the agent that is chosen here, otherwise into tools", Destination: &dir},
+			scaffold.Tools().Flag(&from),
 		},
 		Action: func(_ context.Context, c *cli.Command) error {
-			slug, err := scaffold.SlugArgument(c)
+			if from == "?" {
+				return p.Print(scaffold.Tools().List())
+			}
+			if from != "" && c.IsSet("lang") {
+				return failure.Usage("", "--from and --lang exclude each other")
+			}
+			slug, err := scaffold.Tools().Slug(c, from)
 			if err != nil {
 				return err
 			}
-			return newTool(p, slug, dir, lang)
+			return newTool(p, slug, dir, lang, from)
 		},
 	}
 }
@@ -55,7 +65,7 @@ func languageOf(name string) language {
 	return language{suffix: ".sh", text: scaffold.BashTool, program: "bash"}
 }
 
-func newTool(p *program.Env, slug, dir, lang string) error {
+func newTool(p *program.Env, slug, dir, lang, from string) error {
 	changed := func() {}
 	if dir == "" {
 		var err error
@@ -73,6 +83,9 @@ func newTool(p *program.Env, slug, dir, lang string) error {
 		}
 	}
 	s := &scaffold.Files{P: p}
+	if from != "" {
+		return s.Finish(s.CopyTool(dir, slug, from), "agents tool describe "+program.ShellQuote(program.Command(filepath.Join(dir, slug))))
+	}
 	err := s.Folder(dir)
 	if l.source && err == nil {
 		err = goSource(s, filepath.Join(dir, source), slug, name)
@@ -84,10 +97,7 @@ func newTool(p *program.Env, slug, dir, lang string) error {
 	if _, lookErr := exec.LookPath(l.program); lookErr != nil && err == nil {
 		p.Note("%s, which runs it, is not in PATH", l.program)
 	}
-	if filepath.Base(path) == path {
-		path = "./" + path
-	}
-	return s.Finish(err, "agents tool call "+program.ShellQuote(path)+" --arg text=hello --arg times=2")
+	return s.Finish(err, "agents tool call "+program.ShellQuote(program.Command(path))+" --arg text=hello --arg times=2")
 }
 
 // goSource writes the program of a tool in Go, a module of its own.

@@ -29,6 +29,7 @@ const (
 // rules has a line for every package; one for a package that does not exist does
 // no harm.
 var rules = []rule{
+	{path: "agents"},
 	{path: "docs"},
 	{path: "pkg/admission"},
 	{path: "pkg/cachefile"},
@@ -48,6 +49,7 @@ var rules = []rule{
 	{path: "pkg/wholefile"},
 	{path: "pkg/wsconn", modules: []string{"github.com/coder/websocket"}},
 	{path: "schemas"},
+	{path: "tools"},
 
 	{path: "pkg/agent", floor: 1, modules: []string{"golang.org/x/sync", "github.com/google/jsonschema-go"}},
 	{path: "pkg/channel", floor: 1, beside: []string{"pkg/agent"}},

@@ -70,6 +70,14 @@ func Taken(path string) bool {
 	return err == nil
 }
 
+// Command is path as the name of a program, which a shell does not look for in PATH.
+func Command(path string) string {
+	if filepath.Base(path) == path {
+		return "./" + path
+	}
+	return path
+}
+
 // Relative is path relative to the working directory, if it is below it.
 func Relative(path string) string {
 	here, err := os.Getwd()

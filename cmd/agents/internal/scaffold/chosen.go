@@ -12,6 +12,14 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
+// Slug is the slug of a new agent or tool. That of a copy of from may be left out.
+func (s Shipped) Slug(c *cli.Command, from string) (string, error) {
+	if from != "" && !c.Args().Present() {
+		return from, nil
+	}
+	return SlugArgument(c)
+}
+
 // SlugArgument is the slug of a new agent or tool.
 func SlugArgument(c *cli.Command) (string, error) {
 	slug, err := command.OneArgument(c, "the slug, its name,")

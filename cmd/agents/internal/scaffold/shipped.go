@@ -1,0 +1,302 @@
+package scaffold
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/agents"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/tools"
+	"github.com/urfave/cli/v3"
+)
+
+// Shipped are the agents or tools that are part of the program, to be copied.
+type Shipped struct {
+	what  string // "agent" or "tool"
+	files embed.FS
+	about func(name string) string
+}
+
+// Agents are the shipped agents.
+func Agents() Shipped {
+	return Shipped{"agent", agents.Files, func(name string) string {
+		return about(agents.Files, path.Join(name, agentName), "announce")
+	}}
+}
+
+// Tools are the shipped tools.
+func Tools() Shipped {
+	return Shipped{"tool", tools.Files, func(name string) string { return about(tools.Files, name, "description") }}
+}
+
+// about is the first clause of the first value of a key in a file with JSON in it.
+func about(files embed.FS, name, key string) string {
+	text, _ := files.ReadFile(name) // a name that was listed
+	_, value, _ := strings.Cut(string(text), `"`+key+`": "`)
+	if end := strings.IndexAny(value, `.:;"`); end >= 0 {
+		value = value[:end]
+	}
+	return value
+}
+
+// Names are the names, sorted.
+func (s Shipped) Names() []string {
+	entries, _ := s.files.ReadDir(".") // it is there
+	var names []string
+	for _, e := range entries {
+		if e.Name() != "lib" {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// List is a line for each: its name and what it does.
+func (s Shipped) List() string {
+	var b strings.Builder
+	for _, name := range s.Names() {
+		fmt.Fprintf(&b, "%-12s %s\n", name, s.about(name))
+	}
+	return b.String()
+}
+
+// Flag is the flag that chooses one, or "?" for the list.
+func (s Shipped) Flag(from *string) cli.Flag {
+	return &cli.StringFlag{Name: "from", Usage: "copy the shipped " + s.what + " `NAME`; ? lists them", Destination: from, Validator: s.check}
+}
+
+// check returns an error with the list if there is none of this name.
+func (s Shipped) check(name string) error {
+	names := s.Names()
+	if name == "?" || slices.Contains(names, name) {
+		return nil
+	}
+	return &unknownError{fmt.Sprintf("there is no such %s%s\n%s", s.what, closest.Hint(name, names), strings.TrimSuffix(s.List(), "\n")), &command.ChoiceError{Values: names}}
+}
+
+// An unknownError is a ChoiceError with more to read.
+type unknownError struct {
+	text   string
+	choice *command.ChoiceError
+}
+
+func (e *unknownError) Error() string { return e.text }
+func (e *unknownError) Unwrap() error { return e.choice }
+
+const agentName = "agent.json"
+
+// A shippedCopy collects the files of a copy, by their path with slashes in its folder.
+type shippedCopy struct {
+	from, slug string
+	model      ModelChoice
+	root       string // the source of the agent file
+	files      map[string]string
+	order      []string
+	reference  *regexp.Regexp
+	flavor     *regexp.Regexp
+}
+
+// CopyAgent writes the shipped agent from as DIR/SLUG.json, with the files that it names
+// in DIR/SLUG-files and an empty folder for tools of its own, DIR/SLUG-tools. A scripted
+// model plays the script of the agent.
+func (s *Files) CopyAgent(dir, slug, from string, m ModelChoice) error {
+	c := &shippedCopy{from: from, slug: slug, model: m, files: map[string]string{}, root: "agents/" + from + "/" + agentName,
+		reference: regexp.MustCompile(`"(path|toolDirectory|promptFile|toolkit|script)": "([^"]+)"`),
+		flavor:    regexp.MustCompile(`(?m)^ *"flavor": "[^"]*",\n(?: *"(?:modelUrl|modelName|apiKeyId)": "[^"]*",\n)*`)}
+	if m.Url == "" {
+		c.root = "agents/" + from + "/scripted.json"
+	}
+	if err := c.agent(c.root); err != nil {
+		return err
+	}
+	file := slug + ".json"
+	text := c.files[file]
+	text = strings.Replace(text, `"slug": "`+from+`"`, `"slug": "`+slug+`"`, 1)
+	own := slug + "-tools"
+	if strings.Contains(text, `"toolDirectory"`) {
+		own = ""
+	} else {
+		text = strings.Replace(text, `    "announce"`, `    "toolDirectory": "`+own+"\",\n    \"announce\"", 1)
+	}
+	c.files[file] = text
+	if err := c.free(dir); err != nil {
+		return err
+	}
+	if own != "" {
+		if err := s.Folder(filepath.Join(dir, own)); err != nil {
+			return err
+		}
+	}
+	return s.copy(dir, c)
+}
+
+// CopyTool writes the shipped tool from as DIR/SLUG, with its modules in DIR/lib.
+func (s *Files) CopyTool(dir, slug, from string) error {
+	c := &shippedCopy{files: map[string]string{}}
+	if err := c.tool("tools/"+from, slug); err != nil {
+		return err
+	}
+	if slug != from {
+		text := c.files[slug]
+		before, rest, _ := strings.Cut(text, `"slug": "`)
+		_, rest, _ = strings.Cut(rest, `"`)
+		c.files[slug] = before + `"slug": "` + slug + `"` + rest
+	}
+	if err := c.free(dir); err != nil {
+		return err
+	}
+	return s.copy(dir, c)
+}
+
+// free returns an error if a file is there with other contents.
+func (c *shippedCopy) free(dir string) error {
+	for _, name := range c.order {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if text, err := os.ReadFile(to); program.Taken(to) && (err != nil || string(text) != c.files[name]) {
+			return failure.Usage("choose another slug or --dir", "nothing was written: %s already exists", to)
+		}
+	}
+	return nil
+}
+
+// copy writes the files. The first one was needed by nobody and comes last, so that all
+// that it names is there.
+func (s *Files) copy(dir string, c *shippedCopy) error {
+	for i := len(c.order) - 1; i >= 0; i-- {
+		name := c.order[i]
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if program.Taken(to) {
+			continue // with the same contents
+		}
+		if err := s.Folder(filepath.Dir(to)); err != nil {
+			return err
+		}
+		mode := os.FileMode(0o644)
+		if strings.HasPrefix(c.files[name], "#!") {
+			mode = 0o755
+		}
+		if err := s.Add(to, mode, c.files[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads a file of the repository.
+func read(source string) ([]byte, error) {
+	if name, ok := strings.CutPrefix(source, "tools/"); ok {
+		return tools.Files.ReadFile(name)
+	}
+	return agents.Files.ReadFile(strings.TrimPrefix(source, "agents/"))
+}
+
+func (c *shippedCopy) add(name, text string) {
+	if _, ok := c.files[name]; !ok {
+		c.order = append(c.order, name)
+	}
+	c.files[name] = text
+}
+
+// place is the path in the copy of a file of the repository.
+func (c *shippedCopy) place(source string) string {
+	if source == c.root {
+		return c.slug + ".json"
+	}
+	return path.Join(c.slug+"-files", strings.TrimPrefix(source, "agents/"+c.from+"/"))
+}
+
+// agent adds an agent file and all that it names.
+func (c *shippedCopy) agent(source string) error {
+	data, err := read(source)
+	if err != nil {
+		return err
+	}
+	to := c.place(source)
+	text := string(data)
+	c.add(to, text)
+	if c.model.Url != "" {
+		text = c.flavor.ReplaceAllLiteralString(text, c.modelLines())
+	}
+	text = c.reference.ReplaceAllStringFunc(text, func(found string) string {
+		m := c.reference.FindStringSubmatch(found)
+		target := path.Join(path.Dir(source), m[2])
+		if addErr := c.named(m[1], target); err == nil {
+			err = addErr
+		}
+		rel, _ := filepath.Rel(path.Dir(to), c.place(target)) // both are relative
+		return `"` + m[1] + `": "` + filepath.ToSlash(rel) + `"`
+	})
+	c.files[to] = text
+	return err
+}
+
+// named adds what a key of an agent file names.
+func (c *shippedCopy) named(key, source string) error {
+	switch key {
+	case "path":
+		return c.tool(source, c.place(source))
+	case "toolDirectory":
+		entries, err := fs.ReadDir(agents.Files, strings.TrimPrefix(source, "agents/"))
+		for _, e := range entries {
+			if err := c.agent(path.Join(source, e.Name())); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+	text, err := read(source)
+	c.add(c.place(source), string(text))
+	return err
+}
+
+// modelLines are the lines of an agent file about its model.
+func (c *shippedCopy) modelLines() string {
+	var b strings.Builder
+	m := c.model
+	for _, line := range [][2]string{{"flavor", m.Flavor}, {"modelUrl", m.Url}, {"modelName", m.Model}, {"apiKeyId", m.KeyID}} {
+		if line[1] != "" {
+			fmt.Fprintf(&b, "    %q: %s,\n", line[0], program.QuoteJSON(line[1]))
+		}
+	}
+	return b.String()
+}
+
+// tool adds a tool or a module of one, as to, and the modules that it imports.
+func (c *shippedCopy) tool(source, to string) error {
+	data, err := read(source)
+	if err != nil {
+		return err
+	}
+	if _, ok := c.files[to]; ok {
+		return nil
+	}
+	c.add(to, string(data))
+	lib := path.Dir(to)
+	if path.Base(lib) != "lib" {
+		lib = path.Join(lib, "lib")
+	}
+	for line := range bytes.Lines(data) {
+		words := strings.Fields(string(line))
+		if len(words) < 2 || words[0] != "import" && words[0] != "from" {
+			continue
+		}
+		module := words[1] + ".py"
+		if _, err := fs.Stat(tools.Files, "lib/"+module); err == nil {
+			if err := c.tool("tools/lib/"+module, path.Join(lib, module)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
