@@ -92,7 +92,14 @@ echo 42`,
 // serveLibrary starts the server in the folder of cmd, which is that of an earlier one or new.
 func serveLibrary(t *testing.T, dir string) *library {
 	t.Helper()
-	cmd := agentsCommand(t, nil, "serve", "--listen", "127.0.0.1:0", "--agent-file", "agent.json", "--token-file", "token")
+	return serveAgent(t, dir, "agent.json")
+}
+
+// serveAgent starts a server for the agent in file, for those who have the token of the
+// librarian.
+func serveAgent(t *testing.T, dir, file string) *library {
+	t.Helper()
+	cmd := agentsCommand(t, nil, "serve", "--listen", "127.0.0.1:0", "--agent-file", file, "--token-file", "token")
 	cmd.Dir = dir
 	pipe, err := cmd.StderrPipe()
 	if err != nil {
