@@ -167,8 +167,10 @@ func (c *Channel) Direct(d Directive) {
 // directed takes the next message or order if the run is about to ask the model, or to
 // end. Messages about background commands come first.
 func (r *run) directed(step Step) (Directive, bool) {
-	if m, ok := r.background.notice(step); ok {
-		return Directive{Message: &m}, true
+	for m, ok := r.background.notice(step); ok; m, ok = r.background.notice(step) {
+		if !r.tree.noNotices {
+			return Directive{Message: &m}, true
+		}
 	}
 	ends := step.Kind == StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == EventEnd
 	if step.Kind != StepModel && step.Kind != StepAccept && !ends {

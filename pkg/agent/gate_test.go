@@ -218,3 +218,27 @@ func TestARunThatEndedIsOver(t *testing.T) {
 		t.Errorf("%d requests and %d ends in 30 steps, want 3 and 1", requests, ends)
 	}
 }
+
+// TestStepDeliversMessagesThatArriveMeanwhile: a program that drives the session itself
+// need not look for them.
+func TestStepDeliversMessagesThatArriveMeanwhile(t *testing.T) {
+	m := &model{answers: []*agent.Response{calls(call("", "begin", "{}")), text("done")}}
+	a := newAgent(m, tool{"begin", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+		err := inv.Background(ctx, func(context.Context) string { return "the command has ended" })
+		inv.AwaitNotice(ctx)
+		return agent.TextResult("begun"), err
+	}})
+	r := &agent.Runner{Agent: a}
+	if err := r.Prompt(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if _, err := r.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := m.requests[len(m.requests)-1].Messages
+	if got := last[len(last)-1].Text(); got != "the command has ended" {
+		t.Errorf("the last message of the last request is %q", got)
+	}
+}

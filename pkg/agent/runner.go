@@ -58,6 +58,9 @@ type Runner struct {
 	// session, before its request of the turn and before its end: what a record has. false
 	// is nothing.
 	Meanwhile func(session string, turn int) (Directive, bool)
+	// NoNotices drops what Invocation.Background has to say to the model, because the
+	// record has it.
+	NoNotices bool
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.
 	Observe func(Event)
@@ -159,12 +162,22 @@ func (r *Runner) Resume(ctx context.Context) (*Outcome, error) {
 
 // Step does the one thing that the session needs next, as Session.Next says,
 // and returns what it was. With StepPrompt it did nothing: the session waits for
-// a user message. A program that drives a session itself opens it with Prompt
-// and calls Step. The error is that of a run which ended in this step without an
+// a user message. What Input and Direct have sent, and what runs in the background has to
+// say, is added first. A program that drives a session itself opens it with
+// Prompt and calls Step. The error is that of a run which ended in this step without an
 // answer, or of the journal.
 func (r *Runner) Step(ctx context.Context) (Step, error) {
 	root := r.root()
 	step := root.session.Next()
+	if root.inbox == nil {
+		root.inbox = &r.inboxes.root
+	}
+	for d, ok := root.directed(step); ok; d, ok = root.directed(step) {
+		if err := root.follow(ctx, d); err != nil {
+			return step, err
+		}
+		step = root.session.Next()
+	}
 	return step, root.perform(ctx, step)
 }
 
@@ -216,7 +229,7 @@ func (r *Runner) root() *run {
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
 			above: len(r.Lease.Path), shared: r.Context, person: r.Person,
-			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile,
+			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile, noNotices: r.NoNotices,
 		}
 		if t.now == nil {
 			t.now = time.Now
@@ -290,6 +303,7 @@ type tree struct {
 	questionTime time.Duration
 	inboxes      *inboxes
 	meanwhile    func(session string, turn int) (Directive, bool)
+	noNotices    bool
 
 	mu      sync.Mutex // held while an event takes effect
 	broken  error      // the journal failed; nothing may happen any more

@@ -20,7 +20,8 @@ var ErrUnfinished = errors.New("the record ends here: the run was not finished")
 type Player struct {
 	Record *Record
 	// LiveTools runs the tools, and serves the model's answers. The results of the
-	// tools may differ from the recorded ones, and are not compared.
+	// tools may differ from the recorded ones, and are not compared. Messages that came
+	// during a run are the recorded ones, also those about background commands.
 	LiveTools bool
 	// LiveModel asks the models, and serves the results of tools: a call gets the
 	// recorded result of the same tool for the same arguments.
@@ -145,7 +146,7 @@ func (p *Player) runner(r *agent.Runner, root *agent.Agent, shared json.RawMessa
 		Reserve: func(ctx context.Context, n agent.Need) (func(agent.Usage), error) {
 			return p.reserve(ctx, n, r.Reserve)
 		},
-		Meanwhile: p.meanwhile,
+		Meanwhile: p.meanwhile, NoNotices: p.LiveTools,
 		Observe: func(e agent.Event) {
 			p.observe(&e)
 			if r.Observe != nil {
@@ -245,7 +246,7 @@ func (p *Player) real(s *progress, turn int) bool {
 }
 
 // meanwhile is the next that a person sent, in the record, before the request of a turn.
-// With real tools or a real model there is nothing.
+// With a real model there is nothing.
 func (p *Player) meanwhile(session string, turn int) (agent.Directive, bool) {
 	s := p.of(session)
 	p.mu.Lock()
@@ -254,7 +255,7 @@ func (p *Player) meanwhile(session string, turn int) (agent.Directive, bool) {
 	if s.path == "" {
 		at.run = p.run
 	}
-	if s.rec == nil || p.LiveTools || p.LiveModel || p.real(s, turn) || s.inputs == len(s.rec.inputs[at]) {
+	if s.rec == nil || p.LiveModel || p.real(s, turn) || s.inputs == len(s.rec.inputs[at]) {
 		return agent.Directive{}, false
 	}
 	s.inputs++

@@ -508,8 +508,9 @@ func TestASecretIsNotRepeated(t *testing.T) {
 
 func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
 	var r *agent.Runner
+	notice := "the command has ended"
 	begin := tool{"begin", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-		err := inv.Background(ctx, func(context.Context) string { return "the command of " + inv.Agent + " has ended" })
+		err := inv.Background(ctx, func(context.Context) string { return notice })
 		inv.AwaitNotice(ctx)
 		if inv.Agent == "root" {
 			r.Input(agent.UserText("the user says"))
@@ -527,14 +528,17 @@ func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
 		t.Fatalf("%d messages, want 5: %q", n, steps(events))
 	}
 	check(t, events, want)
-	root, sub := tree()
-	p, j := &replay.Player{Record: newRecord(t, events)}, &journal{t: t}
-	p.Wrap(root)
-	p.Wrap(sub)
-	if _, err := p.Run(t.Context(), &agent.Runner{Agent: root, Journal: j}); err != nil {
-		t.Fatal(err)
+	for _, live := range []bool{false, true} {
+		root, sub := tree()
+		p, j := &replay.Player{Record: newRecord(t, events), LiveTools: live}, &journal{t: t}
+		p.Wrap(root)
+		p.Wrap(sub)
+		notice = "a live command has ended"
+		if _, err := p.Run(t.Context(), &agent.Runner{Agent: root, Journal: j}); err != nil {
+			t.Fatal(err)
+		}
+		sameEvents(t, events, j.events())
 	}
-	sameEvents(t, events, j.events())
 }
 
 func TestWhatAPersonSentIsReplayed(t *testing.T) {
