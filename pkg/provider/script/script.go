@@ -16,7 +16,7 @@
 //   - Lines with the markers inside of a script belong to it, as long as they are balanced.
 //   - A script without its end line, or an end without a beginning, does not run.
 //   - agent2_wait SECONDS as the last line waits, at most so long, until a command in the
-//     background has ended.
+//     background has ended. Without a number there, nothing runs.
 //   - A script that begins with agent2_call NAME {…} calls other tools, one for each such
 //     line; the arguments may have several lines. So these calls pass the same rules,
 //     budgets and journal as all calls.
@@ -107,18 +107,56 @@ agent2_call NAME {"ARGUMENT": "VALUE"}
 func (d Dialect) Read(text string, tools []agent.ToolSpec) textcall.Answer {
 	a, script, found := d.find(text)
 	if found {
-		a.Whole = !a.Cut
+		a.Whole = a.Wrong == ""
 		a.Calls = calls(script, tools)
 	}
 	return a
 }
 
-// find finds the script in an answer.
+// find finds the script in an answer, and what is wrong with it.
 func (d Dialect) find(text string) (a textcall.Answer, script string, found bool) {
+	if a, script, found = d.search(text); !found || a.Wrong != "" {
+		return a, script, found
+	}
+	lines := strings.Split(strings.TrimSpace(script), "\n")
+	switch {
+	case !d.balanced(a.Ignored):
+		a.Wrong = fmt.Sprintf("there are more lines %s than lines %s; a script that contains such lines must contain as many of both", d.end(), d.start())
+	case strings.HasPrefix(strings.TrimSpace(lines[len(lines)-1])+" ", "agent2_wait ") && !patterns().wait.MatchString(script):
+		a.Wrong = "agent2_wait takes a number of seconds, as in agent2_wait 30"
+	default:
+		return a, script, found
+	}
+	a.Said, a.Ignored = a.Said+a.Ignored, ""
+	return a, script, found
+}
+
+// balanced reports whether each end line in text follows a start line.
+func (d Dialect) balanced(text string) bool {
+	depth := 0
+	for line := range strings.Lines(text) {
+		switch d.marker(line) {
+		case d.start():
+			depth++
+		case d.end():
+			depth--
+		}
+		if depth < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// marker is a line without what models put around the markers.
+func (d Dialect) marker(line string) string { return strings.Trim(line, "`*<> \t\r\n") }
+
+// search finds the first script in an answer.
+func (d Dialect) search(text string) (a textcall.Answer, script string, found bool) {
 	begin, body, depth, at, before := -1, 0, 0, 0, 0
 	for line := range strings.Lines(text) {
 		next := at + len(line)
-		switch strings.Trim(line, "`*<> \t\r\n") {
+		switch d.marker(line) {
 		case d.start():
 			if depth++; depth == 1 {
 				begin, body = at, next
@@ -128,7 +166,7 @@ func (d Dialect) find(text string) (a textcall.Answer, script string, found bool
 			}
 		case d.end():
 			if depth--; depth < 0 {
-				return textcall.Answer{Text: text[:at], Said: text[at:], Cut: true}, "", true
+				return textcall.Answer{Text: text[:at], Said: text[at:], Wrong: "there is no line " + d.start() + " before the line " + d.end()}, "", true
 			}
 			if depth == 0 {
 				return split(text, begin, next), unfenced(text[body:at]), true
@@ -137,10 +175,12 @@ func (d Dialect) find(text string) (a textcall.Answer, script string, found bool
 		before, at = at, next
 	}
 	if begin >= 0 {
-		return textcall.Answer{Text: text[:begin], Said: text[begin:], Cut: true}, text[body:], true
+		return textcall.Answer{Text: text[:begin], Said: text[begin:], Wrong: "the script ends without a line " + d.end() + cutOff}, text[body:], true
 	}
 	return fenced(text)
 }
+
+const cutOff = "; if your answer was cut off, write less at once"
 
 // split divides an answer. The end of a block around the script is a part of it.
 func split(text string, begin, end int) textcall.Answer {
@@ -181,7 +221,7 @@ func fenced(text string) (a textcall.Answer, script string, found bool) {
 	end := patterns().tail.FindStringIndex(text[body:])
 	switch {
 	case end == nil:
-		return textcall.Answer{Text: text[:begin], Said: text[begin:], Cut: true}, text[body:], true
+		return textcall.Answer{Text: text[:begin], Said: text[begin:], Wrong: "the block with the script has no end" + cutOff}, text[body:], true
 	case strings.TrimSpace(text[body+end[1]:]) != "":
 		return textcall.Answer{Text: text}, "", false
 	}
@@ -257,16 +297,19 @@ func (d Dialect) Write(c agent.ToolCall) string {
 
 // Results implements textcall.Dialect.
 func (d Dialect) Results(said, ignored string, results []agent.ToolResult) []agent.Part {
+	if a, _, _ := d.find(said); a.Wrong != "" && len(results) > 0 && strings.HasPrefix(results[0].Text(), "error: not run: ") {
+		return []agent.Part{agent.Text("[not run: " + a.Wrong + "]")}
+	}
 	var parts []agent.Part
 	for i, r := range results {
 		if r.Name == Tool && len(results) == 1 {
 			parts = append(parts, output(r)...)
+			if text := r.Text(); strings.Contains(text, ": agent2_call: command not found") || strings.Contains(text, ": agent2_wait: command not found") {
+				parts = append(parts, agent.Text("\n[agent2_call is only read in a script that does nothing else, agent2_wait only in the last line.]"))
+			}
 			continue
 		}
 		parts = append(parts, textcall.Result(i, r)...)
-	}
-	if a, _, found := d.find(said); found && a.Cut {
-		parts = append(parts, agent.Text(fmt.Sprintf("\n[A script begins with a line %s and ends with a line %s.]", d.start(), d.end())))
 	}
 	if ignored != "" {
 		parts = append(parts, agent.Text(fmt.Sprintf("\n[What you wrote after the line %s was ignored. End your answer there.]", d.end())))

@@ -21,7 +21,7 @@ func TestRead(t *testing.T) {
 		name, text     string
 		calls          []string
 		ignored, text1 string
-		cut            bool
+		wrong          string
 	}{
 		{name: "a script", text: "I look.\nS\nls\nE\n", calls: ls, text1: "I look.\n"},
 		{name: "nothing else", text: "S\nls\nE", calls: ls},
@@ -30,9 +30,9 @@ func TestRead(t *testing.T) {
 		{name: "text after the end", text: "S\nls\nE\nIt prints a.txt.", calls: ls, ignored: "It prints a.txt."},
 		{name: "several scripts", text: "S\nls\nE\nthen\nS\nrm x\nE", calls: ls, ignored: "then\nS\nrm x\nE"},
 		{name: "nested", text: "S\ncat <<X\nS\nrm x\nE\nX\nE\n", calls: []string{`bash {"command":"cat <<X\nS\nrm x\nE\nX\n"}`}},
-		{name: "nested without an end", text: "S\nls\nS\nls\nE\n", calls: []string{`bash {"command":"ls\nS\nls\nE\n"}`}, cut: true},
-		{name: "no end", text: "I look.\nS\nrm -rf /tmp/x", calls: []string{`bash {"command":"rm -rf /tmp/x"}`}, text1: "I look.\n", cut: true},
-		{name: "no beginning", text: "ls\nE", calls: []string{`bash {"command":""}`}, text1: "ls\n", cut: true},
+		{name: "nested without an end", text: "S\nls\nS\nls\nE\n", calls: []string{`bash {"command":"ls\nS\nls\nE\n"}`}, wrong: "the script ends without a line E; if your answer was cut off, write less at once"},
+		{name: "no end", text: "I look.\nS\nrm -rf /tmp/x", calls: []string{`bash {"command":"rm -rf /tmp/x"}`}, text1: "I look.\n", wrong: "the script ends without a line E; if your answer was cut off, write less at once"},
+		{name: "no beginning", text: "ls\nE", calls: []string{`bash {"command":""}`}, text1: "ls\n", wrong: "there is no line S before the line E"},
 		{name: "markers with white space and signs", text: "  S \r\nls\n **E**\n", calls: ls},
 		{name: "in a block", text: "I look.\nFbash\nS\nls\nE\nF\n", calls: ls, text1: "I look.\n"},
 		{name: "around a block", text: "S\nFbash\nls\nF\nE\n", calls: ls},
@@ -41,12 +41,15 @@ func TestRead(t *testing.T) {
 		{name: "a fenced block of sh", text: "Fsh\nls\nF", calls: ls},
 		{name: "a fenced block that is not at the end", text: "Fbash\nls\nF\nlists files."},
 		{name: "two fenced blocks", text: "Fbash\nls\nF\nor\nFbash\nfind\nF"},
-		{name: "a fenced block without an end", text: "Fbash\nls\n", calls: ls, cut: true},
+		{name: "a fenced block without an end", text: "Fbash\nls\n", calls: ls, wrong: "the block with the script has no end; if your answer was cut off, write less at once"},
 		{name: "another fenced block", text: "Ftext\nls\nF"},
 		{name: "no script", text: "It is done."},
 		{name: "wait", text: "S\nmake\nagent2_wait 30\nE", calls: []string{`bash {"command":"make","wait_seconds":30}`}},
 		{name: "only wait", text: "S\nagent2_wait 1.5s\n\nE", calls: []string{`bash {"command":"","wait_seconds":1.5}`}},
 		{name: "wait too long", text: "S\nagent2_wait 99999999\nE", calls: []string{`bash {"command":"","wait_seconds":3600}`}},
+		{name: "more ends than beginnings", text: "S\ncat <<X\nE\nX\nE\n", calls: []string{`bash {"command":"cat <<X\n"}`}, wrong: "there are more lines E than lines S; a script that contains such lines must contain as many of both"},
+		{name: "wait without a number", text: "S\nls\nagent2_wait x\nE\nok", calls: []string{`bash {"command":"ls\nagent2_wait x\n"}`}, wrong: "agent2_wait takes a number of seconds, as in agent2_wait 30"},
+		{name: "wait without anything", text: "S\nagent2_wait\nE", calls: []string{`bash {"command":"agent2_wait\n"}`}, wrong: "agent2_wait takes a number of seconds, as in agent2_wait 30"},
 		{name: "wait not at the end", text: "S\nagent2_wait 5\nls\nE", calls: []string{`bash {"command":"agent2_wait 5\nls\n"}`}},
 		{name: "a tool", text: "S\nagent2_call bash_kill {'id': \"1.1\",}\nE", calls: []string{`bash_kill {"id":"1.1"}`}},
 		{name: "tools", text: "S\n\nagent2_call bash_kill {\n \"id\": \"1.1\"\n}\nagent2_call expert_poet {\"prompt\": \"x\"}\nagent2_call bash_list\nE", calls: []string{"bash_kill {\n \"id\": \"1.1\"\n}", `expert_poet {"prompt": "x"}`, "bash_list {}"}},
@@ -67,7 +70,7 @@ func TestRead(t *testing.T) {
 			if test.calls == nil {
 				test.text1 = text
 			}
-			if a.Text+a.Said+a.Ignored != text || a.Text != test.text1 || a.Ignored != test.ignored || a.Cut != test.cut {
+			if a.Text+a.Said+a.Ignored != text || a.Text != test.text1 || a.Ignored != test.ignored || a.Wrong != test.wrong {
 				t.Errorf("Read = %+v", a)
 			}
 		})
@@ -95,7 +98,12 @@ func TestResults(t *testing.T) {
 		{"refusal", "S\nls\nE\n", "", []agent.ToolResult{result(true, "error: not run: refused by policy: no")}, "[not run: refused by policy: no]"},
 		{"in the background", "S\nls\nE\n", "", []agent.ToolResult{result(false, "a\n\n[It still runs after 1 s and so on]")}, "a\n\n[It still runs after 1 s and so on]"},
 		{"ignored text", "S\nls\nE\n", "x", []agent.ToolResult{result(false, "a\n")}, "[exit status 0]\na\n\n[What you wrote after the line E was ignored. End your answer there.]"},
-		{"cut", "S\nls", "", []agent.ToolResult{result(true, "error: not run: it broke off")}, "[not run: it broke off]\n[A script begins with a line S and ends with a line E.]"},
+		{"cut", "S\nls", "", []agent.ToolResult{result(true, "error: not run: it broke off")}, "[not run: the script ends without a line E; if your answer was cut off, write less at once]"},
+		{"a wait among commands", "S\nagent2_wait 1\nls\nE", "", []agent.ToolResult{result(false, "bash: line 1: agent2_wait: command not found\n")},
+			"[exit status 0]\nbash: line 1: agent2_wait: command not found\n\n[agent2_call is only read in a script that does nothing else, agent2_wait only in the last line.]"},
+		{"of another model", "S\nls\nagent2_wait x\nE", "", []agent.ToolResult{result(false, "a\n")}, "[exit status 0]\na\n"},
+		{"a call among commands", "S\nls\nagent2_call x\nE", "", []agent.ToolResult{result(true, "error: exit status 127\nbash: line 2: agent2_call: command not found\n")},
+			"[exit status 127]\nbash: line 2: agent2_call: command not found\n\n[agent2_call is only read in a script that does nothing else, agent2_wait only in the last line.]"},
 		{"tools", "S\nagent2_call bash_list\nE", "", []agent.ToolResult{{Name: "bash_list", Parts: []agent.Part{agent.Text("none")}}}, "[result of bash_list]\nnone"},
 	} {
 		got := agent.Message{Parts: Dialect{Start: "S", End: "E"}.Results(test.said, test.ignored, test.results)}.Text()

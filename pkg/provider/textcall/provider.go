@@ -42,8 +42,9 @@ type Answer struct {
 	// follows. Without calls, Text is all.
 	Text, Said, Ignored string
 	Calls               []agent.ToolCall
-	// Cut says that the last call is not complete, Whole that all calls are, even if the
-	// answer was cut behind them.
+	// Wrong is why the calls do not run, Cut says that the last one is not complete,
+	// Whole that all are, even if the answer was cut behind them.
+	Wrong      string
 	Cut, Whole bool
 }
 
@@ -87,7 +88,7 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	}
 	with.Message.Calls = answer.Calls
 	switch {
-	case answer.Cut:
+	case answer.Cut, answer.Wrong != "":
 		with.Finish = agent.FinishLength
 	case answer.Whole && with.Finish == agent.FinishLength:
 		with.Finish = agent.FinishStop
