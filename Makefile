@@ -32,6 +32,7 @@ build:
 	mv -f build/agents.copied build/agents
 	rm -f build/agents.linked
 	CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='-s -w' -o build/agents-search ./cmd/agents-search
+	CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='-s -w' -o build/agents-tui ./cmd/agents-tui
 
 test:
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')

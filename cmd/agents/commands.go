@@ -59,6 +59,7 @@ func table() []entry {
 	return []entry{
 		{name: "run", usage: "answer one prompt; the answer goes to stdout", build: runCommand},
 		{name: "cli", usage: "talk with an agent in lines; what `agents` does at a terminal without a command", build: cliCommand},
+		{name: "tui", usage: "talk with agents at a terminal, and watch and direct every agent of the tree", build: tuiCommand},
 		{name: "replay", usage: "run a recorded session again, with the model and the tools served from it", build: replayCommand},
 		{name: "check", usage: "load everything and report every problem", build: checkCommand},
 		{name: "lock", usage: "write agents.lock: what the agent's tree consists of, for --locked", build: lockCommand},

@@ -9,6 +9,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/serve"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
+	"github.com/agents-exe/agents/pkg/policy"
 	server "github.com/agents-exe/agents/pkg/serve"
 	"github.com/urfave/cli/v3"
 )
@@ -54,6 +55,9 @@ resumed.`,
 			}
 			if err := f.Keep.Check(); err != nil {
 				return err
+			}
+			if o.UntilIdle { // it serves an interface, at which there is a person
+				f.Rights.Default = policy.Effects
 			}
 			return f.Run(ctx, p)
 		},

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -141,7 +139,7 @@ func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time)
 
 // search calls the searcher.
 func search(ctx context.Context, p *program.Env, r *searchRequest) ([]searchHit, error) {
-	path, err := findSearcher()
+	path, err := program.Companion(searcher)
 	if err != nil {
 		return nil, failure.NothingRan(fmt.Errorf("session search: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
 	}
@@ -174,24 +172,6 @@ func search(ctx context.Context, p *program.Env, r *searchRequest) ([]searchHit,
 		}
 		hits = append(hits, h)
 	}
-}
-
-// findSearcher looks beside this program, then in PATH.
-func findSearcher() (string, error) {
-	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
-		}
-		beside := filepath.Join(filepath.Dir(self), searcher)
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return beside, nil
-		}
-	}
-	path, err := exec.LookPath(searcher)
-	if err != nil {
-		return "", fmt.Errorf("cannot find the program %s beside agents or in PATH", searcher)
-	}
-	return filepath.Abs(path)
 }
 
 // showHits writes the hits by session: the best session first, and in each the

@@ -145,7 +145,11 @@ func (s *stream) connection() (*wsconn.Conn, error) {
 	for {
 		ws, err := s.agent.Server.Dial(s.alive, s.agent.Description.Name)
 		if err == nil {
-			return ws, s.open(ws)
+			again := s.seq > 0
+			if err = s.open(ws); err == nil && again {
+				s.progress("connected to " + s.agent.Server.URL + " again")
+			}
+			return ws, err
 		}
 		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op // what is around it says nothing more

@@ -86,7 +86,7 @@ var rules = []rule{
 	{path: "pkg/sessionindex", floor: 3, modules: []string{"modernc.org/sqlite"}},
 	{path: "pkg/tooltest", floor: 3, beside: []string{"pkg/treetest"}},
 	{path: "pkg/treetest", floor: 3, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile"}},
-	{path: "pkg/tui", floor: 3, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2"}},
+	{path: "pkg/tui", floor: 3, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2", "github.com/charmbracelet/colorprofile"}},
 
 	// The rooms of the command line; the comment of cmd/agents says what each holds.
 	{path: "cmd/agents/internal/failure", floor: 4},
@@ -109,6 +109,7 @@ var rules = []rule{
 
 	{path: "cmd/agents", floor: commands, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents-search", floor: commands},
+	{path: "cmd/agents-tui", floor: commands},
 	{path: "agents/...", floor: commands},
 	{path: "examples/...", floor: commands},
 	{path: "tools/...", floor: commands},

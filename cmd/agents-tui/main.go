@@ -1,0 +1,74 @@
+// Command agents-tui is the terminal interface of `agents tui`, which starts it with a
+// request in JSON as its only argument; see package tui. People do not call it. It is a
+// program of its own because its libraries would add to the size and to every start of
+// agents.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/tui"
+)
+
+// version is the version of the request.
+const version = 1
+
+type request struct {
+	Version   int      `json:"version"`
+	Program   string   `json:"program"`
+	Args      []string `json:"args"`
+	URL       string   `json:"url"`
+	TokenFile string   `json:"tokenFile"`
+	Agent     string   `json:"agent"`
+	Session   string   `json:"session"`
+	Serve     []string `json:"serve"`
+	Pick      bool     `json:"pick"`
+	Keys      string   `json:"keys"` // a file
+	Dir       string   `json:"dir"`
+	Servers   string   `json:"servers"`
+	Color     bool     `json:"color"`
+	ASCII     bool     `json:"ascii"`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	var r request
+	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &r) != nil {
+		return errors.New("agents-tui is part of `agents tui`, which calls it")
+	}
+	if r.Version != version {
+		return fmt.Errorf("agents asks in version %d and agents-tui answers in version %d: install both again", r.Version, version)
+	}
+	keys, err := tui.ReadKeys(r.Keys)
+	if err != nil {
+		return err
+	}
+	o := &tui.Options{
+		Program: r.Program, Args: r.Args, URL: r.URL, Dir: r.Dir, Servers: r.Servers, Agent: r.Agent, Session: r.Session, Serve: r.Serve, Pick: r.Pick,
+		Keys: keys, Color: r.Color, ASCII: r.ASCII, Environ: os.Environ(), In: os.Stdin, Out: os.Stdout,
+	}
+	if r.TokenFile != "" {
+		tokens, _, err := config.ReadTokens(r.TokenFile) // the server warns of a file that others can read
+		if err != nil {
+			return err
+		}
+		o.Token = tokens[0].Secret.Reveal
+	}
+	return tui.Run(ctx, o)
+}

@@ -1,0 +1,263 @@
+package tui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/remote"
+	"github.com/agents-exe/agents/pkg/termtext"
+)
+
+// A list is a screen with lines of which one is chosen. What is typed filters them, or is
+// searched.
+type list struct {
+	title  string
+	items  []item
+	at     int
+	typed  string
+	search func(words string) tea.Cmd // instead of the filter
+	note   string                     // while there are no items
+	choose func(i item) tea.Cmd
+}
+
+// An item is a line of a list.
+type item struct {
+	text, note string
+	value      any
+}
+
+// shown are the items that the filter lets through.
+func (l *list) shown() []item {
+	if l.search != nil || l.typed == "" {
+		return l.items
+	}
+	var shown []item
+	for _, i := range l.items {
+		if strings.Contains(strings.ToLower(i.text+" "+i.note), strings.ToLower(l.typed)) {
+			shown = append(shown, i)
+		}
+	}
+	return shown
+}
+
+func (l *list) key(m *model, k tea.KeyPressMsg) tea.Cmd {
+	keys, shown := m.o.Keys, l.shown()
+	switch {
+	case keys.is(k, "close"), keys.is(k, "sessions") && l.search != nil:
+		m.show(nil)
+	case keys.is(k, "above"):
+		l.at = max(l.at-1, 0)
+	case keys.is(k, "below"):
+		l.at = min(l.at+1, max(len(shown)-1, 0))
+	case keys.is(k, "back"):
+		l.at = max(l.at-m.height+4, 0)
+	case keys.is(k, "forward"):
+		l.at = min(l.at+m.height-4, max(len(shown)-1, 0))
+	case keys.is(k, "send"):
+		if l.choose != nil && l.at < len(shown) {
+			m.show(nil)
+			return l.choose(shown[l.at])
+		}
+	case k.Code == tea.KeyBackspace:
+		if r := []rune(l.typed); len(r) > 0 {
+			return l.type_(string(r[:len(r)-1]))
+		}
+	case k.Text != "":
+		return l.type_(l.typed + k.Text)
+	}
+	return nil
+}
+
+// type_ takes what is typed.
+func (l *list) type_(text string) tea.Cmd {
+	l.typed, l.at = text, 0
+	if l.search != nil {
+		return l.search(text)
+	}
+	return nil
+}
+
+func (l *list) view(m *model) ([]string, *tea.Cursor) {
+	prompt := m.cut("> " + l.typed)
+	lines := []string{m.rule(l.title), prompt}
+	room := m.height - 3
+	shown := l.shown()
+	first := max(0, min(l.at-room/2, len(shown)-room))
+	for i := first; i < min(first+room, len(shown)); i++ {
+		text := m.cut("  " + shown[i].text)
+		if left := m.width - 3 - termtext.Width(text); left > 8 && shown[i].note != "" {
+			text += m.faint("  " + termtext.Line(shown[i].note, left, m.more()))
+		}
+		if i == l.at {
+			text = m.style("7", m.cut("> "+shown[i].text))
+			if !m.o.Color {
+				text = m.cut("> " + shown[i].text)
+			}
+		}
+		lines = append(lines, text)
+	}
+	if len(shown) == 0 {
+		lines = append(lines, m.faint(m.cut("  "+cmp.Or(l.note, "nothing is found"))))
+	}
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	k := m.o.Keys
+	choose := ""
+	if l.choose != nil {
+		choose = k.hint("send", "choose")
+	}
+	lines = append(lines, m.faint(m.cut(hints(choose, k.hint("close", "close")))))
+	return lines, tea.NewCursor(min(termtext.Width(prompt), m.width-1), 1)
+}
+
+// newHelp is the list of keys.
+func (m *model) newHelp() *list {
+	l := &list{title: "keys"}
+	for _, a := range actions {
+		where := ""
+		if a.where == inTree {
+			where = "in the tree and in lists: "
+		}
+		keys := strings.Join(m.o.Keys.bindings[a.name].Keys(), ", ")
+		l.items = append(l.items, item{text: fmt.Sprintf("%-22s %s%s", cmp.Or(keys, "(none)"), where, a.about), note: a.name})
+	}
+	return l
+}
+
+// showAgents begins a conversation, with an agent that the person chooses if there are
+// several.
+func (m *model) showAgents() tea.Cmd {
+	if m.server == nil {
+		m.message = "the server is starting"
+		return nil
+	}
+	begin := func(i item) tea.Cmd {
+		m.talks = append(m.talks, m.newTalk(i.value.(string), ""))
+		m.next(len(m.talks) - 1)
+		return nil
+	}
+	l := &list{title: "agents", choose: begin}
+	for _, d := range m.server.agents {
+		l.items = append(l.items, item{text: d.Name, note: d.Description, value: d.Name})
+	}
+	if len(l.items) == 1 {
+		return begin(l.items[0])
+	}
+	m.show(l)
+	return nil
+}
+
+type (
+	// sessionsMsg has the sessions that a search found.
+	sessionsMsg struct {
+		words string
+		items []item
+		err   error
+	}
+	// openMsg is a session to show.
+	openMsg struct {
+		session, agent string
+		running        bool
+		events         []agent.Event
+		err            error
+	}
+)
+
+// searchPause is how long the words of a search rest before it begins.
+const searchPause = 200 * time.Millisecond
+
+// showSessions lists the runs of the server and the sessions.
+func (m *model) showSessions() tea.Cmd {
+	l := &list{title: "runs and sessions; type words to search", note: "looking", choose: func(i item) tea.Cmd {
+		s := i.value.(session)
+		return m.join(s.ID, s.Agent)
+	}}
+	l.search = func(words string) tea.Cmd {
+		return func() tea.Msg {
+			if words != "" {
+				time.Sleep(searchPause)
+			}
+			if words != l.wanted() {
+				return nil
+			}
+			return m.find(words)
+		}
+	}
+	m.show(l)
+	return l.search("")
+}
+
+// wanted are the words of the search.
+func (l *list) wanted() string { return l.typed }
+
+// find lists sessions: with no words, the runs of the server first.
+func (m *model) find(words string) tea.Msg {
+	found, err := sessions(m.ctx, m.o, words)
+	var items []item
+	for _, s := range found {
+		text := fmt.Sprintf("%s  %-10s  %s  %s", s.Changed.Local().Format("2006-01-02 15:04"), termtext.Line(cmp.Or(s.State, "-"), 10, "…"), s.Agent, cmp.Or(s.Text, s.Prompt))
+		items = append(items, item{text: text, note: s.ID, value: s})
+	}
+	return sessionsMsg{words, items, err}
+}
+
+// found takes the result of a search, if its words are still wanted.
+func (l *list) found(m *model, msg sessionsMsg) {
+	if l.search == nil || msg.words != l.typed {
+		return
+	}
+	l.items, l.note = msg.items, ""
+	if msg.err != nil {
+		l.note = msg.err.Error()
+	}
+	l.at = min(l.at, max(len(l.items)-1, 0))
+}
+
+// join shows the conversation of a session: that which is shown already, a run in
+// progress, or one that is kept.
+func (m *model) join(id, slug string) tea.Cmd {
+	if i := slices.IndexFunc(m.talks, func(t *talk) bool { return t.session == id }); i >= 0 {
+		m.next(i)
+		return nil
+	}
+	return func() tea.Msg { return m.load(id, slug) }
+}
+
+// load reads what is known of a session.
+func (m *model) load(id, slug string) tea.Msg {
+	msg := openMsg{session: id, agent: slug}
+	msg.events, msg.err = events(m.ctx, m.o, id)
+	return msg
+}
+
+// open shows a session.
+func (m *model) open(msg openMsg) tea.Cmd {
+	if msg.err != nil {
+		m.message = msg.err.Error()
+		return nil
+	}
+	t := m.newTalk(msg.agent, msg.session)
+	for _, e := range msg.events {
+		t.tree.Apply(e)
+	}
+	if root := t.tree.Root; root != nil {
+		t.agent, t.session = root.Agent, root.Session
+	}
+	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
+		m.message = fmt.Sprintf("the server has no agent %q: the session can be read, not continued", t.agent)
+	}
+	if fresh := m.talk(); fresh.tree.Root == nil && !fresh.busy() {
+		m.talks[m.at] = t
+	} else {
+		m.talks = append(m.talks, t)
+		m.at = len(m.talks) - 1
+	}
+	m.next(m.at)
+	return nil
+}

@@ -1,0 +1,188 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/view"
+)
+
+// View implements tea.Model.
+func (m *model) View() tea.View {
+	if m.screen != nil {
+		lines, cursor := m.screen.view(m)
+		v := tea.NewView(strings.Join(lines, "\n"))
+		v.AltScreen, v.Cursor = true, cursor
+		return v
+	}
+	if m.leaving {
+		return tea.NewView("")
+	}
+	lines, row := m.live()
+	v := tea.NewView(strings.Join(lines, "\n"))
+	if v.Cursor = m.input.Cursor(); v.Cursor != nil {
+		v.Cursor.Y += row
+	}
+	return v
+}
+
+// liveRows is how many rows the live region may take: a third of the screen.
+func (m *model) liveRows() int { return max(m.height/3, min(6, m.height-1)) }
+
+// live are the lines of the live region; the input begins at row.
+func (m *model) live() (lines []string, row int) {
+	t := m.talk()
+	below := strings.Split(m.input.View(), "\n")
+	if q := t.question(); q != nil {
+		below = append([]string{m.style("1;33", m.cut(t.offered(q)))}, below...)
+		row++
+	}
+	below = append(below, m.footer())
+	room := m.liveRows() - len(below)
+	if t.busy() && room > 0 {
+		rows := min(2, max(room-2, 0))
+		tree := t.tree.Lines(m.layout(room - min(rows, len(t.tail(m.width-1, rows)))))
+		lines = append(t.tail(m.width-1, room-len(tree)), tree...)
+	}
+	if len(lines) == 0 && room > 0 {
+		lines = []string{m.rule(m.summary(t))}
+	}
+	return append(lines, below...), row + len(lines)
+}
+
+// question is the question that waits, nil if there is none.
+func (t *talk) question() *agent.Event {
+	if n := t.tree.Question(); n != nil {
+		return n.Question
+	}
+	return nil
+}
+
+func (m *model) layout(height int) view.Layout {
+	return view.Layout{Width: m.width - 1, Height: height, Now: m.now(), Color: m.o.Color, ASCII: m.o.ASCII}
+}
+
+// summary is what a conversation in which nothing runs is.
+func (m *model) summary(t *talk) string {
+	parts := []string{t.agent}
+	if t.agent == "" {
+		parts = []string{"starting the server"}
+	}
+	if len(m.talks) > 1 {
+		parts = append(parts, fmt.Sprintf("%d/%d", m.at+1, len(m.talks)))
+	}
+	if s := t.state(); s != "new" {
+		parts = append(parts, s)
+	}
+	if root := t.tree.Root; root != nil && root.Total.Requests > 0 {
+		parts = append(parts, root.Total.TokenText(), root.Total.CostText())
+	}
+	return strings.Join(parts, m.dot())
+}
+
+// footer is the line below the input: a message, or what other conversations want, and
+// the keys.
+func (m *model) footer() string {
+	if m.message != "" {
+		return m.style("33", m.cut(m.message))
+	}
+	k := m.o.Keys
+	var parts []string
+	for i, t := range m.talks {
+		if i != m.at && (t.question() != nil || t.busy()) {
+			parts = append(parts, fmt.Sprintf("%d %s %s", i+1, t.agent, t.state()))
+		}
+	}
+	stop := ""
+	switch {
+	case m.talk().question() != nil:
+		stop = k.hint("decline", "decline")
+	case m.talk().busy():
+		stop = k.hint("stop", "stop")
+	}
+	next := ""
+	if len(m.talks) > 1 {
+		next = k.hint("next", "next")
+	}
+	parts = append(parts, stop, k.hint("help", "keys"), k.hint("tree", "tree"), next, k.hint("sessions", "sessions"), k.hint("leave", "leave"))
+	var shown []string
+	width := 0
+	for _, p := range parts {
+		if p == "" {
+			continue
+		}
+		if width += termtext.Width(p) + 3; width > m.width+2 && len(shown) > 0 {
+			break
+		}
+		shown = append(shown, p)
+	}
+	return m.faint(m.cut(strings.Join(shown, m.dot())))
+}
+
+// rule is a line with a text in it.
+func (m *model) rule(text string) string {
+	line := "─"
+	if m.o.ASCII {
+		line = "-"
+	}
+	text = termtext.Cut(termtext.Visible(text), m.width-5, m.more())
+	n := max(m.width-1-termtext.Width(text)-4, 0)
+	return m.faint(line+line+" ") + text + m.faint(" "+strings.Repeat(line, n))
+}
+
+func (m *model) dot() string {
+	if m.o.ASCII {
+		return " - "
+	}
+	return " · "
+}
+
+func (m *model) more() string {
+	if m.o.ASCII {
+		return "..."
+	}
+	return "…"
+}
+
+// cut is a text on one line of the screen.
+func (m *model) cut(text string) string {
+	return termtext.Line(text, m.width-1, m.more())
+}
+
+// wrapped is a text on lines of the screen, with a prefix before the first and as many
+// blanks before the others.
+func (m *model) wrapped(prefix, text string) []string {
+	n := termtext.Width(prefix)
+	text = lipgloss.Wrap(strings.ReplaceAll(termtext.Clean(text), "\t", "    "), max(m.width-1-n, 8), "")
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		lines = append(lines, prefix+line)
+		prefix = strings.Repeat(" ", n)
+	}
+	return lines
+}
+
+// style gives a text one of the 16 colours of the terminal, or a weight.
+func (m *model) style(code, text string) string {
+	if text == "" || !m.o.Color {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (m *model) faint(text string) string { return m.style("2", text) }
+
+func (m *model) failure(text string) []string {
+	return m.styled("31", m.wrapped("! ", text))
+}
+
+func (m *model) styled(code string, lines []string) []string {
+	for i := range lines {
+		lines[i] = m.style(code, lines[i])
+	}
+	return lines
+}

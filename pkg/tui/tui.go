@@ -1,0 +1,75 @@
+// Package tui is the terminal interface of `agents tui`: conversations with agents of an
+// `agents serve`, as a client of its channel.
+//
+//	err := tui.Run(ctx, &tui.Options{Program: "/usr/bin/agents", Dir: dir, Keys: keys, In: os.Stdin, Out: os.Stdout})
+//
+// What is finished is printed into the scrollback of the terminal and never changes. Below
+// it is the live region, at most a third of the screen: the tree of agents, what they ask,
+// and the input. The inspector of the tree and the lists use the alternate screen.
+//
+// Everything shown comes from events: a talk has a view.Tree, to which it applies what
+// arrives from its run. The model is changed by its Update alone; connections, child
+// processes and the clock send it messages.
+package tui
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+)
+
+// Options configure Run.
+type Options struct {
+	// Program is the path of agents, which serves and lists sessions, and Args are flags
+	// that precede its commands.
+	Program string
+	Args    []string
+	// Serve are flags of the server that is started.
+	Serve []string
+	// URL is the server to use; "" starts one.
+	URL string
+	// Token returns the bearer token for URL; nil sends none.
+	Token func() string
+	// Dir is the folder for the socket of the server that is started; "" is that for
+	// temporary files.
+	Dir string
+	// Servers is the folder with the servers of this machine: see remote.Locals.
+	Servers string
+	// Agent is the agent of the first conversation; "" is the first that the server has.
+	Agent string
+	// Session is the session to join or to continue; "" begins a conversation.
+	Session string
+	// Pick begins with the list of runs and sessions.
+	Pick bool
+	Keys *KeyMap
+	// Color permits colours, and ASCII forbids other characters in what is drawn.
+	Color, ASCII bool
+	Environ      []string
+	In, Out      *os.File
+	Now          func() time.Time // nil means time.Now
+}
+
+// Run shows conversations at a terminal until the person leaves or ctx ends.
+func Run(ctx context.Context, o *Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := newModel(ctx, o)
+	out := &terminal{File: o.Out}
+	profile := colorprofile.ANSI
+	if !o.Color {
+		profile = colorprofile.ASCII // bold, faint and reverse remain
+	}
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(out),
+		tea.WithEnvironment(o.Environ), tea.WithColorProfile(profile))
+	out.left = func() { go p.Send(mainScreenMsg{}) }
+	_, err := p.Run()
+	m.leaveAll()
+	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
