@@ -33,6 +33,9 @@ type Start struct {
 	// Context is for the tools of the agent, which may change it: see
 	// Invocation.Context and EventContext.
 	Context json.RawMessage `json:"context,omitempty"`
+	// OutputSchema is the JSON Schema that the answers must satisfy, instead of that of the
+	// agent: see Runner.Output.
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	// Session is the id of the session to continue. History is the list of its events
 	// and those of its unfinished sub-agents, if the holder keeps them.
 	Session string  `json:"session,omitempty"`
@@ -161,6 +164,9 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 	if hasContext(s.Context) {
 		r.Context = s.Context
 	}
+	if err := r.shape(s.OutputSchema); err != nil {
+		return nil, err
+	}
 	if s.Journal {
 		c.patience = ackTime
 		if d := s.Lease.DetachedSeconds; d != nil {
@@ -176,6 +182,23 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 		return nil, err
 	}
 	return c.prompt(ctx, s)
+}
+
+// shape replaces what the answers must satisfy.
+func (r *Runner) shape(schema json.RawMessage) error {
+	switch {
+	case !hasContext(schema):
+		return nil
+	case r.Output == nil:
+		return errors.New("outputSchema: this program cannot check answers")
+	}
+	out, err := r.Output(schema)
+	if err != nil {
+		return fmt.Errorf("outputSchema: %w", err)
+	}
+	a := *r.Agent
+	a.OutputSchema, r.Agent = out, &a
+	return nil
 }
 
 // spent replaces what sessions have consumed.

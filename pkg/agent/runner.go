@@ -49,6 +49,8 @@ type Runner struct {
 	// Context is for the tools, which may change it: see Invocation.Context. nil
 	// is that of the session, and for a new one that of the Agent.
 	Context json.RawMessage
+	// Output compiles the OutputSchema of a Start; if it is nil, one is refused.
+	Output func(schema json.RawMessage) (*Output, error)
 	// Accept, if it is not nil, is asked about every answer that would end a
 	// run of Agent. It returns the text that counts as the answer, or what is
 	// wrong with it, as in "it is not JSON": the model gets that and is asked

@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/step"
 	"golang.org/x/sync/errgroup"
 )
@@ -132,7 +133,7 @@ type Tree struct {
 // more secrets if there are any, in everything that is stored, shown and sent. The
 // caller sets other fields (Journal, Observe, From, …) before its first use.
 func (t *Tree) Runner(a *agent.Agent, more ...string) *agent.Runner {
-	return &agent.Runner{Agent: a, Secrets: redact.New(append(t.Secrets(), more...)), ReadRights: policy.Read}
+	return &agent.Runner{Agent: a, Secrets: redact.New(append(t.Secrets(), more...)), ReadRights: policy.Read, Output: schema.Output}
 }
 
 // Secrets returns the values of all keys that the tree was loaded with, sorted. They

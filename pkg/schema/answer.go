@@ -40,6 +40,15 @@ func (s *Answer) Of(a *agent.Agent) *agent.Agent {
 	return &b
 }
 
+// Output compiles the JSON Schema doc: see agent.Runner.
+func Output(doc json.RawMessage) (*agent.Output, error) {
+	s, err := CompileAnswer("of the answer", doc)
+	if err != nil {
+		return nil, err
+	}
+	return s.Output(), nil
+}
+
 // Output is s as an agent has it.
 func (s *Answer) Output() *agent.Output {
 	return &agent.Output{Schema: json.RawMessage(s.text), Accept: s.Accept,

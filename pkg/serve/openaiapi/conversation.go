@@ -31,6 +31,7 @@ type conversation struct {
 	rebuilt bool            // from the messages of the client
 	tools   map[string]bool // of the client
 	single  bool            // one call per response
+	shaped  bool            // only an answer that was accepted is said: others do not fit
 
 	// Guarded by the Handler's mutex.
 	given []call // the calls whose results it waits for; nil when it does not wait
@@ -113,6 +114,10 @@ func (c *conversation) next(ctx context.Context, out output) (*reply, error) {
 			}
 			c.note(&e, out)
 			if e.Kind == agent.EventEnd && e.Depth == 0 {
+				if c.shaped && e.Text != "" {
+					c.last = e.Text
+					out.text(e.Text, false)
+				}
 				return c.end(&e)
 			}
 		}
@@ -160,7 +165,7 @@ func (c *conversation) note(e *agent.Event, out output) {
 		c.at = 0
 		c.say(e.Message.Text(), out) // some providers show no pieces
 		c.sent, c.at = nil, 0
-		if said := e.Message.Text(); said != "" {
+		if said := e.Message.Text(); said != "" && !c.shaped {
 			c.last = said
 			out.turn()
 		}
@@ -170,6 +175,9 @@ func (c *conversation) note(e *agent.Event, out output) {
 // say passes on a piece of the model's text, but not what repeats the text before a
 // retry.
 func (c *conversation) say(piece string, out output) {
+	if c.shaped {
+		return
+	}
 	repeats := string(c.sent[c.at:])
 	if strings.HasPrefix(repeats, piece) {
 		c.at += len(piece)

@@ -198,5 +198,9 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request, req *request, r
 	if err != nil {
 		return nil, err
 	}
-	return h.open(r, t, spec, tools, !req.Parallel)
+	shape, err := req.schema()
+	if err != nil {
+		return nil, err
+	}
+	return h.open(r, t, spec, tools, shape, !req.Parallel)
 }

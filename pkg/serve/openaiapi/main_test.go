@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/serve/openaiapi"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -104,7 +105,7 @@ func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*agent.Ch
 	}
 	for _, a := range h.agents {
 		if a.Slug == slug {
-			c := (&agent.Runner{Agent: a}).Start(ctx, s)
+			c := (&agent.Runner{Agent: a, Output: schema.Output}).Start(ctx, s)
 			h.mu.Lock()
 			h.runs = append(h.runs, c)
 			h.mu.Unlock()

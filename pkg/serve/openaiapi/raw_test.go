@@ -43,7 +43,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"no messages", "chat/completions", `{"model":"helper"}`, `"param":"messages"`},
 		{"unknown model", "chat/completions", `{"model":"gpt","messages":[]}`, `"code":"model_not_found"`},
 		{"n", "chat/completions", `{` + hello + `,"n":2}`, `"param":"n","code":"unsupported_parameter"`},
-		{"response_format", "chat/completions", `{` + hello + `,"response_format":{"type":"json_object"}}`, `"param":"response_format"`},
+		{"response_format", "chat/completions", `{` + hello + `,"response_format":{"type":"grammar"}}`, `"param":"response_format.type"`},
+		{"schema of the answer", "chat/completions", `{` + hello + `,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":3}}}}`, `outputSchema: `},
 		{"stop", "chat/completions", `{` + hello + `,"stop":["\n"]}`, `"param":"stop"`},
 		{"functions", "chat/completions", `{` + hello + `,"functions":[]}`, `"param":"functions"`},
 		{"tool_choice", "chat/completions", `{` + hello + `,"tool_choice":"required"}`, `"param":"tool_choice"`},
@@ -56,7 +57,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"part", "chat/completions", `{"model":"helper","messages":[{"role":"user","content":[{"type":"video"}]}]}`, `"param":"messages[0].content[0].type"`},
 		{"no input", "responses", `{"model":"helper"}`, `"param":"input"`},
 		{"background", "responses", `{"model":"helper","input":"hi","background":true}`, `"param":"background"`},
-		{"format", "responses", `{"model":"helper","input":"hi","text":{"format":{"type":"json_schema"}}}`, `"param":"text.format"`},
+		{"format", "responses", `{"model":"helper","input":"hi","text":{"format":{"type":"json_schema"}}}`, `"param":"text.format.schema"`},
 		{"item", "responses", `{"model":"helper","input":[{"type":"web_search_call","id":"x"}]}`, `"param":"input[0].type"`},
 		{"previous response", "responses", `{"model":"helper","input":"hi","previous_response_id":"resp_x"}`, `"code":"previous_response_not_found"`},
 		{"path", "embeddings", `{}`, `"code":"unknown_url"`},
@@ -204,4 +205,37 @@ func TestStreamIsKeptAlive(t *testing.T) {
 			t.Errorf("stream = %s", body)
 		}
 	})
+}
+
+// The answer has the form that the request asks for: one that has not is asked for again,
+// and never reaches the client.
+func TestStructuredAnswers(t *testing.T) {
+	city := `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`
+	for _, c := range []struct{ name, path, format, first, want string }{
+		{"json_schema", "chat/completions", `"response_format":{"type":"json_schema","json_schema":{"name":"c","strict":true,"schema":` + city + `}}`, `{"town":"Rome"}`, `"content":"{\"city\":\"Rome\"}"`},
+		{"json_schema, streamed", "chat/completions", `"stream":true,"response_format":{"type":"json_schema","json_schema":{"name":"c","schema":` + city + `}}`, `{"town":"Rome"}`, `{"content":"{\"city\":\"Rome\"}"}`},
+		{"json_object", "chat/completions", `"response_format":{"type":"json_object"}`, `["town"]`, `"content":"{\"city\":\"Rome\"}"`},
+		{"text.format", "responses", `"text":{"format":{"type":"json_schema","name":"c","schema":` + city + `}}`, `{"town":"Rome"}`, `"text":"{\"city\":\"Rome\"}"`},
+		{"text.format, streamed", "responses", `"stream":true,"text":{"format":{"type":"json_object"}}`, `"town"`, `"delta":"{\"city\":\"Rome\"}"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			answers := []string{c.first, "```json\n{\"city\":\"Rome\"}\n```"}
+			var schemas []string
+			s := local(t, model(func(req *agent.Request, say func(string)) (agent.Message, error) {
+				schemas = append(schemas, string(req.Output))
+				return pieces(answers[len(schemas)-1], say), nil
+			}))
+			input := `"messages":[{"role":"user","content":"hi"}]`
+			if c.path == "responses" {
+				input = `"input":"hi"`
+			}
+			status, body := s.do("POST", "/v1/"+c.path, `{"model":"helper",`+input+`,`+c.format+`}`)
+			if status != 200 || !strings.Contains(body, c.want) || strings.Contains(body, "town") || strings.Contains(body, "```") {
+				t.Errorf("%d %s, want %s", status, body, c.want)
+			}
+			if len(schemas) != 2 || !strings.Contains(schemas[0], "object") {
+				t.Errorf("the model gets the schemas %q", schemas)
+			}
+		})
+	}
 }

@@ -35,29 +35,57 @@ type request struct {
 	Store        bool              `json:"store"`
 	Metadata     map[string]string `json:"metadata"`
 
+	// Format is of chat completions, and Text.Format of responses.
+	Format *format `json:"response_format"`
+	Text   struct {
+		Format *format `json:"format"`
+	} `json:"text"`
+
 	// Refused.
 	N            int             `json:"n"`
 	Logprobs     bool            `json:"logprobs"`
 	Modalities   []string        `json:"modalities"`
-	Format       format          `json:"response_format"`
 	Stop         json.RawMessage `json:"stop"`
 	Functions    json.RawMessage `json:"functions"`
 	WebSearch    json.RawMessage `json:"web_search_options"`
 	Background   bool            `json:"background"`
 	Conversation json.RawMessage `json:"conversation"`
 	Prompt       json.RawMessage `json:"prompt"`
-	Text         struct {
-		Format format `json:"format"`
-	} `json:"text"`
 
 	created int64
 }
 
+// A format is the form of the answer. In chat completions the schema is in an object of
+// its own.
 type format struct {
-	Type string `json:"type"`
+	Type   string          `json:"type"`
+	Name   string          `json:"name,omitempty"`
+	Schema json.RawMessage `json:"schema,omitempty"`
+	Within *format         `json:"json_schema,omitempty"`
 }
 
-func (f format) other() bool { return f.Type != "" && f.Type != "text" }
+// schema returns the JSON Schema of the answer, nil if it is a text.
+func (r *request) schema() (json.RawMessage, error) {
+	f, param := cmp.Or(r.Format, r.Text.Format, &format{}), "text.format"
+	if r.Format != nil {
+		param = "response_format"
+	}
+	switch f.Type {
+	case "", "text":
+		return nil, nil
+	case "json_object":
+		return json.RawMessage(`{"type":"object"}`), nil
+	case "json_schema":
+		if f.Within != nil {
+			f, param = f.Within, param+".json_schema"
+		}
+		if !given(f.Schema) {
+			return nil, missing(param + ".schema")
+		}
+		return f.Schema, nil
+	}
+	return nil, unsupported(param+".type", "the type %.50q is not supported; want text, json_object or json_schema", f.Type)
+}
 
 // refused returns the error for a parameter that asks for a form of answer that an agent
 // does not have.
@@ -69,14 +97,12 @@ func (r *request) refused() error {
 		{r.N > 1, "n", "a run has one answer"},
 		{r.Logprobs, "logprobs", "agents have none"},
 		{len(r.Modalities) > 1 || len(r.Modalities) == 1 && r.Modalities[0] != "text", "modalities", "agents answer with text"},
-		{r.Format.other(), "response_format", "the agent file decides the form of the answer; want text"},
 		{given(r.Stop), "stop", "the answer of an agent cannot be cut"},
 		{given(r.Functions), "functions", "use tools"},
 		{given(r.WebSearch), "web_search_options", "the agent has tools of its own"},
 		{r.Background, "background", "use a stream"},
 		{given(r.Conversation), "conversation", "use previous_response_id"},
 		{given(r.Prompt), "prompt", "stored prompts do not exist here"},
-		{r.Text.Format.other(), "text.format", "the agent file decides the form of the answer; want text"},
 	} {
 		if p.is {
 			return unsupported(p.name, "%s", p.why)

@@ -1,6 +1,7 @@
 package openaiapi
 
 import (
+	"cmp"
 	"crypto/rand"
 	"maps"
 	"net/http"
@@ -165,7 +166,7 @@ func (o *responseOutput) object(status string) object {
 		"error": nil, "incomplete_details": nil, "output": append([]object{}, o.items...), "usage": nil,
 		"instructions": text(r.Instructions), "metadata": r.Metadata, "previous_response_id": text(r.Previous), "store": r.Store,
 		"parallel_tool_calls": r.Parallel, "tools": r.Tools, "tool_choice": r.ToolChoice,
-		"text": object{"format": object{"type": "text"}}, "temperature": nil, "top_p": nil, // the agent file has them
+		"text": object{"format": cmp.Or(r.Text.Format, &format{Type: "text"})}, "temperature": nil, "top_p": nil, // the agent file has them
 	}
 }
 

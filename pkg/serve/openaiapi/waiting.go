@@ -3,6 +3,7 @@ package openaiapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -15,11 +16,12 @@ import (
 const waitTime = 4 * time.Minute
 
 // open continues the run that waits for the results in t, or starts one.
-func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []agent.ToolSpec, single bool) (*conversation, error) {
+func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []agent.ToolSpec, shape json.RawMessage, single bool) (*conversation, error) {
 	s, err := t.start(spec, tools)
 	if err != nil {
 		return nil, err
 	}
+	s.OutputSchema = shape
 	s.Lease.Traceparent = r.Header.Get("Traceparent")
 	c, err := h.resume(t, spec.Name)
 	if c != nil || err != nil {
@@ -35,7 +37,7 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []
 		return nil, err
 	}
 	c = &conversation{channel: channel, cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
-		rebuilt: s.Args == nil, tools: map[string]bool{}, single: single, seen: map[string]bool{}}
+		rebuilt: s.Args == nil, tools: map[string]bool{}, single: single, shaped: shape != nil, seen: map[string]bool{}}
 	for _, spec := range tools {
 		c.tools[spec.Name] = true
 	}
