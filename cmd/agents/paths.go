@@ -10,7 +10,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/termtext"
@@ -99,7 +98,7 @@ func effectivePaths(p *program.Env) (*effective, error) {
 	e.Approvals = config.Place{Path: p.ApprovalsFile(), Why: "in the folder for state; calls that you allowed for later runs"}
 	_, err = os.Stat(e.Approvals.Path)
 	e.Approvals.Found = err == nil
-	for _, dir := range sessions.Dirs(p, c, "") {
+	for _, dir := range load.SessionDirs(p, c, "") {
 		_, err := os.Stat(dir.Path)
 		dir.Found = err == nil
 		e.Sessions = append(e.Sessions, dir)

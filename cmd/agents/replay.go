@@ -14,7 +14,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
-	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/replay"
@@ -210,7 +209,7 @@ func recordPath(p *program.Env, name, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, err := session.Find(name, sessions.Paths(sessions.Dirs(p, c, dir))...)
+	path, err := session.Find(name, load.Paths(load.SessionDirs(p, c, dir))...)
 	if err != nil {
 		return "", failure.NothingRan(err, "`agents session list` shows what there is")
 	}

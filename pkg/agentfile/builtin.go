@@ -40,7 +40,7 @@ func (l *loader) builtins(n *Node) []agent.Tool {
 			l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
 			continue
 		case set == nil:
-			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, DeveloperToolbox, FinishToolbox, PlanToolbox, PythonToolbox and ThinkToolbox", box.Tag))
+			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, DeveloperToolbox, FinishToolbox, PlanToolbox, PythonToolbox, SystemToolbox and ThinkToolbox", box.Tag))
 			continue
 		}
 		if p, ok := set.(protectable); ok {
@@ -65,6 +65,8 @@ func (l *loader) builtin(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		return plan.Tasks(), nil
 	case "PythonToolbox":
 		return l.python(n, box)
+	case "SystemToolbox":
+		return l.system(n, box)
 	case "ThinkToolbox":
 		return plan.Think(), nil
 	}
@@ -135,17 +137,9 @@ func (l *loader) developer(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	if err := box.read(&c); err != nil {
 		return nil, err
 	}
-	if c.Name == "" || !toolname.Valid(c.Name) {
-		return nil, fmt.Errorf("name %q of a DeveloperToolbox: it must be letters, digits, _ and -", c.Name)
-	}
-	known := slices.DeleteFunc(slices.Clone(c.Capabilities), func(name string) bool { return !slices.Contains(developer.Capabilities, name) })
-	for _, name := range c.Capabilities {
-		if !slices.Contains(known, name) && name != "snapshot" { // snapshots are always taken
-			l.report(n.File.problem(Warning, CodeLater, n.File.at("builtinToolboxes"), "the capability %q of the DeveloperToolbox %q is left out: there is no such capability", name, c.Name))
-		}
-	}
-	if len(c.Capabilities) > 0 && len(known) == 0 {
-		return nil, fmt.Errorf("none of the capabilities of the DeveloperToolbox %q is known", c.Name)
+	known, err := l.capabilities(n, box, c.Name, c.Capabilities, developer.Capabilities)
+	if err != nil {
+		return nil, err
 	}
 	opts := developer.Options{Name: c.Name, Description: c.Description, Capabilities: known, Dir: n.workDir,
 		Files: c.FileSandbox.Predicate, MaxFileSize: c.FileSandbox.MaxSize, Environ: l.environ(nil)}
@@ -155,4 +149,25 @@ func (l *loader) developer(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		opts.Permits, opts.Sandbox = confined.Permits, confined.String()
 	}
 	return developer.Open(opts), nil
+}
+
+// capabilities are those of a toolbox that exist here. The name of the toolbox, which
+// is part of the name of its tool, is checked too.
+func (l *loader) capabilities(n *Node, box BuiltinToolbox, name string, wanted, all []string) ([]string, error) {
+	if !toolname.Valid(name) {
+		return nil, fmt.Errorf("name %q of a %s: it must be letters, digits, _ and -", name, box.Tag)
+	}
+	var known []string
+	for _, c := range wanted {
+		switch {
+		case slices.Contains(all, c):
+			known = append(known, c)
+		case c != "snapshot": // a DeveloperToolbox always takes snapshots
+			l.report(n.File.problem(Warning, CodeLater, n.File.at("builtinToolboxes"), "the capability %q of the %s %q is left out: there is no such capability", c, box.Tag, name))
+		}
+	}
+	if len(wanted) > 0 && len(known) == 0 {
+		return nil, fmt.Errorf("none of the capabilities of the %s %q is known", box.Tag, name)
+	}
+	return known, nil
 }

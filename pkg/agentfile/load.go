@@ -107,6 +107,8 @@ type Options struct {
 	// OutputDir is where tool outputs that were cut for the model are kept in
 	// full; "" means the system's folder for temporary files.
 	OutputDir string
+	// SessionDirs are the folders whose sessions a SystemToolbox shows.
+	SessionDirs []string
 }
 
 // A ModelChoice replaces keys of agent files: flavor, modelUrl and modelName. An empty

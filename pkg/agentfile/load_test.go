@@ -480,7 +480,7 @@ func TestKeysOfAgentsExeAreNamedAndLeftOut(t *testing.T) {
 	write(t, script+`
 -- agent.json --
 {"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json",
- "builtinToolboxes":[{"tag":"SystemToolbox"}], "skillSources":[], "openApiToolboxes":null, "modelname":"typo",
+ "builtinToolboxes":[{"tag":"SomeToolbox"}], "skillSources":[], "openApiToolboxes":null, "modelname":"typo",
  "maxTurns":3, "max-turns":4, "executionMode":"x"}}
 `)
 	got, err := load(t, "agent.json")
@@ -488,8 +488,8 @@ func TestKeysOfAgentsExeAreNamedAndLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"warning [unsupported]: agent.json:2:22: contents.builtinToolboxes[0]: this is left out: there is no toolbox \"SystemToolbox\"; there are BashToolbox, DeveloperToolbox, FinishToolbox, PlanToolbox, PythonToolbox and ThinkToolbox",
-		`warning [unknown]: agent.json:2:92: contents.modelname: unknown key "modelname"; did you mean "modelName"?`,
+		"warning [unsupported]: agent.json:2:22: contents.builtinToolboxes[0]: this is left out: there is no toolbox \"SomeToolbox\"; there are BashToolbox, DeveloperToolbox, FinishToolbox, PlanToolbox, PythonToolbox, SystemToolbox and ThinkToolbox",
+		`warning [unknown]: agent.json:2:90: contents.modelname: unknown key "modelname"; did you mean "modelName"?`,
 		`warning [schema]: agent.json:3:28: contents.max-turns: this is another spelling of maxTurns, which takes precedence`,
 		"warning [unsupported]: agent.json:3:47: contents.executionMode: this is left out: it is not supported yet",
 	}

@@ -71,7 +71,7 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	dirs := sessions.Dirs(p, c, k.Dir)
+	dirs := load.SessionDirs(p, c, k.Dir)
 	path := k.file
 	switch {
 	case k.file != "":
@@ -79,9 +79,9 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 			return &Session{Journal: session.CreateFile(k.file, sessions.NewOptions()), again: "--session-file " + k.file}, nil
 		}
 	case k.Session != "":
-		path, err = session.Find(k.Session, sessions.Paths(dirs)...)
+		path, err = session.Find(k.Session, load.Paths(dirs)...)
 	case k.Continues():
-		if path, err = latest(p, c, k.lastAny, sessions.Paths(dirs)); err != nil {
+		if path, err = latest(p, c, k.lastAny, load.Paths(dirs)); err != nil {
 			err = fmt.Errorf("find the session: %w", err)
 		}
 	default:
@@ -212,7 +212,7 @@ func AgentOf(p *program.Env, path, source string) (file, suggested string, err e
 			return "", source, nil
 		}
 	}
-	for _, dir := range sessions.Dirs(p, c, "") {
+	for _, dir := range load.SessionDirs(p, c, "") {
 		if filepath.Clean(dir.Path) == own && (trusted || dir.Path == filepath.Join(p.StateDir(), "sessions")) {
 			return source, "", nil
 		}

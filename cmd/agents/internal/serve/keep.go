@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpserver"
@@ -21,8 +22,8 @@ func (s *service) keeper() (opener, error) {
 	if s.flags.Keep.None {
 		return nil, nil
 	}
-	places := sessions.Dirs(s.p, s.trees[0].Config, s.flags.Keep.Dir)
-	s.dirs = sessions.Paths(places)
+	places := load.SessionDirs(s.p, s.trees[0].Config, s.flags.Keep.Dir)
+	s.dirs = load.Paths(places)
 	first, err := keep.NewSession(s.p, places[0], s.flags.Keep.Dir != "" || s.trees[0].Config.File.SessionDir != "")
 	if first == nil {
 		return nil, err

@@ -43,7 +43,7 @@ func (s *Store) Folders() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := Paths(Dirs(s.Env, c, s.Dir))
+	list := load.Paths(load.SessionDirs(s.Env, c, s.Dir))
 	if len(list) == 0 {
 		return nil, failure.Usage("--session-dir names a folder", "there is no home folder to keep sessions in")
 	}

@@ -1,4 +1,4 @@
-package sessions
+package load
 
 import (
 	"path/filepath"
@@ -7,8 +7,8 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 )
 
-// Dirs are where sessions are kept: new ones in the first.
-func Dirs(p *program.Env, c *config.Config, dir string) []config.Place {
+// SessionDirs are where sessions are kept: new ones in the first.
+func SessionDirs(p *program.Env, c *config.Config, dir string) []config.Place {
 	if dir != "" {
 		return []config.Place{{Path: dir, Why: "--session-dir"}}
 	}

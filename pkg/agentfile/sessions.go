@@ -1,0 +1,133 @@
+package agentfile
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/toolbox/system"
+	"github.com/agents-exe/agents/pkg/transcript"
+)
+
+// sessionFolders are the folders whose sessions a SystemToolbox shows.
+type sessionFolders []string
+
+// List implements system.Sessions.
+func (dirs sessionFolders) List(context.Context) ([]system.Session, error) {
+	infos, err := dirs.infos()
+	var list []system.Session
+	for _, i := range infos {
+		status := string(i.Status)
+		if status == "" {
+			status = "active"
+		}
+		list = append(list, system.Session{ID: i.ID, Agent: i.Agent, Prompt: i.Prompt, Turns: i.Turns, Status: status, Modified: i.Changed.Format(time.RFC3339)})
+	}
+	return list, err
+}
+
+// infos are the sessions that are not those of nested processes.
+func (dirs sessionFolders) infos() ([]session.Info, error) {
+	return session.List(session.Filter{Want: func(i *session.Info) bool { return i.Err == nil && i.Parent == "" }}, dirs...)
+}
+
+// Search implements system.Sessions.
+func (dirs sessionFolders) Search(ctx context.Context, words []string, most int) (found []system.Match, total int, err error) {
+	infos, err := dirs.infos()
+	for _, i := range infos {
+		if ctx.Err() != nil {
+			return nil, 0, ctx.Err()
+		}
+		text := preview(i.Path, words)
+		if text == "" {
+			continue
+		}
+		if total++; len(found) < most {
+			found = append(found, system.Match{ID: i.ID, Turns: i.Turns, Preview: text})
+		}
+	}
+	return found, total, err
+}
+
+// preview is what is around the first of the words in a session, "" if it has none.
+func preview(path string, words []string) string {
+	const around = 100
+	for e, err := range session.Events(path) {
+		if err != nil {
+			return ""
+		}
+		if e.Message == nil {
+			continue
+		}
+		text := e.Message.Text()
+		lower := strings.ToLower(text)
+		for _, w := range words {
+			if at := strings.Index(lower, w); at >= 0 && len(lower) == len(text) {
+				near := strings.ToValidUTF8(text[max(0, at-around):min(len(text), at+around)], "")
+				return "..." + strings.Join(strings.Fields(near), " ") + "..."
+			}
+		}
+	}
+	return ""
+}
+
+// Read implements system.Sessions.
+func (dirs sessionFolders) Read(_ context.Context, id string, p system.Part) (*system.Content, error) {
+	path, err := session.Find(id, dirs...)
+	if err != nil {
+		return nil, err
+	}
+	format := transcript.Markdown{Thinking: p.Thinking, SubAgents: p.Calls}
+	if p.Calls {
+		format.Calls = transcript.Whole
+	}
+	var turns []string
+	c := &system.Content{ID: id}
+	for turn, err := range transcript.Turns(session.Events(path)) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Total++; c.Total > p.First {
+			turns = append(turns, format.Turn(turn))
+		}
+	}
+	if p.Last > 0 {
+		turns = turns[max(0, len(turns)-p.Last):]
+	}
+	if p.Max > 0 {
+		turns = turns[:min(len(turns), p.Max)]
+	}
+	c.Turns, c.Text = len(turns), strings.Join(turns, "\n")
+	return c, nil
+}
+
+// system opens a SystemToolbox; see developer for the keys.
+func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
+	var c struct {
+		Name, Description, EnvVarFilter        string
+		Capabilities                           []string
+		SessionIntrospectionMaxResults         int
+		SessionIntrospectionIncludeToolOutputs *bool
+	}
+	if err := box.read(&c); err != nil {
+		return nil, err
+	}
+	known, err := l.capabilities(n, box, c.Name, c.Capabilities, system.Capabilities)
+	if err != nil {
+		return nil, err
+	}
+	opts := system.Options{Name: c.Name, Description: c.Description, Capabilities: known, Dir: abs(n.workDir), Environ: l.environ(n.File.Spec.ToolEnv), EnvFilter: c.EnvVarFilter,
+		MaxResults: c.SessionIntrospectionMaxResults, ToolOutputs: c.SessionIntrospectionIncludeToolOutputs == nil || *c.SessionIntrospectionIncludeToolOutputs}
+	if len(l.opts.SessionDirs) > 0 {
+		opts.Sessions = sessionFolders(l.opts.SessionDirs)
+	}
+	return system.Open(opts), nil
+}
+
+func abs(dir string) string {
+	path, _ := filepath.Abs(dir) // "" if the working directory is not known
+	return path
+}
