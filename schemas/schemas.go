@@ -1,6 +1,6 @@
 // Package schemas holds the published JSON Schemas (draft 2020-12) of the files
 // that a person writes: agent files, tool descriptions, keys files, cfg files, prices,
-// the scripts of the offline model and tests, and of lock files. Each accepts the key "$schema", so
+// lists of programs, the scripts of the offline model and tests, and of lock files. Each accepts the key "$schema", so
 // that an editor can complete and check such a file while it is written. Two more
 // are for the lines of a session, and for what programs that take steps read and write.
 //
@@ -27,6 +27,7 @@ const (
 	PricesName          = "prices.schema.json"
 	LockName            = "lock.schema.json"
 	StepName            = "step.schema.json"
+	ToolkitName         = "toolkit.schema.json"
 )
 
 // Read returns the schema with the file name, or an fs.ErrNotExist.
@@ -50,6 +51,9 @@ func Keys() []byte { return own(KeysName) }
 
 // Cfg returns the schema of agents-exe.cfg.json.
 func Cfg() []byte { return own(CfgName) }
+
+// Toolkit returns the schema of the lists of programs that agent files name.
+func Toolkit() []byte { return own(ToolkitName) }
 
 // AgentTest returns the schema of the test files of `agents test`.
 func AgentTest() []byte { return own(AgentTestName) }

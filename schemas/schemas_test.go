@@ -27,6 +27,7 @@ var byPrefix = map[string]string{
 	"prices":  schemas.PricesName,
 	"lock":    schemas.LockName,
 	"step":    schemas.StepName,
+	"toolkit": schemas.ToolkitName,
 
 	"agenttest": schemas.AgentTestName,
 }

@@ -183,7 +183,14 @@ func (f *runFlags) opening(ctx context.Context, p *program.Env, l *load.Tree, fi
 		m.Parts = append(m.Parts, media...)
 		return m, nil, err
 	}
+	needed := prompt.Needed(l.Root)
+	if first && needed != nil && !f.prompt.Given() && p.InTerm {
+		return agent.Message{}, nil, needed
+	}
 	m, before, err := f.prompt.Opening(ctx, p, l)
+	if first && needed != nil && errors.Is(err, prompt.ErrEmpty) {
+		err = needed
+	}
 	if err == nil && first && f.prompt.MCP.Name == "" {
 		m, err = prompt.Fitting(ctx, l.Root, m)
 	}

@@ -54,7 +54,7 @@ func (l *loader) model(n *Node) bool {
 	}
 	if l.opts.Model != nil {
 		if p := l.opts.Model(n.File); p != nil {
-			n.Agent.Provider = s.protocol(p)
+			n.Agent.Provider = s.protocol(p, openai.Flavor(s.Flavor))
 			return true
 		}
 	}
@@ -67,10 +67,7 @@ func (l *loader) model(n *Node) bool {
 	if p == nil {
 		return false
 	}
-	n.Agent.Provider = s.protocol(&provider.Retry{Provider: &prices.Provider{Provider: p, Price: l.price(s)}})
-	if flavor := openai.Flavor(n.Agent.Flavor); s.TextCalls != nil && *s.TextCalls || s.TextCalls == nil && flavor.TextCalls() && !s.inText() {
-		n.Agent.Provider = &unparsed.Provider{Provider: n.Agent.Provider}
-	}
+	n.Agent.Provider = s.protocol(&provider.Retry{Provider: &prices.Provider{Provider: p, Price: l.price(s)}}, openai.Flavor(n.Agent.Flavor))
 	return true
 }
 
@@ -79,17 +76,20 @@ func (s *Spec) inText() bool {
 	return s.ToolProtocol == protocolScript || s.ToolProtocol == protocolText
 }
 
-// protocol is p, with calls as toolProtocol says.
-func (s *Spec) protocol(p agent.Provider) agent.Provider {
+// protocol is p, with calls as toolProtocol and textCalls say.
+func (s *Spec) protocol(p agent.Provider, flavor openai.Flavor) agent.Provider {
 	switch s.ToolProtocol {
 	case protocolScript:
 		d := script.Dialect{}
 		if len(s.ScriptMarkers) == 2 {
 			d = script.Dialect{Start: s.ScriptMarkers[0], End: s.ScriptMarkers[1]}
 		}
-		return &textcall.Provider{Provider: p, Dialect: d}
+		p = &textcall.Provider{Provider: p, Dialect: d}
 	case protocolText:
-		return &textcall.Provider{Provider: p, Dialect: textcall.JSON{}}
+		p = &textcall.Provider{Provider: p, Dialect: textcall.JSON{}}
+	}
+	if s.TextCalls != nil && *s.TextCalls || s.TextCalls == nil && flavor.TextCalls() && !s.inText() {
+		p = &unparsed.Provider{Provider: p}
 	}
 	return p
 }
@@ -134,13 +134,24 @@ func serverURL(s *Spec) string {
 	return s.ModelURL
 }
 
-// checkModels reports models that are chosen for agents that are not there.
+// checkModels reports models that are chosen for agents that are not there, or that are
+// programs.
 func (l *loader) checkModels(path string) {
 	for _, slug := range slices.Sorted(maps.Keys(l.opts.Models)) {
+		c := l.opts.Models[slug]
+		choice := cmp.Or(c.causes("modelName"), c.causes("modelUrl"), c.causes("flavor"))
 		if len(l.slugs) > 0 && slug != "" && !slices.Contains(l.slugs, slug) {
-			c := l.opts.Models[slug]
-			l.report(Problem{Severity: Fatal, Code: CodeModel, File: path, Choice: cmp.Or(c.causes("modelName"), c.causes("modelUrl")), Message: fmt.Sprintf(
+			l.report(Problem{Severity: Fatal, Code: CodeModel, File: path, Choice: choice, Message: fmt.Sprintf(
 				"a model is chosen for %q, and no agent of this tree has that slug; there are %s", slug, strings.Join(l.slugs, ", "))})
+		}
+		for _, n := range l.tree.Nodes {
+			p := Problem{Severity: Fatal, Code: CodeModel, File: n.File.Path, Choice: choice, Message: fmt.Sprintf("agent %s takes its steps with a program (step) and has no model", n.Agent.Slug)}
+			if slug == "" {
+				p.Severity, p.Message = Warning, p.Message+"; this does not change it"
+			}
+			if n.File.Spec.Step != "" && (slug == "" || slug == n.Agent.Slug) {
+				l.report(p)
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/schemas"
 )
 
 // promptFile adds the text of that file to the system prompt of n.
@@ -58,16 +59,24 @@ func (l *loader) toolkit(n *Node) bool {
 	if !ok || data == nil {
 		return ok
 	}
-	_, err := schema.Parse(data)
+	doc, err := schema.Parse(data)
 	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok {
 		l.report(Problem{Severity: n.unusable(), Code: CodeSyntax, File: path, Line: syntax.Line, Col: syntax.Col, Message: syntax.Message})
 		return false
 	}
-	var areas map[string]map[string]string
-	if err := json.Unmarshal(data, &areas); err != nil {
-		l.broken(n, CodeSchema, "toolkit", "%s: want areas, each an object of programs and their purposes: %s", path, err)
+	compiled, err := schema.CompileTrusted(schemas.ToolkitName, schemas.Toolkit())
+	if err != nil {
+		panic(err) // the schema is part of the program
+	}
+	problems := compiled.CheckDocument(doc)
+	for _, p := range problems {
+		l.report(Problem{Severity: n.unusable(), Code: CodeSchema, File: path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message})
+	}
+	if len(problems) > 0 {
 		return false
 	}
+	var areas map[string]map[string]string
+	_ = json.Unmarshal(data, &areas) // only $schema is of another type
 	s.SystemPrompt = Lines(joined(string(s.SystemPrompt), present(areas, func(name string) bool {
 		_, err := process.LookPath(name, l.opts.Environ)
 		return err == nil

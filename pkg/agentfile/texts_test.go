@@ -85,7 +85,7 @@ func TestBadTexts(t *testing.T) {
 		"not UTF-8":    {"a/prompt.md", "\xff\xfe", "contents.promptFile: prompt.md is not UTF-8"},
 		"missing":      {"a/prompt.md", "", "prompt.md: no such file"},
 		"not JSON":     {"toolkit.json", `{"text": }`, "toolkit.json:1:10"},
-		"not areas":    {"toolkit.json", `{"text": ["jq"]}`, "want areas, each an object of programs"},
+		"not areas":    {"toolkit.json", `{"text": ["jq"]}`, "toolkit.json:1:10: text: got array, want object"},
 		"writable":     {"a/prompt.md", "w", "world-writable"},
 		"missing list": {"toolkit.json", "", "toolkit.json: no such file"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -106,6 +107,17 @@ func ReadJSON(ctx context.Context, p *program.Env, flag, value string, most int6
 		return "", failure.Usage("", "%s: %w", flag, err)
 	}
 	return string(data), nil
+}
+
+// Needed returns an error that names the arguments without which the agent cannot be
+// called, if they are others than a prompt; nil if there are none.
+func Needed(of *agent.Agent) error {
+	var schema struct{ Required []string }
+	_ = json.Unmarshal(of.ArgsSchema(), &schema) // of a schema that is none, there are none
+	if of.InputSchema == nil || len(schema.Required) == 0 || slices.Equal(schema.Required, []string{"prompt"}) {
+		return nil
+	}
+	return failure.Usage("--arg NAME=VALUE or --args JSON gives them; `agents describe` prints the schema", "agent %s needs arguments: %s", of.Slug, strings.Join(schema.Required, ", "))
 }
 
 // Fitting makes a prompt that was given as text the message of an agent with an

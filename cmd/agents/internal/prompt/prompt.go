@@ -22,6 +22,9 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
+// ErrEmpty is the error of a command without a prompt.
+var ErrEmpty = errors.New("the prompt is empty")
+
 // maxPrompt limits the prompt and each of its items, in bytes.
 const maxPrompt = 16 << 20
 
@@ -131,7 +134,7 @@ func (s Script) Render(ctx context.Context, p *program.Env) (string, error) {
 		}
 	}
 	if strings.TrimSpace(b.String()) == "" {
-		return "", failure.Usage("give one as an argument, with --prompt, --file or --shell, or on standard input", "the prompt is empty")
+		return "", failure.Usage("give one as an argument, with --prompt, --file or --shell, or on standard input", "%w", ErrEmpty)
 	}
 	return strings.ToValidUTF8(b.String(), "\uFFFD"), nil
 }
