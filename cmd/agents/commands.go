@@ -66,6 +66,7 @@ func table() []entry {
 		{name: "trust", usage: "review the files found here, and allow them to run", build: trustCommand},
 		{name: "describe", usage: "print the agent as a tool description", build: describeCommand},
 		{name: "echo-prompt", usage: "print the prompt that run would send; no model is called", build: echoPromptCommand},
+		{name: "doctor", usage: "examine the whole set-up, for you and for a bug report", build: doctorCommand},
 		{name: "paths", usage: "show which files and folders are in effect, and why", build: pathsCommand},
 		{name: "prices", usage: "list what models cost, with source and date", build: pricesCommand},
 		{name: "init", usage: "write a first agent: its file, a folder with a tool, a keys file", build: initCommand},

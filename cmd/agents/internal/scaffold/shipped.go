@@ -173,6 +173,9 @@ func (c *shippedCopy) free(dir string) error {
 // copy writes the files. The first one was needed by nobody and comes last, so that all
 // that it names is there.
 func (s *Files) copy(dir string, c *shippedCopy) error {
+	if err := s.Folder(dir); err != nil {
+		return err
+	}
 	for i := len(c.order) - 1; i >= 0; i-- {
 		name := c.order[i]
 		to := filepath.Join(dir, filepath.FromSlash(name))
