@@ -267,22 +267,39 @@ func cronRuns(t *testing.T, r *recipe) {
 	}
 }
 
-// editorsCall starts the servers of both configurations as the editors do and calls the
-// agent.
+// An editorFile has the servers of an editor's settings, in the forms of three editors.
+type editorFile struct {
+	McpServers, Servers map[string]serverConfig
+	ContextServers      map[string]serverConfig `json:"context_servers"`
+}
+
+type serverConfig struct {
+	Command string
+	Args    []string
+}
+
+func editorConfig(t *testing.T, text string) editorFile {
+	t.Helper()
+	var f editorFile
+	if err := json.Unmarshal([]byte(text), &f); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return f
+}
+
+// editorsCall starts the servers of the recipe's configurations and of the manual's as the
+// editors do, and calls the agent.
 func editorsCall(t *testing.T, r *recipe) {
-	type serverConfig struct {
-		Command string
-		Args    []string
-	}
-	var claude struct{ McpServers map[string]serverConfig }
-	parse(t, filepath.Join(r.home, "project/.mcp.json"), &claude)
-	var zed struct {
-		ContextServers map[string]serverConfig `json:"context_servers"`
-	}
-	if err := json.Unmarshal([]byte(r.sh(t, `sed "s|/home/me|$HOME|" zed-settings.json`)), &zed); err != nil {
-		t.Fatal(err)
-	}
-	for name, s := range map[string]serverConfig{"Claude Code": claude.McpServers["licences"], "Zed": zed.ContextServers["licences"]} {
+	claude := r.read(t, "~/project/.mcp.json")
+	zed := r.sh(t, `sed "s|/home/me|$HOME|" zed-settings.json`)
+	servers := map[string]serverConfig{"Claude Code": editorConfig(t, claude).McpServers["licences"], "Zed": editorConfig(t, zed).ContextServers["licences"]}
+	// Those to paste from the manual, with the recipe's agent.
+	manual := strings.ReplaceAll(readFile(t, "../docs/mcp.md"), "/path/to/agent.json", r.home+"/in-editors/agent.json")
+	pasted := regexp.MustCompile("(?ms)^```json\n(.*?)^```$").FindAllStringSubmatch(manual, 3)
+	servers["Claude Desktop, manual"] = editorConfig(t, pasted[0][1]).McpServers["reviewer"]
+	servers["Zed, manual"] = editorConfig(t, pasted[1][1]).ContextServers["reviewer"]
+	servers["VS Code, manual"] = editorConfig(t, pasted[2][1]).Servers["reviewer"]
+	for name, s := range servers {
 		inProject := func(ctx context.Context, program string, env, args []string) (*exec.Cmd, error) {
 			cmd := exec.CommandContext(ctx, "/usr/bin/env", append([]string{program}, args...)...)
 			cmd.Dir, cmd.Env = filepath.Join(r.home, "project"), append(agents.environ[:len(agents.environ):len(agents.environ)], r.env...)
