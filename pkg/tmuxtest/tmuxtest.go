@@ -94,6 +94,12 @@ func (s *Screen) Text() string {
 	return s.run("capture-pane", "-p", "-S", "-")
 }
 
+// Styled is Text with the escape sequences of colours and styles (SGR).
+func (s *Screen) Styled() string {
+	s.t.Helper()
+	return s.run("capture-pane", "-p", "-e", "-S", "-")
+}
+
 // Visible is what the terminal shows now.
 func (s *Screen) Visible() string {
 	s.t.Helper()
