@@ -22,7 +22,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers site ci clean
+.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers site recording ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -82,6 +82,10 @@ demo-containers: images
 # The manual as a web site; a dead link is an error.
 site:
 	go run ./pkg/internal/site -out build/site
+
+# docs/recording.svg, of a real run in tmux.
+recording:
+	go test -count=1 ./pkg/internal/recording -update
 
 ci:
 	.ci/run

@@ -241,7 +241,7 @@ func (r *reader) run(t *testing.T, line int, command string) (stdout string, ok 
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/agents", "agents"))
+	cmd := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(command, "go run -v ./cmd/agents", "agents"))
 	cmd.WaitDelay = time.Minute
 	cmd.Dir = r.dir
 	cmd.Env = r.environ()

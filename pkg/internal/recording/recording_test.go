@@ -76,7 +76,8 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// tidy replaces what differs from run to run, and leaves out the last prompt.
+// tidy replaces what differs from run to run, leaves out the last prompt, and makes
+// the commands bold.
 func tidy(text string) []string {
 	text = regexp.MustCompile(`\b\d+(\.\d+)? ms\b`).ReplaceAllString(text, "12 ms")
 	text = regexp.MustCompile(`\b\d+\.\d s\b`).ReplaceAllString(text, "0.1 s")
@@ -85,6 +86,11 @@ func tidy(text string) []string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for len(lines) > 0 && strings.TrimSpace(sgr.ReplaceAllString(lines[len(lines)-1], "")) == "$" {
 		lines = lines[:len(lines)-1]
+	}
+	for i, line := range lines {
+		if strings.HasPrefix(line, "$ ") {
+			lines[i] = "\x1b[1m" + line
+		}
 	}
 	return lines
 }
