@@ -126,10 +126,15 @@ func latest(p *program.Env, c *config.Config, anywhere bool, dirs []string) (str
 		return list[0].Path, nil
 	case err != nil:
 		return "", err
-	case !anywhere:
-		return "", errors.New("no session began in this folder; --continue-any continues the latest of all folders")
 	}
-	return "", errors.New("there is no session yet")
+	which := ""
+	if of != "" {
+		which = " of " + program.Shown(of)
+	}
+	if !anywhere {
+		return "", fmt.Errorf("no session%s began in this folder; --continue-any continues the latest of all folders", which)
+	}
+	return "", fmt.Errorf("there is no session%s in %s", which, strings.Join(dirs, ", "))
 }
 
 // NewSession begins a session in a folder. If the folder cannot be written, that is an
