@@ -23,32 +23,45 @@ const schema = `{"type":"object","required":["capability"],"properties":{
 "recursive":{"type":"boolean","description":"list-directory: include folders below"},
 "include_hidden":{"type":"boolean","description":"list-directory, search: include names that begin with a dot"}}}`
 
-var helps = map[string]string{
-	"read-file-range": `Reads lines of a file, each as NUMBER, tab, text. Arguments: path, ranges, metadata_only, session_id.
-{"capability": "read-file-range", "path": "main.go", "ranges": "1-40,90-120"}`,
-	"write-file-range": `Replaces, inserts or deletes lines. All ranges are lines of the file before the call. Arguments: path, ranges, contentBlocks (one for each range), expected_snapshot_ref.
+// helpOn describes a capability.
+func helpOn(capability string) string {
+	switch capability {
+	case "read-file-range":
+		return `Reads lines of a file, each as NUMBER, tab, text. Arguments: path, ranges, metadata_only, session_id.
+{"capability": "read-file-range", "path": "main.go", "ranges": "1-40,90-120"}`
+	case "write-file-range":
+		return `Replaces, inserts or deletes lines. All ranges are lines of the file before the call. Arguments: path, ranges, contentBlocks (one for each range), expected_snapshot_ref.
 Create a file or insert at its beginning with the range head, append with tail, overwrite with whole.
 {"capability": "write-file-range", "path": "main.go", "ranges": "3,8-10,20+", "contentBlocks": ["line 3", "", "after line 20"]}
-Edits over several calls: give expected_snapshot_ref and "commit": false, then session_id of the result with more edits, whose ranges are still lines of the file at the beginning, and at last "commit": true.`,
-	"edit-text": `Replaces a text that occurs exactly once. Arguments: path, old_text, new_text, expected_snapshot_ref.
-{"capability": "edit-text", "path": "main.go", "old_text": "a := 1", "new_text": "a := 2"}`,
-	"patch-file": `Applies a unified diff of one file: all hunks, or none if a line is not as the diff expects. Arguments: path, patch, expected_snapshot_ref.
-{"capability": "patch-file", "path": "main.go", "patch": "@@ -1,2 +1,2 @@\n package main\n-// old\n+// new\n"}`,
-	"restore-file": `Restores a file from a snapshot: a snapshotRef, beforeSnapshotRef or afterSnapshotRef of this run. Arguments: path, snapshot_ref.`,
-	"search": `Finds lines that a regular expression fits, in a file or below a folder. Arguments: path, pattern, name_patterns, include_hidden.
-{"capability": "search", "path": ".", "pattern": "func main", "name_patterns": ["*.go"]}`,
-	"list-directory":     `Lists a folder. Arguments: path, recursive, include_hidden, name_patterns.`,
-	"traverse-directory": `Lists everything below a folder, hidden files included. Argument: path.`,
-	"snapshot-directory": `Remembers all files below a folder for the time of this run, at most 64 MiB. Argument: path. The result has a snapshotRef.`,
-	"restore-directory":  `Restores the files below a folder as they were at the snapshot; files that were created since are removed. Arguments: path, snapshot_ref.`,
-	"help":               `Returns this text.`,
+Edits over several calls: give expected_snapshot_ref and "commit": false, then session_id of the result with more edits, whose ranges are still lines of the file at the beginning, and at last "commit": true.`
+	case "edit-text":
+		return `Replaces a text that occurs exactly once. Arguments: path, old_text, new_text, expected_snapshot_ref.
+{"capability": "edit-text", "path": "main.go", "old_text": "a := 1", "new_text": "a := 2"}`
+	case "patch-file":
+		return `Applies a unified diff of one file: all hunks, or none if a line is not as the diff expects. Arguments: path, patch, expected_snapshot_ref.
+{"capability": "patch-file", "path": "main.go", "patch": "@@ -1,2 +1,2 @@\n package main\n-// old\n+// new\n"}`
+	case "restore-file":
+		return `Restores a file from a snapshot: a snapshotRef, beforeSnapshotRef or afterSnapshotRef of this run. Arguments: path, snapshot_ref.`
+	case "search":
+		return `Finds lines that a regular expression fits, in a file or below a folder. Arguments: path, pattern, name_patterns, include_hidden.
+{"capability": "search", "path": ".", "pattern": "func main", "name_patterns": ["*.go"]}`
+	case "list-directory":
+		return `Lists a folder. Arguments: path, recursive, include_hidden, name_patterns.`
+	case "traverse-directory":
+		return `Lists everything below a folder, hidden files included. Argument: path.`
+	case "snapshot-directory":
+		return `Remembers all files below a folder for the time of this run, at most 64 MiB. Argument: path. The result has a snapshotRef.`
+	case "restore-directory":
+		return `Restores the files below a folder as they were at the snapshot; files that were created since are removed. Arguments: path, snapshot_ref.`
+	}
+	return `Returns this text.`
 }
 
 // help describes the capabilities that the model may use.
 func (b *box) help() string {
 	var out strings.Builder
 	for _, name := range b.o.Capabilities {
-		out.WriteString(name + "\n" + helps[name] + "\n\n")
+		out.WriteString(name + "\n" + helpOn(name) + "\n\n")
 	}
 	return strings.TrimSpace(out.String())
 }

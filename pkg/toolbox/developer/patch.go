@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A patched is the result of patch-file.
@@ -43,19 +44,20 @@ func (b *box) patch(a *arguments) (any, error) {
 	return &patched{Path: a.Path, Applied: len(edits), Lines: changed, Before: b.keep(content), After: b.keep(textOf(lines))}, nil
 }
 
-var hunkHeader = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@`)
+// hunkHeader fits the first line of a hunk.
+var hunkHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@`) })
 
 // hunks reads a unified diff for a file of these lines. Counts in the headers of hunks
 // are not trusted: models miscount.
 func hunks(diff string, lines []string) (edits []edit, changed int, err error) {
 	rest := linesOf(strings.ReplaceAll(diff, "\r\n", "\n"))
 	for len(rest) > 0 {
-		header := hunkHeader.FindStringSubmatch(rest[0])
+		header := hunkHeader().FindStringSubmatch(rest[0])
 		if header == nil {
 			rest = rest[1:] // the names of the files, or text around the diff
 			continue
 		}
-		end := slices.IndexFunc(rest[1:], func(l string) bool { return hunkHeader.MatchString(l) || strings.HasPrefix(l, "diff --git ") })
+		end := slices.IndexFunc(rest[1:], func(l string) bool { return hunkHeader().MatchString(l) || strings.HasPrefix(l, "diff --git ") })
 		body := rest[1:]
 		if end >= 0 {
 			body = rest[1 : end+1]

@@ -11,27 +11,41 @@ import (
 	"time"
 )
 
-// machine are the capabilities that need nothing but the machine.
-var machine = map[string]func(o *Options) (any, error){
-	"date":              date,
-	"operating-system":  operatingSystem,
-	"env-vars":          envNames,
-	"running-user":      runningUser,
-	"hostname":          hostname,
-	"working-directory": func(o *Options) (any, error) { return map[string]string{"path": o.Dir}, nil },
-	"process-info":      processInfo,
-	"uptime":            uptime,
-	"disk":              func(o *Options) (any, error) { return disk(o.Dir) },
+// machine tells what needs nothing but the machine; ok is false for other capabilities.
+func machine(capability string, o *Options) (data any, ok bool, err error) {
+	switch capability {
+	case "date":
+		data = date()
+	case "operating-system":
+		data = operatingSystem()
+	case "env-vars":
+		data = envNames(o)
+	case "running-user":
+		data, err = runningUser()
+	case "hostname":
+		data, err = hostname()
+	case "working-directory":
+		data = map[string]string{"path": o.Dir}
+	case "process-info":
+		data = processInfo()
+	case "uptime":
+		data, err = uptime()
+	case "disk":
+		data, err = disk(o.Dir)
+	default:
+		return nil, false, nil
+	}
+	return data, true, err
 }
 
-func date(*Options) (any, error) {
+func date() any {
 	now := time.Now()
 	zone, _ := now.Zone()
 	return map[string]string{"utc": now.UTC().Format(time.RFC3339Nano), "local": now.Format("2006-01-02T15:04:05.999999999"),
-		"timezone": zone, "timezoneOffset": now.Format("-0700")}, nil
+		"timezone": zone, "timezoneOffset": now.Format("-0700")}
 }
 
-func operatingSystem(*Options) (any, error) {
+func operatingSystem() any {
 	m := map[string]string{"name": runtime.GOOS, "architecture": runtime.GOARCH}
 	for _, file := range []string{"/usr/lib/os-release", "/etc/os-release"} { // the second counts
 		text, _ := os.ReadFile(file)
@@ -46,11 +60,11 @@ func operatingSystem(*Options) (any, error) {
 	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m["kernel"] = strings.TrimSpace(string(kernel))
 	}
-	return m, nil
+	return m
 }
 
 // envNames tells the names alone: values may be secrets.
-func envNames(o *Options) (any, error) {
+func envNames(o *Options) any {
 	names := []string{}
 	for _, entry := range o.Environ {
 		if name, _, _ := strings.Cut(entry, "="); strings.Contains(name, o.EnvFilter) {
@@ -58,10 +72,10 @@ func envNames(o *Options) (any, error) {
 		}
 	}
 	slices.Sort(names)
-	return map[string]any{"names": names}, nil
+	return map[string]any{"names": names}
 }
 
-func runningUser(*Options) (any, error) {
+func runningUser() (any, error) {
 	u, err := user.Current()
 	if err != nil {
 		return nil, err
@@ -77,13 +91,13 @@ func runningUser(*Options) (any, error) {
 	return m, nil
 }
 
-func hostname(*Options) (any, error) {
+func hostname() (any, error) {
 	name, err := os.Hostname()
 	return map[string]string{"hostname": name}, err
 }
 
 // processInfo tells of this process and, where the system has /proc, of how many there are.
-func processInfo(*Options) (any, error) {
+func processInfo() any {
 	m := map[string]any{"pid": os.Getpid(), "ppid": os.Getppid()}
 	if entries, err := os.ReadDir("/proc"); err == nil {
 		n := 0
@@ -97,10 +111,10 @@ func processInfo(*Options) (any, error) {
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
 		m["load"] = strings.Join(strings.Fields(string(load))[:3], " ")
 	}
-	return m, nil
+	return m
 }
 
-func uptime(*Options) (any, error) {
+func uptime() (any, error) {
 	text, err := os.ReadFile("/proc/uptime")
 	if err != nil {
 		return nil, fmt.Errorf("this system does not tell: %w", err)

@@ -155,8 +155,8 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 }
 
 func (t *tool) data(ctx context.Context, inv *agent.Invocation, a *arguments) (any, error) {
-	if of, ok := machine[a.Capability]; ok {
-		return of(&t.o)
+	if data, ok, err := machine(a.Capability, &t.o); ok {
+		return data, err
 	}
 	if a.Capability == "own-session" {
 		return own(ctx, inv), nil
