@@ -117,9 +117,9 @@ func (in *inboxes) arrived(session string) {
 // open prepares the inbox of a run that begins.
 func (r *run) open(stop context.CancelCauseFunc) {
 	in := r.tree.inboxes
-	r.inbox = &inbox{stop: stop}
-	if r.up == nil {
-		r.inbox = &in.root
+	r.inbox = &in.root
+	if r.up != nil {
+		r.inbox = &inbox{}
 	}
 	in.mu.Lock()
 	r.inbox.over, r.inbox.stop = false, stop
@@ -169,7 +169,8 @@ func (c *Channel) Direct(d Directive) {
 func (r *run) directed(step Step) (Directive, bool) {
 	for m, ok := r.background.notice(step); ok; m, ok = r.background.notice(step) {
 		if !r.tree.noNotices {
-			return Directive{Message: &m}, true
+			notice := m // m itself would be on the heap, in every turn
+			return Directive{Message: &notice}, true
 		}
 	}
 	ends := step.Kind == StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == EventEnd
