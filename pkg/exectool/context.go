@@ -5,16 +5,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/contextfile"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // contextScript gives the context to a tool behind a runner. It reads the context, which
@@ -32,11 +28,11 @@ printf %s "$0"
 cat "$AGENTS_CONTEXT_FILE" 2>/dev/null
 :`
 
-// A sharedContext is the context of a run as one call of a tool sees it: a file in a folder
-// of its own. nil is that of a call without a context.
+// A sharedContext is the context of a run as one call of a tool sees it. nil is that of a
+// call without a context.
 type sharedContext struct {
-	inv *agent.Invocation
-	dir string // of the file; empty behind a runner
+	inv  *agent.Invocation
+	file *contextfile.File // nil behind a runner
 
 	// Behind a runner, mark separates the output of the tool from the file.
 	mark   string
@@ -60,32 +56,19 @@ func (t *Tool) sharedContext(inv *agent.Invocation) *sharedContext {
 }
 
 // pass gives the context to cmd, which reads stdin.
-func (s *sharedContext) pass(cmd *process.Command, stdin []byte) error {
+func (s *sharedContext) pass(cmd *process.Command, stdin []byte) (err error) {
 	switch {
 	case s == nil:
-		return nil
 	case s.mark != "":
 		cmd.Stdin = bytes.NewReader(slices.Concat(s.inv.Context, []byte("\n"), stdin))
 		s.stdout, cmd.Stdout = cmd.Stdout, s
-		return nil
+	default:
+		if s.file, err = contextfile.New(s.inv); err == nil {
+			s.file.Pass(cmd)
+		}
 	}
-	parent, err := process.PrivateTemp()
-	if err != nil {
-		return err
-	}
-	if s.dir, err = os.MkdirTemp(parent, "context-"); err != nil {
-		return err
-	}
-	path := filepath.Join(s.dir, contextName)
-	if err := os.WriteFile(path, s.inv.Context, 0o600); err != nil {
-		return errors.Join(err, s.remove())
-	}
-	cmd.Share = s.dir
-	cmd.Env = append(cmd.Env, toolenv.Context+"="+path)
-	return nil
+	return err
 }
-
-const contextName = "context.json"
 
 // Write passes on the output of the tool and keeps what follows it.
 func (s *sharedContext) Write(p []byte) (int, error) {
@@ -112,55 +95,23 @@ func (s *sharedContext) flush() {
 }
 
 func (s *sharedContext) remove() error {
-	if s == nil || s.dir == "" {
-		return nil
-	}
-	return os.RemoveAll(s.dir)
-}
-
-// changed passes what the tool has made of the file to the run.
-func (s *sharedContext) changed(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	value, err := s.read()
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		err = path.Err // the model does not know the folder
-	}
-	if err != nil {
-		return fmt.Errorf("the context cannot be read from %s: %w", toolenv.Context, err)
-	}
-	if value = bytes.TrimSpace(value); bytes.Equal(value, s.inv.Context) {
-		return nil
-	}
-	return s.inv.SetContext(context.WithoutCancel(ctx), value)
+	return s.file.Remove()
 }
 
-// read reads the file, which must still be one: a link could lead to what the tool itself
-// cannot read.
-func (s *sharedContext) read() ([]byte, error) {
+// changed passes what the tool has made of the context to the run.
+func (s *sharedContext) changed(ctx context.Context) error {
 	switch {
-	case s.mark != "" && (!s.found || len(s.rest) == 0):
-		return nil, errors.New("the other side of the runner does not have it any more")
-	case s.mark != "":
-		return s.rest, nil
+	case s == nil:
+		return nil
+	case s.mark == "":
+		return s.file.Changed(ctx)
 	}
-	root, err := os.OpenRoot(s.dir)
-	if err != nil {
-		return nil, err
+	var err error
+	if !s.found || len(s.rest) == 0 {
+		err = errors.New("the other side of the runner does not have it any more")
 	}
-	defer root.Close()
-	info, err := root.Lstat(contextName)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file any more")
-	}
-	if err != nil {
-		return nil, err
-	}
-	file, err := root.Open(contextName)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, agent.MaxContext+1))
+	return contextfile.Change(ctx, s.inv, s.rest, err)
 }

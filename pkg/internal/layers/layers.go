@@ -52,6 +52,7 @@ var rules = []rule{
 	{path: "tools"},
 
 	{path: "pkg/agent", floor: 1, modules: []string{"golang.org/x/sync", "github.com/google/jsonschema-go"}},
+	{path: "pkg/contextfile", floor: 1, beside: []string{"pkg/agent"}},
 	{path: "pkg/channel", floor: 1, beside: []string{"pkg/agent"}},
 
 	{path: "pkg/config", floor: 2},

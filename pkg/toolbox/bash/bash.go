@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/contextfile"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/spool"
@@ -206,6 +207,10 @@ func (t *shell) run(ctx context.Context, inv *agent.Invocation, args arguments) 
 	}
 	c := t.set.command(inv, args.Command)
 	cmd := t.set.process(ctx, inv, path, args.Command)
+	if c.context, err = contextfile.New(inv); err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: write the context: %w", err)
+	}
+	c.context.Pass(cmd)
 	result, err := c.run(ctx, inv, cmd)
 	if args.Wait > 0 {
 		await(ctx, inv, args.Wait)

@@ -247,3 +247,28 @@ func TestBackgroundHasLimits(t *testing.T) {
 		}
 	})
 }
+
+func TestACommandReadsAndChangesTheContext(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Hour} {
+		tools, err := Open(Options{Environ: os.Environ(), SpoolDir: t.TempDir(), BackgroundAfter: after}).Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &agent.Runner{Agent: &agent.Agent{Slug: "boss"}, Context: json.RawMessage(`{"n":1}`)}
+		for _, c := range []struct{ command, want string }{
+			{`cat $AGENTS_CONTEXT_FILE; echo '{"n":2}' >$AGENTS_CONTEXT_FILE`, `{"n":1}`},
+			{`echo '{"n":3}' >$AGENTS_CONTEXT_FILE; exit 1`, "exit status 1"},
+			{`cat $AGENTS_CONTEXT_FILE; echo $AGENTS_CONTEXT_FILE`, `{"n":2}`},
+		} {
+			args, _ := json.Marshal(map[string]string{"command": c.command})
+			result, err := r.Call(t.Context(), tools[0], string(args))
+			if got := result.Text(); !strings.Contains(got+fmt.Sprint(err), c.want) {
+				t.Errorf("%s = %q, %v, want %q", c.command, got, err, c.want)
+			} else if _, file, ok := strings.Cut(got, "}"); ok && c.want == `{"n":2}` {
+				if _, err := os.Stat(strings.TrimSpace(file)); err == nil {
+					t.Errorf("%s is left", file)
+				}
+			}
+		}
+	}
+}

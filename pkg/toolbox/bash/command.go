@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/contextfile"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/spool"
 	"github.com/agents-exe/agents/pkg/toolname"
@@ -21,6 +22,8 @@ type command struct {
 	text  string
 	began time.Time
 	done  chan struct{} // closed when it has ended
+
+	context *contextfile.File // removed by the call, or when it ends in the background
 
 	mu         sync.Mutex
 	out        spool.Output
@@ -78,7 +81,7 @@ func (c *command) run(ctx context.Context, inv *agent.Invocation, cmd *process.C
 	after := c.set.opts.BackgroundAfter
 	if after <= 0 {
 		c.execute(ctx, cmd)
-		return c.result()
+		return c.end(ctx)
 	}
 	jobs := jobsOf(inv)
 	ready := make(chan struct{})
@@ -91,7 +94,7 @@ func (c *command) run(ctx context.Context, inv *agent.Invocation, cmd *process.C
 	})
 	if err != nil { // outside a run there is nothing that it could outlast
 		c.execute(ctx, cmd)
-		return c.result()
+		return c.end(ctx)
 	}
 	<-ready
 	timer := time.NewTimer(after)
@@ -108,7 +111,18 @@ func (c *command) run(ctx context.Context, inv *agent.Invocation, cmd *process.C
 		c.cancel(fmt.Errorf("it ran for %s, and %d commands are in the background already, which is the limit", seconds(after), MaxBackground))
 		<-c.done
 	}
-	return c.result()
+	return c.end(ctx)
+}
+
+// end is the result of a call whose command has ended, and passes what it has made of the
+// context to the run.
+func (c *command) end(ctx context.Context) (agent.Result, error) {
+	defer c.context.Remove()
+	result, err := c.result()
+	if err == nil {
+		err = c.context.Changed(ctx)
+	}
+	return result, err
 }
 
 // result is what the model gets of a command that has ended.
@@ -157,6 +171,7 @@ func (c *command) notice() string {
 	if !c.background {
 		return ""
 	}
+	c.context.Remove()
 	c.out.Close() // the file stays
 	if c.killed {
 		return ""

@@ -1,0 +1,115 @@
+// Package contextfile gives the context of a run to programs: each call has a copy in a
+// file of its own, and what the program makes of it goes back to the run.
+//
+//	f, err := contextfile.New(inv)
+//	defer f.Remove()
+//	f.Pass(cmd)
+//	// run cmd; if it succeeds:
+//	err = f.Changed(ctx)
+package contextfile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/toolenv"
+)
+
+const name = "context.json"
+
+// A File is the context as one call sees it. nil is that of a call without a context; its
+// methods do nothing.
+type File struct {
+	inv *agent.Invocation
+	dir string // it has the file alone
+}
+
+// New writes the context for a call. It returns nil if there is none.
+func New(inv *agent.Invocation) (*File, error) {
+	if len(inv.Context) == 0 {
+		return nil, nil
+	}
+	parent, err := process.PrivateTemp()
+	if err != nil {
+		return nil, err
+	}
+	f := &File{inv: inv}
+	if f.dir, err = os.MkdirTemp(parent, "context-"); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, name), inv.Context, 0o600); err != nil {
+		return nil, errors.Join(err, f.Remove())
+	}
+	return f, nil
+}
+
+// Pass names the file to cmd, and permits it in a sandbox.
+func (f *File) Pass(cmd *process.Command) {
+	if f != nil {
+		cmd.Share = f.dir
+		cmd.Env = append(cmd.Env, toolenv.Context+"="+filepath.Join(f.dir, name))
+	}
+}
+
+// Remove removes the file.
+func (f *File) Remove() error {
+	if f == nil {
+		return nil
+	}
+	return os.RemoveAll(f.dir)
+}
+
+// Changed passes what the program has made of the file to the run. The error tells the
+// model why that is not possible.
+func (f *File) Changed(ctx context.Context) error {
+	if f == nil {
+		return nil
+	}
+	value, err := f.read()
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err // the model does not know the folder
+	}
+	return Change(ctx, f.inv, value, err)
+}
+
+// Change passes a context that was read, or could not be, to the run.
+func Change(ctx context.Context, inv *agent.Invocation, value []byte, err error) error {
+	if err != nil {
+		return fmt.Errorf("the context cannot be read from %s: %w", toolenv.Context, err)
+	}
+	if value = bytes.TrimSpace(value); bytes.Equal(value, inv.Context) {
+		return nil
+	}
+	return inv.SetContext(context.WithoutCancel(ctx), value)
+}
+
+// read reads the file, which must still be one: a link could lead to what the program
+// itself cannot read.
+func (f *File) read() ([]byte, error) {
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file any more")
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, agent.MaxContext+1))
+}
