@@ -33,7 +33,7 @@ type attached struct {
 	ws     *wsconn.Conn
 	cancel context.CancelFunc
 	own    *show // of the conversation before
-	err    error // of the connection
+	err    error // of the connection, when there are no more events
 }
 
 func (a *attached) Input(m agent.Message) { _ = a.Direct(agent.Directive{Message: &m}) } // Events has the error
@@ -155,8 +155,8 @@ func (t *terminal) follow(ctx context.Context, p place) error {
 }
 
 // detach returns to the conversation before. The run of the server continues, if it has
-// not ended.
-func (t *terminal) detach(a *attached) {
+// not ended. err is why there are no more events, nil if the person wants none.
+func (t *terminal) detach(a *attached, err error) {
 	if t.asked != nil {
 		t.answer(lineReply{err: io.EOF})
 	}
@@ -169,8 +169,8 @@ func (t *terminal) detach(a *attached) {
 	t.run, t.events, t.show = nil, nil, a.own
 	t.queued, t.sent, t.stopping = nil, nil, false
 	t.editor.Prompt = "> "
-	if a.err != nil {
-		t.say("error: %v", a.err)
+	if err != nil {
+		t.say("error: %v", err)
 	}
 	t.say("  detached; what you type is for %s again", t.tree.Root.Slug)
 }

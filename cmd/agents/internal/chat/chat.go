@@ -262,5 +262,14 @@ func (c *chat) unfinished() bool {
 
 // say prints lines to the person.
 func (c *chat) say(format string, args ...any) {
-	fmt.Fprintln(c.out, termtext.Clean(fmt.Sprintf(format, args...)))
+	text := termtext.Clean(fmt.Sprintf(format, args...))
+	if c.out == c.p.Out { // as it is, for programs
+		fmt.Fprintln(c.out, text)
+		return
+	}
+	columns, _ := size()
+	indent := len(text) - len(strings.TrimLeft(text, " "))
+	for line := range strings.Lines(text) {
+		fmt.Fprint(c.out, wrap(strings.TrimSuffix(line, "\n"), columns-1, indent+2))
+	}
 }

@@ -93,22 +93,15 @@ func (t *terminal) help(context.Context, string) error {
 
 // explain prints a name and what it means, in lines of the terminal.
 func (t *terminal) explain(name, meaning string) {
-	const indent = 24
+	const column = 26
 	columns, _ := size()
-	line := fmt.Sprintf("  %-*s", indent-2, strings.TrimSpace(name))
-	if columns < 2*indent {
+	line := fmt.Sprintf("  %-*s", column-2, strings.TrimSpace(name))
+	if columns < 2*column {
 		fmt.Fprintln(t.out, line)
-		line = "   "
+		fmt.Fprint(t.out, wrap("    "+meaning, columns-1, 4))
+		return
 	}
-	start := len(line)
-	for word := range strings.FieldsSeq(meaning) {
-		if len(line) > start && len(line)+1+len(word) > columns-1 {
-			fmt.Fprintln(t.out, line)
-			line = strings.Repeat(" ", start)
-		}
-		line += word + " "
-	}
-	fmt.Fprintln(t.out, strings.TrimRight(line, " "))
+	fmt.Fprint(t.out, wrap(line+meaning, columns-1, column))
 }
 
 func (t *terminal) agents(context.Context, string) error {
@@ -231,10 +224,14 @@ func (t *terminal) cost(context.Context, string) error {
 		return nil
 	}
 	for slug, u := range sorted(total.Agents) {
-		t.say("  %-20s %3d requests  %s  %s", slug, u.Requests, u.TokenText(), u.CostText())
+		t.spent(slug, u, "")
 	}
-	t.say("  %-20s %3d requests  %s  %s%s", "all", total.Usage.Requests, total.Usage.TokenText(), total.Usage.CostText(), since)
+	t.spent("all", total.Usage, since)
 	return nil
+}
+
+func (t *terminal) spent(who string, u agent.Usage, since string) {
+	t.say("  %-20s %3d %-8s  %s  %s%s", who, u.Requests, program.Plural(u.Requests, "request"), u.TokenText(), u.CostText(), since)
 }
 
 // sorted yields a map in the order of its keys.

@@ -112,9 +112,6 @@ func (t *terminal) undo(context.Context, string) error {
 		}
 	}
 	t.say("  session %s stays as it was", was)
-	if t.editor != nil {
-		t.editor.Set(u.text)
-	}
 	return nil
 }
 

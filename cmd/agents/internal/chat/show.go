@@ -24,6 +24,7 @@ type show struct {
 	all          bool // also what the person said, and how the run ended
 
 	tree   view.Tree
+	turns  int      // of the run
 	pieces bool     // the answer arrives in pieces
 	open   []string // the lines of the answer that are not complete
 	answer *markdown.Writer
@@ -52,6 +53,7 @@ func (s *show) style(text, code string) string {
 
 // prompt prints what the person said.
 func (s *show) prompt(text string) {
+	fmt.Fprintln(s.w)
 	mark := "> "
 	for line := range strings.Lines(termtext.Clean(text)) {
 		fmt.Fprintln(s.w, s.style(mark+strings.TrimSuffix(line, "\n"), "1"))
@@ -69,6 +71,9 @@ func (s *show) event(e agent.Event) {
 	case agent.EventMessage:
 		if m := e.Message; s.all && m != nil && m.Role == agent.RoleUser && (!e.Continues() || e.Input) {
 			s.prompt(m.Text())
+			if !e.Input {
+				s.turns = 0
+			}
 		}
 	case agent.EventEnd:
 		if s.all {
@@ -80,6 +85,7 @@ func (s *show) event(e agent.Event) {
 		s.pieces = s.pieces || e.Text != ""
 		s.text(e.Text)
 	case agent.EventAnswer:
+		s.turns++
 		if !s.pieces && e.Message != nil {
 			s.text(e.Message.Text())
 		}
@@ -92,7 +98,7 @@ func (s *show) event(e agent.Event) {
 	case agent.EventCallEnded:
 		s.endText()
 		if c := find(node, e.Key); c != nil {
-			s.call(c)
+			s.call(c, 0)
 		}
 	}
 }
@@ -108,10 +114,17 @@ func find(n *view.Node, key string) *view.Call {
 }
 
 // call prints a call that has ended, with those of the sub-agent that answered it.
-func (s *show) call(c *view.Call) {
+func (s *show) call(c *view.Call, depth int) {
 	columns, _ := size()
-	for _, line := range c.Lines(s.layout(columns - 1)) {
-		fmt.Fprintln(s.w, line)
+	indent := strings.Repeat("  ", min(depth, 10))
+	fmt.Fprintln(s.w, indent+c.Line(s.layout(min(columns-1, widest)-len(indent))))
+	if c.Agent == nil {
+		return
+	}
+	for _, e := range c.Agent.Entries {
+		if e.Call != nil {
+			s.call(e.Call, depth+1)
+		}
 	}
 }
 
@@ -134,21 +147,51 @@ func (s *show) endText() {
 	s.pieces = false
 }
 
-func (s *show) note(text string) { fmt.Fprintln(s.w, s.style("! "+text, "33")) }
+func (s *show) note(text string) { s.lines("! "+text, "33") }
 
 // end prints how a run ended.
 func (s *show) end(out *agent.Outcome, err error) {
 	s.endText()
 	if err != nil {
-		fmt.Fprintln(s.w, s.style(termtext.Clean("error: "+err.Error()), "31"))
+		s.lines(termtext.Clean("error: "+err.Error()), "31")
 	}
-	f := &view.Text{W: s.w, Color: s.color, ASCII: s.ascii}
-	f.Footer(out, false)
+	var footer strings.Builder
+	(&view.Text{W: &footer, ASCII: s.ascii}).Footer(out, false)
+	s.lines(strings.TrimSuffix(footer.String(), "\n"), "2")
+}
+
+// lines prints a text in a colour, wrapped at the width of the terminal.
+func (s *show) lines(text, color string) {
+	columns, _ := size()
+	for line := range strings.Lines(wrap(text, columns-1, 2)) {
+		fmt.Fprintln(s.w, s.style(strings.TrimSuffix(line, "\n"), color))
+	}
+}
+
+// wrap breaks a line between words; those that follow are indented.
+func wrap(text string, columns, indent int) string {
+	var b strings.Builder
+	used, start := 0, true
+	for word := range strings.SplitAfterSeq(text, " ") {
+		width := termtext.Width(strings.TrimRight(word, " "))
+		if !start && width > 0 && used+width > columns {
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			used = indent
+		}
+		b.WriteString(word)
+		used += termtext.Width(word)
+		start = start && width == 0 // of the indent
+	}
+	lines := strings.Split(b.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // ended prints how a run ended, as its last event says.
 func (s *show) ended(e agent.Event) {
-	out := &agent.Outcome{Status: e.Status, Turns: e.RunTurns, Duration: time.Duration(e.Millis) * time.Millisecond}
+	out := &agent.Outcome{Status: e.Status, Turns: s.turns, Duration: time.Duration(e.Millis) * time.Millisecond}
 	if e.Total != nil {
 		out.Total = *e.Total
 	}

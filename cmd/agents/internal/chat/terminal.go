@@ -253,7 +253,7 @@ func (t *terminal) endOfInput() {
 	case t.asked != nil:
 		t.answer(lineReply{err: io.EOF})
 	case ok:
-		t.detach(a)
+		t.detach(a, nil)
 	default:
 		t.quit = true
 	}
@@ -343,7 +343,7 @@ func (t *terminal) stop() {
 		return
 	}
 	if a, ok := t.run.(*attached); ok {
-		t.detach(a)
+		t.detach(a, nil)
 		return
 	}
 	t.run.Cancel("the chat ended")
@@ -418,7 +418,7 @@ func (t *terminal) question(ctx context.Context, q agent.Event) {
 // ended closes a run, and begins the next with what was said too late for it.
 func (t *terminal) ended(ctx context.Context) {
 	if a, ok := t.run.(*attached); ok {
-		t.detach(a)
+		t.detach(a, a.err)
 		return
 	}
 	r, ok := t.run.(*run)
@@ -485,10 +485,14 @@ type console struct {
 func (c console) Write(b []byte) (int, error) { return c.screen.Write(b) }
 
 func (c console) Line(prompt string) (string, error) {
-	// What stands in front of the last line is not edited.
+	// What stands in front of the last line is not edited, nor what is too long for one.
 	if i := strings.LastIndexByte(prompt, '\n') + 1; i > 0 {
 		fmt.Fprint(c.screen, termtext.Clean(prompt[:i]))
 		prompt = prompt[i:]
+	}
+	if columns, _ := size(); termtext.Width(prompt) > columns*2/3 {
+		fmt.Fprint(c.screen, wrap(termtext.Clean(prompt), columns-1, 2))
+		prompt = "> "
 	}
 	q := lineRequest{ctx: c.ctx, prompt: prompt, reply: make(chan lineReply, 1)}
 	select {

@@ -14,8 +14,9 @@ const maxCandidates = 5
 // cursor, and where the cursor is. No line fills the last column.
 func (e *Editor) Lines(columns, rows int) (lines []string, row, column int) {
 	room := max(columns-1, 4)
-	indent := strings.Repeat(" ", termtext.Width(e.Prompt))
-	line, width := e.Prompt, len(indent)
+	line := termtext.Cut(e.Prompt, room*3/4, "> ")
+	indent := strings.Repeat(" ", termtext.Width(line))
+	width := len(indent)
 	wrap := func() {
 		lines = append(lines, line)
 		line, width = indent, len(indent)

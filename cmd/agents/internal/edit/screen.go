@@ -20,7 +20,8 @@ type Screen struct {
 	lines    []string // wanted
 	row      int      // of the cursor in them
 	column   int
-	drawn    []string // on the terminal
+	drawn    []string // on the terminal, when it had this many columns
+	columns  int
 	drawnRow int
 	hidden   bool
 	mid      string // printed text without a newline
@@ -109,7 +110,7 @@ func (s *Screen) redraw(printed string) {
 		}
 	}
 	b.WriteString(syncEnd)
-	s.drawn, s.drawnRow = lines, row
+	s.drawn, s.drawnRow, s.columns = lines, row, columns
 	_, _ = io.WriteString(s.W, b.String()) // nothing is left to be done without the terminal
 }
 
@@ -118,8 +119,8 @@ func (s *Screen) redraw(printed string) {
 func (s *Screen) occupied(columns int) (rows, above int) {
 	for i, line := range s.drawn {
 		n := 1
-		if columns > 0 {
-			n = max(1, (termtext.Width(termtext.Clean(line))+columns-1)/columns)
+		if columns > 0 && columns < s.columns {
+			n = max(1, (min(termtext.Width(termtext.Clean(line)), s.columns)+columns-1)/columns)
 		}
 		rows += n
 		if i < s.drawnRow {
