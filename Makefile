@@ -4,17 +4,26 @@
 #	go test ./...                            all tests
 
 # The version is the nearest tag of a checkout, else the newest of the changelog.
-VERSION := $(shell test -e .git && git describe --tags --always --dirty 2>/dev/null || \
+VERSION := $(shell test -e .git && { git describe --tags --dirty 2>/dev/null || echo "v0.0.0-$$(git describe --always --dirty)"; } || \
 	sed -n 's/^.. \[\{0,1\}v\{0,1\}\([0-9]*\.[0-9]*\.[0-9][^] ]*\).*/v\1/p' CHANGELOG.md 2>/dev/null | head -n 1)
 ifeq ($(VERSION),)
 VERSION := dev
 endif
+COMMIT := $(shell test -e .git && git rev-parse HEAD 2>/dev/null)
 
 # build/go.mod: see pkg/internal/leanlibs. The tag leaves text/template out of
 # urfave/cli, which lets the linker drop methods that nobody calls.
 TAGS := urfave_cli_no_template
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 BUILDFLAGS := -modfile=build/go.mod -tags=$(TAGS) -trimpath -buildvcs=false
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
+
+PROGRAMS := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+# The time of the files of a release: that of the commit.
+SOURCE_DATE_EPOCH ?= $(shell test -e .git && git log -1 --format=%ct 2>/dev/null || echo 0)
+export SOURCE_DATE_EPOCH
 
 # The race detector needs a C compiler. go env says 1 only when it finds one.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -22,17 +31,16 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers site recording ci clean
+.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
 	go run ./pkg/internal/leanlibs -out build
-	CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='-s -w -X main.version=$(VERSION)' -o build/agents.linked ./cmd/agents
-	cp build/agents.linked build/agents.copied
-	mv -f build/agents.copied build/agents
-	rm -f build/agents.linked
-	CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='-s -w' -o build/agents-search ./cmd/agents-search
-	CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='-s -w' -o build/agents-tui ./cmd/agents-tui
+	CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='$(LDFLAGS)' -o build/linked/ $(PROGRAMS:%=./cmd/%)
+	cp build/linked/agents build/linked/agents.copied
+	mv -f build/linked/agents.copied build/agents
+	mv -f $(filter-out build/linked/agents,$(PROGRAMS:%=build/linked/%)) build/
+	rm -rf build/linked
 
 test:
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
@@ -89,6 +97,36 @@ recording:
 
 ci:
 	.ci/run
+
+# The files of a release, in build/dist: archives, Debian packages, lists of modules and
+# checksums. `make dist PLATFORMS=linux/amd64` makes those of one platform.
+dist: build build/bin/nfpm
+	rm -rf build/release build/dist
+	mkdir -p build/release/share/completions build/dist
+	build/agents man >build/release/share/agents.1
+	build/agents completion bash >build/release/share/completions/agents.bash
+	build/agents completion zsh >build/release/share/completions/_agents
+	build/agents completion fish >build/release/share/completions/agents.fish
+	cp LICENSE README.md CHANGELOG.md build/release/share
+	set -e; for platform in $(PLATFORMS); do os=$${platform%/*} arch=$${platform#*/}; \
+		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='$(LDFLAGS)' -o build/release/$${os}_$$arch/ $(PROGRAMS:%=./cmd/%); \
+		[ $$os != linux ] || ARCH=$$arch VERSION='$(VERSION)' build/bin/nfpm package --config pkg/internal/release/nfpm.yaml --packager deb --target build/dist/; \
+	done
+	go run ./pkg/internal/release -version '$(VERSION)' -time "$$SOURCE_DATE_EPOCH" build/release build/dist
+
+build/bin/nfpm:
+	GOBIN='$(CURDIR)/build/bin' go install $(NFPM)
+
+# Two builds in different folders, the second without a cache, are the same to the byte.
+reproducible:
+	.ci/reproducible $(firstword $(PLATFORMS))
+
+# Installs the packages of this machine and runs what is in them.
+check-packages:
+	.ci/packages
+
+print-%:
+	@echo '$($*)'
 
 clean:
 	rm -rf build

@@ -38,7 +38,7 @@ func root(p *program.Env, words ...string) *cli.Command {
 		},
 		Commands: commands(p, table(), words),
 	}
-	cli.VersionPrinter = func(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "agents %s\n", c.Root().Version) }
+	cli.VersionPrinter = func(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "agents %s\n", versionLine(p)) }
 	_ = c.Walk(func(c *cli.Command) error {
 		c.OnUsageError = command.UsageError
 		c.DisableSliceFlagSeparator = true

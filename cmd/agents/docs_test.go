@@ -33,7 +33,8 @@ var elsewhere = map[string]string{
 //     "…" in a line stands for any text, a line "…" for any lines. The command
 //     must succeed; a page that shows a failure adds "; echo $?" or the like.
 //   - ```sh: a tool if it begins with #!, otherwise commands that must succeed.
-//   - ```shell: commands that need podman; the tests of the examples run them.
+//   - ```shell: commands that need podman or a release; the tests of the examples and
+//     .ci/packages run them.
 //   - ```json: JSON that its schema accepts, if it is a file that has one.
 //
 // A block whose first line is "```LANGUAGE FILE" is written to FILE.

@@ -23,13 +23,10 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 )
 
-// version is set by the build.
-var version = "dev"
-
 func main() {
 	sandboxed(os.Args)
 	if guardian(os.Args) {
 		return
 	}
-	os.Exit(start(program.System(version), os.Args))
+	os.Exit(start(program.System(release()), os.Args))
 }

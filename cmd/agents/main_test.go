@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 			if guardian(os.Args) {
 				os.Exit(0)
 			}
-			p := program.System(version)
+			p := program.System(release())
 			p.Servers = nil            // whatever runs on this machine
 			p.Describing = time.Minute // however busy this machine is
 			p.NameSlow = os.Getenv("AGENTS_TEST_NAME_SLOW") != ""

@@ -28,6 +28,7 @@ type Env struct {
 	ErrTerm  bool
 	Getenv   func(string) string
 	Version  string
+	Commit   string // that the program was built from; "" if it is not known
 	Environ  []string
 	Servers  []LocalServer // where init looks for model servers
 	Probe    time.Duration // how long all of them together have for their answers
@@ -61,13 +62,13 @@ type Flags struct {
 }
 
 // System returns the environment of this process.
-func System(version string) *Env {
+func System(version, commit string) *Env {
 	p := &Env{
 		In: os.Stdin, Out: &failure.Stdout{Writer: os.Stdout}, Err: os.Stderr,
 		InTerm:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTerm: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerm: term.IsTerminal(int(os.Stderr.Fd())),
-		Getenv:  os.Getenv, Environ: os.Environ(), Version: version, NameSlow: true,
+		Getenv:  os.Getenv, Environ: os.Environ(), Version: version, Commit: commit, NameSlow: true,
 		Servers: ModelServers, Probe: probeTime, KillAfter: 30 * time.Second,
 	}
 	if p.OutTerm && p.eightBit() {
