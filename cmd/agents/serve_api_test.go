@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 var apiFiles = map[string]string{
@@ -128,5 +130,51 @@ func TestServeOpenAIAndMCP(t *testing.T) {
 	found := fmt.Sprintf(`,%s,{"role":"tool","tool_call_id":"call_%s","content":"here"}`, calls.Choices[0].Message, id)
 	if _, body, _ := next.request(some, "/v1/chat/completions", fmt.Sprintf(ask, found)); !strings.Contains(body, "You say: here") || !strings.Contains(body, `"rebuilt":true`) {
 		t.Errorf("the next server: %s", body)
+	}
+}
+
+// A run that waits for its client lets others run, and waits for its place again.
+func TestServeOpenAIWaitsWithoutAPlace(t *testing.T) {
+	t.Parallel()
+	s := serveSite(t, agentsCommand(t, apiFiles, "serve", "--agent-file", "one.json", "--listen", "127.0.0.1:0", "--no-token", "--runs", "1", "--queue-time", "500ms"))
+	const find = `"tools":[{"type":"function","function":{"name":"find"}}]`
+	ask := func(messages string) (int, string) {
+		status, body, _ := s.request("", "/v1/chat/completions", `{"model":"one",`+find+`,"messages":[`+messages+`]}`)
+		return status, body
+	}
+	const lost = `{"role":"user","content":"lost"}`
+	status, body := ask(lost)
+	var first struct {
+		Choices []struct{ Message json.RawMessage }
+	}
+	if err := json.Unmarshal([]byte(body), &first); err != nil || len(first.Choices) != 1 || !strings.Contains(body, "tool_calls") {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, body := ask(`{"role":"user","content":"hello"}`); status != http.StatusOK || !strings.Contains(body, "You say: hello") {
+		t.Errorf("another run meanwhile: %d %s", status, body)
+	}
+	var call struct {
+		Calls []struct{ ID string } `json:"tool_calls"`
+	}
+	if err := json.Unmarshal(first.Choices[0].Message, &call); err != nil {
+		t.Fatal(err)
+	}
+	results := lost + "," + string(first.Choices[0].Message) + `,{"role":"tool","tool_call_id":"` + call.Calls[0].ID + `","content":"found"}`
+	// Another run has the place: there is none for the results, which can be sent again.
+	hold := s.dialTo("one", `{"kind":"start","channel":1,"args":{"prompt":"lost"},"tools":[{"name":"find","schema":{"type":"object"}}]}`)
+	if _, err := events(t, hold, func(e agent.Event) bool { return e.Kind == agent.EventClientCall }); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := ask(results); status != http.StatusTooManyRequests {
+		t.Errorf("results without a place: %d %s", status, body)
+	}
+	if err := hold.Send(t.Context(), []byte(`{"kind":"cancel"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := events(t, hold, ends); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := ask(results); status != http.StatusOK || !strings.Contains(body, "You say: found") || strings.Contains(body, "rebuilt") {
+		t.Errorf("the results: %d %s", status, body)
 	}
 }

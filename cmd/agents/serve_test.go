@@ -76,11 +76,15 @@ func again(t *testing.T, first *exec.Cmd, args ...string) *exec.Cmd {
 
 // dial connects to the channel of the agent and sends a message.
 func (s *site) dial(format string, args ...any) *wsconn.Conn {
+	return s.dialTo("counter", fmt.Sprintf(format, args...))
+}
+
+func (s *site) dialTo(slug, start string) *wsconn.Conn {
 	s.t.Helper()
-	c, err := wsconn.Dial(s.t.Context(), "ws://"+s.addr+"/v1/agents/counter/channel", wsconn.Options{})
+	c, err := wsconn.Dial(s.t.Context(), "ws://"+s.addr+"/v1/agents/"+slug+"/channel", wsconn.Options{})
 	if err == nil {
 		s.t.Cleanup(c.Abort)
-		err = c.Send(s.t.Context(), fmt.Appendf(nil, format, args...))
+		err = c.Send(s.t.Context(), []byte(start))
 	}
 	if err != nil {
 		s.t.Fatal(err)

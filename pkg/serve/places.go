@@ -20,6 +20,7 @@ type places struct {
 	free    int
 	line    []*waiter // the first comes next
 	taken   int
+	runs    map[*agent.Channel]bool // in progress; false: it waits for its client, without a place
 	refused int
 	closed  bool
 }
@@ -100,10 +101,60 @@ func (p *places) next() {
 func (p *places) give(c *client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.vacate(c)
+}
+
+// vacate is give. p.mu is held.
+func (p *places) vacate(c *client) {
 	p.free++
 	p.taken--
 	c.running--
 	p.next()
+}
+
+// begun notes a run that has a place.
+func (p *places) begun(run *agent.Channel) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.runs[run] = true
+}
+
+// Pause gives back the place of a run that waits for its client.
+func (c *client) Pause(run *agent.Channel) {
+	p := &c.server.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.runs[run] {
+		p.runs[run] = false
+		p.vacate(c)
+	}
+}
+
+// Unpause waits for a place for such a run. It returns at once if the run has ended, or
+// another call has been faster.
+func (c *client) Unpause(ctx context.Context, run *agent.Channel) error {
+	p := &c.server.places
+	if err := p.take(ctx, c, false); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if has, going := p.runs[run]; has || !going {
+		p.vacate(c)
+		return nil
+	}
+	p.runs[run] = true
+	return nil
+}
+
+// ended gives back the place of a run, if it has one.
+func (p *places) ended(c *client, run *agent.Channel) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.runs[run] {
+		p.vacate(c)
+	}
+	delete(p.runs, run)
 }
 
 // close lets no further run begin.
@@ -175,9 +226,10 @@ func (c *client) start(q startCall) (*agent.Channel, error) {
 		s.finish(&cancel)
 		return nil, err
 	}
+	s.places.begun(ch)
 	go func() {
 		<-ch.Done()
-		s.places.give(c)
+		s.places.ended(c, ch)
 		s.finish(&cancel)
 	}()
 	return ch, nil

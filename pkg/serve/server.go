@@ -162,7 +162,7 @@ func New(o Options) *Server {
 	o.TokenRuns, o.Connections = cmp.Or(o.TokenRuns, o.Runs), cmp.Or(o.Connections, DefaultConnections)
 	o.Detached, o.Buffer, o.Grace = cmp.Or(o.Detached, DefaultDetached), cmp.Or(o.Buffer, DefaultBuffer), cmp.Or(o.Grace, DefaultGrace)
 	s := &Server{opts: o, runs: map[*context.CancelCauseFunc]bool{}, held: map[string]*held{}, claims: map[string]chan struct{}{}}
-	s.places = places{free: o.Runs, queue: o.Queue, wait: o.QueueTime}
+	s.places = places{free: o.Runs, queue: o.Queue, wait: o.QueueTime, runs: map[*agent.Channel]bool{}}
 	list := o.Tokens
 	if len(list) == 0 {
 		list = []Token{{Name: "all"}}

@@ -23,6 +23,14 @@ type Host interface {
 	Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error)
 }
 
+// A Pauser is a Host that limits how many runs there are at the same time. One that waits
+// for the results of its client's tools does not count.
+type Pauser interface {
+	Pause(run *agent.Channel)
+	// Unpause waits until the run may continue.
+	Unpause(ctx context.Context, run *agent.Channel) error
+}
+
 // The defaults of a Handler's limits.
 const (
 	DefaultMaxBody    = 16 << 20

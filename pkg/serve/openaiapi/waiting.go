@@ -23,7 +23,7 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []
 	}
 	s.OutputSchema = shape
 	s.Lease.Traceparent = r.Header.Get("Traceparent")
-	c, err := h.resume(t, spec.Name)
+	c, err := h.resume(r.Context(), t, spec.Name)
 	if c != nil || err != nil {
 		return c, err
 	}
@@ -50,31 +50,29 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []
 
 // resume passes the results in t to the run that waits for them. Without such a run it
 // returns nil, and counts one that begins.
-func (h *Handler) resume(t *thread, slug string) (*conversation, error) {
+func (h *Handler) resume(ctx context.Context, t *thread, slug string) (*conversation, error) {
 	results, said := t.answers()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var c *conversation
-	parts := map[string][]agent.Part{} // by the ids of the calls of c
-	for _, r := range results {
-		if found := h.calls[r.CallID]; found != nil && found.slug == slug {
-			c, parts[r.CallID] = found, r.Parts
+	c, parts, err := h.waitsFor(results, slug)
+	if p, ok := h.Host.(Pauser); ok && c != nil && err == nil {
+		h.mu.Unlock()
+		err = p.Unpause(ctx, c.channel)
+		h.mu.Lock()
+		if was := c; err == nil { // meanwhile the run may have ended, or got other results
+			if c, parts, err = h.waitsFor(results, slug); err != nil && was.given != nil {
+				p.Pause(was.channel)
+			}
 		}
 	}
 	switch {
+	case err != nil:
+		return nil, err
 	case h.closed:
 		return nil, &apiError{status: http.StatusServiceUnavailable, Type: "server_error", Text: "the server is stopping"}
 	case c == nil:
 		h.runs.Add(1)
 		return nil, nil
-	}
-	for _, g := range c.given {
-		if _, ok := parts[g.id]; !ok {
-			return nil, invalid("", "invalid_value", "the run waits for the result of the tool call %s too", g.id)
-		}
-	}
-	if len(parts) > len(c.given) {
-		return nil, invalid("", "call_answered", "a result of these tool calls arrived before, and the run continues with that").as(http.StatusConflict)
 	}
 	if said != nil {
 		c.channel.Input(*said)
@@ -84,6 +82,29 @@ func (h *Handler) resume(t *thread, slug string) (*conversation, error) {
 	}
 	h.forget(c)
 	return c, nil
+}
+
+// waitsFor returns the run that waits for results, nil if there is none, and their parts by
+// the ids of the calls. h.mu is held.
+func (h *Handler) waitsFor(results []agent.ToolResult, slug string) (c *conversation, parts map[string][]agent.Part, err error) {
+	parts = map[string][]agent.Part{}
+	for _, r := range results {
+		if found := h.calls[r.CallID]; found != nil && found.slug == slug {
+			c, parts[r.CallID] = found, r.Parts
+		}
+	}
+	if c == nil {
+		return nil, nil, nil
+	}
+	for _, g := range c.given {
+		if _, ok := parts[g.id]; !ok {
+			return nil, nil, invalid("", "invalid_value", "the run waits for the result of the tool call %s too", g.id)
+		}
+	}
+	if len(parts) > len(c.given) {
+		return nil, nil, invalid("", "call_answered", "a result of these tool calls arrived before, and the run continues with that").as(http.StatusConflict)
+	}
+	return c, parts, nil
 }
 
 // wait keeps c until the results of calls arrive. The run that has waited for the longest
@@ -106,6 +127,9 @@ func (h *Handler) wait(c *conversation, calls []call) {
 		over = h.waiting[0]
 	}
 	h.mu.Unlock()
+	if p, ok := h.Host.(Pauser); ok {
+		p.Pause(c.channel)
+	}
 	if over != nil {
 		h.expire(over)
 	}
