@@ -337,6 +337,16 @@ func TestLibraryProcess(t *testing.T) {
 	if want := "$ go run ./examples/library/process\n" + got.stdout + "```"; got.code != 0 || got.stderr != "" || !strings.Contains(readFile(t, "library/README.md"), want) {
 		t.Errorf("exit code %d, %s\nthe README does not show\n%s", got.code, got.stderr, got.stdout)
 	}
+	const serve = `agents serve --agent-file examples/library/process/agent.json --no-session --listen unix:$1/s --until-idle 2>/dev/null &
+		until [ -S $1/s ]; do sleep 0.02; done; $2 unix:$1/s; wait`
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if far := agents.run(t, command{args: []string{"sh", "-c", serve, "sh", dir, binary}}); far != got {
+		t.Errorf("over WebSocket it is %+v, want %+v", far, got)
+	}
 }
 
 // TestRunnerPython is the caller of the agent in Python.

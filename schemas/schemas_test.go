@@ -28,6 +28,7 @@ var byPrefix = map[string]string{
 	"lock":    schemas.LockName,
 	"step":    schemas.StepName,
 	"toolkit": schemas.ToolkitName,
+	"remote":  schemas.RemoteAgentName,
 
 	"agenttest": schemas.AgentTestName,
 }

@@ -39,7 +39,14 @@ func similarFlag(c *cli.Command, err error) string {
 			}
 		}
 	}
-	return closest.Hint("--"+strings.TrimLeft(name, "-"), known)
+	name = "--" + strings.TrimLeft(name, "-")
+	switch name {
+	case "--http", "--port", "--addr", "--address", "--host": // of other commands and programs
+		if slices.Contains(known, "--listen") {
+			name = "--listen"
+		}
+	}
+	return closest.Hint(name, known)
 }
 
 // wanted replaces the Go error in a message of the flag parser by what the value must
