@@ -2,6 +2,7 @@ package step
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,12 +112,16 @@ func Tool(a Action, has func(name string) bool) string {
 	return r.tools[0]
 }
 
-// Check returns what is wrong with a: an unknown kind, a field that is missing, or one
-// that does not belong to the kind.
+// Check returns an error if the kind of a is unknown, a field is missing, or a field does
+// not belong to the kind.
 func (a Action) Check() error {
 	r := ruleOf(a.Kind)
 	if r == nil {
-		return fmt.Errorf("there is no action %.50q", a.Kind)
+		var kinds []string
+		for _, r := range rules {
+			kinds = append(kinds, string(r.kind))
+		}
+		return fmt.Errorf("there is no action %.50q; there are %s", a.Kind, strings.Join(kinds, ", "))
 	}
 	fields := a.fields()
 	for _, name := range r.required {
@@ -127,7 +132,7 @@ func (a Action) Check() error {
 	}
 	for name := range fields {
 		if !slices.Contains(r.optional, name) {
-			return fmt.Errorf("action %s: it has no %s", a.Kind, name)
+			return fmt.Errorf("action %s: %s does not belong to it", a.Kind, name)
 		}
 	}
 	return nil
@@ -148,8 +153,12 @@ func (a *Action) UnmarshalJSON(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	var p plain
-	if err := dec.Decode(&p); err != nil {
-		return err
+	err := dec.Decode(&p)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s has the wrong type, a JSON %s", cmp.Or(wrong.Field, "it"), wrong.Value)
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return errors.New("something follows the action")

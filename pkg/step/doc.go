@@ -1,10 +1,10 @@
 // Package step runs agents that are programs: an [Agent] gets the [State] of its session
-// and says with one [Action] what it does next.
+// and answers with one [Action], its next step.
 //
-// [Provider] makes a model of such an agent: one model request is one step. Actions
-// become calls of ordinary tools, by the names in [Tool], and what comes of them becomes
-// [Observation]s. So the agent is the root of a tree or a sub-agent, its calls pass the
-// same gate, and its sessions are journalled, resumed and replayed as all others.
+// [Provider] turns such an agent into a model: one model request is one step. Actions
+// become calls of ordinary tools, by the names in [Tool], and their results become
+// [Observation]s. So the agent can be the root of a tree or a sub-agent, its calls pass
+// the same gate, and its sessions are journalled, resumed and replayed like all others.
 // Everything in the State follows from the conversation.
 //
 //	type counter struct{}

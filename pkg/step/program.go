@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ type Program struct {
 func (p *Program) Step(ctx context.Context, s State) (Action, error) {
 	a, err := p.step(ctx, s)
 	if err != nil {
-		return Action{}, fmt.Errorf("step %s: %w", p.Path, err)
+		return Action{}, fmt.Errorf("%s: %w", p.Path, err)
 	}
 	return a, nil
 }
@@ -64,13 +65,16 @@ func (p *Program) step(ctx context.Context, s State) (a Action, err error) {
 	case ctx.Err() != nil:
 		return a, ctx.Err()
 	case limited.Err() != nil:
-		return a, fmt.Errorf("no action within %s", limit)
+		return a, fmt.Errorf("it printed no action within %s", limit)
 	case err != nil:
 		return a, err
 	case exit.Code != 0:
 		return a, fmt.Errorf("%s%s%s", exit, colon(errs.String()), colon(exit.Refused))
 	case out.Len() > maxAction:
 		return a, fmt.Errorf("it printed more than %d bytes", maxAction)
+	}
+	if len(bytes.TrimSpace(out.Bytes())) == 0 {
+		return a, errors.New("it printed no action")
 	}
 	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
 		return a, fmt.Errorf("its output is not an action: %w", err)

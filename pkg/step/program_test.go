@@ -40,7 +40,7 @@ func TestWhatGoesWrongWithAProgram(t *testing.T) {
 	}{
 		"exit code":   {"echo broken >&2; exit 3", "exit status 3: broken", nil},
 		"no action":   {"echo hello", "its output is not an action: invalid character", nil},
-		"nothing":     {"true", "its output is not an action", nil},
+		"nothing":     {"true", "it printed no action", nil},
 		"two actions": {`echo '{"action":"think","text":"a"} {"action":"think","text":"b"}'`, "its output is not an action: invalid character", nil},
 		"bad action":  {`echo '{"action":"run"}'`, "action run: command is missing", nil},
 		"too slow":    {"sleep 60", "no action within 100ms", func(p *step.Program) { p.Timeout = 100 * time.Millisecond }},

@@ -99,11 +99,11 @@ func TestOtherActionsAreRefused(t *testing.T) {
 		`{}`:                            `there is no action ""`,
 		`{"action":"run"}`:              "action run: command is missing",
 		`{"action":"run","command":""}`: "action run: command is missing",
-		`{"action":"run","command":"ls","text":"x"}`: "action run: it has no text",
-		`{"action":"run","command":"ls","cwd":"/"}`:  `json: unknown field "cwd"`,
+		`{"action":"run","command":"ls","text":"x"}`: "action run: text does not belong to it",
+		`{"action":"run","command":"ls","cwd":"/"}`:  `unknown field "cwd"`,
 		`{"action":"message","to":"critic"}`:         "action message: text is missing",
-		`{"action":"read","path":"a","start":"1"}`:   "json: cannot unmarshal string into Go struct field plain.start of type int",
-		`["run"]`: "json: cannot unmarshal array into Go value of type step.plain",
+		`{"action":"read","path":"a","start":"1"}`:   "start has the wrong type, a JSON string",
+		`["run"]`: "it has the wrong type, a JSON array",
 	} {
 		var a step.Action
 		if err := json.Unmarshal([]byte(text), &a); err == nil || !strings.Contains(err.Error(), want) {
