@@ -10,6 +10,7 @@ package tmuxtest
 import (
 	"cmp"
 	"flag"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,9 @@ type Options struct {
 	Links map[string]string
 	// Columns and Rows are the size of the terminal; the defaults are 120 and 50.
 	Columns, Rows int
+	// Names are texts that differ from run to run, such as addresses, and what Golden shows
+	// for them.
+	Names map[string]string
 }
 
 // A Screen is a terminal in which a program runs. It ends with the test.
@@ -41,6 +45,7 @@ type Screen struct {
 	t      *testing.T
 	socket string
 	home   string
+	names  map[string]string
 }
 
 // Open starts a command in a new terminal. The test is skipped without tmux.
@@ -55,7 +60,7 @@ func Open(t *testing.T, o Options) *Screen {
 			t.Fatal(err)
 		}
 	}
-	s := &Screen{t: t, Dir: o.Dir, socket: filepath.Join(t.TempDir(), "s"), home: t.TempDir()}
+	s := &Screen{t: t, Dir: o.Dir, socket: filepath.Join(t.TempDir(), "s"), home: t.TempDir(), names: o.Names}
 	if s.Dir == "" {
 		s.Dir = t.TempDir()
 	}
@@ -180,7 +185,9 @@ var replaced = []struct {
 // package, the file is written.
 func (s *Screen) Golden(name string) {
 	s.t.Helper()
-	got := Normal(s.Text(), map[string]string{s.Dir: "DIR", s.home: "HOME"})
+	names := map[string]string{s.Dir: "DIR", s.home: "HOME"}
+	maps.Copy(names, s.names)
+	got := Normal(s.Text(), names)
 	path := filepath.Join("testdata", "screens", name+".txt")
 	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
