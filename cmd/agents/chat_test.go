@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -211,7 +210,11 @@ func TestChatAfterACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	chat, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := chat.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	s.Await(`(?s)crashed.*the last run did not end; it continues\n.*^  • bash_wait`)
@@ -222,6 +225,43 @@ func TestChatAfterACrash(t *testing.T) {
 	s.tell("hello again", `You said: hello again`)
 	s.Press("C-d")
 	s.Await(`^code 0$`)
+}
+
+// A tool that asks at the terminal has it to itself; the line that was begun stays.
+func TestChatLendsTheTerminal(t *testing.T) {
+	s := openTalk(t, 80, chatCommand)
+	s.Type("ask name")
+	s.Press("Enter")
+	s.Await(`^name\? *\n*\z`)
+	s.Type("Ann")
+	s.Press("Enter")
+	s.Await(`(?s)^name\? Ann\n✓ bash_ask.*Heard: it is Ann\n.*2 turns ·.*^>\n*\z`)
+	s.tell("hello", `You said: hello`)
+	s.Press("C-d")
+	s.Await(`^code 0$`)
+}
+
+func TestChatInPlainLines(t *testing.T) {
+	s := openTalk(t, 80, `agents cli --plain --agent-file agent.json; echo "code $?"; TERM=dumb agents cli --agent-file agent.json; echo "code $?"`)
+	s.tell("hello", `You said: hello`)
+	s.Type("wait")
+	s.Press("Enter")
+	s.Await(`^→ bash_wait`)
+	waitFor(t, func() bool { _, err := os.Stat(filepath.Join(s.Dir, "waiting")); return err == nil })
+	s.Press("C-c")
+	s.Await(`(?s)interrupted ·.*^>\n*\z`)
+	s.Type("touch it")
+	s.Press("Enter")
+	s.Await(`help\?$`)
+	s.tell("yes", `Done\.`)
+	s.say("!echo from the shell", `from the shell`)
+	s.Type("see @agent.json")
+	s.Press("Enter")
+	s.Await(`(?s)<command line="echo from.*<file path="agent.json">.*1 turn ·.*^>\n*\z`)
+	s.Press("C-d")
+	s.Await(`(?s)^code 0$.*^>\n*\z`)
+	s.Press("C-c")
+	s.Await(`^code 130$`)
 }
 
 func TestPersonWithoutACommand(t *testing.T) {

@@ -72,6 +72,7 @@ var environment = [][2]string{
 	{"AGENTS_RECORD", "set by run --record for its tools: where agents that they run keep their sessions"},
 	{"AGENTS_API_KEYS_FILE", "the keys file; weaker than --api-keys"},
 	{"GIT_EDITOR, EDITOR", "opens the new agent file in init"},
+	{"VISUAL, EDITOR", "opens the message of /edit in cli"},
 	{"NO_COLOR", "no color, whatever its value"},
 	{"XDG_CACHE_HOME", "where descriptions of tools are kept; otherwise ~/.cache"},
 }

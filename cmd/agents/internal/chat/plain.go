@@ -68,6 +68,9 @@ func (c *chat) plainLoop(ctx context.Context) error {
 			fmt.Fprint(c.p.Err, "> ")
 		}
 		text, err := program.Await(ctx, func() (string, error) { return readMessage(in) })
+		if err != nil && c.p.InTerm && c.p.ErrTerm {
+			fmt.Fprintln(c.p.Err)
+		}
 		switch {
 		case err != nil && !errors.Is(err, io.EOF):
 			return failure.NotRead(ctx, "read standard input", err)

@@ -330,6 +330,9 @@ func (t *terminal) end() {
 	t.screen.Hide()
 	t.tty.Close()
 	process.EndAll()
+	if t.path != "" || t.kept != nil {
+		fmt.Fprintln(t.p.Out, "`agents cli --continue` continues this conversation")
+	}
 	os.Exit(failure.ExitInterrupted)
 }
 
