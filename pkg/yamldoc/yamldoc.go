@@ -1,12 +1,12 @@
-// Package yamldoc reads YAML as JSON: each document of a text becomes a
-// [jsondoc.Document] with the places of its values in the YAML, so that what reads JSON
-// reads both, and messages name the right lines.
+// Package yamldoc reads YAML as JSON: each YAML document becomes a [jsondoc.Document] with
+// the positions of its values in the YAML text, so that code for JSON handles both, and
+// messages name the right lines.
 //
-// It takes the part of YAML 1.2 that is JSON in another form. A word without quotes is a
-// text, except true, false, null and ~, so that yes, no, on and off are texts. A number is
-// written as in JSON; what only looks like one (0755, 0x1F, 1_000, .inf) is an error, as
-// are tags, keys that are no scalars, and a key that a mapping has twice. Anchors, aliases
-// and the merge key << are known; what they stand for counts for the limit.
+// It supports the part of YAML 1.2 that can be expressed in JSON. A plain scalar is a
+// string, except true, false, null and ~, so yes, no, on and off are strings. Numbers have
+// the syntax of JSON; what only looks like one (0755, 0x1F, 1_000, .inf) is an error, as
+// are tags, keys that are not scalars, and duplicate keys. Anchors, aliases and the merge
+// key << are supported; their expansion counts towards the size limit.
 //
 //	docs, err := yamldoc.Parse(text, jsondoc.Options{MaxBytes: 1 << 20, MaxDepth: 64})
 package yamldoc
@@ -28,13 +28,13 @@ import (
 	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
-// maxDepth limits the flow collections in each other before they are parsed: the parser
-// calls itself for each.
+// maxDepth limits the nesting of flow collections before they are parsed: the parser is
+// recursive.
 const maxDepth = 1000
 
-// Parse returns the documents of a text, of which only the last may be empty: it is left
-// out. MaxBytes limits the
-// text, and what it becomes as JSON; 0 is 1 MiB. The error is a *jsondoc.SyntaxError.
+// Parse returns the documents of a text. Only the last one may be empty, and is then left
+// out. MaxBytes limits both the text and its form as JSON; 0 is 1 MiB. The error is a
+// *jsondoc.SyntaxError.
 func Parse(text []byte, opts jsondoc.Options) ([]*jsondoc.Document, error) {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = 1 << 20
@@ -74,8 +74,8 @@ func Parse(text []byte, opts jsondoc.Options) ([]*jsondoc.Document, error) {
 	return docs, nil
 }
 
-// parse parses a text that is not nested too deep. It refuses an empty document that
-// another one follows, since the parser would leave out both.
+// parse parses a text that is not nested too deep. It refuses an empty document before
+// another one, because the parser would drop both.
 func parse(text string) (*ast.File, error) {
 	tokens := lexer.Tokenize(text)
 	depth := 0
@@ -207,7 +207,7 @@ func (w *writer) number(t *token.Token) {
 	w.add(t, t.Value)
 }
 
-// named writes what an anchor stands for.
+// named writes the value of an alias.
 func (w *writer) named(t *token.Token, name string) {
 	value, known := w.anchors[name]
 	switch {
@@ -287,7 +287,7 @@ func (w *writer) member(p *ast.MappingValueNode, first *bool) {
 	w.value(p.Value)
 }
 
-// keyOf is the key of a member: a word that means something else as a value is a text.
+// keyOf returns the key of a member. A plain scalar such as true is a string here.
 func keyOf(p *ast.MappingValueNode) string {
 	if s, ok := p.Key.(*ast.StringNode); ok {
 		return s.Value

@@ -1,27 +1,26 @@
-// Package script is a dialect of package textcall: the model acts by a bash script at the
-// end of its answer, between two lines.
+// Package script is a dialect of package textcall: the model acts through a bash script at
+// the end of its answer, between two lines.
 //
 //	agent2_script_start
 //	ls
 //	agent2_script_end
 //
-// The script becomes a call of the tool bash, and what it printed is the next message,
-// with the exit status. One fenced ```bash block at the end of an answer counts too, if it
-// is the only one.
+// The script becomes a call of the tool bash. The next message contains its output and exit
+// status. A fenced ```bash block at the end of an answer counts too, if it is the only one.
 //
 // In detail:
 //
 //   - An answer without a script is the final answer.
 //   - Of several scripts the first runs. What follows its end is ignored.
-//   - Lines with the markers inside of a script belong to it, as long as they are balanced.
+//   - Marker lines inside of a script belong to it if they are balanced.
 //   - A script without its end line, or an end without a beginning, does not run.
-//   - agent2_wait SECONDS as the last line waits, at most so long, until a command in the
-//     background has ended. Without a number there, nothing runs.
+//   - agent2_wait SECONDS as the last line waits at most that long for a background command
+//     to end. Without a number, nothing runs.
 //   - A script that begins with agent2_call NAME {…} calls other tools, one for each such
 //     line; the arguments may have several lines. So these calls pass the same rules,
 //     budgets and journal as all calls.
 //
-// The model reads all that, and reads what was wrong with a script.
+// The system prompt contains these rules, and a script that is wrong gets an error.
 package script
 
 import (

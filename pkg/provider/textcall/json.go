@@ -13,10 +13,10 @@ import (
 )
 
 // JSON is the Dialect in which each call is a block ```json with {"tool": NAME, "args":
-// {…}}. It understands the mistakes of small models: those that package loosejson reads,
-// other names for the two keys, arguments that are encoded twice or stand beside the name,
-// and a missing fence. What cannot be read but begins like a call of a tool becomes a call
-// that fails. Any other JSON is a part of the answer.
+// {…}}. It accepts common mistakes of small models: those that package loosejson reads,
+// other names for the two keys, arguments that are encoded twice or are beside the name,
+// and a missing fence. Text that begins like a call of a tool and cannot be parsed becomes
+// a call that fails. Any other JSON is part of the answer.
 type JSON struct{}
 
 // Instructions implements Dialect.
@@ -115,7 +115,7 @@ var (
 	argsKeys = []string{"args", "arguments", "parameters", "params", "input", "tool_input", "action_input"}
 )
 
-// callsOf are the calls that a value means: an object, an array of them, or an object with
+// callsOf returns the calls in a value: an object, an array of them, or an object that has
 // them in tool_calls.
 func callsOf(raw json.RawMessage, tools []agent.ToolSpec) []agent.ToolCall {
 	var list []json.RawMessage
@@ -146,7 +146,7 @@ func callsOf(raw json.RawMessage, tools []agent.ToolSpec) []agent.ToolCall {
 	return nil
 }
 
-// callOf is the call that an object means.
+// callOf returns the call in an object.
 func callOf(object map[string]json.RawMessage, tools []agent.ToolSpec) (agent.ToolCall, bool) {
 	for _, key := range nameKeys {
 		var name string
@@ -178,7 +178,7 @@ func callOf(object map[string]json.RawMessage, tools []agent.ToolSpec) (agent.To
 	return agent.ToolCall{}, false
 }
 
-// decodeAgain reads arguments that are a text: of JSON, or the value of the only argument.
+// decodeAgain reads arguments in a string: JSON, or the value of the only argument.
 func decodeAgain(args json.RawMessage, tool string, tools []agent.ToolSpec) string {
 	var text string
 	if json.Unmarshal(args, &text) != nil || string(args) == "null" {
@@ -203,7 +203,7 @@ func decodeAgain(args json.RawMessage, tool string, tools []agent.ToolSpec) stri
 	return string(args)
 }
 
-// known is the tool that a model means by name. Without such a tool it is name.
+// known returns the tool that a model means by name, and name itself if there is none.
 func known(name string, tools []agent.ToolSpec) (tool string, exists bool) {
 	short := name[strings.LastIndexByte(name, '.')+1:] // functions.bash
 	for _, same := range []func(string) bool{

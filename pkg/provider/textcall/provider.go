@@ -5,11 +5,11 @@
 //
 //	p := &textcall.Provider{Provider: model, Dialect: textcall.JSON{}}
 //
-// A [Dialect] says how calls are written. [JSON] is one block of JSON for each call;
+// A [Dialect] defines how calls are written. [JSON] is one block of JSON for each call;
 // package script has another.
 //
-// The text of calls is kept as it was written, in parts of the kind agent.PartCalls, and
-// sent back unchanged, so that a request only grows over the turns.
+// The text of calls is kept unchanged in parts of the kind agent.PartCalls and sent back
+// as it is, so that requests of later turns only append to earlier ones.
 package textcall
 
 import (
@@ -51,8 +51,8 @@ type Answer struct {
 // ignored is the name of a part that the model does not see again.
 const ignored = "ignored"
 
-// A Provider asks another one with calls and results as text. Answers of that one which
-// have calls already, as recorded ones, are returned as they are.
+// A Provider wraps another one and passes calls and results to it as text. Answers that
+// already contain calls, such as recorded ones, are returned unchanged.
 type Provider struct {
 	Provider agent.Provider
 	Dialect  Dialect
@@ -143,8 +143,8 @@ func (p *Provider) spoken(m agent.Message) (plain agent.Message, said, dropped s
 	return plain, said, dropped
 }
 
-// A display passes the pieces of an answer that are not calls. From a line on that may
-// begin a call it waits for the end of the answer.
+// A display forwards the pieces of an answer that are not calls. From the first line that
+// may begin a call, it holds the text back until the end of the answer.
 type display struct {
 	dialect Dialect
 	delta   func(agent.Delta)
@@ -192,7 +192,7 @@ func (d *display) show(text string) {
 	}
 }
 
-// rest passes what was held back, because there are no calls.
+// rest forwards the text that was held back, because there are no calls.
 func (d *display) rest() {
 	d.show(d.line + d.held.String())
 }

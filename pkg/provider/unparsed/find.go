@@ -9,22 +9,22 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A format is a form of calls in text: what they begin and end with. What is between is
-// the same for all formats, see [reader.calls]. A server may remove the end, which often
-// is the token at which the model stops.
+// A format describes how calls begin and end in a text. The part in between is parsed the
+// same way for all formats, see [reader.calls]. The end may be missing, because it is
+// often the stop token of the model.
 type format struct {
 	begin, end string
-	// quote is a token that strings are between instead of quotes.
+	// quote is a token that encloses strings in place of quotes.
 	quote string
 	// open: begin is part of the call.
 	open bool
-	// bare: begin occurs in any text. Calls count where they begin a line and are the
-	// last thing in the answer, with arguments that the tool has.
+	// bare: begin also occurs in ordinary text. Calls count only if they begin a line,
+	// end the answer, and have arguments that the tool has.
 	bare bool
 }
 
-// formats are the forms by the models that use them. Of two with a common beginning the
-// longer one is first.
+// formats lists the known formats and the models that use them. Of two formats with a
+// common prefix, the longer one comes first.
 var formats = []format{
 	{begin: "<tool_call>", end: "</tool_call>"},                 // Hermes, Qwen, Granite 3.1 and 4, GLM, Ernie, Step 3.5, Laguna
 	{begin: "<tool_calls>", end: "</tool_calls>"},               // Jamba, Hunyuan, MiniMax M1
@@ -72,13 +72,13 @@ var formats = []format{
 	{begin: "[", open: true, bare: true},       // xLAM, Llama 3.2 (pythonic)
 }
 
-// fences are the languages of code that can be calls.
+// fences are the languages of code blocks that may contain calls.
 var fences = []string{"", "json", "xml", "python", "tool_call", "tool_calls", "tool_code"}
 
-// skipped are texts in which nothing is a call: what begins and what ends each.
+// skipped are the delimiters of text that contains no calls.
 var skipped = [][2]string{{"<think>", "</think>"}, {"[THINK]", "[/THINK]"}, {"```", "\n```"}, {"`", "`"}}
 
-// tokens end messages and parts of them; they are not part of the text beside calls.
+// tokens are special tokens that are removed from the text around calls.
 var tokens = []string{"<|eom_id|>", "<|eot_id|>", "<|im_end|>", "<|end_of_text|>", "<|end_of_role|>", "<|message_sep|>", "</s>", "<|end|>",
 	"<|start|>assistant", "<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>", "<|channel|>final<|message|>", "<response>", "</response>",
 	"<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>", "<|call|>", "[/TOOL_CALLS]", "</function_call>"}
@@ -91,25 +91,25 @@ var withoutTokens = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 })
 
-// starts are the bytes that what is looked for begins with.
+// starts are the first bytes of all formats and skipped texts.
 const starts = "<[{`]fc-"
 
-// undecided is how near the end of a text that grows something must stop for it to be
-// incomplete: no marker is longer.
+// undecided is the distance from the end of a growing text within which a candidate may
+// still be incomplete: no marker is longer.
 const undecided = 64
 
-// maxNested limits how deep formats are nested, and maxTries how often a call is looked for
-// in one answer.
+// maxNested limits the nesting of formats, maxTries the attempts to parse a call in one
+// answer.
 const (
 	maxNested = 4
 	maxTries  = 1000
 )
 
-// A finder divides a text that may grow into calls and the rest.
+// A finder splits a text, which may grow, into calls and the rest.
 type finder struct {
 	tools offered
 	text  string
-	pos   int    // text[:pos] is divided
+	pos   int    // text[:pos] is done
 	until string // ends the skipped text that pos is in
 	tries int
 	wait  int // the length that text must have before the next attempt
@@ -117,7 +117,7 @@ type finder struct {
 	rest  strings.Builder
 }
 
-// remaining is the text beside the calls.
+// remaining returns the text without the calls.
 func (f *finder) remaining() string {
 	if len(f.calls) == 0 {
 		return f.text
@@ -125,7 +125,7 @@ func (f *finder) remaining() string {
 	return strings.TrimSpace(withoutTokens().Replace(f.rest.String()))
 }
 
-// read divides the text as far as that is possible. final says that it does not grow.
+// read splits the text as far as possible. final says that it will not grow.
 func (f *finder) read(final bool) {
 	if !final && len(f.text) < f.wait {
 		return
@@ -142,7 +142,7 @@ func (f *finder) read(final bool) {
 		} else {
 			n = f.candidate(final)
 		}
-		if n < 0 { // a text that is a call needs many pieces: attempts become rarer
+		if n < 0 { // a call arrives in many pieces: retry less often as it grows
 			f.wait = len(f.text) + (len(f.text)-f.pos)/4
 			return
 		}
@@ -172,8 +172,8 @@ func (f *finder) endOfSkipped(final bool) int {
 	return -1
 }
 
-// candidate looks at what could be a call. It returns how much of the text is not, or -1 if
-// more text is needed. It passes a call by itself.
+// candidate tries to parse a call at pos and passes over it. Otherwise it returns how much
+// of the text is not a call, or -1 if more text is needed.
 func (f *finder) candidate(final bool) int {
 	text := f.text[f.pos:]
 	if !quoted(f.text[:f.pos]) {
@@ -214,8 +214,8 @@ func (f *finder) candidate(final bool) int {
 	return 1
 }
 
-// formatAt returns the format that a text begins with. partial reports that the text is
-// the beginning of a marker.
+// formatAt returns the format that a text begins with. partial reports whether the text
+// is a prefix of a marker.
 func formatAt(text string) (form *format, partial bool) {
 	for i := range formats {
 		f := &formats[i]
@@ -238,7 +238,7 @@ func formatAt(text string) (form *format, partial bool) {
 	return nil, partial || slices.ContainsFunc(skipped, func(s [2]string) bool { return strings.HasPrefix(s[0], text) && s[0] != text })
 }
 
-// quoted reports whether what follows a text is quoted.
+// quoted reports whether the text after before is quoted.
 func quoted(before string) bool {
 	for _, mark := range []string{`"`, "'", "`", "“", "‘", "«"} {
 		if strings.HasSuffix(before, mark) {
@@ -249,7 +249,7 @@ func quoted(before string) bool {
 	return strings.TrimSpace(line) == ">"
 }
 
-// startsLine reports whether what follows a text begins a line, or comes after a token.
+// startsLine reports whether the text after before begins a line, or follows a token.
 func startsLine(before string) bool {
 	before = strings.TrimRight(before, " \t")
 	return before == "" || strings.HasSuffix(before, "\n") || strings.HasSuffix(before, ">")

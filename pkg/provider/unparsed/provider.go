@@ -1,16 +1,15 @@
-// Package unparsed finds the tool calls that a server left in the text of an answer.
+// Package unparsed finds tool calls that a server left in the text of an answer.
 //
-// Every family of models writes its calls in a form of its own, and the server turns
-// them into the calls of the protocol. Local servers often do not know the form of the
-// model that they run: then the call arrives as text, and nothing happens. A
-// [Provider] around another one recognises the forms that are in its table.
+// Every family of models writes calls in its own format, and the server should parse them.
+// Local servers often do not know the format of the model that they run: then the call
+// arrives as text, and nothing happens. A [Provider] wraps another one and recognises the
+// formats of its table.
 //
 //	p := &unparsed.Provider{Provider: &openai.Provider{ … }}
 //
-// Only calls of tools that the request offers count. Code, quotations, the thoughts of
-// the model and everything else that only looks like a call stay text. The forms are those of the
-// model cards and of the tool parsers of vLLM (docs.vllm.ai, tool calling); testdata
-// has samples of each.
+// Only calls of tools that the request offers count. Code, quotations, reasoning and other
+// text that only looks like a call stay text. The formats are those of the model cards and
+// of the tool parsers of vLLM (docs.vllm.ai, tool calling); testdata has samples of each.
 package unparsed
 
 import (
@@ -21,16 +20,16 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Provider turns calls in the text of answers into calls. It is safe for concurrent
-// use if the inner provider is.
+// A Provider turns calls in the text of answers into tool calls. It is safe for
+// concurrent use if the inner provider is.
 type Provider struct {
 	// Provider answers the requests. It is required.
 	Provider agent.Provider
 }
 
-// Generate asks the inner provider. An answer with calls is returned as it is, and so
-// is one to a request without tools. The text of a call is not shown: deltas wait
-// while a text can become one.
+// Generate asks the inner provider. An answer that has calls, or belongs to a request
+// without tools, is returned unchanged. The text of calls is not shown: deltas are held
+// back while their text may become a call.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	if len(req.Tools) == 0 || req.Summary {
 		return p.Provider.Generate(ctx, req, delta)
@@ -57,7 +56,7 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	return &with, nil
 }
 
-// withText returns parts with another text.
+// withText returns parts with their text replaced.
 func withText(parts []agent.Part, text string) []agent.Part {
 	isText := func(p agent.Part) bool { return p.Kind == agent.PartText }
 	at := slices.IndexFunc(parts, isText)
@@ -71,7 +70,7 @@ func withText(parts []agent.Part, text string) []agent.Part {
 	return slices.Insert(parts, at, first)
 }
 
-// A display passes deltas on, without the text of calls.
+// A display forwards deltas without the text of calls.
 type display struct {
 	finder
 	delta func(agent.Delta)

@@ -21,7 +21,7 @@ type arguments map[string]struct {
 
 func (a arguments) has(name string) bool { _, ok := a[name]; return ok }
 
-// wantsString reports whether an argument is a string as it is written.
+// wantsString reports whether the text of an argument is taken as a string.
 func (a arguments) wantsString(name string) bool {
 	list, _ := a[name].Type.([]any)
 	return !a.has(name) || a[name].Type == "string" || slices.Contains(list, any("string"))
@@ -57,7 +57,7 @@ type reader struct {
 	far   int // how much of s was looked at
 }
 
-// block reads a format. It returns nil if what follows is not a call.
+// block reads the calls of a format. It returns nil if there are none.
 func (r *reader) block(f *format, nested int) []agent.ToolCall {
 	if !f.open {
 		r.to(len(f.begin) + r.i)
@@ -86,8 +86,8 @@ func (r *reader) block(f *format, nested int) []agent.ToolCall {
 	}
 }
 
-// last returns calls of bare formats, if nothing but such calls follows and tools can have
-// the arguments.
+// last returns the calls of a bare format if only such calls follow and the tools have
+// their arguments.
 func (r *reader) last(calls []agent.ToolCall) []agent.ToolCall {
 	for calls != nil {
 		for r.skip(" \t\r\n"); r.token(); r.skip(" \t\r\n") {
@@ -111,7 +111,7 @@ func (r *reader) last(calls []agent.ToolCall) []agent.ToolCall {
 	return calls
 }
 
-// token accepts a token that is not text.
+// token accepts one of tokens.
 func (r *reader) token() bool { return slices.ContainsFunc(tokens, r.accept) }
 
 // calls reads one call, or a list of them.
@@ -143,8 +143,8 @@ func (r *reader) calls(within *format, nested int) []agent.ToolCall {
 	return nil
 }
 
-// fromJSON returns the calls that a JSON value describes: an object, or a list of them,
-// all of them calls.
+// fromJSON returns the calls in a JSON value: an object, or a list in which every object
+// is a call.
 func (o offered) fromJSON(raw json.RawMessage) []agent.ToolCall {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) == nil {
@@ -192,7 +192,7 @@ func (o offered) fromJSON(raw json.RawMessage) []agent.ToolCall {
 	return o.call(strings.TrimPrefix(name, "functions."), args)
 }
 
-// call is a call with arguments in JSON: an object, which may be written in a string.
+// call returns a call with arguments in JSON: an object, or a string that contains one.
 func (o offered) call(name string, args json.RawMessage) []agent.ToolCall {
 	var text string
 	if json.Unmarshal(args, &text) == nil && strings.TrimSpace(text) != "" {
@@ -216,7 +216,7 @@ func (o offered) call(name string, args json.RawMessage) []agent.ToolCall {
 	return []agent.ToolCall{{Name: name, Args: compact.String()}}
 }
 
-// list reads calls in the notation of Python up to a bracket.
+// list reads calls in Python syntax up to a bracket.
 func (r *reader) list() []agent.ToolCall {
 	var calls []agent.ToolCall
 	for {
@@ -232,7 +232,7 @@ func (r *reader) list() []agent.ToolCall {
 	}
 }
 
-// patterns of what is not a fixed text.
+// patterns match what is not fixed text.
 type patterns struct{ name, between, element, parameter, property, key *regexp.Regexp }
 
 var forms = sync.OnceValue(func() *patterns {
@@ -249,7 +249,7 @@ var forms = sync.OnceValue(func() *patterns {
 	}
 })
 
-// match returns what an expression matches at the reader's place, and passes it.
+// match returns the match of an expression at the current position, and passes over it.
 func (r *reader) match(e *regexp.Regexp) []string {
 	m := e.FindStringSubmatch(r.s[r.i:])
 	if m != nil {
@@ -258,8 +258,8 @@ func (r *reader) match(e *regexp.Regexp) []string {
 	return m
 }
 
-// named reads a call that begins with its name: arguments in JSON, in the notation of
-// Python, or as keys and values. There may be none before the end of the format.
+// named reads a call that begins with its name. The arguments are JSON, Python syntax, or
+// keys and values; there may be none before the end of the format.
 func (r *reader) named(within *format) *agent.ToolCall {
 	if after, ok := strings.CutPrefix(r.s[r.i:], "function<｜tool_sep｜>"); ok && strings.HasPrefix(after, "<steptml:") {
 		r.to(len(r.s) - len(after)) // Step 3 has an element behind it
@@ -290,7 +290,7 @@ func (r *reader) named(within *format) *agent.ToolCall {
 
 func (r *reader) known(name string) bool { _, ok := r.tools[name]; return ok }
 
-// keys reads arguments that are pairs of a key and a value.
+// keys reads arguments written as pairs of key and value.
 func (r *reader) keys(tool string) json.RawMessage {
 	var args object
 	for {
@@ -311,8 +311,8 @@ func (r *reader) keys(tool string) json.RawMessage {
 	}
 }
 
-// element reads a call that is an XML element, with an element for each argument or JSON
-// in it.
+// element reads a call written as an XML element. It contains JSON, or an element for
+// each argument.
 func (r *reader) element() *agent.ToolCall {
 	m := r.match(forms().element)
 	if m == nil || !r.known(m[3]) {
@@ -363,7 +363,7 @@ func (r *reader) parameters(tool string) json.RawMessage {
 	}
 }
 
-// until returns the text before an end, and passes both.
+// until returns the text before end, and passes over both.
 func (r *reader) until(end string) (string, bool) {
 	n := strings.Index(r.s[r.i:], end)
 	if n < 0 {

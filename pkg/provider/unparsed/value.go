@@ -33,7 +33,7 @@ func (r *reader) accept(token string) bool {
 	return true
 }
 
-// value reads an object or a list, and returns it as JSON. Gemma's quotes are tokens.
+// value reads an object or a list and returns it as JSON. Gemma uses tokens as quotes.
 func (r *reader) value(f *format) json.RawMessage {
 	text := r.s[r.i:]
 	if f != nil && f.quote != "" {
@@ -55,14 +55,14 @@ func (r *reader) value(f *format) json.RawMessage {
 	}
 	value, n, err := loosejson.Read(text)
 	r.far = max(r.far, r.i+n)
-	if err != nil || n == 0 || text[n-1] != '}' && text[n-1] != ']' { // what is cut is not completed
+	if err != nil || n == 0 || text[n-1] != '}' && text[n-1] != ']' { // it is cut off
 		return nil
 	}
 	r.to(r.i + n)
 	return value
 }
 
-// arguments reads arguments in the notation of Python, up to the closing parenthesis.
+// arguments reads arguments in Python syntax, up to the closing parenthesis.
 func (r *reader) arguments() json.RawMessage {
 	start, quote := r.i, ""
 	for i := r.i + 1; i < len(r.s); i++ {
@@ -106,8 +106,8 @@ type object struct {
 	strings.Builder
 }
 
-// add writes an argument that was written as text: a string, unless the tool wants
-// something else and the text is that.
+// add adds an argument that was written as text: a string, unless the tool expects
+// another type and the text has it.
 func (o *object) add(key string, types arguments, text string, asIs bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "\n"), "\n")
 	if inner, ok := strings.CutPrefix(text, "<![CDATA["); ok {
@@ -121,7 +121,7 @@ func (o *object) add(key string, types arguments, text string, asIs bool) {
 	o.WriteString(encode(text))
 }
 
-// json is the object.
+// json returns the object.
 func (o *object) json() json.RawMessage {
 	if o.Len() == 0 {
 		return json.RawMessage("{}")

@@ -1,16 +1,15 @@
 // Package bash is a toolbox that runs commands in a shell: the tool bash, and with
 // Options.BackgroundAfter also bash_list, bash_read and bash_kill.
 //
-// A command gets what an executable tool gets: the environment of a call without
-// secrets, empty standard input, a process group that is killed when its time limit or
-// the call ends, and the sandbox of the agent. Standard output and standard error come
-// together, in the order in which they were printed. What is longer than the limit is
-// cut in the middle, and the whole is in a file.
+// A command runs like an executable tool: with the environment of a call without secrets,
+// the context of the run in AGENTS_CONTEXT_FILE, empty standard input, a process group that
+// is killed at its time limit or with the call, and the sandbox of the agent. Standard
+// output and standard error are one stream. Output beyond the limit is cut in the middle;
+// a file has all of it.
 //
 // A command that runs longer than Options.BackgroundAfter continues in the background:
-// the call ends with what was printed so far and the name of a file that has all output.
-// When the command ends, a message says so to the model. Commands in the background end
-// with the run of the agent.
+// the call returns the output so far and the name of a file that gets all output. When the
+// command ends, the model gets a message. Background commands end with the run of the agent.
 //
 //	set := bash.Open(bash.Options{Environ: os.Environ(), Dir: dir})
 //	a.Toolsets = append(a.Toolsets, set)

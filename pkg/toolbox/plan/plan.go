@@ -84,7 +84,7 @@ func modify(inv *agent.Invocation) (agent.Result, error) {
 	case !slices.Contains(known, t.ID):
 		return agent.Result{}, unknown("task", t.ID, known)
 	case t == agent.Task{ID: t.ID}:
-		return agent.Result{}, fmt.Errorf("nothing is to be changed: give a state, a title or a note")
+		return agent.Result{}, fmt.Errorf("there is nothing to change: give a state, a title or a note")
 	}
 	plan = plan.With(t)
 	r := agent.TextResult(plan.String() + plan.Progress())

@@ -69,7 +69,7 @@ func TestWhatThePlanRefuses(t *testing.T) {
 		`add_task {"id":"a b","title":"Cup"}`:                "id",
 		`add_task {"id":"cup"}`:                              "title",
 		`modify_task {"id":"cup","state":"done"}`:            "there is no task cup; there are: tea",
-		`modify_task {"id":"tea"}`:                           "nothing is to be changed",
+		`modify_task {"id":"tea"}`:                           "there is nothing to change",
 		`modify_task {"id":"tea","state":"maybe"}`:           "state",
 	} {
 		s, got := run(t, turns{{first}, {call}})

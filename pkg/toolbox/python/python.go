@@ -1,12 +1,12 @@
 // Package python is a toolbox with one tool, python: it runs cells in a Python session
 // that lasts as long as the run of the agent.
 //
-// The session is one process of python3, which starts with the first cell; nothing but
-// Python's own library is needed. What a cell prints and the value of its last expression
-// are the result, an exception is a failed one with its traceback. A cell that exceeds
-// its time limit is interrupted, as by Ctrl-C, and the session keeps what it has; if the
-// cell does not end, the process is killed and the next cell begins a new session. The
-// process has the sandbox of the agent, the environment of a tool, and ends with the run.
+// The session is one python3 process, which starts with the first cell and only needs the
+// standard library. The result is what a cell prints and the value of its last expression;
+// an exception is a failed result with its traceback. A cell that exceeds its time limit
+// is interrupted, as by Ctrl-C, and the session keeps its state. If the cell does not stop,
+// the process is killed and the next cell begins a new session. The process has the sandbox
+// of the agent and the environment of a tool, and ends with the run.
 //
 //	set := python.Open(python.Options{Environ: os.Environ(), Dir: dir})
 //	a.Toolsets = append(a.Toolsets, set)
@@ -208,4 +208,4 @@ func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 }
 
-var errEnded = errors.New("the process of Python has ended; the next cell begins a new session")
+var errEnded = errors.New("the Python process has ended; the next cell begins a new session")

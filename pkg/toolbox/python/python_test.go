@@ -131,7 +131,7 @@ func TestASlowCellIsInterruptedAndTheSessionStays(t *testing.T) {
 	o.Timeout = 500 * time.Millisecond
 	got := results(t, o, "x = 1\nprint('began', flush=True)\nimport time\ntime.sleep(60)", "while True: x += 0", "x")
 	for i := range 2 {
-		if !strings.HasPrefix(got[i], "error: timed out after 0.5 s (timeoutSeconds); the cell was interrupted, and the session keeps what it has\n") || !strings.Contains(got[i], "KeyboardInterrupt") {
+		if !strings.HasPrefix(got[i], "error: timed out after 0.5 s (timeoutSeconds); the cell was interrupted; the session keeps its state\n") || !strings.Contains(got[i], "KeyboardInterrupt") {
 			t.Errorf("cell %d: %s", i, got[i])
 		}
 	}
@@ -144,7 +144,7 @@ func TestACellThatCannotBeInterruptedLosesTheSession(t *testing.T) {
 	o := options(t)
 	o.Timeout, o.Grace = 500*time.Millisecond, 100*time.Millisecond
 	got := results(t, o, "x = 1", "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except BaseException: pass", "'x' in globals()")
-	if !strings.HasPrefix(got[1], "error: timed out after 0.5 s (timeoutSeconds); the cell did not end when it was interrupted, so Python was killed") {
+	if !strings.HasPrefix(got[1], "error: timed out after 0.5 s (timeoutSeconds); the cell ignored the interrupt, so Python was killed") {
 		t.Errorf("the cell gives %q", got[1])
 	}
 	if want := "[a new Python session: the names of earlier cells are gone]\nFalse"; got[2] != want {
@@ -180,7 +180,7 @@ func TestACellWithoutTimeIsInterrupted(t *testing.T) {
 
 func TestAnInterpreterThatEndsIsReplaced(t *testing.T) {
 	got := results(t, options(t), "import os\nprint('bye', flush=True)\nos._exit(3)", "1")
-	if want := "error: the process of Python has ended; the next cell begins a new session (exit status 3)\nbye\n"; got[0] != want {
+	if want := "error: the Python process has ended; the next cell begins a new session (exit status 3)\nbye\n"; got[0] != want {
 		t.Errorf("the cell gives %q, want %q", got[0], want)
 	}
 	if want := "[a new Python session: the names of earlier cells are gone]\n1"; got[1] != want {

@@ -33,7 +33,7 @@ type interpreter struct {
 	output  *output
 }
 
-// A reply is what the interpreter says when a cell has ended.
+// A reply reports the end of a cell.
 type reply struct {
 	ID        int    `json:"id"`
 	Value     string `json:"value"`
@@ -168,12 +168,12 @@ func (in *interpreter) interrupt(grace time.Duration, id int, done <-chan *reply
 func (in *interpreter) failure(r *reply, late error) error {
 	switch {
 	case r == nil && late != nil:
-		return fmt.Errorf("%w; the cell did not end when it was interrupted, so Python was killed; the next cell begins a new session", late)
+		return fmt.Errorf("%w; the cell ignored the interrupt, so Python was killed; the next cell begins a new session", late)
 	case r == nil:
 		exit, _ := in.process.Wait() // what cannot be killed has no reply either
 		return fmt.Errorf("%w (%s)", errEnded, exit)
 	case late != nil:
-		return fmt.Errorf("%w; the cell was interrupted, and the session keeps what it has", late)
+		return fmt.Errorf("%w; the cell was interrupted; the session keeps its state", late)
 	case r.Error != "":
 		return errors.New(r.Error)
 	}
