@@ -61,14 +61,22 @@ func run(ctx context.Context, args []string) error {
 	}
 	o := &tui.Options{
 		Program: r.Program, Args: r.Args, URL: r.URL, Dir: r.Dir, Servers: r.Servers, Agent: r.Agent, Session: r.Session, Serve: r.Serve, Pick: r.Pick,
-		Keys: keys, Color: r.Color, ASCII: r.ASCII, Environ: os.Environ(), In: os.Stdin, Out: os.Stdout,
+		Keys: keys, ReadToken: token, Color: r.Color, ASCII: r.ASCII, Environ: os.Environ(), In: os.Stdin, Out: os.Stdout,
 	}
 	if r.TokenFile != "" {
-		tokens, _, err := config.ReadTokens(r.TokenFile) // the server warns of a file that others can read
-		if err != nil {
+		if _, _, err := config.ReadTokens(r.TokenFile); err != nil {
 			return err
 		}
-		o.Token = tokens[0].Secret.Reveal
+		o.Token = func() string { return token(r.TokenFile) }
 	}
 	return tui.Run(ctx, o)
+}
+
+// token returns the first token of a file; without one, the server says that it is missing.
+func token(file string) string {
+	list, _, err := config.ReadTokens(file) // the server warns of a file that others can read
+	if err != nil || len(list) == 0 {
+		return ""
+	}
+	return list[0].Secret.Reveal()
 }

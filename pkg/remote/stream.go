@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -154,7 +155,7 @@ func (s *stream) connection() (*wsconn.Conn, error) {
 		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op // what is around it says nothing more
 		}
-		if s.seq == 0 || forGood(err) || time.Now().Add(wait).After(deadline) {
+		if s.seq == 0 || forGood(err) || Gone(err) || time.Now().Add(wait).After(deadline) {
 			return nil, err
 		}
 		select {
@@ -170,6 +171,13 @@ func (s *stream) connection() (*wsconn.Conn, error) {
 func forGood(err error) bool {
 	refused, ok := errors.AsType[*wsconn.RefusedError](err)
 	return ok && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
+}
+
+// Gone reports whether err says that a server on a socket of this machine has ended: nobody
+// listens there any more.
+func Gone(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Net == "unix" && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT))
 }
 
 // open begins or resumes the run on a new connection.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/view"
 )
 
@@ -79,6 +80,8 @@ func (s *inspector) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		return s.send(m)
 	case keys.is(k, "end") && n != nil:
 		s.end(m, n)
+	case keys.is(k, "fork") && n != nil && n.Parent != nil:
+		m.message = "only the conversation at the top has a session of its own to copy"
 	case keys.is(k, "fork") && n != nil:
 		m.show(m.newTurns(s.talk, n))
 	default:
@@ -97,7 +100,7 @@ func (s *inspector) end(m *model, n *view.Node) {
 	case n.Parent == nil:
 		s.talk.stop()
 	default:
-		m.message = "one agent alone cannot be stopped yet"
+		s.direct(m, agent.Directive{Session: n.Session, Stop: true, Reason: "a person stopped it"})
 	}
 }
 
@@ -111,9 +114,21 @@ func (s *inspector) send(m *model) tea.Cmd {
 	case !s.talk.busy() || n.State().Ended():
 		m.message = n.Agent + " does not run; messages for it have nobody to read them"
 	default:
-		m.message = "one agent alone cannot be directed yet"
+		if s.direct(m, agent.Directive{Session: n.Session, Message: &agent.Message{Role: agent.RoleUser, Parts: []agent.Part{{Kind: agent.PartText, Text: text}}}}) {
+			m.remember(text)
+			m.input.Reset()
+		}
 	}
 	return nil
+}
+
+// direct sends a directive to an agent of the run.
+func (s *inspector) direct(m *model, d agent.Directive) bool {
+	if err := s.talk.run.held.Direct(d); err != nil {
+		m.message = err.Error()
+		return false
+	}
+	return true
 }
 
 func (s *inspector) view(m *model) ([]string, *tea.Cursor) {
@@ -187,7 +202,7 @@ func (s *inspector) below(m *model, n *view.Node) (lines []string, row int) {
 		return append(lines, m.style("33", m.cut(m.message))), row
 	}
 	k := m.o.Keys
-	up := hints(k.hint("above", ""), k.hint("below", "choose"))
+	up := strings.TrimSpace(k.hint("above", "")) + "/" + k.hint("below", "choose")
 	return append(lines, m.faint(m.cut(hints(up, k.hint("back", "scroll"), k.hint("enter", "alone"), k.hint("end", "stop"), k.hint("fork", "fork"), k.hint("close", "close"), k.hint("help", "keys"))))), row
 }
 
@@ -247,7 +262,7 @@ func (m *model) newTurns(t *talk, n *view.Node) *list {
 			if err != nil {
 				return failedMsg{err}
 			}
-			return m.load(id, t.agent)
+			return m.load(session{ID: id, Agent: t.agent}, nil)
 		}
 	}
 	return l

@@ -77,6 +77,7 @@ func (l *list) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 func (l *list) type_(text string) tea.Cmd {
 	l.typed, l.at = text, 0
 	if l.search != nil {
+		l.items, l.note = nil, "searching"
 		return l.search(text)
 	}
 	return nil
@@ -160,12 +161,13 @@ type (
 		items []item
 		err   error
 	}
+	// searchMsg are words that have rested.
+	searchMsg string
 	// openMsg is a session to show.
 	openMsg struct {
-		session, agent string
-		running        bool
-		events         []agent.Event
-		err            error
+		session
+		events []agent.Event
+		err    error
 	}
 )
 
@@ -174,37 +176,35 @@ const searchPause = 200 * time.Millisecond
 
 // showSessions lists the runs of the server and the sessions.
 func (m *model) showSessions() tea.Cmd {
-	l := &list{title: "runs and sessions; type words to search", note: "looking", choose: func(i item) tea.Cmd {
-		s := i.value.(session)
-		return m.join(s.ID, s.Agent)
+	l := &list{title: "runs and sessions; type words to search", note: "searching", choose: func(i item) tea.Cmd {
+		return m.join(i.value.(session))
 	}}
 	l.search = func(words string) tea.Cmd {
-		return func() tea.Msg {
-			if words != "" {
-				time.Sleep(searchPause)
-			}
-			if words != l.wanted() {
-				return nil
-			}
-			return m.find(words)
-		}
+		return tea.Tick(searchPause, func(time.Time) tea.Msg { return searchMsg(words) })
 	}
 	m.show(l)
-	return l.search("")
+	return m.find("")
 }
 
-// wanted are the words of the search.
-func (l *list) wanted() string { return l.typed }
-
-// find lists sessions: with no words, the runs of the server first.
-func (m *model) find(words string) tea.Msg {
-	found, err := sessions(m.ctx, m.o, words)
-	var items []item
-	for _, s := range found {
-		text := fmt.Sprintf("%s  %-10s  %s  %s", s.Changed.Local().Format("2006-01-02 15:04"), termtext.Line(cmp.Or(s.State, "-"), 10, "…"), s.Agent, cmp.Or(s.Text, s.Prompt))
-		items = append(items, item{text: text, note: s.ID, value: s})
+// find lists sessions: with no words, runs of servers first.
+func (m *model) find(words string) tea.Cmd {
+	own := m.server
+	return func() tea.Msg {
+		var running []session
+		if words == "" {
+			running = runs(m.ctx, m.o, own)
+		}
+		kept, err := sessions(m.ctx, m.o, words)
+		var items []item
+		for _, s := range append(running, kept...) {
+			if s.server == nil && slices.ContainsFunc(running, func(r session) bool { return r.ID == s.ID }) {
+				continue
+			}
+			text := fmt.Sprintf("%s  %-10s  %s  %s", s.Changed.Local().Format("2006-01-02 15:04"), termtext.Line(cmp.Or(s.State, "-"), 10, "…"), s.Agent, cmp.Or(s.Text, s.Prompt))
+			items = append(items, item{text: text, note: s.ID, value: s})
+		}
+		return sessionsMsg{words, items, err}
 	}
-	return sessionsMsg{words, items, err}
 }
 
 // found takes the result of a search, if its words are still wanted.
@@ -221,19 +221,47 @@ func (l *list) found(m *model, msg sessionsMsg) {
 
 // join shows the conversation of a session: that which is shown already, a run in
 // progress, or one that is kept.
-func (m *model) join(id, slug string) tea.Cmd {
-	if i := slices.IndexFunc(m.talks, func(t *talk) bool { return t.session == id }); i >= 0 {
+func (m *model) join(s session) tea.Cmd {
+	if i := slices.IndexFunc(m.talks, func(t *talk) bool { return t.session == s.ID }); i >= 0 {
 		m.next(i)
 		return nil
 	}
-	return func() tea.Msg { return m.load(id, slug) }
+	own := m.server
+	return func() tea.Msg { return m.load(s, own) }
 }
 
 // load reads what is known of a session.
-func (m *model) load(id, slug string) tea.Msg {
-	msg := openMsg{session: id, agent: slug}
-	msg.events, msg.err = events(m.ctx, m.o, id)
+func (m *model) load(s session, own *server) tea.Msg {
+	if s.server == nil {
+		for _, r := range runs(m.ctx, m.o, own) {
+			if strings.HasPrefix(r.ID, s.ID) {
+				s = r
+				break
+			}
+		}
+	}
+	msg := openMsg{session: s}
+	msg.events, msg.err = events(m.ctx, m.o, s.ID)
+	if s.server != nil {
+		msg.err = nil // a session of another host is not kept here
+		msg.events = earlier(msg.events)
+	}
 	return msg
+}
+
+// earlier are the events before the last run, which the server sends.
+func earlier(events []agent.Event) []agent.Event {
+	last, runs := 0, 0
+	for i, e := range events {
+		if e.Depth == 0 && (e.Kind == agent.EventMessage && !e.Opening && !e.Continues() || e.Kind == agent.EventResume) {
+			last = i
+			runs++
+		}
+	}
+	if runs < 2 {
+		return nil
+	}
+	return events[:last]
 }
 
 // open shows a session.
@@ -242,22 +270,26 @@ func (m *model) open(msg openMsg) tea.Cmd {
 		m.message = msg.err.Error()
 		return nil
 	}
-	t := m.newTalk(msg.agent, msg.session)
+	t := m.newTalk(msg.Agent, msg.ID)
 	for _, e := range msg.events {
 		t.tree.Apply(e)
 	}
 	if root := t.tree.Root; root != nil {
 		t.agent, t.session = root.Agent, root.Session
 	}
-	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
-		m.message = fmt.Sprintf("the server has no agent %q: the session can be read, not continued", t.agent)
-	}
-	if fresh := m.talk(); fresh.tree.Root == nil && !fresh.busy() {
+	if fresh := m.talk(); fresh.tree.Root == nil && !fresh.busy() && fresh.waiting == nil {
 		m.talks[m.at] = t
 	} else {
 		m.talks = append(m.talks, t)
 		m.at = len(m.talks) - 1
 	}
 	m.next(m.at)
+	if msg.server != nil {
+		t.server = msg.server
+		return m.begin(t, agent.Start{Session: t.session})
+	}
+	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
+		m.message = fmt.Sprintf("the server has no agent %q: the session can be read, not continued", t.agent)
+	}
 	return nil
 }

@@ -44,9 +44,9 @@ func (m *model) live() (lines []string, row int) {
 	below = append(below, m.footer())
 	room := m.liveRows() - len(below)
 	if t.busy() && room > 0 {
-		rows := min(2, max(room-2, 0))
-		tree := t.tree.Lines(m.layout(room - min(rows, len(t.tail(m.width-1, rows)))))
-		lines = append(t.tail(m.width-1, room-len(tree)), tree...)
+		tail := t.tail(min(3, room-1))
+		tree := t.tree.Lines(m.layout(room - len(tail)))
+		lines = append(append(lines, t.tail(room-len(tree))...), tree...)
 	}
 	if len(lines) == 0 && room > 0 {
 		lines = []string{m.rule(m.summary(t))}

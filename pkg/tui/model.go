@@ -136,6 +136,10 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		if l, ok := m.screen.(*list); ok {
 			l.found(m, msg)
 		}
+	case searchMsg:
+		if l, ok := m.screen.(*list); ok && l.search != nil && l.typed == string(msg) {
+			return m.find(string(msg))
+		}
 	case openMsg:
 		return m.open(msg)
 	case tea.KeyPressMsg:
@@ -212,7 +216,7 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 	switch {
 	case !first:
 	case m.o.Session != "":
-		cmds = append(cmds, m.join(m.o.Session, ""))
+		cmds = append(cmds, m.join(session{ID: m.o.Session}))
 	case m.o.Pick:
 		cmds = append(cmds, m.showSessions())
 	}
@@ -221,11 +225,14 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 
 // begin starts a run of a conversation.
 func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
-	if m.server == nil || m.server.dead() && m.o.URL == "" {
+	switch {
+	case t.server != nil:
+		return t.start(m.ctx, t.server, start)
+	case m.server == nil || m.server.dead():
 		t.waiting = &start
 		return m.connect()
 	}
-	return t.start(m.ctx, m.server, start)
+	return t.start(m.ctx, &m.server.Server, start)
 }
 
 // arrived applies what arrived from a run.
@@ -239,13 +246,14 @@ func (m *model) arrived(msg arrivedMsg) tea.Cmd {
 		m.printTalk(t)
 	}
 	for _, n := range notices {
-		m.print.add(m.faint(n))
+		m.print.add(m.styled("2", m.wrapped("! ", n))...)
 	}
 	if !over {
 		return msg.run.next(t)
 	}
 	if t.reason != "" {
-		m.print.add(m.failure(t.lost(m.server))...)
+		m.print.add(m.failure(t.lost())...)
+		t.server = nil
 	}
 	switch rest := strings.Join(t.sent, "\n\n"); {
 	case rest == "":
@@ -341,7 +349,7 @@ func (m *model) leave() {
 		}
 		m.printTalk(t)
 		if t.busy() {
-			m.print.add(m.faint(fmt.Sprintf("%s continues: agents tui --attach %s", t.agent, t.session)))
+			m.print.add(m.wrapped("", fmt.Sprintf("%s continues: agents tui --attach %s", t.agent, t.session))...)
 		}
 	}
 	m.leaving = true

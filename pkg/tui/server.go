@@ -2,10 +2,12 @@ package tui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,12 +51,19 @@ func connect(ctx context.Context, o *Options) (*server, error) {
 	if len(s.agents) == 0 {
 		return nil, fmt.Errorf("the server at %s has no agents", s.URL)
 	}
+	if s.ended != nil {
+		go func() { // a server that is followed is not idle
+			for range s.FollowRuns(ctx) {
+			}
+		}()
+	}
 	return s, nil
 }
 
 // start starts the private server. It is in a session of its own, so that it and its runs
 // survive when the terminal is closed, and ends when it has no clients and no runs.
 func (s *server) start(ctx context.Context, o *Options) error {
+	sweep(o.Dir)
 	dir, err := os.MkdirTemp(o.Dir, "agents-tui-*") // 0700
 	if err != nil {
 		return fmt.Errorf("start a server: %w", err)
@@ -79,6 +88,22 @@ func (s *server) start(ctx context.Context, o *Options) error {
 		close(s.ended)
 	}()
 	return s.await(ctx)
+}
+
+// sweep removes the folders of servers that have ended after their interface.
+func sweep(dir string) {
+	old, _ := filepath.Glob(filepath.Join(cmp.Or(dir, os.TempDir()), "agents-tui-*")) // the pattern is well-formed
+	for _, folder := range old {
+		info, err := os.Stat(folder)
+		if err != nil || time.Since(info.ModTime()) < startTime {
+			continue
+		}
+		if c, err := net.Dial("unix", filepath.Join(folder, "socket")); err == nil {
+			_ = c.Close() // nothing was written
+		} else if remote.Gone(err) {
+			_ = os.RemoveAll(folder) // of another user, perhaps
+		}
+	}
 }
 
 // await waits for the address.
@@ -147,8 +172,44 @@ func command(ctx context.Context, o *Options, args ...string) ([]byte, error) {
 type session struct {
 	ID, Agent, Prompt, State string
 	Changed                  time.Time
-	Text                     string // that the search found
-	running                  bool   // on the server
+	Text                     string         // that the search found
+	server                   *remote.Server // on which it runs; nil if it does not
+}
+
+// listTime limits the question to a server for its runs.
+const listTime = 3 * time.Second
+
+// runs are those in progress, on the server of this program and on those of this machine.
+func runs(ctx context.Context, o *Options, own *server) []session {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	var servers []*remote.Server
+	if own != nil && !own.dead() {
+		servers = append(servers, &own.Server)
+	}
+	for _, l := range remote.Locals(o.Servers) {
+		if own == nil || l.Address != own.URL {
+			servers = append(servers, &remote.Server{URL: l.Address, Token: func() string { return o.tokenOf(l.TokenFile) }})
+		}
+	}
+	var list []session
+	for _, s := range servers {
+		found, _ := s.Runs(ctx) // one that does not answer has none to show
+		for _, r := range found {
+			if r.State == remote.RunGoing || r.State == remote.RunAsks {
+				list = append(list, session{ID: r.Session, Agent: r.Agent, Prompt: r.Prompt, State: r.State, Changed: r.Started, server: s})
+			}
+		}
+	}
+	return list
+}
+
+// tokenOf is the token in a file, "" if there is none.
+func (o *Options) tokenOf(file string) string {
+	if file == "" || o.ReadToken == nil {
+		return ""
+	}
+	return o.ReadToken(file)
 }
 
 // sessions lists the sessions that changed last, or those with the words in them.

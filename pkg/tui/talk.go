@@ -18,7 +18,8 @@ import (
 // A talk is a conversation with one agent: a session, whose runs answer one prompt each.
 type talk struct {
 	agent   string
-	session string // of the root; "" before its first event
+	session string         // of the root; "" before its first event
+	server  *remote.Server // on which the run is; nil is that of the model
 	tree    *view.Tree
 	run     *run // in progress; nil if there is none
 	// reason says why the last run has no end event, and there is one to continue.
@@ -26,10 +27,11 @@ type talk struct {
 	waiting *agent.Start // for the server
 	sent    []string     // to the run in progress, which has not taken them up
 	printed int          // entries of the root that are in the scrollback
-	asked   string       // the id of the question that is printed
-	grants  []grant      // calls that a person has allowed
-	form    *form        // the reply that a person is giving
-	cancels int          // of the run
+	stream  *answerStream
+	asked   string  // the id of the question that is printed
+	grants  []grant // calls that a person has allowed
+	form    *form   // the reply that a person is giving
+	cancels int     // of the run
 }
 
 // A run is the connection to a run in progress.
@@ -65,7 +67,7 @@ const pace = 33 * time.Millisecond
 const detached = 3600.0
 
 // start starts or joins a run, and returns the command that waits for its events.
-func (t *talk) start(ctx context.Context, s *server, start agent.Start) tea.Cmd {
+func (t *talk) start(ctx context.Context, s *remote.Server, start agent.Start) tea.Cmd {
 	seconds := detached
 	start.Lease.DetachedSeconds = &seconds
 	r := &run{ctx: ctx, arrived: make(chan struct{}, 1)}
@@ -105,6 +107,9 @@ func (r *run) read() {
 		why = err.Error()
 		if wsconn.CodeOf(err) == wsconn.Replaced {
 			why = "another client directs it now"
+		}
+		if remote.Gone(err) {
+			why = "the server has ended"
 		}
 		if _, ok := errors.AsType[*wsconn.RefusedError](err); !ok && r.ctx.Err() != nil {
 			why = ""
@@ -151,6 +156,9 @@ func (t *talk) apply(items []any) (notices []string, over bool) {
 		case ended:
 			over = true
 			t.run, t.reason = nil, string(item)
+			if q := t.question(); q != nil {
+				t.tree.Answered(q.Question)
+			}
 		}
 	}
 	return notices, over
@@ -166,9 +174,6 @@ func (t *talk) leave() {
 		t.run = nil
 	}
 }
-
-// tail are the last lines of the answer that arrives.
-func (t *talk) tail(width, rows int) []string { return nil }
 
 // stop cancels the run.
 func (t *talk) stop() {
@@ -198,13 +203,9 @@ func (t *talk) state() string {
 }
 
 // lost says what a person can do about a run whose connection ended before it.
-func (t *talk) lost(s *server) string {
-	what := "the connection to the run ended: " + t.reason
-	if s.dead() {
-		what = "the server has ended"
-	}
+func (t *talk) lost() string {
 	if t.session == "" {
-		return what
+		return "the run did not start: " + t.reason
 	}
-	return fmt.Sprintf("%s. The session %s is kept: enter sends the next prompt to it, or resumes the run if nothing is typed; elsewhere, agents tui --attach %s does", what, t.session, t.session)
+	return fmt.Sprintf("the connection to the run ended: %s. The session is kept: enter resumes its run, or sends it what you typed; so does agents tui --attach %s", t.reason, t.session)
 }

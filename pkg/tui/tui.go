@@ -34,6 +34,9 @@ type Options struct {
 	URL string
 	// Token returns the bearer token for URL; nil sends none.
 	Token func() string
+	// ReadToken returns the token in the file of a server of this machine, "" if it has
+	// none.
+	ReadToken func(file string) string
 	// Dir is the folder for the socket of the server that is started; "" is that for
 	// temporary files.
 	Dir string
