@@ -23,9 +23,7 @@ func (m *model) printTalk(t *talk) {
 	if q := t.question(); q != nil && q.Question != t.asked {
 		t.asked = q.Question
 		m.print.add("")
-		for _, line := range questionLines(q) {
-			m.print.add(m.styled("33", m.wrapped("", line))...)
-		}
+		m.print.add(m.questionText(q)...)
 	}
 }
 
@@ -80,7 +78,9 @@ func (m *model) endAnswer(t *talk) {
 
 // Write takes finished lines.
 func (s *answerStream) Write(p []byte) (int, error) {
-	s.lines = append(s.lines, strings.Split(strings.TrimSuffix(string(p), "\n"), "\n")...)
+	for line := range strings.Lines(string(p)) {
+		s.lines = append(s.lines, strings.TrimSuffix(line, "\n"))
+	}
 	return len(p), nil
 }
 

@@ -184,11 +184,7 @@ func (s *inspector) below(m *model, n *view.Node) (lines []string, row int) {
 	if n != nil {
 		rule = "to " + n.Agent
 		if q := n.Question; q != nil {
-			full := questionLines(q)
-			lines = append(lines, m.rule("question"))
-			for _, line := range full {
-				lines = append(lines, m.styled("33", m.wrapped("", line))...)
-			}
+			lines = append([]string{m.rule("question")}, m.questionText(q)...)
 			if most := max(m.height/3, 2); len(lines) > most {
 				lines = append(lines[:most-1], m.faint(m.cut("  the rest is in the scrollback")))
 			}
@@ -203,7 +199,7 @@ func (s *inspector) below(m *model, n *view.Node) (lines []string, row int) {
 	}
 	k := m.o.Keys
 	up := strings.TrimSpace(k.hint("above", "")) + "/" + k.hint("below", "choose")
-	return append(lines, m.faint(m.cut(hints(up, k.hint("back", "scroll"), k.hint("enter", "alone"), k.hint("end", "stop"), k.hint("fork", "fork"), k.hint("close", "close"), k.hint("help", "keys"))))), row
+	return append(lines, m.hintLine(up, k.hint("close", "close"), k.hint("end", "stop"), k.hint("back", "scroll"), k.hint("fork", "fork"), k.hint("enter", "alone"), k.hint("help", "keys"))), row
 }
 
 // conversation are rows lines of what an agent did and said, to the end or to where it is

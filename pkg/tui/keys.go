@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 
 	"charm.land/bubbles/v2/key"
 	"github.com/agents-exe/agents/pkg/closest"
@@ -157,9 +156,4 @@ func (m *KeyMap) hint(name, word string) string {
 		return k + " " + word
 	}
 	return ""
-}
-
-// hints joins hints.
-func hints(list ...string) string {
-	return strings.Join(slices.DeleteFunc(list, func(s string) bool { return s == "" }), " · ")
 }

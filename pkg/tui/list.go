@@ -113,20 +113,30 @@ func (l *list) view(m *model) ([]string, *tea.Cursor) {
 	if l.choose != nil {
 		choose = k.hint("send", "choose")
 	}
-	lines = append(lines, m.faint(m.cut(hints(choose, k.hint("close", "close")))))
+	lines = append(lines, m.hintLine(choose, k.hint("close", "close")))
 	return lines, tea.NewCursor(min(termtext.Width(prompt), m.width-1), 1)
 }
 
 // newHelp is the list of keys.
 func (m *model) newHelp() *list {
 	l := &list{title: "keys"}
+	below := false
 	for _, a := range actions {
-		where := ""
-		if a.where == inTree {
-			where = "in the tree and in lists: "
+		if a.where == inTree && !below {
+			below = true
+			l.items = append(l.items, item{text: "in the tree and in lists:"})
 		}
-		keys := strings.Join(m.o.Keys.bindings[a.name].Keys(), ", ")
-		l.items = append(l.items, item{text: fmt.Sprintf("%-22s %s%s", cmp.Or(keys, "(none)"), where, a.about), note: a.name})
+		keys := m.o.Keys.bindings[a.name].Keys()
+		name := "(none)"
+		if len(keys) > 0 {
+			name = keys[0]
+			keys = keys[1:]
+		}
+		note := a.name
+		if len(keys) > 0 {
+			note += ", also " + strings.Join(keys, ", ")
+		}
+		l.items = append(l.items, item{text: fmt.Sprintf("%-10s %s", name, a.about), note: note})
 	}
 	return l
 }

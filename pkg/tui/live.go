@@ -3,9 +3,9 @@ package tui
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
-	"charm.land/lipgloss/v2"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/view"
@@ -19,12 +19,19 @@ func (m *model) View() tea.View {
 		v.AltScreen, v.Cursor = true, cursor
 		return v
 	}
-	if m.leaving {
-		return tea.NewView("")
-	}
 	lines, row := m.live()
-	v := tea.NewView(strings.Join(lines, "\n"))
-	if v.Cursor = m.input.Cursor(); v.Cursor != nil {
+	if m.leaving {
+		lines = nil
+	}
+	for n := m.frames.add(max(len(lines), 1)); len(lines) < n; row++ {
+		lines = append([]string{""}, lines...)
+	}
+	content := strings.Join(lines, "\n")
+	if m.printed {
+		content += "\x1b[m" // printing moved the cursor, and a view that is the same is not drawn
+	}
+	v := tea.NewView(content)
+	if v.Cursor = m.input.Cursor(); v.Cursor != nil && !m.leaving {
 		v.Cursor.Y += row
 	}
 	return v
@@ -39,6 +46,10 @@ func (m *model) live() (lines []string, row int) {
 	below := strings.Split(m.input.View(), "\n")
 	if q := t.question(); q != nil {
 		below = append([]string{m.style("1;33", m.cut(t.offered(q)))}, below...)
+		row++
+	}
+	for _, text := range t.sent[max(0, len(t.sent)-2):] {
+		below = append([]string{m.faint(m.cut("> " + text + " (read with the next request)"))}, below...)
 		row++
 	}
 	below = append(below, m.footer())
@@ -109,6 +120,11 @@ func (m *model) footer() string {
 		next = k.hint("next", "next")
 	}
 	parts = append(parts, stop, k.hint("help", "keys"), k.hint("tree", "tree"), next, k.hint("sessions", "sessions"), k.hint("leave", "leave"))
+	return m.hintLine(parts...)
+}
+
+// hintLine is a line of hints: as many as fit.
+func (m *model) hintLine(parts ...string) string {
 	var shown []string
 	width := 0
 	for _, p := range parts {
@@ -157,13 +173,39 @@ func (m *model) cut(text string) string {
 // blanks before the others.
 func (m *model) wrapped(prefix, text string) []string {
 	n := termtext.Width(prefix)
-	text = lipgloss.Wrap(strings.ReplaceAll(termtext.Clean(text), "\t", "    "), max(m.width-1-n, 8), "")
 	var lines []string
-	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		lines = append(lines, prefix+line)
-		prefix = strings.Repeat(" ", n)
+	for line := range strings.SplitSeq(strings.TrimRight(termtext.Clean(text), "\n"), "\n") {
+		for _, part := range wrap(strings.ReplaceAll(line, "\t", "    "), max(m.width-1-n, 8)) {
+			lines = append(lines, prefix+part)
+			prefix = strings.Repeat(" ", n)
+		}
 	}
 	return lines
+}
+
+// wrap divides a line into lines of at most n cells, between words where it can.
+func wrap(line string, n int) (lines []string) {
+	for termtext.Width(line) > n {
+		cut, cells, space := 0, 0, -1
+		for i, r := range line {
+			if cells += termtext.Cell(r); cells > n && i > 0 {
+				if r == ' ' {
+					space = i
+				}
+				break
+			}
+			cut = i + utf8.RuneLen(r)
+			if r == ' ' && strings.TrimSpace(line[:i]) != "" {
+				space = i
+			}
+		}
+		if space < 0 {
+			lines, line = append(lines, line[:cut]), line[cut:]
+			continue
+		}
+		lines, line = append(lines, strings.TrimRight(line[:space], " ")), strings.TrimLeft(line[space:], " ")
+	}
+	return append(lines, line)
 }
 
 // style gives a text one of the 16 colours of the terminal, or a weight.

@@ -20,11 +20,15 @@ type model struct {
 	o      *Options
 	server *server // nil until it answers
 	// connecting means that a command looks for the server or starts it.
-	connecting bool
+	connecting    bool
+	connectedOnce bool
 
 	talks []*talk
 	at    int // of the one that is shown
 	print printer
+
+	frames  frames
+	printed bool // changes with every piece that is printed
 
 	screen  screen // on the alternate screen; nil shows the live region
 	opening screen // waits until everything is printed
@@ -56,6 +60,8 @@ type (
 	// mainScreenMsg reports that the terminal shows the main screen again.
 	mainScreenMsg struct{}
 	tickMsg       struct{}
+	// drawnMsg reports that a frame was drawn and the next may be lower.
+	drawnMsg struct{}
 	// failedMsg is an error of something that was done for the person.
 	failedMsg struct{ err error }
 )
@@ -125,7 +131,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case arrivedMsg:
 		return m.arrived(msg)
 	case printedMsg:
-		m.print.busy = false
+		m.print.piece, m.printed = nil, !m.printed
 	case mainScreenMsg:
 		m.alt = m.screen != nil
 	case tickMsg:
@@ -167,7 +173,7 @@ func (m *model) printMore() tea.Cmd {
 	if m.alt {
 		return nil // what is printed there would be lost
 	}
-	if cmd := m.print.next(m.height - m.liveRows() - 1); cmd != nil || m.print.busy {
+	if cmd := m.print.next(m.height - m.liveRows() - 1); cmd != nil || m.print.busy() {
 		return cmd
 	}
 	if m.leaving {
@@ -202,8 +208,8 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 		}
 		return nil
 	}
-	first := m.server == nil
-	m.server = msg.server
+	first := !m.connectedOnce
+	m.server, m.connectedOnce = msg.server, true
 	var cmds []tea.Cmd
 	for _, t := range m.talks {
 		if t.agent == "" {
@@ -253,6 +259,9 @@ func (m *model) arrived(msg arrivedMsg) tea.Cmd {
 	}
 	if t.reason != "" {
 		m.print.add(m.failure(t.lost())...)
+		if t.reason == serverEnded && t.server == nil {
+			m.server = nil // the next run starts another
+		}
 		t.server = nil
 	}
 	switch rest := strings.Join(t.sent, "\n\n"); {

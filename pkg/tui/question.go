@@ -260,6 +260,16 @@ func questionLines(q *agent.Event) []string {
 	return lines
 }
 
+// questionText is a question in full on lines of the screen.
+func (m *model) questionText(q *agent.Event) []string {
+	var lines []string
+	for _, line := range questionLines(q) {
+		text := strings.TrimLeft(line, " ")
+		lines = append(lines, m.styled("33", m.wrapped(line[:len(line)-len(text)], text))...)
+	}
+	return lines
+}
+
 func indented(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -59,6 +59,9 @@ type arrivedMsg struct {
 	items []any
 }
 
+// serverEnded is why a run whose server is not there any more has no end event.
+const serverEnded = "the server has ended"
+
 // pace is the least time between two updates by the same run: pieces of answers arrive
 // faster than anybody reads.
 const pace = 33 * time.Millisecond
@@ -109,7 +112,7 @@ func (r *run) read() {
 			why = "another client directs it now"
 		}
 		if remote.Gone(err) {
-			why = "the server has ended"
+			why = serverEnded
 		}
 		if _, ok := errors.AsType[*wsconn.RefusedError](err); !ok && r.ctx.Err() != nil {
 			why = ""
@@ -159,6 +162,7 @@ func (t *talk) apply(items []any) (notices []string, over bool) {
 			if q := t.question(); q != nil {
 				t.tree.Answered(q.Question)
 			}
+			t.asked = ""
 		}
 	}
 	return notices, over

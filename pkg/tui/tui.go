@@ -68,6 +68,11 @@ func Run(ctx context.Context, o *Options) error {
 	}
 	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(out),
 		tea.WithEnvironment(o.Environ), tea.WithColorProfile(profile))
+	out.drawn = func() {
+		if m.frames.drawn() {
+			go p.Send(drawnMsg{})
+		}
+	}
 	out.left = func() { go p.Send(mainScreenMsg{}) }
 	_, err := p.Run()
 	m.leaveAll()
