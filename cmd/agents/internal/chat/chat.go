@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/edit"
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -44,6 +45,7 @@ type chat struct {
 
 	tree *load.Tree
 	logs *sinks.Sinks
+	asks func(tool string) bool // which tools use the terminal
 	// kept is the session of the first run, if it is new. After that path is the
 	// session's; it is "" if none is kept, and then past is the conversation.
 	kept *keep.Session
@@ -60,7 +62,7 @@ type chat struct {
 // for a chat without a terminal.
 func Run(ctx context.Context, p *program.Env, o Options) error {
 	c := &chat{p: p, Options: o, out: p.Out}
-	if o.Plain || !p.InTerm || !p.OutTerm || !p.ErrTerm || p.Getenv("TERM") == "dumb" {
+	if o.Plain || !edit.Supported || !p.InTerm || !p.OutTerm || !p.ErrTerm || p.Getenv("TERM") == "dumb" {
 		return c.plain(ctx)
 	}
 	return c.interactive(ctx)
@@ -100,7 +102,7 @@ func (c *chat) load(ctx context.Context, o load.Options) error {
 		return errors.Join(err, tree.Close())
 	}
 	c.unload()
-	c.tree, c.logs = tree, logs
+	c.tree, c.logs, c.asks = tree, logs, sinks.Asks(tree)
 	return nil
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/termtext"
@@ -28,11 +27,45 @@ func (c *chat) plain(ctx context.Context) error {
 		return err
 	}
 	defer c.close()
-	return c.plainLoop(ctx)
+	answer := c.stoppable(ctx)
+	defer c.p.Interrupt.Store(nil)
+	if c.unfinished() {
+		c.p.Note("the last run did not end; it continues")
+		_ = c.report(answer(agent.Message{})) // c.last is the same
+	}
+	in := bufio.NewReader(c.p.In)
+	for {
+		if c.p.InTerm && c.p.ErrTerm {
+			fmt.Fprint(c.p.Err, "> ")
+		}
+		text, err := program.Await(ctx, func() (string, error) { return readMessage(in) })
+		if err != nil && c.p.InTerm && c.p.ErrTerm {
+			fmt.Fprintln(c.p.Err)
+		}
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return failure.NotRead(ctx, "read standard input", err)
+		case strings.TrimSpace(text) != "":
+			leave, err := c.line(ctx, text, answer)
+			if err != nil {
+				c.last = c.report(err)
+			}
+			if leave {
+				return failure.Silent(c.last)
+			}
+		}
+		if err != nil {
+			return failure.Silent(c.last)
+		}
+		if failure.BrokenPipe(c.last) {
+			return c.last
+		}
+	}
 }
 
-func (c *chat) plainLoop(ctx context.Context) error {
-	in := bufio.NewReader(c.p.In)
+// stoppable returns what answers a message. A SIGINT during the run stops it, and a second
+// one ends the program at once.
+func (c *chat) stoppable(ctx context.Context) (answer func(agent.Message) error) {
 	var current atomic.Pointer[run]
 	var stopping atomic.Bool
 	interrupt := func() bool {
@@ -48,8 +81,7 @@ func (c *chat) plainLoop(ctx context.Context) error {
 		return true
 	}
 	c.p.Interrupt.Store(&interrupt)
-	defer c.p.Interrupt.Store(nil)
-	answer := func(m agent.Message) error {
+	return func(m agent.Message) error {
 		r, err := c.start(ctx, m)
 		if err != nil {
 			return err
@@ -58,34 +90,6 @@ func (c *chat) plainLoop(ctx context.Context) error {
 		current.Store(r)
 		defer current.Store(nil)
 		return c.hold(ctx, r)
-	}
-	if c.unfinished() {
-		c.p.Note("the last run did not end; it continues")
-		c.last = c.report(answer(agent.Message{}))
-	}
-	for {
-		if c.p.InTerm && c.p.ErrTerm {
-			fmt.Fprint(c.p.Err, "> ")
-		}
-		text, err := program.Await(ctx, func() (string, error) { return readMessage(in) })
-		if err != nil && c.p.InTerm && c.p.ErrTerm {
-			fmt.Fprintln(c.p.Err)
-		}
-		switch {
-		case err != nil && !errors.Is(err, io.EOF):
-			return failure.NotRead(ctx, "read standard input", err)
-		case strings.TrimSpace(text) != "":
-			leave, err := c.line(ctx, text, answer)
-			if c.last = c.report(err); leave {
-				return failure.Silent(c.last)
-			}
-		}
-		if err != nil {
-			return failure.Silent(c.last)
-		}
-		if failure.BrokenPipe(c.last) {
-			return c.last
-		}
 	}
 }
 
@@ -134,7 +138,7 @@ func (c *chat) report(err error) error {
 
 // hold shows a run until it ends: progress on stderr, the answer on stdout.
 func (c *chat) hold(ctx context.Context, r *run) error {
-	progress := &view.Text{W: c.p.Err, Quiet: c.p.Global.Quiet, ASCII: c.p.ASCII(), Asks: sinks.Asks(c.tree)}
+	progress := &view.Text{W: c.p.Err, Quiet: c.p.Global.Quiet, ASCII: c.p.ASCII(), Asks: c.asks}
 	for e := range r.Events() {
 		if e.Kind == agent.EventQuestion {
 			r.reply(ctx, e)

@@ -15,7 +15,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/edit"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/termtext"
@@ -43,9 +42,8 @@ type terminal struct {
 	lines    chan lineRequest // questions for a line
 	asked    *lineRequest     // that which is shown
 	back     func()           // puts back what was edited before it
-	asks     func(tool string) bool
-	lent     string  // the key of the call that uses the terminal
-	places   []place // the runs of servers that were listed
+	lent     string           // the key of the call that uses the terminal
+	places   []place          // the runs of servers that were listed
 	quit     bool
 }
 
@@ -61,18 +59,6 @@ type job struct {
 	done   chan error
 }
 
-// A lineRequest is a question for one line.
-type lineRequest struct {
-	ctx    context.Context
-	prompt string
-	reply  chan lineReply
-}
-
-type lineReply struct {
-	line string
-	err  error
-}
-
 // interactive holds the conversation at a terminal with a line editor.
 func (c *chat) interactive(ctx context.Context) error {
 	in, ok := c.p.In.(*os.File)
@@ -85,11 +71,9 @@ func (c *chat) interactive(ctx context.Context) error {
 		return err
 	}
 	defer c.close()
-	t.asks = sinks.Asks(c.tree)
 	var err error
 	if t.tty, err = edit.Open(in); err != nil {
-		c.person = ask.NewPerson(c.p)
-		return c.plainLoop(ctx)
+		return failure.NothingRan(fmt.Errorf("edit at this terminal: %w", err), "--plain reads lines")
 	}
 	defer t.tty.Close()
 	t.screen = &edit.Screen{W: c.p.Out, Size: size}
@@ -156,18 +140,7 @@ func (t *terminal) loop(ctx context.Context) error {
 	defer ticker.Stop()
 	for !t.quit {
 		t.draw()
-		var jobDone <-chan error
-		if t.job != nil {
-			jobDone = t.job.done
-		}
-		lines := t.lines
-		if t.asked != nil {
-			lines = nil // one after the other
-		}
-		var withdrawn <-chan struct{}
-		if t.asked != nil {
-			withdrawn = t.asked.ctx.Done()
-		}
+		jobDone, lines, withdrawn := t.waits()
 		select {
 		case <-ctx.Done():
 			t.stop()
@@ -196,6 +169,18 @@ func (t *terminal) loop(ctx context.Context) error {
 	}
 	t.stop()
 	return nil
+}
+
+// waits are the channels that depend on what is going on: a command of the shell, and
+// questions, which are shown one after the other.
+func (t *terminal) waits() (jobDone <-chan error, lines <-chan lineRequest, withdrawn <-chan struct{}) {
+	if t.job != nil {
+		jobDone = t.job.done
+	}
+	if t.asked != nil {
+		return jobDone, nil, t.asked.ctx.Done()
+	}
+	return jobDone, t.lines, nil
 }
 
 // draw shows what is going on, and the line that is edited.
@@ -408,16 +393,6 @@ func (t *terminal) event(ctx context.Context, e agent.Event, ok bool) {
 	}
 }
 
-// question answers a question of the run.
-func (t *terminal) question(ctx context.Context, q agent.Event) {
-	switch r := t.run.(type) {
-	case *run:
-		go r.reply(ctx, q)
-	case *attached:
-		go r.reply(ctx, ask.NewApprover(t.p, t.person, false, nil), q)
-	}
-}
-
 // ended closes a run, and begins the next with what was said too late for it.
 func (t *terminal) ended(ctx context.Context) {
 	if a, ok := t.run.(*attached); ok {
@@ -471,40 +446,3 @@ func (t *terminal) shellJob(ctx context.Context, line string) {
 		j.done <- t.shell(ctx, line)
 	}()
 }
-
-// answer ends the question that is shown.
-func (t *terminal) answer(r lineReply) {
-	t.asked.reply <- r
-	t.asked = nil
-	t.back()
-}
-
-// A console shows the questions of the run.
-type console struct {
-	*terminal
-	ctx context.Context
-}
-
-func (c console) Write(b []byte) (int, error) { return c.screen.Write(b) }
-
-func (c console) Line(prompt string) (string, error) {
-	// What stands in front of the last line is not edited, nor what is too long for one.
-	if i := strings.LastIndexByte(prompt, '\n') + 1; i > 0 {
-		fmt.Fprint(c.screen, termtext.Clean(prompt[:i]))
-		prompt = prompt[i:]
-	}
-	if columns, _ := size(); termtext.Width(prompt) > columns*2/3 {
-		fmt.Fprint(c.screen, wrap(termtext.Clean(prompt), columns-1, 2))
-		prompt = "> "
-	}
-	q := lineRequest{ctx: c.ctx, prompt: prompt, reply: make(chan lineReply, 1)}
-	select {
-	case c.lines <- q:
-	case <-c.ctx.Done():
-		return "", context.Cause(c.ctx)
-	}
-	r := <-q.reply
-	return r.line, r.err
-}
-
-func (console) Close() error { return nil }

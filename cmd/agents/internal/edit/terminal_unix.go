@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Supported says that Open can succeed.
+const Supported = true
+
 // A Terminal sends keys as they are typed.
 type Terminal struct {
 	in      *os.File

@@ -5,6 +5,9 @@ import (
 	"os"
 )
 
+// Supported says that Open always fails.
+const Supported = false
+
 // A Terminal sends keys as they are typed. There is none on Windows: the chat reads lines.
 type Terminal struct {
 	Keys    chan []byte

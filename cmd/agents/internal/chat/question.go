@@ -1,0 +1,70 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
+)
+
+// question answers a question of the run.
+func (t *terminal) question(ctx context.Context, q agent.Event) {
+	switch r := t.run.(type) {
+	case *run:
+		go r.reply(ctx, q)
+	case *attached:
+		go r.reply(ctx, ask.NewApprover(t.p, t.person, false, nil), q)
+	}
+}
+
+// A lineRequest is a question for one line.
+type lineRequest struct {
+	ctx    context.Context
+	prompt string
+	reply  chan lineReply
+}
+
+type lineReply struct {
+	line string
+	err  error
+}
+
+// answer ends the question that is shown.
+func (t *terminal) answer(r lineReply) {
+	t.asked.reply <- r
+	t.asked = nil
+	t.back()
+}
+
+// A console shows the questions of the run.
+type console struct {
+	*terminal
+	ctx context.Context
+}
+
+func (c console) Write(b []byte) (int, error) { return c.screen.Write(b) }
+
+func (c console) Line(prompt string) (string, error) {
+	// What stands in front of the last line is not edited, nor what is too long for one.
+	if i := strings.LastIndexByte(prompt, '\n') + 1; i > 0 {
+		fmt.Fprint(c.screen, termtext.Clean(prompt[:i]))
+		prompt = prompt[i:]
+	}
+	if columns, _ := size(); termtext.Width(prompt) > columns*2/3 {
+		fmt.Fprint(c.screen, wrap(termtext.Clean(prompt), columns-1, 2))
+		prompt = "> "
+	}
+	q := lineRequest{ctx: c.ctx, prompt: prompt, reply: make(chan lineReply, 1)}
+	select {
+	case c.lines <- q:
+	case <-c.ctx.Done():
+		return "", context.Cause(c.ctx)
+	}
+	r := <-q.reply
+	return r.line, r.err
+}
+
+func (console) Close() error { return nil }
