@@ -218,7 +218,7 @@ func (r *Resume) spent(spent map[string]TotalUsage) {
 func (s *Start) alone() bool { return s.Compact && len(s.Args) == 0 && len(s.Media) == 0 }
 
 // prompt returns the message that begins the run, nil if the session's last run is
-// unfinished.
+// resumed. A prompt with a History is one that the holder has sent before.
 func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
 	switch {
 	case s.alone():
@@ -226,7 +226,8 @@ func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
 	case s.Compact:
 		c.Direct(Directive{Compact: true})
 	}
-	if from := c.runner.From; from != nil && from.Session != nil && from.Session.Unfinished() {
+	again := len(s.Args)+len(s.Media) == 0 || len(s.History) > 0
+	if from := c.runner.From; again && from != nil && from.Session != nil && from.Session.Unfinished() {
 		return nil, nil
 	}
 	if c.runner.Agent.InputSchema != nil {

@@ -85,6 +85,42 @@ func TestOneOfTwoAgentsIsStopped(t *testing.T) {
 	})
 }
 
+func TestAPromptAfterAStoppedRunIsNotLost(t *testing.T) {
+	m := &model{answers: []*agent.Response{calls(call("a", "echo", `{"n":1}`)), text("done")}}
+	a := newAgent(m, echo("echo"))
+	a.MaxTurns = 1
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := &agent.Runner{Agent: a, Observe: func(e agent.Event) {
+		if e.Kind == agent.EventCallEnded {
+			cancel()
+		}
+	}}
+	if _, err := r.Run(ctx, agent.UserText("first")); agent.StatusOf(err) != agent.StatusInterrupted {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ args, last string }{{"", "first"}, {`{"prompt":"second"}`, "second"}} {
+		state, _ := json.Marshal(r.Session())
+		var session agent.Session
+		if err := json.Unmarshal(state, &session); err != nil {
+			t.Fatal(err)
+		}
+		c := (&agent.Runner{Agent: a, From: &agent.Resume{Session: &session}}).Start(t.Context(), agent.Start{Channel: 1, Session: session.ID, Args: json.RawMessage(tt.args)})
+		if out, err := c.Wait(); err != nil || out.Answer != "done" {
+			t.Errorf("%q: %+v, %v", tt.args, out, err)
+		}
+		said := ""
+		for _, m := range session.Messages {
+			if m.Role == agent.RoleUser {
+				said = m.Text()
+			}
+		}
+		if said != tt.last {
+			t.Errorf("%q: the last that the person said is %q", tt.args, said)
+		}
+	}
+}
+
 // talked is the session of a conversation with long results, and its journal.
 func talked(t *testing.T, a *agent.Agent, j *journal) *agent.Session {
 	t.Helper()
