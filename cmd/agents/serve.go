@@ -23,22 +23,22 @@ the list of agents at /v1/agents, their runs at /v1/runs, the channel over WebSo
 /v1/agents/SLUG/channel, OpenAI's chat completions and responses at /v1, MCP at /mcp,
 metrics at /metrics, and /healthz.
 
-After the first SIGTERM or Ctrl-C no run begins, and those in progress have the time
-of --grace; after the second, or that time, they end and their sessions can be
-resumed.`,
+After the first SIGTERM or Ctrl-C no new run starts, and runs in progress have the
+time of --grace to finish. After that, or a second signal, they end, and their
+sessions can be resumed.`,
 		Flags: append(slices.Concat(f.Keep.Folders(), f.Models.Flags(), f.Rights.Flags()),
-			&cli.StringFlag{Name: "listen", Usage: "serve at `ADDRESS`: a host and a port, or unix:PATH, a socket that you alone can use", Value: "127.0.0.1:8420", Destination: &f.Listen},
-			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve only clients that have a bearer token of `FILE`, one a line, or JSON (default: a file of your own on the loopback)", Destination: &f.Tokens},
-			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine on the loopback", Destination: &f.NoToken},
-			&cli.StringSliceFlag{Name: "allow-origin", Usage: "let the web pages of `ORIGIN`, such as https://agents.example, use the server; repeatable", Destination: &f.Origins},
-			&cli.IntFlag{Name: "runs", Usage: "at most `N` runs at the same time; others wait", Value: server.DefaultRuns, Destination: &o.Runs},
-			&cli.IntFlag{Name: "token-runs", Usage: "at most `N` runs of one token at the same time (default: that of --runs)", HideDefault: true, Destination: &o.TokenRuns},
-			&cli.IntFlag{Name: "queue", Usage: "at most `N` runs of one token wait; others are refused", Value: server.DefaultQueue, Destination: &o.Queue},
-			&cli.DurationFlag{Name: "queue-time", Usage: "a run waits `DURATION` at most", Value: server.DefaultQueueTime, Destination: &o.QueueTime},
-			&cli.IntFlag{Name: "connections", Usage: "at most `N` open connections", Value: server.DefaultConnections, Destination: &o.Connections},
-			&cli.DurationFlag{Name: "grace", Usage: "let runs continue for `DURATION` when the server is to end", Value: server.DefaultGrace, Destination: &o.Grace},
-			&cli.BoolFlag{Name: "until-idle", Usage: "end when no client is connected and no run is in progress", Destination: &o.UntilIdle},
-			&cli.BoolFlag{Name: "resume", Usage: "continue the runs that an earlier server left: because it was ended, or died", Destination: &f.Resume},
+			&cli.StringFlag{Name: "listen", Usage: "listen on `ADDRESS`: a host and a port, or unix:PATH, a private socket", Value: "127.0.0.1:8420", Destination: &f.Listen},
+			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "accept the bearer tokens in `FILE`, one a line, or JSON (default on the loopback: a private file)", Destination: &f.Tokens},
+			&cli.BoolFlag{Name: "no-token", Usage: "accept every user of this machine, on the loopback", Destination: &f.NoToken},
+			&cli.StringSliceFlag{Name: "allow-origin", Usage: "accept requests from web pages of `ORIGIN`, such as https://agents.example; repeatable", Destination: &f.Origins},
+			&cli.IntFlag{Name: "runs", Usage: "allow `N` concurrent runs; others wait", Value: server.DefaultRuns, Destination: &o.Runs},
+			&cli.IntFlag{Name: "token-runs", Usage: "allow `N` concurrent runs of one token (default: that of --runs)", HideDefault: true, Destination: &o.TokenRuns},
+			&cli.IntFlag{Name: "queue", Usage: "let at most `N` runs of one token wait; refuse others", Value: server.DefaultQueue, Destination: &o.Queue},
+			&cli.DurationFlag{Name: "queue-time", Usage: "let a run wait at most `DURATION`", Value: server.DefaultQueueTime, Destination: &o.QueueTime},
+			&cli.IntFlag{Name: "connections", Usage: "allow `N` open connections", Value: server.DefaultConnections, Destination: &o.Connections},
+			&cli.DurationFlag{Name: "grace", Usage: "give runs `DURATION` to finish when the server shuts down", Value: server.DefaultGrace, Destination: &o.Grace},
+			&cli.BoolFlag{Name: "until-idle", Usage: "exit when no client is connected and no run is in progress", Destination: &o.UntilIdle},
+			&cli.BoolFlag{Name: "resume", Usage: "continue the runs of an earlier server that was stopped or died", Destination: &f.Resume},
 			sinks.TraceFileFlag(&f.TraceFile),
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {

@@ -7,6 +7,6 @@
 //	a.Toolsets = append(a.Toolsets, agent.ToolList{&remote.Agent{Server: s, Description: d, Name: "expert_librarian"}})
 //
 // A call is a run on the server, held over the channel (docs/nesting.md): lease, events,
-// cost, questions and cancellation are those of an agent in another process. A connection
-// that is lost is made again, and the run, which continues on the server, is caught up with.
+// cost, questions and cancellation work as with an agent in another process. After a lost
+// connection, the client reconnects and gets the events that it missed.
 package remote

@@ -16,8 +16,8 @@ type Held struct {
 }
 
 // Hold starts a run of the agent with a slug, or, if start has a session and no
-// arguments, joins or resumes the run of that session. A lost connection is made again;
-// notice is called when it is lost and when there is a new one. The caller must call
+// arguments, joins or resumes the run of that session. It reconnects after a lost
+// connection; notice is called when the connection is lost and when there is a new one. The caller must call
 // Close or Leave.
 func (s *Server) Hold(ctx context.Context, slug string, start agent.Start, notice func(text string)) *Held {
 	alive, end := context.WithCancel(ctx)

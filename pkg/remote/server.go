@@ -19,7 +19,7 @@ import (
 // maxListing limits the list of agents of a server.
 const maxListing = 8 << 20
 
-// A Server is where `agents serve` answers.
+// A Server is a running `agents serve`.
 type Server struct {
 	// URL is its address, as `agents serve` prints it: http://HOST:PORT, or unix:PATH.
 	URL string
@@ -49,7 +49,7 @@ func (s *Server) token() string {
 	return s.Token()
 }
 
-// client sends nothing to another address than that of the Server.
+// client does not follow redirects.
 var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // address is the URL of a path of the server.
@@ -90,7 +90,7 @@ func (s *Server) get(ctx context.Context, path, query string) (io.ReadCloser, er
 	return nil, fmt.Errorf("%s: %s", res.Status, message(text))
 }
 
-// Agents asks the server for its agents, those that the token is for.
+// Agents asks the server for the agents that the token may use.
 func (s *Server) Agents(ctx context.Context) ([]Description, error) {
 	body, err := s.get(ctx, "v1/agents", "")
 	if err != nil {

@@ -7,25 +7,25 @@
 //   - [Mount] adds other protocols.
 //
 // A [Host] starts the runs. The server decides who may start one, and when: a request
-// needs a bearer token, and each [Token] has the agents that it is for. Runs have places;
-// when all are taken they wait, and when too many wait they are refused (429).
+// needs a bearer token, and a [Token] can be limited to certain agents. The number of
+// concurrent runs is limited: more runs wait, and if too many wait they are refused (429).
 //
 // # The channel
 //
-// A run is not bound to its connection. When that ends, the run continues for
-// lease.detachedSeconds of its start message, 300 by default, and a new connection with
-// the same token whose start message has the session and the number of the last event
-// (from) receives all events after that. It takes the run over if the earlier connection
-// is still there, because a client may be back before the server notices that it was gone.
+// A run can outlive its connection. After a connection ends, the run continues for
+// lease.detachedSeconds of its start message, 300 by default. A new connection with the
+// same token, whose start message has the session and the number of the last event (from),
+// receives all later events. It takes over from a connection that is still open, because a
+// client may reconnect before the server notices that it was gone.
 //
 // # Other protocols
 //
-// A handler gets a Host that is limited to the token of its requests: it sees the agents
-// of the token, and Start waits for a place. So a mounted protocol needs no code for tokens
-// and limits. Its requests have been checked (token, Host and Origin headers), their
-// bodies are limited in size and time, and writes to slow clients end with an error. The
-// errors of Start say how to answer: see [Error]. In cmd/agents/internal/serve, the list
-// mounts has them:
+// A handler gets a Host that is limited to the token of its requests: it only has the
+// agents of the token, and Start waits until the run may begin. So a mounted protocol needs
+// no code for tokens and limits. Its requests have been checked (token, Host and Origin
+// headers), their bodies are limited in size and time, and writes to slow clients fail. The
+// errors of Start have the status of the answer: see [Error]. The list mounts in
+// cmd/agents/internal/serve has such protocols:
 //
 //	serve.Mount{Pattern: "POST /v1/chat/completions", New: func(h serve.Host) http.Handler {
 //		return &openaiapi.Handler{Host: h}

@@ -15,7 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/wsconn"
 )
 
-// A held run is one that connections leave and come back to. It keeps its events for them.
+// A held run keeps its events, so that connections can leave and come back.
 type held struct {
 	server   *Server
 	client   *client
@@ -37,7 +37,7 @@ type held struct {
 	parked  bool       // the run ended with the server, and continues with the next
 	ending  bool       // the client has cancelled it
 	about   about
-	// forsaken means that nothing waits for connections any more.
+	// forsaken means that the run no longer waits for connections.
 	forsaken bool
 	holder   *connection // nil if there is none
 	timer    *time.Timer // runs while there is none
@@ -132,7 +132,7 @@ func (s *Server) Resume(token, slug string, start agent.Start) error {
 	return nil
 }
 
-// keep takes the events of the run until it ends.
+// keep reads the events of the run until it ends.
 func (h *held) keep() {
 	for e := range h.run.Events() {
 		if h.session == "" && e.Depth == 0 && e.Session != "" {
@@ -210,7 +210,7 @@ func (h *held) cancelled(session string) {
 	}
 }
 
-// attach makes c the holder, in place of an earlier one. It wants the events after from.
+// attach makes c the holder, in place of an earlier one, from the event after from.
 func (h *held) attach(c *connection, from int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -245,7 +245,7 @@ func (h *held) detach(c *connection) {
 	}
 }
 
-// wait gives the next connection its time to come. h.mu is held.
+// wait starts the time limit for the next connection. h.mu is held.
 func (h *held) wait() {
 	h.holder = nil
 	if h.server.parking.Load() {
@@ -322,7 +322,7 @@ func (h *held) took(c *connection, seq int64) {
 	}
 }
 
-// claim waits until nobody else begins a run of a session. release must follow.
+// claim waits until no other call starts a run of a session. release must follow.
 func (s *Server) claim(ctx context.Context, session string) (release func(), err error) {
 	for {
 		s.mu.Lock()
@@ -396,7 +396,7 @@ func (h *held) finished() bool {
 	return h.over
 }
 
-// forget forgets a run: nobody can come back to it.
+// forget drops a run, so that no connection can return to it.
 func (s *Server) forget(h *held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

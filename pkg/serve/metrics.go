@@ -14,8 +14,8 @@ import (
 )
 
 // Metrics count what happens in runs, for Prometheus. Its methods are safe for concurrent
-// use. What clients, models and servers name has no labels of its own: a name that is not
-// known is "other".
+// use. Names that come from clients, models and servers do not become labels: an unknown
+// name is counted as "other".
 type Metrics struct {
 	known [3]map[string]bool // agents, tools, models
 

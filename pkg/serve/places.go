@@ -11,7 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// places are those of runs in progress, and the queue of runs that wait for one.
+// places limits the number of runs in progress; further runs wait in a queue.
 type places struct {
 	queue int           // how many runs of one token may wait
 	wait  time.Duration // how long
@@ -81,7 +81,7 @@ func (p *places) take(ctx context.Context, c *client, patient bool) error {
 // mayRun reports whether c may have a place now. p.mu is held.
 func (p *places) mayRun(c *client) bool { return p.free > 0 && c.running < c.Runs }
 
-// next gives free places to those that come next. p.mu is held.
+// next gives free places to the next waiters. p.mu is held.
 func (p *places) next() {
 	for i := 0; i < len(p.line) && p.free > 0; {
 		w := p.line[i]
@@ -131,7 +131,7 @@ func (c *client) Pause(run *agent.Channel) {
 }
 
 // Unpause waits for a place for such a run. It returns at once if the run has ended, or
-// another call has been faster.
+// another call has unpaused it.
 func (c *client) Unpause(ctx context.Context, run *agent.Channel) error {
 	p := &c.server.places
 	if err := p.take(ctx, c, false); err != nil {
@@ -157,7 +157,7 @@ func (p *places) ended(c *client, run *agent.Channel) {
 	delete(p.runs, run)
 }
 
-// close lets no further run begin.
+// close refuses all further runs.
 func (p *places) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
