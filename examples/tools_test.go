@@ -79,9 +79,9 @@ func TestTools(t *testing.T) {
 		{"not UTF-8", python, "", "", []string{"run", "--path=latin.csv"}, nothing, `^csv_summary: latin\.csv is not in UTF-8\n$`, 1},
 		{"a folder", python, "", "", []string{"run", "--path=x"}, nothing, `^csv_summary: there is no file x\n$`, 1},
 		{"no such column", python, "", "", []string{"run", "--path=ok.csv", `--columns=["m"]`}, nothing, `^csv_summary: ok\.csv has no column m; it has name, n\n$`, 1},
-		{"columns that are no list", python, "", "", []string{"run", "--path=ok.csv", "--columns=n"}, nothing, `want a JSON array of strings, not 'n'\n$`, 2},
-		{"no path", python, "", "", []string{"run"}, nothing, `the following arguments are required: --path\n$`, 2},
-		{"a part of an argument's name", python, "", "", []string{"run", "--pat=ok.csv"}, nothing, `required: --path`, 2},
+		{"columns that are no list", python, "", "", []string{"run", "--path=ok.csv", "--columns=n"}, nothing, `columns must be a JSON array of strings, not 'n'\n$`, 2},
+		{"no path", python, "", "", []string{"run"}, nothing, `^csv_summary: --path=VALUE is missing\n$`, 2},
+		{"a part of an argument's name", python, "", "", []string{"run", "--pat=ok.csv"}, nothing, `unknown argument --pat=ok.csv; there are: --path=VALUE, --columns=VALUE\n$`, 2},
 		{"a path that begins with a dash", python, "", "", []string{"run", "--path=--columns"}, nothing, `^csv_summary: there is no file --columns\n$`, 1},
 
 		{"parts", node, "", "", []string{"run", "--url=HTTPS://ann:secret@b.example:443/x/../y?q=1&q=2&__proto__=3#é"}, `(?s)^\{\s*"url": "https://ann@b\.example/y\?.*"port": "",\s*"path": "/y",\s*"query": \{\s*"q": \[\s*"1",\s*"2"\s*\],\s*"__proto__": \[\s*"3"\s*\]\s*\},\s*"fragment": "%C3%A9"`, nothing, 0},
@@ -94,10 +94,10 @@ func TestTools(t *testing.T) {
 
 		{"words", golang, "", "It's it's, IT'S — élan Élan 3\n", []string{"run", "--count=2"}, `^\[\{"word":"it's","count":3\},\{"word":"élan","count":2\}\]\n$`, nothing, 0},
 		{"no words", golang, "", "…\n", []string{"run"}, `^\[\]\n$`, nothing, 0},
-		{"a word that is too long", golang, "", strings.Repeat(wordLine, 1<<18), []string{"run"}, nothing, `^top_words: read the text: .*too long\n$`, 1},
-		{"too many words", golang, "", "", []string{"run", "--count=1001"}, nothing, `count must be 1 to 1000, not 1001\n$`, 2},
-		{"a count that is no number", golang, "", "", []string{"run", "--count=x"}, nothing, `^top_words: usage: .*"x"`, 2},
-		{"an argument too many", golang, "", "", []string{"run", "x"}, nothing, `unknown argument x\n$`, 2},
+		{"a word that is too long", golang, "", strings.Repeat(wordLine, 1<<18), []string{"run"}, nothing, `^top_words: .*too long\n$`, 1},
+		{"too many words", golang, "", "", []string{"run", "--count=1001"}, nothing, `count must be 1 to 1000, not 1001\n$`, 1},
+		{"a count that is no number", golang, "", "", []string{"run", "--count=x"}, nothing, `^top_words: count must be JSON of the type integer, not "x"\n$`, 2},
+		{"an argument too many", golang, "", "", []string{"run", "x"}, nothing, `unknown argument x; there are: --count=VALUE\n$`, 2},
 		{"no command", golang, "", "", nil, nothing, `^top_words: usage: `, 2},
 
 		{"numbers in a text", numbers, "", "", []string{"run", "a=b.txt"}, `^line 1: 20 apples\.\nline 1: 30!\) "And\n$`, nothing, 0},

@@ -21,7 +21,8 @@ func newToolCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "SLUG",
 		Description: `A tool in Go is a script that builds the program in the folder beside it when it
-is called and has changed. Nothing is overwritten.
+is called and has changed. A tool in Python is a function; agents_tool.py beside it, a
+library of one file, makes a tool of it. Nothing is overwritten.
 
 With --from it is a copy of a tool that ships with this program, with the modules that
 it needs in the folder lib beside it. The slug may be left out.`,
@@ -89,6 +90,9 @@ func newTool(p *program.Env, slug, dir, lang, from string) error {
 	err := s.Folder(dir)
 	if l.source && err == nil {
 		err = goSource(s, filepath.Join(dir, source), slug, name)
+	}
+	if lang == "python" && err == nil {
+		err = s.AddSame(filepath.Join(dir, "agents_tool.py"), 0o644, scaffold.PythonLibrary)
 	}
 	path := filepath.Join(dir, name)
 	if err == nil {

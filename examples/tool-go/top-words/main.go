@@ -4,70 +4,50 @@ package main
 import (
 	"bufio"
 	"cmp"
-	_ "embed"
+	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/tool"
 )
 
-//go:embed description.json
-var description string
-
-// errUsage is wrapped by errors in the command line.
-var errUsage = errors.New("usage: top-words describe | run [--count=N] <TEXT")
-
 func main() {
-	// What goes wrong is said on stderr; the model sees it with the exit code.
-	err := answer(os.Args[1:], os.Stdin, os.Stdout)
-	switch {
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "top_words:", err)
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "top_words:", err)
-		os.Exit(1)
-	}
+	tool.Tool[arguments]{
+		Name:        "top_words",
+		Description: "Counts how often each word occurs in a text. The result is JSON: a list of the most frequent words with their counts, the most frequent first. Upper and lower case are the same.",
+		Effects:     agent.EffectsNone,
+		Timeout:     time.Minute,
+		Examples:    []tool.Example{{Args: map[string]any{"text": "one two Two"}, Result: `"word":"two","count":2`}},
+		Run:         run,
+	}.Main()
 }
 
-func answer(args []string, in io.Reader, out io.Writer) error {
-	if len(args) == 0 {
-		return errUsage
-	}
-	switch args[0] {
-	case "describe":
-		_, err := io.WriteString(out, description)
-		return err
-	case "run":
-		return run(args[1:], in, out)
-	default:
-		return errUsage
-	}
+// arguments are what the model can say.
+type arguments struct {
+	Count *int   `json:"count,omitempty" jsonschema:"how many words to show, 1 to 1000; 10 if it is left out"`
+	Text  string `json:"text" tool:"stdin" jsonschema:"the text"`
 }
 
-func run(args []string, in io.Reader, out io.Writer) error {
-	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	count := flags.Int("count", 10, "how many words to show")
-	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+func run(_ context.Context, args arguments) (string, error) {
+	count := 10
+	if args.Count != nil {
+		count = *args.Count
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("%w: unknown argument %s", errUsage, flags.Arg(0))
+	if count < 1 || count > 1000 {
+		return "", fmt.Errorf("count must be 1 to 1000, not %d", count)
 	}
-	if *count < 1 || *count > 1000 {
-		return fmt.Errorf("%w: count must be 1 to 1000, not %d", errUsage, *count)
-	}
-	words, err := topWords(in, *count)
+	words, err := topWords(strings.NewReader(args.Text), count)
 	if err != nil {
-		return fmt.Errorf("read the text: %w", err)
+		return "", err
 	}
-	return json.NewEncoder(out).Encode(words)
+	text, err := json.Marshal(words)
+	return string(text), err
 }
 
 // A word is one line of the result.

@@ -1,48 +1,12 @@
 #!/usr/bin/env python3
 """csv_summary: what is in the columns of a CSV file."""
 
-import argparse
 import csv
-import json
 import math
 import os
-import sys
+from typing import Optional
 
-DESCRIPTION = {
-    "slug": "csv_summary",
-    "description": "Summarizes a CSV file whose first line names the columns. The result is JSON: the number of rows, "
-    "and for each column how many cells are filled, and the least, greatest and mean of its numbers "
-    "or, where not all are numbers, the first text.",
-    "effects": "none",
-    "timeout-seconds": 60,
-    "args": [
-        {
-            "name": "path",
-            "description": "the CSV file, in UTF-8",
-            "type": "file-path",
-            "backing_type": "string",
-            "arity": "single",
-            "mode": "dashdashequal",
-        },
-        {
-            "name": "columns",
-            "description": "only these columns",
-            "type": "names",
-            "backing_type": "array",
-            "items": {"type": "string"},
-            "arity": "optional",
-            "mode": "dashdashequal",
-        },
-    ],
-}
-
-
-class Failure(Exception):
-    """What goes wrong is said on stderr; the model sees it with the exit code."""
-
-    def __init__(self, message, code=1):
-        super().__init__(message)
-        self.code = code
+from agents_tool import Failure, tool
 
 
 class Column:
@@ -128,37 +92,13 @@ def summarize_rows(reader, path, wanted):
     return {"rows": rows, "columns": summaries}
 
 
-def names(text):
-    """The value of --columns: a JSON array of strings."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise argparse.ArgumentTypeError(f"want a JSON array of strings, not {text!r}")
-    return value
+@tool(effects="none", timeout=60, examples=[{"args": {"path": "a.csv"}, "files": {"{path}": "n\n1\n3\n"}, "result": '"mean": 2.0'}])
+def csv_summary(path: str, columns: Optional[list[str]] = None):
+    """Summarizes a CSV file whose first line names the columns. The result is JSON: the number of rows,
+    and for each column how many cells are filled, and the least, greatest and mean of its numbers
+    or, where not all are numbers, the first text.
 
-
-def main(argv):
-    # Whatever the locale, the runtime reads UTF-8.
-    sys.stdout.reconfigure(encoding="utf-8")
-    sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
-    parser = argparse.ArgumentParser(prog="csv_summary", allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("describe")
-    run = commands.add_parser("run", allow_abbrev=False)
-    run.add_argument("--path", required=True)
-    run.add_argument("--columns", type=names)
-    args = parser.parse_args(argv)  # ends with exit code 2 if they are wrong
-    try:
-        result = DESCRIPTION if args.command == "describe" else summarize(args.path, args.columns)
-    except (Failure, OSError) as error:
-        print(f"csv_summary: {error}", file=sys.stderr)
-        return getattr(error, "code", 1)
-    json.dump(result, sys.stdout, ensure_ascii=False, indent=2)
-    print()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    path: the CSV file, in UTF-8
+    columns: only these columns
+    """
+    return summarize(path, columns)

@@ -75,6 +75,7 @@ var rules = []rule{
 	{path: "pkg/standin", floor: 2, modules: []string{"github.com/aymanbagabas/go-udiff"}},
 	{path: "pkg/step", floor: 2},
 	{path: "pkg/yamldoc", floor: 2, modules: []string{"github.com/goccy/go-yaml"}},
+	{path: "pkg/tool", floor: 2},
 	{path: "pkg/toolbox/...", floor: 2},
 	{path: "pkg/transcript", floor: 2},
 	{path: "pkg/view", floor: 2},

@@ -31,6 +31,9 @@ var (
 	BashTool string
 	//go:embed files/tool.py
 	PythonTool string
+	// PythonLibrary lies beside tools in Python.
+	//go:embed files/agents_tool.py
+	PythonLibrary string
 	//go:embed files/tool.mjs
 	NodeTool string
 	//go:embed files/tool-go.sh
@@ -112,6 +115,14 @@ func (s *Files) Folder(path string) error {
 	}
 	s.written = append(s.written, path+"/")
 	return nil
+}
+
+// AddSame is Add of a file that several copies share: one with the same text is left.
+func (s *Files) AddSame(path string, mode os.FileMode, text string) error {
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return nil
+	}
+	return s.Add(path, mode, text)
 }
 
 // report prints what was written, one path a line.
