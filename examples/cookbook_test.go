@@ -200,7 +200,7 @@ func TestCookbook(t *testing.T) {
 			check: editorsCall,
 		},
 		{
-			name: "kubectl-readonly", want: []string{`panic: DATABASE_URL is not set`, `no secrets, and no other cluster`},
+			name: "kubectl-readonly", want: []string{`panic: DATABASE_URL is not set`, `a person changes the cluster(?s:.*)no secrets, and no other cluster`},
 			check: func(t *testing.T, r *recipe) {
 				r.env = append(r.env, "KUBECTL_CALLS="+r.home+"/calls")
 				r.follow(t)
