@@ -227,6 +227,23 @@ func TestChatAfterACrash(t *testing.T) {
 	s.Await(`^code 0$`)
 }
 
+// A second Ctrl-C ends the program at once, also when it is leaving.
+func TestChatEndsAtOnce(t *testing.T) {
+	for name, keys := range map[string][]string{"stopping": {"C-c"}, "leaving": {"C-d"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openTalk(t, 80, chatCommand+"; stty -a | grep -ow -e -echo -e echo", "XDG_STATE_HOME="+t.TempDir())
+			s.Type("stay")
+			s.Press("Enter")
+			s.Await(`^  • bash_stay`)
+			waitFor(t, func() bool { _, err := os.Stat(filepath.Join(s.Dir, "staying")); return err == nil })
+			s.Press(keys...)
+			s.Press("C-c")
+			s.Await("(?s)`agents cli --continue` continues.*^code 130\necho$")
+		})
+	}
+}
+
 // A tool that asks at the terminal has it to itself; the line that was begun stays.
 func TestChatLendsTheTerminal(t *testing.T) {
 	s := openTalk(t, 80, chatCommand)

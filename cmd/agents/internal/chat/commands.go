@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -112,8 +113,9 @@ func (t *terminal) agents(context.Context, string) error {
 		}
 		t.entry(depth, n.Agent.Slug, cmp.Or(n.Agent.Model, n.Agent.Flavor), n.File.Spec.Announce)
 	}
-	for slug, announce := range t.others() {
-		t.entry(1, slug, "", announce)
+	others := t.others()
+	for _, slug := range slices.Sorted(maps.Keys(others)) {
+		t.entry(1, slug, "", others[slug])
 	}
 	return nil
 }
@@ -191,9 +193,8 @@ func (t *terminal) model(ctx context.Context, name string) error {
 		slug, model = "", name
 	}
 	before := t.Models
-	t.Models = load.Models{}
-	for s, choice := range before {
-		t.Models[s] = choice
+	if t.Models = maps.Clone(before); t.Models == nil {
+		t.Models = load.Models{}
 	}
 	choice := t.Models[slug]
 	choice.Name = model
@@ -223,8 +224,8 @@ func (t *terminal) cost(context.Context, string) error {
 		t.say("  nothing yet")
 		return nil
 	}
-	for slug, u := range sorted(total.Agents) {
-		t.spent(slug, u, "")
+	for _, slug := range slices.Sorted(maps.Keys(total.Agents)) {
+		t.spent(slug, total.Agents[slug], "")
 	}
 	t.spent("all", total.Usage, since)
 	return nil
@@ -232,22 +233,6 @@ func (t *terminal) cost(context.Context, string) error {
 
 func (t *terminal) spent(who string, u agent.Usage, since string) {
 	t.say("  %-20s %3d %-8s  %s  %s%s", who, u.Requests, program.Plural(u.Requests, "request"), u.TokenText(), u.CostText(), since)
-}
-
-// sorted yields a map in the order of its keys.
-func sorted[V any](m map[string]V) func(yield func(string, V) bool) {
-	return func(yield func(string, V) bool) {
-		keys := make([]string, 0, len(m))
-		for k := range m {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			if !yield(k, m[k]) {
-				return
-			}
-		}
-	}
 }
 
 func (t *terminal) budget(_ context.Context, amounts string) error {

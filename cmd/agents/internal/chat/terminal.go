@@ -321,7 +321,7 @@ func (t *terminal) end() {
 	os.Exit(failure.ExitInterrupted)
 }
 
-// stop ends what is going on, and waits for it.
+// stop ends what is going on, and waits for it, unless the person presses Ctrl-C.
 func (t *terminal) stop() {
 	if t.job != nil {
 		t.job.cancel()
@@ -335,8 +335,19 @@ func (t *terminal) stop() {
 		return
 	}
 	t.run.Cancel("the chat ended")
-	for t.run != nil {
+	for keys := t.tty.Keys; t.run != nil; {
+		for action, ok := t.editor.Next(); ok; action, ok = t.editor.Next() {
+			if action == edit.Interrupt {
+				t.end()
+			}
+		}
+		t.draw()
 		select {
+		case b, ok := <-keys:
+			if !ok {
+				keys = nil
+			}
+			t.editor.Feed(b)
 		case e, ok := <-t.events:
 			t.event(context.Background(), e, ok)
 		case q := <-t.lines:
