@@ -130,7 +130,7 @@ func (l *loader) serverEnviron(n *Node, s server) []string {
 	env := toolenv.Environ(l.environ(allow), allow)
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		value := variable().ReplaceAllStringFunc(s.Env[name], func(match string) string {
-			return lookup(l.opts.Environ, match[2:len(match)-1])
+			return toolenv.Lookup(l.opts.Environ, match[2:len(match)-1])
 		})
 		env = append(slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") }), name+"="+value)
 	}
@@ -165,16 +165,6 @@ var (
 	variable     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`) })
 	keyReference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{key:([^}]*)\}`) })
 )
-
-// lookup returns the value of a variable of an environment, "" if it is not set.
-func lookup(environ []string, name string) string {
-	for _, e := range slices.Backward(environ) {
-		if value, ok := strings.CutPrefix(e, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
 
 func absolute(dir, path string) string {
 	if !filepath.IsAbs(path) {

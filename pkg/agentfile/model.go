@@ -23,6 +23,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // The values of toolProtocol beside "functions".
@@ -114,7 +115,7 @@ func (l *loader) price(s *Spec) func() *prices.Price {
 // ownKey is the key in the environment variable that apiKeyEnv names. It is bound to
 // the server that the file itself names.
 func (l *loader) ownKey(s *Spec) (config.Key, bool) {
-	value := strings.TrimSpace(lookup(l.opts.Environ, s.APIKeyEnv))
+	value := strings.TrimSpace(toolenv.Lookup(l.opts.Environ, s.APIKeyEnv))
 	if s.APIKeyEnv == "" || value == "" {
 		return config.Key{}, false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // Rights are the rights of the root agent from the cfg file and flags.
@@ -37,7 +38,7 @@ func (l *loader) rights(n *Node) bool {
 		report(f.at("permissions"), "%s", err)
 	}
 	for i, text := range s.Permissions {
-		at := policy.Place{Source: fmt.Sprintf("%s: permissions[%d]", named(f.Path), i), Dir: dir, Home: lookup(l.opts.Environ, "HOME")}
+		at := policy.Place{Source: fmt.Sprintf("%s: permissions[%d]", named(f.Path), i), Dir: dir, Home: toolenv.Lookup(l.opts.Environ, "HOME")}
 		rule, err := policy.ParseRule(text, at)
 		if wrong, isRule := errors.AsType[*policy.RuleError](err); isRule {
 			report(fmt.Sprintf("%s/%d%s", f.at("permissions"), i, wrong.Pointer), "%s", wrong.Message)

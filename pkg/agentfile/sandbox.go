@@ -13,6 +13,7 @@ import (
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // A confinement makes the sandboxes of an agent's processes.
@@ -36,7 +37,7 @@ func (l *loader) confine() {
 		if err != nil {
 			dir = n.workDir // and every path in it is missing
 		}
-		n.confinement.place = sandbox.Place{Dir: dir, Home: lookup(l.opts.Environ, "HOME"), Environ: l.opts.Environ,
+		n.confinement.place = sandbox.Place{Dir: dir, Home: toolenv.Lookup(l.opts.Environ, "HOME"), Environ: l.opts.Environ,
 			Ladder: l.opts.Ladder, Log: l.note}
 		if l.opts.KeysFile != "" {
 			n.confinement.place.Secrets = []string{absolute(dir, l.opts.KeysFile)}

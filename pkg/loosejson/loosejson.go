@@ -286,10 +286,14 @@ func (r *reader) word() error {
 	return nil
 }
 
-func (r *reader) write(v any) {
+func (r *reader) write(v any) { r.out.WriteString(Write(v)) }
+
+// Write returns v as JSON in which <, > and & are not escaped. v must be a value that JSON
+// has.
+func Write(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // a text or a finite number
-	r.out.WriteString(strings.TrimSuffix(b.String(), "\n"))
+	_ = e.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n")
 }

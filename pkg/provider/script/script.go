@@ -248,7 +248,7 @@ func calls(script string, tools []agent.ToolSpec) []agent.ToolCall {
 	case seconds > 0:
 		args["command"] = fmt.Sprintf("%s\nsleep %g", script, seconds)
 	}
-	return []agent.ToolCall{{Name: Tool, Args: encode(args)}}
+	return []agent.ToolCall{{Name: Tool, Args: loosejson.Write(args)}}
 }
 
 // toolCalls are the calls of other tools; at is where they begin.
@@ -269,14 +269,6 @@ func toolCalls(script string, at [][]int) []agent.ToolCall {
 		list[i] = agent.ToolCall{Name: script[m[2]:m[3]], Args: args}
 	}
 	return list
-}
-
-func encode(v any) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // texts and numbers
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // Write implements textcall.Dialect.

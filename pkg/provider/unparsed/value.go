@@ -44,7 +44,7 @@ func (r *reader) value(f *format) json.RawMessage {
 		size := len(text)
 		pieces := strings.Split(text, f.quote)
 		for i := 1; i < len(pieces); i += 2 {
-			pieces[i] = encode(pieces[i])
+			pieces[i] = loosejson.Write(pieces[i])
 		}
 		value, n, err := loosejson.Read(strings.Join(pieces, ""))
 		if err != nil || n == 0 {
@@ -92,15 +92,6 @@ func (r *reader) arguments() json.RawMessage {
 	return nil
 }
 
-// encode writes a string as JSON.
-func encode(s string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // it is a string
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
 // An object is a JSON object that is being written.
 type object struct {
 	strings.Builder
@@ -113,12 +104,12 @@ func (o *object) add(key string, types arguments, text string, asIs bool) {
 	if inner, ok := strings.CutPrefix(text, "<![CDATA["); ok {
 		text = strings.TrimSuffix(inner, "]]>")
 	}
-	o.WriteString("{,"[min(o.Len(), 1):][:1] + encode(key) + ":")
+	o.WriteString("{,"[min(o.Len(), 1):][:1] + loosejson.Write(key) + ":")
 	if value, n, err := loosejson.Read(text); err == nil && strings.TrimSpace(text[n:]) == "" && !asIs && !types.wantsString(key) {
 		o.Write(value)
 		return
 	}
-	o.WriteString(encode(text))
+	o.WriteString(loosejson.Write(text))
 }
 
 // json returns the object.
