@@ -172,7 +172,7 @@ func (c *connection) deliver(text []byte) {
 		return // it has ended
 	}
 	if err := channel.Deliver(c.run.run, text); err != nil {
-		c.run.end(&agent.EndError{Status: agent.StatusFailed, Text: fmt.Sprintf("%v: %v", errProtocol, err)})
+		c.run.broke(err)
 		return
 	}
 	var m struct {
@@ -192,12 +192,17 @@ func (c *connection) deliver(text []byte) {
 	}
 }
 
-// broken ends the run of a client that broke the protocol.
+// broke ends a run whose client broke the protocol.
+func (h *held) broke(err error) {
+	h.end(&agent.EndError{Status: agent.StatusFailed, Text: fmt.Sprintf("%v: %v", errProtocol, err)})
+}
+
+// broken is broke of the run, if it has begun.
 func (c *connection) broken(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.run != nil {
-		c.run.end(&agent.EndError{Status: agent.StatusFailed, Text: fmt.Sprintf("%v: %v", errProtocol, err)})
+		c.run.broke(err)
 	}
 }
 

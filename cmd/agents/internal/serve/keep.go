@@ -58,26 +58,32 @@ func (s *service) keepWith(open opener) func(mcpserver.Agent, string, *agent.Run
 // guessed, and does not reveal which others exist.
 func (s *service) earlier(a mcpserver.Agent, id string) (*keep.Session, error) {
 	unknown := fmt.Errorf("%s has no session %q", a.Name, id)
-	if !session.ValidID(id) {
+	path := folderOf(s.dirs, id)
+	if path == "" {
 		return nil, unknown
 	}
-	for _, dir := range s.dirs {
-		path := filepath.Join(dir, id)
-		if _, err := os.Stat(path); err != nil {
-			continue
-		}
-		j, past, err := session.Open(path, session.Options{})
-		if _, busy := errors.AsType[*session.InUseError](err); busy {
-			return nil, fmt.Errorf("session %q is in use by another call", id)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if past.Session.ID != id || past.Session.Agent != a.Agent.Slug || past.Session.Source != a.Agent.Source {
-			j.Close()
-			return nil, unknown
-		}
-		return &keep.Session{Journal: j, Past: past}, nil
+	j, past, err := session.Open(path, session.Options{})
+	if _, busy := errors.AsType[*session.InUseError](err); busy {
+		return nil, fmt.Errorf("session %q is in use by another call", id)
 	}
-	return nil, unknown
+	if err != nil {
+		return nil, err
+	}
+	if past.Session.ID != id || past.Session.Agent != a.Agent.Slug || past.Session.Source != a.Agent.Source {
+		j.Close()
+		return nil, unknown
+	}
+	return &keep.Session{Journal: j, Past: past}, nil
+}
+
+// folderOf returns the folder of a session in dirs, "" if there is none. The id comes from
+// a client: it is never a path.
+func folderOf(dirs []string, id string) string {
+	for _, dir := range dirs {
+		path := filepath.Join(dir, id)
+		if info, err := os.Stat(path); session.ValidID(id) && err == nil && info.IsDir() {
+			return path
+		}
+	}
+	return ""
 }

@@ -82,36 +82,32 @@ func served(s *sessions.Store) ([]mcpserver.Item, error) {
 	return items, nil
 }
 
-// readSession is a session as `session show` prints it. The name comes from a client: it
-// is an id and never a path.
+// readSession is a session as `session show` prints it.
 func readSession(s *sessions.Store, id string) (string, error) {
 	dirs, err := s.Folders()
 	if err != nil {
 		return "", err
 	}
-	for _, dir := range dirs {
-		path := filepath.Join(dir, id)
-		if info, err := os.Stat(path); !session.ValidID(id) || err != nil || !info.IsDir() {
-			continue
-		}
-		events := session.Events(path)
-		sum, err := sessions.Summary(events)
-		if err != nil {
-			return "", err
-		}
-		m := &transcript.Markdown{Calls: transcript.Cut, SubAgents: true}
-		var b strings.Builder
-		b.WriteString(m.Head(sum))
-		for t, err := range transcript.Turns(events) {
-			if err != nil {
-				fmt.Fprintf(&b, "**The session cannot be read any further**: %v\n", err)
-				break
-			}
-			if b.WriteString(m.Turn(t)); b.Len() > maxServed {
-				return "", errors.New("the session is too long to be read as a resource")
-			}
-		}
-		return b.String(), nil
+	path := folderOf(dirs, id)
+	if path == "" {
+		return "", fmt.Errorf("session %s: %w", id, fs.ErrNotExist)
 	}
-	return "", fmt.Errorf("session %s: %w", id, fs.ErrNotExist)
+	events := session.Events(path)
+	sum, err := sessions.Summary(events)
+	if err != nil {
+		return "", err
+	}
+	m := &transcript.Markdown{Calls: transcript.Cut, SubAgents: true}
+	var b strings.Builder
+	b.WriteString(m.Head(sum))
+	for t, err := range transcript.Turns(events) {
+		if err != nil {
+			fmt.Fprintf(&b, "**The session cannot be read any further**: %v\n", err)
+			break
+		}
+		if b.WriteString(m.Turn(t)); b.Len() > maxServed {
+			return "", errors.New("the session is too long to be read as a resource")
+		}
+	}
+	return b.String(), nil
 }

@@ -102,39 +102,34 @@ func isEnd(e agent.Event) bool { return e.Kind == agent.EventEnd && e.Depth == 0
 func (h *host) lastRun(slug, id string) ([]agent.Event, error) {
 	unknown := fmt.Errorf("%s has no session %.100q: %w", slug, id, fs.ErrNotExist)
 	i := slices.IndexFunc(h.list, func(a mcpserver.Agent) bool { return a.Name == slug })
-	if i < 0 || !session.ValidID(id) {
+	path := folderOf(h.dirs, id)
+	if i < 0 || path == "" {
 		return nil, unknown
 	}
-	for _, dir := range h.dirs {
-		path := filepath.Join(dir, id)
-		if _, err := os.Stat(path); err != nil {
-			continue
+	var events []agent.Event
+	runs := 0
+	for e, err := range session.Events(path) {
+		if err != nil {
+			return nil, err
 		}
-		var events []agent.Event
-		runs := 0
-		for e, err := range session.Events(path) {
-			if err != nil {
-				return nil, err
-			}
-			if e.Kind == agent.EventSession && e.Depth == 0 && (e.Session != id || e.Agent != h.list[i].Agent.Slug || e.Source != h.list[i].Agent.Source) {
-				return nil, unknown
-			}
-			if e.Kind == agent.EventMessage && e.Depth == 0 && !e.Opening && !e.Continues() {
-				if runs++; runs > 1 {
-					events = nil
-				}
-			}
-			if len(events) > 0 && isEnd(events[len(events)-1]) {
-				events = events[:len(events)-1] // the run continued
-			}
-			events = append(events, e)
+		if e.Kind == agent.EventSession && e.Depth == 0 && (e.Session != id || e.Agent != h.list[i].Agent.Slug || e.Source != h.list[i].Agent.Source) {
+			return nil, unknown
 		}
-		if len(events) > 0 {
-			if last := events[len(events)-1]; isEnd(last) && last.Status == agent.StatusInterrupted && strings.Contains(last.Error, serve.Parked) {
-				events = events[:len(events)-1]
+		if e.Kind == agent.EventMessage && e.Depth == 0 && !e.Opening && !e.Continues() {
+			if runs++; runs > 1 {
+				events = nil
 			}
-			return events, nil
 		}
+		if ended(events) {
+			events = events[:len(events)-1] // the run continued
+		}
+		events = append(events, e)
 	}
-	return nil, unknown
+	if len(events) == 0 {
+		return nil, unknown
+	}
+	if last := events[len(events)-1]; isEnd(last) && last.Status == agent.StatusInterrupted && strings.Contains(last.Error, serve.Parked) {
+		events = events[:len(events)-1]
+	}
+	return events, nil
 }
