@@ -16,7 +16,7 @@ import (
 // A server on a socket is found and used by other programs of its user, without a token,
 // and ends when they have gone.
 func TestServeSocket(t *testing.T) {
-	cmd := agentsCommand(t, servedFiles, "serve", "--agent-file", "agent.json", "--listen", "unix:run/s", "--until-idle")
+	cmd := agentsCommand(t, servedFiles, "serve", "--agent-file", "agent.json", "--listen", "unix:run/s", "--until-idle", "--approval", "never")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
