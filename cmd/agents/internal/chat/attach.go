@@ -166,6 +166,7 @@ func (t *terminal) detach(a *attached, err error) {
 	for range t.events { // until the reader has ended
 	}
 	t.show.endText()
+	t.withdraw(agent.Event{Kind: agent.EventEnd})
 	t.run, t.events, t.show = nil, nil, a.own
 	t.queued, t.sent, t.stopping = nil, nil, false
 	t.editor.Prompt = "> "

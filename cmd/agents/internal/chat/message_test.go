@@ -1,11 +1,14 @@
 package chat
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/google/go-cmp/cmp"
 )
@@ -80,5 +83,29 @@ func TestWrap(t *testing.T) {
 		if got := wrap(c.text, 10, 2); got != c.want {
 			t.Errorf("wrap(%q) = %q, want %q", c.text, got, c.want)
 		}
+	}
+}
+
+// A question whose call has ended must not stand in the way of the next one.
+func TestQuestionsAreWithdrawn(t *testing.T) {
+	open := make(chan context.Context, 2)
+	c := &chat{person: ask.At(&program.Env{Getenv: func(string) string { return t.TempDir() }}, func(ctx context.Context) (ask.Console, error) {
+		open <- ctx
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})}
+	term := &terminal{chat: c, run: &run{Channel: &agent.Channel{}, answer: ask.NewApprover(&program.Env{Getenv: func(string) string { return "" }}, c.person, false, nil).Answer}}
+	for _, end := range []agent.Event{{Kind: agent.EventCallEnded, Key: "s.1.1", Depth: 1}, {Kind: agent.EventEnd}} {
+		term.question(t.Context(), agent.Event{Kind: agent.EventQuestion, What: "approve", Question: "q", Key: "s.1.1", Tool: "x", Args: "{}"})
+		shown := <-open
+		term.withdraw(agent.Event{Kind: agent.EventCallEnded, Key: "s.1.2"})
+		if shown.Err() != nil {
+			t.Error("the end of another call withdraws the question")
+		}
+		term.question(t.Context(), agent.Event{Kind: agent.EventQuestion, What: "approve", Question: "r", Key: "s.1.1", Tool: "x", Args: "{}"})
+		<-shown.Done()
+		shown = <-open
+		term.withdraw(end)
+		<-shown.Done()
 	}
 }

@@ -10,13 +10,30 @@ import (
 	"github.com/agents-exe/agents/pkg/termtext"
 )
 
-// question answers a question of the run.
+// question answers a question of the run. It is withdrawn when its call ends, for
+// example because its time has passed, and with the next question: a run asks one at a
+// time.
 func (t *terminal) question(ctx context.Context, q agent.Event) {
+	ctx, cancel := context.WithCancel(ctx)
+	for _, before := range t.open {
+		before()
+	}
+	t.open = map[string]context.CancelFunc{q.Key: cancel}
 	switch r := t.run.(type) {
 	case *run:
 		go r.reply(ctx, q)
 	case *attached:
 		go r.reply(ctx, ask.NewApprover(t.p, t.person, false, nil), q)
+	}
+}
+
+// withdraw withdraws the question of a call that has ended, or all at the end of the run.
+func (t *terminal) withdraw(e agent.Event) {
+	for key, cancel := range t.open {
+		if e.Kind == agent.EventCallEnded && e.Key == key || e.Kind == agent.EventEnd && e.Depth == 0 {
+			cancel()
+			delete(t.open, key)
+		}
 	}
 }
 

@@ -32,18 +32,19 @@ type terminal struct {
 	editor *edit.Editor
 	show   *show
 
-	run      held             // in progress; nil if there is none
-	events   chan agent.Event // of the run; closed at its end
-	stopping bool             // the person stopped what is in progress
-	leaving  bool             // the next Ctrl-C leaves
-	queued   []agent.Message  // said during the run, and not taken up yet
-	sent     []string         // what was typed for them
-	job      *job             // a command of the shell
-	lines    chan lineRequest // questions for a line
-	asked    *lineRequest     // that which is shown
-	back     func()           // puts back what was edited before it
-	lent     string           // the key of the call that uses the terminal
-	places   []place          // the runs of servers that were listed
+	run      held                          // in progress; nil if there is none
+	events   chan agent.Event              // of the run; closed at its end
+	stopping bool                          // the person stopped what is in progress
+	leaving  bool                          // the next Ctrl-C leaves
+	queued   []agent.Message               // said during the run, and not taken up yet
+	sent     []string                      // what was typed for them
+	job      *job                          // a command of the shell
+	lines    chan lineRequest              // questions for a line
+	asked    *lineRequest                  // that which is shown
+	open     map[string]context.CancelFunc // withdraw the questions of calls, by key
+	back     func()                        // puts back what was edited before it
+	lent     string                        // the key of the call that uses the terminal
+	places   []place                       // the runs of servers that were listed
 	quit     bool
 }
 
@@ -395,6 +396,7 @@ func (t *terminal) event(ctx context.Context, e agent.Event, ok bool) {
 		t.lent = e.Key
 	}
 	t.show.event(e)
+	t.withdraw(e)
 	if e.Kind == agent.EventCallEnded && t.lent != "" && e.Key == t.lent {
 		t.lent = ""
 		if err := t.tty.Resume(); err != nil {
