@@ -31,7 +31,9 @@ func (m *model) View() tea.View {
 		content += "\x1b[m" // printing moved the cursor, and a view that is the same is not drawn
 	}
 	v := tea.NewView(content)
-	if v.Cursor = m.input.Cursor(); v.Cursor != nil && !m.leaving {
+	if m.leaving {
+		v.Cursor = tea.NewCursor(0, 0)
+	} else if v.Cursor = m.input.Cursor(); v.Cursor != nil {
 		v.Cursor.Y += row
 	}
 	return v

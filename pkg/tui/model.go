@@ -43,6 +43,8 @@ type model struct {
 	message       string // for the person, until the next key
 	armed         bool   // the next key of stop leaves
 	leaving       bool
+	late          bool  // it has been leaving for long enough
+	err           error // why there is nothing to show
 	ticking       bool
 }
 
@@ -62,9 +64,14 @@ type (
 	tickMsg       struct{}
 	// drawnMsg reports that a frame was drawn and the next may be lower.
 	drawnMsg struct{}
+	// lateMsg ends the program, whatever the terminal shows.
+	lateMsg struct{}
 	// failedMsg is an error of something that was done for the person.
 	failedMsg struct{ err error }
 )
+
+// leaveTime is how long the rows of the live region may take to disappear.
+const leaveTime = 300 * time.Millisecond
 
 func newModel(ctx context.Context, o *Options) *model {
 	m := &model{ctx: ctx, o: o, width: 80, height: 24, input: newInput(o.Keys)}
@@ -134,6 +141,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.print.piece, m.printed = nil, !m.printed
 	case mainScreenMsg:
 		m.alt = m.screen != nil
+	case lateMsg:
+		m.late = true
 	case tickMsg:
 		m.ticking = false
 	case failedMsg:
@@ -176,8 +185,11 @@ func (m *model) printMore() tea.Cmd {
 	if cmd := m.print.next(m.height - m.liveRows() - 1); cmd != nil || m.print.busy() {
 		return cmd
 	}
-	if m.leaving {
+	if m.leaving && (m.late || m.frames.low()) {
 		return tea.Quit
+	}
+	if m.leaving { // until the live region has left no rows
+		return tea.Tick(leaveTime, func(time.Time) tea.Msg { return lateMsg{} })
 	}
 	if m.opening != nil {
 		m.screen, m.opening, m.alt = m.opening, nil, true
@@ -201,6 +213,10 @@ func (m *model) show(s screen) {
 // connected takes the server, and starts what waited for it.
 func (m *model) connected(msg connectedMsg) tea.Cmd {
 	m.connecting = false
+	if msg.err != nil && !m.connectedOnce {
+		m.err, m.leaving = msg.err, true
+		return nil
+	}
 	if msg.err != nil {
 		m.print.add(m.failure(msg.err.Error())...)
 		for _, t := range m.talks {

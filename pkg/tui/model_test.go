@@ -394,6 +394,10 @@ func TestConversationsAreSwitchedAndLeft(t *testing.T) {
 	if !strings.Contains(got, "1/2 lead") || !strings.Contains(got, "missed") || !strings.Contains(got, "lead continues: agents tui --attach R") {
 		t.Errorf("leaving printed\n%s", got)
 	}
+	for range 30 { // the live region disappears row by row
+		x.View()
+		x.frames.drawn()
+	}
 	if _, cmd := x.Update(nil); !quits(cmd) {
 		t.Error("the program does not end when everything is printed")
 	}

@@ -15,8 +15,6 @@ const (
 	syncEnd   = "\x1b[?2026l" // is between the two at once
 	altLeave  = "\x1b[?1049l"
 
-	hideCursor = "\x1b[?25l" // begins a frame
-
 	eraseBelow  = "\x1b[J"
 	deleteBelow = "\x1b[999M" // from a cursor in the first column it looks the same
 )
@@ -41,7 +39,7 @@ func (t *terminal) Write(p []byte) (int, error) {
 	if _, err := t.File.Write(out); err != nil {
 		return 0, err
 	}
-	if t.drawn != nil && (bytes.HasPrefix(p, []byte(syncStart)) || bytes.HasPrefix(p, []byte(hideCursor))) {
+	if t.drawn != nil && !bytes.HasPrefix(p, []byte("\r")) { // which begins what is printed
 		t.drawn()
 	}
 	if bytes.Contains(p, []byte(altLeave)) && t.left != nil {
@@ -109,4 +107,11 @@ func (f *frames) drawn() bool {
 	defer f.mu.Unlock()
 	f.highest = max(f.before, f.last)
 	return f.shown > f.wanted
+}
+
+// low reports whether the live region has no more than a row.
+func (f *frames) low() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.highest <= 1
 }

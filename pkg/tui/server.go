@@ -27,7 +27,8 @@ type server struct {
 	// ended is closed when the process has ended; nil for a server that this program has
 	// not started.
 	ended chan struct{}
-	log   string // what it writes
+	log   string // the file that it writes
+	wrote []byte // all of it, once it has ended
 }
 
 // startTime is how long a server may take to load its agents.
@@ -83,7 +84,8 @@ func (s *server) start(ctx context.Context, o *Options) error {
 	}
 	s.ended = make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its log says why it ended
+		_ = cmd.Wait()                  // its log says why it ended
+		s.wrote, _ = os.ReadFile(s.log) // without it nothing is said
 		_ = os.RemoveAll(dir)
 		close(s.ended)
 	}()
@@ -125,7 +127,7 @@ func (s *server) await(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.ended:
-			return fmt.Errorf("the server did not start: %s", lastLines(text))
+			return fmt.Errorf("the server did not start: %s", lastLines(s.wrote))
 		case <-tick.C:
 		}
 	}

@@ -79,5 +79,8 @@ func Run(ctx context.Context, o *Options) error {
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if err == nil {
+		err = m.err
+	}
 	return err
 }
