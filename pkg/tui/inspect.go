@@ -15,10 +15,9 @@ import (
 type inspector struct {
 	talk *talk
 	node string // the session of the chosen agent; "" is the root
-	// back is how many lines the conversation is scrolled back, and count how many entries
-	// it had then: what follows does not move what is read.
-	back, count int
-	alone       bool // the tree is hidden
+	// back is how many lines the conversation is scrolled back.
+	back  int
+	alone bool // the tree is hidden
 
 	width int // of the lines in drawn
 	drawn map[*view.Entry][]string

@@ -476,6 +476,22 @@ func TestALostServerIsReported(t *testing.T) {
 	}
 }
 
+func TestTheLiveRegionBecomesLowerByARowAFrame(t *testing.T) {
+	var f frames
+	var got []int
+	for range 2 {
+		got = append(got, f.add(5))
+		f.drawn()
+	}
+	for range 4 {
+		got = append(got, f.add(2), f.add(2)) // the first of them may have been drawn
+		f.drawn()
+	}
+	if want := []int{5, 5, 4, 4, 3, 3, 2, 2, 2, 2}; !slices.Equal(got, want) {
+		t.Errorf("the heights are %v, want %v", got, want)
+	}
+}
+
 // BenchmarkKeystroke is the time of a keystroke, update and view, while 50 agents stream
 // into conversations that have 10,000 entries.
 func BenchmarkKeystroke(b *testing.B) {
