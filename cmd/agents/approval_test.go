@@ -117,7 +117,7 @@ func TestACallOfADeepAgentIsAskedAboutAtTheRoot(t *testing.T) {
 func TestOnlyAPersonAnswersForAHumanRule(t *testing.T) {
 	dir := writingAgent(t, `,"permissions":[{"verdict":"ask","tool":"bash_write","reviewer":"human","reason":"look at it"}]`, "a")
 	s := openScreen(t, dir, `agents run --quiet --yes --agent-file agent.json -p go </dev/null; echo "code $?"; agents run --yes --agent-file agent.json -p go; echo "again $?"`)
-	s.Await(`^the tool said .*look at it.*nobody can be asked`)
+	s.Await(`^the tool said .*look at it.*nobody can\s+be asked`)
 	s.Await(`^code 0$`)
 	s.Await(`^why: +look at it`)
 	s.Await(`^yes, no or help\?`)

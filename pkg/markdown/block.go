@@ -234,13 +234,17 @@ func (b *blocks) heading(text string, level int) {
 	b.flow(text, styles[min(level, 3)])
 }
 
+// prose is how wide text is at most: longer lines are hard to read. Code and tables take the
+// whole width.
+const prose = 100
+
 // flow writes text with inline formatting, wrapped.
 func (b *blocks) flow(text string, s style) {
 	if task, rest, ok := b.task(text); ok {
 		b.top().marker = task
 		text = rest
 	}
-	for _, l := range wrap(b.inline(text, s), b.room(), true) {
+	for _, l := range wrap(b.inline(text, s), min(b.room(), prose), true) {
 		b.write(b.render(l))
 	}
 }

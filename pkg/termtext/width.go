@@ -70,3 +70,32 @@ func Line(s string, n int, more string) string {
 	}
 	return Cut(Visible(s), n, more)
 }
+
+// Wrap breaks s into lines of at most n cells, between words where that is possible. It has no
+// line for a text without words.
+func Wrap(s string, n int) []string {
+	var lines []string
+	line, used := "", 0
+	for _, word := range strings.Fields(s) {
+		width := Width(word)
+		if used > 0 && used+1+width <= n {
+			line, used = line+" "+word, used+1+width
+			continue
+		}
+		if used > 0 {
+			lines = append(lines, line)
+		}
+		line, used = "", 0
+		for _, r := range word {
+			if used > 0 && used+Cell(r) > n {
+				lines = append(lines, line)
+				line, used = "", 0
+			}
+			line, used = line+string(r), used+Cell(r)
+		}
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -10,6 +10,7 @@ package tmuxtest
 import (
 	"cmp"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -179,6 +180,9 @@ var replaced = []struct {
 	{regexp.MustCompile(`\b\d\d\d\d-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?Z?\b`), "2006-01-02 15:04"},
 }
 
+// column matches a duration in a column of figures, which stays where it is.
+var column = regexp.MustCompile(`  +\d+(\.\d+)? s\b`)
+
 // Golden compares the text of the terminal with the file testdata/screens/NAME.txt.
 // Durations, times, ids of sessions, and the folders are replaced. Trailing spaces and
 // empty lines at the end do not count. With -update, a flag of the calling test
@@ -213,6 +217,7 @@ func Normal(text string, folders map[string]string) string {
 	for path, name := range folders {
 		text = strings.ReplaceAll(text, path, name)
 	}
+	text = column.ReplaceAllStringFunc(text, func(s string) string { return fmt.Sprintf("%*s", len(s), "0.0s") })
 	for _, r := range replaced {
 		text = r.pattern.ReplaceAllString(text, r.by)
 	}

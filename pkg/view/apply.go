@@ -20,6 +20,7 @@ func (t *Tree) Apply(e agent.Event) *Node {
 	if n == nil {
 		return nil
 	}
+	n.brief = t.Brief
 	if e.Usage != nil {
 		n.Usage = n.Usage.Add(*e.Usage)
 		for up := n; up != nil; up = up.Parent {
@@ -99,6 +100,9 @@ func (n *Node) begin(e *agent.Event) {
 
 // add adds an entry.
 func (n *Node) add(entry *Entry, e *agent.Event) *Entry {
+	if n.brief {
+		return entry
+	}
 	entry.Time, entry.Turn = e.Time, cmp.Or(e.Turn, n.Turn)
 	n.Entries = append(n.Entries, entry)
 	return entry
@@ -135,6 +139,9 @@ func (n *Node) model(e *agent.Event) *Node {
 
 // piece adds a piece to an entry that arrives.
 func (n *Node) piece(entry *Entry, kind EntryKind, e *agent.Event) *Entry {
+	if n.brief {
+		return nil
+	}
 	if entry == nil {
 		entry = n.add(&Entry{Kind: kind}, e)
 	}
@@ -223,7 +230,10 @@ func (t *Tree) call(n *Node, e *agent.Event) *Node {
 }
 
 func (t *Tree) addCall(n *Node, e *agent.Event) *Call {
-	c := &Call{Key: e.Key, ID: e.CallID, Tool: e.Tool, Args: beginning(e.Args), Node: n, State: Calling, Started: e.Time}
+	c := &Call{Key: e.Key, ID: e.CallID, Tool: e.Tool, Node: n, State: Calling, Started: e.Time}
+	if !t.Brief {
+		c.Args = beginning(e.Args)
+	}
 	c.short = shortArgs(e.Args, "…")
 	c.label = words(termtext.Line(e.Tool, maxLabel, "…"), c.short)
 	t.calls[e.Key] = c
@@ -240,7 +250,9 @@ func (t *Tree) callEnded(c *Call, e *agent.Event) {
 	c.State, c.Note, c.Took, c.order = Done, "", millis(e.Millis), t.ended
 	delete(t.calls, e.Key)
 	if r := e.Result; r != nil {
-		c.Text = beginning(r.Text())
+		if !t.Brief {
+			c.Text = beginning(r.Text())
+		}
 		if r.Failed {
 			c.State, c.Reason = Failed, reason(r, "…")
 		}

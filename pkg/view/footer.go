@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // Footer writes one line on a run that is over: how it ended, what it took and what it
@@ -40,7 +41,13 @@ func (t *Text) Footer(out *agent.Outcome, kept bool) {
 		between = ", "
 	}
 	l.label = strings.Join(parts, between)
-	t.write(t.render(l, 0) + "\n")
+	if t.last == answer {
+		t.write("\n")
+	}
+	if columns, _ := t.size(); t.Live && 2+termtext.Width(l.label) >= columns {
+		l.label = strings.Join(termtext.Wrap(l.label, max(columns-3, 1)), "\n  ")
+	}
+	t.write(t.pen().plain(l) + "\n")
 }
 
 // seconds is a duration like elapsed, with a decimal up to a minute.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -61,6 +60,10 @@ func (t *Text) redraw(printed string) {
 	}
 	if printed != "" {
 		t.endLine()
+		if t.last == answer {
+			printed = "\n" + printed
+		}
+		t.last = progress
 	}
 	var lines []string
 	if !t.mid && t.asking == 0 {
@@ -141,57 +144,57 @@ func (t *Text) endLine() {
 	}
 }
 
-// lines returns the lines to draw: the calls in the order of the tree. If there are
-// too many, those that ended first are omitted first.
+// lines returns the lines to draw: the end of the answer that still changes, the rows of the
+// tree, the plan.
 func (t *Text) lines() []string {
 	columns, rows := t.size()
+	room := min(max(rows-2, 1), rows-1)
 	limit := t.MaxLines
 	if limit <= 0 {
 		limit = 10
 	}
-	limit = min(limit, max(rows-2, 1), rows-1)
-	if limit < 1 {
+	limit = min(limit, room)
+	root := t.tree.Root
+	if limit < 1 || root == nil {
 		return nil
 	}
-	var nodes []*node
-	for _, n := range t.roots {
-		nodes = append(nodes, n.all(nil)...)
-	}
-	if t.model != nil {
-		nodes = append(nodes, t.model)
-	}
-	hidden := 0
-	if len(nodes) > limit {
-		nodes, hidden = fit(nodes, limit-1)
-	}
 	var lines []string
-	for _, n := range nodes {
-		lines = append(lines, t.render(n.now(t.now()), columns-1))
+	if !root.State().Ended() {
+		lines = t.tree.Lines(Layout{Width: columns - 1, Height: limit, Now: t.now(), Color: t.Color, ASCII: t.ASCII})
+		lines = append(lines, t.plan(limit-len(lines), columns-1)...)
 	}
-	if hidden > 0 {
-		lines = append(lines, t.render(line{mark: markMore, label: fmt.Sprintf("and %d more", hidden)}, columns-1))
+	if t.last == answer && len(t.open) == 0 && len(lines) > 0 {
+		lines = slices.Insert(lines, 0, "")
 	}
-	return append(lines, t.planLines(limit-len(lines), columns-1)...)
+	if len(t.open) > 0 {
+		open := t.open
+		if t.last == progress {
+			open = append([]string{""}, open...)
+		}
+		lines = append(append(slices.Clone(open), ""), lines...)
+	}
+	return lines[max(len(lines)-room, 0):]
 }
 
-// planLines are the tasks of the root's plan, at most limit; if there are more, only how
-// far it came and what is being done.
-func (t *Text) planLines(limit, columns int) []string {
+// plan is the plan of the root in at most limit lines; if it has more tasks, only how far it
+// came and what is being done.
+func (t *Text) plan(limit, columns int) []string {
+	plan := t.tree.Root.Plan
 	var list []line
 	doing := ""
-	t.plan.Walk(func(task agent.Task, depth int) {
-		l := line{depth: depth, mark: taskMark(task.State), label: termtext.Line(cmp.Or(task.Title, task.ID), maxLabel, t.more()), note: termtext.Line(task.Note, maxNote, t.more())}
+	plan.Walk(func(task agent.Task, depth int) {
+		l := line{depth: depth + 1, mark: taskMark(task.State), label: termtext.Line(cmp.Or(task.Title, task.ID), maxLabel, "…"), note: termtext.Line(task.Note, maxNote, "…")}
 		if task.State == agent.TaskDoing {
 			doing = l.label
 		}
 		list = append(list, l)
 	})
 	if len(list) > limit {
-		list = []line{{mark: markMore, label: t.plan.Progress(), note: doing}}
+		list = []line{{depth: 1, mark: markMore, label: plan.Progress(), note: doing}}
 	}
 	var lines []string
 	for _, l := range list[:min(len(list), max(limit, 0))] {
-		lines = append(lines, t.render(l, columns))
+		lines = append(lines, t.pen().aligned(l, Layout{Width: columns}.columns(nil)))
 	}
 	return lines
 }
@@ -208,71 +211,19 @@ func taskMark(state string) mark {
 	return markTask
 }
 
-// fit chooses n nodes: the running ones, from the top, then those that ended last.
-// hidden counts the running ones that are left out.
-func fit(nodes []*node, n int) (chosen []*node, hidden int) {
-	ranked := slices.Clone(nodes)
-	slices.SortStableFunc(ranked, func(a, b *node) int { return cmp.Compare(b.rank(), a.rank()) })
-	keep := map[*node]bool{}
-	for i, c := range ranked {
-		if i < n {
-			keep[c] = true
-		} else if c.mark == markRunning {
-			hidden++
-		}
+// outcome is a call of the root that ended and what is below it, as lines to print: "" if all
+// of it was interrupted.
+func (t *Text) outcome(c *Call) string {
+	columns, _ := t.size()
+	l := Layout{Width: columns - 1, Now: t.now(), Color: t.Color, ASCII: t.ASCII}
+	rows := slices.DeleteFunc(c.rows(l), func(r Row) bool { return r.Call != nil && t.cut[r.Call] })
+	if t.cut[c] && len(rows) > 0 {
+		rows[0].note, rows[0].state = "", ""
 	}
-	for _, c := range nodes {
-		if keep[c] {
-			chosen = append(chosen, c)
-		}
+	if t.cut[c] && len(rows) <= 1 {
+		return ""
 	}
-	return chosen, hidden
-}
-
-// rank is the order in which calls are kept: the running ones before those that
-// ended, and the later before the earlier.
-func (n *node) rank() int {
-	if n.mark == markRunning {
-		return math.MaxInt
-	}
-	return n.order
-}
-
-// all is n and everything below it, in order.
-func (n *node) all(list []*node) []*node {
-	list = append(list, n)
-	for _, c := range n.children {
-		list = c.all(list)
-	}
-	return list
-}
-
-// now is the line of n with its elapsed time.
-func (n *node) now(at time.Time) line {
-	l := n.line
-	if l.mark == markRunning {
-		l.took = elapsed(at.Sub(n.start))
-	}
-	return l
-}
-
-// tree is n and what is below it, as lines to print. A failure is shown in full,
-// even if it takes more than one row.
-func (t *Text) tree(n *node) string {
-	limit := 0
-	if n.mark != markFailed {
-		columns, _ := t.size()
-		limit = columns - 1
-	}
-	var b strings.Builder
-	b.WriteString(t.render(n.now(t.now()), limit) + "\n")
-	if n.dropped > 0 {
-		b.WriteString(t.render(line{depth: n.depth + 1, mark: markMore, label: fmt.Sprintf("%d calls before", n.dropped)}, 0) + "\n")
-	}
-	for _, c := range n.children {
-		b.WriteString(t.tree(c))
-	}
-	return b.String()
+	return strings.Join(append(l.whole(rows), ""), "\n")
 }
 
 // size is the terminal's size.
@@ -290,28 +241,48 @@ func (t *Text) size() (columns, rows int) {
 }
 
 // Stdout returns a writer to w, the same terminal, for text that a person reads:
-// it is cleaned (see Cleaner), and written above the lines that are redrawn. The
+// it is cleaned (see termtext.Cleaner), and written above the lines that are redrawn. The
 // errors of w are returned.
 func (t *Text) Stdout(w io.Writer) io.Writer {
-	s := &stdout{text: t, w: w}
+	s := &stdout{text: t, w: w, clean: &termtext.Cleaner{}}
 	t.mu.Lock()
 	t.flush = append(t.flush, s.flush)
 	t.mu.Unlock()
 	return s
 }
 
-// stdout is a writer of Text.Stdout. It is guarded by the mutex of its Text.
+// Answer is like Stdout, for lines that are clean and may have colours. A call of Open must
+// follow each Write: until then nothing is redrawn.
+func (t *Text) Answer(w io.Writer) io.Writer { return &stdout{text: t, w: w} }
+
+// Open shows lines, which are clean, as the end of the answer, until they are replaced.
+func (t *Text) Open(lines []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.Live || t.Quiet || t.closed {
+		return
+	}
+	t.open = lines
+	t.redraw("")
+	t.write(syncEnd)
+}
+
+// stdout is a writer of Text.Stdout or Text.Answer. It is guarded by the mutex of its Text.
 type stdout struct {
 	text  *Text
 	w     io.Writer
-	clean termtext.Cleaner
+	clean *termtext.Cleaner // nil for clean lines
 }
 
 func (s *stdout) Write(p []byte) (int, error) {
 	t := s.text
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := s.put(s.clean.Clean(string(p))); err != nil {
+	out := string(p)
+	if s.clean != nil {
+		out = s.clean.Clean(out)
+	}
+	if err := s.put(out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -326,16 +297,22 @@ func (s *stdout) put(out string) error {
 	}
 	shown := t.Live && !t.Quiet && !t.closed
 	if shown {
-		t.model = nil // the person sees its text arrive
-		if len(t.drawn) > 0 {
-			t.write(syncStart + t.erase())
-			defer t.write(syncEnd)
-		}
+		t.write(syncStart + t.erase())
+	}
+	if t.last == progress {
+		t.write("\n")
+	}
+	if t.Live && !t.Quiet {
+		t.last = answer
 	}
 	_, err := io.WriteString(s.w, out)
-	if shown {
-		t.mid = !strings.HasSuffix(out, "\n")
+	if !shown {
+		return err
+	}
+	t.mid = !strings.HasSuffix(out, "\n")
+	if s.clean != nil {
 		t.redraw("")
+		t.write(syncEnd)
 	}
 	return err
 }

@@ -43,11 +43,12 @@ func TestLiveShowsARun(t *testing.T) {
 func TestLiveElapsedTimeAdvancesUntilClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 40, 10)
-		text := &Text{W: s, Live: true}
+		text := &Text{W: s, Live: true, Size: s.size}
 		text.Observe(agenttest.Call(1, "k", "sleep", ""))
-		for _, want := range []string{"• sleep  0.4 s\n", "• sleep  0.8 s\n"} {
+		for _, want := range []string{"0.4 s", "0.8 s"} {
 			time.Sleep(400 * time.Millisecond)
 			synctest.Wait()
+			want = "• main                            " + want + "\n  • sleep                         " + want + "\n"
 			if got := s.String(); got != want {
 				t.Errorf("screen %q, want %q", got, want)
 			}
@@ -74,7 +75,7 @@ func TestLiveElapsedTimeAdvancesUntilClose(t *testing.T) {
 func TestLiveIsNotRedrawnWhileAToolAsksThePerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 40, 10)
-		text := &Text{W: s, Live: true, Asks: func(tool string) bool { return tool == "ask" }}
+		text := &Text{W: s, Live: true, Size: s.size, Asks: func(tool string) bool { return tool == "ask" }}
 		defer text.Close()
 		text.Observe(agenttest.Call(1, "s", "sleep", ""))
 		text.Observe(agenttest.Call(1, "a", "ask", ""))
@@ -90,7 +91,7 @@ func TestLiveIsNotRedrawnWhileAToolAsksThePerson(t *testing.T) {
 		}
 		fmt.Fprint(s, "green\n")
 		text.Observe(agenttest.CallResult(1, "a", "ask", "green", false, 100))
-		if now, want := s.String(), "→ ask\nWhich colour? green\n✓ ask  0.1 s\n• sleep  1.0 s\n"; now != want {
+		if now, want := s.String(), "→ ask\nWhich colour? green\n✓ ask                             0.1 s\n• main                            1.0 s\n  • sleep                         1.0 s\n"; now != want {
 			t.Errorf("screen %q afterwards, want %q", now, want)
 		}
 	})
@@ -99,7 +100,7 @@ func TestLiveIsNotRedrawnWhileAToolAsksThePerson(t *testing.T) {
 func TestLiveIsNotRedrawnWhileItIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 40, 10)
-		text := &Text{W: s, Live: true}
+		text := &Text{W: s, Live: true, Size: s.size}
 		defer text.Close()
 		text.Observe(agenttest.Call(1, "s", "sleep", ""))
 		release := text.Hold()
@@ -112,7 +113,7 @@ func TestLiveIsNotRedrawnWhileItIsHeld(t *testing.T) {
 		fmt.Fprint(s, "green\n")
 		release()
 		release()
-		if now, want := s.String(), "Which colour? green\n• sleep  1.0 s\n"; now != want {
+		if now, want := s.String(), "Which colour? green\n• main                            1.0 s\n  • sleep                         1.0 s\n"; now != want {
 			t.Errorf("screen %q afterwards, want %q", now, want)
 		}
 	})
@@ -120,7 +121,7 @@ func TestLiveIsNotRedrawnWhileItIsHeld(t *testing.T) {
 
 func TestLiveWritesNothingWhenNothingChanged(t *testing.T) {
 	s := newScreen(t, 40, 10)
-	text := &Text{W: s, Live: true, Now: func() time.Time { return time.Unix(0, 0) }}
+	text := &Text{W: s, Live: true, Size: s.size, Now: func() time.Time { return time.Unix(0, 0) }}
 	defer text.Close()
 	text.Observe(agenttest.Call(1, "k", "sleep", ""))
 	writes := s.count()
@@ -135,10 +136,10 @@ func TestLiveWritesNothingWhenNothingChanged(t *testing.T) {
 func TestLiveFitsTheScreen(t *testing.T) {
 	for _, test := range []struct{ name, want string }{
 		{"forty calls on six rows", `
-• t1 host=漢漢漢漢…  0.0 s
-• t2 host=漢漢漢漢…  0.0 s
-• t3 host=漢漢漢漢…  0.0 s
-  and 37 more
+• main                0.0 s
+  • t1 host=漢漢漢…   0.0 s
+  • t2 host=漢漢漢…   0.0 s
+  and 38 more
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -164,7 +165,7 @@ func TestLiveFitsTheScreen(t *testing.T) {
 // TestLiveLeavesNothingBehindInASmallerWindow makes the window narrower, so that
 // the terminal wraps the drawn lines, and lower.
 func TestLiveLeavesNothingBehindInASmallerWindow(t *testing.T) {
-	columns, rows := 60, 12
+	columns, rows := 60, 18
 	s := newScreen(t, columns, rows)
 	now := time.Unix(9, 0)
 	text := &Text{W: s, Live: true, Color: true, Size: func() (int, int) { return columns, rows }, Now: func() time.Time { return now }}
@@ -179,17 +180,17 @@ func TestLiveLeavesNothingBehindInASmallerWindow(t *testing.T) {
 	for _, tool := range []string{"a", "b", "c"} {
 		text.Observe(agenttest.Call(1, tool, strings.Repeat(tool, 50), ""))
 	}
-	columns, rows = 25, 12
+	columns, rows = 25, 18
 	s.resize(columns, rows)
 	redraw()
-	want := "$ agents run\n• aaaaaaaaaaaaaa…  1.0 s\n• bbbbbbbbbbbbbb…  1.0 s\n• cccccccccccccc…  1.0 s\n"
+	want := "$ agents run\n• main             1.0 s\n  • aaaaaaaaaaaa…  1.0 s\n  • bbbbbbbbbbbb…  1.0 s\n  • cccccccccccc…  1.0 s\n"
 	if got := s.String(); got != want {
 		t.Errorf("the window became narrower:\n%swant:\n%s", got, want)
 	}
 	rows = 2
 	s.resize(columns, rows)
 	redraw()
-	if got, want := s.String(), "$ agents run\n• aaaaaaaaaaaaaa…  1.0 s\n• bbbbbbbbbbbbbb…  1.0 s\n  and 3 more\n"; got != want {
+	if got, want := s.String(), "$ agents run\n• main             1.0 s\n  • aaaaaaaaaaaa…  1.0 s\n  • bbbbbbbbbbbb…  1.0 s\n  and 4 more\n"; got != want {
 		t.Errorf("the window became lower:\n%swant:\n%s", got, want)
 	}
 	rows = 1
@@ -213,9 +214,9 @@ func TestLiveErasesWhatTheTerminalEchoes(t *testing.T) {
 
 func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
 	s := newScreen(t, 40, 24)
-	text := &Text{W: s, Live: true, MaxLines: 4, Now: func() time.Time { return time.Unix(9, 0) }}
+	text := &Text{W: s, Live: true, Size: s.size, MaxLines: 4, Now: func() time.Time { return time.Unix(9, 0) }}
 	defer text.Close()
-	sub := func(e agent.Event) agent.Event { e.Parent, e.Depth = "p", 1; return e }
+	sub := func(e agent.Event) agent.Event { e.Session, e.Agent, e.Parent, e.Depth = "S2", "sub", "p", 1; return e }
 	text.Observe(agenttest.Call(1, "p", "ask", ""))
 	for i := range 60 {
 		key, tool := fmt.Sprint("c", i), fmt.Sprint("t", i)
@@ -223,13 +224,13 @@ func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
 		text.Observe(sub(agenttest.CallResult(1, key, tool, "", i == 57, 100)))
 	}
 	text.Observe(sub(agenttest.Call(1, "run", "runs", "")))
-	want := "• ask  0.0 s\n  ✓ t59  0.1 s\n  • runs  0.0 s\n"
+	want := "• main                            0.0 s\n  • sub                           0.0 s\n    ✓ t59                         0.1 s\n    • runs                        0.0 s\n"
 	if got := s.String(); got != want {
 		t.Errorf("screen:\n%swant:\n%s", got, want)
 	}
 	text.Observe(agenttest.CallResult(1, "p", "ask", "error: no\nanswer", true, 6000))
 	got := strings.Split(strings.TrimSpace(s.String()), "\n")
-	if len(got) != 2+51 || got[0] != "✗ ask  6.0 s  no" || got[1] != "    10 calls before" {
+	if len(got) != 14 || got[0] != "✗ sub  no                         0.0 s" || got[1] != "    50 calls before" {
 		t.Errorf("screen:\n%s", s)
 	}
 }
@@ -237,12 +238,12 @@ func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
 // TestAnInterruptedRunShowsWhatEndedBefore: the calls that an interruption ends
 // are not shown one by one.
 func TestAnInterruptedRunShowsWhatEndedBefore(t *testing.T) {
-	sub := func(e agent.Event) agent.Event { e.Parent, e.Depth, e.Agent = "p", 1, "sub"; return e }
+	sub := func(e agent.Event) agent.Event { e.Session, e.Parent, e.Depth, e.Agent = "S2", "p", 1, "sub"; return e }
 	s := newScreen(t, 60, 20)
 	var plain bytes.Buffer
 	stopped := false
 	interrupted := func() bool { return stopped }
-	live := &Text{W: s, Live: true, Interrupted: interrupted, Now: func() time.Time { return time.Unix(9, 0) }}
+	live := &Text{W: s, Live: true, Size: s.size, Interrupted: interrupted, Now: func() time.Time { return time.Unix(9, 0) }}
 	defer live.Close()
 	watch := observe.Tee(live.Observe, (&Text{W: &plain, Interrupted: interrupted}).Observe)
 	watch(agenttest.Call(1, "r", "get", ""))
@@ -256,7 +257,7 @@ func TestAnInterruptedRunShowsWhatEndedBefore(t *testing.T) {
 	watch(agenttest.CallResult(2, "p", "ask", "error: interrupted", true, 100))
 	watch(agenttest.CallResult(1, "r", "get", "error: interrupted; the tool was ended", true, 100))
 	watch(agenttest.CallResult(3, "q", "ask_other", "error: interrupted", true, 100))
-	if got, want := s.String(), "✗ ask  0.1 s\n  ✓ done  0.1 s\n"; got != want {
+	if got, want := s.String(), "✗ sub                                                 0.0 s\n  ✓ done                                              0.1 s\n• main                                     calling    0.0 s\n"; got != want {
 		t.Errorf("screen:\n%swant:\n%s", got, want)
 	}
 	if got, want := plain.String(), "→ get\n→ ask\n→ ask_other\n  → sub: done\n  → sub: slow\n  ✓ sub: done  0.1 s\n"; got != want {
@@ -267,7 +268,7 @@ func TestAnInterruptedRunShowsWhatEndedBefore(t *testing.T) {
 func TestLiveMakesRoomForStdout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 40, 10)
-		text := &Text{W: s, Live: true}
+		text := &Text{W: s, Live: true, Size: s.size}
 		out := text.Stdout(s)
 		step := func(want string) {
 			t.Helper()
@@ -275,10 +276,10 @@ func TestLiveMakesRoomForStdout(t *testing.T) {
 				t.Errorf("screen:\n%s\nwant:\n%s", got, want)
 			}
 		}
-		text.Observe(agent.Event{Kind: agent.EventRequest, Model: "gpt-5"})
-		step("• gpt-5  0.0 s\n")
+		text.Observe(agent.Event{Kind: agent.EventRequest, Session: "S1", Agent: "main", Model: "gpt-5"})
+		step("• main                            0.0 s\n")
 		io.WriteString(out, "zero\n")
-		step("zero\n") // the answer itself is seen, so the line goes
+		step("zero\n\n• main                            0.0 s\n")
 		io.WriteString(out, "\x1b[A\r")
 		text.Observe(agenttest.Call(1, "k", "sleep", ""))
 		io.WriteString(out, "one\ntw")
@@ -287,15 +288,16 @@ func TestLiveMakesRoomForStdout(t *testing.T) {
 		synctest.Wait()
 		io.WriteString(out, "o\x1b")
 		io.WriteString(out, "[31m\n")
-		step("zero\n\none\ntwo\n• sleep  0.3 s\n")
+		rows := "• main                            0.3 s\n  • sleep                         0.3 s\n"
+		step("zero\n\none\ntwo\n\n" + rows)
 		io.WriteString(out, "three")
 		text.Observe(agent.Event{Kind: agent.EventWarning, Text: "beware"})
-		step("zero\n\none\ntwo\nthree\n! beware\n• sleep  0.3 s\n")
+		step("zero\n\none\ntwo\nthree\n\n! beware\n" + rows)
 		io.WriteString(out, "end \xe2\x82")
 		text.Close()
-		step("zero\n\none\ntwo\nthree\n! beware\nend \uFFFD\uFFFD\n")
+		step("zero\n\none\ntwo\nthree\n\n! beware\n\nend \uFFFD\uFFFD\n")
 		io.WriteString(out, "\x1b[2Jmore")
-		step("zero\n\none\ntwo\nthree\n! beware\nend \uFFFD\uFFFDmore\n")
+		step("zero\n\none\ntwo\nthree\n\n! beware\n\nend \uFFFD\uFFFDmore\n")
 	})
 }
 
@@ -329,8 +331,8 @@ func TestLiveSurvivesCharactersThatAreWiderThanTheySeem(t *testing.T) {
 	text := &Text{W: s, Live: true, Size: func() (int, int) { return 20, 10 }, Now: func() time.Time { return time.Unix(9, 0) }}
 	text.Observe(agenttest.Call(1, "a", strings.Repeat("±", 30), ""))
 	text.Observe(agenttest.Call(2, "b", "second", ""))
-	if got := strings.Count(s.String(), "\n"); got != 2 {
-		t.Errorf("%d rows, want 2:\n%s", got, s)
+	if got := strings.Count(s.String(), "\n"); got != 3 {
+		t.Errorf("%d rows, want 3:\n%s", got, s)
 	}
 	text.Close()
 	if got := s.String(); got != "\n" {
@@ -366,7 +368,7 @@ func TestNoControlSequenceReachesATerminal(t *testing.T) {
 		for _, failed := range []bool{false, true} {
 			s := newScreen(t, 60, 20)
 			var plain, log, lines bytes.Buffer
-			live := &Text{W: s, Live: true, Color: true}
+			live := &Text{W: s, Live: true, Size: s.size, Color: true}
 			stream := &Stream{W: live.Stdout(s)}
 			watch := observe.Tee(live.Observe, stream.Observe, (&Text{W: &plain}).Observe,
 				(&LogText{W: &log}).Observe, (&observe.JSONLines{W: &lines, Pieces: true}).Observe)
@@ -396,7 +398,7 @@ func TestNoControlSequenceReachesATerminal(t *testing.T) {
 func TestLiveShowsThePlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 50, 10)
-		text := &Text{W: s, Live: true, MaxLines: 5}
+		text := &Text{W: s, Live: true, Size: s.size, MaxLines: 6, Now: func() time.Time { return time.Unix(9, 0) }}
 		defer text.Close()
 		change := func(task agent.Task) {
 			e := agenttest.CallResult(1, "p"+task.ID, "add_task", "added", false, 1)
@@ -408,16 +410,17 @@ func TestLiveShowsThePlan(t *testing.T) {
 		change(agent.Task{ID: "water", Title: "Boil water", Parent: "tea", State: agent.TaskDone, Note: "hot"})
 		change(agent.Task{ID: "cups", Title: "Find cups"})
 		change(agent.Task{ID: "milk", Title: "Buy milk", State: agent.TaskDropped})
-		want := "• sleep  0.0 s\n→ Make tea\\x1b[2J\n  ✓ Boil water  hot\n○ Find cups\n- Buy milk\n"
+		calling := "• main                                      0.0 s\n  • sleep                                   0.0 s\n"
+		want := calling + "  → Make tea\\x1b[2J\n    ✓ Boil water  hot\n  ○ Find cups\n  - Buy milk\n"
 		if got := s.String(); !strings.HasSuffix(got, want) {
 			t.Errorf("screen:\n%s\nwant at its end:\n%s", got, want)
 		}
 		change(agent.Task{ID: "cake", Title: "Bake"})
-		want = "• sleep  0.0 s\n  1 of 4 tasks are done  Make tea\\x1b[2J\n"
+		want = calling + "    1 of 4 tasks are done  Make tea\\x1b[2J\n"
 		if got := s.String(); !strings.HasSuffix(got, want) {
 			t.Errorf("screen:\n%s\nwant at its end:\n%s", got, want)
 		}
-		text.Observe(agent.Event{Kind: agent.EventEnd})
+		text.Observe(agent.Event{Kind: agent.EventEnd, Session: "S1"})
 		if got := s.String(); strings.Contains(got, "tasks") {
 			t.Errorf("after the end:\n%s", got)
 		}

@@ -48,7 +48,7 @@ var marks = [...]struct{ sign, ascii, color string }{
 }
 
 // Lines wider than this keep their figures near the text.
-const widest = 110
+const widest = 100
 
 // columns are the widths of the figures, and of the whole line.
 type columns struct{ state, tokens, cost, took, all int }
@@ -60,6 +60,9 @@ func (l Layout) columns(lines []line) columns {
 	for _, l := range lines {
 		c.state, c.tokens = max(c.state, len(l.state)), max(c.tokens, len(l.tokens))
 		c.cost, c.took = max(c.cost, len(l.cost)), max(c.took, len(l.took))
+	}
+	if c.took > 0 {
+		c.took = max(c.took, len("9.9 s"))
 	}
 	if c.state > 0 {
 		c.state = max(c.state, len("answering")) // the columns stay where they are
@@ -83,6 +86,39 @@ func (l Layout) width() int {
 	return l.Width
 }
 
+// figures are the figures of a line, from the first that it has, and the cells that they take.
+func (p pen) figures(l line, c columns) (text string, width int) {
+	var b strings.Builder
+	for _, f := range []struct {
+		text  string
+		width int
+	}{{l.state, -c.state}, {l.tokens, c.tokens}, {l.cost, c.cost}, {l.took, c.took}} {
+		pad := strings.Repeat(" ", max(max(f.width, -f.width)-len(f.text), 0))
+		switch {
+		case f.text == "" && width == 0:
+			continue
+		case f.width < 0:
+			b.WriteString("  " + p.color(f.text, "2") + pad)
+		case f.width > 0:
+			b.WriteString("  " + pad + p.color(f.text, "2"))
+		default:
+			continue
+		}
+		width += 2 + max(f.width, -f.width)
+	}
+	return strings.TrimRight(b.String(), " "), width
+}
+
+// room is the number of cells for the label and the note of a line.
+func (p pen) room(l line, c columns) int {
+	_, figures := p.figures(l, c)
+	room := c.all - figures - 2*min(l.depth, 10) - 2
+	if l.name != "" {
+		room -= termtext.Width(p.ascii(l.name)) + 2
+	}
+	return room
+}
+
 // aligned is a line with its figures at the right, never wider than c.all.
 func (p pen) aligned(l line, c columns) string {
 	m := marks[l.mark]
@@ -90,42 +126,18 @@ func (p pen) aligned(l line, c columns) string {
 	if p.ASCII {
 		sign = m.ascii
 	}
-	var right string
-	last := 0 // of the cells on the right that are not blank
-	for _, f := range []struct {
-		text, color string
-		width       int
-		left        bool
-	}{{l.state, "2", c.state, true}, {l.tokens, "2", c.tokens, false}, {l.cost, "2", c.cost, false}, {l.took, "2", c.took, false}} {
-		if f.width == 0 {
-			continue
-		}
-		pad := strings.Repeat(" ", max(f.width-len(f.text), 0))
-		if f.left {
-			right += "  " + p.color(f.text, f.color) + pad
-		} else {
-			right += "  " + pad + p.color(f.text, f.color)
-		}
-		last += 2 + f.width
-	}
 	indent := strings.Repeat("  ", min(l.depth, 10))
-	room := c.all - last - termtext.Width(indent) - 2
-	if room < 1 {
-		return p.ascii(termtext.Cut(indent+sign+" "+words(l.name, l.label), c.all, p.more()))
+	figures, _ := p.figures(l, c)
+	room := p.room(l, c)
+	if room < 8 {
+		return p.narrow(indent+sign+" ", words(p.ascii(l.name), p.ascii(l.label)), l.took, c)
 	}
-	name := termtext.Cut(p.ascii(l.name), room, p.more())
-	room -= termtext.Width(name)
-	between := ""
-	if name != "" && l.label != "" && room > 4 {
-		between = "  "
+	name, label, note := p.ascii(l.name), p.ascii(l.label), p.ascii(l.note)
+	if name != "" {
+		name = p.color(name, "1") + "  "
 	}
-	label, note := p.ascii(l.label), p.ascii(l.note)
-	if note != "" {
+	if note != "" && label != "" {
 		note = "  " + note
-	}
-	room -= len(between)
-	if between == "" && name != "" {
-		label = ""
 	}
 	note = termtext.Cut(note, max(room/2, room-termtext.Width(label)), p.more())
 	label = termtext.Cut(label, room-termtext.Width(note), p.more())
@@ -134,11 +146,41 @@ func (p pen) aligned(l line, c columns) string {
 	if l.mark == markFailed {
 		noteColor = m.color
 	}
-	left := indent + p.color(sign, m.color) + " " + p.color(name, "1") + between + label + p.color(note, noteColor)
-	if strings.TrimSpace(right) == "" {
-		return left
+	left := indent + p.color(sign, m.color) + " " + name + label + p.color(note, noteColor)
+	if figures == "" {
+		return strings.TrimRight(left, " ")
 	}
-	return strings.TrimRight(left+strings.Repeat(" ", max(room, 0))+right, " ")
+	return left + strings.Repeat(" ", room) + figures
+}
+
+// narrow is a line that has hardly any room: its text and, if that fits too, its time.
+func (p pen) narrow(start, text, took string, c columns) string {
+	if room := c.all - termtext.Width(start) - c.took - 2; room >= 8 && c.took > 0 {
+		text = termtext.Cut(text, room, p.more())
+		return start + text + strings.Repeat(" ", room-termtext.Width(text)+2+c.took-len(took)) + took
+	}
+	return termtext.Cut(start+text, c.all, p.more())
+}
+
+// plain is a line of any width.
+func (p pen) plain(l line) string {
+	m := marks[l.mark]
+	sign := m.sign
+	if p.ASCII {
+		sign = m.ascii
+	}
+	var took, note string
+	if l.took != "" {
+		took = "  " + l.took
+	}
+	if l.note != "" {
+		note = "  " + l.note
+	}
+	noteColor := "2"
+	if l.mark == markFailed {
+		noteColor = m.color
+	}
+	return strings.Repeat("  ", min(l.depth, 10)) + p.color(sign, m.color) + " " + p.ascii(l.label) + p.color(took, "2") + p.color(p.ascii(note), noteColor)
 }
 
 func (p pen) more() string {

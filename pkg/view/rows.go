@@ -23,6 +23,8 @@ type Layout struct {
 	Color, ASCII bool
 	// Ended shows sub-agents that have ended, too.
 	Ended bool
+
+	calls bool // those of sub-agents that have ended, too
 }
 
 // A Row is one line of a tree.
@@ -62,7 +64,7 @@ func (t *Tree) Rows(l Layout) []Row {
 // draw renders the rows that fit.
 func (l Layout) draw(rows []Row) []Row {
 	if l.Height > 0 && len(rows) > l.Height {
-		rows = l.fit(rows, l.Height-1)
+		rows = fit(rows, l.Height)
 	}
 	var lines []line
 	for _, r := range rows {
@@ -83,17 +85,25 @@ func (l Layout) node(n *Node, rows []Row) []Row {
 	if q := n.Question; q != nil {
 		rows = append(rows, Row{Node: n, line: line{depth: n.Depth + 1, mark: markAsk, label: questionText(q)}, order: math.MaxInt})
 	}
+	ended := len(n.calls) - n.running
+	if before := n.dropped + max(ended-keptCalls, 0); l.calls && before > 0 {
+		rows = append(rows, Row{Node: n, line: line{depth: n.Depth + 1, mark: markMore, label: fmt.Sprintf("%d calls before", before)}})
+	}
 	seen := 0
 	for _, c := range n.calls {
+		over := c.State.Ended()
 		switch {
-		case c.Agent != nil && (!c.State.Ended() || l.Ended):
+		case c.Agent != nil && (!over || l.Ended):
 			rows = l.node(c.Agent, rows)
 			seen++
-		case c.Agent == nil && !c.State.Ended(), n.Parent != nil && !n.State().Ended():
+		case c.Agent == nil && !over, n.Parent != nil && ended <= keptCalls && (l.calls || !n.State().Ended()):
 			rows = append(rows, Row{Node: n, Call: c, line: c.line(l.Now), order: rank(c)})
 		}
+		if over {
+			ended--
+		}
 	}
-	if l.Ended && seen < len(n.Children) {
+	if l.Ended && !l.calls && seen < len(n.Children) {
 		rows = l.earlier(n, rows)
 	}
 	return rows
@@ -107,6 +117,29 @@ func (l Layout) earlier(n *Node, rows []Row) []Row {
 		}
 	}
 	return rows
+}
+
+// whole draws a call that ended and what is below it. Reasons that do not fit follow on lines
+// of their own.
+func (l Layout) whole(rows []Row) []string {
+	var lines []line
+	for _, r := range rows {
+		lines = append(lines, r.line)
+	}
+	columns := l.columns(lines)
+	var out []string
+	for _, r := range lines {
+		reason := ""
+		indent := 2*min(r.depth, 10) + 2
+		if r.mark != markOK && l.pen().room(r, columns) < termtext.Width(r.label)+2+termtext.Width(r.note) {
+			r.note, reason = "", r.note
+		}
+		out = append(out, l.pen().aligned(r, columns))
+		for _, s := range termtext.Wrap(l.pen().ascii(reason), max(columns.all-indent, 1)) {
+			out = append(out, strings.Repeat(" ", indent)+l.pen().color(s, marks[r.mark].color))
+		}
+	}
+	return out
 }
 
 // rank is the order in which rows are kept: the running ones before those that ended, and
@@ -125,20 +158,23 @@ func orderOf(n *Node) int {
 	return rank(n.Call)
 }
 
-// fit chooses n rows: the running ones, from the top, then those that ended last. One more
-// row counts the running ones that are left out.
-func (l Layout) fit(rows []Row, n int) []Row {
+// fit chooses at most n rows: the running ones, from the top, then those that ended last. If
+// there is no room for all that run, the last row counts the others.
+func fit(rows []Row, n int) []Row {
+	hidden := -n
+	for _, r := range rows {
+		if r.order == math.MaxInt {
+			hidden++
+		}
+	}
+	if hidden > 0 {
+		n, hidden = n-1, hidden+1
+	}
 	ranked := make([]int, len(rows))
 	for i := range rows {
 		ranked[i] = i
 	}
 	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(rows[b].order, rows[a].order) })
-	hidden := 0
-	for _, i := range ranked[n:] {
-		if rows[i].order == math.MaxInt {
-			hidden++
-		}
-	}
 	slices.Sort(ranked[:n])
 	var chosen []Row
 	for _, i := range ranked[:n] {
@@ -157,7 +193,7 @@ func (n *Node) line(now time.Time) line {
 	if l.label == "" && n.Call != nil {
 		l.label = n.Call.short
 	}
-	l.tokens, l.cost, l.took = tokens(n.Total), n.Total.CostText(), elapsed(n.Elapsed(now))
+	l.tokens, l.cost, l.took = tokens(n.Total), cost(n.Total), elapsed(n.Elapsed(now))
 	switch {
 	case !s.Ended():
 		l.state = s.String()
@@ -183,6 +219,22 @@ func (c *Call) Line(l Layout) string {
 	return l.pen().aligned(own, l.columns([]line{own}))
 }
 
+// Lines are a call that has ended and all that is below it, as far as it is kept: a line for
+// each agent and call, and further ones for the reasons of failures that do not fit.
+func (c *Call) Lines(l Layout) []string { return l.whole(c.rows(l)) }
+
+func (c *Call) rows(l Layout) []Row {
+	l.Ended, l.calls = true, true
+	rows := []Row{{Node: c.Node, Call: c, line: c.line(l.Now)}}
+	if c.Agent != nil {
+		rows = l.node(c.Agent, nil)
+	}
+	for i := range rows {
+		rows[i].depth -= c.Node.Depth + 1
+	}
+	return rows
+}
+
 // questionText is what a question asks, with the path of agents to the one that asks.
 func questionText(q *agent.Event) string {
 	var path []string
@@ -202,6 +254,14 @@ func tokens(u agent.Usage) string {
 		return ""
 	}
 	return agent.Brief(u.InputTokens) + " in " + agent.Brief(u.OutputTokens) + " out"
+}
+
+// cost is that of a node in short: more than a sum if some requests have no price.
+func cost(u agent.Usage) string {
+	if u.Priced > 0 && u.Unpriced() > 0 {
+		return "> " + u.Cost.Text()
+	}
+	return u.CostText()
 }
 
 // stateMarks are the marks of states.

@@ -28,6 +28,8 @@ func newScreen(t *testing.T, columns, rows int) *screen {
 	return &screen{t: t, columns: columns, rows: rows, lines: [][]rune{nil}}
 }
 
+func (s *screen) size() (int, int) { return s.columns, s.rows }
+
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,6 +14,9 @@ import (
 type Stream struct {
 	// W is where the text goes. It is required.
 	W io.Writer
+	// End, unless it is nil, is called after the text of each turn, and ends what W
+	// holds back.
+	End func() error
 
 	pieces bool // the current answer arrives in pieces
 	mid    bool // the last line has no newline yet
@@ -32,26 +35,28 @@ func (s *Stream) Observe(e agent.Event) {
 		s.pieces = s.pieces || e.Text != ""
 		s.write(e.Text)
 	case agent.EventRetry:
-		s.endLine()
-		s.pieces = false
+		s.endTurn()
 	case agent.EventAnswer:
 		if !s.pieces && e.Message != nil {
 			s.write(e.Message.Text())
 		}
-		s.endLine()
-		s.pieces = false
+		s.endTurn()
 	case agent.EventEnd:
-		s.endLine()
+		s.endTurn()
 	}
 }
 
 // Err returns the first error of W. Nothing is written after it.
 func (s *Stream) Err() error { return s.err }
 
-func (s *Stream) endLine() {
+func (s *Stream) endTurn() {
 	if s.mid {
 		s.write("\n")
 	}
+	if s.End != nil && s.err == nil {
+		s.err = s.End()
+	}
+	s.pieces = false
 }
 
 func (s *Stream) write(text string) {

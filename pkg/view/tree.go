@@ -16,6 +16,8 @@ import (
 type Tree struct {
 	// Root is the node of the run itself; nil before its first event.
 	Root *Node
+	// Brief keeps no Entries, and no Args and Text of calls: for a display of what runs.
+	Brief bool
 
 	nodes    map[string]*Node // by session
 	calls    map[string]*Call // by key: those that run, and those of sub-agents that run
@@ -52,6 +54,7 @@ type Node struct {
 	// the end.
 	Entries []*Entry
 
+	brief   bool
 	state   State
 	note    string  // what the state does not say
 	calls   []*Call // running ones, and the last that ended, in the order of their start
@@ -137,7 +140,7 @@ func (s State) String() string {
 func (s State) Ended() bool { return s >= Done }
 
 const (
-	keptCalls = 50   // ended calls of a node that Rows can show
+	keptCalls = 10   // ended calls of a node that Rows can show
 	maxKept   = 4096 // bytes of the arguments and the result of a call
 )
 
@@ -201,7 +204,7 @@ func since(started, ended, now time.Time) time.Duration {
 // session belongs to the root.
 func (t *Tree) node(e *agent.Event) *Node {
 	n := t.nodes[e.Session]
-	if n == nil && e.Session == "" {
+	if n == nil && e.Session == "" && (t.Root != nil || e.Kind == agent.EventWarning || e.Kind == agent.EventLog) {
 		return t.Root
 	}
 	if n == nil {

@@ -130,8 +130,8 @@ func TestTotalsHaveEverythingBelow(t *testing.T) {
 	}
 	tree.Apply(event("main/b", agent.EventFailure, agent.Event{Usage: &agent.Usage{Requests: 1, InputTokens: 500}}))
 	want := []string{
-		"• main  thinking  3.5k in 0.3k out  $0.03 + 1 unpriced  0.0 s",
-		"• b  thinking  2.5k in 0.2k out  $0.02 + 1 unpriced  0.0 s",
+		"• main  thinking  3.5k in 0.3k out  > $0.03  0.0 s",
+		"• b  thinking  2.5k in 0.2k out  > $0.02  0.0 s",
 		"• c  thinking  1.0k in 0.1k out  $0.01  0.0 s",
 	}
 	var got []string

@@ -23,12 +23,12 @@ func (s *Source) Event(e agent.Event) agent.Event {
 
 // Call is the start of call n of a first turn.
 func Call(n int, key, tool, args string) agent.Event {
-	return agent.Event{Kind: agent.EventCallStarted, Turn: 1, N: n, CallID: "c" + key, Key: key, Tool: tool, Args: args}
+	return agent.Event{Kind: agent.EventCallStarted, Session: "S1", Agent: "main", Turn: 1, N: n, CallID: "c" + key, Key: key, Tool: tool, Args: args}
 }
 
 // CallResult is the end of such a call.
 func CallResult(n int, key, tool, text string, failed bool, millis int64) agent.Event {
-	return agent.Event{Kind: agent.EventCallEnded, Turn: 1, N: n, CallID: "c" + key, Key: key, Tool: tool, Millis: millis,
+	return agent.Event{Kind: agent.EventCallEnded, Session: "S1", Agent: "main", Turn: 1, N: n, CallID: "c" + key, Key: key, Tool: tool, Millis: millis,
 		Result: &agent.ToolResult{CallID: "c" + key, Name: tool, Failed: failed, Parts: []agent.Part{agent.Text(text)}}}
 }
 

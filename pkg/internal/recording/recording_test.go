@@ -19,14 +19,14 @@ var update = flag.Bool("update", false, "write docs/recording.svg")
 
 const (
 	repository = "../../.."
-	columns    = 92
+	columns    = 88
 )
 
 // session are the commands of the recording, and what the terminal shows when each has
 // ended.
 var session = []struct{ command, end string }{
+	{`agents check --agent-file agent.json`, `^  bash_headline `},
 	{`agents run --agent-file agent.json "What is in this folder?"`, `^tools/$`},
-	{`agents session cost latest`, `^total `},
 }
 
 // TestRecording runs the session in a terminal. With -update it writes the picture;
@@ -69,15 +69,15 @@ func TestRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	picture := plain(t, text)
-	for _, want := range []string{"What is in this folder?", "folder.agenttest.json", "session cost latest"} {
+	for _, want := range []string{"What is in this folder?", "folder.agenttest.json", "agents check"} {
 		if !strings.Contains(strings.Join(lines, "\n"), want) || !strings.Contains(picture, want) {
 			t.Errorf("the picture or the terminal lacks %q; `make recording` draws it again\n%s\n%s", want, picture, strings.Join(lines, "\n"))
 		}
 	}
 }
 
-// tidy replaces what differs from run to run, leaves out the last prompt, and makes
-// the commands bold.
+// tidy replaces what differs from run to run, leaves out the last prompt, and sets
+// the commands apart.
 func tidy(text string) []string {
 	text = regexp.MustCompile(`\b\d+(\.\d+)? ms\b`).ReplaceAllString(text, "12 ms")
 	text = regexp.MustCompile(`\b\d+\.\d s\b`).ReplaceAllString(text, "0.1 s")
@@ -87,12 +87,16 @@ func tidy(text string) []string {
 	for len(lines) > 0 && strings.TrimSpace(sgr.ReplaceAllString(lines[len(lines)-1], "")) == "$" {
 		lines = lines[:len(lines)-1]
 	}
+	var list []string
 	for i, line := range lines {
 		if strings.HasPrefix(line, "$ ") {
-			lines[i] = "\x1b[1m" + line
+			if line = "\x1b[1m" + line; i > 0 {
+				list = append(list, "")
+			}
 		}
+		list = append(list, line)
 	}
-	return lines
+	return list
 }
 
 // delays are when each line appears: a second after a command its output, line by line.

@@ -20,6 +20,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/markdown"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/termtext"
@@ -80,6 +81,10 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 	case f.Output == "jsonl":
 		s.lines = &observe.JSONLines{W: p.Out, Pieces: true}
 		watch = append(watch, s.line)
+	case f.Output == "text" && !f.Whole && !f.Stream && p.OutTerm && p.Getenv("TERM") != "dumb":
+		w := &markdown.Writer{W: s.progress.Answer(p.Out), Format: func() markdown.Format { return format(p) }, Open: s.progress.Open}
+		s.stream = &view.Stream{W: w, End: w.Close}
+		watch = append(watch, s.stream.Observe)
 	case f.Output == "text" && !f.Whole && p.OutTerm:
 		s.stream = &view.Stream{W: s.progress.Stdout(p.Out)}
 		watch = append(watch, s.stream.Observe)
@@ -105,6 +110,12 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 	s.ending = l.Close
 	s.Observe = observe.Tee(watch...)
 	return s, nil
+}
+
+// format is how an answer looks on the terminal.
+func format(p *program.Env) markdown.Format {
+	columns, _ := program.Size()
+	return markdown.Format{Width: max(columns-1, 0), Color: p.Color(p.OutTerm), ASCII: p.ASCII()}
 }
 
 // LogsOnly opens the logs that the flags and the configuration name. Close it.
@@ -257,13 +268,14 @@ func (s *Sinks) result(out *agent.Outcome, runErr error) error {
 		return nil
 	}
 	answer := s.Hide(out.Answer)
-	if s.P.OutTerm {
-		answer = termtext.Clean(answer)
-	}
 	if !strings.HasSuffix(answer, "\n") {
 		answer += "\n"
 	}
-	_, err := io.WriteString(s.P.Out, answer)
+	w := s.P.Out
+	if s.P.OutTerm {
+		answer, w = termtext.Clean(answer), s.progress.Answer(w)
+	}
+	_, err := io.WriteString(w, answer)
 	return err
 }
 
