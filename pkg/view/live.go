@@ -218,7 +218,7 @@ func (t *Text) outcome(c *Call) string {
 	l := Layout{Width: columns - 1, Now: t.now(), Color: t.Color, ASCII: t.ASCII}
 	rows := slices.DeleteFunc(c.rows(l), func(r Row) bool { return r.Call != nil && t.cut[r.Call] })
 	if t.cut[c] && len(rows) > 0 {
-		rows[0].note, rows[0].state = "", ""
+		rows[0].line.note, rows[0].line.state = "", ""
 	}
 	if t.cut[c] && len(rows) <= 1 {
 		return ""

@@ -53,11 +53,12 @@ const widest = 100
 // columns are the widths of the figures, and of the whole line.
 type columns struct{ state, tokens, cost, took, all int }
 
-// columns measures the figures of lines. Narrow terminals show fewer of them: the time and
+// columns measures the figures of rows. Narrow terminals show fewer of them: the time and
 // the cost stay longest.
-func (l Layout) columns(lines []line) columns {
+func (l Layout) columns(rows []Row) columns {
 	c := columns{all: min(l.width(), widest)}
-	for _, l := range lines {
+	for _, r := range rows {
+		l := r.line
 		c.state, c.tokens = max(c.state, len(l.state)), max(c.tokens, len(l.tokens))
 		c.cost, c.took = max(c.cost, len(l.cost)), max(c.took, len(l.took))
 	}

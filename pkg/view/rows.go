@@ -36,8 +36,10 @@ type Row struct {
 	Node *Node
 	Call *Call
 
-	line
-	order int // of ended calls
+	line  *line
+	asks  bool // it is the question of the node
+	count int  // of what it stands for, if it is neither a node nor a call
+	order int  // see rank
 }
 
 // Lines are the texts of Rows.
@@ -66,54 +68,72 @@ func (l Layout) draw(rows []Row) []Row {
 	if l.Height > 0 && len(rows) > l.Height {
 		rows = fit(rows, l.Height)
 	}
-	var lines []line
-	for _, r := range rows {
-		lines = append(lines, r.line)
-	}
-	columns := l.columns(lines)
+	columns := l.fill(rows)
 	for i := range rows {
-		rows[i].Text = l.pen().aligned(rows[i].line, columns)
+		rows[i].Text = l.pen().aligned(*rows[i].line, columns)
 	}
 	return rows
+}
+
+// fill makes the lines of rows and measures them.
+func (l Layout) fill(rows []Row) columns {
+	for i := range rows {
+		line := rows[i].content(l.Now)
+		rows[i].line = &line
+	}
+	return l.columns(rows)
+}
+
+// content is the line of a row.
+func (r *Row) content(now time.Time) line {
+	switch {
+	case r.Node == nil:
+		return line{mark: markMore, label: fmt.Sprintf("and %d more", r.count)}
+	case r.Call != nil:
+		return r.Call.line(now)
+	case r.count > 0:
+		return line{depth: r.Node.Depth + 1, mark: markMore, label: fmt.Sprintf("%d calls before", r.count)}
+	case r.asks:
+		return line{depth: r.Node.Depth + 1, mark: markAsk, label: questionText(r.Node.Question)}
+	}
+	return r.Node.line(now)
 }
 
 func (l Layout) pen() pen { return pen{Color: l.Color, ASCII: l.ASCII} }
 
 // node adds the rows of a node and what is below it.
 func (l Layout) node(n *Node, rows []Row) []Row {
-	rows = append(rows, Row{Node: n, line: n.line(l.Now), order: orderOf(n)})
-	if q := n.Question; q != nil {
-		rows = append(rows, Row{Node: n, line: line{depth: n.Depth + 1, mark: markAsk, label: questionText(q)}, order: math.MaxInt})
+	rows = append(rows, Row{Node: n, order: orderOf(n)})
+	if n.Question != nil {
+		rows = append(rows, Row{Node: n, asks: true, order: math.MaxInt})
 	}
 	ended := len(n.calls) - n.running
-	if before := n.dropped + max(ended-keptCalls, 0); l.calls && before > 0 {
-		rows = append(rows, Row{Node: n, line: line{depth: n.Depth + 1, mark: markMore, label: fmt.Sprintf("%d calls before", before)}})
+	before := n.dropped + max(ended-keptCalls, 0)
+	switch {
+	case before == 0:
+	case l.calls:
+		rows = append(rows, Row{Node: n, count: before})
+	case l.Ended:
+		for _, child := range n.Children {
+			if child.Call == nil || !slices.Contains(n.calls, child.Call) {
+				rows = l.node(child, rows)
+			}
+		}
 	}
-	seen := 0
 	for _, c := range n.calls {
 		over := c.State.Ended()
-		switch {
-		case c.Agent != nil && (!over || l.Ended):
-			rows = l.node(c.Agent, rows)
-			seen++
-		case c.Agent == nil && !over, n.Parent != nil && ended <= keptCalls && (l.calls || !n.State().Ended()):
-			rows = append(rows, Row{Node: n, Call: c, line: c.line(l.Now), order: rank(c)})
-		}
+		below := n.Parent != nil && ended <= keptCalls && (l.calls || !n.State().Ended())
 		if over {
 			ended--
 		}
-	}
-	if l.Ended && !l.calls && seen < len(n.Children) {
-		rows = l.earlier(n, rows)
-	}
-	return rows
-}
-
-// earlier adds the sub-agents whose calls are no longer kept.
-func (l Layout) earlier(n *Node, rows []Row) []Row {
-	for _, child := range n.Children {
-		if child.Call == nil || !slices.Contains(n.calls, child.Call) {
-			rows = l.node(child, rows)
+		switch {
+		case c.Agent != nil && (!over || l.Ended):
+			rows = l.node(c.Agent, rows)
+		case over && !below:
+		case c.Agent != nil:
+			rows = append(rows, Row{Node: c.Agent, order: rank(c)})
+		default:
+			rows = append(rows, Row{Node: n, Call: c, order: rank(c)})
 		}
 	}
 	return rows
@@ -122,13 +142,10 @@ func (l Layout) earlier(n *Node, rows []Row) []Row {
 // whole draws a call that ended and what is below it. Reasons that do not fit follow on lines
 // of their own.
 func (l Layout) whole(rows []Row) []string {
-	var lines []line
-	for _, r := range rows {
-		lines = append(lines, r.line)
-	}
-	columns := l.columns(lines)
+	columns := l.columns(rows)
 	var out []string
-	for _, r := range lines {
+	for i := range rows {
+		r := *rows[i].line
 		reason := ""
 		indent := 2*min(r.depth, 10) + 2
 		if r.mark != markOK && l.pen().room(r, columns) < termtext.Width(r.label)+2+termtext.Width(r.note) {
@@ -181,7 +198,7 @@ func fit(rows []Row, n int) []Row {
 		chosen = append(chosen, rows[i])
 	}
 	if hidden > 0 {
-		chosen = append(chosen, Row{line: line{mark: markMore, label: fmt.Sprintf("and %d more", hidden)}})
+		chosen = append(chosen, Row{count: hidden})
 	}
 	return chosen
 }
@@ -216,7 +233,7 @@ func (c *Call) line(now time.Time) line {
 func (c *Call) Line(l Layout) string {
 	own := c.line(l.Now)
 	own.depth = 0
-	return l.pen().aligned(own, l.columns([]line{own}))
+	return l.pen().aligned(own, l.columns([]Row{{line: &own}}))
 }
 
 // Lines are a call that has ended and all that is below it, as far as it is kept: a line for
@@ -225,12 +242,13 @@ func (c *Call) Lines(l Layout) []string { return l.whole(c.rows(l)) }
 
 func (c *Call) rows(l Layout) []Row {
 	l.Ended, l.calls = true, true
-	rows := []Row{{Node: c.Node, Call: c, line: c.line(l.Now)}}
+	rows := []Row{{Node: c.Node, Call: c}}
 	if c.Agent != nil {
 		rows = l.node(c.Agent, nil)
 	}
+	l.fill(rows)
 	for i := range rows {
-		rows[i].depth -= c.Node.Depth + 1
+		rows[i].line.depth -= c.Node.Depth + 1
 	}
 	return rows
 }
