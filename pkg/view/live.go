@@ -252,8 +252,9 @@ func (t *Text) Stdout(w io.Writer) io.Writer {
 }
 
 // Answer is like Stdout, for lines that are clean and may have colours. A call of Open must
-// follow each Write: until then nothing is redrawn.
-func (t *Text) Answer(w io.Writer) io.Writer { return &stdout{text: t, w: w} }
+// follow each Write: until then nothing is redrawn. Close ends a text; the next one is set apart
+// from it.
+func (t *Text) Answer(w io.Writer) io.WriteCloser { return &stdout{text: t, w: w} }
 
 // Open shows lines, which are clean, as the end of the answer, until they are replaced.
 func (t *Text) Open(lines []string) {
@@ -272,6 +273,17 @@ type stdout struct {
 	text  *Text
 	w     io.Writer
 	clean *termtext.Cleaner // nil for clean lines
+	texts int               // that have ended
+	begun bool              // the present one
+}
+
+func (s *stdout) Close() error {
+	s.text.mu.Lock()
+	defer s.text.mu.Unlock()
+	if s.begun {
+		s.texts, s.begun = s.texts+1, false
+	}
+	return nil
 }
 
 func (s *stdout) Write(p []byte) (int, error) {
@@ -299,9 +311,13 @@ func (s *stdout) put(out string) error {
 	if shown {
 		t.write(syncStart + t.erase())
 	}
-	if t.last == progress {
+	switch {
+	case t.last == progress:
 		t.write("\n")
+	case !s.begun && s.texts > 0:
+		out = "\n" + out
 	}
+	s.begun = true
 	if t.Live && !t.Quiet {
 		t.last = answer
 	}

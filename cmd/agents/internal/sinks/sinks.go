@@ -82,8 +82,9 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 		s.lines = &observe.JSONLines{W: p.Out, Pieces: true}
 		watch = append(watch, s.line)
 	case f.Output == "text" && !f.Whole && !f.Stream && p.OutTerm && p.Getenv("TERM") != "dumb":
-		w := &markdown.Writer{W: s.progress.Answer(p.Out), Format: func() markdown.Format { return format(p) }, Open: s.progress.Open}
-		s.stream = &view.Stream{W: w, End: w.Close}
+		out := s.progress.Answer(p.Out)
+		w := &markdown.Writer{W: out, Format: func() markdown.Format { return format(p) }, Open: s.progress.Open}
+		s.stream = &view.Stream{W: w, End: func() error { return errors.Join(w.Close(), out.Close()) }}
 		watch = append(watch, s.stream.Observe)
 	case f.Output == "text" && !f.Whole && p.OutTerm:
 		s.stream = &view.Stream{W: s.progress.Stdout(p.Out)}
@@ -271,7 +272,7 @@ func (s *Sinks) result(out *agent.Outcome, runErr error) error {
 	if !strings.HasSuffix(answer, "\n") {
 		answer += "\n"
 	}
-	w := s.P.Out
+	var w io.Writer = s.P.Out
 	if s.P.OutTerm {
 		answer, w = termtext.Clean(answer), s.progress.Answer(w)
 	}
