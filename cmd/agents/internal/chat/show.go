@@ -98,7 +98,7 @@ func (s *show) event(e agent.Event) {
 	case agent.EventCallEnded:
 		s.endText()
 		if c := find(node, e.Key); c != nil {
-			s.call(c, 0)
+			s.call(c)
 		}
 	}
 }
@@ -114,17 +114,10 @@ func find(n *view.Node, key string) *view.Call {
 }
 
 // call prints a call that has ended, with those of the sub-agent that answered it.
-func (s *show) call(c *view.Call, depth int) {
+func (s *show) call(c *view.Call) {
 	columns, _ := size()
-	indent := strings.Repeat("  ", min(depth, 10))
-	fmt.Fprintln(s.w, indent+c.Line(s.layout(min(columns-1, widest)-len(indent))))
-	if c.Agent == nil {
-		return
-	}
-	for _, e := range c.Agent.Entries {
-		if e.Call != nil {
-			s.call(e.Call, depth+1)
-		}
+	for _, line := range c.Lines(s.layout(columns - 1)) {
+		fmt.Fprintln(s.w, line)
 	}
 }
 
