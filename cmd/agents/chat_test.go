@@ -52,7 +52,7 @@ func TestChatScreens(t *testing.T) {
 			t.Parallel()
 			s := openTalk(t, columns, chatCommand)
 			s.tell("look at the 日本語 file", `Done\.`)
-			s.tell("headline", `expert_editor.*the front p.*Done\.`)
+			s.tell("headline", `editor.*the front p.*Done\.`)
 			s.tell("report", `manual`)
 			s.Type("touch it")
 			s.Press("Enter")
