@@ -117,14 +117,13 @@ func (in *inliner) escape(s string) int {
 	return 0
 }
 
-// newline is a blank, or a new line after two blanks.
+// newline is a new line: what models write in lines, such as the names of files, is meant
+// so, although Markdown would make a paragraph of it.
 func (in *inliner) newline() {
-	n := len(in.nodes)
-	if n == 0 || in.nodes[n-1].style != 0 || !strings.HasSuffix(in.nodes[n-1].text, "  ") {
-		in.plain(" ")
-		return
+	if n := len(in.nodes); n > 0 && in.nodes[n-1].style == 0 {
+		in.nodes[n-1].text = strings.TrimRight(in.nodes[n-1].text, " ")
 	}
-	in.nodes[n-1].text = strings.TrimRight(in.nodes[n-1].text, " ") + "\n"
+	in.plain("\n")
 }
 
 // code reads a code span.
