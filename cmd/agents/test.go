@@ -24,6 +24,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/treetest"
 	"github.com/urfave/cli/v3"
@@ -152,7 +153,7 @@ func testOptions(p *program.Env, patterns []string) treetest.Options {
 		}
 		return keys
 	}
-	return treetest.Options{Keys: keys, Locked: p.Global.Locked, Trusted: trusted, Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version, Ladder: load.Ladder(p)}
+	return treetest.Options{Keys: keys, Locked: p.Global.Locked, Trusted: trusted, Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version, Ladder: func() *sandbox.Ladder { return load.Ladder(p) }}
 }
 
 // recordTest runs the agent for real and writes the test that repeats the run.

@@ -50,8 +50,9 @@ type Options struct {
 	// Parallel limits how many tests RunAll runs at the same time; 0 means
 	// twice the number of processors.
 	Parallel int
-	// Ladder is that of agentfile.Options: the sandboxes that real tools run in.
-	Ladder *sandbox.Ladder
+	// Ladder makes that of agentfile.Options, for the sandboxes that real tools run in; each
+	// tree closes its own. Nil means that there is none.
+	Ladder func() *sandbox.Ladder
 }
 
 // DefaultTimeout is the limit of one test's real time.
@@ -238,10 +239,14 @@ func (r *testRun) load(ctx context.Context, opts Options) (*agentfile.Tree, erro
 			return nil, err
 		}
 	}
+	var ladder *sandbox.Ladder
+	if opts.Ladder != nil {
+		ladder = opts.Ladder()
+	}
 	return agentfile.Load(ctx, r.file.agentFile(), agentfile.Options{
 		Keys: keys, Locked: opts.Locked, Trusted: trusted,
 		Environ: opts.Environ, WorkDir: workDir, CacheDir: opts.CacheDir, LockDir: opts.LockDir,
-		OutputDir: opts.OutputDir, Version: opts.Version, Set: r.file.Spec.Set, Ladder: opts.Ladder,
+		OutputDir: opts.OutputDir, Version: opts.Version, Set: r.file.Spec.Set, Ladder: ladder,
 		Model: func(f *agentfile.File) agent.Provider {
 			m, ok := r.models[f.Spec.Slug]
 			switch {

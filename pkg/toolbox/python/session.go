@@ -99,6 +99,9 @@ func (in *interpreter) run(ctx context.Context, t *tool, id int, cell string) (s
 		late = agent.ContextError(limited)
 		r = in.interrupt(t.opts.Grace, id, done)
 	}
+	if r == nil {
+		_, _ = in.process.Wait() // until all that it printed has been read
+	}
 	out := in.output.take()
 	defer out.Close()
 	if r != nil {
