@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/remote"
@@ -75,7 +74,7 @@ func open(t *testing.T, columns, rows int, home string, args string) *tmuxtest.S
 	}
 	t.Cleanup(func() { // of a test that failed
 		for _, l := range servers(home) {
-			_ = syscall.Kill(l.PID, syscall.SIGKILL)
+			kill(l.PID)
 		}
 	})
 	return tmuxtest.Open(t, tmuxtest.Options{
@@ -83,6 +82,12 @@ func open(t *testing.T, columns, rows int, home string, args string) *tmuxtest.S
 		Env:   []string{"HOME=" + home, "TERM=xterm-256color", "TMPDIR=" + t.TempDir()},
 		Links: map[string]string{"agents": filepath.Join(bin, "agents")},
 	})
+}
+
+func kill(pid int) {
+	if p, err := os.FindProcess(pid); err == nil {
+		_ = p.Kill()
+	}
 }
 
 func servers(home string) []remote.Local {
@@ -193,9 +198,7 @@ func TestADeadServerIsReportedAndReplaced(t *testing.T) {
 	s.Press("Enter")
 	s.Await(`yes, no \[REASON\]`)
 	for _, l := range servers(home) {
-		if err := syscall.Kill(l.PID, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		kill(l.PID)
 	}
 	s.Await(`the server has ended`)
 	s.Press("Enter")
