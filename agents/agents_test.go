@@ -450,9 +450,18 @@ func TestToolkitNamesWhatThereIs(t *testing.T) {
 
 // TestToolkitHasEachProgramOnce: in the areas that the README names.
 func TestToolkitHasEachProgramOnce(t *testing.T) {
-	var areas map[string]map[string]string
-	if err := json.Unmarshal([]byte(readFile(t, "toolkit/toolkit.json")), &areas); err != nil {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(readFile(t, "toolkit/toolkit.json")), &members); err != nil {
 		t.Fatal(err)
+	}
+	delete(members, "$schema")
+	areas := map[string]map[string]string{}
+	for area, programs := range members {
+		list := map[string]string{}
+		if err := json.Unmarshal(programs, &list); err != nil {
+			t.Fatal(err)
+		}
+		areas[area] = list
 	}
 	seen := map[string]string{}
 	for area, programs := range areas {

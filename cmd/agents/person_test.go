@@ -118,7 +118,7 @@ func TestQuestionsThatArePutAside(t *testing.T) {
 		keys []string
 		want string
 	}{
-		"end of the file": {[]string{"C-d"}, `^heard {"action":"cancel"}\n(.+\n)?code 0$`},
+		"end of the file": {[]string{"C-d"}, `^heard {"action":"cancel"}\n\s*(.+\n)?code 0$`},
 		"interrupted":     {[]string{"a", "Enter", "half", "C-c"}, `^error: run agent root: .*interrupted\s+hint: .* continues from here\s+code 130$`},
 	} {
 		t.Run(name, func(t *testing.T) {
