@@ -294,7 +294,7 @@ func TestPersonWithoutACommand(t *testing.T) {
 func TestChatAttaches(t *testing.T) {
 	state := t.TempDir()
 	s := openTalk(t, 100, "agents serve --quiet --agent-file agent.json --listen unix:private/s >served 2>&1 & while ! test -s served; do sleep 0.02; done; "+chatCommand+"; kill $!", "XDG_STATE_HOME="+state)
-	s.say("/attach", `no run of a server`)
+	s.say("/attach", `there is no run to attach to`)
 	server := &remote.Server{URL: "unix:" + filepath.Join(s.Dir, "private", "s")}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -322,7 +322,7 @@ func TestChatAttaches(t *testing.T) {
 		s.Await(`(?s)attached to .*> wait for it\nI wait\.\n.*  • bash_wait.*^helper>\n*\z`)
 		if end == "" {
 			s.Press("C-d")
-			s.Await(`(?s)what you type is for helper again\n>\n*\z`)
+			s.Await(`(?s)what you type goes to helper again\n>\n*\z`)
 			if strings.Contains(s.Text(), "error") {
 				t.Error("what the person wanted is an error")
 			}

@@ -15,14 +15,14 @@ func cliCommand(p *program.Env) *cli.Command {
 	o := &chat.Options{}
 	budget := &command.BudgetFlag{}
 	return &cli.Command{
-		Description: `A conversation: what you type is a message, and each message is a run of one session.
-/help lists the commands, @FILE includes a file, !COMMAND the output of a command.
-Ctrl-C stops a run and keeps the conversation, Ctrl-D leaves (see agents help chat).
+		Description: `A conversation is one session, and each message that you type is a run of it. /help
+lists the commands; @FILE includes a file, !COMMAND the output of a shell command.
+Ctrl-C stops a run and keeps the conversation; Ctrl-D leaves (see agents help chat).
 
-With --plain, and if standard input or output is no terminal, each line of standard
-input is a message, a \ at its end continues it, and the answers go to standard output.
-What comes through a pipe includes no files and runs no commands of the shell. The exit
-code is that of the last run.`,
+With --plain, or if standard input, output or error is not a terminal, each line of
+standard input is a message, a \ at its end continues it, and answers go to standard
+output. Text from a pipe can neither include files nor run shell commands. The exit code
+is that of the last run.`,
 		Flags: append(slices.Concat(o.Keep.Flags(), o.Models.Flags(), o.Rights.CallFlags()),
 			&cli.BoolFlag{Name: "plain", Usage: "read lines, and write text without control sequences", Destination: &o.Plain},
 			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &o.Set}},

@@ -33,11 +33,12 @@ import (
 func doctorCommand(p *program.Env) *cli.Command {
 	var online, asJSON bool
 	return &cli.Command{
-		Description: `A line for everything that a run needs: ok, warning or problem, with a next step.
-Agents are loaded, with their tools and MCP servers. The report is fit for a bug
-tracker: no keys, and ~ for the home folder. The exit code is 1 if there is a problem.`,
+		Description: `Prints a line for everything that a run needs: ok, warning or problem, with a next step.
+It loads the agents with their tools and starts their MCP servers. You can post the
+report in a bug tracker: it contains no keys, and ~ stands for the home folder. The exit
+code is 1 if there is a problem.`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "online", Usage: "also contact the servers of the models, without a key", Destination: &online},
+			&cli.BoolFlag{Name: "online", Usage: "also contact the model servers, without sending a key", Destination: &online},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &asJSON},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -69,7 +70,7 @@ const (
 	problem = "problem"
 )
 
-// A doctor examines the set-up.
+// A doctor checks the setup.
 type doctor struct {
 	p        *program.Env
 	home     string
@@ -138,7 +139,7 @@ func (d *doctor) config(c *config.Config) {
 	}
 	choice := c.KeysFile(first)
 	if choice.Path == "" {
-		d.add(healthy, "keys", "", "no keys file; `agents keys set ID` makes one")
+		d.add(healthy, "keys", "", "no keys file; `agents keys set ID` creates one")
 		return
 	}
 	keys, warnings, err := config.ReadKeys(choice.Path)
@@ -148,7 +149,7 @@ func (d *doctor) config(c *config.Config) {
 	}
 	d.add(healthy, "keys", "", "%s (%s)", choice.Path, choice.Why)
 	for _, w := range warnings {
-		d.add(warning, "keys", "the file is for you alone: chmod 600 "+program.ShellQuote(choice.Path), "%s", w)
+		d.add(warning, "keys", "make it readable for you alone: chmod 600 "+program.ShellQuote(choice.Path), "%s", w)
 	}
 	for _, id := range keys.IDs() {
 		key, _ := keys.Lookup(id)
@@ -167,7 +168,7 @@ func (d *doctor) config(c *config.Config) {
 // folder checks a folder that may not exist yet. One that is needed must be writable.
 func (d *doctor) folder(check, dir string, needed bool) {
 	if dir == "" {
-		d.add(problem, check, "set HOME", "there is none, because there is no home folder")
+		d.add(problem, check, "set HOME", "none, because there is no home folder")
 		return
 	}
 	info, err := os.Stat(dir)
@@ -182,9 +183,9 @@ func (d *doctor) folder(check, dir string, needed bool) {
 	case info != nil && !info.IsDir():
 		d.add(problem, check, "move the file away", "%s is not a folder", dir)
 	case needed && program.Writable(nearest) != nil:
-		d.add(problem, check, "let yourself write it: chmod u+rwx "+program.ShellQuote(nearest), "%s cannot be written", nearest)
+		d.add(problem, check, "make it writable for you: chmod u+rwx "+program.ShellQuote(nearest), "%s cannot be written", nearest)
 	case info == nil:
-		d.add(healthy, check, "", "%s (not there yet)", dir)
+		d.add(healthy, check, "", "%s (does not exist yet)", dir)
 	case info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows":
 		d.add(warning, check, "chmod go-w "+program.ShellQuote(dir), "%s can be written by others (mode %o)", dir, info.Mode().Perm())
 	default:
@@ -207,7 +208,7 @@ func (d *doctor) agents(ctx context.Context, c *config.Config) []modelServer {
 		if program.Taken(load.UsualFile) {
 			next = "`agents trust` shows what " + load.UsualFile + " runs, and asks whether to use it here"
 		}
-		d.add(warning, "agent", next, "none is found here")
+		d.add(warning, "agent", next, "no agent was found here")
 	}
 	servers := map[modelServer]bool{}
 	for _, file := range files {
@@ -265,7 +266,7 @@ func (d *doctor) model(ctx context.Context, m modelServer, online bool) {
 		return // a problem of the agent file
 	}
 	if !online {
-		d.add(healthy, "model server", "", "%s at %s was not contacted; --online does it", m.flavor, u.Host)
+		d.add(healthy, "model server", "", "%s at %s was not contacted; use --online to contact it", m.flavor, u.Host)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -322,7 +323,7 @@ func (d *doctor) found(what, missing, of string, names ...string) {
 // terminal reports what the terminal can show.
 func (d *doctor) terminal() {
 	if !d.p.OutTerm && !d.p.ErrTerm {
-		d.add(healthy, "terminal", "", "none: no questions are asked, and progress is lines")
+		d.add(healthy, "terminal", "", "none: nothing is asked, and progress is printed line by line")
 		return
 	}
 	columns, rows := program.Size()
@@ -331,7 +332,7 @@ func (d *doctor) terminal() {
 	case d.p.ASCII():
 		d.add(warning, "terminal", "choose a UTF-8 locale, such as LANG=C.UTF-8", "%s", text)
 	case d.p.Getenv("TERM") == "" || d.p.Getenv("TERM") == "dumb":
-		d.add(warning, "terminal", "set TERM, if the terminal can do more", "%s", text)
+		d.add(warning, "terminal", "set TERM if the terminal can do more", "%s", text)
 	default:
 		d.add(healthy, "terminal", "", "%s", text)
 	}

@@ -32,18 +32,18 @@ func initCommand(p *program.Env) *cli.Command {
 	f := &initFlags{}
 	return &cli.Command{
 		Description: `Writes agent.json, or the file of --agent-file, and beside it tools/ and
-agents-exe.keys. A file that is there already is left as it is.
+agents-exe.keys. Existing files are not changed.
 
-With --global the agent is one of your configuration folder: agents run uses it in every
-folder that has no agent of its own. Its key goes into your own keys file.
+With --global it writes the agent into your configuration folder: agents run uses it in
+every folder that has no agent of its own. The key goes into the keys file there.
 
-The agent runs on what is found here: a key in the keys file or the environment
-(OPENAI_API_KEY and the like), a model server on this machine (Ollama, llama.cpp,
-LM Studio, vLLM), otherwise a script that works offline. On a terminal you are
-asked which; then init says what it writes, and asks once more.`,
+The agent uses the model that init finds: by a key in the keys file or the environment
+(OPENAI_API_KEY and the like), or on a server on this machine (Ollama, llama.cpp,
+LM Studio, vLLM), otherwise a script that works offline. At a terminal, init asks which
+one to use, then shows what it is going to write and asks for confirmation.`,
 		Flags: append(f.model.Flags(),
 			&cli.StringFlag{Name: "slug", Usage: "`SLUG` of the agent; otherwise that of the file or its folder", Destination: &f.slug},
-			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "ask nothing", Destination: &f.yes},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "ask no questions", Destination: &f.yes},
 			&cli.BoolFlag{Name: "global", Usage: "write the agent into your configuration folder, for every folder", Destination: &f.global},
 			&cli.BoolFlag{Name: "edit", Usage: "afterwards open the agent file in $GIT_EDITOR or $EDITOR", Destination: &f.edit},
 		),

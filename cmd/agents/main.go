@@ -7,7 +7,7 @@
 // file refers to that of no other command. What commands share is a package in
 // internal/, each on a floor of its own that imports floors below it alone:
 //
-//	chat                             a conversation in lines
+//	chat                             the line-based chat
 //	complete serve                   the completion of a command line; an MCP server
 //	keep prompt scaffold sinks       the session, the prompt and the output of a run; new files
 //	ask sessions                     questions to a person; sessions of earlier runs

@@ -18,12 +18,12 @@ func newAgentCommand(p *program.Env) *cli.Command {
 	f := &scaffold.ModelFlags{}
 	return &cli.Command{
 		ArgsUsage: "SLUG",
-		Description: `Written into the tool directory of another agent (--dir), it is a sub-agent of
-that one. It gets the model of the agent that is chosen here; without one, what
-init would find, but for keys of the environment. Nothing is overwritten.
+		Description: `In the tool directory of another agent (--dir), the new agent is a sub-agent of that
+one. It uses the model of the agent that is chosen here or, without one, the model that
+init would find without keys in the environment. Nothing is overwritten.
 
 With --from it is a copy of an agent that ships with this program: SLUG.json, and in
-SLUG-files the tools, experts and texts that it needs. The slug may be left out.`,
+SLUG-files the tools, sub-agents and texts that it needs. The slug is then optional.`,
 		Flags: append(f.Flags(),
 			&cli.StringFlag{Name: "dir", Value: ".", Usage: "write into `DIR`", Destination: &dir},
 			scaffold.Agents().Flag(&from),

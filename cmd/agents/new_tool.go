@@ -20,15 +20,15 @@ func newToolCommand(p *program.Env) *cli.Command {
 	var dir, lang, from string
 	return &cli.Command{
 		ArgsUsage: "SLUG",
-		Description: `A tool in Go is a script that builds the program in the folder beside it when it
-is called and has changed. A tool in Python is a function; agents_tool.py beside it, a
-library of one file, makes a tool of it. Nothing is overwritten.
+		Description: `A Go tool is a script that runs the program in the folder beside it, and builds it
+first if it has changed. A Python tool is a function; agents_tool.py beside it, a
+single-file library, turns it into a tool. Nothing is overwritten.
 
 With --from it is a copy of a tool that ships with this program, with the modules that
-it needs in the folder lib beside it. The slug may be left out.`,
+it needs in the folder lib beside it. The slug is then optional.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "lang", Value: "bash", Usage: "`LANGUAGE` of the tool: bash, python, node or go", Destination: &lang, Validator: command.OneOf("bash", "python", "node", "go")},
-			&cli.StringFlag{Name: "dir", Usage: "write into `DIR`; otherwise into the tool directory of the agent that is chosen here, otherwise into tools", Destination: &dir},
+			&cli.StringFlag{Name: "dir", Usage: "write into `DIR` (default: the tool directory of the agent that is chosen here, or tools)", Destination: &dir},
 			scaffold.Tools().Flag(&from),
 		},
 		Action: func(_ context.Context, c *cli.Command) error {

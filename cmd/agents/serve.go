@@ -18,18 +18,18 @@ func serveCommand(p *program.Env) *cli.Command {
 	f := &serve.Agents{}
 	o := &f.Options
 	return &cli.Command{
-		Description: `Serves all agents that are found, or those of --agent-file, until it is interrupted:
+		Description: `Serves the agents that the configuration finds, or those of --agent-file:
 the list of agents at /v1/agents, their runs at /v1/runs, the channel over WebSocket at
 /v1/agents/SLUG/channel, OpenAI's chat completions and responses at /v1, MCP at /mcp,
 metrics at /metrics, and /healthz.
 
-After the first SIGTERM or Ctrl-C no new run starts, and runs in progress have the
-time of --grace to finish. After that, or a second signal, they end, and their
-sessions can be resumed.`,
+After the first SIGTERM or Ctrl-C, no new runs start, and runs in progress have as long
+as --grace says to finish. After that, or after a second signal, they are stopped;
+their sessions can be resumed.`,
 		Flags: append(slices.Concat(f.Keep.Folders(), f.Models.Flags(), f.Rights.Flags()),
 			&cli.StringFlag{Name: "listen", Usage: "listen on `ADDRESS`: a host and a port, or unix:PATH, a private socket", Value: "127.0.0.1:8420", Destination: &f.Listen},
-			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "accept the bearer tokens in `FILE`, one a line, or JSON (default on the loopback: a private file)", Destination: &f.Tokens},
-			&cli.BoolFlag{Name: "no-token", Usage: "accept every user of this machine, on the loopback", Destination: &f.NoToken},
+			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "accept the bearer tokens in `FILE`, one per line, or JSON (default on the loopback: a private file)", Destination: &f.Tokens},
+			&cli.BoolFlag{Name: "no-token", Usage: "require no token on the loopback: every user of this machine can run the agents", Destination: &f.NoToken},
 			&cli.StringSliceFlag{Name: "allow-origin", Usage: "accept requests from web pages of `ORIGIN`, such as https://agents.example; repeatable", Destination: &f.Origins},
 			&cli.IntFlag{Name: "runs", Usage: "allow `N` concurrent runs; others wait", Value: server.DefaultRuns, Destination: &o.Runs},
 			&cli.IntFlag{Name: "token-runs", Usage: "allow `N` concurrent runs of one token (default: that of --runs)", HideDefault: true, Destination: &o.TokenRuns},
@@ -38,7 +38,7 @@ sessions can be resumed.`,
 			&cli.IntFlag{Name: "connections", Usage: "allow `N` open connections", Value: server.DefaultConnections, Destination: &o.Connections},
 			&cli.DurationFlag{Name: "grace", Usage: "give runs `DURATION` to finish when the server shuts down", Value: server.DefaultGrace, Destination: &o.Grace},
 			&cli.BoolFlag{Name: "until-idle", Usage: "exit when no client is connected and no run is in progress", Destination: &o.UntilIdle},
-			&cli.BoolFlag{Name: "resume", Usage: "continue the runs of an earlier server that was stopped or died", Destination: &f.Resume},
+			&cli.BoolFlag{Name: "resume", Usage: "continue the runs of an earlier server that was stopped or crashed", Destination: &f.Resume},
 			sinks.TraceFileFlag(&f.TraceFile),
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {

@@ -44,13 +44,13 @@ func tuiCommand(p *program.Env) *cli.Command {
 	r := &tuiRequest{Version: tuiVersion}
 	return &cli.Command{
 		ArgsUsage: "[URL|SESSION] [-- FLAGS OF SERVE]",
-		Description: `Conversations at a terminal, with agents of a server that it starts. What is finished
-goes into the scrollback; below it are the tree of agents, their questions, and the
-input. The keys are listed when you press ?; tui-keys.json in your configuration folder
-changes them.
+		Description: `Shows conversations with agents, for which it starts a server. Finished messages and
+calls go into the scrollback; below it are the tree of agents, their questions, and the
+input. Press ? for a list of the keys; tui-keys.json in your configuration folder changes
+them.
 
-With --attach it uses another server, or shows a run or session: of the server at URL;
-of SESSION; or, without either, one of a list.`,
+With --attach it uses the server at URL, or shows the run or session SESSION; without
+either, it lists runs and sessions to choose from.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "attach", Usage: "show a run of another server, or continue a session", Destination: &attach},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "read the bearer token for the server from `FILE`", Destination: &r.TokenFile},

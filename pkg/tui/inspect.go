@@ -80,7 +80,7 @@ func (s *inspector) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	case keys.is(k, "end") && n != nil:
 		s.end(m, n)
 	case keys.is(k, "fork") && n != nil && n.Parent != nil:
-		m.message = "only the conversation at the top has a session of its own to copy"
+		m.message = "only the conversation of the agent at the top has its own session to copy"
 	case keys.is(k, "fork") && n != nil:
 		m.show(m.newTurns(s.talk, n))
 	default:
@@ -95,7 +95,7 @@ func (s *inspector) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 func (s *inspector) end(m *model, n *view.Node) {
 	switch {
 	case !s.talk.busy() || n.State().Ended():
-		m.message = n.Agent + " does not run"
+		m.message = n.Agent + " is not running"
 	case n.Parent == nil:
 		s.talk.stop()
 	default:
@@ -111,7 +111,7 @@ func (s *inspector) send(m *model) tea.Cmd {
 		return m.send()
 	case text == "":
 	case !s.talk.busy() || n.State().Ended():
-		m.message = n.Agent + " does not run; messages for it have nobody to read them"
+		m.message = n.Agent + " is not running, so nobody would read the message"
 	default:
 		if s.direct(m, agent.Directive{Session: n.Session, Message: &agent.Message{Role: agent.RoleUser, Parts: []agent.Part{{Kind: agent.PartText, Text: text}}}}) {
 			m.remember(text)

@@ -120,7 +120,7 @@ func parseKeys(text []byte) (map[string][]string, error) {
 		}
 		for _, k := range keys {
 			if !keyName.MatchString(k) {
-				return nil, fmt.Errorf("%s: there is no key %q; keys are named such as ctrl+t, alt+enter, f2, pgup", name, k)
+				return nil, fmt.Errorf("%s: there is no key %q; keys have names such as ctrl+t, alt+enter, f2, pgup", name, k)
 			}
 		}
 		chosen[name] = keys
@@ -137,7 +137,7 @@ func (m *KeyMap) twice() error {
 			}
 			for _, k := range m.bindings[a.name].Keys() {
 				if slices.Contains(m.bindings[b.name].Keys(), k) {
-					return fmt.Errorf("the key %s is that of %s and of %s", k, b.name, a.name)
+					return fmt.Errorf("the key %s is bound to both %s and %s", k, b.name, a.name)
 				}
 			}
 		}

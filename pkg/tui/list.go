@@ -103,7 +103,7 @@ func (l *list) view(m *model) ([]string, *tea.Cursor) {
 		lines = append(lines, text)
 	}
 	if len(shown) == 0 {
-		lines = append(lines, m.faint(m.cut("  "+cmp.Or(l.note, "nothing is found"))))
+		lines = append(lines, m.faint(m.cut("  "+cmp.Or(l.note, "nothing found"))))
 	}
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
@@ -299,7 +299,7 @@ func (m *model) open(msg openMsg) tea.Cmd {
 		return m.begin(t, agent.Start{Session: t.session})
 	}
 	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
-		m.message = fmt.Sprintf("the server has no agent %q: the session can be read, not continued", t.agent)
+		m.message = fmt.Sprintf("the server has no agent %q: you can read the session, but not continue it", t.agent)
 	}
 	return nil
 }

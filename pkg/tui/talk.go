@@ -211,5 +211,5 @@ func (t *talk) lost() string {
 	if t.session == "" {
 		return "the run did not start: " + t.reason
 	}
-	return fmt.Sprintf("the connection to the run ended: %s. The session is kept: enter resumes its run, or sends it what you typed; so does agents tui --attach %s", t.reason, t.session)
+	return fmt.Sprintf("the connection to the run ended: %s. The session is kept: enter resumes its run, or sends what you typed; agents tui --attach %s opens it again", t.reason, t.session)
 }

@@ -55,7 +55,7 @@ func (t *terminal) attach(ctx context.Context, args string) error {
 	}
 	if where == "" || isURL {
 		if len(t.places) == 0 {
-			t.say("  no run of a server that can be reached")
+			t.say("  there is no run to attach to on the servers that can be reached")
 		}
 		for _, p := range t.places {
 			t.entry(1, p.Session, p.Agent+", "+p.State, p.Prompt)
@@ -173,7 +173,7 @@ func (t *terminal) detach(a *attached, err error) {
 	if err != nil {
 		t.say("error: %v", err)
 	}
-	t.say("  detached; what you type is for %s again", t.tree.Root.Slug)
+	t.say("  detached; what you type goes to %s again", t.tree.Root.Slug)
 }
 
 // reply answers a question of the run.
@@ -199,6 +199,6 @@ func (t *terminal) compact(context.Context, string) error {
 	default:
 		t.shorten = true
 	}
-	t.say("  the conversation is shortened before the next request")
+	t.say("  the conversation will be shortened before the next request")
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package chat is a conversation with an agent in lines: at a terminal with a line
-// editor, elsewhere from standard input to standard output.
+// Package chat is a line-based chat with an agent: at a terminal with a line editor,
+// elsewhere from standard input to standard output.
 //
 // A conversation is one session. Each message begins a run of it, which the chat holds
 // through its channel, as any other program would. Between runs nothing has the session

@@ -69,9 +69,9 @@ func (t *terminal) command(ctx context.Context, name, args string) error {
 		}
 		switch {
 		case v.idle && (t.run != nil || t.job != nil):
-			return fmt.Errorf("/%s waits for the end of what is running; Ctrl-C stops it", name)
+			return fmt.Errorf("/%s cannot be used while something is running; Ctrl-C stops it", name)
 		case args == "" && v.args != "" && name != "attach" && name != "budget" && name != "model":
-			return fmt.Errorf("want /%s %s", name, v.args)
+			return fmt.Errorf("usage: /%s %s", name, v.args)
 		case args != "" && v.args == "":
 			return fmt.Errorf("/%s takes no argument", name)
 		}
@@ -243,7 +243,7 @@ func (t *terminal) budget(_ context.Context, amounts string) error {
 		}
 		t.Budget = f.Budget
 	}
-	t.say("  each run: %s", cmp.Or(t.Budget.String(), "no limit beside those of the agent file"))
+	t.say("  each run: %s", cmp.Or(t.Budget.String(), "no limits except those of the agent file"))
 	return nil
 }
 

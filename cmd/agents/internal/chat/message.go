@@ -174,7 +174,7 @@ func (b *beginning) Write(p []byte) (int, error) {
 func (b *beginning) text() string {
 	text := strings.ToValidUTF8(string(b.kept), "\uFFFD")
 	if b.size > len(b.kept) {
-		text += fmt.Sprintf("\n[%d bytes more are left out]", b.size-len(b.kept))
+		text += fmt.Sprintf("\n[%d more bytes were left out]", b.size-len(b.kept))
 	}
 	return text
 }

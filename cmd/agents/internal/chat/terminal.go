@@ -114,7 +114,7 @@ func (t *terminal) history() {
 	}
 	var err error
 	if t.editor.History, err = edit.OpenHistory(path); err != nil {
-		t.p.Warn(fmt.Sprintf("what you type is not kept: %v", err))
+		t.p.Warn(fmt.Sprintf("the history of what you type is not saved: %v", err))
 	}
 }
 
@@ -257,7 +257,7 @@ func (t *terminal) submit(ctx context.Context) {
 		return
 	}
 	if err := t.editor.History.Add(text); err != nil {
-		t.p.Warn(fmt.Sprintf("what you type is not kept: %v", err))
+		t.p.Warn(fmt.Sprintf("the history of what you type is not saved: %v", err))
 		t.editor.History, _ = edit.OpenHistory("")
 	}
 	if name, rest, ok := slash(text); ok {
