@@ -32,14 +32,14 @@ func initCommand(p *program.Env) *cli.Command {
 	f := &initFlags{}
 	return &cli.Command{
 		Description: `Writes agent.json, or the file of --agent-file, and beside it tools/ and
-agents-exe.keys. Existing files are not changed.
+agents-exe.keys. Existing files are not overwritten.
 
 With --global it writes the agent into your configuration folder: agents run uses it in
 every folder that has no agent of its own. The key goes into the keys file there.
 
-The agent uses the model that init finds: by a key in the keys file or the environment
-(OPENAI_API_KEY and the like), or on a server on this machine (Ollama, llama.cpp,
-LM Studio, vLLM), otherwise a script that works offline. At a terminal, init asks which
+The agent uses what init finds here: a key in the keys file or the environment
+(OPENAI_API_KEY and the like), a model server on this machine (Ollama, llama.cpp,
+LM Studio, vLLM), or else a script that works offline. At a terminal, init asks which
 one to use, then shows what it is going to write and asks for confirmation.`,
 		Flags: append(f.model.Flags(),
 			&cli.StringFlag{Name: "slug", Usage: "`SLUG` of the agent; otherwise that of the file or its folder", Destination: &f.slug},
