@@ -265,18 +265,19 @@ func (t *Tree) callEnded(c *Call, e *agent.Event) {
 		t.over(sub, c.State, e.Time)
 		sub.Reason = c.Reason
 	}
-	n.trim()
+	n.trim(c)
 }
 
-// trim drops the first of the ended calls once there are twice as many as Rows can show.
-func (n *Node) trim() {
+// trim drops the first of the ended calls once there are twice as many as Rows can show,
+// but not the one that has just ended.
+func (n *Node) trim(last *Call) {
 	surplus := len(n.calls) - n.running - keptCalls
 	if surplus < keptCalls {
 		return
 	}
 	n.dropped += surplus
 	n.calls = slices.DeleteFunc(n.calls, func(c *Call) bool {
-		drop := c.State.Ended() && surplus > 0
+		drop := c.State.Ended() && surplus > 0 && c != last
 		if drop {
 			surplus--
 		}

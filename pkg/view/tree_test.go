@@ -245,3 +245,25 @@ func TestEndedCallsAreKeptAsLongAsTheyAreShown(t *testing.T) {
 		t.Errorf("%d calls kept, %d dropped, %d entries, running %v", len(n.calls), n.dropped, len(n.Entries), n.Running())
 	}
 }
+
+func TestManyCallsThatEndInAnyOrderAreAllShown(t *testing.T) {
+	const calls = 64
+	for _, live := range []bool{false, true} {
+		var out strings.Builder
+		text := &Text{W: &out, Live: live}
+		text.Observe(request("main"))
+		for i := range calls {
+			text.Observe(started("main", fmt.Sprint(i)))
+		}
+		for i := range calls {
+			text.Observe(ended("main", fmt.Sprint(calls-1-i), "", false)) // the first one ends last
+		}
+		text.Close()
+		for i := range calls {
+			if done := fmt.Sprintf("✓ call_%d ", i); strings.Count(termtext.Clean(out.String()), done) != 1 {
+				t.Errorf("live %t: %q is not there once in\n%s", live, done, termtext.Clean(out.String()))
+				break
+			}
+		}
+	}
+}
