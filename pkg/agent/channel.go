@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"time"
-
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // ChannelVersion is the version of the channel's protocol.
@@ -442,72 +439,4 @@ func (c *Channel) ask(ctx context.Context, question Event) (json.RawMessage, err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-}
-
-// acks is the Journal of a run whose holder stores the events.
-type acks struct{ *Channel }
-
-func (acks) Append(context.Context, Event) error { return nil }
-
-// Sync does nothing: the holder decides when it writes.
-func (acks) Sync(context.Context) error { return nil }
-
-// started waits until the holder acknowledges the start of the call with the given Key. If
-// the run ends first, started waits for ctx, the context of the call, to end too and returns
-// nil: the caller checks ctx and does not start the call.
-func (c acks) started(ctx context.Context, key string) error {
-	begin := time.Now()
-	late := time.AfterFunc(c.patience, func() {
-		c.mu.Lock() // a waiter either waits already or sees that the time has passed
-		defer c.mu.Unlock()
-		c.changed.Broadcast()
-	})
-	defer late.Stop()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for seq := c.starts[key]; c.acked < seq; c.changed.Wait() {
-		switch {
-		case c.stopped:
-			c.mu.Unlock()
-			<-ctx.Done()
-			c.mu.Lock()
-			return nil
-		case c.drop:
-			return errors.New("the holder of the channel does not acknowledge calls")
-		case time.Since(begin) >= c.patience:
-			return fmt.Errorf("the holder of the channel did not acknowledge a call within %s", c.patience)
-		}
-	}
-	return nil
-}
-
-// addTools adds the holder's tools to those of the agent.
-func (c *Channel) addTools(specs []ToolSpec) error {
-	if len(specs) == 0 {
-		return nil
-	}
-	var list ToolList
-	for _, spec := range specs {
-		t := &clientTool{spec: spec, channel: c}
-		if !validID(spec.Name) {
-			return fmt.Errorf("the holder's tool %.100q: its name is not valid: want at most 64 letters, digits, - and _", spec.Name)
-		}
-		if len(spec.Schema) == 0 {
-			return fmt.Errorf("the holder's tool %s: schema is missing; want a JSON Schema such as {\"type\": \"object\"}", spec.Name)
-		}
-		var schema jsonschema.Schema
-		err := json.Unmarshal(spec.Schema, &schema)
-		if err == nil {
-			t.schema, err = schema.Resolve(nil)
-		}
-		if err != nil {
-			return fmt.Errorf("the holder's tool %s: its schema is not valid: %w", spec.Name, err)
-		}
-		t.spec.Source, t.spec.Agent = "the holder of the channel", ""
-		list = append(list, t)
-	}
-	a := *c.runner.Agent
-	a.Toolsets = append(slices.Clone(a.Toolsets), list)
-	c.runner.Agent = &a
-	return nil
 }

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -47,4 +49,35 @@ func (t *clientTool) Call(ctx context.Context, inv *Invocation) (Result, error) 
 	case <-ctx.Done():
 		return Result{}, context.Cause(ctx)
 	}
+}
+
+// addTools adds the holder's tools to those of the agent.
+func (c *Channel) addTools(specs []ToolSpec) error {
+	if len(specs) == 0 {
+		return nil
+	}
+	var list ToolList
+	for _, spec := range specs {
+		t := &clientTool{spec: spec, channel: c}
+		if !validID(spec.Name) {
+			return fmt.Errorf("the holder's tool %.100q: its name is not valid: want at most 64 letters, digits, - and _", spec.Name)
+		}
+		if len(spec.Schema) == 0 {
+			return fmt.Errorf("the holder's tool %s: schema is missing; want a JSON Schema such as {\"type\": \"object\"}", spec.Name)
+		}
+		var schema jsonschema.Schema
+		err := json.Unmarshal(spec.Schema, &schema)
+		if err == nil {
+			t.schema, err = schema.Resolve(nil)
+		}
+		if err != nil {
+			return fmt.Errorf("the holder's tool %s: its schema is not valid: %w", spec.Name, err)
+		}
+		t.spec.Source, t.spec.Agent = "the holder of the channel", ""
+		list = append(list, t)
+	}
+	a := *c.runner.Agent
+	a.Toolsets = append(slices.Clone(a.Toolsets), list)
+	c.runner.Agent = &a
+	return nil
 }
