@@ -272,6 +272,20 @@ func (f *files) write(name string, content []byte) error {
 	return replaceFile(root, base, content, old)
 }
 
+// remove removes a file.
+func (f *files) remove(name string) error {
+	file, err := f.place(name, true)
+	if err != nil {
+		return err
+	}
+	root, err := f.folder(file)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.Remove(filepath.Base(file))
+}
+
 // replaceFile writes a temporary file beside the file and renames it. The file has the
 // permissions of the old one, if there is one.
 func replaceFile(root *os.Root, base string, content []byte, old fs.FileInfo) (err error) {

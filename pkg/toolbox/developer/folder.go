@@ -3,7 +3,6 @@ package developer
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -84,10 +83,7 @@ func (b *box) rollBack(a *arguments) (any, error) {
 		if _, ok := then.files[file]; ok {
 			continue
 		}
-		if _, err := b.files.place(file, true); err != nil {
-			return nil, err
-		}
-		if err := os.Remove(file); err != nil {
+		if err := b.files.remove(file); err != nil {
 			return nil, err
 		}
 		r.Removed = append(r.Removed, relative(then.top, file))
