@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/transcript"
 	"github.com/urfave/cli/v3"
 )
@@ -237,7 +238,7 @@ func auditTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z
 func auditCall(b *strings.Builder, c *transcript.Audited) {
 	fmt.Fprintf(b, "\n%s  %s calls %s (%s", auditTime(c.Time), program.OneLine(c.By, 100), program.OneLine(c.Tool, 100), c.Outcome)
 	if c.Millis > 0 {
-		b.WriteString(", " + transcript.Elapsed(time.Duration(c.Millis)*time.Millisecond))
+		b.WriteString(", " + termtext.Elapsed(time.Duration(c.Millis)*time.Millisecond))
 	}
 	fmt.Fprintf(b, ")\n  input    %s\n", program.OneLine(cmp.Or(c.Args, "{}"), 500))
 	for _, d := range c.Decisions {

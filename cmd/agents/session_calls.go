@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/transcript"
 	"github.com/urfave/cli/v3"
 )
@@ -127,7 +128,7 @@ func printCalls(p *program.Env, events sessions.Events, want func(transcript.Cal
 func callText(c transcript.CallOf) string {
 	state := newListedCall(c).Outcome
 	if c.Millis > 0 {
-		state += ", " + transcript.Elapsed(time.Duration(c.Millis)*time.Millisecond)
+		state += ", " + termtext.Elapsed(time.Duration(c.Millis)*time.Millisecond)
 	}
 	if !c.Started.IsZero() {
 		state += ", " + c.Started.UTC().Format("2006-01-02 15:04:05Z")

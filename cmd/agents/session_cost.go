@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/transcript"
 	"github.com/urfave/cli/v3"
 )
@@ -125,7 +126,7 @@ func costTable(root *transcript.CostNode, room int) string {
 
 func costRow(name, ended string, f *transcript.Figures, tree string) []string {
 	return []string{name, ended, strconv.Itoa(f.Requests), agent.Brief(f.InputTokens), agent.Brief(f.CachedTokens), agent.Brief(f.OutputTokens),
-		strconv.Itoa(f.Calls), transcript.Elapsed(time.Duration(f.Millis) * time.Millisecond), costCell(f), tree, strconv.Itoa(f.Unpriced)}
+		strconv.Itoa(f.Calls), termtext.Elapsed(time.Duration(f.Millis) * time.Millisecond), costCell(f), tree, strconv.Itoa(f.Unpriced)}
 }
 
 // costCell is a cost with the same number of decimals in all rows.

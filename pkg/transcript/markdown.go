@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // A Detail is the level of detail for tool calls.
@@ -57,7 +58,7 @@ func (m *Markdown) Statistics(s *Summary) string {
 		fmt.Fprintf(b, "\n- began: %s", s.Began.UTC().Format("2006-01-02 15:04:05 UTC"))
 	}
 	if d := s.Last.Sub(s.Began); d > 0 {
-		fmt.Fprintf(b, ", last change %s later", Elapsed(d))
+		fmt.Fprintf(b, ", last change %s later", termtext.Elapsed(d))
 	}
 	fmt.Fprintf(b, "\n- %s, %s", count(s.Turns, "turn"), count(s.Calls, "tool call"))
 	if s.Failed > 0 {
@@ -139,7 +140,7 @@ func (m *Markdown) note(e *agent.Event) string {
 		s += " · " + e.Usage.CostText()
 	}
 	if e.Millis > 0 {
-		s += " · " + Elapsed(millis(e.Millis))
+		s += " · " + termtext.Elapsed(millis(e.Millis))
 	}
 	return s
 }
@@ -181,7 +182,7 @@ func (m *Markdown) call(b *strings.Builder, c *Call) {
 		state = "ok"
 	}
 	if c.Millis > 0 {
-		state += ", " + Elapsed(millis(c.Millis))
+		state += ", " + termtext.Elapsed(millis(c.Millis))
 	}
 	fmt.Fprintf(b, "**Call** %s: %s\n\n", code(c.Name), state)
 	if m.Calls > Hidden {

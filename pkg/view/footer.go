@@ -53,7 +53,7 @@ func (t *Text) Footer(out *agent.Outcome, kept bool) {
 // seconds is a duration like elapsed, with a decimal up to a minute.
 func seconds(d time.Duration) string {
 	if d < 0 || d >= time.Minute {
-		return elapsed(d)
+		return termtext.Elapsed(d)
 	}
 	return fmt.Sprintf("%d.%d s", d/time.Second, d%time.Second/(100*time.Millisecond))
 }

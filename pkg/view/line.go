@@ -135,27 +135,11 @@ func reason(r *agent.ToolResult, more string) string {
 	return termtext.Cut(why, maxNote, more)
 }
 
-// elapsed is a duration as a person reads it.
-func elapsed(d time.Duration) string {
-	s := int(d / time.Second)
-	switch {
-	case d < 0:
-		return "0.0 s"
-	case d < 10*time.Second:
-		return fmt.Sprintf("%d.%d s", s, int(d%time.Second)/int(100*time.Millisecond))
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", s)
-	case d < time.Hour:
-		return fmt.Sprintf("%d m %02d s", s/60, s%60)
-	}
-	return fmt.Sprintf("%d h %02d m", s/3600, s/60%60)
-}
-
 // millis is a number of milliseconds as a duration.
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // retryText is the text of a repeated model request.
 func retryText(e agent.Event, more string) string {
 	return fmt.Sprintf("model request failed, attempt %d in %s: %s",
-		e.Attempt+1, elapsed(millis(e.Millis)), firstLine(e.Error, maxNote, more))
+		e.Attempt+1, termtext.Elapsed(millis(e.Millis)), firstLine(e.Error, maxNote, more))
 }

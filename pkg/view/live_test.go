@@ -349,8 +349,8 @@ func TestElapsed(t *testing.T) {
 		{10 * time.Second, "10 s"}, {59999 * time.Millisecond, "59 s"}, {time.Minute, "1 m 00 s"},
 		{time.Hour - 1, "59 m 59 s"}, {25*time.Hour + 61*time.Second, "25 h 01 m"},
 	} {
-		if got := elapsed(test.d); got != test.want {
-			t.Errorf("elapsed(%v) = %q, want %q", test.d, got, test.want)
+		if got := termtext.Elapsed(test.d); got != test.want {
+			t.Errorf("Elapsed(%v) = %q, want %q", test.d, got, test.want)
 		}
 	}
 }

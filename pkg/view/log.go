@@ -40,7 +40,7 @@ func (l *LogText) Err() error { return l.err }
 // logLine is the line of e after its time, session and agent; "" if e is not logged.
 func logLine(e agent.Event) string {
 	show := func(s string) string { return termtext.Line(s, maxLogText, "…") }
-	took := elapsed(millis(e.Millis))
+	took := termtext.Elapsed(millis(e.Millis))
 	switch e.Kind {
 	case agent.EventSession:
 		return words("session", "model="+show(e.Model), field("for", show(e.Parent)))

@@ -210,7 +210,7 @@ func (n *Node) line(now time.Time) line {
 	if l.label == "" && n.Call != nil {
 		l.label = n.Call.short
 	}
-	l.tokens, l.cost, l.took = tokens(n.Total), cost(n.Total), elapsed(n.Elapsed(now))
+	l.tokens, l.cost, l.took = tokens(n.Total), cost(n.Total), termtext.Elapsed(n.Elapsed(now))
 	switch {
 	case !s.Ended():
 		l.state = s.String()
@@ -224,7 +224,7 @@ func (n *Node) line(now time.Time) line {
 func (c *Call) line(now time.Time) line {
 	l := line{depth: c.Node.Depth + 1, mark: stateMarks[c.State], label: c.label, note: cmp.Or(c.Reason, c.Note)}
 	if c.Ran {
-		l.took = elapsed(c.Elapsed(now))
+		l.took = termtext.Elapsed(c.Elapsed(now))
 	}
 	return l
 }
