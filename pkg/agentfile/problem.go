@@ -98,7 +98,7 @@ const (
 	CodeTool      Code = "tool"        // a tool that does not describe itself
 	CodeToolHint  Code = "tool-hint"   // a description that could be better
 	CodeExec      Code = "executable"  // a program in a tool folder that is not executable
-	CodeCollision Code = "collision"   // two tools with one name
+	CodeCollision Code = "collision"   // two tools or agents with one name
 	CodeSlug      Code = "slug"        // extraAgents names another slug
 	CodeServer    Code = "mcp"         // an MCP server that cannot be used
 	CodeStart     Code = "mcp-start"   // an MCP server that does not start or answer

@@ -59,7 +59,7 @@ func (f *File) repeated(docs []*jsondoc.Document, unusable Severity) []Problem {
 	for i, slug := range f.Slugs {
 		if slug != "" && slices.Index(f.Slugs, slug) < i {
 			p := schema.ProblemAt(docs[i], "/contents/slug", fmt.Sprintf("another agent in this file has the slug %q", slug))
-			return []Problem{{Severity: unusable, Code: CodeSlug, File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}}
+			return []Problem{{Severity: unusable, Code: CodeCollision, File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}}
 		}
 	}
 	return nil
