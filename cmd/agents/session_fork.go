@@ -12,9 +12,13 @@ import (
 
 func sessionForkCommand(p *program.Env) *cli.Command {
 	var at int
+	var sub string
 	return &cli.Command{
 		ArgsUsage: "ID",
-		Flags:     []cli.Flag{&cli.IntFlag{Name: "at", Usage: "the last `TURN` of the copy (default: all)", HideDefault: true, Destination: &at}},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "sub-agent", Usage: "copy only the conversation of the sub-agent `NAME`: its slug, or the id of its session", Destination: &sub},
+			&cli.IntFlag{Name: "at", Usage: "the last `TURN` of the copy (default: all)", HideDefault: true, Destination: &at},
+		},
 		Action: func(_ context.Context, c *cli.Command) error {
 			name, err := command.OneArgument(c, "the session's id")
 			if err != nil {
@@ -24,6 +28,13 @@ func sessionForkCommand(p *program.Env) *cli.Command {
 			events, err := s.Open(name)
 			if err != nil {
 				return err
+			}
+			if sub != "" {
+				id, err := sessions.SubAgent(events, sub)
+				if err != nil {
+					return err
+				}
+				events = session.Alone(events, id)
 			}
 			if c.IsSet("at") {
 				events = session.UpTo(events, at)

@@ -103,6 +103,33 @@ func UpTo(events iter.Seq2[agent.Event, error], turn int) iter.Seq2[agent.Event,
 	}
 }
 
+// Alone returns the events of a sub-agent's session and of the sessions below it, as those
+// of a session that answers no call. There are none if events have no such session.
+func Alone(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Event, error] {
+	return func(yield func(agent.Event, error) bool) {
+		below, depth := map[string]bool{}, 0
+		for e, err := range events {
+			switch {
+			case err != nil:
+			case e.Session == id:
+				if len(below) == 0 {
+					depth = e.Depth
+				}
+				e.Parent = ""
+			case !below[e.Session] && !below[agent.CallSession(e.Parent)]:
+				continue
+			}
+			if err == nil {
+				below[e.Session] = true
+				e.Depth -= depth
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
 // Rename returns the events of a session with new ids: id for the root session,
 // generated ones for sub-agents' sessions, and matching Keys of calls. With the old
 // Keys, a process that opens the copy would kill processes of the original's calls.

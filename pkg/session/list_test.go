@@ -362,6 +362,48 @@ func TestAForkHasCompleteTurnsAndOwnIDs(t *testing.T) {
 	}
 }
 
+func TestTheSessionOfASubAgentContinuesAlone(t *testing.T) {
+	at := func(session, parent string, depth int) agent.Event {
+		return agent.Event{Kind: agent.EventWarning, Session: session, Parent: parent, Depth: depth}
+	}
+	events := []agent.Event{at("root", "", 0), at("sub", "root.1.1", 1), at("other", "root.1.2", 1), at("deep", "sub.1.1", 2), at("deepest", "deep.1.1", 3), at("sub", "root.1.1", 1), at("root", "", 0)}
+	var got []agent.Event
+	all := func(yield func(agent.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+	for e, err := range session.Alone(all, "sub") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e)
+	}
+	want := []agent.Event{at("sub", "", 0), at("deep", "sub.1.1", 1), at("deepest", "deep.1.1", 2), at("sub", "", 0)}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+
+	path, id := closedSession(t), ""
+	for e := range session.BriefEvents(path) {
+		if e.Agent == "expert" {
+			id = e.Session
+		}
+	}
+	j := session.Create(t.TempDir(), session.Options{})
+	if err := session.Copy(j, session.UpTo(session.Rename(session.Alone(session.Events(path), id), "fork"), 1)); err != nil {
+		t.Fatal(err)
+	}
+	fork, past := open(t, j.Path())
+	expert := newTree(&effects{}).Toolsets[0].(agent.ToolList)[3].(*agent.Subagent).Agent
+	r := &agent.Runner{Agent: expert, Journal: fork, NewID: fork.NewID, From: &past.Resume}
+	if out, err := r.Resume(t.Context()); err != nil || !strings.HasPrefix(out.Answer, "expert says") || out.Session != "fork" {
+		t.Errorf("the expert alone: %+v, %v", out, err)
+	}
+}
+
 func TestWhatComesBeforeDamageCanBeCopied(t *testing.T) {
 	path := closedSession(t)
 	damage(t, path, `"all done"`)

@@ -79,8 +79,6 @@ func (s *inspector) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		return s.send(m)
 	case keys.is(k, "end") && n != nil:
 		s.end(m, n)
-	case keys.is(k, "fork") && n != nil && n.Parent != nil:
-		m.message = "only the conversation of the agent at the top has its own session to copy"
 	case keys.is(k, "fork") && n != nil:
 		m.show(m.newTurns(s.talk, n))
 	default:
@@ -253,11 +251,11 @@ func (m *model) newTurns(t *talk, n *view.Node) *list {
 	l.at = max(len(l.items)-1, 0)
 	l.choose = func(i item) tea.Cmd {
 		return func() tea.Msg {
-			id, err := fork(m.ctx, m.o, n.Session, i.value.(int))
+			id, err := fork(m.ctx, m.o, t.session, n, i.value.(int))
 			if err != nil {
 				return failedMsg{err}
 			}
-			return m.load(session{ID: id, Agent: t.agent}, nil)
+			return m.load(session{ID: id, Agent: n.Agent, apart: n.Parent != nil || t.apart}, nil)
 		}
 	}
 	return l

@@ -281,6 +281,7 @@ func (m *model) open(msg openMsg) tea.Cmd {
 		return nil
 	}
 	t := m.newTalk(msg.Agent, msg.ID)
+	t.apart = msg.apart
 	for _, e := range msg.events {
 		t.tree.Apply(e)
 	}
@@ -294,12 +295,12 @@ func (m *model) open(msg openMsg) tea.Cmd {
 		m.at = len(m.talks) - 1
 	}
 	m.next(m.at)
+	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
+		t.apart = true
+	}
 	if msg.server != nil {
 		t.server = msg.server
 		return m.begin(t, agent.Start{Session: t.session})
-	}
-	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
-		m.message = fmt.Sprintf("the server has no agent %q: you can read the session, but not continue it", t.agent)
 	}
 	return nil
 }

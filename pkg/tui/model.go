@@ -56,6 +56,7 @@ type screen interface {
 
 type (
 	connectedMsg struct {
+		talk   *talk // that has a server of its own
 		server *server
 		err    error
 	}
@@ -116,8 +117,8 @@ func (m *model) connect() tea.Cmd {
 	}
 	m.connecting = true
 	return func() tea.Msg {
-		s, err := connect(m.ctx, m.o)
-		return connectedMsg{s, err}
+		s, err := connect(m.ctx, m.o, "")
+		return connectedMsg{server: s, err: err}
 	}
 }
 
@@ -212,6 +213,9 @@ func (m *model) show(s screen) {
 
 // connected takes the server, and starts what waited for it.
 func (m *model) connected(msg connectedMsg) tea.Cmd {
+	if t := msg.talk; t != nil {
+		return m.connectedApart(t, msg)
+	}
 	m.connecting = false
 	if msg.err != nil && !m.connectedOnce {
 		m.err, m.leaving = msg.err, true
@@ -220,7 +224,9 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 	if msg.err != nil {
 		m.print.add(m.failure(msg.err.Error())...)
 		for _, t := range m.talks {
-			t.waiting = nil
+			if !t.apart {
+				t.waiting = nil
+			}
 		}
 		return nil
 	}
@@ -231,7 +237,7 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 		if t.agent == "" {
 			t.agent = m.server.agents[0].Name
 		}
-		if t.waiting != nil {
+		if t.waiting != nil && !t.apart {
 			cmds = append(cmds, m.begin(t, *t.waiting))
 		}
 	}
@@ -245,11 +251,30 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
+// connectedApart takes the server of a conversation that has its own.
+func (m *model) connectedApart(t *talk, msg connectedMsg) tea.Cmd {
+	start := t.waiting
+	t.own, t.waiting = msg.server, nil
+	if msg.err != nil {
+		m.print.add(m.failure(msg.err.Error())...)
+		return nil
+	}
+	return m.begin(t, *start)
+}
+
 // begin starts a run of a conversation.
 func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
 	switch {
 	case t.server != nil:
 		return t.start(m.ctx, t.server, start)
+	case t.apart && !t.own.dead():
+		return t.start(m.ctx, &t.own.Server, start)
+	case t.apart:
+		t.waiting = &start
+		return func() tea.Msg {
+			s, err := connect(m.ctx, m.o, t.session)
+			return connectedMsg{t, s, err}
+		}
 	case m.server == nil || m.server.dead():
 		t.waiting = &start
 		return m.connect()
@@ -275,8 +300,10 @@ func (m *model) arrived(msg arrivedMsg) tea.Cmd {
 	}
 	if t.reason != "" {
 		m.print.add(m.failure(t.lost())...)
-		if t.reason == serverEnded && t.server == nil {
-			m.server = nil // the next run starts another
+		if t.reason == serverEnded && t.server == nil { // the next run starts another
+			if t.own = nil; !t.apart {
+				m.server = nil
+			}
 		}
 		t.server = nil
 	}

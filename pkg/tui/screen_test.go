@@ -33,16 +33,24 @@ var files = map[string]string{
 	"lead.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"lead","flavor":"scripted","script":"scripts/lead.json","announce":"leads a team","toolDirectory":"experts","permissions":[{"verdict":"ask","tool":"bash_count"}]}}`,
 	"scripts/lead.json": `{"rules":[
 		{"when":{"role":"user","prompt":"long"},"answer":{"text":"${prompt}"}},
+		{"when":{"role":"user","prompt":"deep"},"answer":{"calls":[{"tool":"expert_style","args":{"prompt":"deep"}}]}},
 		{"when":{"role":"user"},"answer":{"text":"I ask both experts.","calls":[{"tool":"expert_facts","args":{"prompt":"Check the facts."}}]}},
 		{"when":{"tool":"expert_facts"},"answer":{"calls":[{"tool":"expert_style","args":{"prompt":"Judge the style."}}]}},
 		{"when":{"role":"tool"},"answer":{"text":"# Report\n\nBoth agree: the letter **can be sent**, even in 日本語 and in עברית.\n\n- facts: right\n- style: fine\n\n| expert | verdict |\n|---|---|\n| facts | right |\n| style | fine |\n"}}]}`,
 	"scripts/facts.json": `{"rules":[{"answer":{"text":"The facts are right."}}]}`,
 	"scripts/style.json": `{"rules":[
+		{"when":{"role":"user","prompt":"deep"},"answer":{"calls":[{"tool":"expert_judge","args":{"prompt":"judge"}}]}},
+		{"when":{"tool":"expert_judge"},"answer":{"text":"judged"}},
 		{"when":{"role":"user"},"answer":{"text":"I count first.","calls":[{"tool":"bash_count","args":{"text":"hello world"}}]}},
 		{"answer":{"text":"The style is *fine*: ${lastMessage} letters."}}]}`,
 	"experts/facts.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"facts","flavor":"scripted","script":"../scripts/facts.json","announce":"checks facts"}}`,
 	"experts/style.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"style","flavor":"scripted","script":"../scripts/style.json","announce":"judges style","toolDirectory":"../tools"}}`,
-	"tools/count":        "#!/bin/sh\ncase $1 in describe) echo '{\"slug\":\"count\",\"description\":\"Counts.\",\"args\":[{\"name\":\"text\",\"description\":\"a text\",\"type\":\"string\"}]}';; run) echo 11;; esac\n",
+	"tools/judge.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"judge","flavor":"scripted","script":"../scripts/judge.json","announce":"judges","toolDirectory":"../tools"}}`,
+	"scripts/judge.json": `{"rules":[
+		{"when":{"role":"user","prompt":"judge"},"answer":{"text":"I count for the judgement.","calls":[{"tool":"bash_count","args":{"text":"x"}}]}},
+		{"when":{"role":"user","prompt":"again"},"answer":{"text":"Another judgement."}},
+		{"answer":{"text":"The first judgement."}}]}`,
+	"tools/count": "#!/bin/sh\ncase $1 in describe) echo '{\"slug\":\"count\",\"description\":\"Counts.\",\"args\":[{\"name\":\"text\",\"description\":\"a text\",\"type\":\"string\"}]}';; run) echo 11;; esac\n",
 }
 
 // open starts agents tui with arguments in a terminal.
@@ -144,6 +152,38 @@ func TestScreens(t *testing.T) {
 				t.Errorf("after leaving, the terminal shows\n%s", text)
 			}
 		})
+	}
+}
+
+func TestTheConversationOfASubAgentContinuesAlone(t *testing.T) {
+	home := t.TempDir()
+	s := open(t, 80, 36, home, "")
+	s.Await(`^── lead ─`)
+	s.Type("go deep")
+	s.Press("Enter")
+	s.Await(`lead > style > judge wants to call bash_count:`)
+	s.Await(`yes, no \[REASON\]`)
+	s.Type("yes")
+	s.Press("Enter")
+	s.Await(`^── lead · done`)
+	s.Press("C-t")
+	s.Await(`^── to lead`)
+	s.Press("Down", "Down")
+	s.Await(`^── to judge`)
+	s.Await(`The first judgement`)
+	s.Press("C-f")
+	s.Await(`^── continue a copy of judge after the turn`)
+	s.Press("Up", "Enter")
+	s.Await(`^── 2/2 judge ─`)
+	s.Type("again")
+	s.Press("Enter")
+	s.Await(`^Another judgement`)
+	s.Await(`^── judge · 2/2 · done`)
+	s.Press("C-d")
+	s.Await(`^code 0`)
+	_, forked, _ := strings.Cut(s.Text(), "── 2/2 judge")
+	if !strings.Contains(forked, "> judge") || !strings.Contains(forked, "I count for the judgement") || strings.Contains(forked, "The first judgement") {
+		t.Errorf("the copy has not the turn alone:\n%s", s.Text())
 	}
 }
 

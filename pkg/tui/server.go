@@ -18,6 +18,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/remote"
+	"github.com/agents-exe/agents/pkg/view"
 )
 
 // A server is the `agents serve` whose agents are shown.
@@ -37,11 +38,15 @@ const startTime = 60 * time.Second
 // serving is the line with which a server reports its address.
 var serving = regexp.MustCompile(`(?m)^serving agents at (\S+)$`)
 
-// connect returns the server at o.URL, or starts a private one.
-func connect(ctx context.Context, o *Options) (*server, error) {
+// connect returns the server at o.URL, or starts a private one: with the agent of a
+// session, unless of is "".
+func connect(ctx context.Context, o *Options, of string) (*server, error) {
 	s := &server{Server: remote.Server{URL: o.URL, Token: o.Token}}
-	if o.URL == "" {
-		if err := s.start(ctx, o); err != nil {
+	if of != "" {
+		s.Server = remote.Server{}
+	}
+	if s.URL == "" {
+		if err := s.start(ctx, o, of); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +68,7 @@ func connect(ctx context.Context, o *Options) (*server, error) {
 
 // start starts the private server. It is in a session of its own, so that it and its runs
 // survive when the terminal is closed, and ends when it has no clients and no runs.
-func (s *server) start(ctx context.Context, o *Options) error {
+func (s *server) start(ctx context.Context, o *Options, of string) error {
 	sweep(o.Dir)
 	dir, err := os.MkdirTemp(o.Dir, "agents-tui-*") // 0700
 	if err != nil {
@@ -76,6 +81,9 @@ func (s *server) start(ctx context.Context, o *Options) error {
 	defer log.Close()
 	s.log = log.Name()
 	args := slices.Concat(o.Args, []string{"serve", "--listen", "unix:" + filepath.Join(dir, "socket"), "--until-idle"}, o.Serve)
+	if of != "" {
+		args = append(args, "--agent-of", of)
+	}
 	cmd := exec.Command(o.Program, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = o.Environ, log, log
 	ownSession(cmd)
@@ -176,6 +184,7 @@ type session struct {
 	Changed                  time.Time
 	Text                     string         // that the search found
 	server                   *remote.Server // on which it runs; nil if it does not
+	apart                    bool           // see talk
 }
 
 // listTime limits the question to a server for its runs.
@@ -268,9 +277,14 @@ func sessions(ctx context.Context, o *Options, words string) ([]session, error) 
 	return found, nil
 }
 
-// fork copies a session up to a turn and returns the id of the copy.
-func fork(ctx context.Context, o *Options, id string, turn int) (string, error) {
-	out, err := command(ctx, o, "session", "fork", "--at", fmt.Sprint(turn), id)
+// fork copies the conversation of an agent of a session up to a turn and returns the id of
+// the copy.
+func fork(ctx context.Context, o *Options, id string, n *view.Node, turn int) (string, error) {
+	args := []string{"session", "fork", "--at", fmt.Sprint(turn)}
+	if n.Parent != nil {
+		args = append(args, "--sub-agent", n.Session)
+	}
+	out, err := command(ctx, o, append(args, id)...)
 	return strings.TrimSpace(string(out)), err
 }
 

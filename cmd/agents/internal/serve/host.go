@@ -34,6 +34,8 @@ type Agents struct {
 	Keep      keep.Flags
 	Models    load.Models
 	Rights    load.Rights
+	// AgentOf is a session whose agent is served alone; "" is none.
+	AgentOf string
 	// Resume continues the runs that an earlier server left.
 	Resume bool
 	// Options has the limits.
@@ -57,6 +59,11 @@ func (f *Agents) Run(ctx context.Context, p *program.Env) error {
 		said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1), elicit: elicit,
 	}}
 	h.learn(web.secrets())
+	if f.AgentOf != "" {
+		if err := h.agentOf(f.AgentOf); err != nil {
+			return err
+		}
+	}
 	out, err := h.service.open(ctx)
 	if err != nil {
 		return err

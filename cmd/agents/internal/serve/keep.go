@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
@@ -74,6 +76,25 @@ func (s *service) earlier(a mcpserver.Agent, id string) (*keep.Session, error) {
 		return nil, unknown
 	}
 	return &keep.Session{Journal: j, Past: past}, nil
+}
+
+// agentOf makes the agent of a session the only one.
+func (s *service) agentOf(name string) error {
+	s.p.Global.AgentFiles, s.p.Global.Agent = nil, ""
+	path, err := (&sessions.Store{Env: s.p, Dir: s.flags.Keep.Dir}).Find(name)
+	if err != nil {
+		return err
+	}
+	first, err := sessions.First(session.Events(path))
+	if err != nil {
+		return err
+	}
+	file, suggested, err := keep.AgentOf(s.p, path, first.Source)
+	if err == nil && file == "" {
+		err = failure.NothingRan(fmt.Errorf("session %s does not name an agent file that you trust", name), "name "+cmp.Or(suggested, "its file")+" with --agent-file")
+	}
+	s.of.File, s.of.Agent = file, first.Agent
+	return err
 }
 
 // folderOf returns the folder of a session in dirs, "" if there is none. The id comes from

@@ -57,6 +57,7 @@ type service struct {
 	p      *program.Env
 	flags  *Flags
 	server *mcpserver.Server
+	of     load.Options  // File and Agent of --agent-of
 	web    *httpListener // nil: standard input and output
 	began  time.Time     // to load the trees
 	called chan struct{} // has a token when a call has ended
@@ -259,6 +260,9 @@ func (s *service) config() (*config.Config, error) {
 	started := s.trees != nil
 	s.mu.Unlock()
 	if !started {
+		if s.of.File != "" {
+			return load.Config(s.p, s.of.File)
+		}
 		return load.Config(s.p)
 	}
 	c, err := load.AnyConfig(s.p, nil)
@@ -293,7 +297,7 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	var trees []*load.Tree
 	var errs []error
 	for _, file := range files {
-		l, err := load.File(ctx, p, c, file, load.Options{Log: &s.log, Pinned: !s.flags.Watch, Models: s.flags.Models, Rights: s.flags.Rights, Elicit: s.elicit})
+		l, err := load.File(ctx, p, c, file, load.Options{File: s.of.File, Agent: s.of.Agent, Log: &s.log, Pinned: !s.flags.Watch, Models: s.flags.Models, Rights: s.flags.Rights, Elicit: s.elicit})
 		if l != nil && l.Tree != nil {
 			s.problems(l.Problems)
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
@@ -136,6 +137,37 @@ func notASession(err error) error {
 		hint = listHint
 	}
 	return failure.NothingRan(err, hint)
+}
+
+// SubAgent returns the id of the only session of a sub-agent that has the id or the slug.
+func SubAgent(events Events, name string) (string, error) {
+	var found []string
+	for e, err := range events {
+		switch {
+		case err != nil:
+			return "", notASession(err)
+		case e.Kind == agent.EventSession && e.Depth > 0 && (e.Session == name || e.Agent == name):
+			found = append(found, e.Session)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", failure.NothingRan(fmt.Errorf("the session has no sub-agent %q", name), "`agents session calls ID --json` shows the agents and their sessions")
+	case 1:
+		return found[0], nil
+	}
+	return "", failure.NothingRan(fmt.Errorf("%s has %d sessions: %s", name, len(found), strings.Join(found, ", ")), "name one of them")
+}
+
+// First is the first event of a session, which names its agent.
+func First(events Events) (agent.Event, error) {
+	for e, err := range events {
+		if err != nil {
+			return e, notASession(err)
+		}
+		return e, nil
+	}
+	return agent.Event{}, failure.NothingRan(errors.New("the session is empty"), "")
 }
 
 // Damaged is the error of a session that could be read in part.
