@@ -9,7 +9,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
-	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/transcript"
 	"github.com/urfave/cli/v3"
@@ -28,7 +27,7 @@ func sessionImportCommand(p *program.Env) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return sessions.Of(p, c).Keep(withoutEffect(p, events))
+			return sessions.Of(p, c).Keep(sessions.Imported(p, events))
 		},
 	}
 }
@@ -49,29 +48,4 @@ func importSource(p *program.Env, path string) (sessions.Events, error) {
 		return sessions.ReadFile(path), nil
 	}
 	return session.Events(path), nil
-}
-
-// withoutEffect takes from events of elsewhere what would have an effect here: a session
-// names the agent file that continues it.
-func withoutEffect(p *program.Env, events sessions.Events) sessions.Events {
-	return func(yield func(agent.Event, error) bool) {
-		root := ""
-		for e, err := range events {
-			if err == nil && e.Kind == agent.EventSession {
-				e.Source = ""
-				if e.Parent == "" && root != "" && e.Session != root {
-					err = fmt.Errorf("it holds several sessions: %s and %s", root, e.Session)
-				}
-			}
-			if root == "" {
-				root = e.Session
-			}
-			if p.Global.Agent != "" && e.Agent == transcript.ImportedAgent {
-				e.Agent = p.Global.Agent
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 }

@@ -167,6 +167,10 @@ func (x *importer) read(data []byte) error {
 	x.id, x.at = s.SessionID, s.began()
 	x.emit(agent.Event{Kind: agent.EventSession})
 	for i, t := range slices.Backward(s.Turns) {
+		var withUsage []json.RawMessage // contents and byte counts, in an older form
+		if json.Unmarshal(t.Contents, &withUsage) == nil && len(withUsage) > 0 {
+			t.Contents = withUsage[0]
+		}
 		switch t.Tag {
 		case "LlmTurn":
 			err = x.answer(t.Contents)

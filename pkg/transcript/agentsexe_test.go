@@ -49,6 +49,20 @@ func TestAgentsExeOlderForms(t *testing.T) {
 	}
 }
 
+// An older version wrote the contents of a turn and their byte counts as a pair.
+func TestAgentsExeTurnsWithByteCounts(t *testing.T) {
+	const file = `{"sessionId":"s","turnId":"t","turns":[
+{"tag":"LlmTurn","contents":[{"llmResponse":{"responseText":"done","responseThinking":null,"rawResponse":{}},"llmToolCalls":[]},{"stepInputBytes":0}]},
+{"tag":"UserTurn","contents":[{"userPrompt":"","userTools":[],"userQuery":"go","userToolResponses":[]},null]}]}`
+	events, err := collect(Read(strings.NewReader(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if turn := turnsOf(all(events))[0]; turn.Prompts[0].Text() != "go" || turn.Answer.Message.Text() != "done" {
+		t.Errorf("got %+v", turn)
+	}
+}
+
 func TestAgentsExeSaysThatATrackedCallFailed(t *testing.T) {
 	const file = `{"sessionId":"s","turnId":"t","turns":[
 {"tag":"PartialUserTurn","contents":{"userPrompt":"","userTools":[],"trackedToolCalls":[{"id":"1","call":{"id":"a","function":{"name":"x","arguments":""}},"state":"Failed","policy":{},"result":{"type":"text","content":"no disk"}}]}},

@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/transcript"
 )
 
 // A Session is the session of a run on disk.
@@ -42,9 +43,18 @@ func (k *Session) LoadOptions() load.Options {
 	}
 	o := load.Options{File: k.agentFile, Suggested: k.suggested, Record: k.record}
 	if k.Past != nil {
-		o.Agent = k.Past.Session.Agent
+		o.Agent = k.agentSlug()
 	}
 	return o
+}
+
+// agentSlug is the agent of the continued session. An imported one belongs to the agent
+// that continues it, and has none.
+func (k *Session) agentSlug() string {
+	if slug := k.Past.Session.Agent; slug != transcript.ImportedAgent {
+		return slug
+	}
+	return ""
 }
 
 // Open opens the session of a run, nil if none is kept. If the command line names no agent
@@ -78,6 +88,7 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 		if info, err := os.Stat(k.file); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 			return &Session{Journal: session.CreateFile(k.file, sessions.NewOptions()), again: "--session-file " + k.file}, nil
 		}
+		path, err = sessions.ImportFile(p, k.file)
 	case k.Session != "":
 		path, err = session.Find(k.Session, load.Paths(dirs)...)
 	case k.Continues():
@@ -267,7 +278,7 @@ func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
 	if k.Past == nil {
 		return nil
 	}
-	if was := k.Past.Session.Agent; was != "" && was != r.Agent.Slug {
+	if was := k.agentSlug(); was != "" && was != r.Agent.Slug {
 		return failure.Usage("name the agent file of that session with --agent-file", "session %s is of agent %s, not of %s", k.ID(), was, r.Agent.Slug)
 	}
 	r.From = &k.Past.Resume

@@ -1,0 +1,74 @@
+package sessions
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/transcript"
+)
+
+// Imported takes from events of elsewhere what would have an effect here: a session
+// names the agent file that continues it.
+func Imported(p *program.Env, events Events) Events {
+	return func(yield func(agent.Event, error) bool) {
+		root := ""
+		for e, err := range events {
+			if err == nil && e.Kind == agent.EventSession {
+				e.Source = ""
+				if e.Parent == "" && root != "" && e.Session != root {
+					err = fmt.Errorf("it holds several sessions: %s and %s", root, e.Session)
+				}
+			}
+			if root == "" {
+				root = e.Session
+			}
+			if p.Global.Agent != "" && e.Agent == transcript.ImportedAgent {
+				e.Agent = p.Global.Agent
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// importedSuffix is added to the name of a session file of agents-exe for that of the
+// journal that continues it.
+const importedSuffix = ".journal"
+
+// ImportFile returns the journal that continues the session file of agents-exe at path: a
+// file beside it, which is written the first time. The session file itself does not change.
+// Any other path is returned unchanged.
+func ImportFile(p *program.Env, path string) (string, error) {
+	if !agentsExe(path) {
+		return path, nil
+	}
+	journal := path + importedSuffix
+	if info, err := os.Stat(journal); err == nil && info.Size() > 0 {
+		p.Note("%s is a session of agents-exe that was imported before: %s continues", path, journal)
+		return journal, nil
+	}
+	events := session.Rename(Imported(p, ReadFile(path)), session.NewID())
+	if err := session.Copy(session.CreateFile(journal, NewOptions()), events); err != nil {
+		return "", fmt.Errorf("import %s: %w", path, err)
+	}
+	p.Note("%s is a session of agents-exe: it was imported, stays as it is, and continues in %s", path, journal)
+	return journal, nil
+}
+
+// agentsExe reports whether a file is a session of agents-exe.
+func agentsExe(path string) bool {
+	var s struct {
+		ID    *string         `json:"sessionId"`
+		Turns json.RawMessage `json:"turns"`
+	}
+	if !Foreign(path) {
+		return false
+	}
+	data, err := os.ReadFile(path)
+	return err == nil && json.Unmarshal(data, &s) == nil && s.ID != nil && s.Turns != nil
+}
