@@ -115,6 +115,20 @@ type Toolset interface {
 	Tools(ctx context.Context) ([]Tool, error)
 }
 
+// A SessionToolset is a Toolset that does not offer all its tools in every session.
+type SessionToolset interface {
+	Toolset
+	// SessionTools is Tools for one session. s must not be changed or kept.
+	SessionTools(ctx context.Context, s *State) ([]Tool, error)
+}
+
+// A Hider is a SessionToolset that can say how the model gets a tool which SessionTools
+// does not offer.
+type Hider interface {
+	// Hidden is that as an error; nil if the toolset hides no tool of this name.
+	Hidden(s *State, name string) error
+}
+
 // An Instructor is a Toolset that has something to tell the model about its
 // tools. What it says when a run begins follows the system prompt.
 type Instructor interface {

@@ -305,6 +305,9 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 	var list []PendingCall
 	for _, c := range step.Calls {
 		e, over := r.session.Refuse(c, r.tools.specs)
+		if why := r.hidden(c.Name); over && !c.Started && why != nil {
+			e = r.session.CallEnded(c, Result{}, why)
+		}
 		if !over {
 			e, over = r.endedBefore(c)
 		}

@@ -37,7 +37,7 @@ const (
 	EventFailure EventKind = "failure"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
 	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of
-	// the setup), Limits, Plan, Closing with its Error, Total (by the run before it), Text (what was done),
+	// the setup), Limits, Plan, Toolgroups, Closing with its Error, Total (by the run before it), Text (what was done),
 	// and Message, Usage and Millis of the request that summed it up, if there
 	// was one, Context, and Input if a person asked for it.
 	EventCompaction EventKind = "compaction"
@@ -115,23 +115,24 @@ type Event struct {
 	N       int      `json:"n,omitempty"` // position of the call in its answer, from 1
 	// Argv is what a call executes, program first. Digest is "sha256:" and the
 	// hash of the executable, and for EventSetup that of System and Specs.
-	Argv     []string    `json:"argv,omitempty"`
-	Digest   string      `json:"digest,omitempty"`
-	System   string      `json:"system,omitempty"`
-	Specs    []ToolSpec  `json:"specs,omitempty"`
-	Messages []Message   `json:"messages,omitempty"`
-	Result   *ToolResult `json:"result,omitempty"`
-	Text     string      `json:"text,omitempty"`
-	Error    string      `json:"error,omitempty"`
-	Status   Status      `json:"status,omitempty"`
-	Total    *TotalUsage `json:"spent,omitempty"`
-	Attempt  int         `json:"attempt,omitempty"`
-	Limits   *Limits     `json:"limits,omitempty"`
-	Plan     Plan        `json:"plan,omitempty"`
-	Decision Decision    `json:"decision,omitempty"`
-	Opening  bool        `json:"opening,omitempty"`
-	TooLong  bool        `json:"too_long,omitempty"`
-	Summary  bool        `json:"summary,omitempty"`
+	Argv       []string    `json:"argv,omitempty"`
+	Digest     string      `json:"digest,omitempty"`
+	System     string      `json:"system,omitempty"`
+	Specs      []ToolSpec  `json:"specs,omitempty"`
+	Messages   []Message   `json:"messages,omitempty"`
+	Result     *ToolResult `json:"result,omitempty"`
+	Text       string      `json:"text,omitempty"`
+	Error      string      `json:"error,omitempty"`
+	Status     Status      `json:"status,omitempty"`
+	Total      *TotalUsage `json:"spent,omitempty"`
+	Attempt    int         `json:"attempt,omitempty"`
+	Limits     *Limits     `json:"limits,omitempty"`
+	Plan       Plan        `json:"plan,omitempty"`
+	Toolgroups Toolgroups  `json:"toolgroups,omitempty"`
+	Decision   Decision    `json:"decision,omitempty"`
+	Opening    bool        `json:"opening,omitempty"`
+	TooLong    bool        `json:"too_long,omitempty"`
+	Summary    bool        `json:"summary,omitempty"`
 	// Code is the error code of the server, or the HTTP status.
 	Code string `json:"code,omitempty"`
 	// Flavor is the kind of the model's server.

@@ -361,6 +361,12 @@ func (w *wrappedSet) Tools(ctx context.Context) ([]Tool, error) {
 	return w.tools(ctx, list, err)
 }
 
+// SessionTools implements SessionToolset.
+func (w *wrappedSet) SessionTools(ctx context.Context, s *State) ([]Tool, error) {
+	list, err := sessionTools(ctx, w.Toolset, s)
+	return w.tools(ctx, list, err)
+}
+
 func (w *wrappedSet) Unwrap() any { return w.Toolset }
 
 // As finds what else a tool or a toolset can do: the first T among v and what it

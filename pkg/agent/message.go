@@ -83,6 +83,8 @@ type Result struct {
 	End Status `json:"end,omitempty"`
 	// Task is what the call added to the plan, or changed in it.
 	Task *Task `json:"task,omitempty"`
+	// Toolgroups are those that the call activates (true) or deactivates.
+	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
 }
 
 // A ToolResult is the answer to one ToolCall.
@@ -92,9 +94,10 @@ type ToolResult struct {
 	Parts  []Part `json:"parts,omitempty"`
 	// Failed marks a result that describes a failure.
 	Failed bool `json:"failed,omitempty"`
-	// End and Task are those of the Result.
-	End  Status `json:"end,omitempty"`
-	Task *Task  `json:"task,omitempty"`
+	// End, Task and Toolgroups are those of the Result.
+	End        Status     `json:"end,omitempty"`
+	Task       *Task      `json:"task,omitempty"`
+	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
 }
 
 // Text is a text part.

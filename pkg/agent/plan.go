@@ -131,6 +131,9 @@ func (s *Session) finishTurn() {
 		if c.Result.Task != nil && !c.Result.Failed {
 			s.Plan = s.Plan.With(*c.Result.Task)
 		}
+		if len(c.Result.Toolgroups) > 0 && !c.Result.Failed {
+			s.Toolgroups = s.Toolgroups.with(c.Result.Toolgroups)
+		}
 	}
 	end := ending(m.Results)
 	if end != nil && end.End == StatusOK {

@@ -59,6 +59,8 @@ type State struct {
 	Failure *Failure `json:"failure,omitempty"`
 	// Plan is what the results of calls have added to it.
 	Plan Plan `json:"plan,omitempty"`
+	// Toolgroups are those that results of calls have activated or deactivated.
+	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
 	// Compacted says that the conversation was shortened since the last
 	// answer, and NoSummary that a summary failed since then.
 	Compacted bool `json:"compacted,omitempty"`
@@ -332,7 +334,7 @@ func (s *Session) applyCompaction(e Event) {
 	s.State = State{
 		ID: s.ID, Agent: s.Agent, Source: s.Source, Model: s.Model, Parent: s.Parent, Depth: s.Depth,
 		Messages: append([]Message(nil), e.Messages...), Turn: e.Turn, RunTurns: runTurns, Running: true, Attempt: e.Attempt,
-		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Plan: e.Plan, Compacted: true, NoSummary: s.NoSummary,
+		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Plan: e.Plan, Toolgroups: e.Toolgroups, Compacted: true, NoSummary: s.NoSummary,
 		Context: e.Context,
 	}
 	if e.Closing {

@@ -18,6 +18,7 @@ type toolbox struct {
 	turn   int             // for which the toolsets were asked
 	asked  []ToolSpec      // the tools of the last setup; nil before the first
 	known  []ToolSpec      // the tools of the last request, or of the notice about them
+	groups Toolgroups      // of the session then
 }
 
 // prepare asks the toolsets what the next request needs, once for each turn. Only
@@ -66,14 +67,15 @@ func (r *run) refreshTools(ctx context.Context) error {
 const ToolsChanged = "the tools have changed during this run"
 
 // changedTools says how the tools differ from those of the request before; it is empty
-// for the first request of a run.
+// for the first request of a run, and where the model itself has activated tools.
 func (r *run) changedTools(step Step) string {
 	before, now := r.tools.known, r.tools.specs
 	if step.Kind != StepModel {
 		return ""
 	}
-	r.tools.known = now
-	if before == nil || slices.EqualFunc(before, now, sameSpec) {
+	asked := !maps.Equal(r.tools.groups, r.session.Toolgroups) // the model did
+	r.tools.known, r.tools.groups = now, r.session.Toolgroups
+	if before == nil || asked || slices.EqualFunc(before, now, sameSpec) {
 		return ""
 	}
 	was := map[string]ToolSpec{}
@@ -114,7 +116,7 @@ func (r *run) askToolsets(ctx context.Context) ([]Tool, error) {
 			continue
 		}
 		g.Go(func() error {
-			answers[i], errs[i] = set.Tools(ctx)
+			answers[i], errs[i] = sessionTools(ctx, set, &r.session.State)
 			return nil
 		})
 	}
@@ -128,6 +130,27 @@ func (r *run) askToolsets(ctx context.Context) ([]Tool, error) {
 		}
 	}
 	return slices.Concat(answers...), nil
+}
+
+// sessionTools asks a toolset for the tools of a session.
+func sessionTools(ctx context.Context, set Toolset, s *State) ([]Tool, error) {
+	if of, ok := set.(SessionToolset); ok {
+		return of.SessionTools(ctx, s)
+	}
+	return set.Tools(ctx)
+}
+
+// hidden says how the model gets a tool that it called and is not offered; nil if no
+// toolset knows it.
+func (r *run) hidden(name string) error {
+	for _, set := range r.agent.Toolsets {
+		if h, ok := As[Hider](set); ok {
+			if err := h.Hidden(&r.session.State, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // instruct completes the system prompt with what the toolsets say. It is done
@@ -174,7 +197,7 @@ func (r *run) missingTools() error {
 	}
 	var missing []string
 	for _, name := range r.agent.RequiredTools {
-		if !slices.ContainsFunc(r.tools.specs, func(s ToolSpec) bool { return s.Name == name }) {
+		if !slices.ContainsFunc(r.tools.specs, func(s ToolSpec) bool { return s.Name == name }) && r.hidden(name) == nil {
 			missing = append(missing, name)
 		}
 	}

@@ -168,9 +168,9 @@ func (s *Session) CallEnded(c PendingCall, result Result, err error) Event {
 }
 
 func toolResult(c ToolCall, result Result, err error) *ToolResult {
-	out := &ToolResult{CallID: c.ID, Name: c.Name, Parts: result.Parts, End: result.End, Task: result.Task}
+	out := &ToolResult{CallID: c.ID, Name: c.Name, Parts: result.Parts, End: result.End, Task: result.Task, Toolgroups: result.Toolgroups}
 	if err != nil {
-		out.End, out.Task = "", nil
+		out.End, out.Task, out.Toolgroups = "", nil, nil
 		text := strings.ToValidUTF8(err.Error(), "\uFFFD")
 		if _, ok := errors.AsType[*outcomeError](err); !ok {
 			text = "error: " + text

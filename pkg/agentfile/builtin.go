@@ -48,6 +48,7 @@ func (l *loader) builtins(n *Node) []agent.Tool {
 		}
 		list, _ := set.Tools(context.Background()) // it is the same list always
 		tools = append(tools, list...)
+		n.hide(list, l.toolgroup(n, pointer, box.activation()))
 	}
 	return tools
 }

@@ -90,15 +90,16 @@ func (l *loader) helperFile(n *Node, path string) {
 func (l *loader) toolboxes(n *Node) {
 	for i, box := range n.File.Spec.BashToolboxes {
 		allowDash := box.AllowDash || n.File.Spec.AllowDash
+		pointer := fmt.Sprintf("%s/%d", n.File.at("bashToolboxes"), i)
+		group := l.toolgroup(n, pointer, box.Activation)
 		if len(box.Runner) > 0 {
-			p := program{path: box.Path, filter: box.BasenameFilter, allowDash: allowDash, runner: n.runner(box.Runner, box.RunnerID, box.RunnerShell), words: box.Runner, sandbox: box.Sandbox}
+			p := program{path: box.Path, filter: box.BasenameFilter, allowDash: allowDash, toolgroup: group, runner: n.runner(box.Runner, box.RunnerID, box.RunnerShell), words: box.Runner, sandbox: box.Sandbox}
 			if box.Tag == "FileSystemDirectory" {
 				p.kind = exectool.Folder
 			}
 			n.programs = append(n.programs, p)
 			continue
 		}
-		pointer := fmt.Sprintf("%s/%d", n.File.at("bashToolboxes"), i)
 		path, ok := l.resolve(n, pointer, box.Path, LeftOut)
 		if !ok {
 			continue
@@ -109,7 +110,7 @@ func (l *loader) toolboxes(n *Node) {
 			l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s needs %s", path, box.Tag, want))
 			continue
 		}
-		n.programs = append(n.programs, program{path: path, filter: box.BasenameFilter, allowDash: allowDash, sandbox: box.Sandbox})
+		n.programs = append(n.programs, program{path: path, filter: box.BasenameFilter, allowDash: allowDash, toolgroup: group, sandbox: box.Sandbox})
 	}
 }
 

@@ -171,7 +171,8 @@ type Node struct {
 	step        *step.Program     // its model; nil if that is another one
 	set         *exectool.Toolset // of programs; nil if there are none
 	servers     []opened
-	protected   []protectable // toolboxes
+	protected   []protectable     // toolboxes
+	toolgroups  map[string]string // of the tools that have one, by name; nil if none has
 }
 
 // Servers are the names of n's MCP servers. Their toolsets stand in this order
@@ -193,6 +194,7 @@ type program struct {
 	kind         exectool.Kind
 	slug         string          // of an agent behind a runner
 	sandbox      *sandbox.Config // of the entry
+	toolgroup    string          // "": its tools are always active
 	refused      bool            // it must not be executed
 }
 
@@ -414,7 +416,7 @@ func (l *loader) build(ctx context.Context) {
 		for i := range n.configured {
 			s := &n.configured[i]
 			s.client.Env, s.client.Sandbox = l.serverEnviron(n, *s), n.confinedServer(*s)
-			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, *s)), s.Name, s.pointer})
+			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, *s)), s.Name, s.pointer, s.group})
 		}
 		l.equip(n, n.set)
 		l.sandboxNames(n)

@@ -82,7 +82,8 @@ func (l *Lock) complete(b baseline) {
 }
 
 // compareTools compares what tools and MCP servers say of themselves with the lock. A
-// server that does not answer is compared when it does.
+// server that does not answer, or that starts only when the model activates its toolgroup,
+// is compared when it does.
 func (l *loader) compareTools(ctx context.Context, path string) error {
 	if l.lock == nil {
 		return nil
@@ -100,7 +101,7 @@ func (l *loader) compareTools(ctx context.Context, path string) error {
 			g.Go(func() error {
 				key := n.lockKey(dir, s.name)
 				var listed LockedServer
-				if listed.list(ctx, s) != nil {
+				if s.toolgroup != "" || listed.list(ctx, s) != nil {
 					return nil
 				}
 				was := l.lock.Servers[key]

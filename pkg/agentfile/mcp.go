@@ -31,13 +31,15 @@ type server struct {
 	dir     string // what its paths are relative to
 	client  mcpclient.Server
 	file    string // begins messages: the file of mcpConfigFiles that names it, or ""
+	group   string // see opened
 }
 
 // An opened server knows where it is named.
 type opened struct {
 	*mcpclient.Toolset
-	name    string
-	pointer string
+	name      string
+	pointer   string
+	toolgroup string // "": it is always active
 }
 
 // mcpServers reads the MCP servers of n.
@@ -71,6 +73,7 @@ func (l *loader) mcpServers(n *Node) {
 			l.report(n.File.problem(LeftOut, CodeServer, s.pointer, "server %s: %s", s.Name, err))
 			continue
 		}
+		s.group = l.toolgroup(n, s.pointer, s.Activation)
 		n.configured = append(n.configured, s)
 	}
 }

@@ -158,7 +158,8 @@ type Toolbox struct {
 	BasenameFilter string `json:"basenameFilter"`
 	AllowDash      bool   `json:"allowDash"`
 
-	Sandbox *sandbox.Config `json:"sandbox"`
+	Sandbox    *sandbox.Config `json:"sandbox"`
+	Activation json.RawMessage `json:"activation"`
 
 	// Runner is a command prefix that runs the tools elsewhere, where Path is.
 	Runner      []string `json:"runner"`
@@ -188,6 +189,7 @@ type MCPServer struct {
 	ShareContext        bool              `json:"shareContext"`
 	Disabled            bool              `json:"disabled"`
 	Sandbox             *sandbox.Config   `json:"sandbox"`
+	Activation          json.RawMessage   `json:"activation"`
 
 	// Of an entry of a mcpServers object as other MCP clients write it: its key,
 	// what of it is not read, and why it cannot be used at all.
@@ -346,9 +348,9 @@ func unsupported(list string) []string {
 		return []string{"openApiToolboxes", "postgrestToolboxes", "skillSources", "autoEnableSkills",
 			"parameters", "bindings", "executionMode", "toolCallPolicyConfig"}
 	case "bashToolboxes":
-		return []string{"root", "lifetime", "activation", "bindings"}
+		return []string{"root", "lifetime", "bindings"}
 	case "mcpServers":
-		return []string{"lifetime", "activation", "bindings"}
+		return []string{"lifetime", "bindings"}
 	}
 	return []string{"with", "narrowable"} // of extraAgents
 }

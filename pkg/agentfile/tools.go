@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/toolbox/activate"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
@@ -47,7 +48,7 @@ func (n *Node) sources() []exectool.Source {
 	for i, p := range n.programs {
 		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, AllowDash: p.allowDash,
 			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir,
-			Runner: p.runner, Kind: p.kind, Slug: p.slug}
+			Runner: p.runner, Kind: p.kind, Slug: p.slug, Toolgroup: p.toolgroup}
 		if n.confinement != nil {
 			sources[i].Sandbox = n.confined(p)
 		}
@@ -142,6 +143,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 				far = append(far, expert{t, t.Agent()})
 			} else {
 				add(l.locked(t))
+				n.hide(agent.ToolList{t}, t.Source().Toolgroup)
 			}
 		}
 	}
@@ -157,12 +159,22 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	for _, e := range experts {
 		add(e.Tool)
 	}
+	groups := n.groups()
+	for _, t := range activate.Tools(groups) {
+		add(t)
+	}
 	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	tools = l.distinct(n, tools)
 	l.required(n)
-	n.Agent.Toolsets = []agent.Toolset{tools}
+	n.Agent.Toolsets = n.split(tools, groups)
 	for _, server := range n.servers {
-		n.Agent.Toolsets = append(n.Agent.Toolsets, l.checked(n, server))
+		set := l.checked(n, server)
+		for _, g := range groups {
+			if g.Toolset == nil && g.Prefix == server.prefix() {
+				g.Toolset, set = set, g
+			}
+		}
+		n.Agent.Toolsets = append(n.Agent.Toolsets, set)
 	}
 	if rights := n.Agent.Rights; rights != nil { // the model does not see these
 		experts = slices.DeleteFunc(experts, func(e expert) bool {

@@ -62,6 +62,8 @@ type Source struct {
 	// Sandbox, if not nil, returns the sandbox of the executable in file, nil for
 	// none; with a Runner that of its processes on this side, and file is "".
 	Sandbox func(file string) Sandbox
+	// Toolgroup is for the caller: the group of the tools, see package activate.
+	Toolgroup string
 
 	pin process.Pin // what Runner executes on this side
 }

@@ -69,6 +69,10 @@ func (r *toolRules) apply(n *agentfile.Node) {
 	for _, set := range own {
 		if list, ok := set.(agent.ToolList); ok {
 			set = agent.ToolList(r.tools(slug, list))
+		} else {
+			set = agent.WrapToolset(set, func(_ context.Context, list []agent.Tool, err error) ([]agent.Tool, error) {
+				return r.tools(slug, list), err
+			})
 		}
 		ruled = append(ruled, set)
 	}
