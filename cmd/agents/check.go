@@ -28,6 +28,7 @@ func checkCommand(p *program.Env) *cli.Command {
 below them. Problems go to stderr, a summary to stdout. The exit code is 2 if there
 is an error or something had to be left out; warnings and notes do not change it.`,
 		Flags: append(f.rights.Flags(),
+			command.CompatNamesFlag(&p.Global),
 			&cli.BoolFlag{Name: "effective", Usage: "instead print what each agent may do with each tool, by which rule, and what enforces it", Destination: &f.effective},
 			&cli.StringFlag{Name: "tools", Usage: "instead print the tools of one agent as its model sees them: `FORM` is list, openai or json", Destination: &f.tools, Validator: command.OneOf("list", "openai", "json")},
 		),

@@ -24,6 +24,7 @@ standard input is a message, a \ at its end continues it, and answers go to stan
 output. Text from a pipe can neither include files nor run shell commands. The exit code
 is that of the last run.`,
 		Flags: append(slices.Concat(o.Keep.Flags(), o.Models.Flags(), o.Rights.CallFlags()),
+			command.CompatNamesFlag(&p.Global),
 			&cli.BoolFlag{Name: "plain", Usage: "read lines, and write text without control sequences", Destination: &o.Plain},
 			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &o.Set}},
 			&cli.GenericFlag{Name: "budget", Usage: "limit each run, `AMOUNTS` such as usd=2,seconds=600; repeatable (see agents help budgets)", Value: budget},

@@ -65,6 +65,7 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; the command takes its arguments as NAME=VALUE", Destination: &f.prompt.MCP.Name},
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it arrives and as it is, even if stdout is not a terminal", Destination: &f.sinks.Stream},
 			sinks.TraceFileFlag(&f.sinks.TraceFile),
+			command.CompatNamesFlag(&p.Global),
 			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
 			&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
 			&cli.BoolFlag{Name: "channel", Usage: "for programs: speak the channel on standard input and output; the program that started this one sends the prompt and receives the events (see agents help nesting)", Destination: &f.channel},

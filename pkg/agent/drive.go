@@ -268,6 +268,9 @@ func (r *run) answered(ctx context.Context, step Step, resp *Response, err error
 		return r.fail(ctx, step, fmt.Errorf("ask model %s: %w", r.agent.Model, err))
 	}
 	e := r.session.Answered(step, resp)
+	if e.Kind == EventAnswer {
+		restate(e.Message.Calls, r.tools.specs)
+	}
 	if e.Kind == EventFailure {
 		return r.fail(ctx, step, fmt.Errorf("%s", e.Error))
 	}
@@ -334,7 +337,7 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 
 // call runs one call. Whatever goes wrong with the tool becomes the result.
 func (r *run) call(ctx context.Context, c PendingCall) error {
-	tool := r.tools.byName[c.Name]
+	tool := r.tools.byName[r.tools.specs[toolIndex(r.tools.specs, c.Name)].Name]
 	inv := r.session.Invocation(c, tool.Spec())
 	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
 	inv.Host, inv.run, inv.Level, inv.Context = r, r, r.tree.above+r.depth, r.tree.currentContext()

@@ -151,7 +151,7 @@ func (inv *Invocation) Values() map[string]any {
 // Environ are the environment variables that tell a process which call it answers, as
 // "NAME=VALUE"; see package toolenv. AGENTS_DEADLINE is not among them.
 func (inv *Invocation) Environ() []string {
-	env := make([]string, 0, 8)
+	env := make([]string, 0, 12)
 	for _, entry := range [...]string{
 		toolenv.Session + "=" + inv.Session,
 		toolenv.Call + "=" + inv.Key,
@@ -160,6 +160,8 @@ func (inv *Invocation) Environ() []string {
 		toolenv.OldSession + "=" + inv.Session,
 		toolenv.OldConversation + "=" + inv.Session,
 		toolenv.OldTurn + "=" + inv.Session + "." + strconv.Itoa(inv.Turn),
+		toolenv.OldAgent + "=" + inv.Agent,
+		toolenv.OldAgentShort + "=" + inv.Agent,
 	} {
 		if toolenv.Fits(entry) {
 			env = append(env, entry)

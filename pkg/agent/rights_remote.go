@@ -92,7 +92,7 @@ func (r *run) remoteCall(s *remote, e *Event, path []string) *Invocation {
 	call := &Invocation{Call: ToolCall{ID: e.CallID, Name: e.Tool, Args: e.Args}, Spec: ToolSpec{Name: e.Tool}, Key: e.Key,
 		Session: e.Session, Agent: path[len(path)-1], Turn: e.Turn, Depth: e.Depth, Parent: e.Parent, Path: path, Remote: true, Host: r, run: r}
 	if s != nil {
-		if i := slices.IndexFunc(s.specs, func(spec ToolSpec) bool { return spec.Name == e.Tool }); i >= 0 {
+		if i := toolIndex(s.specs, e.Tool); i >= 0 {
 			call.Spec = s.specs[i]
 		}
 	}

@@ -6,11 +6,51 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// promptSchema is the schema of every sub-agent's arguments.
-const promptSchema = `{"type":"object","properties":{"prompt":{"type":"string","description":"what you ask of this agent; it knows nothing of your conversation"}},"required":["prompt"],"additionalProperties":false}`
+// promptSchema is the schema of every sub-agent's arguments, and compatSchema that of one
+// that has the names of agents-exe.
+const (
+	promptSchema = schemaBegin + "prompt" + schemaMiddle + "prompt" + schemaEnd
+	compatSchema = schemaBegin + "what" + schemaMiddle + "what" + schemaEnd
+
+	schemaBegin  = `{"type":"object","properties":{"`
+	schemaMiddle = `":{"type":"string","description":"what you ask of this agent; it knows nothing of your conversation"}},"required":["`
+	schemaEnd    = `"],"additionalProperties":false}`
+)
+
+// The names of sub-agents as tools are one of these, an underscore and a slug. Models may
+// call either: see OtherName.
+const (
+	ExpertPrefix = "expert"
+	CompatPrefix = "io_prompt_agent" // in agents-exe
+)
+
+// OtherName is the second name under which a sub-agent can be called: io_prompt_agent_SLUG for
+// expert_SLUG, and the reverse. It is empty if name is not of this form.
+func OtherName(name string) string {
+	if slug, ok := strings.CutPrefix(name, ExpertPrefix+"_"); ok {
+		return CompatPrefix + "_" + slug
+	}
+	if slug, ok := strings.CutPrefix(name, CompatPrefix+"_"); ok {
+		return ExpertPrefix + "_" + slug
+	}
+	return ""
+}
+
+// toolIndex is the index of the tool that a call of name means, or -1.
+func toolIndex(tools []ToolSpec, name string) int {
+	i := slices.IndexFunc(tools, func(t ToolSpec) bool { return t.Name == name })
+	if i >= 0 {
+		return i
+	}
+	if other := OtherName(name); other != "" {
+		i = slices.IndexFunc(tools, func(t ToolSpec) bool { return t.Name == other && t.IsAgent() })
+	}
+	return i
+}
 
 // A Subagent offers an agent to another as a tool. Every call is a new session
 // that is run by the Runner of the calling agent.
@@ -19,14 +59,46 @@ type Subagent struct {
 	Name   string
 	Agent  *Agent
 	Source string
+	// Compat names the argument "what", as agents-exe does.
+	Compat bool
 }
 
 // Spec describes the agent by its announcement.
 func (s *Subagent) Spec() ToolSpec {
-	return ToolSpec{
+	spec := ToolSpec{
 		Name: s.Name, Description: s.Agent.Announce, Schema: s.Agent.ArgsSchema(),
 		Source: s.Source, Agent: s.Agent.Slug,
 	}
+	if s.Compat && s.Agent.InputSchema == nil {
+		spec.Schema = json.RawMessage(compatSchema)
+	}
+	return spec
+}
+
+// restate replaces, in the calls of a model, the other name of a sub-agent and of its
+// argument by those that the model was shown.
+func restate(calls []ToolCall, tools []ToolSpec) {
+	for i := range calls {
+		c := &calls[i]
+		if t := toolIndex(tools, c.Name); t >= 0 && tools[t].Agent != "" {
+			c.Name, c.Args = tools[t].Name, restateArgs(c.Args, string(tools[t].Schema))
+		}
+	}
+}
+
+func restateArgs(args, schema string) string {
+	from, to := "what", "prompt"
+	if schema == compatSchema {
+		from, to = to, from
+	} else if schema != promptSchema {
+		return args
+	}
+	if strings.Contains(args, from) {
+		if values, err := DecodeArgs(args); err == nil && len(values) == 1 && values[from] != nil {
+			return `{"` + to + `":` + string(values[from]) + `}`
+		}
+	}
+	return args
 }
 
 // Call runs the agent and answers as AnswerOf does.
@@ -63,6 +135,9 @@ func (a *Agent) Prompt(ctx context.Context, args string) (Message, error) {
 		}
 	}
 	raw, ok := values["prompt"]
+	if !ok && a.InputSchema == nil {
+		raw, ok = values["what"]
+	}
 	var prompt string
 	err = json.Unmarshal(raw, &prompt)
 	switch {

@@ -197,7 +197,7 @@ func (r *run) missingTools() error {
 	}
 	var missing []string
 	for _, name := range r.agent.RequiredTools {
-		if !slices.ContainsFunc(r.tools.specs, func(s ToolSpec) bool { return s.Name == name }) && r.hidden(name) == nil {
+		if toolIndex(r.tools.specs, name) < 0 && r.hidden(name) == nil {
 			missing = append(missing, name)
 		}
 	}

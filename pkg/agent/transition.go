@@ -186,7 +186,7 @@ func toolResult(c ToolCall, result Result, err error) *ToolResult {
 // Refuse is the result of a call that cannot run: its tool is not among tools,
 // or it started once and may not be repeated. ok is false if it can run.
 func (s *Session) Refuse(c PendingCall, tools []ToolSpec) (e Event, ok bool) {
-	i := slices.IndexFunc(tools, func(t ToolSpec) bool { return t.Name == c.Name })
+	i := toolIndex(tools, c.Name)
 	switch {
 	case c.Started && (i < 0 || !repeatable(tools[i])):
 		return s.CallEnded(c, Result{}, errUnknownOutcome), true

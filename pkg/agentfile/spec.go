@@ -35,6 +35,7 @@ type Spec struct {
 	MCPServers    lazy[MCPServer]  `json:"mcpServers"`
 	MCPConfigs    []string         `json:"mcpConfigFiles"`
 	ExtraAgents   lazy[ExtraAgent] `json:"extraAgents"`
+	CompatNames   bool             `json:"compatNames"`
 
 	BuiltinToolboxes []BuiltinToolbox `json:"builtinToolboxes"`
 	ToolProtocol     string           `json:"toolProtocol"`

@@ -250,8 +250,13 @@ func (l *loader) executableProblems(set *exectool.Toolset) {
 // Of several with one name none is offered: the model could not tell which it asks.
 func (l *loader) experts(n *Node, far []expert) []expert {
 	list := far
+	prefix := agent.ExpertPrefix
+	compat := l.opts.CompatNames || slices.ContainsFunc(n.stack, func(above *Node) bool { return above.File.Spec.CompatNames })
+	if compat {
+		prefix = agent.CompatPrefix
+	}
 	for _, h := range n.Helpers {
-		list = append(list, expert{&agent.Subagent{Name: toolname.Join("expert", h.Agent.Slug), Agent: h.Agent, Source: h.File.Path}, h.Agent.Slug})
+		list = append(list, expert{&agent.Subagent{Name: toolname.Join(prefix, h.Agent.Slug), Agent: h.Agent, Source: h.File.Path, Compat: compat}, h.Agent.Slug})
 	}
 	slices.SortFunc(list, func(a, b expert) int {
 		return cmp.Or(strings.Compare(a.slug, b.slug), strings.Compare(a.Spec().Source, b.Spec().Source))
@@ -271,7 +276,7 @@ func (l *loader) experts(n *Node, far []expert) []expert {
 		l.report(Problem{Severity: LeftOut, Code: CodeCollision, File: source,
 			Message: fmt.Sprintf("two agents are both %s and are left out: this one and %s", name, strings.Join(others, ", "))})
 	}
-	n.Helpers = slices.DeleteFunc(n.Helpers, func(h *Node) bool { return len(sources[toolname.Join("expert", h.Agent.Slug)]) > 1 })
+	n.Helpers = slices.DeleteFunc(n.Helpers, func(h *Node) bool { return len(sources[toolname.Join(prefix, h.Agent.Slug)]) > 1 })
 	slices.SortFunc(n.Helpers, func(a, b *Node) int {
 		return cmp.Or(strings.Compare(a.Agent.Slug, b.Agent.Slug), strings.Compare(a.File.Path, b.File.Path))
 	})

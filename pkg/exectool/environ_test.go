@@ -11,7 +11,7 @@ import (
 func TestToolEnvironment(t *testing.T) {
 	d := newDumper(t)
 	dir := t.TempDir()
-	base := append(os.Environ(), "AGENT_SESSION_ID=outer", "AGENTS_CALL_ID=outer", "AGENTS_CALL_ID=outer2", "X_TOKEN=secret",
+	base := append(os.Environ(), "AGENT_SESSION_ID=outer", "AGENT_ID=outer", "AGENTS_CALL_ID=outer", "AGENTS_CALL_ID=outer2", "X_TOKEN=secret",
 		"OTHER_PASSWORD=handed through", "PLAIN=1", "PLAIN=2", "TRACEPARENT=outer", "BIG="+strings.Repeat("x", 200_000))
 	tool, err := d.open(Source{Env: []string{"OTHER_PASSWORD"}, Dir: dir}, Options{Environ: base}, plain("dumper"))
 	if err != nil {
@@ -31,6 +31,7 @@ func TestToolEnvironment(t *testing.T) {
 	want := map[string][]string{
 		"AGENTS_SESSION_ID": {inv.Session}, "AGENTS_CALL_ID": {inv.Key}, "AGENTS_AGENT": {"boss"}, "AGENTS_FILE": nil,
 		"AGENT_SESSION_ID": {inv.Session}, "AGENT_CONVERSATION_ID": {inv.Session}, "AGENT_TURN_ID": {inv.Session + ".2"},
+		"AGENT_AGENT_ID": {"boss"}, "AGENT_ID": {"boss"},
 		"X_TOKEN": nil, "OTHER_PASSWORD": {"handed through"}, "PLAIN": {"2"}, "BIG": nil, "TRACEPARENT": {inv.Trace}, "PATH": {os.Getenv("PATH")},
 	}
 	for name, value := range want {

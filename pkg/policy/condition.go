@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,11 @@ func (u *unfit) Error() string { return "argument " + u.pointer + ": " + u.err.E
 func (c *condition) fits(inv *agent.Invocation, strict bool) (fit, error) {
 	values := inv.Values()
 	if len(c.tokens) == 1 { // a plain value, as most are
-		switch v := values[c.tokens[0]].(type) {
+		name := c.tokens[0]
+		if values[name] == nil && inv.Spec.IsAgent() { // the prompt has two names
+			name = cmp.Or(map[string]string{"prompt": "what", "what": "prompt"}[name], name)
+		}
+		switch v := values[name].(type) {
 		case string, json.Number, bool:
 			f, err := c.fitsValue(v, inv, strict)
 			if f == failed {

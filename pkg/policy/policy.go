@@ -228,7 +228,11 @@ func (r *Rule) Names(name string) bool {
 	if r.tool.match(name) {
 		return true
 	}
-	for _, prefix := range [...]string{"bash_", "expert_"} {
+	other := agent.OtherName(name) // of a sub-agent
+	if other != "" && r.tool.match(other) {
+		return true
+	}
+	for _, prefix := range [...]string{"bash_", agent.ExpertPrefix + "_", agent.CompatPrefix + "_"} {
 		if bare, ok := strings.CutPrefix(name, prefix); ok {
 			return r.tool.match(bare)
 		}

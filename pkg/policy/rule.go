@@ -20,7 +20,7 @@ import (
 type Rule struct {
 	// Verdict is what happens to a call that matches all other fields.
 	Verdict agent.Decision `json:"verdict"`
-	// Tool is a glob for the tool's name, with or without "bash_" or "expert_" in front.
+	// Tool is a glob for the tool's name, with or without "bash_", "expert_" or "io_prompt_agent_" in front.
 	Tool string `json:"tool,omitempty"`
 	// Args are conditions for arguments, by JSON pointer.
 	Args map[string]Condition `json:"args,omitempty"`

@@ -37,7 +37,9 @@ const (
 	// The names that tools written for agents-exe read.
 	OldSession      = "AGENT_SESSION_ID"
 	OldConversation = "AGENT_CONVERSATION_ID"
-	OldTurn         = "AGENT_TURN_ID" // SESSION.TURN
+	OldTurn         = "AGENT_TURN_ID"  // SESSION.TURN
+	OldAgent        = "AGENT_AGENT_ID" // the slug
+	OldAgentShort   = "AGENT_ID"       // the slug too
 )
 
 // MaxEntry is the system's limit for one argument and for one string of the
@@ -47,7 +49,7 @@ const MaxEntry = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case Session, Call, Agent, File, Depth, Tree, Locks, Deadline, Context, Trace, OldSession, OldConversation, OldTurn:
+	case Session, Call, Agent, File, Depth, Tree, Locks, Deadline, Context, Trace, OldSession, OldConversation, OldTurn, OldAgent, OldAgentShort:
 		return true
 	}
 	return false

@@ -113,6 +113,11 @@ func GlobalFlags(g *program.Flags) []cli.Flag {
 	}
 }
 
+// CompatNamesFlag is --compat-names.
+func CompatNamesFlag(g *program.Flags) cli.Flag {
+	return &cli.BoolFlag{Name: "compat-names", Usage: "name sub-agents as agents-exe does: io_prompt_agent_SLUG, with the argument what", Destination: &g.CompatNames}
+}
+
 func OneOf(values ...string) func(string) error {
 	return func(s string) error {
 		if slices.Contains(values, s) {

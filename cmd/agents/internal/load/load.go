@@ -134,6 +134,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	if agent := cmp.Or(p.Global.Agent, o.Agent); agentfile.Sibling(file, agent) {
 		opts.Agent = agent
 	}
+	opts.CompatNames = p.Global.CompatNames
 	opts.SessionDirs = Paths(SessionDirs(p, c, ""))
 	opts.Ladder, opts.Note = Ladder(p), func(line string) { p.Warn(line) }
 	var err error

@@ -59,6 +59,8 @@ type Flags struct {
 	Transcript string
 	Quiet      bool
 	Color      string
+	// CompatNames is --compat-names of commands that load agents.
+	CompatNames bool
 }
 
 // System returns the environment of this process.

@@ -452,7 +452,7 @@ type plain struct {
 // plainly returns a tool without the prefix of its name.
 func plainly(tool agent.Tool) agent.Tool {
 	name := tool.Spec().Name
-	for _, prefix := range []string{"bash_", "expert_"} {
+	for _, prefix := range []string{"bash_", agent.ExpertPrefix + "_", agent.CompatPrefix + "_"} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" {
 			return &plain{tool, rest}
 		}
