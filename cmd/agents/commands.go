@@ -91,6 +91,7 @@ func table() []entry {
 			{name: "list", usage: "list sessions, those that changed last first", build: sessionListCommand},
 			{name: "show", usage: "print a session as Markdown", build: sessionShowCommand},
 			{name: "calls", usage: "print every tool call of a session, with those of sub-agents", build: sessionCallsCommand},
+			{name: "replay-call", usage: "make one recorded call again; its result goes to stdout", build: sessionReplayCallCommand},
 			{name: "cost", usage: "print what each agent of a session consumed and cost", build: sessionCostCommand},
 			{name: "audit", usage: "print what a session did under which rules, and whether its journal was changed", build: sessionAuditCommand},
 			{name: "search", usage: "find words in all sessions", build: sessionSearchCommand},

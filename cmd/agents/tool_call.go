@@ -50,20 +50,25 @@ prints what the tool said on stderr, exit code 1.`,
 }
 
 func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, rights load.Rights) error {
-	tool, tree, err := findTool(ctx, p, name, rights)
+	tool, tree, err := findTool(ctx, p, name, load.Options{Rights: rights})
 	if err != nil {
 		return err
 	}
 	defer tree.Close()
-	spec := tool.Spec()
-	args, err := callArgs(ctx, p, spec, pairs)
+	args, err := callArgs(ctx, p, tool.Spec(), pairs)
 	if err != nil {
 		return err
 	}
+	return callTool(ctx, p, tree, tool, args, rights.Yes)
+}
+
+// callTool makes one call of a tool, as a run would, and prints its result.
+func callTool(ctx context.Context, p *program.Env, tree *agentfile.Tree, tool agent.Tool, args string, yes bool) error {
+	spec := tool.Spec()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	runner := tree.Runner(cmp.Or(tree.Root, &agent.Agent{}))
-	runner.Person = ask.NewApprover(p, ask.NewPerson(p), rights.Yes, cancel).Answer
+	runner.Person = ask.NewApprover(p, ask.NewPerson(p), yes, cancel).Answer
 	result, err := runner.Call(ctx, tool, args)
 	switch {
 	case ctx.Err() != nil:
@@ -78,8 +83,8 @@ func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, 
 }
 
 // findTool is the tool that a name or a path means, and the tree that was loaded
-// for it: one without a root for a path.
-func findTool(ctx context.Context, p *program.Env, name string, rights load.Rights) (agent.Tool, *agentfile.Tree, error) {
+// for it with o: one without a root for a path.
+func findTool(ctx context.Context, p *program.Env, name string, o load.Options) (agent.Tool, *agentfile.Tree, error) {
 	info, statErr := os.Stat(name)
 	if strings.Contains(name, "/") || statErr == nil && info.Mode().IsRegular() {
 		t, err := load.OpenTool(ctx, p, name)
@@ -88,7 +93,8 @@ func findTool(ctx context.Context, p *program.Env, name string, rights load.Righ
 		}
 		return schema.Checked(t), &agentfile.Tree{}, nil
 	}
-	l, err := load.Load(ctx, p, load.Options{NoModels: true, Elicit: ask.NewPerson(p).Asked(), Rights: rights})
+	o.NoModels, o.Elicit = true, ask.NewPerson(p).Asked()
+	l, err := load.Load(ctx, p, o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -75,10 +75,15 @@ func (s *Store) Open(name string) (Events, error) {
 	if err != nil {
 		return nil, err
 	}
+	return EventsOf(path), nil
+}
+
+// EventsOf are those of a session's folder or file, or of a file of another form.
+func EventsOf(path string) Events {
 	if Foreign(path) {
-		return ReadFile(path), nil
+		return ReadFile(path)
 	}
-	return session.Events(path), nil
+	return session.Events(path)
 }
 
 // Foreign reports whether path is a file and not a journal.

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/keep"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/urfave/cli/v3"
+)
+
+func sessionReplayCallCommand(p *program.Env) *cli.Command {
+	var tool string
+	var rights load.Rights
+	return &cli.Command{
+		ArgsUsage: "ID CALL",
+		Description: `CALL is TURN.N as "session calls" shows it, or, for the call of a sub-agent, its key,
+which "session calls --json" shows.
+
+The tool is the one of that name of the loaded agent, or of the agent that the session
+names. The recorded arguments are checked, and the call is allowed, asked about or
+denied, as in a run. Nothing is added to the session. The result is printed as "tool
+call" does; the recorded one is in "session calls".`,
+		Flags: append(rights.CallFlags(),
+			&cli.StringFlag{Name: "tool", Usage: "call the tool `NAME-or-PATH` instead", Destination: &tool},
+		),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.Args().Len() != 2 {
+				return failure.Usage("`agents session calls ID` shows the calls", "%s: want ID and CALL", c.FullName())
+			}
+			return replayCall(ctx, p, sessions.Of(p, c), c.Args().Get(0), c.Args().Get(1), tool, rights)
+		},
+	}
+}
+
+// replayCall makes a recorded call again.
+func replayCall(ctx context.Context, p *program.Env, s *sessions.Store, session, name, toolName string, rights load.Rights) error {
+	path, err := s.Find(session)
+	if err != nil {
+		return err
+	}
+	call, source, err := findCall(sessions.EventsOf(path), name)
+	if err != nil {
+		return err
+	}
+	o := load.Options{Rights: rights, Agent: call.Agent}
+	if o.Agent == transcript.ImportedAgent {
+		o.Agent = ""
+	}
+	if o.File, o.Suggested, err = keep.AgentOf(p, path, source); err != nil {
+		return err
+	}
+	tool, tree, err := findTool(ctx, p, cmp.Or(toolName, call.Name), o)
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	return callTool(ctx, p, tree, tool, cmp.Or(strings.TrimSpace(call.Args), "{}"), rights.Yes)
+}
+
+// findCall returns the call of a session with a name, and the file of the session's agent.
+func findCall(events sessions.Events, name string) (call transcript.CallOf, source string, err error) {
+	sum, err := sessions.Summary(events)
+	if err != nil {
+		return call, "", err
+	}
+	for e := range events {
+		source = e.Source
+		break
+	}
+	for t, err := range transcript.Turns(events) {
+		if err != nil {
+			return call, "", sessions.Damaged(err)
+		}
+		for c := range t.All(sum.ID, sum.Agent) {
+			if c.Key == name || c.Depth == 0 && turnAndPlace(c) == name {
+				return c, source, nil
+			}
+		}
+	}
+	return call, "", failure.Usage("`agents session calls ID` shows the calls", "session %s has no call %q", sum.ID, name)
+}
