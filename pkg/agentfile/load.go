@@ -21,6 +21,7 @@ import (
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/step"
+	"github.com/agents-exe/agents/pkg/toolbox/skills"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -176,6 +177,10 @@ type Node struct {
 	servers     []opened
 	protected   []protectable     // toolboxes
 	toolgroups  map[string]string // of the tools that have one, by name; nil if none has
+	skillDirs   []*skillFolder
+	skills      []*skills.Skill // sorted
+	skillRoots  []string        // folders that its processes may read in any sandbox of its own
+	agentsFile  string          // AGENTS.md for the prompt
 }
 
 // Servers are the names of n's MCP servers. Their toolsets stand in this order
@@ -199,6 +204,7 @@ type program struct {
 	sandbox      *sandbox.Config // of the entry
 	toolgroup    string          // "": its tools are always active
 	refused      bool            // it must not be executed
+	name         string          // of the tool that a script of a skill is; "" for others
 }
 
 // Load reads the agent file at path and all that it names, describes its tools
@@ -354,6 +360,8 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 	l.toolDirectory(n)
 	l.toolboxes(n)
 	l.mcpServers(n)
+	l.skillSources(n)
+	l.readAgentsFile(n)
 	l.extraAgents(n)
 	return n
 }
@@ -390,6 +398,7 @@ func (l *loader) resolve(n *Node, pointer, path string, missing Severity) (strin
 // described at the same time.
 func (l *loader) build(ctx context.Context) {
 	l.redact = redact.New(l.tree.Secrets())
+	l.fetchSkills(ctx)
 	l.confine()
 	var g errgroup.Group
 	g.SetLimit(8)

@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/toolbox/skills"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -55,6 +56,7 @@ const (
 	KindConfig  = "config"  // a list of MCP servers
 	KindScript  = "script"  // of a scripted model
 	KindText    = "text"    // text for the model: a prompt, a list of programs
+	KindSkill   = "skill"   // a file of a skill
 	KindTool    = "tool"    // an executable
 	KindPolicy  = "policy"  // an executable that decides about calls
 	KindProgram = "program" // a program or script that an MCP server, a runner or the key step executes
@@ -213,6 +215,9 @@ func (l *loader) survey(dir string) *Lock {
 	}
 	file := func(kind, path string) {
 		abs, err := filepath.Abs(path)
+		if skills.Inside(l.skillCache(), abs) {
+			return
+		}
 		if _, known := lock.Files[relative(dir, abs)]; !known && err == nil {
 			lock.Files[relative(dir, abs)] = LockedFile{Kind: kind, Digest: exectool.Digest(abs)}
 		}
@@ -254,6 +259,15 @@ func (l *loader) survey(dir string) *Lock {
 		sources := n.sources()
 		for _, path := range exectool.Executables(sources) {
 			file(KindTool, path)
+		}
+		for _, f := range n.skillDirs {
+			for _, s := range f.list {
+				for _, name := range s.Files() {
+					if !f.foreign {
+						file(KindSkill, filepath.Join(s.Dir, name))
+					}
+				}
+			}
 		}
 		for i, src := range sources {
 			if src.Runner != nil {
@@ -386,9 +400,10 @@ func (n *Node) describe(lock *Lock, dir string) {
 			continue
 		}
 		key := relative(dir, t.File())
-		f := lock.Files[key]
-		f.Description = digest
-		lock.Files[key] = f
+		if f, listed := lock.Files[key]; listed {
+			f.Description = digest
+			lock.Files[key] = f
+		}
 	}
 }
 

@@ -106,6 +106,7 @@ const (
 	CodeSet       Code = "set"         // a placeholder without a value, a value without a placeholder
 	CodeSandbox   Code = "sandbox"     // a sandbox that does not apply to something
 	CodeRights    Code = "rights"      // permissions, approval or policy that cannot be used
+	CodeSkill     Code = "skill"       // a skill that cannot be used, or a source of skills
 	CodeLater     Code = "unsupported" // a key of agents-exe without a meaning here yet
 )
 

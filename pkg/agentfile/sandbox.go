@@ -47,6 +47,9 @@ func (l *loader) confine() {
 		}
 		n.confinement.own = *n.File.Spec.Sandbox
 		above := n.confinement.own.At(dir)
+		if n.confinement.own.Read != nil {
+			n.confinement.own.Read = slices.Concat(n.confinement.own.Read, n.skillRoots)
+		}
 		seen := map[*Node]bool{n: true}
 		var below func(n *Node)
 		below = func(n *Node) {

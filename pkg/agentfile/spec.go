@@ -38,6 +38,9 @@ type Spec struct {
 	CompatNames   bool             `json:"compatNames"`
 
 	BuiltinToolboxes []BuiltinToolbox `json:"builtinToolboxes"`
+	SkillSources     []SkillSource    `json:"skillSources"`
+	AutoEnableSkills []string         `json:"autoEnableSkills"`
+	AgentsFile       bool             `json:"agentsFile"`
 	ToolProtocol     string           `json:"toolProtocol"`
 	ScriptMarkers    []string         `json:"scriptMarkers"`
 
@@ -346,7 +349,7 @@ func kebab(camel string) string {
 func unsupported(list string) []string {
 	switch list {
 	case "":
-		return []string{"openApiToolboxes", "postgrestToolboxes", "skillSources", "autoEnableSkills",
+		return []string{"openApiToolboxes", "postgrestToolboxes",
 			"parameters", "bindings", "executionMode", "toolCallPolicyConfig"}
 	case "bashToolboxes":
 		return []string{"root", "lifetime", "bindings"}

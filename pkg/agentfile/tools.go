@@ -46,7 +46,7 @@ func (n *Node) sources() []exectool.Source {
 	s := n.File.Spec
 	sources := make([]exectool.Source, len(n.programs))
 	for i, p := range n.programs {
-		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, AllowDash: p.allowDash,
+		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, Name: p.name, AllowDash: p.allowDash,
 			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir,
 			Runner: p.runner, Kind: p.kind, Slug: p.slug, Toolgroup: p.toolgroup}
 		if n.confinement != nil {
@@ -134,7 +134,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	}
 	far := l.farAgents(n)
 	if set != nil {
-		l.executableProblems(set)
+		l.executableProblems(n, set)
 		for _, t := range set.List() {
 			for _, note := range t.Notes() {
 				l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: note})
@@ -153,6 +153,9 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 		}
 	}
 	for _, t := range l.builtins(n) {
+		add(t)
+	}
+	for _, t := range l.skills(n) {
 		add(t)
 	}
 	experts := l.experts(n, far)
@@ -227,7 +230,7 @@ func (l *loader) environ(allow []string) []string {
 	})
 }
 
-func (l *loader) executableProblems(set *exectool.Toolset) {
+func (l *loader) executableProblems(n *Node, set *exectool.Toolset) {
 	for _, p := range set.Problems() {
 		severity, code := LeftOut, CodeFile // it was not even executed
 		switch {
@@ -235,6 +238,8 @@ func (l *loader) executableProblems(set *exectool.Toolset) {
 			severity, code = Note, CodeExec
 		case p.Offered:
 			severity, code = Warning, CodeTool
+		case p.Describe && slices.ContainsFunc(n.programs, func(q program) bool { return q.path == p.Path && q.name != "" }): // a script of a skill, for the shell
+			severity, code = Note, CodeSkill
 		case p.Describe:
 			code = CodeTool
 		case errors.Is(p.Err, exectool.ErrCollision):

@@ -49,6 +49,8 @@ type Source struct {
 	// Filter, if it is not empty, leaves out the files of a folder whose name
 	// does not contain it, before anything is executed.
 	Filter string
+	// Name, if it is not empty, is the name of the tool, where Path is one executable.
+	Name string
 	// AllowDash switches the dash rule off.
 	AllowDash bool
 	// Env names variables that tools get although they look like secrets.
@@ -385,5 +387,8 @@ func (o *opener) tool(c *candidate, e entry) *Tool {
 	t.spec, t.path, t.abs, t.raw, t.digest, t.notes = e.spec, c.path, c.abs, e.raw, e.digest, e.notes
 	t.src, t.env, t.opts = c.src, o.environ(c.src), o.opts
 	t.spec.Source = c.path
+	if c.src.Name != "" {
+		t.spec.Name = c.src.Name
+	}
 	return t
 }

@@ -77,6 +77,7 @@ var rules = []rule{
 	{path: "pkg/yamldoc", floor: 2, modules: []string{"github.com/goccy/go-yaml"}},
 	{path: "pkg/tool", floor: 2},
 	{path: "pkg/toolbox/...", floor: 2},
+	{path: "pkg/toolbox/skills", floor: 2, beside: []string{"pkg/yamldoc"}},
 	{path: "pkg/transcript", floor: 2},
 	{path: "pkg/view", floor: 2},
 

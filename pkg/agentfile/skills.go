@@ -1,0 +1,244 @@
+package agentfile
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/toolbox/skills"
+	"github.com/agents-exe/agents/pkg/toolenv"
+	"golang.org/x/sync/errgroup"
+)
+
+// A SkillSource is where skills are. With the tag SkillDirectory its contents are a path,
+// with SkillGitRepo a skills.Repo. WorkingDirectorySkills and UserSkills have none: they are
+// .agents/skills in the working directory of the tools and in the home folder.
+type SkillSource struct {
+	Tag      string          `json:"tag"`
+	Contents json.RawMessage `json:"contents"`
+}
+
+// A skillFolder is a source of skills of an agent.
+type skillFolder struct {
+	pointer string
+	path    string       // the folder; "" if there is none
+	repo    *skills.Repo // that has it; nil for others
+	err     error        // why the repository is not there
+	within  string       // links to other folders are ignored; "" ignores none
+	foreign bool         // another author than that of the agent file decides what is in it
+	list    []*skills.Skill
+}
+
+// skillSources finds the skills of n, but for those in repositories.
+func (l *loader) skillSources(n *Node) {
+	for i, src := range n.File.Spec.SkillSources {
+		f := &skillFolder{pointer: fmt.Sprintf("%s/%d", n.File.at("skillSources"), i)}
+		if err := l.locate(n, src, f); err != nil {
+			l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "this is left out: %s", err))
+			continue
+		}
+		n.skillDirs = append(n.skillDirs, f)
+		if f.path != "" {
+			l.readSkills(n, f)
+		}
+	}
+}
+
+// locate fills in f from its source.
+func (l *loader) locate(n *Node, src SkillSource, f *skillFolder) error {
+	home := toolenv.Lookup(l.opts.Environ, "HOME")
+	switch src.Tag {
+	case "SkillDirectory":
+		var path string
+		_ = json.Unmarshal(src.Contents, &path)            // the schema requires it
+		f.path, _ = l.resolve(n, f.pointer, path, LeftOut) // which reports that there is none
+	case "SkillGitRepo":
+		f.repo = &skills.Repo{}
+		_ = json.Unmarshal(src.Contents, f.repo)        // as before
+		if u := f.repo.URL; strings.HasPrefix(u, ".") { // a folder
+			f.repo.URL = absolute(filepath.Dir(n.File.Real), u)
+		}
+		return f.repo.Check()
+	case "WorkingDirectorySkills":
+		f.within = realPath(cmp.Or(n.workDir, "."))
+		f.path = existing(f.within, ".agents", "skills")
+		f.foreign = !skills.Inside(f.within, n.File.Real)
+	case "UserSkills":
+		f.path = existing(home, ".agents", "skills")
+	}
+	return nil
+}
+
+// existing is a path if it exists, otherwise "".
+func existing(parts ...string) string {
+	path := filepath.Join(parts...)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// readSkills adds the skills of f to n. A broken one is left out.
+func (l *loader) readSkills(n *Node, f *skillFolder) {
+	dirs, err := skills.Find(f.path, f.within)
+	if err != nil {
+		l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "%s: %s", named(f.path), plain(err)))
+	}
+	for _, dir := range dirs {
+		file := filepath.Join(dir, skills.FileName)
+		skill, data, err := skills.Read(dir)
+		if info, _ := os.Stat(file); err == nil {
+			err = checkWritable(file, info)
+		}
+		if data != nil && f.repo == nil && !f.foreign && !l.take(KindSkill, file, data) {
+			continue
+		}
+		if err != nil {
+			l.report(Problem{Severity: LeftOut, Code: CodeSkill, File: file, Message: "this skill is left out: " + plain(err)})
+			continue
+		}
+		f.list = append(f.list, skill)
+		l.addSkill(n, f, skill)
+	}
+	slices.SortFunc(n.skills, func(a, b *skills.Skill) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// addSkill adds a skill to n, in place of one with its name. Its scripts become programs
+// of n, unless it is foreign.
+func (l *loader) addSkill(n *Node, f *skillFolder, s *skills.Skill) {
+	if i := slices.IndexFunc(n.skills, func(old *skills.Skill) bool { return old.Name == s.Name }); i >= 0 {
+		old := n.skills[i]
+		l.report(n.File.problem(Warning, CodeSkill, f.pointer, "there are two skills %s; that in %s is used, not that in %s", s.Name, named(s.Dir), named(old.Dir)))
+		n.skills = slices.Delete(n.skills, i, i+1)
+		n.programs = slices.DeleteFunc(n.programs, func(p program) bool { return p.name != "" && skills.Inside(old.Dir, p.path) })
+	}
+	n.skills = append(n.skills, s)
+	if f.foreign {
+		return
+	}
+	n.skillRoots = append(n.skillRoots, s.Dir)
+	l.further = append(l.further, s.Dir) // tools must not change it
+	group := s.Group()
+	if slices.Contains(n.File.Spec.AutoEnableSkills, s.Name) {
+		group = ""
+	}
+	for _, path := range s.Scripts() {
+		n.programs = append(n.programs, program{path: path, name: s.ToolName(path), toolgroup: group, allowDash: n.File.Spec.AllowDash})
+	}
+}
+
+// skillCache is the folder of the repositories, "" if there is none. Commits pin what is in it.
+func (l *loader) skillCache() string {
+	if l.opts.CacheDir == "" {
+		return ""
+	}
+	return filepath.Join(withoutLinks(absolute("", l.opts.CacheDir)), "skills")
+}
+
+// fetchSkills fetches the repositories of all agents and reads their skills.
+func (l *loader) fetchSkills(ctx context.Context) {
+	cache := l.skillCache()
+	var g errgroup.Group
+	for _, n := range l.tree.Nodes {
+		for _, f := range n.skillDirs {
+			if f.repo != nil {
+				g.Go(func() error { f.err = f.repo.Fetch(ctx, cache, l.environ(nil)); return nil })
+			}
+		}
+	}
+	g.Wait() // no function fails
+	for _, n := range l.tree.Nodes {
+		for _, f := range n.skillDirs {
+			switch {
+			case f.err != nil:
+				l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "this is left out: %s", f.err))
+			case f.repo != nil:
+				f.within = f.repo.Dir(cache)
+				f.path = filepath.Join(f.within, f.repo.Subdir)
+				l.readSkills(n, f)
+			}
+		}
+		for _, name := range n.File.Spec.AutoEnableSkills {
+			if known := skills.Names(n.skills); !slices.Contains(known, name) {
+				l.report(n.File.problem(Warning, CodeSkill, n.File.at("autoEnableSkills"), "there is no skill %q%s", name, closest.Hint(name, known)))
+			}
+		}
+	}
+}
+
+// skills are the tools for the skills of n, which it adds to the system prompt, as it does
+// with AGENTS.md.
+func (l *loader) skills(n *Node) (tools []agent.Tool) {
+	for _, s := range n.skills {
+		for _, path := range s.Scripts() {
+			if n.set != nil && slices.ContainsFunc(n.set.List(), func(t *exectool.Tool) bool { return t.Path() == path }) {
+				s.Tools = append(s.Tools, s.ToolName(path))
+			}
+		}
+	}
+	if len(n.skills) > 0 {
+		tools = skills.Tools(n.skills)
+		if r := n.Agent.Rights; r == nil || !r.Hides(&agent.Invocation{Spec: tools[0].Spec(), Agent: n.Agent.Slug, Path: n.path()}) {
+			n.Agent.System = joined(n.Agent.System, skills.Catalog(n.skills))
+		}
+	}
+	n.Agent.System = joined(n.Agent.System, n.agentsFile)
+	return tools
+}
+
+// maxAgentsFile is how much of AGENTS.md a model sees, in bytes.
+const maxAgentsFile = 32 << 10
+
+// readAgentsFile reads AGENTS.md for n, if its file asks for it: the nearest one from the
+// working directory of the tools up to the root of the git repository.
+func (l *loader) readAgentsFile(n *Node) {
+	if !n.File.Spec.AgentsFile {
+		return
+	}
+	dir := realPath(cmp.Or(n.workDir, "."))
+	root := dir
+	for existing(root, ".git") == "" {
+		if root = filepath.Dir(root); root == filepath.Dir(root) {
+			root = dir // there is no repository
+			break
+		}
+	}
+	for dir != root && existing(dir, "AGENTS.md") == "" {
+		dir = filepath.Dir(dir)
+	}
+	path := existing(dir, "AGENTS.md")
+	if path == "" {
+		return
+	}
+	data, err := readRegular(path, MaxBytes)
+	switch {
+	case !skills.Inside(root, realPath(path)):
+		err = fmt.Errorf("it is a link to a file outside of %s", named(root))
+	case err == nil && !utf8.Valid(data):
+		err = errors.New("it is not UTF-8")
+	case err == nil && skills.Inside(dir, n.File.Real) && !l.take(KindText, path, data):
+		return
+	}
+	if err != nil {
+		l.report(n.File.problem(LeftOut, CodeFile, n.File.at("agentsFile"), "%s is left out: %s", named(path), plain(err)))
+		return
+	}
+	text := strings.TrimSpace(string(data))
+	if len(text) > maxAgentsFile {
+		l.report(n.File.problem(Warning, CodeFile, n.File.at("agentsFile"), "%s has %d bytes; the model sees the first %d", named(path), len(text), maxAgentsFile))
+		text = strings.ToValidUTF8(text[:maxAgentsFile], "") + "\n[the rest of the file is left out]"
+	}
+	n.agentsFile = "The people who maintain the folder " + dir + " wrote the lines below, each after a >, in its AGENTS.md, for agents that work in it. " +
+		"They come from there and not from the author of your instructions: follow them in your work on these files, unless they contradict anything else that you were told.\n> " +
+		strings.ReplaceAll(text, "\n", "\n> ")
+}
