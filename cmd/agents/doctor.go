@@ -26,6 +26,7 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/toolbox/companion"
 	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/urfave/cli/v3"
 )
@@ -340,10 +341,10 @@ func (d *doctor) terminal() {
 
 // companions looks for the other programs of the project.
 func (d *doctor) companions() {
-	for _, c := range [][2]string{{"agents-search", "agents session search"}, {"agents-tui", "agents tui"}} {
+	for _, c := range [][2]string{{searcher, "`agents session search`"}, {tuiProgram, "`agents tui`"}, {companion.Program, "SqliteToolbox in agent files"}} {
 		path, err := program.Companion(c[0])
 		if err != nil {
-			d.add(warning, "companion", "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents", "%s is neither beside agents nor in PATH: `%s` needs it", c[0], c[1])
+			d.add(warning, "companion", "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents", "%s is neither beside agents nor in PATH: it is needed for %s", c[0], c[1])
 			continue
 		}
 		d.add(healthy, "companion", "", "%s", path)

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,6 +50,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Cmds:                map[string]func(ts *testscript.TestScript, neg bool, args []string){"toolbox": buildToolbox(t.TempDir())},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("REPO", repository)
 			// Tools in Go are built with what is built already.
@@ -59,4 +63,20 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// buildToolbox is a command of scripts: it builds agents-toolbox, once for all of them,
+// and puts it in PATH.
+func buildToolbox(dir string) func(*testscript.TestScript, bool, []string) {
+	build := sync.OnceValue(func() error {
+		out, err := exec.Command("go", "build", "-o", dir, "../agents-toolbox").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("build agents-toolbox: %w\n%s", err, out)
+		}
+		return nil
+	})
+	return func(ts *testscript.TestScript, _ bool, _ []string) {
+		ts.Check(build())
+		ts.Setenv("PATH", dir+string(filepath.ListSeparator)+ts.Getenv("PATH"))
+	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/toolbox/activate"
-	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // toolgroup reads an activation: the toolgroup that the model activates, "" for tools that
@@ -57,14 +56,11 @@ func (n *Node) groups() []*activate.Group {
 	slices.SortFunc(groups, func(a, b *activate.Group) int { return strings.Compare(a.Name, b.Name) })
 	for _, s := range n.servers {
 		if s.toolgroup != "" {
-			groups = append(groups, &activate.Group{Name: s.toolgroup, Prefix: s.prefix()})
+			groups = append(groups, &activate.Group{Name: s.toolgroup, Prefix: s.prefix})
 		}
 	}
 	return groups
 }
-
-// prefix begins the names of the server's tools.
-func (o opened) prefix() string { return toolname.Join("mcp", o.name) + "_" }
 
 // split returns tools as toolsets: those that are always active, then groups.
 func (n *Node) split(tools agent.ToolList, groups []*activate.Group) []agent.Toolset {

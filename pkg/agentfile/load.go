@@ -105,6 +105,9 @@ type Options struct {
 	// Trusted, if it is not nil, is what the tree must consist of, as Survey returned
 	// it. Programs that are found in PATH may change.
 	Trusted *Lock
+	// Companion finds a program that is installed with this one, such as
+	// companion.Program; with nil, toolboxes that need one are not opened.
+	Companion func(name string) (string, error)
 	// OutputDir is where tool outputs that were cut for the model are kept in
 	// full; "" means the system's folder for temporary files.
 	OutputDir string
@@ -183,14 +186,20 @@ type Node struct {
 	agentsFile  string          // AGENTS.md for the prompt
 }
 
-// Servers are the names of n's MCP servers. Their toolsets stand in this order
-// at the end of Agent.Toolsets, behind that of executables and sub-agents.
-func (n *Node) Servers() []string {
-	names := make([]string, len(n.servers))
+// A Source is an MCP server of an agent, or a toolbox of another program.
+type Source struct {
+	Name   string
+	Prefix string // begins the names of its tools
+}
+
+// Servers are n's MCP servers and toolboxes of other programs. Their toolsets stand in
+// this order at the end of Agent.Toolsets, behind that of executables and sub-agents.
+func (n *Node) Servers() []Source {
+	list := make([]Source, len(n.servers))
 	for i, s := range n.servers {
-		names[i] = s.name
+		list[i] = Source{s.name, s.prefix}
 	}
-	return names
+	return list
 }
 
 // A program is an executable, or a folder of them, of an agent file.
@@ -428,7 +437,7 @@ func (l *loader) build(ctx context.Context) {
 		for i := range n.configured {
 			s := &n.configured[i]
 			s.client.Env, s.client.Sandbox = l.serverEnviron(n, *s), n.confinedServer(*s)
-			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, *s)), s.Name, s.pointer, s.group})
+			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, *s)), s.Name, s.prefix(), s.pointer, s.group})
 		}
 		l.equip(n, n.set)
 		l.sandboxNames(n)

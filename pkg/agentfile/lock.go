@@ -281,6 +281,9 @@ func (l *loader) survey(dir string) *Lock {
 			lock.Servers[n.lockKey(dir, "agent "+r.Agent)] = LockedServer{URL: r.URL}
 		}
 		for _, s := range n.configured {
+			if s.settings != nil {
+				continue // the agent file has all of it
+			}
 			locked := LockedServer{URL: s.client.URL}
 			if s.Executable != "" {
 				command(append([]string{s.client.Executable}, s.Args...), l.serverEnviron(n, s), s.client.Dir)

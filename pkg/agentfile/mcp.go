@@ -3,6 +3,7 @@ package agentfile
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/toolbox/companion"
 	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/agents-exe/agents/pkg/toolname"
 	"golang.org/x/sync/errgroup"
@@ -32,12 +34,23 @@ type server struct {
 	client  mcpclient.Server
 	file    string // begins messages: the file of mcpConfigFiles that names it, or ""
 	group   string // see opened
+	// settings are those of a toolbox that agents-toolbox serves; nil for an MCP server.
+	settings json.RawMessage
+}
+
+// prefix begins the names of the server's tools.
+func (s *server) prefix() string {
+	if s.settings != nil {
+		return s.Name + "_"
+	}
+	return toolname.Join("mcp", s.Name) + "_"
 }
 
 // An opened server knows where it is named.
 type opened struct {
 	*mcpclient.Toolset
 	name      string
+	prefix    string // of the names of its tools
 	pointer   string
 	toolgroup string // "": it is always active
 }
@@ -90,6 +103,9 @@ func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 	if l.opts.Log != nil {
 		opts.Log = func(line string) { l.opts.Log(s.Name, line) }
 	}
+	if s.settings != nil {
+		opts.Name = func(_, slug string) string { return slug }
+	}
 	if s.Sampling && !l.opts.NoModels {
 		opts.Sample = n.sample
 	}
@@ -136,6 +152,9 @@ func (l *loader) serverEnviron(n *Node, s server) []string {
 			return toolenv.Lookup(l.opts.Environ, match[2:len(match)-1])
 		})
 		env = append(slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") }), name+"="+value)
+	}
+	if s.settings != nil {
+		env = append(env, companion.Variable+"="+string(s.settings))
 	}
 	return env
 }

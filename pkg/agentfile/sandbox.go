@@ -209,7 +209,11 @@ func (n *Node) Sandboxes() []Sandbox {
 	for _, s := range n.configured {
 		if s.Tag != tagHTTP {
 			box, _ := s.client.Sandbox.(*sandbox.Box)
-			of[box] = append(of[box], "server "+s.Name)
+			what := "server "
+			if s.settings != nil {
+				what = "toolbox "
+			}
+			of[box] = append(of[box], what+s.Name)
 		}
 	}
 	var list []Sandbox

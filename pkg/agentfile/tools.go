@@ -173,7 +173,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	for _, server := range n.servers {
 		set := l.checked(n, server)
 		for _, g := range groups {
-			if g.Toolset == nil && g.Prefix == server.prefix() {
+			if g.Toolset == nil && g.Prefix == server.prefix {
 				g.Toolset, set = set, g
 			}
 		}

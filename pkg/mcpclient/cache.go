@@ -83,7 +83,7 @@ func (s *Server) identity() (key []string, ok bool) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	key = append([]string{s.Protocol, s.Dir}, names...)
+	key = append([]string{s.Protocol, s.Identity, s.Dir}, names...)
 	key = append(append(key, s.Executable), s.Args...)
 	// Interpreters get their program as an argument.
 	for i, path := range append([]string{file}, s.Args...) {

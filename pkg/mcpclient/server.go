@@ -61,6 +61,10 @@ type Server struct {
 	// Sandbox confines it; nil does not.
 	Sandbox Sandbox
 
+	// Identity is what its list of tools depends on beside the program and its arguments,
+	// such as a part of Env. It names the list in the cache.
+	Identity string
+
 	// URL is the address of a server that speaks streamable HTTP.
 	URL string
 	// Headers are sent with every request to URL, and to no other host.

@@ -76,8 +76,8 @@ func (r *toolRules) apply(n *agentfile.Node) {
 		}
 		ruled = append(ruled, set)
 	}
-	for i, name := range servers {
-		if r.wants(slug, toolname.Join("mcp", name)+"_") {
+	for i, server := range servers {
+		if r.wants(slug, server.Prefix) {
 			ruled = append(ruled, agent.WrapToolset(sets[len(own)+i], func(_ context.Context, list []agent.Tool, err error) ([]agent.Tool, error) {
 				return r.tools(slug, list), err
 			}))
@@ -116,14 +116,14 @@ func (r *toolRules) declared(n *agentfile.Node) agent.ToolList {
 	servers := n.Servers()
 	for _, server := range n.File.Spec.MCPServers { // Servers has none without its key
 		if !server.Disabled {
-			servers = append(servers, server.Name)
+			servers = append(servers, agentfile.Source{Name: server.Name, Prefix: toolname.Join("mcp", server.Name) + "_"})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.file.Spec.Specs)) {
-		from := slices.IndexFunc(servers, func(server string) bool {
-			return strings.HasPrefix(name, toolname.Join("mcp", server)+"_")
+		from := slices.IndexFunc(servers, func(server agentfile.Source) bool {
+			return strings.HasPrefix(name, server.Prefix)
 		})
-		if from < 0 || r.wants(n.Agent.Slug, toolname.Join("mcp", servers[from])+"_") {
+		if from < 0 || r.wants(n.Agent.Slug, servers[from].Prefix) {
 			continue
 		}
 		spec := r.file.Spec.Specs[name]
@@ -131,7 +131,7 @@ func (r *toolRules) declared(n *agentfile.Node) agent.ToolList {
 		if len(doc) == 0 {
 			doc = json.RawMessage(`{"type":"object"}`)
 		}
-		source := "MCP server " + servers[from]
+		source := "MCP server " + servers[from].Name
 		list = append(list, r.tool(n.Agent.Slug, specOnly{agent.ToolSpec{Name: name, Description: spec.Description, Schema: doc, Source: source}}))
 	}
 	return list

@@ -112,6 +112,7 @@ var rules = []rule{
 
 	{path: "cmd/agents", floor: commands, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents-search", floor: commands},
+	{path: "cmd/agents-toolbox", floor: commands, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "cmd/agents-tui", floor: commands},
 	{path: "agents/...", floor: commands},
 	{path: "examples/...", floor: commands},

@@ -136,6 +136,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	}
 	opts.CompatNames = p.Global.CompatNames
 	opts.SessionDirs = Paths(SessionDirs(p, c, ""))
+	opts.Companion = program.Companion
 	opts.Ladder, opts.Note = Ladder(p), func(line string) { p.Warn(line) }
 	var err error
 	if opts.Trusted, err = trusted(p, c, file, o); err != nil {

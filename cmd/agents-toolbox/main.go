@@ -1,0 +1,57 @@
+// Command agents-toolbox is the part of the builtin toolboxes of agents that needs large
+// libraries. `agents` starts it with the name of a toolbox; it is a program of its own
+// because the libraries would add to the size and to every start of agents. People do not
+// call it.
+//
+// Most toolboxes are sources of tools, which are served over MCP on standard input and
+// output; see [overMCP]. Their settings arrive in a variable of the environment; see
+// package agentfile.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/agents-exe/agents/pkg/toolbox/companion"
+)
+
+// A toolbox is what one argument of the program starts. It returns when in ends.
+type toolbox struct {
+	name string
+	run  func(ctx context.Context, settings json.RawMessage, in io.Reader, out io.Writer) error
+}
+
+var all = []toolbox{}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Getenv(companion.Variable), os.Stdin, os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, request string, in io.Reader, out io.Writer) error {
+	var r companion.Request
+	if len(args) != 1 || strings.HasPrefix(args[0], "-") || json.Unmarshal([]byte(request), &r) != nil {
+		return errors.New("agents-toolbox is part of `agents`, which starts it for toolboxes of agent files")
+	}
+	if r.Version != companion.Version {
+		return fmt.Errorf("agents asks in version %d and agents-toolbox answers in version %d: install both again", r.Version, companion.Version)
+	}
+	for _, t := range all {
+		if t.name == args[0] {
+			return t.run(ctx, r.Settings, in, out)
+		}
+	}
+	return fmt.Errorf("agents-toolbox does not have the toolbox %q: install agents and agents-toolbox again", args[0])
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/toolbox/companion"
+)
+
+func TestWrongStarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		args          []string
+		request, want string
+	}{
+		"by a person":     {nil, "", "is part of `agents`"},
+		"help":            {[]string{"--help"}, `{"version":1}`, "is part of `agents`"},
+		"no request":      {[]string{"sqlite"}, "", "is part of `agents`"},
+		"another version": {[]string{"sqlite"}, `{"version":99}`, "install both again"},
+		"unknown toolbox": {[]string{"none"}, fmt.Sprintf(`{"version":%d}`, companion.Version), `does not have the toolbox "none"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := run(t.Context(), c.args, c.request, strings.NewReader(""), io.Discard)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("run(%q) = %v, want %q in it", c.args, err, c.want)
+			}
+		})
+	}
+}
+
+type args struct {
+	Text string `json:"text"`
+}
+
+// TestToolsAreServed: the tools of a toolbox as MCP has them, their results and their
+// errors, and a call that is cancelled.
+func TestToolsAreServed(t *testing.T) {
+	started, cancelled := make(chan struct{}), make(chan struct{})
+	tools := agent.ToolList{
+		looks{agent.Func("echo", "says it again", func(_ context.Context, a args) (string, error) {
+			if a.Text == "" {
+				return "what came before", fmt.Errorf("there is no text")
+			}
+			return a.Text, nil
+		})},
+		agent.Func("wait", "waits", func(ctx context.Context, _ struct{}) (string, error) {
+			close(started)
+			<-ctx.Done()
+			close(cancelled)
+			return "", ctx.Err()
+		}),
+	}
+	closed := &closer{}
+	serve := overMCP(func(_ context.Context, settings json.RawMessage) (agent.ToolList, io.Closer, error) {
+		if string(settings) != `{"a":1}` {
+			t.Errorf("settings = %s", settings)
+		}
+		return tools, closed, nil
+	})
+	in, write := io.Pipe()
+	read, out := io.Pipe()
+	done := make(chan error)
+	go func() { done <- serve(t.Context(), json.RawMessage(`{"a":1}`), in, out); out.Close() }()
+	lines := bufio.NewScanner(read)
+	ask := func(request, want string) {
+		t.Helper()
+		fmt.Fprintln(write, request)
+		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
+			t.Errorf("%s: got %s, want %s in it", request, lines.Text(), want)
+		}
+	}
+	ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, `"tools"`)
+	ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true}`)
+	ask(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"so"}}}`, `"content":[{"type":"text","text":"so"}]`)
+	ask(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"echo","arguments":{"text":""}}}`,
+		`"content":[{"type":"text","text":"there is no text"},{"type":"text","text":"what came before"}],"isError":true`)
+	fmt.Fprintln(write, `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"wait","arguments":{}}}`)
+	ask(`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"echo","arguments":{"text":"meanwhile"}}}`, "meanwhile")
+	<-started
+	fmt.Fprintln(write, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
+	go io.Copy(io.Discard, read)
+	<-cancelled
+	write.Close()
+	if err := <-done; err != nil || !closed.closed {
+		t.Errorf("serve = %v, closed: %t", err, closed.closed)
+	}
+}
+
+// looks only looks.
+type looks struct{ agent.Tool }
+
+func (l looks) Spec() agent.ToolSpec {
+	spec := l.Tool.Spec()
+	spec.Effects = agent.EffectsNone
+	return spec
+}
+
+type closer struct{ closed bool }
+
+func (c *closer) Close() error { c.closed = true; return nil }
