@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/toolbox/activate"
 	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/transcript"
 )
 
 // executables reads the descriptions of n's programs. The set is nil where
@@ -24,7 +26,8 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 	}
 	s := n.File.Spec
 	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
-		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil}
+		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil,
+		SessionJSON: sessionJSON}
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = toolCache(l.opts.CacheDir)
 	}
@@ -39,6 +42,13 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 		return nil // ctx has ended, which Load says
 	}
 	return set
+}
+
+// sessionJSON is the session of a call in agents-exe's form.
+func sessionJSON(inv *agent.Invocation) ([]byte, error) {
+	var b bytes.Buffer
+	err := transcript.ToAgentsExe(&b, transcript.OfState(inv.SessionState()))
+	return b.Bytes(), err
 }
 
 // sources says where n's programs are.

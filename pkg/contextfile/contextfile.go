@@ -1,7 +1,8 @@
 // Package contextfile gives the context of a run to programs: each call has a copy in a
-// file of its own, and what the program makes of it goes back to the run.
+// file of its own, and what the program makes of it goes back to the run. A program that
+// reads the session gets a copy of that beside it.
 //
-//	f, err := contextfile.New(inv)
+//	f, err := contextfile.New(inv, nil)
 //	defer f.Remove()
 //	f.Pass(cmd)
 //	// run cmd; if it succeeds:
@@ -23,43 +24,60 @@ import (
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
-const name = "context.json"
+const (
+	name        = "context.json"
+	sessionName = "session.json"
+)
 
-// A File is the context as one call sees it. nil is that of a call without a context; its
-// methods do nothing.
+// A File is the context as one call sees it. nil is that of a call without a context and
+// a session; its methods do nothing.
 type File struct {
-	inv *agent.Invocation
-	dir string // it has the file alone
+	inv     *agent.Invocation
+	dir     string // it has nothing else
+	session bool
 }
 
-// New writes the context for a call. It returns nil if there is none.
-func New(inv *agent.Invocation) (*File, error) {
-	if len(inv.Context) == 0 {
+// New writes the context for a call, and the session, unless it is nil. It returns nil if
+// there is neither.
+func New(inv *agent.Invocation, session []byte) (*File, error) {
+	if len(inv.Context) == 0 && session == nil {
 		return nil, nil
 	}
 	parent, err := process.PrivateTemp()
 	if err != nil {
 		return nil, err
 	}
-	f := &File{inv: inv}
+	f := &File{inv: inv, session: session != nil}
 	if f.dir, err = os.MkdirTemp(parent, "context-"); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(f.dir, name), inv.Context, 0o600); err != nil {
+	if len(inv.Context) > 0 {
+		err = os.WriteFile(filepath.Join(f.dir, name), inv.Context, 0o600)
+	}
+	if f.session {
+		err = errors.Join(err, os.WriteFile(filepath.Join(f.dir, sessionName), session, 0o600))
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Remove())
 	}
 	return f, nil
 }
 
-// Pass names the file to cmd, and permits it in a sandbox.
+// Pass names the files to cmd, and permits them in a sandbox.
 func (f *File) Pass(cmd *process.Command) {
-	if f != nil {
-		cmd.Share = f.dir
+	if f == nil {
+		return
+	}
+	cmd.Share = f.dir
+	if len(f.inv.Context) > 0 {
 		cmd.Env = append(cmd.Env, toolenv.Context+"="+filepath.Join(f.dir, name))
+	}
+	if f.session {
+		cmd.Env = append(cmd.Env, toolenv.OldSessionJSON+"="+filepath.Join(f.dir, sessionName))
 	}
 }
 
-// Remove removes the file.
+// Remove removes the files.
 func (f *File) Remove() error {
 	if f == nil {
 		return nil
@@ -70,7 +88,7 @@ func (f *File) Remove() error {
 // Changed passes what the program has made of the file to the run. The error tells the
 // model why that is not possible.
 func (f *File) Changed(ctx context.Context) error {
-	if f == nil {
+	if f == nil || len(f.inv.Context) == 0 {
 		return nil
 	}
 	value, err := f.read()

@@ -28,11 +28,12 @@ printf %s "$0"
 cat "$AGENTS_CONTEXT_FILE" 2>/dev/null
 :`
 
-// A sharedContext is the context of a run as one call of a tool sees it. nil is that of a
-// call without a context.
+// A sharedContext is the context of a run, and its session, as one call of a tool sees
+// them. nil is that of a call without either.
 type sharedContext struct {
-	inv  *agent.Invocation
-	file *contextfile.File // nil behind a runner
+	inv     *agent.Invocation
+	session func(*agent.Invocation) ([]byte, error) // nil without one
+	file    *contextfile.File                       // nil behind a runner
 
 	// Behind a runner, mark separates the output of the tool from the file.
 	mark   string
@@ -45,10 +46,14 @@ type sharedContext struct {
 // ask for it: the other side needs sh, and may be another host.
 func (t *Tool) sharedContext(inv *agent.Invocation) *sharedContext {
 	far := t.src.Runner != nil
-	if len(inv.Context) == 0 || far && !t.desc.Context {
+	withSession := !far && t.desc.SessionJSON && t.opts.SessionJSON != nil
+	if len(inv.Context) == 0 && !withSession || far && !t.desc.Context {
 		return nil
 	}
 	s := &sharedContext{inv: inv}
+	if withSession {
+		s.session = t.opts.SessionJSON
+	}
 	if far {
 		s.mark = rand.Text()
 	}
@@ -63,7 +68,14 @@ func (s *sharedContext) pass(cmd *process.Command, stdin []byte) (err error) {
 		cmd.Stdin = bytes.NewReader(slices.Concat(s.inv.Context, []byte("\n"), stdin))
 		s.stdout, cmd.Stdout = cmd.Stdout, s
 	default:
-		if s.file, err = contextfile.New(s.inv); err == nil {
+		var data []byte
+		if s.session != nil {
+			data, err = s.session(s.inv)
+		}
+		if err != nil {
+			return err
+		}
+		if s.file, err = contextfile.New(s.inv, data); err == nil {
 			s.file.Pass(cmd)
 		}
 	}

@@ -52,6 +52,8 @@ type Description struct {
 	// Context says that the tool uses the context of the run, so that it also gets it
 	// behind a Runner.
 	Context bool
+	// SessionJSON says that the tool reads the session: see Options.SessionJSON.
+	SessionJSON bool
 	// Input is the JSON Schema of all arguments, for a caller that knows it: these are
 	// then one JSON object, which Command passes on standard input, and not Args; nil
 	// where there is none.
@@ -135,6 +137,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 		func() error { return p.deadline(obj, d) },
 		func() error { return p.input(obj, d) },
 		func() error { return obj.value("context", false, "true or false", &d.Context) },
+		func() error { return obj.value("session-json", false, "true or false", &d.SessionJSON) },
 		func() error { return obj.value("examples", false, "an array of objects", &d.Examples) },
 	)
 	if err != nil {

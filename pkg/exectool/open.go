@@ -131,6 +131,9 @@ type Options struct {
 	// that use the same folder; it is created if need be. Empty means that
 	// they do not.
 	LockDir string
+	// SessionJSON returns the session of a call, for tools whose descriptions ask for it:
+	// they get it in a file. Tools behind a Runner do not. nil gives it to none.
+	SessionJSON func(inv *agent.Invocation) ([]byte, error)
 	// Grace is how long a tool has to end by itself after SIGTERM; 0 means the
 	// default of package process.
 	Grace time.Duration

@@ -40,6 +40,8 @@ const (
 	OldTurn         = "AGENT_TURN_ID"  // SESSION.TURN
 	OldAgent        = "AGENT_AGENT_ID" // the slug
 	OldAgentShort   = "AGENT_ID"       // the slug too
+	// A file with the session, for tools that ask for it; in agents-exe the JSON itself.
+	OldSessionJSON = "AGENT_SESSION_JSON"
 )
 
 // MaxEntry is the system's limit for one argument and for one string of the
@@ -49,7 +51,7 @@ const MaxEntry = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case Session, Call, Agent, File, Depth, Tree, Locks, Deadline, Context, Trace, OldSession, OldConversation, OldTurn, OldAgent, OldAgentShort:
+	case Session, Call, Agent, File, Depth, Tree, Locks, Deadline, Context, Trace, OldSession, OldConversation, OldTurn, OldAgent, OldAgentShort, OldSessionJSON:
 		return true
 	}
 	return false

@@ -206,7 +206,7 @@ func (t *shell) run(ctx context.Context, inv *agent.Invocation, args arguments) 
 	}
 	c := t.set.command(inv, args.Command)
 	cmd := t.set.process(ctx, inv, path, args.Command)
-	if c.context, err = contextfile.New(inv); err != nil {
+	if c.context, err = contextfile.New(inv, nil); err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: write the context: %w", err)
 	}
 	c.context.Pass(cmd)
