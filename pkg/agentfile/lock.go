@@ -213,9 +213,10 @@ func (l *loader) survey(dir string) *Lock {
 	for path, f := range l.taken {
 		lock.Files[relative(dir, path)] = f
 	}
+	pinned := l.skillCache()
 	file := func(kind, path string) {
 		abs, err := filepath.Abs(path)
-		if skills.Inside(l.skillCache(), abs) {
+		if skills.Inside(pinned, abs) {
 			return
 		}
 		if _, known := lock.Files[relative(dir, abs)]; !known && err == nil {

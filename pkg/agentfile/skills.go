@@ -14,7 +14,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/toolbox/skills"
 	"github.com/agents-exe/agents/pkg/toolenv"
 	"golang.org/x/sync/errgroup"
@@ -97,8 +96,10 @@ func (l *loader) readSkills(n *Node, f *skillFolder) {
 	for _, dir := range dirs {
 		file := filepath.Join(dir, skills.FileName)
 		skill, data, err := skills.Read(dir)
-		if info, _ := os.Stat(file); err == nil {
-			err = checkWritable(file, info)
+		if info, statErr := os.Stat(file); err == nil {
+			if err = statErr; err == nil {
+				err = checkWritable(file, info)
+			}
 		}
 		if data != nil && f.repo == nil && !f.foreign && !l.take(KindSkill, file, data) {
 			continue
@@ -147,12 +148,11 @@ func (l *loader) skillCache() string {
 
 // fetchSkills fetches the repositories of all agents and reads their skills.
 func (l *loader) fetchSkills(ctx context.Context) {
-	cache := l.skillCache()
 	var g errgroup.Group
 	for _, n := range l.tree.Nodes {
 		for _, f := range n.skillDirs {
 			if f.repo != nil {
-				g.Go(func() error { f.err = f.repo.Fetch(ctx, cache, l.environ(nil)); return nil })
+				g.Go(func() error { f.err = f.repo.Fetch(ctx, l.skillCache(), l.environ(nil)); return nil })
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func (l *loader) fetchSkills(ctx context.Context) {
 			case f.err != nil:
 				l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "this is left out: %s", f.err))
 			case f.repo != nil:
-				f.within = f.repo.Dir(cache)
+				f.within = f.repo.Dir(l.skillCache())
 				f.path = filepath.Join(f.within, f.repo.Subdir)
 				l.readSkills(n, f)
 			}
@@ -180,9 +180,12 @@ func (l *loader) fetchSkills(ctx context.Context) {
 // with AGENTS.md.
 func (l *loader) skills(n *Node) (tools []agent.Tool) {
 	for _, s := range n.skills {
-		for _, path := range s.Scripts() {
-			if n.set != nil && slices.ContainsFunc(n.set.List(), func(t *exectool.Tool) bool { return t.Path() == path }) {
-				s.Tools = append(s.Tools, s.ToolName(path))
+		if n.set == nil {
+			break
+		}
+		for _, t := range n.set.List() {
+			if t.Source().Name != "" && skills.Inside(s.Dir, t.File()) {
+				s.Tools = append(s.Tools, t.Spec().Name)
 			}
 		}
 	}

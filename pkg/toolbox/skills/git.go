@@ -15,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/spool"
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // A Repo is a git repository at a commit.
@@ -28,11 +29,8 @@ type Repo struct {
 
 // Check reports what is wrong with the settings of a repository.
 func (r *Repo) Check() error {
-	switch {
-	case len(r.Commit) != 40 && len(r.Commit) != 64 || strings.Trim(r.Commit, "0123456789abcdef") != "":
+	if len(r.Commit) != 40 && len(r.Commit) != 64 || strings.Trim(r.Commit, "0123456789abcdef") != "" {
 		return errors.New(`it needs "commit", the full name of a commit in lower case, as git rev-parse HEAD prints it`)
-	case r.Subdir != "" && !filepath.IsLocal(r.Subdir):
-		return fmt.Errorf("subdir %q is not a folder in the repository", r.Subdir)
 	}
 	return nil
 }
@@ -94,6 +92,9 @@ func git(ctx context.Context, dir string, environ, args []string) (string, error
 		return strings.HasPrefix(entry, "GIT_") && !strings.HasPrefix(entry, "GIT_SS") // GIT_SSH…, GIT_SSL…
 	})
 	env = append(env, "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh", "LC_ALL=C")
+	if toolenv.Lookup(env, "GIT_SSH_COMMAND") == "" {
+		env = append(env, "GIT_SSH_COMMAND=ssh -oBatchMode=yes")
+	}
 	program, err := process.LookPath("git", env)
 	if err != nil {
 		return "", errors.New("there is no program git")

@@ -61,7 +61,10 @@ func Find(root, within string) ([]string, error) {
 	var look func(dir string, depth int) error
 	look = func(dir string, depth int) error {
 		real, err := filepath.EvalSymlinks(dir)
-		if err != nil || seen[real] || depth > maxDepth || within != "" && !Inside(within, real) {
+		if err == nil && within != "" && !Inside(within, real) {
+			err = fmt.Errorf("it is outside of %s", within)
+		}
+		if err != nil || seen[real] || depth > maxDepth {
 			return err
 		}
 		seen[real] = true
@@ -71,9 +74,8 @@ func Find(root, within string) ([]string, error) {
 		}
 		entries, err := os.ReadDir(real)
 		for _, e := range entries {
-			path := filepath.Join(real, e.Name())
-			if info, err := os.Stat(path); err == nil && info.IsDir() && !strings.HasPrefix(e.Name(), ".") && e.Name() != "node_modules" {
-				_ = look(path, depth+1) // one that this user cannot read has no skills for it
+			if e.Type()&(fs.ModeDir|fs.ModeSymlink) != 0 && !strings.HasPrefix(e.Name(), ".") && e.Name() != "node_modules" {
+				_ = look(filepath.Join(real, e.Name()), depth+1) // what is not a folder that this user can read has no skills
 			}
 		}
 		return err

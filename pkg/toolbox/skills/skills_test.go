@@ -124,6 +124,9 @@ func TestFind(t *testing.T) {
 	if _, err := Find(filepath.Join(root, "missing"), ""); err == nil {
 		t.Error("Find of a folder that does not exist: want an error")
 	}
+	if _, err := Find(filepath.Join(root, ".."), root); err == nil {
+		t.Error("Find outside of the limit: want an error")
+	}
 }
 
 func TestScriptsMentionDescribe(t *testing.T) {
@@ -286,8 +289,8 @@ func TestRepoCheck(t *testing.T) {
 		{Repo{URL: "https://example.org/x.git"}, false},
 		{Repo{URL: "https://example.org/x.git", Commit: "main"}, false},
 		{Repo{URL: "https://example.org/x.git", Commit: good[1:]}, false},
-		{Repo{URL: "https://example.org/x.git", Commit: good, Subdir: "../x"}, false},
-		{Repo{URL: "https://example.org/x.git", Commit: good, Subdir: "/etc"}, false},
+		{Repo{URL: "https://example.org/..", Commit: good}, true},
+		{Repo{URL: "/", Commit: good}, true},
 	} {
 		if err := tt.repo.Check(); (err == nil) != tt.ok {
 			t.Errorf("Check of %+v = %v, want ok %v", tt.repo, err, tt.ok)

@@ -57,7 +57,7 @@ type tool []*Skill
 func (t tool) Spec() agent.ToolSpec {
 	names, _ := json.Marshal(Names(t)) // they are texts
 	return agent.ToolSpec{
-		Name: "skill_describe", Source: "skillSources", Effects: agent.EffectsNone,
+		Name: "skill_describe", Source: "skills " + strings.Join(Names(t), ", "), Effects: agent.EffectsNone,
 		Description: "Returns the instructions of a skill, or another file of the skill that its instructions mention.",
 		Schema: json.RawMessage(`{"type":"object","required":["name"],"additionalProperties":false,"properties":{` +
 			`"name":{"type":"string","enum":` + string(names) + `,"description":"the skill"},` +
