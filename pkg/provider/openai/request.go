@@ -109,11 +109,11 @@ func (e *encoder) tools(tools []agent.ToolSpec) error {
 
 // sizeOf estimates the size of a body, so that it is allocated once.
 func sizeOf(req *agent.Request) int {
-	size := 1<<10 + len(req.System)
+	size := 256 + len(req.System)
 	add := func(parts []agent.Part) {
-		size += 100
+		size += 50
 		for _, p := range parts {
-			size += 100 + len(p.Text) + len(p.Data)*4/3
+			size += 50 + len(p.Text) + len(p.Data)*4/3
 		}
 	}
 	for _, t := range req.Tools {
@@ -122,7 +122,7 @@ func sizeOf(req *agent.Request) int {
 	for _, m := range req.Messages {
 		add(m.Parts)
 		for _, c := range m.Calls {
-			size += 200 + len(c.Args)
+			size += 150 + len(c.Args)
 		}
 		for _, r := range m.Results {
 			add(r.Parts)
