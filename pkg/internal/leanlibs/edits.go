@@ -45,6 +45,8 @@ var libraries = []library{
 		{"draft.go", 1, "\tvocabs := d.activeVocabs(assertVocabs, vocabularies)\n", "\td.draft.compile()\n\tvocabs := d.activeVocabs(assertVocabs, vocabularies)\n"},
 		{"draft.go", 2, "d.draft.sch", "d.draft.meta"},
 		{"draft.go", 2, "sch := d.draft.allVocabs[", "sch := d.draft.vocabs["},
+		{"position.go", 1, "package jsonschema\n", "// Changed from the original: no maps are made for places that a schema does not have.\n\npackage jsonschema\n"},
+		{"position.go", 1, "m := p.collect(v, ptr)\n", "m := p.collect(v, ptr)\n\tif len(m) == 0 || len(sp) == 0 {\n\t\treturn m\n\t}\n"},
 	}},
 	// Its init functions do nothing but register how types are decoded. A function
 	// named _ is compiled to nothing, and keeps the imports of its file in use.

@@ -5,6 +5,8 @@
 //   - github.com/santhosh-tekuri/jsonschema/v6 compiles the metaschemas and the
 //     vocabularies of five drafts: 4.9 ms. In the changed copy a draft is compiled
 //     when it is first used.
+//     It also makes maps for places that a schema does not have: a third of the
+//     memory and 1.5 ms when the schema of agent files is compiled.
 //   - github.com/openai/openai-go/v3 registers how hundreds of types are decoded:
 //     1.0 ms and, since the linker must keep all of them, 7.8 MB of the binary. This
 //     program sends requests through the library and reads the answers itself, so
