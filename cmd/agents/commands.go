@@ -7,6 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/compat"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/urfave/cli/v3"
@@ -52,6 +53,7 @@ type entry struct {
 	name, usage string
 	build       func(*program.Env) *cli.Command
 	below       []entry // of a command that only holds others
+	compat      bool    // it is that of agents-exe, hidden, and may run others
 }
 
 // table is the table of commands. A file of a command refers to no other.
@@ -107,6 +109,15 @@ func table() []entry {
 		{name: "schema", usage: "print the JSON Schema of a file that you write", build: schemaCommand},
 		{name: "help", usage: "print a page of the manual", build: helpCommand},
 		{name: "man", usage: "print the manual page", build: manCommand},
+		{name: "session-print", usage: "session show, for scripts of agents-exe", build: compat.SessionPrint, compat: true},
+		{name: "session-edit", usage: "session edit, for scripts of agents-exe", build: compat.SessionEdit, compat: true},
+		{name: "session-search", usage: "session search, for scripts of agents-exe", build: compat.SessionSearch, compat: true},
+		{name: "list-tool-calls", usage: "session calls, for scripts of agents-exe", build: compat.ListToolCalls, compat: true},
+		{name: "tool-call", usage: "tool call, for scripts of agents-exe", build: compat.ToolCall, compat: true},
+		{name: "describe-tool", usage: "tool describe, for scripts of agents-exe", build: compat.DescribeTool, compat: true},
+		{name: "check-tool-call", usage: "check the arguments of a call, without running it", build: compat.CheckToolCall, compat: true},
+		{name: "spec", usage: "help tools, for scripts of agents-exe", build: compat.Spec, compat: true},
+		{name: "config", usage: "keys, for scripts of agents-exe", build: compat.Config, compat: true},
 	}
 }
 
@@ -115,7 +126,8 @@ func table() []entry {
 // command that is not among the words only the name and the usage are there, unless
 // there are no words. The manual page and the completion need all of them.
 func commands(p *program.Env, list []entry, words []string) []*cli.Command {
-	all := len(words) == 0 || slices.Contains(words, "man") || slices.Contains(words, "completion") || slices.Contains(words, "help")
+	all := len(words) == 0 || slices.Contains(words, "man") || slices.Contains(words, "completion") || slices.Contains(words, "help") ||
+		slices.ContainsFunc(list, func(l entry) bool { return l.compat && slices.Contains(words, l.name) })
 	var built []*cli.Command
 	for _, l := range list {
 		c := &cli.Command{}
@@ -128,7 +140,7 @@ func commands(p *program.Env, list []entry, words []string) []*cli.Command {
 				command.Group(c)
 			}
 		}
-		c.Name, c.Usage = l.name, l.usage
+		c.Name, c.Usage, c.Hidden = l.name, l.usage, l.compat
 		built = append(built, c)
 	}
 	return built

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,21 +15,26 @@ import (
 )
 
 func describeCommand(p *program.Env) *cli.Command {
+	var slug, text string
 	return &cli.Command{
 		Description: `With --agent-file the description is that agent's. A script that runs
 "agents --agent-file FILE" with its own arguments behind is a tool of other agents.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "self-describe-slug", Usage: "print the slug `NAME`", Destination: &slug},
+			&cli.StringFlag{Name: "self-describe-description", Usage: "print the description `TEXT`", Destination: &text},
+		},
 		Action: func(_ context.Context, c *cli.Command) error {
 			if err := command.NoArguments(c); err != nil {
 				return err
 			}
-			return describe(p)
+			return describe(p, slug, text)
 		},
 	}
 }
 
 // describe prints the description. The prompt is taken on standard input: it may
 // be longer than one argument and begin with a dash.
-func describe(p *program.Env) error {
+func describe(p *program.Env, slug, text string) error {
 	d := load.Description{
 		Slug:        "agents",
 		Description: "runs the agent that is configured here with a prompt",
@@ -72,5 +78,9 @@ func describe(p *program.Env) error {
 			}}
 		}
 	}
+	if len(p.Global.AgentFiles) == 0 && p.Global.Agent == "" {
+		d.Slug, d.Description = cmp.Or(c.File.DescribeSlug, d.Slug), cmp.Or(c.File.DescribeText, d.Description)
+	}
+	d.Slug, d.Description = cmp.Or(slug, d.Slug), cmp.Or(text, d.Description)
 	return p.WriteJSON(d)
 }

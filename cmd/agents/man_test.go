@@ -18,7 +18,7 @@ func TestManPageHasEveryCommandAndFlag(t *testing.T) {
 	seen := 0
 	err := all.Walk(func(c *cli.Command) error {
 		if c.Hidden {
-			if strings.Contains(page, c.Name) {
+			if strings.Contains(page, bold(c.FullName())) {
 				t.Errorf("the page shows %s, which is hidden", c.Name)
 			}
 			return nil

@@ -21,6 +21,7 @@ type effective struct {
 	ConfigFile config.Place      `json:"config_file"`
 	ConfigDir  config.Place      `json:"config_dir"`
 	AgentFiles []agentPlace      `json:"agent_files"`
+	Agents     []string          `json:"agents"` // for scripts of agents-exe
 	Keys       config.KeysChoice `json:"keys"`
 	Prices     config.Place      `json:"prices"`
 	Cache      config.Place      `json:"cache"`
@@ -64,7 +65,7 @@ func effectivePaths(p *program.Env) (*effective, error) {
 		return nil, err
 	}
 	p.Warn(c.Warnings...)
-	e := &effective{ConfigDir: c.Dir, AgentFiles: []agentPlace{}, Logs: []config.Place{}}
+	e := &effective{ConfigDir: c.Dir, AgentFiles: []agentPlace{}, Agents: []string{}, Logs: []config.Place{}}
 	if n := len(c.Looked); n > 0 {
 		e.ConfigFile = c.Looked[n-1]
 	}
@@ -89,6 +90,7 @@ func effectivePaths(p *program.Env) (*effective, error) {
 			place.Error = err.Error()
 		}
 		e.AgentFiles = append(e.AgentFiles, place)
+		e.Agents = append(e.Agents, f.Path)
 	}
 	e.Keys = c.KeysFile(first)
 	e.Prices = c.PricesFile()

@@ -34,6 +34,9 @@ type File struct {
 	// which sessions are looked for.
 	SessionDir  string
 	SessionDirs []string
+	// DescribeSlug and DescribeText are selfDescribeSlug and selfDescribeDescription: what
+	// `agents describe` says where no agent is named.
+	DescribeSlug, DescribeText string
 	// Permissions are rules about calls, Approval is what happens without one, and
 	// Policies are external programs that decide; see package policy.
 	Permissions []Permission
@@ -97,6 +100,7 @@ type cfgReader struct {
 }
 
 func (r *cfgReader) file(root *jsondoc.Node, file *File) {
+	prefix := "" // an older form of sessions.writeLocation
 	r.object(root, "an object", fields{
 		"$schema":           nil,
 		"agentsConfigDir":   r.pathTo(&file.ConfigDir),
@@ -106,7 +110,7 @@ func (r *cfgReader) file(root *jsondoc.Node, file *File) {
 			"logJsonPath":           r.pathTo(&file.LogJSON),
 			"logRawPath":            r.pathTo(&file.LogText),
 			"logJsonHttpEndpoint":   func(v *jsondoc.Node) { file.LogHTTP = r.url(v) },
-			"logSessionsJsonPrefix": r.ignored,
+			"logSessionsJsonPrefix": r.pathTo(&prefix),
 		}),
 		"promptAliases": func(v *jsondoc.Node) { file.Aliases = r.aliases(v) },
 		"sessions": r.objectOf(fields{
@@ -114,11 +118,7 @@ func (r *cfgReader) file(root *jsondoc.Node, file *File) {
 			"readLocations": r.pathsTo(&file.SessionDirs),
 		}),
 		"permissions": func(v *jsondoc.Node) { file.Permissions = r.permissions(v) },
-		"approval": func(v *jsondoc.Node) {
-			if r.is(v, "string") {
-				file.Approval = v.Text()
-			}
-		},
+		"approval":    r.textTo(&file.Approval),
 		"policy": func(v *jsondoc.Node) {
 			if v.Kind() == "string" {
 				file.Policies = []string{r.resolve(v)}
@@ -126,8 +126,11 @@ func (r *cfgReader) file(root *jsondoc.Node, file *File) {
 				r.pathsTo(&file.Policies)(v)
 			}
 		},
-		"selfDescribeSlug": r.ignored, "selfDescribeDescription": r.ignored, "keymap": r.ignored,
+		"selfDescribeSlug": r.textTo(&file.DescribeSlug), "selfDescribeDescription": r.textTo(&file.DescribeText), "keymap": r.ignored,
 	})
+	if file.SessionDir == "" {
+		file.SessionDir = prefix
+	}
 }
 
 // objectOf reads an object.
@@ -144,6 +147,15 @@ func (r *cfgReader) pathTo(to *string) func(*jsondoc.Node) {
 	return func(v *jsondoc.Node) {
 		if r.is(v, "string") {
 			*to = r.resolve(v)
+		}
+	}
+}
+
+// textTo reads a string.
+func (r *cfgReader) textTo(to *string) func(*jsondoc.Node) {
+	return func(v *jsondoc.Node) {
+		if r.is(v, "string") {
+			*to = v.Text()
 		}
 	}
 }

@@ -70,13 +70,28 @@ func TestReadFileTakesNullForAbsent(t *testing.T) {
 	}
 }
 
+func TestReadFileTakesOlderKeys(t *testing.T) {
+	file, warnings, err := readFile(t, `{"agentsLogs":{"logSessionsJsonPrefix":"/s/"},"selfDescribeSlug":"me","selfDescribeDescription":"does"}`)
+	if err != nil || len(warnings) != 0 {
+		t.Fatalf("ReadFile = %v, %v", warnings, err)
+	}
+	file.Path = ""
+	if diff := cmp.Diff(&config.File{SessionDir: "/s", DescribeSlug: "me", DescribeText: "does"}, file); diff != "" {
+		t.Errorf("ReadFile (-want +got):\n%s", diff)
+	}
+	file, _, err = readFile(t, `{"sessions":{"writeLocation":"/new"},"agentsLogs":{"logSessionsJsonPrefix":"/s/"}}`)
+	if err != nil || file.SessionDir != "/new" {
+		t.Errorf("SessionDir = %q, %v, want /new", file.SessionDir, err)
+	}
+}
+
 func TestReadFileWarnsOfWhatHasNoEffect(t *testing.T) {
 	_, warnings, err := readFile(t, `{ "agentsDirectories":["./agents/"]
 , "agentsFile":[]
 , "agentsLogs": {
     "logJsonPath": "logs.json", "logSessionsJsonPrefix": "s", "loglog": 1
   }
-, "selfDescribeSlug": "root"
+, "keymap": "keys.json"
 , "promptAliases": {"a": {"description":"d","template":"t","inputMode":"file","inputmode":"file"}}
 , "zzz": {}
 }`)
@@ -85,9 +100,8 @@ func TestReadFileWarnsOfWhatHasNoEffect(t *testing.T) {
 	}
 	want := []string{
 		`agents-exe.cfg.json:2:3: agentsFile: unknown key; did you mean "agentsFiles"?`,
-		`agents-exe.cfg.json:4:33: agentsLogs.logSessionsJsonPrefix: this key has no effect`,
 		`agents-exe.cfg.json:4:63: agentsLogs.loglog: unknown key`,
-		`agents-exe.cfg.json:6:3: selfDescribeSlug: this key has no effect`,
+		`agents-exe.cfg.json:6:3: keymap: this key has no effect`,
 		`agents-exe.cfg.json:7:79: promptAliases.a.inputmode: unknown key; did you mean "inputMode"?`,
 		`agents-exe.cfg.json:8:3: zzz: unknown key`,
 	}

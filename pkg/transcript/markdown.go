@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -36,10 +37,11 @@ const (
 // shown unchanged and cannot affect the rest of the document.
 type Markdown struct {
 	Calls     Detail
-	Thinking  bool // with the model's reasoning
-	System    bool // with the system prompt, where it is new
-	SubAgents bool // with the sessions of sub-agents
-	Answers   bool // without turns that have no text for the user
+	Results   Detail // of calls; Absent means Calls
+	Thinking  bool   // with the model's reasoning
+	System    bool   // with the system prompt, where it is new
+	SubAgents bool   // with the sessions of sub-agents
+	Answers   bool   // without turns that have no text for the user
 }
 
 // Head is the beginning of a document about a session: a title and Statistics.
@@ -186,7 +188,7 @@ func (m *Markdown) call(b *strings.Builder, c *Call) {
 	}
 	fmt.Fprintf(b, "**Call** %s: %s\n\n", code(c.Name), state)
 	if m.Calls > Hidden {
-		if args := m.limit(Indent(c.Args)); strings.TrimSpace(args) != "" && args != "{}" {
+		if args := limit(Indent(c.Args), m.Calls); strings.TrimSpace(args) != "" && args != "{}" {
 			b.WriteString(fenced(args, "json") + "\n")
 		}
 	}
@@ -195,13 +197,14 @@ func (m *Markdown) call(b *strings.Builder, c *Call) {
 			m.nested(b, s)
 		}
 	}
-	if m.Calls > Hidden && c.Result != nil {
+	results := cmp.Or(m.Results, m.Calls)
+	if results > Hidden && c.Result != nil {
 		for _, p := range c.Result.Parts {
 			switch {
 			case p.Kind == agent.PartMedia:
 				fmt.Fprintf(b, "*Result: %s*\n\n", code(media(p)))
 			case p.Text != "":
-				b.WriteString(fenced(m.limit(p.Text), "") + "\n")
+				b.WriteString(fenced(limit(p.Text, results), "") + "\n")
 			}
 		}
 	}
@@ -221,8 +224,8 @@ func (m *Markdown) nested(b *strings.Builder, s *Conversation) {
 	b.WriteString(prefixed(strings.TrimRight(inner.String(), "\n")) + "\n")
 }
 
-func (m *Markdown) limit(s string) string {
-	if m.Calls >= Whole {
+func limit(s string, d Detail) string {
+	if d >= Whole {
 		return s
 	}
 	short := cut(s, maxCut)

@@ -101,7 +101,7 @@ func NoArguments(c *cli.Command) error {
 func GlobalFlags(g *program.Flags) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "agent-file", Usage: "root agent `FILE`, repeatable; replaces what the configuration finds", Destination: &g.AgentFiles},
-		&cli.StringFlag{Name: "agent", Usage: "pick the loaded agent `SLUG`", Destination: &g.Agent},
+		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "pick the loaded agent `SLUG`", Destination: &g.Agent},
 		&cli.StringFlag{Name: "api-keys", Usage: "keys `FILE`", Destination: &g.APIKeys},
 		&cli.BoolFlag{Name: "locked", Usage: "refuse agents that differ from agents.lock", Destination: &g.Locked},
 		&cli.StringFlag{Name: "log-json-file", Usage: "append every event to `FILE` as a line of JSON", Destination: &g.LogJSON},

@@ -58,7 +58,7 @@ func (v *contextValue) flag() cli.Flag {
 }
 
 // JoinPairs makes one argument of the two that --session-as-context takes, since
-// flags take one.
+// flags take one. --session-SIZE is the same flag in agents-exe.
 func JoinPairs(args []string) []string {
 	var list []string
 	for i := 0; i < len(args); i++ {
@@ -68,6 +68,11 @@ func JoinPairs(args []string) []string {
 		if args[i] == "--"+contextFlag && i+2 < len(args) && slices.Contains(transcript.Sizes, args[i+1]) {
 			list = append(list, "--"+contextFlag+"="+args[i+1]+":"+args[i+2])
 			i += 2
+			continue
+		}
+		if size, ok := strings.CutPrefix(args[i], "--session-"); ok && slices.Contains(transcript.Sizes, size) && i+1 < len(args) { // of agents-exe
+			list = append(list, "--"+contextFlag+"="+size+":"+args[i+1])
+			i++
 			continue
 		}
 		list = append(list, args[i])

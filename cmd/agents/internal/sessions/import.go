@@ -40,6 +40,15 @@ func Imported(p *program.Env, events Events) Events {
 // journal that continues it.
 const importedSuffix = ".journal"
 
+// Continued returns the journal that continues the session file of agents-exe at path, if
+// there is one, and path otherwise.
+func Continued(path string) string {
+	if info, err := os.Stat(path + importedSuffix); err == nil && info.Size() > 0 && agentsExe(path) {
+		return path + importedSuffix
+	}
+	return path
+}
+
 // ImportFile returns the journal that continues the session file of agents-exe at path: a
 // file beside it, which is written the first time. The session file itself does not change.
 // Any other path is returned unchanged.

@@ -12,6 +12,7 @@ import (
 
 type ShowFlags struct {
 	Tools    string
+	Results  string // of calls; "" means Tools
 	Last     int
 	Reverse  bool
 	Thinking bool
@@ -27,7 +28,7 @@ func Show(p *program.Env, events Events, f *ShowFlags) error {
 	if err != nil {
 		return err
 	}
-	m := &transcript.Markdown{Calls: details[f.Tools], Thinking: f.Thinking, System: f.System, SubAgents: !f.Alone}
+	m := &transcript.Markdown{Calls: details[f.Tools], Results: details[f.Results], Thinking: f.Thinking, System: f.System, SubAgents: !f.Alone}
 	w, flush := p.CleanOutput()
 	if _, err := io.WriteString(w, m.Head(sum)); err != nil {
 		return err

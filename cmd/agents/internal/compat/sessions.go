@@ -1,0 +1,302 @@
+package compat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/urfave/cli/v3"
+)
+
+// compatEvents are the events of a session file; of one of agents-exe that continues here,
+// those of its journal.
+func compatEvents(p *program.Env, c *cli.Command) (sessions.Events, error) {
+	name, err := command.OneArgument(c, "the session's file")
+	if err != nil {
+		return nil, err
+	}
+	return sessions.Of(p, c).Open(sessions.Continued(name))
+}
+
+// SessionPrint is session-print.
+func SessionPrint(p *program.Env) *cli.Command {
+	var f struct {
+		results, args string
+		turns         int
+		reverse       bool
+	}
+	modes := map[string]string{"hidden": "hidden", "shown": "whole", "elided": "cut"}
+	return &cli.Command{
+		ArgsUsage:   "SESSIONFILE",
+		Description: deprecated("session show"),
+		Flags: append(noEffect("repeat-system-prompt", "repeat-tools", "no-funny-stamp"),
+			&cli.StringFlag{Name: "show-tool-call-results", Value: "hidden", Usage: "results of calls: `MODE` is hidden, shown or elided", Destination: &f.results},
+			&cli.StringFlag{Name: "show-tool-call-arguments", Value: "hidden", Usage: "arguments of calls: `MODE` is hidden, shown or elided", Destination: &f.args, Validator: command.OneOf("hidden", "shown", "elided")},
+			&cli.IntFlag{Name: "n-turns", Usage: "only the last `N` turns", HideDefault: true, Destination: &f.turns},
+			&cli.BoolFlag{Name: "antichronological", Usage: "the newest turn first", Destination: &f.reverse},
+		),
+		Action: func(_ context.Context, c *cli.Command) error {
+			var events sessions.Events
+			var err error
+			if modes[f.results] == "" && !c.Args().Present() { // an earlier form: a flag without a value
+				events, err = sessions.Of(p, c).Open(sessions.Continued(f.results))
+				f.results = "shown"
+			} else {
+				events, err = compatEvents(p, c)
+			}
+			switch {
+			case modes[f.results] == "":
+				return failure.Usage("", "--show-tool-call-results %s: it must be hidden, shown or elided", f.results)
+			case err != nil:
+				return err
+			}
+			return sessions.Show(p, events, &sessions.ShowFlags{Tools: modes[f.args], Results: modes[f.results], Last: f.turns, Reverse: f.reverse, System: true})
+		},
+	}
+}
+
+// ListToolCalls is list-tool-calls.
+func ListToolCalls(p *program.Env) *cli.Command {
+	var format string
+	return &cli.Command{
+		ArgsUsage:   "SESSIONFILE",
+		Description: deprecated("session calls"),
+		Flags:       []cli.Flag{&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "human", Usage: "`FORM`: human, json or brief", Destination: &format, Validator: command.OneOf("human", "json", "brief")}},
+		Action: func(_ context.Context, c *cli.Command) error {
+			events, err := compatEvents(p, c)
+			if err != nil {
+				return err
+			}
+			calls, lines := []any{}, ""
+			for t, err := range transcript.Turns(events) {
+				if err != nil {
+					return sessions.Damaged(err)
+				}
+				for _, call := range t.Calls {
+					preview, _ := json.Marshal(call.Args)
+					if format == "brief" {
+						preview = []byte(string([]rune(string(preview))[:min(len([]rune(string(preview))), 60)]))
+					}
+					lines += fmt.Sprintf("%d\t%s\t%s\n", len(calls), call.Name, preview)
+					calls = append(calls, map[string]any{"index": len(calls), "turn": t.N, "name": call.Name, "arguments": call.Args})
+				}
+			}
+			if format == "json" {
+				return p.WriteJSON(calls)
+			}
+			return p.Print(lines)
+		},
+	}
+}
+
+// SessionEdit is session-edit.
+func SessionEdit(p *program.Env) *cli.Command {
+	return &cli.Command{
+		SkipFlagParsing: true, // the order counts
+		Description: deprecated("session edit") + `
+Reads a session on standard input and writes it in the form of agents-exe. A turn is what
+agents-exe counts: a prompt with results, or an answer. In the order in which they are given:
+
+   --take, --drop            keep the first --count N (1) turns, or take them away
+   --take-tail, --drop-tail  the same with the last turns
+   --count N, -n N           for the flag before
+   --censor-tool-calls       remove all calls and their results
+   --censor-thinking         remove all thinking`,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			args := c.Args().Slice()
+			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+				return cli.ShowCommandHelp(ctx, c.Root(), c.Name)
+			}
+			session, err := readSession(p.In)
+			turns, ok := session["turns"].([]any) // the newest is first
+			if err == nil && !ok {
+				err = fmt.Errorf("it has no turns")
+			}
+			if err != nil {
+				return failure.NothingRan(fmt.Errorf("session-edit: read the session: %w", err), "")
+			}
+			slices.Reverse(turns)
+			if turns, err = editTurns(turns, args); err != nil {
+				return err
+			}
+			slices.Reverse(turns)
+			session["turns"] = turns
+			return p.WriteJSON(session)
+		},
+	}
+}
+
+// readSession reads a session as agents-exe writes it. One of this program is converted.
+func readSession(r io.Reader) (session map[string]any, err error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte(`{"kind":`)) {
+		var out bytes.Buffer
+		if err := transcript.ToAgentsExe(&out, transcript.Read(bytes.NewReader(data))); err != nil {
+			return nil, err
+		}
+		data = out.Bytes()
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	return session, dec.Decode(&session)
+}
+
+// editTurns applies the flags to turns, the oldest first.
+func editTurns(turns []any, args []string) ([]any, error) {
+	for i := 0; i < len(args); i++ {
+		op, n := args[i], 1
+		if i+2 < len(args) && (args[i+1] == "--count" || args[i+1] == "-n") {
+			var err error
+			if n, err = strconv.Atoi(args[i+2]); err != nil {
+				return nil, failure.Usage("", "session-edit: %s %q: want a number of turns", args[i+1], args[i+2])
+			}
+			i += 2
+		}
+		n = max(0, min(n, len(turns)))
+		switch op {
+		case "--take":
+			turns = turns[:n]
+		case "--take-tail":
+			turns = turns[len(turns)-n:]
+		case "--drop":
+			turns = turns[n:]
+		case "--drop-tail":
+			turns = turns[:len(turns)-n]
+		case "--censor-tool-calls":
+			empty(turns, "llmToolCalls", "userToolResponses", "pCompletedResponses", "pPendingCalls", "pPendingContinuations", "tool_calls")
+		case "--censor-thinking":
+			empty(turns, "responseThinking", "reasoning_content")
+		default:
+			return nil, failure.Usage("`agents session-edit --help` lists the flags", "session-edit: unknown flag %q", op)
+		}
+	}
+	return turns, nil
+}
+
+// empty empties all members with these names in v: lists have no items then, and anything
+// else is null.
+func empty(v any, names ...string) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			empty(item, names...)
+		}
+	case map[string]any:
+		for name, value := range v {
+			_, list := value.([]any)
+			switch {
+			case slices.Contains(names, name) && list:
+				v[name] = []any{}
+			case slices.Contains(names, name):
+				v[name] = nil
+			default:
+				empty(value, names...)
+			}
+		}
+	}
+}
+
+type searchFlags struct {
+	after, before string
+	tools         []string
+	limit         int
+	asJSON        bool
+}
+
+// SessionSearch is session-search.
+func SessionSearch(p *program.Env) *cli.Command {
+	var f searchFlags
+	return &cli.Command{
+		ArgsUsage:   "QUERY",
+		Description: deprecated("session search") + "\nAll words of the query must be in one text; the index is always up to date.",
+		Flags: append(noEffect("auto", "include-tool-outputs"),
+			&cli.StringFlag{Name: "after", Usage: "only since `DATE`", Destination: &f.after},
+			&cli.StringFlag{Name: "before", Usage: "only before `DATE`", Destination: &f.before},
+			&cli.StringSliceFlag{Name: "tool", Usage: "only calls of the tool `NAME`; repeatable", Destination: &f.tools},
+			&cli.IntFlag{Name: "limit", Value: 50, Usage: "at most `N` texts", Destination: &f.limit},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &f.asJSON},
+			&cli.StringFlag{Name: "preview", Usage: "without effect: what was found is always shown"},
+			&cli.StringFlag{Name: "db-path", Usage: "without effect: the index is in the cache folder"},
+		),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			args := []string{"--limit", strconv.Itoa(f.limit)}
+			for flag, value := range map[string]string{"--since": f.after, "--until": f.before} {
+				if value != "" {
+					args = append(args, flag, value)
+				}
+			}
+			if f.asJSON {
+				args = append(args, "--json")
+			}
+			query := append([]string{"--"}, strings.Fields(strings.Join(c.Args().Slice(), " "))...)
+			if len(f.tools) == 0 {
+				f.tools = []string{""} // which is any
+			}
+			began, all := time.Now(), []found{}
+			for _, tool := range f.tools {
+				var hits []found
+				text, err := rerun(ctx, p, c, "session search", slices.Concat(args, []string{"--tool", tool}, query)...)
+				if err == nil && f.asJSON {
+					err = json.Unmarshal([]byte(text), &hits)
+					all = append(all, hits...)
+				} else if err == nil {
+					err = p.Print(text)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if !f.asJSON {
+				return nil
+			}
+			return p.WriteJSON(searchResult(all, time.Since(began)))
+		},
+	}
+}
+
+// A found is a text that session search found.
+type found struct {
+	Session, Path string
+	Agent         string `json:"root_agent"`
+	Turn          int
+	Snippet       []struct {
+		Text  string
+		Match bool
+	}
+}
+
+// searchResult is the form of agents-exe: an item for each session.
+func searchResult(all []found, took time.Duration) any {
+	items, seen := []any{}, map[string]bool{}
+	for _, h := range all {
+		if seen[h.Path] {
+			continue
+		}
+		seen[h.Path] = true
+		preview, terms := "", []string{}
+		for _, s := range h.Snippet {
+			preview += s.Text
+			if s.Match {
+				terms = append(terms, s.Text)
+			}
+		}
+		items = append(items, map[string]any{"resultPreview": preview, "resultMatchedTerms": terms, "resultMetadata": map[string]any{
+			"resultSessionId": h.Session, "resultFilePath": h.Path, "resultAgentSlug": h.Agent, "resultTurnCount": h.Turn, "resultRank": len(items),
+		}})
+	}
+	return map[string]any{"resultItems": items, "resultTotalMatches": len(all), "resultQueryTimeMs": took.Milliseconds(), "resultIndexWasUpdated": true}
+}
