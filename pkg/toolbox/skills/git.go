@@ -105,6 +105,9 @@ func git(ctx context.Context, dir string, environ, args []string) (string, error
 	stdout, stderr := &spool.Output{MemoryOnly: true}, &spool.Output{MemoryOnly: true}
 	exit, err := process.Run(ctx, &process.Command{Path: program, Dir: dir, Env: env, Stdout: stdout, Stderr: stderr,
 		Args: append([]string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "submodule.recurse=false"}, args...)})
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
+	}
 	if err = exit.Failure(ctx, err); err != nil {
 		lines := strings.Split(strings.TrimSpace(stderr.Tail(1000)), "\n")
 		return "", fmt.Errorf("git %s: %w: %s", args[0], err, lines[len(lines)-1])
