@@ -126,7 +126,7 @@ type SessionToolset interface {
 // does not offer.
 type Hider interface {
 	// Hidden is that as an error; nil if the toolset hides no tool of this name.
-	Hidden(s *State, name string) error
+	Hidden(ctx context.Context, s *State, name string) error
 }
 
 // An Instructor is a Toolset that has something to tell the model about its

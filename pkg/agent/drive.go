@@ -216,7 +216,7 @@ func (r *run) ask(ctx context.Context, step Step) error {
 	if err := r.prepare(ctx); err != nil {
 		return r.fail(ctx, Step{}, err)
 	}
-	if err := r.missingTools(); err != nil {
+	if err := r.missingTools(ctx); err != nil {
 		return r.fail(ctx, Step{}, err)
 	}
 	if note := r.changedTools(step); note != "" {
@@ -308,8 +308,10 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 	var list []PendingCall
 	for _, c := range step.Calls {
 		e, over := r.session.Refuse(c, r.tools.specs)
-		if why := r.hidden(c.Name); over && !c.Started && why != nil {
-			e = r.session.CallEnded(c, Result{}, why)
+		if over && !c.Started {
+			if why := r.hidden(ctx, c.Name); why != nil {
+				e = r.session.CallEnded(c, Result{}, why)
+			}
 		}
 		if !over {
 			e, over = r.endedBefore(c)

@@ -87,6 +87,9 @@ type Result struct {
 	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
 }
 
+// Toolgroups says which groups of tools are active in a session, or what a call changes.
+type Toolgroups map[string]bool
+
 // A ToolResult is the answer to one ToolCall.
 type ToolResult struct {
 	CallID string `json:"call_id"`

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -132,7 +133,10 @@ func (s *Session) finishTurn() {
 			s.Plan = s.Plan.With(*c.Result.Task)
 		}
 		if len(c.Result.Toolgroups) > 0 && !c.Result.Failed {
-			s.Toolgroups = s.Toolgroups.with(c.Result.Toolgroups)
+			before := s.Toolgroups // callers may have it
+			s.Toolgroups = Toolgroups{}
+			maps.Copy(s.Toolgroups, before)
+			maps.Copy(s.Toolgroups, c.Result.Toolgroups)
 		}
 	}
 	end := ending(m.Results)

@@ -142,10 +142,10 @@ func sessionTools(ctx context.Context, set Toolset, s *State) ([]Tool, error) {
 
 // hidden says how the model gets a tool that it called and is not offered; nil if no
 // toolset knows it.
-func (r *run) hidden(name string) error {
+func (r *run) hidden(ctx context.Context, name string) error {
 	for _, set := range r.agent.Toolsets {
 		if h, ok := As[Hider](set); ok {
-			if err := h.Hidden(&r.session.State, name); err != nil {
+			if err := h.Hidden(ctx, &r.session.State, name); err != nil {
 				return err
 			}
 		}
@@ -191,13 +191,13 @@ func joined(a, b string) string {
 
 // missingTools is an error if a tool is not there without which the agent does not
 // begin. The tools of a run that is going on may change.
-func (r *run) missingTools() error {
+func (r *run) missingTools(ctx context.Context) error {
 	if len(r.agent.RequiredTools) == 0 || r.tools.asked != nil {
 		return nil
 	}
 	var missing []string
 	for _, name := range r.agent.RequiredTools {
-		if toolIndex(r.tools.specs, name) < 0 && r.hidden(name) == nil {
+		if toolIndex(r.tools.specs, name) < 0 && r.hidden(ctx, name) == nil {
 			missing = append(missing, name)
 		}
 	}

@@ -2,10 +2,12 @@ package agentfile
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/toolbox/activate"
 )
 
@@ -44,41 +46,46 @@ func (n *Node) hide(tools agent.ToolList, group string) {
 	}
 }
 
-// groups are the toolsets of n that the model activates, the servers last. Only their
-// names are known.
-func (n *Node) groups() []*activate.Group {
-	var groups []*activate.Group
-	for _, name := range n.toolgroups {
-		if !slices.ContainsFunc(groups, func(g *activate.Group) bool { return g.Name == name }) {
-			groups = append(groups, &activate.Group{Name: name})
-		}
-	}
-	slices.SortFunc(groups, func(a, b *activate.Group) int { return strings.Compare(a.Name, b.Name) })
-	for _, s := range n.servers {
-		if s.toolgroup != "" {
-			groups = append(groups, &activate.Group{Name: s.toolgroup, Prefix: s.prefix})
-		}
-	}
-	return groups
+// hides reports whether rights hide a tool of n from its model.
+func (n *Node) hides(spec agent.ToolSpec) bool {
+	return n.Agent.Rights != nil && n.Agent.Rights.Hides(&agent.Invocation{Spec: spec, Agent: n.Agent.Slug, Path: n.path()})
 }
 
-// split returns tools as toolsets: those that are always active, then groups.
-func (n *Node) split(tools agent.ToolList, groups []*activate.Group) []agent.Toolset {
-	in := func(t agent.Tool, group string) bool { return n.toolgroups[t.Spec().Name] == group }
-	sets := []agent.Toolset{tools}
-	for _, g := range groups {
-		if g.Prefix != "" {
-			continue // a server
+// toolsets makes the toolsets of n: tools and those that activate toolgroups, then one for
+// each group of tools, then the servers.
+func (l *loader) toolsets(n *Node, tools agent.ToolList) []agent.Toolset {
+	sets := []agent.Toolset{nil}
+	var groups []*activate.Group
+	add := func(set agent.Toolset, group, prefix string) {
+		if group != "" {
+			g := &activate.Group{Toolset: set, Name: group, Prefix: prefix, Hides: n.hides}
+			groups, set = append(groups, g), g
 		}
-		list := slices.DeleteFunc(slices.Clone(tools), func(t agent.Tool) bool { return !in(t, g.Name) })
-		for _, t := range list {
-			if spec := t.Spec(); n.Agent.Rights == nil || !n.Agent.Rights.Hides(&agent.Invocation{Spec: spec, Agent: n.Agent.Slug, Path: n.path()}) {
-				g.Names = append(g.Names, spec.Name)
-			}
-		}
-		g.Toolset = list
-		sets = append(sets, g)
+		sets = append(sets, set)
 	}
-	sets[0] = slices.DeleteFunc(tools, func(t agent.Tool) bool { return !in(t, "") })
+	lists := map[string]agent.ToolList{}
+	for _, t := range tools {
+		group := n.toolgroups[t.Spec().Name]
+		lists[group] = append(lists[group], t)
+	}
+	always := lists[""]
+	delete(lists, "")
+	for _, group := range slices.Sorted(maps.Keys(lists)) {
+		add(lists[group], group, "")
+	}
+	for i, p := range n.programs {
+		if same := func(o program) bool { return o.toolgroup == p.toolgroup }; n.watched != nil && slices.IndexFunc(n.programs, same) == i {
+			add(watchedGroup{n.watched, p.toolgroup}, p.toolgroup, "")
+		}
+	}
+	for _, s := range n.servers {
+		add(l.checked(n, s), s.toolgroup, s.prefix)
+	}
+	for _, t := range activate.Tools(groups) {
+		always = append(always, schema.Checked(t))
+		n.Tools = append(n.Tools, t.Spec())
+	}
+	sets[0] = always
+	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	return sets
 }

@@ -176,6 +176,8 @@ type Node struct {
 	builtBoxes  []builtinBox
 	confinement *confinement
 	step        *step.Program     // its model; nil if that is another one
+	stamp       string            // of programs, if they are watched
+	watched     *watched          // nil if they are not
 	set         *exectool.Toolset // of programs; nil if there are none
 	servers     []opened
 	protected   []protectable     // toolboxes
@@ -291,6 +293,7 @@ type loader struct {
 	nodes   map[string]*Node // by nodeKey; nil for a file that is left out
 	valid   cachefile.Dir    // of agent files
 	redact  *redact.Redactor // of the tree's secrets
+	paths   []string         // that tools must not write
 	further []string         // files that decide what is executed, and are not agent files or tools
 	noted   sync.Map         // lines about sandboxes that were already reported
 	slugs   []string         // of all agents, including those that are left out
@@ -419,6 +422,9 @@ func (l *loader) build(ctx context.Context) {
 			describe = far.Go
 		}
 		describe(func() error {
+			if n.File.Spec.Watch {
+				n.stamp = exectool.Stamp(n.permitted()) // before it may change
+			}
 			found[i] = l.executables(ctx, n)
 			l.openPolicies(ctx, n)
 			return nil

@@ -70,6 +70,7 @@ type Spec struct {
 	RequiredTools []string        `json:"requiredTools"`
 
 	Locked          bool         `json:"locked"`
+	Watch           bool         `json:"watch"`
 	Budget          agent.Budget `json:"budget"`
 	DeadlineSeconds float64      `json:"deadlineSeconds"`
 	LoopLimit       LoopLimit    `json:"loopLimit"`

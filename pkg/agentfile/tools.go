@@ -13,7 +13,6 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/schema"
-	"github.com/agents-exe/agents/pkg/toolbox/activate"
 	"github.com/agents-exe/agents/pkg/toolname"
 	"github.com/agents-exe/agents/pkg/transcript"
 )
@@ -31,17 +30,22 @@ func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
 	if l.opts.CacheDir != "" {
 		opts.CacheDir = toolCache(l.opts.CacheDir)
 	}
+	set, err := exectool.Open(ctx, n.permitted(), opts)
+	if err != nil {
+		return nil // ctx has ended, which Load says
+	}
+	return set
+}
+
+// permitted are the sources of n that may be executed.
+func (n *Node) permitted() []exectool.Source {
 	var sources []exectool.Source
 	for i, source := range n.sources() {
 		if !n.programs[i].refused {
 			sources = append(sources, source)
 		}
 	}
-	set, err := exectool.Open(ctx, sources, opts)
-	if err != nil {
-		return nil // ctx has ended, which Load says
-	}
-	return set
+	return sources
 }
 
 // sessionJSON is the session of a call in agents-exe's form.
@@ -115,6 +119,7 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 	for _, s := range sets {
 		paths = append(paths, s.Files()...)
 	}
+	l.paths = paths
 	for _, s := range told {
 		s.Protect(paths)
 	}
@@ -149,9 +154,12 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 			for _, note := range t.Notes() {
 				l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: note})
 			}
-			if t.Agent() != "" {
+			switch {
+			case t.Agent() != "":
 				far = append(far, expert{t, t.Agent()})
-			} else {
+			case n.File.Spec.Watch:
+				n.Tools = append(n.Tools, t.Spec())
+			default:
 				add(l.locked(t))
 				n.hide(agent.ToolList{t}, t.Source().Toolgroup)
 			}
@@ -172,28 +180,14 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	for _, e := range experts {
 		add(e.Tool)
 	}
-	groups := n.groups()
-	for _, t := range activate.Tools(groups) {
-		add(t)
-	}
 	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
-	tools = l.distinct(n, tools)
+	if kept := l.distinct(n, slices.Clone(tools)); !n.File.Spec.Watch { // else the run does it
+		tools = kept
+	}
 	l.required(n)
-	n.Agent.Toolsets = n.split(tools, groups)
-	for _, server := range n.servers {
-		set := l.checked(n, server)
-		for _, g := range groups {
-			if g.Toolset == nil && g.Prefix == server.prefix {
-				g.Toolset, set = set, g
-			}
-		}
-		n.Agent.Toolsets = append(n.Agent.Toolsets, set)
-	}
-	if rights := n.Agent.Rights; rights != nil { // the model does not see these
-		experts = slices.DeleteFunc(experts, func(e expert) bool {
-			return rights.Hides(&agent.Invocation{Spec: e.Spec(), Agent: n.Agent.Slug, Path: n.path()})
-		})
-	}
+	n.watched = l.watch(n, set)
+	n.Agent.Toolsets = l.toolsets(n, tools)
+	experts = slices.DeleteFunc(experts, func(e expert) bool { return n.hides(e.Spec()) }) // the model does not see these
 	if p := paragraph(experts); p != "" {
 		if n.Agent.System != "" {
 			n.Agent.System += "\n\n"

@@ -204,17 +204,38 @@ func (s *Toolset) Protect(paths []string) {
 // Executables are the files on this side that Open would execute to describe the tools
 // of the sources, absolute. Nothing is executed.
 func Executables(sources []Source) []string {
+	l := list(sources)
+	files := make([]string, len(l.found))
+	for i, c := range l.found {
+		files[i] = c.abs
+	}
+	return files
+}
+
+// Stamp is a text that changes with the executables of the sources on this side: with their
+// names, and with the inode, size, times and mode of each. Nothing is executed.
+func Stamp(sources []Source) string {
+	l := list(sources)
+	var b strings.Builder
+	for _, c := range l.found {
+		id, _ := identify(c.real, c.info)
+		fmt.Fprintln(&b, c.abs, id, c.info.Size(), c.info.ModTime(), c.info.Mode()) // not every system has an id
+	}
+	for _, p := range l.problems {
+		fmt.Fprintln(&b, p.Err)
+	}
+	return b.String()
+}
+
+// list looks at the sources on this side.
+func list(sources []Source) *lister {
 	l := &lister{seen: map[string]bool{}, folders: map[string]folder{}}
 	for i := range sources {
 		if sources[i].Runner == nil {
 			l.add(&sources[i])
 		}
 	}
-	files := make([]string, len(l.found))
-	for i, c := range l.found {
-		files[i] = c.abs
-	}
-	return files
+	return l
 }
 
 // Problems returns what was left out and why, sorted by path.
@@ -226,14 +247,12 @@ func (s *Toolset) Problems() []Problem { return s.problems }
 // wrong with a tool is a Problem, and the tool is left out; two tools of one name are both left out. A file that
 // two sources find belongs to the first. Only the end of ctx is an error.
 func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error) {
-	l := &lister{seen: map[string]bool{}, folders: map[string]folder{}}
 	sources = slices.Clone(sources)
+	l := list(sources)
 	var far []*Source
 	for i := range sources {
 		if sources[i].Runner != nil {
 			far = append(far, &sources[i])
-		} else {
-			l.add(&sources[i])
 		}
 	}
 	o := &opener{opts: &shared{Options: opts}, caches: map[string]*cache{}, environs: map[*Source][]string{}}

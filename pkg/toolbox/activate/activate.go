@@ -31,49 +31,53 @@ type Group struct {
 	agent.Toolset
 	// Name is that of the toolgroup. Several Groups may have the same.
 	Name string
-	// Names are those of the tools that the model may know of before the group is active.
-	// Prefix begins the names of the others; "" if there are none.
-	Names  []string
+	// Prefix begins the names of tools of which the toolset must not be asked before the
+	// group is active; "" if it may be asked.
 	Prefix string
-	// On says that the toolgroup is active at the beginning of a session.
-	On bool
+	// Hides, if it is not nil, says of which tools the model must not know at all.
+	Hides func(agent.ToolSpec) bool
 }
 
 // Unwrap returns the toolset: see agent.As.
 func (g *Group) Unwrap() any { return g.Toolset }
 
-func (g *Group) active(s *agent.State) bool {
-	if on, changed := s.Toolgroups[g.Name]; changed {
-		return on
-	}
-	return g.On
-}
-
 // SessionTools implements agent.SessionToolset.
 func (g *Group) SessionTools(ctx context.Context, s *agent.State) ([]agent.Tool, error) {
-	if !g.active(s) {
+	if !s.Toolgroups[g.Name] {
 		return nil, nil
 	}
 	return g.Tools(ctx)
 }
 
+// names are those of the tools, as far as they are known: a * stands for any text.
+func (g *Group) names(ctx context.Context) (names []string) {
+	if g.Prefix != "" {
+		return []string{g.Prefix + "*"}
+	}
+	tools, _ := g.Tools(ctx) // the run reports what is wrong once the group is active
+	for _, t := range tools {
+		if spec := t.Spec(); g.Hides == nil || !g.Hides(spec) {
+			names = append(names, spec.Name)
+		}
+	}
+	return names
+}
+
 // Hidden implements agent.Hider.
-func (g *Group) Hidden(s *agent.State, name string) error {
-	if g.active(s) || !slices.Contains(g.Names, name) && (g.Prefix == "" || !strings.HasPrefix(name, g.Prefix)) {
+func (g *Group) Hidden(ctx context.Context, s *agent.State, name string) error {
+	matches := func(known string) bool {
+		front, open := strings.CutSuffix(known, "*")
+		return known == name || open && strings.HasPrefix(name, front)
+	}
+	if s.Toolgroups[g.Name] || !slices.ContainsFunc(g.names(ctx), matches) {
 		return nil
 	}
 	return fmt.Errorf("nothing ran: %.100s belongs to the toolgroup %q, which is not active; activate it with %s and call the tool in your next message", name, g.Name, activateName)
 }
 
-// Instructions implements agent.Instructor. The instructions of the toolset are in the
-// result of the call that activates it, and before that it is not asked; those of a group
-// that is active from the beginning are in the system prompt.
-func (g *Group) Instructions(ctx context.Context) (string, error) {
-	if in, ok := agent.As[agent.Instructor](g.Toolset); ok && g.On {
-		return in.Instructions(ctx)
-	}
-	return "", nil
-}
+// Instructions implements agent.Instructor. Those of the toolset are in the result of the
+// call that activates it.
+func (g *Group) Instructions(context.Context) (string, error) { return "", nil }
 
 // Tools returns the tools with which the model activates groups. Their descriptions do not
 // depend on what is active, so that the beginning of a request changes no more than it must.
@@ -82,22 +86,15 @@ func Tools(groups []*Group) agent.ToolList {
 	if len(groups) == 0 {
 		return nil
 	}
-	var names []string
-	for _, g := range groups {
-		if !slices.Contains(names, g.Name) {
-			names = append(names, g.Name)
-		}
-	}
-	slices.Sort(names)
+	set := groupSet(groups)
+	names := set.names()
 	enum, _ := json.Marshal(names) // strings
 	named := json.RawMessage(`{"type":"object","properties":{"toolgroup":{"enum":` + string(enum) + `}},"required":["toolgroup"],"additionalProperties":false}`)
 	tool := func(name, description string, schema json.RawMessage, call func(context.Context, *agent.Invocation) (agent.Result, error)) agent.Tool {
 		return &meta{agent.ToolSpec{Name: name, Source: "toolgroups", Effects: agent.EffectsNone, Description: description, Schema: schema}, call}
 	}
-	set := groupSet(groups)
 	return agent.ToolList{
-		tool(discoverName, "Lists the toolgroups, the tools in them, and which are active.", json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
-			func(_ context.Context, inv *agent.Invocation) (agent.Result, error) { return set.discover(names, inv) }),
+		tool(discoverName, "Lists the toolgroups, the tools in them, and which are active.", json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`), set.discover),
 		tool(activateName, "Activates a toolgroup: its tools are there from your next message on. Toolgroups: "+strings.Join(names, ", "), named, set.activate),
 		tool(deactivateName, "Deactivates a toolgroup whose tools you no longer need.", named, set.deactivate),
 	}
@@ -119,22 +116,27 @@ func (t *meta) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 
 type groupSet []*Group
 
-func (set groupSet) discover(names []string, inv *agent.Invocation) (agent.Result, error) {
+// names are those of the toolgroups, sorted.
+func (set groupSet) names() (names []string) {
+	for _, g := range set {
+		names = append(names, g.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (set groupSet) discover(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	state := inv.SessionState()
 	out := struct {
 		Toolgroups []string            `json:"toolgroups"`
 		Active     []string            `json:"active"`
 		Tools      map[string][]string `json:"tools"`
-	}{names, []string{}, map[string][]string{}}
+	}{set.names(), []string{}, map[string][]string{}}
 	for _, g := range set {
-		if g.active(&state) && !slices.Contains(out.Active, g.Name) {
+		if state.Toolgroups[g.Name] && !slices.Contains(out.Active, g.Name) {
 			out.Active = append(out.Active, g.Name)
 		}
-		list := g.Names
-		if g.Prefix != "" {
-			list = append(slices.Clip(list), g.Prefix+"*")
-		}
-		out.Tools[g.Name] = append(out.Tools[g.Name], list...)
+		out.Tools[g.Name] = append(out.Tools[g.Name], g.names(ctx)...)
 	}
 	text, err := json.Marshal(out)
 	return agent.TextResult(string(text)), err
@@ -143,10 +145,7 @@ func (set groupSet) discover(names []string, inv *agent.Invocation) (agent.Resul
 // activate asks the toolsets of a group for their tools, so that the model reads why a
 // server does not start.
 func (set groupSet) activate(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	name, err := toolgroup(inv)
-	if err != nil {
-		return agent.Result{}, err
-	}
+	name := toolgroup(inv)
 	text := fmt.Sprintf("Toolgroup '%s' activated", name)
 	for _, g := range set {
 		if g.Name != name {
@@ -155,32 +154,22 @@ func (set groupSet) activate(ctx context.Context, inv *agent.Invocation) (agent.
 		if tools, err := g.Tools(ctx); err != nil && len(tools) == 0 {
 			return agent.Result{}, fmt.Errorf("the toolgroup %q is not active: %w", name, err)
 		}
-		if in, ok := agent.As[agent.Instructor](g.Toolset); ok && !g.On {
+		if in, ok := agent.As[agent.Instructor](g.Toolset); ok {
 			if more, err := in.Instructions(ctx); err == nil && strings.TrimSpace(more) != "" {
 				text += "\n\n" + strings.TrimSpace(more)
 			}
 		}
 	}
-	r := agent.TextResult(text)
-	r.Toolgroups = agent.Toolgroups{name: true}
-	return r, nil
+	return agent.Result{Parts: []agent.Part{agent.Text(text)}, Toolgroups: agent.Toolgroups{name: true}}, nil
 }
 
 func (set groupSet) deactivate(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
-	name, err := toolgroup(inv)
-	if err != nil {
-		return agent.Result{}, err
-	}
-	r := agent.TextResult(fmt.Sprintf("Toolgroup '%s' deactivated", name))
-	r.Toolgroups = agent.Toolgroups{name: false}
-	return r, nil
+	name := toolgroup(inv)
+	return agent.Result{Parts: []agent.Part{agent.Text(fmt.Sprintf("Toolgroup '%s' deactivated", name))}, Toolgroups: agent.Toolgroups{name: false}}, nil
 }
 
 // toolgroup is the argument of the call, which fits its schema.
-func toolgroup(inv *agent.Invocation) (string, error) {
-	var args struct {
-		Toolgroup string `json:"toolgroup"`
-	}
-	err := json.Unmarshal([]byte(inv.Call.Args), &args)
-	return args.Toolgroup, err
+func toolgroup(inv *agent.Invocation) string {
+	name, _ := inv.Values()["toolgroup"].(string)
+	return name
 }

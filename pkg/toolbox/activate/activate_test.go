@@ -79,7 +79,7 @@ func (s *server) Instructions(context.Context) (string, error) { return "Look tw
 
 func groups(far agent.Toolset) []*activate.Group {
 	return []*activate.Group{
-		{Toolset: named("save", "drop"), Name: "write", Names: []string{"save", "drop"}},
+		{Toolset: named("save", "drop", "secret"), Name: "write", Hides: func(s agent.ToolSpec) bool { return s.Name == "secret" }},
 		{Toolset: far, Name: "far", Prefix: "mcp_far_"},
 	}
 }
@@ -111,7 +111,7 @@ func TestToolsAreThereWhileTheirGroupIsActive(t *testing.T) {
 		{`save {}`, `meta_activate_tool {"toolgroup":"write"}`},
 		{`save {}`, `meta_discover_tools {}`},
 		{`meta_deactivate_tool {"toolgroup":"write"}`},
-		{`save {}`, `mcp_far_look {}`, `unknown {}`},
+		{`save {}`, `mcp_far_look {}`, `secret {}`},
 		{`meta_activate_tool {"toolgroup":"other"}`},
 	}}
 	a := agentOf(l, groups(far))
@@ -124,7 +124,7 @@ func TestToolsAreThereWhileTheirGroupIsActive(t *testing.T) {
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([][]string{{"read"}, {"drop", "read", "save"}, {"drop", "read", "save"}, {"read"}, {"read"}, {"read"}}, l.seen); d != "" {
+	if d := cmp.Diff([][]string{{"read"}, {"drop", "read", "save", "secret"}, {"drop", "read", "save", "secret"}, {"read"}, {"read"}, {"read"}}, l.seen); d != "" {
 		t.Error(d)
 	}
 	const inactive = "error: nothing ran: %s belongs to the toolgroup %q, which is not active; activate it with meta_activate_tool and call the tool in your next message"
@@ -136,7 +136,7 @@ func TestToolsAreThereWhileTheirGroupIsActive(t *testing.T) {
 	if d := cmp.Diff(want, got[:7]); d != "" {
 		t.Error(d)
 	}
-	if !strings.HasPrefix(got[7], `error: there is no tool "unknown"; there are: `) || !strings.Contains(got[8], "must be one of") && !strings.Contains(got[8], "far") {
+	if !strings.HasPrefix(got[7], `error: there is no tool "secret"; there are: `) || !strings.Contains(got[8], "must be one of") && !strings.Contains(got[8], "far") {
 		t.Errorf("other calls give %q", got[7:])
 	}
 	if n := far.asked.Load(); n != 0 {
@@ -173,7 +173,7 @@ func TestAServerIsAskedWhenItsGroupIsActivated(t *testing.T) {
 func TestActiveGroupsAreThoseOfTheSession(t *testing.T) {
 	var events []agent.Event
 	l := &turns{list: [][]string{{`meta_activate_tool {"toolgroup":"write"}`, `meta_deactivate_tool {"toolgroup":"early"}`}, {`long {}`}, {`long {}`}, {`long {}`}}}
-	list := append(groups(&server{}), &activate.Group{Toolset: named("quick"), Name: "early", On: true})
+	list := append(groups(&server{}), &activate.Group{Toolset: named("quick"), Name: "early"})
 	a := agentOf(l, list)
 	a.ContextTokens = 8000
 	a.Toolsets = append(a.Toolsets, agent.ToolList{agent.Func("long", "", func(context.Context, struct{}) (string, error) { return strings.Repeat("words ", 2000), nil })})
@@ -181,7 +181,7 @@ func TestActiveGroupsAreThoseOfTheSession(t *testing.T) {
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"long", "quick", "read"}, l.seen[0]); d != "" {
+	if d := cmp.Diff([]string{"long", "read"}, l.seen[0]); d != "" {
 		t.Error(d)
 	}
 	at := slices.IndexFunc(events, func(e agent.Event) bool { return e.Kind == agent.EventCompaction })
@@ -212,7 +212,7 @@ func TestActiveGroupsAreThoseOfTheSession(t *testing.T) {
 		if _, err := r.Run(t.Context(), agent.UserText("more")); err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff([][]string{{"drop", "long", "read", "save"}}, l.seen); d != "" {
+		if d := cmp.Diff([][]string{{"drop", "long", "read", "save", "secret"}}, l.seen); d != "" {
 			t.Error(d)
 		}
 	}
@@ -239,19 +239,19 @@ func (j journal) Sync(context.Context) error { return nil }
 // Hidden tools cost nothing: the request has the three tools about groups, however many
 // there are in them.
 func TestHiddenToolsCostNothing(t *testing.T) {
-	size := func(n int, active bool) int {
+	size := func(n int, calls ...[]string) int {
 		var names []string
 		for i := range n {
 			names = append(names, fmt.Sprintf("tool_%03d", i))
 		}
-		l := &turns{}
-		r := &agent.Runner{Agent: agentOf(l, []*activate.Group{{Toolset: named(names...), Name: "many", Names: names, On: active}})}
+		l := &turns{list: calls}
+		r := &agent.Runner{Agent: agentOf(l, []*activate.Group{{Toolset: named(names...), Name: "many"}})}
 		if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
 		return l.size / 4 // bytes for a token, about
 	}
-	none, hidden, shown := size(0, false), size(200, false), size(200, true)
+	none, hidden, shown := size(0), size(200), size(200, []string{`meta_activate_tool {"toolgroup":"many"}`})
 	t.Logf("tokens of the tools in a request: 200 hidden %d, 200 active %d", hidden, shown)
 	if hidden != none || shown < 20*hidden {
 		t.Errorf("200 hidden tools cost %d tokens, none %d, active ones %d", hidden, none, shown)
