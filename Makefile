@@ -17,6 +17,7 @@ TAGS := urfave_cli_no_template
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 BUILDFLAGS := -modfile=build/go.mod -tags=$(TAGS) -trimpath -buildvcs=false
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.12.0
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
 PROGRAMS := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
@@ -31,7 +32,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages ci clean
+.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages check-release ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -116,6 +117,13 @@ dist: build build/bin/nfpm
 
 build/bin/nfpm:
 	GOBIN='$(CURDIR)/build/bin' go install $(NFPM)
+
+# Whether goreleaser accepts .goreleaser.yaml. It takes minutes to build once.
+check-release: build/bin/goreleaser
+	build/bin/goreleaser check
+
+build/bin/goreleaser:
+	GOBIN='$(CURDIR)/build/bin' go install $(GORELEASER)
 
 # Two builds in different folders, the second without a cache, are the same to the byte.
 reproducible:
