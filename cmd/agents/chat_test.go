@@ -4,10 +4,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -194,6 +197,35 @@ func TestChatTakesBackAndCopies(t *testing.T) {
 	}
 }
 
+func TestChatShortensTheConversation(t *testing.T) {
+	s := openTalk(t, 100, chatCommand, "XDG_STATE_HOME="+t.TempDir())
+	s.tell("hello", `You said: hello`)
+	s.tell("once more", `You said: once more`)
+	s.say("/compact", `will be shortened before the next request`)
+	s.tell("and now", `4 messages were summed up.*You said: .*and now`)
+	s.Press("C-d")
+	s.Await(`^code 0$`)
+}
+
+// Between messages the session is closed, and the chat says what happened to it meanwhile.
+func TestChatOfASessionThatAnotherProgramContinues(t *testing.T) {
+	state := t.TempDir()
+	s := openTalk(t, 100, chatCommand, "XDG_STATE_HOME="+state)
+	s.tell("hello", `You said: hello`)
+	other := agentsCommand(t, nil, "run", "--quiet", "--agent-file", "agent.json", "--continue", "-p", "meanwhile")
+	other.Dir, other.Env = s.Dir, append(other.Env, "XDG_STATE_HOME="+state)
+	if out, err := other.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s.tell("hello again", `Another program has continued this session:.*--last\s+1.*You said: hello again`)
+	s.tell("and again", `You said: and again`)
+	if n := strings.Count(s.Text(), "Another program"); n != 1 {
+		t.Errorf("that the session was continued is said %d times, want once", n)
+	}
+	s.Press("C-d")
+	s.Await(`^code 0$`)
+}
+
 // A chat that was killed is continued where it was.
 func TestChatAfterACrash(t *testing.T) {
 	s := openTalk(t, 80, `sh -c 'echo $$ >pid; exec agents cli --agent-file agent.json'; stty sane; echo crashed; agents cli --agent-file agent.json --continue; echo "code $?"`, "XDG_STATE_HOME="+t.TempDir())
@@ -289,6 +321,46 @@ func TestPersonWithoutACommand(t *testing.T) {
 	s.Await(`^again 2$`)
 }
 
+// newProxy returns the address of a proxy to a socket, and a function that cuts its
+// connections.
+func newProxy(t *testing.T, socket string) (address string, cut func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var open []net.Conn
+	cut = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range open {
+			_ = c.Close()
+		}
+		open = nil
+	}
+	t.Cleanup(func() { _ = l.Close(); cut() })
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("unix", socket)
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, from, to)
+			mu.Unlock()
+			go func() { _, _ = io.Copy(to, from) }()
+			go func() { _, _ = io.Copy(from, to) }()
+		}
+	}()
+	return l.Addr().String(), cut
+}
+
 // A run of a server is watched, spoken to and left running, and the conversation before it
 // continues.
 func TestChatAttaches(t *testing.T) {
@@ -316,7 +388,11 @@ func TestChatAttaches(t *testing.T) {
 
 	s.say("hello", `You said: hello.*1 turn ·`)
 	s.say("/attach", `helper, running\)  wait for it`)
+	proxy, cut := newProxy(t, filepath.Join(s.Dir, "private", "s"))
 	for _, end := range []string{"", "2 turns ·"} {
+		if end != "" {
+			s.say("/attach http://"+proxy, `helper, running\)  wait for it`)
+		}
 		s.Type("/attach 20")
 		s.Press("Tab", "Enter")
 		s.Await(`(?s)attached to .*> wait for it\nI wait\.\n.*  • bash_wait.*^helper>\n*\z`)
@@ -328,6 +404,8 @@ func TestChatAttaches(t *testing.T) {
 			}
 			continue
 		}
+		cut()
+		s.Await(`(?s)was\s+lost.*connecting\s+again.*connected\s+to\s+http://\S+\s+again`)
 		s.Type("and this")
 		s.Press("Enter")
 		s.Await(`^queued: and this$`)

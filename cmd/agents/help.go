@@ -17,7 +17,8 @@ func helpCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: strings.Join(docs.Topics(), "|"),
 		Description: `Without a topic it is the list of commands; the name of a command prints the help of
-that command, as "agents help session list".`,
+that command, as "agents help session list". A command and a page of the same name
+are both printed.`,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if !c.Args().Present() {
 				return cli.ShowRootCommandHelp(c.Root())
@@ -30,11 +31,14 @@ that command, as "agents help session list".`,
 				return err
 			}
 			page, err := docs.Read(topic)
-			switch {
-			case err == nil:
+			if c.Root().Command(topic) != nil {
+				if err := cli.ShowCommandHelp(ctx, c.Root(), topic); err != nil || page == nil {
+					return err
+				}
+				page = append([]byte("\n"), page...)
+			}
+			if err == nil {
 				return p.Print(string(page))
-			case c.Root().Command(topic) != nil:
-				return cli.ShowCommandHelp(ctx, c.Root(), topic)
 			}
 			return failure.Usage("`agents --help` lists the commands", "help: there is no topic %q%s; there are %s", topic, closest.Hint(topic, docs.Topics()), strings.Join(docs.Topics(), ", "))
 		},

@@ -15,9 +15,12 @@ import (
 type inspector struct {
 	talk *talk
 	node string // the session of the chosen agent; "" is the root
-	// back is how many lines the conversation is scrolled back.
-	back  int
-	alone bool // the tree is hidden
+	// back is how many lines the conversation is scrolled back. last is the entry that was
+	// the last when it was drawn, with lastRows lines: what follows does not move the view.
+	back     int
+	last     *view.Entry
+	lastRows int
+	alone    bool // the tree is hidden
 
 	width int // of the lines in drawn
 	drawn map[*view.Entry][]string
@@ -50,7 +53,7 @@ func (s *inspector) move(m *model, by int) {
 	}
 	i := slices.Index(nodes, s.chosen()) + by
 	if i >= 0 && i < len(nodes) {
-		s.node, s.back = nodes[i].Session, 0
+		s.node, s.back, s.last = nodes[i].Session, 0, nil
 	}
 }
 
@@ -206,11 +209,12 @@ func (s *inspector) conversation(m *model, n *view.Node, rows int) []string {
 		return make([]string, rows)
 	}
 	if s.width != m.width || s.drawn == nil {
-		s.width, s.drawn = m.width, map[*view.Entry][]string{}
+		s.width, s.drawn, s.last = m.width, map[*view.Entry][]string{}, nil
 	}
 	var blocks [][]string
 	total := 0
-	for i := len(n.Entries) - 1; i >= 0 && total < rows+s.back; i-- {
+	last, lastRows := s.last, s.lastRows
+	for i := len(n.Entries) - 1; i >= 0 && (total < rows+s.back || last != nil && s.back > 0); i-- {
 		e := n.Entries[i]
 		lines, ok := s.drawn[e]
 		if !ok {
@@ -221,6 +225,15 @@ func (s *inspector) conversation(m *model, n *view.Node, rows int) []string {
 		}
 		blocks = append(blocks, lines)
 		total += len(lines)
+		if e == last {
+			if s.back > 0 {
+				s.back += total - lastRows
+			}
+			last = nil
+		}
+		if len(blocks) == 1 {
+			s.last, s.lastRows = e, len(lines)
+		}
 	}
 	s.back = max(0, min(s.back, total-rows))
 	var lines []string

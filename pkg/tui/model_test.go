@@ -371,6 +371,42 @@ func TestTheInspectorEntersAnyAgent(t *testing.T) {
 	}
 }
 
+func TestWhatArrivesDoesNotMoveAViewThatIsScrolledBack(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("hello", 0)...)
+	answer := func(text string) agent.Event {
+		return with(root(agent.EventAnswer), func(e *agent.Event) {
+			e.Message = &agent.Message{Role: agent.RoleAssistant, Parts: user(text).Parts}
+		})
+	}
+	for i := range 30 {
+		x.events(answer(fmt.Sprintf("answer %d", i)))
+	}
+	x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = "the first line\n\n" }))
+	x.press(tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl}, tea.KeyPressMsg{Code: tea.KeyPgUp})
+	conversation := func() string {
+		_, text, _ := strings.Cut(x.screenText(), "scrolled back")
+		_, text, _ = strings.Cut(text, "\n")
+		return text
+	}
+	want := conversation()
+	x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = "the second\n\nand third" }))
+	if got := conversation(); got != want {
+		t.Errorf("after a piece of an answer the view is\n%s\nwant\n%s", got, want)
+	}
+	x.events(answer("the first line\n\nthe second\n\nand third\n\nand fourth"), answer("one more"))
+	if got := conversation(); got != want || !strings.Contains(got, "answer 2") {
+		t.Errorf("after an answer the view is\n%s\nwant\n%s", got, want)
+	}
+	for range 10 {
+		x.press(tea.KeyPressMsg{Code: tea.KeyPgDown})
+	}
+	if got := x.screenText(); !strings.Contains(got, "one more") {
+		t.Errorf("the end of the conversation is\n%s", got)
+	}
+}
+
 func TestConversationsAreSwitchedAndLeft(t *testing.T) {
 	x := newTest(t, nil)
 	x.begin()

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/remote"
 	"github.com/agents-exe/agents/pkg/termtext"
@@ -29,15 +29,13 @@ type place struct {
 
 // An attached run is one of a server. Without its holder it continues.
 type attached struct {
-	*channel.Conn
-	ws     *wsconn.Conn
-	cancel context.CancelFunc
-	own    *show // of the conversation before
-	err    error // of the connection, when there are no more events
+	*remote.Held
+	own *show // of the conversation before
+	err error // of the connection, when there are no more events
 }
 
 func (a *attached) Input(m agent.Message) { _ = a.Direct(agent.Directive{Message: &m}) } // Events has the error
-func (a *attached) Cancel(reason string)  { _ = a.Conn.Cancel(reason) }                  // so here
+func (a *attached) Cancel(reason string)  { _ = a.Held.Cancel(reason) }                  // so here
 
 // attach lists the runs of servers, or holds one of them.
 func (t *terminal) attach(ctx context.Context, args string) error {
@@ -64,7 +62,8 @@ func (t *terminal) attach(ctx context.Context, args string) error {
 	}
 	for _, p := range t.places {
 		if strings.HasPrefix(p.Session, where) {
-			return t.follow(ctx, p)
+			t.follow(ctx, p)
+			return nil
 		}
 	}
 	t.places = nil
@@ -122,16 +121,9 @@ func (t *terminal) attachable() (list []string) {
 }
 
 // follow holds a run of a server.
-func (t *terminal) follow(ctx context.Context, p place) error {
-	ctx, cancel := context.WithCancel(ctx)
-	ws, err := p.server.Dial(ctx, p.Agent)
-	if err != nil {
-		cancel()
-		return err
-	}
-	a := &attached{ws: ws, cancel: cancel, own: t.show}
-	a.Conn = channel.Open(ws, ws, agent.Start{Session: p.Session})
-	go ws.KeepAlive(ctx)
+func (t *terminal) follow(ctx context.Context, p place) {
+	notice := func(text string) { t.say("  %s", text) }
+	a := &attached{own: t.show, Held: p.server.Hold(ctx, p.Agent, agent.Start{Session: p.Session}, notice)}
 	t.show = &show{w: t.screen, color: a.own.color, ascii: a.own.ascii, all: true}
 	events := make(chan agent.Event)
 	t.run, t.events = a, events
@@ -141,7 +133,7 @@ func (t *terminal) follow(ctx context.Context, p place) error {
 		defer close(events)
 		for e, err := range a.Events() {
 			if err != nil {
-				a.err = err
+				a.err = cmp.Or(a.Cause(), err)
 				return
 			}
 			select {
@@ -151,7 +143,6 @@ func (t *terminal) follow(ctx context.Context, p place) error {
 			}
 		}
 	}()
-	return nil
 }
 
 // detach returns to the conversation before. The run of the server continues, if it has
@@ -160,9 +151,7 @@ func (t *terminal) detach(a *attached, err error) {
 	if t.asked != nil {
 		t.answer(lineReply{err: io.EOF})
 	}
-	a.cancel()
-	a.ws.Abort() // it ends what reads and writes
-	_ = a.Conn.Close()
+	a.Leave()
 	for range t.events { // until the reader has ended
 	}
 	t.show.endText()

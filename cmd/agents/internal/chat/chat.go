@@ -51,6 +51,9 @@ type chat struct {
 	kept *keep.Session
 	path string
 	past *agent.Resume
+	// The session had so many turns when this chat closed it.
+	closed string
+	turns  int
 	// next is what goes along with the next message.
 	next    []agent.Part
 	shorten bool             // the conversation before the next request
@@ -139,6 +142,7 @@ func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
 		if r.kept, err = keep.Reopen(c.p, c.path); err != nil {
 			return nil, err
 		}
+		c.missed(r.kept)
 	}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	r.runner = c.tree.Runner(c.tree.Root)
@@ -177,6 +181,13 @@ func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
 	}
 	r.Channel = r.runner.Start(ctx, start)
 	return r, nil
+}
+
+// missed says that another program has continued the session since the last message.
+func (c *chat) missed(k *keep.Session) {
+	if n := k.Past.Session.Turn - c.turns; n > 0 && c.closed == c.path {
+		c.say("  Another program has continued this session: `agents session show %s --last %d` shows what it did.", k.ID(), n)
+	}
 }
 
 // arguments are those of an agent for a message. For an agent with an inputSchema, a
@@ -221,6 +232,7 @@ func (c *chat) finish(r *run) (*agent.Outcome, error) {
 			err = errors.Join(err, c.begin())
 		} else {
 			c.path, c.kept = r.kept.Path(), nil
+			c.closed, c.turns = c.path, r.runner.Session().Turn
 		}
 	}
 	if err == nil && out.Status == agent.StatusPartial {
