@@ -33,6 +33,7 @@ type run struct {
 	background background
 	inbox      *inbox
 	compacts   bool // the run only shortens the conversation
+	behalf     bool // see OnBehalf
 }
 
 // do is Run for one agent of the tree, and Resume if there is no prompt.

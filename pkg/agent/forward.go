@@ -32,8 +32,11 @@ type remote struct {
 // path returns the slugs of the agents from the root to r, including those in other
 // processes.
 func (r *run) path() []string {
-	if r.up == nil {
+	switch {
+	case r.up == nil:
 		return append(append([]string{}, r.tree.lease.Path...), r.agent.Slug)
+	case r.behalf:
+		return r.up.path()
 	}
 	return append(r.up.path(), r.agent.Slug)
 }

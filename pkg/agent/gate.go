@@ -268,7 +268,13 @@ func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err 
 	g.once.Do(func() { g.slots = make(chan struct{}, cmp.Or(g.MaxProcesses, DefaultMaxProcesses)) })
 	select {
 	case g.slots <- struct{}{}:
-		return func() { <-g.slots; settle(Usage{}) }, nil
+		inv.admitted.Store(true)
+		return func() {
+			if inv.admitted.CompareAndSwap(true, false) {
+				<-g.slots
+			}
+			settle(Usage{})
+		}, nil
 	case <-ctx.Done():
 		settle(Usage{})
 		return nil, ContextError(ctx)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/toolenv"
@@ -67,7 +68,9 @@ type Invocation struct {
 	values  map[string]any
 	argsErr error
 	started bool
-	took    time.Duration
+	// admitted says that the call holds one of the Gate's slots.
+	admitted atomic.Bool
+	took     time.Duration
 }
 
 // A Host is what a run does for a call.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strings"
@@ -192,23 +193,28 @@ func (r *run) Lease(ctx context.Context, inv *Invocation) Lease {
 	lease.Path = slices.Clone(from.Path)
 	at := len(lease.Path)
 	for n := r; n != nil; n = n.up {
-		lease.Path = slices.Insert(lease.Path, at, n.agent.Slug)
+		if !n.behalf {
+			lease.Path = slices.Insert(lease.Path, at, n.agent.Slug)
+		}
 	}
 	return lease
 }
 
 // levels is the number of levels of agents that r may have below it.
 func (r *run) levels() int {
-	levels := r.tree.maxDepth - r.tree.above - r.depth
+	levels, depth := math.MaxInt, 0 // below n, without runs on behalf of others
 	for n := r; n != nil; n = n.up {
 		if d := n.agent.Budget.Depth; d != nil {
-			levels = min(levels, *d-(r.depth-n.depth))
+			levels = min(levels, *d-depth)
+		}
+		if n.up != nil && !n.behalf {
+			depth++
 		}
 	}
 	if d := r.tree.lease.Depth; d != nil {
-		levels = min(levels, *d-r.depth)
+		levels = min(levels, *d-depth)
 	}
-	return levels
+	return min(levels, r.tree.maxDepth-r.tree.above-depth)
 }
 
 // errDepth is the error for an agent below r that is nested too deep.

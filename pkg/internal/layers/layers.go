@@ -76,6 +76,7 @@ var rules = []rule{
 	{path: "pkg/step", floor: 2},
 	{path: "pkg/yamldoc", floor: 2, modules: []string{"github.com/goccy/go-yaml"}},
 	{path: "pkg/tool", floor: 2},
+	{path: "pkg/toolbox/lua/interpreter", floor: 2, modules: []string{"github.com/yuin/gopher-lua"}, beside: []string{"pkg/toolbox/lua"}},
 	{path: "pkg/toolbox/...", floor: 2},
 	{path: "pkg/toolbox/skills", floor: 2, beside: []string{"pkg/yamldoc"}},
 	{path: "pkg/transcript", floor: 2},

@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+)
+
+// A Behalf is a program in place of the model of an agent.
+type Behalf struct {
+	// Model names it, for events and usage.
+	Model    string
+	Provider Provider
+	// Deadline limits the wall time; 0 is not limited.
+	Deadline time.Duration
+	// Offers reports whether the program may call a tool. It is required.
+	Offers func(ToolSpec) bool
+}
+
+// OnBehalf runs b for the agent that makes the call, in a new session under its run. The
+// calls of b are those of the agent: with its tools and by its rights, as if its model made
+// them. The call itself no longer counts among the running ones (Runner.MaxProcesses), and b
+// has no part in limits of depth. Outside a run that is an error.
+func (inv *Invocation) OnBehalf(ctx context.Context, b Behalf, prompt Message) (*Outcome, error) {
+	r := inv.run
+	if r == nil {
+		return &Outcome{Status: StatusFailed, Agent: inv.Agent}, errors.New("this call is not part of a run")
+	}
+	a := *r.agent
+	a.Model, a.Flavor, a.Provider, a.Deadline = b.Model, b.Model, b.Provider, b.Deadline
+	a.System, a.Opening, a.OutputSchema, a.RequiredTools, a.Budget = "", nil, nil, nil, Budget{}
+	a.MaxTurns, a.NoCompaction, a.LoopWarn, a.LoopEnd = math.MaxInt32, true, -1, -1
+	a.Toolsets = slices.Clone(a.Toolsets)
+	for i, set := range a.Toolsets {
+		a.Toolsets[i] = WrapToolset(set, func(_ context.Context, list []Tool, err error) ([]Tool, error) {
+			return slices.DeleteFunc(slices.Clone(list), func(t Tool) bool { return !b.Offers(t.Spec()) }), err
+		})
+	}
+	if inv.admitted.CompareAndSwap(true, false) {
+		<-r.tree.gate.slots
+	}
+	child := &run{tree: r.tree, up: r, agent: &a, session: &Session{}, parent: inv.Key, depth: r.depth + 1, behalf: true}
+	return child.do(ctx, &prompt)
+}

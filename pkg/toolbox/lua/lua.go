@@ -1,0 +1,163 @@
+// Package lua is the toolbox of scripts in Lua that call the tools of their agent, so that
+// one call of the model combines many.
+//
+// A script runs in a process of its own, agents-toolbox (package interpreter), which can only
+// compute. What it calls, it calls as the agent: the process takes the place of the model in
+// a run below that of the agent ([agent.Invocation.OnBehalf]), so that its calls pass the
+// same rules, budgets and journal as all others.
+//
+// The process reads a [Start] and writes [Step]s, one JSON value in each line. A Step with
+// calls is answered with an array of their [Result]s.
+package lua
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// Options say how scripts run.
+type Options struct {
+	// Name is part of the name of the tool, lua_NAME_execute, and Description the
+	// beginning of its description.
+	Name, Description string
+	// Allowed are the names of the tools that scripts may call; nil means all tools of the
+	// agent.
+	Allowed []string
+	// Timeout is how long a script may run, with its calls; 0 means 5 minutes.
+	Timeout time.Duration
+	// Limits are those of Command, which runs one script.
+	Limits  Limits
+	Command process.Command
+	// Permits says in one line what the sandbox of Command permits; "" if there is none.
+	Permits string
+}
+
+// Limits are what one script may consume; 0 means 256 MB and 1,000,000,000 instructions.
+type Limits struct {
+	MemoryMB     int   `json:"memoryMB"`
+	Instructions int64 `json:"instructions"`
+}
+
+// WithDefaults returns l with the defaults in place of what is 0.
+func (l Limits) WithDefaults() Limits {
+	return Limits{cmp.Or(l.MemoryMB, 256), cmp.Or(l.Instructions, 1_000_000_000)}
+}
+
+// ErrMemory is the error of a script that needs more memory.
+func (l Limits) ErrMemory() error {
+	return fmt.Errorf("the script needed more than %d MB of memory (maxMemoryMB)", l.MemoryMB)
+}
+
+// A Start is what the process runs. Tools are the names of the tools that there are.
+type Start struct {
+	Script string `json:"script"`
+	Tools  []any  `json:"tools"`
+}
+
+// A Step is what a script does next: Calls at the same time. The last one has none, but what
+// the script has printed and the JSON array of what it has returned, or why it failed.
+type Step struct {
+	Calls  []Call          `json:"calls,omitempty"`
+	Output string          `json:"output,omitempty"`
+	Values json.RawMessage `json:"values,omitempty"`
+	Error  string          `json:"error,omitempty"`
+}
+
+// A Call is one of a tool.
+type Call struct {
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args"`
+}
+
+// A Result is what came of a Call. ID is that of the call in the session.
+type Result struct {
+	Text    string  `json:"text"`
+	Failed  bool    `json:"failed"`
+	Seconds float64 `json:"seconds"`
+	ID      string  `json:"id"`
+}
+
+const schema = `{"type":"object","properties":{"script":{"type":"string","description":"the script"},"timeout":{"type":"number","exclusiveMinimum":0,"description":"seconds that the script may run, if less than usual"}},"required":["script"],"additionalProperties":false}`
+
+const help = `Runs a script in Lua 5.1 that can call your tools, and returns what it prints and the JSON array of the values that it returns. Use it to make many calls, in loops, and to keep of their results only what matters.
+
+tools.call(name, {argument = value}) calls a tool and returns a table: status is "ok", "error" or "not-allowed"; result is the result, a table if it is JSON; error is why the call failed. tools.all{{name, {…}}, …} makes several calls at the same time and returns their tables in that order. tools.list() returns the names.
+
+There are also json (encode, decode), text (split, find, gsub, trim, startswith, endswith, lower, upper, len, sub), time (now, sleep, format, diff), string, table, math and coroutine. Files and the network can only be reached by tools. Nothing is kept between scripts.`
+
+// Open returns the toolbox. Nothing is executed.
+func Open(o Options) agent.ToolList {
+	o.Timeout, o.Limits = cmp.Or(o.Timeout, 5*time.Minute), o.Limits.WithDefaults()
+	text := strings.TrimSpace(o.Description + "\n\n" + help)
+	if o.Allowed != nil {
+		text += fmt.Sprintf(" Scripts may call %s.", cmp.Or(strings.Join(o.Allowed, ", "), "no tools"))
+	}
+	text += fmt.Sprintf(" A script may run %g s and use %d MB.", o.Timeout.Seconds(), o.Limits.MemoryMB)
+	return agent.ToolList{&tool{o, agent.ToolSpec{Name: "lua_" + o.Name + "_execute", Description: text, Schema: json.RawMessage(schema),
+		Source: "LuaToolbox", Effects: agent.EffectsOnce}}}
+}
+
+type tool struct {
+	Options
+	spec agent.ToolSpec
+}
+
+// Spec implements agent.Tool.
+func (t *tool) Spec() agent.ToolSpec { return t.spec }
+
+// Sandbox implements agent.Sandboxed.
+func (t *tool) Sandbox() string { return t.Permits }
+
+// Call implements agent.Tool.
+func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	var args struct {
+		Script  string
+		Timeout float64
+	}
+	if err := json.Unmarshal([]byte(inv.Call.Args), &args); err != nil {
+		return agent.Result{}, err
+	}
+	limit := t.Timeout
+	if s := args.Timeout; s > 0 && s < limit.Seconds() {
+		limit = time.Duration(s * float64(time.Second))
+	}
+	s := &script{tool: t, key: inv.Key, text: args.Script}
+	defer s.close()
+	offers := func(s agent.ToolSpec) bool {
+		return s.Name != t.spec.Name && (t.Allowed == nil || slices.Contains(t.Allowed, s.Name))
+	}
+	out, err := inv.OnBehalf(ctx, agent.Behalf{Model: model, Provider: s, Deadline: limit, Offers: offers}, agent.UserText(args.Script))
+	switch {
+	case s.failure != nil:
+		return agent.Result{Parts: out.Message.Parts}, s.failure
+	case s.last == nil && agent.StatusOf(err) == agent.StatusDeadline && ctx.Err() == nil:
+		return agent.Result{}, fmt.Errorf("the script ran longer than %g s (maxExecutionTimeSeconds)", limit.Seconds())
+	case s.last == nil:
+		return agent.AnswerOf(out, err)
+	case s.last.Error != "" && s.last.Output != "":
+		return agent.TextResult(s.last.Output), errors.New(s.last.Error)
+	case s.last.Error != "":
+		return agent.Result{}, errors.New(s.last.Error)
+	}
+	return agent.TextResult(s.last.text()), err
+}
+
+// text is what the model reads of a script that has not failed.
+func (s *Step) text() string {
+	switch {
+	case s.Output == "":
+		return string(s.Values)
+	case string(s.Values) == "[]":
+		return s.Output
+	}
+	return strings.TrimSuffix(s.Output, "\n") + "\n" + string(s.Values)
+}
