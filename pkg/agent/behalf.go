@@ -33,8 +33,10 @@ func (inv *Invocation) OnBehalf(ctx context.Context, b Behalf, prompt Message) (
 	a.System, a.Opening, a.OutputSchema, a.RequiredTools, a.Budget = "", nil, nil, nil, Budget{}
 	a.MaxTurns, a.NoCompaction, a.LoopWarn, a.LoopEnd = math.MaxInt32, true, -1, -1
 	a.Toolsets = slices.Clone(a.Toolsets)
+	state := inv.SessionState()
 	for i, set := range a.Toolsets {
-		a.Toolsets[i] = WrapToolset(set, func(_ context.Context, list []Tool, err error) ([]Tool, error) {
+		a.Toolsets[i] = toolsFunc(func(ctx context.Context) ([]Tool, error) {
+			list, err := sessionTools(ctx, set, &state)
 			return slices.DeleteFunc(slices.Clone(list), func(t Tool) bool { return !b.Offers(t.Spec()) }), err
 		})
 	}
@@ -44,3 +46,8 @@ func (inv *Invocation) OnBehalf(ctx context.Context, b Behalf, prompt Message) (
 	child := &run{tree: r.tree, up: r, agent: &a, session: &Session{}, parent: inv.Key, depth: r.depth + 1, behalf: true}
 	return child.do(ctx, &prompt)
 }
+
+type toolsFunc func(ctx context.Context) ([]Tool, error)
+
+// Tools implements Toolset.
+func (f toolsFunc) Tools(ctx context.Context) ([]Tool, error) { return f(ctx) }

@@ -132,10 +132,7 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	}
 	s := &script{tool: t, key: inv.Key, text: args.Script}
 	defer s.close()
-	offers := func(s agent.ToolSpec) bool {
-		return s.Name != t.spec.Name && (t.Allowed == nil || slices.Contains(t.Allowed, s.Name))
-	}
-	out, err := inv.OnBehalf(ctx, agent.Behalf{Model: model, Provider: s, Deadline: limit, Offers: offers}, agent.UserText(args.Script))
+	out, err := inv.OnBehalf(ctx, agent.Behalf{Model: model, Provider: s, Deadline: limit, Offers: t.offers}, agent.UserText(args.Script))
 	switch {
 	case s.failure != nil:
 		return agent.Result{Parts: out.Message.Parts}, s.failure
@@ -149,6 +146,12 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		return agent.Result{}, errors.New(s.last.Error)
 	}
 	return agent.TextResult(s.last.text()), err
+}
+
+// offers reports whether scripts may call a tool. Allowed may have names of agents-exe.
+func (t *tool) offers(s agent.ToolSpec) bool {
+	named := func(name string) bool { return name == s.Name || agent.OtherName(name) == s.Name }
+	return s.Name != t.spec.Name && (t.Allowed == nil || slices.ContainsFunc(t.Allowed, named))
 }
 
 // text is what the model reads of a script that has not failed.
