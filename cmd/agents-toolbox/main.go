@@ -20,6 +20,8 @@ import (
 	"syscall"
 
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
+	"github.com/agents-exe/agents/pkg/toolbox/lua"
+	"github.com/agents-exe/agents/pkg/toolbox/lua/interpreter"
 )
 
 // A toolbox is what one argument of the program starts. It returns when in ends.
@@ -28,7 +30,18 @@ type toolbox struct {
 	run  func(ctx context.Context, settings json.RawMessage, in io.Reader, out io.Writer) error
 }
 
-var all = []toolbox{}
+var all = []toolbox{
+	{"lua", runScript},
+}
+
+// runScript runs one script in Lua.
+func runScript(ctx context.Context, settings json.RawMessage, in io.Reader, out io.Writer) error {
+	var limits lua.Limits
+	if err := json.Unmarshal(settings, &limits); err != nil {
+		return err
+	}
+	return interpreter.Run(ctx, limits, in, out)
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -40,7 +40,7 @@ func (l *loader) builtins(n *Node) []agent.Tool {
 			l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
 			continue
 		case set == nil:
-			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, DeveloperToolbox, FinishToolbox, PlanToolbox, PythonToolbox, SystemToolbox and ThinkToolbox", box.Tag))
+			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, DeveloperToolbox, FinishToolbox, LuaToolbox, PlanToolbox, PythonToolbox, SystemToolbox and ThinkToolbox", box.Tag))
 			continue
 		}
 		if p, ok := set.(protectable); ok {
@@ -62,6 +62,8 @@ func (l *loader) builtin(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		return l.developer(n, box)
 	case "FinishToolbox":
 		return finish.Tools(), nil
+	case "LuaToolbox":
+		return l.lua(n, box)
 	case "PlanToolbox":
 		return plan.Tasks(), nil
 	case "PythonToolbox":

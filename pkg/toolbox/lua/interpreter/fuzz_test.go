@@ -27,7 +27,7 @@ func FuzzLimits(f *testing.F) {
 			t.Errorf("it ran for %s", took)
 		}
 		// What the runtime itself takes does not depend on the script.
-		if used := state.SysUsage().(*syscall.Rusage).Maxrss >> 10; used > 16+256+64 {
+		if used := state.SysUsage().(*syscall.Rusage).Maxrss >> 10; used > 16+128+64 {
 			t.Errorf("it took %d MB", used)
 		}
 	})
@@ -77,7 +77,7 @@ func TestTheProcessIsLimited(t *testing.T) {
 	base := none.SysUsage().(*syscall.Rusage).Maxrss
 	for _, script := range tooMuch {
 		state, _ := runAlone(t, script, limits, time.Minute)
-		if used := (state.SysUsage().(*syscall.Rusage).Maxrss - base) >> 10; used > 16+256 {
+		if used := (state.SysUsage().(*syscall.Rusage).Maxrss - base) >> 10; used > 16+128 {
 			t.Errorf("%s took %d MB more than a script that does nothing", script, used)
 		} else {
 			t.Logf("%4d MB, %v: %.60s", used, state, script)

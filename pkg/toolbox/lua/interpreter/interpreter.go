@@ -27,7 +27,7 @@ const (
 	maxDepth   = 100                  // levels of tables in a JSON text
 	maxStack   = 64 << 20             // bytes of the stack of Go, on which parsing a script recurses
 	checkEvery = 2 * time.Millisecond // between two looks at the memory in use
-	goData     = 256 << 20            // bytes that Go may map beside the memory of the script
+	goData     = 128 << 20            // bytes that Go may map beside the memory of the script
 )
 
 // A machine is one script.

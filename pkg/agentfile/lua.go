@@ -1,0 +1,62 @@
+package agentfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/toolbox/companion"
+	"github.com/agents-exe/agents/pkg/toolbox/lua"
+	"github.com/agents-exe/agents/pkg/toolname"
+)
+
+// lua opens a LuaToolbox, whose scripts the program agents-toolbox runs. Without one, the
+// toolbox has no tools.
+func (l *loader) lua(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
+	var c struct {
+		Name, Description       string
+		MaxMemoryMB             int
+		MaxExecutionTimeSeconds float64
+		MaxInstructions         int64
+		AllowedTools            []string
+		AllowedHosts            []string
+		FileSandbox             json.RawMessage
+		Sandbox                 *sandbox.Config
+	}
+	if err := box.read(&c); err != nil {
+		return nil, err
+	}
+	const most = 1 << 20 // MB, and seconds
+	switch {
+	case !toolname.Valid(c.Name):
+		return nil, fmt.Errorf("name %q of a %s: it must be letters, digits, _ and -", c.Name, box.Tag)
+	case c.MaxMemoryMB < 0, c.MaxMemoryMB > most, c.MaxExecutionTimeSeconds < 0, c.MaxExecutionTimeSeconds > most, c.MaxInstructions < 0:
+		return nil, fmt.Errorf("a limit of the %s %q is negative or too large", box.Tag, c.Name)
+	case len(c.AllowedHosts) > 0 || len(c.FileSandbox) > 0:
+		l.report(n.File.problem(Note, CodeLater, n.File.at("builtinToolboxes"), "allowedHosts and fileSandbox of the %s %q are ignored: scripts have no libraries http and fs, but can call tools", box.Tag, c.Name))
+	}
+	opts := lua.Options{Name: c.Name, Description: c.Description, Allowed: c.AllowedTools, Timeout: time.Duration(c.MaxExecutionTimeSeconds * float64(time.Second)),
+		Limits: lua.Limits{MemoryMB: c.MaxMemoryMB, Instructions: c.MaxInstructions}.WithDefaults()}
+	if l.opts.Companion == nil {
+		return agent.ToolList{}, nil
+	}
+	program, err := l.opts.Companion(companion.Program)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := json.Marshal(opts.Limits)
+	if err != nil {
+		return nil, err
+	}
+	request, err := json.Marshal(companion.Request{Version: companion.Version, Settings: settings})
+	opts.Command = process.Command{Path: program, Args: []string{"lua"}, Dir: n.workDir, Env: []string{companion.Variable + "=" + string(request)}}
+	confined := n.confinement.box("lua", c.Sandbox, false)
+	n.builtBoxes = append(n.builtBoxes, builtinBox{"lua", confined})
+	if confined != nil {
+		opts.Command.Sandbox, opts.Permits = confined, confined.String()
+	}
+	return lua.Open(opts), err
+}
