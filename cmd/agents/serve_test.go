@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/remote"
 	"github.com/agents-exe/agents/pkg/wsconn"
 )
 
@@ -179,6 +180,40 @@ func TestServeResumes(t *testing.T) {
 				left, _ = filepath.Glob(notes)
 			}
 		})
+	}
+}
+
+// A client that holds a run of a server that is started again reads every event once.
+func TestServeResumesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	first := serveSite(t, agentsCommand(t, servedFiles, serveArgs...))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	held := (&remote.Server{URL: "http://" + first.addr}).Hold(ctx, "counter", agent.Start{Args: json.RawMessage(`{"prompt":"count"}`)}, func(string) {})
+	defer held.Close()
+	var seq int64
+	seen := map[string]int{}
+	for e, err := range held.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seq++; e.Seq != seq {
+			t.Errorf("event %d, %s, follows event %d", e.Seq, e.Kind, seq-1)
+		}
+		seen[string(e.Kind)+" "+e.Tool]++
+		if waits(e) && seen["resume "] == 0 {
+			held.Ack(e.Seq)
+			_ = first.Process.Kill()
+			_ = first.Wait()
+			writeFiles(t, first.Dir, map[string]string{"go": ""})
+			serveSite(t, again(t, first.Cmd, append(serveArgs, "--resume", "--listen", first.addr)...))
+		}
+		if ends(e) && (e.Status != agent.StatusOK || e.Text != "counted to 1") {
+			t.Errorf("the end is %s %q %s", e.Status, e.Text, e.Error)
+		}
+	}
+	if seen["session "] != 1 || seen["message "] != 1 || seen["resume "] != 1 || seen["call_ended bash_count"] != 1 || seen["answer "] != 3 || seen["end "] != 1 {
+		t.Errorf("the events were %v", seen)
 	}
 }
 

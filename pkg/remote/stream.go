@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,11 +40,15 @@ type stream struct {
 	progress func(text string)
 
 	session string // of the root
-	seq     int64  // of the last event that was read
+	seq     int64  // of the last event that was received
+	number  int64  // of the last event that was read, which differs after renumber
 	rest    []byte // of it
-	failed  error  // why there is no connection; written by Read
+	had     map[eventID]bool
+	again   bool  // the server was started again, and sends what it had sent before
+	failed  error // why there is no connection; written by Read
 
 	mu     sync.Mutex
+	shift  int64 // from number to seq
 	ws     *wsconn.Conn
 	begun  chan struct{} // closed when there is a start message
 	start  []byte
@@ -81,7 +86,10 @@ func (s *stream) next() ([]byte, error) {
 		text, err := ws.Receive(s.alive)
 		switch {
 		case err == nil:
-			return text, s.note(text)
+			if text, err = s.note(text); text != nil || err != nil {
+				return text, err
+			}
+			continue
 		case s.done() || s.alive.Err() != nil || wsconn.CodeOf(err) == wsconn.Replaced || s.session == "":
 			s.failed = err
 			return nil, io.EOF
@@ -91,24 +99,31 @@ func (s *stream) next() ([]byte, error) {
 	}
 }
 
-// note remembers what a new connection needs to know. An event that does not follow the
-// last one is the server's answer that it does not have the run any more.
-func (s *stream) note(text []byte) error {
+// An eventID tells the lasting events of a run apart.
+type eventID struct {
+	kind          agent.EventKind
+	session, time string
+}
+
+// note remembers what a new connection needs to know, and returns the event; nil if it was
+// read before. An event 1 that follows others is the server's answer that it does not have
+// the run any more.
+func (s *stream) note(text []byte) ([]byte, error) {
 	var e struct {
-		Kind    agent.EventKind
-		Session string
-		Depth   int
-		Seq     int64
-		Error   string
+		Kind          agent.EventKind
+		Session, Time string
+		Depth         int
+		Seq           int64
+		Error         string
 	}
 	if json.Unmarshal(text, &e) != nil {
-		return nil // what reads the stream says so
+		return text, nil // what reads the stream says so
 	}
 	if s.seq > 0 && e.Kind == agent.EventEnd && e.Seq == 1 {
 		s.failed = errors.New(e.Error)
-		return io.EOF
+		return nil, io.EOF
 	}
-	s.seq = e.Seq
+	text = s.renumber(text, eventID{e.Kind, e.Session, e.Time}, e.Seq)
 	if e.Depth == 0 && s.session == "" {
 		s.session = e.Session
 	}
@@ -117,7 +132,37 @@ func (s *stream) note(text []byte) error {
 		s.over = true
 		s.mu.Unlock()
 	}
-	return nil
+	return text, nil
+}
+
+// renumber lets the events of a server that was started again follow those of the earlier
+// one: it sends the stored events of the run again, with higher numbers.
+func (s *stream) renumber(text []byte, id eventID, seq int64) []byte {
+	if s.seq == 0 {
+		s.number, s.had = seq-1, map[eventID]bool{}
+	}
+	s.again = s.again || s.seq > 0 && seq > s.seq+1
+	s.seq = seq
+	if id.kind.Lasting() {
+		if s.again && s.had[id] {
+			return nil
+		}
+		s.had[id] = true
+	}
+	s.number++
+	s.mu.Lock()
+	s.shift = seq - s.number
+	s.mu.Unlock()
+	return setSeq(text, seq, s.number)
+}
+
+// setSeq changes the number of an event or of an acknowledgement: the first "seq" of its
+// JSON.
+func setSeq(text []byte, from, to int64) []byte {
+	if from == to {
+		return text
+	}
+	return bytes.Replace(text, fmt.Appendf(nil, `"seq":%d`, from), fmt.Appendf(nil, `"seq":%d`, to), 1)
 }
 
 func (s *stream) done() bool {
@@ -234,7 +279,10 @@ func (s *stream) started() chan struct{} {
 func (s *stream) Write(p []byte) (int, error) {
 	begun := s.started()
 	text := append([]byte(nil), p...)
-	var m struct{ Kind, Session string }
+	var m struct {
+		Kind, Session string
+		Seq           int64
+	}
 	_ = json.Unmarshal(p, &m) // it comes from this program
 	s.mu.Lock()
 	switch {
@@ -248,6 +296,7 @@ func (s *stream) Write(p []byte) (int, error) {
 		s.mu.Unlock()
 		return len(p), nil // the reader connects
 	case m.Kind == "ack":
+		text = setSeq(text, m.Seq, m.Seq+s.shift)
 		s.ack = text
 	case m.Kind == "cancel":
 		s.cancel = text

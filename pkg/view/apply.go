@@ -94,6 +94,7 @@ func (n *Node) message(e *agent.Event) {
 }
 
 func (n *Node) begin(e *agent.Event) {
+	n.drop() // of an answer that a run left, which asks again
 	n.state, n.note, n.Reason, n.Status = Queued, "", "", ""
 	n.Started, n.Ended = e.Time, time.Time{}
 }
