@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -121,7 +122,7 @@ agents-exe counts: a prompt with results, or an answer. In the order in which th
 			session, err := readSession(p.In)
 			turns, ok := session["turns"].([]any) // the newest is first
 			if err == nil && !ok {
-				err = fmt.Errorf("it has no turns")
+				err = errors.New("it has no turns")
 			}
 			if err != nil {
 				return failure.NothingRan(fmt.Errorf("session-edit: read the session: %w", err), "")
@@ -140,6 +141,9 @@ agents-exe counts: a prompt with results, or an answer. In the order in which th
 // readSession reads a session as agents-exe writes it. One of this program is converted.
 func readSession(r io.Reader) (session map[string]any, err error) {
 	data, err := io.ReadAll(r)
+	if err == nil && len(bytes.TrimSpace(data)) == 0 {
+		err = errors.New("standard input is empty")
+	}
 	if err != nil {
 		return nil, err
 	}
