@@ -32,6 +32,7 @@ type toolbox struct {
 
 var all = []toolbox{
 	{"lua", runScript},
+	{"openapi", overMCP(openOpenAPI)},
 }
 
 // runScript runs one script in Lua.

@@ -36,6 +36,7 @@ type server struct {
 	group   string // see opened
 	// settings are those of a toolbox that agents-toolbox serves; nil for an MCP server.
 	settings json.RawMessage
+	uncached bool // its list of tools is not cached
 }
 
 // prefix begins the names of the server's tools.
@@ -97,7 +98,7 @@ func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 		Name: toolname.Join, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
 		Elicit: l.opts.Elicit, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil,
 	}
-	if l.opts.CacheDir != "" && l.lock == nil { // a lock is compared with what the server says now
+	if l.opts.CacheDir != "" && l.lock == nil && !s.uncached { // a lock is compared with what the server says now
 		opts.CacheDir = filepath.Join(l.opts.CacheDir, "mcp")
 	}
 	if l.opts.Log != nil {
@@ -170,14 +171,11 @@ func (l *loader) httpServer(c *mcpclient.Server, s server) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		c.Headers[name] = keyReference().ReplaceAllStringFunc(s.Headers[name], func(match string) string {
 			id := keyReference().FindStringSubmatch(match)[1]
-			key, ok := l.opts.Keys.Lookup(id)
-			switch {
-			case !ok:
-				err = fmt.Errorf("header %s: there is no key %q%s", name, id, among(l.opts.Keys.IDs()))
-			case !key.Allows(u):
-				err = fmt.Errorf("header %s: the key %q is bound to %s by its hosts and is not sent to %s", name, id, strings.Join(key.Hosts, ", "), u.Host)
+			key, problem := l.keyFor(id, u)
+			if problem != nil {
+				err = fmt.Errorf("header %s: %w", name, problem)
 			}
-			return key.Value.Reveal()
+			return key
 		})
 	}
 	return err

@@ -38,11 +38,14 @@ type Spec struct {
 	CompatNames   bool             `json:"compatNames"`
 
 	BuiltinToolboxes []BuiltinToolbox `json:"builtinToolboxes"`
-	SkillSources     []SkillSource    `json:"skillSources"`
-	AutoEnableSkills []string         `json:"autoEnableSkills"`
-	AgentsFile       bool             `json:"agentsFile"`
-	ToolProtocol     string           `json:"toolProtocol"`
-	ScriptMarkers    []string         `json:"scriptMarkers"`
+
+	OpenAPIToolboxes   lazy[BuiltinToolbox] `json:"openApiToolboxes"`
+	PostgRESTToolboxes lazy[BuiltinToolbox] `json:"postgrestToolboxes"`
+	SkillSources       []SkillSource        `json:"skillSources"`
+	AutoEnableSkills   []string             `json:"autoEnableSkills"`
+	AgentsFile         bool                 `json:"agentsFile"`
+	ToolProtocol       string               `json:"toolProtocol"`
+	ScriptMarkers      []string             `json:"scriptMarkers"`
 
 	AllowDash             bool                       `json:"allowDash"`
 	ToolEnv               []string                   `json:"toolEnv"`
@@ -350,8 +353,7 @@ func kebab(camel string) string {
 func unsupported(list string) []string {
 	switch list {
 	case "":
-		return []string{"openApiToolboxes", "postgrestToolboxes",
-			"parameters", "bindings", "executionMode", "toolCallPolicyConfig"}
+		return []string{"parameters", "bindings", "executionMode", "toolCallPolicyConfig"}
 	case "bashToolboxes":
 		return []string{"root", "lifetime", "bindings"}
 	case "mcpServers":

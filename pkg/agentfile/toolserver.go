@@ -25,8 +25,12 @@ type companionBox struct {
 	// Identity is what the list of tools depends on beside the program, and not a secret: the
 	// list is cached for it. The settings, if they are not secret.
 	identity string
+	// Uncached says that the list may change without notice, and is asked for in every run.
+	uncached bool
 	// Timeout limits a call; 0 means that of the agent file.
 	timeout time.Duration
+	// Start limits its start; 0 is the usual limit.
+	start   time.Duration
 	sandbox *sandbox.Config // of the entry
 	// Activation is that of the entry.
 	activation json.RawMessage
@@ -58,10 +62,10 @@ func (l *loader) companion(n *Node, b companionBox) {
 		leaveOut(CodeServer, "%s", err)
 		return
 	}
-	s := server{pointer: b.pointer, settings: settings, group: l.toolgroup(n, b.pointer, b.activation)}
+	s := server{pointer: b.pointer, settings: settings, uncached: b.uncached, group: l.toolgroup(n, b.pointer, b.activation)}
 	s.Name, s.Sandbox = b.name, b.sandbox
 	s.client = mcpclient.Server{
-		Name: b.name, Executable: program, Args: []string{b.toolbox}, Dir: n.workDir, Identity: b.identity,
+		Name: b.name, Executable: program, Args: []string{b.toolbox}, Dir: n.workDir, Identity: b.identity, StartTimeout: b.start,
 		CallTimeout: cmp.Or(b.timeout, seconds(n.File.Spec.ToolTimeoutSeconds)),
 	}
 	n.configured = append(n.configured, s)

@@ -2,6 +2,7 @@
 //
 //   - [SameHost] is the CheckRedirect of a client, and [Reason] says why it did not
 //     follow a redirect.
+//   - [Public] reports whether an address is one of the public internet.
 //   - [Local] reports whether a URL is on this machine, where no key is needed.
 package httphost
 
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 )
@@ -48,4 +50,32 @@ func Local(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	ip := net.ParseIP(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+}
+
+// notPublic are ranges of the special-purpose registries of IANA that no public server is
+// in, apart from those that netip knows. The last ones hold an IPv4 address, which a
+// gateway may translate to.
+var notPublic = []string{
+	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+	"168.63.129.16/32", // metadata of Azure
+	"100::/64", "2001:db8::/32", "3fff::/20", "5f00::/16", "fec0::/10", "64:ff9b:1::/48", "2001::/23", "2002::/16", "::/96",
+}
+
+// Public reports whether an address is one of the public internet: not this machine's, a
+// private network's, a metadata service's, or a way to one of these.
+func Public(a netip.Addr) bool {
+	a = a.Unmap()
+	if netip.MustParsePrefix("64:ff9b::/96").Contains(a) { // NAT64, where it is the only way to IPv4
+		b := a.As16()
+		return Public(netip.AddrFrom4([4]byte(b[12:])))
+	}
+	if !a.IsGlobalUnicast() || a.IsPrivate() || a.Zone() != "" {
+		return false
+	}
+	for _, p := range notPublic {
+		if netip.MustParsePrefix(p).Contains(a) {
+			return false
+		}
+	}
+	return true
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/httphost"
 )
 
 const (
@@ -215,7 +217,7 @@ func (p *Proxy) connect(ctx context.Context, host, port string) (net.Conn, error
 	err = fmt.Errorf("resolve %s: there is no address", host)
 	var private error
 	for _, a := range addrs {
-		if !isPublic(a) {
+		if !httphost.Public(a) {
 			private = p.refused(`%s has the address %s, which is not of the public internet`, host, a)
 			continue
 		}

@@ -82,6 +82,7 @@ var rules = []rule{
 	{path: "pkg/transcript", floor: 2},
 	{path: "pkg/view", floor: 2},
 
+	{path: "pkg/toolbox/openapi", floor: 3},
 	{path: "pkg/agentfile", floor: 3, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/mcpserver", floor: 3, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "pkg/replay", floor: 3},

@@ -1,0 +1,191 @@
+package agentfile
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/httphost"
+	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/toolbox/companion"
+	"github.com/agents-exe/agents/pkg/toolenv"
+)
+
+// webServiceStart is how long a toolbox may take to get and read its document.
+const webServiceStart = 90 * time.Second
+
+// A webService is an entry of openApiToolboxes or postgrestToolboxes. encoding/json
+// matches its keys in any case, as agents-exe writes them.
+type webService struct {
+	Name, SpecURL, BaseURL, Token, APIKeyID string
+	Headers                                 map[string]string
+	Filter, Activation                      json.RawMessage
+	AllowedMethods                          []string
+	AllowPrivate                            bool
+	TimeoutSeconds                          float64
+	MaxOutputBytes                          int
+	Sandbox                                 *sandbox.Config
+	Secrets                                 []webSecret
+}
+
+type webSecret struct {
+	Source struct {
+		Tag      string          `json:"tag"`
+		Contents json.RawMessage `json:"contents"`
+	} `json:"source"`
+	Decoder    json.RawMessage `json:"decoder"`
+	Serializer json.RawMessage `json:"serializer"`
+}
+
+// webServices adds the toolboxes of n that are web services.
+func (l *loader) webServices(n *Node) {
+	add := func(list, kind string, boxes []BuiltinToolbox) {
+		for i, box := range boxes {
+			pointer := fmt.Sprintf("%s/%d", n.File.at(list), i)
+			if err := l.webService(n, pointer, kind, box); err != nil {
+				l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
+			}
+		}
+	}
+	add("openApiToolboxes", "openapi", n.File.Spec.OpenAPIToolboxes)
+	add("postgrestToolboxes", "postgrest", n.File.Spec.PostgRESTToolboxes)
+}
+
+// webService adds a toolbox. Its tools are named as in agents-exe, where the name of every
+// toolbox is that of its kind: openapi_openapi_getPet.
+func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) error {
+	var c webService
+	if strings.HasSuffix(box.Tag, "OnDisk") {
+		var name string
+		if err := box.read(&name); err != nil {
+			return err
+		}
+		path, ok := l.resolve(n, pointer, name, LeftOut)
+		if !ok {
+			return nil
+		}
+		l.further = append(l.further, path)
+		data, err := readRegular(path, MaxBytes)
+		if err != nil || !l.take(KindConfig, path, data) {
+			return err
+		}
+		box.Contents = data
+	}
+	if err := box.read(&c); err != nil {
+		return err
+	}
+	s := companion.OpenAPI{Document: c.SpecURL, BaseURL: c.BaseURL, PostgREST: kind == "postgrest", Methods: c.AllowedMethods, Filter: c.Filter,
+		AllowPrivate: c.AllowPrivate, TimeoutSeconds: c.TimeoutSeconds, MaxBytes: c.MaxOutputBytes}
+	s.Name = kind + "_" + cmp.Or(c.Name, kind)
+	for i := 2; c.Name == "" && slices.ContainsFunc(n.configured, func(other server) bool { return other.Name == s.Name }); i++ {
+		s.Name = fmt.Sprintf("%s_%s_%d", kind, kind, i)
+	}
+	at, err := url.Parse(c.SpecURL)
+	if err != nil || c.SpecURL == "" {
+		return fmt.Errorf("specUrl %q is neither a file nor a usable URL", c.SpecURL)
+	}
+	var changed string // by which a new document is recognised
+	if path, isFile := strings.CutPrefix(c.SpecURL, "file://"); isFile || at.Scheme == "" {
+		var ok bool
+		if s.Document, ok = l.resolve(n, pointer, path, LeftOut); !ok {
+			return nil
+		}
+		s.Document = absolute(".", s.Document)
+		if info, err := os.Stat(s.Document); err == nil {
+			changed = fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	identity, _ := json.Marshal(s) // plain fields, without secrets
+	if err := l.webSecrets(n, &c, &s); err != nil {
+		return err
+	}
+	l.companion(n, companionBox{toolbox: "openapi", name: s.Name, pointer: pointer, settings: s, identity: string(identity) + changed,
+		start: webServiceStart, sandbox: c.Sandbox, activation: c.Activation, uncached: httphost.Local(at)})
+	return nil
+}
+
+// webSecrets adds the keys and secrets of c to s. A key is only sent to the hosts that its
+// entry allows.
+func (l *loader) webSecrets(n *Node, c *webService, s *companion.OpenAPI) error {
+	to, err := url.Parse(cmp.Or(c.BaseURL, c.SpecURL))
+	if err != nil {
+		return errors.New("baseUrl is not a usable URL")
+	}
+	if to.Host == "" && (c.APIKeyID != "" || c.Token != "" || len(c.Headers)+len(c.Secrets) > 0) {
+		return errors.New("baseUrl is missing: keys, headers and secrets are sent to its host alone")
+	}
+	if c.APIKeyID != "" {
+		if s.Key, err = l.keyFor(c.APIKeyID, to); err != nil {
+			return err
+		}
+	}
+	s.Headers = map[string]string{}
+	if c.Token != "" {
+		l.tree.secrets = append(l.tree.secrets, config.NewSecret(c.Token))
+		if c.Headers == nil {
+			c.Headers = map[string]string{}
+		}
+		c.Headers["Authorization"] = "Bearer " + c.Token
+	}
+	for name, value := range c.Headers {
+		value = keyReference().ReplaceAllStringFunc(value, func(match string) string {
+			key, problem := l.keyFor(keyReference().FindStringSubmatch(match)[1], to)
+			err = cmp.Or(err, problem)
+			return key
+		})
+		s.Headers[name] = variable().ReplaceAllStringFunc(value, func(match string) string { return l.secretVariable(match[2 : len(match)-1]) })
+	}
+	for _, secret := range c.Secrets {
+		source := &secret.Source
+		var text string
+		_ = json.Unmarshal(source.Contents, &text) // Command has an array; agents-toolbox reports others
+		switch source.Tag {
+		case "ApiKey":
+			key, problem := l.keyFor(text, to)
+			err = cmp.Or(err, problem)
+			source.Tag, text = "Given", key
+		case "EnvVar":
+			source.Tag, text = "Given", l.secretVariable(text)
+		case "Given":
+			l.tree.secrets = append(l.tree.secrets, config.NewSecret(text))
+		case "FileSystem":
+			text = absolute(filepath.Dir(n.File.Path), text)
+		}
+		if source.Tag != "Command" {
+			source.Contents, _ = json.Marshal(text)
+		}
+		data, problem := json.Marshal(secret)
+		err = cmp.Or(err, problem)
+		s.Secrets = append(s.Secrets, data)
+	}
+	return err
+}
+
+// secretVariable is a variable of the environment that is not shown to a model.
+func (l *loader) secretVariable(name string) string {
+	value := toolenv.Lookup(l.opts.Environ, name)
+	if value != "" {
+		l.tree.secrets = append(l.tree.secrets, config.NewSecret(value))
+	}
+	return value
+}
+
+// keyFor is a key of the keys file that may be sent to the host of u.
+func (l *loader) keyFor(id string, u *url.URL) (string, error) {
+	key, ok := l.opts.Keys.Lookup(id)
+	switch {
+	case !ok:
+		return "", fmt.Errorf("there is no key %q%s", id, among(l.opts.Keys.IDs()))
+	case !key.Allows(u):
+		return "", fmt.Errorf("the key %q is bound to %s by its hosts and is not sent to %s", id, strings.Join(key.Hosts, ", "), u.Host)
+	}
+	return key.Value.Reveal(), nil
+}
