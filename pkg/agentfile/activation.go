@@ -1,12 +1,14 @@
 package agentfile
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/toolbox/activate"
 )
@@ -33,17 +35,12 @@ func (b *BuiltinToolbox) activation() json.RawMessage {
 	return c.Activation
 }
 
-// hide makes tools part of a toolgroup, if it is not "".
-func (n *Node) hide(tools agent.ToolList, group string) {
-	if group == "" {
-		return
+// toolgroupOf is the toolgroup of a tool of n, "" if it is always active.
+func (n *Node) toolgroupOf(t agent.Tool) string {
+	if e, ok := agent.As[*exectool.Tool](t); ok {
+		return e.Source().Toolgroup
 	}
-	if n.toolgroups == nil {
-		n.toolgroups = map[string]string{}
-	}
-	for _, t := range tools {
-		n.toolgroups[t.Spec().Name] = group
-	}
+	return n.toolgroups[t.Spec().Name]
 }
 
 // hides reports whether rights hide a tool of n from its model.
@@ -52,9 +49,9 @@ func (n *Node) hides(spec agent.ToolSpec) bool {
 }
 
 // toolsets makes the toolsets of n: tools and those that activate toolgroups, then one for
-// each group of tools, then the servers.
-func (l *loader) toolsets(n *Node, tools agent.ToolList) []agent.Toolset {
-	sets := []agent.Toolset{nil}
+// each group, then the servers. live, if it is not nil, has more tools.
+func (l *loader) toolsets(n *Node, tools agent.ToolList, live *watched) []agent.Toolset {
+	var sets []agent.Toolset
 	var groups []*activate.Group
 	add := func(set agent.Toolset, group, prefix string) {
 		if group != "" {
@@ -63,29 +60,31 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList) []agent.Toolset {
 		}
 		sets = append(sets, set)
 	}
-	lists := map[string]agent.ToolList{}
+	lists := map[string]agent.ToolList{"": nil} // by toolgroup
+	for _, p := range n.programs {
+		lists[p.toolgroup] = nil // for live
+	}
 	for _, t := range tools {
-		group := n.toolgroups[t.Spec().Name]
+		group := n.toolgroupOf(t)
 		lists[group] = append(lists[group], t)
 	}
-	always := lists[""]
-	delete(lists, "")
 	for _, group := range slices.Sorted(maps.Keys(lists)) {
-		add(lists[group], group, "")
-	}
-	for i, p := range n.programs {
-		if same := func(o program) bool { return o.toolgroup == p.toolgroup }; n.watched != nil && slices.IndexFunc(n.programs, same) == i {
-			add(watchedGroup{n.watched, p.toolgroup}, p.toolgroup, "")
+		if group != "" && len(lists[group]) > 0 {
+			add(lists[group], group, "")
+		}
+		if live != nil {
+			add(agent.WrapToolset(live, func(_ context.Context, list []agent.Tool, err error) ([]agent.Tool, error) {
+				return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return n.toolgroupOf(t) != group }), err
+			}), group, "")
 		}
 	}
 	for _, s := range n.servers {
 		add(l.checked(n, s), s.toolgroup, s.prefix)
 	}
 	for _, t := range activate.Tools(groups) {
-		always = append(always, schema.Checked(t))
+		lists[""] = append(lists[""], schema.Checked(t))
 		n.Tools = append(n.Tools, t.Spec())
 	}
-	sets[0] = always
 	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
-	return sets
+	return append([]agent.Toolset{lists[""]}, sets...)
 }

@@ -48,7 +48,10 @@ func (l *loader) builtins(n *Node) []agent.Tool {
 		}
 		list, _ := set.Tools(context.Background()) // it is the same list always
 		tools = append(tools, list...)
-		n.hide(list, l.toolgroup(n, pointer, box.activation()))
+		group := l.toolgroup(n, pointer, box.activation())
+		for _, t := range list {
+			n.toolgroups[t.Spec().Name] = group
+		}
 	}
 	return tools
 }

@@ -177,11 +177,10 @@ type Node struct {
 	confinement *confinement
 	step        *step.Program     // its model; nil if that is another one
 	stamp       string            // of programs, if they are watched
-	watched     *watched          // nil if they are not
 	set         *exectool.Toolset // of programs; nil if there are none
 	servers     []opened
 	protected   []protectable     // toolboxes
-	toolgroups  map[string]string // of the tools that have one, by name; nil if none has
+	toolgroups  map[string]string // of the builtin tools that have one, by name
 	skillDirs   []*skillFolder
 	skills      []*skills.Skill // sorted
 	skillRoots  []string        // folders that its processes may read in any sandbox of its own
@@ -338,7 +337,7 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 	if file == nil {
 		return nil
 	}
-	n := &Node{File: file, stack: append(slices.Clone(above), nil)}
+	n := &Node{File: file, toolgroups: map[string]string{}, stack: append(slices.Clone(above), nil)}
 	n.stack[len(above)] = n
 	isRoot := len(above) == 0
 	ok = l.promptFile(n) && ok

@@ -161,7 +161,6 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 				n.Tools = append(n.Tools, t.Spec())
 			default:
 				add(l.locked(t))
-				n.hide(agent.ToolList{t}, t.Source().Toolgroup)
 			}
 		}
 	}
@@ -185,8 +184,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 		tools = kept
 	}
 	l.required(n)
-	n.watched = l.watch(n, set)
-	n.Agent.Toolsets = l.toolsets(n, tools)
+	n.Agent.Toolsets = l.toolsets(n, tools, l.watch(n, set))
 	experts = slices.DeleteFunc(experts, func(e expert) bool { return n.hides(e.Spec()) }) // the model does not see these
 	if p := paragraph(experts); p != "" {
 		if n.Agent.System != "" {

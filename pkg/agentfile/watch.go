@@ -19,11 +19,10 @@ type watched struct {
 	l *loader
 	n *Node
 
-	mu       sync.Mutex
-	stamp    string
-	tools    map[string]agent.ToolList // by toolgroup
-	err      error                     // what is left out since the agent was loaded
-	reported map[string]bool           // what was left out then
+	mu    sync.Mutex
+	stamp string
+	tools []agent.Tool
+	err   error // what is left out; nil until something has changed
 }
 
 // watch returns the executables of n, which are in set, if n's file says that they are
@@ -32,31 +31,29 @@ func (l *loader) watch(n *Node, set *exectool.Toolset) *watched {
 	if !n.File.Spec.Watch || set == nil {
 		return nil
 	}
-	w := &watched{l: l, n: n, stamp: n.stamp, reported: map[string]bool{}}
-	for _, p := range set.Problems() {
-		w.reported[p.Err.Error()] = true
-	}
+	w := &watched{l: l, n: n, stamp: n.stamp}
 	w.use(set)
+	w.err = nil // the problems of the tree have it
 	return w
 }
 
 func (w *watched) use(set *exectool.Toolset) {
-	w.tools, w.err = map[string]agent.ToolList{}, nil
+	w.tools, w.err = nil, nil
 	for _, t := range set.List() {
-		if group := t.Source().Toolgroup; t.Agent() == "" {
-			w.tools[group] = append(w.tools[group], schema.Checked(w.l.locked(t)))
+		if t.Agent() == "" {
+			w.tools = append(w.tools, schema.Checked(w.l.locked(t)))
 		}
 	}
 	for _, p := range set.Problems() {
-		if !w.reported[p.Err.Error()] && !errors.Is(p.Err, exectool.ErrNotExecutable) {
+		if !errors.Is(p.Err, exectool.ErrNotExecutable) {
 			w.err = errors.Join(w.err, fmt.Errorf("left out: %w", p.Err))
 		}
 	}
 }
 
-// of returns the tools of a toolgroup as they are now. A tool that does not describe itself
-// is described again when it changes.
-func (w *watched) of(ctx context.Context, group string) ([]agent.Tool, error) {
+// Tools returns the tools as they are now. One that does not describe itself is described
+// again when something changes.
+func (w *watched) Tools(ctx context.Context) ([]agent.Tool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	stamp := exectool.Stamp(w.n.permitted())
@@ -73,7 +70,7 @@ func (w *watched) of(ctx context.Context, group string) ([]agent.Tool, error) {
 		w.stamp = stamp
 		w.use(set)
 	}
-	return w.tools[group], w.err
+	return w.tools, w.err
 }
 
 // refused says which executables differ from a lock or from what was trusted.
@@ -87,12 +84,3 @@ func (w *watched) refused() (err error) {
 	}
 	return err
 }
-
-// A watchedGroup is the tools of a toolgroup, or with "" those without one.
-type watchedGroup struct {
-	*watched
-	group string
-}
-
-// Tools implements agent.Toolset.
-func (g watchedGroup) Tools(ctx context.Context) ([]agent.Tool, error) { return g.of(ctx, g.group) }

@@ -46,7 +46,6 @@ nothing
 			t.Fatal(err)
 		}
 	}
-	put("broken", toolScript("broken", "exit 1"))
 	tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Environ: os.Environ(), Check: true})
 	if err != nil {
 		t.Fatal(err)

@@ -215,14 +215,10 @@ func Executables(sources []Source) []string {
 // Stamp is a text that changes with the executables of the sources on this side: with their
 // names, and with the inode, size, times and mode of each. Nothing is executed.
 func Stamp(sources []Source) string {
-	l := list(sources)
 	var b strings.Builder
-	for _, c := range l.found {
+	for _, c := range list(sources).found {
 		id, _ := identify(c.real, c.info)
 		fmt.Fprintln(&b, c.abs, id, c.info.Size(), c.info.ModTime(), c.info.Mode()) // not every system has an id
-	}
-	for _, p := range l.problems {
-		fmt.Fprintln(&b, p.Err)
 	}
 	return b.String()
 }

@@ -12,17 +12,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-const (
-	discoverName   = "meta_discover_tools"
-	activateName   = "meta_activate_tool"
-	deactivateName = "meta_deactivate_tool"
-)
+const activateName = "meta_activate_tool"
 
 // A Group is a toolset that a session has while its toolgroup is active. Outside of a
 // session, Tools returns all its tools. What else the toolset can do (see agent.As) it
@@ -65,10 +63,7 @@ func (g *Group) names(ctx context.Context) (names []string) {
 
 // Hidden implements agent.Hider.
 func (g *Group) Hidden(ctx context.Context, s *agent.State, name string) error {
-	matches := func(known string) bool {
-		front, open := strings.CutSuffix(known, "*")
-		return known == name || open && strings.HasPrefix(name, front)
-	}
+	matches := func(known string) bool { ok, _ := path.Match(known, name); return ok }
 	if s.Toolgroups[g.Name] || !slices.ContainsFunc(g.names(ctx), matches) {
 		return nil
 	}
@@ -87,16 +82,20 @@ func Tools(groups []*Group) agent.ToolList {
 		return nil
 	}
 	set := groupSet(groups)
-	names := set.names()
+	known := map[string]bool{}
+	for _, g := range set {
+		known[g.Name] = true
+	}
+	names := slices.Sorted(maps.Keys(known))
 	enum, _ := json.Marshal(names) // strings
 	named := json.RawMessage(`{"type":"object","properties":{"toolgroup":{"enum":` + string(enum) + `}},"required":["toolgroup"],"additionalProperties":false}`)
 	tool := func(name, description string, schema json.RawMessage, call func(context.Context, *agent.Invocation) (agent.Result, error)) agent.Tool {
 		return &meta{agent.ToolSpec{Name: name, Source: "toolgroups", Effects: agent.EffectsNone, Description: description, Schema: schema}, call}
 	}
 	return agent.ToolList{
-		tool(discoverName, "Lists the toolgroups, the tools in them, and which are active.", json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`), set.discover),
+		tool("meta_discover_tools", "Lists the toolgroups, the tools in them, and which are active.", json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`), set.discover),
 		tool(activateName, "Activates a toolgroup: its tools are there from your next message on. Toolgroups: "+strings.Join(names, ", "), named, set.activate),
-		tool(deactivateName, "Deactivates a toolgroup whose tools you no longer need.", named, set.deactivate),
+		tool("meta_deactivate_tool", "Deactivates a toolgroup whose tools you no longer need.", named, set.deactivate),
 	}
 }
 
@@ -116,60 +115,45 @@ func (t *meta) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 
 type groupSet []*Group
 
-// names are those of the toolgroups, sorted.
-func (set groupSet) names() (names []string) {
-	for _, g := range set {
-		names = append(names, g.Name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 func (set groupSet) discover(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	state := inv.SessionState()
-	out := struct {
-		Toolgroups []string            `json:"toolgroups"`
-		Active     []string            `json:"active"`
-		Tools      map[string][]string `json:"tools"`
-	}{set.names(), []string{}, map[string][]string{}}
+	tools, active := map[string][]string{}, map[string]bool{}
 	for _, g := range set {
-		if state.Toolgroups[g.Name] && !slices.Contains(out.Active, g.Name) {
-			out.Active = append(out.Active, g.Name)
-		}
-		out.Tools[g.Name] = append(out.Tools[g.Name], g.names(ctx)...)
+		tools[g.Name] = append(tools[g.Name], g.names(ctx)...)
+		active[g.Name] = state.Toolgroups[g.Name]
 	}
-	text, err := json.Marshal(out)
+	text, err := json.Marshal(map[string]any{"toolgroups": slices.Sorted(maps.Keys(tools)), "active": active, "tools": tools})
 	return agent.TextResult(string(text)), err
 }
 
 // activate asks the toolsets of a group for their tools, so that the model reads why a
 // server does not start.
 func (set groupSet) activate(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	name := toolgroup(inv)
-	text := fmt.Sprintf("Toolgroup '%s' activated", name)
+	r := changed(inv, true)
 	for _, g := range set {
-		if g.Name != name {
+		if !r.Toolgroups[g.Name] {
 			continue
 		}
 		if tools, err := g.Tools(ctx); err != nil && len(tools) == 0 {
-			return agent.Result{}, fmt.Errorf("the toolgroup %q is not active: %w", name, err)
+			return agent.Result{}, fmt.Errorf("the toolgroup %q is not active: %w", g.Name, err)
 		}
 		if in, ok := agent.As[agent.Instructor](g.Toolset); ok {
-			if more, err := in.Instructions(ctx); err == nil && strings.TrimSpace(more) != "" {
-				text += "\n\n" + strings.TrimSpace(more)
+			if text, err := in.Instructions(ctx); err == nil && text != "" {
+				r.Parts = append(r.Parts, agent.Text("\n\n"+text))
 			}
 		}
 	}
-	return agent.Result{Parts: []agent.Part{agent.Text(text)}, Toolgroups: agent.Toolgroups{name: true}}, nil
+	return r, nil
 }
 
 func (set groupSet) deactivate(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
-	name := toolgroup(inv)
-	return agent.Result{Parts: []agent.Part{agent.Text(fmt.Sprintf("Toolgroup '%s' deactivated", name))}, Toolgroups: agent.Toolgroups{name: false}}, nil
+	return changed(inv, false), nil
 }
 
-// toolgroup is the argument of the call, which fits its schema.
-func toolgroup(inv *agent.Invocation) string {
-	name, _ := inv.Values()["toolgroup"].(string)
-	return name
+// changed is the result of a call whose toolgroup is active from then on, or is not.
+func changed(inv *agent.Invocation, active bool) agent.Result {
+	name, _ := inv.Values()["toolgroup"].(string) // its schema requires it
+	r := agent.TextResult(fmt.Sprintf("Toolgroup '%s' %s", name, map[bool]string{true: "activated", false: "deactivated"}[active]))
+	r.Toolgroups = agent.Toolgroups{name: active}
+	return r
 }

@@ -130,7 +130,7 @@ func TestToolsAreThereWhileTheirGroupIsActive(t *testing.T) {
 	const inactive = "error: nothing ran: %s belongs to the toolgroup %q, which is not active; activate it with meta_activate_tool and call the tool in your next message"
 	got := results(r.Session())
 	want := []string{fmt.Sprintf(inactive, "save", "write"), "Toolgroup 'write' activated",
-		"ran save", `{"toolgroups":["far","write"],"active":["write"],"tools":{"far":["mcp_far_*"],"write":["save","drop"]}}`,
+		"ran save", `{"active":{"far":false,"write":true},"toolgroups":["far","write"],"tools":{"far":["mcp_far_*"],"write":["save","drop"]}}`,
 		"Toolgroup 'write' deactivated",
 		fmt.Sprintf(inactive, "save", "write"), fmt.Sprintf(inactive, "mcp_far_look", "far")}
 	if d := cmp.Diff(want, got[:7]); d != "" {
