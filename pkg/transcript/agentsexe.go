@@ -359,8 +359,18 @@ func (x *importer) result(rawCall, rawResult json.RawMessage, failed bool) error
 	if err != nil {
 		return fmt.Errorf("the result of %s: %w", c.Function.Name, err)
 	}
-	x.emitResult(i, &agent.ToolResult{Failed: failed, Parts: parts})
+	x.emitResult(i, &agent.ToolResult{Failed: failed, Parts: parts, Toolgroups: activated(x.pending[i])})
 	return nil
+}
+
+// activated is the toolgroup that a call activates or deactivates: see package activate.
+func activated(c agent.ToolCall) agent.Toolgroups {
+	var args struct{ Toolgroup string }
+	active, changes := map[string]bool{"meta_activate_tool": true, "meta_deactivate_tool": false}[c.Name]
+	if !changes || json.Unmarshal([]byte(c.Args), &args) != nil || args.Toolgroup == "" {
+		return nil
+	}
+	return agent.Toolgroups{args.Toolgroup: active}
 }
 
 func (x *importer) emitResult(i int, r *agent.ToolResult) {

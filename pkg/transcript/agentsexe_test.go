@@ -77,6 +77,26 @@ func TestAgentsExeSaysThatATrackedCallFailed(t *testing.T) {
 	}
 }
 
+// The tools that an imported session has activated are there when it continues.
+func TestAgentsExeToolgroups(t *testing.T) {
+	const file = `{"sessionId":"s","turnId":"t","turns":[
+{"tag":"UserTurn","contents":{"userPrompt":"","userTools":[],"userToolResponses":[[{"id":"a"},"Toolgroup 'files' activated"],[{"id":"b"},"Toolgroup 'web' deactivated"],[{"id":"c"},"ok"]]}},
+{"tag":"LlmTurn","contents":{"llmResponse":{"responseText":null,"responseThinking":null,"rawResponse":{}},"llmToolCalls":[
+ {"id":"a","function":{"name":"meta_activate_tool","arguments":"{\"toolgroup\":\"files\"}"}},{"id":"b","function":{"name":"meta_deactivate_tool","arguments":"{\"toolgroup\":\"web\"}"}},{"id":"c","function":{"name":"other","arguments":"{\"toolgroup\":\"no\"}"}}]}},
+{"tag":"UserTurn","contents":{"userPrompt":"","userTools":[],"userQuery":"go","userToolResponses":[]}}]}`
+	events, err := collect(Read(strings.NewReader(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := replayed(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(agent.Toolgroups{"files": true, "web": false}, sessions[events[0].Session].Toolgroups); d != "" {
+		t.Error(d)
+	}
+}
+
 // What agents-exe asks of a file, by its FromJSON instances and by what it sends
 // to a model when it resumes: see exeProblems.
 func TestAgentsExeCanReadWhatIsWritten(t *testing.T) {
