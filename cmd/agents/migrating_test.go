@@ -115,6 +115,8 @@ func shownHere(name, here string) string {
 		return "no"
 	case kind == "file":
 		return fmt.Sprintf("[%s](%s)", strings.TrimSuffix(strings.SplitN(what, "#", 2)[0], ".md"), what)
+	case kind == "command" && what == name && (what == "spec" || what == "check-tool-call"): // they are hidden
+		return "[the same](cli.md#commands-of-agents-exe)"
 	case kind == "command" && what == name:
 		return fmt.Sprintf("[the same](cli.md#agents-%s)", strings.ReplaceAll(what, " ", "-"))
 	case kind == "command" && what == command: // one that is hidden
