@@ -161,6 +161,8 @@ func TestWritingLines(t *testing.T) {
 	b.refuses("overlaps", write("a.txt", "1-2,2", "x", "y"))
 	b.refuses("2 ranges and 1 contentBlocks", write("a.txt", "1,2", "x"))
 	b.refuses("does not exist", write("none", "1", "x"))
+	b.refuses("ranges is missing", map[string]any{"capability": "write-file-range", "path": "a.txt", "contentBlocks": []string{"x"}})
+	b.refuses("ranges is missing", map[string]any{"capability": "write-file-range", "path": "none", "content": "x"})
 	b.refuses("contentBlocks is missing", map[string]any{"capability": "write-file-range", "path": "a.txt", "ranges": "1"})
 	b.has("a.txt", "one\ntwo\n")
 }

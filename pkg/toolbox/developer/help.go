@@ -7,7 +7,7 @@ const schema = `{"type":"object","required":["capability"],"properties":{
 "capability":{"type":"string","enum":"CAPABILITIES"},
 "path":{"type":"string","description":"the file or folder"},
 "file_path":{"type":"string","description":"the same as path"},
-"ranges":{"type":"string","description":"lines, counted from 1: N, N-M, N+ (after line N), head, tail or whole; several are separated by commas. Without it read-file-range reads the whole file"},
+"ranges":{"type":"string","description":"lines, counted from 1: N, N-M, N+ (after line N), head, tail or whole; several are separated by commas. Without it read-file-range reads the whole file; write-file-range requires it"},
 "contentBlocks":{"type":"array","items":{"type":"string"},"description":"write-file-range: the new lines of each range, in the order of ranges; an empty text deletes the lines"},
 "content":{"type":"string","description":"write-file-range: the same for a single range"},
 "expected_snapshot_ref":{"type":"string","description":"the call fails if the file is not equal to this snapshot"},

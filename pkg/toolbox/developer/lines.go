@@ -134,6 +134,9 @@ type edit struct {
 
 // edits pairs the ranges of a call with its blocks.
 func (a *arguments) edits(total int) ([]edit, error) {
+	if strings.TrimSpace(a.Ranges) == "" { // whole must be meant: it loses what the file has
+		return nil, fmt.Errorf("the argument ranges is missing; the range whole overwrites the file")
+	}
 	list, err := spans(a.Ranges, total)
 	if err != nil {
 		return nil, err
