@@ -116,6 +116,7 @@ func table() []entry {
 		{name: "tool-call", usage: "tool call, for scripts of agents-exe", build: compat.ToolCall, compat: true},
 		{name: "describe-tool", usage: "tool describe, for scripts of agents-exe", build: compat.DescribeTool, compat: true},
 		{name: "check-tool-call", usage: "check the arguments of a call, without running it", build: compat.CheckToolCall, compat: true},
+		{name: "replay-tool-call", usage: "session replay-call, for scripts of agents-exe", build: compat.ReplayToolCall, compat: true},
 		{name: "spec", usage: "help tools, for scripts of agents-exe", build: compat.Spec, compat: true},
 		{name: "config", usage: "keys, for scripts of agents-exe", build: compat.Config, compat: true},
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -10,17 +12,20 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/transcript"
 	"github.com/urfave/cli/v3"
 )
 
 func sessionReplayCallCommand(p *program.Env) *cli.Command {
 	var tool string
+	var check bool
 	var rights load.Rights
 	return &cli.Command{
 		ArgsUsage: "ID CALL",
 		Description: `CALL is TURN.N as "session calls" shows it, or, for the call of a sub-agent, its key,
-which "session calls --json" shows.
+which "session calls --json" shows. A number counts the calls of the session from 0.
 
 The tool is the one of that name of the loaded agent, or of the agent that the session
 names. The recorded arguments are checked, and the call is allowed, asked about or
@@ -28,18 +33,19 @@ denied, as in a run. Nothing is added to the session. The result is printed as "
 call" does; the recorded one is in "session calls".`,
 		Flags: append(rights.CallFlags(),
 			&cli.StringFlag{Name: "tool", Usage: "call the tool `NAME-or-PATH` instead", Destination: &tool},
+			&cli.BoolFlag{Name: "check", Usage: "only check the arguments", Destination: &check},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() != 2 {
 				return failure.Usage("`agents session calls ID` shows the calls", "%s: want ID and CALL", c.FullName())
 			}
-			return replayCall(ctx, p, sessions.Of(p, c), c.Args().Get(0), c.Args().Get(1), tool, rights)
+			return replayCall(ctx, p, sessions.Of(p, c), c.Args().Get(0), c.Args().Get(1), tool, check, rights)
 		},
 	}
 }
 
 // replayCall makes a recorded call again.
-func replayCall(ctx context.Context, p *program.Env, s *sessions.Store, session, name, toolName string, rights load.Rights) error {
+func replayCall(ctx context.Context, p *program.Env, s *sessions.Store, session, name, toolName string, check bool, rights load.Rights) error {
 	path, err := s.Find(session)
 	if err != nil {
 		return err
@@ -60,7 +66,24 @@ func replayCall(ctx context.Context, p *program.Env, s *sessions.Store, session,
 		return err
 	}
 	defer tree.Close()
-	return callTool(ctx, p, tree, tool, cmp.Or(strings.TrimSpace(call.Args), "{}"), rights.Yes)
+	args := cmp.Or(strings.TrimSpace(call.Args), "{}")
+	if check {
+		return checkCall(ctx, p, tool, args)
+	}
+	return callTool(ctx, p, tree, tool, args, rights.Yes)
+}
+
+// checkCall compares the arguments of a call with the schema of its tool.
+func checkCall(ctx context.Context, p *program.Env, tool agent.Tool, args string) error {
+	inv := &agent.Invocation{Call: agent.ToolCall{Name: tool.Spec().Name, Args: args}, Spec: tool.Spec()}
+	_, err := inv.Args()
+	if err == nil {
+		err = schema.Checked(tool).(agent.Validator).Validate(ctx, inv)
+	}
+	if err != nil {
+		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("check the arguments of %s: %w", inv.Spec.Name, err)}
+	}
+	return p.Print("the arguments fit\n")
 }
 
 // findCall returns the call of a session with a name, and the file of the session's agent.
@@ -73,13 +96,17 @@ func findCall(events sessions.Events, name string) (call transcript.CallOf, sour
 		source = e.Source
 		break
 	}
+	n := 0 // as list-tool-calls counts
 	for t, err := range transcript.Turns(events) {
 		if err != nil {
 			return call, "", sessions.Damaged(err)
 		}
 		for c := range t.All(sum.ID, sum.Agent) {
-			if c.Key == name || c.Depth == 0 && turnAndPlace(c) == name {
+			if c.Key == name || c.Depth == 0 && (turnAndPlace(c) == name || strconv.Itoa(n) == name) {
 				return c, source, nil
+			}
+			if c.Depth == 0 {
+				n++
 			}
 		}
 	}

@@ -192,3 +192,29 @@ runs but its describe. The exit code is 1 if they do not fit. In a run, and in
 		},
 	}
 }
+
+// ReplayToolCall is replay-tool-call.
+func ReplayToolCall(p *program.Env) *cli.Command {
+	var session, index, path string
+	var check bool
+	return &cli.Command{
+		Description: deprecated("session replay-call"),
+		Flags: append(noEffect("raw"),
+			&cli.StringFlag{Name: "session", Aliases: []string{"s"}, Usage: "the session `FILE`", Required: true, Destination: &session},
+			&cli.StringFlag{Name: "tool-call", Aliases: []string{"i"}, Usage: "the `INDEX` of the call in list-tool-calls", Required: true, Destination: &index},
+			&cli.StringFlag{Name: "tool", Aliases: []string{"t"}, Usage: "the executable `PATH`", Required: true, Destination: &path},
+			&cli.BoolFlag{Name: "validate-only", Usage: "only check the arguments", Destination: &check},
+		),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := command.NoArguments(c); err != nil {
+				return err
+			}
+			args := []string{"--tool", path, session, index}
+			if check {
+				args = append([]string{"--check"}, args...)
+			}
+			text, err := rerun(ctx, p, c, "session replay-call", args...)
+			return errors.Join(p.Print(text), err)
+		},
+	}
+}
