@@ -68,7 +68,8 @@ func Open(t *testing.T, o Options) *Screen {
 	cmd := s.tmux("-f", "/dev/null", "new-session", "-d",
 		"-x", strconv.Itoa(cmp.Or(o.Columns, 120)), "-y", strconv.Itoa(cmp.Or(o.Rows, 50)), "-c", s.Dir, "sh", "-c",
 		"trap : INT; "+o.Command+"; trap '' INT; exec sleep 900") // the screen stays, whatever keys still arrive
-	cmd.Env = append([]string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + s.home, "LANG=C.UTF-8", "TERM=xterm"}, o.Env...)
+	// Under the race detector, every process would sleep a second at its end.
+	cmd.Env = append([]string{"GORACE=atexit_sleep_ms=0", "PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + s.home, "LANG=C.UTF-8", "TERM=xterm"}, o.Env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("tmux: %v\n%s", err, out)
 	}
