@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
 	"github.com/agents-exe/agents/pkg/toolbox/lua"
 	"github.com/agents-exe/agents/pkg/toolbox/lua/interpreter"
+	"github.com/agents-exe/agents/pkg/toolbox/sqlite"
 )
 
 // A toolbox is what one argument of the program starts. It returns when in ends.
@@ -33,6 +34,7 @@ type toolbox struct {
 var all = []toolbox{
 	{"lua", runScript},
 	{"openapi", overMCP(openOpenAPI)},
+	{"sqlite", overMCP(sqlite.Open)},
 }
 
 // runScript runs one script in Lua.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 )
@@ -57,6 +58,9 @@ func handler(t agent.Tool) server.ToolHandlerFunc {
 			return nil, err
 		}
 		inv := &agent.Invocation{Call: agent.ToolCall{Name: t.Spec().Name, Args: string(args)}, Spec: t.Spec()}
+		if meta := request.Params.Meta; meta != nil {
+			inv.Key, _ = meta.AdditionalFields[mcpclient.MetaKey].(string)
+		}
 		result, err := t.Call(ctx, inv)
 		out := &mcp.CallToolResult{}
 		for _, p := range result.Parts {

@@ -33,6 +33,9 @@ func (l *loader) builtins(n *Node) []agent.Tool {
 		boxes = append(boxes, BuiltinToolbox{Tag: bashTag, Contents: json.RawMessage(`{"backgroundAfterSeconds":60}`)})
 	}
 	for i, box := range boxes {
+		if box.Tag == sqliteTag {
+			continue // it is a server
+		}
 		pointer := fmt.Sprintf("%s/%d", n.File.at("builtinToolboxes"), i)
 		set, err := l.builtin(n, box)
 		switch {
@@ -40,7 +43,7 @@ func (l *loader) builtins(n *Node) []agent.Tool {
 			l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
 			continue
 		case set == nil:
-			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, DeveloperToolbox, FinishToolbox, LuaToolbox, PlanToolbox, PythonToolbox, SystemToolbox and ThinkToolbox", box.Tag))
+			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, DeveloperToolbox, FinishToolbox, LuaToolbox, PlanToolbox, PythonToolbox, SqliteToolbox, SystemToolbox and ThinkToolbox", box.Tag))
 			continue
 		}
 		if p, ok := set.(protectable); ok {

@@ -372,6 +372,7 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 	l.toolboxes(n)
 	l.mcpServers(n)
 	l.webServices(n)
+	l.sqlites(n)
 	l.skillSources(n)
 	l.readAgentsFile(n)
 	l.extraAgents(n)

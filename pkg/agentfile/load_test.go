@@ -488,7 +488,7 @@ func TestKeysOfAgentsExeAreNamedAndLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"warning [unsupported]: agent.json:2:22: contents.builtinToolboxes[0]: this is left out: there is no toolbox \"SomeToolbox\"; there are BashToolbox, DeveloperToolbox, FinishToolbox, LuaToolbox, PlanToolbox, PythonToolbox, SystemToolbox and ThinkToolbox",
+		"warning [unsupported]: agent.json:2:22: contents.builtinToolboxes[0]: this is left out: there is no toolbox \"SomeToolbox\"; there are BashToolbox, DeveloperToolbox, FinishToolbox, LuaToolbox, PlanToolbox, PythonToolbox, SqliteToolbox, SystemToolbox and ThinkToolbox",
 		`warning [unknown]: agent.json:2:90: contents.modelname: unknown key "modelname"; did you mean "modelName"?`,
 		`warning [schema]: agent.json:3:28: contents.max-turns: this is another spelling of maxTurns, which takes precedence`,
 		"warning [unsupported]: agent.json:3:47: contents.executionMode: this is left out: it is not supported yet",

@@ -102,6 +102,7 @@ const (
 	CodeSlug      Code = "slug"        // extraAgents names another slug
 	CodeServer    Code = "mcp"         // an MCP server that cannot be used
 	CodeStart     Code = "mcp-start"   // an MCP server that does not start or answer
+	CodeProgram   Code = "program"     // a program that is installed with this one and is missing
 	CodeLock      Code = "lock"        // the lock file
 	CodeSet       Code = "set"         // a placeholder without a value, a value without a placeholder
 	CodeSandbox   Code = "sandbox"     // a sandbox that does not apply to something

@@ -88,6 +88,9 @@ func (c *conn) invoke(ctx context.Context, timer *callTimer, inv *agent.Invocati
 	if inv != nil && c.server.Context && len(inv.Context) > 0 {
 		meta[MetaContext] = inv.Context
 	}
+	if inv != nil && c.server.Keys {
+		meta[MetaKey] = inv.Key
+	}
 	params["_meta"] = meta
 	empty := 0
 	for round := 1; ; round++ {

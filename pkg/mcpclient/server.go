@@ -36,6 +36,10 @@ const (
 	MaxOutput = 50_000
 )
 
+// MetaKey is the key of _meta in tools/call that has the agent.Invocation's Key, for a
+// server with Keys.
+const MetaKey = "agents-exe/key"
+
 // MetaContext is the key of _meta that has the context of the run: in tools/call as it is,
 // and in a result as the tool leaves it.
 const MetaContext = "agents-exe/context"
@@ -73,6 +77,8 @@ type Server struct {
 	// Context says that its tools get the context of the run and may change it; see
 	// MetaContext.
 	Context bool
+	// Keys says that its tools get the Key of each call; see MetaKey.
+	Keys bool
 
 	// Tools are the names of the tools that are offered, as the server calls
 	// them, or globs as path.Match has them; empty means all.

@@ -44,6 +44,8 @@ func ProblemHint(p agentfile.Problem) string {
 		return "paths are relative to the folder of the agent file"
 	case agentfile.CodeServer:
 		return "`agents help agent-files` describes the keys of MCP servers"
+	case agentfile.CodeProgram:
+		return "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents"
 	case agentfile.CodeStart:
 		return "start the server by hand to see its output"
 	case agentfile.CodeLock:

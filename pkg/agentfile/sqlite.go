@@ -1,0 +1,91 @@
+package agentfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/agents-exe/agents/pkg/toolbox/companion"
+	"github.com/agents-exe/agents/pkg/toolname"
+)
+
+const sqliteTag = "SqliteToolbox"
+
+// sqlites adds the SqliteToolboxes of n to its servers.
+func (l *loader) sqlites(n *Node) {
+	for i, box := range n.File.Spec.BuiltinToolboxes {
+		if box.Tag != sqliteTag {
+			continue
+		}
+		pointer := fmt.Sprintf("%s/%d", n.File.at("builtinToolboxes"), i)
+		if err := l.sqlite(n, pointer, box); err != nil {
+			l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
+		}
+	}
+}
+
+// sqlite adds a SqliteToolbox to the servers of n. Its settings have both shapes of agents-exe:
+// path and access, or versioning. encoding/json matches their keys in any case.
+func (l *loader) sqlite(n *Node, pointer string, box BuiltinToolbox) error {
+	var c struct {
+		companion.SQLite
+		Name       string
+		Versioning struct{ Tag, Path, BasePath, StorageRoot, Shared string }
+	}
+	if err := box.read(&c); err != nil {
+		return err
+	}
+	if !toolname.Valid(c.Name) {
+		return fmt.Errorf("name %q of a %s: it must be letters, digits, _ and -", c.Name, sqliteTag)
+	}
+	v, s := c.Versioning, c.SQLite
+	s.Toolbox, s.Sharing = c.Name, cmp.Or(v.Shared, "conversation")
+	if s.Path = cmp.Or(v.BasePath, v.Path, s.Path); s.Path == "" {
+		return errors.New("it has no path")
+	}
+	switch cmp.Or(v.Tag, s.Access) {
+	case "", companion.ReadOnly, "SqliteReadOnly":
+		s.Access = companion.ReadOnly
+	case companion.ReadWrite, "SqliteReadWrite", "SqliteNoVersioning":
+		s.Access = companion.ReadWrite
+	default: // the schema has no others
+		s.Access = companion.Versioned
+	}
+	s.Path = l.database(n, pointer, s.Path, s.Access)
+	s.Versions = s.Path + ".versions"
+	if v.StorageRoot != "" {
+		s.Versions = absolute(filepath.Dir(n.File.Path), v.StorageRoot)
+	}
+	s.Versions = filepath.Join(s.Versions, c.Name)
+	s.TimeoutSeconds = cmp.Or(s.TimeoutSeconds, n.File.Spec.ToolTimeoutSeconds, 30)
+	s.MaxRows, s.MaxBytes = cmp.Or(s.MaxRows, 1000), cmp.Or(s.MaxBytes, 64<<10)
+	l.companion(n, companionBox{
+		toolbox: "sqlite", name: "sqlite_" + c.Name, pointer: pointer, settings: s, activation: box.activation(),
+		identity: s.Access + s.Description, timeout: seconds(s.TimeoutSeconds + 10), // SQLite stops the statement
+	})
+	return nil
+}
+
+// database finds the file of a database. One that does not exist yet is created at the first
+// place that has its folder.
+func (l *loader) database(n *Node, pointer, path, access string) string {
+	places := l.places(n, path)
+	for _, look := range []func(string) string{filepath.Clean, filepath.Dir} {
+		for i, place := range places {
+			if _, err := os.Stat(look(place)); err != nil {
+				continue
+			}
+			if i == 2 {
+				l.report(n.File.problem(Warning, CodePath, pointer, "%s does not exist beside this file; the one in the working directory is used", named(path)))
+			}
+			if _, err := os.Stat(place); err != nil && access == companion.ReadOnly {
+				l.report(n.File.problem(Warning, CodePath, pointer, "%s: %s; its tool fails until there is one", named(place), plain(err)))
+			}
+			return absolute("", place)
+		}
+	}
+	l.report(n.File.problem(Warning, CodePath, pointer, "%s: there is no such folder, so its tools fail", named(filepath.Dir(places[0]))))
+	return absolute("", places[0])
+}
