@@ -4,8 +4,9 @@ const (
 	// maxSize is the size of the binary in bytes, stripped. The shell parser, without
 	// which a rule for commands could be evaded, is 0.4 MB of it, the server with its
 	// WebSocket and OpenAI's API 0.9, the chat with its line editor and Markdown 0.6, and the
-	// reader of YAML 0.25.
-	maxSize = 19_200_000
+	// reader of YAML 0.25. Skills, activation, scripts in Lua (without their interpreter)
+	// and the commands of agents-exe are 0.3.
+	maxSize = 19_400_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
@@ -36,6 +37,7 @@ var costlyPackages = map[string]string{
 	"github.com/mattn/go-runewidth@v0.0.27": "25 ms at every start; v0.0.28 and later do not",
 	"github.com/a2aproject/a2a-go@v0.3.3":   "links grpc; v2 does not",
 	"github.com/nats-io/nats-server":        "10 MB and 1.5 ms at every start",
+	"github.com/yuin/gopher-lua":            "172 allocations at every start",
 	"github.com/pb33f/libopenapi":           "5 MB",
 	"github.com/tiktoken-go/tokenizer":      "12 MB",
 	"go.opencensus.io":                      "1.5 ms at every start",

@@ -15,7 +15,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/toolbox/lua"
@@ -36,19 +35,15 @@ type machine struct {
 	state  *golua.LState
 	meter  *meter
 	in     *json.Decoder
+	steps  chan lua.Step
 	output []byte
-
-	mu     sync.Mutex
-	out    *json.Encoder
-	closed bool // the last line is written
 }
 
 // Run reads a script from in and runs it: see package lua. It limits the whole process.
 // When it returns, the script may still run, so the process must exit.
 func Run(ctx context.Context, limits lua.Limits, in io.Reader, out io.Writer) error {
 	limits = limits.WithDefaults()
-	m := &machine{max: uint64(limits.MemoryMB) << 20, meter: newMeter(limits.Instructions), in: json.NewDecoder(in), out: json.NewEncoder(out)}
-	m.out.SetEscapeHTML(false)
+	m := &machine{max: uint64(limits.MemoryMB) << 20, in: json.NewDecoder(in), steps: make(chan lua.Step), meter: newMeter(limits.Instructions)}
 	debug.SetMaxStack(maxStack)
 	debug.SetMemoryLimit(int64(m.max))
 	if err := limitData(m.max + goData); err != nil {
@@ -58,41 +53,30 @@ func Run(ctx context.Context, limits lua.Limits, in io.Reader, out io.Writer) er
 	if err := m.in.Decode(&start); err != nil {
 		return fmt.Errorf("read the script: %w", err)
 	}
-	done := make(chan lua.Step, 1)
-	go func() { done <- m.run(start) }()
+	go func() { m.steps <- m.run(start) }()
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
 	for {
+		var step lua.Step
 		select {
-		case last := <-done:
-			return m.send(last, true)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-			if m.tooLarge() {
-				return m.send(lua.Step{Error: limits.ErrMemory().Error()}, true)
+			if inUse() <= m.max {
+				continue
 			}
+			if runtime.GC(); inUse() <= m.max { // it was garbage
+				continue
+			}
+			step.Error = limits.ErrMemory().Error()
+		case step = <-m.steps:
+		}
+		if err := lines.Encode(step); err != nil || len(step.Calls) == 0 {
+			return err
 		}
 	}
-}
-
-func (m *machine) send(s lua.Step, last bool) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return errors.New("the script has ended")
-	}
-	m.closed = last
-	return m.out.Encode(s)
-}
-
-// tooLarge reports whether the script uses more memory than it may.
-func (m *machine) tooLarge() bool {
-	if inUse() <= m.max {
-		return false
-	}
-	runtime.GC() // what is in use includes garbage
-	return inUse() > m.max
 }
 
 func inUse() uint64 {
@@ -102,60 +86,56 @@ func inUse() uint64 {
 }
 
 // run runs a script and returns its last step.
-func (m *machine) run(start lua.Start) lua.Step {
-	values := []any{}
+func (m *machine) run(start lua.Start) (last lua.Step) {
 	err := m.open(start.Tools)
 	if err == nil {
-		values, err = m.values(start.Script)
-	}
-	last := lua.Step{Output: string(m.output)}
-	if err == nil {
-		last.Values, err = marshal(values)
+		m.state.SetContext(m.meter)
+		last.Values, err = m.values(start.Script)
 	}
 	if err != nil {
-		last.Error = errorText(err)
+		last.Values, last.Error = nil, errorText(err)
 	}
+	last.Output = string(m.output)
 	return last
 }
 
-// values runs a script and returns what it returns.
-func (m *machine) values(script string) ([]any, error) {
+// values runs a script and returns the JSON array of what it returns.
+func (m *machine) values(script string) ([]byte, error) {
 	l := m.state
 	fn, err := l.Load(strings.NewReader(script), "script")
-	if err != nil {
-		return nil, err
-	}
-	l.SetContext(m.meter)
-	l.Push(fn)
-	if err := l.PCall(0, golua.MultRet, nil); err != nil {
-		return nil, err
+	if err == nil {
+		l.Push(fn)
+		err = l.PCall(0, golua.MultRet, nil)
 	}
 	values := make([]any, l.GetTop())
 	for i := range values {
-		if values[i], err = toGo(l.Get(i+1), 0); err != nil {
-			return nil, err
+		if err == nil {
+			values[i], err = toGo(l.Get(i+1), 0)
 		}
 	}
-	return values, nil
+	if err != nil {
+		return nil, err
+	}
+	return marshal(values)
 }
 
 // errorText is what the model reads of the error of a script.
 func errorText(err error) string {
-	var e *golua.ApiError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*golua.ApiError](err)
+	switch {
+	case !ok:
 		return err.Error()
-	}
-	if e.Cause != nil {
+	case e.Cause != nil:
 		return e.Cause.Error()
+	case e.Object.Type() != golua.LTTable:
+		return e.Object.String()
 	}
-	if t, ok := e.Object.(*golua.LTable); ok {
-		if v, err := toGo(t, 0); err == nil {
-			if raw, err := marshal(v); err == nil {
-				return string(raw)
-			}
-		}
+	value, err := toGo(e.Object, 0)
+	raw, err2 := marshal(value)
+	if err != nil || err2 != nil {
+		return "the error is not a text"
 	}
-	return e.Object.String()
+	return string(raw)
 }
 
 // A meter counts the instructions of a script: the interpreter asks for Done before each.

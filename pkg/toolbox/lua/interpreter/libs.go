@@ -19,17 +19,8 @@ import (
 //go:embed prelude.lua
 var prelude string
 
-// kept are the functions that scripts have of the libraries of Lua.
-var kept = [...][2]string{
-	{"", "_G _VERSION assert error getmetatable ipairs next pairs pcall rawequal rawget rawset select setmetatable tonumber tostring type unpack xpcall string table math coroutine"},
-	{"string", "__index byte char find format gmatch gsub len lower match rep reverse sub upper"},
-	{"table", "concat insert maxn remove sort"},
-	{"math", "abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log log10 max min mod modf pi pow rad random randomseed sin sinh sqrt tan tanh"},
-	{"coroutine", "create resume running status yield"},
-}
-
-// open makes the state of the script with its libraries: what is not kept is removed, and
-// the prelude adds what it needs.
+// open makes the state of the script with the libraries of Lua, of which the prelude leaves
+// what scripts may have.
 func (m *machine) open(tools []any) error {
 	l := golua.NewState(golua.Options{SkipOpenLibs: true, CallStackSize: 20_000, MinimizeStackMemory: true,
 		RegistrySize: 256, RegistryMaxSize: 1 << 20, RegistryGrowStep: 4096})
@@ -38,24 +29,9 @@ func (m *machine) open(tools []any) error {
 		l.Push(l.NewFunction(open))
 		l.Call(0, 0)
 	}
-	date := l.GetField(l.GetGlobal("os"), "date")
-	for _, k := range kept {
-		t := l.G.Global
-		if k[0] != "" {
-			t = l.GetGlobal(k[0]).(*golua.LTable)
-		}
-		t.ForEach(func(name, _ golua.LValue) {
-			if !slices.Contains(strings.Fields(k[1]), name.String()) {
-				t.RawSet(name, golua.LNil)
-			}
-		})
-	}
-	coroutine := l.GetGlobal("coroutine").(*golua.LTable)
-	create := coroutine.RawGetString("create").(*golua.LFunction).GFunction
-	coroutine.RawSetString("create", l.NewFunction(func(l *golua.LState) int { return m.counted(l, create) }))
-	l.SetGlobal("json", l.SetFuncs(l.NewTable(), map[string]golua.LGFunction{"encode": encode, "decode": decode}))
-	host := l.SetFuncs(l.NewTable(), map[string]golua.LGFunction{"call": m.call, "print": m.print, "now": now, "sleep": sleep})
-	host.RawSetString("date", date)
+	create := l.GetField(l.GetGlobal("coroutine"), "create").(*golua.LFunction).GFunction
+	host := l.SetFuncs(l.NewTable(), map[string]golua.LGFunction{"call": m.call, "print": m.print, "now": now, "sleep": sleep, "encode": encode, "decode": decode,
+		"create": func(l *golua.LState) int { return m.counted(l, create) }})
 	host.RawSetString("tools", toLua(l, tools))
 	host.RawSetString("most", golua.LNumber(m.max/4)) // bytes of one text
 	fn, err := l.Load(strings.NewReader(prelude), "prelude")
@@ -83,11 +59,9 @@ func (m *machine) call(l *golua.LState) int {
 	l.CheckTable(1).ForEach(func(_, c golua.LValue) {
 		step.Calls = append(step.Calls, lua.Call{Name: l.GetField(c, "name").String(), Args: json.RawMessage(l.GetField(c, "args").String())})
 	})
+	m.steps <- step
 	var results []any
-	err := m.send(step, false)
-	if err == nil {
-		err = m.in.Decode(&results)
-	}
+	err := m.in.Decode(&results)
 	if err == nil && len(results) != len(step.Calls) {
 		err = fmt.Errorf("%d calls have %d results", len(step.Calls), len(results))
 	}

@@ -1,7 +1,26 @@
 -- What scripts have beside the language, in terms of the functions of host, which are Go.
 local host = ...
-local string, table, json = string, table, json
+local date = os.date
+
+-- What is not listed is removed.
+local kept = {
+  _G = "_G _VERSION assert error getmetatable ipairs next pairs pcall rawequal rawget rawset select setmetatable tonumber tostring type unpack xpcall string table math coroutine",
+  string = "__index byte char find format gmatch gsub len lower match rep reverse sub upper",
+  table = "concat insert maxn remove sort",
+  math = "abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log log10 max min mod modf pi pow rad random randomseed sin sinh sqrt tan tanh",
+  coroutine = "create resume running status yield",
+}
+local string, table, math, coroutine, _G = string, table, math, coroutine, _G
+for library, list in pairs(kept) do
+  local names, removed = {}, {}
+  for name in string.gmatch(list, "[%w_]+") do names[name] = true end
+  for name in pairs(_G[library]) do removed[#removed + 1] = not names[name] and name or nil end
+  for _, name in ipairs(removed) do _G[library][name] = nil end
+end
+
 local error, ipairs, pairs, select, tostring, type, find = error, ipairs, pairs, select, tostring, type, string.find
+json = {encode = host.encode, decode = host.decode}
+local json = json
 
 -- Functions that could take much memory in one step.
 local rep, format = string.rep, string.format
@@ -15,7 +34,8 @@ function string.format(f, ...)
 end
 table.unpack = unpack
 
-local create, resume = coroutine.create, coroutine.resume
+local create, resume = host.create, coroutine.resume
+coroutine.create = create
 function coroutine.wrap(f)
   local thread = create(f)
   local function pass(ok, ...)
@@ -130,7 +150,6 @@ end
 
 -- time: seconds since 1970, in UTC.
 time = {now = host.now, sleep = host.sleep}
-local date = host.date
 function time.format(seconds, f) return date("!" .. f, seconds) end
 function time.diff(a, b) return a - b end
 
