@@ -62,7 +62,7 @@ func open(path string, m mode) (*conn, error) {
 	c.db = libc.AtomicLoadPUintptr(out)
 	if rc != sqlite3.SQLITE_OK {
 		defer c.close()
-		return nil, fmt.Errorf("%s: %w", path, c.failure(rc))
+		return nil, c.failure(rc)
 	}
 	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, int32(maxBusy.Milliseconds()))
 	sqlite3.Xsqlite3_limit(c.tls, c.db, sqlite3.SQLITE_LIMIT_LENGTH, maxValue)
@@ -92,6 +92,8 @@ func (c *conn) failure(rc int32) error {
 		return errors.New("the database is locked: another program is using it")
 	case sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("%s is not a SQLite database", c.path)
+	case sqlite3.SQLITE_CANTOPEN:
+		return fmt.Errorf("%s cannot be opened: its file and its folder must be accessible, and in WAL mode the folder must be writable even to read it", c.path)
 	case sqlite3.SQLITE_INTERRUPT:
 		return errInterrupted
 	case sqlite3.SQLITE_AUTH:

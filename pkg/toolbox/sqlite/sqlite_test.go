@@ -249,7 +249,7 @@ func TestFilesThatAreNotDatabases(t *testing.T) {
 		text:                             "is not a SQLite database",
 		dir:                              "is not a file",
 		filepath.Join(dir, "gone.db"):    "does not exist",
-		filepath.Join(text, "inside.db"): "unable to open database file",
+		filepath.Join(text, "inside.db"): "cannot be opened",
 		filepath.Join(dir, "no", "x.db"): "does not exist",
 	} {
 		if _, err := query(t, companion.ReadOnly, path)("SELECT count(*) FROM sqlite_schema"); err == nil || !strings.Contains(err.Error(), want) {
