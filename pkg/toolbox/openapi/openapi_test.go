@@ -224,9 +224,9 @@ func TestResults(t *testing.T) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(429)
 		case "jump":
-			http.Redirect(w, r, "http://other.example/?key=1", 302)
+			http.Redirect(w, r, "http://other.example/?key=1", http.StatusFound)
 		case "same":
-			http.Redirect(w, r, "/pets/fine", 302)
+			http.Redirect(w, r, "/pets/fine", http.StatusFound)
 		case "fine":
 			w.Header().Set("Link", `</pets/fine?fields[x]=b&page=9>; rel="next", </x>; rel=last`)
 			w.Header().Set("X-Total-Count", "40")
