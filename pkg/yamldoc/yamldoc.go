@@ -277,9 +277,9 @@ func (w *writer) member(p *ast.MappingValueNode, first *bool) {
 		w.add(nil, ",")
 	}
 	*first = false
-	switch p.Key.(type) {
+	switch key := keyNode(p).(type) {
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
-		w.text(p.Key.GetToken(), keyOf(p))
+		w.text(key.GetToken(), keyOf(p))
 	default:
 		w.fail(p.Key.GetToken(), "want a text as the key")
 	}
@@ -289,10 +289,19 @@ func (w *writer) member(p *ast.MappingValueNode, first *bool) {
 
 // keyOf returns the key of a member. A plain scalar such as true is a string here.
 func keyOf(p *ast.MappingValueNode) string {
-	if s, ok := p.Key.(*ast.StringNode); ok {
+	key := keyNode(p)
+	if s, ok := key.(*ast.StringNode); ok {
 		return s.Value
 	}
-	return p.Key.GetToken().Value
+	return key.GetToken().Value
+}
+
+// keyNode is the key of a member, which may be written after a question mark.
+func keyNode(p *ast.MappingValueNode) ast.Node {
+	if key, ok := p.Key.(*ast.MappingKeyNode); ok && key.Value != nil {
+		return key.Value
+	}
+	return p.Key
 }
 
 // merged are the members that << adds.

@@ -17,6 +17,7 @@ func TestParseReadsWhatIsJSON(t *testing.T) {
 		{"JSON", "{\"a\": [1.50, true, \"\\u00e9\\n\"],\n \"b\": null}", `{"a":[1.50,true,"é\n"],"b":null}`},
 		{"words are texts", "no: no\nyes: Yes\non: off\nn: N\nversion: v1.10\ndate: 2026-11-22\nempty:\n", `{"no":"no","yes":"Yes","on":"off","n":"N","version":"v1.10","date":"2026-11-22","empty":null}`},
 		{"numbers keep their digits", "[1.10, 100000000000000000000, -0, 1e3, 0.1]", `[1.10,100000000000000000000,-0,1e3,0.1]`},
+		{"a key after a question mark", "? a b\n: c\n", `{"a b":"c"}`},
 		{"keys are texts", "1: a\ntrue: b\n", `{"1":"a","true":"b"}`},
 		{"literal", "a: |\n  one\n  two\nb: >-\n  one\n  two\n", `{"a":"one\ntwo\n","b":"one two"}`},
 		{"aliases", "a: &x {n: 1}\nb: *x\nc: [*x]\n", `{"a":{"n":1},"b":{"n":1},"c":[{"n":1}]}`},

@@ -6,7 +6,7 @@
 // p_X, the body is b.
 //
 // The document is read as plain JSON, and what an operation refers to is looked up when it
-// becomes a tool. Of 48 documents (Stripe, GitHub, Kubernetes, Adyen, Plaid and others)
+// becomes a tool. Of 46 documents (Stripe, GitHub, Kubernetes, Adyen, Plaid and others)
 // kin-openapi v0.152.0 refuses five as a whole and libopenapi v0.42.3 three, each for one
 // bad part; this package reads all. GitHub's takes 0.2 s and 65 MB, with the libraries
 // 2.7 s and 161 MB, 0.9 s and 261 MB. They add 1.9 MB and 6.5 MB to a program, and the
