@@ -282,6 +282,10 @@ func (r *recorder) stub(e *agent.Event, args string) {
 	if spec.Agent != "" || known && refused(spec, args) {
 		return
 	}
+	if len(e.Result.Toolgroups) > 0 || r.spec.Tools[e.Tool].Real { // a stub would activate nothing
+		r.spec.Tools[e.Tool] = Stubs{Real: true}
+		return
+	}
 	if strings.HasPrefix(e.Tool, "mcp_") && known {
 		if r.spec.Specs == nil {
 			r.spec.Specs = map[string]ToolSpec{}
