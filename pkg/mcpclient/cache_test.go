@@ -207,6 +207,7 @@ func TestCacheKnowsAServerByWhatDefinesIt(t *testing.T) {
 		"a value":      {func(_ *testing.T, r *rig) { r.server.Env[0] = "FAKE=modern" }, 1},
 		"a variable":   {func(_ *testing.T, r *rig) { r.server.Env = append(r.server.Env, "NEW=1") }, 2},
 		"an argument":  {func(_ *testing.T, r *rig) { r.server.Args = []string{"-v"} }, 2},
+		"its identity": {func(_ *testing.T, r *rig) { r.server.Identity = "other settings" }, 2},
 		"the folder":   {func(t *testing.T, r *rig) { r.server.Dir = t.TempDir() }, 2},
 		"the protocol": {func(_ *testing.T, r *rig) { r.server.Protocol = "2025-11-25" }, 2},
 		"what we can": {func(_ *testing.T, r *rig) {
