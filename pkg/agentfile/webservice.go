@@ -107,7 +107,11 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 	if err := l.webSecrets(n, &c, &s); err != nil {
 		return err
 	}
-	l.companion(n, companionBox{toolbox: "openapi", name: s.Name, pointer: pointer, settings: s, identity: string(identity) + changed,
+	var limit time.Duration
+	if c.TimeoutSeconds > 0 {
+		limit = seconds(c.TimeoutSeconds) + 10*time.Second // the toolbox ends a request first
+	}
+	l.companion(n, companionBox{toolbox: "openapi", name: s.Name, timeout: limit, pointer: pointer, settings: s, identity: string(identity) + changed,
 		start: webServiceStart, sandbox: c.Sandbox, activation: c.Activation, uncached: httphost.Local(at)})
 	return nil
 }
@@ -153,7 +157,11 @@ func (l *loader) webSecrets(n *Node, c *webService, s *companion.OpenAPI) error 
 			err = cmp.Or(err, problem)
 			source.Tag, text = "Given", key
 		case "EnvVar":
-			source.Tag, text = "Given", l.secretVariable(text)
+			value := l.secretVariable(text)
+			if value == "" {
+				err = cmp.Or(err, fmt.Errorf("the environment variable %q of a secret is not set", text))
+			}
+			source.Tag, text = "Given", value
 		case "Given":
 			l.tree.secrets = append(l.tree.secrets, config.NewSecret(text))
 		case "FileSystem":
