@@ -13,8 +13,8 @@ import (
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
-// lua opens a LuaToolbox, whose scripts the program agents-toolbox runs. Without one, the
-// toolbox has no tools.
+// lua opens a LuaToolbox, whose scripts the program agents-toolbox runs. If no program is to
+// be found, as in a test of an agent, its tool exists and cannot be called.
 func (l *loader) lua(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	var c struct {
 		Name, Description       string
@@ -41,7 +41,7 @@ func (l *loader) lua(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	opts := lua.Options{Name: c.Name, Description: c.Description, Allowed: c.AllowedTools, Timeout: time.Duration(c.MaxExecutionTimeSeconds * float64(time.Second)),
 		Limits: lua.Limits{MemoryMB: c.MaxMemoryMB, Instructions: c.MaxInstructions}.WithDefaults()}
 	if l.opts.Companion == nil {
-		return agent.ToolList{}, nil
+		return lua.Open(opts), nil
 	}
 	program, err := l.opts.Companion(companion.Program)
 	if err != nil {
