@@ -122,6 +122,8 @@ func (m exeMedia) part() (agent.Part, error) {
 // ImportedAgent is the agent of imported sessions: agents-exe does not store its name.
 const ImportedAgent = "imported"
 
+const removedText = "[what came before was removed from this session]"
+
 const errNoResult = "error: the imported session has no result for this call"
 
 // FromAgentsExe reads a session file of agents-exe, of any of its versions. Data
@@ -152,6 +154,7 @@ type importer struct {
 	turns   int
 	pending []agent.ToolCall // of the last answer; without ID once it has a result
 	done    bool             // the last answer has no calls
+	asked   bool             // there is a prompt that was not answered in full
 	setup   string           // digest
 }
 
@@ -227,6 +230,7 @@ func (x *importer) user(contents json.RawMessage) error {
 		}
 		x.end()
 		x.emit(agent.Event{Kind: agent.EventMessage, Message: m})
+		x.asked = true
 	}
 	x.emitSetup(u)
 	return nil
@@ -303,6 +307,12 @@ func (x *importer) answer(contents json.RawMessage) error {
 		return err
 	}
 	x.answerPending()
+	if !x.asked || x.done { // what it answers was edited out
+		x.end()
+		m := agent.UserText(removedText)
+		x.emit(agent.Event{Kind: agent.EventMessage, Message: &m})
+		x.asked = true
+	}
 	var raw exeRaw
 	_ = json.Unmarshal(l.Response.Raw, &raw) // it can have any form
 	if raw.Created > 0 {
@@ -396,7 +406,7 @@ func (x *importer) end() {
 	x.answerPending()
 	if x.done {
 		x.emit(agent.Event{Kind: agent.EventEnd, Status: agent.StatusOK})
-		x.done = false
+		x.done, x.asked = false, false
 	}
 }
 
