@@ -176,6 +176,7 @@ func TestManualNamesEveryKey(t *testing.T) {
 	boxes, servers, _ := strings.Cut(boxes, "### MCP servers")
 	boxes, rest, _ := strings.Cut(boxes, "### Builtin toolboxes")
 	builtin, runners, _ := strings.Cut(rest, "### Runners")
+	builtin, _, _ = strings.Cut(builtin, "### Scripts") // tables of functions too
 	runners, remote, _ := strings.Cut(runners, "### Remote agents")
 	boxes += runners
 	same(t, "a remote agent", firstCells(remote), properties(t, schemas.AgentName, "$defs", "extraAgent", "properties", "contents"))
