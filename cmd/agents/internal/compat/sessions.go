@@ -20,9 +20,9 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// compatEvents are the events of a session file; of one of agents-exe that continues here,
+// openSession returns the events of a session file; of one of agents-exe that continues here,
 // those of its journal.
-func compatEvents(p *program.Env, c *cli.Command) (sessions.Events, error) {
+func openSession(p *program.Env, c *cli.Command) (sessions.Events, error) {
 	name, err := command.OneArgument(c, "the session's file")
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func SessionPrint(p *program.Env) *cli.Command {
 				events, err = sessions.Of(p, c).Open(sessions.Continued(f.results))
 				f.results = "shown"
 			} else {
-				events, err = compatEvents(p, c)
+				events, err = openSession(p, c)
 			}
 			switch {
 			case modes[f.results] == "":
@@ -75,7 +75,7 @@ func ListToolCalls(p *program.Env) *cli.Command {
 		Description: deprecated("session calls"),
 		Flags:       []cli.Flag{&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "human", Usage: "`FORM`: human, json or brief", Destination: &format, Validator: command.OneOf("human", "json", "brief")}},
 		Action: func(_ context.Context, c *cli.Command) error {
-			events, err := compatEvents(p, c)
+			events, err := openSession(p, c)
 			if err != nil {
 				return err
 			}
