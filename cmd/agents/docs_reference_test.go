@@ -179,6 +179,7 @@ func TestManualNamesEveryKey(t *testing.T) {
 	builtin, _, _ = strings.Cut(builtin, "### Scripts") // tables of functions too
 	runners, remote, _ := strings.Cut(runners, "### Remote agents")
 	boxes += runners
+	builtin, _, _ = strings.Cut(builtin, "### Scripts")
 	same(t, "a remote agent", firstCells(remote), properties(t, schemas.AgentName, "$defs", "extraAgent", "properties", "contents"))
 	same(t, "settings of BashToolbox", firstCells(builtin), properties(t, schemas.AgentName, "$defs", "bashSettings"))
 	same(t, "contents", firstCells(contents), properties(t, schemas.AgentName, "$defs", "contents"))
