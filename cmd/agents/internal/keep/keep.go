@@ -82,7 +82,7 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 		return nil, err
 	}
 	dirs := load.SessionDirs(p, c, k.Dir)
-	path := k.file
+	var path string
 	switch {
 	case k.file != "":
 		if info, err := os.Stat(k.file); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
