@@ -10,7 +10,7 @@
 //	chat                             the line-based chat
 //	complete serve                   the completion of a command line; an MCP server
 //	compat                           the commands of agents-exe with other names
-//	keep prompt scaffold sinks       the session, the prompt and the output of a run; new files
+//	call keep prompt scaffold sinks  single calls; the session, the prompt and the output of a run; new files
 //	ask sessions                     questions to a person; sessions of earlier runs
 //	command edit form load           the command line; a line editor; forms; agent files
 //	results rights                   what tests and checks print

@@ -123,11 +123,6 @@ func printCalls(p *program.Env, events sessions.Events, want func(transcript.Cal
 	return flush()
 }
 
-// turnAndPlace is the name of a call in its session: TURN.N, the end of its key.
-func turnAndPlace(c transcript.CallOf) string {
-	return program.OneLine(strings.TrimPrefix(c.Key, c.Session+"."), 30)
-}
-
 // callText is a call for a person: a line of facts, the arguments, the beginning of
 // the result.
 func callText(c transcript.CallOf) string {
@@ -139,7 +134,7 @@ func callText(c transcript.CallOf) string {
 		state += ", " + c.Started.UTC().Format("2006-01-02 15:04:05Z")
 	}
 	indent := strings.Repeat("  ", c.Depth)
-	text := fmt.Sprintf("%s%s turn %s: %s (%s)\n", indent, program.OneLine(c.Agent, 60), turnAndPlace(c), program.OneLine(c.Name, 100), state)
+	text := fmt.Sprintf("%s%s turn %s: %s (%s)\n", indent, program.OneLine(c.Agent, 60), sessions.TurnAndPlace(c), program.OneLine(c.Name, 100), state)
 	if args := program.OneLine(c.Args, 300); args != "" && args != "{}" {
 		text += fmt.Sprintf("%s  arguments: %s\n", indent, args)
 	}

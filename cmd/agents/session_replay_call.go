@@ -3,17 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/call"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
-	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/transcript"
 	"github.com/urfave/cli/v3"
 )
@@ -50,40 +48,27 @@ func replayCall(ctx context.Context, p *program.Env, s *sessions.Store, session,
 	if err != nil {
 		return err
 	}
-	call, source, err := findCall(sessions.EventsOf(path), name)
+	recorded, source, err := findCall(sessions.EventsOf(path), name)
 	if err != nil {
 		return err
 	}
-	o := load.Options{Rights: rights, Agent: call.Agent}
+	o := load.Options{Rights: rights, Agent: recorded.Agent}
 	if o.Agent == transcript.ImportedAgent {
 		o.Agent = ""
 	}
 	if o.File, o.Suggested, err = keep.AgentOf(p, path, source); err != nil {
 		return err
 	}
-	tool, tree, err := findTool(ctx, p, cmp.Or(toolName, call.Name), o)
+	tool, tree, err := call.Find(ctx, p, cmp.Or(toolName, recorded.Name), o)
 	if err != nil {
 		return err
 	}
 	defer tree.Close()
-	args := cmp.Or(strings.TrimSpace(call.Args), "{}")
+	args := cmp.Or(strings.TrimSpace(recorded.Args), "{}")
 	if check {
-		return checkCall(ctx, p, tool, args)
+		return call.Check(ctx, p, tool, args)
 	}
-	return callTool(ctx, p, tree, tool, args, rights.Yes)
-}
-
-// checkCall compares the arguments of a call with the schema of its tool.
-func checkCall(ctx context.Context, p *program.Env, tool agent.Tool, args string) error {
-	inv := &agent.Invocation{Call: agent.ToolCall{Name: tool.Spec().Name, Args: args}, Spec: tool.Spec()}
-	_, err := inv.Args()
-	if err == nil {
-		err = schema.Checked(tool).(agent.Validator).Validate(ctx, inv)
-	}
-	if err != nil {
-		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("check the arguments of %s: %w", inv.Spec.Name, err)}
-	}
-	return p.Print("the arguments fit\n")
+	return call.Run(ctx, p, tree, tool, args, rights.Yes)
 }
 
 // findCall returns the call of a session with a name, and the file of the session's agent.
@@ -102,7 +87,7 @@ func findCall(events sessions.Events, name string) (call transcript.CallOf, sour
 			return call, "", sessions.Damaged(err)
 		}
 		for c := range t.All(sum.ID, sum.Agent) {
-			if c.Key == name || c.Depth == 0 && (turnAndPlace(c) == name || strconv.Itoa(n) == name) {
+			if c.Key == name || c.Depth == 0 && (sessions.TurnAndPlace(c) == name || strconv.Itoa(n) == name) {
 				return c, source, nil
 			}
 			if c.Depth == 0 {

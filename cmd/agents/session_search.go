@@ -18,10 +18,6 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// searcher is the program that searches. It is one of its own because a database
-// would add to the size and to every start of this one.
-const searcher = "agents-search"
-
 const searcherVersion = 1
 
 // A searchRequest is what the searcher reads.
@@ -139,7 +135,7 @@ func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time)
 
 // search calls the searcher.
 func search(ctx context.Context, p *program.Env, r *searchRequest) ([]searchHit, error) {
-	path, err := program.Companion(searcher)
+	path, err := program.Companion(program.Search)
 	if err != nil {
 		return nil, failure.NothingRan(fmt.Errorf("session search: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
 	}

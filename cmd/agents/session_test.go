@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 )
 
 // The search with the program that searches, as both are installed.
 func TestSearchFindsSessionsOfRuns(t *testing.T) {
 	bin, home := t.TempDir(), t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, searcher), "../agents-search")
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, program.Search), "../agents-search")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -2,25 +2,16 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"os"
-	"strings"
 
-	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/call"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/schema"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/toolname"
 	"github.com/urfave/cli/v3"
 )
 
@@ -50,7 +41,7 @@ prints what the tool said on stderr, exit code 1.`,
 }
 
 func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, rights load.Rights) error {
-	tool, tree, err := findTool(ctx, p, name, load.Options{Rights: rights})
+	tool, tree, err := call.Find(ctx, p, name, load.Options{Rights: rights})
 	if err != nil {
 		return err
 	}
@@ -59,78 +50,7 @@ func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, 
 	if err != nil {
 		return err
 	}
-	return callTool(ctx, p, tree, tool, args, rights.Yes)
-}
-
-// callTool makes one call of a tool, as a run would, and prints its result.
-func callTool(ctx context.Context, p *program.Env, tree *agentfile.Tree, tool agent.Tool, args string, yes bool) error {
-	spec := tool.Spec()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	runner := tree.Runner(cmp.Or(tree.Root, &agent.Agent{}))
-	runner.Person = ask.NewApprover(p, ask.NewPerson(p), yes, cancel).Answer
-	result, err := runner.Call(ctx, tool, args)
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("call %s: %w", spec.Name, context.Cause(ctx))
-	case err != nil:
-		if said := strings.TrimSpace(result.Text()); said != "" {
-			fmt.Fprintln(p.Err, termtext.Clean(said))
-		}
-		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("call %s: %w", spec.Name, err)}
-	}
-	return printResult(p, spec.Name, result)
-}
-
-// findTool is the tool that a name or a path means, and the tree that was loaded
-// for it with o: one without a root for a path.
-func findTool(ctx context.Context, p *program.Env, name string, o load.Options) (agent.Tool, *agentfile.Tree, error) {
-	info, statErr := os.Stat(name)
-	if strings.Contains(name, "/") || statErr == nil && info.Mode().IsRegular() {
-		t, err := load.OpenTool(ctx, p, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		return schema.Checked(t), &agentfile.Tree{}, nil
-	}
-	o.NoModels, o.Elicit = true, ask.NewPerson(p).Asked()
-	l, err := load.Load(ctx, p, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	tool, err := namedTool(ctx, l, name)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
-	return tool, l.Tree, nil
-}
-
-// namedTool is the root agent's tool of this name. Sub-agents are none: they need a
-// model.
-func namedTool(ctx context.Context, l *load.Tree, name string) (agent.Tool, error) {
-	var names []string
-	for _, set := range l.Root.Toolsets {
-		tools, err := set.Tools(ctx)
-		if err != nil {
-			return nil, failure.NothingRan(fmt.Errorf("tools of agent %s: %w", l.Root.Slug, err), "")
-		}
-		for _, t := range tools {
-			spec := t.Spec()
-			match := spec.Name == name || spec.Name == toolname.Join("bash", name)
-			switch {
-			case match && spec.Agent != "":
-				return nil, failure.Usage("ask it with `agents run --agent-file "+spec.Source+"`", "tool call: %s is an agent and needs its model", name)
-			case match:
-				return t, nil
-			case spec.Agent == "":
-				names = append(names, spec.Name)
-			}
-		}
-	}
-	if len(names) == 0 {
-		return nil, failure.Usage("a path to an executable works too: ./"+name, "tool call: there is no tool %q: agent %s has none", name, l.Root.Slug)
-	}
-	return nil, failure.Usage("a path to an executable works too: ./"+name, "tool call: agent %s has no tool %q; it has %s", l.Root.Slug, name, strings.Join(names, ", "))
+	return call.Run(ctx, p, tree, tool, args, rights.Yes)
 }
 
 // callArgs is the JSON object of the arguments. Nothing is asked of a person who
@@ -150,34 +70,4 @@ func callArgs(ctx context.Context, p *program.Env, spec agent.ToolSpec, pairs []
 		return "{}", nil
 	}
 	return string(data), nil
-}
-
-// printResult writes what the tool gave back: an attachment as its bytes, any
-// other result as its text. What is said beside an attachment goes to stderr.
-func printResult(p *program.Env, name string, r agent.Result) error {
-	text := p.Out
-	for _, part := range r.Parts {
-		if part.Kind == agent.PartMedia {
-			text = p.Err
-		}
-	}
-	for _, part := range r.Parts {
-		var err error
-		switch {
-		case part.Kind == agent.PartMedia && p.OutTerm:
-			return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("call %s: the result is %d bytes of %s, which are not for a terminal", name, len(part.Data), part.MIME), Hint: "write it to a file: > FILE"}
-		case part.Kind == agent.PartMedia:
-			_, err = p.Out.Write(part.Data)
-		case text == p.Err:
-			_, err = fmt.Fprintln(p.Err, termtext.Clean(part.Text))
-		case p.OutTerm:
-			_, err = io.WriteString(p.Out, strings.TrimSuffix(termtext.Clean(part.Text), "\n")+"\n")
-		default:
-			_, err = io.WriteString(p.Out, part.Text)
-		}
-		if err != nil {
-			return fmt.Errorf("write the result: %w", err)
-		}
-	}
-	return nil
 }

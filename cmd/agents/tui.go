@@ -15,10 +15,6 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// tuiProgram is the program of `agents tui`. It is one of its own because its libraries
-// would add to the size and to every start of this one.
-const tuiProgram = "agents-tui"
-
 const tuiVersion = 1
 
 // A tuiRequest is the argument of that program.
@@ -79,7 +75,7 @@ either, it lists runs and sessions to choose from.`,
 
 // execTUI replaces this process by the interface.
 func execTUI(p *program.Env, r *tuiRequest) error {
-	path, err := program.Companion(tuiProgram)
+	path, err := program.Companion(program.TUI)
 	if err != nil {
 		return failure.NothingRan(fmt.Errorf("tui: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
 	}

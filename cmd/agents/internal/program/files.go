@@ -92,6 +92,13 @@ func Relative(path string) string {
 	return path
 }
 
+// The programs beside this one. Each is one of its own because its libraries would add to
+// the size and to every start of this one.
+const (
+	Search = "agents-search" // for `agents session search`
+	TUI    = "agents-tui"    // for `agents tui`
+)
+
 // Companion returns the path of a program that is installed with this one: beside it, or
 // in PATH.
 func Companion(name string) (string, error) {

@@ -232,3 +232,8 @@ func BusyHint(err error) string {
 	}
 	return ""
 }
+
+// TurnAndPlace is the name of a call in its session: TURN.N, the end of its key.
+func TurnAndPlace(c transcript.CallOf) string {
+	return program.OneLine(strings.TrimPrefix(c.Key, c.Session+"."), 30)
+}
