@@ -186,7 +186,7 @@ func TestToolReadsFilesOfTheSkillOnly(t *testing.T) {
 	}
 	skill.Tools = []string{"skill_s_x"}
 	set := Tools([]*Skill{skill})
-	want := "Skill s, in the folder " + dir + ". Paths in the text below are relative to this folder; commands run elsewhere.\nNeeds: jq\nUses these tools, if you have them: Read\nScripts that are tools, from your next message on: skill_s_x\n" +
+	want := "Skill s, in the folder " + dir + ". Paths in the text below are relative to this folder, which is not the working directory of commands.\nNeeds: jq\nUses these tools, if you have them: Read\nScripts that are tools, from your next message on: skill_s_x\n" +
 		"Files: assets/logo.png, references/a.md, references/b.md, references/link.md\n\nDo it."
 	if got, err := call(t, set, `{"name":"s"}`); got != want {
 		t.Errorf("the text is %q, %v, want %q", got, err, want)

@@ -102,7 +102,7 @@ func (s *Skill) describe() string {
 	if len(files) > most {
 		files = append(files[:most], fmt.Sprintf("and %d more", len(files)-most))
 	}
-	text := fmt.Sprintf("Skill %s, in the folder %s. Paths in the text below are relative to this folder; commands run elsewhere.", s.Name, s.Dir)
+	text := fmt.Sprintf("Skill %s, in the folder %s. Paths in the text below are relative to this folder, which is not the working directory of commands.", s.Name, s.Dir)
 	for _, line := range [][2]string{{"Needs", s.Compatibility}, {"Uses these tools, if you have them", s.AllowedTools},
 		{"Scripts that are tools, from your next message on", strings.Join(s.Tools, ", ")}, {"Files", strings.Join(files, ", ")}} {
 		if line[1] != "" {
