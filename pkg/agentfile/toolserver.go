@@ -65,7 +65,7 @@ func (l *loader) companion(n *Node, b companionBox) {
 	s := server{pointer: b.pointer, settings: settings, uncached: b.uncached, group: l.toolgroup(n, b.pointer, b.activation)}
 	s.Name, s.Sandbox = b.name, b.sandbox
 	s.client = mcpclient.Server{
-		Name: b.name, Executable: program, Args: []string{b.toolbox}, Dir: n.workDir, Identity: b.identity, StartTimeout: b.start, Keys: true,
+		Name: b.name, Called: "toolbox", Executable: program, Args: []string{b.toolbox}, Dir: n.workDir, Identity: b.identity, StartTimeout: b.start, Keys: true,
 		CallTimeout: cmp.Or(b.timeout, seconds(n.File.Spec.ToolTimeoutSeconds)),
 	}
 	n.configured = append(n.configured, s)

@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,7 +171,7 @@ func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
 	t.call = t.callTool
 	t.spec = agent.ToolSpec{
 		Name: s.opts.name(s.server.Name, d.Name), Description: describe(&d), Schema: d.Schema,
-		Source: "tool " + printable(d.Name) + " of MCP server " + s.server.Name, Effects: d.Annotations.effects(),
+		Source: "tool " + printable(d.Name) + " of " + cmp.Or(s.server.Called, "MCP server") + " " + s.server.Name, Effects: d.Annotations.effects(),
 	}
 	return t, nil
 }

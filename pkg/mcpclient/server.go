@@ -77,6 +77,8 @@ type Server struct {
 	// Context says that its tools get the context of the run and may change it; see
 	// MetaContext.
 	Context bool
+	// Called is what descriptions for people call the server; "" means "MCP server".
+	Called string
 	// Keys says that its tools get the Key of each call; see MetaKey.
 	Keys bool
 
