@@ -59,10 +59,10 @@ func main() {
 func run(ctx context.Context, args []string, request string, in io.Reader, out io.Writer) error {
 	var r companion.Request
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") || json.Unmarshal([]byte(request), &r) != nil {
-		return errors.New("agents-toolbox is part of `agents`, which starts it for toolboxes of agent files")
+		return errors.New("agents-toolbox is started by `agents` for toolboxes of agent files, not by hand")
 	}
 	if r.Version != companion.Version {
-		return fmt.Errorf("agents asks in version %d and agents-toolbox answers in version %d: install both again", r.Version, companion.Version)
+		return fmt.Errorf("agents and agents-toolbox do not match (protocol versions %d and %d): install both again", r.Version, companion.Version)
 	}
 	for _, t := range all {
 		if t.name == args[0] {

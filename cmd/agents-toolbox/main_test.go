@@ -18,9 +18,9 @@ func TestWrongStarts(t *testing.T) {
 		args          []string
 		request, want string
 	}{
-		"by a person":     {nil, "", "is part of `agents`"},
-		"help":            {[]string{"--help"}, `{"version":1}`, "is part of `agents`"},
-		"no request":      {[]string{"sqlite"}, "", "is part of `agents`"},
+		"by a person":     {nil, "", "is started by `agents`"},
+		"help":            {[]string{"--help"}, `{"version":1}`, "is started by `agents`"},
+		"no request":      {[]string{"sqlite"}, "", "is started by `agents`"},
 		"another version": {[]string{"sqlite"}, `{"version":99}`, "install both again"},
 		"unknown toolbox": {[]string{"none"}, fmt.Sprintf(`{"version":%d}`, companion.Version), `does not have the toolbox "none"`},
 	} {

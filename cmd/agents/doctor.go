@@ -341,10 +341,10 @@ func (d *doctor) terminal() {
 
 // companions looks for the other programs of the project.
 func (d *doctor) companions() {
-	for _, c := range [][2]string{{program.Search, "`agents session search`"}, {program.TUI, "`agents tui`"}, {companion.Program, "toolboxes of agent files that need it"}} {
+	for _, c := range [][2]string{{program.Search, "`agents session search`"}, {program.TUI, "`agents tui`"}, {companion.Program, "some toolboxes of agent files"}} {
 		path, err := program.Companion(c[0])
 		if err != nil {
-			d.add(warning, "companion", "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents", "%s is neither beside agents nor in PATH: it is needed for %s", c[0], c[1])
+			d.add(warning, "companion", "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents", "%s is neither beside agents nor in PATH; it is needed for %s", c[0], c[1])
 			continue
 		}
 		d.add(healthy, "companion", "", "%s", path)

@@ -23,7 +23,7 @@ func (l *loader) toolgroup(n *Node, pointer string, activation json.RawMessage) 
 	case json.Unmarshal(activation, &group) == nil && group.Tag == "on-demand" && group.Toolgroup != "":
 		return group.Toolgroup
 	default:
-		l.report(n.File.problem(Warning, CodeLater, pointer, `its activation %.100s is left out, and its tools are always active: it must be "always" or {"tag": "on-demand", "toolgroup": "NAME"}`, activation))
+		l.report(n.File.problem(Warning, CodeLater, pointer, `its activation %.100s is not valid, so its tools are always active: it must be "always" or {"tag": "on-demand", "toolgroup": "NAME"}`, activation))
 	}
 	return ""
 }

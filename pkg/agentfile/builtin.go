@@ -164,7 +164,7 @@ func (l *loader) developer(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 // is part of the name of its tool, is checked too.
 func (l *loader) capabilities(n *Node, box BuiltinToolbox, name string, wanted, all []string) ([]string, error) {
 	if !toolname.Valid(name) {
-		return nil, fmt.Errorf("name %q of a %s: it must be letters, digits, _ and -", name, box.Tag)
+		return nil, fmt.Errorf("the name %q of a %s is not valid: use letters, digits, _ and -", name, box.Tag)
 	}
 	var known []string
 	for _, c := range wanted {

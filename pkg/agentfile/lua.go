@@ -32,11 +32,11 @@ func (l *loader) lua(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	const most = 1 << 20 // MB, and seconds
 	switch {
 	case !toolname.Valid(c.Name):
-		return nil, fmt.Errorf("name %q of a %s: it must be letters, digits, _ and -", c.Name, box.Tag)
+		return nil, fmt.Errorf("the name %q of a %s is not valid: use letters, digits, _ and -", c.Name, box.Tag)
 	case c.MaxMemoryMB < 0, c.MaxMemoryMB > most, c.MaxExecutionTimeSeconds < 0, c.MaxExecutionTimeSeconds > most, c.MaxInstructions < 0:
-		return nil, fmt.Errorf("a limit of the %s %q is negative or too large", box.Tag, c.Name)
+		return nil, fmt.Errorf("a limit of the %s %q is out of range: it is negative or too large", box.Tag, c.Name)
 	case len(c.AllowedHosts) > 0 || len(c.FileSandbox) > 0:
-		l.report(n.File.problem(Note, CodeLater, n.File.at("builtinToolboxes"), "allowedHosts and fileSandbox of the %s %q are ignored: scripts have no libraries http and fs, but can call tools", box.Tag, c.Name))
+		l.report(n.File.problem(Note, CodeLater, n.File.at("builtinToolboxes"), "allowedHosts and fileSandbox of the %s %q are ignored: scripts do not have the libraries http and fs; they call tools instead", box.Tag, c.Name))
 	}
 	opts := lua.Options{Name: c.Name, Description: c.Description, Allowed: c.AllowedTools, Timeout: time.Duration(c.MaxExecutionTimeSeconds * float64(time.Second)),
 		Limits: lua.Limits{MemoryMB: c.MaxMemoryMB, Instructions: c.MaxInstructions}.WithDefaults()}

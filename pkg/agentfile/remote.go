@@ -86,7 +86,7 @@ func (l *loader) remote(n *Node, r Remote, at Problem) {
 		fail(CodeSchema, "agent: %q cannot be the slug of an agent", r.Agent)
 		return
 	case found && !key.Allows(u):
-		fail(CodeHost, "the key %q is bound to %s by its hosts and is not sent to %s", r.APIKeyID, strings.Join(key.Hosts, ", "), u.Host)
+		fail(CodeHost, "the key %q may only be sent to its hosts (%s), not to %s", r.APIKeyID, strings.Join(key.Hosts, ", "), u.Host)
 		return
 	case !found && !httphost.Local(u) && !l.opts.NoModels:
 		fail(CodeKey, "there is no key %q, and requests to %s need one: apiKeyId names it%s", r.APIKeyID, u.Host, among(l.opts.Keys.IDs()))

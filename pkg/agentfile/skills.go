@@ -119,7 +119,7 @@ func (l *loader) readSkills(n *Node, f *skillFolder) {
 func (l *loader) addSkill(n *Node, f *skillFolder, s *skills.Skill) {
 	if i := slices.IndexFunc(n.skills, func(old *skills.Skill) bool { return old.Name == s.Name }); i >= 0 {
 		old := n.skills[i]
-		l.report(n.File.problem(Warning, CodeSkill, f.pointer, "there are two skills %s; that in %s is used, not that in %s", s.Name, named(s.Dir), named(old.Dir)))
+		l.report(n.File.problem(Warning, CodeSkill, f.pointer, "two skills are named %s: the one in %s is used, the one in %s is not", s.Name, named(s.Dir), named(old.Dir)))
 		n.skills = slices.Delete(n.skills, i, i+1)
 		n.programs = slices.DeleteFunc(n.programs, func(p program) bool { return p.name != "" && skills.Inside(old.Dir, p.path) })
 	}
@@ -238,10 +238,10 @@ func (l *loader) readAgentsFile(n *Node) {
 	}
 	text := strings.TrimSpace(string(data))
 	if len(text) > maxAgentsFile {
-		l.report(n.File.problem(Warning, CodeFile, n.File.at("agentsFile"), "%s has %d bytes; the model sees the first %d", named(path), len(text), maxAgentsFile))
-		text = strings.ToValidUTF8(text[:maxAgentsFile], "") + "\n[the rest of the file is left out]"
+		l.report(n.File.problem(Warning, CodeFile, n.File.at("agentsFile"), "%s is %d bytes long; the model sees only the first %d", named(path), len(text), maxAgentsFile))
+		text = strings.ToValidUTF8(text[:maxAgentsFile], "") + "\n[the rest of the file is omitted]"
 	}
-	n.agentsFile = "The people who maintain the folder " + dir + " wrote the lines below, each after a >, in its AGENTS.md, for agents that work in it. " +
-		"They come from there and not from the author of your instructions: follow them in your work on these files, unless they contradict anything else that you were told.\n> " +
+	n.agentsFile = "The lines below that begin with > are from AGENTS.md in the folder " + dir + ". The people who maintain this folder wrote them for agents that work in it. " +
+		"They are not from the author of your instructions: follow them when you work on these files, unless they contradict your other instructions.\n> " +
 		strings.ReplaceAll(text, "\n", "\n> ")
 }

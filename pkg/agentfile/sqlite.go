@@ -38,12 +38,12 @@ func (l *loader) sqlite(n *Node, pointer string, box BuiltinToolbox) error {
 		return err
 	}
 	if !toolname.Valid(c.Name) {
-		return fmt.Errorf("name %q of a %s: it must be letters, digits, _ and -", c.Name, sqliteTag)
+		return fmt.Errorf("the name %q of a %s is not valid: use letters, digits, _ and -", c.Name, sqliteTag)
 	}
 	v, s := c.Versioning, c.SQLite
 	s.Toolbox, s.Sharing = c.Name, cmp.Or(v.Shared, "conversation")
 	if s.Path = cmp.Or(v.BasePath, v.Path, s.Path); s.Path == "" {
-		return errors.New("it has no path")
+		return errors.New("path is missing: it must name the file of the database")
 	}
 	switch cmp.Or(v.Tag, s.Access) {
 	case "", companion.ReadOnly, "SqliteReadOnly":

@@ -51,7 +51,7 @@ func (l *loader) companion(n *Node, b companionBox) {
 		return
 	}
 	if slices.ContainsFunc(n.configured, func(s server) bool { return s.Name == b.name }) {
-		leaveOut(CodeCollision, "another toolbox or MCP server of this agent has the name %q", b.name)
+		leaveOut(CodeCollision, "another toolbox or MCP server of this agent is also named %q", b.name)
 		return
 	}
 	if l.opts.Companion == nil {

@@ -90,7 +90,7 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 	}
 	at, err := url.Parse(c.SpecURL)
 	if err != nil || c.SpecURL == "" {
-		return fmt.Errorf("specUrl %q is neither a file nor a usable URL", c.SpecURL)
+		return fmt.Errorf("specUrl %q is neither the path of a file nor a valid URL", c.SpecURL)
 	}
 	var changed string // by which a new document is recognised
 	if path, isFile := strings.CutPrefix(c.SpecURL, "file://"); isFile || at.Scheme == "" {
@@ -121,10 +121,10 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 func (l *loader) webSecrets(n *Node, c *webService, s *companion.OpenAPI) error {
 	to, err := url.Parse(cmp.Or(c.BaseURL, c.SpecURL))
 	if err != nil {
-		return errors.New("baseUrl is not a usable URL")
+		return errors.New("baseUrl is not a valid URL")
 	}
 	if to.Host == "" && (c.APIKeyID != "" || c.Token != "" || len(c.Headers)+len(c.Secrets) > 0) {
-		return errors.New("baseUrl is missing: keys, headers and secrets are sent to its host alone")
+		return errors.New("baseUrl is missing: keys, headers and secrets are sent only to its host")
 	}
 	if c.APIKeyID != "" {
 		if s.Key, err = l.keyFor(c.APIKeyID, to); err != nil {
@@ -159,7 +159,7 @@ func (l *loader) webSecrets(n *Node, c *webService, s *companion.OpenAPI) error 
 		case "EnvVar":
 			value := l.secretVariable(text)
 			if value == "" {
-				err = cmp.Or(err, fmt.Errorf("the environment variable %q of a secret is not set", text))
+				err = cmp.Or(err, fmt.Errorf("the environment variable %q, the source of a secret, is not set", text))
 			}
 			source.Tag, text = "Given", value
 		case "Given":
@@ -193,7 +193,7 @@ func (l *loader) keyFor(id string, u *url.URL) (string, error) {
 	case !ok:
 		return "", fmt.Errorf("there is no key %q%s", id, among(l.opts.Keys.IDs()))
 	case !key.Allows(u):
-		return "", fmt.Errorf("the key %q is bound to %s by its hosts and is not sent to %s", id, strings.Join(key.Hosts, ", "), u.Host)
+		return "", fmt.Errorf("the key %q may only be sent to its hosts (%s), not to %s", id, strings.Join(key.Hosts, ", "), u.Host)
 	}
 	return key.Value.Reveal(), nil
 }

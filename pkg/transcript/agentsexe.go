@@ -122,7 +122,7 @@ func (m exeMedia) part() (agent.Part, error) {
 // ImportedAgent is the agent of imported sessions: agents-exe does not store its name.
 const ImportedAgent = "imported"
 
-const removedText = "[what came before was removed from this session]"
+const removedText = "[the messages before this one were removed from this session]"
 
 const errNoResult = "error: the imported session has no result for this call"
 

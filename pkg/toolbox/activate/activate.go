@@ -67,7 +67,7 @@ func (g *Group) Hidden(ctx context.Context, s *agent.State, name string) error {
 	if s.Toolgroups[g.Name] || !slices.ContainsFunc(g.names(ctx), matches) {
 		return nil
 	}
-	return fmt.Errorf("nothing ran: %.100s belongs to the toolgroup %q, which is not active; activate it with %s and call the tool in your next message", name, g.Name, activateName)
+	return fmt.Errorf("nothing ran: %.100s belongs to the toolgroup %q, which is not active: activate it with %s, then call the tool in your next message", name, g.Name, activateName)
 }
 
 // Instructions implements agent.Instructor. Those of the toolset are in the result of the
@@ -94,7 +94,7 @@ func Tools(groups []*Group) agent.ToolList {
 	}
 	return agent.ToolList{
 		tool("meta_discover_tools", "Lists the toolgroups, the tools in them, and which are active.", json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`), set.discover),
-		tool(activateName, "Activates a toolgroup: its tools are there from your next message on. Toolgroups: "+strings.Join(names, ", "), named, set.activate),
+		tool(activateName, "Activates a toolgroup. You can call its tools from your next message on. Toolgroups: "+strings.Join(names, ", "), named, set.activate),
 		tool("meta_deactivate_tool", "Deactivates a toolgroup whose tools you no longer need.", named, set.deactivate),
 	}
 }

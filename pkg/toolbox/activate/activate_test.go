@@ -127,7 +127,7 @@ func TestToolsAreThereWhileTheirGroupIsActive(t *testing.T) {
 	if d := cmp.Diff([][]string{{"read"}, {"drop", "read", "save", "secret"}, {"drop", "read", "save", "secret"}, {"read"}, {"read"}, {"read"}}, l.seen); d != "" {
 		t.Error(d)
 	}
-	const inactive = "error: nothing ran: %s belongs to the toolgroup %q, which is not active; activate it with meta_activate_tool and call the tool in your next message"
+	const inactive = "error: nothing ran: %s belongs to the toolgroup %q, which is not active: activate it with meta_activate_tool, then call the tool in your next message"
 	got := results(r.Session())
 	want := []string{fmt.Sprintf(inactive, "save", "write"), "Toolgroup 'write' activated",
 		"ran save", `{"active":{"far":false,"write":true},"toolgroups":["far","write"],"tools":{"far":["mcp_far_*"],"write":["save","drop"]}}`,

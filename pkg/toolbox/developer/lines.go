@@ -135,7 +135,7 @@ type edit struct {
 // edits pairs the ranges of a call with its blocks.
 func (a *arguments) edits(total int) ([]edit, error) {
 	if strings.TrimSpace(a.Ranges) == "" { // whole must be meant: it loses what the file has
-		return nil, fmt.Errorf("the argument ranges is missing; the range whole overwrites the file")
+		return nil, fmt.Errorf("the argument ranges is missing: set it to whole to overwrite the whole file")
 	}
 	list, err := spans(a.Ranges, total)
 	if err != nil {

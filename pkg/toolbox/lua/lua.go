@@ -86,13 +86,13 @@ type Result struct {
 	ID      string  `json:"id"`
 }
 
-const schema = `{"type":"object","properties":{"script":{"type":"string","description":"the script"},"timeout":{"type":"number","exclusiveMinimum":0,"description":"seconds that the script may run, if less than usual"}},"required":["script"],"additionalProperties":false}`
+const schema = `{"type":"object","properties":{"script":{"type":"string","description":"the script"},"timeout":{"type":"number","exclusiveMinimum":0,"description":"time limit for the script in seconds; it can only be shorter than the usual one"}},"required":["script"],"additionalProperties":false}`
 
-const help = `Runs a script in Lua 5.1 that can call your tools, and returns what it prints and the JSON array of the values that it returns. Use it to make many calls, in loops, and to keep of their results only what matters.
+const help = `Runs a script in Lua 5.1 that can call your tools, and returns what it prints and the JSON array of the values that it returns. Use it to make many calls, for example in a loop, and to return only the relevant parts of their results.
 
-tools.call(name, {argument = value}) calls a tool and returns a table: status is "ok", "error" or "not-allowed"; result is the result, a table if it is JSON; error is why the call failed. tools.all{{name, {…}}, …} makes several calls at the same time and returns their tables in that order. tools.list() returns the names.
+tools.call(name, {argument = value}) calls a tool and returns a table: status is "ok", "error" or "not-allowed"; result is the result (a table if it is JSON); error is the reason why the call failed. tools.all{{name, {…}}, …} makes several calls at the same time and returns their tables in that order. tools.list() returns the names.
 
-There are also json (encode, decode), text (split, find, gsub, trim, startswith, endswith, lower, upper, len, sub), time (now, sleep, format, diff), string, table, math and coroutine. Files and the network can only be reached by tools. Nothing is kept between scripts.`
+There are also json (encode, decode), text (split, find, gsub, trim, startswith, endswith, lower, upper, len, sub), time (now, sleep, format, diff), string, table, math and coroutine. Scripts can access files and the network only through tools. Nothing is kept between scripts.`
 
 // Open returns the toolbox. Nothing is executed.
 func Open(o Options) agent.ToolList {
@@ -101,7 +101,7 @@ func Open(o Options) agent.ToolList {
 	if o.Allowed != nil {
 		text += fmt.Sprintf(" Scripts may call %s.", cmp.Or(strings.Join(o.Allowed, ", "), "no tools"))
 	}
-	text += fmt.Sprintf(" A script may run %g s and use %d MB.", o.Timeout.Seconds(), o.Limits.MemoryMB)
+	text += fmt.Sprintf(" A script may run for %g s and use %d MB of memory.", o.Timeout.Seconds(), o.Limits.MemoryMB)
 	return agent.ToolList{&tool{o, agent.ToolSpec{Name: "lua_" + o.Name + "_execute", Description: text, Schema: json.RawMessage(schema),
 		Source: "LuaToolbox", Effects: agent.EffectsOnce}}}
 }

@@ -43,7 +43,7 @@ func parse(text []byte) (*document, error) {
 	}
 	version := cmp.Or(words(d.root["openapi"]), words(d.root["swagger"]))
 	if d.swagger = strings.HasPrefix(version, "2"); !d.swagger && !strings.HasPrefix(version, "3") {
-		return nil, errors.New(`it is not an OpenAPI 3 or Swagger 2 document: "openapi" or "swagger" is missing or has another version`)
+		return nil, errors.New(`it is not an OpenAPI 3 or Swagger 2 document: "openapi" or "swagger" is missing or has an unsupported version`)
 	}
 	return d, nil
 }
@@ -99,7 +99,7 @@ func (d *document) resolve(v any) (map[string]any, error) {
 			return nil, fmt.Errorf("%s is not in the document", ref)
 		}
 	}
-	return nil, errors.New("its references lead to each other")
+	return nil, errors.New("its references form a cycle")
 }
 
 // An operation is a method of a path.
@@ -270,7 +270,7 @@ func (d *document) base(op *operation, from *url.URL) (*url.URL, error) {
 		u = from.ResolveReference(u)
 	}
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("the document does not say where its server is (%q): set baseUrl", address)
+		return nil, fmt.Errorf("the document does not contain the URL of its server (%q): set baseUrl", address)
 	}
 	return u, nil
 }

@@ -28,7 +28,7 @@ func parseFilter(data json.RawMessage) (filter, error) {
 	case "And", "Or":
 		var parts []json.RawMessage
 		if json.Unmarshal(t.Contents, &parts) != nil || len(parts) != 2 {
-			return nil, errors.New("filter " + t.Tag + ": want an array of two filters")
+			return nil, errors.New("filter " + t.Tag + ": its contents must be an array of two filters")
 		}
 		a, err := parseFilter(parts[0])
 		b, other := parseFilter(parts[1])

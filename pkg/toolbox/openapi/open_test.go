@@ -31,10 +31,10 @@ func TestOpenFails(t *testing.T) {
 		"no operations":     {`{"openapi":"3.0.0","paths":[]}`, companion.OpenAPI{}, "has no operation"},
 		"nothing permitted": {tiny, companion.OpenAPI{BaseURL: "https://x.example", Filter: json.RawMessage(`{"tag":"AlwaysFalse"}`)}, "has no operation"},
 		"no server":         {tiny, companion.OpenAPI{}, "set baseUrl"},
-		"bad server":        {tiny, companion.OpenAPI{BaseURL: "ftp://x"}, `"ftp://x" is not the address of a server`},
-		"bad filter":        {tiny, companion.OpenAPI{Filter: json.RawMessage(`{"tag":"And","contents":[{"tag":"Path","contents":"x"}]}`)}, "want an array of two filters"},
+		"bad server":        {tiny, companion.OpenAPI{BaseURL: "ftp://x"}, `"ftp://x" is not the http or https URL of a server`},
+		"bad filter":        {tiny, companion.OpenAPI{Filter: json.RawMessage(`{"tag":"And","contents":[{"tag":"Path","contents":"x"}]}`)}, "its contents must be an array of two filters"},
 		"unknown filter":    {tiny, companion.OpenAPI{Filter: json.RawMessage(`{"tag":"Not","contents":{"tag":"Path","contents":"x"}}`)}, `filter: there is no tag "Path"`},
-		"bad secret":        {tiny, companion.OpenAPI{Secrets: []json.RawMessage{[]byte(`{"source":{"tag":"Given","contents":"hidden"},"decoder":{"tag":"Hexadecimal"}}`)}}, "secret 1: decoder Hexadecimal: the secret is not encoded that way"},
+		"bad secret":        {tiny, companion.OpenAPI{Secrets: []json.RawMessage{[]byte(`{"source":{"tag":"Given","contents":"hidden"},"decoder":{"tag":"Hexadecimal"}}`)}}, "secret 1: decoder Hexadecimal: the secret does not have this encoding"},
 		"failing command":   {tiny, companion.OpenAPI{Secrets: []json.RawMessage{[]byte(`{"source":{"tag":"Command","contents":["false"]}}`)}}, "source Command: false: exit status 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestTooManyOperations(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), companion.OpenAPI{Document: file}, noProxy); err == nil || !strings.Contains(err.Error(), "1001 operations, more than 1000: set a filter") {
+	if _, err := Open(t.Context(), companion.OpenAPI{Document: file}, noProxy); err == nil || !strings.Contains(err.Error(), "1001 operations, but a toolbox can have at most 1000: set a filter") {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -272,7 +272,7 @@ func TestPostgREST(t *testing.T) {
 		}
 	}
 	for _, tool := range []string{"patch_users", "delete_users"} {
-		if _, err := b.call(t, tool, `{"filters":{"id":null},"body":{}}`); err == nil || !strings.Contains(err.Error(), "without one, this changes every row") {
+		if _, err := b.call(t, tool, `{"filters":{"id":null},"body":{}}`); err == nil || !strings.Contains(err.Error(), "without one, the call would change every row") {
 			t.Errorf("%s without a filter: %v", tool, err)
 		}
 	}

@@ -92,9 +92,9 @@ func Open(ctx context.Context, s companion.OpenAPI, proxy func(*http.Request) (*
 	b.open(permits)
 	switch {
 	case len(b.Tools) == 0:
-		return nil, fmt.Errorf("%s has no operation that is permitted and can be called %s", s.Document, strings.Join(b.Skipped[:min(1, len(b.Skipped))], ""))
+		return nil, fmt.Errorf("%s has no operation that can become a tool: %s", s.Document, slices.Concat(b.Skipped, []string{"check filter and allowedMethods"})[0])
 	case len(b.Tools) > maxTools:
-		return nil, fmt.Errorf("%s has %d operations, more than %d: set a filter", s.Document, len(b.Tools), maxTools)
+		return nil, fmt.Errorf("%s has %d operations, but a toolbox can have at most %d: set a filter", s.Document, len(b.Tools), maxTools)
 	}
 	return b, nil
 }
@@ -105,7 +105,7 @@ func address(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is not the address of a server", text)
+		return nil, fmt.Errorf("%q is not the http or https URL of a server", text)
 	}
 	return u, nil
 }

@@ -198,8 +198,8 @@ func TestBadArguments(t *testing.T) {
 	b := open(t, "odd.yaml", companion.OpenAPI{}, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("sent: %s", r.URL) })
 	for _, c := range []struct{ tool, args, want string }{
 		{"openapi_get_pets_id", `{}`, "p_id is missing"},
-		{"openapi_get_pets_id", `{"p_id":".."}`, "makes the path of something else"},
-		{"openapi_delete_pets_id", `{"p_id":""}`, "makes the path of something else"},
+		{"openapi_get_pets_id", `{"p_id":".."}`, "leads to another resource"},
+		{"openapi_delete_pets_id", `{"p_id":""}`, "leads to another resource"},
 		{"openapi_get_pets_id", `[1]`, "not a JSON object"},
 		{"create", `{}`, "b, the body, is missing"},
 		{"raw", `{"b":"data:x;base64,%"}`, "not valid base64"},
@@ -253,9 +253,9 @@ func TestResults(t *testing.T) {
 		{"404", "\nno pet\n", "GET /pets/{id}: HTTP 404"},
 		{"429", "\n\n\nRetry-After: 7", "HTTP 429"},
 		{"jump", "Location: http://other.example/?key=1", "redirects to another server, http://other.example; this is not followed"},
-		{"same", "HTTP 200\nok\n\nX-Total-Count: 40\nFor the next page, p_fields_x_ is b.", ""},
-		{"long", "HTTP 200\n123456789\n\nThe response is longer: these are its first 10 bytes.", ""},
-		{"binary", "HTTP 200\n(4 bytes of application/zip, which are no text and are not shown)", ""},
+		{"same", "HTTP 200\nok\n\nX-Total-Count: 40\nFor the next page, set p_fields_x_ to b.", ""},
+		{"long", "HTTP 200\n123456789\n\nThe response is too long: only its first 10 bytes are shown.", ""},
+		{"binary", "HTTP 200\n(4 bytes of application/zip; binary data is not shown)", ""},
 		{"latin", "HTTP 200\na\uFFFD", ""},
 		{"slow", "", "no answer within 300ms"},
 		{"cut", "HTTP 200\nhalf", "unexpected EOF"},

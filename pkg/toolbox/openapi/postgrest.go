@@ -84,7 +84,7 @@ func (op *operation) rows(args map[string]any) (*request, error) {
 		}
 	}
 	if len(r.query) == 0 && (op.method == "PATCH" || op.method == "DELETE") {
-		return nil, errors.New("filters are missing; without one, this changes every row")
+		return nil, errors.New("filters are missing: without one, the call would change every row")
 	}
 	for _, g := range groups {
 		if v := text(object(args[g[0]])[g[1]], false); v != "" {

@@ -40,7 +40,7 @@ func (op *operation) request(args map[string]any) (*request, error) {
 		case "path":
 			value := join(v, ",", p.explode, url.PathEscape)
 			if strings.Trim(value, ".") == "" {
-				return nil, fmt.Errorf("%s is %q, which makes the path of something else", p.arg, value)
+				return nil, fmt.Errorf("%s must not be %q: in a path, it leads to another resource", p.arg, value)
 			}
 			r.path = strings.ReplaceAll(r.path, "{"+p.name+"}", value)
 		case "query":

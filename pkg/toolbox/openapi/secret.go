@@ -21,7 +21,7 @@ type tagged struct {
 // text is the contents, which must be a text.
 func (t *tagged) text(what string) (s string, err error) {
 	if err = json.Unmarshal(t.Contents, &s); err != nil {
-		err = fmt.Errorf("%s %s: its contents are not a text", what, t.Tag)
+		err = fmt.Errorf("%s %s: its contents must be a string", what, t.Tag)
 	}
 	return s, err
 }
@@ -53,7 +53,7 @@ func openSecret(ctx context.Context, data []byte) (s secret, err error) {
 	case "Header":
 		var parts []string // name and template, which may be null
 		if err := json.Unmarshal(t.Contents, &parts); err != nil || len(parts) != 2 {
-			return s, fmt.Errorf("serializer Header: want an array of a name and a template")
+			return s, fmt.Errorf("serializer Header: its contents must be an array of a name and a template")
 		}
 		if s.in, s.name = "header", parts[0]; parts[1] != "" {
 			s.value = strings.ReplaceAll(parts[1], "{{secret}}", s.plain)
@@ -82,7 +82,7 @@ func (t *tagged) read(ctx context.Context) (string, error) {
 	case "Command":
 		var args []string
 		if err := json.Unmarshal(t.Contents, &args); err != nil || len(args) == 0 {
-			return "", fmt.Errorf("source Command: want an array of a program and its arguments")
+			return "", fmt.Errorf("source Command: its contents must be an array of a program and its arguments")
 		}
 		data, err := exec.CommandContext(ctx, args[0], args[1:]...).Output()
 		if err != nil {
@@ -110,7 +110,7 @@ func (t *tagged) decode(s string) (string, error) {
 		return "", t.unknown("decoder")
 	}
 	if err != nil {
-		err = fmt.Errorf("decoder %s: the secret is not encoded that way", t.Tag) // err may quote it
+		err = fmt.Errorf("decoder %s: the secret does not have this encoding", t.Tag) // err may quote it
 	}
 	return string(data), err
 }

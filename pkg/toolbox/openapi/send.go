@@ -25,7 +25,7 @@ import (
 const defaultMaxBytes = 1 << 20
 
 // errPrivate says why a request is not sent.
-var errPrivate = errors.New("this is not a public address; allowPrivate in the entry of the toolbox permits it")
+var errPrivate = errors.New("the address is not public: set allowPrivate in the toolbox to permit it")
 
 // free reports whether host may be anywhere: the settings permit it, or they name the host
 // in a form that cannot be public, as an address or as localhost.
@@ -136,12 +136,12 @@ func (t *tool) result(res *http.Response) (agent.Result, error) {
 	case t.op.method == "HEAD":
 		lines[0] += " (HEAD request - no body)"
 	case bytes.IndexByte(whole, 0) >= 0 || !utf8.Valid(whole) && !strings.HasPrefix(media, "text/"):
-		lines[1] = fmt.Sprintf("(%d bytes of %s, which are no text and are not shown)", len(body), media)
+		lines[1] = fmt.Sprintf("(%d bytes of %s; binary data is not shown)", len(body), media)
 	default:
 		lines[1] = strings.ToValidUTF8(string(whole), "\uFFFD")
 	}
 	if len(body) > limit {
-		lines = append(lines, "", fmt.Sprintf("The response is longer: these are its first %d bytes. Ask for less, with a filter, a limit or fewer fields.", limit))
+		lines = append(lines, "", fmt.Sprintf("The response is too long: only its first %d bytes are shown. Request less, with a filter, a limit or fewer fields.", limit))
 	}
 	if hints := t.hints(res); len(hints) > 0 {
 		lines = append(append(lines, ""), hints...)
@@ -165,7 +165,7 @@ func (t *tool) hints(res *http.Response) (lines []string) {
 		}
 		for _, p := range t.op.parameters {
 			if v := u.Query().Get(p.name); v != "" && p.in == "query" {
-				lines = append(lines, fmt.Sprintf("For the next page, %s is %s.", p.arg, v))
+				lines = append(lines, fmt.Sprintf("For the next page, set %s to %s.", p.arg, v))
 			}
 		}
 	}

@@ -30,7 +30,7 @@ type Repo struct {
 // Check reports what is wrong with the settings of a repository.
 func (r *Repo) Check() error {
 	if len(r.Commit) != 40 && len(r.Commit) != 64 || strings.Trim(r.Commit, "0123456789abcdef") != "" {
-		return errors.New(`it needs "commit", the full name of a commit in lower case, as git rev-parse HEAD prints it`)
+		return errors.New(`it needs "commit", the full hash of a commit in lower case, as git rev-parse HEAD prints it`)
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (r *Repo) Dir(cache string) string {
 // Otherwise the program git fetches that commit alone, without running hooks.
 func (r *Repo) Fetch(ctx context.Context, cache string, environ []string) error {
 	if cache == "" {
-		return errors.New("there is no cache folder for the repository")
+		return errors.New("there is no cache folder in which to keep the repository")
 	}
 	dir := r.Dir(cache)
 	if _, err := os.Stat(dir); err == nil {
@@ -72,7 +72,7 @@ func (r *Repo) Fetch(ctx context.Context, cache string, environ []string) error 
 		}
 	}
 	if head != r.Commit {
-		return fmt.Errorf("git has %s instead of the commit %s", head, r.Commit)
+		return fmt.Errorf("git checked out %s instead of the commit %s", head, r.Commit)
 	}
 	if err := errors.Join(os.RemoveAll(filepath.Join(work, ".git")), os.Chmod(work, 0o755)); err != nil {
 		return err
@@ -97,7 +97,7 @@ func git(ctx context.Context, dir string, environ, args []string) (string, error
 	}
 	program, err := process.LookPath("git", env)
 	if err != nil {
-		return "", errors.New("there is no program git")
+		return "", errors.New("the program git was not found in PATH")
 	}
 	const limit = 5 * time.Minute
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", limit))

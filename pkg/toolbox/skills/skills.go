@@ -104,7 +104,7 @@ func Read(dir string) (*Skill, []byte, error) {
 	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
 	parts := regexp.MustCompile(`(?s)\A---[ \t]*(\n.*?)\n---[ \t]*(?:\n(.*))?\z`).FindStringSubmatch(text)
 	if parts == nil {
-		return nil, data, errors.New("it does not begin with front matter: the name and the description between two lines ---")
+		return nil, data, errors.New("it does not begin with front matter: a line ---, the name and the description, and another line ---")
 	}
 	f, err := parse(parts[1])
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Skill) check() error {
 	n := utf8.RuneCountInString(s.Description)
 	switch {
 	case len(s.Name) > maxName || !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(s.Name):
-		return fmt.Errorf("its name %q is not 1 to %d lower-case letters, digits and single hyphens between them", s.Name, maxName)
+		return fmt.Errorf("its name %q is not valid: it must be 1 to %d lower-case letters, digits and single hyphens", s.Name, maxName)
 	case s.Name != filepath.Base(s.Dir):
 		return fmt.Errorf("its name is %s, but its folder is %s; they must be the same", s.Name, filepath.Base(s.Dir))
 	case n == 0 || n > maxDescription:

@@ -64,12 +64,12 @@ func TestReadFrontMatter(t *testing.T) {
 		"no end":                  {text: head + "description: x\n", err: "does not begin with front matter"},
 		"not YAML":                {text: head + "description: [x\n---\n", err: "", line: 3},
 		"a list alone":            {text: "---\n- x\n---\n", err: "not a YAML mapping"},
-		"no name":                 {text: "---\ndescription: x\n---\n", err: `"" is not 1 to 64 lower-case`},
+		"no name":                 {text: "---\ndescription: x\n---\n", err: `its name "" is not valid: it must be 1 to 64 lower-case`},
 		"no description":          {text: head + "---\n", err: "0 characters; it must have 1 to 1024"},
-		"upper case":              {text: "---\nname: Notes\ndescription: x\n---\n", err: `"Notes" is not 1 to 64`},
+		"upper case":              {text: "---\nname: Notes\ndescription: x\n---\n", err: `its name "Notes" is not valid`},
 		"two hyphens":             {text: "---\nname: no--tes\ndescription: x\n---\n", err: "single hyphens"},
 		"another folder":          {text: "---\nname: note\ndescription: x\n---\n", err: "its name is note, but its folder is notes"},
-		"a long name":             {text: "---\nname: " + strings.Repeat("n", 65) + "\ndescription: x\n---\n", err: "is not 1 to 64"},
+		"a long name":             {text: "---\nname: " + strings.Repeat("n", 65) + "\ndescription: x\n---\n", err: "it must be 1 to 64"},
 		"a long description":      {text: head + "description: " + strings.Repeat("é", 1025) + "\n---\n", err: "1025 characters; it must have 1 to 1024"},
 		"the longest description": {text: head + "description: " + strings.Repeat("é", 1024) + "\n---\n", want: Skill{Name: "notes", Description: strings.Repeat("é", 1024)}},
 		"too large":               {text: head + strings.Repeat("x", maxFile), err: "larger than 262144 bytes"},
@@ -186,7 +186,7 @@ func TestToolReadsFilesOfTheSkillOnly(t *testing.T) {
 	}
 	skill.Tools = []string{"skill_s_x"}
 	set := Tools([]*Skill{skill})
-	want := "Skill s, in the folder " + dir + ". Paths in the text below are relative to this folder, which is not the working directory of commands.\nNeeds: jq\nUses these tools, if you have them: Read\nScripts that are tools, from your next message on: skill_s_x\n" +
+	want := "Skill s, in the folder " + dir + ". Paths in the text below are relative to this folder, which is not the working directory of commands.\nNeeds: jq\nUses these tools, if you have them: Read\nScripts that you can call as tools from your next message on: skill_s_x\n" +
 		"Files: assets/logo.png, references/a.md, references/b.md, references/link.md\n\nDo it."
 	if got, err := call(t, set, `{"name":"s"}`); got != want {
 		t.Errorf("the text is %q, %v, want %q", got, err, want)

@@ -28,7 +28,7 @@ func Catalog(list []*Skill) string {
 		most = catalogSize / len(list)
 	}
 	var b strings.Builder
-	b.WriteString("You have these skills. When a task matches one, call skill_describe with its name before you begin, and follow the text that it returns:")
+	b.WriteString("You have these skills. When a task matches one, call skill_describe with the name of the skill before you begin, and follow the instructions that it returns:")
 	for _, s := range list {
 		description := s.Description
 		if len(description) > most {
@@ -104,7 +104,7 @@ func (s *Skill) describe() string {
 	}
 	text := fmt.Sprintf("Skill %s, in the folder %s. Paths in the text below are relative to this folder, which is not the working directory of commands.", s.Name, s.Dir)
 	for _, line := range [][2]string{{"Needs", s.Compatibility}, {"Uses these tools, if you have them", s.AllowedTools},
-		{"Scripts that are tools, from your next message on", strings.Join(s.Tools, ", ")}, {"Files", strings.Join(files, ", ")}} {
+		{"Scripts that you can call as tools from your next message on", strings.Join(s.Tools, ", ")}, {"Files", strings.Join(files, ", ")}} {
 		if line[1] != "" {
 			text += "\n" + line[0] + ": " + line[1]
 		}

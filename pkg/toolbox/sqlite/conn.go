@@ -175,7 +175,7 @@ func authorize(_ *libc.TLS, id uintptr, action int32, first, second, _, _ uintpt
 		if first != 0 && libc.GoString(first) == "" && a.write { // VACUUM works in a nameless temporary file
 			return sqlite3.SQLITE_OK
 		}
-		return a.deny("ATTACH and VACUUM INTO are not allowed: no other file may be used")
+		return a.deny("ATTACH and VACUUM INTO are not allowed: only the database itself may be used")
 	case sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE, sqlite3.SQLITE_ALTER_TABLE,
 		sqlite3.SQLITE_REINDEX, sqlite3.SQLITE_ANALYZE, sqlite3.SQLITE_CREATE_VTABLE, sqlite3.SQLITE_DROP_VTABLE:
 		return a.change()
@@ -195,7 +195,7 @@ func (a *authorizer) deny(why string) int32 {
 func (a *authorizer) change() int32 {
 	a.wants = true
 	if !a.write {
-		return a.deny("the database is read-only here: the statement would change it")
+		return a.deny("the statement would change the database, which is read-only")
 	}
 	return sqlite3.SQLITE_OK
 }

@@ -69,9 +69,9 @@ func (c *conn) query(ctx context.Context, text string, max limits) (*result, err
 	}
 	switch {
 	case last == nil:
-		return nil, errors.New("there is no statement in sql")
+		return nil, errors.New("sql contains no statement")
 	case sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0:
-		return nil, errors.New("the transaction is not finished, so it is rolled back: BEGIN and COMMIT must be in one call")
+		return nil, errors.New("the transaction was not committed and is rolled back: BEGIN and COMMIT must be in one call")
 	}
 	last.Seconds = time.Since(began).Seconds()
 	if changes := int64(sqlite3.Xsqlite3_total_changes64(c.tls, c.db) - before); c.auth != nil && c.auth.wants {
@@ -137,9 +137,9 @@ func (r *result) add(c *conn, stmt uintptr, max limits) {
 	}
 	switch {
 	case max.rows > 0 && r.Count >= max.rows:
-		r.Note = fmt.Sprintf("only the first %d rows are here: use LIMIT and OFFSET", r.Count)
+		r.Note = fmt.Sprintf("only the first %d rows are shown: use LIMIT and OFFSET", r.Count)
 	case max.bytes > 0 && size > max.bytes:
-		r.Note = fmt.Sprintf("only the first %d rows are here, since with the next one they exceed %d bytes: select less, or parts with substr()", r.Count, max.bytes)
+		r.Note = fmt.Sprintf("only the first %d rows are shown, because more would exceed %d bytes: select fewer columns, or parts of values with substr()", r.Count, max.bytes)
 	default:
 		r.Rows, r.Count, r.size = append(r.Rows, row), r.Count+1, size
 	}

@@ -36,15 +36,15 @@ func Open(_ context.Context, settings json.RawMessage) (agent.ToolList, io.Close
 	case companion.ReadOnly:
 		return agent.ToolList{b.tool("query", b.query, agent.EffectsNone, sql, "Runs SQL that reads a SQLite database.")}, nil, nil
 	case companion.ReadWrite:
-		return agent.ToolList{b.tool("query", b.query, "", sql, "Runs SQL in a SQLite database. Several statements run one after the other, and the result is that of the last.")}, nil, nil
+		return agent.ToolList{b.tool("query", b.query, "", sql, "Runs SQL in a SQLite database. Several statements run in order; the result is that of the last one.")}, nil, nil
 	case companion.Versioned:
 		const from = `"restore_from":{"type":"object","description":"the versionHandle of an earlier result, or {\"name\":\"base\"} for the database itself. Default: the current version"}`
 		const only = `"properties":{` + from
 		return agent.ToolList{
-			b.tool("query", b.query, "", sql+","+from, "Runs SQL in a SQLite database. A call that changes something works on a copy; its result has the versionHandle of the copy, which is the current version for the next calls. Pass a handle as restore_from to begin at another version."),
-			b.tool("promote", b.promote, "", only, "Makes a version of the database the database itself."),
+			b.tool("query", b.query, "", sql+","+from, "Runs SQL in a SQLite database. A call that changes data works on a copy of the database. Its result contains the versionHandle of the copy, which later calls use. Pass a handle as restore_from to use another version."),
+			b.tool("promote", b.promote, "", only, "Replaces the database by one of its versions."),
 			b.tool("diff", b.diff, agent.EffectsNone, only, "Shows which tables and rows of a version differ from the database."),
-			b.tool("discard", b.discard, "", only, "Deletes a version of the database. If it was the current one, the next calls begin at the database again."),
+			b.tool("discard", b.discard, "", only, "Deletes a version of the database. If it was the current one, later calls use the database itself again."),
 		}, nil, nil
 	}
 	return nil, nil, fmt.Errorf("the access %q is not known", b.Access)
@@ -84,9 +84,9 @@ func (t *tool) Spec() agent.ToolSpec { return t.spec }
 func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	var a arguments
 	if err := json.Unmarshal([]byte(inv.Call.Args), &a); err != nil {
-		return agent.Result{}, fmt.Errorf("nothing ran: the arguments do not fit: %w", err)
+		return agent.Result{}, fmt.Errorf("nothing ran: the arguments are not valid: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, t.box.limit(), fmt.Errorf("it took longer than %s and was stopped", t.box.limit()))
+	ctx, cancel := context.WithTimeoutCause(ctx, t.box.limit(), fmt.Errorf("the call took longer than %s and was stopped", t.box.limit()))
 	defer cancel()
 	result, err := t.run(ctx, inv, &a)
 	switch {

@@ -124,7 +124,7 @@ func TestValues(t *testing.T) {
 // TestOnlyTheDatabaseIsUsed: what a statement may not do, with each access. The first word of
 // a statement says nothing about it.
 func TestOnlyTheDatabaseIsUsed(t *testing.T) {
-	const changes, other = "the statement would change it", "no other file may be used"
+	const changes, other = "the statement would change the database", "only the database itself may be used"
 	for _, c := range []struct{ sql, reading, writing string }{
 		{"DELETE FROM plants", changes, ""},
 		{"WITH x AS (SELECT 1) DELETE FROM plants WHERE id IN x", changes, ""},
@@ -148,8 +148,8 @@ func TestOnlyTheDatabaseIsUsed(t *testing.T) {
 		{"PRAGMA query_only = OFF", "is not allowed", "is not allowed"},
 		{"PRAGMA trusted_schema = ON", "is not allowed", "is not allowed"},
 		{"BEGIN; SELECT 1", "must be in one call", "must be in one call"},
-		{"", "there is no statement", "there is no statement"},
-		{" ; -- nothing", "there is no statement", "there is no statement"},
+		{"", "contains no statement", "contains no statement"},
+		{" ; -- nothing", "contains no statement", "contains no statement"},
 		{"SELEC 1", "syntax error", "syntax error"},
 		{"SELECT 1\x00; DROP TABLE plants", "NUL", "NUL"},
 		{"SELECT * FROM nowhere", "no such table: nowhere", "no such table: nowhere"},
@@ -205,8 +205,8 @@ func TestLimits(t *testing.T) {
 	const numbers = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100) `
 	call := tools(t, companion.SQLite{Access: companion.ReadWrite, Path: path, MaxRows: 3, MaxBytes: 40000})
 	for name, c := range map[string]struct{ sql, want string }{
-		"rows":             {numbers + `SELECT i FROM n`, `[[1],[2],[3]] only the first 3 rows are here: use LIMIT and OFFSET`},
-		"bytes":            {numbers + `SELECT hex(zeroblob(8000)) IS NULL, hex(zeroblob(8100)) FROM n`, `only the first 2 rows are here`},
+		"rows":             {numbers + `SELECT i FROM n`, `[[1],[2],[3]] only the first 3 rows are shown: use LIMIT and OFFSET`},
+		"bytes":            {numbers + `SELECT hex(zeroblob(8000)) IS NULL, hex(zeroblob(8100)) FROM n`, `only the first 2 rows are shown`},
 		"a value":          {`SELECT replace(hex(zeroblob(10000)), '00', 'é')`, `[the first 16384 of 20000 bytes]`},
 		"a value in half":  {`SELECT 'x' || replace(hex(zeroblob(10000)), '00', 'é')`, `[the first 16383 of 20001 bytes]`},
 		"a binary value":   {`SELECT randomblob(2000) || x'ff'`, ``},

@@ -67,7 +67,7 @@ func (b *box) with(ctx context.Context, inv *agent.Invocation, a *arguments, f f
 	}
 	if name != base {
 		if _, ok := h.Versions[name]; !ok {
-			return fmt.Errorf("there is no version %.100q: it was discarded, or never made", name)
+			return fmt.Errorf("there is no version %.100q: it was discarded or never existed", name)
 		}
 		path = b.version(name)
 	}
@@ -144,9 +144,9 @@ func (b *box) promote(ctx context.Context, inv *agent.Invocation, a *arguments) 
 	err := b.with(ctx, inv, a, func(h *history, name, path string) error {
 		switch {
 		case name == base:
-			return errors.New("there is no version to promote: nothing was changed")
+			return errors.New("there is no version to promote, because nothing was changed")
 		case b.stamp() != h.Versions[name]:
-			return fmt.Errorf("the database has changed since %s was made from it, and promoting would undo that: begin again at base", name)
+			return fmt.Errorf(`the database has changed since %s was copied from it, and promoting this version would undo that: repeat your changes with restore_from {"name":"base"}`, name)
 		}
 		if err := replace(path, b.Path); err != nil {
 			return fmt.Errorf("promote %s: %w", name, err)
@@ -164,7 +164,7 @@ func (b *box) discard(ctx context.Context, inv *agent.Invocation, a *arguments) 
 	var done map[string]string
 	err := b.with(ctx, inv, a, func(h *history, name, path string) error {
 		if name == base {
-			return errors.New("there is no version to discard: nothing was changed")
+			return errors.New("there is no version to discard, because nothing was changed")
 		}
 		delete(h.Versions, name)
 		done = map[string]string{"discarded": name}

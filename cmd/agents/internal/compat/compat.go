@@ -26,7 +26,7 @@ import (
 
 // deprecated is the note of a command in its help.
 func deprecated(use string) string {
-	return "Deprecated: it is here for scripts that were written for agents-exe. Use `agents " + use + "`."
+	return "Deprecated: this command exists for scripts written for agents-exe. Use `agents " + use + "` instead."
 }
 
 // rerun runs another command of this program with args, and returns what it wrote to
@@ -61,7 +61,7 @@ func Spec(p *program.Env) *cli.Command {
 		Description: deprecated("help tools"),
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.NArg() != 1 || c.Args().First() != "bash-tools" {
-				return failure.Usage("`agents --help` lists the commands", "spec: the topic must be bash-tools")
+				return failure.Usage("`agents --help` lists the commands", "spec: the only topic is bash-tools")
 			}
 			page, err := docs.Read("tools")
 			if err != nil {
@@ -91,9 +91,9 @@ func Config(p *program.Env) *cli.Command {
 				text, err := rerun(ctx, p, c, command, c.Args().Slice()[2:]...)
 				return errors.Join(p.Print(text), err)
 			case words[0] == "keymap":
-				return failure.Usage("`agents help tui` describes tui-keys.json", "config keymap: the keys of the terminal interface have a file of another form")
+				return failure.Usage("`agents help tui` describes tui-keys.json", "config keymap: the file with the keys of the terminal interface has a different format here")
 			}
-			return failure.Usage("`agents config --help` lists what there is", "config: there is no %q", strings.Join(c.Args().Slice(), " "))
+			return failure.Usage("`agents config --help` lists the subcommands", "config: there is no subcommand %q", strings.Join(c.Args().Slice(), " "))
 		},
 	}
 }
@@ -119,7 +119,7 @@ func ToolCall(p *program.Env) *cli.Command {
 		Description: deprecated("tool call") + `
 The arguments are a JSON object on standard input. The result is a JSON object with
 resultData, resultDuration and resultTraceId; the exit code does not depend on it.`,
-		Flags: []cli.Flag{&cli.StringFlag{Name: "l", Usage: "as --log-file `FILE`", Destination: &log}},
+		Flags: []cli.Flag{&cli.StringFlag{Name: "l", Usage: "the same as --log-file `FILE`", Destination: &log}},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			name, err := command.OneArgument(c, "the name of the tool")
 			if err != nil {

@@ -226,14 +226,14 @@ func SessionSearch(p *program.Env) *cli.Command {
 	var f searchFlags
 	return &cli.Command{
 		ArgsUsage:   "QUERY",
-		Description: deprecated("session search") + "\nAll words of the query must be in one text; the index is always up to date.",
+		Description: deprecated("session search") + "\nA text matches if it contains all words of the query. The index is always up to date.",
 		Flags: append(noEffect("auto", "include-tool-outputs"),
 			&cli.StringFlag{Name: "after", Usage: "only since `DATE`", Destination: &f.after},
 			&cli.StringFlag{Name: "before", Usage: "only before `DATE`", Destination: &f.before},
 			&cli.StringSliceFlag{Name: "tool", Usage: "only calls of the tool `NAME`; repeatable", Destination: &f.tools},
 			&cli.IntFlag{Name: "limit", Value: 50, Usage: "at most `N` texts", Destination: &f.limit},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &f.asJSON},
-			&cli.StringFlag{Name: "preview", Usage: "without effect: what was found is always shown"},
+			&cli.StringFlag{Name: "preview", Usage: "without effect: the matching text is always shown"},
 			&cli.StringFlag{Name: "db-path", Usage: "without effect: the index is in the cache folder"},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {

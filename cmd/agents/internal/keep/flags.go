@@ -21,7 +21,7 @@ func (k *Flags) Flags() []cli.Flag {
 		&cli.StringFlag{Name: "session", Category: sessionFlags, Usage: "continue session `ID`, the first characters of its id or of the id's random part; without a prompt, finish an unfinished run", Destination: &k.Session},
 		&cli.BoolFlag{Name: "continue", Category: sessionFlags, Usage: "continue the latest session that began in this folder; with --agent-file, the latest of that agent", Destination: &k.last},
 		&cli.BoolFlag{Name: "continue-any", Category: sessionFlags, Usage: "continue the latest session of all folders; with --agent-file, the latest of that agent", Destination: &k.lastAny},
-		&cli.StringFlag{Name: "session-file", Category: sessionFlags, Usage: "keep this session only in `FILE`; if the file exists, continue its session; one of agents-exe is imported into FILE.journal", Destination: &k.file},
+		&cli.StringFlag{Name: "session-file", Category: sessionFlags, Usage: "keep this session only in `FILE`; if the file exists, continue its session; a session file of agents-exe is imported into FILE.journal", Destination: &k.file},
 		&cli.StringFlag{Name: "record", Category: sessionFlags, Usage: "for replay, keep the session of this run, and those of agents that its tools start, in the folder `DIR`", Destination: &k.record},
 	}, k.Folders()...)
 }

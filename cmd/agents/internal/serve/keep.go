@@ -91,7 +91,7 @@ func (s *service) agentOf(name string) error {
 	}
 	file, suggested, err := keep.AgentOf(s.p, path, first.Source)
 	if err == nil && file == "" {
-		err = failure.NothingRan(fmt.Errorf("session %s does not name an agent file that you trust", name), "name "+cmp.Or(suggested, "its file")+" with --agent-file")
+		err = failure.NothingRan(fmt.Errorf("session %s names no agent file that you trust", name), "name "+cmp.Or(suggested, "its file")+" with --agent-file")
 	}
 	s.of.File, s.of.Agent = file, first.Agent
 	return err

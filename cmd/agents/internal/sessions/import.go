@@ -20,7 +20,7 @@ func Imported(p *program.Env, events Events) Events {
 			if err == nil && e.Kind == agent.EventSession {
 				e.Source = ""
 				if e.Parent == "" && root != "" && e.Session != root {
-					err = fmt.Errorf("it holds several sessions: %s and %s", root, e.Session)
+					err = fmt.Errorf("the file contains several sessions: %s and %s", root, e.Session)
 				}
 			}
 			if root == "" {
@@ -58,14 +58,14 @@ func ImportFile(p *program.Env, path string) (string, error) {
 	}
 	journal := path + importedSuffix
 	if info, err := os.Stat(journal); err == nil && info.Size() > 0 {
-		p.Note("%s is a session of agents-exe that was imported before: %s continues", path, journal)
+		p.Note("%s is a session of agents-exe that was imported before: it continues in %s", path, journal)
 		return journal, nil
 	}
 	events := session.Rename(Imported(p, ReadFile(path)), session.NewID())
 	if err := session.Copy(session.CreateFile(journal, NewOptions()), events); err != nil {
 		return "", fmt.Errorf("import %s: %w", path, err)
 	}
-	p.Note("%s is a session of agents-exe: it was imported, stays as it is, and continues in %s", path, journal)
+	p.Note("%s is a session of agents-exe: it was imported and continues in %s; the file itself does not change", path, journal)
 	return journal, nil
 }
 

@@ -161,7 +161,7 @@ func SubAgent(events Events, name string) (string, error) {
 	case 1:
 		return found[0], nil
 	}
-	return "", failure.NothingRan(fmt.Errorf("%s has %d sessions: %s", name, len(found), strings.Join(found, ", ")), "name one of them")
+	return "", failure.NothingRan(fmt.Errorf("the sub-agent %s has %d sessions: %s", name, len(found), strings.Join(found, ", ")), "--sub-agent takes the id of one of them")
 }
 
 // First is the first event of a session, which names its agent.

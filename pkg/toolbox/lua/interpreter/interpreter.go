@@ -133,7 +133,7 @@ func errorText(err error) string {
 	value, err := toGo(e.Object, 0)
 	raw, err2 := marshal(value)
 	if err != nil || err2 != nil {
-		return "the error is not a text"
+		return "the script failed with an error that is not a string"
 	}
 	return string(raw)
 }
@@ -161,5 +161,5 @@ func (m *meter) Done() <-chan struct{} {
 
 // Err implements context.Context.
 func (m *meter) Err() error {
-	return fmt.Errorf("the script ran more than %d instructions (maxInstructions)", m.max)
+	return fmt.Errorf("the script executed more than %d instructions (maxInstructions)", m.max)
 }

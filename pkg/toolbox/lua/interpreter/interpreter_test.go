@@ -232,7 +232,7 @@ func TestCallsOfTools(t *testing.T) {
 }
 
 func TestInstructionsAreLimited(t *testing.T) {
-	const want = "error: the script ran more than 100000 instructions (maxInstructions)"
+	const want = "error: the script executed more than 100000 instructions (maxInstructions)"
 	for _, script := range []string{
 		`while true do end`,
 		`while true do pcall(function() while true do end end) end`,
@@ -247,7 +247,7 @@ func TestInstructionsAreLimited(t *testing.T) {
 			t.Errorf("%s gives %q", script, got)
 		}
 	}
-	if got := results(t, options(lua.Limits{Instructions: 100_000}), `print("first") while true do end`)[0]; !strings.HasPrefix(got, "error: script:1: the script ran more than") || !strings.HasSuffix(got, "\nfirst\n") {
+	if got := results(t, options(lua.Limits{Instructions: 100_000}), `print("first") while true do end`)[0]; !strings.HasPrefix(got, "error: script:1: the script executed more than") || !strings.HasSuffix(got, "\nfirst\n") {
 		t.Errorf("what was printed before: %q", got)
 	}
 }
@@ -290,10 +290,10 @@ func TestMemoryIsLimited(t *testing.T) {
 
 func TestTextsAreLimited(t *testing.T) {
 	for script, want := range map[string]string{
-		`local x = ("x"):rep(1e9)`:         "error: script:1: string.rep: the text would have more than 67108864 bytes",
+		`local x = ("x"):rep(1e9)`:         "error: script:1: string.rep: the result would be longer than 67108864 bytes",
 		`local x = ("%999999d"):format(1)`: "error: script:1: string.format: a width or precision has more than two digits",
 		`local x = text.split("a", "")`:    "error: script:1: text.split: the separator is empty",
-		`print(("x"):rep(2e6)) print("y")`: "[the script printed more than 1000000 bytes; the rest is left out]\n",
+		`print(("x"):rep(2e6)) print("y")`: "[the script printed more than 1000000 bytes; the rest is omitted]\n",
 	} {
 		got := results(t, options(lua.Limits{}), script)[0]
 		if got != want && !(strings.HasPrefix(want, "[") && strings.HasSuffix(got, want) && len(got) < 60_000) {

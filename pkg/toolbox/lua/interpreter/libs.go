@@ -80,7 +80,7 @@ func (m *machine) print(l *golua.LState) int {
 	}
 	m.output = append(m.output, s[:min(len(s), maxOutput-len(m.output))]...)
 	if len(m.output) == maxOutput {
-		m.output = append(m.output, fmt.Sprintf("\n[the script printed more than %d bytes; the rest is left out]\n", maxOutput)...)
+		m.output = append(m.output, fmt.Sprintf("\n[the script printed more than %d bytes; the rest is omitted]\n", maxOutput)...)
 	}
 	return 0
 }

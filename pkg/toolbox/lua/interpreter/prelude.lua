@@ -25,7 +25,7 @@ local json = json
 -- Functions that could take much memory in one step.
 local rep, format = string.rep, string.format
 function string.rep(s, n)
-  if #s * n > host.most then error("string.rep: the text would have more than " .. host.most .. " bytes", 3) end
+  if #s * n > host.most then error("string.rep: the result would be longer than " .. host.most .. " bytes", 3) end
   return rep(s, n)
 end
 function string.format(f, ...)
@@ -161,9 +161,9 @@ end
 fs = absent("fs", "call a tool that reads or writes files")
 http = absent("http", "call a tool that makes requests")
 io = absent("io", "call a tool that reads or writes files; print writes to the result")
-os = absent("os", "there is time (now, sleep, format, diff); for the rest, call a tool")
+os = absent("os", "use time.now, time.sleep, time.format and time.diff; for anything else, call a tool")
 
 local libraries = {json = json, text = text, time = time, tools = tools, string = string, table = table, math = math, coroutine = coroutine}
 function require(name)
-  return libraries[name] or error("there is no library " .. tostring(name) .. "; there are json, text, time, tools, string, table, math and coroutine", 3)
+  return libraries[name] or error("there is no library " .. tostring(name) .. "; use json, text, time, tools, string, table, math or coroutine", 3)
 end
