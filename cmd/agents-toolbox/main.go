@@ -1,11 +1,11 @@
-// Command agents-toolbox is the part of the builtin toolboxes of agents that needs large
-// libraries. `agents` starts it with the name of a toolbox; it is a program of its own
-// because the libraries would add to the size and to every start of agents. People do not
-// call it.
+// Command agents-toolbox contains the builtin toolboxes of agents that need large
+// libraries. `agents` starts it with the name of a toolbox. It is a separate program
+// because the libraries would increase the size and the start-up time of agents. It is not
+// meant to be started by hand.
 //
 // Most toolboxes are sources of tools, which are served over MCP on standard input and
-// output; see [overMCP]. Their settings arrive in a variable of the environment; see
-// package agentfile.
+// output; see [overMCP]. Their settings come from an environment variable; see package
+// companion.
 package main
 
 import (

@@ -16,9 +16,10 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// overMCP makes a toolbox of a source of tools. open reads the settings; what it returns is
-// closed when the client has gone. A tool is named without the name of its toolbox, which
-// the client adds. Calls may be concurrent; their context ends when they are cancelled.
+// overMCP turns a source of tools into a toolbox. open reads the settings; the io.Closer that
+// it returns is closed when the client disconnects. Tools are named without the name of
+// their toolbox, which the client adds. Calls may be concurrent; the context of a call ends
+// when the call is cancelled.
 func overMCP(open func(ctx context.Context, settings json.RawMessage) (agent.ToolList, io.Closer, error)) func(context.Context, json.RawMessage, io.Reader, io.Writer) error {
 	return func(ctx context.Context, settings json.RawMessage, in io.Reader, out io.Writer) error {
 		tools, closer, err := open(ctx, settings)

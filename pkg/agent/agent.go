@@ -118,14 +118,14 @@ type Toolset interface {
 // A SessionToolset is a Toolset that does not offer all its tools in every session.
 type SessionToolset interface {
 	Toolset
-	// SessionTools is Tools for one session. s must not be changed or kept.
+	// SessionTools returns the tools for one session. It must not change or keep s.
 	SessionTools(ctx context.Context, s *State) ([]Tool, error)
 }
 
-// A Hider is a SessionToolset that can say how the model gets a tool which SessionTools
+// A Hider is a SessionToolset that can tell the model how to get a tool that SessionTools
 // does not offer.
 type Hider interface {
-	// Hidden is that as an error; nil if the toolset hides no tool of this name.
+	// Hidden returns this advice as an error, or nil if the toolset hides no tool of this name.
 	Hidden(ctx context.Context, s *State, name string) error
 }
 

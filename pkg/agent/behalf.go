@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// A Behalf is a program in place of the model of an agent.
+// A Behalf is a program that takes the place of an agent's model.
 type Behalf struct {
-	// Model names it, for events and usage.
+	// Model is its name in events and usage.
 	Model    string
 	Provider Provider
-	// Deadline limits the wall time; 0 is not limited.
+	// Deadline limits the wall time; 0 means no limit.
 	Deadline time.Duration
 	// Offers reports whether the program may call a tool. It is required.
 	Offers func(ToolSpec) bool
 }
 
-// OnBehalf runs b for the agent that makes the call, in a new session under its run. The
-// calls of b are those of the agent: with its tools and by its rights, as if its model made
-// them. The call itself no longer counts among the running ones (Runner.MaxProcesses), and b
-// has no part in limits of depth. Outside a run that is an error.
+// OnBehalf runs b for the agent that makes the call, in a new session below its run. b calls
+// the agent's tools with the agent's rights, as if the agent's model made the calls. The call
+// itself no longer counts as a running one (Runner.MaxProcesses), and b does not count
+// towards limits of depth. It is an error if the call is not part of a run.
 func (inv *Invocation) OnBehalf(ctx context.Context, b Behalf, prompt Message) (*Outcome, error) {
 	r := inv.run
 	if r == nil {

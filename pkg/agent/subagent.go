@@ -40,7 +40,7 @@ func OtherName(name string) string {
 	return ""
 }
 
-// toolIndex is the index of the tool that a call of name means, or -1.
+// toolIndex returns the index of the tool that a call of name refers to, or -1.
 func toolIndex(tools []ToolSpec, name string) int {
 	i := slices.IndexFunc(tools, func(t ToolSpec) bool { return t.Name == name })
 	if i >= 0 {
@@ -59,7 +59,7 @@ type Subagent struct {
 	Name   string
 	Agent  *Agent
 	Source string
-	// Compat names the argument "what", as agents-exe does.
+	// Compat says that the argument is named "what", as in agents-exe.
 	Compat bool
 }
 
@@ -75,8 +75,8 @@ func (s *Subagent) Spec() ToolSpec {
 	return spec
 }
 
-// restate replaces, in the calls of a model, the other name of a sub-agent and of its
-// argument by those that the model was shown.
+// restate replaces alternative names of sub-agents and of their argument in the calls of a
+// model by the names that the model was shown.
 func restate(calls []ToolCall, tools []ToolSpec) {
 	for i := range calls {
 		c := &calls[i]

@@ -13,8 +13,8 @@ import (
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
-// lua opens a LuaToolbox, whose scripts the program agents-toolbox runs. If no program is to
-// be found, as in a test of an agent, its tool exists and cannot be called.
+// lua opens a LuaToolbox, whose scripts the program agents-toolbox runs. If programs are not
+// looked for, as in a test of an agent, the tool exists but cannot be called.
 func (l *loader) lua(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	var c struct {
 		Name, Description       string

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A SkillSource is where skills are. With the tag SkillDirectory its contents are a path,
-// with SkillGitRepo a skills.Repo. WorkingDirectorySkills and UserSkills have none: they are
-// .agents/skills in the working directory of the tools and in the home folder.
+// A SkillSource is a place with skills. The contents of SkillDirectory are a path, those of
+// SkillGitRepo a skills.Repo. WorkingDirectorySkills and UserSkills have no contents: they
+// mean .agents/skills in the working directory of the tools and in the home folder.
 type SkillSource struct {
 	Tag      string          `json:"tag"`
 	Contents json.RawMessage `json:"contents"`
@@ -31,14 +31,14 @@ type SkillSource struct {
 type skillFolder struct {
 	pointer string
 	path    string       // the folder; "" if there is none
-	repo    *skills.Repo // that has it; nil for others
-	err     error        // why the repository is not there
+	repo    *skills.Repo // the repository that contains it; nil for other sources
+	err     error        // why the repository could not be fetched
 	within  string       // links to other folders are ignored; "" ignores none
-	foreign bool         // another author than that of the agent file decides what is in it
+	foreign bool         // its author may be another one than that of the agent file
 	list    []*skills.Skill
 }
 
-// skillSources finds the skills of n, but for those in repositories.
+// skillSources finds the skills of n, except those in repositories.
 func (l *loader) skillSources(n *Node) {
 	for i, src := range n.File.Spec.SkillSources {
 		f := &skillFolder{pointer: fmt.Sprintf("%s/%d", n.File.at("skillSources"), i)}
@@ -87,7 +87,7 @@ func existing(parts ...string) string {
 	return path
 }
 
-// readSkills adds the skills of f to n. A broken one is left out.
+// readSkills adds the skills of f to n. Invalid skills are left out.
 func (l *loader) readSkills(n *Node, f *skillFolder) {
 	dirs, err := skills.Find(f.path, f.within)
 	if err != nil {
@@ -114,8 +114,8 @@ func (l *loader) readSkills(n *Node, f *skillFolder) {
 	slices.SortFunc(n.skills, func(a, b *skills.Skill) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// addSkill adds a skill to n, in place of one with its name. Its scripts become programs
-// of n, unless it is foreign.
+// addSkill adds a skill to n and replaces one of the same name. Its scripts become programs
+// of n, unless its source is foreign.
 func (l *loader) addSkill(n *Node, f *skillFolder, s *skills.Skill) {
 	if i := slices.IndexFunc(n.skills, func(old *skills.Skill) bool { return old.Name == s.Name }); i >= 0 {
 		old := n.skills[i]
@@ -138,7 +138,8 @@ func (l *loader) addSkill(n *Node, f *skillFolder, s *skills.Skill) {
 	}
 }
 
-// skillCache is the folder of the repositories, "" if there is none. Commits pin what is in it.
+// skillCache returns the folder with the repositories, or "" without a cache folder. Its
+// contents are pinned by commits.
 func (l *loader) skillCache() string {
 	if l.opts.CacheDir == "" {
 		return ""
@@ -176,8 +177,8 @@ func (l *loader) fetchSkills(ctx context.Context) {
 	}
 }
 
-// skills are the tools for the skills of n, which it adds to the system prompt, as it does
-// with AGENTS.md.
+// skills returns the tools for the skills of n. It also adds the list of the skills, and
+// AGENTS.md, to the system prompt.
 func (l *loader) skills(n *Node) (tools []agent.Tool) {
 	for _, s := range n.skills {
 		if n.set == nil {
@@ -202,8 +203,8 @@ func (l *loader) skills(n *Node) (tools []agent.Tool) {
 // maxAgentsFile is how much of AGENTS.md a model sees, in bytes.
 const maxAgentsFile = 32 << 10
 
-// readAgentsFile reads AGENTS.md for n, if its file asks for it: the nearest one from the
-// working directory of the tools up to the root of the git repository.
+// readAgentsFile reads AGENTS.md for n if agentsFile is set: the nearest one from the working
+// directory of the tools up to the root of the git repository.
 func (l *loader) readAgentsFile(n *Node) {
 	if !n.File.Spec.AgentsFile {
 		return

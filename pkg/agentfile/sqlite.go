@@ -68,8 +68,8 @@ func (l *loader) sqlite(n *Node, pointer string, box BuiltinToolbox) error {
 	return nil
 }
 
-// database finds the file of a database. One that does not exist yet is created at the first
-// place that has its folder.
+// database finds the file of a database. A database that does not exist yet is created at the
+// first of the possible places whose folder exists.
 func (l *loader) database(n *Node, pointer, path, access string) string {
 	places := l.places(n, path)
 	for _, look := range []func(string) string{filepath.Clean, filepath.Dir} {

@@ -12,27 +12,27 @@ import (
 )
 
 // A companionBox is a toolbox of an agent file that the program agents-toolbox serves over
-// MCP. It is started, called, confined and ended as an MCP server of the file is.
+// MCP. It is started, called, sandboxed and stopped like an MCP server of the file.
 type companionBox struct {
-	// Toolbox is the argument of the program.
+	// toolbox is the argument of the program.
 	toolbox string
-	// Name begins the names of the tools, with an underscore behind it. It is unique among
-	// the servers of the agent.
+	// name, followed by an underscore, begins the names of the tools. It is unique among the
+	// servers of the agent.
 	name    string
 	pointer string // in the agent file
-	// Settings become JSON in the environment of the program. They may contain secrets.
+	// settings are passed as JSON in the environment of the program. They may contain secrets.
 	settings any
-	// Identity is what the list of tools depends on beside the program, and not a secret: the
-	// list is cached for it. The settings, if they are not secret.
+	// identity is what the list of tools depends on besides the program, usually the settings
+	// that are not secret. The list is cached under it.
 	identity string
-	// Uncached says that the list may change without notice, and is asked for in every run.
+	// uncached says that the list may change at any time, and is requested in every run.
 	uncached bool
-	// Timeout limits a call; 0 means that of the agent file.
+	// timeout limits a call; 0 means the timeout of the agent file.
 	timeout time.Duration
-	// Start limits its start; 0 is the usual limit.
+	// start limits how long the program may take to start; 0 means the usual limit.
 	start   time.Duration
 	sandbox *sandbox.Config // of the entry
-	// Activation is that of the entry.
+	// activation is that of the entry.
 	activation json.RawMessage
 }
 

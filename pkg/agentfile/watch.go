@@ -12,8 +12,8 @@ import (
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
-// A watched is the executables of an agent that are read again before a turn if they have
-// changed since the turn before. With a lock, or where the tree must be what was trusted,
+// A watched is the set of an agent's executables that are read again before a turn if they
+// have changed since the previous turn. With a lock, or in a tree that had to be trusted,
 // none is read again, and those that differ are reported.
 type watched struct {
 	l *loader
@@ -25,8 +25,8 @@ type watched struct {
 	err   error // what is left out; nil until something has changed
 }
 
-// watch returns the executables of n, which are in set, if n's file says that they are
-// watched, else nil.
+// watch returns the executables of n, which are in set, or nil if the file of n does not
+// request to watch them.
 func (l *loader) watch(n *Node, set *exectool.Toolset) *watched {
 	if !n.File.Spec.Watch || set == nil {
 		return nil
@@ -51,8 +51,8 @@ func (w *watched) use(set *exectool.Toolset) {
 	}
 }
 
-// Tools returns the tools as they are now. One that does not describe itself is described
-// again when something changes.
+// Tools returns the current tools. An executable that does not describe itself is tried again
+// when something changes.
 func (w *watched) Tools(ctx context.Context) ([]agent.Tool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
-// webServiceStart is how long a toolbox may take to get and read its document.
+// webServiceStart is how long a toolbox may take to fetch and read its document.
 const webServiceStart = 90 * time.Second
 
 // A webService is an entry of openApiToolboxes or postgrestToolboxes. encoding/json
@@ -177,7 +177,7 @@ func (l *loader) webSecrets(n *Node, c *webService, s *companion.OpenAPI) error 
 	return err
 }
 
-// secretVariable is a variable of the environment that is not shown to a model.
+// secretVariable returns an environment variable, whose value is then hidden from models.
 func (l *loader) secretVariable(name string) string {
 	value := toolenv.Lookup(l.opts.Environ, name)
 	if value != "" {
@@ -186,7 +186,8 @@ func (l *loader) secretVariable(name string) string {
 	return value
 }
 
-// keyFor is a key of the keys file that may be sent to the host of u.
+// keyFor returns a key of the keys file. It is an error if the key may not be sent to the
+// host of u.
 func (l *loader) keyFor(id string, u *url.URL) (string, error) {
 	key, ok := l.opts.Keys.Lookup(id)
 	switch {

@@ -29,8 +29,8 @@ const (
 	sessionName = "session.json"
 )
 
-// A File is the context as one call sees it. nil is that of a call without a context and
-// a session; its methods do nothing.
+// A File is the context as one call sees it. A call without a context and a session has a nil
+// File, whose methods do nothing.
 type File struct {
 	inv     *agent.Invocation
 	dir     string // it has nothing else

@@ -29,7 +29,7 @@ cat "$AGENTS_CONTEXT_FILE" 2>/dev/null
 :`
 
 // A sharedContext is the context of a run, and its session, as one call of a tool sees
-// them. nil is that of a call without either.
+// them. It is nil for a call that has neither.
 type sharedContext struct {
 	inv     *agent.Invocation
 	session func(*agent.Invocation) ([]byte, error) // nil without one

@@ -132,7 +132,7 @@ type Options struct {
 	// they do not.
 	LockDir string
 	// SessionJSON returns the session of a call, for tools whose descriptions ask for it:
-	// they get it in a file. Tools behind a Runner do not. nil gives it to none.
+	// they get it in a file. Tools behind a Runner do not get it; with nil, no tool does.
 	SessionJSON func(inv *agent.Invocation) ([]byte, error)
 	// Grace is how long a tool has to end by itself after SIGTERM; 0 means the
 	// default of package process.
@@ -212,8 +212,8 @@ func Executables(sources []Source) []string {
 	return files
 }
 
-// Stamp is a text that changes with the executables of the sources on this side: with their
-// names, and with the inode, size, times and mode of each. Nothing is executed.
+// Stamp returns a text that changes when the executables of the sources on this machine
+// change: their names, or the inode, size, times or mode of one. Nothing is executed.
 func Stamp(sources []Source) string {
 	var b strings.Builder
 	for _, c := range list(sources).found {

@@ -2,7 +2,7 @@
 //
 //   - [SameHost] is the CheckRedirect of a client, and [Reason] says why it did not
 //     follow a redirect.
-//   - [Public] reports whether an address is one of the public internet.
+//   - [Public] reports whether an address is on the public internet.
 //   - [Local] reports whether a URL is on this machine, where no key is needed.
 package httphost
 
@@ -61,8 +61,8 @@ var notPublic = []string{
 	"100::/64", "2001:db8::/32", "3fff::/20", "5f00::/16", "fec0::/10", "64:ff9b:1::/48", "2001::/23", "2002::/16", "::/96",
 }
 
-// Public reports whether an address is one of the public internet: not this machine's, a
-// private network's, a metadata service's, or a way to one of these.
+// Public reports whether an address is on the public internet: it does not belong to this
+// machine, a private network or a metadata service, and does not translate to such an address.
 func Public(a netip.Addr) bool {
 	a = a.Unmap()
 	if netip.MustParsePrefix("64:ff9b::/96").Contains(a) { // NAT64, where it is the only way to IPv4

@@ -44,7 +44,7 @@ type stream struct {
 	number  int64  // of the last event that was read, which differs after renumber
 	rest    []byte // of it
 	had     map[eventID]bool
-	again   bool  // the server was started again, and sends what it had sent before
+	again   bool  // the server was restarted, and sends again what it had sent before
 	failed  error // why there is no connection; written by Read
 
 	mu     sync.Mutex
@@ -99,15 +99,14 @@ func (s *stream) next() ([]byte, error) {
 	}
 }
 
-// An eventID tells the lasting events of a run apart.
+// An eventID identifies a stored event of a run.
 type eventID struct {
 	kind          agent.EventKind
 	session, time string
 }
 
-// note remembers what a new connection needs to know, and returns the event; nil if it was
-// read before. An event 1 that follows others is the server's answer that it does not have
-// the run any more.
+// note remembers what a new connection needs to know, and returns the event, or nil if it was
+// read before. Event 1 after other events means that the server no longer has the run.
 func (s *stream) note(text []byte) ([]byte, error) {
 	var e struct {
 		Kind          agent.EventKind
@@ -135,8 +134,8 @@ func (s *stream) note(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// renumber lets the events of a server that was started again follow those of the earlier
-// one: it sends the stored events of the run again, with higher numbers.
+// renumber makes the events of a restarted server continue the numbers from before the
+// restart: the server sends the stored events of the run again, with higher numbers.
 func (s *stream) renumber(text []byte, id eventID, seq int64) []byte {
 	if s.seq == 0 {
 		s.number, s.had = seq-1, map[eventID]bool{}

@@ -103,8 +103,8 @@ func UpTo(events iter.Seq2[agent.Event, error], turn int) iter.Seq2[agent.Event,
 	}
 }
 
-// Alone returns the events of a sub-agent's session and of the sessions below it, as those
-// of a session that answers no call. There are none if events have no such session.
+// Alone returns the events of a sub-agent's session and of the sessions below it, changed to
+// those of a session without a caller. It returns none if events have no such session.
 func Alone(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		below, depth := map[string]bool{}, 0

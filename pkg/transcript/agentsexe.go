@@ -154,7 +154,7 @@ type importer struct {
 	turns   int
 	pending []agent.ToolCall // of the last answer; without ID once it has a result
 	done    bool             // the last answer has no calls
-	asked   bool             // there is a prompt that was not answered in full
+	asked   bool             // the last prompt is not answered completely
 	setup   string           // digest
 }
 

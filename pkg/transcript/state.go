@@ -6,9 +6,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// OfState returns the events that a session in this state may have had, for functions that
-// format a session. Times, usage, schemas of tools and what a compaction removed are not in
-// a state.
+// OfState returns events of a session that lead to this state, for functions that format a
+// session. Times, usage, schemas of tools and messages that a compaction removed are missing,
+// because a state does not contain them.
 func OfState(s agent.State) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		turn := 0

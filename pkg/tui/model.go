@@ -251,7 +251,7 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// connectedApart takes the server of a conversation that has its own.
+// connectedApart handles the connection to the server of a conversation that has its own one.
 func (m *model) connectedApart(t *talk, msg connectedMsg) tea.Cmd {
 	start := t.waiting
 	t.own, t.waiting = msg.server, nil

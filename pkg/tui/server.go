@@ -38,8 +38,8 @@ const startTime = 60 * time.Second
 // serving is the line with which a server reports its address.
 var serving = regexp.MustCompile(`(?m)^serving agents at (\S+)$`)
 
-// connect returns the server at o.URL, or starts a private one: with the agent of a
-// session, unless of is "".
+// connect returns the server at o.URL, or starts a private one. If of is not "", that server
+// has the agent of this session.
 func connect(ctx context.Context, o *Options, of string) (*server, error) {
 	s := &server{Server: remote.Server{URL: o.URL, Token: o.Token}}
 	if of != "" {

@@ -21,7 +21,7 @@ type talk struct {
 	session string         // of the root; "" before its first event
 	server  *remote.Server // on which the run is; nil is that of the model, or own
 	apart   bool           // the server of the model does not have the agent
-	own     *server        // that has it, if apart; nil until it answers
+	own     *server        // the server that has the agent, if apart; nil until it is connected
 	tree    *view.Tree
 	run     *run // in progress; nil if there is none
 	// reason says why the last run has no end event, and there is one to continue.

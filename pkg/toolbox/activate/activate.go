@@ -1,11 +1,11 @@
 // Package activate hides tools until the model activates them. A [Group] is a toolset that
-// is part of a toolgroup; [Tools] are meta_discover_tools, meta_activate_tool and
-// meta_deactivate_tool, with which the model does it.
+// belongs to a toolgroup. [Tools] returns meta_discover_tools, meta_activate_tool and
+// meta_deactivate_tool, with which the model lists, activates and deactivates toolgroups.
 //
-// Which toolgroups are active is part of the session: the result of a call says what it
-// changes (see [agent.Result]), so a resumed, forked or replayed session has the same tools,
-// and it outlasts a compaction. The toolsets keep nothing. A toolset in a group that is not
-// active is not asked for anything: an MCP server does not start.
+// The active toolgroups are part of the session: the result of a call says which groups it
+// activates or deactivates (see [agent.Result]). So a resumed, forked or replayed session has
+// the same tools, also after a compaction. The toolsets themselves have no state. A toolset
+// in an inactive group is not used at all: for example, an MCP server is not started.
 package activate
 
 import (
@@ -22,17 +22,17 @@ import (
 
 const activateName = "meta_activate_tool"
 
-// A Group is a toolset that a session has while its toolgroup is active. Outside of a
-// session, Tools returns all its tools. What else the toolset can do (see agent.As) it
-// still can.
+// A Group is a toolset that is available in a session while its toolgroup is active. Outside
+// a session, Tools returns all its tools. The other interfaces of the toolset remain
+// available through agent.As.
 type Group struct {
 	agent.Toolset
-	// Name is that of the toolgroup. Several Groups may have the same.
+	// Name is the name of the toolgroup. Several Groups may have the same name.
 	Name string
-	// Prefix begins the names of tools of which the toolset must not be asked before the
-	// group is active; "" if it may be asked.
+	// Prefix, if it is not empty, is the prefix of the names of the toolset's tools. The
+	// toolset is then not asked for its tools before the group is active.
 	Prefix string
-	// Hides, if it is not nil, says of which tools the model must not know at all.
+	// Hides, if it is not nil, reports whether the model must not know about a tool at all.
 	Hides func(agent.ToolSpec) bool
 }
 
@@ -47,7 +47,7 @@ func (g *Group) SessionTools(ctx context.Context, s *agent.State) ([]agent.Tool,
 	return g.Tools(ctx)
 }
 
-// names are those of the tools, as far as they are known: a * stands for any text.
+// names returns the names of the tools, or PREFIX* if they are not known yet.
 func (g *Group) names(ctx context.Context) (names []string) {
 	if g.Prefix != "" {
 		return []string{g.Prefix + "*"}
@@ -70,13 +70,13 @@ func (g *Group) Hidden(ctx context.Context, s *agent.State, name string) error {
 	return fmt.Errorf("nothing ran: %.100s belongs to the toolgroup %q, which is not active: activate it with %s, then call the tool in your next message", name, g.Name, activateName)
 }
 
-// Instructions implements agent.Instructor. Those of the toolset are in the result of the
-// call that activates it.
+// Instructions implements agent.Instructor. It returns none: the instructions of the toolset
+// are in the result of the call that activates it.
 func (g *Group) Instructions(context.Context) (string, error) { return "", nil }
 
-// Tools returns the tools with which the model activates groups. Their descriptions do not
-// depend on what is active, so that the beginning of a request changes no more than it must.
-// They are nil if there are none.
+// Tools returns the tools with which the model activates groups, or nil if there are no
+// groups. Their descriptions do not depend on which groups are active, so that the beginning
+// of a request changes as little as possible.
 func Tools(groups []*Group) agent.ToolList {
 	if len(groups) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (set groupSet) discover(ctx context.Context, inv *agent.Invocation) (agent.
 	return agent.TextResult(string(text)), err
 }
 
-// activate asks the toolsets of a group for their tools, so that the model reads why a
+// activate asks the toolsets of a group for their tools, so that the model learns why a
 // server does not start.
 func (set groupSet) activate(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	r := changed(inv, true)
@@ -150,7 +150,7 @@ func (set groupSet) deactivate(_ context.Context, inv *agent.Invocation) (agent.
 	return changed(inv, false), nil
 }
 
-// changed is the result of a call whose toolgroup is active from then on, or is not.
+// changed returns the result of a call that activates or deactivates its toolgroup.
 func changed(inv *agent.Invocation, active bool) agent.Result {
 	name, _ := inv.Values()["toolgroup"].(string) // its schema requires it
 	r := agent.TextResult(fmt.Sprintf("Toolgroup '%s' %s", name, map[bool]string{true: "activated", false: "deactivated"}[active]))

@@ -1,6 +1,6 @@
-// Package companion is what agents and its program agents-toolbox agree on. The program
-// serves toolboxes that need large libraries: agents starts it with the name of a toolbox
-// as its only argument and a [Request] in the variable [Variable] of its environment.
+// Package companion defines the protocol between agents and the program agents-toolbox, which
+// serves toolboxes that need large libraries. agents starts it with the name of a toolbox as
+// its only argument and a [Request] in the environment variable [Variable].
 package companion
 
 import "encoding/json"
@@ -15,7 +15,7 @@ const Variable = "AGENTS_TOOLBOX"
 // Version is the version of the Request.
 const Version = 1
 
-// A Request says what the program does.
+// A Request contains the settings of the toolbox that the program serves.
 type Request struct {
 	Version  int             `json:"version"`
 	Settings json.RawMessage `json:"settings"` // of the toolbox

@@ -1,9 +1,9 @@
-// Package lua is the toolbox of scripts in Lua that call the tools of their agent, so that
-// one call of the model combines many.
+// Package lua implements the LuaToolbox: Lua scripts that call the tools of their agent, so
+// that one call of the model can combine many.
 //
-// A script runs in a process of its own, agents-toolbox (package interpreter), which can only
-// compute. What it calls, it calls as the agent: the process takes the place of the model in
-// a run below that of the agent ([agent.Invocation.OnBehalf]), so that its calls pass the
+// A script runs in a separate process, agents-toolbox (package interpreter), which can only
+// compute. It calls tools as the agent does: the process takes the place of the model in a
+// run below that of the agent ([agent.Invocation.OnBehalf]), so its calls are subject to the
 // same rules, budgets and journal as all others.
 //
 // The process reads a [Start] and writes [Step]s, one JSON value in each line. A Step with
@@ -57,14 +57,16 @@ func (l Limits) ErrMemory() error {
 	return fmt.Errorf("the script needed more than %d MB of memory (maxMemoryMB)", l.MemoryMB)
 }
 
-// A Start is what the process runs. Tools are the names of the tools that there are.
+// A Start tells the process which script to run. Tools are the names of the tools that the
+// script may call.
 type Start struct {
 	Script string `json:"script"`
 	Tools  []any  `json:"tools"`
 }
 
-// A Step is what a script does next: Calls at the same time. The last one has none, but what
-// the script has printed and the JSON array of what it has returned, or why it failed.
+// A Step contains the calls that a script makes next, at the same time. The last Step has no
+// calls, but the text that the script printed and the JSON array of the values that it
+// returned, or the reason why it failed.
 type Step struct {
 	Calls  []Call          `json:"calls,omitempty"`
 	Output string          `json:"output,omitempty"`
@@ -72,13 +74,13 @@ type Step struct {
 	Error  string          `json:"error,omitempty"`
 }
 
-// A Call is one of a tool.
+// A Call is a call of a tool.
 type Call struct {
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args"`
 }
 
-// A Result is what came of a Call. ID is that of the call in the session.
+// A Result is the result of a Call. ID is the id of the call in the session.
 type Result struct {
 	Text    string  `json:"text"`
 	Failed  bool    `json:"failed"`
@@ -154,7 +156,7 @@ func (t *tool) offers(s agent.ToolSpec) bool {
 	return s.Name != t.spec.Name && (t.Allowed == nil || slices.ContainsFunc(t.Allowed, named))
 }
 
-// text is what the model reads of a script that has not failed.
+// text returns the result of a script that has not failed, for the model.
 func (s *Step) text() string {
 	switch {
 	case s.Output == "":

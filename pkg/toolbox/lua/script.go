@@ -13,7 +13,7 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// model is the name of the model that a script is.
+// model is the name under which a script appears as a model.
 const model = "lua"
 
 // A script is the model of one run: each of its steps is an answer.
@@ -104,7 +104,7 @@ func (s *script) close() {
 	}
 }
 
-// ended is why the process ended before its script.
+// ended returns the reason why the process ended before its script.
 func (s *script) ended() error {
 	s.close()
 	exit, _ := s.process.Wait() // what it has written says more
@@ -117,7 +117,7 @@ func (s *script) ended() error {
 	return fmt.Errorf("the process of the script ended: %s", strings.TrimSuffix(exit.String()+": "+said, ": "))
 }
 
-// results are those of the calls that the script made last.
+// results returns the results of the calls that the script made last.
 func (s *script) results(req *agent.Request) []Result {
 	i := len(req.Messages) - 1
 	for i > 0 && req.Messages[i].Role != agent.RoleTool { // a message to the agent may follow

@@ -55,7 +55,7 @@ func decode(text []byte, to any) error {
 	return d.Decode(to)
 }
 
-// What a document has may be of any type: what is of another is empty.
+// Values in a document may have any type: those of an unexpected type count as empty.
 
 func object(v any) map[string]any { m, _ := v.(map[string]any); return m }
 func list(v any) []any            { l, _ := v.([]any); return l }
@@ -70,7 +70,7 @@ func words(v any) string {
 // sorted is what the range over a map is here, so that the order is always the same.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// target is what a reference names, nil if that is not in the document.
+// target returns the value that a reference names, or nil if it is not in the document.
 func (d *document) target(ref string) map[string]any {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if plain, err := url.PathUnescape(pointer); err == nil {
@@ -190,7 +190,7 @@ func (d *document) inputs(op *operation, item, raw map[string]any) error {
 	return err
 }
 
-// rank orders media types: the first are those that say most about their content.
+// rank orders media types: those that say most about their content come first.
 func rank(media string) int {
 	i := slices.IndexFunc([]string{"application/json", "json", "urlencoded", "multipart", "text/"}, func(part string) bool { return strings.Contains(media, part) })
 	return (i + 6) % 6 // what is none of them is the last

@@ -1,4 +1,4 @@
-// Package openapi makes the operations of a web service tools: those that an OpenAPI 3 or
+// Package openapi turns the operations of a web service into tools: those that an OpenAPI 3 or
 // Swagger 2 document describes, or the tables and functions of a PostgREST server.
 //
 // [Open] reads the document and returns an agent.Tool for each operation; a call is one
@@ -178,8 +178,8 @@ func (b *Box) open(permits filter) {
 
 var readMethods = []string{"GET", "HEAD", "OPTIONS", "TRACE"}
 
-// name is a text as agents-exe makes it part of a name, short enough to have the name of
-// the toolbox before it.
+// name converts a text to part of a tool's name as agents-exe does. It is short enough to
+// follow the name of the toolbox.
 func (b *Box) name(text string) string {
 	text = toolname.Join("", text)
 	if c := text[0] | 0x20; c < 'a' || c > 'z' {
@@ -189,7 +189,7 @@ func (b *Box) name(text string) string {
 	return strings.TrimPrefix(toolname.Join(b.settings.Name, text), b.settings.Name+"_")
 }
 
-// operation sets what the model sees of an operation.
+// operation sets the name, description and schema of the tool for an operation.
 func (b *Box) operation(t *tool) {
 	op := t.op
 	t.spec.Name = b.name(cmp.Or(op.id, "openapi_"+strings.ToLower(op.method)+"_"+op.path))

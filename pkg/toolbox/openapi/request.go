@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// A request is what the arguments of a call make.
+// A request is an HTTP request made from the arguments of a call.
 type request struct {
 	path   string
 	query  []string // "name=value", escaped
@@ -187,8 +187,8 @@ func (b *body) part(w *multipart.Writer, key string, v any) error {
 	return err
 }
 
-// content is a value as bytes: of a text that is a data: URL in base64, those that it
-// means and their media type.
+// content returns a value as bytes. For text that is a data: URL in base64, it returns the
+// decoded bytes and their media type.
 func content(v any) (data []byte, media string, err error) {
 	plain := text(v, false)
 	rest, isURL := strings.CutPrefix(plain, "data:")

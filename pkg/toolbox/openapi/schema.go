@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of what the model sees of an operation.
+// Limits on the schema of a tool.
 const (
 	maxSchema = 8 << 10 // bytes of JSON
 	maxNodes  = 300     // schemas within it
 	maxAbout  = 1000    // bytes of a description
 )
 
-// An expander makes the schemas of a document ones that stand alone.
+// An expander resolves the references in the schemas of a document.
 type expander struct {
 	d            *document
 	nodes, about int // schemas that are still permitted; bytes of a description
 }
 
-// bounded is the largest form of what build makes that fits the bounds: schemas that are
-// nested deeper have their type and description alone, then less of it.
+// bounded returns the largest form of the schema of build that is within the limits: deeply
+// nested schemas keep only their type and description, then shorter descriptions.
 func (d *document) bounded(build func(e *expander, depth int) any) (text json.RawMessage) {
 	for _, depth := range []int{8, 5, 3, 2, 1, 0} {
 		e := &expander{d, maxNodes, depth * depth * 20}
@@ -102,7 +102,7 @@ func (e *expander) properties(m map[string]any, depth int, within []string) map[
 	return map[string]any{"properties": own, "required": required}
 }
 
-// merge adds what one schema demands to another.
+// merge adds the requirements of one schema to another.
 func merge(out, add map[string]any) {
 	for key, value := range add {
 		switch have := out[key]; {

@@ -18,7 +18,7 @@ type tagged struct {
 	Contents json.RawMessage
 }
 
-// text is the contents, which must be a text.
+// text returns the contents, which must be a string.
 func (t *tagged) text(what string) (s string, err error) {
 	if err = json.Unmarshal(t.Contents, &s); err != nil {
 		err = fmt.Errorf("%s %s: its contents must be a string", what, t.Tag)
@@ -30,7 +30,7 @@ func (t *tagged) unknown(what string) error {
 	return fmt.Errorf("%s: there is no tag %q", what, t.Tag)
 }
 
-// A secret is one that is ready for requests.
+// A secret is a decoded secret with its place in requests.
 type secret struct {
 	in, name, value string // in is header, query or cookie
 	plain           string // the secret alone

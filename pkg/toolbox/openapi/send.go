@@ -27,8 +27,8 @@ const defaultMaxBytes = 1 << 20
 // errPrivate says why a request is not sent.
 var errPrivate = errors.New("the address is not public: set allowPrivate in the toolbox to permit it")
 
-// free reports whether host may be anywhere: the settings permit it, or they name the host
-// in a form that cannot be public, as an address or as localhost.
+// free reports whether host may have a private address: the settings permit it, or they name
+// the host itself as an IP address or as localhost.
 func (b *Box) free(host string) bool {
 	return b.settings.AllowPrivate || slices.ContainsFunc([]*url.URL{b.base, b.from}, func(u *url.URL) bool {
 		return u != nil && strings.EqualFold(u.Hostname(), host) && !public(u)
@@ -107,7 +107,7 @@ func (b *Box) send(ctx context.Context, op *operation, base *url.URL, r *request
 	return res, err
 }
 
-// failure is what the status of a response says, nil for a success.
+// failure returns an error for the status of a response, or nil for a success.
 func failure(res *http.Response) error {
 	switch {
 	case res.StatusCode < 300:
@@ -150,7 +150,7 @@ func (t *tool) result(res *http.Response) (agent.Result, error) {
 	return result, t.failed(cmp.Or(err, failed))
 }
 
-// hints are what the header of a response says of the next call.
+// hints returns lines of the response header that matter for the next call.
 func (t *tool) hints(res *http.Response) (lines []string) {
 	for _, name := range []string{"Content-Range", "X-Total-Count", "Retry-After", "Location"} {
 		if v := res.Header.Get(name); v != "" {

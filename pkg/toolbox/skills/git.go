@@ -21,9 +21,9 @@ import (
 // A Repo is a git repository at a commit.
 type Repo struct {
 	URL string `json:"url"`
-	// Subdir is the folder in it that has skills; "" is all of it.
+	// Subdir is the folder in it that contains the skills; "" means the whole repository.
 	Subdir string `json:"subdir"`
-	// Commit is the full name of the commit.
+	// Commit is the full hash of the commit.
 	Commit string `json:"commit"`
 }
 
@@ -46,8 +46,8 @@ func (r *Repo) Dir(cache string) string {
 	return filepath.Join(cache, hex.EncodeToString(sum[:8]), name)
 }
 
-// Fetch makes sure that Dir has the files of the commit. If it exists, nothing is executed.
-// Otherwise the program git fetches that commit alone, without running hooks.
+// Fetch makes sure that Dir contains the files of the commit. If Dir exists, nothing is
+// executed. Otherwise the program git fetches only that commit, without running hooks.
 func (r *Repo) Fetch(ctx context.Context, cache string, environ []string) error {
 	if cache == "" {
 		return errors.New("there is no cache folder in which to keep the repository")

@@ -48,7 +48,7 @@ type Skill struct {
 	// Dir is the folder, absolute and without links. Text is SKILL.md without its front
 	// matter.
 	Dir, Text string
-	// Tools are the names of the tools that scripts of the skill are.
+	// Tools are the names of the tools that the scripts of the skill provide.
 	Tools []string
 }
 
@@ -129,7 +129,7 @@ func (s *Skill) check() error {
 	return nil
 }
 
-// parse reads front matter. Where it is not YAML, it is read again with the values of its
+// parse reads front matter. If it is not valid YAML, it is read again with the values of its
 // keys quoted: many authors write a colon in a description, which YAML does not permit.
 func parse(front string) (map[string]any, error) {
 	docs, err := yamldoc.Parse([]byte(front), jsondoc.Options{})
@@ -184,7 +184,7 @@ func (s *Skill) Scripts() []string {
 	return scripts
 }
 
-// ToolName is the name of the tool that the script at path is.
+// ToolName returns the name of the tool for the script at path.
 func (s *Skill) ToolName(path string) string {
 	base := filepath.Base(path)
 	return toolname.Join("skill", s.Name+"_"+strings.TrimSuffix(base, filepath.Ext(base)))

@@ -18,7 +18,7 @@ import (
 const catalogSize = 16 << 10
 
 // Catalog lists the names and descriptions of skills, which are sorted by name, for a system
-// prompt. Where they are too long together, each description is cut to the same length.
+// prompt. If the descriptions are too long in total, each is cut to the same maximum length.
 func Catalog(list []*Skill) string {
 	total, most := 0, maxDescription*utf8.UTFMax
 	for _, s := range list {
@@ -95,7 +95,7 @@ func (t tool) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 // Group is the toolgroup of the skill's tools. It is active once the model has read the skill.
 func (s *Skill) Group() string { return "skill:" + s.Name }
 
-// describe is the text of s for a model.
+// describe returns the instructions of s for the model.
 func (s *Skill) describe() string {
 	const most = 100
 	files := s.Files()

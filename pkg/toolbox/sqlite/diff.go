@@ -12,7 +12,7 @@ import (
 // were removed.
 const sample = 20
 
-// A difference is that of one table, view, index or trigger.
+// A difference describes the change of one table, view, index or trigger.
 type difference struct {
 	Type   string `json:"type"`
 	Name   string `json:"name"`
@@ -69,7 +69,7 @@ func (b *box) diff(ctx context.Context, inv *agent.Invocation, a *arguments) (an
 }
 
 // compare counts and shows the rows that are in only one of two tables with the same columns.
-// Room is left for so many bytes.
+// left is how many bytes the rows may still take.
 func (d *difference) compare(ctx context.Context, c *conn, left *int) error {
 	newer, older := "SELECT * FROM main."+quoted(d.Name, `"`), "SELECT * FROM old."+quoted(d.Name, `"`)
 	show := func(rows string, count *int64, shown *[][]any) error {

@@ -23,7 +23,7 @@ const (
 	maxBlob = 1 << 10
 )
 
-// A result is what the last statement of a query gave.
+// A result is the result of the last statement of a query.
 type result struct {
 	Columns []string `json:"columns"`
 	Rows    [][]any  `json:"rows"`
@@ -31,9 +31,9 @@ type result struct {
 	Seconds float64  `json:"executionTime"`
 	// Note says that rows are missing.
 	Note string `json:"note,omitempty"`
-	// Changes are the rows that all statements have changed, nil if none would.
+	// Changes is the number of rows that all statements changed; nil if they only read.
 	Changes *int64 `json:"changes,omitempty"`
-	// Version is what the change has made of a versioned database.
+	// Version is the version of a versioned database that the change created.
 	Version *handle `json:"versionHandle,omitempty"`
 
 	size int

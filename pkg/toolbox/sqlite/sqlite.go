@@ -1,15 +1,16 @@
-// Package sqlite has the SqliteToolbox: tools with which a model reads and changes one
-// SQLite database, as in agents-exe, whose agent files and prompts rely on their names.
+// Package sqlite implements the SqliteToolbox: tools with which a model reads and changes one
+// SQLite database. Their names are those of agents-exe, whose agent files and prompts rely
+// on them.
 //
-//   - query runs SQL. What a statement may do is decided by SQLite, which asks an
-//     authorizer about each part of a statement that it compiles: no word of the statement
-//     is interpreted here. A read-only database is opened read-only besides.
-//   - A versioned database has also promote, diff and discard. Its file is not changed by
-//     query: each call that changes something makes a copy, a version with a name.
+//   - query runs SQL. SQLite itself checks what a statement may do: it asks an authorizer
+//     about each part of a statement that it compiles, so this package does not parse SQL.
+//     In addition, a read-only database is opened read-only.
+//   - A versioned database also has promote, diff and discard. query does not change its
+//     file: each call that changes data makes a copy, a version with a name.
 //
-// Each call has a connection of its own, so that transactions end with it, and a database
-// may appear, or be replaced, between calls. A statement that takes too long is
-// interrupted. The package is linked by the program agents-toolbox only.
+// Each call has its own connection, so transactions end with the call, and the database may
+// be created or replaced between calls. A statement that takes too long is interrupted. Only
+// the program agents-toolbox links this package.
 package sqlite
 
 import (
@@ -56,7 +57,7 @@ type box struct{ companion.SQLite }
 // limit is the time limit of a call.
 func (b *box) limit() time.Duration { return time.Duration(b.TimeoutSeconds * float64(time.Second)) }
 
-// A tool is one of a box.
+// A tool is a tool of a box.
 type tool struct {
 	box  *box
 	run  func(context.Context, *agent.Invocation, *arguments) (any, error)

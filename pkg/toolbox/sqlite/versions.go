@@ -83,7 +83,7 @@ func (b *box) with(ctx context.Context, inv *agent.Invocation, a *arguments, f f
 
 func (b *box) version(name string) string { return filepath.Join(b.Versions, name+".sqlite") }
 
-// position takes a Key apart: SESSION.TURN.N.
+// position splits a Key, SESSION.TURN.N, into session and turn.
 func position(key string) (session, turn string) {
 	words := strings.Split(key, ".")
 	if len(words) < 3 {
@@ -92,7 +92,7 @@ func position(key string) (session, turn string) {
 	return strings.Join(words[:len(words)-2], "."), words[len(words)-2]
 }
 
-// scope is whose current version a call uses, "" for none.
+// scope returns the session or turn whose current version a call uses, or "" for none.
 func (b *box) scope(inv *agent.Invocation) string {
 	session, turn := position(inv.Key)
 	switch {
@@ -174,7 +174,7 @@ func (b *box) discard(ctx context.Context, inv *agent.Invocation, a *arguments) 
 	return done, err
 }
 
-// forget makes the database the current version where name is.
+// forget makes the database itself current wherever the version name is.
 func (h *history) forget(name string) {
 	for scope, head := range h.Heads {
 		if head == name {
@@ -183,8 +183,9 @@ func (h *history) forget(name string) {
 	}
 }
 
-// replace makes the database at to what that at from is, also while others use it: SQLite
-// copies its pages under its locks. A database that does not exist is an empty one.
+// replace copies the database at from over the database at to. Other programs may use both
+// at the same time: SQLite copies the pages under its locks. A database that does not exist
+// counts as empty.
 func replace(from, to string) error {
 	m := reading
 	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
@@ -226,7 +227,7 @@ func remove(path string) error {
 	return nil
 }
 
-// stamp changes when the database does.
+// stamp returns a text that changes when the database changes.
 func (b *box) stamp() string {
 	var text string
 	for _, path := range []string{b.Path, b.Path + "-wal"} {

@@ -1,6 +1,6 @@
-// Package compat has the commands of agents-exe that have other names here, with its flags.
-// What they print for programs has the form of agents-exe; what they print for people is
-// that of the commands which replace them.
+// Package compat implements the commands of agents-exe that have other names here, with
+// their flags in agents-exe. Output for programs has the format of agents-exe; output for
+// people is that of the commands that replace them.
 package compat
 
 import (
@@ -45,7 +45,7 @@ func rerun(ctx context.Context, p *program.Env, c *cli.Command, name string, arg
 	return out.String(), err
 }
 
-// noEffect is a flag that scripts give and that nothing depends on here.
+// noEffect returns flags that scripts may pass and that have no effect here.
 func noEffect(names ...string) []cli.Flag {
 	var flags []cli.Flag
 	for _, name := range names {

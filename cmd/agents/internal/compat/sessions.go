@@ -20,8 +20,8 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// openSession returns the events of a session file; of one of agents-exe that continues here,
-// those of its journal.
+// openSession returns the events of a session file. For a session file of agents-exe that was
+// continued here, it returns those of the journal.
 func openSession(p *program.Env, c *cli.Command) (sessions.Events, error) {
 	name, err := command.OneArgument(c, "the session's file")
 	if err != nil {
@@ -159,7 +159,7 @@ func readSession(r io.Reader) (session map[string]any, err error) {
 	return session, dec.Decode(&session)
 }
 
-// editTurns applies the flags to turns, the oldest first.
+// editTurns applies the flags to turns, which begin with the oldest one.
 func editTurns(turns []any, args []string) ([]any, error) {
 	for i := 0; i < len(args); i++ {
 		op, n := args[i], 1
@@ -191,8 +191,7 @@ func editTurns(turns []any, args []string) ([]any, error) {
 	return turns, nil
 }
 
-// empty empties all members with these names in v: lists have no items then, and anything
-// else is null.
+// empty clears all members with these names in v: lists become empty, other values null.
 func empty(v any, names ...string) {
 	switch v := v.(type) {
 	case []any:
@@ -283,7 +282,7 @@ type found struct {
 	}
 }
 
-// searchResult is the form of agents-exe: an item for each session.
+// searchResult formats results as agents-exe does: one item for each session.
 func searchResult(all []found, took time.Duration) any {
 	items, seen := []any{}, map[string]bool{}
 	for _, h := range all {

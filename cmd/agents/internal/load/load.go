@@ -124,8 +124,8 @@ func Load(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 	return l, nil
 }
 
-// collectOften makes the garbage collector keep the heap small: a run mostly waits, and
-// there may be many of them. Loading is shorter without.
+// collectOften makes the garbage collector keep the heap small: a run mostly waits, and many
+// may run at the same time. It is called after loading, which is faster without it.
 func collectOften(p *program.Env) {
 	if p.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)

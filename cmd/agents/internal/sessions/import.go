@@ -11,8 +11,8 @@ import (
 	"github.com/agents-exe/agents/pkg/transcript"
 )
 
-// Imported takes from events of elsewhere what would have an effect here: a session
-// names the agent file that continues it.
+// Imported removes from the events of a foreign session what would have an effect here: the
+// name of the agent file that continues it.
 func Imported(p *program.Env, events Events) Events {
 	return func(yield func(agent.Event, error) bool) {
 		root := ""
@@ -36,8 +36,8 @@ func Imported(p *program.Env, events Events) Events {
 	}
 }
 
-// importedSuffix is added to the name of a session file of agents-exe for that of the
-// journal that continues it.
+// importedSuffix is appended to the name of a session file of agents-exe to get the name of
+// the journal that continues it.
 const importedSuffix = ".journal"
 
 // Continued returns the journal that continues the session file of agents-exe at path, if

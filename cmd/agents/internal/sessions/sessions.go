@@ -144,7 +144,8 @@ func notASession(err error) error {
 	return failure.NothingRan(err, hint)
 }
 
-// SubAgent returns the id of the only session of a sub-agent that has the id or the slug.
+// SubAgent returns the id of the session of a sub-agent, by its id or by the slug of the
+// sub-agent. It is an error if several sessions have the slug.
 func SubAgent(events Events, name string) (string, error) {
 	var found []string
 	for e, err := range events {

@@ -1,8 +1,9 @@
-// Package interpreter runs a script in Lua, for package lua. A script can only compute:
-// what else there is in Lua is left out, and each call of a tool is a line to the caller.
+// Package interpreter runs Lua scripts for package lua. A script can only compute: all other
+// functions of Lua are removed, and a call of a tool is a line sent to the caller.
 //
-// Each script needs a process of its own. One that needs too much memory is not ended in
-// this process: Run returns, or the system ends the process. The time is the caller's.
+// Each script needs a process of its own, because a script that needs too much memory cannot
+// be stopped within the process: Run returns while it still runs, or the system ends the
+// process. The caller limits the time.
 package interpreter
 
 import (
@@ -119,7 +120,7 @@ func (m *machine) values(script string) ([]byte, error) {
 	return marshal(values)
 }
 
-// errorText is what the model reads of the error of a script.
+// errorText formats the error of a script for the model.
 func errorText(err error) string {
 	e, ok := errors.AsType[*golua.ApiError](err)
 	switch {

@@ -19,8 +19,8 @@ import (
 //go:embed prelude.lua
 var prelude string
 
-// open makes the state of the script with the libraries of Lua, of which the prelude leaves
-// what scripts may have.
+// open creates the state of the script with the libraries of Lua. The prelude removes all
+// functions that scripts may not use.
 func (m *machine) open(tools []any) error {
 	l := golua.NewState(golua.Options{SkipOpenLibs: true, CallStackSize: 20_000, MinimizeStackMemory: true,
 		RegistrySize: 256, RegistryMaxSize: 1 << 20, RegistryGrowStep: 4096})
@@ -72,7 +72,7 @@ func (m *machine) call(l *golua.LState) int {
 	return 1
 }
 
-// print adds to the output. What is too much is left out, which the output says.
+// print adds text to the output. Beyond maxOutput the rest is omitted, and the output says so.
 func (m *machine) print(l *golua.LState) int {
 	s := l.CheckString(1)
 	if len(m.output) > maxOutput {
@@ -106,7 +106,7 @@ func encode(l *golua.LState) int {
 	return 1
 }
 
-// decode returns nil and an error for what is not JSON.
+// decode returns nil and an error if the text is not JSON.
 func decode(l *golua.LState) int {
 	var v any
 	if err := json.Unmarshal([]byte(l.CheckString(1)), &v); err != nil {
@@ -118,7 +118,7 @@ func decode(l *golua.LState) int {
 	return 1
 }
 
-// toLua makes a value of Lua of one of JSON. null is nil, so a key with it is missing.
+// toLua converts a JSON value to a Lua value. null becomes nil, so a key with null is missing.
 func toLua(l *golua.LState, v any) golua.LValue {
 	switch v := v.(type) {
 	case bool:
@@ -151,8 +151,8 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// toGo makes a value of JSON of one of Lua. A table whose keys are 1 to n, or that is empty,
-// is an array.
+// toGo converts a Lua value to a JSON value. An empty table, or one whose keys are 1 to n,
+// becomes an array.
 func toGo(v golua.LValue, depth int) (any, error) {
 	switch v := v.(type) {
 	case *golua.LNilType:

@@ -51,7 +51,8 @@ function print(...)
   host.print(table.concat(words, "\t") .. "\n")
 end
 
--- tools: results have the fields of agents-exe, and the easier result and error.
+-- tools: results have the fields of agents-exe, and in addition result and error, which are
+-- easier to use.
 tools = {}
 
 local listed = {}
@@ -106,7 +107,7 @@ function tools.list()
   return copy
 end
 
--- text: positions and lengths are those of characters, and nothing is a pattern.
+-- text: positions and lengths count characters, and no argument is a pattern.
 text = {lower = string.lower, upper = string.upper}
 
 function text.len(s) return select(2, string.gsub(s, "[^\128-\191]", "")) end
