@@ -1,4 +1,4 @@
--- What scripts have beside the language, in terms of the functions of host, which are Go.
+-- The libraries of scripts, built on the functions of host, which are written in Go.
 local host = ...
 local date = os.date
 
