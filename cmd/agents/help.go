@@ -16,9 +16,9 @@ import (
 func helpCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: strings.Join(docs.Topics(), "|"),
-		Description: `Without a topic it is the list of commands; the name of a command prints the help of
-that command, as "agents help session list". A command and a page of the same name
-are both printed.`,
+		Description: `Without a topic, lists the commands. With the name of a command, prints the help of that
+command, as in "agents help session list". If a command and a page have the same name,
+both are printed.`,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if !c.Args().Present() {
 				return cli.ShowRootCommandHelp(c.Root())

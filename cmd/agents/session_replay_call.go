@@ -23,12 +23,13 @@ func sessionReplayCallCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "ID CALL",
 		Description: `CALL is TURN.N as "session calls" shows it, or, for the call of a sub-agent, its key,
-which "session calls --json" shows. A number counts the calls of the session from 0.
+which "session calls --json" shows. A single number is the index of a call in the session,
+counted from 0.
 
-The tool is the one of that name of the loaded agent, or of the agent that the session
+The tool of this name comes from the loaded agent, or from the agent that the session
 names. The recorded arguments are checked, and the call is allowed, asked about or
-denied, as in a run. Nothing is added to the session. The result is printed as "tool
-call" does; the recorded one is in "session calls".`,
+denied, as in a run. Nothing is added to the session. The new result is printed as by
+"tool call"; "session calls" shows the recorded one.`,
 		Flags: append(rights.CallFlags(),
 			&cli.StringFlag{Name: "tool", Usage: "call the tool `NAME-or-PATH` instead", Destination: &tool},
 			&cli.BoolFlag{Name: "check", Usage: "only check the arguments", Destination: &check},

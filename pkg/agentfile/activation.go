@@ -13,8 +13,8 @@ import (
 	"github.com/agents-exe/agents/pkg/toolbox/activate"
 )
 
-// toolgroup reads an activation: the toolgroup that the model activates, "" for tools that
-// are always active. pointer is that of the entry that has it.
+// toolgroup reads the activation of the entry at pointer. It returns the name of the
+// toolgroup, or "" if the tools are always active.
 func (l *loader) toolgroup(n *Node, pointer string, activation json.RawMessage) string {
 	var word string
 	var group struct{ Tag, Toolgroup string }

@@ -111,8 +111,8 @@ type Options struct {
 	// OutputDir is where tool outputs that were cut for the model are kept in
 	// full; "" means the system's folder for temporary files.
 	OutputDir string
-	// CompatNames names all sub-agents as agents-exe does, as `"compatNames": true` does in an
-	// agent file for that agent and all below it.
+	// CompatNames names all sub-agents as agents-exe does; `"compatNames": true` in an agent
+	// file does so for that agent and all agents below it.
 	CompatNames bool
 	// SessionDirs are the folders whose sessions a SystemToolbox shows.
 	SessionDirs []string

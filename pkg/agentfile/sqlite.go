@@ -81,11 +81,11 @@ func (l *loader) database(n *Node, pointer, path, access string) string {
 				l.report(n.File.problem(Warning, CodePath, pointer, "%s does not exist beside this file; the one in the working directory is used", named(path)))
 			}
 			if _, err := os.Stat(place); err != nil && access == companion.ReadOnly {
-				l.report(n.File.problem(Warning, CodePath, pointer, "%s: %s; its tool fails until there is one", named(place), plain(err)))
+				l.report(n.File.problem(Warning, CodePath, pointer, "%s: %s; calls of its tool fail until the file exists", named(place), plain(err)))
 			}
 			return absolute("", place)
 		}
 	}
-	l.report(n.File.problem(Warning, CodePath, pointer, "%s: there is no such folder, so its tools fail", named(filepath.Dir(places[0]))))
+	l.report(n.File.problem(Warning, CodePath, pointer, "%s: there is no such folder, so calls of its tools fail: create it, or correct path", named(filepath.Dir(places[0]))))
 	return absolute("", places[0])
 }

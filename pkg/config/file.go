@@ -35,7 +35,7 @@ type File struct {
 	SessionDir  string
 	SessionDirs []string
 	// DescribeSlug and DescribeText are selfDescribeSlug and selfDescribeDescription: what
-	// `agents describe` says where no agent is named.
+	// `agents describe` prints if no agent is named.
 	DescribeSlug, DescribeText string
 	// Permissions are rules about calls, Approval is what happens without one, and
 	// Policies are external programs that decide; see package policy.

@@ -79,7 +79,7 @@ type Server struct {
 	Context bool
 	// Called is what descriptions for people call the server; "" means "MCP server".
 	Called string
-	// Keys says that its tools get the Key of each call; see MetaKey.
+	// Keys says that the server receives the Key of each call; see MetaKey.
 	Keys bool
 
 	// Tools are the names of the tools that are offered, as the server calls

@@ -40,7 +40,8 @@ const (
 	OldTurn         = "AGENT_TURN_ID"  // SESSION.TURN
 	OldAgent        = "AGENT_AGENT_ID" // the slug
 	OldAgentShort   = "AGENT_ID"       // the slug too
-	// A file with the session, for tools that ask for it; in agents-exe the JSON itself.
+	// The path of a file with the session, for tools that request it; in agents-exe, the
+	// value is the JSON itself.
 	OldSessionJSON = "AGENT_SESSION_JSON"
 )
 

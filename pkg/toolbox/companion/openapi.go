@@ -6,7 +6,7 @@ import "encoding/json"
 type OpenAPI struct {
 	// Name begins the names of the tools: "openapi_openapi".
 	Name string
-	// Document is the file or the address of the document.
+	// Document is the path or the URL of the document.
 	Document string
 	// BaseURL is where the paths begin; "" means where the document says.
 	BaseURL   string
@@ -18,7 +18,7 @@ type OpenAPI struct {
 	// Headers, Key and Secrets are sent to the server of BaseURL, or without one that of
 	// Document, and to no other.
 	Headers map[string]string
-	// Key is sent as the document demands it.
+	// Key is sent as the document requires.
 	Key     string
 	Secrets []json.RawMessage
 	// AllowPrivate permits addresses of this machine and of private networks.

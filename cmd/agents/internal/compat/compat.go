@@ -78,8 +78,8 @@ func Config(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "local init | api-key list | api-key create NAME",
 		Description: deprecated("keys") + `
-"local init" writes a minimal agents-exe.cfg.json. "api-key create" reads the key as
-"agents keys set" does.`,
+"local init" writes a minimal agents-exe.cfg.json. "api-key create" reads the key from the
+terminal or standard input, as "agents keys set" does.`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "overwrite what exists", Destination: &force}},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			words := append(c.Args().Slice(), "", "", "")
@@ -117,8 +117,8 @@ func ToolCall(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "TOOLNAME",
 		Description: deprecated("tool call") + `
-The arguments are a JSON object on standard input. The result is a JSON object with
-resultData, resultDuration and resultTraceId; the exit code does not depend on it.`,
+Reads the arguments, a JSON object, from standard input. Prints a JSON object with resultData,
+resultDuration and resultTraceId. The exit code is 0 even if the call fails.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "l", Usage: "the same as --log-file `FILE`", Destination: &log}},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			name, err := command.OneArgument(c, "the name of the tool")
@@ -165,8 +165,8 @@ func DescribeTool(p *program.Env) *cli.Command {
 func CheckToolCall(p *program.Env) *cli.Command {
 	var path string
 	return &cli.Command{
-		Description: `Compares the arguments on standard input, a JSON object, with the schema of a tool. Nothing
-runs but its describe. The exit code is 1 if they do not fit. In a run, and in
+		Description: `Compares the arguments on standard input, a JSON object, with the schema of a tool. The tool
+is only executed with "describe". The exit code is 1 if the arguments do not fit. In a run, and in
 "agents tool call", each call is checked in this way.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "tool", Aliases: []string{"t"}, Usage: "the executable `PATH`", Required: true, Destination: &path}},
 		Action: func(ctx context.Context, c *cli.Command) error {

@@ -106,12 +106,13 @@ func SessionEdit(p *program.Env) *cli.Command {
 	return &cli.Command{
 		SkipFlagParsing: true, // the order counts
 		Description: deprecated("session edit") + `
-Reads a session on standard input and writes it in the form of agents-exe. A turn is what
-agents-exe counts: a prompt with results, or an answer. In the order in which they are given:
+Reads a session from standard input and writes it in the format of agents-exe. Turns are
+counted as in agents-exe: a prompt with results is one turn, an answer another. The flags
+apply in the order in which they are given:
 
-   --take, --drop            keep the first --count N (1) turns, or take them away
-   --take-tail, --drop-tail  the same with the last turns
-   --count N, -n N           for the flag before
+   --take, --drop            keep or remove the first turns
+   --take-tail, --drop-tail  keep or remove the last turns
+   --count N, -n N           the number of turns for the flag before it (default: 1)
    --censor-tool-calls       remove all calls and their results
    --censor-thinking         remove all thinking`,
 		Action: func(ctx context.Context, c *cli.Command) error {

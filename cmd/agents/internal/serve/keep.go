@@ -78,7 +78,7 @@ func (s *service) earlier(a mcpserver.Agent, id string) (*keep.Session, error) {
 	return &keep.Session{Journal: j, Past: past}, nil
 }
 
-// agentOf makes the agent of a session the only one.
+// agentOf makes the agent of a session the only one that is served.
 func (s *service) agentOf(name string) error {
 	s.p.Global.AgentFiles, s.p.Global.Agent = nil, ""
 	path, err := (&sessions.Store{Env: s.p, Dir: s.flags.Keep.Dir}).Find(name)

@@ -2,7 +2,7 @@
 local host = ...
 local date = os.date
 
--- What is not listed is removed.
+-- Everything that is not listed here is removed.
 local kept = {
   _G = "_G _VERSION assert error getmetatable ipairs next pairs pcall rawequal rawget rawset select setmetatable tonumber tostring type unpack xpcall string table math coroutine",
   string = "__index byte char find format gmatch gsub len lower match rep reverse sub upper",
