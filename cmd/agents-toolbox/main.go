@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
 	"github.com/agents-exe/agents/pkg/toolbox/lua"
 	"github.com/agents-exe/agents/pkg/toolbox/lua/interpreter"
@@ -47,8 +48,13 @@ func runScript(ctx context.Context, settings json.RawMessage, in io.Reader, out 
 }
 
 func main() {
+	// Tools run as the same user: they must not read the settings, and neither must what this
+	// program starts. Where the system cannot hide them, it works all the same.
+	_ = process.HideEnviron()
+	request := os.Getenv(companion.Variable)
+	_ = os.Unsetenv(companion.Variable)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Getenv(companion.Variable), os.Stdin, os.Stdout)
+	err := run(ctx, os.Args[1:], request, os.Stdin, os.Stdout)
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
