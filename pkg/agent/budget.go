@@ -104,7 +104,7 @@ func usageAmounts(u Usage) amounts {
 type account struct {
 	limit  amounts
 	leased [amountKinds]bool // the limit comes from a caller in another process
-	within bool              // at least one amount is limited
+	within bool              // at least one amount is limited; it does not change
 
 	// base is what the run could consume when it began, including what it had consumed
 	// by then: the least of its own limits and of what the runs above had left.

@@ -59,7 +59,7 @@ func (r *run) askAbove(ctx context.Context, e Event) error {
 	if a := &t.root.account; reply.Limits != nil {
 		for kind, n := range reply.Limits.limits() {
 			if n < a.limit[kind] {
-				a.limit[kind], a.leased[kind], a.within = n, len(t.lease.Path) > 0, true
+				a.limit[kind], a.leased[kind] = n, len(t.lease.Path) > 0 // within is true: the lease has limits
 			}
 		}
 	}
