@@ -4,9 +4,9 @@ const (
 	// maxSize is the size of the binary in bytes, stripped. The shell parser, without
 	// which a rule for commands could be evaded, is 0.4 MB of it, the server with its
 	// WebSocket and OpenAI's API 0.9, the chat with its line editor and Markdown 0.6, and the
-	// reader of YAML 0.25. Skills, activation, scripts in Lua (without their interpreter)
-	// and the commands of agents-exe are 0.3.
-	maxSize = 19_400_000
+	// reader of YAML 0.25. Skills, activation, the settings of the toolboxes that
+	// agents-toolbox serves, and the commands of agents-exe are 0.4.
+	maxSize = 19_500_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
