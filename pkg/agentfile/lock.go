@@ -15,9 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/schema"
-	"github.com/agents-exe/agents/pkg/toolbox/skills"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -204,96 +202,6 @@ func (l *loader) take(kind, path string, data []byte) bool {
 		}
 	}
 	return true
-}
-
-// survey returns what the tree consists of, as far as it can be determined without
-// executing anything. Paths are relative to dir.
-func (l *loader) survey(dir string) *Lock {
-	lock := &Lock{Files: map[string]LockedFile{}, Programs: map[string]string{}, Runners: map[string]LockedRunner{}, Servers: map[string]LockedServer{}}
-	for path, f := range l.taken {
-		lock.Files[relative(dir, path)] = f
-	}
-	pinned := l.skillCache()
-	file := func(kind, path string) {
-		abs, err := filepath.Abs(path)
-		if skills.Inside(pinned, abs) {
-			return
-		}
-		if _, known := lock.Files[relative(dir, abs)]; !known && err == nil {
-			lock.Files[relative(dir, abs)] = LockedFile{Kind: kind, Digest: exectool.Digest(abs)}
-		}
-	}
-	command := func(line, env []string, from string) {
-		if len(line) == 0 {
-			return
-		}
-		program, _ := process.LookPath(line[0], env)
-		for _, path := range process.Programs(line, env, from) {
-			if path == program && !strings.Contains(line[0], "/") {
-				lock.Programs[line[0]] = exectool.Digest(path)
-			} else {
-				file(KindProgram, path)
-			}
-		}
-	}
-	for _, n := range l.tree.Nodes {
-		named := func(kind, name string) {
-			for _, path := range l.places(n, name) {
-				if _, err := os.Stat(path); err == nil {
-					file(kind, path)
-					return
-				}
-			}
-		}
-		if s := n.File.Spec.Script; s != "" {
-			named(KindScript, s)
-		}
-		if s := n.File.Spec.Step; s != "" {
-			named(KindProgram, s)
-		}
-		for _, name := range n.File.Spec.Policy {
-			named(KindPolicy, name)
-		}
-		for _, p := range n.policies {
-			file(KindProgram, p.path)
-		}
-		sources := n.sources()
-		for _, path := range exectool.Executables(sources) {
-			file(KindTool, path)
-		}
-		for _, f := range n.skillDirs {
-			for _, s := range f.list {
-				for _, name := range s.Files() {
-					if !f.foreign {
-						file(KindSkill, filepath.Join(s.Dir, name))
-					}
-				}
-			}
-		}
-		for i, src := range sources {
-			if src.Runner != nil {
-				env := l.environ(n.File.Spec.ToolEnv)
-				command(append(slices.Clone(src.Runner.Command), src.Path), env, src.Dir)
-				command(src.Runner.ID, env, src.Dir)
-				lock.Runners[n.lockKey(dir, src.Path)] = LockedRunner{Command: n.programs[i].words}
-			}
-		}
-		for _, r := range n.remotes {
-			lock.Servers[n.lockKey(dir, "agent "+r.Agent)] = LockedServer{URL: r.URL}
-		}
-		for _, s := range n.configured {
-			if s.settings != nil {
-				continue // the agent file has all of it
-			}
-			locked := LockedServer{URL: s.client.URL}
-			if s.Executable != "" {
-				command(append([]string{s.client.Executable}, s.Args...), l.serverEnviron(n, s), s.client.Dir)
-				locked.Command = append([]string{s.Executable}, s.Args...)
-			}
-			lock.Servers[n.lockKey(dir, s.Name)] = locked
-		}
-	}
-	return lock
 }
 
 // lockKey names something of n in a lock.
