@@ -19,7 +19,7 @@ func openOpenAPI(ctx context.Context, settings json.RawMessage) (agent.ToolList,
 	if err := json.Unmarshal(settings, &s); err != nil {
 		return nil, nil, err
 	}
-	box, err := openapi.Open(ctx, s, http.ProxyFromEnvironment)
+	box, err := openapi.Open(ctx, s, os.Environ(), http.ProxyFromEnvironment)
 	if err != nil {
 		return nil, nil, err
 	}

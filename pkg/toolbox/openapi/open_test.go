@@ -44,7 +44,7 @@ func TestOpenFails(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := Open(t.Context(), c.s, noProxy); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Open(t.Context(), c.s, os.Environ(), noProxy); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("err = %v, want %q", err, c.want)
 			}
 		})
@@ -61,7 +61,7 @@ func TestTooManyOperations(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), companion.OpenAPI{Document: file}, noProxy); err == nil || !strings.Contains(err.Error(), "1001 operations, but a toolbox can have at most 1000: set a filter") {
+	if _, err := Open(t.Context(), companion.OpenAPI{Document: file}, nil, noProxy); err == nil || !strings.Contains(err.Error(), "1001 operations, but a toolbox can have at most 1000: set a filter") {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -127,7 +127,7 @@ func TestKeysStayAtHome(t *testing.T) {
 	defer a.Close()
 	defer other.Close()
 	s := companion.OpenAPI{Name: "x", Document: other.URL + "/doc?v=1", BaseURL: a.URL, Key: "key-of-a", Headers: map[string]string{"X-Key": "+header"}}
-	b, err := Open(t.Context(), s, noProxy)
+	b, err := Open(t.Context(), s, os.Environ(), noProxy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestKeysStayAtHome(t *testing.T) {
 	}
 	s = companion.OpenAPI{Name: "x", Document: filepath.Join(t.TempDir(), "d"), BaseURL: "", Key: "key-of-a", AllowPrivate: true}
 	os.WriteFile(s.Document, []byte(strings.Replace(tiny, "{", fmt.Sprintf(`{"servers":[{"url":%q}],`, other.URL), 1)), 0o600)
-	if b, err = Open(t.Context(), s, noProxy); err != nil {
+	if b, err = Open(t.Context(), s, os.Environ(), noProxy); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.call(t, "a", ""); err != nil {
@@ -174,7 +174,7 @@ func TestPrivateAddresses(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b, err := Open(t.Context(), companion.OpenAPI{Document: file, Name: "x", BaseURL: c.base, AllowPrivate: c.allow}, func(*http.Request) (*url.URL, error) {
+		b, err := Open(t.Context(), companion.OpenAPI{Document: file, Name: "x", BaseURL: c.base, AllowPrivate: c.allow}, nil, func(*http.Request) (*url.URL, error) {
 			if c.proxy == "" {
 				return nil, nil
 			}

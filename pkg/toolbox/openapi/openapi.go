@@ -55,9 +55,10 @@ type Box struct {
 	client     *http.Client
 }
 
-// Open reads the secrets and the document. Requests go through proxy, which is that of an
+// Open reads the secrets and the document. Commands that print secrets run with environ.
+// Requests go through proxy, which is that of an
 // http.Transport.
-func Open(ctx context.Context, s companion.OpenAPI, proxy func(*http.Request) (*url.URL, error)) (*Box, error) {
+func Open(ctx context.Context, s companion.OpenAPI, environ []string, proxy func(*http.Request) (*url.URL, error)) (*Box, error) {
 	b := &Box{settings: s}
 	var err error
 	if b.base, err = address(s.BaseURL); err == nil && strings.Contains(s.Document, "://") {
@@ -71,7 +72,7 @@ func Open(ctx context.Context, s companion.OpenAPI, proxy func(*http.Request) (*
 	}
 	hidden := []string{s.Key, base64.StdEncoding.EncodeToString([]byte(s.Key))}
 	for i, entry := range s.Secrets {
-		secret, err := openSecret(ctx, entry)
+		secret, err := openSecret(ctx, entry, environ)
 		if err != nil {
 			return nil, fmt.Errorf("secret %d: %w", i+1, err)
 		}

@@ -42,7 +42,7 @@ func open(t *testing.T, document string, s companion.OpenAPI, handle http.Handle
 	if s.Name == "" {
 		s.Name = "openapi_openapi"
 	}
-	b, err := Open(t.Context(), s, noProxy)
+	b, err := Open(t.Context(), s, os.Environ(), noProxy)
 	if err != nil {
 		t.Fatal(err)
 	}

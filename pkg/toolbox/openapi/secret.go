@@ -1,15 +1,18 @@
 package openapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/process"
 )
 
 // tagged is a choice as agents-exe has it: {"tag": "Base64", "contents": …}.
@@ -37,10 +40,10 @@ type secret struct {
 }
 
 // openSecret reads an entry of "secrets" and the secret that it means.
-func openSecret(ctx context.Context, data []byte) (s secret, err error) {
+func openSecret(ctx context.Context, data []byte, environ []string) (s secret, err error) {
 	var entry struct{ Source, Decoder, Serializer tagged }
 	if err = json.Unmarshal(data, &entry); err == nil {
-		s.plain, err = entry.Source.read(ctx)
+		s.plain, err = entry.Source.read(ctx, environ)
 	}
 	if err == nil {
 		s.plain, err = entry.Decoder.decode(s.plain)
@@ -67,8 +70,8 @@ func openSecret(ctx context.Context, data []byte) (s secret, err error) {
 	return s, err
 }
 
-// read reads the secret of a source.
-func (t *tagged) read(ctx context.Context) (string, error) {
+// read reads the secret of a source. environ is for a command.
+func (t *tagged) read(ctx context.Context, environ []string) (string, error) {
 	switch t.Tag {
 	case "Given":
 		return t.text("source")
@@ -84,11 +87,19 @@ func (t *tagged) read(ctx context.Context) (string, error) {
 		if err := json.Unmarshal(t.Contents, &args); err != nil || len(args) == 0 {
 			return "", fmt.Errorf("source Command: its contents must be an array of a program and its arguments")
 		}
-		data, err := exec.CommandContext(ctx, args[0], args[1:]...).Output()
+		var out bytes.Buffer
+		path, err := process.LookPath(args[0], environ)
+		if err != nil {
+			return "", fmt.Errorf("source Command: %w", err)
+		}
+		exit, err := process.Run(ctx, &process.Command{Path: path, Args: args[1:], Env: environ, Stdout: &out})
+		if err == nil && (exit.Code != 0 || exit.Signal != 0) {
+			err = errors.New(exit.String())
+		}
 		if err != nil {
 			err = fmt.Errorf("source Command: %s: %w", args[0], err)
 		}
-		return string(data), err
+		return out.String(), err
 	}
 	return "", t.unknown("source")
 }

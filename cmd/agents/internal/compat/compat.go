@@ -90,6 +90,8 @@ terminal or standard input, as "agents keys set" does.`,
 			case command != "":
 				text, err := rerun(ctx, p, c, command, c.Args().Slice()[2:]...)
 				return errors.Join(p.Print(text), err)
+			case words[0] == "":
+				return failure.Usage("`agents config --help` lists the subcommands", "config: the subcommand is missing")
 			case words[0] == "keymap":
 				return failure.Usage("`agents help tui` describes tui-keys.json", "config keymap: the file with the keys of the terminal interface has a different format here")
 			}
