@@ -12,12 +12,14 @@ import (
 type Usage struct {
 	// Requests is the number of model requests.
 	Requests int `json:"requests"`
-	// InputTokens includes CachedTokens; OutputTokens includes
-	// ReasoningTokens.
-	InputTokens     int `json:"input_tokens"`
-	CachedTokens    int `json:"cached_tokens,omitempty"`
-	OutputTokens    int `json:"output_tokens"`
-	ReasoningTokens int `json:"reasoning_tokens,omitempty"`
+	// InputTokens includes CachedTokens, which the server read from its cache, and
+	// CacheWriteTokens, which it wrote to the cache at a price of their own;
+	// OutputTokens includes ReasoningTokens.
+	InputTokens      int `json:"input_tokens"`
+	CachedTokens     int `json:"cached_tokens,omitempty"`
+	CacheWriteTokens int `json:"cache_write_tokens,omitempty"`
+	OutputTokens     int `json:"output_tokens"`
+	ReasoningTokens  int `json:"reasoning_tokens,omitempty"`
 	// Cost is that of the requests whose cost is known, and Priced counts these.
 	// A request without a price is not one of cost 0.
 	Cost   Money `json:"cost,omitempty"`
@@ -84,6 +86,7 @@ func (u Usage) Add(v Usage) Usage {
 	u.Requests += v.Requests
 	u.InputTokens += v.InputTokens
 	u.CachedTokens += v.CachedTokens
+	u.CacheWriteTokens += v.CacheWriteTokens
 	u.OutputTokens += v.OutputTokens
 	u.ReasoningTokens += v.ReasoningTokens
 	u.Cost += v.Cost

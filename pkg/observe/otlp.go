@@ -101,6 +101,9 @@ func (s *otlpSpan) usage(u *agent.Usage) {
 	}
 	s.number(attrInput, u.InputTokens)
 	s.number(attrCached, u.CachedTokens)
+	if u.CacheWriteTokens > 0 {
+		s.number(attrCacheWrite, u.CacheWriteTokens)
+	}
 	s.number(attrOutput, u.OutputTokens)
 	if u.ReasoningTokens > 0 {
 		s.number(attrReasoning, u.ReasoningTokens)

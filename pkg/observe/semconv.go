@@ -17,6 +17,7 @@ const (
 	attrFinish       = "gen_ai.response.finish_reasons"
 	attrInput        = "gen_ai.usage.input_tokens" // with cached tokens
 	attrCached       = "gen_ai.usage.cache_read.input_tokens"
+	attrCacheWrite   = "gen_ai.usage.cache_creation.input_tokens"
 	attrOutput       = "gen_ai.usage.output_tokens" // with reasoning tokens
 	attrReasoning    = "gen_ai.usage.reasoning.output_tokens"
 	attrTool         = "gen_ai.tool.name"

@@ -133,7 +133,7 @@ func (m *thinker) Generate(ctx context.Context, _ *agent.Request, delta func(age
 
 func says(text string, calls ...agent.ToolCall) *agent.Response {
 	return &agent.Response{Model: "m-2026", Message: agent.Message{Parts: []agent.Part{agent.Text(text)}, Calls: calls},
-		Usage: agent.Usage{Requests: 1, InputTokens: 100, CachedTokens: 40, OutputTokens: 7, ReasoningTokens: 3, Cost: agent.Dollar / 8, Priced: 1}}
+		Usage: agent.Usage{Requests: 1, InputTokens: 100, CachedTokens: 40, CacheWriteTokens: 20, OutputTokens: 7, ReasoningTokens: 3, Cost: agent.Dollar / 8, Priced: 1}}
 }
 
 // A work is a tool made of a function.

@@ -167,9 +167,10 @@ func (p *parser) group(n *jsondoc.Node) []Model {
 // price returns the members of a price.
 func (p *parser) price(to *Price) members {
 	return members{
-		"input":  func(n *jsondoc.Node) { to.Input = p.money(n) },
-		"output": func(n *jsondoc.Node) { to.Output = p.money(n) },
-		"cached": func(n *jsondoc.Node) { m := p.money(n); to.Cached = &m },
+		"input":      func(n *jsondoc.Node) { to.Input = p.money(n) },
+		"output":     func(n *jsondoc.Node) { to.Output = p.money(n) },
+		"cached":     func(n *jsondoc.Node) { m := p.money(n); to.Cached = &m },
+		"cacheWrite": func(n *jsondoc.Node) { m := p.money(n); to.CacheWrite = &m },
 	}
 }
 

@@ -13,7 +13,10 @@ type Price struct {
 	Input agent.Money `json:"input"`
 	// Cached is the price of input tokens that the server had cached; nil means Input.
 	Cached *agent.Money `json:"cached,omitempty"`
-	Output agent.Money  `json:"output"`
+	// CacheWrite is the price of input tokens that the server wrote to its cache; nil
+	// means Input.
+	CacheWrite *agent.Money `json:"cacheWrite,omitempty"`
+	Output     agent.Money  `json:"output"`
 	// Long, if not nil, is the price of requests with more than Over input tokens.
 	Long *LongPrice `json:"long,omitempty"`
 }
@@ -33,14 +36,19 @@ func (p *Price) Of(u agent.Usage) (cost agent.Money, ok bool) {
 	if p.Long != nil && u.InputTokens > p.Long.Over {
 		return p.Long.Of(u)
 	}
-	cached := p.Input
+	cached, written := p.Input, p.Input
 	if p.Cached != nil {
 		cached = *p.Cached
 	}
+	if p.CacheWrite != nil {
+		written = *p.CacheWrite
+	}
 	hits := min(max(u.CachedTokens, 0), u.InputTokens)
+	writes := min(max(u.CacheWriteTokens, 0), u.InputTokens-hits)
 	var sum wide
-	sum.add(u.InputTokens-hits, p.Input)
+	sum.add(u.InputTokens-hits-writes, p.Input)
 	sum.add(hits, cached)
+	sum.add(writes, written)
 	sum.add(u.OutputTokens, p.Output)
 	return sum.millionth(), true
 }

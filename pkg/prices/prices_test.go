@@ -27,7 +27,7 @@ func dollars(t *testing.T, s string) agent.Money {
 }
 
 func TestCostOfARequest(t *testing.T) {
-	cached := dollars(t, "0.125")
+	cached, written := dollars(t, "0.125"), dollars(t, "2.5")
 	long := &prices.LongPrice{Over: 1000, Price: prices.Price{Input: 5 * agent.Dollar, Output: 20 * agent.Dollar}}
 	for _, test := range []struct {
 		name  string
@@ -38,6 +38,9 @@ func TestCostOfARequest(t *testing.T) {
 		{"tokens in and out", prices.Price{Input: dollars(t, "1.25"), Output: 10 * agent.Dollar}, agent.Usage{InputTokens: 2600, OutputTokens: 400}, "0.00725"},
 		{"cached ones cost less", prices.Price{Input: dollars(t, "1.25"), Cached: &cached, Output: 10 * agent.Dollar}, agent.Usage{InputTokens: 2600, CachedTokens: 1900, OutputTokens: 400}, "0.0051125"},
 		{"without a price of their own they do not", prices.Price{Input: 2 * agent.Dollar}, agent.Usage{InputTokens: 10, CachedTokens: 10}, "0.00002"},
+		{"written to the cache they cost more", prices.Price{Input: 2 * agent.Dollar, Cached: &cached, CacheWrite: &written}, agent.Usage{InputTokens: 2600, CachedTokens: 1900, CacheWriteTokens: 500}, "0.0018875"},
+		{"written without a price of their own they do not", prices.Price{Input: 2 * agent.Dollar}, agent.Usage{InputTokens: 10, CacheWriteTokens: 10}, "0.00002"},
+		{"more written than there are", prices.Price{Input: 2 * agent.Dollar, Cached: &cached, CacheWrite: &written}, agent.Usage{InputTokens: 10, CachedTokens: 8, CacheWriteTokens: 8}, "0.000006"},
 		{"more cached than there are", prices.Price{Input: 2 * agent.Dollar, Cached: &cached}, agent.Usage{InputTokens: 8, CachedTokens: 10}, "0.000001"},
 		{"half a unit is rounded up", prices.Price{Input: dollars(t, "0.005")}, agent.Usage{InputTokens: 1}, "0.00000001"},
 		{"less is rounded down", prices.Price{Input: dollars(t, "0.0049")}, agent.Usage{InputTokens: 1}, "0"},
@@ -161,6 +164,9 @@ func TestBuiltinTable(t *testing.T) {
 		}
 		if m.Input <= 0 || m.Output < m.Input || m.Cached != nil && *m.Cached >= m.Input || m.Long != nil && (m.Long.Input <= m.Input || m.Long.Output <= m.Output) {
 			t.Errorf("%s: the price looks wrong: %+v", m.Name, m.Price)
+		}
+		if writes := m.Hosts[0] == "api.anthropic.com"; writes != (m.CacheWrite != nil) || writes && (*m.CacheWrite <= m.Input || *m.CacheWrite >= 2*m.Input) {
+			t.Errorf("%s: the price of cache writes looks wrong: %+v", m.Name, m.Price)
 		}
 		for _, name := range append(m.Aliases, m.Name) {
 			for _, host := range m.Hosts {
