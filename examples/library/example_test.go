@@ -8,6 +8,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 )
 
@@ -59,9 +60,8 @@ func Example_realModel() {
 	runner := &agent.Runner{Agent: &agent.Agent{
 		Slug: "calendar",
 		Provider: &provider.Retry{Provider: &openai.Provider{
-			Flavor: openai.OpenAI,
-			Model:  "gpt-5-mini",
-			Key:    func() string { return key },
+			Flavor:   openai.OpenAI,
+			Settings: modelhttp.Settings{Model: "gpt-5-mini", Key: func() string { return key }},
 		}},
 		Toolsets: []agent.Toolset{agent.ToolList{addDays}},
 	}}

@@ -18,6 +18,7 @@ import (
 	"github.com/agents-exe/agents/pkg/httphost"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/provider/script"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
@@ -276,11 +277,11 @@ func (l *loader) openai(n *Node, key config.Key, hasKey bool) agent.Provider {
 		reveal = key.Value.Reveal
 	}
 	n.Agent.Flavor = string(flavor.At(u))
-	return &openai.Provider{
-		Flavor: flavor, BaseURL: base, Model: s.ModelName, Key: reveal,
+	return &openai.Provider{Flavor: flavor, Settings: modelhttp.Settings{
+		BaseURL: base, Model: s.ModelName, Key: reveal,
 		Temperature: s.Temperature, MaxOutputTokens: s.MaxOutputTokens, ReasoningEffort: s.ReasoningEffort,
 		ExtraBody: s.ExtraBody, RequestTimeout: seconds(s.RequestTimeoutSeconds),
-	}
+	}}
 }
 
 // withoutUser is the text of a URL, which need not be a valid one, without the user

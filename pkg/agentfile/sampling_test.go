@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
 )
@@ -23,10 +24,10 @@ func TestServersSettingsOfAModel(t *testing.T) {
 		asked     mcpclient.Sampling
 	}{
 		"none":               {openai.Provider{}, openai.Provider{}, mcpclient.Sampling{}},
-		"tokens":             {openai.Provider{}, openai.Provider{MaxOutputTokens: 9}, mcpclient.Sampling{MaxTokens: 9}},
-		"fewer tokens":       {openai.Provider{MaxOutputTokens: 10}, openai.Provider{MaxOutputTokens: 9}, mcpclient.Sampling{MaxTokens: 9}},
-		"more tokens":        {openai.Provider{MaxOutputTokens: 8}, openai.Provider{MaxOutputTokens: 8}, mcpclient.Sampling{MaxTokens: 9}},
-		"a temperature":      {openai.Provider{Temperature: &warm}, openai.Provider{Temperature: &cold}, mcpclient.Sampling{Temperature: 0.2}},
+		"tokens":             {openai.Provider{}, openai.Provider{Settings: modelhttp.Settings{MaxOutputTokens: 9}}, mcpclient.Sampling{MaxTokens: 9}},
+		"fewer tokens":       {openai.Provider{Settings: modelhttp.Settings{MaxOutputTokens: 10}}, openai.Provider{Settings: modelhttp.Settings{MaxOutputTokens: 9}}, mcpclient.Sampling{MaxTokens: 9}},
+		"more tokens":        {openai.Provider{Settings: modelhttp.Settings{MaxOutputTokens: 8}}, openai.Provider{Settings: modelhttp.Settings{MaxOutputTokens: 8}}, mcpclient.Sampling{MaxTokens: 9}},
+		"a temperature":      {openai.Provider{Settings: modelhttp.Settings{Temperature: &warm}}, openai.Provider{Settings: modelhttp.Settings{Temperature: &cold}}, mcpclient.Sampling{Temperature: 0.2}},
 		"one that is unsure": {openai.Provider{}, openai.Provider{}, mcpclient.Sampling{Temperature: 0.2}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 )
 
@@ -127,7 +128,7 @@ func TestARefusedConnectionOnLoopbackIsTriedTwice(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, host := range []string{"127.0.0.1", "localhost"} {
 		tries = 0
-		r := provider.Retry{Provider: &openai.Provider{BaseURL: "http://" + host + ":" + port, Client: client}, Sleep: func(context.Context, time.Duration) error { return nil }}
+		r := provider.Retry{Provider: &openai.Provider{Settings: modelhttp.Settings{BaseURL: "http://" + host + ":" + port, Client: client}}, Sleep: func(context.Context, time.Duration) error { return nil }}
 		_, err = r.Generate(t.Context(), &agent.Request{}, nil)
 		if !provider.Refused(err) || tries != 2 || !strings.HasSuffix(err.Error(), "connection refused (gave up after 2 attempts)") {
 			t.Errorf("%s: %d tries, error %v, refused %v", host, tries, err, provider.Refused(err))
@@ -281,7 +282,7 @@ func TestRetryAroundARealProvider(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	p := &openai.Provider{BaseURL: server.URL, Model: "m", Client: server.Client()}
+	p := &openai.Provider{Settings: modelhttp.Settings{BaseURL: server.URL, Model: "m", Client: server.Client()}}
 	r := provider.Retry{Provider: p, Random: func() float64 { return rand.Float64() / 1000 }}
 	var got []string
 	resp, err := r.Generate(t.Context(), &agent.Request{Messages: []agent.Message{agent.UserText("hi")}}, func(d agent.Delta) {

@@ -138,7 +138,7 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"pkg/exectool", "pkg/schema", "floor 2 may not import floor 2"},
 		{"pkg/exectool", "pkg/agent/agenttest", "only tests may import it"},
 		{"pkg/provider/openai", "pkg/provider", "floor 2 may not import floor 2"},
-		{"pkg/provider/openai", "github.com/openai/openai-go/v3/option", ""},
+		{"pkg/provider/modelhttp", "github.com/openai/openai-go/v3/option", ""},
 		{"pkg/toolbox/files", agent, ""},
 		{"pkg/agentfile", "pkg/exectool", ""},
 		{"pkg/agentfile", "pkg/mcpserver", "floor 3 may not import floor 3"},

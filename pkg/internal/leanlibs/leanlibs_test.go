@@ -114,7 +114,7 @@ func TestOtherSourceIsRefused(t *testing.T) {
 // differently in the changed copy. pkg/internal/layers makes sure that no other
 // package imports it.
 func TestOnlyRequestsUseTheLibrary(t *testing.T) {
-	const dir = "../../provider/openai"
+	const dir = "../../provider/modelhttp"
 	names, err := filepath.Glob(dir + "/*.go")
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)

@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 // An answer is assembled from chunks: the events of a stream, or the whole
 // answer of a server that does not stream.
 type answer struct {
-	text      text
-	reasoning text
+	text      modelhttp.Text
+	reasoning modelhttp.Text
 	// name is the member that held the reasoning; the first one counts, since some
 	// servers write the same text into two.
 	name    string
@@ -25,36 +26,24 @@ type answer struct {
 	finish  string
 	usage   agent.Usage
 	model   string
-	chunks  int
-	choices int    // pieces of the message, empty ones too
-	ended   bool   // the server sent [DONE], or does not stream
-	stray   []byte // the first line that is not part of an answer
+	choices int  // pieces of the message, empty ones too
+	ended   bool // the server sent [DONE], or does not stream
 	emit    func(agent.Delta)
 }
 
-// add reads the JSON of one chunk.
-func (a *answer) add(data []byte) error {
-	if err := checkJSON(data); err != nil {
-		if a.complete() {
-			return nil // the connection broke in what follows the answer
-		}
-		return broken(fmt.Sprintf("the server sent a piece that is not JSON (%v): %s", err, shorten(string(data), 200)))
-	}
-	if list := elements(data); len(list) > 0 {
-		data = list[0] // Gemini sends its errors in a list
-	}
-	c := objectOf(data)
-	choices := elements(c.get("choices"))
+// Add reads the JSON of one chunk.
+func (a *answer) Add(data []byte) error {
+	c := modelhttp.ObjectOf(data)
+	choices := modelhttp.Elements(c.Get("choices"))
 	if isError(c, len(choices)) {
-		return serverError(0, data)
+		return modelhttp.ServerError(0, data)
 	}
-	a.chunks++
-	a.model = cmp.Or(a.model, str(c.get("model")))
-	a.count(c.get("usage"))
-	a.count(objectOf(c.get("x_groq")).get("usage"))
+	a.model = cmp.Or(a.model, modelhttp.Str(c.Get("model")))
+	a.count(c.Get("usage"))
+	a.count(modelhttp.ObjectOf(c.Get("x_groq")).Get("usage"))
 	for _, raw := range choices {
-		choice := objectOf(raw)
-		if choice == nil || number(choice.get("index")) != 0 {
+		choice := modelhttp.ObjectOf(raw)
+		if choice == nil || modelhttp.Number(choice.Get("index")) != 0 {
 			continue // we ask for one answer
 		}
 		if err := a.choice(choice); err != nil {
@@ -67,15 +56,15 @@ func (a *answer) add(data []byte) error {
 
 // count takes the last usage that a server sends.
 func (a *answer) count(raw []byte) {
-	if u := objectOf(raw); u != nil {
+	if u := modelhttp.ObjectOf(raw); u != nil {
 		a.usage = usageOf(u)
 	}
 }
 
 // isError reports whether a chunk is an error. "error": null does not make one, and
 // the other members only do in a chunk without choices and usage.
-func isError(c object, choices int) bool {
-	switch e := c.get("error"); firstByte(e) {
+func isError(c modelhttp.Object, choices int) bool {
+	switch e := c.Get("error"); modelhttp.FirstByte(e) {
 	case '{', '[':
 		return len(e) > len("{}")
 	case '"':
@@ -83,29 +72,29 @@ func isError(c object, choices int) bool {
 	case 't':
 		return true
 	}
-	if choices > 0 || firstByte(c.get("usage")) == '{' {
+	if choices > 0 || modelhttp.FirstByte(c.Get("usage")) == '{' {
 		return false
 	}
-	detail := firstByte(c.get("detail"))
-	return str(c.get("object")) == "error" || firstByte(c.get("message")) == '"' || detail == '"' || detail == '[' || detail == '{'
+	detail := modelhttp.FirstByte(c.Get("detail"))
+	return modelhttp.Str(c.Get("object")) == "error" || modelhttp.FirstByte(c.Get("message")) == '"' || detail == '"' || detail == '[' || detail == '{'
 }
 
-func (a *answer) choice(c object) error {
+func (a *answer) choice(c modelhttp.Object) error {
 	a.choices++
-	a.count(c.get("usage")) // Kimi
-	a.finish = cmp.Or(str(c.get("finish_reason")), a.finish)
-	d := objectOf(c.get("delta"))
+	a.count(c.Get("usage")) // Kimi
+	a.finish = cmp.Or(modelhttp.Str(c.Get("finish_reason")), a.finish)
+	d := modelhttp.ObjectOf(c.Get("delta"))
 	if d == nil && !a.begun() { // some servers repeat the message after its pieces
-		d = objectOf(c.get("message"))
+		d = modelhttp.ObjectOf(c.Get("message"))
 	}
-	a.content(d.get("content"))
-	a.content(d.get("refusal"))
+	a.content(d.Get("content"))
+	a.content(d.Get("refusal"))
 	a.think(d)
-	if extra := d.get("extra_content"); firstByte(extra) == '{' {
+	if extra := d.Get("extra_content"); modelhttp.FirstByte(extra) == '{' {
 		a.extra = bytes.Clone(extra)
 	}
-	pieces := elements(d.get("tool_calls"))
-	if old := d.get("function_call"); firstByte(old) == '{' { // the form before tool_calls
+	pieces := modelhttp.Elements(d.Get("tool_calls"))
+	if old := d.Get("function_call"); modelhttp.FirstByte(old) == '{' { // the form before tool_calls
 		if err := a.calls.add(callDeltaOf(old, 0)); err != nil {
 			return err
 		}
@@ -121,42 +110,42 @@ func (a *answer) choice(c object) error {
 // content reads a content: a string, or a list of parts. Mistral's reasoning is
 // a part that contains a list.
 func (a *answer) content(raw []byte) {
-	for _, element := range elements(raw) {
-		part := objectOf(element)
-		addStrings(&a.text, element, part.get("text"), part.get("refusal"))
-		for _, thought := range elements(part.get("thinking")) {
-			addStrings(&a.reasoning, thought, objectOf(thought).get("text"))
+	for _, element := range modelhttp.Elements(raw) {
+		part := modelhttp.ObjectOf(element)
+		addStrings(&a.text, element, part.Get("text"), part.Get("refusal"))
+		for _, thought := range modelhttp.Elements(part.Get("thinking")) {
+			addStrings(&a.reasoning, thought, modelhttp.ObjectOf(thought).Get("text"))
 		}
 	}
 }
 
 // addStrings appends the values that are strings.
-func addStrings(t *text, raws ...[]byte) {
+func addStrings(t *modelhttp.Text, raws ...[]byte) {
 	for _, raw := range raws {
-		if firstByte(raw) == '"' {
-			t.add(raw)
+		if modelhttp.FirstByte(raw) == '"' {
+			t.Add(raw)
 		}
 	}
 }
 
 // think reads reasoning.
-func (a *answer) think(d object) {
+func (a *answer) think(d modelhttp.Object) {
 	found := false
 	for _, name := range []string{reasoningContent, "reasoning"} {
-		raw := d.get(name)
-		if firstByte(raw) != '"' || string(raw) == emptyString || a.name != "" && a.name != name {
+		raw := d.Get(name)
+		if modelhttp.FirstByte(raw) != '"' || string(raw) == emptyString || a.name != "" && a.name != name {
 			continue
 		}
 		a.name, found = name, true
-		a.reasoning.add(raw)
+		a.reasoning.Add(raw)
 	}
-	for _, raw := range elements(d.get("reasoning_details")) {
+	for _, raw := range modelhttp.Elements(d.Get("reasoning_details")) {
 		next, ok := newDetail(raw)
 		if !ok {
 			continue
 		}
 		if !found && a.name == "" {
-			a.reasoning.buf = append(a.reasoning.buf, next.text.buf...)
+			a.reasoning.Buf = append(a.reasoning.Buf, next.text.Buf...)
 		}
 		if n := len(a.details); n == 0 || !a.details[n-1].join(next) {
 			a.details = append(a.details, next)
@@ -166,15 +155,15 @@ func (a *answer) think(d object) {
 
 // begun reports whether anything of the answer has arrived.
 func (a *answer) begun() bool {
-	return len(a.text.buf) > 0 || len(a.reasoning.buf) > 0 || len(a.calls.list) > 0 || len(a.details) > 0
+	return len(a.text.Buf) > 0 || len(a.reasoning.Buf) > 0 || len(a.calls.list) > 0 || len(a.details) > 0
 }
 
 // show emits what is new.
 func (a *answer) show() {
-	if s := a.reasoning.fresh(); s != "" {
+	if s := a.reasoning.Fresh(); s != "" {
 		a.emit(agent.Delta{Kind: agent.DeltaReasoning, Text: s})
 	}
-	if s := a.text.fresh(); s != "" {
+	if s := a.text.Fresh(); s != "" {
 		a.emit(agent.Delta{Kind: agent.DeltaText, Text: s})
 	}
 }
@@ -185,9 +174,17 @@ func (a *answer) complete() bool {
 	return a.finish != "" || a.ended && a.begun() && a.calls.complete()
 }
 
-// response is the answer, if it is complete. The error of one that is not has its
+// End notes the end of the stream.
+func (a *answer) End() { a.ended = true }
+
+// State says how far the answer is.
+func (a *answer) State() modelhttp.State {
+	return modelhttp.State{Begun: a.begun(), Finished: a.finish != "", Ended: a.ended, Complete: a.complete(), Pieces: a.choices}
+}
+
+// Response is the answer, if it is complete. The error of one that is not has its
 // usage, as far as the server counted it.
-func (a *answer) response() (*agent.Response, error) {
+func (a *answer) Response() (*agent.Response, error) {
 	resp, err := a.whole()
 	if failed, ok := errors.AsType[*agent.ModelError](err); ok && a.usage != (agent.Usage{}) {
 		failed.Usage = a.usage
@@ -197,10 +194,10 @@ func (a *answer) response() (*agent.Response, error) {
 }
 
 func (a *answer) whole() (*agent.Response, error) {
-	if s := a.reasoning.rest(); s != "" {
+	if s := a.reasoning.Rest(); s != "" {
 		a.emit(agent.Delta{Kind: agent.DeltaReasoning, Text: s})
 	}
-	if s := a.text.rest(); s != "" {
+	if s := a.text.Rest(); s != "" {
 		a.emit(agent.Delta{Kind: agent.DeltaText, Text: s})
 	}
 	switch {
@@ -208,16 +205,16 @@ func (a *answer) whole() (*agent.Response, error) {
 	case a.ended && !a.begun() && a.choices > 0:
 		return nil, &agent.ModelError{Message: "the model's answer is empty"}
 	case a.ended && !a.begun():
-		return nil, broken("the server's answer has no choices")
+		return nil, modelhttp.Broken("the server's answer has no choices")
 	default:
-		return nil, broken("the answer broke off before its end")
+		return nil, modelhttp.Broken("the answer broke off before its end")
 	}
 	finish, ok := finishes[strings.ToLower(a.finish)]
 	if !ok {
 		finish = agent.FinishStop
 	}
 	if finish == finishError {
-		return nil, broken(fmt.Sprintf("the server gave up in the middle of the answer (finish_reason %s)", a.finish))
+		return nil, modelhttp.Broken(fmt.Sprintf("the server gave up in the middle of the answer (finish_reason %s)", a.finish))
 	}
 	a.usage.Requests = 1
 	return &agent.Response{Finish: finish, Model: a.model, Usage: a.usage,
@@ -281,13 +278,13 @@ func mustJSON(v any) json.RawMessage {
 // A detail is an element of reasoning_details.
 type detail struct {
 	members map[string]json.RawMessage
-	grows   string // the member that comes in pieces, if any
-	text    text   // its value
+	grows   string         // the member that comes in pieces, if any
+	text    modelhttp.Text // its value
 }
 
 func newDetail(raw []byte) (*detail, bool) {
 	d := &detail{}
-	if firstByte(raw) != '{' || json.Unmarshal(raw, &d.members) != nil {
+	if modelhttp.FirstByte(raw) != '{' || json.Unmarshal(raw, &d.members) != nil {
 		return nil, false
 	}
 	switch string(d.members["type"]) {
@@ -312,15 +309,15 @@ func (d *detail) join(next *detail) bool {
 			d.members[name] = value
 		}
 	}
-	d.text.buf = append(d.text.buf, next.text.buf...)
+	d.text.Buf = append(d.text.Buf, next.text.Buf...)
 	return true
 }
 
 // MarshalJSON puts the pieces together.
 func (d *detail) MarshalJSON() ([]byte, error) {
-	if len(d.text.buf) > 0 {
-		d.text.rest()
-		d.members[d.grows] = appendString(nil, d.text.String())
+	if len(d.text.Buf) > 0 {
+		d.text.Rest()
+		d.members[d.grows] = modelhttp.AppendString(nil, d.text.String())
 	}
 	return json.Marshal(d.members)
 }

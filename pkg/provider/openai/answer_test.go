@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 const stop = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
@@ -188,7 +189,7 @@ func TestPiecesAreShownAsTheyArrive(t *testing.T) {
 			}
 			return copy(p, deltas(`{"content":"lo"}`)+stop), io.EOF
 		})
-		if _, err := a.read(io.MultiReader(first, second), func() {}); err != nil || shown != "Hello" {
+		if _, err := modelhttp.Read(io.MultiReader(first, second), a, func() {}); err != nil || shown != "Hello" {
 			t.Errorf("%q: %q, %v", end, shown, err)
 		}
 	}
@@ -308,3 +309,7 @@ func TestTheModelOfTheServerIsNamed(t *testing.T) {
 		t.Errorf("model = %v, %v", resp, err)
 	}
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

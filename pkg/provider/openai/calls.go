@@ -2,19 +2,10 @@ package openai
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
-	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-)
-
-// The limits of the tool calls of one answer.
-const (
-	maxCalls = 1 << 14
-	maxName  = 256 // bytes; a longer name is not that of a tool
-	maxID    = 256 // bytes; a longer id is replaced
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 // calls are the tool calls of an answer, in the order of their first pieces.
@@ -29,7 +20,7 @@ type calls struct {
 type call struct {
 	id    string
 	name  string
-	args  text
+	args  modelhttp.Text
 	extra json.RawMessage
 }
 
@@ -45,14 +36,14 @@ type callDelta struct {
 // callDeltaOf reads an element of tool_calls. Some servers leave out the object
 // "function" around name and arguments.
 func callDeltaOf(raw []byte, position int) callDelta {
-	o := objectOf(raw)
-	f := objectOf(o.get("function"))
+	o := modelhttp.ObjectOf(raw)
+	f := modelhttp.ObjectOf(o.Get("function"))
 	if f == nil {
 		f = o
 	}
-	p := callDelta{index: -1, id: str(o.get("id")), name: str(f.get("name")), args: f.get("arguments"), extra: o.get("extra_content"), position: position}
-	if index := o.get("index"); firstByte(index) != 'n' && index != nil {
-		p.index = number(index)
+	p := callDelta{index: -1, id: modelhttp.Str(o.Get("id")), name: modelhttp.Str(f.Get("name")), args: f.Get("arguments"), extra: o.Get("extra_content"), position: position}
+	if index := o.Get("index"); modelhttp.FirstByte(index) != 'n' && index != nil {
+		p.index = modelhttp.Number(index)
 	}
 	return p
 }
@@ -61,8 +52,8 @@ func callDeltaOf(raw []byte, position int) callDelta {
 func (c *calls) add(p callDelta) error {
 	target := c.find(p)
 	if target == nil {
-		if len(c.list) == maxCalls {
-			return &agent.ModelError{Message: fmt.Sprintf("the answer has more than %d tool calls (the limit of one answer)", maxCalls)}
+		if len(c.list) == modelhttp.MaxCalls {
+			return modelhttp.TooManyCalls()
 		}
 		target = &call{}
 		c.list = append(c.list, target)
@@ -79,11 +70,11 @@ func (c *calls) add(p callDelta) error {
 	if p.index >= 0 {
 		c.byIndex[p.index] = target
 	}
-	if target.name != p.name && len(target.name) <= maxName {
+	if target.name != p.name && len(target.name) <= modelhttp.MaxName {
 		target.name += p.name
 	}
 	target.addArgs(p.args)
-	if firstByte(p.extra) == '{' {
+	if modelhttp.FirstByte(p.extra) == '{' {
 		target.extra = bytes.Clone(p.extra)
 	}
 	return nil
@@ -125,11 +116,11 @@ func (c *call) precedes(p callDelta) bool {
 	case p.name == "" || c.name == "":
 		return false
 	case p.name != c.name:
-		twoPieces := p.index >= 0 && p.id == "" && p.position == 0 && len(c.args.buf) == 0
+		twoPieces := p.index >= 0 && p.id == "" && p.position == 0 && len(c.args.Buf) == 0
 		return !twoPieces
 	case p.index < 0 && p.position > 0:
 		return true // servers do not cut a call in two within one chunk
-	case len(c.args.buf) == 0 || len(p.args) <= 2 || sameID && p.index >= 0:
+	case len(c.args.Buf) == 0 || len(p.args) <= 2 || sameID && p.index >= 0:
 		return false // the name comes with every piece
 	}
 	return c.complete()
@@ -137,29 +128,29 @@ func (c *call) precedes(p callDelta) bool {
 
 // complete reports whether the arguments are complete; empty ones are.
 func (c *call) complete() bool {
-	args := bytes.TrimSpace(c.args.buf)
+	args := bytes.TrimSpace(c.args.Buf)
 	return len(args) == 0 || json.Valid(args)
 }
 
 // addArgs appends a piece of the arguments. A server may send an object where
 // the protocol has a string; then its text is what the model wrote.
 func (c *call) addArgs(raw []byte) {
-	switch firstByte(raw) {
+	switch modelhttp.FirstByte(raw) {
 	case 0, 'n':
 		return
 	case '"':
 	default:
-		c.args.buf = append(c.args.buf[:0], raw...)
+		c.args.Buf = append(c.args.Buf[:0], raw...)
 		return
 	}
-	n := len(c.args.buf)
-	c.args.add(raw)
-	before, piece := c.args.buf[:min(n, len(c.args.buf))], c.args.buf[min(n, len(c.args.buf)):]
+	n := len(c.args.Buf)
+	c.args.Add(raw)
+	before, piece := c.args.Buf[:min(n, len(c.args.Buf))], c.args.Buf[min(n, len(c.args.Buf)):]
 	switch {
-	case string(before) == "{}" && firstByte(piece) == '{':
-		c.args.buf = piece // {} was a placeholder
+	case string(before) == "{}" && modelhttp.FirstByte(piece) == '{':
+		c.args.Buf = piece // {} was a placeholder
 	case n > 2 && bytes.Equal(before, piece) && json.Valid(piece):
-		c.args.buf = before // servers repeat all arguments at the end
+		c.args.Buf = before // servers repeat all arguments at the end
 	}
 }
 
@@ -176,15 +167,7 @@ func (c *calls) complete() bool {
 func (c *calls) toolCalls() []agent.ToolCall {
 	var list []agent.ToolCall
 	for _, one := range c.list {
-		// Invalid UTF-8 in arguments is not repaired: the call is refused when they
-		// are decoded.
-		t := agent.ToolCall{ID: one.id, Name: one.name, Args: string(one.args.buf)}
-		if len(t.ID) > maxID {
-			t.ID = fmt.Sprintf("call_%x", sha256.Sum256([]byte(t.ID)))
-		}
-		if len(t.Name) > maxName {
-			t.Name = strings.ToValidUTF8(t.Name[:maxName-len("…")], "") + "…"
-		}
+		t := modelhttp.ToolCall(one.id, one.name, one.args.Buf)
 		if one.extra != nil {
 			t.Extra = mustJSON(extraContent{one.extra})
 		}

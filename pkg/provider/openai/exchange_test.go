@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 const secret = "sk-very-secret-0123456789"
@@ -105,14 +106,6 @@ func TestErrorStatuses(t *testing.T) {
 	}
 }
 
-func TestRetryAfterAsADate(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	h := http.Header{"Retry-After": {now.Add(90 * time.Second).Format(http.TimeFormat)}}
-	if got := retryAfter(h, now); got != 90*time.Second {
-		t.Errorf("retryAfter = %v, want 1m30s", got)
-	}
-}
-
 // A long error text is cut between characters.
 func TestLongErrorTextsAreCut(t *testing.T) {
 	p := against(t, func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +113,7 @@ func TestLongErrorTextsAreCut(t *testing.T) {
 		io.WriteString(w, "a"+strings.Repeat("ü", 1<<20))
 	})
 	_, _, err := ask(t, p)
-	if e := modelError(t, err); len(e.Message) > maxMessage+len("…") || !strings.HasSuffix(e.Message, "ü…") {
+	if e := modelError(t, err); len(e.Message) > 2000+len("…") || !strings.HasSuffix(e.Message, "ü…") {
 		t.Errorf("message of %d bytes: …%q", len(e.Message), e.Message[len(e.Message)-10:])
 	}
 }
@@ -191,15 +184,15 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 		want string
 	}{
 		{Provider{}, "the model has no URL, and its flavor has no default"},
-		{Provider{BaseURL: "api.openai.com/v1"}, "the model's URL must begin with http:// or https:// and name a host: api.openai.com/v1"},
-		{Provider{BaseURL: "ftp://host/v1?key=" + secret}, "the model's URL must begin with http:// or https:// and name a host: ftp://host/v1"},
-		{Provider{BaseURL: "http://user:" + secret + "@ho st"}, "the model's URL is not a valid URL"},
-		{Provider{BaseURL: "user:" + secret + "@host/v1"}, "the model's URL must begin with http:// or https:// and name a host"},
-		{Provider{BaseURL: "ftp://user:" + secret + "@host/v1"}, "the model's URL must begin with http:// or https:// and name a host"},
+		{Provider{Settings: modelhttp.Settings{BaseURL: "api.openai.com/v1"}}, "the model's URL must begin with http:// or https:// and name a host: api.openai.com/v1"},
+		{Provider{Settings: modelhttp.Settings{BaseURL: "ftp://host/v1?key=" + secret}}, "the model's URL must begin with http:// or https:// and name a host: ftp://host/v1"},
+		{Provider{Settings: modelhttp.Settings{BaseURL: "http://user:" + secret + "@ho st"}}, "the model's URL is not a valid URL"},
+		{Provider{Settings: modelhttp.Settings{BaseURL: "user:" + secret + "@host/v1"}}, "the model's URL must begin with http:// or https:// and name a host"},
+		{Provider{Settings: modelhttp.Settings{BaseURL: "ftp://user:" + secret + "@host/v1"}}, "the model's URL must begin with http:// or https:// and name a host"},
 		{Provider{Flavor: "gpt"}, `unknown flavor "gpt"; known are ` + strings.Join(Flavors(), ", ")},
-		{Provider{BaseURL: "http://127.0.0.1:1", Key: func() string { return secret + "\n" }}, "the key contains a character that cannot be sent, such as a line break"},
-		{Provider{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("messages", "[]")}, `extra body: "messages" cannot be replaced`},
-		{Provider{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("x", "{")}, `extra body: the value of "x" is not valid JSON`},
+		{Provider{Settings: modelhttp.Settings{BaseURL: "http://127.0.0.1:1", Key: func() string { return secret + "\n" }}}, "the key contains a character that cannot be sent, such as a line break"},
+		{Provider{Settings: modelhttp.Settings{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("messages", "[]")}}, `extra body: "messages" cannot be replaced`},
+		{Provider{Settings: modelhttp.Settings{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("x", "{")}}, `extra body: the value of "x" is not valid JSON`},
 	}
 	for _, tt := range tests {
 		_, err := tt.p.Generate(t.Context(), hello, nil)
@@ -208,7 +201,7 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 		}
 	}
 	bad := &agent.Request{Tools: []agent.ToolSpec{{Name: "t", Schema: []byte("{")}}}
-	_, err := (&Provider{BaseURL: "http://127.0.0.1:1"}).Generate(t.Context(), bad, nil)
+	_, err := (&Provider{Settings: modelhttp.Settings{BaseURL: "http://127.0.0.1:1"}}).Generate(t.Context(), bad, nil)
 	if e := modelError(t, err); e.Error() != "the schema of tool t is not valid JSON" {
 		t.Errorf("error = %q", e)
 	}
@@ -296,7 +289,7 @@ func TestBrokenConnectionsAreTemporary(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Close()
-		_, _, err = ask(t, &Provider{BaseURL: "http://" + l.Addr().String() + "?key=" + secret, Client: &http.Client{Transport: &http.Transport{}}})
+		_, _, err = ask(t, &Provider{Settings: modelhttp.Settings{BaseURL: "http://" + l.Addr().String() + "?key=" + secret, Client: &http.Client{Transport: &http.Transport{}}}})
 		e := modelError(t, err)
 		if !e.Temporary || !strings.HasPrefix(e.Error(), l.Addr().String()+": ") || !strings.HasSuffix(e.Error(), "connection refused") || strings.Contains(e.Error(), secret) {
 			t.Errorf("error = %q, temporary %v", e, e.Temporary)
@@ -326,7 +319,7 @@ func TestPermanentConnectionErrorsAreReadable(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, _, err := ask(t, &Provider{BaseURL: tt.base, Client: &http.Client{Transport: tt.transport}})
+			_, _, err := ask(t, &Provider{Settings: modelhttp.Settings{BaseURL: tt.base, Client: &http.Client{Transport: tt.transport}}})
 			if e := modelError(t, err); e.Temporary || !strings.HasPrefix(e.Error(), tt.want) {
 				t.Errorf("error = %q, temporary %v; want %q", e, e.Temporary, tt.want)
 			}
@@ -340,7 +333,7 @@ func TestNetworkTimeoutsAreNotTheDeadline(t *testing.T) {
 	late := roundTripper(func(r *http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}
 	})
-	_, _, err := ask(t, &Provider{BaseURL: "http://h", Client: &http.Client{Transport: late}})
+	_, _, err := ask(t, &Provider{Settings: modelhttp.Settings{BaseURL: "http://h", Client: &http.Client{Transport: late}}})
 	if e := modelError(t, err); !e.Temporary || e.Error() != "h: dial tcp: context deadline exceeded" || agent.StatusOf(err) != agent.StatusFailed {
 		t.Errorf("error = %q, temporary %v, status %s", e, e.Temporary, agent.StatusOf(err))
 	}
@@ -400,16 +393,16 @@ func TestAnswersAreBounded(t *testing.T) {
 	if len(shown) > 100_000 {
 		t.Errorf("%d bytes were shown", len(shown))
 	}
-	many := deltas(`{"tool_calls":[` + strings.Repeat(`{"name":"t"},`, maxCalls) + `{"name":"t"}]}`)
+	many := deltas(`{"tool_calls":[` + strings.Repeat(`{"name":"t"},`, modelhttp.MaxCalls) + `{"name":"t"}]}`)
 	_, _, err = ask(t, answering(t, "", many+stop))
 	if e := modelError(t, err); e.Error() != "the answer has more than 16384 tool calls (the limit of one answer)" {
 		t.Errorf("error = %q", e)
 	}
-	_, _, err = ask(t, answering(t, "", `{"choices":[`+strings.Repeat(`{},`, maxCommas+1)+`{}]}`))
+	_, _, err = ask(t, answering(t, "", `{"choices":[`+strings.Repeat(`{},`, 1<<18+1)+`{}]}`))
 	if e := modelError(t, err); !strings.Contains(e.Error(), "it has too many elements") {
 		t.Errorf("error = %q", e)
 	}
-	_, _, err = ask(t, answering(t, "", `[`+strings.Repeat(`1,`, maxCommas+1)+`{"choices":[]}]`))
+	_, _, err = ask(t, answering(t, "", `[`+strings.Repeat(`1,`, 1<<18+1)+`{"choices":[]}]`))
 	if e := modelError(t, err); !strings.Contains(e.Error(), "it has too many elements") {
 		t.Errorf("error of a list = %q", e)
 	}

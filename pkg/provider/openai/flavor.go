@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 // A Flavor names a family of servers that speak the chat completions protocol,
@@ -45,7 +47,7 @@ type facts struct {
 	effortObject bool
 	// ask makes the server count tokens in a stream. It is empty for servers that
 	// always do and refuse these fields.
-	ask []field
+	ask []modelhttp.Field
 	// reasoning says how the text of a model's reasoning is sent back.
 	reasoning reasoningRule
 	// extra: extra_content must be sent back.
@@ -92,9 +94,6 @@ type reasoningRule struct {
 	details bool
 }
 
-// A field is a member of a JSON object with its encoded value.
-type field struct{ name, value string }
-
 const (
 	asReceived          = "*"
 	maxTokens           = "max_tokens"
@@ -105,8 +104,8 @@ const (
 )
 
 var (
-	askUsage = []field{{"stream_options", `{"include_usage":true}`}}
-	askCost  = []field{askUsage[0], {"usage", `{"include":true}`}}
+	askUsage = []modelhttp.Field{{Name: "stream_options", Value: `{"include_usage":true}`}}
+	askCost  = []modelhttp.Field{askUsage[0], {Name: "usage", Value: `{"include":true}`}}
 	echo     = reasoningRule{name: asReceived, details: true}
 )
 

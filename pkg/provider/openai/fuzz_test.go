@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 // An outcome is the result of reading an answer.
@@ -33,7 +34,7 @@ func readAll(r io.Reader) outcome {
 			out.Thought += d.Text
 		}
 	}}
-	resp, err := a.read(r, func() {})
+	resp, err := modelhttp.Read(r, a, func() {})
 	out.Response = resp
 	if err != nil {
 		out.Error = err.Error()
@@ -106,7 +107,7 @@ func FuzzStream(f *testing.F) {
 // BenchmarkBody encodes the request of the hundredth turn of a run, 290 kB.
 func BenchmarkBody(b *testing.B) {
 	req := turns(100)
-	p := &Provider{Model: "m"}
+	p := &Provider{Settings: modelhttp.Settings{Model: "m"}}
 	b.ReportAllocs()
 	for b.Loop() {
 		body, err := p.body(factsOf(OpenAI), req)
@@ -137,7 +138,7 @@ func BenchmarkChunk(b *testing.B) {
 	a := &answer{emit: func(agent.Delta) {}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := a.add(chunk); err != nil {
+		if err := a.Add(chunk); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -166,7 +167,7 @@ func TestEncodingTakesFewAllocations(t *testing.T) {
 	}
 	allocs := func(n int) float64 {
 		req := turns(n)
-		p := &Provider{Model: "m"}
+		p := &Provider{Settings: modelhttp.Settings{Model: "m"}}
 		return testing.AllocsPerRun(5, func() {
 			if _, err := p.body(factsOf(OpenAI), req); err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -28,7 +29,7 @@ func against(t testing.TB, h http.HandlerFunc) *Provider {
 		transport.CloseIdleConnections()
 		server.Close()
 	})
-	return &Provider{BaseURL: server.URL, Model: "m", Client: &http.Client{Transport: transport}}
+	return &Provider{Settings: modelhttp.Settings{BaseURL: server.URL, Model: "m", Client: &http.Client{Transport: transport}}}
 }
 
 // answering returns a Provider whose server sends body to every request.

@@ -6,18 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"mime"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
-// Texts in place of empty ones, which many servers refuse.
 const (
-	noOutput   = "(no output)"
-	noContent  = "(empty)"
 	attachedIn = "(the result is attached to the next message)"
 	// between separates tool results from a user message.
 	between = "OK."
@@ -38,13 +33,13 @@ func (e *encoder) begin(role string) {
 	if e.b[len(e.b)-1] == '}' {
 		e.b = append(e.b, ',')
 	}
-	e.b = appendMember(append(e.b, '{'), "role", role)
+	e.b = modelhttp.AppendMember(append(e.b, '{'), "role", role)
 	e.last = role
 }
 
 func (e *encoder) text(role, text string) {
 	e.begin(role)
-	e.b = appendMember(e.b, "content", text)
+	e.b = modelhttp.AppendMember(e.b, "content", text)
 	e.b = append(e.b, '}')
 }
 
@@ -63,12 +58,12 @@ func (e *encoder) message(m *agent.Message) error {
 }
 
 func (e *encoder) user(parts []agent.Part) {
-	if !hasMedia(parts) {
-		e.text("user", cmp.Or(textOf(parts), noContent))
+	if !modelhttp.HasMedia(parts) {
+		e.text("user", cmp.Or(modelhttp.TextOf(parts), modelhttp.NoContent))
 		return
 	}
 	e.begin("user")
-	e.b = append(appendName(e.b, "content"), '[')
+	e.b = append(modelhttp.AppendName(e.b, "content"), '[')
 	for _, p := range parts {
 		switch {
 		case p.Kind == agent.PartText && p.Text != "":
@@ -82,14 +77,14 @@ func (e *encoder) user(parts []agent.Part) {
 
 func (e *encoder) assistant(m *agent.Message) {
 	e.begin("assistant")
-	text := textOf(m.Parts)
+	text := modelhttp.TextOf(m.Parts)
 	switch {
 	case text != "":
-		e.b = appendMember(e.b, "content", text)
+		e.b = modelhttp.AppendMember(e.b, "content", text)
 	case len(m.Calls) > 0:
-		e.b = appendRaw(e.b, "content", e.f.noText)
+		e.b = modelhttp.AppendRaw(e.b, "content", e.f.noText)
 	default:
-		e.b = appendMember(e.b, "content", noContent)
+		e.b = modelhttp.AppendMember(e.b, "content", modelhttp.NoContent)
 	}
 	e.reasoning(m)
 	if e.f.extra {
@@ -106,15 +101,15 @@ func (e *encoder) assistant(m *agent.Message) {
 }
 
 func (e *encoder) calls(calls []agent.ToolCall) {
-	e.b = append(appendName(e.b, "tool_calls"), '[')
+	e.b = append(modelhttp.AppendName(e.b, "tool_calls"), '[')
 	for i, c := range calls {
 		if i > 0 {
 			e.b = append(e.b, ',')
 		}
-		e.b = appendMember(append(e.b, '{'), "id", e.callID(c.ID))
+		e.b = modelhttp.AppendMember(append(e.b, '{'), "id", e.callID(c.ID))
 		e.b = append(e.b, `,"type":"function","function":{`...)
-		e.b = appendMember(e.b, "name", toolName(c.Name))
-		e.b = appendMember(e.b, "arguments", arguments(c.Args))
+		e.b = modelhttp.AppendMember(e.b, "name", modelhttp.ToolName(c.Name))
+		e.b = modelhttp.AppendMember(e.b, "arguments", modelhttp.Arguments(c.Args))
 		e.b = append(e.b, '}')
 		if e.f.extra {
 			e.extra(c.Extra)
@@ -130,27 +125,27 @@ func (e *encoder) calls(calls []agent.ToolCall) {
 func (e *encoder) results(results []agent.ToolResult) {
 	attached := false
 	for _, r := range results {
-		media := hasMedia(r.Parts)
+		media := modelhttp.HasMedia(r.Parts)
 		attached = attached || media
-		text := textOf(r.Parts)
+		text := modelhttp.TextOf(r.Parts)
 		if text == "" && media {
 			text = attachedIn
 		}
 		e.begin("tool")
-		e.b = appendMember(e.b, "tool_call_id", e.callID(r.CallID))
-		e.b = appendMember(e.b, "content", cmp.Or(text, noOutput))
+		e.b = modelhttp.AppendMember(e.b, "tool_call_id", e.callID(r.CallID))
+		e.b = modelhttp.AppendMember(e.b, "content", cmp.Or(text, modelhttp.NoOutput))
 		e.b = append(e.b, '}')
 	}
 	if !attached {
 		return
 	}
 	e.begin("user")
-	e.b = append(appendName(e.b, "content"), '[')
+	e.b = append(modelhttp.AppendName(e.b, "content"), '[')
 	for _, r := range results {
-		if !hasMedia(r.Parts) {
+		if !modelhttp.HasMedia(r.Parts) {
 			continue
 		}
-		e.textPart(fmt.Sprintf("Attachment of the result of %s (%s):", e.callID(r.CallID), toolName(r.Name)))
+		e.textPart(fmt.Sprintf("Attachment of the result of %s (%s):", e.callID(r.CallID), modelhttp.ToolName(r.Name)))
 		for _, p := range r.Parts {
 			if p.Kind == agent.PartMedia {
 				e.media(p)
@@ -190,12 +185,12 @@ func (e *encoder) reasoning(m *agent.Message) {
 	}
 	switch {
 	case rule.details && len(extra.Details) > 0:
-		e.b = appendRaw(e.b, "reasoning_details", extra.Details)
+		e.b = modelhttp.AppendRaw(e.b, "reasoning_details", extra.Details)
 	case len(m.Calls) == 0:
 	case text.Len() > 0:
-		e.b = appendMember(e.b, name, text.String())
+		e.b = modelhttp.AppendMember(e.b, name, text.String())
 	case rule.required:
-		e.b = appendMember(e.b, name, rule.instead)
+		e.b = modelhttp.AppendMember(e.b, name, rule.instead)
 	}
 }
 
@@ -207,65 +202,50 @@ type extraContent struct {
 func (e *encoder) extra(raw json.RawMessage) {
 	var x extraContent
 	if len(raw) > 0 && json.Unmarshal(raw, &x) == nil && len(x.ExtraContent) > 0 {
-		e.b = appendRaw(e.b, "extra_content", x.ExtraContent)
+		e.b = modelhttp.AppendRaw(e.b, "extra_content", x.ExtraContent)
 	}
 }
 
 func (e *encoder) textPart(text string) {
 	e.beginPart("text")
-	e.b = append(appendMember(e.b, "text", text), '}')
+	e.b = append(modelhttp.AppendMember(e.b, "text", text), '}')
 }
 
 func (e *encoder) beginPart(kind string) {
 	if e.b[len(e.b)-1] == '}' {
 		e.b = append(e.b, ',')
 	}
-	e.b = appendMember(append(e.b, '{'), "type", kind)
+	e.b = modelhttp.AppendMember(append(e.b, '{'), "type", kind)
 }
 
 // media writes an attachment in the form that its type has in the protocol.
 func (e *encoder) media(p agent.Part) {
-	kind, _, err := mime.ParseMediaType(p.MIME)
-	if err != nil {
-		kind = "application/octet-stream"
-	}
-	family, subtype, _ := strings.Cut(kind, "/")
+	kind, family, subtype := modelhttp.MediaType(p)
 	switch {
 	case family == "image":
 		e.beginPart("image_url")
-		e.b = append(appendName(e.b, "image_url"), '{')
-		e.dataURL("url", kind, p.Data)
+		e.b = append(modelhttp.AppendName(e.b, "image_url"), '{')
+		e.b = modelhttp.AppendDataURL(e.b, "url", kind, p.Data)
 		e.b = append(e.b, '}', '}')
 	case family == "audio":
 		e.beginPart("input_audio")
-		e.b = append(appendName(e.b, "input_audio"), `{"data":"`...)
+		e.b = append(modelhttp.AppendName(e.b, "input_audio"), `{"data":"`...)
 		e.b = base64.StdEncoding.AppendEncode(e.b, p.Data)
 		e.b = append(e.b, '"')
-		e.b = append(appendMember(e.b, "format", audioFormat(subtype)), '}', '}')
-	case isText(family, subtype) && utf8.Valid(p.Data):
-		e.textPart(cmp.Or(p.Name, "attachment") + ":\n" + string(p.Data))
+		e.b = append(modelhttp.AppendMember(e.b, "format", audioFormat(subtype)), '}', '}')
 	case kind != "application/pdf":
-		// Servers refuse other types, and with them every later request.
-		e.textPart(fmt.Sprintf("[%s: %d bytes of type %s, which cannot be shown]", cmp.Or(p.Name, "attachment"), len(p.Data), kind))
+		e.textPart(modelhttp.MediaText(p))
 	case e.f.documentURL:
 		e.beginPart("document_url")
-		e.dataURL("document_url", kind, p.Data)
+		e.b = modelhttp.AppendDataURL(e.b, "document_url", kind, p.Data)
 		e.b = append(e.b, '}')
 	default:
 		e.beginPart("file")
-		e.b = append(appendName(e.b, "file"), '{')
-		e.b = appendMember(e.b, "filename", cmp.Or(p.Name, "attachment."+subtype))
-		e.dataURL("file_data", kind, p.Data)
+		e.b = append(modelhttp.AppendName(e.b, "file"), '{')
+		e.b = modelhttp.AppendMember(e.b, "filename", cmp.Or(p.Name, "attachment."+subtype))
+		e.b = modelhttp.AppendDataURL(e.b, "file_data", kind, p.Data)
 		e.b = append(e.b, '}', '}')
 	}
-}
-
-func (e *encoder) dataURL(name, kind string, data []byte) {
-	e.b = append(appendName(e.b, name), `"data:`...)
-	e.b = append(e.b, kind...)
-	e.b = append(e.b, ";base64,"...)
-	e.b = base64.StdEncoding.AppendEncode(e.b, data)
-	e.b = append(e.b, '"')
 }
 
 func audioFormat(subtype string) string {
@@ -276,12 +256,6 @@ func audioFormat(subtype string) string {
 		return "mp3"
 	}
 	return subtype
-}
-
-// isText reports types that no server takes as a file and every model reads.
-func isText(family, subtype string) bool {
-	return family == "text" || family == "application" &&
-		(subtype == "json" || subtype == "xml" || subtype == "yaml" || strings.HasSuffix(subtype, "+json") || strings.HasSuffix(subtype, "+xml"))
 }
 
 // callID is the id in the form that the server takes: the same for a call and
@@ -301,44 +275,4 @@ func (e *encoder) callID(id string) string {
 
 func notAlphanumeric(r rune) bool {
 	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
-}
-
-// toolName is the name of a call as servers accept it. A model may call a tool by
-// an invalid name, and servers refuse a history with such a name.
-func toolName(name string) string {
-	clean := func(r rune) rune {
-		if notAlphanumeric(r) && r != '_' && r != '-' {
-			return '_'
-		}
-		return r
-	}
-	name = strings.Map(clean, name)
-	return cmp.Or(name[:min(len(name), 64)], "unknown")
-}
-
-// arguments is the text of a call's arguments as servers accept it: many parse
-// it, and refuse a history in which the JSON of one call is invalid.
-func arguments(args string) string {
-	trimmed := strings.TrimSpace(args)
-	if trimmed == "" || trimmed == null {
-		return "{}"
-	}
-	if trimmed[0] == '{' && json.Valid([]byte(args)) {
-		return args
-	}
-	return string(append(appendMember([]byte{'{'}, "invalid_arguments", args), '}'))
-}
-
-func hasMedia(parts []agent.Part) bool {
-	return slices.ContainsFunc(parts, func(p agent.Part) bool { return p.Kind == agent.PartMedia })
-}
-
-// textOf joins the text parts, without a copy where there is only one.
-func textOf(parts []agent.Part) (text string) {
-	for _, p := range parts {
-		if p.Kind == agent.PartText {
-			text += p.Text
-		}
-	}
-	return text
 }

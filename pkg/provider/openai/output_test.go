@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 func TestTheSchemaOfTheAnswerIsSentWhereItWorks(t *testing.T) {
@@ -29,7 +30,7 @@ func TestTheSchemaOfTheAnswerIsSentWhereItWorks(t *testing.T) {
 		{name: "of the agent file", flavor: OpenAI, schema: open, extra: `{"type":"json_object"}`, want: `{"type":"json_object"}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := &Provider{Model: "m"}
+			p := &Provider{Settings: modelhttp.Settings{Model: "m"}}
 			if tc.extra != "" {
 				p.ExtraBody = map[string]json.RawMessage{"response_format": json.RawMessage(tc.extra)}
 			}

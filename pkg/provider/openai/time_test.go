@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 // roundTripper is a server without a network, so that its time is that of a
@@ -64,20 +66,20 @@ func TestTime(t *testing.T) {
 		{"a long thought before the first word", []piece{{0, deltas(`{"role":"assistant","content":""}`)}, {9 * time.Minute, text + stop}}, false, 9 * time.Minute, ""},
 		{"no answer at all", nil, true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
 		{"an endless answer", slowly(20, 50*time.Second, text), true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
-		{"complete, but the connection stays open", []piece{{0, text + stop}}, true, DefaultEndTimeout, ""},
-		{"complete, and then comments", append([]piece{{0, text + stop}}, slowly(20, time.Second, ": ping\n\n")...), true, DefaultEndTimeout, ""},
+		{"complete, but the connection stays open", []piece{{0, text + stop}}, true, modelhttp.DefaultEndTimeout, ""},
+		{"complete, and then comments", append([]piece{{0, text + stop}}, slowly(20, time.Second, ": ping\n\n")...), true, modelhttp.DefaultEndTimeout, ""},
 		{"more of the answer after its end", []piece{{0, text + stop}, {1500 * time.Millisecond, text}, {1500 * time.Millisecond, stop}}, true, 5 * time.Second, ""},
-		{"done, but the connection stays open", []piece{{0, text + stop + "data: [DONE]\n\n"}}, true, drainTime, ""},
+		{"done, but the connection stays open", []piece{{0, text + stop + "data: [DONE]\n\n"}}, true, 50 * time.Millisecond, ""},
 		{"usage after the end", []piece{{0, text + stop}, {time.Second, sse(`{"choices":[],"usage":{"prompt_tokens":1}}`) + "data: [DONE]\n\n"}}, false, time.Second, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				body := &script{pieces: tt.pieces, hangs: tt.hangs}
-				p := &Provider{BaseURL: "http://h", Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				p := &Provider{Settings: modelhttp.Settings{BaseURL: "http://h", Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 					body.ctx = r.Context()
 					return &http.Response{StatusCode: 200, Body: body, Request: r}, nil
-				})}}
+				})}}}
 				start := time.Now()
 				_, _, err := ask(t, p)
 				if took := time.Since(start); took != tt.after {

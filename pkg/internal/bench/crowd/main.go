@@ -17,6 +17,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/schema"
 )
@@ -35,7 +36,7 @@ func main() {
 func crowd(base string, runs int) error {
 	a := &agent.Agent{
 		Slug: "crowd", Model: "fake", System: "You run commands.",
-		Provider: &provider.Retry{Provider: &openai.Provider{BaseURL: base, Model: "fake"}},
+		Provider: &provider.Retry{Provider: &openai.Provider{Settings: modelhttp.Settings{BaseURL: base, Model: "fake"}}},
 		Toolsets: []agent.Toolset{agent.ToolList{schema.Checked(shell{})}},
 	}
 	before := peak()

@@ -1,4 +1,4 @@
-package openai
+package modelhttp
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// appendString appends s as a JSON string. It writes <, > and & as they are,
+// AppendString appends s as a JSON string. It writes <, > and & as they are,
 // which encoding/json does not, and needs no memory of its own: a request
 // repeats the whole conversation in every turn.
-func appendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
 	for i, r := range s {
@@ -33,21 +33,21 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendName appends the name of the next member of the object that b ends in.
-func appendName(b []byte, name string) []byte {
+// AppendName appends the name of the next member of the object that b ends in.
+func AppendName(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}
-	b = appendString(b, name)
+	b = AppendString(b, name)
 	return append(b, ':')
 }
 
-// appendMember appends a member whose value is a string.
-func appendMember(b []byte, name, value string) []byte {
-	return appendString(appendName(b, name), value)
+// AppendMember appends a member whose value is a string.
+func AppendMember(b []byte, name, value string) []byte {
+	return AppendString(AppendName(b, name), value)
 }
 
-// appendRaw appends a member whose value is JSON already.
-func appendRaw[T ~string | ~[]byte](b []byte, name string, value T) []byte {
-	return append(appendName(b, name), value...)
+// AppendRaw appends a member whose value is JSON already.
+func AppendRaw[T ~string | ~[]byte](b []byte, name string, value T) []byte {
+	return append(AppendName(b, name), value...)
 }

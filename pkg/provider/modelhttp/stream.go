@@ -1,10 +1,11 @@
-package openai
+package modelhttp
 
 import (
 	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -15,10 +16,39 @@ import (
 // same time.
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
-// read reads an answer: a stream of events, or the one JSON value of a server
+// An Answer is assembled from what a server sends: the events of a stream, or the one
+// JSON value of a server that does not stream.
+type Answer interface {
+	// Add reads one of these. It is valid JSON, and not a list.
+	Add(data []byte) error
+	// End says that the server has sent everything: the marker [DONE], or an answer
+	// that is not a stream.
+	End()
+	// State says how far the answer is.
+	State() State
+	// Response is the answer, or why it is not one. It is called once all is read.
+	Response() (*agent.Response, error)
+}
+
+// A State is how far an Answer is.
+type State struct {
+	// Begun: some of the content has arrived. From then on the idle limit applies.
+	Begun bool
+	// Finished: the server said why the model stopped, and sends at most the usage.
+	Finished bool
+	// Ended: nothing else is expected.
+	Ended bool
+	// Complete: the answer counts, whatever becomes of the connection.
+	Complete bool
+	// Pieces counts the pieces of the answer, empty ones too. Without any, Response is
+	// an error.
+	Pieces int
+}
+
+// Read reads an answer into a: a stream of events, or the one JSON value of a server
 // that does not stream. The first byte tells which, not the content type. tick is
 // called after each event.
-func (a *answer) read(r io.Reader, tick func()) (*agent.Response, error) {
+func Read(r io.Reader, a Answer, tick func()) (*agent.Response, error) {
 	in := readers.Get().(*bufio.Reader)
 	in.Reset(r)
 	defer func() {
@@ -29,21 +59,44 @@ func (a *answer) read(r io.Reader, tick func()) (*agent.Response, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+	s := stream{Answer: a}
 	switch first {
 	case 0:
 		err = notAnAnswer("the server's answer is empty", nil)
 	case '{', '[':
-		err = a.readJSON(in, tick)
+		err = s.readJSON(in, tick)
 	case '<':
 		page, _ := io.ReadAll(io.LimitReader(in, maxErrorBytes))
 		err = notAnAnswer("the server answered with a page instead of an answer of the model", page)
 	default:
-		err = a.readEvents(in, tick)
+		err = s.readEvents(in, tick)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return a.response()
+	return a.Response()
+}
+
+// A stream fills an Answer.
+type stream struct {
+	Answer
+	added int    // how many values
+	stray []byte // the first line that is not part of an answer
+}
+
+// add reads the JSON of one event, or of the whole answer.
+func (s *stream) add(data []byte) error {
+	if err := CheckJSON(data); err != nil {
+		if s.State().Complete {
+			return nil // the connection broke in what follows the answer
+		}
+		return Broken(fmt.Sprintf("the server sent a piece that is not JSON (%v): %s", err, Shorten(string(data), 200)))
+	}
+	if list := Elements(data); len(list) > 0 {
+		data = list[0] // Gemini sends its errors in a list
+	}
+	s.added++
+	return s.Add(data)
 }
 
 // peekText skips white space and a byte order mark, and returns the next byte
@@ -69,83 +122,84 @@ func peekText(in *bufio.Reader) (byte, error) {
 // says.
 func notAnAnswer(what string, body []byte) error {
 	if message := explain(body[:min(len(body), maxErrorBytes)]).message; message != "" {
-		what += ": " + shorten(message, 300)
+		what += ": " + Shorten(message, 300)
 	}
 	return &agent.ModelError{Status: 200, Message: what, Temporary: true}
 }
 
-func (a *answer) readJSON(in io.Reader, tick func()) error {
+func (s *stream) readJSON(in io.Reader, tick func()) error {
 	data, err := io.ReadAll(in)
 	if err != nil {
 		return err
 	}
 	if bytes.IndexByte(data, '\n') >= 0 && !json.Valid(data) {
-		return a.readEvents(bufio.NewReader(bytes.NewReader(data)), tick)
+		return s.readEvents(bufio.NewReader(bytes.NewReader(data)), tick)
 	}
-	if err := a.add(data); err != nil {
+	if err := s.add(data); err != nil {
 		return err
 	}
-	if a.choices == 0 {
-		return notAnAnswer("the server's answer has no choices", data)
+	s.End()
+	if s.State().Pieces > 0 {
+		return nil
 	}
-	a.ended = true
-	return nil
+	_, err = s.Response()
+	return notAnAnswer(err.Error(), data)
 }
 
 // readEvents reads events until [DONE] or the end of the stream. When the answer
 // is complete, it does not matter how the stream ends.
-func (a *answer) readEvents(in *bufio.Reader, tick func()) error {
-	e := events{in: in, a: a}
-	for !a.ended {
+func (s *stream) readEvents(in *bufio.Reader, tick func()) error {
+	e := events{in: in, s: s}
+	for !s.State().Ended {
 		data, err := e.next()
-		if errors.Is(err, io.EOF) || err != nil && a.complete() {
+		if errors.Is(err, io.EOF) || err != nil && s.State().Complete {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		if err := a.event(bytes.TrimSpace(data)); err != nil {
+		if err := s.event(bytes.TrimSpace(data)); err != nil {
 			return err
 		}
 		tick()
 	}
 	switch {
-	case a.chunks > 0:
+	case s.added > 0:
 		return nil
-	case a.ended:
+	case s.State().Ended:
 		return notAnAnswer("the server's answer is empty", nil)
 	}
-	return notAnAnswer("the server's answer is not that of a model", a.stray)
+	return notAnAnswer("the server's answer is not that of a model", s.stray)
 }
 
 // event reads the data of one event. Servers that leave out the empty line
 // between events send several chunks as the lines of one.
-func (a *answer) event(data []byte) error {
+func (s *stream) event(data []byte) error {
 	lines := [][]byte{data}
 	if bytes.IndexByte(data, '\n') >= 0 && !json.Valid(data) {
 		lines = bytes.Split(data, []byte{'\n'})
 	}
 	for _, line := range lines {
 		line = bytes.TrimSpace(line)
-		first := firstByte(line)
+		first := FirstByte(line)
 		switch {
 		case bytes.HasPrefix(line, []byte("[DONE]")):
-			a.ended = true
+			s.End()
 			return nil
 		case first == '{' || first == '[':
-			if err := a.add(line); err != nil {
+			if err := s.add(line); err != nil {
 				return err
 			}
 		default:
-			a.keepStray(data)
+			s.keepStray(data)
 		}
 	}
 	return nil
 }
 
-func (a *answer) keepStray(line []byte) {
-	if a.stray == nil && len(line) > 0 {
-		a.stray = bytes.Clone(line[:min(len(line), 1<<10)])
+func (s *stream) keepStray(line []byte) {
+	if s.stray == nil && len(line) > 0 {
+		s.stray = bytes.Clone(line[:min(len(line), 1<<10)])
 	}
 }
 
@@ -158,7 +212,7 @@ func (a *answer) keepStray(line []byte) {
 type events struct {
 	in   *bufio.Reader
 	data []byte
-	a    *answer // for lines that are not part of an event
+	s    *stream // for lines that are not part of an event
 }
 
 // next returns the data of the next event; it stays valid until the next call.
@@ -180,12 +234,12 @@ func (e *events) next() ([]byte, error) {
 		case "error":
 			value = errorJSON(value)
 		default:
-			if firstByte(line) == '{' {
+			if FirstByte(line) == '{' {
 				value = line
 				break
 			}
 			if len(name) > 0 && string(name) != "event" && string(name) != "id" && string(name) != "retry" {
-				e.a.keepStray(line)
+				e.s.keepStray(line)
 			}
 			e.data = e.data[:start]
 			continue
@@ -198,9 +252,9 @@ func (e *events) next() ([]byte, error) {
 // errorJSON turns the value of a field "error" into the error of a chunk.
 func errorJSON(value []byte) []byte {
 	if !json.Valid(value) {
-		value = appendString(nil, string(bytes.TrimSpace(value)))
+		value = AppendString(nil, string(bytes.TrimSpace(value)))
 	}
-	return append(appendRaw([]byte{'{'}, "error", value), '}')
+	return append(AppendRaw([]byte{'{'}, "error", value), '}')
 }
 
 // line appends the next line to e.data and returns it without its end.

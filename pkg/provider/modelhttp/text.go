@@ -1,4 +1,4 @@
-package openai
+package modelhttp
 
 import (
 	"bytes"
@@ -8,18 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// A text is assembled from the JSON strings of many chunks. Servers cut
+// A Text is assembled from the JSON strings of many chunks. Servers cut
 // characters in two, as bytes and as halves of a surrogate pair, so what a
 // chunk holds may be invalid by itself.
-type text struct {
-	buf  []byte
-	done int // buf[:done] is valid UTF-8 and was returned
+type Text struct {
+	Buf  []byte // everything that was added
+	done int    // Buf[:done] is valid UTF-8 and was returned
 }
 
-// add appends the content of a JSON string, with its quotes. Bytes stay as they
+// Add appends the content of a JSON string, with its quotes. Bytes stay as they
 // are; half of a surrogate pair becomes three bytes that are no valid UTF-8,
 // unless it follows the other half.
-func (t *text) add(quoted []byte) {
+func (t *Text) Add(quoted []byte) {
 	if len(quoted) < 2 {
 		return
 	}
@@ -27,23 +27,23 @@ func (t *text) add(quoted []byte) {
 	for len(s) > 0 {
 		i := bytes.IndexByte(s, '\\')
 		if i < 0 || i+1 >= len(s) {
-			t.buf = append(t.buf, s...)
+			t.Buf = append(t.Buf, s...)
 			return
 		}
-		t.buf = append(t.buf, s[:i]...)
+		t.Buf = append(t.Buf, s[:i]...)
 		c := s[i+1]
 		s = s[i+2:]
 		switch c {
 		case 'b':
-			t.buf = append(t.buf, '\b')
+			t.Buf = append(t.Buf, '\b')
 		case 'f':
-			t.buf = append(t.buf, '\f')
+			t.Buf = append(t.Buf, '\f')
 		case 'n':
-			t.buf = append(t.buf, '\n')
+			t.Buf = append(t.Buf, '\n')
 		case 'r':
-			t.buf = append(t.buf, '\r')
+			t.Buf = append(t.Buf, '\r')
 		case 't':
-			t.buf = append(t.buf, '\t')
+			t.Buf = append(t.Buf, '\t')
 		case 'u':
 			if len(s) >= 4 {
 				n, _ := strconv.ParseUint(string(s[:4]), 16, 32)
@@ -51,26 +51,26 @@ func (t *text) add(quoted []byte) {
 				s = s[4:]
 			}
 		default:
-			t.buf = append(t.buf, c)
+			t.Buf = append(t.Buf, c)
 		}
 	}
 }
 
-func (t *text) addRune(r rune) {
+func (t *Text) addRune(r rune) {
 	if !utf16.IsSurrogate(r) {
-		t.buf = utf8.AppendRune(t.buf, r)
+		t.Buf = utf8.AppendRune(t.Buf, r)
 		return
 	}
 	if high, ok := t.lastHalf(); ok && r >= 0xDC00 {
-		t.buf = utf8.AppendRune(t.buf[:len(t.buf)-3], utf16.DecodeRune(high, r))
+		t.Buf = utf8.AppendRune(t.Buf[:len(t.Buf)-3], utf16.DecodeRune(high, r))
 		return
 	}
-	t.buf = append(t.buf, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)
+	t.Buf = append(t.Buf, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)
 }
 
-// lastHalf is the first half of a surrogate pair that buf ends in.
-func (t *text) lastHalf() (rune, bool) {
-	tail := t.buf[t.done:]
+// lastHalf is the first half of a surrogate pair that Buf ends in.
+func (t *Text) lastHalf() (rune, bool) {
+	tail := t.Buf[t.done:]
 	if len(tail) < 3 {
 		return 0, false
 	}
@@ -81,16 +81,16 @@ func (t *text) lastHalf() (rune, bool) {
 	return 0xD000 | rune(tail[1]&0x3F)<<6 | rune(tail[2]&0x3F), true
 }
 
-// fresh returns what was added since the last call, without an incomplete
+// Fresh returns what was added since the last call, without an incomplete
 // character at the end.
-func (t *text) fresh() string {
-	end := len(t.buf)
+func (t *Text) Fresh() string {
+	end := len(t.Buf)
 	if _, ok := t.lastHalf(); ok {
 		end -= 3
 	} else {
 		for i := 1; i <= min(utf8.UTFMax, end-t.done); i++ {
-			if utf8.RuneStart(t.buf[end-i]) {
-				if !utf8.FullRune(t.buf[end-i : end]) {
+			if utf8.RuneStart(t.Buf[end-i]) {
+				if !utf8.FullRune(t.Buf[end-i : end]) {
 					end -= i
 				}
 				break
@@ -100,30 +100,30 @@ func (t *text) fresh() string {
 	return t.give(end)
 }
 
-// rest returns what fresh left.
-func (t *text) rest() string { return t.give(len(t.buf)) }
+// Rest returns what Fresh left.
+func (t *Text) Rest() string { return t.give(len(t.Buf)) }
 
-// give makes buf[done:end] valid and returns it.
-func (t *text) give(end int) string {
+// give makes Buf[done:end] valid and returns it.
+func (t *Text) give(end int) string {
 	if end == t.done {
 		return ""
 	}
-	if piece := t.buf[t.done:end]; !utf8.Valid(piece) {
+	if piece := t.Buf[t.done:end]; !utf8.Valid(piece) {
 		clean := bytes.ToValidUTF8(piece, []byte("\uFFFD"))
-		tail := bytes.Clone(t.buf[end:])
-		t.buf = append(append(t.buf[:t.done], clean...), tail...)
+		tail := bytes.Clone(t.Buf[end:])
+		t.Buf = append(append(t.Buf[:t.done], clean...), tail...)
 		end = t.done + len(clean)
 	}
-	s := string(t.buf[t.done:end])
+	s := string(t.Buf[t.done:end])
 	t.done = end
 	return s
 }
 
 // String is all that was returned.
-func (t *text) String() string { return string(t.buf[:t.done]) }
+func (t *Text) String() string { return string(t.Buf[:t.done]) }
 
-// shorten makes s one line of at most n bytes, without control characters.
-func shorten(s string, n int) string {
+// Shorten makes s one line of at most n bytes, without control characters.
+func Shorten(s string, n int) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7F && r < 0xA0 {

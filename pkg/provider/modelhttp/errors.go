@@ -1,4 +1,4 @@
-package openai
+package modelhttp
 
 import (
 	"bytes"
@@ -76,20 +76,20 @@ func tooLong(status int, message string, codes ...string) bool {
 	return false
 }
 
-// broken is the error for an incomplete answer.
-func broken(message string) error {
+// Broken is the error for an incomplete answer.
+func Broken(message string) error {
 	return &agent.ModelError{Message: message, Temporary: true}
 }
 
-// A refusedCall is in the error of a server that could not read the call that the
+// A RefusedCall is in the error of a server that could not read the call that the
 // model wrote.
-type refusedCall struct{ written string }
+type RefusedCall struct{ Written string }
 
-func (e *refusedCall) Error() string { return "the server refused the model's call: " + e.written }
+func (e *RefusedCall) Error() string { return "the server refused the model's call: " + e.Written }
 
-// serverError is the error that a server sent: as the body of a response with an
+// ServerError is the error that a server sent: as the body of a response with an
 // HTTP status, or with status 200 (0 here), where its code may be a status.
-func serverError(status int, body []byte) *agent.ModelError {
+func ServerError(status int, body []byte) *agent.ModelError {
 	d := explain(body)
 	e := &agent.ModelError{Status: cmp.Or(status, d.status), Code: d.code}
 	if d.code == strconv.Itoa(e.Status) {
@@ -99,7 +99,7 @@ func serverError(status int, body []byte) *agent.ModelError {
 	e.TooLong = tooLong(e.Status, e.Message, d.code, d.kind)
 	e.Temporary = temporary(e.Status) && !e.TooLong && !slices.Contains(permanent, d.code) && !slices.Contains(permanent, d.kind)
 	if d.written != "" {
-		e.Err = &refusedCall{d.written}
+		e.Err = &RefusedCall{d.written}
 	}
 	return e
 }
@@ -110,7 +110,7 @@ func httpError(res *http.Response, now time.Time) *agent.ModelError {
 		return &agent.ModelError{Status: res.StatusCode, Message: httphost.Reason(res)}
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
-	e := serverError(res.StatusCode, body)
+	e := ServerError(res.StatusCode, body)
 	e.RetryAfter = retryAfter(res.Header, now)
 	return e
 }
@@ -147,64 +147,64 @@ type details struct {
 func explain(body []byte) (d details) {
 	body = bytes.TrimSpace(body)
 	switch {
-	case firstByte(body) == '<':
-		return details{message: shorten(stripTags(string(body)), 300)}
-	case checkJSON(body) != nil:
-		return details{message: shorten(string(body), maxMessage)}
+	case FirstByte(body) == '<':
+		return details{message: Shorten(stripTags(string(body)), 300)}
+	case CheckJSON(body) != nil:
+		return details{message: Shorten(string(body), maxMessage)}
 	}
-	if list := elements(body); len(list) > 0 {
+	if list := Elements(body); len(list) > 0 {
 		body = list[0] // Gemini
 	}
 	d = explainValue(body, 0)
-	d.message = shorten(cmp.Or(d.message, string(body)), maxMessage)
-	d.code = shorten(d.code, 100)
+	d.message = Shorten(cmp.Or(d.message, string(body)), maxMessage)
+	d.code = Shorten(d.code, 100)
 	return d
 }
 
 // explainValue reads at most five levels.
 func explainValue(raw []byte, depth int) (d details) {
-	switch first := firstByte(raw); {
+	switch first := FirstByte(raw); {
 	case depth > 4:
 	case first == '"':
-		d.message = str(raw)
+		d.message = Str(raw)
 	case first == '[':
 		var all []string
-		for _, element := range elements(raw) {
+		for _, element := range Elements(raw) {
 			if message := explainValue(element, depth+1).message; message != "" {
 				all = append(all, message)
 			}
 		}
 		d.message = strings.Join(all, "; ")
 	case first == '{':
-		d = explainObject(objectOf(raw), depth)
+		d = explainObject(ObjectOf(raw), depth)
 	}
 	return d
 }
 
-func explainObject(o object, depth int) (d details) {
+func explainObject(o Object, depth int) (d details) {
 	for _, name := range []string{"error", "message", "detail", "msg", "errors"} {
-		if d = explainValue(o.get(name), depth+1); d.message != "" {
+		if d = explainValue(o.Get(name), depth+1); d.message != "" {
 			break
 		}
 	}
 	// OpenRouter quotes the server that failed.
-	raw := explainValue(objectOf(o.get("metadata")).get("raw"), depth+1).message
+	raw := explainValue(ObjectOf(o.Get("metadata")).Get("raw"), depth+1).message
 	if raw != "" && raw != d.message {
 		d.message += ": " + raw
 	}
 	// FastAPI names the place: ["body","tools",0].
 	var place []string
-	for _, l := range elements(o.get("loc")) {
-		place = append(place, word(l))
+	for _, l := range Elements(o.Get("loc")) {
+		place = append(place, Word(l))
 	}
 	if len(place) > 0 && d.message != "" {
 		d.message = strings.Join(place, ".") + ": " + d.message
 	}
-	d.kind = cmp.Or(d.kind, str(o.get("type")))
-	d.code = cmp.Or(d.code, word(o.get("code")), str(o.get("type")), str(o.get("status")))
-	d.written = cmp.Or(d.written, str(o.get("failed_generation")))
+	d.kind = cmp.Or(d.kind, Str(o.Get("type")))
+	d.code = cmp.Or(d.code, Word(o.Get("code")), Str(o.Get("type")), Str(o.Get("status")))
+	d.written = cmp.Or(d.written, Str(o.Get("failed_generation")))
 	for _, name := range []string{"code", "status_code"} { // the latter is Groq's
-		if n := number([]byte(word(o.get(name)))); d.status == 0 && n >= 400 && n < 600 {
+		if n := Number([]byte(Word(o.Get(name)))); d.status == 0 && n >= 400 && n < 600 {
 			d.status = n
 		}
 	}

@@ -1,4 +1,4 @@
-package openai
+package modelhttp
 
 import (
 	"cmp"
@@ -20,11 +20,9 @@ import (
 	"github.com/agents-exe/agents/pkg/redact"
 )
 
-const (
-	// drainTime is how long the end of the response may take after [DONE]. A
-	// response that was read to its end leaves a connection to be used again.
-	drainTime = 50 * time.Millisecond
-)
+// drainTime is how long the end of the response may take after [DONE]. A response
+// that was read to its end leaves a connection to be used again.
+const drainTime = 50 * time.Millisecond
 
 // sharedClient keeps connections for all Providers: agents that run at the same
 // time talk to the same few hosts.
@@ -41,56 +39,53 @@ var sharedClient = sync.OnceValue(func() *http.Client {
 // headers from the environment and send them to whatever host it is given.
 var client openai.Client
 
-// An exchange is one request and its answer.
-type exchange struct {
-	facts   *facts
-	url     *url.URL
-	client  *http.Client
-	key     string
-	secrets []string // removed from errors
-	trace   string   // traceparent; "" if none is sent
+// An Exchange is one request and its answer.
+type Exchange struct {
+	// URL is that of the server, without the path of the protocol.
+	URL *url.URL
+	// Header has the headers that the protocol requires beside those of every request.
+	Header map[string]string
+	// KeyHeader is the header in which the key is sent; empty means Authorization, as
+	// a bearer token.
+	KeyHeader string
+	// Trace is the traceparent; empty means that none is sent.
+	Trace string
 
-	timeout time.Duration
-	idle    time.Duration
-	end     time.Duration
-	limit   int64
+	path     string
+	client   *http.Client
+	key      string
+	secrets  []string // removed from errors
+	settings *Settings
 }
 
-func (p *Provider) exchange() (*exchange, error) {
-	flavor, err := ParseFlavor(string(cmp.Or(p.Flavor, Compatible)))
-	if err != nil {
-		return nil, &agent.ModelError{Message: err.Error()}
-	}
-	x := &exchange{
-		timeout: cmp.Or(p.RequestTimeout, DefaultRequestTimeout),
-		idle:    cmp.Or(p.IdleTimeout, DefaultIdleTimeout),
-		end:     cmp.Or(p.EndTimeout, DefaultEndTimeout),
-		limit:   cmp.Or(p.MaxResponseBytes, DefaultMaxResponseBytes),
-	}
-	base := cmp.Or(p.BaseURL, factsOf(flavor).url)
+// Open prepares a request to the path, such as "chat/completions", of the server that s
+// names. The server is base if s names none.
+func Open(s *Settings, base, path string) (*Exchange, error) {
+	x := &Exchange{path: path, settings: s}
+	base = cmp.Or(s.BaseURL, base)
 	if base == "" {
 		return nil, &agent.ModelError{Message: "the model has no URL, and its flavor has no default"}
 	}
-	if x.url, err = baseURL(base); err != nil {
+	var err error
+	if x.URL, err = baseURL(base, "/"+path); err != nil {
 		return nil, &agent.ModelError{Message: err.Error()}
 	}
-	x.facts = factsAt(flavor, x.url)
-	if p.Key != nil {
-		x.key = p.Key()
+	if s.Key != nil {
+		x.key = s.Key()
 	}
 	if strings.ContainsFunc(x.key, func(r rune) bool { return r <= ' ' || r >= 0x7F }) {
 		return nil, &agent.ModelError{Message: "the key contains a character that cannot be sent, such as a line break"}
 	}
-	x.secrets = secretsOf(x.key, x.url)
-	own := *cmp.Or(p.Client, sharedClient())
+	x.secrets = secretsOf(x.key, x.URL)
+	own := *cmp.Or(s.Client, sharedClient())
 	own.CheckRedirect = httphost.SameHost
 	x.client = &own
 	return x, nil
 }
 
-// baseURL parses the URL of a server without the path /chat/completions. Its
-// error contains neither keys nor passwords.
-func baseURL(s string) (*url.URL, error) {
+// baseURL parses the URL of a server without the path of the protocol. Its error
+// contains neither keys nor passwords.
+func baseURL(s, protocol string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {
 		return nil, errors.New("the model's URL is not a valid URL")
@@ -103,7 +98,7 @@ func baseURL(s string) (*url.URL, error) {
 		return nil, errors.New("the model's URL must begin with http:// or https:// and name a host" + shown)
 	}
 	trim := func(path string) string {
-		return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(path, "/"), "/chat/completions"), "/")
+		return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(path, "/"), protocol), "/")
 	}
 	u.Path, u.RawPath = trim(u.Path), trim(u.RawPath)
 	u.Fragment, u.RawFragment = "", ""
@@ -123,12 +118,23 @@ func secretsOf(key string, u *url.URL) []string {
 	return secrets
 }
 
-// run sends the request and reads the answer, within the time limits.
-func (x *exchange) run(parent context.Context, body []byte, delta func(agent.Delta)) (*agent.Response, error) {
+// Run sends the request with its body and reads the answer into a, within the time
+// limits. If ctx ends, the error is ctx's; any other is an *agent.ModelError without
+// secrets. When Run returns, the response is closed.
+func (x *Exchange) Run(ctx context.Context, body []byte, a Answer) (*agent.Response, error) {
+	resp, err := x.run(ctx, body, a)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return resp, err
+}
+
+func (x *Exchange) run(parent context.Context, body []byte, a Answer) (*agent.Response, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	timeout := time.AfterFunc(x.timeout, func() {
-		cancel(broken(fmt.Sprintf("%s did not finish its answer within %v (the limit of one request)", x.url.Host, x.timeout)))
+	limit := cmp.Or(x.settings.RequestTimeout, DefaultRequestTimeout)
+	timeout := time.AfterFunc(limit, func() {
+		cancel(Broken(fmt.Sprintf("%s did not finish its answer within %v (the limit of one request)", x.URL.Host, limit)))
 	})
 	defer timeout.Stop()
 
@@ -138,32 +144,33 @@ func (x *exchange) run(parent context.Context, body []byte, delta func(agent.Del
 	}
 	defer raw.Body.Close()
 
-	a := &answer{emit: delta}
 	// idle runs from the first piece of the answer on. Until the answer is complete
 	// it restarts with everything that arrives, then only with further pieces: a
 	// server that keeps the connection open with comments has sent its answer.
-	idle := time.AfterFunc(x.idle, func() {
-		cancel(broken(fmt.Sprintf("%s sent nothing for %v in the middle of its answer (the limit between two pieces)", x.url.Host, x.idle)))
+	between := cmp.Or(x.settings.IdleTimeout, DefaultIdleTimeout)
+	idle := time.AfterFunc(between, func() {
+		cancel(Broken(fmt.Sprintf("%s sent nothing for %v in the middle of its answer (the limit between two pieces)", x.URL.Host, between)))
 	})
 	idle.Stop()
 	defer idle.Stop()
-	limited := http.MaxBytesReader(nil, raw.Body, x.limit)
+	limited := http.MaxBytesReader(nil, raw.Body, cmp.Or(x.settings.MaxResponseBytes, DefaultMaxResponseBytes))
 	in := readerFunc(func(p []byte) (int, error) {
 		n, err := limited.Read(p)
-		if n > 0 && a.begun() && a.finish == "" {
-			idle.Reset(x.idle)
+		if s := a.State(); n > 0 && s.Begun && !s.Finished {
+			idle.Reset(between)
 		}
 		return n, err
 	})
-	choices := 0
-	resp, err := a.read(in, func() {
+	pieces := 0
+	resp, err := Read(in, a, func() {
+		s := a.State()
 		switch {
-		case a.finish == "" && a.begun():
-			idle.Reset(x.idle)
-		case a.finish != "" && a.choices > choices:
-			idle.Reset(min(x.idle, x.end))
+		case !s.Finished && s.Begun:
+			idle.Reset(between)
+		case s.Finished && s.Pieces > pieces:
+			idle.Reset(min(between, cmp.Or(x.settings.EndTimeout, DefaultEndTimeout)))
 		}
-		choices = a.choices
+		pieces = s.Pieces
 	})
 	if err != nil {
 		return nil, x.failure(ctx, err)
@@ -179,8 +186,8 @@ func (x *exchange) run(parent context.Context, body []byte, delta func(agent.Del
 // requests, which is the task of provider.Retry, nor reads responses: it reads
 // errors without a limit, and its types for answers drop reasoning and refuse much
 // of what servers other than OpenAI's send.
-func (x *exchange) post(ctx context.Context, body []byte) (raw *http.Response, err error) {
-	base := *x.url
+func (x *Exchange) post(ctx context.Context, body []byte) (raw *http.Response, err error) {
+	base := *x.URL
 	base.RawQuery = ""
 	opts := []option.RequestOption{
 		option.WithBaseURL(base.String() + "/"),
@@ -188,26 +195,33 @@ func (x *exchange) post(ctx context.Context, body []byte) (raw *http.Response, e
 		option.WithMaxRetries(0),
 		option.WithMiddleware(x.checkStatus),
 	}
-	for name, values := range x.url.Query() {
+	for name, values := range x.URL.Query() {
 		for _, value := range values {
 			opts = append(opts, option.WithQueryAdd(name, value))
 		}
 	}
-	if x.key != "" {
+	switch {
+	case x.key == "":
+	case x.KeyHeader != "":
+		opts = append(opts, option.WithHeader(x.KeyHeader, x.key))
+	default:
 		opts = append(opts, option.WithAPIKey(x.key))
 	}
-	if x.trace != "" {
-		opts = append(opts, option.WithHeader("traceparent", x.trace))
+	for name, value := range x.Header {
+		opts = append(opts, option.WithHeader(name, value))
 	}
-	err = client.Post(ctx, "chat/completions", body, &raw, opts...)
+	if x.Trace != "" {
+		opts = append(opts, option.WithHeader("traceparent", x.Trace))
+	}
+	err = client.Post(ctx, x.path, body, &raw, opts...)
 	return raw, err
 }
 
 // checkStatus turns a response without success into an error.
-func (x *exchange) checkStatus(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+func (x *Exchange) checkStatus(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	res, err := next(req)
 	if err != nil {
-		return nil, connectionError(x.url.Host, err)
+		return nil, connectionError(x.URL.Host, err)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		defer res.Body.Close()
@@ -218,13 +232,13 @@ func (x *exchange) checkStatus(req *http.Request, next option.MiddlewareNext) (*
 
 // failure is the error to return for err: the limit if one ended the request.
 // Secrets are removed from it.
-func (x *exchange) failure(ctx context.Context, err error) error {
+func (x *Exchange) failure(ctx context.Context, err error) error {
 	var e *agent.ModelError
 	switch {
 	case errors.As(context.Cause(ctx), &e):
 	case errors.As(err, &e):
 	default:
-		e = connectionError(x.url.Host, err)
+		e = connectionError(x.URL.Host, err)
 	}
 	clean, r := *e, redact.New(x.secrets)
 	clean.Message, clean.Code = r.String(e.Message), r.String(e.Code)

@@ -1,0 +1,189 @@
+package modelhttp
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Texts in place of empty ones, which many servers refuse.
+const (
+	NoOutput  = "(no output)"
+	NoContent = "(empty)"
+)
+
+// The limits of the tool calls of one answer.
+const (
+	MaxCalls = 1 << 14
+	MaxName  = 256 // bytes; a longer name is not that of a tool
+	maxID    = 256 // bytes; a longer id is replaced
+)
+
+// SizeOf estimates the size of the body of a request, so that it is allocated once.
+func SizeOf(req *agent.Request) int {
+	size := 256 + len(req.System)
+	add := func(parts []agent.Part) {
+		size += 50
+		for _, p := range parts {
+			size += 50 + len(p.Text) + len(p.Data)*4/3
+		}
+	}
+	for _, t := range req.Tools {
+		size += 100 + len(t.Description) + len(t.Schema)
+	}
+	for _, m := range req.Messages {
+		add(m.Parts)
+		for _, c := range m.Calls {
+			size += 150 + len(c.Args)
+		}
+		for _, r := range m.Results {
+			add(r.Parts)
+		}
+	}
+	return size + size/8 // room for escapes
+}
+
+// ToolCall is a call as a model wrote it, with an id and a name of limited length. Models
+// can write names and ids of any length. Invalid UTF-8 in arguments is not repaired: the
+// call is refused when they are decoded.
+func ToolCall(id, name string, args []byte) agent.ToolCall {
+	t := agent.ToolCall{ID: id, Name: name, Args: string(args)}
+	if len(t.ID) > maxID {
+		t.ID = fmt.Sprintf("call_%x", sha256.Sum256([]byte(t.ID)))
+	}
+	if len(t.Name) > MaxName {
+		t.Name = strings.ToValidUTF8(t.Name[:MaxName-len("…")], "") + "…"
+	}
+	return t
+}
+
+// TooManyCalls is the error for an answer with more than MaxCalls calls.
+func TooManyCalls() error {
+	return &agent.ModelError{Message: fmt.Sprintf("the answer has more than %d tool calls (the limit of one answer)", MaxCalls)}
+}
+
+// ToolName is the name of a call as servers accept it. A model may call a tool by
+// an invalid name, and servers refuse a history with such a name.
+func ToolName(name string) string {
+	clean := func(r rune) rune {
+		if !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_' || r == '-') {
+			return '_'
+		}
+		return r
+	}
+	name = strings.Map(clean, name)
+	return cmp.Or(name[:min(len(name), 64)], "unknown")
+}
+
+// Arguments is the text of a call's arguments as servers accept it: many parse
+// it, and refuse a history in which the JSON of one call is invalid.
+func Arguments(args string) string {
+	trimmed := strings.TrimSpace(args)
+	if trimmed == "" || trimmed == "null" {
+		return "{}"
+	}
+	if trimmed[0] == '{' && json.Valid([]byte(args)) {
+		return args
+	}
+	return string(append(AppendMember([]byte{'{'}, "invalid_arguments", args), '}'))
+}
+
+// HasMedia reports whether there is a media part.
+func HasMedia(parts []agent.Part) bool {
+	return slices.ContainsFunc(parts, func(p agent.Part) bool { return p.Kind == agent.PartMedia })
+}
+
+// TextOf joins the text parts, without a copy where there is only one.
+func TextOf(parts []agent.Part) (text string) {
+	for _, p := range parts {
+		if p.Kind == agent.PartText {
+			text += p.Text
+		}
+	}
+	return text
+}
+
+// MediaType is the type of a media part without parameters, and its two halves.
+func MediaType(p agent.Part) (kind, family, subtype string) {
+	kind, _, err := mime.ParseMediaType(p.MIME)
+	if err != nil {
+		kind = "application/octet-stream"
+	}
+	family, subtype, _ = strings.Cut(kind, "/")
+	return kind, family, subtype
+}
+
+// MediaText is the text that is sent for a media part that is neither an image nor another
+// type that the protocol knows: the text in it, or that it cannot be shown. Servers refuse
+// other types, and with them every later request.
+func MediaText(p agent.Part) string {
+	kind, family, subtype := MediaType(p)
+	if isText(family, subtype) && utf8.Valid(p.Data) {
+		return cmp.Or(p.Name, "attachment") + ":\n" + string(p.Data)
+	}
+	return fmt.Sprintf("[%s: %d bytes of type %s, which cannot be shown]", cmp.Or(p.Name, "attachment"), len(p.Data), kind)
+}
+
+// isText reports types that no server takes as a file and every model reads.
+func isText(family, subtype string) bool {
+	return family == "text" || family == "application" &&
+		(subtype == "json" || subtype == "xml" || subtype == "yaml" || strings.HasSuffix(subtype, "+json") || strings.HasSuffix(subtype, "+xml"))
+}
+
+// AppendDataURL appends a member whose value is the data of a type as a URL.
+func AppendDataURL(b []byte, name, kind string, data []byte) []byte {
+	b = append(AppendName(b, name), `"data:`...)
+	b = append(b, kind...)
+	b = append(b, ";base64,"...)
+	b = base64.StdEncoding.AppendEncode(b, data)
+	return append(b, '"')
+}
+
+// OutputSchema returns the schema of the answer, compact, if servers can enforce it: all
+// known servers require an object there. strict reports whether every object in it lists
+// all its properties as required and permits no others.
+func OutputSchema(req *agent.Request) (compact []byte, isStrict bool, err error) {
+	var schema map[string]any
+	if len(req.Output) == 0 || json.Unmarshal(req.Output, &schema) != nil || schema["type"] != "object" {
+		return nil, false, nil
+	}
+	var text bytes.Buffer
+	if err := json.Compact(&text, req.Output); err != nil {
+		return nil, false, fmt.Errorf("the schema of the answer: %w", err)
+	}
+	return text.Bytes(), strict(schema), nil
+}
+
+// strict reports whether a schema is one that servers can enforce: every object lists all
+// its properties as required and permits no others.
+func strict(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if !strict(item) {
+				return false
+			}
+		}
+	case map[string]any:
+		properties, isObject := v["properties"].(map[string]any)
+		required, _ := v["required"].([]any)
+		if v["type"] == "object" && (!isObject || v["additionalProperties"] != false || len(required) != len(properties)) {
+			return false
+		}
+		for _, item := range v {
+			if !strict(item) {
+				return false
+			}
+		}
+	}
+	return true
+}
