@@ -12,9 +12,12 @@ import (
 func (r *run) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	a := &r.account
 	a.began, a.until = time.Now(), time.Time{}
+	if !r.began.IsZero() {
+		a.began = r.began
+	}
 	cancel := func() {}
 	if d := r.agent.Deadline; d > 0 {
-		ctx, cancel = context.WithTimeoutCause(ctx, d, &deadlineError{fmt.Sprintf("the time limit of %s of agent %s passed", secondsText(d), r.agent.Slug)})
+		ctx, cancel = context.WithDeadlineCause(ctx, a.began.Add(d), &deadlineError{fmt.Sprintf("the time limit of %s of agent %s passed", secondsText(d), r.agent.Slug)})
 	}
 	if a.timed <= 0 {
 		return ctx, cancel
@@ -48,6 +51,14 @@ func (r *run) begun(ctx context.Context, anew bool) (context.Context, context.Ca
 		r.tree.mu.Lock()
 		r.openAccount()
 		r.tree.mu.Unlock()
+	}
+	return r.limitTime(ctx)
+}
+
+// timed returns ctx with the time limits of a run that is driven by Step.
+func (r *run) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.began.IsZero() {
+		return ctx, func() {}
 	}
 	return r.limitTime(ctx)
 }

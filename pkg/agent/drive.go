@@ -25,6 +25,7 @@ type run struct {
 	tools  toolbox
 	warned map[string]bool
 	start  time.Time  // of the run
+	began  time.Time  // the same if the run is driven by Step, for its time limits
 	total  TotalUsage // with all sub-agents; guarded by tree.mu
 	cause  error      // of the last EventFailure, as a caller wants it
 	end    *Event     // of the run, once it ended
@@ -367,6 +368,9 @@ func (r *run) Progress(inv *Invocation, text string) {
 func (r *run) Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error) {
 	if r.levels() < 1 {
 		return &Outcome{Status: StatusLimit, Agent: a.Slug}, r.errDepth()
+	}
+	if r.tree.delegate != nil && inv.Spec.Agent != "" {
+		return r.delegate(ctx, inv, a, prompt)
 	}
 	child := &run{tree: r.tree, up: r, agent: a, session: &Session{}, parent: inv.Key, depth: r.depth + 1}
 	if inv.Spec.Agent != "" {

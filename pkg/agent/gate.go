@@ -153,6 +153,8 @@ func (g *Gate) Call(ctx context.Context, tool Tool, inv *Invocation, record func
 	switch {
 	case broken != nil:
 		return broken
+	case inv.delegated:
+		return inv.delegating
 	case err != nil && inv.Again && !inv.started:
 		err = errUnknownOutcome // it may have run before
 	}

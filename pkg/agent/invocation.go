@@ -68,6 +68,10 @@ type Invocation struct {
 	values  map[string]any
 	argsErr error
 	started bool
+	// delegated says that another Runner answers the call, and delegating is why that
+	// failed: see Runner.Delegate.
+	delegated  bool
+	delegating error
 	// admitted says that the call holds one of the Gate's slots.
 	admitted atomic.Bool
 	took     time.Duration

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Rebuilder finds where a run continues from the events of a session and of the
@@ -15,6 +16,7 @@ type Rebuilder struct {
 	total  TotalUsage
 	nested map[string]*rebuilt // the sessions of sub-agents, by id
 	begun  []*rebuilt          // the same in their order
+	began  time.Time           // of the last run of the root
 	// context is what the last event about the context said, of whatever session.
 	context json.RawMessage
 }
@@ -24,6 +26,7 @@ type Rebuilder struct {
 type rebuilt struct {
 	PendingSession
 	caller *rebuilt
+	began  time.Time
 }
 
 // Apply applies the next event. Events of sessions that did not begin are left out.
@@ -36,6 +39,9 @@ func (b *Rebuilder) Apply(e Event) error {
 	}
 	if b.root.ID == "" || e.Session == b.root.ID {
 		b.Count(e)
+		if e.begins() {
+			b.began = e.Time
+		}
 		return b.root.Apply(e)
 	}
 	n := b.nested[e.Session]
@@ -53,6 +59,9 @@ func (b *Rebuilder) Apply(e Event) error {
 	}
 	if e.Kind.Lasting() {
 		n.Events = append(n.Events, e)
+	}
+	if e.begins() {
+		n.began = e.Time
 	}
 	return n.Session.Apply(e)
 }
@@ -74,7 +83,7 @@ func (b *Rebuilder) Count(e Event) {
 // and have no result, at any depth, sorted. The Session is empty, without an ID, if
 // there was no event.
 func (b *Rebuilder) Resume() (resume *Resume, started []string) {
-	resume = &Resume{Session: b.root, Total: b.total, Pending: map[string]PendingSession{}, Context: b.context}
+	resume = &Resume{Session: b.root, Total: b.total, Pending: map[string]PendingSession{}, Context: b.context, Began: b.began}
 	if b.root == nil {
 		resume.Session = &Session{}
 	}
@@ -84,6 +93,23 @@ func (b *Rebuilder) Resume() (resume *Resume, started []string) {
 	b.open(resume.Session, resume.Pending, &started)
 	slices.Sort(started)
 	return resume, started
+}
+
+// ResumeOf is where a Runner continues one session: the root, or that of a sub-agent at any
+// depth, which is the root of that Runner. It returns nil if the session did not begin.
+func (b *Rebuilder) ResumeOf(session string) *Resume {
+	if b.root == nil || b.root.ID == session {
+		resume, _ := b.Resume()
+		return resume
+	}
+	n := b.nested[session]
+	if n == nil {
+		return nil
+	}
+	resume := &Resume{Session: n.Session, Total: n.Total, Pending: map[string]PendingSession{}, Context: b.context, Began: n.began,
+		Parent: n.Session.Parent, Depth: n.Session.Depth}
+	b.open(n.Session, resume.Pending, new([]string))
+	return resume
 }
 
 // open collects the calls of s without a result, and the sessions that answer them.

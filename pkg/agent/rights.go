@@ -113,6 +113,11 @@ func (r *Runner) leaseRights() ([]Rights, error) {
 	if r.Rights != nil {
 		list = append(list, r.Rights)
 	}
+	for _, a := range r.Callers {
+		if a.Rights != nil && !slices.Contains(list, a.Rights) {
+			list = append(list, a.Rights)
+		}
+	}
 	if !hasRights(r.Lease.Rights) {
 		return list, nil
 	}

@@ -36,6 +36,9 @@ type Runner struct {
 	// with a Lease that has Rights.
 	Rights     Rights
 	ReadRights func(raw json.RawMessage) (Rights, error)
+	// Callers are the agents above Agent that this program knows, from the root on: see
+	// Delegation. Their Rights hold for the whole tree.
+	Callers []*Agent
 	// Reserve is asked before every call and every model request of the tree;
 	// nil permits all.
 	Reserve Reserver
@@ -63,6 +66,8 @@ type Runner struct {
 	// NoNotices drops what Invocation.Background has to say to the model, because the
 	// record has it.
 	NoNotices bool
+	// Delegate, if it is not nil, has sub-agents run by other Runners: see StepCall.
+	Delegate func(ctx context.Context, d Delegation) error
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.
 	Observe func(Event)
@@ -108,6 +113,9 @@ type Resume struct {
 	Traceparent string
 	// Context is the context that the last run left.
 	Context json.RawMessage
+	// Began is when the unfinished run began; Step and StepCall count its time limits
+	// from then. With the zero time they have none.
+	Began time.Time
 }
 
 // A PendingSession is the session of a sub-agent whose call has no result: the
@@ -180,6 +188,8 @@ func (r *Runner) Step(ctx context.Context) (Step, error) {
 		}
 		step = root.session.Next()
 	}
+	ctx, cancel := root.timed(ctx)
+	defer cancel()
 	return step, root.perform(ctx, step)
 }
 
@@ -187,6 +197,7 @@ func (r *Runner) Step(ctx context.Context) (Step, error) {
 func (r *Runner) Prompt(ctx context.Context, prompt Message) error {
 	root := r.root()
 	root.start = root.tree.now()
+	root.began = root.start
 	root.renew()
 	return root.prompt(ctx, prompt)
 }
@@ -239,7 +250,7 @@ func (r *Runner) root() *run {
 		if t.newID == nil {
 			t.newID = rand.Text
 		}
-		t.policy, t.caller = r.Policy, r.caller
+		t.policy, t.caller, t.delegate = r.Policy, r.caller, r.Delegate
 		t.rights, t.unreadable = r.leaseRights()
 		t.gate = Gate{Policy: t.decide, Ask: r.Ask, Reserve: t.reserver(r.Reserve), MaxProcesses: maxProcesses(r), Now: t.now, Commands: r.Journal != nil}
 		if r.Secrets != nil {
@@ -258,6 +269,7 @@ func (r *Runner) root() *run {
 				root.session, root.parent = from.Session, cmp.Or(from.Session.Parent, from.Parent)
 			}
 			t.recorded = from.Context
+			root.start, root.began = from.Began, from.Began
 		}
 		if !hasContext(t.shared) {
 			t.shared = t.recorded
@@ -283,8 +295,10 @@ type tree struct {
 	root   *run
 	gate   Gate
 	policy Policy
-	caller func(context.Context, Event) (json.RawMessage, error) // answers questions about policies
-	rights []Rights                                              // of the callers
+	// delegate is Runner.Delegate.
+	delegate func(context.Context, Delegation) error
+	caller   func(context.Context, Event) (json.RawMessage, error) // answers questions about policies
+	rights   []Rights                                              // of the callers
 	// unreadable is why the rights of the callers cannot be evaluated.
 	unreadable error
 	lease      Lease

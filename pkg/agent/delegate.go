@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// A Delegation is a sub-agent that another Runner runs: its session has begun, with its
+// prompt, in the Journal.
+type Delegation struct {
+	// Key is that of the call, and Session the sub-agent's session, which has it as Parent.
+	Key     string
+	Session string
+	// Agent and Source are those of the sub-agent.
+	Agent  string
+	Source string
+	// Depth is that of Session.
+	Depth int
+	// Lease is for the other Runner. Its Budget is all that the caller has left, its Path
+	// names the agents above, and its Rights lack theirs, which that Runner gets from Callers.
+	Lease Lease
+}
+
+// StepCall runs one of the calls that the session needs next (StepCalls): the open call with
+// the given Key. Several Runners, in different processes, can run the calls of one turn if
+// each has a Journal that writes into the same record. A call that began before is treated as
+// in Resume. When StepCall returns, nothing that the call started is running. The
+// error is that of the journal or of Delegate.
+//
+// With Delegate, the call of a sub-agent begins the sub-agent's session, unless the Resume has
+// it among Pending, and then calls Delegate, whose error is that of StepCall. The call stays
+// open. Another Runner continues the session, from Rebuilder.ResumeOf with the Lease. Once
+// it has ended, a Runner whose Resume has it among Pending records the
+// result when StepCall is called again.
+func (r *Runner) StepCall(ctx context.Context, key string) error {
+	root := r.root()
+	step := root.session.Next()
+	i := slices.IndexFunc(step.Calls, func(c PendingCall) bool { return c.Key == key })
+	if i < 0 {
+		return fmt.Errorf("session %s waits for no call %.100q", root.session.ID, key)
+	}
+	step.Calls = step.Calls[i : i+1]
+	ctx, cancel := root.timed(ctx)
+	defer cancel()
+	defer root.background.end()
+	return root.callAll(ctx, step)
+}
+
+// delegate begins the session of a sub-agent, or takes up the one that began, for another
+// Runner.
+func (r *run) delegate(ctx context.Context, inv *Invocation, a *Agent, prompt Message) (*Outcome, error) {
+	child := &run{tree: r.tree, up: r, agent: a, session: &Session{}, parent: inv.Key, depth: r.session.Depth + 1}
+	if p := r.tree.takePending(inv.Key); p.Session != nil {
+		child.session = p.Session
+	}
+	out := &Outcome{Status: StatusFailed, Agent: a.Slug}
+	inv.delegated = true
+	if !child.session.Running {
+		if inv.delegating = child.prompt(ctx, prompt); inv.delegating != nil {
+			return out, inv.delegating
+		}
+	}
+	lease := r.Lease(ctx, inv)
+	lease.Shared = false               // the caller is not there to be asked
+	lease.Rights = r.tree.lease.Rights // the others are those of Callers
+	inv.delegating = r.tree.delegate(ctx, Delegation{Key: inv.Key, Session: child.session.ID, Agent: a.Slug, Source: a.Source, Depth: child.session.Depth, Lease: lease})
+	return out, inv.delegating
+}
+
+// Left is what is left of b after total was consumed, divided into equal parts. Times, depth
+// and processes stay.
+func (b Budget) Left(total TotalUsage, parts int) Budget {
+	left, used := b.limits(), consumed(&total)
+	for kind, n := range left {
+		if n != unlimited {
+			left[kind] = max(n-used[kind], 0) / int64(max(parts, 1))
+		}
+	}
+	b.setAmounts(left)
+	return b
+}
