@@ -20,7 +20,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.12.0
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
-PROGRAMS := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
+# All but agents-fleet, which is a module of its own: `make fleet`.
+PROGRAMS := $(filter-out agents-fleet,$(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go)))
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 # The time of the files of a release: that of the commit.
 SOURCE_DATE_EPOCH ?= $(shell test -e .git && git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -32,7 +33,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build test test-lean test-mcp test-otlp lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages check-release ci clean
+.PHONY: build fleet test test-lean test-mcp test-otlp test-fleet lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages check-release ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -42,6 +43,10 @@ build:
 	mv -f build/linked/agents.copied build/agents
 	mv -f $(filter-out build/linked/agents,$(PROGRAMS:%=build/linked/%)) build/
 	rm -rf build/linked
+
+# build/agents-fleet, the program of docs/fleet.md, beside the others.
+fleet:
+	CGO_ENABLED=0 go build -C cmd/agents-fleet -trimpath -buildvcs=false -ldflags='$(LDFLAGS)' -o '$(CURDIR)/build/agents-fleet' .
 
 test:
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
@@ -59,6 +64,10 @@ test-mcp: build
 # With the receiver of the OpenTelemetry Collector, in a module of its own.
 test-otlp: build
 	AGENTS_TEST_OTLP=$(CURDIR)/build/agents go test -C pkg/internal/otlpreceiver -count=1 $(TESTFLAGS) .
+
+# With a Temporal server in the process. FLEET=full runs the proofs at full size, for an hour.
+test-fleet:
+	go test -C cmd/agents-fleet -count=1 $(TESTFLAGS) ./...
 
 lint:
 	@echo gofmt -l; files=$$(gofmt -l $(wildcard agents cmd examples pkg schemas tools)) && test -z "$$files" || { echo "$$files"; exit 1; }
