@@ -1,0 +1,283 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Statuses of package agent that the workflow itself uses.
+const (
+	statusFailed      = "failed"
+	statusInterrupted = "interrupted"
+)
+
+// run is the workflow of one run.
+type run struct {
+	in     Input
+	at     Position
+	inputs int
+	host   Host
+	moving workflow.Mutex // held while the host changes
+	over   bool
+}
+
+// Run is the workflow. A run that was cancelled ends with a CanceledError, after its
+// session has ended in the record. All other ends are a Result.
+func Run(ctx workflow.Context, in Input) (Result, error) {
+	r := &run{in: in, moving: workflow.NewMutex(ctx)}
+	if from := in.Resumed; from != nil {
+		r.at, r.inputs, r.host = from.At, from.Inputs, from.Host
+	}
+	r.in.Resumed = nil
+	if err := r.updates(ctx); err != nil {
+		return Result{}, err
+	}
+	next, err := r.turns(ctx)
+	if workflow.IsContinueAsNewError(err) {
+		return Result{}, err
+	}
+	if next.Ended == "" {
+		last, endErr := r.end(ctx, err)
+		if endErr != nil {
+			return Result{}, errors.Join(err, endErr)
+		}
+		next = last
+	}
+	return r.finish(ctx, next)
+}
+
+// turns takes turns until the run ends. An error means that it has to be ended.
+func (r *run) turns(ctx workflow.Context) (next Next, err error) {
+	for {
+		if next, err = r.step(ctx, Task{}); err != nil || next.Ended != "" {
+			return next, err
+		}
+		if err := r.calls(ctx, next); err != nil {
+			return Next{}, err
+		}
+		if ctx.Err() != nil {
+			return Next{}, ctx.Err()
+		}
+		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx) {
+			in := r.in
+			in.Resumed = &Resumed{At: r.at, Inputs: r.inputs, Host: r.host}
+			return Next{}, workflow.NewContinueAsNewError(ctx, Workflow, in)
+		}
+	}
+}
+
+// end ends the session in the record: the run was cancelled, or why is an error.
+func (r *run) end(ctx workflow.Context, why error) (Next, error) {
+	task := Task{End: statusFailed}
+	if ctx.Err() != nil || temporal.IsCanceledError(why) {
+		task.End = statusInterrupted
+	} else if why != nil {
+		task.Reason = why.Error()
+	}
+	ctx, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	return r.step(ctx, task)
+}
+
+// finish sets the search attributes and waits for updates in progress.
+func (r *run) finish(ctx workflow.Context, next Next) (Result, error) {
+	r.over = true
+	cancelled := ctx.Err()
+	ctx, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	if err := workflow.UpsertTypedSearchAttributes(ctx, AgentsOutcome.ValueSet(next.Ended), AgentsCost.ValueSet(next.Cost)); err != nil {
+		return Result{}, err
+	}
+	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+		return Result{}, err
+	}
+	if cancelled != nil && next.Ended == statusInterrupted {
+		return Result{}, cancelled
+	}
+	return Result{Status: next.Ended, Cost: next.Cost, At: r.at}, nil
+}
+
+// step makes one step of the session.
+func (r *run) step(ctx workflow.Context, task Task) (next Next, err error) {
+	task.Inputs = r.inputs
+	err = r.activity(ctx, StepActivity, task, &next)
+	r.reached(next.At)
+	return next, err
+}
+
+// reached notes how far the record is known.
+func (r *run) reached(at Position) {
+	if at.Number > r.at.Number {
+		r.at = at
+	}
+}
+
+// calls runs the calls of a turn and waits for all of them. An error is that of one that
+// could not be run at all; the others are cancelled then.
+func (r *run) calls(ctx workflow.Context, next Next) error {
+	ctx, stop := workflow.WithCancel(ctx)
+	defer stop()
+	shares := 0
+	for _, c := range next.Calls {
+		if c.Agent {
+			shares++
+		}
+	}
+	var failed error
+	places := workflow.NewSemaphore(ctx, int64(max(next.Parallel, 1)))
+	all := workflow.NewWaitGroup(ctx)
+	for _, c := range next.Calls {
+		if err := places.Acquire(ctx, 1); err != nil {
+			break // cancelled: the last step answers the calls that did not start
+		}
+		all.Add(1)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer all.Done()
+			defer places.Release(1)
+			err := r.call(ctx, c, &shares)
+			if err != nil && failed == nil {
+				failed = err
+				stop()
+			}
+		})
+	}
+	wait, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	all.Wait(wait)
+	return failed
+}
+
+// call runs one call. That of a sub-agent is a child workflow between two activities.
+func (r *run) call(ctx workflow.Context, c Call, shares *int) error {
+	var called Called
+	err := r.activity(ctx, CallActivity, Task{Key: c.Key, Shares: *shares}, &called)
+	r.reached(called.At)
+	if err != nil || called.Child == nil {
+		if c.Agent {
+			*shares--
+		}
+		return err
+	}
+	err = r.child(ctx, *called.Child)
+	*shares--
+	ctx, stop := workflow.NewDisconnectedContext(ctx) // the result is recorded in any case
+	defer stop()
+	if err != nil {
+		in := r.childInput(*called.Child)
+		var ended Next
+		if err := r.activityOf(ctx, in, StepActivity, Task{End: endOf(err), Reason: "the sub-agent's workflow ended: " + err.Error()}, &ended); err != nil {
+			return err
+		}
+	}
+	var answered Called
+	err = r.activity(ctx, CallActivity, Task{Key: c.Key, Shares: *shares, Ended: true}, &answered)
+	r.reached(answered.At)
+	if err == nil && answered.Child != nil {
+		err = fmt.Errorf("call %s: its sub-agent has ended and there is no result", c.Key)
+	}
+	return err
+}
+
+// endOf is the status of a sub-agent whose workflow ended with err.
+func endOf(err error) string {
+	var terminated *temporal.TerminatedError
+	if temporal.IsCanceledError(err) || errors.As(err, &terminated) {
+		return statusInterrupted
+	}
+	return statusFailed
+}
+
+// child runs a sub-agent.
+func (r *run) child(ctx workflow.Context, c Child) error {
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: c.Session, WaitForCancellation: true, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+		TypedSearchAttributes: Attributes(c.Agent, r.in.Record),
+	})
+	var out Result
+	err := workflow.ExecuteChildWorkflow(ctx, Workflow, r.childInput(c)).Get(ctx, &out)
+	r.reached(out.At)
+	return err
+}
+
+func (r *run) childInput(c Child) Input {
+	in := r.in
+	in.Session, in.Start = c.Session, c.Start
+	in.Path = append(append([]string{}, r.in.Path...), c.Agent)
+	if r.host.Queue != "" {
+		in.Resumed = &Resumed{Host: r.host}
+	}
+	return in
+}
+
+// activity does task for this run.
+func (r *run) activity(ctx workflow.Context, name string, task Task, out any) error {
+	return r.activityOf(ctx, r.in, name, task, out)
+}
+
+// activityOf does task for the run of in, where its workspace is. It moves the workspace
+// to another host if this one does not respond.
+func (r *run) activityOf(ctx workflow.Context, in Input, name string, task Task, out any) error {
+	task.Input = in
+	task.Input.Resumed = nil
+	for {
+		if err := r.place(ctx); err != nil {
+			return err
+		}
+		task.At, task.Host = r.at, r.host
+		ctx := workflow.WithActivityOptions(ctx, r.options(r.host.Queue))
+		err := workflow.ExecuteActivity(ctx, name, task).Get(ctx, out)
+		if r.host.Queue == "" || !unreachable(err) {
+			return err
+		}
+		if r.host == task.Host {
+			r.host.Queue = ""
+		}
+	}
+}
+
+// unreachable reports whether an activity did not start on its host.
+func unreachable(err error) bool {
+	var timeout *temporal.TimeoutError
+	return errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START
+}
+
+// place finds a host for the workspace, if there is a workspace and it has none.
+func (r *run) place(ctx workflow.Context) error {
+	if r.in.Options.Workspace == "" || r.host.Queue != "" {
+		return nil
+	}
+	if err := r.moving.Lock(ctx); err != nil {
+		return err
+	}
+	defer r.moving.Unlock()
+	if r.host.Queue != "" {
+		return nil
+	}
+	task := Task{Input: r.in, At: r.at, Host: r.host}
+	ctx = workflow.WithActivityOptions(ctx, r.options(""))
+	return workflow.ExecuteActivity(ctx, HostActivity, task).Get(ctx, &r.host)
+}
+
+// options are those of an activity. Its retries are the infrastructure's: what ran is
+// known from the record, so no program runs twice because of them.
+func (r *run) options(queue string) workflow.ActivityOptions {
+	o := workflow.ActivityOptions{
+		TaskQueue: queue, StartToCloseTimeout: longest, HeartbeatTimeout: r.in.Options.Silence(), WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
+	}
+	if queue != "" {
+		o.ScheduleToStartTimeout = r.in.Options.TakeOver
+		if o.ScheduleToStartTimeout <= 0 {
+			o.ScheduleToStartTimeout = time.Minute
+		}
+	}
+	return o
+}
+
+// longest is how long an activity may take: the limits of a run are in its lease.
+const longest = 30 * 24 * time.Hour

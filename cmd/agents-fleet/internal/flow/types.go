@@ -1,0 +1,206 @@
+package flow
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// The names that clients and workers share.
+const (
+	// Workflow is the type of the workflow of a run. Its id is the id of the run's session.
+	Workflow = "Run"
+	// Queue is the task queue, if no other one is chosen.
+	Queue = "agents"
+
+	// The activities. They take a Task; see Next, Called, Host.
+	StepActivity = "step"
+	CallActivity = "call"
+	HostActivity = "host"
+	// KeepActivity takes a Kept.
+	KeepActivity = "keep"
+
+	// UpdateReply takes a Reply, and the workflow of the root accepts it. UpdateInput takes
+	// an InputMessage, and the workflow of the agent that shall read it accepts it. Both
+	// return nothing, as soon as the object is in the store.
+	UpdateReply = "reply"
+	UpdateInput = "input"
+)
+
+// The search attributes of a run. Agent is the slug of its agent, Root the id of the root's
+// workflow, Outcome its status ("running" until it ends), and Cost what it and all runs below
+// it have cost, in dollars.
+var (
+	AgentsAgent   = temporal.NewSearchAttributeKeyKeyword("AgentsAgent")
+	AgentsRoot    = temporal.NewSearchAttributeKeyKeyword("AgentsRoot")
+	AgentsOutcome = temporal.NewSearchAttributeKeyKeyword("AgentsOutcome")
+	AgentsCost    = temporal.NewSearchAttributeKeyFloat64("AgentsCost")
+)
+
+// Attributes are the search attributes with which a run starts.
+func Attributes(agent, root string) temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(AgentsAgent.ValueSet(agent), AgentsRoot.ValueSet(root), AgentsOutcome.ValueSet("running"))
+}
+
+// An Input is what the workflow of a run starts with.
+type Input struct {
+	// Record is the id of the record: the root's session. Session is that of this run.
+	Record  string `json:"record"`
+	Session string `json:"session"`
+	// Path are the slugs of the agents from below the root to the agent of this run; empty
+	// at the root.
+	Path []string `json:"path,omitempty"`
+	// Folder is the digest of the blob that holds the folder of the agents, and File the
+	// root's agent file in it, with slashes.
+	Folder string `json:"folder"`
+	File   string `json:"file"`
+	// Start is the digest of a blob that holds an agent.Start as JSON: the prompt (Args and
+	// Media), the Lease, Context, OutputSchema and Person. For a sub-agent it has the Lease
+	// and Person.
+	Start   string  `json:"start"`
+	Options Options `json:"options,omitzero"`
+	// Resumed is where the run was when its history became too long; nil at first.
+	Resumed *Resumed `json:"resumed,omitempty"`
+}
+
+// Options are the same for all runs of a tree.
+type Options struct {
+	// Agent is the slug of the root, if it is not the first in its file.
+	Agent string `json:"agent,omitempty"`
+	// Models replace the models of agents, as in agentfile.Options.
+	Models map[string]Model `json:"models,omitempty"`
+	// Trace passes a traceparent to tools and models.
+	Trace bool `json:"trace,omitempty"`
+	// Heartbeat is how long a worker may be silent before another one repeats its activity;
+	// 0 means 30 s.
+	Heartbeat time.Duration `json:"heartbeat,omitempty"`
+	// Workspace is what the tools share, which makes them run on one host: see
+	// archive.Open. "" lets them run on any host.
+	Workspace string `json:"workspace,omitempty"`
+	// TakeOver is how long activities wait for the host of the workspace before another one
+	// takes over; 0 means a minute.
+	TakeOver time.Duration `json:"takeOver,omitempty"`
+}
+
+// A Model is an agentfile.ModelChoice.
+type Model struct {
+	Flavor string `json:"flavor,omitempty"`
+	URL    string `json:"url,omitempty"`
+	Name   string `json:"name,omitempty"`
+}
+
+// Silence returns o.Heartbeat or its default.
+func (o *Options) Silence() time.Duration { return cmp.Or(o.Heartbeat, 30*time.Second) }
+
+// A Position is a store.Position.
+type Position struct {
+	Number int64  `json:"n"`
+	Digest string `json:"digest,omitempty"`
+}
+
+// A Resumed is the state of a run that is not in its record.
+type Resumed struct {
+	At     Position `json:"at"`
+	Inputs int      `json:"inputs,omitempty"`
+	Host   Host     `json:"host,omitzero"`
+}
+
+// A Result is how a run ended.
+type Result struct {
+	// Status is an agent.Status.
+	Status string `json:"status"`
+	// Cost is in dollars, with all runs below.
+	Cost float64  `json:"cost,omitempty"`
+	At   Position `json:"at"`
+}
+
+// A Task is what an activity is to do.
+type Task struct {
+	Input
+	At Position `json:"at"`
+	// Inputs is how many messages a person has sent to the run so far.
+	Inputs int  `json:"inputs,omitempty"`
+	Host   Host `json:"host,omitzero"`
+	// End, for StepActivity, is the agent.Status with which the run is to end, and Reason
+	// why.
+	End    string `json:"end,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Key, for CallActivity, is the call. Shares is how many calls of sub-agents of the turn
+	// have not ended, this one included. Ended says that its sub-agent has ended.
+	Key    string `json:"key,omitempty"`
+	Shares int    `json:"shares,omitempty"`
+	Ended  bool   `json:"ended,omitempty"`
+}
+
+// A Next is the result of StepActivity: what the run needs next.
+type Next struct {
+	At Position `json:"at"`
+	// Calls are to be run, up to Parallel at the same time.
+	Calls    []Call `json:"calls,omitempty"`
+	Parallel int    `json:"parallel,omitempty"`
+	// Ended is the agent.Status of a run that has ended; "" if it continues. Cost is that of
+	// a Result.
+	Ended string  `json:"ended,omitempty"`
+	Cost  float64 `json:"cost,omitempty"`
+}
+
+// A Call is an open call.
+type Call struct {
+	Key  string `json:"key"`
+	Tool string `json:"tool"`
+	// Agent says that the tool is a sub-agent.
+	Agent bool `json:"agent,omitempty"`
+}
+
+// A Called is the result of CallActivity. Child is set if the call waits for a sub-agent.
+type Called struct {
+	At    Position `json:"at"`
+	Child *Child   `json:"child,omitempty"`
+}
+
+// A Child is a sub-agent that is to run.
+type Child struct {
+	Session string `json:"session"`
+	Agent   string `json:"agent"`
+	Start   string `json:"start"` // see Input.Start
+}
+
+// A Host is the worker that has the workspace of a run, and the result of HostActivity.
+type Host struct {
+	// Queue is the task queue of this worker alone.
+	Queue string `json:"queue,omitempty"`
+	// Term counts the hosts that the workspace has had.
+	Term int `json:"term,omitempty"`
+}
+
+// A Kept is an object that KeepActivity puts into the store, unless it is there: the content
+// of a blob under a name.
+type Kept struct {
+	Name string `json:"name"`
+	Blob string `json:"blob"`
+}
+
+// A Reply answers a question. Blob is the digest of a blob with the answer, as JSON.
+type Reply struct {
+	Question string `json:"question"`
+	Blob     string `json:"blob"`
+}
+
+// An InputMessage is for the model. Blob is the digest of a blob with an agent.Message as
+// JSON.
+type InputMessage struct {
+	Blob string `json:"blob"`
+}
+
+// ReplyName is the object with the reply to a question of a record.
+func ReplyName(record, question string) string { return "replies/" + record + "/" + question }
+
+// InputName is the object with input i, from 0, of a session.
+func InputName(record, session string, i int) string {
+	return fmt.Sprintf("inputs/%s/%s/%d", record, session, i)
+}
+
+// HostName is the object that names the host of a record's workspace in a term.
+func HostName(record string, term int) string { return fmt.Sprintf("hosts/%s/%d", record, term) }
