@@ -54,7 +54,7 @@ func temporary(status int) bool {
 func tooLong(status int, message string, codes ...string) bool {
 	for _, code := range codes {
 		switch code {
-		case "context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded":
+		case "context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "request_too_large":
 			return true
 		}
 	}
@@ -66,7 +66,7 @@ func tooLong(status int, message string, codes ...string) bool {
 		return false
 	}
 	for _, words := range []string{
-		"context length", "context_length", "context window", "context size", "maximum number of tokens allowed",
+		"context length", "context_length", "context limit", "context window", "context size", "maximum number of tokens allowed",
 		"prompt is too long", "prompt too long", "input is too long", "too large for model with",
 	} {
 		if strings.Contains(message, words) {

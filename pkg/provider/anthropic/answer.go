@@ -1,0 +1,282 @@
+package anthropic
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
+)
+
+// An answer is assembled from the events of a stream
+// (https://platform.claude.com/docs/en/build-with-claude/streaming), or from the whole
+// message of a server that does not stream.
+type answer struct {
+	blocks []*block
+	calls  int
+	stop   string // stop_reason
+	reason string // why the model refused
+	usage  counts
+	model  string
+	pieces int
+	ended  bool
+	emit   func(agent.Delta)
+}
+
+// A block is an element of the content.
+type block struct {
+	index     int
+	kind      string
+	raw       []byte // as it began
+	text      modelhttp.Text
+	signature modelhttp.Text
+	args      modelhttp.Text // of a call, as text
+}
+
+// counts are the tokens of an answer. They are cumulative, and later events leave some
+// out.
+type counts struct{ input, read, write, output, thinking int }
+
+// Add reads one event. Unknown ones are ignored: the protocol may get new ones.
+func (a *answer) Add(data []byte) error {
+	o := modelhttp.ObjectOf(data)
+	switch kind := modelhttp.Str(o.Get("type")); {
+	case kind == "error" || modelhttp.FirstByte(o.Get("error")) == '{':
+		return modelhttp.ServerError(statusOf(modelhttp.Str(modelhttp.ObjectOf(o.Get("error")).Get("type"))), data)
+	case kind == "message_start":
+		a.message(modelhttp.ObjectOf(o.Get("message")))
+	case kind == "message":
+		return a.whole(o)
+	case kind == "content_block_start":
+		a.pieces++
+		return a.begin(modelhttp.Number(o.Get("index")), o.Get("content_block"))
+	case kind == "content_block_delta":
+		a.pieces++
+		a.delta(modelhttp.Number(o.Get("index")), modelhttp.ObjectOf(o.Get("delta")))
+	case kind == "message_delta":
+		a.pieces++
+		a.message(modelhttp.ObjectOf(o.Get("delta")))
+		a.usage.add(modelhttp.ObjectOf(o.Get("usage")))
+	case kind == "message_stop":
+		a.ended = true
+	}
+	return nil
+}
+
+// statusOf is the HTTP status of an error in a stream, whose own status is 200; 0 if it is
+// not known (https://platform.claude.com/docs/en/api/errors).
+func statusOf(kind string) int {
+	switch kind {
+	case "invalid_request_error":
+		return http.StatusBadRequest
+	case "authentication_error":
+		return http.StatusUnauthorized
+	case "billing_error":
+		return http.StatusPaymentRequired
+	case "permission_error":
+		return http.StatusForbidden
+	case "not_found_error":
+		return http.StatusNotFound
+	case "request_too_large":
+		return http.StatusRequestEntityTooLarge
+	case "rate_limit_error":
+		return http.StatusTooManyRequests
+	case "timeout_error":
+		return http.StatusGatewayTimeout
+	case "overloaded_error":
+		return 529
+	}
+	return 0
+}
+
+// message reads what is known about the whole message.
+func (a *answer) message(o modelhttp.Object) {
+	a.model = cmp.Or(a.model, modelhttp.Str(o.Get("model")))
+	a.stop = cmp.Or(modelhttp.Str(o.Get("stop_reason")), a.stop)
+	a.reason = cmp.Or(modelhttp.Str(modelhttp.ObjectOf(o.Get("stop_details")).Get("explanation")), a.reason)
+	a.usage.add(modelhttp.ObjectOf(o.Get("usage")))
+}
+
+func (a *answer) whole(o modelhttp.Object) error {
+	a.pieces++
+	for i, raw := range modelhttp.Elements(o.Get("content")) {
+		if err := a.begin(i, raw); err != nil {
+			return err
+		}
+	}
+	a.message(o)
+	return nil
+}
+
+func (c *counts) add(o modelhttp.Object) {
+	c.input = max(c.input, modelhttp.Number(o.Get("input_tokens")))
+	c.read = max(c.read, modelhttp.Number(o.Get("cache_read_input_tokens")))
+	c.write = max(c.write, modelhttp.Number(o.Get("cache_creation_input_tokens")))
+	c.output = max(c.output, modelhttp.Number(o.Get("output_tokens")))
+	c.thinking = max(c.thinking, modelhttp.Number(modelhttp.ObjectOf(o.Get("output_tokens_details")).Get("thinking_tokens")))
+}
+
+// total is the usage of the request. The server counts the cached tokens beside the
+// others.
+func (c *counts) total() agent.Usage {
+	return agent.Usage{Requests: 1, InputTokens: c.input + c.read + c.write, CachedTokens: c.read, CacheWriteTokens: c.write,
+		OutputTokens: c.output, ReasoningTokens: min(c.thinking, c.output)}
+}
+
+// begin adds a block.
+func (a *answer) begin(index int, raw []byte) error {
+	o := modelhttp.ObjectOf(raw)
+	b := &block{index: index, kind: modelhttp.Str(o.Get("type")), raw: bytes.Clone(raw)}
+	if b.kind == "tool_use" {
+		if a.calls++; a.calls > modelhttp.MaxCalls {
+			return modelhttp.TooManyCalls()
+		}
+	}
+	if n := len(a.blocks); n > 0 {
+		a.show(a.blocks[n-1], a.blocks[n-1].text.Rest())
+	}
+	a.blocks = append(a.blocks, b)
+	a.add(b, o)
+	return nil
+}
+
+// delta adds to a block.
+func (a *answer) delta(index int, d modelhttp.Object) {
+	for i := len(a.blocks) - 1; i >= 0; i-- {
+		if a.blocks[i].index == index {
+			a.add(a.blocks[i], d)
+			return
+		}
+	}
+}
+
+// add adds the texts in o, and shows what is new.
+func (a *answer) add(b *block, o modelhttp.Object) {
+	switch b.kind {
+	case "text":
+		addString(&b.text, o.Get("text"))
+	case "thinking":
+		addString(&b.text, o.Get("thinking"))
+		addString(&b.signature, o.Get("signature"))
+	default:
+		addString(&b.args, o.Get("partial_json"))
+	}
+	a.show(b, b.text.Fresh())
+}
+
+// addString appends the value if it is a string.
+func addString(t *modelhttp.Text, raw []byte) {
+	if modelhttp.FirstByte(raw) == '"' {
+		t.Add(raw)
+	}
+}
+
+func (a *answer) show(b *block, text string) {
+	kind := agent.DeltaText
+	if b.kind == "thinking" {
+		kind = agent.DeltaReasoning
+	}
+	if text != "" {
+		a.emit(agent.Delta{Kind: kind, Text: text})
+	}
+}
+
+// End says that the server has sent everything.
+func (a *answer) End() { a.ended = true }
+
+// State says how far the answer is.
+func (a *answer) State() modelhttp.State {
+	return modelhttp.State{Begun: len(a.blocks) > 0, Finished: a.stop != "", Ended: a.ended, Complete: a.stop != "", Pieces: a.pieces}
+}
+
+// Response is the answer, if it is complete. The error of one that is not has its usage,
+// as far as the server counted it.
+func (a *answer) Response() (*agent.Response, error) {
+	m := agent.Message{Role: agent.RoleAssistant}
+	for _, b := range a.blocks {
+		if b.kind == "tool_use" {
+			m.Calls = append(m.Calls, b.call())
+		} else if p, ok := a.part(b); ok {
+			m.Parts = append(m.Parts, p)
+		}
+	}
+	if a.stop == "" {
+		err := modelhttp.Broken("the answer broke off before its end")
+		if a.ended && a.pieces == 0 {
+			err = modelhttp.Broken("the server's answer is not a message")
+		}
+		if failed, ok := errors.AsType[*agent.ModelError](err); ok && a.usage != (counts{}) {
+			failed.Usage = a.usage.total()
+		}
+		return nil, err
+	}
+	if a.stop == "refusal" && len(m.Parts) == 0 && a.reason != "" {
+		m.Parts = []agent.Part{agent.Text(a.reason)}
+	}
+	return &agent.Response{Message: m, Finish: finishOf(a.stop), Model: a.model, Usage: a.usage.total()}, nil
+}
+
+// finishPause is that of a turn which the server paused (pause_turn).
+const finishPause agent.Finish = "pause"
+
+// finishOf translates a stop reason
+// (https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons). Others
+// than these are of an answer that the model ended itself.
+func finishOf(stop string) agent.Finish {
+	switch stop {
+	case "max_tokens", "model_context_window_exceeded":
+		return agent.FinishLength
+	case "refusal":
+		return agent.FinishContentFilter
+	case "pause_turn":
+		return finishPause
+	}
+	return agent.FinishStop
+}
+
+// part is a block that is not a call. Text has what was shown of it. A block of another
+// kind, such as redacted_thinking, has no text and is only sent back.
+func (a *answer) part(b *block) (agent.Part, bool) {
+	a.show(b, b.text.Rest())
+	switch b.kind {
+	case "text":
+		return agent.Text(b.text.String()), len(b.text.Buf) > 0
+	case "thinking":
+		p := agent.Part{Kind: agent.PartReasoning, Text: b.text.String()}
+		if signature := b.signature.Rest(); signature != "" { // there is none if the answer was cut
+			p.Extra = extraJSON("signature", modelhttp.AppendString(nil, signature))
+		}
+		return p, p.Text != "" || p.Extra != nil
+	}
+	raw := b.raw
+	var members map[string]json.RawMessage
+	if len(b.args.Buf) > 0 && json.Valid(b.args.Buf) && json.Unmarshal(raw, &members) == nil {
+		members["input"] = b.args.Buf // of a tool that the server runs
+		if with, err := json.Marshal(members); err == nil {
+			raw = with
+		}
+	}
+	return agent.Part{Kind: agent.PartReasoning, Extra: extraJSON("block", raw)}, modelhttp.FirstByte(raw) == '{'
+}
+
+// extraJSON is compact, as it is when it comes back from a journal.
+func extraJSON(name string, value []byte) json.RawMessage {
+	var b bytes.Buffer
+	if json.Compact(&b, append(modelhttp.AppendRaw([]byte{'{'}, name, value), '}')) != nil {
+		return nil
+	}
+	return b.Bytes()
+}
+
+// call is a block of kind tool_use. Its arguments come in pieces after it, or with it.
+func (b *block) call() agent.ToolCall {
+	o := modelhttp.ObjectOf(b.raw)
+	args := b.args.Buf
+	if len(args) == 0 {
+		args = o.Get("input")
+	}
+	return modelhttp.ToolCall(modelhttp.Str(o.Get("id")), modelhttp.Str(o.Get("name")), args)
+}

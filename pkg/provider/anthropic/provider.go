@@ -1,0 +1,164 @@
+// Package anthropic talks to models over Anthropic's Messages protocol
+// (https://platform.claude.com/docs/en/api/messages/create).
+//
+//	p := &anthropic.Provider{Settings: modelhttp.Settings{
+//		Model: "claude-opus-5",
+//		Key:   func() string { return secret },
+//	}}
+//	resp, err := p.Generate(ctx, &agent.Request{Messages: msgs}, func(agent.Delta) {})
+//
+// Beside what the compatible endpoint of Anthropic has, the model keeps its thoughts
+// between the calls of a turn, and the server caches the conversation: a request marks
+// its tools, its system prompt and its last two turns as ends of what is cached.
+//
+// A Provider makes one attempt; a provider.Retry around it repeats.
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
+)
+
+// URL is the base URL of Anthropic's own server.
+const URL = "https://api.anthropic.com/v1"
+
+const (
+	host    = "api.anthropic.com"
+	version = "2023-06-01" // of the protocol
+	// maxPauses limits how often a turn is continued that the server paused.
+	maxPauses = 16
+)
+
+// A Provider is a model behind a Messages endpoint. It is safe for concurrent use if its
+// fields do not change.
+type Provider struct {
+	// Settings say where the model is; an empty BaseURL means URL, and /v1 is added to
+	// one that does not end so. In ExtraBody, model, messages, system, tools and stream
+	// cannot be replaced, and cache_control replaces the marks of what is cached (null:
+	// nothing is).
+	modelhttp.Settings
+	// ContextTokens is how many tokens a request and its answer may have together; 0
+	// means agent.DefaultContextTokens. It limits max_tokens, which the protocol
+	// requires, where MaxOutputTokens does not.
+	ContextTokens int
+}
+
+// Generate asks the model. A turn that the server pauses (pause_turn) is continued, and
+// the answer is that of all requests together.
+//
+// A failure of the server, the connection or the answer is an *agent.ModelError;
+// if ctx ends, the error is ctx's. A nil delta is allowed. When Generate returns,
+// the response is closed.
+//
+// Temporary are rate limits (429), an overloaded server (529, also in the middle of an
+// answer), other 5xx, failing connections and an answer that breaks off. An answer is
+// complete when the server gives a stop_reason.
+func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	if delta == nil {
+		delta = func(agent.Delta) {}
+	}
+	sum := &agent.Response{Message: agent.Message{Role: agent.RoleAssistant}}
+	again := *req
+	for range maxPauses {
+		resp, err := p.ask(ctx, &again, delta)
+		if failed, ok := errors.AsType[*agent.ModelError](err); ok {
+			failed.Usage = failed.Usage.Add(sum.Usage)
+		}
+		if err != nil {
+			return nil, err
+		}
+		sum.Usage, sum.Finish, sum.Model = sum.Usage.Add(resp.Usage), resp.Finish, resp.Model
+		sum.Message.Parts = append(sum.Message.Parts, resp.Message.Parts...)
+		sum.Message.Calls = append(sum.Message.Calls, resp.Message.Calls...)
+		if resp.Finish != finishPause {
+			return sum, nil
+		}
+		again.Messages = append(slices.Clip(req.Messages), sum.Message)
+	}
+	return nil, &agent.ModelError{Message: fmt.Sprintf("the server paused one turn %d times", maxPauses), Usage: sum.Usage}
+}
+
+// ask makes one request.
+func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	const path = "messages"
+	x, err := modelhttp.Open(&p.Settings, URL, path)
+	if err != nil {
+		return nil, err
+	}
+	given, err := url.Parse(strings.TrimSpace(p.BaseURL))
+	if err == nil && !strings.HasSuffix(strings.TrimRight(given.Path, "/"), "/"+path) && !strings.HasSuffix(x.URL.Path, "/v1") {
+		x.URL = x.URL.JoinPath("v1")
+	}
+	x.Trace, x.KeyHeader = req.Trace, "X-Api-Key"
+	x.Header = map[string]string{"anthropic-version": version}
+	if x.URL.Hostname() != host && p.Key != nil && p.Key() != "" {
+		x.Header["Authorization"] = "Bearer " + p.Key() // other servers want either
+	}
+	body, err := p.body(req)
+	if err != nil {
+		return nil, &agent.ModelError{Message: err.Error(), Err: err}
+	}
+	return x.Run(ctx, body, &answer{emit: delta})
+}
+
+// A model is what the name of a model says about it.
+type model struct {
+	claude  bool
+	version int // 405 for 4.5; the newest if the name has none
+}
+
+// modelOf reads names such as claude-sonnet-4-5-20250929, claude-3-7-sonnet-latest and
+// anthropic/claude-opus-4.6.
+func modelOf(name string) model {
+	_, rest, ok := strings.Cut(strings.ToLower(name), "claude")
+	if !ok {
+		return model{}
+	}
+	words := strings.FieldsFunc(rest, func(r rune) bool { return r < '0' || r > '9' && r < 'a' || r > 'z' })
+	for i, word := range words {
+		major := modelhttp.Number([]byte(word))
+		if major == 0 || major > 99 {
+			continue
+		}
+		minor := 0
+		if i+1 < len(words) {
+			minor = modelhttp.Number([]byte(words[i+1]))
+		}
+		if minor > 99 { // a date
+			minor = 0
+		}
+		return model{claude: true, version: major*100 + minor}
+	}
+	return model{claude: true, version: 9900}
+}
+
+// maxTokens is the limit of an answer where no other is set: a quarter of the context, or
+// what the model can write if that is less (https://platform.claude.com/docs/en/about-claude/models/overview).
+func (p *Provider) maxTokens(m model) int {
+	if p.MaxOutputTokens > 0 {
+		return p.MaxOutputTokens
+	}
+	most := 16_000
+	switch {
+	case !m.claude:
+	case m.version >= 406:
+		most = 128_000
+	case m.version >= 405:
+		most = 64_000
+	case m.version >= 307:
+		most = 32_000
+	case m.version >= 305:
+		most = 8192
+	default:
+		most = 4096
+	}
+	return max(min(most, cmp.Or(p.ContextTokens, agent.DefaultContextTokens)/4), 1)
+}

@@ -1,0 +1,182 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
+)
+
+// body is the body of a request. It is a function of the request and the Provider's
+// fields only, so that a conversation which grows gives a body with the same beginning,
+// except for the marks in its last messages.
+func (p *Provider) body(req *agent.Request) ([]byte, error) {
+	m := modelOf(p.Model)
+	_, own := p.ExtraBody["cache_control"]
+	e := encoder{b: make([]byte, 0, modelhttp.SizeOf(req)), cache: !own}
+	e.b = append(e.b, '{')
+	e.b = modelhttp.AppendMember(e.b, "model", p.Model)
+	e.b = modelhttp.AppendRaw(e.b, "stream", "true")
+	fields, err := p.fields(m, req)
+	if err != nil {
+		return nil, err
+	}
+	if e.b, err = modelhttp.AppendSettings(e.b, &p.Settings, fields, "model", "messages", "system", "tools", "stream"); err != nil {
+		return nil, err
+	}
+	if err := e.tools(req.Tools); err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(req.System) != "" {
+		e.b = append(modelhttp.AppendName(e.b, "system"), '[')
+		e.text(req.System)
+		e.mark()
+		e.b = append(e.b, ']')
+	}
+	if err := e.messages(req); err != nil {
+		return nil, err
+	}
+	return append(e.b, '}'), nil
+}
+
+// fields are the settings, as the model knows them.
+func (p *Provider) fields(m model, req *agent.Request) ([]modelhttp.Field, error) {
+	maxTokens := p.maxTokens(m)
+	fields := []modelhttp.Field{{Name: "max_tokens", Value: strconv.Itoa(maxTokens)}}
+	if p.Temperature != nil {
+		fields = append(fields, modelhttp.Field{Name: "temperature", Value: strconv.FormatFloat(*p.Temperature, 'f', -1, 64)})
+	}
+	thinking, effort, err := p.thinking(m, maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	if thinking != "" {
+		fields = append(fields, modelhttp.Field{Name: "thinking", Value: thinking})
+	}
+	output := []byte{'{'}
+	if effort != "" {
+		output = modelhttp.AppendMember(output, "effort", effort)
+	}
+	schema, err := outputSchema(m, req)
+	if err != nil {
+		return nil, err
+	}
+	if schema != nil {
+		format := modelhttp.AppendRaw([]byte(`{"type":"json_schema"`), "schema", schema)
+		output = modelhttp.AppendRaw(output, "format", append(format, '}'))
+	}
+	if len(output) > 1 {
+		fields = append(fields, modelhttp.Field{Name: "output_config", Value: string(output) + "}"})
+	}
+	return fields, nil
+}
+
+// thinking is how long the model thinks: the value of "thinking", and the effort. Models
+// before 4.6 have no effort but a number of tokens, which is less than max_tokens; those
+// after it have no number
+// (https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking).
+func (p *Provider) thinking(m model, maxTokens int) (thinking, effort string, err error) {
+	effort = strings.ToLower(p.ReasoningEffort)
+	switch {
+	case effort == "":
+		return "", "", nil
+	case effort == "none":
+		return `{"type":"disabled"}`, "", nil
+	case m.claude && m.version >= 406 && effort == "minimal":
+		return `{"type":"adaptive","display":"summarized"}`, "low", nil
+	case m.claude && m.version >= 406:
+		return `{"type":"adaptive","display":"summarized"}`, effort, nil
+	}
+	budget := 0
+	switch effort {
+	case "minimal":
+		budget = 1024
+	case "low":
+		budget = 4096
+	case "medium":
+		budget = 8192
+	case "high":
+		budget = 16_384
+	case "xhigh", "max":
+		budget = 32_768
+	default:
+		return "", "", fmt.Errorf("the reasoning effort %q is not one that the model %s knows; want none, minimal, low, medium, high, xhigh or max", effort, p.Model)
+	}
+	budget = min(budget, maxTokens*3/4)
+	if budget < 1024 { // the least that the server takes
+		return "", "", nil
+	}
+	return fmt.Sprintf(`{"type":"enabled","budget_tokens":%d}`, budget), "", nil
+}
+
+// outputSchema is the schema of the answer, if the server can enforce it; nil otherwise.
+// A server refuses a schema with more than it knows
+// (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
+func outputSchema(m model, req *agent.Request) ([]byte, error) {
+	if !m.claude || m.version < 405 {
+		return nil, nil
+	}
+	text, strict, err := modelhttp.OutputSchema(req)
+	if err != nil || !strict {
+		return nil, err
+	}
+	var schema any
+	if json.Unmarshal(text, &schema) != nil || !enforceable(schema) {
+		return nil, nil
+	}
+	return text, nil
+}
+
+// enforceable reports whether a schema has only keywords that the server knows.
+func enforceable(schema any) bool {
+	switch v := schema.(type) {
+	case []any:
+		for _, item := range v {
+			if !enforceable(item) {
+				return false
+			}
+		}
+	case map[string]any:
+		for name, value := range v {
+			switch name {
+			case "properties":
+				named, _ := value.(map[string]any)
+				for _, property := range named {
+					if !enforceable(property) {
+						return false
+					}
+				}
+			case "items", "anyOf":
+				if !enforceable(value) {
+					return false
+				}
+			case "type", "required", "additionalProperties", "enum", "const", "description", "title", "$schema":
+			default:
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (e *encoder) tools(tools []agent.ToolSpec) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	e.b = append(modelhttp.AppendName(e.b, "tools"), '[')
+	for _, t := range tools {
+		if !json.Valid(t.Schema) {
+			return fmt.Errorf("the schema of tool %s is not valid JSON", t.Name)
+		}
+		e.open()
+		e.b = modelhttp.AppendMember(e.b, "name", t.Name)
+		e.b = modelhttp.AppendMember(e.b, "description", t.Description)
+		e.b = append(modelhttp.AppendRaw(e.b, "input_schema", t.Schema), '}')
+	}
+	e.mark()
+	e.b = append(e.b, ']')
+	return nil
+}
