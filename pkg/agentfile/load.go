@@ -3,6 +3,7 @@ package agentfile
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -114,6 +115,9 @@ type Options struct {
 	// CompatNames names all sub-agents as agents-exe does; `"compatNames": true` in an agent
 	// file does so for that agent and all agents below it.
 	CompatNames bool
+	// MCPServers are more MCP servers of the root agent, as in an mcpServers object. They
+	// are those of the user, and in no lock.
+	MCPServers map[string]json.RawMessage
 	// SessionDirs are the folders whose sessions a SystemToolbox shows.
 	SessionDirs []string
 }

@@ -37,6 +37,7 @@ type server struct {
 	// settings are those of a toolbox that agents-toolbox serves; nil for an MCP server.
 	settings json.RawMessage
 	uncached bool // its list of tools is not cached
+	given    bool // it is one of Options.MCPServers
 }
 
 // prefix begins the names of the server's tools.
@@ -65,6 +66,11 @@ func (l *loader) mcpServers(n *Node) {
 	}
 	for i, path := range n.File.Spec.MCPConfigs {
 		list = append(list, l.mcpConfig(n, fmt.Sprintf("%s/%d", n.File.at("mcpConfigFiles"), i), path)...)
+	}
+	if len(n.stack) == 1 {
+		for _, s := range clientServers(l.opts.MCPServers) {
+			list = append(list, server{MCPServer: s, given: true, dir: l.opts.WorkDir})
+		}
 	}
 	seen := map[string]bool{}
 	for _, s := range list {

@@ -120,7 +120,7 @@ func (s *surveyor) servers(n *Node) {
 		s.lock.Servers[n.lockKey(s.dir, "agent "+r.Agent)] = LockedServer{URL: r.URL}
 	}
 	for _, server := range n.configured {
-		if server.settings != nil {
+		if server.settings != nil || server.given {
 			continue // the settings are in the agent file, and what it serves is compared later
 		}
 		locked := LockedServer{URL: server.client.URL}

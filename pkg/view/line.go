@@ -143,3 +143,6 @@ func retryText(e agent.Event, more string) string {
 	return fmt.Sprintf("model request failed, attempt %d in %s: %s",
 		e.Attempt+1, termtext.Elapsed(millis(e.Millis)), firstLine(e.Error, maxNote, more))
 }
+
+// Args formats the arguments of a call on one line, as the rows of a Tree do.
+func Args(args string) string { return shortArgs(args, "…") }

@@ -52,6 +52,7 @@ var rules = []rule{
 	{path: "tools"},
 
 	{path: "pkg/agent", floor: 1, modules: []string{"golang.org/x/sync", "github.com/google/jsonschema-go"}},
+	{path: "pkg/acp", floor: 1},
 	{path: "pkg/contextfile", floor: 1, beside: []string{"pkg/agent"}},
 	{path: "pkg/channel", floor: 1, beside: []string{"pkg/agent"}},
 
@@ -86,6 +87,7 @@ var rules = []rule{
 	{path: "pkg/transcript", floor: 2},
 	{path: "pkg/view", floor: 2},
 
+	{path: "pkg/acpserver", floor: 3},
 	{path: "pkg/toolbox/openapi", floor: 3},
 	{path: "pkg/agentfile", floor: 3, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/mcpserver", floor: 3, modules: []string{"github.com/mark3labs/mcp-go"}},

@@ -49,6 +49,14 @@ type approval struct {
 // approve asks whether a call may run. The error wraps agent.ErrNobody if nobody answers.
 func (h *Person) approve(ctx context.Context, q agent.Event, changes string, scopes []scope) (approval, error) {
 	answer := approval{scope: scopeNo}
+	if h.far != nil {
+		words := []string{string(scopeOnce), string(scopeNo)}
+		for _, s := range scopes {
+			words = append(words, string(s))
+		}
+		chosen, reason, err := h.far.Approve(ctx, q, changes, words)
+		return approval{scope(chosen), reason}, err
+	}
 	err := h.use(ctx, func(c Console) error {
 		var err error
 		answer, err = approve(c, q, changes, append([]scope{scopeOnce, scopeNo}, scopes...))

@@ -59,6 +59,8 @@ type chat struct {
 	shorten bool             // the conversation before the next request
 	total   agent.TotalUsage // of the conversation since the chat began
 	last    error            // of the last run
+
+	editor // what an editor's conversation has beside it
 }
 
 // Run holds a conversation until the person ends it. The error is that of the last run
@@ -93,6 +95,7 @@ func (c *chat) open(ctx context.Context) error {
 // load loads the agent. After an error the one before stays.
 func (c *chat) load(ctx context.Context, o load.Options) error {
 	o.Set, o.Models, o.Rights, o.Elicit = c.Set, c.Models, c.Rights, c.person.Asked()
+	o.Dir, o.Servers = c.dir, c.servers
 	if c.person != nil {
 		o.Rights.Default = policy.Effects
 	}
@@ -156,12 +159,16 @@ func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
 		r.runner.From = c.past
 	}
 	approver := ask.NewApprover(c.p, c.person, c.Rights.Yes, r.cancel)
+	c.editor.prepare(r, approver)
 	if r.kept != nil {
 		approver.Session = r.kept.ID
 	}
 	r.answer = approver.Answer
 	r.runner.Observe = func(e agent.Event) {
 		approver.Observe(e)
+		if c.watch != nil {
+			c.watch(e)
+		}
 		if c.logs.Observe != nil {
 			c.logs.Observe(e)
 		}
@@ -245,7 +252,7 @@ func (c *chat) finish(r *run) (*agent.Outcome, error) {
 // begin makes the next message the first of a new session.
 func (c *chat) begin() (err error) {
 	c.path, c.past = "", nil
-	c.kept, err = keep.Open(c.p, &keep.Flags{Dir: c.Keep.Dir, None: c.Keep.None})
+	c.kept, err = keep.Open(c.p, &keep.Flags{Dir: c.Keep.Dir, None: c.Keep.None, Began: c.Keep.Began})
 	return err
 }
 

@@ -14,6 +14,7 @@ type Flags struct {
 	file    string
 	None    bool
 	record  string
+	Began   string // the working folder of a new session; "" is that of the process
 }
 
 func (k *Flags) Flags() []cli.Flag {

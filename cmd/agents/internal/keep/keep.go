@@ -96,7 +96,11 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 			err = fmt.Errorf("find the session: %w", err)
 		}
 	default:
-		return NewSession(p, dirs[0], k.Dir != "" || c.File.SessionDir != "")
+		kept, err := NewSession(p, dirs[0], k.Dir != "" || c.File.SessionDir != "")
+		if kept != nil && k.Began != "" {
+			kept.Journal = session.Create(dirs[0].Path, session.Options{Dir: k.Began})
+		}
+		return kept, err
 	}
 	if err != nil {
 		return nil, failure.NothingRan(err, "`agents session list` shows what there is")

@@ -5,6 +5,7 @@ package load
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -49,6 +50,9 @@ type Options struct {
 	Strict    bool   // refuse a tree from which something is missing
 	Unlocked  bool   // ignore the lock file, because a new one will be written
 	Agent     string // the agent of the session that continues
+	Dir       string // the working folder of the tree; "" is that of the process
+	// Servers are more MCP servers of the root agent: see agentfile.Options.
+	Servers map[string]json.RawMessage
 }
 
 // logPaths are the log sinks of the configuration.
@@ -145,6 +149,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		opts.Agent = agent
 	}
 	opts.CompatNames = p.Global.CompatNames
+	opts.WorkDir, opts.MCPServers = o.Dir, o.Servers
 	opts.SessionDirs = Paths(SessionDirs(p, c, ""))
 	opts.Companion = program.Companion
 	opts.Ladder, opts.Note = Ladder(p), func(line string) { p.Warn(line) }
@@ -155,7 +160,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	if opts.Prices, err = Prices(c); err != nil {
 		return nil, err
 	}
-	if opts.Rights, err = o.Rights.of(p, c); err != nil {
+	if opts.Rights, err = o.Rights.of(p, c, o.Dir); err != nil {
 		return nil, err
 	}
 	if l.Keys.Path != "" {

@@ -91,12 +91,14 @@ func (f ruleFlag) parse(at policy.Place) (*policy.Rule, error) {
 	return r, err
 }
 
-// of joins the flags with the cfg file.
-func (r *Rights) of(p *program.Env, c *config.Config) (agentfile.Rights, error) {
+// of joins the flags with the cfg file. dir is the working folder, "" that of the process.
+func (r *Rights) of(p *program.Env, c *config.Config, dir string) (agentfile.Rights, error) {
 	out := agentfile.Rights{Approval: policy.Approval(c.File.Approval), Chosen: policy.Approval(r.approval), Default: r.Default, Policies: c.File.Policies}
-	dir, err := os.Getwd()
-	if err != nil {
-		return out, failure.NothingRan(err, "")
+	if dir == "" {
+		var err error
+		if dir, err = os.Getwd(); err != nil {
+			return out, failure.NothingRan(err, "")
+		}
 	}
 	at := policy.Place{Dir: dir, Home: p.Getenv("HOME")}
 	for _, permission := range c.File.Permissions {

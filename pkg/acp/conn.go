@@ -1,0 +1,297 @@
+package acp
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/jsonrpc"
+)
+
+const (
+	maxLine     = 16 << 20
+	maxRequests = 100 // of the other side that wait for an answer
+)
+
+// ErrClosed: the other side has ended the connection.
+var ErrClosed = errors.New("the connection has ended")
+
+// An Answer does what a request asks for. ctx ends with the connection, and when the other
+// side cancels the request. The error is sent as a *jsonrpc.Error; any other one gets the
+// code of an internal error.
+type Answer func(ctx context.Context) (result any, err error)
+
+// A Conn is a connection. Its methods are safe for concurrent use; its fields must be set
+// before Serve is called.
+type Conn struct {
+	// Request returns what answers a request; it runs in a goroutine of its own. Request
+	// itself is called in the order of the messages, and must return soon. With nil, no
+	// method is known.
+	Request func(method string, params json.RawMessage) Answer
+	// Notify is called with notifications, in the order of the messages.
+	Notify func(method string, params json.RawMessage)
+	// Bad is called with what is wrong with a line that is not a message. Serve ends with
+	// the error that it returns. With nil, bad lines are ignored.
+	Bad func(err error) error
+	// Seen is called with the length of each line; its error ends Serve.
+	Seen func(bytes int) error
+
+	in      *bufio.Reader
+	writing sync.Mutex
+	out     io.Writer
+
+	mu      sync.Mutex
+	last    int
+	waiting map[string]chan *jsonrpc.Message // by the id of a request
+	theirs  map[string]context.CancelFunc    // requests of the other side, by Message.Key
+	ended   error
+}
+
+// NewConn returns a connection that reads from in and writes to out.
+func NewConn(in io.Reader, out io.Writer) *Conn {
+	return &Conn{in: bufio.NewReaderSize(in, 64<<10), out: out, waiting: map[string]chan *jsonrpc.Message{}, theirs: map[string]context.CancelFunc{}}
+}
+
+// Serve reads messages until the other side closes the connection, which is no error, and
+// waits for the answers in progress, whose ctx has ended. A read in progress does not end
+// with ctx: callers close what Serve reads from.
+func (c *Conn) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var answering sync.WaitGroup
+	defer answering.Wait()
+	defer cancel()
+	for {
+		line, err := jsonrpc.ReadLine(c.in, maxLine)
+		if bad := c.line(ctx, line, &answering); bad != nil {
+			err = bad
+		}
+		if err == nil {
+			continue
+		}
+		c.end(err)
+		if err == io.EOF {
+			err = nil
+		}
+		return err
+	}
+}
+
+// end answers all requests that wait.
+func (c *Conn) end(err error) {
+	if err == io.EOF {
+		err = ErrClosed
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = err
+	for id, answer := range c.waiting {
+		delete(c.waiting, id)
+		close(answer)
+	}
+}
+
+// line handles a line. An error ends the connection.
+func (c *Conn) line(ctx context.Context, l jsonrpc.Line, answering *sync.WaitGroup) error {
+	text := bytes.TrimSpace(l.Text)
+	if c.Seen != nil && len(l.Text) > 0 {
+		if err := c.Seen(len(l.Text)); err != nil {
+			return err
+		}
+	}
+	var m *jsonrpc.Message
+	var wrong *jsonrpc.Error
+	switch {
+	case l.TooLong:
+		m, wrong = &jsonrpc.Message{ID: l.ID}, jsonrpc.Errorf(jsonrpc.InvalidRequest, "a message is longer than %d bytes", maxLine)
+	case len(text) == 0:
+		return nil
+	default:
+		m, wrong = jsonrpc.Parse(text)
+	}
+	if wrong != nil {
+		return c.bad(m, text, wrong)
+	}
+	switch {
+	case m.Method == "":
+		c.mu.Lock()
+		answer := c.waiting[m.Key]
+		delete(c.waiting, m.Key)
+		c.mu.Unlock()
+		if answer != nil { // another one was given up
+			answer <- m
+		}
+	case m.ID == nil && m.Method == methodCancelRequest:
+		c.cancelled(m.Params)
+	case m.ID == nil:
+		if c.Notify != nil {
+			c.Notify(m.Method, m.Params)
+		}
+	default:
+		return c.request(ctx, m, answering)
+	}
+	return nil
+}
+
+// bad handles a line that is not a message.
+func (c *Conn) bad(m *jsonrpc.Message, text []byte, wrong *jsonrpc.Error) error {
+	if c.Bad != nil {
+		return c.Bad(fmt.Errorf("%w: %.200q", wrong, text))
+	}
+	if m == nil {
+		m = &jsonrpc.Message{}
+	}
+	return c.write(jsonrpc.Answer(m.ID, nil, wrong))
+}
+
+// request begins to answer a request.
+func (c *Conn) request(ctx context.Context, m *jsonrpc.Message, answering *sync.WaitGroup) error {
+	var answer Answer
+	if c.Request != nil {
+		answer = c.Request(m.Method, m.Params)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	c.mu.Lock()
+	busy, again := len(c.theirs) >= maxRequests, c.theirs[m.Key] != nil
+	if answer != nil && !busy && !again {
+		c.theirs[m.Key] = cancel
+	}
+	c.mu.Unlock()
+	switch {
+	case answer == nil:
+		cancel()
+		return c.write(jsonrpc.Answer(m.ID, nil, jsonrpc.Errorf(MethodNotFound, "there is no method %.100q", m.Method)))
+	case busy, again:
+		cancel()
+		return c.write(jsonrpc.Answer(m.ID, nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "too many requests wait for an answer, or two have one id")))
+	}
+	answering.Go(func() {
+		defer cancel()
+		result, err := answer(ctx)
+		c.mu.Lock()
+		delete(c.theirs, m.Key)
+		c.mu.Unlock()
+		var e *jsonrpc.Error
+		if err != nil && !errors.As(err, &e) {
+			e = jsonrpc.Errorf(jsonrpc.InternalError, "%v", err)
+		}
+		then, _ := result.(Then)
+		if then.Do != nil {
+			result = then.Result
+		}
+		_ = c.write(jsonrpc.Answer(m.ID, result, e)) // one that does not read it has ended
+		if then.Do != nil && e == nil {
+			then.Do()
+		}
+	})
+	return nil
+}
+
+// cancelled ends a request that the other side gives up.
+func (c *Conn) cancelled(params json.RawMessage) {
+	var p struct {
+		RequestID json.RawMessage `json:"requestId"`
+	}
+	if jsonrpc.Unmarshal(params, &p) != nil {
+		return
+	}
+	key, _ := jsonrpc.Key(p.RequestID)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cancel := c.theirs[key]; cancel != nil {
+		cancel()
+	}
+}
+
+// Call sends a request and decodes its result into result, if that is not nil. When ctx
+// ends first, the other side is told so. The error may be a *jsonrpc.Error, and wraps
+// ErrClosed if the connection ends.
+func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
+	answer := make(chan *jsonrpc.Message, 1)
+	c.mu.Lock()
+	c.last++
+	id := c.last
+	key := "n" + strconv.Itoa(id)
+	ended := c.ended
+	if ended == nil {
+		c.waiting[key] = answer
+	}
+	c.mu.Unlock()
+	if ended != nil {
+		return ended
+	}
+	if err := c.send(jsonrpc.Request(id, params, method)); err != nil {
+		return err
+	}
+	select {
+	case m := <-answer:
+		switch {
+		case m == nil:
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.ended
+		case m.Error != nil:
+			return m.Error
+		case result == nil || string(m.Result) == "null":
+			return nil
+		}
+		if err := jsonrpc.Unmarshal(m.Result, result); err != nil {
+			return fmt.Errorf("%s: the answer is not valid: %w", method, err)
+		}
+		return nil
+	case <-ctx.Done():
+		c.mu.Lock()
+		delete(c.waiting, key)
+		c.mu.Unlock()
+		_ = c.Send(methodCancelRequest, map[string]int{"requestId": id}) // it may have ended too
+		return context.Cause(ctx)
+	}
+}
+
+// Send sends a notification.
+func (c *Conn) Send(method string, params any) error {
+	return c.send(jsonrpc.Request(nil, params, method))
+}
+
+func (c *Conn) send(message any) error {
+	line, err := jsonrpc.Encode(message)
+	if err != nil {
+		return err
+	}
+	return c.write(line)
+}
+
+func (c *Conn) write(line []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err := c.out.Write(line)
+	return err
+}
+
+// Decode decodes the parameters of a request into v. The error is that of invalid
+// parameters.
+func Decode(params json.RawMessage, v any) error {
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	if err := jsonrpc.Unmarshal(params, v); err != nil {
+		wrong := err.Error()
+		if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			wrong = cmp.Or(kind.Field, "params") + ": it has the wrong type, a JSON " + kind.Value
+		}
+		return jsonrpc.Errorf(InvalidParams, "%s", wrong)
+	}
+	return nil
+}
+
+// A Then is the result of a request after whose answer something else is sent.
+type Then struct {
+	Result any
+	Do     func()
+}

@@ -1,0 +1,45 @@
+// Package acp has the messages of the Agent Client Protocol, version 1, by which editors
+// talk to agents: newline-delimited JSON-RPC 2.0 on the standard input and output of the
+// agent. Its schema is schema/v1/schema.json of
+// https://github.com/agentclientprotocol/agent-client-protocol; what is unstable there is
+// marked here.
+//
+// A [Conn] is one end of a connection, of an agent (package acpserver) or of a client
+// (package acpclient):
+//
+//	c := acp.NewConn(os.Stdin, os.Stdout)
+//	c.Request = func(method string, params json.RawMessage) acp.Answer { … }
+//	err := c.Serve(ctx)
+package acp
+
+// Version is the version of the protocol.
+const Version = 1
+
+// The methods of an agent, and those of a client.
+const (
+	MethodInitialize   = "initialize"
+	MethodAuthenticate = "authenticate"
+	MethodNew          = "session/new"
+	MethodLoad         = "session/load"
+	MethodResume       = "session/resume"
+	MethodList         = "session/list"
+	MethodClose        = "session/close"
+	MethodPrompt       = "session/prompt"
+	MethodCancel       = "session/cancel"
+	MethodSetMode      = "session/set_mode"
+
+	MethodUpdate     = "session/update"
+	MethodPermission = "session/request_permission"
+	MethodElicit     = "elicitation/create"
+
+	methodCancelRequest = "$/cancel_request" // of both
+)
+
+// The codes of errors that JSON-RPC does not define, and two that it does.
+const (
+	MethodNotFound   = -32601
+	InvalidParams    = -32602
+	RequestCancelled = -32800
+	AuthRequired     = -32000
+	NotFound         = -32002
+)
