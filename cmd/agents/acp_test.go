@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/acp"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
+)
+
+// An acpClient is an editor whose agent is `agents acp`.
+type acpClient struct {
+	t    *testing.T
+	conn *acp.Conn
+	dir  string
+	in   io.Closer
+	wait func() int // for the end of the program; it returns the exit code
+	kill func(os.Signal) error
+
+	mu      sync.Mutex
+	updates []acp.Update
+	asked   []acp.PermissionRequest
+	choose  string // the option that answers the next question, "" cancels it
+}
+
+// acpFiles are an agent that writes a file, plans and shows its context.
+func acpFiles() map[string]string {
+	return map[string]string{
+		"agent.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","toolDirectory":"tools","builtinToolboxes":[{"tag":"PlanToolbox"}]}}`,
+		"tools/write_note": `#!/bin/sh
+case $1 in
+describe) echo '{"slug":"write_note","description":"writes","args":[{"name":"path","description":"file","type":"string","mode":"dashdashequal"},{"name":"content","description":"text","type":"string","mode":"dashdashequal"}]}' ;;
+run) shift; for a; do case $a in --path=*) p=${a#*=} ;; --content=*) c=${a#*=} ;; esac; done; echo writing >&2; printf '%s' "$c" >"$p"; echo "wrote $p" ;;
+esac
+`,
+		"script.json": `{"rules":[
+			{"when":{"prompt":"write","role":"user"},"answer":{"text":"Now I write.","reasoning":"hm","calls":[{"tool":"bash_write_note","args":{"path":"note.txt","content":"new\n"}}]}},
+			{"when":{"prompt":"plan","role":"user"},"answer":{"calls":[{"tool":"add_task","args":{"id":"a","title":"First"}}]}},
+			{"when":{"prompt":"echo"},"answer":{"text":"${prompt}"}},
+			{"when":{"prompt":"fail"},"fault":{"status":400}},
+			{"answer":{"text":"done"}}]}`,
+	}
+}
+
+func startACP(t *testing.T, files map[string]string, args ...string) *acpClient {
+	t.Helper()
+	cmd := agentsCommand(t, files, append([]string{"acp", "--agent-file", "agent.json"}, args...)...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &acpClient{t: t, conn: acp.NewConn(out, in), dir: cmd.Dir, in: in, kill: cmd.Process.Signal}
+	c.conn.Notify = func(_ string, params json.RawMessage) {
+		var n acp.Notification
+		if err := acp.Decode(params, &n); err != nil {
+			t.Errorf("update %s: %v", params, err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.updates = append(c.updates, n.Update)
+	}
+	c.conn.Request = c.request
+	served := make(chan error, 1)
+	go func() { served <- c.conn.Serve(context.Background()) }()
+	c.wait = sync.OnceValue(func() int {
+		<-served
+		cmd.Wait()
+		if stderr.Len() > 0 {
+			t.Logf("stderr: %s", &stderr)
+		}
+		return cmd.ProcessState.ExitCode()
+	})
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		c.wait()
+	})
+	c.call(acp.MethodInitialize, acp.InitializeRequest{ProtocolVersion: acp.Version}, &acp.InitializeResponse{})
+	return c
+}
+
+func (c *acpClient) request(method string, params json.RawMessage) acp.Answer {
+	return func(context.Context) (any, error) {
+		var r acp.PermissionRequest
+		if err := acp.Decode(params, &r); err != nil || method != acp.MethodPermission {
+			return nil, jsonrpc.Errorf(acp.MethodNotFound, "%s: %v", method, err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.asked = append(c.asked, r)
+		if c.choose == "" {
+			return acp.PermissionResponse{Outcome: acp.Selected{Outcome: "cancelled"}}, nil
+		}
+		return acp.PermissionResponse{Outcome: acp.Selected{Outcome: "selected", OptionID: c.choose}}, nil
+	}
+}
+
+func (c *acpClient) call(method string, params, result any) {
+	c.t.Helper()
+	if err := c.conn.Call(c.t.Context(), method, params, result); err != nil {
+		c.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+// session opens a new session.
+func (c *acpClient) session() string {
+	c.t.Helper()
+	var r acp.SessionResponse
+	c.call(acp.MethodNew, acp.SessionRequest{CWD: c.dir, MCPServers: []acp.MCPServer{}}, &r)
+	return r.SessionID
+}
+
+// prompt sends a prompt and returns why the turn stopped.
+func (c *acpClient) prompt(session, text string) string {
+	c.t.Helper()
+	var r acp.PromptResponse
+	c.call(acp.MethodPrompt, acp.PromptRequest{SessionID: session, Prompt: []acp.Block{*acp.TextBlock(text)}}, &r)
+	return r.StopReason
+}
+
+// taken returns the updates since the last time, one a line: their kind and what is in them.
+func (c *acpClient) taken() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	last := ""
+	for _, u := range c.updates {
+		before := last
+		last = u.Kind
+		switch text := string(u.Content); u.Kind {
+		case acp.CommandsUpdate, acp.UsageUpdate:
+		case acp.UserChunk, acp.AgentChunk, acp.ThoughtChunk:
+			var block acp.Block
+			json.Unmarshal(u.Content, &block)
+			if before == u.Kind {
+				b.WriteString(*block.Text)
+				break
+			}
+			fmt.Fprintf(&b, "\n%s %s", u.Kind, *block.Text)
+		case acp.PlanUpdate:
+			fmt.Fprintf(&b, "\nplan %+v", u.Entries)
+		default:
+			fmt.Fprintf(&b, "\n%s %s %s %s", u.Kind, u.Call.Kind, u.Status, u.Title)
+			for _, l := range u.Locations {
+				fmt.Fprintf(&b, " at %s", l.Path)
+			}
+			b.WriteString(" " + text)
+		}
+	}
+	c.updates = nil
+	return strings.ReplaceAll(b.String(), c.dir, "DIR")
+}
+
+func want(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		i := strings.Index(text, part)
+		if i < 0 {
+			t.Errorf("there is no %q, in this order, in:\n%s", part, text)
+			return
+		}
+		text = text[i+len(part):]
+	}
+}
+
+func TestAnEditorSeesWhatAnAgentDoes(t *testing.T) {
+	c := startACP(t, acpFiles())
+	c.choose = "yes"
+	id := c.session()
+	if stop := c.prompt(id, "write"); stop != acp.EndTurn {
+		t.Errorf("the turn stopped with %s", stop)
+	}
+	want(t, c.taken(), "session_info_update", "write", "agent_thought_chunk hm", "agent_message_chunk Now I write.",
+		"tool_call edit pending bash_write_note path=note.txt", " at DIR/note.txt",
+		`tool_call_update  pending`, `"type":"diff","path":"DIR/note.txt","newText":"new\n"`,
+		"tool_call_update  in_progress", "writing",
+		"tool_call_update  completed", `"type":"diff","path":"DIR/note.txt","newText":"new\n"`, "wrote note.txt",
+		"agent_message_chunk", "done")
+	var kinds []string
+	for _, o := range c.asked[0].Options {
+		kinds = append(kinds, o.Kind)
+	}
+	if got := strings.Join(kinds, " "); got != "allow_once allow_always allow_always reject_once reject_always" || len(c.asked) != 1 {
+		t.Errorf("%d questions with the options %s", len(c.asked), got)
+	}
+	c.prompt(id, "plan")
+	want(t, c.taken(), "plan [{Content:First Priority:medium Status:pending}]")
+
+	// The session is on disk: another conversation continues it, and is shown what was.
+	c.call(acp.MethodClose, acp.SessionID{SessionID: id}, nil)
+	c.call(acp.MethodLoad, acp.SessionRequest{SessionID: id, CWD: c.dir, MCPServers: []acp.MCPServer{}}, nil)
+	want(t, c.taken(), "user_message_chunk write", "agent_thought_chunk hm", "agent_message_chunk Now I write.", "tool_call_update  completed", "wrote note.txt", "done",
+		"user_message_chunk plan", "plan [{Content:First")
+	var list acp.ListResponse
+	c.call(acp.MethodList, acp.ListRequest{CWD: c.dir}, &list)
+	if len(list.Sessions) != 1 || list.Sessions[0].SessionID != id || list.Sessions[0].Title != "write" {
+		t.Errorf("session/list: %+v", list)
+	}
+	c.in.Close()
+	if code := c.wait(); code != 0 {
+		t.Errorf("exit code %d at the end of input", code)
+	}
+}
+
+func TestAnEditorDecidesAboutCalls(t *testing.T) {
+	for name, tt := range map[string]struct {
+		choose, mode string
+		asked        int // in two turns
+		written      bool
+	}{
+		"always":           {"session", "", 1, true},
+		"never":            {"never", "", 1, false},
+		"no":               {"no", "", 2, false},
+		"no answer":        {"", "", 2, false},
+		"an unknown one":   {"maybe", "", 2, false},
+		"mode allow":       {"no", "allow", 0, true},
+		"mode read-only":   {"yes", "read-only", 0, false},
+		"started with yes": {"no", "--yes", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var args []string
+			if tt.mode == "--yes" {
+				args, tt.mode = []string{"--yes"}, ""
+			}
+			c := startACP(t, acpFiles(), args...)
+			c.choose = tt.choose
+			id := c.session()
+			if tt.mode != "" {
+				c.call(acp.MethodSetMode, acp.SetModeRequest{SessionID: id, ModeID: tt.mode}, nil)
+			}
+			c.prompt(id, "write")
+			c.prompt(id, "write again")
+			_, err := os.Stat(filepath.Join(c.dir, "note.txt"))
+			if written := err == nil; written != tt.written || len(c.asked) != tt.asked {
+				t.Errorf("written: %v after %d questions\n%s", written, len(c.asked), c.taken())
+			}
+		})
+	}
+}
+
+func TestAnEditorCancels(t *testing.T) {
+	for name, end := range map[string]func(c *acpClient, id string){
+		"session/cancel": func(c *acpClient, id string) { c.conn.Send(acp.MethodCancel, acp.SessionID{SessionID: id}) },
+		"end of input":   func(c *acpClient, _ string) { c.in.Close() },
+		"SIGTERM":        func(c *acpClient, _ string) { c.kill(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startACP(t, hangFiles(), "--yes")
+			id := c.session()
+			stop := make(chan string, 1)
+			go func() {
+				var r acp.PromptResponse
+				err := c.conn.Call(context.Background(), acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{*acp.TextBlock("hang")}}, &r)
+				stop <- fmt.Sprint(r.StopReason, " ", err)
+			}()
+			file := filepath.Join(c.dir, "pids")
+			waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
+			err := c.conn.Call(t.Context(), acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{*acp.TextBlock("two")}}, nil)
+			if err == nil || !strings.Contains(err.Error(), "in progress") {
+				t.Errorf("a second prompt: %v", err)
+			}
+			end(c, id)
+			if got := <-stop; got != "cancelled <nil>" {
+				t.Errorf("the prompt: %s", got)
+			}
+			waitFor(t, func() bool { _, running := alive(t, file); return len(running) == 0 })
+		})
+	}
+}
+
+func TestCommandsAndContentOfAnEditor(t *testing.T) {
+	c := startACP(t, acpFiles(), "--no-session")
+	id := c.session()
+	text := "x := 1\n"
+	var r acp.PromptResponse
+	c.call(acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{
+		*acp.TextBlock("echo "), {Type: "resource_link", URI: "file:///src/a.go", Name: "a.go"},
+		{Type: "resource", Resource: &acp.Resource{URI: "file:///src/b.go", Text: &text}},
+	}}, &r)
+	want(t, c.taken(), "agent_message_chunk echo /src/a.go\n\n<file path=\"/src/b.go\">\nx := 1\n</file>")
+	c.prompt(id, "/tools")
+	want(t, c.taken(), "agent_message_chunk", "bash_write_note")
+	c.prompt(id, "/cost")
+	want(t, c.taken(), "1 request")
+	c.prompt(id, "/compact")
+	want(t, c.taken(), "shortened")
+	c.prompt(id, "echo /unknown")
+	want(t, c.taken(), "echo /unknown")
+	for name, tt := range map[string]struct {
+		method string
+		params any
+		want   string
+	}{
+		"model":           {acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{*acp.TextBlock("fail")}}, "400"},
+		"empty":           {acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{}}, "prompt: it is empty"},
+		"unknown content": {acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{{Type: "video"}}}, `"video" is not supported`},
+		"bad image":       {acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{{Type: "image", Data: "?"}}}, "illegal base64"},
+		"unknown session": {acp.MethodPrompt, acp.PromptRequest{SessionID: "x"}, `no open session "x"`},
+		"unknown mode":    {acp.MethodSetMode, acp.SetModeRequest{SessionID: id, ModeID: "x"}, `no mode "x"`},
+		"relative folder": {acp.MethodNew, acp.SessionRequest{CWD: "here"}, "not an absolute path"},
+		"wrong type":      {acp.MethodNew, map[string]any{"cwd": 5}, "cwd: it has the wrong type"},
+		"unknown method":  {"session/dance", nil, "no method"},
+		"not kept":        {acp.MethodLoad, acp.SessionRequest{SessionID: id + "x", CWD: c.dir}, "no session"},
+	} {
+		if err := c.conn.Call(t.Context(), tt.method, tt.params, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+	if !slices.ContainsFunc([]string{c.prompt(id, "still there")}, func(s string) bool { return s == acp.EndTurn }) {
+		t.Error("the session does not survive errors")
+	}
+}
