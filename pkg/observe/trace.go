@@ -390,6 +390,29 @@ func (t *Trace) forget(id string) {
 	}
 }
 
+// A Span is one of an operation around the events: its ids, those of its parent, and what it
+// was. An Error that is not "" makes it one of an operation that failed.
+type Span struct {
+	Context    traceid.Context
+	Parent     string
+	Name       string
+	Start, End time.Time
+	Attributes map[string]string
+	Error      string
+}
+
+// Add exports a span. It must not be called concurrently with Observe.
+func (t *Trace) Add(s Span) {
+	span := newSpan(s.Context, s.Parent, s.Name, kindInternal, s.Start)
+	for _, key := range slices.Sorted(maps.Keys(s.Attributes)) {
+		span.text(key, s.Attributes[key])
+	}
+	if s.Error != "" {
+		span.fail(errorUnknown, s.Error)
+	}
+	t.export(span, s.End)
+}
+
 // export ends a span and writes or queues it.
 func (t *Trace) export(span *otlpSpan, end time.Time) {
 	span.End = max(nanos(end), span.Start)

@@ -498,3 +498,25 @@ func TestSessionOfAKey(t *testing.T) {
 		t.Error("two calls have the same span")
 	}
 }
+
+func TestAddExportsASpan(t *testing.T) {
+	var out bytes.Buffer
+	trace, err := OpenTrace(TraceOptions{W: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, start := traceid.Root("S"), time.Unix(100, 0)
+	c.Span = traceid.Call("k")
+	trace.Add(Span{Context: c, Parent: traceid.Run("S", 0), Name: "RunActivity:step", Start: start, End: start.Add(time.Second), Attributes: map[string]string{"host": "a", "none": ""}, Error: "no answer"})
+	spans := spansOf(t, out.String())
+	if len(spans) != 1 {
+		t.Fatalf("%d spans", len(spans))
+	}
+	s := spans[0]
+	if s.TraceID != c.Trace || s.SpanID != c.Span || s.Parent != traceid.Run("S", 0) || s.Start != "100000000000" || s.End != "101000000000" || s.Status == nil || s.Status.Message != "no answer" {
+		t.Errorf("the span is %+v", s)
+	}
+	if got := shownAttributes(s.Attributes); !strings.Contains(got, `host="a"`) || strings.Contains(got, "none") {
+		t.Errorf("its attributes are %s", got)
+	}
+}
