@@ -1,0 +1,100 @@
+// Package connect opens clients of Temporal: the server's address and credentials from flags
+// and the usual environment, the encryption of payloads, metrics and spans.
+package connect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+)
+
+// DefaultNamespace is the namespace if nothing names one.
+const DefaultNamespace = "default"
+
+// ErrNoAddress: nothing names a server.
+var ErrNoAddress = errors.New("no Temporal server is named")
+
+// Options of a client. Address and Namespace take precedence over the environment, and
+// Fallback is the address if neither names one.
+type Options struct {
+	Address, Namespace, Fallback string
+	// Environ is the environment, KEY=VALUE: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
+	// TEMPORAL_API_KEY, TEMPORAL_TLS_…, or a profile of Temporal's configuration file.
+	Environ []string
+	// Key encrypts payloads, if it is not nil.
+	Key *Key
+	// Metrics receives the measurements of the SDK, and Trace its spans; nil drops them.
+	Metrics client.MetricsHandler
+	Trace   *Trace
+	// Logger receives the errors of the SDK; nil drops them.
+	Logger *slog.Logger
+}
+
+// Client connects to the server. The caller must close the client.
+func (o Options) Client(ctx context.Context) (client.Client, error) {
+	opts, err := o.options()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.DialContext(ctx, opts)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Temporal server at %s: %w", opts.HostPort, err)
+	}
+	return c, nil
+}
+
+func (o Options) options() (client.Options, error) {
+	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{EnvLookup: environ(o.Environ)})
+	if err != nil {
+		return client.Options{}, fmt.Errorf("read Temporal's configuration: %w", err)
+	}
+	profile.Address = cmp.Or(o.Address, profile.Address, o.Fallback)
+	profile.Namespace = cmp.Or(o.Namespace, profile.Namespace, DefaultNamespace)
+	if profile.Address == "" {
+		return client.Options{}, ErrNoAddress
+	}
+	opts, err := profile.ToClientOptions(envconfig.ToClientOptionsRequest{})
+	if err != nil {
+		return opts, err
+	}
+	opts.Logger = log.NewStructuredLogger(cmp.Or(o.Logger, slog.New(slog.DiscardHandler)))
+	opts.MetricsHandler = o.Metrics
+	if o.Trace != nil {
+		opts.Interceptors = []interceptor.ClientInterceptor{o.Trace.Interceptor()}
+	}
+	if o.Key != nil {
+		opts.DataConverter = converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), o.Key)
+		opts.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: opts.DataConverter, EncodeCommonAttributes: true})
+	}
+	return opts, nil
+}
+
+// Register adds the search attributes that the namespace does not have.
+func Register(ctx context.Context, c client.Client, namespace string, attributes []temporal.SearchAttributeKey) error {
+	service := c.OperatorService()
+	have, err := service.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	if err != nil {
+		return fmt.Errorf("list the search attributes: %w", err)
+	}
+	missing := Types(attributes)
+	for name := range have.CustomAttributes {
+		delete(missing, name)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if _, err := service.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: missing}); err != nil {
+		return fmt.Errorf("add search attributes: %w", err)
+	}
+	return nil
+}
