@@ -1,8 +1,8 @@
 // Package filelock locks files among processes and within one. The system
 // releases a lock when its process ends, however it ends.
 //
-// [Try] locks an open file whose content one process may write. [Acquire] waits
-// for a lock that is only a name.
+// [Try] locks an open file whose content one process may write, and [Wait] waits for
+// such a lock. [Acquire] waits for a lock that is only a name.
 //
 // Where the system duplicates open files into a child (Unix), a child that is just
 // being started holds the lock until it executes its program.
@@ -42,7 +42,7 @@ func Acquire(ctx context.Context, path string) (release func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := wait(ctx, f); err != nil {
+		if err := Wait(ctx, f); err != nil {
 			f.Close()
 			return nil, err
 		}
@@ -62,8 +62,9 @@ func Acquire(ctx context.Context, path string) (release func(), err error) {
 	}
 }
 
-// wait locks f once it is free.
-func wait(ctx context.Context, f *os.File) error {
+// Wait locks f like Try once it is free, or fails when ctx ends. A file that nobody
+// removes may be on NFS: Linux locks it among hosts, if f is open for writing.
+func Wait(ctx context.Context, f *os.File) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {

@@ -98,7 +98,7 @@ func (dir blobs) read(name string) ([]byte, error) {
 
 // move returns e with its large contents moved to blobs. e itself is not changed.
 func (dir blobs) move(d *disk, e agent.Event) (agent.Event, error) {
-	return mapParts(e, func(p *agent.Part) (err error) {
+	return MapParts(e, func(p *agent.Part) (err error) {
 		switch {
 		case p.Blob != "":
 			err = errors.New("the content of a part is missing: only the reference " + p.Blob + " is there")
@@ -116,7 +116,7 @@ func (dir blobs) move(d *disk, e agent.Event) (agent.Event, error) {
 
 // fill returns e with the contents of its blobs.
 func (dir blobs) fill(e agent.Event) (agent.Event, error) {
-	return mapParts(e, func(p *agent.Part) error {
+	return MapParts(e, func(p *agent.Part) error {
 		if p.Blob == "" {
 			return nil
 		}
@@ -134,9 +134,9 @@ func (dir blobs) fill(e agent.Event) (agent.Event, error) {
 	})
 }
 
-// mapParts returns e with copies of all of its parts, changed by f. It stops at the
+// MapParts returns e with copies of all of its parts, changed by f. It stops at the
 // first error.
-func mapParts(e agent.Event, f func(*agent.Part) error) (agent.Event, error) {
+func MapParts(e agent.Event, f func(*agent.Part) error) (agent.Event, error) {
 	var err error
 	mapped := func(parts []agent.Part) []agent.Part {
 		parts = slices.Clone(parts)

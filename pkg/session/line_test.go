@@ -83,7 +83,7 @@ func TestEveryFieldOfAnEventIsKept(t *testing.T) {
 	var want agent.Event
 	n := 0
 	fill(reflect.ValueOf(&want).Elem(), &n)
-	want, _ = mapParts(want, func(p *agent.Part) error {
+	want, _ = MapParts(want, func(p *agent.Part) error {
 		p.Blob = "" // what is appended has its contents
 		return nil
 	})
