@@ -1,0 +1,158 @@
+// Package store keeps what all workers of a fleet share: records, which hold the events of
+// runs, and objects, which are files under a name.
+//
+// A [Store] has three forms: a folder, which may be on NFS, a bucket of an S3-compatible
+// server, and a Postgres database. [Open] opens the form that a URL names, and [Encrypt]
+// puts AES-256-GCM around any of them. [Records] reads records as events of agents, keeps
+// them in memory, and appends to them.
+//
+//	s, err := store.Open(ctx, "/srv/fleet")
+//	records := &store.Records{Store: s}
+//	r, err := records.Get(ctx, id)
+//	known := r.Position()
+//	known, err = r.Append(ctx, known, events, func(e *agent.Event) bool { return e.Session == mine })
+//
+// At most one writer at a time extends a record: an append names the number of events that
+// the writer knows, and fails with [ErrBehind] if the record has more. What a method has
+// written when it returns survives a loss of power.
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+)
+
+// ErrBehind is the error of Append when the record has more events than the writer knows.
+var ErrBehind = errors.New("the record has more events")
+
+// A Store keeps records and objects. It is safe for concurrent use by several processes. A
+// failed write may have happened or not, except one that fails with ErrBehind.
+type Store interface {
+	// Append adds events behind number after, all or none. An event is JSON in one line. The
+	// error is ErrBehind if the record has more than after events.
+	Append(ctx context.Context, record string, after int64, events [][]byte) error
+	// Read returns the events behind number after, in order: none for a record that does
+	// not exist.
+	Read(ctx context.Context, record string, after int64) ([][]byte, error)
+	// Put stores an object if there is none of that name, and reports whether it did. A name
+	// has elements separated by slashes: blobs/sha256-….
+	Put(ctx context.Context, name string, data []byte) (bool, error)
+	// Get returns an object, or an error that is fs.ErrNotExist.
+	Get(ctx context.Context, name string) ([]byte, error)
+	// Close releases what the store holds open. Nothing may be running.
+	Close() error
+}
+
+// Open opens the store that a URL names: the path of a folder, file:///folder,
+// s3://bucket/prefix?endpoint=URL&region=NAME, or postgres://user@host/database. Passwords
+// and keys are better given where the client libraries look for them: PGPASSWORD or
+// ~/.pgpass, AWS_ACCESS_KEY_ID and the other sources of the AWS SDK.
+func Open(ctx context.Context, location string) (Store, error) {
+	scheme, _, found := strings.Cut(location, "://")
+	if !found {
+		return openFolder(location)
+	}
+	switch scheme {
+	case "postgres", "postgresql":
+		return openPostgres(ctx, location)
+	case "s3", "file":
+	default:
+		return nil, fmt.Errorf("open store: %q is none of file, s3 and postgres", scheme)
+	}
+	u, err := url.Parse(location)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("open store: the %s URL is not valid", scheme) // err contains the URL
+	case scheme == "s3":
+		return openS3(ctx, u)
+	case u.Host != "" || u.Path == "":
+		return nil, errors.New("open store: a file URL has three slashes and an absolute path")
+	}
+	return openFolder(filepath.FromSlash(u.Path))
+}
+
+// maxName limits names: file systems allow 255 bytes.
+const maxName = 200
+
+// validName reports whether every form can store an object of that name: elements of
+// letters, digits and -_.: that do not begin with a dot.
+func validName(name string) bool {
+	if len(name) > maxName {
+		return false
+	}
+	for e := range strings.SplitSeq(name, "/") {
+		other := func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:", r)
+		}
+		if e == "" || e[0] == '.' || strings.ContainsFunc(e, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkAppend returns an error for an append that no form can store.
+func checkAppend(record string, after int64, events [][]byte) error {
+	if after < 0 || len(events) == 0 {
+		return fmt.Errorf("append %d events behind number %d of record %s: not possible", len(events), after, record)
+	}
+	for _, e := range events {
+		if len(e) == 0 || e[0] == '@' || bytes.IndexByte(e, '\n') >= 0 {
+			return fmt.Errorf("append to record %s: an event is not JSON in one line", record)
+		}
+	}
+	return checkName(record, 1)
+}
+
+// checkName returns an error for a name that is not valid or has more elements.
+func checkName(name string, elements int) error {
+	if !validName(name) || elements > 0 && strings.Count(name, "/") >= elements {
+		return fmt.Errorf("%q is not a valid name in a store", name)
+	}
+	return nil
+}
+
+// errMissing is the error for a record that has fewer events than a caller knows; nil if it
+// knows none.
+func errMissing(record string, has, after int64) error {
+	if has >= after {
+		return nil
+	}
+	return fmt.Errorf("record %s has %d events, fewer than the %d that were seen before: it was lost, or this is another store", record, has, after)
+}
+
+const (
+	blobScheme = "sha256:"
+	blobFolder = "blobs/sha256-"
+)
+
+// PutBlob stores data under its digest, which it returns: "sha256:" and 64 hexadecimal digits.
+func PutBlob(ctx context.Context, s Store, data []byte) (digest string, err error) {
+	sum := sha256.Sum256(data)
+	name := hex.EncodeToString(sum[:])
+	_, err = s.Put(ctx, blobFolder+name, data)
+	return blobScheme + name, err
+}
+
+// GetBlob returns what PutBlob stored under digest.
+func GetBlob(ctx context.Context, s Store, digest string) ([]byte, error) {
+	name, ok := strings.CutPrefix(digest, blobScheme)
+	if !ok || len(name) != 2*sha256.Size {
+		return nil, fmt.Errorf("%q is not a valid digest of a blob", digest)
+	}
+	data, err := s.Get(ctx, blobFolder+name)
+	if err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", digest, err)
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
+		return nil, fmt.Errorf("blob %s was changed: its content has another digest", digest)
+	}
+	return data, nil
+}
