@@ -50,6 +50,9 @@ func (l *loader) model(n *Node) bool {
 	if named != (ModelChoice{s.Flavor, s.ModelURL, s.ModelName}) {
 		s.Price = nil // it is that of another model
 	}
+	if n.choice.Flavor != "" {
+		s.Protocol = "" // it is that of another server
+	}
 	n.Agent.Model = s.ModelName
 	if l.opts.NoModels {
 		return true
@@ -257,8 +260,8 @@ func (l *loader) openai(n *Node, key config.Key, hasKey bool) agent.Provider {
 		l.broken(n, CodeSchema, "modelName", "it is missing: the server needs the name of a model")
 		return nil
 	}
-	for _, field := range []string{"model", "messages", "tools", "stream"} {
-		if _, ok := s.ExtraBody[field]; ok {
+	for _, field := range []string{"model", "messages", "system", "tools", "stream"} {
+		if _, ok := s.ExtraBody[field]; ok && (field != "system" || s.modelProtocol() == protocolAnthropic) {
 			l.broken(n, CodeSchema, "extraBody", "it cannot replace %s", field)
 			return nil
 		}
@@ -277,11 +280,11 @@ func (l *loader) openai(n *Node, key config.Key, hasKey bool) agent.Provider {
 		reveal = key.Value.Reveal
 	}
 	n.Agent.Flavor = string(flavor.At(u))
-	return &openai.Provider{Flavor: flavor, Settings: modelhttp.Settings{
+	return s.provider(flavor, modelhttp.Settings{
 		BaseURL: base, Model: s.ModelName, Key: reveal,
 		Temperature: s.Temperature, MaxOutputTokens: s.MaxOutputTokens, ReasoningEffort: s.ReasoningEffort,
 		ExtraBody: s.ExtraBody, RequestTimeout: seconds(s.RequestTimeoutSeconds),
-	}}
+	})
 }
 
 // withoutUser is the text of a URL, which need not be a valid one, without the user

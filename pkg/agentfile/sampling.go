@@ -9,7 +9,6 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
-	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
 	"github.com/agents-exe/agents/pkg/toolname"
@@ -60,11 +59,10 @@ func limited(p agent.Provider, s mcpclient.Sampling) agent.Provider {
 	if !ok {
 		return p
 	}
-	model, ok := priced.Provider.(*openai.Provider)
-	if !ok {
+	model, own := withSettings(priced.Provider)
+	if model == nil {
 		return p
 	}
-	own := *model
 	if s.MaxTokens > 0 && (own.MaxOutputTokens == 0 || s.MaxTokens < own.MaxOutputTokens) {
 		own.MaxOutputTokens = s.MaxTokens
 	}
@@ -72,6 +70,6 @@ func limited(p agent.Provider, s mcpclient.Sampling) agent.Provider {
 		own.Temperature = &s.Temperature
 	}
 	again := *retry
-	again.Provider = &prices.Provider{Provider: &own, Price: priced.Price}
+	again.Provider = &prices.Provider{Provider: model, Price: priced.Price}
 	return &again
 }

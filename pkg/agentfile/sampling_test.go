@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/anthropic"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
@@ -41,6 +42,16 @@ func TestServersSettingsOfAModel(t *testing.T) {
 				t.Error("the agent's own model was changed")
 			}
 		})
+	}
+}
+
+// The settings count whatever protocol the model speaks.
+func TestServersSettingsOfAModelOfAnthropic(t *testing.T) {
+	own := &anthropic.Provider{ContextTokens: 7}
+	got := limited(&provider.Retry{Provider: &prices.Provider{Provider: own}}, mcpclient.Sampling{MaxTokens: 9}).(*provider.Retry)
+	p, ok := got.Provider.(*prices.Provider).Provider.(*anthropic.Provider)
+	if !ok || p.MaxOutputTokens != 9 || p.ContextTokens != 7 || own.MaxOutputTokens != 0 {
+		t.Errorf("%+v of %+v", p, own)
 	}
 }
 

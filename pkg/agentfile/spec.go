@@ -44,6 +44,7 @@ type Spec struct {
 	SkillSources       []SkillSource        `json:"skillSources"`
 	AutoEnableSkills   []string             `json:"autoEnableSkills"`
 	AgentsFile         bool                 `json:"agentsFile"`
+	Protocol           string               `json:"protocol"`
 	ToolProtocol       string               `json:"toolProtocol"`
 	ScriptMarkers      []string             `json:"scriptMarkers"`
 
