@@ -88,6 +88,11 @@ func table() []entry {
 			{name: "list", usage: "list keys, without their values", build: keysListCommand},
 			{name: "rm", usage: "remove a key", build: keysRmCommand},
 		}},
+		{name: "mcp", usage: "sign in to MCP servers", below: []entry{
+			{name: "login", usage: "sign in to a server with a browser", build: mcpLoginCommand},
+			{name: "logout", usage: "forget the sign-in to a server", build: mcpLogoutCommand},
+			{name: "list", usage: "list the servers of the agent's tree and who is signed in", build: mcpListCommand},
+		}},
 		{name: "test", usage: "run tests of agents without their models", build: testCommand},
 		{name: "session", usage: "work on sessions of earlier runs", build: sessionCommand, below: []entry{
 			{name: "list", usage: "list sessions, those that changed last first", build: sessionListCommand},

@@ -118,6 +118,10 @@ type Options struct {
 	// MCPServers are more MCP servers of the root agent, as in an mcpServers object. They
 	// are those of the user, and in no lock.
 	MCPServers map[string]json.RawMessage
+	// SignInDir is the folder for sign-ins to MCP servers; with "" there are none.
+	// LoginCommand, if it is not nil, returns the command to sign in to a server.
+	SignInDir    string
+	LoginCommand func(server string) string
 	// SessionDirs are the folders whose sessions a SystemToolbox shows.
 	SessionDirs []string
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/signin"
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
 	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/agents-exe/agents/pkg/toolname"
@@ -38,6 +39,7 @@ type server struct {
 	settings json.RawMessage
 	uncached bool // its list of tools is not cached
 	given    bool // it is one of Options.MCPServers
+	signIn   *signin.Server
 }
 
 // prefix begins the names of the server's tools.
@@ -89,7 +91,7 @@ func (l *loader) mcpServers(n *Node) {
 		}
 		seen[s.Name] = true
 		var err error
-		if s.client, err = l.client(s); err != nil {
+		if s.client, err = l.client(&s); err != nil {
 			l.report(n.File.problem(LeftOut, CodeServer, s.pointer, "server %s: %s", s.Name, err))
 			continue
 		}
@@ -123,7 +125,7 @@ func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
 }
 
 // client describes s for the MCP client.
-func (l *loader) client(s server) (mcpclient.Server, error) {
+func (l *loader) client(s *server) (mcpclient.Server, error) {
 	c := mcpclient.Server{
 		Name: s.Name, Args: s.Args, Tools: s.Tools, Protocol: s.Protocol, Context: s.ShareContext,
 		StartTimeout: seconds(s.StartTimeoutSeconds), CallTimeout: seconds(s.TimeoutSeconds), PollInterval: seconds(s.PollSeconds),
@@ -168,7 +170,7 @@ func (l *loader) serverEnviron(n *Node, s server) []string {
 
 // httpServer sets what a server over HTTP needs. A key is sent only to the hosts that
 // its entry allows.
-func (l *loader) httpServer(c *mcpclient.Server, s server) error {
+func (l *loader) httpServer(c *mcpclient.Server, s *server) error {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("url: %q is not a usable URL; want http:// or https:// and a host", withoutUser(s.URL))
@@ -184,7 +186,10 @@ func (l *loader) httpServer(c *mcpclient.Server, s server) error {
 			return key
 		})
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return l.signIn(c, s)
 }
 
 var (

@@ -39,9 +39,7 @@ func (l *loader) confine() {
 		}
 		n.confinement.place = sandbox.Place{Dir: dir, Home: toolenv.Lookup(l.opts.Environ, "HOME"), Environ: l.opts.Environ,
 			Ladder: l.opts.Ladder, Log: l.note}
-		if l.opts.KeysFile != "" {
-			n.confinement.place.Secrets = []string{absolute(dir, l.opts.KeysFile)}
-		}
+		n.confinement.place.Secrets = l.secretFiles(dir)
 		if n.File.Spec.Sandbox == nil {
 			continue
 		}

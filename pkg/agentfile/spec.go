@@ -188,6 +188,7 @@ type MCPServer struct {
 	ToolEnv             []string          `json:"toolEnv"`
 	URL                 string            `json:"url"`
 	Headers             map[string]string `json:"headers"`
+	OAuth               *OAuth            `json:"oauth"`
 	TimeoutSeconds      float64           `json:"timeoutSeconds"`
 	StartTimeoutSeconds float64           `json:"startTimeoutSeconds"`
 	PollSeconds         float64           `json:"pollSeconds"`

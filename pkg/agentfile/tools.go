@@ -94,7 +94,7 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 	if len(told) == 0 {
 		return
 	}
-	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile}, l.further)
+	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile, l.opts.SignInDir}, l.further)
 	if len(l.tree.Nodes) > 0 {
 		files = append(files, filepath.Join(filepath.Dir(l.tree.Nodes[0].File.Path), LockName))
 	}

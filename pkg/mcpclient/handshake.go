@@ -84,7 +84,10 @@ func (c *conn) negotiate(ctx context.Context, first string, wait time.Duration, 
 				continue
 			}
 			done, again := c.discovered(a)
+			var final interface{ Final() bool }
 			switch {
+			case errors.As(a.err, &final) && final.Final():
+				return c.failure(ctx, a.err)
 			case done:
 				return nil
 			case again && discovers < 2:

@@ -54,6 +54,9 @@ func (c *conn) openURL() {
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second}
 		carrier, w.idle = own, own.CloseIdleConnections
 	}
+	if c.server.Authorize != nil {
+		carrier = c.server.Authorize(carrier)
+	}
 	w.client = &http.Client{Transport: carrier, CheckRedirect: httphost.SameHost}
 	c.open(w)
 }

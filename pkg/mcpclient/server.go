@@ -73,6 +73,10 @@ type Server struct {
 	URL string
 	// Headers are sent with every request to URL, and to no other host.
 	Headers map[string]string
+	// Authorize wraps the transport of requests to URL, to authorize them; nil does not. After
+	// an error with a method Final() bool that returns true, no other version of the protocol
+	// is tried.
+	Authorize func(next http.RoundTripper) http.RoundTripper
 
 	// Context says that its tools get the context of the run and may change it; see
 	// MetaContext.

@@ -76,6 +76,7 @@ var rules = []rule{
 	{path: "pkg/sandbox", floor: 2, modules: []string{"github.com/landlock-lsm/go-landlock", "golang.org/x/net", "golang.org/x/sys"}},
 	{path: "pkg/schema", floor: 2, modules: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{path: "pkg/session", floor: 2, modules: []string{"golang.org/x/sys"}},
+	{path: "pkg/signin", floor: 2},
 	{path: "pkg/standin", floor: 2, modules: []string{"github.com/aymanbagabas/go-udiff"}},
 	{path: "pkg/step", floor: 2},
 	{path: "pkg/yamldoc", floor: 2, modules: []string{"github.com/goccy/go-yaml"}},
@@ -130,6 +131,7 @@ var rules = []rule{
 
 	{path: "pkg/agent/agenttest", floor: support},
 	{path: "pkg/exectool/runnertest", floor: support},
+	{path: "pkg/signin/signintest", floor: support},
 	{path: "pkg/internal/site", floor: support, modules: []string{"github.com/yuin/goldmark"}},
 	{path: "pkg/internal/...", floor: support},
 	{path: "pkg/tmuxtest", floor: support},

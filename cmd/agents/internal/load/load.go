@@ -152,6 +152,10 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	opts.WorkDir, opts.MCPServers = o.Dir, o.Servers
 	opts.SessionDirs = Paths(SessionDirs(p, c, ""))
 	opts.Companion = program.Companion
+	opts.SignInDir = p.SignInDir()
+	opts.LoginCommand = func(server string) string {
+		return "agents mcp login " + program.ShellQuote(server) + " --agent-file " + program.ShellQuote(file)
+	}
 	opts.Ladder, opts.Note = Ladder(p), func(line string) { p.Warn(line) }
 	var err error
 	if opts.Trusted, err = trusted(p, c, file, o); err != nil {

@@ -28,6 +28,15 @@ func (p *Env) ApprovalsFile() string {
 	return filepath.Join(dir, "approvals.json")
 }
 
+// SignInDir is the folder with the sign-ins to MCP servers, "" if there is no home folder.
+func (p *Env) SignInDir() string {
+	dir := p.StateDir()
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "mcp")
+}
+
 // CacheDir is the folder for descriptions of tools, "" if there is none.
 func (p *Env) CacheDir() string {
 	dir := p.Getenv("XDG_CACHE_HOME")

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/signin"
+	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/urfave/cli/v3"
+)
+
+const serverArgument = "the name or the URL of the server"
+
+func mcpLoginCommand(p *program.Env) *cli.Command {
+	var scopes []string
+	var noBrowser bool
+	timeout := 5 * time.Minute
+	return &cli.Command{
+		ArgsUsage: "SERVER",
+		Description: `SERVER is the name of a server in the agent's tree, or a URL. The sign-in takes place in
+a browser, which returns to a port of this machine. If the browser is on another
+machine, open the printed address there, and paste the address at which it ends.`,
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "scope", Usage: "also request `SCOPE`; repeatable", Destination: &scopes},
+			&cli.BoolFlag{Name: "no-browser", Usage: "print the address without opening a browser", Destination: &noBrowser},
+			&cli.DurationFlag{Name: "timeout", Usage: "wait `TIME` for the browser", Value: timeout, Destination: &timeout},
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			server, err := mcpServer(ctx, p, c)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+			defer cancel()
+			for i, s := range scopes {
+				scopes[i] = strings.TrimSpace(s)
+			}
+			return login(ctx, p, server, strings.Fields(strings.Join(scopes, " ")), noBrowser)
+		},
+	}
+}
+
+func mcpLogoutCommand(p *program.Env) *cli.Command {
+	return &cli.Command{
+		ArgsUsage:   "SERVER",
+		Description: "SERVER is the name of a server in the agent's tree, or a URL. The tokens are revoked where\nthe authorization server supports that.",
+		Action: func(ctx context.Context, c *cli.Command) error {
+			server, err := mcpServer(ctx, p, c)
+			if err != nil {
+				return err
+			}
+			was, revoked, err := server.SignIn.Logout(ctx)
+			switch {
+			case err != nil:
+				return failure.NothingRan(fmt.Errorf("sign out of %s: %w", server.Name, err), "")
+			case !was:
+				return failure.NothingRan(fmt.Errorf("there is no sign-in to %s", server.Name), "`agents mcp list` shows the servers")
+			case revoked != nil:
+				p.Warn(fmt.Sprintf("the tokens are forgotten here, but could not be revoked: %s", revoked))
+			}
+			p.Note("signed out of %s", server.Name)
+			return nil
+		},
+	}
+}
+
+func mcpListCommand(p *program.Env) *cli.Command {
+	return &cli.Command{
+		Description: "A line for each server: its name, its agent, its address and the sign-in.",
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := command.NoArguments(c); err != nil {
+				return err
+			}
+			tree, err := load.Load(ctx, p, load.Options{NoModels: true})
+			if err != nil {
+				return err
+			}
+			defer tree.Close()
+			servers := tree.MCPServers()
+			if len(servers) == 0 {
+				p.Note("the tree has no MCP servers")
+			}
+			var b strings.Builder
+			for _, s := range servers {
+				state, at := "", filepath.Base(s.Server.Executable)
+				if s.Server.URL != "" {
+					at = shownURL(s.Server.URL)
+					if state, err = signInState(s.SignIn, time.Now()); err != nil {
+						return failure.NothingRan(err, "")
+					}
+				}
+				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", s.Name, s.Agent, at, state)
+			}
+			return p.Print(b.String())
+		},
+	}
+}
+
+// signInState describes a sign-in for people.
+func signInState(s *signin.Server, now time.Time) (string, error) {
+	if s == nil {
+		return "authorized by its headers", nil
+	}
+	state, err := s.State()
+	switch {
+	case err != nil:
+		return "", err
+	case state.Issuer == "":
+		return "not signed in", nil
+	case state.Expires.IsZero() || state.Renewable:
+		return "signed in at " + shownURL(state.Issuer), nil
+	case state.Expires.Before(now):
+		return "expired at " + state.Expires.Local().Format(time.DateTime), nil
+	}
+	return "signed in at " + shownURL(state.Issuer) + " until " + state.Expires.Local().Format(time.DateTime), nil
+}
+
+// shownURL is an address without what may be a secret.
+func shownURL(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + u.EscapedPath()
+}
+
+// mcpServer finds the server that a command names.
+func mcpServer(ctx context.Context, p *program.Env, c *cli.Command) (*agentfile.Connected, error) {
+	name, err := command.OneArgument(c, serverArgument)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(name, "://") {
+		s := &agentfile.Connected{Name: shownURL(name), Server: mcpclient.Server{Name: "server", URL: name}}
+		s.SignIn = &signin.Server{URL: name, Dir: p.SignInDir(), Command: "agents mcp login " + program.ShellQuote(name)}
+		return s, nil
+	}
+	tree, err := load.Load(ctx, p, load.Options{NoModels: true})
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Close()
+	var found *agentfile.Connected
+	var names []string
+	for _, s := range tree.MCPServers() {
+		switch {
+		case s.Server.URL == "":
+		case s.Name != name:
+			names = append(names, s.Name)
+		case found != nil && found.Server.URL != s.Server.URL:
+			return nil, failure.Usage("name it by its URL", "several agents have a server %s, with different URLs", name)
+		default:
+			found = &s
+		}
+	}
+	switch {
+	case found == nil && len(names) > 0:
+		return nil, failure.Usage("", "there is no server %s with a URL; there are %s", name, strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ", "))
+	case found == nil:
+		return nil, failure.Usage("`agents mcp list` shows the servers of the tree", "there is no server %s with a URL", name)
+	case found.SignIn == nil:
+		return nil, failure.Usage("remove the header Authorization to sign in instead", "requests to %s are authorized by its headers", name)
+	}
+	return found, nil
+}
+
+// login signs in to a server: it connects to learn how the server asks, lets the person sign
+// in, and connects again.
+func login(ctx context.Context, p *program.Env, server *agentfile.Connected, scopes []string, noBrowser bool) error {
+	var probe *signin.Probe
+	_, err := toolCount(ctx, p, server, func(next http.RoundTripper) http.RoundTripper {
+		probe = signin.NewProbe(next)
+		return probe
+	})
+	if ctx.Err() != nil {
+		return failure.NothingRan(fmt.Errorf("sign in to %s: %w", server.Name, context.Cause(ctx)), "")
+	}
+	if err != nil && (probe == nil || probe.Challenge() == nil) {
+		return failure.NothingRan(fmt.Errorf("sign in to %s: %w", server.Name, err), "")
+	}
+	person := signin.Person{Open: func(address string) {
+		fmt.Fprintf(p.Err, "Open this address to sign in to %s:\n\n  %s\n\nIf the browser is on another machine, paste the address at which it ends.\n",
+			termtext.Clean(server.Name), termtext.Clean(address))
+		if !noBrowser {
+			openBrowser(ctx, p, address)
+		}
+	}, Pasted: pastedLines(ctx, p)}
+	err = server.SignIn.Login(ctx, probe.Challenge(), scopes, person)
+	if err != nil {
+		return failure.NothingRan(fmt.Errorf("sign in to %s: %w", server.Name, err), "")
+	}
+	n, err := toolCount(ctx, p, server, server.SignIn.Transport)
+	if err != nil {
+		p.Warn(fmt.Sprintf("the tokens are kept, but the server does not list its tools: %s", err))
+	}
+	p.Note("signed in to %s: %d %s", server.Name, n, program.Plural(n, "tool"))
+	return nil
+}
+
+// toolCount connects to a server and counts its tools.
+func toolCount(ctx context.Context, p *program.Env, server *agentfile.Connected, authorize func(http.RoundTripper) http.RoundTripper) (int, error) {
+	s := server.Server
+	s.Authorize = authorize
+	set := mcpclient.Open(s, mcpclient.Options{ClientVersion: p.Version})
+	defer set.Close(context.WithoutCancel(ctx))
+	tools, err := set.Tools(ctx)
+	return len(tools), err
+}
+
+// pastedLines sends the lines of standard input until it ends.
+func pastedLines(ctx context.Context, p *program.Env) <-chan string {
+	lines := make(chan string)
+	go func() { // ends with the program at the latest, when nobody types
+		defer close(lines)
+		for in := bufio.NewScanner(p.In); in.Scan(); {
+			if strings.TrimSpace(in.Text()) == "" {
+				continue
+			}
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// openBrowser opens an address, if this machine has a browser that the person can see.
+func openBrowser(ctx context.Context, p *program.Env, address string) {
+	argv := strings.Fields(p.Getenv("BROWSER"))
+	switch {
+	case len(argv) > 0:
+	case p.Getenv("SSH_CONNECTION") != "":
+		return
+	case runtime.GOOS == "darwin":
+		argv = []string{"open"}
+	case runtime.GOOS == "windows":
+		argv = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	case p.Getenv("DISPLAY") != "" || p.Getenv("WAYLAND_DISPLAY") != "":
+		argv = []string{"xdg-open"}
+	default:
+		return
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], append(argv[1:], address)...)
+	if err := cmd.Start(); err != nil {
+		p.Warn(fmt.Sprintf("no browser was opened: %s", err))
+		return
+	}
+	go func() { _ = cmd.Wait() }() // it may stay open
+}

@@ -1,0 +1,258 @@
+package signin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/httphost"
+)
+
+const (
+	maxAnswer = 1 << 20          // bytes of an answer of an authorization server
+	maxWait   = 30 * time.Second // for one
+)
+
+// A Challenge is how a server asks for a sign-in (RFC 6750, RFC 9728).
+type Challenge struct {
+	metadata string
+	scopes   []string
+	problem  string // such as insufficient_scope
+}
+
+// challenged reads the challenge of a response; nil means that there is none.
+func challenged(resp *http.Response) *Challenge {
+	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+		return nil
+	}
+	c := &Challenge{}
+	for _, header := range resp.Header.Values("WWW-Authenticate") {
+		c.metadata = parameter(header, "resource_metadata", c.metadata)
+		c.scopes = strings.Fields(parameter(header, "scope", strings.Join(c.scopes, " ")))
+		c.problem = parameter(header, "error", c.problem)
+	}
+	if resp.StatusCode == http.StatusForbidden && c.problem != "insufficient_scope" {
+		return nil
+	}
+	return c
+}
+
+// parameter returns a parameter of a WWW-Authenticate header, or otherwise if it has none.
+func parameter(header, name, otherwise string) string {
+	for rest := header; rest != ""; {
+		key, value, found := strings.Cut(rest, "=")
+		if !found {
+			break
+		}
+		key = key[strings.LastIndexAny(key, " ,\t")+1:]
+		if quoted, ok := strings.CutPrefix(value, `"`); ok {
+			value, rest, _ = strings.Cut(quoted, `"`)
+		} else {
+			value, rest, _ = strings.Cut(value, ",")
+		}
+		if strings.EqualFold(key, name) {
+			return strings.TrimSpace(value)
+		}
+	}
+	return otherwise
+}
+
+// A place is where and for what tokens of a server are issued.
+type place struct {
+	resource string
+	scopes   []string // that the server names
+	metadata
+}
+
+// metadata is what an authorization server says of itself (RFC 8414).
+type metadata struct {
+	Issuer        string   `json:"issuer"`
+	Authorization string   `json:"authorization_endpoint"`
+	Token         string   `json:"token_endpoint"`
+	Registration  string   `json:"registration_endpoint"`
+	Revocation    string   `json:"revocation_endpoint"`
+	Scopes        []string `json:"scopes_supported"`
+	Methods       []string `json:"token_endpoint_auth_methods_supported"`
+	Challenges    []string `json:"code_challenge_methods_supported"`
+	Proofs        []string `json:"dpop_signing_alg_values_supported"`
+	NamesIssuer   bool     `json:"authorization_response_iss_parameter_supported"`
+	Documents     bool     `json:"client_id_metadata_document_supported"`
+}
+
+// errNoSignIn: the server has no metadata about sign-ins.
+var errNoSignIn = errors.New("the server does not say where to sign in")
+
+// discover finds where tokens of s are issued. With a challenge a server without metadata is
+// one of 2025-03-26, which issues them itself.
+func (s *Server) discover(ctx context.Context, c *Challenge) (*place, error) {
+	base, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	at := []string{wellKnown(base, "oauth-protected-resource", base.EscapedPath()), wellKnown(base, "oauth-protected-resource", "")}
+	if c != nil && c.metadata != "" {
+		if u, err := url.Parse(c.metadata); err != nil || u.Scheme != base.Scheme || u.Host != base.Host {
+			return nil, fmt.Errorf("the server names %s for its metadata, which is another server's", origin(c.metadata))
+		}
+		at = []string{c.metadata}
+	}
+	for _, from := range slices.Compact(at) {
+		var about struct {
+			Resource string   `json:"resource"`
+			Servers  []string `json:"authorization_servers"`
+			Scopes   []string `json:"scopes_supported"`
+		}
+		if found, err := s.fetch(ctx, from, &about); err != nil {
+			return nil, err
+		} else if !found {
+			continue
+		}
+		if !covers(about.Resource, base) {
+			return nil, fmt.Errorf("the metadata of the server is about another resource, %q", about.Resource)
+		}
+		if len(about.Servers) == 0 {
+			break
+		}
+		issuer := about.Servers[0]
+		if s.Client.Issuer != "" {
+			issuer = s.Client.Issuer
+			if !slices.Contains(about.Servers, issuer) {
+				return nil, fmt.Errorf("the server names the authorization server %s, not %s", about.Servers[0], issuer)
+			}
+		}
+		p := &place{resource: about.Resource, scopes: about.Scopes}
+		return p, s.issuer(ctx, issuer, &p.metadata)
+	}
+	if c == nil {
+		return nil, errNoSignIn
+	}
+	return s.discoverOld(ctx, base)
+}
+
+// discoverOld is discover for a server of 2025-03-26.
+func (s *Server) discoverOld(ctx context.Context, base *url.URL) (*place, error) {
+	root := base.Scheme + "://" + base.Host
+	p := &place{}
+	if found, err := s.fetch(ctx, wellKnown(base, "oauth-authorization-server", ""), &p.metadata); err != nil {
+		return nil, err
+	} else if !found {
+		p.metadata = metadata{Issuer: root, Authorization: root + "/authorize", Token: root + "/token", Registration: root + "/register", Challenges: []string{"S256"}}
+	}
+	if s.Client.Issuer != "" && p.Issuer != s.Client.Issuer {
+		return nil, fmt.Errorf("the server is its own authorization server, %s, not %s", p.Issuer, s.Client.Issuer)
+	}
+	return p, p.check()
+}
+
+// issuer reads the metadata of an authorization server.
+func (s *Server) issuer(ctx context.Context, issuer string, m *metadata) error {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return fmt.Errorf("the authorization server %q: %w", issuer, err)
+	}
+	path := strings.TrimSuffix(u.EscapedPath(), "/")
+	at := []string{wellKnown(u, "oauth-authorization-server", path), wellKnown(u, "openid-configuration", path)}
+	if path != "" {
+		at = append(at, u.Scheme+"://"+u.Host+path+"/.well-known/openid-configuration")
+	}
+	for _, from := range at {
+		*m = metadata{}
+		found, err := s.fetch(ctx, from, m)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+		case strings.TrimSuffix(m.Issuer, "/") != strings.TrimSuffix(issuer, "/"): // RFC 8414, 3.3
+			return fmt.Errorf("the authorization server %s calls itself %q", issuer, m.Issuer)
+		default:
+			return m.check()
+		}
+	}
+	return fmt.Errorf("the authorization server %s has no metadata", issuer)
+}
+
+// check finds what makes an authorization server unusable.
+func (m *metadata) check() error {
+	for _, at := range []string{m.Authorization, m.Token, m.Registration, m.Revocation} {
+		u, err := url.Parse(at)
+		if at != "" && (err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && httphost.Local(u))) {
+			return fmt.Errorf("the address %q of the authorization server is not https", at)
+		}
+	}
+	if m.Token == "" {
+		return fmt.Errorf("the authorization server %s has no token endpoint", m.Issuer)
+	}
+	return nil
+}
+
+// covers reports whether a resource identifier is that of u, or of what is above it.
+func covers(resource string, u *url.URL) bool {
+	r, err := url.Parse(resource)
+	if err != nil || !strings.EqualFold(r.Scheme, u.Scheme) || !strings.EqualFold(r.Host, u.Host) {
+		return false
+	}
+	path := strings.TrimSuffix(r.EscapedPath(), "/") + "/"
+	return strings.HasPrefix(strings.TrimSuffix(u.EscapedPath(), "/")+"/", path)
+}
+
+func wellKnown(u *url.URL, name, path string) string {
+	return u.Scheme + "://" + u.Host + "/.well-known/" + name + strings.TrimSuffix(path, "/")
+}
+
+// origin is scheme and host of an address, the part that may be shown.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "an invalid address"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// fetch reads a JSON document; found is false if the server has none.
+func (s *Server) fetch(ctx context.Context, from string, into any) (found bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return false, err
+	}
+	status, body, _, err := s.exchange(req)
+	if err != nil {
+		return false, err
+	}
+	if status != http.StatusOK {
+		return false, nil
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return false, fmt.Errorf("read %s: %w", from, err)
+	}
+	return true, nil
+}
+
+// exchange makes a request to an authorization server, or for metadata.
+func (s *Server) exchange(req *http.Request) (status int, body []byte, header http.Header, err error) {
+	req.Header.Set("Accept", "application/json")
+	client := &http.Client{Transport: s.HTTP, CheckRedirect: httphost.SameHost, Timeout: maxWait}
+	resp, err := client.Do(req)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return 0, nil, nil, fmt.Errorf("ask %s: %w", req.URL.Host, err)
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = fmt.Errorf("its answer is longer than %d bytes", maxAnswer)
+	}
+	if err != nil {
+		return 0, nil, nil, fmt.Errorf("ask %s: %w", req.URL.Host, err)
+	}
+	return resp.StatusCode, body, resp.Header, nil
+}

@@ -1,0 +1,253 @@
+package signin
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A Probe is a transport that notes how a server asks for a sign-in.
+type Probe struct {
+	next http.RoundTripper
+	last atomic.Pointer[Challenge]
+}
+
+// NewProbe returns a Probe that sends requests as they are.
+func NewProbe(next http.RoundTripper) *Probe { return &Probe{next: next} }
+
+// RoundTrip implements http.RoundTripper.
+func (p *Probe) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := p.next.RoundTrip(req)
+	if err == nil {
+		if c := challenged(resp); c != nil {
+			p.last.Store(c)
+		}
+	}
+	return resp, err
+}
+
+// Challenge is how the server asked last, nil if it did not.
+func (p *Probe) Challenge() *Challenge { return p.last.Load() }
+
+// A Person helps to sign in.
+type Person struct {
+	// Open shows an address to the person, in a browser if there is one.
+	Open func(address string)
+	// Pasted receives the addresses that the person pastes: where the browser was sent, if it
+	// runs on another machine. nil: there are none.
+	Pasted <-chan string
+}
+
+// ErrNotNeeded is the error of Login if the server asks for no sign-in.
+var ErrNotNeeded = errors.New("the server asks for no sign-in")
+
+// Login signs in with the help of a person, and keeps the tokens. c is how the server asked,
+// nil if it did not; scopes are requested beside those that the server names. An earlier
+// sign-in is replaced.
+func (s *Server) Login(ctx context.Context, c *Challenge, scopes []string, person Person) error {
+	if s.Dir == "" {
+		return errors.New("there is no folder to keep the sign-in in")
+	}
+	old, err := s.read()
+	if err != nil {
+		return err
+	}
+	if s.Client.Grant != "" {
+		release, err := s.lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		r, err := s.obtain(ctx, c, old)
+		if err != nil {
+			return r.clean(err)
+		}
+		return s.write(r)
+	}
+	p, err := s.discover(ctx, c)
+	if errors.Is(err, errNoSignIn) {
+		return ErrNotNeeded
+	}
+	if err != nil {
+		return err
+	}
+	if p.Authorization == "" || !slices.Contains(p.Challenges, "S256") {
+		return fmt.Errorf("the authorization server %s does not support sign-ins with PKCE (S256)", p.Issuer)
+	}
+	return s.authorized(ctx, p, c, old, scopes, person)
+}
+
+// authorized sends the person to the authorization server at p and exchanges the code that
+// comes back.
+func (s *Server) authorized(ctx context.Context, p *place, c *Challenge, old *record, scopes []string, person Person) error {
+	listener, err := s.listen(ctx, old)
+	if err != nil {
+		return err
+	}
+	redirect := fmt.Sprintf("http://%s/callback", listener.Addr())
+	r, err := s.begin(ctx, p, c, old, redirect, scopes)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	state, verifier := rand.Text(), rand.Text()+rand.Text()
+	sum := sha256.Sum256([]byte(verifier))
+	query := url.Values{"response_type": {"code"}, "client_id": {r.Client.ID}, "redirect_uri": {redirect}, "state": {state},
+		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"}}
+	if len(r.Scopes) > 0 {
+		query.Set("scope", strings.Join(r.Scopes, " "))
+	}
+	if r.Resource != "" {
+		query.Set("resource", r.Resource)
+	}
+	address, err := url.Parse(p.Authorization)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	for name, values := range address.Query() {
+		if !query.Has(name) {
+			query[name] = values
+		}
+	}
+	address.RawQuery = query.Encode()
+	code, err := receive(ctx, listener, p, state, person, address.String())
+	if err != nil {
+		return err
+	}
+	err = s.token(ctx, r, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirect}, "code_verifier": {verifier}})
+	if err != nil {
+		return fmt.Errorf("exchange the code: %w", r.clean(err))
+	}
+	release, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.write(r)
+}
+
+// listen opens the port where the browser returns to: the one that the client is registered
+// with, if it is free.
+func (s *Server) listen(ctx context.Context, old *record) (net.Listener, error) {
+	var config net.ListenConfig
+	if s.Client.RedirectPort == 0 && old != nil {
+		if u, err := url.Parse(old.Client.Redirect); err == nil && u.Port() != "" {
+			if l, err := config.Listen(ctx, "tcp", u.Host); err == nil {
+				return l, nil
+			}
+		}
+	}
+	return config.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", s.Client.RedirectPort))
+}
+
+// receive shows address and waits for the code, which the browser brings or the person pastes.
+func receive(ctx context.Context, listener net.Listener, p *place, state string, person Person, address string) (string, error) {
+	type outcome struct {
+		code string
+		err  error
+	}
+	outcomes := make(chan outcome, 1)
+	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		query := req.URL.Query()
+		if req.URL.Path != "/callback" || query.Get("state") != state { // not of this sign-in
+			http.NotFound(w, req)
+			return
+		}
+		code, err := p.code(query, state)
+		text := "You are signed in. You can close this page."
+		if err != nil {
+			text = "The sign-in failed; the terminal shows why. You can close this page."
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintln(w, text)
+		select {
+		case outcomes <- outcome{code, err}:
+		default:
+		}
+	})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = web.Serve(listener)
+	}()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second) // for the page
+		defer cancel()
+		_ = web.Shutdown(ctx)
+		<-ended
+	}()
+	person.Open(address)
+	for pasted := person.Pasted; ; {
+		select {
+		case o := <-outcomes:
+			return o.code, o.err
+		case text, open := <-pasted:
+			if !open {
+				pasted = nil
+				continue
+			}
+			u, err := url.Parse(strings.TrimSpace(text))
+			if err != nil {
+				return "", errors.New("what was pasted is not an address")
+			}
+			return p.code(u.Query(), state)
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+// code takes the code from the query of a redirect, after the checks of RFC 6749, 4.1.2, and
+// RFC 9207.
+func (p *place) code(query url.Values, state string) (string, error) {
+	issuer, code := query.Get("iss"), query.Get("code")
+	switch {
+	case query.Get("state") != state:
+		return "", errors.New("the redirect does not belong to this sign-in: paste the whole address that the browser shows at its end")
+	case issuer != p.Issuer && (query.Has("iss") || p.NamesIssuer):
+		return "", fmt.Errorf("the redirect comes from the authorization server %q, not from %s", issuer, p.Issuer)
+	case query.Has("error"):
+		return "", fmt.Errorf("the authorization server refuses: %s", strings.TrimSpace(clip(query.Get("error"))+" "+clip(query.Get("error_description"))))
+	case code == "":
+		return "", errors.New("the redirect has no code")
+	}
+	return code, nil
+}
+
+// Logout forgets the sign-in, and asks the authorization server to revoke it where that is
+// possible (RFC 7009). It reports whether there was one. revoked is why that failed.
+func (s *Server) Logout(ctx context.Context) (was bool, revoked, err error) {
+	release, err := s.lock(ctx)
+	if err != nil {
+		return false, nil, err
+	}
+	defer release()
+	r, err := s.read()
+	if r != nil && r.Revocation != "" && r.Access != "" { // with a refresh token, its access tokens end too
+		at := *r
+		at.TokenEndpoint = r.Revocation
+		req, err := s.tokenRequest(ctx, &at, url.Values{"token": {cmp.Or(r.Refresh, r.Access)}}, "")
+		if err == nil {
+			_, _, _, err = s.exchange(req)
+		}
+		revoked = r.clean(err)
+	}
+	if removed := os.Remove(s.path()); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
+		return r != nil, revoked, removed
+	}
+	return r != nil && r.Access != "", revoked, err
+}

@@ -1,0 +1,237 @@
+// Package signin signs in to MCP servers over HTTP, with OAuth 2.1 as the protocol's
+// specification describes it.
+//
+//   - A [Server] is a server that may ask for a sign-in. [Server.Transport] adds its token to
+//     requests and refreshes it; without a usable token the error is a [*Required].
+//   - [Server.Login] obtains tokens with the help of a person and a browser.
+//   - A [Client] with a Grant obtains them without a person.
+//
+// Tokens are kept in a folder, in a file for each server that only its owner can read. All
+// processes share them: a lock file makes one refresh the token while the others wait, since a
+// refresh token may be good for one use. A token is sent only to the URL that it was issued
+// for, and refreshed only at the token endpoint of its issuer.
+//
+// OAuth in github.com/mark3labs/mcp-go v1.2.1 is not used: it does not read scopes of
+// challenges and metadata, does not check the issuer of a redirect (RFC 9207), has neither
+// client id metadata documents nor grants without a person nor DPoP, takes a network error for
+// a lost sign-in, shares no refresh among processes, and reads answers of any size.
+//
+//	s := &signin.Server{URL: "https://mcp.example.com/", Dir: dir}
+//	client := &http.Client{Transport: s.Transport(http.DefaultTransport)}
+package signin
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/wholefile"
+)
+
+// A Server is an MCP server that may ask for a sign-in. It is not changed after its first use
+// and safe for concurrent use.
+type Server struct {
+	// URL is its address. Tokens are bound to it.
+	URL string
+	// Dir is the folder where tokens are kept.
+	Dir string
+	// Client is how this side identifies itself.
+	Client Client
+	// Command is what a person runs to sign in; errors name it.
+	Command string
+	// HTTP carries requests to authorization servers; nil means http.DefaultTransport.
+	HTTP http.RoundTripper
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// A Client is how this side identifies itself to authorization servers. With the zero value it
+// registers itself (RFC 7591).
+type Client struct {
+	// ID is that of a client that was registered by hand, MetadataURL the address of a client id
+	// metadata document, which is the id where the server supports such documents.
+	ID, MetadataURL string
+	// Secret returns the secret of ID, unless it must not be sent to u; nil means none.
+	Secret func(u *url.URL) (string, error)
+	// Scopes are requested instead of those that the server names.
+	Scopes []string
+	// RedirectPort is the port on the loopback where the browser returns to; 0 means any.
+	RedirectPort int
+	// Issuer is the only authorization server that is used, if it is set.
+	Issuer string
+
+	// Grant is how tokens are obtained without a person; "" means that a person signs in.
+	Grant Grant
+	// PrivateKey is a file with a PEM key (PKCS 8, P-256 or RSA) that signs what identifies
+	// the client at the token endpoint (RFC 7523).
+	PrivateKey string
+	// Assertion is the file of the JWT that JWTBearer sends. With an IdentityProvider it is an
+	// ID token, which that exchanges for the JWT to send (RFC 8693).
+	Assertion        string
+	IdentityProvider *IdentityProvider
+}
+
+// An IdentityProvider issues JWTs for authorization servers.
+type IdentityProvider struct {
+	TokenEndpoint string `json:"tokenEndpoint"`
+	ClientID      string `json:"clientId"`
+}
+
+// A Grant obtains tokens without a person.
+type Grant string
+
+// The grants without a person.
+const (
+	ClientCredentials Grant = "client_credentials"
+	JWTBearer         Grant = "jwt_bearer"
+)
+
+// Required is the error of a request that needs a sign-in.
+type Required struct {
+	Why     string
+	Command string
+}
+
+// Error returns "the server requires a sign-in: run `agents mcp login …`".
+func (e *Required) Error() string { return fmt.Sprintf("%s: run `%s`", e.Why, e.Command) }
+
+// Final reports that another request would fail too.
+func (e *Required) Final() bool { return true }
+
+// A record is what is kept of a sign-in.
+type record struct {
+	Server        string    `json:"server"`
+	Issuer        string    `json:"issuer"`
+	Resource      string    `json:"resource,omitempty"`
+	TokenEndpoint string    `json:"tokenEndpoint"`
+	Revocation    string    `json:"revocationEndpoint,omitempty"`
+	Client        identity  `json:"client"`
+	Scopes        []string  `json:"scopes,omitempty"` // requested
+	Access        string    `json:"accessToken,omitempty"`
+	Refresh       string    `json:"refreshToken,omitempty"`
+	Type          string    `json:"tokenType,omitempty"`
+	Expires       time.Time `json:"expires,omitzero"`
+	Key           string    `json:"dpopKey,omitempty"` // PKCS 8, base64
+}
+
+// An identity is a client as an authorization server knows it.
+type identity struct {
+	ID       string `json:"id"`
+	Secret   string `json:"secret,omitempty"` // of a registration
+	Method   string `json:"method,omitempty"`
+	Redirect string `json:"redirect,omitempty"`
+}
+
+// early is how long before its end a token is refreshed.
+const early = 20 * time.Second
+
+func (r *record) usable(now time.Time) bool {
+	return r.Access != "" && (r.Expires.IsZero() || now.Add(early).Before(r.Expires))
+}
+
+// secrets are what must not be shown of r.
+func (r *record) secrets() []string {
+	list := []string{r.Access, r.Refresh, r.Client.Secret, r.Key}
+	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+}
+
+// path is the file of s, which begins with its host.
+func (s *Server) path() string {
+	u, _ := url.Parse(s.URL)
+	sum := sha256.Sum256([]byte(s.URL))
+	return filepath.Join(s.Dir, strings.Map(fileRune, u.Host)+"-"+hex.EncodeToString(sum[:8])+".json")
+}
+
+func fileRune(r rune) rune {
+	if r == '.' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+		return r
+	}
+	return '_'
+}
+
+// read returns what is kept of s, nil if that is nothing.
+func (s *Server) read() (*record, error) {
+	text, err := os.ReadFile(s.path())
+	if errors.Is(err, fs.ErrNotExist) || s.Dir == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the sign-in: %w", err)
+	}
+	r := &record{}
+	if err := json.Unmarshal(text, r); err != nil || r.Server != s.URL || s.Client.Issuer != "" && r.Issuer != s.Client.Issuer {
+		return nil, nil // not of this server: a new sign-in replaces it
+	}
+	return r, nil
+}
+
+func (s *Server) write(r *record) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = wholefile.Write(s.path(), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the sign-in: %w", err)
+	}
+	return nil
+}
+
+// Secrets returns the tokens and secrets that are kept of s, for redaction.
+func (s *Server) Secrets() []string {
+	if r, err := s.read(); err == nil && r != nil {
+		return r.secrets()
+	}
+	return nil
+}
+
+// A State is what is known of a sign-in.
+type State struct {
+	// Issuer is the authorization server; "" means that there is no sign-in.
+	Issuer string
+	Scopes []string
+	// Expires is when the access token ends, if that is known.
+	Expires time.Time
+	// Renewable says that it can be renewed without a person.
+	Renewable bool
+}
+
+// State returns the sign-in that is kept of s.
+func (s *Server) State() (State, error) {
+	r, err := s.read()
+	if r == nil || r.Access == "" {
+		return State{}, err
+	}
+	return State{r.Issuer, r.Scopes, r.Expires, r.Refresh != "" || s.Client.Grant != ""}, nil
+}
+
+func (s *Server) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
+// required is the error that asks a person to sign in.
+func (s *Server) required(why string) error { return &Required{why, s.Command} }
+
+// clean hides r's secrets in the text of err.
+func (r *record) clean(err error) error {
+	if err == nil || r == nil {
+		return err
+	}
+	if text := redact.New(r.secrets()).String(err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
+}

@@ -1,0 +1,317 @@
+package signin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/signin"
+	"github.com/agents-exe/agents/pkg/signin/signintest"
+)
+
+// browser follows the redirects of an address, as a person's browser does.
+func browser(t *testing.T) signin.Person {
+	return signin.Person{Open: func(address string) {
+		resp, err := http.Get(address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		resp.Body.Close()
+	}}
+}
+
+func server(t *testing.T, s *signintest.Server) *signin.Server {
+	return &signin.Server{URL: s.URL, Dir: filepath.Join(t.TempDir(), "mcp"), Command: "agents mcp login x"}
+}
+
+// call makes a request to s and returns its text.
+func call(ctx context.Context, s *signin.Server, method string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`))
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Client{Transport: s.Transport(http.DefaultTransport)}).Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
+func login(t *testing.T, s *signin.Server, scopes ...string) {
+	t.Helper()
+	if err := s.Login(t.Context(), nil, scopes, browser(t)); err != nil {
+		t.Fatalf("Login = %v", err)
+	}
+}
+
+func TestLoginKeepsTokensForTheirOwnerAlone(t *testing.T) {
+	fake := signintest.Start(t)
+	s := server(t, fake)
+	_, err := call(t.Context(), s, "tools/list")
+	var required *signin.Required
+	if !errors.As(err, &required) || !strings.Contains(err.Error(), "the server requires a sign-in: run `agents mcp login x`") {
+		t.Fatalf("before the sign-in: %v, want a *Required with the command", err)
+	}
+	login(t, s)
+	if text, err := call(t.Context(), s, "tools/list"); err != nil || !strings.Contains(text, "greet") {
+		t.Errorf("after the sign-in: %q, %v", text, err)
+	}
+	files, _ := filepath.Glob(filepath.Join(s.Dir, "*"))
+	if len(files) != 1 {
+		t.Fatalf("files = %v, want one", files)
+	}
+	if info, err := os.Stat(files[0]); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("mode = %v, %v, want 0600", info.Mode(), err)
+	}
+	state, err := s.State()
+	if err != nil || state.Issuer != fake.Issuer || !state.Renewable || strings.Join(state.Scopes, " ") != "read" {
+		t.Errorf("State = %+v, %v", state, err)
+	}
+	login(t, s, "write") // again: the registration is used again, the scopes add up
+	if fake.Count("register") != 1 || fake.Scopes != "read write" {
+		t.Errorf("registrations = %d, scopes = %q", fake.Count("register"), fake.Scopes)
+	}
+}
+
+func TestTokensAreSentToTheirServerAlone(t *testing.T) {
+	fake, other := signintest.Start(t), signintest.Start(t)
+	s := server(t, fake)
+	login(t, s)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, other.URL, strings.NewReader("{}"))
+	resp, err := s.Transport(http.DefaultTransport).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.Request.Header.Get("Authorization") != "" {
+		t.Error("the token went to another server")
+	}
+	// The file of one server does not serve another one.
+	elsewhere := &signin.Server{URL: fake.URL + "/below", Dir: s.Dir}
+	if state, err := elsewhere.State(); err != nil || state.Issuer != "" {
+		t.Errorf("State of another URL = %+v, %v", state, err)
+	}
+	bound := &signin.Server{URL: fake.URL, Dir: s.Dir, Client: signin.Client{Issuer: "https://other.example"}}
+	if state, err := bound.State(); err != nil || state.Issuer != "" {
+		t.Errorf("State with another issuer = %+v, %v", state, err)
+	}
+}
+
+// TestOneRefreshForAll: clients with stores of their own, as several processes have them, use a
+// refresh token once.
+func TestOneRefreshForAll(t *testing.T) {
+	fake := signintest.Start(t)
+	first := server(t, fake)
+	login(t, first)
+	fake.Expire()
+	fake.Lock()
+	fake.Slow = 50 * time.Millisecond // others wait for the lock meanwhile
+	fake.Unlock()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			s := &signin.Server{URL: first.URL, Dir: first.Dir}
+			if text, err := call(t.Context(), s, "tools/list"); err != nil || !strings.Contains(text, "greet") {
+				t.Errorf("call = %q, %v", text, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := fake.Count("refresh"); n != 1 {
+		t.Errorf("refreshes = %d, want 1", n)
+	}
+	if n := fake.Count("reuse"); n != 0 {
+		t.Errorf("a refresh token was sent again %d times", n)
+	}
+}
+
+// TestACancelledCallKeepsTheRefresh: the refresh token is used up when its call is cancelled.
+func TestACancelledCallKeepsTheRefresh(t *testing.T) {
+	fake := signintest.Start(t)
+	s := server(t, fake)
+	login(t, s)
+	fake.Expire()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.HTTP = roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		cancel() // the answer is on its way
+		return resp, err
+	})
+	_, _ = call(ctx, s, "tools/list")
+	s.HTTP = nil
+	if text, err := call(t.Context(), s, "tools/list"); err != nil || !strings.Contains(text, "greet") {
+		t.Errorf("call = %q, %v", text, err)
+	}
+	if fake.Count("refresh") != 1 || fake.Count("reuse") != 0 {
+		t.Errorf("refreshes = %d, reuses = %d, want 1 and 0", fake.Count("refresh"), fake.Count("reuse"))
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestExpiredTokensAreRefreshedBeforeTheRequest(t *testing.T) {
+	fake := signintest.Start(t)
+	s := server(t, fake)
+	login(t, s)
+	later := time.Now().Add(2 * time.Hour)
+	s.Now = func() time.Time { return later }
+	if _, err := call(t.Context(), s, "tools/list"); err != nil || fake.Count("refresh") != 1 {
+		t.Errorf("call = %v with %d refreshes, want one", err, fake.Count("refresh"))
+	}
+}
+
+func TestFailedRefreshes(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*signintest.Server)
+		want    string
+		kept    bool // the sign-in is usable later
+	}{
+		"the server is down":    {func(f *signintest.Server) { f.Fail = 503 }, "refresh the sign-in: ", true},
+		"the sign-in has ended": {func(f *signintest.Server) { f.Fail = 400 }, "the sign-in has ended (", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := signintest.Start(t)
+			s := server(t, fake)
+			login(t, s)
+			fake.Expire()
+			fake.Lock()
+			c.prepare(fake)
+			fake.Unlock()
+			_, err := call(t.Context(), s, "tools/list")
+			var required *signin.Required
+			if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &required) == c.kept {
+				t.Errorf("call = %v, want %q", err, c.want)
+			}
+			if strings.Contains(err.Error(), "refresh-token-number") {
+				t.Errorf("the error shows a token: %v", err)
+			}
+		})
+	}
+	fake := signintest.Start(t)
+	fake.NoRefresh = true
+	s := server(t, fake)
+	login(t, s)
+	fake.Expire()
+	if _, err := call(t.Context(), s, "tools/list"); err == nil || !strings.Contains(err.Error(), "does not accept the sign-in: run") {
+		t.Errorf("without a refresh token: %v", err)
+	}
+}
+
+func TestInsufficientScopeNamesTheScope(t *testing.T) {
+	fake := signintest.Start(t)
+	fake.CallScope = "write"
+	s := server(t, fake)
+	login(t, s)
+	_, err := call(t.Context(), s, "tools/call")
+	if err == nil || !strings.Contains(err.Error(), "run `agents mcp login x --scope 'write'`") {
+		t.Fatalf("call = %v, want the command with the scope", err)
+	}
+	login(t, s, "write")
+	if text, err := call(t.Context(), s, "tools/call"); err != nil || !strings.Contains(text, "hello") {
+		t.Errorf("call = %q, %v", text, err)
+	}
+}
+
+func TestResponsesDoNotShowTokens(t *testing.T) {
+	fake := signintest.Start(t)
+	fake.Echo = true
+	s := server(t, fake)
+	login(t, s)
+	text, err := call(t.Context(), s, "tools/call")
+	if err != nil || !strings.Contains(text, "hello [secret]") {
+		t.Errorf("call = %q, %v, want the token replaced", text, err)
+	}
+}
+
+func TestLoginRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*signintest.Server, *signin.Server)
+		want    string
+	}{
+		"another resource":        {func(f *signintest.Server, _ *signin.Server) { f.Resource = "https://victim.example/mcp" }, "about another resource"},
+		"a path beside":           {func(f *signintest.Server, _ *signin.Server) { f.Resource = f.Issuer + "/mc" }, "about another resource"},
+		"another issuer":          {func(f *signintest.Server, _ *signin.Server) { f.Iss = "https://evil.example" }, "comes from the authorization server"},
+		"not the one of the file": {func(_ *signintest.Server, s *signin.Server) { s.Client.Issuer = "https://as.example" }, "not https://as.example"},
+		"no sign-in":              {func(f *signintest.Server, _ *signin.Server) { f.NoMetadata = true }, "asks for no sign-in"},
+		"no folder":               {func(_ *signintest.Server, s *signin.Server) { s.Dir = "" }, "no folder"},
+		"a code that is refused":  {func(f *signintest.Server, _ *signin.Server) { f.Fail = 400 }, "exchange the code: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := signintest.Start(t)
+			s := server(t, fake)
+			c.prepare(fake, s)
+			if err := s.Login(t.Context(), nil, nil, browser(t)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Login = %v, want %q", err, c.want)
+			}
+			if state, _ := s.State(); state.Issuer != "" {
+				t.Errorf("State = %+v after a failure", state)
+			}
+		})
+	}
+}
+
+func TestAnAddressCanBePasted(t *testing.T) {
+	fake := signintest.Start(t)
+	s := server(t, fake)
+	pasted := make(chan string, 1)
+	person := signin.Person{Pasted: pasted, Open: func(address string) {
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		resp, err := client.Get(address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		resp.Body.Close()
+		pasted <- " " + resp.Header.Get("Location") + "\n"
+	}}
+	if err := s.Login(t.Context(), nil, nil, person); err != nil {
+		t.Fatalf("Login = %v", err)
+	}
+	if _, err := call(t.Context(), s, "tools/list"); err != nil {
+		t.Error(err)
+	}
+	other := make(chan string, 1)
+	other <- "http://127.0.0.1:1/callback?code=x&state=of-another"
+	err := s.Login(t.Context(), nil, nil, signin.Person{Pasted: other, Open: func(string) {}})
+	if err == nil || !strings.Contains(err.Error(), "does not belong to this sign-in") {
+		t.Errorf("Login = %v, want an error about the state", err)
+	}
+}
+
+func TestLoginEndsWithItsContext(t *testing.T) {
+	fake := signintest.Start(t)
+	s := server(t, fake)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.Login(ctx, nil, nil, signin.Person{Open: func(string) { cancel() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Login = %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestLogoutRevokes(t *testing.T) {
+	fake := signintest.Start(t)
+	s := server(t, fake)
+	if was, _, err := s.Logout(t.Context()); was || err != nil {
+		t.Errorf("Logout without a sign-in = %v, %v", was, err)
+	}
+	login(t, s)
+	if was, revoked, err := s.Logout(t.Context()); !was || revoked != nil || err != nil || fake.Count("revoke") != 1 {
+		t.Errorf("Logout = %v, %v, %v with %d revocations", was, revoked, err, fake.Count("revoke"))
+	}
+	if state, err := s.State(); err != nil || state.Issuer != "" || len(s.Secrets()) != 0 {
+		t.Errorf("State = %+v, %v", state, err)
+	}
+}

@@ -1,0 +1,237 @@
+// Package signintest is an MCP server that requires a sign-in, with its authorization server,
+// for tests.
+package signintest
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Server is an MCP server, at URL, and its authorization server. Its fields may be changed
+// between requests, under Lock.
+type Server struct {
+	URL    string
+	Issuer string
+	sync.Mutex
+	// Lifetime is how long access tokens are usable; 0 means an hour.
+	Lifetime time.Duration
+	// NoRefresh issues no refresh tokens.
+	NoRefresh bool
+	// CallScope is required by tools/call.
+	CallScope string
+	// NoMetadata leaves out the metadata of the resource.
+	NoMetadata bool
+	// Resource replaces the resource identifier, Iss the issuer in redirects.
+	Resource, Iss string
+	// Fail makes the token endpoint answer with this status.
+	Fail int
+	// Echo adds the Authorization header to the result of the tool.
+	Echo bool
+	// Slow is how long a refresh takes.
+	Slow time.Duration
+
+	// Requests counts what was asked: register, authorize, code, refresh, revoke, reuse.
+	Requests map[string]int
+	// Scopes are those of the last authorization.
+	Scopes string
+
+	challenge string
+	tokens    map[string]token // by access token
+	refresh   map[string]token
+	used      map[string]bool // refresh tokens
+	issued    int
+}
+
+type token struct {
+	scopes string
+	ends   time.Time
+	family int
+}
+
+// Start starts a Server for a test.
+func Start(t *testing.T) *Server {
+	t.Helper()
+	s := &Server{Requests: map[string]int{}, tokens: map[string]token{}, refresh: map[string]token{}, used: map[string]bool{}}
+	mux := http.NewServeMux()
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	s.URL, s.Issuer = web.URL+"/mcp", web.URL
+	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, r *http.Request) {
+		s.Lock()
+		defer s.Unlock()
+		if s.NoMetadata {
+			http.NotFound(w, r)
+			return
+		}
+		resource := s.Resource
+		if resource == "" {
+			resource = s.URL
+		}
+		answer(w, 200, map[string]any{"resource": resource, "authorization_servers": []string{s.Issuer}, "scopes_supported": []string{"read"}})
+	})
+	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 200, map[string]any{"issuer": s.Issuer, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
+			"registration_endpoint": s.Issuer + "/register", "revocation_endpoint": s.Issuer + "/revoke", "code_challenge_methods_supported": []string{"S256"},
+			"authorization_response_iss_parameter_supported": true})
+	})
+	mux.HandleFunc("/register", func(w http.ResponseWriter, _ *http.Request) {
+		s.count("register")
+		answer(w, 201, map[string]any{"client_id": "client-1"})
+	})
+	mux.HandleFunc("/authorize", s.authorize)
+	mux.HandleFunc("/token", s.token)
+	mux.HandleFunc("/revoke", func(w http.ResponseWriter, r *http.Request) {
+		s.count("revoke")
+		s.Lock()
+		defer s.Unlock()
+		delete(s.refresh, r.FormValue("token"))
+		clear(s.tokens)
+	})
+	mux.HandleFunc("/mcp", s.mcp)
+	return s
+}
+
+// Count returns how often something was asked.
+func (s *Server) Count(what string) int {
+	s.Lock()
+	defer s.Unlock()
+	return s.Requests[what]
+}
+
+// Expire ends all access tokens.
+func (s *Server) Expire() {
+	s.Lock()
+	defer s.Unlock()
+	clear(s.tokens)
+}
+
+func (s *Server) count(what string) {
+	s.Lock()
+	defer s.Unlock()
+	s.Requests[what]++
+}
+
+func answer(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
+	s.count("authorize")
+	s.Lock()
+	defer s.Unlock()
+	q := r.URL.Query()
+	if q.Get("code_challenge_method") != "S256" || q.Get("resource") == "" || q.Get("client_id") == "" {
+		http.Error(w, "bad request", 400)
+		return
+	}
+	s.challenge, s.Scopes = q.Get("code_challenge"), q.Get("scope")
+	iss := s.Iss
+	if iss == "" {
+		iss = s.Issuer
+	}
+	http.Redirect(w, r, q.Get("redirect_uri")+"?code=the-code&state="+q.Get("state")+"&iss="+iss, http.StatusFound)
+}
+
+func (s *Server) token(w http.ResponseWriter, r *http.Request) {
+	kind := map[string]string{"authorization_code": "code", "refresh_token": "refresh"}[r.FormValue("grant_type")]
+	s.count(kind)
+	s.Lock()
+	slow := s.Slow
+	s.Unlock()
+	if kind == "refresh" {
+		time.Sleep(slow)
+	}
+	s.Lock()
+	defer s.Unlock()
+	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
+	old, known := s.refresh[r.FormValue("refresh_token")]
+	switch {
+	case s.Fail != 0:
+		answer(w, s.Fail, map[string]any{"error": "temporarily_unavailable", "error_description": "the token is " + r.FormValue("refresh_token")})
+		return
+	case kind == "code" && base64.RawURLEncoding.EncodeToString(sum[:]) == s.challenge:
+		old = token{scopes: s.Scopes, family: s.issued}
+	case kind == "refresh" && known && !s.used[r.FormValue("refresh_token")]:
+		s.used[r.FormValue("refresh_token")] = true
+	default:
+		if s.used[r.FormValue("refresh_token")] {
+			s.Requests["reuse"]++
+		}
+		answer(w, 400, map[string]any{"error": "invalid_grant"})
+		return
+	}
+	life := s.Lifetime
+	if life == 0 {
+		life = time.Hour
+	}
+	s.issued++
+	access, refresh := fmt.Sprintf("access-token-number-%d", s.issued), fmt.Sprintf("refresh-token-number-%d", s.issued)
+	s.tokens[access] = token{old.scopes, time.Now().Add(life), old.family}
+	said := map[string]any{"access_token": access, "token_type": "bearer", "expires_in": life.Seconds()}
+	if !s.NoRefresh {
+		s.refresh[refresh] = token{scopes: old.scopes, family: old.family}
+		said["refresh_token"] = refresh
+	}
+	answer(w, 200, said)
+}
+
+func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
+	s.Lock()
+	defer s.Unlock()
+	if r.Method != http.MethodPost {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	_ = json.NewDecoder(r.Body).Decode(&m)
+	access, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	t, known := s.tokens[access]
+	metadata := ""
+	if !s.NoMetadata {
+		metadata = `, resource_metadata="` + s.Issuer + `/.well-known/oauth-protected-resource/mcp"`
+	}
+	switch {
+	case !known || time.Now().After(t.ends):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="a, b", scope="read"`+metadata)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	case m.Method == "tools/call" && s.CallScope != "" && !slices.Contains(strings.Fields(t.scopes), s.CallScope):
+		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+s.CallScope+`"`+metadata)
+		w.WriteHeader(http.StatusForbidden)
+		return
+	case m.ID == nil:
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	var result any
+	switch m.Method {
+	case "initialize":
+		result = map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "t", "version": "1"}}
+	case "tools/list":
+		result = map[string]any{"tools": []any{map[string]any{"name": "greet", "description": "greets", "inputSchema": map[string]any{"type": "object"}}}}
+	case "tools/call":
+		text := "hello"
+		if s.Echo {
+			text += " " + access
+		}
+		result = map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}}
+	default:
+		answer(w, 200, map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32601, "message": "unknown method"}})
+		return
+	}
+	answer(w, 200, map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result})
+}
