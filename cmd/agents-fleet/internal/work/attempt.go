@@ -1,0 +1,211 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/session"
+)
+
+// An attempt is one activity at work on a run.
+type attempt struct {
+	w       *Worker
+	task    flow.Task
+	start   agent.Start
+	record  *store.Record
+	journal *journal
+	tree    *tree
+	agent   *agent.Agent
+	agents  map[string]bool // names of the tools that are sub-agents
+	runner  *agent.Runner
+	first   bool // the session is not in the record
+	turn    int  // of the session, when the attempt began
+	inputs  int  // how many messages of a person the session has
+	child   *flow.Child
+}
+
+// attempt runs do with all that the task needs, and returns how far the record is known
+// afterwards.
+func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Context, *attempt) error) (flow.Position, error) {
+	a := &attempt{w: w, task: task, journal: &journal{}}
+	a.journal.own = a.own
+	work, end := live(ctx, task.Options.Silence(), a.journal.close)
+	defer end()
+	err := a.open(work)
+	if a.tree != nil {
+		defer w.trees.release(a.tree)
+	}
+	if err == nil {
+		err = do(work, a)
+	}
+	at, finishErr := a.journal.finish(work)
+	if finishErr != nil {
+		err = finishErr // what made the Runner stop
+	}
+	return flow.Position(at), failure(err)
+}
+
+// open reads the record and makes the Runner.
+func (a *attempt) open(ctx context.Context) (err error) {
+	if a.start, err = a.w.starts.read(ctx, a.w.store, a.task.Start); err != nil {
+		return err
+	}
+	if a.record, err = a.w.records.Get(ctx, a.task.Record); err == nil {
+		err = a.record.Check(store.Position(a.task.At))
+	}
+	if err != nil {
+		return fmt.Errorf("read record %s: %w", a.task.Record, err)
+	}
+	a.journal.record, a.journal.known = a.record, a.record.Position()
+	resume, shared, err := a.rebuild(a.record.Events()[:a.journal.known.Number])
+	if err != nil {
+		return fmt.Errorf("read record %s: %w", a.task.Record, err)
+	}
+	if a.tree, err = a.w.trees.open(ctx, &a.task); err != nil {
+		return err
+	}
+	return a.prepare(resume, shared)
+}
+
+// rebuild returns where the session continues, and the context of the tree. Of the
+// sessions below, only those of the task's call are rebuilt; the others are counted.
+func (a *attempt) rebuild(events []agent.Event) (resume *agent.Resume, shared json.RawMessage, err error) {
+	var b agent.Rebuilder
+	below := map[string]bool{} // sessions, and whether they answer the call
+	for i := range events {
+		e := &events[i]
+		if !e.Kind.Lasting() {
+			continue
+		}
+		if e.Kind == agent.EventContext || e.Kind == agent.EventCompaction && e.Context != nil {
+			shared = e.Context
+		}
+		own := e.Session == a.task.Session
+		if e.Kind == agent.EventSession && !own {
+			if up := agent.CallSession(e.Parent); up == a.task.Session {
+				below[e.Session] = e.Parent == a.task.Key
+			} else if of, ok := below[up]; ok {
+				below[e.Session] = of
+			}
+		}
+		answers, counts := below[e.Session]
+		switch {
+		case own || answers:
+			err = b.Apply(*e)
+		case counts:
+			b.Count(*e)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if own && e.Kind == agent.EventMessage && e.Input {
+			a.inputs++
+		}
+	}
+	return b.ResumeOf(a.task.Session), shared, nil
+}
+
+// prepare makes the Runner of the session.
+func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
+	node, above, err := a.tree.find(a.task.Path)
+	if err != nil {
+		return &permanentError{err}
+	}
+	a.agent, a.agents = node.Agent, map[string]bool{}
+	for _, spec := range node.Tools {
+		a.agents[spec.Name] = spec.Agent != ""
+	}
+	a.first, a.turn = resume.Session.ID == "", resume.Session.Turn
+	r := a.tree.Runner(node.Agent)
+	if out := a.start.OutputSchema; len(out) > 0 && len(a.task.Path) == 0 {
+		if err := shape(r, out); err != nil {
+			return &permanentError{err}
+		}
+	}
+	resume.Traceparent = a.start.Lease.Traceparent
+	if !a.first {
+		resume.Session.Source = node.Agent.Source // on this host
+	}
+	r.From, r.Callers, r.Context = resume, above, shared
+	if a.first {
+		r.Context = a.start.Context
+	}
+	r.Lease = a.start.Lease
+	if len(r.Lease.Path) > 0 { // what the caller had left when it began
+		r.Lease.Budget = r.Lease.Budget.Left(resume.Total, 1)
+	}
+	if len(r.Lease.Rights) > 0 {
+		if _, err := policy.Read(r.Lease.Rights); err != nil {
+			return &permanentError{fmt.Errorf("the rights of the lease: %w", err)}
+		}
+	}
+	r.Journal, r.Observe, r.NewID, r.Trace = a.journal, a.journal.observe, a.newID, a.task.Options.Trace
+	r.Delegate, r.Meanwhile = a.delegate, a.meanwhile
+	if a.start.Person == nil || *a.start.Person {
+		r.Person = a.ask
+	}
+	a.runner = r
+	return nil
+}
+
+// shape replaces what the answers must satisfy.
+func shape(r *agent.Runner, schema json.RawMessage) error {
+	out, err := r.Output(schema)
+	if err != nil {
+		return fmt.Errorf("outputSchema: %w", err)
+	}
+	changed := *r.Agent
+	changed.OutputSchema, r.Agent = out, &changed
+	return nil
+}
+
+// newID returns the id of the run's session, and then ids of sessions below it.
+func (a *attempt) newID() string {
+	if a.first {
+		a.first = false
+		return a.task.Session
+	}
+	return session.NewID()
+}
+
+// own reports whether an event shows that another worker has taken over: a step of the
+// session, or for a call, something about the call.
+func (a *attempt) own(e *agent.Event) bool {
+	if !e.Kind.Lasting() {
+		return false
+	}
+	if key := a.task.Key; key != "" {
+		return e.Key == key || e.Parent == key || e.Session == a.task.Session && e.Key == ""
+	}
+	return e.Session == a.task.Session
+}
+
+// starts keeps what runs started with.
+type starts struct{ lru[agent.Start] }
+
+func (s *starts) read(ctx context.Context, from store.Store, digest string) (agent.Start, error) {
+	if start, ok := s.get(digest); ok {
+		return start, nil
+	}
+	var start agent.Start
+	data, err := store.GetBlob(ctx, from, digest)
+	if err != nil {
+		return start, err
+	}
+	if err := json.Unmarshal(data, &start); err != nil {
+		return start, &permanentError{fmt.Errorf("the start of the run: %w", err)}
+	}
+	if len(start.Tools) > 0 || len(start.History) > 0 || start.Session != "" || start.Compact {
+		return start, &permanentError{errors.New("the start of the run: tools of the client, and sessions that exist, are not supported on a fleet")}
+	}
+	if len(data) < 64<<10 {
+		s.put(digest, start)
+	}
+	return start, nil
+}

@@ -1,0 +1,249 @@
+package work_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/server"
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/work"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/session"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+)
+
+func TestMain(m *testing.M) {
+	work.Sandboxed(os.Args)
+	code := m.Run()
+	if running != nil {
+		_ = running.Stop()
+	}
+	os.Exit(code)
+}
+
+// running is the Temporal server of all tests.
+var (
+	running *server.Server
+	started sync.Once
+)
+
+func dial(t *testing.T) client.Client {
+	t.Helper()
+	started.Do(func() {
+		var err error
+		running, err = server.Start(server.Options{Attributes: map[string]enums.IndexedValueType{
+			"AgentsAgent": enums.INDEXED_VALUE_TYPE_KEYWORD, "AgentsRoot": enums.INDEXED_VALUE_TYPE_KEYWORD,
+			"AgentsOutcome": enums.INDEXED_VALUE_TYPE_KEYWORD, "AgentsCost": enums.INDEXED_VALUE_TYPE_DOUBLE}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if running == nil {
+		t.Fatal("the server did not start")
+	}
+	c, err := client.Dial(client.Options{HostPort: running.Address, Logger: log.NewStructuredLogger(slog.New(logging))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// A fleet is a server, a store and workers, with a queue of its own.
+type fleet struct {
+	t       *testing.T
+	client  client.Client
+	store   store.Store
+	records *store.Records
+	queue   string
+	log     string // a file that tools append to
+	folder  string // digest of the agent's folder
+}
+
+// newFleet packs an agent's folder: files by their paths. Those in a folder tools are
+// executable.
+func newFleet(t *testing.T, files map[string]string) *fleet {
+	t.Helper()
+	s, err := store.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	dir := t.TempDir()
+	for name, text := range files {
+		path, mode := filepath.Join(dir, name), os.FileMode(0o600)
+		if strings.Contains(name, "tools/") && !strings.HasSuffix(name, ".json") {
+			mode = 0o700
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &fleet{t: t, client: dial(t), store: s, records: &store.Records{Store: s}, queue: session.NewID(), log: filepath.Join(t.TempDir(), "log")}
+	if f.folder, err = pack(t.Context(), s, dir); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// worker starts a worker, and returns what stops it. It is also stopped when the test ends.
+func (f *fleet) worker(change ...func(*work.Options)) (stop func()) {
+	f.t.Helper()
+	o := work.Options{Queue: f.queue, Dir: f.t.TempDir(), Load: agentfile.Options{Environ: append(os.Environ(), "FLEET_LOG="+f.log), CacheDir: f.t.TempDir()}, Note: func(line string) { f.t.Log(line) }}
+	for _, c := range change {
+		c(&o)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- work.New(f.client, f.store, o).Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			f.t.Errorf("worker: %v", err)
+		}
+	})
+	f.t.Cleanup(stop)
+	return stop
+}
+
+func (f *fleet) blob(v any) string {
+	f.t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	digest, err := store.PutBlob(f.t.Context(), f.store, data)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return digest
+}
+
+// submit starts a run.
+func (f *fleet) submit(prompt string, change ...func(*agent.Start, *flow.Input)) client.WorkflowRun {
+	f.t.Helper()
+	id := session.NewID()
+	start := agent.Start{Channel: 1, Args: json.RawMessage(fmt.Sprintf(`{"prompt":%q}`, prompt))}
+	in := flow.Input{Record: id, Session: id, Folder: f.folder, File: "agent.json"}
+	for _, c := range change {
+		c(&start, &in)
+	}
+	in.Start = f.blob(start)
+	run, err := f.client.ExecuteWorkflow(f.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: f.queue, TypedSearchAttributes: flow.Attributes("root", id)}, flow.Workflow, in)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return run
+}
+
+// result waits for the end of a run.
+func (f *fleet) result(run client.WorkflowRun) flow.Result {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	var out flow.Result
+	if err := run.Get(ctx, &out); err != nil {
+		f.t.Fatalf("the run failed: %v\n%s", err, f.shown(run.GetID()))
+	}
+	return out
+}
+
+// events are those of a record.
+func (f *fleet) events(id string) []agent.Event {
+	f.t.Helper()
+	r, err := f.records.Get(context.Background(), id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return r.Events()
+}
+
+// shown is a record for a message.
+func (f *fleet) shown(id string) string {
+	var b strings.Builder
+	for _, e := range f.events(id) {
+		fmt.Fprintf(&b, "%s %s depth %d %s %s %s %s", e.Kind, e.Agent, e.Depth, e.Key, e.Tool, e.Status, e.Error+e.Text)
+		if e.Message != nil {
+			fmt.Fprintf(&b, " %q", e.Message.Text())
+		}
+		if e.Result != nil {
+			fmt.Fprintf(&b, " %q", e.Result.Text())
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// wait waits until a record has an event that f accepts.
+func (f *fleet) wait(id string, what string, accept func(agent.Event) bool) agent.Event {
+	f.t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for _, e := range f.events(id) {
+			if accept(e) {
+				return e
+			}
+		}
+	}
+	f.t.Fatalf("waited for %s:\n%s", what, f.shown(id))
+	return agent.Event{}
+}
+
+// lines are those of the log of tools.
+func (f *fleet) lines() []string {
+	data, err := os.ReadFile(f.log)
+	if err != nil && !os.IsNotExist(err) {
+		f.t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+}
+
+// agentFile is that of an agent with a script beside it.
+func agentFile(slug, more string) string {
+	return fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":%q,"flavor":"scripted","script":"%s.script.json","announce":"a","systemPrompt":["s"]%s}}`, slug, slug, more)
+}
+
+// toolFile is an executable tool with the argument text.
+func toolFile(name, effects, body string) string {
+	return fmt.Sprintf(`#!/bin/sh
+[ "$1" = describe ] && { echo '{"slug":%q,"description":"d","effects":%q,"args":[{"name":"text","description":"t","type":"string","backing_type":"string","arity":"single","mode":"dashdashspace"}]}'; exit; }
+%s
+`, name, effects, body)
+}
+
+// logging shows what the SDK logs if the tests are run with AGENTS_FLEET_LOG.
+var logging = func() slog.Handler {
+	if os.Getenv("AGENTS_FLEET_LOG") != "" {
+		return slog.NewTextHandler(os.Stderr, nil)
+	}
+	return slog.DiscardHandler
+}()
+
+// pack stores the files of a folder as a compressed tar archive.
+func pack(ctx context.Context, s store.Store, dir string) (string, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close(), z.Close()); err != nil {
+		return "", err
+	}
+	return store.PutBlob(ctx, s, b.Bytes())
+}

@@ -1,0 +1,127 @@
+package work
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/filelock"
+	"github.com/agents-exe/agents/pkg/prices"
+	"github.com/agents-exe/agents/pkg/sandbox"
+)
+
+// SandboxFlag, before a command line, makes the program enter a sandbox and execute that
+// command line. It is internal and not documented: see Sandboxed.
+const SandboxFlag = "--sandbox"
+
+// Sandboxed enters a sandbox, if that is what args, those of the process, demand. It then
+// does not return. The program calls it before anything else.
+func Sandboxed(args []string) {
+	if len(args) > 2 && args[1] == SandboxFlag {
+		os.Exit(sandbox.Helper(args[2:]))
+	}
+}
+
+// Host returns the options with which a worker of this host loads agents: its environment,
+// keys, prices and caches. keysFile is as --api-keys of `agents`. The warnings are about the
+// keys file.
+func Host(env config.Env, environ []string, keysFile string) (o agentfile.Options, warnings []string, err error) {
+	c, err := config.Load(env, config.Flags{Keys: keysFile})
+	if err != nil {
+		return o, nil, err
+	}
+	o.Environ, o.Companion = environ, companion
+	cache := env.Getenv("XDG_CACHE_HOME")
+	if !filepath.IsAbs(cache) && env.Home != "" {
+		cache = filepath.Join(env.Home, ".cache")
+	}
+	if filepath.IsAbs(cache) {
+		o.CacheDir = filepath.Join(cache, "agents")
+		o.LockDir, o.OutputDir = filepath.Join(o.CacheDir, "locks"), filepath.Join(o.CacheDir, "outputs")
+	}
+	if dir := env.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		o.LockDir = filepath.Join(dir, "agents", "locks")
+	}
+	if file := c.PricesFile(); file.Found {
+		text, _, err := config.ReadRegular(file.Path, prices.MaxBytes)
+		if err == nil {
+			o.Prices, err = prices.Parse(file.Path, text)
+		}
+		if err != nil {
+			return o, nil, fmt.Errorf("read prices: %w", err)
+		}
+	}
+	if keys := c.KeysFile(""); keys.Path != "" {
+		o.KeysFile = keys.Path
+		if o.Keys, warnings, err = config.ReadKeys(keys.Path); err != nil {
+			return o, nil, fmt.Errorf("read keys (%s): %w", keys.Why, err)
+		}
+	}
+	return o, warnings, nil
+}
+
+// companion finds a program beside this one, or in PATH.
+func companion(name string) (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			self = real
+		}
+		beside := filepath.Join(filepath.Dir(self), name)
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("cannot find the program %s beside this one or in PATH", name)
+	}
+	return filepath.Abs(path)
+}
+
+// ownFolder makes a folder below dir for this process alone, and removes those of processes
+// that were killed.
+func ownFolder(dir string) (own string, release func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, err
+	}
+	old, err := os.ReadDir(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, e := range old {
+		path := filepath.Join(dir, e.Name())
+		if lock, err := lockFolder(path); err == nil {
+			_ = os.RemoveAll(path) // the next worker tries again
+			lock.Close()
+		}
+	}
+	if own, err = os.MkdirTemp(dir, "w"); err != nil {
+		return "", nil, err
+	}
+	lock, err := lockFolder(own)
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(own))
+	}
+	return own, func() {
+		_ = os.RemoveAll(own)
+		lock.Close()
+	}, nil
+}
+
+// lockFolder locks a folder until the file that it returns is closed.
+func lockFolder(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := filelock.Try(f); err != nil {
+		return nil, cmp.Or(f.Close(), err, fs.ErrExist)
+	}
+	return f, nil
+}

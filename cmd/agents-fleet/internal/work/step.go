@@ -1,0 +1,207 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// step is flow.StepActivity: one model request, and all that follows until there are calls
+// to run or the run ends. The first step opens the session.
+func (w *Worker) step(ctx context.Context, task flow.Task) (next flow.Next, err error) {
+	next.At, err = w.attempt(ctx, task, func(ctx context.Context, a *attempt) error {
+		if task.End != "" {
+			ended, cancel := context.WithCancelCause(ctx)
+			cancel(&agent.EndError{Status: agent.Status(task.End), Text: cmp.Or(task.Reason, "the run was cancelled")})
+			ctx = ended
+		}
+		if a.first {
+			if err := a.begin(ctx); err != nil {
+				return err
+			}
+		}
+		return a.steps(ctx, &next)
+	})
+	return next, err
+}
+
+// begin opens the session with the prompt.
+func (a *attempt) begin(ctx context.Context) error {
+	if len(a.task.Path) > 0 {
+		return &permanentError{fmt.Errorf("session %s is not in record %s", a.task.Session, a.task.Record)}
+	}
+	prompt, err := a.prompt(ctx)
+	if err != nil {
+		return &permanentError{fmt.Errorf("the prompt: %w", err)}
+	}
+	return a.runner.Prompt(ctx, prompt)
+}
+
+// prompt is the message with which the root begins.
+func (a *attempt) prompt(ctx context.Context) (agent.Message, error) {
+	if len(a.start.Args) == 0 && len(a.start.Media) > 0 && a.agent.InputSchema == nil {
+		return agent.Message{Role: agent.RoleUser, Parts: a.start.Media}, nil
+	}
+	m, err := a.agent.Prompt(ctx, cmp.Or(string(a.start.Args), "{}"))
+	m.Parts = append(m.Parts, a.start.Media...)
+	return m, err
+}
+
+// steps steps until the session waits for calls or has ended.
+func (a *attempt) steps(ctx context.Context, next *flow.Next) error {
+	for {
+		s := a.runner.Session()
+		step := s.Next()
+		switch {
+		case step.Kind == agent.StepPrompt:
+			return a.ended(next)
+		case step.Kind == agent.StepCalls && ctx.Err() == nil:
+			a.waits(step.Calls, next)
+			return nil
+		}
+		done := a.journal.appended()
+		if _, err := a.runner.Step(ctx); errors.Is(err, agent.ErrJournal) || err != nil && a.journal.appended() == done {
+			return err
+		}
+	}
+}
+
+// waits notes the calls of a turn.
+func (a *attempt) waits(calls []agent.PendingCall, next *flow.Next) {
+	for _, c := range calls {
+		next.Calls = append(next.Calls, flow.Call{Key: c.Key, Tool: c.Name, Agent: a.agents[c.Name]})
+	}
+	next.Parallel = cmp.Or(a.agent.MaxParallelTools, agent.DefaultMaxParallelTools)
+	left := a.agent.Budget.Left(a.runner.From.Total, 1).Min(a.runner.Lease.Budget)
+	if left.Calls != nil && *left.Calls < int64(len(calls)) {
+		next.Parallel = 1 // so that each one sees what the others have left
+	}
+}
+
+// ended notes how the run ended.
+func (a *attempt) ended(next *flow.Next) error {
+	end := a.journal.end
+	if end == nil { // an earlier attempt has recorded it
+		events := a.record.Events()
+		for i := len(events) - 1; i >= 0 && end == nil; i-- {
+			if e := &events[i]; e.Kind == agent.EventEnd && e.Session == a.task.Session {
+				end = e
+			}
+		}
+	}
+	if end == nil {
+		return &permanentError{fmt.Errorf("session %s has not begun", a.task.Session)}
+	}
+	next.Ended = string(end.Status)
+	if end.Total != nil {
+		next.Cost = float64(end.Total.Usage.Cost) / float64(agent.Dollar)
+	}
+	return nil
+}
+
+// meanwhile is Runner.Meanwhile: the messages of a person that are not in the session.
+func (a *attempt) meanwhile(of string, turn int) (agent.Directive, bool) {
+	ends := turn > a.turn+1 // after an answer of this attempt, one may have come meanwhile
+	if of != a.task.Session || a.task.End != "" || a.inputs >= a.task.Inputs && !ends {
+		return agent.Directive{}, false
+	}
+	data, err := a.w.store.Get(context.Background(), flow.InputName(a.task.Record, of, a.inputs))
+	var m agent.Message
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // its update is in progress, or there is none
+		return agent.Directive{}, false
+	case err != nil:
+		a.w.o.Note(fmt.Sprintf("read input %d of session %s: %s", a.inputs, of, err))
+		return agent.Directive{}, false
+	}
+	a.inputs++
+	return agent.Directive{Message: &m}, true
+}
+
+// call is flow.CallActivity.
+func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, err error) {
+	called.At, err = w.attempt(ctx, task, func(ctx context.Context, a *attempt) error {
+		s := a.runner.Session()
+		if !slices.ContainsFunc(s.Next().Calls, func(c agent.PendingCall) bool { return c.Key == task.Key }) {
+			return nil // an earlier attempt has recorded its result, or the run is ending
+		}
+		err := a.runner.StepCall(ctx, task.Key)
+		called.Child = a.child
+		return err
+	})
+	return called, err
+}
+
+// delegate is Runner.Delegate: the workflow runs the sub-agent. Of what its caller has
+// left, it gets an equal share with the sub-agents of the turn that have not ended, after
+// one call for each other tool that waits.
+func (a *attempt) delegate(ctx context.Context, d agent.Delegation) error {
+	waiting := agent.TotalUsage{}
+	for _, c := range a.runner.Session().OpenCalls() {
+		if !c.Started && !a.agents[c.Name] {
+			waiting.Calls++
+		}
+	}
+	d.Lease.Budget = d.Lease.Budget.Left(waiting, a.task.Shares)
+	data, err := json.Marshal(agent.Start{Channel: agent.ChannelVersion, Lease: d.Lease, Person: a.start.Person})
+	if err != nil {
+		return err
+	}
+	digest, err := store.PutBlob(ctx, a.w.store, data)
+	a.child = &flow.Child{Session: d.Session, Agent: d.Agent, Start: digest}
+	return err
+}
+
+// The time between two looks for a reply.
+const (
+	firstLook = 250 * time.Millisecond
+	lastLook  = 2 * time.Second
+)
+
+// ask is Runner.Person: those who attach to the run see the question in the record, and
+// their reply is an object of the store.
+func (a *attempt) ask(ctx context.Context, q agent.Event) (json.RawMessage, error) {
+	name := flow.ReplyName(a.task.Record, q.Question)
+	if reply, err := a.w.store.Get(ctx, name); err == nil {
+		return reply, nil // to an earlier attempt
+	}
+	a.journal.observe(q)
+	if err := a.journal.Sync(ctx); err != nil {
+		return nil, err
+	}
+	for wait := firstLook; ; wait = min(wait*5/4, lastLook) {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		reply, err := a.w.store.Get(ctx, name)
+		if err == nil {
+			return reply, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
+			a.w.o.Note(fmt.Sprintf("read the reply to question %s: %s", q.Question, err))
+		}
+	}
+}
+
+// keep is flow.KeepActivity.
+func (w *Worker) keep(ctx context.Context, k flow.Kept) error {
+	data, err := store.GetBlob(ctx, w.store, k.Blob)
+	if err == nil {
+		_, err = w.store.Put(ctx, k.Name, data)
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/sandbox"
+)
+
+// trees keeps the agents that a worker has loaded.
+type trees struct {
+	ctx   context.Context // of the worker
+	w     *Worker
+	dir   string
+	limit int
+
+	mu      sync.Mutex
+	kept    map[string]*tree
+	sweeper sync.WaitGroup
+	stop    context.CancelFunc
+}
+
+// A tree is a loaded agent in a folder of its own.
+type tree struct {
+	*agentfile.Tree
+	key    string
+	dir    string
+	err    error
+	loaded chan struct{} // closed when Tree or err is set
+	users  int           // guarded by trees.mu, like used
+	used   time.Time
+}
+
+// idleTime is how long the servers of an agent that nobody uses may run.
+const idleTime = 5 * time.Minute
+
+func newTrees(ctx context.Context, w *Worker, dir string) *trees {
+	t := &trees{w: w, dir: dir, limit: cmp.Or(w.o.Trees, 32), kept: map[string]*tree{}}
+	t.ctx, t.stop = context.WithCancel(ctx)
+	t.sweeper.Go(func() {
+		tick := time.NewTicker(idleTime / 5)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				t.sweep(false)
+			case <-t.ctx.Done():
+				return
+			}
+		}
+	})
+	return t
+}
+
+// open returns the tree of a task, which must be released.
+func (t *trees) open(ctx context.Context, task *flow.Task) (*tree, error) {
+	key := treeKey(task)
+	t.mu.Lock()
+	n := t.kept[key]
+	if n == nil {
+		n = &tree{key: key, loaded: make(chan struct{})}
+		t.kept[key] = n
+		t.sweeper.Go(func() {
+			defer close(n.loaded)
+			n.err = t.load(n, task)
+		})
+	}
+	n.users++
+	t.mu.Unlock()
+	select {
+	case <-n.loaded:
+	case <-ctx.Done():
+		t.release(n)
+		return nil, context.Cause(ctx)
+	}
+	if n.err != nil {
+		t.mu.Lock()
+		if t.kept[key] == n {
+			delete(t.kept, key) // the next task tries again
+		}
+		t.mu.Unlock()
+		t.release(n)
+		return nil, n.err
+	}
+	return n, nil
+}
+
+// treeKey names all on which a tree depends.
+func treeKey(task *flow.Task) string {
+	text, _ := json.Marshal([]any{task.Folder, task.File, task.Options.Agent, task.Options.Models}) // cannot fail
+	if task.Options.Workspace != "" {
+		text = append(text, task.Record...)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+func (t *trees) load(n *tree, task *flow.Task) error {
+	var err error
+	if n.dir, err = os.MkdirTemp(t.dir, "t"); err != nil {
+		return err
+	}
+	if err := unpack(t.ctx, t.w.store, task.Folder, n.dir); err != nil {
+		return fmt.Errorf("unpack the agent's folder: %w", err)
+	}
+	if !filepath.IsLocal(filepath.FromSlash(task.File)) {
+		return &permanentError{fmt.Errorf("the agent file %q is not in its folder", task.File)}
+	}
+	file := filepath.Join(n.dir, filepath.FromSlash(task.File))
+	o := t.w.o.Load
+	o.WorkDir = n.dir
+	if task.Options.Workspace != "" {
+		o.WorkDir = n.dir
+	}
+	o.Ladder = &sandbox.Ladder{Helper: t.w.o.Helper}
+	if o.CacheDir != "" {
+		o.Ladder.CacheDir = filepath.Join(o.CacheDir, "sandbox")
+	}
+	o.Note = t.w.o.Note
+	if agentfile.Sibling(file, task.Options.Agent) {
+		o.Agent = task.Options.Agent
+	}
+	for slug, m := range task.Options.Models {
+		if o.Models == nil {
+			o.Models = map[string]agentfile.ModelChoice{}
+		}
+		o.Models[slug] = agentfile.ModelChoice{Flavor: m.Flavor, URL: m.URL, Name: m.Name}
+	}
+	loaded, err := agentfile.Load(t.ctx, file, o)
+	if err != nil && t.ctx.Err() == nil {
+		err = &permanentError{fmt.Errorf("load agent: %w", err)}
+	}
+	n.Tree = loaded
+	return err
+}
+
+// release gives a tree back.
+func (t *trees) release(n *tree) {
+	t.mu.Lock()
+	n.users--
+	n.used = time.Now()
+	gone, many := n.users == 0 && t.kept[n.key] != n, len(t.kept) > t.limit
+	t.mu.Unlock()
+	if gone {
+		t.end(n)
+	}
+	if many {
+		t.sweep(false)
+	}
+}
+
+// sweep ends the trees that nobody uses: those that were not used for a while, the oldest
+// ones if there are too many, or all.
+func (t *trees) sweep(all bool) {
+	t.mu.Lock()
+	var unused []*tree
+	for _, n := range t.kept {
+		if n.users == 0 {
+			unused = append(unused, n)
+		}
+	}
+	slices.SortFunc(unused, func(a, b *tree) int { return a.used.Compare(b.used) })
+	var out []*tree
+	for _, n := range unused {
+		if all || len(t.kept) > t.limit || time.Since(n.used) > idleTime {
+			delete(t.kept, n.key)
+			out = append(out, n)
+		}
+	}
+	t.mu.Unlock()
+	for _, n := range out {
+		t.end(n)
+	}
+}
+
+func (t *trees) end(n *tree) {
+	<-n.loaded
+	var err error
+	if n.Tree != nil {
+		err = n.Close()
+	}
+	if err := errors.Join(err, os.RemoveAll(n.dir)); err != nil {
+		t.w.o.Note(fmt.Sprintf("close an agent: %s", err))
+	}
+}
+
+// close ends all trees. No activity runs any more.
+func (t *trees) close() {
+	t.stop()
+	t.sweeper.Wait()
+	t.sweep(true)
+}
+
+// find returns the agent at the end of a path of slugs from below the root, and the agents
+// above it.
+func (n *tree) find(path []string) (node *agentfile.Node, above []*agent.Agent, err error) {
+	node = n.Nodes[0]
+	for _, slug := range path {
+		i := slices.IndexFunc(node.Helpers, func(h *agentfile.Node) bool { return h.Agent.Slug == slug })
+		if i < 0 {
+			return nil, nil, fmt.Errorf("agent %s has no sub-agent %s", node.Agent.Slug, slug)
+		}
+		above = append(above, node.Agent)
+		node = node.Helpers[i]
+	}
+	return node, above, nil
+}

@@ -1,0 +1,197 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/session"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Options are those of a Worker.
+type Options struct {
+	// Queue is the task queue; "" means flow.Queue.
+	Queue string
+	// Dir is a folder for the agents that are unpacked and for workspaces, which several
+	// workers may share. It is required.
+	Dir string
+	// Load are the options with which agents are loaded, those of the worker's host: see
+	// Host. Agent, Models, WorkDir and Ladder are set for each tree.
+	Load agentfile.Options
+	// Helper is the command line of sandboxes, see sandbox.Ladder; nil means SandboxFlag of
+	// the running program.
+	Helper []string
+	// Deployment and BuildID make a run finish with the build that began it; "" for either
+	// means that workers of all builds share all runs.
+	Deployment, BuildID string
+	// Activities is how many run at the same time; 0 means 100.
+	Activities int
+	// Trees is how many loaded agents are kept; 0 means 32.
+	Trees int
+	// Note is called with lines for the worker's log; nil drops them.
+	Note func(line string)
+}
+
+// A Worker does the activities and workflows of runs.
+type Worker struct {
+	client  client.Client
+	store   store.Store
+	records *store.Records
+	o       Options
+	trees   *trees
+	starts  starts
+	host    string // the queue of this worker alone
+	hosting sync.Once
+	private worker.Worker // of the queue host; nil until a workspace needs it
+	version worker.WorkerDeploymentVersion
+}
+
+// New returns a worker that takes its work from c and has its records in s.
+func New(c client.Client, s store.Store, o Options) *Worker {
+	o.Queue = cmp.Or(o.Queue, flow.Queue)
+	o.Activities = cmp.Or(o.Activities, 100)
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+	if o.Helper == nil {
+		o.Helper = []string{"/proc/self/exe", SandboxFlag}
+	}
+	name, _ := os.Hostname()
+	return &Worker{
+		client: c, store: s, records: &store.Records{Store: s}, o: o, host: o.Queue + "@" + cmp.Or(name, "host") + "-" + session.NewID(),
+		version: worker.WorkerDeploymentVersion{DeploymentName: o.Deployment, BuildID: o.BuildID},
+	}
+}
+
+// cachedWorkflows is how many workflows this process keeps in memory.
+const cachedWorkflows = 600
+
+// Run works until ctx ends. It then gives back what it is doing, so that other workers
+// continue it, and ends everything that it started.
+func (w *Worker) Run(ctx context.Context) error {
+	dir, release, err := ownFolder(filepath.Join(w.o.Dir, "workers"))
+	if err != nil {
+		return fmt.Errorf("prepare the worker's folder: %w", err)
+	}
+	defer release()
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	w.trees = newTrees(life, w, dir)
+	defer w.trees.close()
+	worker.SetStickyWorkflowCacheSize(cachedWorkflows)
+	main := worker.New(w.client, w.o.Queue, w.options(false))
+	main.RegisterWorkflowWithOptions(flow.Run, workflow.RegisterOptions{Name: flow.Workflow, VersioningBehavior: w.behavior()})
+	w.register(main)
+	if err := main.Start(); err != nil {
+		return fmt.Errorf("start the worker: %w", err)
+	}
+	defer w.stopPrivate()
+	defer main.Stop()
+	if w.versioned() {
+		if err := w.makeCurrent(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("make build %s of deployment %s the current one: %w", w.o.BuildID, w.o.Deployment, err)
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (w *Worker) register(r worker.ActivityRegistry) {
+	r.RegisterActivityWithOptions(w.step, activity.RegisterOptions{Name: flow.StepActivity})
+	r.RegisterActivityWithOptions(w.call, activity.RegisterOptions{Name: flow.CallActivity})
+	r.RegisterActivityWithOptions(w.keep, activity.RegisterOptions{Name: flow.KeepActivity})
+}
+
+// options are those of the worker of the common queue, or of that of this host alone.
+func (w *Worker) options(private bool) worker.Options {
+	o := worker.Options{
+		MaxConcurrentActivityExecutionSize: w.o.Activities, DisableWorkflowWorker: private,
+		MaxHeartbeatThrottleInterval: heartbeatMost, WorkerStopTimeout: stopTime,
+	}
+	if w.versioned() {
+		o.DeploymentOptions = worker.DeploymentOptions{UseVersioning: true, Version: w.version, DefaultVersioningBehavior: workflow.VersioningBehaviorPinned}
+	}
+	return o
+}
+
+// stopTime is how long programs have to end when the worker stops.
+const stopTime = 30 * time.Second
+
+func (w *Worker) versioned() bool { return w.o.Deployment != "" && w.o.BuildID != "" }
+
+func (w *Worker) behavior() workflow.VersioningBehavior {
+	if w.versioned() {
+		return workflow.VersioningBehaviorPinned
+	}
+	return workflow.VersioningBehaviorUnspecified
+}
+
+// makeCurrent has new runs begin with this build, unless the deployment has had it before:
+// then a newer one has replaced it, and this worker only finishes its runs.
+func (w *Worker) makeCurrent(ctx context.Context) error {
+	d := w.client.WorkerDeploymentClient().GetHandle(w.o.Deployment)
+	for {
+		about, err := d.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+		if err == nil {
+			current := about.Info.RoutingConfig.CurrentVersion
+			if current != nil && (current.BuildID == w.o.BuildID || w.replaced(about.Info)) {
+				return nil
+			}
+			_, err = d.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{
+				BuildID: w.o.BuildID, ConflictToken: about.ConflictToken, IgnoreMissingTaskQueues: true})
+		}
+		if err == nil {
+			return nil
+		}
+		select { // the server does not know the worker yet, or another one was faster
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// replaced reports whether this build was the current one earlier.
+func (w *Worker) replaced(info client.WorkerDeploymentInfo) bool {
+	for _, v := range info.VersionSummaries {
+		if v.Version.BuildID == w.o.BuildID {
+			return v.DrainageStatus != client.WorkerDeploymentVersionDrainageStatusUnspecified
+		}
+	}
+	return false
+}
+
+// hostQueue returns the queue of this worker alone, from which it takes work from now on.
+func (w *Worker) hostQueue() (string, error) {
+	var err error
+	w.hosting.Do(func() {
+		p := worker.New(w.client, w.host, w.options(true))
+		w.register(p)
+		if err = p.Start(); err == nil {
+			w.private = p
+		}
+	})
+	if err == nil && w.private == nil {
+		err = errors.New("the worker's own queue could not be started")
+	}
+	return w.host, err
+}
+
+func (w *Worker) stopPrivate() {
+	w.hosting.Do(func() {})
+	if w.private != nil {
+		w.private.Stop()
+	}
+}
