@@ -260,11 +260,10 @@ func (l *loader) openai(n *Node, key config.Key, hasKey bool) agent.Provider {
 		l.broken(n, CodeSchema, "modelName", "it is missing: the server needs the name of a model")
 		return nil
 	}
-	for _, field := range []string{"model", "messages", "system", "tools", "stream"} {
-		if _, ok := s.ExtraBody[field]; ok && (field != "system" || s.modelProtocol() == protocolAnthropic) {
-			l.broken(n, CodeSchema, "extraBody", "it cannot replace %s", field)
-			return nil
-		}
+	protocol := s.modelProtocol(flavor, u)
+	if field := s.fixed(protocol); field != "" {
+		l.broken(n, CodeSchema, "extraBody", "it cannot replace %s", field)
+		return nil
 	}
 	if password, ok := u.User.Password(); ok {
 		l.tree.secrets = append(l.tree.secrets, config.NewSecret(password))
@@ -280,7 +279,7 @@ func (l *loader) openai(n *Node, key config.Key, hasKey bool) agent.Provider {
 		reveal = key.Value.Reveal
 	}
 	n.Agent.Flavor = string(flavor.At(u))
-	return s.provider(flavor, modelhttp.Settings{
+	return s.provider(protocol, flavor, u, modelhttp.Settings{
 		BaseURL: base, Model: s.ModelName, Key: reveal,
 		Temperature: s.Temperature, MaxOutputTokens: s.MaxOutputTokens, ReasoningEffort: s.ReasoningEffort,
 		ExtraBody: s.ExtraBody, RequestTimeout: seconds(s.RequestTimeoutSeconds),

@@ -1,36 +1,62 @@
 package agentfile
 
 import (
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/anthropic"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/provider/responses"
 )
 
 // The values of protocol: what the server of a model speaks.
 const (
 	protocolChat      = "chat"
+	protocolResponses = "responses"
 	protocolAnthropic = "anthropic"
 )
 
-// modelProtocol is what the server of the model speaks. The flavor "anthropic" is the one
-// name of Anthropic's server that means its own protocol; ClaudeV1, of agents-exe, means
-// its compatible endpoint.
-func (s *Spec) modelProtocol() string {
+// modelProtocol is what the server of the model at u speaks. OpenAI's own server is asked
+// by its own protocol. The flavor "anthropic" is the one name of Anthropic's server that
+// means its own protocol; ClaudeV1, of agents-exe, means its compatible endpoint.
+func (s *Spec) modelProtocol(flavor openai.Flavor, u *url.URL) string {
 	switch {
 	case s.Protocol != "":
 		return s.Protocol
+	case flavor == openai.OpenAI && strings.EqualFold(u.Hostname(), "api.openai.com"):
+		return protocolResponses
 	case strings.EqualFold(s.Flavor, "anthropic"):
 		return protocolAnthropic
 	}
 	return protocolChat
 }
 
+// fixed returns a member of requests that is in extraBody and cannot be replaced, "" if
+// there is none.
+func (s *Spec) fixed(protocol string) string {
+	names := []string{"model", "messages", "tools", "stream"}
+	switch protocol {
+	case protocolResponses:
+		names = []string{"model", "input", "tools", "stream", "store"}
+	case protocolAnthropic:
+		names = append(names, "system")
+	}
+	for name := range s.ExtraBody {
+		if slices.Contains(names, name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // provider is the model behind its protocol.
-func (s *Spec) provider(flavor openai.Flavor, settings modelhttp.Settings) agent.Provider {
-	switch s.modelProtocol() {
+func (s *Spec) provider(protocol string, flavor openai.Flavor, u *url.URL, settings modelhttp.Settings) agent.Provider {
+	switch protocol {
+	case protocolResponses:
+		return &responses.Provider{Settings: settings, OutputAlone: !flavor.At(u).OutputWithTools()}
 	case protocolAnthropic:
 		return &anthropic.Provider{Settings: settings, ContextTokens: s.ContextTokens}
 	}
@@ -42,6 +68,9 @@ func (s *Spec) provider(flavor openai.Flavor, settings modelhttp.Settings) agent
 func withSettings(p agent.Provider) (agent.Provider, *modelhttp.Settings) {
 	switch p := p.(type) {
 	case *anthropic.Provider:
+		own := *p
+		return &own, &own.Settings
+	case *responses.Provider:
 		own := *p
 		return &own, &own.Settings
 	case *openai.Provider:

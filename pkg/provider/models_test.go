@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/anthropic"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/provider/responses"
 )
 
 var updateModels = flag.Bool("update", false, "write the table in docs/models.md")
@@ -99,6 +100,26 @@ func messages() string {
 	return b.String()
 }
 
+// items is the same turn in OpenAI's Responses protocol
+// (https://platform.openai.com/docs/api-reference/responses-streaming).
+func items() string {
+	var b strings.Builder
+	for _, event := range []string{
+		`"response.created","response":{"status":"in_progress","output":[]}`,
+		`"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"THOUGHT"}`,
+		`"response.output_item.added","output_index":1,"item":{"type":"message","id":"msg_1","role":"assistant","content":[]}`,
+		`"response.output_text.delta","output_index":1,"content_index":0,"delta":"I look "`,
+		`"response.output_text.delta","output_index":1,"content_index":0,"delta":"at both."`,
+		`"response.output_item.done","output_index":1,"item":{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"I look at both."}]}`,
+		`"response.output_item.done","output_index":2,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"look","arguments":"{\"at\":1}"}`,
+		`"response.output_item.done","output_index":3,"item":{"type":"function_call","id":"fc_2","call_id":"call_2","name":"look","arguments":"{\"at\":2}"}`,
+		`"response.completed","response":{"status":"completed","usage":{"input_tokens":1000,"input_tokens_details":{"cached_tokens":640},"output_tokens":70,"output_tokens_details":{"reasoning_tokens":30},"total_tokens":1070}}`,
+	} {
+		fmt.Fprintf(&b, "data: {\"type\":%s}\n\n", event)
+	}
+	return b.String()
+}
+
 // A row is a line of the table: how to make the provider, and the turn that its server
 // sends.
 type row struct {
@@ -112,6 +133,11 @@ func rows() []row {
 		s.Model = "claude-opus-5"
 		return &anthropic.Provider{Settings: s}
 	}, messages()}}
+	for _, flavor := range []string{"openai-v1", "openai-compatible"} {
+		rows = append(rows, row{flavor, "responses", func(s modelhttp.Settings) agent.Provider {
+			return &responses.Provider{Settings: s, OutputAlone: !openai.Flavor(flavor).OutputWithTools()}
+		}, items()})
+	}
 	for _, d := range chat {
 		rows = append(rows, row{d.flavor, "chat", func(s modelhttp.Settings) agent.Provider {
 			return &openai.Provider{Flavor: openai.Flavor(d.flavor), Settings: s}

@@ -104,6 +104,24 @@ func ServerError(status int, body []byte) *agent.ModelError {
 	return e
 }
 
+// IsError reports whether what a server sent is an error. "error": null does not make
+// one, and the other members only do if it is not a piece of an answer.
+func IsError(c Object, piece bool) bool {
+	switch e := c.Get("error"); FirstByte(e) {
+	case '{', '[':
+		return len(e) > len("{}")
+	case '"':
+		return string(e) != `""`
+	case 't':
+		return true
+	}
+	if piece {
+		return false
+	}
+	detail := FirstByte(c.Get("detail"))
+	return Str(c.Get("object")) == "error" || FirstByte(c.Get("message")) == '"' || detail == '"' || detail == '[' || detail == '{'
+}
+
 // httpError is the error for a response with a status other than 2xx.
 func httpError(res *http.Response, now time.Time) *agent.ModelError {
 	if res.StatusCode < 400 {

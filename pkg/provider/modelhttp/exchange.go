@@ -165,7 +165,9 @@ func (x *Exchange) run(parent context.Context, body []byte, a Answer) (*agent.Re
 	resp, err := Read(in, a, func() {
 		s := a.State()
 		switch {
-		case !s.Finished && s.Begun:
+		case !s.Finished && !s.Begun:
+			idle.Stop()
+		case !s.Finished:
 			idle.Reset(between)
 		case s.Finished && s.Pieces > pieces:
 			idle.Reset(min(between, cmp.Or(x.settings.EndTimeout, DefaultEndTimeout)))

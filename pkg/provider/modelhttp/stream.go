@@ -32,7 +32,8 @@ type Answer interface {
 
 // A State is how far an Answer is.
 type State struct {
-	// Begun: some of the content has arrived. From then on the idle limit applies.
+	// Begun: some of the content has arrived, and the rest follows without a pause. While
+	// it does, the idle limit applies.
 	Begun bool
 	// Finished: the server said why the model stopped, and sends at most the usage.
 	Finished bool

@@ -35,7 +35,7 @@ type answer struct {
 func (a *answer) Add(data []byte) error {
 	c := modelhttp.ObjectOf(data)
 	choices := modelhttp.Elements(c.Get("choices"))
-	if isError(c, len(choices)) {
+	if modelhttp.IsError(c, len(choices) > 0 || modelhttp.FirstByte(c.Get("usage")) == '{') {
 		return modelhttp.ServerError(0, data)
 	}
 	a.model = cmp.Or(a.model, modelhttp.Str(c.Get("model")))
@@ -57,26 +57,8 @@ func (a *answer) Add(data []byte) error {
 // count takes the last usage that a server sends.
 func (a *answer) count(raw []byte) {
 	if u := modelhttp.ObjectOf(raw); u != nil {
-		a.usage = usageOf(u)
+		a.usage = modelhttp.UsageOf(u, "prompt", "completion")
 	}
-}
-
-// isError reports whether a chunk is an error. "error": null does not make one, and
-// the other members only do in a chunk without choices and usage.
-func isError(c modelhttp.Object, choices int) bool {
-	switch e := c.Get("error"); modelhttp.FirstByte(e) {
-	case '{', '[':
-		return len(e) > len("{}")
-	case '"':
-		return string(e) != emptyString
-	case 't':
-		return true
-	}
-	if choices > 0 || modelhttp.FirstByte(c.Get("usage")) == '{' {
-		return false
-	}
-	detail := modelhttp.FirstByte(c.Get("detail"))
-	return modelhttp.Str(c.Get("object")) == "error" || modelhttp.FirstByte(c.Get("message")) == '"' || detail == '"' || detail == '[' || detail == '{'
 }
 
 func (a *answer) choice(c modelhttp.Object) error {

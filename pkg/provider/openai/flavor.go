@@ -184,6 +184,10 @@ func (f Flavor) URL() string { return factsOf(f).url }
 // not know, and then leave calls in the text of answers.
 func (f Flavor) TextCalls() bool { return factsOf(f).textCalls }
 
+// OutputWithTools reports whether servers of the flavour take the schema of the answer
+// together with tools.
+func (f Flavor) OutputWithTools() bool { return factsOf(f).output == outputAlways }
+
 // At is the flavour of the server at a URL: with OpenAI and Compatible, which agent
 // files use for everything that speaks the protocol, that of its host if it is
 // known.

@@ -161,7 +161,7 @@ func hintFor(err error) string {
 	case model.Status == 401 || model.Status == 403:
 		return "check apiKeyId in the agent file and the key's value; `agents paths` shows which keys file is used"
 	case model.Status == 404:
-		return "check modelUrl and modelName in the agent file"
+		return "check modelUrl, modelName and protocol in the agent file"
 	case provider.Refused(err):
 		return "is the server running? modelUrl in the agent file is its address"
 	case model.Status == 0 && model.Temporary && model.Err != nil:

@@ -1,0 +1,176 @@
+package responses
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// The items of the stream in testdata, as they must come back.
+const (
+	firstReasoning  = `{"id":"rs_1","type":"reasoning","encrypted_content":"gAAAAB<&>final==","summary":[{"type":"summary_text","text":"**Two cities**"},{"type":"summary_text","text":"Ask for both."}]}`
+	secondReasoning = `{"id":"rs_2","type":"reasoning","encrypted_content":"gAAAACsecond==","summary":[]}`
+)
+
+func stream(t testing.TB) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/parallel-calls.sse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func extraOf(t testing.TB, raw json.RawMessage) (x extra) {
+	t.Helper()
+	if err := json.Unmarshal(raw, &x); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// A stream in the form of OpenAI's: reasoning, a comment, more reasoning, two calls.
+func TestAStreamIsRead(t *testing.T) {
+	for name, body := range map[string]string{
+		"\\n":                        stream(t),
+		"\\r\\n":                     strings.ReplaceAll(stream(t), "\n", "\r\n"),
+		"no output at the end":       strings.Replace(stream(t), `"output":[{`, `"output":[],"was":[{`, 1),
+		"another index at the end":   strings.Replace(stream(t), `"output":[{`, `"output":[{"type":"x"},{`, 1),
+		"no response.completed type": strings.Replace(stream(t), "event: ", "event:  ", -1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp, text, thought, err := read(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.Finish != agent.FinishStop || resp.Model != "gpt-5-2026-08-07" || text != "I ask for both." || thought != "**Two cities**\n\nAsk for both." {
+				t.Errorf("finish %s, model %s, text %q, thought %q", resp.Finish, resp.Model, text, thought)
+			}
+			if want := (agent.Usage{Requests: 1, InputTokens: 120, CachedTokens: 64, CacheWriteTokens: 8, OutputTokens: 90, ReasoningTokens: 40}); resp.Usage != want {
+				t.Errorf("usage = %+v, want %+v", resp.Usage, want)
+			}
+			parts, calls := resp.Message.Parts, resp.Message.Calls
+			if len(parts) != 3 || len(calls) != 2 {
+				t.Fatalf("message = %+v", resp.Message)
+			}
+			got := []extra{extraOf(t, parts[0].Extra), extraOf(t, parts[1].Extra), extraOf(t, parts[2].Extra), extraOf(t, calls[0].Extra), extraOf(t, calls[1].Extra)}
+			want := []extra{
+				{Host: "h", At: 0, Item: firstReasoning},
+				{Host: "h", At: 1, ID: "msg_1", Phase: "commentary"},
+				{Host: "h", At: 2, Item: secondReasoning},
+				{Host: "h", At: 3, ID: "fc_1"},
+				{Host: "h", At: 4, ID: "fc_2"},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("extra (-want +got):\n%s", diff)
+			}
+			if calls[0].ID != "call_1" || calls[0].Name != "weather" || calls[0].Args != `{"city":"Rome"}` || calls[1].Args != `{"city":"Oslo"}` {
+				t.Errorf("calls = %+v", calls)
+			}
+		})
+	}
+}
+
+// Servers write the same answer in other forms.
+func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
+	const done = `{"type":"response.completed","response":{"status":"completed"}}`
+	message := `{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"Hello","annotations":[]}]}`
+	call := `{"type":"function_call","id":"f","call_id":"c","name":"grep","arguments":"{\"q\":1}"}`
+	tests := []struct {
+		name, body, text, thought, args string
+		finish                          agent.Finish // "" means stop
+	}{
+		{name: "not streamed", body: `{"object":"response","status":"completed","error":null,"output":[` + message + `]}`, text: "Hello"},
+		{name: "not streamed, on several lines", body: "{\n \"output\": [" + message + "]\n}", text: "Hello"},
+		{name: "not streamed, a call", body: `{"object":"response","output":[` + call + `]}`, args: `{"q":1}`},
+		{name: "an object as arguments", body: `{"object":"response","output":[` + strings.Replace(call, `"{\"q\":1}"`, `{"q":1}`, 1) + `]}`, args: `{"q":1}`},
+		{name: "deltas alone", body: events(`{"type":"response.output_text.delta","delta":"Hel"}`, `{"type":"response.output_text.delta","delta":"lo"}`, done), text: "Hello"},
+		{name: "no deltas", body: events(`{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, done), text: "Hello"},
+		{name: "the output at the end alone", body: events(`{"type":"response.completed","response":{"output":[` + message + `]}}`), text: "Hello"},
+		{name: "[DONE] in place of an end", body: events(`{"type":"response.output_text.delta","delta":"Hello"}`) + "data: [DONE]\n\n", text: "Hello"},
+		{name: "no output_index", body: events(`{"type":"response.reasoning_text.delta","item_id":"r","delta":"hm"}`, `{"type":"response.output_text.delta","item_id":"m","delta":"Hello"}`, done), text: "Hello", thought: "hm"},
+		{name: "reasoning in the open", body: events(`{"type":"response.reasoning.delta","output_index":0,"delta":"hm"}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"r","content":[{"type":"reasoning_text","text":"hm"}]}}`, `{"type":"response.output_text.delta","output_index":1,"delta":"Hello"}`, done), text: "Hello", thought: "hm"},
+		{name: "the rest in the item", body: events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, done), text: "Hello"},
+		{name: "half a character", body: events("{\"type\":\"response.output_text.delta\",\"delta\":\"\\ud83d\"}", "{\"type\":\"response.output_text.delta\",\"delta\":\"\\ude00\"}", done), text: "😀"},
+		{name: "refusal", body: events(`{"type":"response.refusal.delta","output_index":0,"delta":"No."}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"refusal","refusal":"No."}]}}`, done), text: "No."},
+		{name: "two parts of a message", body: `{"output":[{"type":"message","content":[{"type":"output_text","text":"Hel"},{"type":"output_text","text":"lo"}]}]}`, text: "Hello"},
+		{name: "cut by the limit of tokens", body: events(`{"type":"response.output_text.delta","delta":"Hel"}`, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`), text: "Hel", finish: agent.FinishLength},
+		{name: "cut while it reasoned", body: `{"object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`, finish: agent.FinishLength},
+		{name: "a call cut by the limit", body: events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"grep","arguments":""}}`, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"q\""}`, `{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}`), args: `{"q"`, finish: agent.FinishLength},
+		{name: "content filter", body: events(`{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}`), finish: agent.FinishContentFilter},
+		{name: "events of other tools and of later versions", body: events(`{"type":"response.created","response":{"status":"in_progress","output":[]}}`, `{"type":"response.web_search_call.searching","output_index":0}`, `{"type":"response.audio.delta","delta":"x"}`, `{"type":"keepalive"}`, `{"type":"response.output_text.delta","delta":"Hello"}`, done), text: "Hello"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resp, text, thought, err := read(tt.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tt.finish
+			if want == "" {
+				want = agent.FinishStop
+			}
+			args := ""
+			for _, c := range resp.Message.Calls {
+				args += c.Args
+			}
+			if got := resp.Message.Text(); got != tt.text || text != tt.text || thought != tt.thought || args != tt.args || resp.Finish != want {
+				t.Errorf("text %q, shown %q, thought %q, args %q, finish %s", got, text, thought, args, resp.Finish)
+			}
+		})
+	}
+}
+
+// Where the complete item differs from its pieces, the item counts.
+func TestTheCompleteItemCounts(t *testing.T) {
+	resp, _, _, err := read(events(`{"type":"response.output_text.delta","output_index":0,"delta":"Helo"}`,
+		`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"output_text","text":"Hello"}]}}`,
+		`{"type":"response.completed","response":{}}`))
+	if err != nil || resp.Message.Text() != "Hello" {
+		t.Errorf("%+v, %v", resp, err)
+	}
+}
+
+func TestFailuresAreErrors(t *testing.T) {
+	const failed = `{"type":"response.failed","response":{"status":"failed","error":{"code":"%","message":"no"},"usage":{"input_tokens":7,"output_tokens":2}}}`
+	with := func(code string) string { return events(strings.Replace(failed, "%", code, 1)) }
+	begun := events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"rm","arguments":""}}`, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"path\":"}`)
+	tests := []struct {
+		name, body, want string
+		temporary        bool
+		input            int
+	}{
+		{"a failure of the server", with("server_error"), "no", true, 7},
+		{"too many requests", with("rate_limit_exceeded"), "no", true, 7},
+		{"a prompt that is refused", with("invalid_prompt"), "no", false, 7},
+		{"an image", with("image_too_large"), "no", false, 7},
+		{"a policy", with("bio_policy"), "no", false, 7},
+		{"quota", with("insufficient_quota"), "no", false, 7},
+		{"no reason", events(`{"type":"response.failed","response":{"status":"failed","error":null}}`), "the server sent an error without a text", true, 0},
+		{"not streamed", `{"object":"response","status":"failed","error":{"code":"server_error","message":"no"},"output":[]}`, "no", true, 0},
+		{"an event", begun + events(`{"type":"error","code":null,"message":"no","param":null,"sequence_number":3}`), "no", true, 0},
+		{"an event with an object", events(`{"type":"error","error":{"type":"server_error","code":null,"message":"no"}}`), "no", true, 0},
+		{"an object alone", `{"error":{"message":"no","type":"server_error"}}`, "no", true, 0},
+		{"vLLM", events(`{"error":{"object":"error","message":"no","type":"BadRequestError","code":400}}`), "HTTP 400", false, 0},
+		{"another protocol", `{"object":"chat.completion","choices":[{"message":{"content":"Hello"}}]}`, "HTTP 200: the server's answer has no output: ", true, 0},
+		{"[DONE] alone", "data: [DONE]\n\n", "HTTP 200: the server's answer is empty", true, 0},
+		{"cut in a call", begun, "the answer broke off before its end", true, 0},
+		{"[DONE] in a call", begun + "data: [DONE]\n\n", "the answer broke off before its end", true, 0},
+		{"nothing", `{"object":"response","status":"completed","output":[],"usage":{"input_tokens":7}}`, "the model's answer is empty", false, 7},
+		{"too many items", `{"object":"response","output":[` + strings.Repeat(`{"type":"message"},`, 1<<14) + `{"type":"message"}]}`, "the answer has more than 16384 tool calls", false, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resp, _, _, err := read(tt.body)
+			e := modelError(t, err)
+			if resp != nil || !strings.Contains(e.Error(), tt.want) || e.Temporary != tt.temporary || e.Usage.InputTokens != tt.input || e.Code == "error" {
+				t.Errorf("error = %q (%q), temporary %v, usage %+v", e, e.Code, e.Temporary, e.Usage)
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package responses
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
+)
+
+// An extra is the Extra of a part or a call: where it was in the answer of a server.
+type extra struct {
+	// Host is the server. Items of another are not sent: it cannot read them.
+	Host string `json:"host"`
+	// At is the position of the item in the answer.
+	At int `json:"at"`
+	// ID and Phase are those of a message or a call.
+	ID    string `json:"id,omitempty"`
+	Phase string `json:"phase,omitempty"`
+	// Item is any other item, byte for byte as the server sent it: as a string, since JSON
+	// within JSON may be written anew when it is stored.
+	Item string `json:"item,omitempty"`
+}
+
+// An encoder appends items to b.
+type encoder struct {
+	host string
+	b    []byte
+}
+
+// begin opens an object with a type, in a list.
+func (e *encoder) begin(kind string) {
+	if e.b[len(e.b)-1] == '}' {
+		e.b = append(e.b, ',')
+	}
+	e.b = append(e.b, '{')
+	if kind != "" {
+		e.member("type", kind)
+	}
+}
+
+func (e *encoder) member(name, value string) { e.b = modelhttp.AppendMember(e.b, name, value) }
+
+// optional appends a member if it is not empty.
+func (e *encoder) optional(name, value string) {
+	if value != "" {
+		e.member(name, value)
+	}
+}
+
+// message appends a message of text.
+func (e *encoder) message(role, text string) {
+	e.begin("")
+	e.member("role", role)
+	e.member("content", text)
+	e.b = append(e.b, '}')
+}
+
+func (e *encoder) add(m *agent.Message) error {
+	switch m.Role {
+	case agent.RoleUser:
+		if !modelhttp.HasMedia(m.Parts) {
+			e.message("user", cmp.Or(modelhttp.TextOf(m.Parts), modelhttp.NoContent))
+			return nil
+		}
+		e.begin("")
+		e.member("role", "user")
+		e.content("content", m.Parts)
+		e.b = append(e.b, '}')
+	case agent.RoleAssistant:
+		e.assistant(m)
+	case agent.RoleTool:
+		for _, r := range m.Results {
+			e.result(r)
+		}
+	default:
+		return fmt.Errorf("a message of the unknown role %q", m.Role)
+	}
+	return nil
+}
+
+// A sent is a part or a call of an assistant message, to be sent as an item.
+type sent struct {
+	extra
+	part *agent.Part
+	call *agent.ToolCall
+}
+
+// assistant writes the items of an answer in the order in which they came. The ids of
+// messages and calls refer to the reasoning before them, so that they are sent with all of
+// it or not at all.
+func (e *encoder) assistant(m *agent.Message) {
+	var items []sent
+	own, text := true, false
+	add := func(s sent, raw json.RawMessage) {
+		if json.Unmarshal(raw, &s.extra) != nil || s.Host != e.host {
+			s.extra = extra{}
+		}
+		own = own && s.Host != "" && (s.part == nil || s.part.Kind != agent.PartReasoning || readable(s.Item))
+		items = append(items, s)
+	}
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		switch {
+		case p.Kind == agent.PartReasoning:
+		case p.Kind == agent.PartText && p.Text != "":
+			text = true
+		default:
+			continue
+		}
+		add(sent{part: p}, p.Extra)
+	}
+	for i := range m.Calls {
+		add(sent{call: &m.Calls[i]}, m.Calls[i].Extra)
+	}
+	if own {
+		slices.SortStableFunc(items, func(a, b sent) int { return cmp.Compare(a.At, b.At) })
+	}
+	for _, s := range items {
+		if !own {
+			s.extra = extra{Phase: s.Phase}
+		}
+		e.item(s)
+	}
+	if !text && len(m.Calls) == 0 {
+		e.message("assistant", modelhttp.NoContent)
+	}
+}
+
+func (e *encoder) item(s sent) {
+	switch {
+	case s.call != nil:
+		e.begin("function_call")
+		e.optional("id", s.ID)
+		e.member("call_id", s.call.ID)
+		e.member("name", modelhttp.ToolName(s.call.Name))
+		e.member("arguments", modelhttp.Arguments(s.call.Args))
+		e.b = append(e.b, '}')
+	case s.part.Kind == agent.PartReasoning:
+		if s.Item != "" {
+			if e.b[len(e.b)-1] == '}' {
+				e.b = append(e.b, ',')
+			}
+			e.b = append(e.b, s.Item...)
+		}
+	case s.ID == "":
+		e.begin("")
+		e.member("role", "assistant")
+		e.optional("phase", s.Phase)
+		e.member("content", s.part.Text)
+		e.b = append(e.b, '}')
+	default:
+		e.begin("message")
+		e.member("id", s.ID)
+		e.member("role", "assistant")
+		e.member("status", "completed")
+		e.optional("phase", s.Phase)
+		e.b = append(modelhttp.AppendName(e.b, "content"), '[')
+		e.begin("output_text")
+		e.member("text", s.part.Text)
+		e.b = append(e.b, `,"annotations":[]}]}`...)
+	}
+}
+
+// readable reports whether a server can read an item that it sent before. One that stores
+// nothing cannot look up reasoning by its id: there must be content in it, encrypted or not.
+func readable(item string) bool {
+	o := modelhttp.ObjectOf([]byte(item))
+	return o != nil && (modelhttp.Str(o.Get("type")) != kindReasoning ||
+		modelhttp.Str(o.Get("encrypted_content")) != "" || len(modelhttp.Elements(o.Get("content"))) > 0)
+}
+
+// result writes the output of a call: text, or a list if there is media in it.
+func (e *encoder) result(r agent.ToolResult) {
+	e.begin("function_call_output")
+	e.member("call_id", r.CallID)
+	if modelhttp.HasMedia(r.Parts) {
+		e.content("output", r.Parts)
+	} else {
+		e.member("output", cmp.Or(modelhttp.TextOf(r.Parts), modelhttp.NoOutput))
+	}
+	e.b = append(e.b, '}')
+}
+
+// content appends a member with a list of parts.
+func (e *encoder) content(name string, parts []agent.Part) {
+	e.b = append(modelhttp.AppendName(e.b, name), '[')
+	for _, p := range parts {
+		switch {
+		case p.Kind == agent.PartText && p.Text != "":
+			e.text(p.Text)
+		case p.Kind == agent.PartMedia:
+			e.media(p)
+		}
+	}
+	e.b = append(e.b, ']')
+}
+
+func (e *encoder) text(text string) {
+	e.begin("input_text")
+	e.member("text", text)
+	e.b = append(e.b, '}')
+}
+
+// media writes an attachment in the form that its type has in the protocol.
+func (e *encoder) media(p agent.Part) {
+	kind, family, _ := modelhttp.MediaType(p)
+	switch {
+	case family == "image":
+		e.begin("input_image")
+		e.member("detail", "auto")
+		e.b = modelhttp.AppendDataURL(e.b, "image_url", kind, p.Data)
+	case kind == "application/pdf":
+		e.begin("input_file")
+		e.member("filename", cmp.Or(p.Name, "attachment.pdf"))
+		e.b = modelhttp.AppendDataURL(e.b, "file_data", kind, p.Data)
+	default:
+		e.text(modelhttp.MediaText(p))
+		return
+	}
+	e.b = append(e.b, '}')
+}

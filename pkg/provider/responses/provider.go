@@ -1,0 +1,183 @@
+// Package responses talks to models over the Responses protocol: OpenAI's own, and that
+// of servers that offer it (Open Responses: OpenRouter, xAI, vLLM, llama.cpp, Ollama, LM
+// Studio).
+//
+//	p := &responses.Provider{Settings: modelhttp.Settings{
+//		Model: "gpt-5",
+//		Key:   func() string { return secret },
+//	}}
+//	resp, err := p.Generate(ctx, &agent.Request{Messages: msgs}, func(agent.Delta) {})
+//
+// The server stores nothing (store is false): each request holds the whole conversation.
+// The reasoning of a model comes encrypted. It is kept as it came, in the Extra of message
+// parts, and sent back with the conversation, so that the model can continue it in the next
+// turn. A Provider makes one attempt; a provider.Retry around it repeats.
+package responses
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
+)
+
+// URL is the server of a Provider that names none: OpenAI's.
+const URL = "https://api.openai.com/v1"
+
+// A Provider is a model behind a /responses endpoint. It is safe for concurrent use if its
+// fields do not change.
+type Provider struct {
+	// Settings say where the model is. In ExtraBody, model, input, tools, stream and store
+	// cannot be replaced.
+	modelhttp.Settings
+	// OutputAlone: the schema of the answer is sent only in requests without tools. Local
+	// servers make every answer follow the schema, so that the model could call no tool.
+	OutputAlone bool
+}
+
+// fixed are the fields that ExtraBody cannot replace: the rest of this package depends on
+// them.
+var fixed = []string{"model", "input", "tools", "stream", "store"}
+
+// A form is what some models and accounts refuse, and a request then does without.
+type form struct {
+	stream    bool
+	encrypted bool // asks for encrypted reasoning
+}
+
+// Generate asks the model. It asks once more if the server refuses how it was asked: a
+// model without reasoning has none to encrypt, and OpenAI streams some models only to
+// verified organisations.
+//
+// A failure of the server, the connection or the answer is an *agent.ModelError;
+// if ctx ends, the error is ctx's. A nil delta is allowed. When Generate returns,
+// the response is closed. An answer is complete when the server sends
+// response.completed or response.incomplete, or [DONE] and no call is cut. Calls are never
+// returned from an answer that is not complete.
+func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	if delta == nil {
+		delta = func(agent.Delta) {}
+	}
+	f := form{stream: true, encrypted: reasons(p.Model)}
+	for {
+		resp, err := p.ask(ctx, req, f, delta)
+		failed, ok := errors.AsType[*agent.ModelError](err)
+		switch {
+		case !ok || failed.Status != http.StatusBadRequest:
+			return resp, err
+		case f.encrypted && strings.Contains(failed.Message, "ncrypted content is not supported"):
+			f.encrypted = false
+		case f.stream && strings.Contains(failed.Message, "to stream this model"):
+			f.stream = false
+		default:
+			return resp, err
+		}
+	}
+}
+
+// reasons reports whether a model may reason, by its name. OpenAI refuses requests for the
+// reasoning of those that do not.
+func reasons(model string) bool {
+	for _, without := range []string{"gpt-3", "gpt-4", "chatgpt-"} {
+		if strings.HasPrefix(model, without) {
+			return false
+		}
+	}
+	return true
+}
+
+// ask makes one request.
+func (p *Provider) ask(ctx context.Context, req *agent.Request, f form, delta func(agent.Delta)) (*agent.Response, error) {
+	x, err := modelhttp.Open(&p.Settings, URL, "responses")
+	if err != nil {
+		return nil, err
+	}
+	x.Trace = req.Trace
+	body, err := p.body(x.URL.Host, req, f)
+	if err != nil {
+		return nil, &agent.ModelError{Message: err.Error(), Err: err}
+	}
+	return x.Run(ctx, body, &answer{host: x.URL.Host, emit: delta})
+}
+
+// body is the body of a request to a host. It is a function of the request and the
+// Provider's fields only, so that a conversation which grows gives a body with the
+// same beginning.
+func (p *Provider) body(host string, req *agent.Request, f form) ([]byte, error) {
+	e := encoder{host: host, b: make([]byte, 0, modelhttp.SizeOf(req))}
+	e.b = append(e.b, '{')
+	e.b = modelhttp.AppendMember(e.b, "model", p.Model)
+	e.b = modelhttp.AppendRaw(e.b, "stream", strconv.FormatBool(f.stream))
+	e.b = modelhttp.AppendRaw(e.b, "store", "false")
+	settings, err := p.settings(req, f)
+	if err != nil {
+		return nil, err
+	}
+	if e.b, err = modelhttp.AppendSettings(e.b, &p.Settings, settings, fixed...); err != nil {
+		return nil, err
+	}
+	if err := e.tools(req.Tools); err != nil {
+		return nil, err
+	}
+	e.b = append(modelhttp.AppendName(e.b, "input"), '[')
+	if req.System != "" {
+		e.message("system", req.System)
+	}
+	for i := range req.Messages {
+		if err := e.add(&req.Messages[i]); err != nil {
+			return nil, err
+		}
+	}
+	return append(e.b, ']', '}'), nil
+}
+
+// settings are the optional fields.
+func (p *Provider) settings(req *agent.Request, f form) ([]modelhttp.Field, error) {
+	var settings []modelhttp.Field
+	set := func(name, value string) { settings = append(settings, modelhttp.Field{Name: name, Value: value}) }
+	if f.encrypted {
+		set("include", `["reasoning.encrypted_content"]`)
+	}
+	if p.MaxOutputTokens > 0 {
+		set("max_output_tokens", strconv.Itoa(p.MaxOutputTokens))
+	}
+	if p.Temperature != nil {
+		set("temperature", strconv.FormatFloat(*p.Temperature, 'f', -1, 64))
+	}
+	if p.ReasoningEffort != "" {
+		set("reasoning", `{"effort":`+string(modelhttp.AppendString(nil, p.ReasoningEffort))+`}`)
+	}
+	if p.OutputAlone && len(req.Tools) > 0 {
+		return settings, nil
+	}
+	schema, strict, err := modelhttp.OutputSchema(req)
+	if schema != nil {
+		set("text", fmt.Sprintf(`{"format":{"type":"json_schema","name":"answer","strict":%t,"schema":%s}}`, strict, schema))
+	}
+	return settings, err
+}
+
+func (e *encoder) tools(tools []agent.ToolSpec) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	e.b = append(modelhttp.AppendName(e.b, "tools"), '[')
+	for _, t := range tools {
+		if !json.Valid(t.Schema) {
+			return fmt.Errorf("the schema of tool %s is not valid JSON", t.Name)
+		}
+		e.begin("function")
+		e.b = modelhttp.AppendMember(e.b, "name", t.Name)
+		e.b = modelhttp.AppendMember(e.b, "description", t.Description)
+		e.b = modelhttp.AppendRaw(e.b, "parameters", t.Schema)
+		e.b = append(e.b, `,"strict":false}`...) // true is the default
+	}
+	e.b = append(e.b, ']')
+	return nil
+}
