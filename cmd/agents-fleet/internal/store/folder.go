@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/wholefile"
@@ -31,13 +30,8 @@ import (
 type folder struct {
 	root string
 	sync func(*os.File) error
-
-	mu   sync.Mutex
-	ends map[string]place // of records, as last read or written by this process
+	ends ends
 }
-
-// A place is an offset in a record's file, behind a number of events.
-type place struct{ number, offset int64 }
 
 func openFolder(path string) (Store, error) {
 	root, err := filepath.Abs(path)
@@ -50,7 +44,7 @@ func openFolder(path string) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	return &folder{root: root, sync: (*os.File).Sync, ends: map[string]place{}}, nil
+	return &folder{root: root, sync: (*os.File).Sync}, nil
 }
 
 func (f *folder) Close() error { return nil }
@@ -88,14 +82,14 @@ func (f *folder) Append(ctx context.Context, record string, after int64, events 
 		return fmt.Errorf("lock record %s: %w", record, err)
 	}
 	defer filelock.Unlock(file)
-	_, end, torn, err := readBatches(file, f.end(record, after))
+	_, end, torn, err := readBatches(file, f.ends.find(record, after))
 	switch {
 	case err != nil:
 		return fmt.Errorf("read record %s: %w", record, err)
 	case end.number > after:
 		return ErrBehind
 	case end.number < after:
-		return errMissing(record, end.number, after)
+		return errMissing(record, after)
 	}
 	next, err := f.write(file, end, torn, events)
 	if err == nil && end.offset == 0 {
@@ -104,7 +98,7 @@ func (f *folder) Append(ctx context.Context, record string, after int64, events 
 	if err != nil {
 		return fmt.Errorf("append to record %s: %w", record, err)
 	}
-	f.note(record, next)
+	f.ends.note(record, next)
 	return nil
 }
 
@@ -132,42 +126,25 @@ func (f *folder) Read(_ context.Context, record string, after int64) ([][]byte, 
 		return nil, err
 	}
 	file, err := os.Open(f.path("records", record))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errMissing(record, 0, after)
-	} else if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && after == 0:
+		return nil, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errMissing(record, after)
+	case err != nil:
 		return nil, err
 	}
 	defer file.Close()
-	start := f.end(record, after)
+	start := f.ends.find(record, after)
 	events, end, _, err := readBatches(file, start)
 	if err != nil {
 		return nil, fmt.Errorf("read record %s: %w", record, err)
 	}
-	if err := errMissing(record, end.number, after); err != nil {
-		return nil, err
+	if end.number < after {
+		return nil, errMissing(record, after)
 	}
-	f.note(record, end)
+	f.ends.note(record, end)
 	return events[after-start.number:], nil
-}
-
-// end returns a place from which the events behind a number can be read.
-func (f *folder) end(record string, after int64) place {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if p := f.ends[record]; p.number <= after {
-		return p
-	}
-	return place{}
-}
-
-func (f *folder) note(record string, end place) {
-	const limit = 100_000 // records
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.ends) >= limit {
-		clear(f.ends)
-	}
-	f.ends[record] = end
 }
 
 // readBatches returns the events of the complete batches from a place on and where they

@@ -201,8 +201,8 @@ func (r *Record) Check(p Position) error {
 }
 
 func (r *Record) check(p Position) error {
-	if err := errMissing(r.id, int64(len(r.events)), p.Number); err != nil {
-		return err
+	if p.Number > int64(len(r.events)) {
+		return errMissing(r.id, p.Number)
 	}
 	if p.Number < 0 || r.position(int(p.Number)) != p {
 		return fmt.Errorf("the digest of record %s at event %d is another one: the record was changed, or this is another store", r.id, p.Number)

@@ -27,6 +27,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // ErrBehind is the error of Append when the record has more events than the writer knows.
@@ -119,13 +120,39 @@ func checkName(name string, elements int) error {
 	return nil
 }
 
-// errMissing is the error for a record that has fewer events than a caller knows; nil if it
-// knows none.
-func errMissing(record string, has, after int64) error {
-	if has >= after {
-		return nil
+// errMissing is the error for a record that does not have an event that a caller knows.
+func errMissing(record string, number int64) error {
+	return fmt.Errorf("record %s does not have event %d, which was seen before: it was lost, or this is another store", record, number)
+}
+
+// An ends holds the ends of records, as last read or written by this process. Reading goes
+// on from there.
+type ends struct {
+	mu     sync.Mutex
+	places map[string]place
+}
+
+// A place is behind a number of events, and in a file at an offset.
+type place struct{ number, offset int64 }
+
+// find returns a place from which the events behind a number can be read.
+func (e *ends) find(record string, number int64) place {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p := e.places[record]; p.number <= number {
+		return p
 	}
-	return fmt.Errorf("record %s has %d events, fewer than the %d that were seen before: it was lost, or this is another store", record, has, after)
+	return place{}
+}
+
+func (e *ends) note(record string, end place) {
+	const limit = 100_000 // records
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.places == nil || len(e.places) >= limit {
+		e.places = map[string]place{}
+	}
+	e.places[record] = end
 }
 
 const (

@@ -27,6 +27,9 @@ var forms = []struct {
 	location func(t *testing.T) string
 }{
 	{"folder", func(t *testing.T) string { return t.TempDir() }},
+	{"encrypted folder", func(t *testing.T) string { return "encrypted:" + t.TempDir() }},
+	{"s3", func(t *testing.T) string { return s3Server(t, unchanged) }},
+	{"postgres", postgresServer},
 }
 
 func TestMain(m *testing.M) {
@@ -37,7 +40,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if postgres.stop != nil {
+		postgres.stop()
+	}
+	os.Exit(code)
 }
 
 type written struct{ Writer, N int }
@@ -79,7 +86,16 @@ func writer(location, id, count string) error {
 }
 
 // open opens a location of a test.
-func open(location string) (Store, error) { return Open(context.Background(), location) }
+func open(location string) (Store, error) {
+	location, encrypted := strings.CutPrefix(location, "encrypted:")
+	s, err := Open(context.Background(), location)
+	if err == nil && encrypted {
+		return Encrypt(s, testKey)
+	}
+	return s, err
+}
+
+var testKey = bytes.Repeat([]byte{7}, 32)
 
 func opened(t *testing.T, location string) Store {
 	t.Helper()
