@@ -1,6 +1,6 @@
 // Package schemas holds the published JSON Schemas (draft 2020-12) of the files
 // that a person writes: agent files, tool descriptions, keys files, cfg files, prices,
-// lists of programs, the scripts of the offline model and tests, keys of the terminal interface, of lock files, and of remote agents. Each accepts the key "$schema", so
+// lists of programs, the scripts of the offline model and tests, keys of the terminal interface, of lock files, of remote agents, and of agents of the Agent Client Protocol. Each accepts the key "$schema", so
 // that an editor can complete and check such a file while it is written. Two more
 // are for the lines of a session, and for what programs that take steps read and write.
 //
@@ -29,6 +29,7 @@ const (
 	StepName            = "step.schema.json"
 	ToolkitName         = "toolkit.schema.json"
 	RemoteAgentName     = "remote-agent.schema.json"
+	ACPAgentName        = "acp-agent.schema.json"
 	TUIKeysName         = "tui-keys.schema.json"
 )
 

@@ -29,6 +29,7 @@ var byPrefix = map[string]string{
 	"step":    schemas.StepName,
 	"toolkit": schemas.ToolkitName,
 	"remote":  schemas.RemoteAgentName,
+	"acp":     schemas.ACPAgentName,
 
 	"agenttest": schemas.AgentTestName,
 }

@@ -61,7 +61,7 @@ func (l *loader) helperFile(n *Node, path string) {
 	real := realPath(path)
 	cycle := slices.IndexFunc(n.stack, func(above *Node) bool { return above.File.Real == real })
 	switch {
-	case l.remoteFile(n, path, data):
+	case l.remoteFile(n, path, data), l.acpFile(n, path, data):
 		return
 	case !isAgentFile(path, data):
 		left.Code, left.Message = CodeNotAgent, fmt.Sprintf("this is not an agent file: it has no tag %q", Tag)
@@ -142,9 +142,10 @@ func (l *loader) extraAgents(n *Node) {
 			l.report(n.File.problem(LeftOut, CodeDepth, pointer, "agent files are nested more than %d deep", MaxDepth))
 			continue
 		}
-		if data, err := readRegular(path, MaxBytes); err == nil && isRemote(asJSON(path, data)) {
-			if l.take(KindAgent, path, data) {
-				l.remoteFile(n, path, data)
+		data, err := readRegular(path, MaxBytes)
+		if tag := tagOf(asJSON(path, data)); err == nil && (tag == TagRemote || tag == TagACP) {
+			if l.take(KindAgent, path, data) && !l.remoteFile(n, path, data) {
+				l.acpFile(n, path, data)
 			}
 			continue
 		}

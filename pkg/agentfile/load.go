@@ -181,6 +181,7 @@ type Node struct {
 	policies    []*externalPolicy
 	configured  []server
 	remotes     []*Remote
+	acpAgents   []*ACPAgent
 	builtBoxes  []builtinBox
 	confinement *confinement
 	step        *step.Program     // its model; nil if that is another one

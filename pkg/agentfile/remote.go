@@ -39,17 +39,18 @@ const (
 	maxRemote    = 1 << 20
 )
 
-// isRemote reports whether the tag of a file is TagRemote.
-func isRemote(data []byte) bool {
+// tagOf is the tag of a file, "" if it has none.
+func tagOf(data []byte) string {
 	var envelope struct {
 		Tag string `json:"tag"`
 	}
-	return json.Unmarshal(data, &envelope) == nil && envelope.Tag == TagRemote
+	_ = json.Unmarshal(data, &envelope) // see above
+	return envelope.Tag
 }
 
 // remoteFile reads a file if it names a remote agent, and reports whether it does.
 func (l *loader) remoteFile(n *Node, path string, data []byte) bool {
-	if data = asJSON(path, data); !isRemote(data) {
+	if data = asJSON(path, data); tagOf(data) != TagRemote {
 		return false
 	}
 	var file struct {

@@ -119,7 +119,13 @@ func (s *surveyor) servers(n *Node) {
 	for _, r := range n.remotes {
 		s.lock.Servers[n.lockKey(s.dir, "agent "+r.Agent)] = LockedServer{URL: r.URL}
 	}
-	for _, server := range n.configured {
+	servers := slices.Clone(n.configured)
+	for _, a := range n.acpAgents {
+		server := a.program(n)
+		server.client.Executable, server.client.Dir = server.Executable, server.dir
+		servers = append(servers, server)
+	}
+	for _, server := range servers {
 		if server.settings != nil || server.given {
 			continue // the settings are in the agent file, and what it serves is compared later
 		}

@@ -147,7 +147,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 		tools = append(tools, schema.Checked(t))
 		n.Tools = append(n.Tools, t.Spec())
 	}
-	far := l.farAgents(n)
+	far := append(l.farAgents(n), l.acpExperts(n)...)
 	if set != nil {
 		l.executableProblems(n, set)
 		for _, t := range set.List() {

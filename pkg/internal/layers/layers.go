@@ -56,6 +56,7 @@ var rules = []rule{
 	{path: "pkg/contextfile", floor: 1, beside: []string{"pkg/agent"}},
 	{path: "pkg/channel", floor: 1, beside: []string{"pkg/agent"}},
 
+	{path: "pkg/acpclient", floor: 2},
 	{path: "pkg/config", floor: 2},
 	{path: "pkg/exectool", floor: 2, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/markdown", floor: 2},

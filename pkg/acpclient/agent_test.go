@@ -1,0 +1,339 @@
+package acpclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/acp"
+	"github.com/agents-exe/agents/pkg/acpclient"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// behaviour names what the test binary does in place of the tests: it is an agent.
+const behaviour = "ACP_TEST_AGENT"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(behaviour); name != "" {
+		fake(name)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// fake is an agent with a certain behaviour.
+func fake(name string) {
+	c := acp.NewConn(os.Stdin, os.Stdout)
+	update := func(u acp.Update) { c.Send(acp.MethodUpdate, acp.Notification{SessionID: "s", Update: u}) }
+	say := func(text string) {
+		update(acp.Update{Kind: acp.AgentChunk, Content: acp.Raw(acp.TextBlock(text))})
+	}
+	ask := func(id, kind, input string) string {
+		update(acp.Update{Kind: acp.ToolCall, Call: acp.Call{ID: id, Title: "Do it", Kind: kind, Status: acp.Pending, RawInput: json.RawMessage(input)}})
+		var r acp.PermissionResponse
+		err := c.Call(context.Background(), acp.MethodPermission, acp.PermissionRequest{SessionID: "s", ToolCall: acp.CallUpdate{Call: acp.Call{ID: id}}, Options: []acp.Option{
+			{ID: "always", Kind: acp.AllowAlways}, {ID: "once", Kind: acp.AllowOnce}, {ID: "no", Kind: acp.RejectOnce}}}, &r)
+		if err != nil {
+			return err.Error()
+		}
+		return r.Outcome.Outcome + " " + r.Outcome.OptionID
+	}
+	done := func(id, output string) {
+		update(acp.Update{Kind: acp.ToolCallUpdate, Call: acp.Call{ID: id, Status: acp.Completed}, Content: acp.Raw([]acp.CallContent{{Type: "content", Content: acp.TextBlock(output)}})})
+	}
+	prompt := func(ctx context.Context, p acp.PromptRequest) (any, error) {
+		stop := acp.EndTurn
+		switch name {
+		case "echo":
+			update(acp.Update{Kind: acp.ThoughtChunk, Content: acp.Raw(acp.TextBlock("hm"))})
+			say("you said: " + *p.Prompt[0].Text + " in " + filepath.Base(os.Getenv("PWD")))
+			used := 120
+			update(acp.Update{Kind: acp.UsageUpdate, Used: &used, Size: &used, Cost: &acp.Cost{Amount: 0.25, Currency: "USD"}})
+		case "ask":
+			first := ask("1", "execute", `{"command":"rm -rf x"}`)
+			done("1", "removed")
+			second := ask("2", "read", `["a"]`)
+			done("2", "read it")
+			say(first + ", " + second)
+		case "nested": // the first ends after the second
+			first := ask("1", "execute", `{}`)
+			second := ask("2", "edit", `{}`)
+			done("2", "")
+			done("1", "")
+			say(first + ", " + second)
+		case "expensive":
+			update(acp.Update{Kind: acp.UsageUpdate, Cost: &acp.Cost{Amount: 5, Currency: "USD"}})
+			<-ctx.Done()
+		case "hang", "deaf":
+			os.WriteFile("pid", []byte(strconv.Itoa(os.Getpid())), 0o600)
+			if name == "deaf" {
+				select {}
+			}
+			<-ctx.Done()
+		case "exit":
+			fmt.Fprintln(os.Stderr, "out of coffee")
+			os.Exit(3)
+		case "garbage":
+			for range 200 {
+				fmt.Println("log: not a message")
+			}
+			select {}
+		case "some garbage":
+			fmt.Println("log: not a message")
+			say("fine")
+		case "flood":
+			for piece := strings.Repeat("x", 1<<20); ; {
+				say(piece)
+			}
+		case "calls":
+			for i := 0; ; i++ {
+				update(acp.Update{Kind: acp.ToolCall, Call: acp.Call{ID: strconv.Itoa(i), Title: "t"}})
+			}
+		case "files":
+			var r json.RawMessage
+			say(fmt.Sprint(c.Call(ctx, "fs/read_text_file", map[string]string{"sessionId": "s", "path": "/etc/passwd"}, &r)))
+		case "refuse":
+			stop = acp.Refusal
+		case "empty":
+		}
+		return acp.PromptResponse{StopReason: stop}, nil
+	}
+	c.Request = func(method string, params json.RawMessage) acp.Answer {
+		return func(ctx context.Context) (any, error) {
+			switch method {
+			case acp.MethodInitialize:
+				version := acp.Version
+				if name == "version" {
+					version = 9
+				}
+				if name == "silent" {
+					select {}
+				}
+				return acp.InitializeResponse{ProtocolVersion: version, AuthMethods: []acp.AuthMethod{{ID: "x", Name: "Log in"}}}, nil
+			case acp.MethodNew:
+				if name == "sign-in" {
+					return nil, jsonrpc.Errorf(acp.AuthRequired, "authentication required")
+				}
+				return acp.SessionResponse{SessionID: "s"}, nil
+			case acp.MethodPrompt:
+				var p acp.PromptRequest
+				json.Unmarshal(params, &p)
+				return prompt(ctx, p)
+			}
+			return nil, jsonrpc.Errorf(acp.MethodNotFound, "no %s", method)
+		}
+	}
+	c.Serve(context.Background())
+}
+
+// A caller calls the fake once and answers with its result.
+type caller struct{}
+
+func (caller) Generate(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
+	m := agent.Message{Role: agent.RoleAssistant}
+	if last := req.Messages[len(req.Messages)-1]; last.Role == agent.RoleUser {
+		m.Calls = []agent.ToolCall{{ID: "c1", Name: "expert_fake", Args: `{"prompt":"hello"}`}}
+	} else {
+		m.Parts = []agent.Part{agent.Text(last.Results[0].Text())}
+	}
+	return &agent.Response{Message: m, Finish: agent.FinishStop}, nil
+}
+
+// A trial is a run of an agent that asks the fake.
+type trial struct {
+	events []agent.Event
+	out    *agent.Outcome
+	err    error
+	dir    string
+}
+
+// try runs an agent that calls a fake once and answers with what it said. change may change
+// the Agent and the Runner.
+func try(ctx context.Context, t *testing.T, name string, change func(*acpclient.Agent, *agent.Runner)) *trial {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	a := &acpclient.Agent{Name: "expert_fake", Slug: "fake", Command: process.Command{Path: self, Dir: dir, Env: []string{behaviour + "=" + name, "PWD=" + dir}, Grace: 100 * time.Millisecond}}
+	tr := &trial{dir: dir}
+	r := &agent.Runner{Observe: func(e agent.Event) { tr.events = append(tr.events, e) }}
+	r.Agent = &agent.Agent{Slug: "root", Provider: caller{}, Toolsets: []agent.Toolset{agent.ToolList{a}}}
+	if change != nil {
+		change(a, r)
+	}
+	tr.out, tr.err = r.Run(ctx, agent.UserText("go"))
+	return tr
+}
+
+// result is what the caller's model read.
+func (tr *trial) result(t *testing.T) string {
+	t.Helper()
+	for _, e := range tr.events {
+		if e.Kind == agent.EventCallEnded && e.Tool == "expert_fake" {
+			return e.Result.Text()
+		}
+	}
+	t.Fatalf("the call did not end: %v", tr.err)
+	return ""
+}
+
+func TestAnAgentAnswers(t *testing.T) {
+	tr := try(t.Context(), t, "echo", nil)
+	if want := "you said: hello in " + filepath.Base(tr.dir); tr.err != nil || tr.out.Answer != want {
+		t.Errorf("the answer is %q, %v, want %q", tr.out.Answer, tr.err, want)
+	}
+	if u := tr.out.Total.Agents["fake"]; u.Requests != 1 || u.Priced != 1 || u.Cost != agent.Dollar/4 || u.InputTokens != 120 {
+		t.Errorf("it has consumed %+v", u)
+	}
+	var text, thought string
+	for _, e := range tr.events {
+		switch {
+		case e.Depth == 1 && e.Kind == agent.EventText:
+			text += e.Text
+		case e.Depth == 1 && e.Kind == agent.EventReasoning:
+			thought += e.Text
+		}
+	}
+	if thought != "hm" || !strings.HasPrefix(text, "you said") {
+		t.Errorf("it showed %q and thought %q", text, thought)
+	}
+}
+
+func TestPermissionsPassTheGate(t *testing.T) {
+	rights := func(t *testing.T, rule string) agent.Rights {
+		r, err := policy.ParseRule([]byte(rule), policy.Place{Source: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := policy.New(policy.Set{Source: "test", Rules: []*policy.Rule{r}, Approval: policy.Effects})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	const other = `{"verdict":"deny","tool":"nothing"}`
+	for name, tt := range map[string]struct {
+		rule, answer, want string
+		asked              int
+	}{
+		"allowed by a person": {other, `"allow"`, "selected once, selected once", 1},
+		"denied by a person":  {other, `"deny"`, "selected no, selected once", 1},
+		"nobody":              {other, ``, "selected no, selected once", 1},
+		"denied by a rule":    {`{"verdict":"deny","command":["rm"]}`, `"allow"`, "selected no, selected once", 0},
+		"allowed by a rule":   {`{"verdict":"allow","tool":"execute"}`, ``, "selected once, selected once", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			tr := try(t.Context(), t, "ask", func(_ *acpclient.Agent, r *agent.Runner) {
+				r.Rights = rights(t, tt.rule)
+				r.Person = func(_ context.Context, q agent.Event) (json.RawMessage, error) {
+					asked++
+					if q.Tool != "execute" || strings.Join(q.Path, " ") != "root fake" || !strings.Contains(q.Args, "rm -rf x") {
+						t.Errorf("the question is %+v", q)
+					}
+					if tt.answer == "" {
+						return nil, agent.ErrNobody
+					}
+					return json.RawMessage(tt.answer), nil
+				}
+			})
+			if got := tr.result(t); got != tt.want || asked != tt.asked {
+				t.Errorf("it said %q after %d questions, want %q after %d", got, asked, tt.want, tt.asked)
+			}
+		})
+	}
+	tr := try(t.Context(), t, "ask", nil)
+	var results []string
+	for _, e := range tr.events {
+		if e.Kind == agent.EventCallEnded && e.Depth == 1 {
+			results = append(results, e.Tool+" "+strings.TrimSpace(e.Result.Text()))
+		}
+	}
+	if got := strings.Join(results, ", "); got != "execute removed, read read it" {
+		t.Errorf("the calls of the session are %s", got)
+	}
+	if got := try(t.Context(), t, "nested", nil).result(t); got != "selected once, selected once" {
+		t.Errorf("permissions within each other: %s", got)
+	}
+}
+
+func TestWhatGoesWrongWithAnAgent(t *testing.T) {
+	for name, want := range map[string]string{
+		"exit":      "it ended before it answered; its stderr ends with:\nout of coffee",
+		"garbage":   "more than 100 lines of its output are not messages",
+		"flood":     "its messages are longer than 4194304 bytes",
+		"calls":     "it made more than 10000 calls",
+		"version":   "it speaks version 9 of the protocol, not 1",
+		"silent":    "it did not open a session within 100ms",
+		"hang":      "it sent nothing for 200ms",
+		"deaf":      "it sent nothing for 200ms",
+		"sign-in":   "it needs a sign-in, which its own program does (Log in)",
+		"refuse":    "[refused] agent fake did not answer",
+		"expensive": "[budget] agent fake did not answer: ",
+		"empty":     "answered with an empty text",
+		"missing":   "no such file",
+
+		"some garbage": "fine",
+		"files":        "there is no method \"fs/read_text_file\"",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := try(t.Context(), t, name, func(a *acpclient.Agent, _ *agent.Runner) {
+				usd := agent.Dollar
+				a.Budget.USD = &usd
+				switch name {
+				case "silent":
+					a.StartTimeout = 100 * time.Millisecond
+				case "hang", "deaf":
+					a.IdleTimeout = 200 * time.Millisecond
+				case "missing":
+					a.Command.Path = "/nowhere"
+				}
+			})
+			if got := tr.result(t); !strings.Contains(got, want) {
+				t.Errorf("the caller reads %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestCancelEndsAnAgent(t *testing.T) {
+	for _, name := range []string{"hang", "deaf"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			tr := try(ctx, t, name, func(a *acpclient.Agent, _ *agent.Runner) {
+				dir := a.Command.Dir
+				go func() { // until it has begun
+					for {
+						if text, err := os.ReadFile(filepath.Join(dir, "pid")); err == nil && len(text) > 0 {
+							cancel()
+							return
+						}
+						time.Sleep(time.Millisecond)
+					}
+				}()
+			})
+			if agent.StatusOf(tr.err) != agent.StatusInterrupted {
+				t.Errorf("the run ended with %v", tr.err)
+			}
+			text, err := os.ReadFile(filepath.Join(tr.dir, "pid"))
+			pid, _ := strconv.Atoi(string(text))
+			if err != nil || syscall.Kill(pid, 0) == nil {
+				t.Errorf("process %d is alive, %v", pid, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,219 @@
+package acpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/acp"
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// notify takes an update of the session.
+func (t *talk) notify(method string, params json.RawMessage) {
+	var n acp.Notification
+	if method != acp.MethodUpdate || acp.Decode(params, &n) != nil { // another one may be of a later version
+		return
+	}
+	progress := ""
+	t.mu.Lock()
+	switch u := &n.Update; u.Kind {
+	case acp.AgentChunk, acp.ThoughtChunk:
+		var block acp.Block
+		if json.Unmarshal(u.Content, &block) != nil {
+			break
+		}
+		text := block.URI
+		if block.Text != nil {
+			text = *block.Text
+		}
+		to := &t.text
+		if u.Kind == acp.ThoughtChunk {
+			to = &t.thought
+		}
+		to.WriteString(strings.ToValidUTF8(text, "\uFFFD"))
+		if t.text.Len()+t.thought.Len() > maxText {
+			t.end(fmt.Errorf("its messages are longer than %d bytes", maxText))
+		}
+	case acp.ToolCall, acp.ToolCallUpdate:
+		var content []acp.CallContent
+		_ = json.Unmarshal(u.Content, &content) // without it the call has no output
+		if c := t.note(&u.Call, content); c.over() || u.Kind == acp.ToolCall {
+			progress = strings.TrimSpace(c.kind() + ": " + c.Title + " (" + c.Status)
+			progress = strings.TrimSuffix(progress, " (") + ")"
+		}
+	case acp.UsageUpdate:
+		t.spent(u)
+	}
+	t.change()
+	t.mu.Unlock()
+	if progress != "" {
+		t.inv.Progress(progress)
+	}
+}
+
+// end ends the talk. t.mu is held.
+func (t *talk) end(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// spent notes what the session has cost so far. It never becomes less.
+func (t *talk) spent(u *acp.Update) {
+	if u.Used != nil && *u.Used > t.consumed.InputTokens && *u.Used < 1<<40 { // all of it was read once
+		t.consumed.InputTokens = *u.Used
+	}
+	if u.Cost == nil || u.Cost.Currency != "USD" || math.IsNaN(u.Cost.Amount) || u.Cost.Amount < 0 || u.Cost.Amount > 1e6 {
+		return
+	}
+	t.cost, t.priced = max(t.cost, agent.Money(math.Round(u.Cost.Amount*float64(agent.Dollar)))), true
+	for _, limit := range [...]*agent.Money{t.usd, t.agent.Budget.USD} {
+		if limit != nil && t.cost > *limit {
+			t.end(&agent.EndError{Status: agent.StatusBudget, Text: fmt.Sprintf("it has cost $%s, and $%s were left", t.cost, *limit)})
+		}
+	}
+}
+
+// note notes what the program says of a call. t.mu is held.
+func (t *talk) note(u *acp.Call, content []acp.CallContent) *call {
+	c := t.calls[u.ID]
+	if c == nil {
+		c = &call{}
+		if t.calls[u.ID] = c; len(t.calls) > maxCalls {
+			t.end(fmt.Errorf("it made more than %d calls", maxCalls))
+		}
+	}
+	for _, field := range [...]struct{ to, from *string }{{&c.ID, &u.ID}, {&c.Title, &u.Title}, {&c.Call.Kind, &u.Kind}, {&c.Status, &u.Status}} {
+		if *field.from != "" {
+			*field.to = *field.from
+		}
+	}
+	if len(u.Locations) > 0 {
+		c.Locations = u.Locations
+	}
+	if u.RawInput != nil {
+		c.RawInput = u.RawInput
+	}
+	if u.RawOutput != nil {
+		c.RawOutput = u.RawOutput
+	}
+	if len(content) > 0 {
+		c.output = shown(content)
+	}
+	return c
+}
+
+// shown is the content of a call as a text.
+func shown(content []acp.CallContent) string {
+	var b strings.Builder
+	for _, c := range content {
+		switch {
+		case c.Type == "diff" && c.NewText != nil:
+			fmt.Fprintf(&b, "changed %s\n", c.Path)
+		case c.Content != nil && c.Content.Text != nil:
+			b.WriteString(*c.Content.Text + "\n")
+		}
+	}
+	return b.String()
+}
+
+// kind is the name of the tool for a call.
+func (c *call) kind() string {
+	if slices.Contains(acp.Kinds[:], c.Call.Kind) {
+		return c.Call.Kind
+	}
+	return "other"
+}
+
+// args are the arguments of the tool: the members of the raw input, and a title and a path
+// where it has none.
+func (c *call) args() string {
+	args := map[string]json.RawMessage{}
+	if json.Unmarshal(c.RawInput, &args) != nil || args == nil {
+		args = map[string]json.RawMessage{}
+		if len(c.RawInput) > 0 {
+			args["input"] = c.RawInput
+		}
+	}
+	if args["title"] == nil {
+		args["title"] = acp.Raw(c.Title)
+	}
+	if len(c.Locations) > 0 && args["path"] == nil {
+		args["path"] = acp.Raw(c.Locations[0].Path)
+	}
+	return string(acp.Raw(args))
+}
+
+// tools are the tools whose calls are permissions, one for each kind.
+func (t *talk) tools() agent.ToolList {
+	var list agent.ToolList
+	for _, kind := range acp.Kinds {
+		list = append(list, &permit{t, kind})
+	}
+	return list
+}
+
+// A permit is a tool whose calls permit the program to do something.
+type permit struct {
+	talk *talk
+	kind string
+}
+
+// Spec implements agent.Tool.
+func (p *permit) Spec() agent.ToolSpec {
+	spec := agent.ToolSpec{Name: p.kind, Description: "what the agent asks permission for: " + p.kind, Schema: json.RawMessage(`{"type":"object"}`), Source: p.talk.agent.Source, Effects: agent.EffectsOnce}
+	switch p.kind {
+	case "read", "search", "think":
+		spec.Effects = agent.EffectsNone
+	}
+	return spec
+}
+
+// WorkDir implements agent.Located.
+func (p *permit) WorkDir() string { return p.talk.agent.WorkDir() }
+
+// Sandbox implements agent.Sandboxed.
+func (p *permit) Sandbox() string { return p.talk.agent.Sandbox() }
+
+// Call gives the permission, and waits until the program has done what it asked for, or
+// does something for which the run must continue.
+func (p *permit) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	t := p.talk
+	t.mu.Lock()
+	asked := t.asked[inv.Call.ID]
+	delete(t.asked, inv.Call.ID)
+	t.mu.Unlock()
+	if asked == nil {
+		return agent.Result{}, errors.New("the agent no longer asks for it")
+	}
+	asked.answer <- true
+	for {
+		t.mu.Lock()
+		changed, err, c := t.changed, t.err, *asked.call
+		others := slices.ContainsFunc(t.waiting(), func(id string) bool { return !t.asked[id].toModel })
+		running := t.running
+		t.mu.Unlock()
+		switch {
+		case c.Status == acp.Failed:
+			return agent.TextResult(c.output), errors.New("the agent reports a failure")
+		case c.Status == acp.Completed && c.output == "" && c.RawOutput != nil:
+			return agent.TextResult(string(c.RawOutput)), nil
+		case c.Status == acp.Completed:
+			return agent.TextResult(c.output), nil
+		case err != nil:
+			return agent.TextResult(c.output), err
+		case others || !running:
+			return agent.TextResult(c.output + "[permitted; the agent has not reported what came of it]"), nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return agent.TextResult(c.output), context.Cause(ctx)
+		}
+	}
+}

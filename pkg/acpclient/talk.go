@@ -1,0 +1,375 @@
+package acpclient
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/acp"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// Limits of what a program may send during a call.
+const (
+	maxBytes = 256 << 20
+	maxText  = 4 << 20 // of its messages that were not taken up
+	maxCalls = 10_000
+	maxBad   = 100 // lines that are not messages
+)
+
+// A talk is the conversation of one call with a program. It is the Provider of the
+// sub-agent.
+type talk struct {
+	agent   *Agent
+	inv     *agent.Invocation
+	proc    *process.Process
+	conn    *acp.Conn
+	serving sync.WaitGroup
+	stderr  bounded
+	session string
+	said    int // messages of the conversation that the program was sent
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when something below changes
+	err     error         // why the talk is over
+	idle    *time.Timer
+	bytes   int
+	badLine int
+	text    strings.Builder // since the last answer of Generate
+	thought strings.Builder
+	whole   string                 // the text of the prompt in progress before that
+	calls   map[string]*call       // by their id in the protocol
+	asked   map[string]*permission // by the id of the call that each becomes
+	asks    int
+	turn    *acp.PromptResponse // the answer to the prompt in progress; nil until it comes
+	running bool                // a prompt is in progress
+
+	usd      *agent.Money // what the run had left when the call began; nil is not limited
+	cost     agent.Money  // as the program reports it
+	priced   bool
+	counted  agent.Usage // what Generate has returned; Requests are those without a price
+	consumed agent.Usage
+}
+
+// A call is something that the program does.
+type call struct {
+	acp.Call
+	output string
+}
+
+func (c *call) over() bool { return c.Status == acp.Completed || c.Status == acp.Failed }
+
+// A permission is a request that waits for an answer.
+type permission struct {
+	call    *call
+	toModel bool // it has become a call
+	options []acp.Option
+	answer  chan bool
+}
+
+func newTalk(a *Agent, inv *agent.Invocation) *talk {
+	lease := inv.Host.Lease(context.Background(), inv)
+	t := &talk{agent: a, inv: inv, usd: lease.USD, changed: make(chan struct{}), calls: map[string]*call{}, asked: map[string]*permission{}}
+	idle := cmp.Or(a.IdleTimeout, DefaultIdleTimeout)
+	t.idle = time.AfterFunc(idle, func() {
+		t.mu.Lock()
+		waits := len(t.asked) > 0
+		t.mu.Unlock()
+		if waits {
+			t.idle.Reset(idle)
+			return
+		}
+		t.fail(fmt.Errorf("it sent nothing for %s", idle))
+	})
+	return t
+}
+
+// change wakes what waits. t.mu is held.
+func (t *talk) change() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// fail ends the talk. The first error counts.
+func (t *talk) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = err
+		t.idle.Stop()
+	}
+	t.change()
+}
+
+// seen counts what the program sends.
+func (t *talk) seen(n int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bytes += n; t.bytes > maxBytes {
+		return fmt.Errorf("it sent more than %d bytes", maxBytes)
+	}
+	if t.err == nil {
+		t.idle.Reset(cmp.Or(t.agent.IdleTimeout, DefaultIdleTimeout))
+	}
+	return t.err
+}
+
+// bad ignores a line that is not a message, as some programs log on standard output.
+func (t *talk) bad(err error) error {
+	if t.badLine++; t.badLine > maxBad {
+		return fmt.Errorf("more than %d lines of its output are not messages: %w", maxBad, err)
+	}
+	return nil
+}
+
+// Generate implements agent.Provider: it answers with the calls for which the program wants
+// permission, or with what it has said when it has answered all messages.
+func (t *talk) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	r, err := t.generate(ctx, req, delta)
+	if err != nil && ctx.Err() == nil {
+		t.fail(err)
+		if said := t.stderr.String(); said != "" {
+			err = fmt.Errorf("%w; its stderr ends with:\n%s", err, said)
+		}
+		err = fmt.Errorf("the agent %s: %w", t.agent.Command.Path, err)
+	}
+	return r, err
+}
+
+func (t *talk) generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	if t.proc == nil {
+		if err := t.start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	t.refuse()
+	shown := [2]int{}
+	for {
+		t.mu.Lock()
+		changed, err, text, thought := t.changed, t.err, t.text.String(), t.thought.String()
+		asking := slices.ContainsFunc(t.waiting(), func(id string) bool { return !t.asked[id].toModel })
+		idle, turn := !t.running, t.turn
+		t.mu.Unlock()
+		for i, piece := range [...]agent.Delta{{Kind: agent.DeltaText, Text: text[shown[0]:]}, {Kind: agent.DeltaReasoning, Text: thought[shown[1]:]}} {
+			if shown[i] += len(piece.Text); piece.Text != "" {
+				delta(piece)
+			}
+		}
+		switch {
+		case asking:
+			return t.answer(), nil
+		case err != nil:
+			return nil, err
+		case turn != nil && t.said == len(req.Messages):
+			return t.answer(), stopped(turn)
+		case idle || turn != nil:
+			t.prompt(req)
+		default:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// stopped is the error of a turn that did not end with an answer.
+func stopped(turn *acp.PromptResponse) error {
+	switch turn.StopReason {
+	case acp.EndTurn, acp.MaxTokens:
+		return nil
+	case acp.MaxTurnRequests:
+		return &agent.EndError{Status: agent.StatusLimit, Text: "it has reached its limit of requests"}
+	case acp.Refusal:
+		return &agent.EndError{Status: agent.StatusRefused, Text: "it refuses to answer"}
+	}
+	return fmt.Errorf("it stopped: %.100q", turn.StopReason)
+}
+
+// prompt sends the messages of the user that the program does not have.
+func (t *talk) prompt(req *agent.Request) {
+	p := acp.PromptRequest{SessionID: t.session}
+	for _, m := range req.Messages[t.said:] {
+		if m.Role == agent.RoleUser {
+			p.Prompt = append(p.Prompt, *acp.TextBlock(m.Text()))
+		}
+	}
+	t.said = len(req.Messages)
+	t.mu.Lock()
+	last := t.turn
+	if len(p.Prompt) == 0 && last != nil { // only results, which it knows
+		t.mu.Unlock()
+		return
+	}
+	t.turn, t.running = nil, true
+	t.mu.Unlock()
+	t.serving.Go(func() {
+		var r acp.PromptResponse
+		err := t.conn.Call(context.Background(), acp.MethodPrompt, p, &r)
+		if err != nil {
+			t.fail(err)
+			return
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.turn, t.running = &r, false
+		if u := r.Usage; u != nil {
+			t.consumed.InputTokens, t.consumed.OutputTokens = max(u.Input, t.consumed.InputTokens), max(u.Output, t.consumed.OutputTokens)
+			t.consumed.CachedTokens, t.consumed.ReasoningTokens = max(u.CacheRead, t.consumed.CachedTokens), max(u.Thought, t.consumed.ReasoningTokens)
+		}
+		t.change()
+	})
+}
+
+// waiting are the ids of the permissions that wait, in their order. t.mu is held.
+func (t *talk) waiting() []string {
+	var ids []string
+	for id := range t.asked {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	return ids
+}
+
+// answer takes up what the program has said and asked for.
+func (t *talk) answer() *agent.Response {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := &agent.Response{Message: agent.Message{Role: agent.RoleAssistant}, Finish: agent.FinishStop, Usage: t.usage()}
+	for _, id := range t.waiting() {
+		if p := t.asked[id]; !p.toModel {
+			p.toModel = true
+			r.Message.Calls = append(r.Message.Calls, agent.ToolCall{ID: id, Name: p.call.kind(), Args: p.call.args()})
+		}
+	}
+	text := t.text.String()
+	t.whole += text
+	if len(r.Message.Calls) == 0 {
+		if t.turn.StopReason == acp.MaxTokens {
+			r.Finish = agent.FinishLength
+		}
+		if strings.TrimSpace(text) == "" { // it said all of it before its last call
+			text = t.whole
+		}
+		t.whole = ""
+	}
+	for _, p := range [...]agent.Part{{Kind: agent.PartReasoning, Text: t.thought.String()}, agent.Text(text)} {
+		if p.Text != "" {
+			r.Message.Parts = append(r.Message.Parts, p)
+		}
+	}
+	t.text.Reset()
+	t.thought.Reset()
+	return r
+}
+
+// usage is what was consumed since the last answer. t.mu is held.
+func (t *talk) usage() agent.Usage {
+	u := agent.Usage{Requests: 1, InputTokens: t.consumed.InputTokens - t.counted.InputTokens, OutputTokens: t.consumed.OutputTokens - t.counted.OutputTokens,
+		CachedTokens: t.consumed.CachedTokens - t.counted.CachedTokens, ReasoningTokens: t.consumed.ReasoningTokens - t.counted.ReasoningTokens}
+	unpriced := t.counted.Requests + 1
+	if t.priced { // the cost is that of all requests so far
+		u.Cost, u.Priced, unpriced = t.cost-t.counted.Cost, unpriced, 0
+	}
+	t.counted = t.consumed
+	t.counted.Cost, t.counted.Requests = t.cost, unpriced
+	return u
+}
+
+// refuse answers the permissions whose calls did not run.
+func (t *talk) refuse() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, p := range t.asked {
+		if p.toModel {
+			delete(t.asked, id)
+			p.answer <- false
+		}
+	}
+}
+
+// request answers a request of the program.
+func (t *talk) request(method string, params json.RawMessage) acp.Answer {
+	switch method {
+	case acp.MethodPermission:
+		return func(ctx context.Context) (any, error) { return t.permission(ctx, params) }
+	case acp.MethodElicit:
+		return func(ctx context.Context) (any, error) { return t.elicit(ctx, params) }
+	}
+	return nil
+}
+
+// permission waits until a call has decided about a permission.
+func (t *talk) permission(ctx context.Context, params json.RawMessage) (any, error) {
+	var r acp.PermissionRequest
+	if err := acp.Decode(params, &r); err != nil {
+		return nil, err
+	}
+	p := &permission{options: r.Options, answer: make(chan bool, 1)}
+	t.mu.Lock()
+	p.call = t.note(&r.ToolCall.Call, r.ToolCall.Content)
+	t.asks++
+	id := fmt.Sprintf("call_%d", t.asks)
+	over := t.err != nil || !t.running
+	if !over {
+		t.asked[id] = p
+		t.change()
+	}
+	changed := t.changed
+	t.mu.Unlock()
+	allowed := false
+	for !over {
+		select {
+		case allowed = <-p.answer:
+			return p.outcome(allowed), nil
+		case <-changed:
+			t.mu.Lock()
+			changed, over = t.changed, t.err != nil || !t.running
+			t.mu.Unlock()
+		case <-ctx.Done(): // the program gives it up
+			over = true
+		}
+	}
+	t.mu.Lock()
+	delete(t.asked, id)
+	t.mu.Unlock()
+	return acp.PermissionResponse{Outcome: acp.Selected{Outcome: acp.Cancelled}}, nil
+}
+
+// outcome chooses the option that covers least.
+func (p *permission) outcome(allowed bool) acp.PermissionResponse {
+	kinds := [...]string{acp.RejectOnce, acp.RejectAlways}
+	if allowed {
+		kinds = [...]string{acp.AllowOnce, acp.AllowAlways}
+	}
+	for _, kind := range kinds {
+		for _, o := range p.options {
+			if o.Kind == kind {
+				return acp.PermissionResponse{Outcome: acp.Selected{Outcome: "selected", OptionID: o.ID}}
+			}
+		}
+	}
+	return acp.PermissionResponse{Outcome: acp.Selected{Outcome: acp.Cancelled}}
+}
+
+// elicit puts a form to the person.
+func (t *talk) elicit(ctx context.Context, params json.RawMessage) (any, error) {
+	var r acp.ElicitRequest
+	if err := acp.Decode(params, &r); err != nil {
+		return nil, err
+	}
+	reply, err := t.inv.Host.Question(ctx, t.inv, agent.Event{What: "elicit", Tool: t.agent.Slug, Text: r.Message, Schema: r.Schema})
+	answer := acp.ElicitResponse{Action: "decline"}
+	if r.Mode == "form" && err == nil && (json.Unmarshal(reply, &answer) != nil || answer.Action == "") {
+		return nil, errors.New("the answer is not valid")
+	}
+	return answer, nil
+}

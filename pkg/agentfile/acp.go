@@ -1,0 +1,107 @@
+package agentfile
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/acpclient"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/toolname"
+)
+
+// TagACP is the tag of an agent of the Agent Client Protocol, which is a program.
+const TagACP = "AcpAgent"
+
+// An ACPAgent says which program that is.
+type ACPAgent struct {
+	Slug     string            `json:"slug"`
+	Announce string            `json:"announce"`
+	Command  []string          `json:"command"`
+	Env      map[string]string `json:"env"`
+	ToolEnv  []string          `json:"toolEnv"`
+	Cwd      string            `json:"cwd"`
+	Mode     string            `json:"mode"`
+	Sandbox  *sandbox.Config   `json:"sandbox"`
+	Budget   agent.Budget      `json:"budget"`
+
+	DeadlineSeconds     float64 `json:"deadlineSeconds"`
+	StartTimeoutSeconds float64 `json:"startTimeoutSeconds"`
+	IdleTimeoutSeconds  float64 `json:"idleTimeoutSeconds"`
+
+	at Problem // where it is named
+}
+
+// acpFile reads a file if it names an agent of the protocol, and reports whether it does.
+func (l *loader) acpFile(n *Node, path string, data []byte) bool {
+	if data = asJSON(path, data); tagOf(data) != TagACP {
+		return false
+	}
+	var file struct {
+		Schema   string   `json:"$schema"`
+		Tag      string   `json:"tag"`
+		Contents ACPAgent `json:"contents"`
+	}
+	at := Problem{Severity: LeftOut, Code: CodeSchema, File: path}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&file)
+	a := file.Contents
+	switch {
+	case err != nil:
+		at.Message = strings.TrimPrefix(err.Error(), "json: ")
+	case !toolname.Valid(a.Slug):
+		at.Message = fmt.Sprintf("slug: %q cannot be the slug of an agent", a.Slug)
+	case len(a.Command) == 0 || a.Command[0] == "":
+		at.Message = "command: it is missing; want the words of a command line"
+	}
+	if at.Message != "" {
+		l.report(at)
+		return true
+	}
+	a.at = at
+	if strings.Contains(a.Command[0], "/") {
+		a.Command[0] = absolute(filepath.Dir(path), a.Command[0])
+	}
+	n.acpAgents = append(n.acpAgents, &a)
+	return true
+}
+
+// program is what a starts, as if it were an MCP server of n.
+func (a *ACPAgent) program(n *Node) server {
+	dir := n.workDir
+	if a.Cwd != "" {
+		dir = absolute(filepath.Dir(a.at.File), a.Cwd)
+	}
+	return server{MCPServer: MCPServer{Name: "agent " + a.Slug, Executable: a.Command[0], Args: a.Command[1:], Env: a.Env, ToolEnv: a.ToolEnv, Sandbox: a.Sandbox}, dir: absolute(dir, ".")}
+}
+
+// acpExperts are the agents of the protocol of n.
+func (l *loader) acpExperts(n *Node) []expert {
+	var list []expert
+	for _, a := range n.acpAgents {
+		s := a.program(n)
+		env := l.serverEnviron(n, s)
+		if _, err := process.LookPath(s.Executable, env); err != nil && !l.opts.NoModels {
+			a.at.Code, a.at.Message = CodePath, "command: "+err.Error()
+			l.report(a.at)
+			continue
+		}
+		t := &acpclient.Agent{Name: toolname.Join("expert", a.Slug), Slug: a.Slug, Source: a.at.File, Version: l.opts.Version, Mode: a.Mode,
+			Description: cmp.Or(a.Announce, "the agent "+a.Slug), Budget: a.Budget, Deadline: seconds(a.DeadlineSeconds),
+			StartTimeout: seconds(a.StartTimeoutSeconds), IdleTimeout: seconds(a.IdleTimeoutSeconds),
+			Command: process.Command{Path: s.Executable, Args: s.Args, Env: env, Dir: s.dir}}
+		box := n.confinement.box("", s.Sandbox, false)
+		if box != nil {
+			t.Command.Sandbox = box
+		}
+		n.builtBoxes = append(n.builtBoxes, builtinBox{"agent " + a.Slug, box})
+		list = append(list, expert{t, a.Slug})
+	}
+	return list
+}
