@@ -67,3 +67,30 @@ func TestOnBehalfIsNotAnAgent(t *testing.T) {
 		t.Errorf("the paths are %q, want %q", paths, want)
 	}
 }
+
+// A program waits for the agents that it calls, so they are not delegated.
+func TestAgentsOfAProgramAreNotDelegated(t *testing.T) {
+	var asked []string
+	leaf := &agent.Agent{Slug: "leaf", Provider: calling{"none", &asked}}
+	r := &agent.Runner{Agent: &agent.Agent{Slug: "root", Provider: calling{"behalf", &asked}, Toolsets: []agent.Toolset{
+		agent.ToolList{onBehalf{calling{"expert_leaf", &asked}}, &agent.Subagent{Name: "expert_leaf", Agent: leaf}}}}}
+	r.Delegate = func(_ context.Context, d agent.Delegation) error {
+		t.Errorf("%s was delegated", d.Agent)
+		return nil
+	}
+	ends := map[string]agent.Status{}
+	r.Observe = func(e agent.Event) {
+		if e.Kind == agent.EventEnd {
+			ends[e.Agent] = e.Status
+		}
+	}
+	if err := r.Prompt(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.StepCall(t.Context(), r.Session().Next().Calls[0].Key); err != nil || ends["leaf"] != agent.StatusOK {
+		t.Errorf("StepCall = %v, and the agents ended with %v", err, ends)
+	}
+}

@@ -369,7 +369,7 @@ func (r *run) Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message
 	if r.levels() < 1 {
 		return &Outcome{Status: StatusLimit, Agent: a.Slug}, r.errDepth()
 	}
-	if r.tree.delegate != nil && inv.Spec.Agent != "" {
+	if r.tree.delegate != nil && r.up == nil && inv.Spec.Agent != "" { // a program that calls agents waits for them
 		return r.delegate(ctx, inv, a, prompt)
 	}
 	child := &run{tree: r.tree, up: r, agent: a, session: &Session{}, parent: inv.Key, depth: r.depth + 1}

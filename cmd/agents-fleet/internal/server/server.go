@@ -213,6 +213,8 @@ func settings() dynamicconfig.StaticClient {
 		dynamicconfig.MatchingRPS.Key():                                         unlimited,
 		dynamicconfig.MatchingPersistenceMaxQPS.Key():                           unlimited,
 		dynamicconfig.FrontendMaxConcurrentLongRunningRequestsPerInstance.Key(): unlimited,
+		dynamicconfig.TransferProcessorMaxPollRPS.Key():                         unlimited, // each task waits for a poll
+		dynamicconfig.TimerProcessorMaxPollRPS.Key():                            unlimited,
 		dynamicconfig.HistoryCacheHostLevelMaxSize.Key():                        8192,
 		dynamicconfig.EnableServerVersionCheck.Key():                            false,
 	}
