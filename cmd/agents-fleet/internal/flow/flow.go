@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -44,7 +45,7 @@ func Run(ctx workflow.Context, in Input) (Result, error) {
 	if next.Ended == "" {
 		last, endErr := r.end(ctx, err)
 		if endErr != nil {
-			return Result{}, errors.Join(err, endErr)
+			return Result{}, cmp.Or(err, endErr)
 		}
 		next = last
 	}

@@ -1,9 +1,20 @@
 package work_test
 
 import (
+	"errors"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
 	"github.com/agents-exe/agents/pkg/agent"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 )
 
 var oneTool = map[string]string{
@@ -22,8 +33,248 @@ func TestRunWithATool(t *testing.T) {
 	if out.Status != string(agent.StatusOK) {
 		t.Errorf("status %s\n%s", out.Status, f.shown(run.GetID()))
 	}
-	t.Log(f.shown(run.GetID()))
 	if got := f.lines(); len(got) != 1 || got[0] != run.GetID()+".1.1 one" {
 		t.Errorf("the tool wrote %q", got)
+	}
+}
+
+// subagents is a root that asks two agents at the same time.
+var subagents = map[string]string{
+	"agent.json": agentFile("root", `,"toolDirectory":"tools"`),
+	"root.script.json": `{"rules":[
+		{"when":{"role":"user"},"answer":{"calls":[{"tool":"expert_left","args":{"prompt":"l"}},{"tool":"expert_right","args":{"prompt":"r"}}]}},
+		{"when":{"role":"tool"},"answer":{"text":"both are there: ${lastMessage}"}}]}`,
+	"tools/left.json":         agentFile("left", `,"toolDirectory":"lefts"`),
+	"tools/left.script.json":  `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_note","args":{"text":"left"}}],"usage":{"inputTokens":10,"outputTokens":1}}},{"when":{"role":"tool"},"answer":{"text":"L"}}]}`,
+	"tools/right.json":        agentFile("right", ""),
+	"tools/right.script.json": `{"rules":[{"when":{"role":"user"},"answer":{"text":"R"}}]}`,
+	"tools/lefts/note":        oneTool["tools/note"],
+}
+
+func TestSubagentsAreChildWorkflows(t *testing.T) {
+	f := newFleet(t, subagents)
+	f.worker()
+	run := f.submit("go")
+	if out := f.result(run); out.Status != string(agent.StatusOK) {
+		t.Fatalf("status %s\n%s", out.Status, f.shown(run.GetID()))
+	}
+	results, ends := map[string]string{}, map[string]agent.Event{}
+	for _, e := range f.events(run.GetID()) {
+		switch {
+		case e.Kind == agent.EventCallEnded && e.Session == run.GetID():
+			results[e.Tool] = e.Result.Text()
+		case e.Kind == agent.EventEnd:
+			ends[e.Agent] = e
+		}
+	}
+	if results["expert_left"] != "L" || results["expert_right"] != "R" {
+		t.Errorf("the results are %q\n%s", results, f.shown(run.GetID()))
+	}
+	for _, slug := range []string{"left", "right"} {
+		e := ends[slug]
+		if e.Depth != 1 || agent.CallSession(e.Parent) != run.GetID() {
+			t.Errorf("%s ended at depth %d below call %q", slug, e.Depth, e.Parent)
+		}
+		about, err := f.client.DescribeWorkflowExecution(t.Context(), e.Session, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := about.WorkflowExecutionInfo
+		if info.ParentExecution.GetWorkflowId() != run.GetID() || info.Status != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+			t.Errorf("the workflow of %s is %v", slug, info)
+		}
+	}
+	total := ends["root"].Total
+	if total == nil || total.Usage.Requests != 5 || total.Agents["left"].InputTokens < 10 {
+		t.Errorf("the root counts %+v", total)
+	}
+}
+
+// A budget of the root holds for all agents below it.
+func TestBudgetOfSubagents(t *testing.T) {
+	f := newFleet(t, subagents)
+	f.worker()
+	run := f.submit("go", func(s *agent.Start, _ *flow.Input) {
+		turns := int64(3) // one for the root, one for each sub-agent
+		s.Lease.Turns = &turns
+	})
+	out := f.result(run)
+	var end agent.Event
+	for _, e := range f.events(run.GetID()) {
+		if e.Kind == agent.EventEnd {
+			end = e
+		}
+	}
+	if out.Status != string(agent.StatusBudget) && out.Status != string(agent.StatusPartial) || end.Total.Usage.Requests > 3 {
+		t.Errorf("status %s, %+v\n%s", out.Status, end.Total, f.shown(run.GetID()))
+	}
+}
+
+// waiting is an agent whose tool waits until the file of the test is there.
+var waiting = map[string]string{
+	"agent.json": agentFile("root", `,"toolDirectory":"tools"`),
+	"root.script.json": `{"rules":[
+		{"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_note","args":{"text":"one"}}]}},
+		{"when":{"role":"tool"},"answer":{"text":"it said ${lastMessage}"}}]}`,
+	"tools/note": toolFile("note", "once", `echo "$$" >>"$FLEET_LOG"; while [ ! -e "$FLEET_LOG.go" ]; do sleep 0.05; done; echo ok`),
+}
+
+func callStarted(e agent.Event) bool { return e.Kind == agent.EventCallStarted }
+
+// alive reports whether the process whose id the tool has logged is there.
+func (f *fleet) alive() bool {
+	return syscall.Kill(f.pid(), 0) == nil
+}
+
+func (f *fleet) pid() int {
+	for range 200 {
+		if pid, err := strconv.Atoi(f.lines()[0]); err == nil {
+			return pid
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	f.t.Fatal("the tool did not start")
+	return 0
+}
+
+func TestCancel(t *testing.T) {
+	f := newFleet(t, waiting)
+	f.worker()
+	run := f.submit("go")
+	f.wait(run.GetID(), "the call", callStarted)
+	f.pid()
+	if err := f.client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	var canceled *temporal.CanceledError
+	if err := run.Get(t.Context(), nil); !errors.As(err, &canceled) {
+		t.Errorf("the run ended with %v", err)
+	}
+	events := f.events(run.GetID())
+	if last := events[len(events)-1]; last.Kind != agent.EventEnd || last.Status != agent.StatusInterrupted {
+		t.Errorf("the record:\n%s", f.shown(run.GetID()))
+	}
+	if f.alive() {
+		t.Error("the tool's process is there")
+	}
+}
+
+// A worker that stops kills what it runs and records nothing about it: another one
+// continues the run.
+func TestWorkerStops(t *testing.T) {
+	f := newFleet(t, waiting)
+	stop := f.worker()
+	run := f.submit("go")
+	f.wait(run.GetID(), "the call", callStarted)
+	f.pid()
+	stop()
+	if f.alive() {
+		t.Error("the tool's process is there")
+	}
+	f.worker()
+	out := f.result(run)
+	text := f.shown(run.GetID())
+	if out.Status != string(agent.StatusOK) || len(f.lines()) != 1 || !strings.Contains(text, "whether it took effect is not known") || strings.Contains(text, "interrupted") {
+		t.Errorf("status %s, the tool ran %d times\n%s", out.Status, len(f.lines()), text)
+	}
+}
+
+// A tool that may be repeated is, on another worker.
+func TestWorkerStopsDuringARepeatableCall(t *testing.T) {
+	files := maps.Clone(waiting)
+	files["tools/note"] = strings.Replace(files["tools/note"], `"effects":"once"`, `"effects":"idempotent"`, 1)
+	f := newFleet(t, files)
+	stop := f.worker()
+	run := f.submit("go")
+	f.wait(run.GetID(), "the call", callStarted)
+	f.pid()
+	stop()
+	if err := os.WriteFile(f.log+".go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.worker()
+	if out, text := f.result(run), f.shown(run.GetID()); out.Status != string(agent.StatusOK) || len(f.lines()) != 2 || !strings.Contains(text, "it said ok") {
+		t.Errorf("status %s, the tool ran %d times\n%s", out.Status, len(f.lines()), text)
+	}
+}
+
+func (f *fleet) update(run client.WorkflowRun, name string, arg any) {
+	f.t.Helper()
+	u, err := f.client.UpdateWorkflow(f.t.Context(), client.UpdateWorkflowOptions{WorkflowID: run.GetID(), UpdateName: name, WaitForStage: client.WorkflowUpdateStageCompleted, Args: []any{arg}})
+	if err == nil {
+		err = u.Get(f.t.Context(), nil)
+	}
+	if err != nil {
+		f.t.Fatalf("update %s: %v", name, err)
+	}
+}
+
+func TestQuestion(t *testing.T) {
+	files := maps.Clone(oneTool)
+	files["agent.json"] = agentFile("root", `,"toolDirectory":"tools","permissions":[{"verdict":"ask","tool":"bash_note"}]`)
+	for answer, want := range map[string]string{"allow": "it said noted one", "deny": "a person denied it"} {
+		t.Run(answer, func(t *testing.T) {
+			f := newFleet(t, files)
+			f.worker()
+			run := f.submit("go")
+			q := f.wait(run.GetID(), "the question", func(e agent.Event) bool { return e.Kind == agent.EventQuestion })
+			f.update(run, flow.UpdateReply, flow.Reply{Question: q.Question, Blob: f.blob(answer)})
+			if f.result(run); !strings.Contains(f.shown(run.GetID()), want) {
+				t.Errorf("want %q:\n%s", want, f.shown(run.GetID()))
+			}
+		})
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	files := maps.Clone(oneTool)
+	files["agent.json"] = agentFile("root", `,"toolDirectory":"tools","permissions":[{"verdict":"ask","tool":"bash_note"}]`)
+	f := newFleet(t, files)
+	f.worker()
+	run := f.submit("go", func(s *agent.Start, _ *flow.Input) { s.Person = new(bool) })
+	if f.result(run); !strings.Contains(f.shown(run.GetID()), "nobody can be asked") {
+		t.Error(f.shown(run.GetID()))
+	}
+}
+
+func TestInput(t *testing.T) {
+	files := maps.Clone(waiting)
+	files["root.script.json"] = `{"rules":[
+		{"when":{"role":"user","prompt":"go","turn":1},"answer":{"calls":[{"tool":"bash_note","args":{"text":"one"}}]}},
+		{"when":{"lastMessage":"more"},"answer":{"text":"I read it"}},
+		{"when":{"role":"tool"},"answer":{"text":"not read"}}]}`
+	f := newFleet(t, files)
+	f.worker()
+	run := f.submit("go")
+	f.wait(run.GetID(), "the call", callStarted)
+	f.update(run, flow.UpdateInput, flow.InputMessage{Blob: f.blob(agent.UserText("more"))})
+	if err := os.WriteFile(f.log+".go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f.result(run); !strings.Contains(f.shown(run.GetID()), "I read it") {
+		t.Error(f.shown(run.GetID()))
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	f := newFleet(t, waiting)
+	f.worker()
+	run := f.submit("go", func(s *agent.Start, _ *flow.Input) {
+		seconds := 0.5
+		s.Lease.Seconds = &seconds
+	})
+	out := f.result(run)
+	if out.Status != string(agent.StatusBudget) && out.Status != string(agent.StatusDeadline) || f.alive() {
+		t.Errorf("status %s\n%s", out.Status, f.shown(run.GetID()))
+	}
+}
+
+// An agent that cannot be loaded ends the run, and nothing is tried again.
+func TestBrokenAgent(t *testing.T) {
+	f := newFleet(t, map[string]string{"agent.json": `{"tag":"OpenAIAgentDescription"}`})
+	f.worker()
+	err := f.submit("go").Get(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "load agent") {
+		t.Errorf("the run ended with %v", err)
 	}
 }

@@ -119,6 +119,7 @@ func (w *Worker) options(private bool) worker.Options {
 	o := worker.Options{
 		MaxConcurrentActivityExecutionSize: w.o.Activities, DisableWorkflowWorker: private,
 		MaxHeartbeatThrottleInterval: heartbeatMost, WorkerStopTimeout: stopTime,
+		BuildID: cmp.Or(w.o.BuildID, "any"), // "" would be a digest of the program, which takes a while
 	}
 	if w.versioned() {
 		o.DeploymentOptions = worker.DeploymentOptions{UseVersioning: true, Version: w.version, DefaultVersioningBehavior: workflow.VersioningBehaviorPinned}
