@@ -49,8 +49,10 @@ type fleet struct {
 }
 
 // newFleet starts a server.
-func newFleet(t *testing.T) *fleet {
-	f := &fleet{T: t, dir: t.TempDir(), address: "127.0.0.1:0", queue: flow.Queue}
+func newFleet(t *testing.T) *fleet { return newFleetAt(t, "127.0.0.1:0") }
+
+func newFleetAt(t *testing.T, address string) *fleet {
+	f := &fleet{T: t, dir: t.TempDir(), address: address, queue: flow.Queue}
 	f.startServer()
 	s, err := store.Open(t.Context(), f.storeURL())
 	if err != nil {
@@ -346,8 +348,10 @@ func (f *fleet) calledOnce(id string, notes map[string]int) (made int) {
 		ended[e.Key]++
 		n := notes[e.Key]
 		made += n
-		unknown := e.Result != nil && e.Result.Error != ""
+		unknown := e.Result.Failed && strings.Contains(agent.Message{Parts: e.Result.Parts}.Text(), "is not known")
 		switch {
+		case e.Result.Failed && !unknown:
+			f.Errorf("call %s failed: %+v", e.Key, e.Result)
 		case n > 1:
 			f.Errorf("call %s was made %d times", e.Key, n)
 		case n == 0 && !unknown:

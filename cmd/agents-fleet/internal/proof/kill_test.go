@@ -62,7 +62,7 @@ func (f *fleet) points(folder, start string) []string {
 	file := filepath.Join(f.dir, "points")
 	w := f.on(f.T, "points").worker("PROOF_POINTS=" + file)
 	id := f.on(f.T, "points").submit(folder, start)
-	if r := f.await(id); r.Status != string(agent.StatusCompleted) {
+	if r := f.await(id); r.Status != string(agent.StatusOK) {
 		f.Fatalf("the run ended as %s\n%s%s", r.Status, f.story(id), w.stderr)
 	}
 	if made := f.calledOnce(id, f.notes()); made != notingCalls {
@@ -96,7 +96,7 @@ func (f *fleet) killedAt(point, folder, start string) {
 	}
 	second := f.worker()
 	r := f.await(id)
-	if r.Status != string(agent.StatusCompleted) {
+	if r.Status != string(agent.StatusOK) {
 		f.Errorf("the run ended as %s\n%s%s", r.Status, f.story(id), second.stderr)
 	}
 	f.calledOnce(id, f.notes())
@@ -129,7 +129,7 @@ func TestWorkersKilledAtRandom(t *testing.T) {
 	}
 	elsewhere, unknown := 0, 0
 	for _, id := range ids {
-		if r := f.await(id); r.Status != string(agent.StatusCompleted) {
+		if r := f.await(id); r.Status != string(agent.StatusOK) {
 			t.Errorf("run %s ended as %s\n%s", id, r.Status, f.story(id))
 		}
 		if len(f.workers(id)) > 1 {
