@@ -86,6 +86,7 @@ func TestManyRuns(t *testing.T) {
 	}
 	t.Logf("%d runs: queued in %v, done in %v (%.1f/s); history of a run %.1f events (at most %d), %.0f bytes (at most %d); memory of the workers %v MB",
 		count, queued.Round(time.Millisecond), took.Round(time.Millisecond), float64(count)/took.Seconds(), float64(events)/float64(count), longest, float64(bytes)/float64(count), largest, megabytes(memory))
+	t.Logf("CPU time of a run: server %.1f ms, workers and tools %.1f ms", busy(f.server)/float64(count), busy(workers...)/float64(count))
 	t.Logf("of a run: %s; store %d bytes in %d files", f.perRun(empty, count), f.stored()/int64(count), f.files()/count)
 }
 
@@ -106,6 +107,20 @@ func resident(list []*process) (sum int64) {
 		}
 	}
 	return sum
+}
+
+// busy is the CPU time of processes and their children, in milliseconds.
+func busy(list ...*process) (ms float64) {
+	for _, p := range list {
+		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		if _, rest, ok := strings.Cut(string(data), ") "); ok {
+			for _, field := range strings.Fields(rest)[11:15] { // utime, stime, cutime, cstime
+				ticks, _ := strconv.ParseInt(field, 10, 64)
+				ms += float64(ticks) * 10
+			}
+		}
+	}
+	return ms
 }
 
 // rows are those of the tables of the server's database, with the bytes of the file.
@@ -195,7 +210,7 @@ func TestManySubAgents(t *testing.T) {
 	}
 	helper := agentDef{Slug: "helper", Rules: []rule{{"answer": rule{"text": "helped", "usage": rule{"inputTokens": 10, "outputTokens": 10, "cost": 0.001}}}}}
 	folder := f.pack(agentDef{Slug: "root", Rules: []rule{{"when": rule{"turn": 1}, "answer": rule{"calls": list}}, says(2, "done")}, Below: []agentDef{helper},
-		Extra: rule{"maxParallelTools": 32}})
+		Extra: rule{"maxParallelTools": 8}})
 	enough := agent.Money(count) * agent.Dollar / 1000 * 2
 	began := time.Now()
 	id := f.submit(folder, f.prompt(agent.Budget{USD: &enough}))
@@ -215,8 +230,9 @@ func TestManySubAgents(t *testing.T) {
 	few := agent.Money(count) * agent.Dollar / 1000 / 4
 	id = f.submit(folder, f.prompt(agent.Budget{USD: &few}))
 	r = f.await(id)
-	if limit := float64(few) / float64(agent.Dollar); r.Cost > limit+0.002*32 {
-		t.Errorf("with a budget of %v the run cost %v", limit, r.Cost)
+	// Those that are at work when nothing is left may finish their answers.
+	if limit := float64(few) / float64(agent.Dollar); r.Status != string(agent.StatusBudget) || r.Cost > limit+0.001*(8+1) {
+		t.Errorf("with a budget of %v the run ended as %s and cost %v", limit, r.Status, r.Cost)
 	}
 	t.Logf("with a quarter of it: %s, cost %v of %v, sub-agents %v", r.Status, r.Cost, float64(few)/float64(agent.Dollar), f.children(id))
 }
