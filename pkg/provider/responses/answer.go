@@ -29,6 +29,7 @@ type answer struct {
 	model  string
 	pieces int
 	ended  bool
+	shown  *item // the last message of which something was shown
 	emit   func(agent.Delta)
 }
 
@@ -142,9 +143,17 @@ func (a *answer) show(it *item, complete bool) {
 	if complete {
 		piece += it.text.Rest()
 	}
-	if piece != "" {
-		a.emit(agent.Delta{Kind: kind, Text: piece})
+	if piece == "" {
+		return
 	}
+	if kind == agent.DeltaText {
+		if a.shown != nil && a.shown != it {
+			it.known.After = true
+			piece = between + piece
+		}
+		a.shown = it
+	}
+	a.emit(agent.Delta{Kind: kind, Text: piece})
 }
 
 // complete reads an item: as it begins, or whole.
@@ -326,6 +335,9 @@ func (a *answer) message() agent.Message {
 			c.Extra = x.json()
 			m.Calls = append(m.Calls, c)
 		case it.kind == kindMessage && text != "":
+			if x.After {
+				text = between + text
+			}
 			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartText, Text: text, Extra: x.json()})
 		case it.kind != kindMessage && it.raw != nil:
 			x.ID, x.Phase, x.Item = "", "", string(it.raw)

@@ -98,6 +98,8 @@ func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 		{name: "the rest in the item", body: events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, done), text: "Hello"},
 		{name: "half a character", body: events("{\"type\":\"response.output_text.delta\",\"delta\":\"\\ud83d\"}", "{\"type\":\"response.output_text.delta\",\"delta\":\"\\ude00\"}", done), text: "😀"},
 		{name: "refusal", body: events(`{"type":"response.refusal.delta","output_index":0,"delta":"No."}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"refusal","refusal":"No."}]}}`, done), text: "No."},
+		{name: "two messages", body: events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_text.delta","output_index":0,"delta":"lo"}`, `{"type":"response.output_text.delta","output_index":2,"delta":"you"}`, done), text: "Hello\n\nyou"},
+		{name: "two messages, not streamed", body: `{"output":[` + message + `,` + message + `]}`, text: "Hello\n\nHello"},
 		{name: "two parts of a message", body: `{"output":[{"type":"message","content":[{"type":"output_text","text":"Hel"},{"type":"output_text","text":"lo"}]}]}`, text: "Hello"},
 		{name: "cut by the limit of tokens", body: events(`{"type":"response.output_text.delta","delta":"Hel"}`, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`), text: "Hel", finish: agent.FinishLength},
 		{name: "cut while it reasoned", body: `{"object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`, finish: agent.FinishLength},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
@@ -19,10 +20,16 @@ type extra struct {
 	// ID and Phase are those of a message or a call.
 	ID    string `json:"id,omitempty"`
 	Phase string `json:"phase,omitempty"`
+	// After: another message came before, so that the text begins with between, which is not
+	// part of the item.
+	After bool `json:"after,omitempty"`
 	// Item is any other item, byte for byte as the server sent it: as a string, since JSON
 	// within JSON may be written anew when it is stored.
 	Item string `json:"item,omitempty"`
 }
+
+// between is what the texts of two messages of one answer have between them.
+const between = "\n\n"
 
 // An encoder appends items to b.
 type encoder struct {
@@ -96,7 +103,7 @@ func (e *encoder) assistant(m *agent.Message) {
 	own, text := true, false
 	add := func(s sent, raw json.RawMessage) {
 		if json.Unmarshal(raw, &s.extra) != nil || s.Host != e.host {
-			s.extra = extra{}
+			s.extra = extra{After: s.After}
 		}
 		own = own && s.Host != "" && (s.part == nil || s.part.Kind != agent.PartReasoning || readable(s.Item))
 		items = append(items, s)
@@ -120,7 +127,7 @@ func (e *encoder) assistant(m *agent.Message) {
 	}
 	for _, s := range items {
 		if !own {
-			s.extra = extra{Phase: s.Phase}
+			s.extra = extra{Phase: s.Phase, After: s.After}
 		}
 		e.item(s)
 	}
@@ -130,6 +137,12 @@ func (e *encoder) assistant(m *agent.Message) {
 }
 
 func (e *encoder) item(s sent) {
+	text := ""
+	if s.part != nil {
+		if text = s.part.Text; s.After {
+			text = strings.TrimPrefix(text, between)
+		}
+	}
 	switch {
 	case s.call != nil:
 		e.begin("function_call")
@@ -149,7 +162,7 @@ func (e *encoder) item(s sent) {
 		e.begin("")
 		e.member("role", "assistant")
 		e.optional("phase", s.Phase)
-		e.member("content", s.part.Text)
+		e.member("content", text)
 		e.b = append(e.b, '}')
 	default:
 		e.begin("message")
@@ -159,7 +172,7 @@ func (e *encoder) item(s sent) {
 		e.optional("phase", s.Phase)
 		e.b = append(modelhttp.AppendName(e.b, "content"), '[')
 		e.begin("output_text")
-		e.member("text", s.part.Text)
+		e.member("text", text)
 		e.b = append(e.b, `,"annotations":[]}]}`...)
 	}
 }

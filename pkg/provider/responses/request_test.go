@@ -131,6 +131,19 @@ func TestItemsKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// The texts of two messages are shown with an empty line between them, which is not sent.
+func TestTwoMessagesGoBackAsTheyCame(t *testing.T) {
+	resp, _, _, err := read(`{"object":"response","output":[{"type":"message","id":"m1","content":[{"type":"output_text","text":"Hel"}]},{"type":"message","id":"m2","content":[{"type":"output_text","text":"\n\nlo"}]}]}`)
+	if err != nil || resp.Message.Text() != "Hel\n\n\n\nlo" {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	for host, want := range map[string]string{"h": `"id":"m2","role":"assistant","status":"completed","content":[{"type":"output_text","text":"\n\nlo",`, "other": `{"role":"assistant","content":"\n\nlo"}`} {
+		if got := bodyOf(t, &Provider{}, host, &agent.Request{Messages: []agent.Message{resp.Message}}); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", host, got)
+		}
+	}
+}
+
 // A server that cannot read the reasoning gets neither it nor the ids that refer to it.
 func TestReasoningOfAnotherServerIsNotSent(t *testing.T) {
 	notEncrypted, _, _, err := read(`{"object":"response","output":[
