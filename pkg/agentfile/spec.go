@@ -34,6 +34,8 @@ type Spec struct {
 	BashToolboxes lazy[Toolbox]    `json:"bashToolboxes"`
 	MCPServers    lazy[MCPServer]  `json:"mcpServers"`
 	MCPConfigs    []string         `json:"mcpConfigFiles"`
+	MCPResources  []MCPResource    `json:"mcpResources"`
+	MCPPrompts    []MCPPrompt      `json:"mcpPrompts"`
 	ExtraAgents   lazy[ExtraAgent] `json:"extraAgents"`
 	CompatNames   bool             `json:"compatNames"`
 
@@ -206,6 +208,35 @@ type MCPServer struct {
 	key     string
 	unread  []string
 	invalid error
+}
+
+// An MCPResource is a file that `agents mcp-server` offers; with a variable {name} in URI and
+// Path, files.
+type MCPResource struct {
+	URI         string `json:"uri"`
+	Path        string `json:"path"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	MIMEType    string `json:"mimeType"`
+}
+
+// An MCPPrompt is a prompt that `agents mcp-server` offers. Arguments replace {{name}} in its
+// messages.
+type MCPPrompt struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Arguments   []struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+		Required    bool   `json:"required"`
+	} `json:"arguments"`
+	// A message has a text, or a file, or the URI of one of the resources.
+	Messages []struct {
+		Role     string `json:"role"`
+		Text     string `json:"text"`
+		File     string `json:"file"`
+		Resource string `json:"resource"`
+	} `json:"messages"`
 }
 
 // An ExtraAgent is a sub-agent outside the tool directory: an agent file, or with the tag

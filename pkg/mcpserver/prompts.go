@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
@@ -19,6 +20,16 @@ type Prompt struct {
 	Args              []PromptArg
 	// Text is the user message that args make, which have the required ones.
 	Text func(args map[string]string) (string, error)
+	// Messages, if it is not nil, makes the messages instead.
+	Messages func(args map[string]string) ([]Message, error)
+}
+
+// A Message is one of a Prompt, of the user or the assistant: a part, or the content of the
+// resource with a URI.
+type Message struct {
+	Assistant bool
+	Part      agent.Part
+	Resource  string
 }
 
 // A PromptArg is an argument of a Prompt.
@@ -58,20 +69,84 @@ func (p Prompt) described() mcp.Prompt {
 
 // prompt answers a request for the prompt of a name, whose arguments were checked.
 func (s *Server) prompt(name string) server.PromptHandlerFunc {
-	return func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	return func(ctx context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		s.mu.Lock()
 		p, ok := s.prompts[name]
 		s.mu.Unlock()
 		if !ok {
 			return nil, fmt.Errorf("the prompt %s is gone", name)
 		}
-		text, err := p.Text(r.Params.Arguments)
-		if err != nil {
-			return nil, err
+		args, ask, err := s.promptArgs(ctx, p, r.Params)
+		if ask != nil || err != nil {
+			return ask, err
 		}
-		message := mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(s.opts.Hide(text)))
-		return mcp.NewGetPromptResult(p.Description, []mcp.PromptMessage{message}), nil
+		if p.Messages == nil {
+			text, err := p.Text(args)
+			if err != nil {
+				return nil, err
+			}
+			message := mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(s.opts.Hide(text)))
+			return mcp.NewGetPromptResult(p.Description, []mcp.PromptMessage{message}), nil
+		}
+		messages, err := p.Messages(args)
+		if err != nil {
+			return nil, wrong(ctx, s.opts.Hide(err.Error()))
+		}
+		result := mcp.NewGetPromptResult(p.Description, nil)
+		for _, m := range messages {
+			contents := s.contents([]agent.Part{m.Part})
+			if m.Resource != "" {
+				resource, err := s.embedded(ctx, m.Resource)
+				if err != nil {
+					return nil, wrong(ctx, s.opts.Hide(err.Error()))
+				}
+				contents = []mcp.Content{mcp.NewEmbeddedResource(resource)}
+			}
+			role := mcp.RoleUser
+			if m.Assistant {
+				role = mcp.RoleAssistant
+			}
+			for _, c := range contents {
+				result.Messages = append(result.Messages, mcp.NewPromptMessage(role, c))
+			}
+		}
+		return result, nil
 	}
+}
+
+// promptArgs are the arguments of a prompt. From 2026-07-28 on the client is asked for
+// required ones that are missing.
+func (s *Server) promptArgs(ctx context.Context, p Prompt, params mcp.GetPromptParams) (map[string]string, *mcp.GetPromptResult, error) {
+	args := maps.Clone(params.Arguments)
+	if args == nil {
+		args = map[string]string{}
+	}
+	ask := server.NewInputRequestBuilder("")
+	missing := ""
+	for _, a := range p.Args {
+		if _, ok := args[a.Name]; ok || !a.Required {
+			continue
+		}
+		var said struct {
+			Action  string
+			Content map[string]string
+		}
+		if raw, err := json.Marshal(params.InputResponses[a.Name]); err == nil && json.Unmarshal(raw, &said) == nil && said.Action == "accept" {
+			args[a.Name] = said.Content[a.Name]
+			continue
+		}
+		missing = a.Name
+		schema := map[string]any{"type": "object", "required": []string{a.Name},
+			"properties": map[string]any{a.Name: map[string]any{"type": "string", "description": a.Description}}}
+		ask.Elicit(a.Name, mcp.ElicitationParams{Message: fmt.Sprintf("The prompt %s needs %s.", p.Name, a.Name), RequestedSchema: schema})
+	}
+	switch r := requestFrom(ctx); {
+	case missing == "":
+		return args, nil, nil
+	case len(params.InputResponses) > 0 || r == nil || r.conn.session.capabilities(ctx).Elicitation == nil:
+		return nil, nil, wrong(ctx, "params.arguments: "+missing+" is missing")
+	}
+	return nil, ask.PromptResult(), nil
 }
 
 // checkPrompt validates a request for a prompt, for which the library has no errors.
@@ -99,7 +174,7 @@ func (s *Server) checkPrompt(m *message) *jsonrpc.Error {
 		}
 	}
 	for _, a := range p.Args {
-		if _, ok := args[a.Name]; a.Required && !ok {
+		if _, ok := args[a.Name]; a.Required && !ok && !m.modern { // otherwise the client is asked
 			return wrong("params.arguments: %s is missing", a.Name)
 		}
 	}

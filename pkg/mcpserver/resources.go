@@ -1,14 +1,17 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"io/fs"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -22,37 +25,43 @@ const (
 	maxCompleted = 100
 )
 
-// A Collection is a kind of resources that clients can read: texts that have one
+// A Collection is a kind of resources that clients can read: contents that have one
 // media type and whose URIs differ in a name. Its functions may be called at the
 // same time.
 type Collection struct {
-	// Prefix begins the URIs, "agents://agent/" for example. The name follows.
-	Prefix string
-	// Variable is what a name is called in the URI template: "slug".
+	// Prefix begins the URIs, "agents://agent/" for example. The name follows, and Suffix.
+	Prefix, Suffix string
+	// Variable is what a name is called in the URI template: "slug". With "" there is one
+	// resource, whose URI is Prefix.
 	Variable string
-	// Clients see Name, Description and MIMEType.
+	// Clients see Name, Description and MIMEType. An empty MIMEType is that of text, or of
+	// bytes.
 	Name, Description, MIMEType string
 	// List names what there is, in the order in which clients see it.
 	List func(ctx context.Context) ([]Item, error)
-	// Read is the text of one; an error that is fs.ErrNotExist says that there is
-	// none of this name.
+	// Read is the content of one, a text if it is UTF-8; an error that is fs.ErrNotExist
+	// says that there is none of this name.
 	Read func(ctx context.Context, name string) (string, error)
 }
 
 // An Item is one resource of a Collection.
 type Item struct{ Name, Title, Description string }
 
-func (c Collection) template() string { return c.Prefix + "{" + c.Variable + "}" }
+func (c Collection) template() string { return c.Prefix + "{" + c.Variable + "}" + c.Suffix }
 
 // uri is the URI of the resource of a name, which may have any characters.
 func (c Collection) uri(name string) string {
-	return c.Prefix + strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
+	return c.Prefix + strings.ReplaceAll(url.QueryEscape(name), "+", "%20") + c.Suffix
 }
 
 // name is the name in a URI of c.
 func (c Collection) name(uri string) (string, bool) {
+	if c.Variable == "" {
+		return "", uri == c.Prefix
+	}
 	escaped, ok := strings.CutPrefix(uri, c.Prefix)
-	if !ok {
+	escaped, ends := strings.CutSuffix(escaped, c.Suffix)
+	if !ok || !ends {
 		return "", false
 	}
 	name, err := url.PathUnescape(escaped)
@@ -62,11 +71,21 @@ func (c Collection) name(uri string) (string, bool) {
 // SetResources replaces the collections. Their prefixes must differ.
 func (s *Server) SetResources(collections []Collection) {
 	var templates []server.ServerResourceTemplate
+	var resources []server.ServerResource
 	for _, c := range collections {
+		if c.Variable == "" {
+			r := mcp.NewResource(c.Prefix, c.Name, mcp.WithResourceDescription(s.opts.Hide(c.Description)), mcp.WithMIMEType(c.MIMEType))
+			resources = append(resources, server.ServerResource{Resource: r, Handler: server.ResourceHandlerFunc(s.reader(c))})
+			continue
+		}
 		t := mcp.NewResourceTemplate(c.template(), c.Name, mcp.WithTemplateDescription(c.Description), mcp.WithTemplateMIMEType(c.MIMEType))
 		templates = append(templates, server.ServerResourceTemplate{Template: t, Handler: s.reader(c)})
 	}
 	s.mcp.SetResourceTemplates(templates...)
+	if len(resources) > 0 || s.fixed > 0 {
+		s.mcp.SetResources(resources...)
+	}
+	s.fixed = len(resources)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.collections = collections
@@ -75,19 +94,42 @@ func (s *Server) SetResources(collections []Collection) {
 // reader reads the resources of a collection.
 func (s *Server) reader(c Collection) server.ResourceTemplateHandlerFunc {
 	return func(ctx context.Context, q mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-		name, ok := c.name(q.Params.URI)
-		text, err := "", fs.ErrNotExist
-		if ok {
-			text, err = c.Read(ctx, name)
-		}
+		content, err := s.content(ctx, c, q.Params.URI)
 		if err != nil {
 			if r := requestFrom(ctx); r != nil && errors.Is(err, fs.ErrNotExist) {
 				r.fault = noResource(r.message, q.Params.URI)
 			}
 			return nil, errors.New(s.opts.Hide(err.Error()))
 		}
-		return []mcp.ResourceContents{mcp.TextResourceContents{URI: q.Params.URI, MIMEType: c.MIMEType, Text: s.opts.Hide(text)}}, nil
+		return []mcp.ResourceContents{content}, nil
 	}
+}
+
+// content reads a resource of a collection.
+func (s *Server) content(ctx context.Context, c Collection, uri string) (mcp.ResourceContents, error) {
+	name, ok := c.name(uri)
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	data, err := c.Read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if utf8.ValidString(data) {
+		return mcp.TextResourceContents{URI: uri, MIMEType: cmp.Or(c.MIMEType, "text/plain"), Text: s.opts.Hide(data)}, nil
+	}
+	blob := base64.StdEncoding.EncodeToString([]byte(data))
+	return mcp.BlobResourceContents{URI: uri, MIMEType: cmp.Or(c.MIMEType, "application/octet-stream"), Blob: blob}, nil
+}
+
+// embedded is the content of the resource with a URI, which is one of s.
+func (s *Server) embedded(ctx context.Context, uri string) (mcp.ResourceContents, error) {
+	for _, c := range s.collected() {
+		if content, err := s.content(ctx, c, uri); !errors.Is(err, fs.ErrNotExist) {
+			return content, err
+		}
+	}
+	return nil, errors.New("there is no resource " + uri)
 }
 
 // noResource is the error for a URI that names nothing.
@@ -102,6 +144,9 @@ func noResource(m *message, uri string) *jsonrpc.Error {
 // listResources puts what there is now into the answer of the library.
 func (s *Server) listResources(ctx context.Context, _ any, _ *mcp.ListResourcesRequest, result *mcp.ListResourcesResult) {
 	for _, c := range s.collected() {
+		if c.Variable == "" {
+			continue // the library lists it
+		}
 		items, err := c.List(ctx)
 		if err != nil {
 			continue // what can be listed is
@@ -126,6 +171,9 @@ func (s *Server) collected() []Collection {
 func (s *Server) RefreshResources(ctx context.Context) {
 	var uris []string
 	for _, c := range s.collected() {
+		if c.Variable == "" {
+			continue
+		}
 		items, err := c.List(ctx)
 		if err != nil {
 			return // not known
@@ -202,7 +250,7 @@ func (c completer) CompletePromptArgument(ctx context.Context, name string, _ mc
 // CompleteResourceArgument implements server.ResourceCompletionProvider.
 func (c completer) CompleteResourceArgument(ctx context.Context, uri string, arg mcp.CompleteArgument, _ mcp.CompleteContext) (*mcp.Completion, error) {
 	for _, of := range c.server.collected() {
-		if uri != of.template() {
+		if of.Variable == "" || uri != of.template() {
 			continue
 		}
 		if arg.Name != of.Variable {

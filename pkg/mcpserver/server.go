@@ -82,6 +82,7 @@ type Server struct {
 	current     *generation
 	collections []Collection
 	known       []string // of the resources that were listed last
+	fixed       int      // how many collections are one resource
 	conns       map[*conn]struct{}
 }
 

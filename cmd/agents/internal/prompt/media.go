@@ -54,7 +54,7 @@ func attachment(ctx context.Context, arg string, room int64) (agent.Part, error)
 		return agent.Part{}, fmt.Errorf("the file is empty")
 	}
 	if mime == "" {
-		mime = mediaType(path, data)
+		mime = MediaType(path, data)
 	}
 	major, _, _ := strings.Cut(mime, "/")
 	if major != "image" && major != "audio" && mime != "application/pdf" {
@@ -63,8 +63,8 @@ func attachment(ctx context.Context, arg string, room int64) (agent.Part, error)
 	return agent.Part{Kind: agent.PartMedia, MIME: mime, Data: data, Name: filepath.Base(path)}, nil
 }
 
-// mediaType is the type of a file by its name, else by its beginning.
-func mediaType(path string, data []byte) string {
+// MediaType is the type of a file by its name, else by its beginning.
+func MediaType(path string, data []byte) string {
 	if t, ok := mediaTypes[strings.ToLower(filepath.Ext(path))]; ok {
 		return t
 	}

@@ -79,7 +79,7 @@ func (s *service) look(ctx context.Context, last string, closing *sync.WaitGroup
 	old := s.trees
 	s.trees = trees
 	s.mu.Unlock()
-	s.server.SetPrompts(prompts(trees[0].Config.File.Aliases))
+	s.present()
 	idle, _ := s.offer(ctx) // tools are never an error
 	closing.Go(func() {
 		<-idle

@@ -69,6 +69,7 @@ type service struct {
 	mu      sync.Mutex
 	trees   []*load.Tree
 	said    map[string]bool
+	named   string // what of the agent files is presented
 	secrets []string
 	redact  *redact.Redactor  // of secrets
 	policy  agent.Policy      // nil: all calls may run
@@ -108,12 +109,7 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, out.Close())
 	}
-	s.server.SetPrompts(prompts(s.trees[0].Config.File.Aliases))
-	resources := []mcpserver.Collection{s.agentFiles()}
-	if f.sessions {
-		resources = append(resources, s.sessions())
-	}
-	s.server.SetResources(resources)
+	s.present()
 	s.server.RefreshResources(ctx)
 	err = s.run(ctx)
 	if closeErr := out.Close(); closeErr != nil {
