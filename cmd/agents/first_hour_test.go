@@ -33,7 +33,8 @@ func TestFirstMinutes(t *testing.T) {
 	s.Await(`^number \[1\]:`)
 	s.Press("2", "Enter") // another server
 	s.Await(`^What kind of server\?`)
-	s.Press("9", "Enter") // openai-compatible
+	s.Type("10") // openai-compatible
+	s.Press("Enter")
 	s.Await(`^Its base URL`)
 	s.Type("http://" + server + "/v1")
 	s.Press("Enter")

@@ -119,7 +119,7 @@ func TestInitAsksForAKeyThatNobodySees(t *testing.T) {
 	s.Await(`^  2  another server$`)
 	s.Press("2", "Enter")
 	s.Await(`^What kind of server\?$`)
-	s.Await(`^  1  claude-v1$`)
+	s.Await(`^  1  anthropic$`)
 	s.Press("1", "Enter")
 	s.Await(`^Its base URL \[https://api.anthropic.com/v1\]:`)
 	s.Press("api.anthropic.com", "Enter")

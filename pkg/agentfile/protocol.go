@@ -20,15 +20,15 @@ const (
 )
 
 // modelProtocol is what the server of the model at u speaks. OpenAI's own server is asked
-// by its own protocol. The flavor "anthropic" is the one name of Anthropic's server that
-// means its own protocol; ClaudeV1, of agents-exe, means its compatible endpoint.
+// by its own protocol. Of the two flavors of Anthropic's server, Claude, which agents-exe
+// has too, is its compatible endpoint.
 func (s *Spec) modelProtocol(flavor openai.Flavor, u *url.URL) string {
 	switch {
 	case s.Protocol != "":
 		return s.Protocol
 	case flavor == openai.OpenAI && strings.EqualFold(u.Hostname(), "api.openai.com"):
 		return protocolResponses
-	case strings.EqualFold(s.Flavor, "anthropic"):
+	case flavor == openai.Anthropic:
 		return protocolAnthropic
 	}
 	return protocolChat

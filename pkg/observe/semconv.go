@@ -51,7 +51,7 @@ func providerName(flavor string) string {
 		return "mistral_ai"
 	case "kimi-v1":
 		return "moonshot_ai"
-	case "claude-v1":
+	case "claude-v1", "anthropic":
 		return "anthropic"
 	case "openrouter-v1":
 		return "openrouter"

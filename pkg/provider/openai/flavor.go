@@ -19,6 +19,7 @@ const (
 	Mistral    Flavor = "mistral-v1"
 	Kimi       Flavor = "kimi-v1"
 	Claude     Flavor = "claude-v1" // Anthropic's compatible endpoint
+	Anthropic  Flavor = "anthropic" // the same, where its own protocol is not used
 	OpenRouter Flavor = "openrouter-v1"
 	XAI        Flavor = "xai-v1"
 	Gemini     Flavor = "gemini-v1" // Google's compatible endpoint
@@ -123,9 +124,10 @@ var table = []facts{
 		url: "https://api.moonshot.ai/v1", hosts: []string{".moonshot.ai", ".moonshot.cn", "api.kimi.com"},
 		maxTokens: maxCompletionTokens, ask: askUsage, noText: emptyString,
 		reasoning: reasoningRule{name: reasoningContent, required: true, instead: " "}},
-	{flavor: Claude, names: []string{"claudev1", "claude", "anthropic"},
+	{flavor: Claude, names: []string{"claudev1", "claude"},
 		url: "https://api.anthropic.com/v1", hosts: []string{"api.anthropic.com"},
 		maxTokens: maxTokens, ask: askUsage, noText: null},
+	{flavor: Anthropic, url: "https://api.anthropic.com/v1", maxTokens: maxTokens, ask: askUsage, noText: null},
 	{flavor: OpenRouter, names: []string{"openrouterv1", "openrouter"},
 		url: "https://openrouter.ai/api/v1", hosts: []string{"openrouter.ai"},
 		output: outputAlways, maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null,

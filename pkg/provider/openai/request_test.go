@@ -211,7 +211,7 @@ func TestReasoningAndSignaturesAreSentBack(t *testing.T) {
 func TestFlavorNames(t *testing.T) {
 	for name, want := range map[string]Flavor{
 		"OpenAIv1": OpenAI, "openai-v1": OpenAI, "MistralV1": Mistral, "mistral-v1": Mistral, "KimiV1": Kimi, "kimiv1": Kimi, "kimi-v1": Kimi,
-		"ClaudeV1": Claude, "claude-v1": Claude, "openrouter": OpenRouter, "llama.cpp": LlamaCpp, "vLLM": VLLM, "openai-compatible": Compatible,
+		"ClaudeV1": Claude, "claude-v1": Claude, "claude": Claude, "anthropic": Anthropic, "Anthropic": Anthropic, "openrouter": OpenRouter, "llama.cpp": LlamaCpp, "vLLM": VLLM, "openai-compatible": Compatible,
 	} {
 		if got, err := ParseFlavor(name); got != want || err != nil {
 			t.Errorf("ParseFlavor(%q) = %q, %v; want %q", name, got, err, want)
@@ -223,7 +223,7 @@ func TestFlavorNames(t *testing.T) {
 		}
 	}
 	_, err := ParseFlavor("gpt")
-	want := `unknown flavor "gpt"; known are claude-v1, deepseek-v1, gemini-v1, kimi-v1, llamacpp, lmstudio, mistral-v1, ollama, openai-compatible, openai-v1, openrouter-v1, vllm, xai-v1`
+	want := `unknown flavor "gpt"; known are anthropic, claude-v1, deepseek-v1, gemini-v1, kimi-v1, llamacpp, lmstudio, mistral-v1, ollama, openai-compatible, openai-v1, openrouter-v1, vllm, xai-v1`
 	if err == nil || err.Error() != want {
 		t.Errorf("error = %v\nwant    %s", err, want)
 	}

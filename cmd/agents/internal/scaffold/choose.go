@@ -150,7 +150,7 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPla
 	var v vendor
 	for _, known := range vendors {
 		// A key is only sent to its own service.
-		if known.flavor == flavor && strings.HasPrefix(flavor.URL(), u.Scheme+"://"+u.Host+"/") {
+		if known.flavor.URL() == flavor.URL() && strings.HasPrefix(flavor.URL(), u.Scheme+"://"+u.Host+"/") {
 			v = known
 		}
 	}

@@ -48,7 +48,7 @@ var vendors = []vendor{
 	{openai.OpenAI, "OpenAI", []string{"OPENAI_API_KEY"}, "openai", "gpt-5-mini"},
 	{openai.Mistral, "Mistral", []string{"MISTRAL_API_KEY"}, "mistral", "mistral-medium-latest"},
 	{openai.Kimi, "Kimi", []string{"MOONSHOT_API_KEY"}, "kimi", "kimi-latest"},
-	{openai.Claude, "Claude", []string{"ANTHROPIC_API_KEY"}, "claude", "claude-sonnet-4-5"},
+	{openai.Anthropic, "Claude", []string{"ANTHROPIC_API_KEY"}, "claude", "claude-sonnet-4-5"},
 	{openai.OpenRouter, "OpenRouter", []string{"OPENROUTER_API_KEY"}, "openrouter", "openrouter/auto"},
 	{openai.XAI, "xAI", []string{"XAI_API_KEY"}, "xai", "grok-4"},
 	{openai.Gemini, "Gemini", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "gemini", "gemini-2.5-flash"},
