@@ -175,7 +175,7 @@ func TestUnpackRefuses(t *testing.T) {
 		z.Close()
 		parent := t.TempDir()
 		dir := filepath.Join(parent, "a", "b")
-		create(t, dir, "")
+		create(t, parent, "a/b/")
 		err := unpack(t.Context(), out.Bytes(), dir)
 		if err == nil || strings.HasPrefix(name, "more") != strings.Contains(err.Error(), "256 MiB") {
 			t.Errorf("unpack of an archive that is bad (%s) = %v", name, err)
