@@ -241,9 +241,14 @@ func (r *run) activityOf(ctx workflow.Context, in Input, name string, task Task,
 	}
 }
 
-// unreachable reports whether an activity did not start on its host.
+// unreachable reports whether an activity did not start on its host, or the workspace is on
+// another one.
 func unreachable(err error) bool {
 	var timeout *temporal.TimeoutError
+	var failed *temporal.ApplicationError
+	if errors.As(err, &failed) && failed.Type() == Moved {
+		return true
+	}
 	return errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START
 }
 

@@ -22,6 +22,9 @@ const (
 	// KeepActivity takes a Kept.
 	KeepActivity = "keep"
 
+	// Moved is the type of the error of an activity whose workspace another host has.
+	Moved = "moved"
+
 	// UpdateReply takes a Reply, and the workflow of the root accepts it. UpdateInput takes
 	// an InputMessage, and the workflow of the agent that shall read it accepts it. Both
 	// return nothing, as soon as the object is in the store.

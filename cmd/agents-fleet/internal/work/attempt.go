@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -21,6 +22,7 @@ type attempt struct {
 	record  *store.Record
 	journal *journal
 	tree    *tree
+	space   *archive.Workspace // nil if the run has none
 	agent   *agent.Agent
 	agents  map[string]bool // names of the tools that are sub-agents
 	runner  *agent.Runner
@@ -67,7 +69,14 @@ func (a *attempt) open(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read record %s: %w", a.task.Record, err)
 	}
-	if a.tree, err = a.w.trees.open(ctx, &a.task); err != nil {
+	dir := ""
+	if err := a.enter(ctx); err != nil {
+		return err
+	}
+	if a.space != nil {
+		dir = a.space.Dir
+	}
+	if a.tree, err = a.w.trees.open(ctx, &a.task, dir); err != nil {
 		return err
 	}
 	return a.prepare(resume, shared)

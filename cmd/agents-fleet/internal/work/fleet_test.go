@@ -1,12 +1,8 @@
 package work_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/server"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
@@ -99,7 +96,7 @@ func newFleet(t *testing.T, files map[string]string) *fleet {
 		}
 	}
 	f := &fleet{t: t, client: dial(t), store: s, records: &store.Records{Store: s}, queue: session.NewID(), log: filepath.Join(t.TempDir(), "log")}
-	if f.folder, err = pack(t.Context(), s, dir); err != nil {
+	if f.folder, err = archive.Pack(t.Context(), s, dir); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -236,14 +233,3 @@ var logging = func() slog.Handler {
 	}
 	return slog.DiscardHandler
 }()
-
-// pack stores the files of a folder as a compressed tar archive.
-func pack(ctx context.Context, s store.Store, dir string) (string, error) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	w := tar.NewWriter(z)
-	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close(), z.Close()); err != nil {
-		return "", err
-	}
-	return store.PutBlob(ctx, s, b.Bytes())
-}

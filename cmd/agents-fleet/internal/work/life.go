@@ -66,8 +66,8 @@ func live(ctx context.Context, silence time.Duration, abandon func(error)) (work
 func failure(err error) error {
 	var permanent *permanentError
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, errMoved):
+		return err
 	case errors.As(err, &permanent):
 		return temporal.NewNonRetryableApplicationError(err.Error(), "permanent", nil)
 	case errors.Is(err, errStopping), errors.Is(err, errLost), errors.Is(err, store.ErrSuperseded):

@@ -105,6 +105,7 @@ func (a *attempt) ended(next *flow.Next) error {
 	if end.Total != nil {
 		next.Cost = float64(end.Total.Usage.Cost) / float64(agent.Dollar)
 	}
+	a.leave()
 	return nil
 }
 
@@ -139,6 +140,9 @@ func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, 
 		}
 		err := a.runner.StepCall(ctx, task.Key)
 		called.Child = a.child
+		if err == nil {
+			err = a.save(ctx)
+		}
 		return err
 	})
 	return called, err

@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
@@ -65,8 +67,9 @@ func newTrees(ctx context.Context, w *Worker, dir string) *trees {
 	return t
 }
 
-// open returns the tree of a task, which must be released.
-func (t *trees) open(ctx context.Context, task *flow.Task) (*tree, error) {
+// open returns the tree of a task, which must be released. Its tools run in dir; "" is the
+// agent's own folder.
+func (t *trees) open(ctx context.Context, task *flow.Task, dir string) (*tree, error) {
 	key := treeKey(task)
 	t.mu.Lock()
 	n := t.kept[key]
@@ -75,7 +78,7 @@ func (t *trees) open(ctx context.Context, task *flow.Task) (*tree, error) {
 		t.kept[key] = n
 		t.sweeper.Go(func() {
 			defer close(n.loaded)
-			n.err = t.load(n, task)
+			n.err = t.load(n, task, dir)
 		})
 	}
 	n.users++
@@ -108,12 +111,12 @@ func treeKey(task *flow.Task) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func (t *trees) load(n *tree, task *flow.Task) error {
+func (t *trees) load(n *tree, task *flow.Task, dir string) error {
 	var err error
 	if n.dir, err = os.MkdirTemp(t.dir, "t"); err != nil {
 		return err
 	}
-	if err := unpack(t.ctx, t.w.store, task.Folder, n.dir); err != nil {
+	if err := archive.Unpack(t.ctx, t.w.store, task.Folder, n.dir); err != nil {
 		return fmt.Errorf("unpack the agent's folder: %w", err)
 	}
 	if !filepath.IsLocal(filepath.FromSlash(task.File)) {
@@ -122,8 +125,8 @@ func (t *trees) load(n *tree, task *flow.Task) error {
 	file := filepath.Join(n.dir, filepath.FromSlash(task.File))
 	o := t.w.o.Load
 	o.WorkDir = n.dir
-	if task.Options.Workspace != "" {
-		o.WorkDir = n.dir
+	if dir != "" {
+		o.WorkDir = dir
 	}
 	o.Ladder = &sandbox.Ladder{Helper: t.w.o.Helper}
 	if o.CacheDir != "" {
@@ -133,10 +136,10 @@ func (t *trees) load(n *tree, task *flow.Task) error {
 	if agentfile.Sibling(file, task.Options.Agent) {
 		o.Agent = task.Options.Agent
 	}
+	if o.Models = maps.Clone(o.Models); o.Models == nil {
+		o.Models = map[string]agentfile.ModelChoice{}
+	}
 	for slug, m := range task.Options.Models {
-		if o.Models == nil {
-			o.Models = map[string]agentfile.ModelChoice{}
-		}
 		o.Models[slug] = agentfile.ModelChoice{Flavor: m.Flavor, URL: m.URL, Name: m.Name}
 	}
 	loaded, err := agentfile.Load(t.ctx, file, o)

@@ -51,6 +51,7 @@ type Worker struct {
 	records *store.Records
 	o       Options
 	trees   *trees
+	spaces  *workspaces
 	starts  starts
 	host    string // the queue of this worker alone
 	hosting sync.Once
@@ -70,6 +71,7 @@ func New(c client.Client, s store.Store, o Options) *Worker {
 	}
 	name, _ := os.Hostname()
 	return &Worker{
+		spaces: newWorkspaces(s, &o),
 		client: c, store: s, records: &store.Records{Store: s}, o: o, host: o.Queue + "@" + cmp.Or(name, "host") + "-" + session.NewID(),
 		version: worker.WorkerDeploymentVersion{DeploymentName: o.Deployment, BuildID: o.BuildID},
 	}
@@ -94,6 +96,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	main := worker.New(w.client, w.o.Queue, w.options(false))
 	main.RegisterWorkflowWithOptions(flow.Run, workflow.RegisterOptions{Name: flow.Workflow, VersioningBehavior: w.behavior()})
 	w.register(main)
+	main.RegisterActivityWithOptions(w.claim, activity.RegisterOptions{Name: flow.HostActivity})
 	if err := main.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}
