@@ -7,6 +7,8 @@
 //     `agents mcp-server` and `agents serve`;
 //   - conformance_test.go: the protocol's conformance suite, as a server that an
 //     agent uses and as a client of `agents mcp-server`;
+//   - acp_test.go: the example client and the example agent of the Agent Client
+//     Protocol's SDK, with `agents acp` between them;
 //   - openai_test.go: OpenAI's library as a client of `agents serve`;
 //   - page_test.go: a page in Chromium as a client of `agents serve`.
 //
