@@ -92,12 +92,20 @@ func startACP(t *testing.T, files map[string]string, args ...string) *acpClient 
 		cmd.Process.Kill()
 		c.wait()
 	})
-	c.call(acp.MethodInitialize, acp.InitializeRequest{ProtocolVersion: acp.Version}, &acp.InitializeResponse{})
+	hello := acp.InitializeRequest{ProtocolVersion: acp.Version}
+	if err := json.Unmarshal([]byte(`{"form":{}}`), &hello.ClientCapabilities.Elicitation); err != nil {
+		t.Fatal(err)
+	}
+	c.call(acp.MethodInitialize, hello, &acp.InitializeResponse{})
 	return c
 }
 
 func (c *acpClient) request(method string, params json.RawMessage) acp.Answer {
 	return func(context.Context) (any, error) {
+		var form acp.ElicitRequest
+		if method == acp.MethodElicit && acp.Decode(params, &form) == nil && form.Mode == "form" && form.SessionID != "" {
+			return acp.ElicitResponse{Action: "accept", Content: json.RawMessage(fmt.Sprintf(`{"answer":"the editor answers %s"}`, form.Message))}, nil
+		}
 		var r acp.PermissionRequest
 		if err := acp.Decode(params, &r); err != nil || method != acp.MethodPermission {
 			return nil, jsonrpc.Errorf(acp.MethodNotFound, "%s: %v", method, err)
@@ -328,4 +336,69 @@ func TestCommandsAndContentOfAnEditor(t *testing.T) {
 	if !slices.ContainsFunc([]string{c.prompt(id, "still there")}, func(s string) bool { return s == acp.EndTurn }) {
 		t.Error("the session does not survive errors")
 	}
+}
+
+func TestAnEditorNamesFoldersAndServers(t *testing.T) {
+	files := acpFiles()
+	files["other/README"] = "x"
+	files["served.json"] = `{"tag":"OpenAIAgentDescription","contents":{"slug":"served","flavor":"scripted","script":"served-script.json"}}`
+	files["served-script.json"] = `{"rules":[{"answer":{"text":"hello from the server"}}]}`
+	files["script.json"] = strings.Replace(files["script.json"], `{"rules":[`, `{"rules":[{"when":{"prompt":"server","role":"user"},"answer":{"calls":[{"tool":"mcp_mine_served","args":{"prompt":"hi"}}]}},`, 1)
+	c := startACP(t, files)
+	c.choose = "folder"
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(c.dir, "agents")); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(c.dir, "other")
+	open := func(method, id string) string {
+		t.Helper()
+		var r acp.SessionResponse
+		c.call(method, acp.SessionRequest{SessionID: id, CWD: other, MCPServers: []acp.MCPServer{
+			{Name: "mine", Command: filepath.Join(c.dir, "agents"), Args: []string{"mcp-server", "--no-session", "--agent-file", filepath.Join(c.dir, "served.json")}, Env: []acp.Pair{{Name: "X", Value: "y"}}},
+		}}, &r)
+		return r.SessionID
+	}
+	id := open(acp.MethodNew, "")
+	c.prompt(id, "write")
+	if text, err := os.ReadFile(filepath.Join(other, "note.txt")); string(text) != "new\n" {
+		t.Errorf("the tool did not work in the folder of the session: %q, %v", text, err)
+	}
+	c.prompt(id, "server")
+	want(t, c.taken(), "mcp_mine_served", "hello from the server")
+	var list acp.ListResponse
+	c.call(acp.MethodList, acp.ListRequest{CWD: other}, &list)
+	if len(list.Sessions) != 1 || list.Sessions[0].CWD != other {
+		t.Errorf("the sessions of the folder: %+v", list)
+	}
+	if c.call(acp.MethodList, acp.ListRequest{CWD: c.dir}, &list); len(list.Sessions) != 0 {
+		t.Errorf("the sessions of another folder: %+v", list)
+	}
+	// What was allowed in the folder holds in another session, and a session can be resumed
+	// without its history.
+	asked := len(c.asked)
+	c.prompt(open(acp.MethodNew, ""), "write")
+	open(acp.MethodResume, id)
+	if shown := c.taken(); strings.Contains(shown, "user_message_chunk") || len(c.asked) != asked {
+		t.Errorf("%d questions, then\n%s", len(c.asked)-asked, shown)
+	}
+	c.prompt(id, "write")
+}
+
+func TestAnEditorAnswersForms(t *testing.T) {
+	files := acpFiles()
+	files["agent.json"] = `{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","mcpServers":[{"tag":"McpSimpleBinary","contents":{"name":"fake","executable":"./mcp-fake"}}]}}`
+	files["script.json"] = `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"mcp_fake_ask","args":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"answer":{"type":"string"}}}}}}]}},{"answer":{"text":"${result.mcp_fake_ask}"}}]}`
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["mcp-fake"] = fmt.Sprintf("#!/bin/sh\nln -sf %q fake/mcp-fake\nexec fake/mcp-fake\n", self)
+	files["fake/README"] = "x"
+	c := startACP(t, files, "--yes")
+	c.prompt(c.session(), "ask")
+	want(t, c.taken(), "the editor answers", "Who?")
 }
