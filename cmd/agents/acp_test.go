@@ -113,10 +113,7 @@ func (c *acpClient) request(method string, params json.RawMessage) acp.Answer {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.asked = append(c.asked, r)
-		if c.choose == "" {
-			return acp.PermissionResponse{Outcome: acp.Selected{Outcome: "cancelled"}}, nil
-		}
-		return acp.PermissionResponse{Outcome: acp.Selected{Outcome: "selected", OptionID: c.choose}}, nil
+		return acp.Choose(c.choose), nil
 	}
 }
 
@@ -301,7 +298,7 @@ func TestCommandsAndContentOfAnEditor(t *testing.T) {
 	text := "x := 1\n"
 	var r acp.PromptResponse
 	c.call(acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{
-		*acp.TextBlock("echo "), {Type: "resource_link", URI: "file:///src/a.go", Name: "a.go"},
+		*acp.TextBlock("echo "), {Type: "resource_link", URI: "file:///src/a.go"},
 		{Type: "resource", Resource: &acp.Resource{URI: "file:///src/b.go", Text: &text}},
 	}}, &r)
 	want(t, c.taken(), "agent_message_chunk echo /src/a.go\n\n<file path=\"/src/b.go\">\nx := 1\n</file>")

@@ -60,14 +60,8 @@ type AgentCapabilities struct {
 type InitializeResponse struct {
 	ProtocolVersion   int               `json:"protocolVersion"`
 	AgentCapabilities AgentCapabilities `json:"agentCapabilities"`
-	AuthMethods       []AuthMethod      `json:"authMethods"`
+	AuthMethods       []Mode            `json:"authMethods"`
 	AgentInfo         *Implementation   `json:"agentInfo,omitempty"`
-}
-
-// An AuthMethod is a way to sign in.
-type AuthMethod struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
 }
 
 // A Pair is a variable of the environment or a header.
@@ -108,7 +102,7 @@ type Modes struct {
 	Available []Mode `json:"availableModes"`
 }
 
-// A Mode is one of them.
+// A Mode is one of them, or a way to sign in.
 type Mode struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -121,16 +115,14 @@ type SetModeRequest struct {
 	ModeID    string `json:"modeId"`
 }
 
-// ListRequest is session/list.
+// ListRequest is session/list, whose answer here is always complete.
 type ListRequest struct {
-	CWD    string `json:"cwd,omitempty"`
-	Cursor string `json:"cursor,omitempty"`
+	CWD string `json:"cwd,omitempty"`
 }
 
 // ListResponse answers it.
 type ListResponse struct {
-	Sessions   []SessionInfo `json:"sessions"`
-	NextCursor string        `json:"nextCursor,omitempty"`
+	Sessions []SessionInfo `json:"sessions"`
 }
 
 // SessionInfo describes a session.
@@ -180,7 +172,6 @@ type Block struct {
 	Data     string    `json:"data,omitempty"` // base64
 	MIMEType string    `json:"mimeType,omitempty"`
 	URI      string    `json:"uri,omitempty"`
-	Name     string    `json:"name,omitempty"`
 	Resource *Resource `json:"resource,omitempty"`
 }
 
@@ -260,20 +251,18 @@ const (
 // Kinds are the kinds of calls.
 var Kinds = [...]string{"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"}
 
-// CallContent is what a call shows: content, a diff or a terminal.
+// CallContent is what a call shows: content or a diff. A terminal is not read.
 type CallContent struct {
-	Type       string  `json:"type"`
-	Content    *Block  `json:"content,omitempty"`
-	Path       string  `json:"path,omitempty"`
-	OldText    *string `json:"oldText,omitempty"`
-	NewText    *string `json:"newText,omitempty"`
-	TerminalID string  `json:"terminalId,omitempty"`
+	Type    string  `json:"type"`
+	Content *Block  `json:"content,omitempty"`
+	Path    string  `json:"path,omitempty"`
+	OldText *string `json:"oldText,omitempty"`
+	NewText *string `json:"newText,omitempty"`
 }
 
-// A Location is a file that a call concerns. Line counts from 0.
+// A Location is a file that a call concerns.
 type Location struct {
 	Path string `json:"path"`
-	Line *int   `json:"line,omitempty"`
 }
 
 // A PlanEntry is a task of the agent's plan.
@@ -285,14 +274,9 @@ type PlanEntry struct {
 
 // A Command is a slash command.
 type Command struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Input       *Hint  `json:"input,omitempty"`
-}
-
-// A Hint says what follows a command.
-type Hint struct {
-	Hint string `json:"hint"`
+	Name        string            `json:"name"`
+	Description string            `json:"description"`
+	Input       map[string]string `json:"input,omitempty"` // "hint": what follows it
 }
 
 // Cost is what a session has cost.
@@ -331,13 +315,18 @@ const (
 
 // PermissionResponse answers it.
 type PermissionResponse struct {
-	Outcome Selected `json:"outcome"`
+	Outcome struct {
+		Outcome  string `json:"outcome"` // selected or cancelled
+		OptionID string `json:"optionId,omitempty"`
+	} `json:"outcome"`
 }
 
-// A Selected is the option that was chosen, or "cancelled".
-type Selected struct {
-	Outcome  string `json:"outcome"` // selected or cancelled
-	OptionID string `json:"optionId,omitempty"`
+// Choose answers a PermissionRequest with an option, or with none if it is empty.
+func Choose(option string) (r PermissionResponse) {
+	if r.Outcome.Outcome, r.Outcome.OptionID = "selected", option; option == "" {
+		r.Outcome.Outcome = Cancelled
+	}
+	return r
 }
 
 // ElicitRequest is elicitation/create: a form, or a URL to open.

@@ -119,7 +119,7 @@ func fake(name string) {
 				if name == "silent" {
 					select {}
 				}
-				return acp.InitializeResponse{ProtocolVersion: version, AuthMethods: []acp.AuthMethod{{ID: "x", Name: "Log in"}}}, nil
+				return acp.InitializeResponse{ProtocolVersion: version, AuthMethods: []acp.Mode{{ID: "x", Name: "Log in"}}}, nil
 			case acp.MethodNew:
 				if name == "sign-in" {
 					return nil, jsonrpc.Errorf(acp.AuthRequired, "authentication required")

@@ -341,7 +341,7 @@ func (t *talk) permission(ctx context.Context, params json.RawMessage) (any, err
 	t.mu.Lock()
 	delete(t.asked, id)
 	t.mu.Unlock()
-	return acp.PermissionResponse{Outcome: acp.Selected{Outcome: acp.Cancelled}}, nil
+	return acp.Choose(""), nil
 }
 
 // outcome chooses the option that covers least.
@@ -353,11 +353,11 @@ func (p *permission) outcome(allowed bool) acp.PermissionResponse {
 	for _, kind := range kinds {
 		for _, o := range p.options {
 			if o.Kind == kind {
-				return acp.PermissionResponse{Outcome: acp.Selected{Outcome: "selected", OptionID: o.ID}}
+				return acp.Choose(o.ID)
 			}
 		}
 	}
-	return acp.PermissionResponse{Outcome: acp.Selected{Outcome: acp.Cancelled}}
+	return acp.Choose("")
 }
 
 // elicit puts a form to the person.

@@ -143,7 +143,7 @@ func (s *Server) initialize(_ context.Context, p *acp.InitializeRequest) (any, e
 	s.mu.Lock()
 	s.caps = p.ClientCapabilities
 	s.mu.Unlock()
-	r := acp.InitializeResponse{ProtocolVersion: acp.Version, AuthMethods: []acp.AuthMethod{}, AgentInfo: &acp.Implementation{Name: s.Name, Version: s.Version}}
+	r := acp.InitializeResponse{ProtocolVersion: acp.Version, AuthMethods: []acp.Mode{}, AgentInfo: &acp.Implementation{Name: s.Name, Version: s.Version}}
 	c := &r.AgentCapabilities
 	c.LoadSession, c.MCP.HTTP = true, true
 	c.Prompt.Image, c.Prompt.Audio, c.Prompt.EmbeddedContext = true, true, true

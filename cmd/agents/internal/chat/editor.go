@@ -252,7 +252,7 @@ func (c *conversation) Commands() []acp.Command {
 		case "agents", "tools", "model", "cost", "budget", "compact":
 			command := acp.Command{Name: v.name, Description: v.usage}
 			if v.args != "" {
-				command.Input = &acp.Hint{Hint: v.args}
+				command.Input = map[string]string{"hint": v.args}
 			}
 			list = append(list, command)
 		}
