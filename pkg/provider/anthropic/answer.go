@@ -44,7 +44,7 @@ type counts struct{ input, read, write, output, thinking int }
 func (a *answer) Add(data []byte) error {
 	o := modelhttp.ObjectOf(data)
 	switch kind := modelhttp.Str(o.Get("type")); {
-	case kind == "error" || modelhttp.FirstByte(o.Get("error")) == '{':
+	case kind == "error" || modelhttp.IsError(o, kind != ""):
 		return modelhttp.ServerError(statusOf(modelhttp.Str(modelhttp.ObjectOf(o.Get("error")).Get("type"))), data)
 	case kind == "message_start":
 		a.message(modelhttp.ObjectOf(o.Get("message")))

@@ -213,13 +213,7 @@ func TestInvalidAnswersAreTemporaryErrors(t *testing.T) {
 	tests := []struct {
 		name, body, want string
 	}{
-		{"empty body", "", "HTTP 200: the server's answer is empty"},
-		{"white space", "\n\n", "HTTP 200: the server's answer is empty"},
-		{"[DONE] alone", "data: [DONE]\n\n", "HTTP 200: the server's answer is empty"},
-		{"page", "<!doctype html><title>Bad gateway</title><script>x()</script><h1>Try&nbsp;later</h1>", "HTTP 200: the server answered with a page instead of an answer of the model: Bad gateway Try later"},
-		{"plain text", "upstream is gone", "HTTP 200: the server's answer is not that of a model: upstream is gone"},
 		{"error object", `{"error":{"message":"overloaded","type":"server_error"}}`, "overloaded"},
-		{"error text", `{"error":"overloaded"}`, "overloaded"},
 		{"error list (Gemini)", `[{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}]`, "HTTP 503: overloaded"},
 		{"object error (vLLM)", `{"object":"error","message":"overloaded","code":500}`, "HTTP 500: overloaded"},
 		{"detail", `{"detail":"overloaded"}`, "overloaded"},
@@ -230,8 +224,6 @@ func TestInvalidAnswersAreTemporaryErrors(t *testing.T) {
 		{"error in a stream", deltas(`{"content":"Hel"}`) + sse(`{"error":{"message":"out of memory","code":502},"choices":[{"delta":{},"finish_reason":"error"}]}`), "HTTP 502: out of memory"},
 		{"error event", deltas(`{"content":"Hel"}`) + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", "Overloaded"},
 		{"finish_reason error", sse(`{"choices":[{"delta":{"content":"x"},"finish_reason":"error"}]}`), "the server gave up in the middle of the answer (finish_reason error)"},
-		{"stream cut after text", deltas(`{"content":"Hel"}`), "the answer broke off before its end"},
-		{"stream cut within an event", deltas(`{"content":"Hel"}`) + `data: {"choices":[{"delta":{"con`, "the server sent a piece that is not JSON"},
 		{"stream cut within a call", deltas(cut), "the answer broke off before its end"},
 		{"stream cut after a whole call", deltas(whole), "the answer broke off before its end"},
 		{"[DONE] after half a call", deltas(cut) + "data: [DONE]\n\n", "the answer broke off before its end"},

@@ -51,7 +51,8 @@ func (s *script) Read(p []byte) (int, error) {
 
 func (s *script) Close() error { s.closed = true; return nil }
 
-func TestTime(t *testing.T) {
+// What comes after the finish_reason of an answer is waited for.
+func TestTimeAfterTheEnd(t *testing.T) {
 	text := deltas(`{"content":"x"}`)
 	tests := []struct {
 		name   string
@@ -60,16 +61,7 @@ func TestTime(t *testing.T) {
 		after  time.Duration
 		want   string // the error, or ""
 	}{
-		{"silence within an answer", []piece{{0, text}}, true, time.Minute, "h sent nothing for 1m0s in the middle of its answer (the limit between two pieces)"},
-		{"slow but steady", []piece{{50 * time.Second, text}, {50 * time.Second, text}, {50 * time.Second, stop}}, false, 150 * time.Second, ""},
-		{"comments restart the idle limit", []piece{{0, text}, {50 * time.Second, ": wait\n\n"}, {50 * time.Second, stop}}, false, 100 * time.Second, ""},
-		{"a long thought before the first word", []piece{{0, deltas(`{"role":"assistant","content":""}`)}, {9 * time.Minute, text + stop}}, false, 9 * time.Minute, ""},
-		{"no answer at all", nil, true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
-		{"an endless answer", slowly(20, 50*time.Second, text), true, 10 * time.Minute, "h did not finish its answer within 10m0s (the limit of one request)"},
-		{"complete, but the connection stays open", []piece{{0, text + stop}}, true, modelhttp.DefaultEndTimeout, ""},
-		{"complete, and then comments", append([]piece{{0, text + stop}}, slowly(20, time.Second, ": ping\n\n")...), true, modelhttp.DefaultEndTimeout, ""},
 		{"more of the answer after its end", []piece{{0, text + stop}, {1500 * time.Millisecond, text}, {1500 * time.Millisecond, stop}}, true, 5 * time.Second, ""},
-		{"done, but the connection stays open", []piece{{0, text + stop + "data: [DONE]\n\n"}}, true, 50 * time.Millisecond, ""},
 		{"usage after the end", []piece{{0, text + stop}, {time.Second, sse(`{"choices":[],"usage":{"prompt_tokens":1}}`) + "data: [DONE]\n\n"}}, false, time.Second, ""},
 	}
 	for _, tt := range tests {
@@ -99,32 +91,5 @@ func TestTime(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func slowly(n int, wait time.Duration, text string) []piece {
-	pieces := make([]piece, n)
-	for i := range pieces {
-		pieces[i] = piece{wait, text}
-	}
-	return pieces
-}
-
-// The next turn uses the same connection.
-func TestConnectionsAreReused(t *testing.T) {
-	seen := map[string]bool{}
-	p := against(t, func(w http.ResponseWriter, r *http.Request) {
-		seen[r.RemoteAddr] = true
-		io.WriteString(w, deltas(`{"content":"x"}`)+stop)
-		w.(http.Flusher).Flush()
-		io.WriteString(w, "data: [DONE]\n\n")
-	})
-	for range 5 {
-		if _, _, err := ask(t, p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(seen) != 1 {
-		t.Errorf("%d connections for 5 requests", len(seen))
 	}
 }
