@@ -203,10 +203,12 @@ func (c *conn) capabilities() map[string]any {
 // withMeta is params with what every request has from 2026-07-28 on.
 func (c *conn) withMeta(params map[string]any, version string) map[string]any {
 	meta := map[string]any{
-		mcp.MetaKeyProtocolVersion:    version,
-		mcp.MetaKeyClientInfo:         c.clientInfo(),
-		mcp.MetaKeyClientCapabilities: c.capabilities(),
+		mcp.MetaKeyProtocolVersion: version,
+		mcp.MetaKeyClientInfo:      c.clientInfo(),
 	}
+	caps := c.capabilities()
+	caps["extensions"] = map[string]any{extensionTasks: struct{}{}}
+	meta[mcp.MetaKeyClientCapabilities] = caps
 	if own, ok := params["_meta"].(map[string]any); ok {
 		maps.Copy(meta, own)
 	}
@@ -223,6 +225,11 @@ func (c *conn) headers(method, version string, params map[string]any) (map[strin
 		return nil, err
 	}
 	headers := mcp.StandardHeaders(version, mcp.MCPMethod(method), text)
+	if id, ok := params["taskId"].(string); ok {
+		if encoded, ok := mcp.EncodeHeaderValue(id); ok {
+			headers[mcp.HeaderName] = encoded
+		}
+	}
 	name, _ := params["name"].(string)
 	c.mu.Lock()
 	raw := c.headerTools[name]

@@ -32,10 +32,6 @@ type definition struct {
 	} `json:"execution"`
 }
 
-// errTask: a tool can be called only as a task, an extension that is not supported
-// here. It is left out without a problem, because the person cannot change it.
-var errTask = errors.New("it can be called only as a task")
-
 // A listing is what a server says of its tools, as it came.
 type listing struct {
 	tools        []json.RawMessage
@@ -91,10 +87,6 @@ func (s *Toolset) offer(l *listing) (tools []agent.Tool, problems []error) {
 		t, err := s.define(item)
 		if err == nil && l.headers {
 			err = badHeaders(item)
-		}
-		if errors.Is(err, errTask) {
-			s.opts.log(fmt.Sprintf("%v, so it is left out", err))
-			continue
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("tool %d of its list is left out: %w", i+1, err))
@@ -164,10 +156,7 @@ func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
 	if bytes.TrimLeft(d.Schema, " \t\r\n")[0] != '{' {
 		return nil, fmt.Errorf("%s: its inputSchema is not an object: %s", printable(d.Name), clip(string(d.Schema), 100))
 	}
-	if d.Execution.TaskSupport == "required" {
-		return nil, fmt.Errorf("tool %s: %w", printable(d.Name), errTask)
-	}
-	t := &Tool{set: s, name: d.Name, annotations: d.Annotations, parts: toolParts}
+	t := &Tool{set: s, name: d.Name, task: d.Execution.TaskSupport == "required", annotations: d.Annotations, parts: toolParts}
 	t.call = t.callTool
 	t.spec = agent.ToolSpec{
 		Name: s.opts.name(s.server.Name, d.Name), Description: describe(&d), Schema: d.Schema,

@@ -61,19 +61,6 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// TestToolsThatNeedATask are left out; nobody is warned, since nobody can help it.
-func TestToolsThatNeedATask(t *testing.T) {
-	r := newRig(t, "legacy")
-	r.write("tools.json", `{"tools":[{"name":"slow","execution":{"taskSupport":"required"}},{"name":"either","execution":{"taskSupport":"optional"}},{"name":"echo"}]}`)
-	tools, err := r.open().Tools(t.Context())
-	if diff := cmp.Diff([]string{"echo", "either"}, names(tools)); diff != "" || err != nil {
-		t.Errorf("tools (-want +got), %v:\n%s", err, diff)
-	}
-	if !strings.Contains(r.log(), "tool slow: it can be called only as a task, so it is left out") {
-		t.Errorf("the log has\n%s", r.log())
-	}
-}
-
 // names are the names that the model sees, in their order.
 func names(tools []agent.Tool) (list []string) {
 	for _, t := range tools {

@@ -21,6 +21,7 @@ type Tool struct {
 	spec        agent.ToolSpec
 	annotations Annotations
 	cached      bool // its definition is from the cache
+	task        bool // it can be called only as a task
 	call        func(ctx context.Context, c *conn, timer *callTimer, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error)
 	parts       func(raw json.RawMessage) ([]agent.Part, error)
 }
@@ -149,7 +150,11 @@ var errTool = errors.New("the tool reports a failure")
 
 // callTool is the call of an ordinary tool.
 func (t *Tool) callTool(ctx context.Context, c *conn, timer *callTimer, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
-	return c.invoke(ctx, timer, inv, mcp.MethodToolsCall, map[string]any{"name": t.name, "arguments": args})
+	params := map[string]any{"name": t.name, "arguments": args}
+	if t.task && !c.modern() {
+		params["task"] = struct{}{}
+	}
+	return c.invoke(ctx, timer, inv, mcp.MethodToolsCall, params)
 }
 
 // toolParts reads the result of an ordinary tool.
