@@ -10,6 +10,7 @@
 //   - acp_test.go: the example client and the example agent of the Agent Client
 //     Protocol's SDK, with `agents acp` between them;
 //   - openai_test.go: OpenAI's library as a client of `agents serve`;
+//   - anthropic_test.go: Anthropic's library beside the provider of its protocol;
 //   - page_test.go: a page in Chromium as a client of `agents serve`.
 //
 // `make test-mcp` installs them (see file install) and runs the tests. Otherwise the
