@@ -78,9 +78,6 @@ type Workspaces struct {
 	Dir string
 	// Environ is the environment of Git.
 	Environ []string
-
-	mu   sync.Mutex
-	made map[string]*Workspace // by run
 }
 
 // A Workspace is the working folder of a run on this host. It is safe for concurrent use.
@@ -91,7 +88,7 @@ type Workspace struct {
 	all *Workspaces
 	run string
 
-	// Guarded by the lock of the run.
+	mu    sync.Mutex
 	last  snapshot
 	state string // of the files at the last snapshot
 }
@@ -106,7 +103,8 @@ type snapshot struct {
 
 // Prepare returns the workspace of a run, which began with spec. If this host has made the
 // last snapshot, its folder is as it was left; otherwise it is the newest snapshot, and the
-// host that had the workspace can store no more.
+// host that had the workspace can store no more. A process prepares a workspace once: of two
+// that it made, the second to make a snapshot is superseded by the first.
 func (w *Workspaces) Prepare(ctx context.Context, run, spec string) (*Workspace, error) {
 	if !filepath.IsLocal(run) || filepath.Base(run) != run {
 		return nil, fmt.Errorf("%q is not a valid name of a run", run)
@@ -114,7 +112,7 @@ func (w *Workspaces) Prepare(ctx context.Context, run, spec string) (*Workspace,
 	if err := os.MkdirAll(w.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := w.of(run)
+	s := &Workspace{Dir: filepath.Join(w.Dir, run), all: w, run: run}
 	release, err := s.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -124,7 +122,6 @@ func (w *Workspaces) Prepare(ctx context.Context, run, spec string) (*Workspace,
 	if err != nil {
 		return nil, err
 	}
-	s.last, s.state = snapshot{}, ""
 	if n := len(events); n > 0 {
 		if err := json.Unmarshal(events[n-1], &s.last); err != nil {
 			return nil, fmt.Errorf("read workspace %s: %w", run, err)
@@ -148,19 +145,6 @@ func (w *Workspaces) Prepare(ctx context.Context, run, spec string) (*Workspace,
 		return nil, fmt.Errorf("make workspace %s: %w", run, err)
 	}
 	return s, nil
-}
-
-// of returns the workspace of a run, which is one for the whole process.
-func (w *Workspaces) of(run string) *Workspace {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.made == nil {
-		w.made = map[string]*Workspace{}
-	}
-	if w.made[run] == nil {
-		w.made[run] = &Workspace{Dir: filepath.Join(w.Dir, run), all: w, run: run}
-	}
-	return w.made[run]
 }
 
 // lock waits until no other call, of any process, prepares or stores the workspace.
@@ -247,6 +231,8 @@ func (w *Workspaces) git(ctx context.Context, dir string, args []string) error {
 // store.ErrSuperseded if another host has taken the workspace over. What programs write
 // meanwhile may be in the snapshot in part; then the next one has all of it.
 func (s *Workspace) Snapshot(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	release, err := s.lock(ctx)
 	if err != nil {
 		return err
@@ -273,9 +259,6 @@ func (s *Workspace) Snapshot(ctx context.Context) error {
 
 // Remove removes the folder from this host. The snapshots stay in the store.
 func (s *Workspace) Remove() error {
-	s.all.mu.Lock()
-	delete(s.all.made, s.run)
-	s.all.mu.Unlock()
 	return errors.Join(os.RemoveAll(s.note()), os.RemoveAll(s.Dir))
 }
 

@@ -104,14 +104,11 @@ func TestTheSameHostKeepsItsFiles(t *testing.T) {
 // Calls of one turn run at the same time, and each is followed by a snapshot.
 func TestSnapshotsAtTheSameTime(t *testing.T) {
 	s := folderStore(t)
-	w := host(t, s)
+	ws := prepare(t, host(t, s), Empty)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			ws, err := w.Prepare(t.Context(), "run", Empty)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(ws.Dir, string(rune('a'+i))), []byte("x"), 0o600)
-			}
+			err := os.WriteFile(filepath.Join(ws.Dir, string(rune('a'+i))), []byte("x"), 0o600)
 			if err == nil {
 				err = ws.Snapshot(t.Context())
 			}
