@@ -91,6 +91,11 @@ func (r *run) finish(ctx workflow.Context, next Next) (Result, error) {
 	cancelled := ctx.Err()
 	ctx, stop := workflow.NewDisconnectedContext(ctx)
 	defer stop()
+	if next.Inputs < r.inputs { // the step says in the record that it came too late
+		if _, err := r.step(ctx, Task{}); err != nil {
+			return Result{}, err
+		}
+	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, AgentsOutcome.ValueSet(next.Ended), AgentsCost.ValueSet(next.Cost)); err != nil {
 		return Result{}, err
 	}

@@ -147,6 +147,8 @@ type Next struct {
 	// a Result.
 	Ended string  `json:"ended,omitempty"`
 	Cost  float64 `json:"cost,omitempty"`
+	// Inputs is how many messages of a person a run that has ended has read.
+	Inputs int `json:"inputs,omitempty"`
 }
 
 // A Call is an open call.

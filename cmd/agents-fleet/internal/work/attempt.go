@@ -27,6 +27,7 @@ type attempt struct {
 	agents  map[string]bool // names of the tools that are sub-agents
 	runner  *agent.Runner
 	first   bool // the session is not in the record
+	begun   bool // it has its prompt
 	turn    int  // of the session, when the attempt began
 	inputs  int  // how many messages of a person the session has
 	child   *flow.Child
@@ -130,7 +131,7 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 	for _, spec := range node.Tools {
 		a.agents[spec.Name] = spec.Agent != ""
 	}
-	a.first, a.turn = resume.Session.ID == "", resume.Session.Turn
+	a.first, a.begun, a.turn = resume.Session.ID == "", !resume.Began.IsZero(), resume.Session.Turn
 	r := a.tree.Runner(node.Agent)
 	if out := a.start.OutputSchema; len(out) > 0 && len(a.task.Path) == 0 {
 		if err := shape(r, out); err != nil {
@@ -142,7 +143,7 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 		resume.Session.Source = node.Agent.Source // on this host
 	}
 	r.From, r.Callers, r.Context = resume, above, shared
-	if a.first {
+	if !a.begun {
 		r.Context = a.start.Context
 	}
 	r.Lease = a.start.Lease

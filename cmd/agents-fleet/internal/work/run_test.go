@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -276,5 +277,111 @@ func TestBrokenAgent(t *testing.T) {
 	err := f.submit("go").Get(t.Context(), nil)
 	if err == nil || !strings.Contains(err.Error(), "load agent") {
 		t.Errorf("the run ended with %v", err)
+	}
+}
+
+// A cancelled run ends its sub-agents first, and their calls have results.
+func TestCancelWithASubagent(t *testing.T) {
+	files := maps.Clone(subagents)
+	files["tools/lefts/note"] = waiting["tools/note"]
+	f := newFleet(t, files)
+	f.worker()
+	run := f.submit("go")
+	f.wait(run.GetID(), "the call of the sub-agent", func(e agent.Event) bool { return callStarted(e) && e.Depth == 1 })
+	f.pid()
+	if err := f.client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Get(t.Context(), nil); err == nil {
+		t.Error("the run did not end as cancelled")
+	}
+	var ends []string
+	for _, e := range f.events(run.GetID()) {
+		switch {
+		case e.Kind == agent.EventEnd && e.Agent != "right":
+			ends = append(ends, e.Agent+" "+string(e.Status))
+		case e.Kind == agent.EventCallEnded && e.Tool == "expert_left":
+			ends = append(ends, "result")
+		}
+	}
+	if want := []string{"left interrupted", "result", "root interrupted"}; !slices.Equal(ends, want) || f.alive() {
+		t.Errorf("the ends are %q, want %q\n%s", ends, want, f.shown(run.GetID()))
+	}
+}
+
+// The schema of a start replaces that of the agent, and the model is asked again.
+func TestOutputSchema(t *testing.T) {
+	f := newFleet(t, map[string]string{
+		"agent.json":       agentFile("root", ""),
+		"root.script.json": `{"rules":[{"when":{"turn":1},"answer":{"text":"no JSON"}},{"answer":{"text":"{\"n\":1}"}}]}`,
+	})
+	f.worker()
+	run := f.submit("go", func(s *agent.Start, _ *flow.Input) {
+		s.OutputSchema = []byte(`{"type":"object","required":["n"]}`)
+	})
+	out := f.result(run)
+	events := f.events(run.GetID())
+	if last := events[len(events)-1]; out.Status != string(agent.StatusOK) || last.Text != `{"n":1}` {
+		t.Errorf("status %s\n%s", out.Status, f.shown(run.GetID()))
+	}
+}
+
+// Calls that the budget cannot all permit run one after the other, so that none is one too
+// many.
+func TestBudgetOfCalls(t *testing.T) {
+	files := maps.Clone(oneTool)
+	files["root.script.json"] = `{"rules":[
+		{"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_note","args":{"text":"one"}},{"tool":"bash_note","args":{"text":"two"}},{"tool":"bash_note","args":{"text":"three"}}]}},
+		{"when":{"role":"tool"},"answer":{"text":"done"}}]}`
+	f := newFleet(t, files)
+	f.worker()
+	run := f.submit("go", func(s *agent.Start, _ *flow.Input) {
+		calls := int64(2)
+		s.Lease.Calls = &calls
+	})
+	f.result(run)
+	if n := len(f.lines()); n != 2 {
+		t.Errorf("%d calls ran\n%s", n, f.shown(run.GetID()))
+	}
+}
+
+// The traceparent of the caller reaches the tools of all agents, on any worker.
+func TestTrace(t *testing.T) {
+	files := maps.Clone(subagents)
+	files["tools/lefts/note"] = toolFile("note", "once", `echo "$TRACEPARENT" >>"$FLEET_LOG"`)
+	f := newFleet(t, files)
+	f.worker()
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	run := f.submit("go", func(s *agent.Start, _ *flow.Input) { s.Lease.Traceparent = "00-" + trace + "-00f067aa0ba902b7-01" })
+	f.result(run)
+	if got := f.lines()[0]; !strings.Contains(got, trace) {
+		t.Errorf("the tool of the sub-agent saw %q", got)
+	}
+}
+
+// A message that arrives after the last answer is a warning, not lost without a word.
+func TestInputThatIsTooLate(t *testing.T) {
+	f := newFleet(t, map[string]string{
+		"agent.json":       agentFile("root", ""),
+		"root.script.json": `{"rules":[{"answer":{"text":"done"},"delayMillis":300}]}`,
+	})
+	f.worker()
+	run := f.submit("go")
+	f.wait(run.GetID(), "the request", func(e agent.Event) bool { return e.Kind == agent.EventRequest })
+	for range 2 { // the first one is read before the end, if it is in the store by then
+		f.update(run, flow.UpdateInput, flow.InputMessage{Blob: f.blob(agent.UserText("more"))})
+	}
+	f.result(run)
+	read, late := 0, 0
+	for _, e := range f.events(run.GetID()) {
+		switch {
+		case e.Kind == agent.EventMessage && e.Input:
+			read++
+		case e.Kind == agent.EventWarning && strings.Contains(e.Text, agent.TooLate):
+			late++
+		}
+	}
+	if read != 2 && late != 1 {
+		t.Errorf("%d messages were read, and %d warnings\n%s", read, late, f.shown(run.GetID()))
 	}
 }

@@ -24,7 +24,7 @@ func (w *Worker) step(ctx context.Context, task flow.Task) (next flow.Next, err 
 			cancel(&agent.EndError{Status: agent.Status(task.End), Text: cmp.Or(task.Reason, "the run was cancelled")})
 			ctx = ended
 		}
-		if a.first {
+		if !a.begun {
 			if err := a.begin(ctx); err != nil {
 				return err
 			}
@@ -101,7 +101,11 @@ func (a *attempt) ended(next *flow.Next) error {
 	if end == nil {
 		return &permanentError{fmt.Errorf("session %s has not begun", a.task.Session)}
 	}
-	next.Ended = string(end.Status)
+	next.Ended, next.Inputs = string(end.Status), a.inputs
+	if n := a.task.Inputs - a.inputs; n > 0 {
+		a.journal.observe(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Session: a.task.Session, Agent: a.agent.Slug,
+			Text: fmt.Sprintf("messages to agent %s %s", a.agent.Slug, agent.TooLate)})
+	}
 	if end.Total != nil {
 		next.Cost = float64(end.Total.Usage.Cost) / float64(agent.Dollar)
 	}

@@ -72,13 +72,17 @@ func New(c client.Client, s store.Store, o Options) *Worker {
 	name, _ := os.Hostname()
 	return &Worker{
 		spaces: newWorkspaces(s, &o),
-		client: c, store: s, records: &store.Records{Store: s}, o: o, host: o.Queue + "@" + cmp.Or(name, "host") + "-" + session.NewID(),
+		client: c, store: s, records: &store.Records{Store: s, MaxBytes: cachedRecords}, o: o, host: o.Queue + "@" + cmp.Or(name, "host") + "-" + session.NewID(),
 		version: worker.WorkerDeploymentVersion{DeploymentName: o.Deployment, BuildID: o.BuildID},
 	}
 }
 
-// cachedWorkflows is how many workflows this process keeps in memory.
-const cachedWorkflows = 600
+// What a worker keeps in memory of the runs on which it works: workflows, and bytes of
+// records.
+const (
+	cachedWorkflows = 600
+	cachedRecords   = 32 << 20
+)
 
 // Run works until ctx ends. It then gives back what it is doing, so that other workers
 // continue it, and ends everything that it started.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
@@ -116,7 +117,7 @@ func (a *attempt) save(ctx context.Context) error {
 	if err == nil || errors.Is(err, store.ErrSuperseded) {
 		return err
 	}
-	a.journal.observe(agent.Event{Kind: agent.EventWarning, Session: a.task.Session, Agent: a.agent.Slug,
+	a.journal.observe(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Session: a.task.Session, Agent: a.agent.Slug,
 		Text: fmt.Sprintf("the workspace could not be stored, so that no other host can continue from here: %s", err)})
 	return nil
 }
