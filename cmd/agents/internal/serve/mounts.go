@@ -8,6 +8,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/serve"
+	"github.com/agents-exe/agents/pkg/serve/a2aapi"
 	"github.com/agents-exe/agents/pkg/serve/openaiapi"
 )
 
@@ -18,6 +19,12 @@ func (h *host) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 	openai := func(to serve.Host) http.Handler {
 		api := &openaiapi.Handler{Host: to}
 		// Runs that wait for a client would hold up the end of the server.
+		done := context.AfterFunc(ctx, api.Close)
+		stops = append(stops, func() { done(); api.Close() })
+		return api
+	}
+	a2a := func(to serve.Host) http.Handler {
+		api := &a2aapi.Handler{Host: to, Version: h.p.Version, Secured: h.secured}
 		done := context.AfterFunc(ctx, api.Close)
 		stops = append(stops, func() { done(); api.Close() })
 		return api
@@ -36,7 +43,7 @@ func (h *host) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 		stops = append(stops, stop)
 		return handler
 	}
-	return []serve.Mount{{Pattern: "/v1/", New: openai}, {Pattern: mcpserver.Path, New: mcp}}, func() {
+	return []serve.Mount{{Pattern: "/v1/", New: openai}, {Pattern: mcpserver.Path, New: mcp}, {Pattern: a2aapi.Path, New: a2a}, {Pattern: a2aapi.CardPath, New: a2a}}, func() {
 		for _, stop := range stops {
 			stop()
 		}

@@ -1,0 +1,336 @@
+// Package a2aclient makes an agent elsewhere that speaks the Agent2Agent protocol (A2A 1.0)
+// a tool.
+package a2aclient
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+const (
+	maxBody     = 64 << 20 // of one response
+	maxCard     = 1 << 20
+	cancelTime  = 5 * time.Second
+	pollAtFirst = 500 * time.Millisecond
+	pollAtMost  = 10 * time.Second
+)
+
+// An Agent is an agent elsewhere as a tool that takes a prompt. Its fields must not be
+// changed once it is in use.
+type Agent struct {
+	// URL is where its card is: that of the server, or the full address of the card.
+	URL string
+	// Token returns the bearer token, which is sent to the host of URL only; nil sends none.
+	Token func() string
+	// Name is that of the tool, and Description what Describe returned.
+	Name        string
+	Description string
+
+	mu      sync.Mutex
+	client  *a2aclient.Client // nil before the first call
+	streams bool
+}
+
+// Spec implements agent.Tool.
+func (a *Agent) Spec() agent.ToolSpec {
+	return agent.ToolSpec{Name: a.Name, Description: a.Description, Schema: (&agent.Agent{}).ArgsSchema(), Source: a.URL}
+}
+
+// Describe reads the card of the agent: its name, and what it says of itself.
+func (a *Agent) Describe(ctx context.Context) (name, description string, err error) {
+	card, err := a.card(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	var b strings.Builder
+	b.WriteString(card.Description)
+	for _, s := range card.Skills {
+		if s.Description != "" && s.Description != card.Description {
+			fmt.Fprintf(&b, "\n%s: %s", s.Name, s.Description)
+		}
+	}
+	return card.Name, b.String(), nil
+}
+
+// card reads the card.
+func (a *Agent) card(ctx context.Context) (*a2a.AgentCard, error) {
+	base, path := a.URL, agentcard.WithPath("/.well-known/agent-card.json")
+	if i := strings.LastIndex(base, "/.well-known/"); i >= 0 {
+		base, path = base[:i], agentcard.WithPath(base[i:])
+	}
+	card, err := agentcard.NewResolver(a.web(maxCard)).Resolve(ctx, base, path)
+	if err != nil {
+		return nil, fmt.Errorf("read the agent card: %w", err)
+	}
+	return card, nil
+}
+
+// web is an HTTP client that sends the token to the host of a.URL, follows no redirect, and
+// limits responses.
+func (a *Agent) web(most int64) *http.Client {
+	return &http.Client{Transport: transport{a, most}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+type transport struct {
+	agent *Agent
+	most  int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	own, err := url.Parse(t.agent.URL)
+	if err == nil && t.agent.Token != nil && own.Host == req.URL.Host && own.Scheme == req.URL.Scheme {
+		if token := t.agent.Token(); token != "" {
+			req = req.Clone(req.Context())
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err == nil {
+		res.Body = http.MaxBytesReader(nil, res.Body, t.most)
+	}
+	return res, err
+}
+
+// connect returns the client for the endpoint that the card names.
+func (a *Agent) connect(ctx context.Context) (*a2aclient.Client, bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.client == nil {
+		card, err := a.card(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		web := a.web(maxBody)
+		client, err := a2aclient.NewFromCard(context.WithoutCancel(ctx), card, a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(web), a2aclient.WithRESTTransport(web))
+		if err != nil {
+			return nil, false, fmt.Errorf("the agent offers nothing that this program speaks: %w", err)
+		}
+		a.client, a.streams = client, card.Capabilities.Streaming
+	}
+	return a.client, a.streams, nil
+}
+
+// Call implements agent.Tool. A question of the agent goes to the person.
+func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	args, err := inv.Args()
+	if err != nil {
+		return agent.Result{}, err
+	}
+	var prompt string
+	if err := json.Unmarshal(args["prompt"], &prompt); err != nil {
+		return agent.Result{}, fmt.Errorf("the argument prompt: %w", err)
+	}
+	client, streams, err := a.connect(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	t := &task{client: client, streams: streams, inv: inv}
+	defer t.cancel(ctx)
+	message := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(prompt))
+	for {
+		if err := t.send(ctx, message); err != nil {
+			if ctx.Err() != nil {
+				err = agent.ContextError(ctx)
+			}
+			return t.result(), err
+		}
+		if t.state != a2a.TaskStateInputRequired {
+			return t.result(), t.failure()
+		}
+		answer, err := inv.Question(ctx, agent.Event{What: "ask", Text: t.said})
+		if err != nil {
+			return t.result(), fmt.Errorf("the agent asks %q: %w", t.said, err)
+		}
+		text := string(answer)
+		_ = json.Unmarshal(answer, &text) // other JSON stays what it is
+		message = a2a.NewMessageForTask(a2a.MessageRoleUser, t, a2a.NewTextPart(text))
+	}
+}
+
+// A task is a task of the agent as its events tell.
+type task struct {
+	client  *a2aclient.Client
+	streams bool
+	inv     *agent.Invocation
+
+	info      a2a.TaskInfo
+	state     a2a.TaskState
+	said      string // the message of the status
+	artifacts []*a2a.Artifact
+	answer    *a2a.Message // instead of a task
+}
+
+// TaskInfo implements a2a.TaskInfoProvider.
+func (t *task) TaskInfo() a2a.TaskInfo { return t.info }
+
+// over reports whether the task waits for nothing but a message.
+func (t *task) over() bool {
+	return t.answer != nil || t.state.Terminal() || t.state == a2a.TaskStateInputRequired || t.state == a2a.TaskStateAuthRequired
+}
+
+// send sends a message and follows the task until it is over.
+func (t *task) send(ctx context.Context, m *a2a.Message) error {
+	t.state, t.said = a2a.TaskStateUnspecified, ""
+	req := &a2a.SendMessageRequest{Message: m}
+	if t.streams {
+		var failed error
+		for e, err := range t.client.SendStreamingMessage(ctx, req) {
+			if failed = err; err != nil {
+				break
+			}
+			t.apply(e)
+		}
+		if failed != nil && t.info.TaskID == "" {
+			return failed
+		}
+	} else {
+		got, err := t.client.SendMessage(ctx, req)
+		if err != nil {
+			return err
+		}
+		t.apply(got)
+	}
+	for wait := pollAtFirst; !t.over(); wait = min(2*wait, pollAtMost) {
+		if t.info.TaskID == "" {
+			return errors.New("the agent's answer ended early")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		got, err := t.client.GetTask(ctx, &a2a.GetTaskRequest{ID: t.info.TaskID})
+		if err != nil {
+			return err
+		}
+		t.apply(got)
+	}
+	return nil
+}
+
+// apply notes what an event says.
+func (t *task) apply(e a2a.Event) {
+	switch e := e.(type) {
+	case *a2a.Message:
+		t.answer = e
+	case *a2a.Task:
+		t.info, t.artifacts = e.TaskInfo(), e.Artifacts
+		t.status(e.Status)
+	case *a2a.TaskStatusUpdateEvent:
+		t.info = e.TaskInfo()
+		t.status(e.Status)
+	case *a2a.TaskArtifactUpdateEvent:
+		t.info = e.TaskInfo()
+		if e.Artifact != nil {
+			t.artifact(e)
+		}
+	}
+}
+
+func (t *task) status(s a2a.TaskStatus) {
+	t.state, t.said = s.State, ""
+	if s.Message != nil {
+		t.said = textOf(s.Message.Parts)
+	}
+	if t.said != "" && !t.over() {
+		t.inv.Progress(t.said)
+	}
+}
+
+// artifact adds to an artifact, or replaces it.
+func (t *task) artifact(e *a2a.TaskArtifactUpdateEvent) {
+	for i, known := range t.artifacts {
+		if known.ID != e.Artifact.ID {
+			continue
+		}
+		if e.Append {
+			known.Parts = append(known.Parts, e.Artifact.Parts...)
+		} else {
+			t.artifacts[i] = e.Artifact
+		}
+		return
+	}
+	t.artifacts = append(t.artifacts, e.Artifact)
+}
+
+// result is what the artifacts have, or the message of an agent without any.
+func (t *task) result() agent.Result {
+	var parts []agent.Part
+	if t.answer != nil {
+		return agent.Result{Parts: partsOf(t.answer.Parts)}
+	}
+	for _, artifact := range t.artifacts {
+		parts = append(parts, partsOf(artifact.Parts)...)
+	}
+	if len(parts) == 0 && t.state == a2a.TaskStateCompleted && t.said != "" {
+		parts = []agent.Part{agent.Text(t.said)}
+	}
+	return agent.Result{Parts: parts}
+}
+
+// failure is why there is no answer.
+func (t *task) failure() error {
+	switch {
+	case t.answer != nil || t.state == a2a.TaskStateCompleted:
+		return nil
+	case t.state == a2a.TaskStateAuthRequired:
+		return fmt.Errorf("the agent wants another sign-in: %s", t.said)
+	}
+	state := strings.ToLower(strings.TrimPrefix(string(t.state), "TASK_STATE_"))
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("the task ended as %s: %.2000s", state, t.said), ": "))
+}
+
+// cancel ends a task that has not ended, because the call has.
+func (t *task) cancel(ctx context.Context) {
+	if t.info.TaskID == "" || t.answer != nil || t.state.Terminal() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer cancel()
+	_, _ = t.client.CancelTask(ctx, &a2a.CancelTaskRequest{ID: t.info.TaskID}) // the agent may have ended it
+}
+
+// partsOf makes the content of a message or an artifact that of a result.
+func partsOf(list a2a.ContentParts) []agent.Part {
+	var parts []agent.Part
+	text := func(s string) {
+		if n := len(parts); n > 0 && parts[n-1].Kind == agent.PartText {
+			parts[n-1].Text += s
+			return
+		}
+		parts = append(parts, agent.Text(s))
+	}
+	for _, p := range list {
+		switch c := p.Content.(type) {
+		case a2a.Text:
+			text(string(c))
+		case a2a.Raw:
+			parts = append(parts, agent.Part{Kind: agent.PartMedia, MIME: cmp.Or(p.MediaType, "application/octet-stream"), Data: c, Name: p.Filename})
+		case a2a.URL:
+			text(fmt.Sprintf("\n[file %s at %s]\n", p.Filename, c))
+		default:
+			if raw, err := json.Marshal(p.Data()); err == nil {
+				text(string(raw))
+			}
+		}
+	}
+	return parts
+}
+
+func textOf(list a2a.ContentParts) string {
+	return agent.Result{Parts: partsOf(list)}.Text()
+}

@@ -1,0 +1,179 @@
+package a2aapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// startOf makes the parts of a message the arguments of an agent: text and data are the
+// prompt, files follow it. An agent with other arguments takes them as one data part.
+func startOf(spec agent.ToolSpec, parts a2a.ContentParts) (agent.Start, error) {
+	start := agent.Start{Channel: agent.ChannelVersion}
+	var texts []string
+	var data []json.RawMessage
+	for _, p := range parts {
+		switch c := p.Content.(type) {
+		case a2a.Text:
+			texts = append(texts, string(c))
+		case a2a.Data:
+			raw, err := json.Marshal(p.Data())
+			if err != nil {
+				return start, fmt.Errorf("%w: a data part: %w", a2a.ErrInvalidParams, err)
+			}
+			data = append(data, raw)
+		case a2a.Raw:
+			start.Media = append(start.Media, agent.Part{Kind: agent.PartMedia, MIME: cmp.Or(p.MediaType, "application/octet-stream"), Data: c, Name: p.Filename})
+		default:
+			return start, fmt.Errorf("%w: files are sent in the message, not by their URL", a2a.ErrUnsupportedContentType)
+		}
+	}
+	if len(data) == 1 && len(texts) == 0 && !promptOnly(spec) {
+		start.Args = data[0]
+		return start, nil
+	}
+	for _, raw := range data {
+		texts = append(texts, string(raw))
+	}
+	if len(texts) > 0 {
+		start.Args, _ = json.Marshal(map[string]string{"prompt": strings.Join(texts, "\n\n")}) // a map of strings always encodes
+	}
+	if len(texts)+len(start.Media) == 0 {
+		return start, fmt.Errorf("%w: the message is empty", a2a.ErrInvalidParams)
+	}
+	return start, nil
+}
+
+// question is a question as a message. Its metadata has what a program needs to show it.
+func question(ec *a2asrv.ExecutorContext, e *agent.Event) *a2a.Message {
+	text := e.Text
+	if e.What == "approve" {
+		text = strings.TrimSpace(fmt.Sprintf("May the agent call %s with %s? Answer allow or deny. %s", e.Tool, e.Args, e.Text))
+	}
+	m := says(ec, text)
+	m.Metadata = plain(struct {
+		What    string          `json:"what"`
+		Tool    string          `json:"tool,omitempty"`
+		Args    string          `json:"args,omitempty"`
+		Choices []string        `json:"choices,omitempty"`
+		Schema  json.RawMessage `json:"schema,omitempty"`
+	}{e.What, e.Tool, e.Args, e.Choices, e.Schema})
+	return m
+}
+
+// plain makes v, an object in JSON, of the types that the library can copy.
+func plain(v any) (m map[string]any) {
+	if raw, err := json.Marshal(v); err == nil {
+		_ = json.Unmarshal(raw, &m) // what was encoded can be decoded
+	}
+	return m
+}
+
+// answerOf makes a message the answer to a question: data as it is; text as a text, or as
+// the JSON that it is where the question has a schema.
+func answerOf(q *agent.Event, parts a2a.ContentParts) json.RawMessage {
+	var texts []string
+	for _, p := range parts {
+		if _, ok := p.Content.(a2a.Data); ok {
+			if raw, err := json.Marshal(p.Data()); err == nil {
+				return raw
+			}
+		}
+		texts = append(texts, p.Text())
+	}
+	text := strings.TrimSpace(strings.Join(texts, "\n"))
+	if q.What == "approve" {
+		text = strings.ToLower(text)
+	}
+	if q.Schema != nil && json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	raw, _ := json.Marshal(text) // a string always encodes
+	return raw
+}
+
+func says(ec *a2asrv.ExecutorContext, text string) *a2a.Message {
+	return a2a.NewMessageForTask(a2a.MessageRoleAgent, ec, a2a.NewTextPart(text))
+}
+
+// answerID is the artifact with the answer.
+const answerID = a2a.ArtifactID("answer")
+
+// output sends what happens in a run.
+type output struct {
+	ec    *a2asrv.ExecutorContext
+	yield func(a2a.Event, error) bool
+	gone  bool // nobody reads
+	begun bool // the artifact has a first piece
+}
+
+func (o *output) send(e a2a.Event) {
+	o.gone = o.gone || !o.yield(e, nil)
+}
+
+// event sends an event of the root: pieces of the answer, and which tools it calls.
+func (o *output) event(e *agent.Event) {
+	if e.Depth > 0 {
+		return
+	}
+	switch e.Kind {
+	case agent.EventRequest, agent.EventRetry:
+		o.begun = false // what was shown of the answer is void
+		if e.Kind == agent.EventRequest && e.Turn == 1 {
+			o.send(a2a.NewStatusUpdateEvent(o.ec, a2a.TaskStateWorking, nil))
+		}
+	case agent.EventText:
+		o.piece(e.Text, false, nil)
+	case agent.EventCallStarted:
+		status := a2a.NewStatusUpdateEvent(o.ec, a2a.TaskStateWorking, says(o.ec, "calls "+e.Tool))
+		status.Metadata = map[string]any{"tool": e.Tool, "call": e.Key}
+		o.send(status)
+	}
+}
+
+// piece sends a piece of the answer. The first one replaces what the artifact had.
+func (o *output) piece(text string, last bool, media []*a2a.Part) {
+	e := a2a.NewArtifactUpdateEvent(o.ec, answerID, append([]*a2a.Part{a2a.NewTextPart(text)}, media...)...)
+	e.Append, e.LastChunk = o.begun, last
+	o.begun = true
+	o.send(e)
+}
+
+// finish sends the answer and how the run ended.
+func (o *output) finish(out *agent.Outcome, err error) {
+	state, message := a2a.TaskStateCompleted, (*a2a.Message)(nil)
+	if err != nil {
+		state, message = a2a.TaskStateFailed, says(o.ec, err.Error())
+		switch out.Status {
+		case agent.StatusRefused:
+			state = a2a.TaskStateRejected
+		case agent.StatusInterrupted:
+			state = a2a.TaskStateCanceled
+		}
+	} else {
+		var media []*a2a.Part
+		for _, p := range out.Message.Parts {
+			if p.Kind == agent.PartMedia {
+				raw := a2a.NewRawPart(p.Data)
+				raw.MediaType, raw.Filename = p.MIME, p.Name
+				media = append(media, raw)
+			}
+		}
+		o.begun = false // the whole answer replaces its pieces
+		o.piece(out.Answer, true, media)
+	}
+	end := a2a.NewStatusUpdateEvent(o.ec, state, message)
+	end.Metadata = plain(struct {
+		Status  agent.Status `json:"status"`
+		Reason  string       `json:"reason,omitempty"`
+		Session string       `json:"session"`
+		Turns   int          `json:"turns"`
+		Usage   agent.Usage  `json:"usage"`
+	}{out.Status, out.Reason, out.Session, out.Turns, out.Total.Usage})
+	o.send(end)
+}

@@ -1,0 +1,155 @@
+package a2aapi
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Path is where the endpoints are, and CardPath where clients look for the card of a server.
+const (
+	Path     = "/a2a/"
+	CardPath = a2asrv.WellKnownAgentCardPath
+)
+
+// maxTasks is how many tasks of an agent are kept at least; up to twice as many are.
+const maxTasks = 500
+
+// A Host has agents and starts runs of them; see serve.Host.
+type Host interface {
+	Agents() []agent.ToolSpec
+	Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error)
+}
+
+// A Handler serves the agents of Host. It does not check who sends a request: clients that
+// must not see each other's tasks need a Handler each. Its fields must not be changed once
+// it is in use.
+type Handler struct {
+	Host Host
+	// Version is that of the agents, for their cards.
+	Version string
+	// Secured says that requests need a bearer token, for the cards.
+	Secured bool
+
+	mu     sync.Mutex
+	agents map[string]*served
+	closed bool
+}
+
+// served is an agent with its tasks.
+type served struct {
+	*executor
+	http.Handler
+}
+
+// Close ends all runs and returns when they have ended.
+func (h *Handler) Close() {
+	h.mu.Lock()
+	h.closed = true
+	list := h.agents
+	h.mu.Unlock()
+	for _, s := range list {
+		s.close()
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	slug, card := strings.CutSuffix(path, CardPath)
+	slug = strings.TrimPrefix(slug, strings.TrimSuffix(Path, "/"))
+	spec, ok := h.find(strings.TrimPrefix(slug, "/"), card)
+	switch {
+	case !ok:
+		http.Error(w, "there is no such agent here", http.StatusNotFound)
+	case card && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		a2asrv.NewStaticAgentCardHandler(h.card(r, spec)).ServeHTTP(w, r)
+	case card || r.Method != http.MethodPost:
+		http.Error(w, "POST sends a JSON-RPC request, and GET reads the agent card", http.StatusMethodNotAllowed)
+	default:
+		if to := h.served(spec); to != nil {
+			to.ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, "the server is stopping", http.StatusServiceUnavailable)
+	}
+}
+
+// find returns the agent with a slug; any finds the first one for no slug.
+func (h *Handler) find(slug string, any bool) (agent.ToolSpec, bool) {
+	for _, spec := range h.Host.Agents() {
+		if spec.Name == slug || any && slug == "" {
+			return spec, true
+		}
+	}
+	return agent.ToolSpec{}, false
+}
+
+// served returns the agent of spec, nil after Close.
+func (h *Handler) served(spec agent.ToolSpec) *served {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	s := h.agents[spec.Name]
+	if s == nil {
+		s = &served{executor: newExecutor(h.Host, spec)}
+		to := a2asrv.NewHandler(s.executor, a2asrv.WithTaskStore(newTasks(maxTasks)), a2asrv.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
+			a2asrv.WithCapabilityChecks(&a2a.AgentCapabilities{Streaming: true}))
+		s.Handler = a2asrv.NewJSONRPCHandler(to, a2asrv.WithTransportKeepAlive(keepAlive))
+		if h.agents == nil {
+			h.agents = map[string]*served{}
+		}
+		h.agents[spec.Name] = s
+	}
+	return s
+}
+
+// keepAlive is the time between two comments in a stream that has nothing else.
+const keepAlive = 15 * time.Second
+
+// card describes an agent. Its URL is the one under which the client found this server.
+func (h *Handler) card(r *http.Request, spec agent.ToolSpec) *a2a.AgentCard {
+	scheme := "http"
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		scheme = "https"
+	}
+	text := []string{"text/plain", "application/json"}
+	card := &a2a.AgentCard{
+		Name: spec.Name, Description: spec.Description, Version: h.Version,
+		SupportedInterfaces: []*a2a.AgentInterface{a2a.NewAgentInterface(scheme+"://"+r.Host+Path+spec.Name, a2a.TransportProtocolJSONRPC)},
+		Capabilities:        a2a.AgentCapabilities{Streaming: true},
+		DefaultInputModes:   append(text[:2:2], "image/*", "application/pdf"), DefaultOutputModes: text,
+		Skills: []a2a.AgentSkill{{ID: spec.Name, Name: spec.Name, Description: spec.Description, Tags: []string{}}},
+	}
+	if !promptOnly(spec) {
+		card.Skills[0].Description += "\n\nSend one data part that satisfies this JSON Schema: " + string(spec.Schema)
+	}
+	if h.Secured {
+		card.SecuritySchemes = a2a.NamedSecuritySchemes{"bearer": a2a.HTTPAuthSecurityScheme{Scheme: "Bearer"}}
+		card.SecurityRequirements = a2a.SecurityRequirementsOptions{{"bearer": a2a.SecuritySchemeScopes{}}}
+	}
+	return card
+}
+
+// promptOnly reports whether the only argument of an agent is its prompt.
+func promptOnly(spec agent.ToolSpec) bool {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(spec.Schema, &schema) != nil || len(schema.Properties) != 1 {
+		return false
+	}
+	_, ok := schema.Properties["prompt"]
+	return ok
+}

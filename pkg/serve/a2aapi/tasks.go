@@ -1,0 +1,74 @@
+package a2aapi
+
+import (
+	"context"
+	"sync"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
+)
+
+// tasks is a store that forgets the oldest tasks: it has two stores, and when the younger
+// one is full, the older one is dropped.
+type tasks struct {
+	most int
+
+	mu         sync.Mutex
+	count      int // in young
+	young, old *taskstore.InMemory
+}
+
+func newTasks(most int) *tasks {
+	t := &tasks{most: most}
+	t.young, t.old = t.fresh(), t.fresh()
+	return t
+}
+
+func (*tasks) fresh() *taskstore.InMemory {
+	return taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{
+		// All requests of a Handler are from one client.
+		Authenticator: func(context.Context) (string, error) { return "client", nil },
+	})
+}
+
+// with returns the store that has a task.
+func (t *tasks) with(ctx context.Context, id a2a.TaskID) *taskstore.InMemory {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, err := t.young.Get(ctx, id); err == nil {
+		return t.young
+	}
+	return t.old
+}
+
+// Create implements taskstore.Store.
+func (t *tasks) Create(ctx context.Context, task *a2a.Task) (taskstore.TaskVersion, error) {
+	if _, err := t.Get(ctx, task.ID); err == nil {
+		return 0, taskstore.ErrTaskAlreadyExists
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count >= t.most {
+		t.young, t.old, t.count = t.fresh(), t.young, 0
+	}
+	t.count++
+	return t.young.Create(ctx, task)
+}
+
+// Update implements taskstore.Store.
+func (t *tasks) Update(ctx context.Context, u *taskstore.UpdateRequest) (taskstore.TaskVersion, error) {
+	return t.with(ctx, u.Task.ID).Update(ctx, u)
+}
+
+// Get implements taskstore.Store.
+func (t *tasks) Get(ctx context.Context, id a2a.TaskID) (*taskstore.StoredTask, error) {
+	return t.with(ctx, id).Get(ctx, id)
+}
+
+// List implements taskstore.Store. It lists the younger tasks.
+func (t *tasks) List(ctx context.Context, req *a2a.ListTasksRequest) (*a2a.ListTasksResponse, error) {
+	t.mu.Lock()
+	young := t.young
+	t.mu.Unlock()
+	return young.List(ctx, req)
+}
