@@ -117,9 +117,9 @@ func (l *loader) toolboxes(n *Node) {
 // extraAgents reads sub-agents that are elsewhere; they may form cycles.
 func (l *loader) extraAgents(n *Node) {
 	for i, extra := range n.File.Spec.ExtraAgents {
-		if extra.Tag == TagRemote {
+		if isRemote(extra.Tag) {
 			at := n.File.problem(LeftOut, CodeSchema, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "")
-			l.remote(n, Remote{URL: extra.URL, Agent: extra.Agent, APIKeyID: extra.APIKeyID}, at)
+			l.remote(n, extra.Tag, Remote{URL: extra.URL, Agent: extra.Agent, APIKeyID: extra.APIKeyID}, at)
 			continue
 		}
 		if len(extra.Runner) > 0 && extra.Path == "" {
@@ -143,7 +143,7 @@ func (l *loader) extraAgents(n *Node) {
 			continue
 		}
 		data, err := readRegular(path, MaxBytes)
-		if tag := tagOf(asJSON(path, data)); err == nil && (tag == TagRemote || tag == TagACP) {
+		if tag := tagOf(asJSON(path, data)); err == nil && (isRemote(tag) || tag == TagACP) {
 			if l.take(KindAgent, path, data) && !l.remoteFile(n, path, data) {
 				l.acpFile(n, path, data)
 			}

@@ -10,14 +10,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agents-exe/agents/pkg/a2aclient"
 	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/httphost"
 	"github.com/agents-exe/agents/pkg/remote"
+	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // TagRemote is the tag of an agent that `agents serve` offers elsewhere.
 const TagRemote = "RemoteAgent"
+
+// TagA2A is the tag of an agent elsewhere that speaks the Agent2Agent protocol.
+const TagA2A = "A2AAgent"
+
+// isRemote reports whether a tag is that of an agent on a server.
+func isRemote(tag string) bool { return tag == TagRemote || tag == TagA2A }
 
 // A Remote says where such an agent is.
 type Remote struct {
@@ -25,7 +33,8 @@ type Remote struct {
 	Agent    string `json:"agent"` // its slug
 	APIKeyID string `json:"apiKeyId"`
 
-	server *remote.Server
+	a2a    *a2aclient.Agent // of an agent with TagA2A
+	server *remote.Server   // of the others
 	known  *remote.Description
 	at     Problem // where it is named
 }
@@ -50,7 +59,7 @@ func tagOf(data []byte) string {
 
 // remoteFile reads a file if it names a remote agent, and reports whether it does.
 func (l *loader) remoteFile(n *Node, path string, data []byte) bool {
-	if data = asJSON(path, data); tagOf(data) != TagRemote {
+	if data = asJSON(path, data); !isRemote(tagOf(data)) {
 		return false
 	}
 	var file struct {
@@ -66,12 +75,12 @@ func (l *loader) remoteFile(n *Node, path string, data []byte) bool {
 		l.report(at)
 		return true
 	}
-	l.remote(n, file.Contents, at)
+	l.remote(n, file.Tag, file.Contents, at)
 	return true
 }
 
 // remote adds an agent of a server to n. at is where problems are.
-func (l *loader) remote(n *Node, r Remote, at Problem) {
+func (l *loader) remote(n *Node, tag string, r Remote, at Problem) {
 	r.at = at
 	fail := func(code Code, format string, args ...any) {
 		at.Code, at.Message = code, fmt.Sprintf(format, args...)
@@ -93,9 +102,14 @@ func (l *loader) remote(n *Node, r Remote, at Problem) {
 		fail(CodeKey, "there is no key %q, and requests to %s need one: apiKeyId names it%s", r.APIKeyID, u.Host, among(l.opts.Keys.IDs()))
 		return
 	}
-	r.server = &remote.Server{URL: r.URL}
+	var token func() string
 	if found {
-		r.server.Token = key.Value.Reveal
+		token = key.Value.Reveal
+	}
+	if tag == TagA2A {
+		r.a2a = &a2aclient.Agent{URL: r.URL, Token: token, Name: toolname.Join("expert", r.Agent)}
+	} else {
+		r.server = &remote.Server{URL: r.URL, Token: token}
 	}
 	n.remotes = append(n.remotes, &r)
 }
@@ -108,6 +122,9 @@ func (l *loader) describeRemote(ctx context.Context, r *Remote) {
 		kept.Path = filepath.Join(l.opts.CacheDir, "remote")
 	}
 	key := r.URL + " " + r.Agent
+	if r.a2a != nil {
+		key = "a2a " + key
+	}
 	load := func() bool {
 		text, ok := kept.Load(key)
 		r.known = &remote.Description{}
@@ -118,7 +135,7 @@ func (l *loader) describeRemote(ctx context.Context, r *Remote) {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, remoteAnswer, fmt.Errorf("no answer within %s", remoteAnswer))
 	defer cancel()
-	known, err := r.server.Describe(limited, r.Agent)
+	known, err := r.describe(limited)
 	kept.MaxAge = staleRemote
 	r.at.Code = CodeStart
 	switch {
@@ -137,6 +154,15 @@ func (l *loader) describeRemote(ctx context.Context, r *Remote) {
 	}
 }
 
+// describe asks the agent itself.
+func (r *Remote) describe(ctx context.Context) (*remote.Description, error) {
+	if r.a2a == nil {
+		return r.server.Describe(ctx, r.Agent)
+	}
+	_, text, err := r.a2a.Describe(ctx)
+	return &remote.Description{Name: r.Agent, Description: text, Schema: r.a2a.Spec().Schema}, err
+}
+
 // farAgents are the agents of n that are on servers.
 func (l *loader) farAgents(n *Node) []expert {
 	var list []expert
@@ -144,7 +170,10 @@ func (l *loader) farAgents(n *Node) []expert {
 		if r.at.Message != "" {
 			l.report(r.at)
 		}
-		if r.known != nil {
+		if r.known != nil && r.a2a != nil {
+			r.a2a.Description = r.known.Description
+			list = append(list, expert{schema.Checked(r.a2a), r.Agent})
+		} else if r.known != nil {
 			list = append(list, expert{&remote.Agent{Server: r.server, Description: r.known, Name: toolname.Join("expert", r.Agent)}, r.Agent})
 		}
 	}

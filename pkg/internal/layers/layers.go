@@ -56,6 +56,7 @@ var rules = []rule{
 	{path: "pkg/contextfile", floor: 1, beside: []string{"pkg/agent"}},
 	{path: "pkg/channel", floor: 1, beside: []string{"pkg/agent"}},
 
+	{path: "pkg/a2aclient", floor: 2, modules: []string{"github.com/a2aproject/a2a-go/v2"}},
 	{path: "pkg/acpclient", floor: 2},
 	{path: "pkg/config", floor: 2},
 	{path: "pkg/exectool", floor: 2, modules: []string{"golang.org/x/sync"}},
@@ -95,6 +96,7 @@ var rules = []rule{
 	{path: "pkg/mcpserver", floor: 3, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "pkg/replay", floor: 3},
 	{path: "pkg/serve", floor: 3},
+	{path: "pkg/serve/a2aapi", floor: 3, modules: []string{"github.com/a2aproject/a2a-go/v2"}},
 	{path: "pkg/serve/openaiapi", floor: 3},
 	{path: "pkg/sessionindex", floor: 3, modules: []string{"modernc.org/sqlite"}},
 	{path: "pkg/tooltest", floor: 3, beside: []string{"pkg/treetest"}},

@@ -91,6 +91,7 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	for _, t := range web.tokens {
 		o.Tokens = append(o.Tokens, serve.Token{Name: t.Name, Secret: t.Secret.Reveal(), Agents: t.Agents, Limited: t.Limited, Metrics: t.Metrics, Runs: t.Runs})
 	}
+	h.secured = len(web.tokens) > 0
 	mounts, end := h.mounts(ctx)
 	defer end()
 	o.Mounts = mounts
@@ -168,6 +169,7 @@ type host struct {
 	sessions opener // nil if none are kept
 	notes    string // the folder of notes
 	metrics  *serve.Metrics
+	secured  bool           // requests need a token
 	ending   sync.WaitGroup // runs whose sessions are not closed yet
 
 	mu   sync.Mutex

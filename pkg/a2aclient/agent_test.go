@@ -1,0 +1,189 @@
+package a2aclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/agents-exe/agents/pkg/a2aclient"
+	"github.com/agents-exe/agents/pkg/agent"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(int) { http.DefaultClient.CloseIdleConnections() }))
+}
+
+// An executor answers a task with events.
+type executor func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool)
+
+func (x executor) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		if ec.StoredTask == nil && !yield(a2a.NewSubmittedTask(ec, ec.Message), nil) {
+			return
+		}
+		x(ctx, ec, yield)
+	}
+}
+
+func (x executor) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCanceled, nil), nil)
+	}
+}
+
+func says(ec *a2asrv.ExecutorContext, text string) *a2a.Message {
+	return a2a.NewMessageForTask(a2a.MessageRoleAgent, ec, a2a.NewTextPart(text))
+}
+
+// serve serves an agent that needs the token "secret", and returns its address.
+func serve(t *testing.T, streams bool, x executor) string {
+	t.Helper()
+	api := a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(x, a2asrv.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))))
+	card := &a2a.AgentCard{Name: "Poet", Description: "writes verse", Capabilities: a2a.AgentCapabilities{Streaming: streams},
+		Skills: []a2a.AgentSkill{{ID: "haiku", Name: "Haiku", Description: "three lines", Tags: []string{}}}}
+	mux := http.NewServeMux()
+	mux.Handle("/api", api)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	card.SupportedInterfaces = []*a2a.AgentInterface{a2a.NewAgentInterface(s.URL+"/api", a2a.TransportProtocolJSONRPC)}
+	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(card))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func poet(url string) *a2aclient.Agent {
+	return &a2aclient.Agent{URL: url, Token: func() string { return "secret" }, Name: "expert_poet", Description: "writes verse"}
+}
+
+// A run calls the agent once, as the model's only call, and returns the result.
+func call(t *testing.T, a *a2aclient.Agent, person func(question string) string) (text string, failed bool, progress []string) {
+	t.Helper()
+	model := modelFunc(func(req *agent.Request) *agent.Response {
+		if last := req.Messages[len(req.Messages)-1]; len(last.Results) > 0 {
+			text, failed = last.Results[0].Text(), last.Results[0].Failed
+			return &agent.Response{Message: agent.Message{Parts: []agent.Part{agent.Text("done")}}}
+		}
+		return &agent.Response{Message: agent.Message{Calls: []agent.ToolCall{{ID: "a", Name: "expert_poet", Args: `{"prompt":"spring"}`}}}}
+	})
+	r := &agent.Runner{Agent: &agent.Agent{Slug: "root", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{a}}}}
+	if person != nil {
+		r.Person = func(_ context.Context, q agent.Event) (json.RawMessage, error) {
+			return json.Marshal(person(q.Text))
+		}
+	}
+	r.Observe = func(e agent.Event) {
+		if e.Kind == agent.EventProgress {
+			progress = append(progress, e.Text)
+		}
+	}
+	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	return text, failed, progress
+}
+
+type modelFunc func(req *agent.Request) *agent.Response
+
+func (f modelFunc) Generate(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
+	return f(req), nil
+}
+
+func TestAnAnswerOfArtifacts(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprint("streams ", streams), func(t *testing.T) {
+			a := poet(serve(t, streams, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
+				first := a2a.NewArtifactEvent(ec, a2a.NewTextPart("Ode to "))
+				yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateWorking, says(ec, "thinks")), nil)
+				yield(first, nil)
+				yield(a2a.NewArtifactUpdateEvent(ec, first.Artifact.ID, a2a.NewTextPart(ec.Message.Parts[0].Text())), nil)
+				yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCompleted, nil), nil)
+			}))
+			name, about, err := a.Describe(t.Context())
+			if err != nil || name != "Poet" || about != "writes verse\nHaiku: three lines" {
+				t.Errorf("Describe = %q, %q, %v", name, about, err)
+			}
+			if text, failed, _ := call(t, a, nil); text != "Ode to spring" || failed {
+				t.Errorf("result %q, failed %v", text, failed)
+			}
+		})
+	}
+}
+
+func TestAnAgentThatAsks(t *testing.T) {
+	a := poet(serve(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
+		if ec.StoredTask == nil {
+			yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateInputRequired, says(ec, "Rhymed?")), nil)
+			return
+		}
+		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCompleted, says(ec, "You said "+ec.Message.Parts[0].Text())), nil)
+	}))
+	if text, failed, _ := call(t, a, func(q string) string { return "yes to " + q }); text != "You said yes to Rhymed?" || failed {
+		t.Errorf("result %q, failed %v", text, failed)
+	}
+	if text, failed, _ := call(t, a, nil); !failed || !strings.Contains(text, "Rhymed?") {
+		t.Errorf("without a person: %q, failed %v", text, failed)
+	}
+}
+
+func TestAgentsThatFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		x    executor
+		want string
+	}{
+		"failed": {func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
+			yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateFailed, says(ec, "no ink")), nil)
+		}, "the task ended as failed: no ink"},
+		"error": {func(_ context.Context, _ *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
+			yield(nil, errors.New("broken"))
+		}, "the task ended as failed"},
+	} {
+		if text, failed, _ := call(t, poet(serve(t, true, c.x)), nil); !failed || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %q, failed %v", name, text, failed)
+		}
+	}
+	if text, failed, _ := call(t, &a2aclient.Agent{URL: serve(t, true, nil), Name: "expert_poet"}, nil); !failed || !strings.Contains(text, "401") {
+		t.Errorf("without a token: %q, failed %v", text, failed)
+	}
+}
+
+// A call that ends before its task cancels the task.
+func TestACallThatIsCancelled(t *testing.T) {
+	ended := make(chan error, 1)
+	a := poet(serve(t, true, func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
+		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateWorking, says(ec, "thinks")), nil)
+		<-ctx.Done()
+		ended <- ctx.Err()
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &agent.Runner{Agent: &agent.Agent{Slug: "root", Toolsets: []agent.Toolset{agent.ToolList{a}}, Provider: modelFunc(func(*agent.Request) *agent.Response {
+		return &agent.Response{Message: agent.Message{Calls: []agent.ToolCall{{ID: "a", Name: "expert_poet", Args: `{"prompt":"spring"}`}}}}
+	})}, Observe: func(e agent.Event) {
+		if e.Kind == agent.EventProgress {
+			cancel()
+		}
+	}}
+	if _, err := r.Run(ctx, agent.UserText("go")); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v", err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the task was not cancelled")
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
