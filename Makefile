@@ -54,7 +54,7 @@ test:
 
 # What uses the changed libraries, with them.
 test-lean: build
-	CGO_ENABLED=0 go test $(BUILDFLAGS) ./pkg/provider/... ./pkg/schema/...
+	CGO_ENABLED=0 go test $(BUILDFLAGS) ./pkg/provider/... ./pkg/schema/... ./pkg/serve/a2aapi ./pkg/a2aclient
 
 # With MCP servers and clients that others wrote, from npm: see pkg/internal/realmcp.
 test-mcp: build

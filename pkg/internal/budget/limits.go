@@ -7,8 +7,8 @@ const (
 	// reader of YAML 0.25. Skills, activation, the settings of the toolboxes that
 	// agents-toolbox serves, and the commands of agents-exe are 0.4. The Agent Client
 	// Protocol, both ways, is 0.35, the sign-in to MCP servers 0.15, the own protocols of OpenAI and
-	// Anthropic 0.1.
-	maxSize = 20_100_000
+	// Anthropic 0.1, and the Agent2Agent protocol, both ways, 0.6.
+	maxSize = 20_750_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
@@ -16,7 +16,7 @@ const (
 	// maxAllInitAllocs is the same for all packages. Those of html/template and
 	// jsonschema-go, which come with mcp-go, are a third and take 0.2 ms; those of the
 	// shell parser are 104 and take 0.06 ms.
-	maxAllInitAllocs = 1100
+	maxAllInitAllocs = 1120
 	// maxReflectMethods is how many functions may look up a method by a name that
 	// the linker cannot know. One suffices to make it keep every exported method of
 	// every type: five megabytes and more.

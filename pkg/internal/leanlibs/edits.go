@@ -11,7 +11,7 @@ import (
 
 // A library is a module whose copy is changed.
 type library struct {
-	path  string // of the module, and of its root package
+	path  string // of the module
 	dir   string // of the copy
 	edits []edit
 }
@@ -52,6 +52,22 @@ var libraries = []library{
 	// named _ is compiled to nothing, and keeps the imports of its file in use.
 	{path: openai, dir: "openai-go", edits: []edit{
 		{"*.go", 247, "\nfunc init() {", "\nfunc _() {"},
+	}},
+	// It copies tasks by encoding/gob, whose tables and whose registered types are made at
+	// start-up. A task is JSON on its way too, so JSON copies it as well.
+	{path: a2a, dir: "a2a-go", edits: []edit{
+		{"a2a/core.go", 1, "\t\"encoding/gob\"\n", ""},
+		{"a2a/core.go", 1, "func init() {", "func _() {"},
+		{"a2a/core.go", 4, "gob.Register(", "_ = ("},
+		{"a2a/auth.go", 1, "\t\"encoding/gob\"\n", ""},
+		{"a2a/auth.go", 2, "func init() {", "func _() {"},
+		{"a2a/auth.go", 10, "gob.Register(", "_ = ("},
+		{"a2asrv/taskstore/inmemory.go", 1, "\t\"encoding/gob\"\n", ""},
+		{"a2asrv/taskstore/inmemory.go", 1, "func init() {", "func _() {"},
+		{"a2asrv/taskstore/inmemory.go", 2, "gob.Register(", "_ = ("},
+		{"internal/utils/utils.go", 1, "// DeepCopy uses gob", "// Changed from the original: a copy is made by JSON.\n\n// DeepCopy uses JSON in an"},
+		{"internal/utils/utils.go", 1, "\t\"encoding/gob\"\n", ""},
+		{"internal/utils/utils.go", 2, "gob.New", "json.New"},
 	}},
 }
 

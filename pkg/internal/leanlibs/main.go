@@ -7,10 +7,15 @@
 //     when it is first used.
 //     It also makes maps for places that a schema does not have: a third of the
 //     memory and 1.5 ms when the schema of agent files is compiled.
+//
 //   - github.com/openai/openai-go/v3 registers how hundreds of types are decoded:
 //     1.0 ms and, since the linker must keep all of them, 7.8 MB of the binary. This
 //     program sends requests through the library and reads the answers itself, so
 //     nothing is ever decoded by it. The changed copy registers nothing.
+//
+//   - github.com/a2aproject/a2a-go/v2 copies tasks by encoding/gob, whose tables and
+//     registered types are made at start-up: 500 allocations and 0.7 ms. The changed copy
+//     uses encoding/json.
 //
 // What saves less than 0.3 ms or 1 MB is not worth an edit.
 //
@@ -35,6 +40,7 @@ import (
 const (
 	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 	openai     = "github.com/openai/openai-go/v3"
+	a2a        = "github.com/a2aproject/a2a-go/v2"
 )
 
 func main() {

@@ -25,7 +25,7 @@ func prepare(out string) error {
 		return err
 	}
 	for _, lib := range libraries {
-		src, err := goOutput("list", "-f", "{{.Module.Dir}}", lib.path)
+		src, err := goOutput("list", "-m", "-f", "{{.Dir}}", lib.path)
 		if err != nil {
 			return err
 		}
