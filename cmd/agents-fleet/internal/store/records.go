@@ -21,6 +21,8 @@ var ErrSuperseded = errors.New("another worker has taken over")
 const (
 	// largePart is the size above which text or data of a part becomes a blob.
 	largePart = 16 << 10
+	// eventBytes is about what an event takes in memory beyond its text.
+	eventBytes = 1500
 	// DefaultCache is the limit of Records without MaxBytes.
 	DefaultCache = 256 << 20
 )
@@ -28,8 +30,8 @@ const (
 // Records reads records and keeps them in memory. It is safe for concurrent use.
 type Records struct {
 	Store Store
-	// MaxBytes limits the text of the records that are kept; 0 means DefaultCache. Records
-	// that were used longest ago are dropped first.
+	// MaxBytes limits about what the records that are kept take in memory; 0 means
+	// DefaultCache. Records that were used longest ago are dropped first.
 	MaxBytes int64
 
 	mu    sync.Mutex
@@ -128,7 +130,7 @@ func (r *Record) add(line []byte, e agent.Event, size int) {
 	h.Write(line)
 	r.events = append(r.events, e)
 	r.digests = append(r.digests, [sha256.Size]byte(h.Sum(nil)))
-	r.records.grow(r, size)
+	r.records.grow(r, eventBytes+size)
 }
 
 // fill puts the content of a part's blob in its place, and returns its size.

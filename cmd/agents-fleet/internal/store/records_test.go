@@ -158,14 +158,14 @@ func TestRecordsKeepsWithinItsLimit(t *testing.T) {
 	for i := range 20 {
 		r, err := c.Get(t.Context(), fmt.Sprint("r", i))
 		if err == nil {
-			_, err = r.Append(t.Context(), Position{}, []agent.Event{event("a", strings.Repeat("x", 15_000))}, never)
+			_, err = r.Append(t.Context(), Position{}, []agent.Event{event("a", strings.Repeat("x", 14_000))}, never)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := len(c.kept); n != 6 {
-		t.Errorf("%d records of 15 kB are kept in 100 kB, want 6", n)
+		t.Errorf("%d records of 16 kB are kept in 100 kB, want 6", n)
 	}
 	for i := range 20 {
 		r, err := c.Get(t.Context(), fmt.Sprint("r", i))
