@@ -152,24 +152,25 @@ func (c *Conn) bad(m *jsonrpc.Message, text []byte, wrong *jsonrpc.Error) error 
 
 // request begins to answer a request.
 func (c *Conn) request(ctx context.Context, m *jsonrpc.Message, answering *sync.WaitGroup) error {
+	ctx, cancel := context.WithCancel(ctx)
+	c.mu.Lock()
+	busy := len(c.theirs) >= maxRequests || c.theirs[m.Key] != nil
+	if !busy {
+		c.theirs[m.Key] = cancel
+	}
+	c.mu.Unlock()
+	if busy {
+		cancel()
+		return c.write(jsonrpc.Answer(m.ID, nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "more than %d requests wait for an answer, or two have one id", maxRequests)))
+	}
 	var answer Answer
 	if c.Request != nil {
 		answer = c.Request(m.Method, m.Params)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	c.mu.Lock()
-	busy, again := len(c.theirs) >= maxRequests, c.theirs[m.Key] != nil
-	if answer != nil && !busy && !again {
-		c.theirs[m.Key] = cancel
-	}
-	c.mu.Unlock()
-	switch {
-	case answer == nil:
-		cancel()
-		return c.write(jsonrpc.Answer(m.ID, nil, jsonrpc.Errorf(MethodNotFound, "there is no method %.100q", m.Method)))
-	case busy, again:
-		cancel()
-		return c.write(jsonrpc.Answer(m.ID, nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "too many requests wait for an answer, or two have one id")))
+	if answer == nil {
+		answer = func(context.Context) (any, error) {
+			return nil, jsonrpc.Errorf(MethodNotFound, "there is no method %.100q", m.Method)
+		}
 	}
 	answering.Go(func() {
 		defer cancel()

@@ -92,7 +92,7 @@ func fake(name string) {
 			fmt.Println("log: not a message")
 			say("fine")
 		case "flood":
-			for piece := strings.Repeat("x", 1<<20); ; {
+			for piece := strings.Repeat("x", 1<<18); ; {
 				say(piece)
 			}
 		case "calls":
@@ -273,8 +273,8 @@ func TestWhatGoesWrongWithAnAgent(t *testing.T) {
 	for name, want := range map[string]string{
 		"exit":      "it ended before it answered; its stderr ends with:\nout of coffee",
 		"garbage":   "more than 100 lines of its output are not messages",
-		"flood":     "its messages are longer than 4194304 bytes",
-		"calls":     "it made more than 10000 calls",
+		"flood":     "its messages are longer than 1048576 bytes",
+		"calls":     "it made more than 2000 calls",
 		"version":   "it speaks version 9 of the protocol, not 1",
 		"silent":    "it did not open a session within 100ms",
 		"hang":      "it sent nothing for 200ms",

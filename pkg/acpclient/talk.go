@@ -19,8 +19,8 @@ import (
 // Limits of what a program may send during a call.
 const (
 	maxBytes = 256 << 20
-	maxText  = 4 << 20 // of its messages that were not taken up
-	maxCalls = 10_000
+	maxText  = 1 << 20 // of its messages that were not taken up
+	maxCalls = 2_000
 	maxBad   = 100 // lines that are not messages
 )
 
@@ -39,7 +39,8 @@ type talk struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed when something below changes
 	err     error         // why the talk is over
-	idle    *time.Timer
+	idle    *time.Timer   // since the last message
+	limit   time.Duration
 	bytes   int
 	badLine int
 	text    strings.Builder // since the last answer of Generate
@@ -77,16 +78,18 @@ type permission struct {
 func newTalk(a *Agent, inv *agent.Invocation) *talk {
 	lease := inv.Host.Lease(context.Background(), inv)
 	t := &talk{agent: a, inv: inv, usd: lease.USD, changed: make(chan struct{}), calls: map[string]*call{}, asked: map[string]*permission{}}
-	idle := cmp.Or(a.IdleTimeout, DefaultIdleTimeout)
-	t.idle = time.AfterFunc(idle, func() {
+	t.limit = cmp.Or(a.IdleTimeout, DefaultIdleTimeout)
+	t.idle = time.AfterFunc(t.limit, func() {
 		t.mu.Lock()
-		waits := len(t.asked) > 0
+		over, waits := t.err != nil, len(t.asked) > 0 || !t.running
 		t.mu.Unlock()
-		if waits {
-			t.idle.Reset(idle)
-			return
+		switch {
+		case over:
+		case waits:
+			t.idle.Reset(t.limit)
+		default:
+			t.fail(fmt.Errorf("it sent nothing for %s", t.limit))
 		}
-		t.fail(fmt.Errorf("it sent nothing for %s", idle))
 	})
 	return t
 }
@@ -116,7 +119,7 @@ func (t *talk) seen(n int) error {
 		return fmt.Errorf("it sent more than %d bytes", maxBytes)
 	}
 	if t.err == nil {
-		t.idle.Reset(cmp.Or(t.agent.IdleTimeout, DefaultIdleTimeout))
+		t.idle.Reset(t.limit)
 	}
 	return t.err
 }
@@ -135,6 +138,12 @@ func (t *talk) Generate(ctx context.Context, req *agent.Request, delta func(agen
 	r, err := t.generate(ctx, req, delta)
 	if err != nil && ctx.Err() == nil {
 		t.fail(err)
+		if errors.Is(err, errEnded) { // then its stderr is complete
+			select {
+			case <-t.proc.Done():
+			case <-time.After(flushWait):
+			}
+		}
 		if said := t.stderr.String(); said != "" {
 			err = fmt.Errorf("%w; its stderr ends with:\n%s", err, said)
 		}
@@ -210,12 +219,15 @@ func (t *talk) prompt(req *agent.Request) {
 		return
 	}
 	t.turn, t.running = nil, true
+	t.idle.Reset(t.limit)
 	t.mu.Unlock()
 	t.serving.Go(func() {
 		var r acp.PromptResponse
 		err := t.conn.Call(context.Background(), acp.MethodPrompt, p, &r)
 		if err != nil {
-			t.fail(err)
+			if !errors.Is(err, acp.ErrClosed) { // of which Serve says more
+				t.fail(err)
+			}
 			return
 		}
 		t.mu.Lock()
