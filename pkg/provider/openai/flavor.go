@@ -71,13 +71,15 @@ type facts struct {
 
 // An outputRule says with which requests response_format is sent. Local servers make
 // every answer follow the schema, so that the model could call no tool, or refuse both
-// together. Other servers know no schema there, or ignore it.
+// together. Other servers know no schema there, or ignore it: their models give the answer
+// as the arguments of a tool.
 type outputRule int
 
 const (
 	outputNever outputRule = iota
 	outputAlone            // without tools
 	outputAlways
+	outputTool
 )
 
 // A reasoningRule says how reasoning is sent back: with every message that has
@@ -122,11 +124,11 @@ var table = []facts{
 	// Kimi treats an empty reasoning_content as a missing one.
 	{flavor: Kimi, names: []string{"kimiv1", "kimi", "moonshot"},
 		url: "https://api.moonshot.ai/v1", hosts: []string{".moonshot.ai", ".moonshot.cn", "api.kimi.com"},
-		maxTokens: maxCompletionTokens, ask: askUsage, noText: emptyString,
+		output: outputTool, maxTokens: maxCompletionTokens, ask: askUsage, noText: emptyString,
 		reasoning: reasoningRule{name: reasoningContent, required: true, instead: " "}},
 	{flavor: Claude, names: []string{"claudev1", "claude"},
 		url: "https://api.anthropic.com/v1", hosts: []string{"api.anthropic.com"},
-		maxTokens: maxTokens, ask: askUsage, noText: null},
+		output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: null},
 	{flavor: Anthropic, url: "https://api.anthropic.com/v1", maxTokens: maxTokens, ask: askUsage, noText: null},
 	{flavor: OpenRouter, names: []string{"openrouterv1", "openrouter"},
 		url: "https://openrouter.ai/api/v1", hosts: []string{"openrouter.ai"},
@@ -141,7 +143,7 @@ var table = []facts{
 		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: null, extra: true},
 	{flavor: DeepSeek, names: []string{"deepseekv1", "deepseek"},
 		url: "https://api.deepseek.com/v1", hosts: []string{"api.deepseek.com"},
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString,
+		output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: emptyString,
 		reasoning: reasoningRule{name: reasoningContent, required: true}},
 	{flavor: Ollama, url: "http://localhost:11434/v1",
 		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},

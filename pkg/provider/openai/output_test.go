@@ -2,6 +2,10 @@ package openai
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -24,7 +28,8 @@ func TestTheSchemaOfTheAnswerIsSentWhereItWorks(t *testing.T) {
 		{name: "local", flavor: Ollama, schema: open,
 			want: `{"type":"json_schema","json_schema":{"name":"answer","strict":false,"schema":{"type":"object","properties":{"n":{"type":"integer"}}}}}`},
 		{name: "local with tools", flavor: VLLM, schema: open, tools: tool},
-		{name: "unknown server", flavor: DeepSeek, schema: open},
+		{name: "a tool in its place", flavor: DeepSeek, schema: open},
+		{name: "unknown server", flavor: Compatible, schema: open},
 		{name: "no object", flavor: OpenAI, schema: `{"type":"array"}`},
 		{name: "no schema", flavor: OpenAI},
 		{name: "of the agent file", flavor: OpenAI, schema: open, extra: `{"type":"json_object"}`, want: `{"type":"json_object"}`},
@@ -38,6 +43,68 @@ func TestTheSchemaOfTheAnswerIsSentWhereItWorks(t *testing.T) {
 			var body map[string]json.RawMessage
 			if err != nil || json.Unmarshal(text, &body) != nil || string(body["response_format"]) != tc.want {
 				t.Errorf("body = %s, %v; want %s", text, err, tc.want)
+			}
+		})
+	}
+}
+
+// Where the server knows schemas of tools alone, the answer is the arguments of a tool.
+func TestTheAnswerIsTheArgumentsOfATool(t *testing.T) {
+	const call = `{"index":%d,"id":"c%d","function":{"name":"%s","arguments":"%s"}}`
+	callOf := func(i int, name, args string) string { return fmt.Sprintf(call, i, i, name, args) }
+	tools := []agent.ToolSpec{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}}
+	schema := json.RawMessage(`{"type": "object", "properties": {"n": {"type": "integer"}}}`)
+	for _, tc := range []struct {
+		name, answer, text, calls string
+		flavor                    Flavor
+		req                       agent.Request
+		offered                   string // the tools
+	}{
+		{name: "alone", flavor: Kimi, req: agent.Request{Output: schema}, offered: "final_answer", answer: `"tool_calls":[` + callOf(0, "final_answer", `{\"n\":1}`) + `]`, text: `{"n":1}`},
+		{name: "with tools", flavor: DeepSeek, req: agent.Request{Output: schema, Tools: tools}, offered: "look final_answer", answer: `"content":"I am done.","tool_calls":[` + callOf(0, "final_answer", `{\"n\":1}`) + `]`, text: `{"n":1}`},
+		{name: "too early", flavor: Claude, req: agent.Request{Output: schema, Tools: tools}, offered: "look final_answer", answer: `"content":"First:","tool_calls":[` + callOf(0, "final_answer", `{}`) + "," + callOf(1, "look", `{}`) + `]`, text: "First:", calls: "look"},
+		{name: "as text", flavor: Kimi, req: agent.Request{Output: schema}, offered: "final_answer", answer: `"content":"{\"n\":2}"`, text: `{"n":2}`},
+		{name: "no arguments", flavor: Kimi, req: agent.Request{Output: schema}, offered: "final_answer", answer: `"tool_calls":[` + callOf(0, "final_answer", "") + `]`, text: "{}"},
+		{name: "the server knows schemas", flavor: OpenAI, req: agent.Request{Output: schema, Tools: tools}, offered: "look", answer: `"content":"{}"`, text: "{}"},
+		{name: "no schema", flavor: Kimi, req: agent.Request{Tools: tools}, offered: "look", answer: `"tool_calls":[` + callOf(0, "final_answer", `{}`) + `]`, calls: "final_answer"},
+		{name: "not an object", flavor: Kimi, req: agent.Request{Output: json.RawMessage(`{"type":"array"}`)}, answer: `"content":"[]"`, text: "[]"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var body struct {
+				Tools []struct {
+					Function struct{ Name string }
+				}
+			}
+			p := against(t, func(w http.ResponseWriter, r *http.Request) {
+				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+					t.Error(err)
+				}
+				io.WriteString(w, deltas("{"+tc.answer+"}")+stop)
+			})
+			p.Flavor = tc.flavor
+			if tc.flavor == OpenAI { // the host decides otherwise
+				p.BaseURL, p.Client = "", &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+					if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+						t.Error(err)
+					}
+					return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(deltas("{"+tc.answer+"}") + stop)), Request: r}, nil
+				})}
+			}
+			tc.req.Messages = hello.Messages
+			shown := ""
+			resp, err := p.Generate(t.Context(), &tc.req, func(d agent.Delta) { shown += d.Text })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var offered, calls []string
+			for _, tool := range body.Tools {
+				offered = append(offered, tool.Function.Name)
+			}
+			for _, c := range resp.Message.Calls {
+				calls = append(calls, c.Name)
+			}
+			if strings.Join(offered, " ") != tc.offered || resp.Message.Text() != tc.text || strings.Join(calls, " ") != tc.calls || !strings.HasSuffix(shown, tc.text) {
+				t.Errorf("offered %v, text %q, shown %q, calls %v", offered, resp.Message.Text(), shown, calls)
 			}
 		})
 	}

@@ -77,9 +77,15 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent
 		return nil, err
 	}
 	x.Trace = req.Trace
-	body, err := p.body(factsAt(flavor, x.URL), req)
+	f := factsAt(flavor, x.URL)
+	req, byTool := p.withAnswerTool(f, req)
+	body, err := p.body(f, req)
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}
 	}
-	return x.Run(ctx, body, &answer{emit: delta})
+	resp, err := x.Run(ctx, body, &answer{emit: delta})
+	if err == nil && byTool {
+		takeAnswer(resp, delta)
+	}
+	return resp, err
 }
