@@ -21,6 +21,7 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/signin"
 	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/toolname"
 	"github.com/urfave/cli/v3"
 )
 
@@ -146,7 +147,11 @@ func mcpServer(ctx context.Context, p *program.Env, c *cli.Command) (*agentfile.
 		return nil, err
 	}
 	if strings.Contains(name, "://") {
-		s := &agentfile.Connected{Name: shownURL(name), Server: mcpclient.Server{Name: "server", URL: name}}
+		u, err := url.Parse(name)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+			return nil, failure.Usage("", "the server is not the URL of one, http:// or https:// and a host")
+		}
+		s := &agentfile.Connected{Name: shownURL(name), Server: mcpclient.Server{Name: u.Host, URL: name}}
 		s.SignIn = &signin.Server{URL: name, Dir: p.SignInDir(), Command: "agents mcp login " + program.ShellQuote(name)}
 		return s, nil
 	}
@@ -216,7 +221,7 @@ func login(ctx context.Context, p *program.Env, server *agentfile.Connected, sco
 func toolCount(ctx context.Context, p *program.Env, server *agentfile.Connected, authorize func(http.RoundTripper) http.RoundTripper) (int, error) {
 	s := server.Server
 	s.Authorize = authorize
-	set := mcpclient.Open(s, mcpclient.Options{ClientVersion: p.Version})
+	set := mcpclient.Open(s, mcpclient.Options{Name: toolname.Join, ClientVersion: p.Version})
 	defer set.Close(context.WithoutCancel(ctx))
 	tools, err := set.Tools(ctx)
 	return len(tools), err
