@@ -93,8 +93,8 @@ var errNoSignIn = errors.New("the server does not say where to sign in")
 // one of 2025-03-26, which issues them itself.
 func (s *Server) discover(ctx context.Context, c *Challenge) (*place, error) {
 	base, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, err
+	if err != nil || !secure(base) {
+		return nil, errors.New("the address of the server is not https, so there is no sign-in to it")
 	}
 	at := []string{wellKnown(base, "oauth-protected-resource", base.EscapedPath()), wellKnown(base, "oauth-protected-resource", "")}
 	if c != nil && c.metadata != "" {
@@ -182,7 +182,7 @@ func (s *Server) issuer(ctx context.Context, issuer string, m *metadata) error {
 func (m *metadata) check() error {
 	for _, at := range []string{m.Authorization, m.Token, m.Registration, m.Revocation} {
 		u, err := url.Parse(at)
-		if at != "" && (err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && httphost.Local(u))) {
+		if at != "" && (err != nil || !secure(u)) {
 			return fmt.Errorf("the address %q of the authorization server is not https", at)
 		}
 	}
@@ -190,6 +190,11 @@ func (m *metadata) check() error {
 		return fmt.Errorf("the authorization server %s has no token endpoint", m.Issuer)
 	}
 	return nil
+}
+
+// secure reports whether what is sent to u stays private.
+func secure(u *url.URL) bool {
+	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && httphost.Local(u))
 }
 
 // covers reports whether a resource identifier is that of u, or of what is above it.

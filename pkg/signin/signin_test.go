@@ -246,6 +246,7 @@ func TestLoginRefuses(t *testing.T) {
 		"another issuer":          {func(f *signintest.Server, _ *signin.Server) { f.Iss = "https://evil.example" }, "comes from the authorization server"},
 		"not the one of the file": {func(_ *signintest.Server, s *signin.Server) { s.Client.Issuer = "https://as.example" }, "not https://as.example"},
 		"no sign-in":              {func(f *signintest.Server, _ *signin.Server) { f.NoMetadata = true }, "asks for no sign-in"},
+		"a server in clear text":  {func(_ *signintest.Server, s *signin.Server) { s.URL = "http://mcp.example/mcp" }, "is not https"},
 		"no folder":               {func(_ *signintest.Server, s *signin.Server) { s.Dir = "" }, "no folder"},
 		"a code that is refused":  {func(f *signintest.Server, _ *signin.Server) { f.Fail = 400 }, "exchange the code: "},
 	} {
