@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -15,6 +16,7 @@ import (
 // (https://platform.claude.com/docs/en/build-with-claude/streaming), or from the whole
 // message of a server that does not stream.
 type answer struct {
+	before int // parts that the turn had before it was paused
 	blocks []*block
 	calls  int
 	stop   string // stop_reason
@@ -196,11 +198,17 @@ func (a *answer) State() modelhttp.State {
 // as far as the server counted it.
 func (a *answer) Response() (*agent.Response, error) {
 	m := agent.Message{Role: agent.RoleAssistant}
+	var places []int // of the calls among the parts
 	for _, b := range a.blocks {
 		if b.kind == "tool_use" {
-			m.Calls = append(m.Calls, b.call())
+			m.Calls, places = append(m.Calls, b.call()), append(places, len(m.Parts))
 		} else if p, ok := a.part(b); ok {
 			m.Parts = append(m.Parts, p)
+		}
+	}
+	for i, n := range places {
+		if n < len(m.Parts) { // thoughts between calls must not move
+			m.Calls[i].Extra = fmt.Appendf(nil, `{"after":%d}`, a.before+n)
 		}
 	}
 	if a.stop == "" {

@@ -58,35 +58,24 @@ func (e *encoder) messages(req *agent.Request) error {
 	}
 	e.b = append(modelhttp.AppendName(e.b, "messages"), '[')
 	if len(req.Messages) > 0 && req.Messages[0].Role == agent.RoleAssistant {
-		e.message("user", func() error { return nil }) // the first must be the user's
+		e.begin("user") // the first must be the user's
+		e.end(false)
 	}
 	for i := range req.Messages {
-		m := &req.Messages[i]
-		role := "user"
-		if m.Role == agent.RoleAssistant {
-			role = "assistant"
+		switch m := &req.Messages[i]; m.Role {
+		case agent.RoleUser:
+			e.begin("user")
+			e.parts(m.Parts)
+		case agent.RoleAssistant:
+			e.begin("assistant")
+			e.assistant(m)
+		case agent.RoleTool:
+			e.begin("user")
+			e.results(m.Results)
+		default:
+			return fmt.Errorf("a message of the unknown role %q", m.Role)
 		}
-		err := e.message(role, func() error {
-			switch m.Role {
-			case agent.RoleUser:
-				e.parts(m.Parts)
-			case agent.RoleAssistant:
-				e.assistant(m)
-			case agent.RoleTool:
-				e.results(m.Results)
-			default:
-				return fmt.Errorf("a message of the unknown role %q", m.Role)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if i == last || i == before {
-			e.b = e.b[:len(e.b)-len("]}")]
-			e.mark()
-			e.b = append(e.b, "]}"...)
-		}
+		e.end(i == last || i == before)
 	}
 	e.b = append(e.b, ']')
 	return nil
@@ -108,20 +97,22 @@ func ends(messages []agent.Message) (last, before int) {
 	return last, previous(max(i, 0))
 }
 
-// message writes a message with the blocks that content writes.
-func (e *encoder) message(role string, content func() error) error {
+// begin opens a message.
+func (e *encoder) begin(role string) {
 	e.open()
 	e.b = modelhttp.AppendMember(e.b, "role", role)
 	e.b = append(modelhttp.AppendName(e.b, "content"), '[')
-	start := len(e.b)
-	if err := content(); err != nil {
-		return err
-	}
-	if len(e.b) == start {
+}
+
+// end closes a message. It must not be empty.
+func (e *encoder) end(mark bool) {
+	if e.b[len(e.b)-1] == '[' {
 		e.text(modelhttp.NoContent)
 	}
+	if mark {
+		e.mark()
+	}
 	e.b = append(e.b, ']', '}')
-	return nil
 }
 
 // parts writes text and attachments.
@@ -136,9 +127,24 @@ func (e *encoder) parts(parts []agent.Part) {
 	}
 }
 
-// assistant writes what the model said and thought, in its order, then its calls.
+// A callExtra is the Extra of a call that parts of the message follow: the number of those
+// before it.
+type callExtra struct {
+	After *int `json:"after"`
+}
+
+// assistant writes what the model said, thought and called, in its order.
 func (e *encoder) assistant(m *agent.Message) {
-	for _, p := range m.Parts {
+	calls := m.Calls
+	for i, p := range m.Parts {
+		for len(calls) > 0 {
+			var extra callExtra
+			if len(calls[0].Extra) == 0 || json.Unmarshal(calls[0].Extra, &extra) != nil || extra.After == nil || *extra.After > i {
+				break
+			}
+			e.calls(calls[:1])
+			calls = calls[1:]
+		}
 		switch p.Kind {
 		case agent.PartText:
 			e.text(p.Text)
@@ -146,7 +152,11 @@ func (e *encoder) assistant(m *agent.Message) {
 			e.reasoning(p)
 		}
 	}
-	for _, c := range m.Calls {
+	e.calls(calls)
+}
+
+func (e *encoder) calls(calls []agent.ToolCall) {
+	for _, c := range calls {
 		e.block("tool_use")
 		e.b = modelhttp.AppendMember(e.b, "id", callID(c.ID))
 		e.b = modelhttp.AppendMember(e.b, "name", modelhttp.ToolName(c.Name))

@@ -68,7 +68,7 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	sum := &agent.Response{Message: agent.Message{Role: agent.RoleAssistant}}
 	again := *req
 	for range maxPauses {
-		resp, err := p.ask(ctx, &again, delta)
+		resp, err := p.ask(ctx, &again, &answer{emit: delta, before: len(sum.Message.Parts)})
 		if failed, ok := errors.AsType[*agent.ModelError](err); ok {
 			failed.Usage = failed.Usage.Add(sum.Usage)
 		}
@@ -87,7 +87,7 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 }
 
 // ask makes one request.
-func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*agent.Response, error) {
 	const path = "messages"
 	x, err := modelhttp.Open(&p.Settings, URL, path)
 	if err != nil {
@@ -99,6 +99,9 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent
 	}
 	x.Trace, x.KeyHeader = req.Trace, "X-Api-Key"
 	x.Header = map[string]string{"anthropic-version": version}
+	if modelOf(p.Model).bindsThoughts() {
+		x.Header["anthropic-beta"] = "thinking-binding-controls-2026-08-01"
+	}
 	if x.URL.Hostname() != host && p.Key != nil && p.Key() != "" {
 		x.Header["Authorization"] = "Bearer " + p.Key() // other servers want either
 	}
@@ -106,13 +109,13 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}
 	}
-	return x.Run(ctx, body, &answer{emit: delta})
+	return x.Run(ctx, body, a)
 }
 
 // A model is what the name of a model says about it.
 type model struct {
 	claude  bool
-	version int // 405 for 4.5; the newest if the name has none
+	version int // 405 for 4.5; that of the first model 5 if the name has none
 }
 
 // modelOf reads names such as claude-sonnet-4-5-20250929, claude-3-7-sonnet-latest and
@@ -137,8 +140,18 @@ func modelOf(name string) model {
 		}
 		return model{claude: true, version: major*100 + minor}
 	}
-	return model{claude: true, version: 9900}
+	return model{claude: true, version: 500}
 }
+
+// adaptive reports whether the model decides itself how long it thinks, with an effort,
+// and alwaysThinks whether it does so without being asked
+// (https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking).
+func (m model) adaptive() bool     { return m.claude && m.version >= 406 }
+func (m model) alwaysThinks() bool { return m.claude && m.version >= 500 }
+
+// bindsThoughts reports whether a thought is valid only behind the conversation that it
+// was part of (https://platform.claude.com/docs/en/build-with-claude/preserved-thinking).
+func (m model) bindsThoughts() bool { return m.claude && m.version >= 501 }
 
 // maxTokens is the limit of an answer where no other is set: a quarter of the context, or
 // what the model can write if that is less (https://platform.claude.com/docs/en/about-claude/models/overview).

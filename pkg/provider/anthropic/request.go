@@ -75,20 +75,25 @@ func (p *Provider) fields(m model, req *agent.Request) ([]modelhttp.Field, error
 }
 
 // thinking is how long the model thinks: the value of "thinking", and the effort. Models
-// before 4.6 have no effort but a number of tokens, which is less than max_tokens; those
-// after it have no number
-// (https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking).
+// that are not adaptive have a number of tokens, which is less than max_tokens. A thought
+// in a conversation that was shortened since is dropped; without block_binding the server
+// would refuse the request.
 func (p *Provider) thinking(m model, maxTokens int) (thinking, effort string, err error) {
 	effort = strings.ToLower(p.ReasoningEffort)
 	switch {
-	case effort == "":
+	case effort == "" && !m.alwaysThinks():
 		return "", "", nil
 	case effort == "none":
 		return `{"type":"disabled"}`, "", nil
-	case m.claude && m.version >= 406 && effort == "minimal":
-		return `{"type":"adaptive","display":"summarized"}`, "low", nil
-	case m.claude && m.version >= 406:
-		return `{"type":"adaptive","display":"summarized"}`, effort, nil
+	case m.adaptive():
+		if effort == "minimal" {
+			effort = "low"
+		}
+		thinking = `{"type":"adaptive","display":"summarized"`
+		if m.bindsThoughts() {
+			thinking += `,"block_binding":{"prefix_mismatch_behavior":"drop_block"}`
+		}
+		return thinking + "}", effort, nil
 	}
 	budget := 0
 	switch effort {

@@ -91,15 +91,17 @@ func TestRequestIsGolden(t *testing.T) {
 }
 
 func TestHeadersAndPath(t *testing.T) {
-	for _, test := range []struct{ base, host, path, authorization string }{
-		{"", "api.anthropic.com", "/v1/messages", ""},
-		{"https://api.anthropic.com", "api.anthropic.com", "/v1/messages", ""},
-		{"https://api.anthropic.com/v1/", "api.anthropic.com", "/v1/messages", ""},
-		{"https://llm.example.org/anthropic", "llm.example.org", "/anthropic/v1/messages", "Bearer " + secret},
-		{"https://llm.example.org/odd/messages?a=b", "llm.example.org", "/odd/messages", "Bearer " + secret},
+	const beta = "thinking-binding-controls-2026-08-01"
+	for _, test := range []struct{ base, host, path, authorization, model, beta string }{
+		{"", "api.anthropic.com", "/v1/messages", "", "claude-opus-5", ""},
+		{"", "api.anthropic.com", "/v1/messages", "", "claude-opus-5-5", beta},
+		{"https://api.anthropic.com", "api.anthropic.com", "/v1/messages", "", "m", ""},
+		{"https://api.anthropic.com/v1/", "api.anthropic.com", "/v1/messages", "", "m", ""},
+		{"https://llm.example.org/anthropic", "llm.example.org", "/anthropic/v1/messages", "Bearer " + secret, "m", ""},
+		{"https://llm.example.org/odd/messages?a=b", "llm.example.org", "/odd/messages", "Bearer " + secret, "m", ""},
 	} {
 		var got *http.Request
-		p := &Provider{Settings: modelhttp.Settings{BaseURL: test.base, Model: "m", Key: func() string { return secret },
+		p := &Provider{Settings: modelhttp.Settings{BaseURL: test.base, Model: test.model, Key: func() string { return secret },
 			Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 				got = r
 				return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(stopped("end_turn"))), Request: r}, nil
@@ -107,7 +109,7 @@ func TestHeadersAndPath(t *testing.T) {
 		if _, _, _, err := ask(t, p, hello); err != nil {
 			t.Fatal(err)
 		}
-		if got.URL.Host != test.host || got.URL.Path != test.path || got.Header.Get("X-Api-Key") != secret || got.Header.Get("Anthropic-Version") != version || got.Header.Get("Authorization") != test.authorization {
+		if got.URL.Host != test.host || got.URL.Path != test.path || got.Header.Get("X-Api-Key") != secret || got.Header.Get("Anthropic-Version") != version || got.Header.Get("Authorization") != test.authorization || got.Header.Get("Anthropic-Beta") != test.beta {
 			t.Errorf("%q: %s, headers %v", test.base, got.URL, got.Header)
 		}
 	}
@@ -139,6 +141,25 @@ func TestThoughtsGoBackAsTheyCame(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s: %s\nwant in it: %s", file, body, want)
 		}
+	}
+}
+
+// Models that think between the calls of one answer find each thought in its place, also
+// in a turn that was paused.
+func TestThoughtsBetweenCallsKeepTheirPlace(t *testing.T) {
+	const call = `{"type":"tool_use","id":"%s","name":"t","input":{}}`
+	const thought = `{"type":"thinking","thinking":"%s","signature":"c2ln"}`
+	said := []any{fmt.Sprintf(thought, "one"), fmt.Sprintf(call, "a"), fmt.Sprintf(call, "b"), fmt.Sprintf(thought, "two"), fmt.Sprintf(call, "c"), `{"type":"text","text":"three"}`, fmt.Sprintf(call, "d")}
+	first := `{"type":"message","content":[` + fmt.Sprintf(thought, "none") + `],"stop_reason":"pause_turn"}`
+	p, requests := answering(t, first, fmt.Sprintf(`{"type":"message","content":[%s,%s,%s,%s,%s,%s,%s],"stop_reason":"tool_use"}`, said...))
+	resp, _, _, err := ask(t, p, hello)
+	if err != nil || len(resp.Message.Calls) != 4 || len(*requests) != 2 {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	body := bodyOf(t, p, &agent.Request{Messages: []agent.Message{agent.UserText("hello"), resp.Message, agent.UserText("go on")}})
+	want := fmt.Sprintf(`{"role":"assistant","content":[`+thought+`,%s,%s,%s,%s,%s,%s,%s]}`, append([]any{"none"}, said...)...)
+	if !strings.Contains(body, want) {
+		t.Errorf("%s\nwant in it: %s", body, want)
 	}
 }
 
@@ -206,13 +227,18 @@ func TestWhatIsNotCached(t *testing.T) {
 }
 
 func TestEffort(t *testing.T) {
+	const bound = `{"type":"adaptive","display":"summarized","block_binding":{"prefix_mismatch_behavior":"drop_block"}}`
 	const adaptive = `"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"`
 	for _, test := range []struct {
 		model, effort string
 		tokens        int
 		want          string // "" for nothing
 	}{
-		{"claude-opus-5", "", 0, ""},
+		{"claude-opus-4-8", "", 0, ""},
+		{"claude-opus-5", "", 0, `"thinking":{"type":"adaptive","display":"summarized"},"messages"`},
+		{"claude-opus-5-5", "", 0, `"thinking":` + bound + `,"messages"`},
+		{"claude-fable-5-1", "high", 0, `"thinking":` + bound + `,"output_config":{"effort":"high"}`},
+		{"claude-haiku-6", "", 0, `"thinking":` + bound},
 		{"claude-opus-5", "high", 0, adaptive + `high"}`},
 		{"claude-opus-5", "Max", 0, adaptive + `max"}`},
 		{"claude-opus-4-6", "minimal", 0, adaptive + `low"}`},
