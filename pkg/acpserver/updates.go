@@ -82,6 +82,10 @@ func (u *updates) of(e *agent.Event, past bool) (list []acp.Update) {
 		}
 	case agent.EventCallStarted, agent.EventProgress, agent.EventCallEnded:
 		list = u.called(e)
+	case agent.EventWarning:
+		u.gap = u.gap || u.pieces
+		list = u.piece(agent.EventText, "> warning: "+strings.Join(strings.Fields(e.Text), " "))
+		u.gap = true
 	case agent.EventCompaction:
 		u.used = 0
 	}

@@ -2,7 +2,6 @@ package acpserver
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,8 +54,7 @@ func TestMessages(t *testing.T) {
 func shown(list []acp.Update) string {
 	var lines []string
 	for _, u := range list {
-		text, _ := json.Marshal(u)
-		lines = append(lines, string(text))
+		lines = append(lines, string(acp.Raw(u)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -66,7 +64,7 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 	var list []acp.Update
 	for _, e := range []agent.Event{{Kind: agent.EventRequest}, {Kind: agent.EventText, Text: "one\x1b[31"}, {Kind: agent.EventText, Text: "m two"}, {Kind: agent.EventText, Depth: 1, Text: "a sub-agent"},
 		{Kind: agent.EventRetry, Error: "reset"}, {Kind: agent.EventText, Text: "three"}, {Kind: agent.EventAnswer, Message: &agent.Message{Parts: []agent.Part{agent.Text("three")}}, Usage: &agent.Usage{Requests: 1, InputTokens: 7, OutputTokens: 3, Cost: agent.Dollar / 2, Priced: 1}},
-		{Kind: agent.EventRequest}, {Kind: agent.EventAnswer, Message: &agent.Message{Parts: []agent.Part{agent.Text("four")}}}} {
+		{Kind: agent.EventWarning, Depth: 1, Text: "a server\ndid not start"}, {Kind: agent.EventRequest}, {Kind: agent.EventAnswer, Message: &agent.Message{Parts: []agent.Part{agent.Text("four")}}}} {
 		list = append(list, u.of(&e, false)...)
 	}
 	want := `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"one"}}
@@ -74,6 +72,7 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\n[the answer broke off; the model is asked again]\n\n"}}
 {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"three"}}
 {"sessionUpdate":"usage_update","used":10,"size":0,"cost":{"amount":0.5,"currency":"USD"}}
+{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\n> warning: a server did not start"}}
 {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\nfour"}}`
 	if diff := cmp.Diff(want, shown(list)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
