@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
@@ -196,14 +197,19 @@ func (a *attempt) own(e *agent.Event) bool {
 	return e.Session == a.task.Session
 }
 
-// starts keeps what runs started with.
-type starts struct{ lru[agent.Start] }
+// starts keeps what some runs started with.
+type starts struct {
+	mu   sync.Mutex
+	kept map[string]agent.Start // by digest
+}
 
 func (s *starts) read(ctx context.Context, from store.Store, digest string) (agent.Start, error) {
-	if start, ok := s.get(digest); ok {
+	s.mu.Lock()
+	start, ok := s.kept[digest]
+	s.mu.Unlock()
+	if ok {
 		return start, nil
 	}
-	var start agent.Start
 	data, err := store.GetBlob(ctx, from, digest)
 	if err != nil {
 		return start, err
@@ -214,8 +220,13 @@ func (s *starts) read(ctx context.Context, from store.Store, digest string) (age
 	if len(start.Tools) > 0 || len(start.History) > 0 || start.Session != "" || start.Compact {
 		return start, &permanentError{errors.New("the start of the run: tools of the client, and sessions that exist, are not supported on a fleet")}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept == nil || len(s.kept) >= 200 {
+		s.kept = map[string]agent.Start{}
+	}
 	if len(data) < 64<<10 {
-		s.put(digest, start)
+		s.kept[digest] = start
 	}
 	return start, nil
 }

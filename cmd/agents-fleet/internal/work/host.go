@@ -1,17 +1,13 @@
 package work
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/sandbox"
 )
@@ -82,46 +78,4 @@ func companion(name string) (string, error) {
 		return "", fmt.Errorf("cannot find the program %s beside this one or in PATH", name)
 	}
 	return filepath.Abs(path)
-}
-
-// ownFolder makes a folder below dir for this process alone, and removes those of processes
-// that were killed.
-func ownFolder(dir string) (own string, release func(), err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", nil, err
-	}
-	old, err := os.ReadDir(dir)
-	if err != nil {
-		return "", nil, err
-	}
-	for _, e := range old {
-		path := filepath.Join(dir, e.Name())
-		if lock, err := lockFolder(path); err == nil {
-			_ = os.RemoveAll(path) // the next worker tries again
-			lock.Close()
-		}
-	}
-	if own, err = os.MkdirTemp(dir, "w"); err != nil {
-		return "", nil, err
-	}
-	lock, err := lockFolder(own)
-	if err != nil {
-		return "", nil, errors.Join(err, os.RemoveAll(own))
-	}
-	return own, func() {
-		_ = os.RemoveAll(own)
-		lock.Close()
-	}, nil
-}
-
-// lockFolder locks a folder until the file that it returns is closed.
-func lockFolder(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := filelock.Try(f); err != nil {
-		return nil, cmp.Or(f.Close(), err, fs.ErrExist)
-	}
-	return f, nil
 }

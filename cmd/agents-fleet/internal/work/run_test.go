@@ -34,6 +34,15 @@ func TestRunWithATool(t *testing.T) {
 	if out.Status != string(agent.StatusOK) {
 		t.Errorf("status %s\n%s", out.Status, f.shown(run.GetID()))
 	}
+	about, err := f.client.DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"AgentsAgent": `"root"`, "AgentsRoot": `"` + run.GetID() + `"`, "AgentsOutcome": `"ok"`, "AgentsCost": "0"} {
+		if got := string(about.WorkflowExecutionInfo.SearchAttributes.GetIndexedFields()[name].GetData()); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
 	if got := f.lines(); len(got) != 1 || got[0] != run.GetID()+".1.1 one" {
 		t.Errorf("the tool wrote %q", got)
 	}

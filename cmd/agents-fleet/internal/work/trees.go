@@ -6,10 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -26,7 +24,6 @@ import (
 type trees struct {
 	ctx   context.Context // of the worker
 	w     *Worker
-	dir   string
 	limit int
 
 	mu      sync.Mutex
@@ -35,11 +32,11 @@ type trees struct {
 	stop    context.CancelFunc
 }
 
-// A tree is a loaded agent in a folder of its own.
+// A tree is a loaded agent. Its folder has the same path for the same content, so that
+// prompts with paths stay the same from worker to worker.
 type tree struct {
 	*agentfile.Tree
 	key    string
-	dir    string
 	err    error
 	loaded chan struct{} // closed when Tree or err is set
 	users  int           // guarded by trees.mu, like used
@@ -49,8 +46,8 @@ type tree struct {
 // idleTime is how long the servers of an agent that nobody uses may run.
 const idleTime = 5 * time.Minute
 
-func newTrees(ctx context.Context, w *Worker, dir string) *trees {
-	t := &trees{w: w, dir: dir, limit: cmp.Or(w.o.Trees, 32), kept: map[string]*tree{}}
+func newTrees(ctx context.Context, w *Worker) *trees {
+	t := &trees{w: w, limit: cmp.Or(w.o.Trees, 32), kept: map[string]*tree{}}
 	t.ctx, t.stop = context.WithCancel(ctx)
 	t.sweeper.Go(func() {
 		tick := time.NewTicker(idleTime / 5)
@@ -112,19 +109,16 @@ func treeKey(task *flow.Task) string {
 }
 
 func (t *trees) load(n *tree, task *flow.Task, dir string) error {
-	var err error
-	if n.dir, err = os.MkdirTemp(t.dir, "t"); err != nil {
-		return err
-	}
-	if err := archive.Unpack(t.ctx, t.w.store, task.Folder, n.dir); err != nil {
+	folder, err := archive.Shared(t.ctx, t.w.store, task.Folder, filepath.Join(t.w.o.Dir, "agents"))
+	if err != nil {
 		return fmt.Errorf("unpack the agent's folder: %w", err)
 	}
 	if !filepath.IsLocal(filepath.FromSlash(task.File)) {
 		return &permanentError{fmt.Errorf("the agent file %q is not in its folder", task.File)}
 	}
-	file := filepath.Join(n.dir, filepath.FromSlash(task.File))
+	file := filepath.Join(folder, filepath.FromSlash(task.File))
 	o := t.w.o.Load
-	o.WorkDir = n.dir
+	o.WorkDir = folder
 	if dir != "" {
 		o.WorkDir = dir
 	}
@@ -191,11 +185,10 @@ func (t *trees) sweep(all bool) {
 
 func (t *trees) end(n *tree) {
 	<-n.loaded
-	var err error
-	if n.Tree != nil {
-		err = n.Close()
+	if n.Tree == nil {
+		return
 	}
-	if err := errors.Join(err, os.RemoveAll(n.dir)); err != nil {
+	if err := n.Close(); err != nil {
 		t.w.o.Note(fmt.Sprintf("close an agent: %s", err))
 	}
 }

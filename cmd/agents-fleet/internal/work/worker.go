@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -25,7 +24,7 @@ type Options struct {
 	// Queue is the task queue; "" means flow.Queue.
 	Queue string
 	// Dir is a folder for the agents that are unpacked and for workspaces, which several
-	// workers may share. It is required.
+	// workers may share. It is required, and best the same on all hosts: prompts may name it.
 	Dir string
 	// Load are the options with which agents are loaded, those of the worker's host: see
 	// Host. Agent, Models, WorkDir and Ladder are set for each tree.
@@ -87,14 +86,9 @@ const (
 // Run works until ctx ends. It then gives back what it is doing, so that other workers
 // continue it, and ends everything that it started.
 func (w *Worker) Run(ctx context.Context) error {
-	dir, release, err := ownFolder(filepath.Join(w.o.Dir, "workers"))
-	if err != nil {
-		return fmt.Errorf("prepare the worker's folder: %w", err)
-	}
-	defer release()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	w.trees = newTrees(life, w, dir)
+	w.trees = newTrees(life, w)
 	defer w.trees.close()
 	worker.SetStickyWorkflowCacheSize(cachedWorkflows)
 	main := worker.New(w.client, w.o.Queue, w.options(false))
