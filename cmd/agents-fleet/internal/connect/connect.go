@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -21,16 +22,11 @@ import (
 // DefaultNamespace is the namespace if nothing names one.
 const DefaultNamespace = "default"
 
-// ErrNoAddress: nothing names a server.
-var ErrNoAddress = errors.New("no Temporal server is named")
-
-// Options of a client. Address and Namespace take precedence over the environment, and
-// Fallback is the address if neither names one.
+// Options of a client. Address and Namespace take precedence over the environment:
+// TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_…, or a profile of
+// Temporal's configuration file. Fallback is the address if nothing else names one.
 type Options struct {
 	Address, Namespace, Fallback string
-	// Environ is the environment, KEY=VALUE: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
-	// TEMPORAL_API_KEY, TEMPORAL_TLS_…, or a profile of Temporal's configuration file.
-	Environ []string
 	// Key encrypts payloads, if it is not nil.
 	Key *Key
 	// Metrics receives the measurements of the SDK, and Trace its spans; nil drops them.
@@ -40,28 +36,28 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Client connects to the server. The caller must close the client.
-func (o Options) Client(ctx context.Context) (client.Client, error) {
+// Client connects to the server, and returns the namespace too. The caller must close the
+// client.
+func (o Options) Client(ctx context.Context) (c client.Client, namespace string, err error) {
 	opts, err := o.options()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	c, err := client.DialContext(ctx, opts)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the Temporal server at %s: %w", opts.HostPort, err)
+	if c, err = client.DialContext(ctx, opts); err != nil {
+		return nil, "", fmt.Errorf("connect to the Temporal server at %s: %w", opts.HostPort, err)
 	}
-	return c, nil
+	return c, opts.Namespace, nil
 }
 
 func (o Options) options() (client.Options, error) {
-	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{EnvLookup: environ(o.Environ)})
+	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
 	if err != nil {
 		return client.Options{}, fmt.Errorf("read Temporal's configuration: %w", err)
 	}
 	profile.Address = cmp.Or(o.Address, profile.Address, o.Fallback)
 	profile.Namespace = cmp.Or(o.Namespace, profile.Namespace, DefaultNamespace)
 	if profile.Address == "" {
-		return client.Options{}, ErrNoAddress
+		return client.Options{}, errors.New("no Temporal server is named")
 	}
 	opts, err := profile.ToClientOptions(envconfig.ToClientOptionsRequest{})
 	if err != nil {
@@ -77,6 +73,15 @@ func (o Options) options() (client.Options, error) {
 		opts.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: opts.DataConverter, EncodeCommonAttributes: true})
 	}
 	return opts, nil
+}
+
+// Types are search attributes by name, as servers register them.
+func Types(attributes []temporal.SearchAttributeKey) map[string]enums.IndexedValueType {
+	types := map[string]enums.IndexedValueType{}
+	for _, a := range attributes {
+		types[a.GetName()] = a.GetValueType()
+	}
+	return types
 }
 
 // Register adds the search attributes that the namespace does not have.

@@ -30,6 +30,7 @@ func TestOptionsComeFromFlagsAndTheEnvironment(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		o       Options
+		env     []string
 		address string
 		space   string
 		tls     bool
@@ -37,15 +38,18 @@ func TestOptionsComeFromFlagsAndTheEnvironment(t *testing.T) {
 	}{
 		{name: "nothing", err: "no Temporal server is named"},
 		{name: "a server that runs here", o: Options{Fallback: "a:1"}, address: "a:1", space: "default"},
-		{name: "the environment", o: Options{Fallback: "a:1", Environ: []string{"TEMPORAL_ADDRESS=b:2", "TEMPORAL_NAMESPACE=n"}}, address: "b:2", space: "n"},
-		{name: "empty variables", o: Options{Fallback: "a:1", Environ: []string{"TEMPORAL_ADDRESS=", "TEMPORAL_NAMESPACE="}}, address: "a:1", space: "default"},
-		{name: "flags", o: Options{Address: "c:3", Namespace: "m", Environ: []string{"TEMPORAL_ADDRESS=b:2", "TEMPORAL_NAMESPACE=n"}}, address: "c:3", space: "m"},
-		{name: "a key of the API", o: Options{Address: "c:3", Environ: []string{"TEMPORAL_API_KEY=k"}}, address: "c:3", space: "default", tls: true},
-		{name: "TLS", o: Options{Address: "c:3", Environ: []string{"TEMPORAL_TLS=true", "TEMPORAL_TLS_SERVER_NAME=s"}}, address: "c:3", space: "default", tls: true},
-		{name: "half a certificate", o: Options{Address: "c:3", Environ: []string{"TEMPORAL_TLS_CLIENT_CERT_PATH=/no"}}, err: "client cert or key path"},
+		{name: "the environment", o: Options{Fallback: "a:1"}, env: []string{"TEMPORAL_ADDRESS=b:2", "TEMPORAL_NAMESPACE=n"}, address: "b:2", space: "n"},
+		{name: "empty variables", o: Options{Fallback: "a:1"}, env: []string{"TEMPORAL_ADDRESS=", "TEMPORAL_NAMESPACE="}, address: "a:1", space: "default"},
+		{name: "flags", o: Options{Address: "c:3", Namespace: "m"}, env: []string{"TEMPORAL_ADDRESS=b:2", "TEMPORAL_NAMESPACE=n"}, address: "c:3", space: "m"},
+		{name: "a key of the API", o: Options{Address: "c:3"}, env: []string{"TEMPORAL_API_KEY=k"}, address: "c:3", space: "default", tls: true},
+		{name: "TLS", o: Options{Address: "c:3"}, env: []string{"TEMPORAL_TLS=true", "TEMPORAL_TLS_SERVER_NAME=s"}, address: "c:3", space: "default", tls: true},
+		{name: "half a certificate", o: Options{Address: "c:3"}, env: []string{"TEMPORAL_TLS_CLIENT_CERT_PATH=/no"}, err: "client cert or key path"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.o.Environ = append(tt.o.Environ, "TEMPORAL_CONFIG_FILE="+filepath.Join(t.TempDir(), "none"))
+			for _, pair := range append(tt.env, "TEMPORAL_CONFIG_FILE="+filepath.Join(t.TempDir(), "none")) {
+				name, value, _ := strings.Cut(pair, "=")
+				t.Setenv(name, value)
+			}
 			got, err := tt.o.options()
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
@@ -63,7 +67,7 @@ func TestOptionsComeFromFlagsAndTheEnvironment(t *testing.T) {
 func TestAServerThatIsNotThere(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := (Options{Address: "127.0.0.1:1"}).Client(ctx); err == nil || !strings.HasPrefix(err.Error(), "connect to the Temporal server at 127.0.0.1:1: ") {
+	if _, _, err := (Options{Address: "127.0.0.1:1"}).Client(ctx); err == nil || !strings.HasPrefix(err.Error(), "connect to the Temporal server at 127.0.0.1:1: ") {
 		t.Errorf("Client: %v", err)
 	}
 }
@@ -145,7 +149,7 @@ func TestAClientEncryptsMeasuresAndTraces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Options{Address: s.Address, Key: key(t, "c"), Metrics: metrics, Trace: trace}.Client(ctx)
+	c, _, err := Options{Address: s.Address, Key: key(t, "c"), Metrics: metrics, Trace: trace}.Client(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +246,7 @@ func TestARecordBecomesSpans(t *testing.T) {
 	trace.Record([]agent.Event{
 		{Kind: agent.EventSession, Time: at, Session: "S", Agent: "a", Model: "m"},
 		{Kind: agent.EventMessage, Time: at, Session: "S", Agent: "a", Message: &m},
+		{Kind: agent.EventRequest, Time: at.Add(3 * time.Second), Session: "S", Agent: "a", Turn: 1, Model: "m"},
 		{Kind: agent.EventAnswer, Time: at.Add(5 * time.Second), Session: "S", Agent: "a", Turn: 1, RunTurns: 1, Millis: 2000, Message: &agent.Message{Role: agent.RoleAssistant}, Usage: &agent.Usage{Requests: 1}},
 		{Kind: agent.EventEnd, Time: at.Add(6 * time.Second), Session: "S", Agent: "a", Turn: 1, Status: agent.StatusOK},
 	})

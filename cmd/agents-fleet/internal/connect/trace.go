@@ -14,7 +14,8 @@ import (
 )
 
 // A Trace exports the spans of Temporal's workflows and activities, and those of the agents
-// that they run, as one trace. It is safe for concurrent use.
+// that they run, as one trace. It is safe for concurrent use. The zero value exports nothing,
+// but a workflow that its client starts is part of the trace.
 type Trace struct {
 	mu  sync.Mutex
 	out *observe.Trace
@@ -36,24 +37,11 @@ func (t *Trace) Close() error {
 	return t.out.Close()
 }
 
-// Record exports the spans of a run that has ended, from all events of its record. The record
-// has no event of a model request, so its span begins where the answer's time begins.
+// Record exports the spans of a run that has ended, from all events of its record.
 func (t *Trace) Record(events []agent.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	model := map[string]string{} // of sessions
 	for _, e := range events {
-		switch e.Kind {
-		case agent.EventSession, agent.EventSetup:
-			if e.Model != "" {
-				model[e.Session] = e.Model
-			}
-		case agent.EventAnswer:
-			begin := e
-			begin.Kind, begin.Message, begin.Usage = agent.EventRequest, nil, nil
-			begin.Time, begin.Model = e.Time.Add(-time.Duration(e.Millis)*time.Millisecond), model[e.Session]
-			t.out.Observe(begin)
-		}
 		t.out.Observe(e)
 	}
 }
@@ -137,7 +125,7 @@ func (t *tracer) StartSpan(o *interceptor.TracerStartSpanOptions) (interceptor.T
 
 // Finish exports the span.
 func (s *span) Finish(o *interceptor.TracerFinishSpanOptions) {
-	if s.out == nil || s.parent == "" {
+	if s.out == nil || s.out.out == nil || s.parent == "" {
 		return
 	}
 	done := observe.Span{Context: s.context, Parent: s.parent, Name: s.start.Operation + ":" + s.start.Name, Start: s.start.Time, End: time.Now(), Attributes: s.start.Tags}

@@ -31,6 +31,11 @@ func (w *Worker) step(ctx context.Context, task flow.Task) (next flow.Next, err 
 		}
 		return a.steps(ctx, &next)
 	})
+	if err == nil && next.Ended != "" && task.Session == task.Record && w.o.Ended != nil {
+		if record, err := w.records.Get(ctx, task.Record); err == nil {
+			w.o.Ended(record.Events())
+		}
+	}
 	return next, err
 }
 

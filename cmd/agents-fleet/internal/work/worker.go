@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/session"
 	"go.temporal.io/sdk/activity"
@@ -39,6 +40,9 @@ type Options struct {
 	Activities int
 	// Trees is how many loaded agents are kept; 0 means 32.
 	Trees int
+	// Ended is called with all events of a run that has ended, before its workflow ends; nil
+	// drops them. Calls may be concurrent, and repeated.
+	Ended func(events []agent.Event)
 	// Note is called with lines for the worker's log; nil drops them.
 	Note func(line string)
 }

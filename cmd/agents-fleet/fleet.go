@@ -1,0 +1,176 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/urfave/cli/v3"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// The environment variables for --store and --key.
+const (
+	envStore = "AGENTS_FLEET_STORE"
+	envKey   = "AGENTS_FLEET_KEY_FILE"
+)
+
+// elsewhere is the next step without a server or a store.
+const elsewhere = "`agents-fleet dev` runs both on this machine; --address and --store name others"
+
+// attributes are the search attributes of runs.
+var attributes = []temporal.SearchAttributeKey{flow.AgentsAgent, flow.AgentsRoot, flow.AgentsOutcome, flow.AgentsCost}
+
+// A fleet is one start of the program: its streams, its environment, and the flags with
+// which commands find the server and the store.
+type fleet struct {
+	in       io.Reader
+	out, err io.Writer
+	environ  []string
+
+	address, namespace, location, keyFile string
+	queue, dir, metrics, traceFile        string
+
+	client  client.Client
+	space   string // the namespace
+	store   store.Store
+	trace   *connect.Trace
+	closers []func() error
+}
+
+// flags are those that all commands have.
+func (f *fleet) flags(more ...cli.Flag) []cli.Flag {
+	return append(more,
+		&cli.StringFlag{Name: "address", Usage: "`HOST:PORT` of the Temporal server", Destination: &f.address},
+		&cli.StringFlag{Name: "namespace", Usage: "the server's namespace `NAME`", Destination: &f.namespace},
+		&cli.StringFlag{Name: "store", Usage: "`URL` of what workers share: a folder, s3://BUCKET/PREFIX or postgres://…", Sources: cli.EnvVars(envStore), Destination: &f.location},
+		f.keyFlag(),
+		f.dirFlag(),
+	)
+}
+
+func (f *fleet) keyFlag() cli.Flag {
+	return &cli.StringFlag{Name: "key", TakesFile: true, Usage: "encrypt the store and what the server sees with the key in `FILE`: 64 hexadecimal digits", Sources: cli.EnvVars(envKey), Destination: &f.keyFile}
+}
+
+func (f *fleet) dirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "dir", TakesFile: true, Usage: "the `FOLDER` of this machine, by default fleet in the state folder of agents", Destination: &f.dir}
+}
+
+func (f *fleet) traceFlag() cli.Flag {
+	return &cli.StringFlag{Name: "trace-file", TakesFile: true, Usage: "append every span to `FILE` as a line of OTLP in JSON", Destination: &f.traceFile}
+}
+
+// folder is where this machine keeps what belongs to a fleet.
+func (f *fleet) folder() (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if f.dir == "" && !filepath.IsAbs(state) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", &failure{error: fmt.Errorf("find the state folder: %w", err), code: 2, hint: "--dir names a folder"}
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Abs(cmp.Or(f.dir, filepath.Join(state, "agents", "fleet")))
+}
+
+// A running is the server and the store of `agents-fleet dev`, for other commands.
+type running struct {
+	Address string `json:"address"`
+	Store   string `json:"store"`
+}
+
+// runningFile is where dev writes them while it runs.
+const runningFile = "dev.json"
+
+// open connects to the server and opens the store.
+func (f *fleet) open(ctx context.Context, o connect.Options) (err error) {
+	var here running
+	if dir, err := f.folder(); err == nil {
+		if text, err := os.ReadFile(filepath.Join(dir, runningFile)); err == nil {
+			_ = json.Unmarshal(text, &here) // only dev writes it, as a whole
+		}
+	}
+	if err := f.openTrace(); err != nil {
+		return err
+	}
+	o.Address, o.Namespace, o.Fallback, o.Trace = f.address, f.namespace, here.Address, f.trace
+	if o.Trace == nil && o.Logger == nil { // a worker without spans needs none of others
+		o.Trace = &connect.Trace{}
+	}
+	if f.keyFile != "" {
+		if o.Key, err = connect.ReadKey(f.keyFile); err != nil {
+			return &failure{error: err, code: 2}
+		}
+	}
+	if f.client, f.space, err = o.Client(ctx); err != nil {
+		return &failure{error: err, code: 2, hint: elsewhere}
+	}
+	f.closers = append(f.closers, func() error { f.client.Close(); return nil })
+	location := cmp.Or(f.location, here.Store)
+	if location == "" {
+		return &failure{error: errors.New("no store is named"), code: 2, hint: elsewhere}
+	}
+	if f.store, err = store.Open(ctx, location); err != nil {
+		return &failure{error: err, code: 2}
+	}
+	f.closers = append(f.closers, f.store.Close)
+	if o.Key != nil {
+		f.store, err = store.Encrypt(f.store, o.Key.Bytes[:])
+	}
+	return err
+}
+
+// openTrace opens the exporter of spans to --trace-file and the collector that the
+// environment names.
+func (f *fleet) openTrace() error {
+	env := observe.Environ{Getenv: os.Getenv, Warn: f.note}
+	collector, _ := env.Collector()
+	if collector == "" && f.traceFile == "" {
+		return nil
+	}
+	o := observe.TraceOptions{URL: collector, Resource: env.Resource("agents-fleet", version), Version: version}
+	o.HTTP.Header = env.Header()
+	if f.traceFile != "" {
+		file, err := observe.OpenLog(f.traceFile)
+		if err != nil {
+			return &failure{error: fmt.Errorf("--trace-file: %w", err), code: 2}
+		}
+		f.closers = append(f.closers, file.Close)
+		o.W = file
+	}
+	var err error
+	if f.trace, err = connect.OpenTrace(o); err != nil {
+		return &failure{error: err, code: 2}
+	}
+	f.closers = append(f.closers, f.trace.Close)
+	return nil
+}
+
+// close closes what open opened, the last first.
+func (f *fleet) close() {
+	for i := len(f.closers) - 1; i >= 0; i-- {
+		if err := f.closers[i](); err != nil {
+			f.note(err.Error())
+		}
+	}
+}
+
+// note writes a line that is no result.
+func (f *fleet) note(line string) { fmt.Fprintln(f.err, line) }
+
+// logger shows the errors of the SDK.
+func (f *fleet) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(f.err, &slog.HandlerOptions{Level: slog.LevelError}))
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/urfave/cli/v3"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+)
+
+// A listed is a line of `agents-fleet list --json`.
+type listed struct {
+	ID      string     `json:"id"`
+	Agent   string     `json:"agent"`
+	Outcome string     `json:"outcome"`
+	Cost    float64    `json:"cost"`
+	Started time.Time  `json:"started"`
+	Ended   *time.Time `json:"ended,omitempty"`
+}
+
+func (f *fleet) listCommand() *cli.Command {
+	asJSON, limit := false, 0
+	return &cli.Command{
+		Name: "list", Usage: "list runs, the newest first",
+		Flags: f.flags(&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line", Destination: &asJSON}, &cli.IntFlag{Name: "limit", Usage: "at most `N` runs", Value: 50, Destination: &limit}),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			defer f.close()
+			if err := f.open(ctx, connect.Options{}); err != nil {
+				return err
+			}
+			runs, err := f.list(ctx, limit)
+			if err != nil {
+				return fmt.Errorf("list runs: %w", err)
+			}
+			table := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
+			for _, r := range runs {
+				if asJSON {
+					err = json.NewEncoder(f.out).Encode(r)
+				} else {
+					_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t$%s\n", r.ID, r.Started.Local().Format("2006-01-02 15:04:05"), termtext.Clean(r.Agent), r.Outcome, agent.Money(r.Cost*float64(agent.Dollar)))
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return table.Flush()
+		},
+	}
+}
+
+// list returns roots, not the runs of their sub-agents.
+func (f *fleet) list(ctx context.Context, limit int) (runs []listed, err error) {
+	request := &workflowservice.ListWorkflowExecutionsRequest{Query: `WorkflowType = "` + flow.Workflow + `" AND ParentWorkflowId IS NULL`}
+	for {
+		page, err := f.client.ListWorkflow(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range page.Executions {
+			if len(runs) == limit {
+				return runs, nil
+			}
+			runs = append(runs, listedOf(w))
+		}
+		if request.NextPageToken = page.NextPageToken; len(request.NextPageToken) == 0 {
+			return runs, nil
+		}
+	}
+}
+
+func listedOf(w *workflow.WorkflowExecutionInfo) listed {
+	l := listed{ID: w.Execution.WorkflowId, Started: w.StartTime.AsTime()}
+	read := func(key temporal.SearchAttributeKey, to any) {
+		if p := w.SearchAttributes.GetIndexedFields()[key.GetName()]; p != nil {
+			_ = converter.GetDefaultDataConverter().FromPayload(p, to) // the server knows its type
+		}
+	}
+	read(flow.AgentsAgent, &l.Agent)
+	read(flow.AgentsOutcome, &l.Outcome)
+	read(flow.AgentsCost, &l.Cost)
+	if w.CloseTime != nil {
+		ended := w.CloseTime.AsTime()
+		l.Ended = &ended
+	}
+	if w.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING && l.Outcome == "running" { // it could not say how it ended
+		l.Outcome = strings.ToLower(w.Status.String())
+	}
+	return l
+}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/work"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/channel"
+)
+
+func TestMain(m *testing.M) {
+	work.Sandboxed(os.Args)
+	dir, err := os.MkdirTemp("", "fleet")
+	if err != nil {
+		panic(err)
+	}
+	for name, value := range map[string]string{"XDG_STATE_HOME": dir, "XDG_CACHE_HOME": filepath.Join(dir, "cache"), "HOME": dir, "TEMPORAL_CONFIG_FILE": filepath.Join(dir, "none"), "TEMPORAL_ADDRESS": "", envStore: "", envKey: ""} {
+		os.Setenv(name, value)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// A safe is a buffer for several goroutines.
+type safe struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safe) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safe) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// do runs a command.
+func do(ctx context.Context, in string, args ...string) (code int, out, stderr string) {
+	var o, e safe
+	code = run(ctx, &fleet{in: strings.NewReader(in), out: &o, err: &e, environ: os.Environ()}, append([]string{"agents-fleet"}, args...))
+	return code, o.String(), e.String()
+}
+
+// until waits for something that is about to happen.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not happen", what)
+		}
+	}
+}
+
+// agentFile writes an agent whose model does what the prompt says: calls the tool wait or asks for
+// the permission to call touch.
+func agentFile(t *testing.T) string {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"agent.json": `{"tag": "OpenAIAgentDescription", "contents": {"slug": "clerk", "flavor": "scripted", "script": "script.json", "announce": "a", "systemPrompt": "s", "toolDirectory": "tools", "permissions": [{"verdict": "ask", "tool": "bash_touch"}]}}`,
+		"script.json": `{"rules": [
+			{"name": "over", "when": {"role": "tool"}, "answer": {"text": "done: ${lastMessage}"}},
+			{"name": "wait", "when": {"role": "user", "prompt": "^wait"}, "answer": {"calls": [{"tool": "bash_wait", "args": {}}]}},
+			{"name": "touch", "when": {"role": "user", "prompt": "^touch"}, "answer": {"calls": [{"tool": "bash_touch", "args": {}}]}},
+			{"name": "other", "answer": {"text": "hello, ${lastMessage}"}}]}`,
+		"tools/wait":  tool("wait", "touch "+filepath.Join(dir, "waiting")+"; sleep 600"),
+		"tools/touch": tool("touch", "echo touched"),
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "agent.json")
+}
+
+func tool(name, script string) string {
+	return "#!/bin/sh\nif [ \"$1\" = describe ]; then echo '{\"slug\": \"" + name + "\", \"description\": \"d\", \"args\": []}'; exit; fi\n" + script + "\n"
+}
+
+// One server and one worker serve all commands.
+func TestCommands(t *testing.T) {
+	dir := filepath.Join(os.Getenv("XDG_STATE_HOME"), "agents", "fleet")
+	dev := filepath.Join(dir, runningFile)
+	ctx, stop := context.WithCancel(t.Context())
+	var out, stderr safe
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, &fleet{in: strings.NewReader(""), out: &out, err: &stderr, environ: os.Environ()}, []string{"agents-fleet", "dev", "--listen", "127.0.0.1:0"})
+	}()
+	until(t, "the start of the worker", func() bool { return strings.Contains(stderr.String(), "takes runs") || len(ended) > 0 })
+	if info, err := os.Stat(dev); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(out.String(), "Temporal server: 127.0.0.1:") {
+		t.Fatalf("dev: %v, %v, %s%s", info, err, out.String(), stderr.String())
+	}
+	file := agentFile(t)
+	t.Run("run prints the answer", func(t *testing.T) {
+		if code, out, stderr := do(t.Context(), "", "run", "--agent-file", file, "--prompt", "Ada"); code != 0 || out != "hello, Ada\n" || stderr != "" {
+			t.Errorf("run: %d, %q, %q", code, out, stderr)
+		}
+	})
+	t.Run("submit and attach", func(t *testing.T) { testSubmit(t, file) })
+	t.Run("a limit", func(t *testing.T) {
+		code, out, stderr := do(t.Context(), "", "run", "--agent-file", file, "--prompt", "wait", "--timeout", "2s")
+		if code != 3 || out != "" || !strings.Contains(stderr, "error: run agent clerk: ") {
+			t.Errorf("run: %d, %q, %q", code, out, stderr)
+		}
+	})
+	t.Run("cancel", func(t *testing.T) { testCancel(t, file) })
+	t.Run("channel", func(t *testing.T) { testChannel(t, file) })
+	t.Run("a second dev", func(t *testing.T) {
+		if code, _, stderr := do(t.Context(), "", "dev", "--listen", "127.0.0.1:0"); code != 2 || !strings.Contains(stderr, "another `agents-fleet dev` uses this folder") {
+			t.Errorf("dev: %d, %q", code, stderr)
+		}
+	})
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("dev ends with %d, %s", code, stderr.String())
+	}
+	if _, err := os.Stat(dev); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s: %v", dev, err)
+	}
+	if code, _, stderr := do(t.Context(), "", "list"); code != 2 || !strings.Contains(stderr, "error: no Temporal server is named\nhint: `agents-fleet dev`") {
+		t.Errorf("list: %d, %q", code, stderr)
+	}
+}
+
+func testSubmit(t *testing.T, file string) {
+	code, id, stderr := do(t.Context(), "Bob\n", "submit", "--agent-file", file)
+	id = strings.TrimSpace(id)
+	if code != 0 || id == "" {
+		t.Fatalf("submit: %d, %q, %q", code, id, stderr)
+	}
+	code, out, _ := do(t.Context(), "", "attach", id, "--output", "jsonl")
+	var last agent.Event
+	n := int64(0)
+	for line := range strings.Lines(out) {
+		n++
+		if err := json.Unmarshal([]byte(line), &last); err != nil || last.Seq != n {
+			t.Errorf("line %d is %s", n, line)
+		}
+	}
+	if code != 0 || last.Kind != agent.EventEnd || last.Text != "hello, Bob" {
+		t.Errorf("attach: %d, %+v", code, last)
+	}
+	code, out, _ = do(t.Context(), "", "attach", id, "--output", "json")
+	var result struct {
+		Answer, Outcome, Session string
+		Turns                    int
+	}
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 || result.Answer != "hello, Bob" || result.Outcome != "ok" || result.Session != id || result.Turns != 1 {
+		t.Errorf("attach --output json: %d, %s, %v", code, out, err)
+	}
+	until(t, "the run is listed", func() bool {
+		_, out, _ := do(t.Context(), "", "list", "--json")
+		return strings.Contains(out, `"id":"`+id+`","agent":"clerk","outcome":"ok"`)
+	})
+	for _, c := range []string{"attach", "cancel"} {
+		if code, _, stderr := do(t.Context(), "", c, "nothing"); code != 2 || !strings.Contains(stderr, "hint: `agents-fleet list`") {
+			t.Errorf("%s: %d, %q", c, code, stderr)
+		}
+	}
+}
+
+// A run that waits is left by one who attaches, and ended by cancel or with `run`.
+func testCancel(t *testing.T, file string) {
+	waiting := filepath.Join(filepath.Dir(file), "waiting")
+	started := func() {
+		until(t, "the call starts", func() bool { _, err := os.Stat(waiting); return err == nil })
+		if err := os.Remove(waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(waiting); err != nil { // of the run before
+		t.Fatal(err)
+	}
+	_, id, _ := do(t.Context(), "", "submit", "--agent-file", file, "--prompt", "wait")
+	id = strings.TrimSpace(id)
+	started()
+	ctx, leave := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer leave()
+	if code, _, stderr := do(ctx, "", "attach", id); code != 130 || !strings.Contains(stderr, "the run continues") {
+		t.Errorf("attach: %d, %q", code, stderr)
+	}
+	if code, _, stderr := do(t.Context(), "", "cancel", id); code != 0 {
+		t.Errorf("cancel: %d, %q", code, stderr)
+	}
+	if code, _, stderr := do(t.Context(), "", "attach", id); code != 130 || !strings.Contains(stderr, "cancel") {
+		t.Errorf("attach: %d, %q", code, stderr)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		defer interrupt()
+		until(t, "the call starts", func() bool { _, err := os.Stat(waiting); return err == nil })
+	}()
+	if code, _, stderr := do(ctx, "", "run", "--agent-file", file, "--prompt", "wait"); code != 130 || !strings.Contains(stderr, "run agent clerk") {
+		t.Errorf("run: %d, %q", code, stderr)
+	}
+}
+
+// A program starts a run, allows a call, sends a message and reads the end.
+func testChannel(t *testing.T, file string) {
+	in, toChild := io.Pipe()
+	fromChild, out := io.Pipe()
+	var stderr safe
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(t.Context(), &fleet{in: in, out: out, err: &stderr, environ: os.Environ()}, []string{"agents-fleet", "run", "--channel", "--agent-file", file})
+		out.Close()
+	}()
+	conn := channel.Open(fromChild, toChild, agent.Start{Args: json.RawMessage(`{"prompt":"touch it"}`)})
+	defer conn.Close()
+	var end agent.Event
+	for e, err := range conn.Events() {
+		if err != nil {
+			t.Fatalf("%v, %s", err, stderr.String())
+		}
+		if e.Kind == agent.EventQuestion {
+			if e.What != "approve" || e.Tool != "bash_touch" {
+				t.Errorf("the question is %+v", e)
+			}
+			_ = conn.Reply(e.Question, json.RawMessage(`{"decision":"allow"}`)) // Events has the error
+		}
+		end = e
+	}
+	if code := <-ended; code != 0 || end.Status != agent.StatusOK || !strings.Contains(end.Text, "touched") || stderr.String() != "" {
+		t.Errorf("run --channel: %d, %+v, %s", code, end, stderr.String())
+	}
+	code, text, errors := do(t.Context(), `{"kind":"start","channel":1,"args":{"prompt":"x"},"session":"S"}`+"\n", "run", "--channel", "--agent-file", file)
+	if code != 2 || !strings.Contains(text, `"kind":"end"`) || !strings.Contains(text, "continues no session") || errors != "" {
+		t.Errorf("a session: %d, %s, %s", code, text, errors)
+	}
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	file := agentFile(t)
+	for _, tt := range []struct{ args, want string }{
+		{"", "no command given"},
+		{"fly", `there is no command "fly"`},
+		{"submit --prompt x", `"agent-file" not set`},
+		{"submit --prompt x --agent-file /none", "/none"},
+		{"submit --agent-file " + file, "the prompt is empty"},
+		{"submit --prompt x --agent-file " + file + " more", `unexpected argument "more"`},
+		{"submit --prompt x --timeout -1s --agent-file " + file, "it must be positive"},
+		{"submit --prompt x --media " + file + "x --agent-file " + file, "no such file"},
+		{"submit --prompt x --budget gold=1 --agent-file " + file, "gold"},
+		{"run --prompt x --output xml --agent-file " + file, "want text, json or jsonl"},
+		{"attach", "want the id of one run"},
+		{"list --address 127.0.0.1:1", "connect to the Temporal server at 127.0.0.1:1"},
+		{"worker --metrics here", "--metrics: "},
+	} {
+		code, out, stderr := do(t.Context(), "", strings.Fields(tt.args)...)
+		if code != 2 || out != "" || !strings.HasPrefix(stderr, "error: ") || !strings.Contains(stderr, tt.want) {
+			t.Errorf("agents-fleet %s: %d, %q, %q, want %q", tt.args, code, out, stderr, tt.want)
+		}
+	}
+}
+
+func TestRepliesOfAPerson(t *testing.T) {
+	for _, tt := range []struct{ what, line, want string }{
+		{"approve", "yes", `{"decision":"allow","reason":"a person allowed it"}`},
+		{"approve", "", `{"decision":"deny","reason":"a person denied it"}`},
+		{"ask", "red", `"red"`},
+		{"ask", "", ``},
+		{"elicit", `{"a":1}`, `{"action":"accept","content":{"a":1}}`},
+		{"elicit", "", `{"action":"decline"}`},
+	} {
+		if got := string(reply(tt.what, tt.line)); got != tt.want {
+			t.Errorf("reply(%q, %q) = %s, want %s", tt.what, tt.line, got, tt.want)
+		}
+	}
+}
