@@ -39,6 +39,7 @@ type runFlags struct {
 	channel bool
 	args    prompt.Args
 	context string
+	on      string
 }
 
 func runCommand(p *program.Env) *cli.Command {
@@ -70,10 +71,14 @@ what the other flags give follows. Standard input is then read for - alone.
 			&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
 			&cli.BoolFlag{Name: "channel", Usage: "for programs: speak the channel on standard input and output; the program that started this one sends the prompt and receives the events (see agents help nesting)", Destination: &f.channel},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
+			&cli.StringFlag{Name: "on", Usage: "run on `WHERE`: here, or fleet, which are workers of Temporal (see agents help fleet)", Value: "here", Destination: &f.on, Validator: command.OneOf("here", "fleet")},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := f.prompt.Arguments(c); err != nil {
 				return err
+			}
+			if f.on == "fleet" {
+				return runOnFleet(ctx, p, f, c)
 			}
 			return run(ctx, p, f)
 		},
@@ -125,11 +130,8 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 			p.Warn("standard input has data that is not read: --file - adds it to the prompt")
 		}
 	}
-	if f.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, f.timeout, &failure.Ending{Text: fmt.Sprintf("the run's time limit of %s passed", f.timeout), Cause: context.DeadlineExceeded})
-		defer cancel()
-	}
+	ctx, end := f.limit(ctx)
+	defer end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	f.sinks.Whole, f.sinks.Spans = answer != nil || root.OutputSchema != nil, true
@@ -154,6 +156,14 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	}
 	out, runErr := kept.Ask(ctx, runner, prompt)
 	return s.Finish(out, kept.Finish(runner, runErr))
+}
+
+// limit ends ctx after --timeout.
+func (f *runFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if f.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, f.timeout, &failure.Ending{Text: fmt.Sprintf("the run's time limit of %s passed", f.timeout), Cause: context.DeadlineExceeded})
 }
 
 // nested returns the agent file of a command line that has nothing but --agent-file FILE,
@@ -200,11 +210,8 @@ func (f *runFlags) opening(ctx context.Context, p *program.Env, l *load.Tree, fi
 
 // runChannel answers the prompt of the program that started this one.
 func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
-	if f.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, f.timeout, &failure.Ending{Text: fmt.Sprintf("the run's time limit of %s passed", f.timeout), Cause: context.DeadlineExceeded})
-		defer cancel()
-	}
+	ctx, end := f.limit(ctx)
+	defer end()
 	c := &serve.Channel{Keep: f.keep, Set: f.set, Models: f.models, Rights: f.rights, Strict: f.strict, Budget: f.budget.Budget}
 	return c.Run(ctx, p)
 }

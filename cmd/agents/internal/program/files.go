@@ -97,6 +97,7 @@ func Relative(path string) string {
 const (
 	Search = "agents-search" // for `agents session search`
 	TUI    = "agents-tui"    // for `agents tui`
+	Fleet  = "agents-fleet"  // for `agents run --on fleet`
 )
 
 // Companion returns the path of a program that is installed with this one: beside it, or

@@ -33,15 +33,17 @@ func (a *Args) Flags() []cli.Flag {
 // Given reports whether there are any.
 func (a *Args) Given() bool { return a.JSON != "" || len(a.Pairs) > 0 }
 
+// Text is the arguments as a JSON object.
+func (a *Args) Text(ctx context.Context, p *program.Env, of *agent.Agent) (string, error) {
+	if a.JSON != "" {
+		return ReadJSON(ctx, p, "--args", a.JSON, agent.MaxArgsBytes)
+	}
+	return Pairs(of.ArgsSchema(), a.Pairs)
+}
+
 // Message is the prompt for an agent with these arguments.
 func (a *Args) Message(ctx context.Context, p *program.Env, of *agent.Agent) (agent.Message, error) {
-	var text string
-	var err error
-	if a.JSON != "" {
-		text, err = ReadJSON(ctx, p, "--args", a.JSON, agent.MaxArgsBytes)
-	} else {
-		text, err = Pairs(of.ArgsSchema(), a.Pairs)
-	}
+	text, err := a.Text(ctx, p, of)
 	if err != nil {
 		return agent.Message{}, err
 	}
