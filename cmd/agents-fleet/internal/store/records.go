@@ -147,17 +147,24 @@ func (r *Record) fill(ctx context.Context, p *agent.Part) (int, error) {
 	return len(b), err
 }
 
-// encode returns the line of an event, without its large parts, which become blobs, and a
-// copy of the event.
-func (r *Record) encode(ctx context.Context, e agent.Event) (line []byte, decoded agent.Event, err error) {
-	line, err = json.Marshal(e)
+// An encoded is an event to be added: its line, in which large parts are blobs, a copy of the
+// event, and the size of its text.
+type encoded struct {
+	line  []byte
+	event agent.Event
+	size  int
+}
+
+func (r *Record) encode(ctx context.Context, e agent.Event) (out encoded, err error) {
+	out.line, err = json.Marshal(e)
+	out.size = len(out.line)
 	if err == nil {
-		err = json.Unmarshal(line, &decoded)
+		err = json.Unmarshal(out.line, &out.event)
 	}
-	if err != nil || len(line) <= largePart {
-		return line, decoded, err
+	if err != nil || out.size <= largePart {
+		return out, err
 	}
-	small, err := session.MapParts(decoded, func(p *agent.Part) (err error) {
+	small, err := session.MapParts(out.event, func(p *agent.Part) (err error) {
 		switch {
 		case p.Kind == agent.PartMedia && len(p.Data) > largePart:
 			p.Blob, err = PutBlob(ctx, r.records.Store, p.Data)
@@ -169,9 +176,9 @@ func (r *Record) encode(ctx context.Context, e agent.Event) (line []byte, decode
 		return err
 	})
 	if err == nil {
-		line, err = json.Marshal(small)
+		out.line, err = json.Marshal(small)
 	}
-	return line, decoded, err
+	return out, err
 }
 
 // Events returns all events as last read. The caller must not change them.
@@ -217,13 +224,13 @@ func (r *Record) check(p Position) error {
 // other such events do not matter. The events are durable when Append returns. After another
 // error they may have been added or not.
 func (r *Record) Append(ctx context.Context, known Position, events []agent.Event, own func(*agent.Event) bool) (Position, error) {
-	lines := make([][]byte, len(events))
-	decoded := make([]agent.Event, len(events))
+	added, lines := make([]encoded, len(events)), make([][]byte, len(events))
 	for i, e := range events {
 		var err error
-		if lines[i], decoded[i], err = r.encode(ctx, e); err != nil {
+		if added[i], err = r.encode(ctx, e); err != nil {
 			return known, fmt.Errorf("append to record %s: %w", r.id, err)
 		}
+		lines[i] = added[i].line
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,8 +254,8 @@ func (r *Record) Append(ctx context.Context, known Position, events []agent.Even
 			return known, err
 		}
 	}
-	for i, line := range lines {
-		r.add(line, decoded[i], len(line))
+	for _, e := range added {
+		r.add(e.line, e.event, e.size)
 	}
 	return r.position(len(r.events)), nil
 }

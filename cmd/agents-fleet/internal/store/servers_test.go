@@ -40,13 +40,13 @@ func unchanged(h http.Handler) http.Handler { return h }
 
 // postgres is the server of all tests, which TestMain stops.
 var postgres struct {
-	location  string
-	stop      func()
-	databases atomic.Int64
+	location string
+	stop     func()
+	schemas  atomic.Int64
 }
 
 // postgresServer starts a server on a socket in a folder and returns the location of an
-// empty database.
+// empty schema.
 func postgresServer(t *testing.T) string {
 	t.Helper()
 	if postgres.location == "" {
@@ -58,11 +58,11 @@ func postgresServer(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	name := fmt.Sprint("test", postgres.databases.Add(1))
-	if _, err := s.(*database).pool.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+	name := fmt.Sprint("test", postgres.schemas.Add(1))
+	if _, err := s.(*database).pool.Exec(ctx, "CREATE SCHEMA "+name); err != nil {
 		t.Fatal(err)
 	}
-	return strings.Replace(postgres.location, "/postgres?", "/"+name+"?", 1)
+	return postgres.location + "&search_path=" + name
 }
 
 func startPostgres(t *testing.T) {
