@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -299,6 +300,56 @@ func TestLoginEndsWithItsContext(t *testing.T) {
 	err := s.Login(ctx, nil, nil, signin.Person{Open: func(string) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Login = %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestTokensAreBoundToAKey(t *testing.T) {
+	fake := signintest.Start(t)
+	fake.Proofs = true
+	s := server(t, fake)
+	login(t, s)
+	for range 2 {
+		if text, err := call(t.Context(), s, "tools/list"); err != nil || !strings.Contains(text, "greet") {
+			t.Errorf("call = %q, %v", text, err)
+		}
+	}
+	fake.Expire()
+	if text, err := call(t.Context(), s, "tools/list"); err != nil || !strings.Contains(text, "greet") || fake.Count("refresh") != 1 {
+		t.Errorf("call after a refresh = %q, %v", text, err)
+	}
+}
+
+func TestGrantsNeedNoPerson(t *testing.T) {
+	assertion := filepath.Join(t.TempDir(), "jwt")
+	if err := os.WriteFile(assertion, []byte("the.jwt\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var sentTo string
+	secret := func(u *url.URL) (string, error) { sentTo = u.String(); return "robot-secret", nil }
+	for kind, client := range map[string]signin.Client{
+		"client": {ID: "robot", Secret: secret, Grant: signin.ClientCredentials},
+		"jwt":    {ID: "robot", Assertion: assertion, Grant: signin.JWTBearer},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			fake := signintest.Start(t)
+			s := server(t, fake)
+			s.Client = client
+			for i := range 2 {
+				if text, err := call(t.Context(), s, "tools/list"); err != nil || !strings.Contains(text, "greet") || fake.Count(kind) != i+1 {
+					t.Errorf("call = %q, %v with %d tokens, want %d", text, err, fake.Count(kind), i+1)
+				}
+				fake.Expire()
+			}
+		})
+	}
+	if !strings.HasSuffix(sentTo, "/token") {
+		t.Errorf("the secret was asked for %q, want the token endpoint", sentTo)
+	}
+	fake := signintest.Start(t)
+	s := server(t, fake)
+	s.Client = signin.Client{ID: "robot", Grant: signin.ClientCredentials, Secret: func(*url.URL) (string, error) { return "", errors.New("not to this host") }}
+	if _, err := call(t.Context(), s, "tools/list"); err == nil || !strings.Contains(err.Error(), "not to this host") || fake.Count("client") != 0 {
+		t.Errorf("call = %v with %d requests, want the secret to be kept", err, fake.Count("client"))
 	}
 }
 

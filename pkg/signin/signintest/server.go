@@ -3,10 +3,14 @@
 package signintest
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -36,6 +40,8 @@ type Server struct {
 	Fail int
 	// Echo adds the Authorization header to the result of the tool.
 	Echo bool
+	// Proofs binds tokens to keys (DPoP) and wants the nonce "n" in proofs for the tool server.
+	Proofs bool
 	// Slow is how long a refresh takes.
 	Slow time.Duration
 
@@ -79,7 +85,13 @@ func Start(t *testing.T) *Server {
 		answer(w, 200, map[string]any{"resource": resource, "authorization_servers": []string{s.Issuer}, "scopes_supported": []string{"read"}})
 	})
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, 200, map[string]any{"issuer": s.Issuer, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
+		s.Lock()
+		defer s.Unlock()
+		var algorithms []string
+		if s.Proofs {
+			algorithms = []string{"ES256"}
+		}
+		answer(w, 200, map[string]any{"issuer": s.Issuer, "dpop_signing_alg_values_supported": algorithms, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
 			"registration_endpoint": s.Issuer + "/register", "revocation_endpoint": s.Issuer + "/revoke", "code_challenge_methods_supported": []string{"S256"},
 			"authorization_response_iss_parameter_supported": true})
 	})
@@ -144,7 +156,9 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
-	kind := map[string]string{"authorization_code": "code", "refresh_token": "refresh"}[r.FormValue("grant_type")]
+	kind := map[string]string{"authorization_code": "code", "refresh_token": "refresh", "client_credentials": "client",
+		"urn:ietf:params:oauth:grant-type:jwt-bearer": "jwt"}[r.FormValue("grant_type")]
+	id, secret, _ := r.BasicAuth()
 	s.count(kind)
 	s.Lock()
 	slow := s.Slow
@@ -160,8 +174,13 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	case s.Fail != 0:
 		answer(w, s.Fail, map[string]any{"error": "temporarily_unavailable", "error_description": "the token is " + r.FormValue("refresh_token")})
 		return
+	case s.Proofs && proofError(r, "", "") != nil:
+		answer(w, 400, map[string]any{"error": "invalid_dpop_proof", "error_description": proofError(r, "", "").Error()})
+		return
 	case kind == "code" && base64.RawURLEncoding.EncodeToString(sum[:]) == s.challenge:
 		old = token{scopes: s.Scopes, family: s.issued}
+	case kind == "client" && id == "robot" && secret == "robot-secret", kind == "jwt" && r.FormValue("assertion") == "the.jwt" && r.FormValue("client_id") == "robot":
+		old = token{scopes: r.FormValue("scope"), family: s.issued}
 	case kind == "refresh" && known && !s.used[r.FormValue("refresh_token")]:
 		s.used[r.FormValue("refresh_token")] = true
 	default:
@@ -179,7 +198,10 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	access, refresh := fmt.Sprintf("access-token-number-%d", s.issued), fmt.Sprintf("refresh-token-number-%d", s.issued)
 	s.tokens[access] = token{old.scopes, time.Now().Add(life), old.family}
 	said := map[string]any{"access_token": access, "token_type": "bearer", "expires_in": life.Seconds()}
-	if !s.NoRefresh {
+	if s.Proofs {
+		said["token_type"] = "DPoP"
+	}
+	if !s.NoRefresh && kind != "client" && kind != "jwt" {
 		s.refresh[refresh] = token{scopes: old.scopes, family: old.family}
 		said["refresh_token"] = refresh
 	}
@@ -198,7 +220,15 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 		Method string
 	}
 	_ = json.NewDecoder(r.Body).Decode(&m)
-	access, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme, access, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if s.Proofs && access != "" {
+		if err := proofError(r, access, "n"); err != nil || scheme != "DPoP" {
+			w.Header().Set("DPoP-Nonce", "n")
+			w.Header().Set("WWW-Authenticate", `DPoP error="use_dpop_nonce"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+	}
 	t, known := s.tokens[access]
 	metadata := ""
 	if !s.NoMetadata {
@@ -234,4 +264,41 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, 200, map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result})
+}
+
+// proofError is what is wrong with the DPoP proof of a request (RFC 9449, 4.3).
+func proofError(r *http.Request, access, nonce string) error {
+	parts := strings.Split(r.Header.Get("DPoP"), ".")
+	if len(parts) != 3 {
+		return errors.New("no proof")
+	}
+	var raw [3][]byte
+	for i := range raw {
+		raw[i], _ = base64.RawURLEncoding.DecodeString(parts[i])
+	}
+	var header struct {
+		Typ string
+		JWK struct{ X, Y string }
+	}
+	var claims struct{ JTI, HTM, HTU, ATH, Nonce string }
+	if err := errors.Join(json.Unmarshal(raw[0], &header), json.Unmarshal(raw[1], &claims)); err != nil {
+		return err
+	}
+	x, _ := base64.RawURLEncoding.DecodeString(header.JWK.X)
+	y, _ := base64.RawURLEncoding.DecodeString(header.JWK.Y)
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+	if err != nil || len(raw[2]) != 64 {
+		return errors.New("the proof is not signed")
+	}
+	signed := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+	ath := sha256.Sum256([]byte(access))
+	switch {
+	case !ecdsa.Verify(key, signed[:], new(big.Int).SetBytes(raw[2][:32]), new(big.Int).SetBytes(raw[2][32:])):
+		return errors.New("the signature of the proof is wrong")
+	case header.Typ != "dpop+jwt", claims.JTI == "", claims.HTM != r.Method, claims.HTU != "http://"+r.Host+r.URL.Path, claims.Nonce != nonce:
+		return fmt.Errorf("the proof has %+v", claims)
+	case access != "" && claims.ATH != base64.RawURLEncoding.EncodeToString(ath[:]):
+		return errors.New("the proof is for another token")
+	}
+	return nil
 }
