@@ -79,7 +79,7 @@ func agentFile(t *testing.T) string {
 			{"name": "touch", "when": {"role": "user", "prompt": "^touch"}, "answer": {"calls": [{"tool": "bash_touch", "args": {}}]}},
 			{"name": "other", "answer": {"text": "hello, ${lastMessage}"}}]}`,
 		"tools/wait":  tool("wait", "touch "+filepath.Join(dir, "waiting")+"; sleep 600"),
-		"tools/touch": tool("touch", "echo touched"),
+		"tools/touch": tool("touch", "echo touched$AGENTS_FLEET_PASSWORD_URL$TEMPORAL_TLS_CLIENT_KEY_DATA"),
 	} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700)); err != nil {
@@ -97,6 +97,7 @@ func tool(name, script string) string {
 func TestCommands(t *testing.T) {
 	dir := filepath.Join(os.Getenv("XDG_STATE_HOME"), "agents", "fleet")
 	dev := filepath.Join(dir, runningFile)
+	t.Setenv("AGENTS_FLEET_PASSWORD_URL", "leak") // no tool may read what the program is configured with
 	ctx, stop := context.WithCancel(t.Context())
 	var out, stderr safe
 	ended := make(chan int, 1)
@@ -212,8 +213,25 @@ func testCancel(t *testing.T, file string) {
 	}
 }
 
-// A program starts a run, allows a call, sends a message and reads the end.
+// A program starts a run, answers its question or does not, and reads the end.
 func testChannel(t *testing.T, file string) {
+	for _, tt := range []struct{ answer, want string }{
+		{`{"decision":"allow"}`, "done: touched\n"},
+		{"", "nobody can be asked"},
+	} {
+		end, code, stderr := hold(t, file, "touch it", json.RawMessage(tt.answer))
+		if code != 0 || end.Status != agent.StatusOK || !strings.Contains(end.Text+"\n", tt.want) || stderr != "" {
+			t.Errorf("run --channel: %d, %+v, %s, want %q", code, end, stderr, tt.want)
+		}
+	}
+	code, text, errors := do(t.Context(), `{"kind":"start","channel":1,"args":{"prompt":"x"},"session":"S"}`+"\n", "run", "--channel", "--agent-file", file)
+	if code != 2 || !strings.Contains(text, `"kind":"end"`) || !strings.Contains(text, "continues no session") || errors != "" {
+		t.Errorf("a session: %d, %s, %s", code, text, errors)
+	}
+}
+
+// hold holds a run, and answers its questions.
+func hold(t *testing.T, file, prompt string, answer json.RawMessage) (end agent.Event, code int, errors string) {
 	in, toChild := io.Pipe()
 	fromChild, out := io.Pipe()
 	var stderr safe
@@ -222,9 +240,9 @@ func testChannel(t *testing.T, file string) {
 		ended <- run(t.Context(), &fleet{in: in, out: out, err: &stderr, environ: os.Environ()}, []string{"agents-fleet", "run", "--channel", "--agent-file", file})
 		out.Close()
 	}()
-	conn := channel.Open(fromChild, toChild, agent.Start{Args: json.RawMessage(`{"prompt":"touch it"}`)})
+	args, _ := json.Marshal(map[string]string{"prompt": prompt})
+	conn := channel.Open(fromChild, toChild, agent.Start{Args: args})
 	defer conn.Close()
-	var end agent.Event
 	for e, err := range conn.Events() {
 		if err != nil {
 			t.Fatalf("%v, %s", err, stderr.String())
@@ -233,17 +251,11 @@ func testChannel(t *testing.T, file string) {
 			if e.What != "approve" || e.Tool != "bash_touch" {
 				t.Errorf("the question is %+v", e)
 			}
-			_ = conn.Reply(e.Question, json.RawMessage(`{"decision":"allow"}`)) // Events has the error
+			_ = conn.Reply(e.Question, answer) // Events has the error
 		}
 		end = e
 	}
-	if code := <-ended; code != 0 || end.Status != agent.StatusOK || !strings.Contains(end.Text, "touched") || stderr.String() != "" {
-		t.Errorf("run --channel: %d, %+v, %s", code, end, stderr.String())
-	}
-	code, text, errors := do(t.Context(), `{"kind":"start","channel":1,"args":{"prompt":"x"},"session":"S"}`+"\n", "run", "--channel", "--agent-file", file)
-	if code != 2 || !strings.Contains(text, `"kind":"end"`) || !strings.Contains(text, "continues no session") || errors != "" {
-		t.Errorf("a session: %d, %s, %s", code, text, errors)
-	}
+	return end, <-ended, stderr.String()
 }
 
 func TestWrongCommandLines(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/connect"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
@@ -72,8 +74,11 @@ func (f *fleet) work(ctx context.Context, o work.Options, keys string) error {
 	if err != nil {
 		return &failure{error: err, code: 2}
 	}
+	tools := slices.DeleteFunc(slices.Clone(f.environ), func(v string) bool { // passwords in URLs, keys of certificates
+		return strings.HasPrefix(v, "AGENTS_FLEET_") || strings.HasPrefix(v, "TEMPORAL_")
+	})
 	var warnings []string
-	if o.Load, warnings, err = work.Host(env, f.environ, keys); err != nil {
+	if o.Load, warnings, err = work.Host(env, tools, keys); err != nil {
 		return &failure{error: err, code: 2}
 	}
 	for _, w := range warnings {

@@ -183,12 +183,20 @@ const (
 	lastLook  = 2 * time.Second
 )
 
+// answered returns a reply; null means that nobody answers.
+func answered(reply json.RawMessage) (json.RawMessage, error) {
+	if string(reply) == "null" {
+		return nil, agent.ErrNobody
+	}
+	return reply, nil
+}
+
 // ask is Runner.Person: those who attach to the run see the question in the record, and
 // their reply is an object of the store.
 func (a *attempt) ask(ctx context.Context, q agent.Event) (json.RawMessage, error) {
 	name := flow.ReplyName(a.task.Record, q.Question)
 	if reply, err := a.w.store.Get(ctx, name); err == nil {
-		return reply, nil // to an earlier attempt
+		return answered(reply) // to an earlier attempt
 	}
 	a.journal.observe(q)
 	if err := a.journal.Sync(ctx); err != nil {
@@ -202,7 +210,7 @@ func (a *attempt) ask(ctx context.Context, q agent.Event) (json.RawMessage, erro
 		}
 		reply, err := a.w.store.Get(ctx, name)
 		if err == nil {
-			return reply, nil
+			return answered(reply)
 		}
 		if !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
 			a.w.o.Note(fmt.Sprintf("read the reply to question %s: %s", q.Question, err))
