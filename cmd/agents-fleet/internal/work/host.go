@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
@@ -26,13 +28,17 @@ func Sandboxed(args []string) {
 
 // Host returns the options with which a worker of this host loads agents: its environment,
 // keys, prices and caches. keysFile is as --api-keys of `agents`. The warnings are about the
-// keys file.
+// keys file. How to reach Temporal and the store, variables that begin with TEMPORAL_ and
+// AGENTS_FLEET_, is not passed to tools: it may contain passwords.
 func Host(env config.Env, environ []string, keysFile string) (o agentfile.Options, warnings []string, err error) {
 	c, err := config.Load(env, config.Flags{Keys: keysFile})
 	if err != nil {
 		return o, nil, err
 	}
-	o.Environ, o.Companion = environ, companion
+	o.Companion = companion
+	o.Environ = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		return strings.HasPrefix(entry, "TEMPORAL_") || strings.HasPrefix(entry, "AGENTS_FLEET_")
+	})
 	cache := env.Getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(cache) && env.Home != "" {
 		cache = filepath.Join(env.Home, ".cache")
