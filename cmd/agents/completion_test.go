@@ -35,6 +35,7 @@ func TestCompletion(t *testing.T) {
 		"my two.json":         `{"tag":"OpenAIAgentDescription","contents":{"slug":"two","flavor":"scripted","script":"s"}}`,
 		"three.json":          `{"tag":"OpenAIAgentDescription","contents":{"slug":"three","flavor":"scripted","script":"s"}}`,
 		"tooled.json":         `{"tag":"OpenAIAgentDescription","contents":{"slug":"tooled","flavor":"scripted","script":"s","toolDirectory":"box"}}`,
+		"remote.json":         `{"tag":"OpenAIAgentDescription","contents":{"slug":"remote","flavor":"scripted","script":"s","mcpServers":{"tracker":{"url":"https://mcp.example.com"},"files":{"command":"x"}}}}`,
 		"box/notes.txt":       "",
 	} {
 		if err := os.MkdirAll("box", 0o755); err != nil {
@@ -68,6 +69,8 @@ func TestCompletion(t *testing.T) {
 		{"agents replay ", "words", []string{"latest"}},
 		{"agents replay ./", "files", nil},
 		{"agents keys rm ", "words", nil}, // its ID is not that of a session
+		{"agents mcp login --agent-file remote.json ", "words", []string{"tracker"}},
+		{"agents mcp ", "words", []string{"list", "login", "logout"}},
 		{"agents tool d", "words", []string{"describe"}},
 		{"agents completion ", "words", []string{"bash", "fish", "zsh"}},
 		{"agents check --too", "words", []string{"--tools"}},

@@ -124,6 +124,8 @@ func (c *completer) positional(current string) (kind string, list []string) {
 		return kindFiles, nil
 	case strings.HasPrefix(args, "ID"), strings.HasPrefix(args, "SESSION"):
 		return kindWords, sessions.IDs(c.p)
+	case args == "SERVER":
+		return kindWords, servers(c.p, c.files)
 	case strings.HasPrefix(args, "NAME-or-PATH"):
 		if list = tools(c.p, c.files); len(list) > 0 {
 			return kindWords, list
@@ -255,6 +257,26 @@ func tools(p *program.Env, files []string) []string {
 			info, err := os.Stat(filepath.Join(dir, e.Name()))
 			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && e.Name()[0] != '.' {
 				list = append(list, plain(program.Relative(filepath.Join(dir, e.Name()))))
+			}
+		}
+	}
+	return list
+}
+
+// servers are the MCP servers over HTTP that the agent files name.
+func servers(p *program.Env, files []string) []string {
+	c, err := load.Config(p, files...)
+	if err != nil {
+		return nil
+	}
+	var list []string
+	paths, _ := load.Candidates(p, c) // what is not trusted is not read
+	for _, path := range paths {
+		if f, _, err := agentfile.Read(path); err == nil {
+			for _, s := range f.Spec.MCPServers {
+				if s.URL != "" {
+					list = append(list, plain(s.Name))
+				}
 			}
 		}
 	}
