@@ -65,7 +65,7 @@ func (f *fleet) runCommand() *cli.Command {
 func (f *fleet) attachCommand() *cli.Command {
 	form, speak, from := "", false, int64(0)
 	return &cli.Command{
-		Name: "attach", Usage: "show a run, from its begin to its end; Ctrl-C leaves it alone", ArgsUsage: "ID",
+		Name: "attach", Usage: "show a run from its beginning to its end; after Ctrl-C the run continues", ArgsUsage: "ID",
 		Flags: f.flags(outputFlag(&form), channelFlag(&speak), &cli.Int64Flag{Name: "from", Usage: "with --channel, begin behind event `N`", Destination: &from}),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			r, err := f.find(ctx, c)
