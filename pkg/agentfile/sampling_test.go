@@ -14,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/anthropic"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/provider/responses"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
 )
 
@@ -51,6 +52,15 @@ func TestServersSettingsOfAModelOfAnthropic(t *testing.T) {
 	got := limited(&provider.Retry{Provider: &prices.Provider{Provider: own}}, mcpclient.Sampling{MaxTokens: 9}).(*provider.Retry)
 	p, ok := got.Provider.(*prices.Provider).Provider.(*anthropic.Provider)
 	if !ok || p.MaxOutputTokens != 9 || p.ContextTokens != 7 || own.MaxOutputTokens != 0 {
+		t.Errorf("%+v of %+v", p, own)
+	}
+}
+
+func TestServersSettingsOfAModelOfResponses(t *testing.T) {
+	own := &responses.Provider{OutputAlone: true}
+	got := limited(&provider.Retry{Provider: &prices.Provider{Provider: own}}, mcpclient.Sampling{MaxTokens: 9}).(*provider.Retry)
+	p, ok := got.Provider.(*prices.Provider).Provider.(*responses.Provider)
+	if !ok || p.MaxOutputTokens != 9 || !p.OutputAlone || own.MaxOutputTokens != 0 {
 		t.Errorf("%+v of %+v", p, own)
 	}
 }

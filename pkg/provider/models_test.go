@@ -26,7 +26,7 @@ var updateModels = flag.Bool("update", false, "write the table in docs/models.md
 
 // A documented is what a kind of server sends, as its documentation shows it.
 type documented struct {
-	flavor, protocol string
+	flavor string
 	// source is the page, usage the count of tokens of a request that hit the cache, and
 	// thought the member in which the model's reasoning is.
 	source, usage, thought string
