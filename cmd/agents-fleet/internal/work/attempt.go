@@ -39,7 +39,7 @@ type attempt struct {
 func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Context, *attempt) error) (flow.Position, error) {
 	a := &attempt{w: w, task: task, journal: &journal{}}
 	a.journal.own = a.own
-	work, end := live(ctx, task.Options.Silence(), a.journal.close)
+	work, end := live(ctx, w.client, task.Options.Silence(), a.journal.close)
 	defer end()
 	err := a.open(work)
 	if a.tree != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 )
@@ -20,35 +21,53 @@ var (
 	errLost     = errors.New("the activity was given to another worker")
 )
 
+// A pulse sends the heartbeats of activities: a client.Client, whose errors tell more than
+// activity.RecordHeartbeat does.
+type pulse interface {
+	RecordActivityHeartbeat(ctx context.Context, token []byte, details ...any) error
+}
+
 // live returns the context of an activity's work. It ends when the run is cancelled. When
 // the worker stops or has lost the activity, abandon is called first, so that nothing is
-// recorded about it. end must be called; nothing of live runs after it.
-func live(ctx context.Context, silence time.Duration, abandon func(error)) (work context.Context, end func()) {
+// recorded about it. A server that does not answer takes the activity away only after
+// silence, so a shorter break does not matter. end must be called; nothing of live runs
+// after it.
+func live(ctx context.Context, p pulse, silence time.Duration, abandon func(error)) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	over, ended := make(chan struct{}), make(chan struct{})
+	give := func(why error) {
+		abandon(why)
+		cancel(why)
+	}
+	stop := func() { cancel(&agent.EndError{Status: agent.StatusInterrupted, Text: "the run was cancelled"}) }
 	go func() {
 		defer close(ended)
-		beat := time.NewTicker(min(silence/3, heartbeatMost))
+		interval := min(silence/3, heartbeatMost)
+		beat := time.NewTicker(interval)
 		defer beat.Stop()
-		stopping, gone := activity.GetWorkerStopChannel(ctx), ctx.Done()
-		give := func(why error) {
-			abandon(why)
-			cancel(why)
-		}
+		stopping, gone, last := activity.GetWorkerStopChannel(ctx), ctx.Done(), time.Now()
 		for {
 			select {
 			case <-over:
 				return
-			case <-beat.C:
-				activity.RecordHeartbeat(context.WithoutCancel(ctx))
 			case <-stopping:
 				stopping = nil
 				give(errStopping)
 			case <-gone:
-				gone = nil
-				if cause := context.Cause(ctx); temporal.IsCanceledError(cause) {
-					cancel(&agent.EndError{Status: agent.StatusInterrupted, Text: "the run was cancelled"})
+				if gone = nil; temporal.IsCanceledError(context.Cause(ctx)) {
+					stop()
 				} else {
+					give(errLost)
+				}
+			case <-beat.C:
+				err := heartbeat(ctx, p, interval)
+				switch {
+				case temporal.IsCanceledError(err):
+					stop()
+					fallthrough
+				case err == nil:
+					last = time.Now()
+				case errors.As(err, new(*serviceerror.NotFound)) || time.Since(last) > silence:
 					give(errLost)
 				}
 			}
@@ -59,6 +78,13 @@ func live(ctx context.Context, silence time.Duration, abandon func(error)) (work
 		<-ended
 		cancel(nil)
 	}
+}
+
+// heartbeat sends a heartbeat, and tries for a while.
+func heartbeat(ctx context.Context, p pulse, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	return p.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken)
 }
 
 // failure is the error of an activity: the server repeats it unless it is of type

@@ -123,8 +123,7 @@ func (w *Worker) register(r worker.ActivityRegistry) {
 func (w *Worker) options(private bool) worker.Options {
 	o := worker.Options{
 		MaxConcurrentActivityExecutionSize: w.o.Activities, DisableWorkflowWorker: private,
-		MaxHeartbeatThrottleInterval: heartbeatMost, WorkerStopTimeout: stopTime,
-		BuildID: cmp.Or(w.o.BuildID, "any"), // "" would be a digest of the program, which takes a while
+		WorkerStopTimeout: stopTime,
 	}
 	if w.versioned() {
 		o.DeploymentOptions = worker.DeploymentOptions{UseVersioning: true, Version: w.version, DefaultVersioningBehavior: workflow.VersioningBehaviorPinned}
