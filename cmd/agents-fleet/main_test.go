@@ -215,11 +215,12 @@ func testCancel(t *testing.T, file string) {
 
 // A program starts a run, answers its question or does not, and reads the end.
 func testChannel(t *testing.T, file string) {
-	for _, tt := range []struct{ answer, want string }{
-		{`{"decision":"allow"}`, "done: touched\n"},
-		{"", "nobody can be asked"},
+	for _, tt := range []struct{ input, answer, want string }{
+		{"", `{"decision":"allow"}`, "done: touched\n"},
+		{"", "", "nobody can be asked"},
+		{"Eve", `{"decision":"allow"}`, "hello, Eve\n"},
 	} {
-		end, code, stderr := hold(t, file, "touch it", json.RawMessage(tt.answer))
+		end, code, stderr := hold(t, file, tt.input, json.RawMessage(tt.answer))
 		if code != 0 || end.Status != agent.StatusOK || !strings.Contains(end.Text+"\n", tt.want) || stderr != "" {
 			t.Errorf("run --channel: %d, %+v, %s, want %q", code, end, stderr, tt.want)
 		}
@@ -230,8 +231,8 @@ func testChannel(t *testing.T, file string) {
 	}
 }
 
-// hold holds a run, and answers its questions.
-func hold(t *testing.T, file, prompt string, answer json.RawMessage) (end agent.Event, code int, errors string) {
+// hold holds a run, and answers its question after it has sent the input.
+func hold(t *testing.T, file, input string, answer json.RawMessage) (end agent.Event, code int, errors string) {
 	in, toChild := io.Pipe()
 	fromChild, out := io.Pipe()
 	var stderr safe
@@ -240,8 +241,7 @@ func hold(t *testing.T, file, prompt string, answer json.RawMessage) (end agent.
 		ended <- run(t.Context(), &fleet{in: in, out: out, err: &stderr, environ: os.Environ()}, []string{"agents-fleet", "run", "--channel", "--agent-file", file})
 		out.Close()
 	}()
-	args, _ := json.Marshal(map[string]string{"prompt": prompt})
-	conn := channel.Open(fromChild, toChild, agent.Start{Args: args})
+	conn := channel.Open(fromChild, toChild, agent.Start{Args: json.RawMessage(`{"prompt":"touch it"}`)})
 	defer conn.Close()
 	for e, err := range conn.Events() {
 		if err != nil {
@@ -251,7 +251,10 @@ func hold(t *testing.T, file, prompt string, answer json.RawMessage) (end agent.
 			if e.What != "approve" || e.Tool != "bash_touch" {
 				t.Errorf("the question is %+v", e)
 			}
-			_ = conn.Reply(e.Question, answer) // Events has the error
+			if input != "" {
+				_ = conn.Input(input) // Events has the error
+			}
+			_ = conn.Reply(e.Question, answer)
 		}
 		end = e
 	}
