@@ -1,13 +1,10 @@
 package proof
 
 import (
-	"archive/tar"
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +20,7 @@ import (
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -210,13 +208,7 @@ func (f *fleet) pack(a agentDef) string {
 	f.Helper()
 	dir := filepath.Join(f.TempDir(), "agent")
 	f.write(dir, a)
-	var data bytes.Buffer
-	z := gzip.NewWriter(&data)
-	w := tar.NewWriter(z)
-	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close(), z.Close()); err != nil {
-		f.Fatal(err)
-	}
-	digest, err := store.PutBlob(f.Context(), f.store, data.Bytes())
+	digest, err := archive.Pack(f.Context(), f.store, dir)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func TestWorkersKilledAtRandom(t *testing.T) {
 		workers = append(workers, f.worker())
 	}
 	var ids []string
-	kills := size(6, 100)
+	kills := size(6, 130)
 	for range kills {
 		ids = append(ids, f.submit(folder, start))
 		time.Sleep(time.Duration(200+random.IntN(1000)) * time.Millisecond)
