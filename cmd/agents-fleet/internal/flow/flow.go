@@ -281,6 +281,9 @@ func (r *run) options(queue string) workflow.ActivityOptions {
 		TaskQueue: queue, StartToCloseTimeout: longest, HeartbeatTimeout: r.in.Options.Silence(), WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
 	}
+	if r.at.Number > 0 || len(r.in.Path) > 0 {
+		o.Priority = temporal.Priority{PriorityKey: begun}
+	}
 	if queue != "" {
 		o.ScheduleToStartTimeout = r.in.Options.TakeOver
 		if o.ScheduleToStartTimeout <= 0 {
@@ -289,6 +292,10 @@ func (r *run) options(queue string) workflow.ActivityOptions {
 	}
 	return o
 }
+
+// begun is the priority of runs that have begun: they end before others begin, however
+// many wait. That of the others is Temporal's default, 3; a smaller one comes first.
+const begun = 2
 
 // longest is how long an activity may take: the limits of a run are in its lease.
 const longest = 30 * 24 * time.Hour

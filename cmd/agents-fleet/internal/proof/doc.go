@@ -2,5 +2,6 @@
 // their own, which are killed, cut off and replaced, and tools that note their calls.
 //
 // The tests are small by default. With FLEET=full in the environment they have the size of
-// the figures in docs/fleet.md, which takes most of an hour.
+// the figures in docs/fleet.md, which takes an hour or two. FLEET_RUNS is the number of runs
+// of TestManyRuns.
 package proof

@@ -29,6 +29,9 @@ func TestManyRuns(t *testing.T) {
 	start := f.prompt(agent.Budget{})
 	empty := f.rows()
 	count := size(40, 10_000)
+	if n, err := strconv.Atoi(os.Getenv("FLEET_RUNS")); err == nil {
+		count = n
+	}
 	ids := make([]string, count)
 	next := make(chan int)
 	var all sync.WaitGroup

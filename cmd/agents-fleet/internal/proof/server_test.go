@@ -19,8 +19,9 @@ func TestServerKilled(t *testing.T) {
 	for range size(4, 40) {
 		ids = append(ids, f.submit(folder, start))
 	}
-	for i := range size(2, 10) {
-		f.until("calls are made", func() bool { return len(f.notes()) > (i+1)*len(ids)/2 })
+	kills := size(2, 10)
+	for i := range kills {
+		f.until("calls are made", func() bool { return len(f.notes()) > notingCalls*len(ids)*(i+1)/(kills+1) })
 		f.server.kill()
 		time.Sleep(300 * time.Millisecond) // the workers notice
 		f.startServer()
