@@ -15,8 +15,8 @@ func acpCommand(p *program.Env) *cli.Command {
 	budget := &command.BudgetFlag{}
 	return &cli.Command{
 		Description: `Serves the agent to an editor over the Agent Client Protocol (ACP), until the end of
-standard input. The editor starts the program; agents help acp shows what to write into
-its settings. Each conversation is a session, in the folder that the editor names.`,
+standard input. The editor starts the program; agents help acp shows the settings that it
+needs. Each conversation is a session, in the folder that the editor names.`,
 		Flags: append(slices.Concat(o.Keep.Folders(), o.Models.Flags(), o.Rights.CallFlags()),
 			command.CompatNamesFlag(&p.Global),
 			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &o.Set}},

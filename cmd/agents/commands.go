@@ -90,8 +90,8 @@ func table() []entry {
 		}},
 		{name: "mcp", usage: "sign in to MCP servers", below: []entry{
 			{name: "login", usage: "sign in to a server with a browser", build: mcpLoginCommand},
-			{name: "logout", usage: "forget the sign-in to a server", build: mcpLogoutCommand},
-			{name: "list", usage: "list the servers of the agent's tree and who is signed in", build: mcpListCommand},
+			{name: "logout", usage: "delete the sign-in to a server", build: mcpLogoutCommand},
+			{name: "list", usage: "list the MCP servers of the agent's tree and their sign-ins", build: mcpListCommand},
 		}},
 		{name: "test", usage: "run tests of agents without their models", build: testCommand},
 		{name: "session", usage: "work on sessions of earlier runs", build: sessionCommand, below: []entry{

@@ -33,9 +33,9 @@ func mcpLoginCommand(p *program.Env) *cli.Command {
 	timeout := 5 * time.Minute
 	return &cli.Command{
 		ArgsUsage: "SERVER",
-		Description: `SERVER is the name of a server in the agent's tree, or a URL. The sign-in takes place in
-a browser, which returns to a port of this machine. If the browser is on another
-machine, open the printed address there, and paste the address at which it ends.`,
+		Description: `SERVER is the name of a server in the agent's tree, or a URL. You sign in with a browser,
+which is then redirected to a port of this machine. If the browser is on another machine,
+open the printed address there, and paste the address that it is redirected to.`,
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "scope", Usage: "also request `SCOPE`; repeatable", Destination: &scopes},
 			&cli.BoolFlag{Name: "no-browser", Usage: "print the address without opening a browser", Destination: &noBrowser},
@@ -59,7 +59,7 @@ machine, open the printed address there, and paste the address at which it ends.
 func mcpLogoutCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage:   "SERVER",
-		Description: "SERVER is the name of a server in the agent's tree, or a URL. The tokens are revoked where\nthe authorization server supports that.",
+		Description: "SERVER is the name of a server in the agent's tree, or a URL. The tokens are deleted, and\nrevoked if the authorization server supports that.",
 		Action: func(ctx context.Context, c *cli.Command) error {
 			server, err := mcpServer(ctx, p, c)
 			if err != nil {
@@ -72,7 +72,7 @@ func mcpLogoutCommand(p *program.Env) *cli.Command {
 			case !was:
 				return failure.NothingRan(fmt.Errorf("there is no sign-in to %s", server.Name), "`agents mcp list` shows the servers")
 			case revoked != nil:
-				p.Warn(fmt.Sprintf("the tokens are forgotten here, but could not be revoked: %s", revoked))
+				p.Warn(fmt.Sprintf("the tokens were deleted, but could not be revoked: %s", revoked))
 			}
 			p.Note("signed out of %s", server.Name)
 			return nil
@@ -82,7 +82,7 @@ func mcpLogoutCommand(p *program.Env) *cli.Command {
 
 func mcpListCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
-		Description: "A line for each server: its name, its agent, its address and the sign-in.",
+		Description: "Prints a line for each server: its name, its agent, its address or program, and the state\nof the sign-in.",
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := command.NoArguments(c); err != nil {
 				return err
@@ -131,7 +131,7 @@ func signInState(s *signin.Server, now time.Time) (string, error) {
 	return "signed in at " + shownURL(state.Issuer) + " until " + state.Expires.Local().Format(time.DateTime), nil
 }
 
-// shownURL is an address without what may be a secret.
+// shownURL returns an address without the parts that may hold a secret.
 func shownURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -149,7 +149,7 @@ func mcpServer(ctx context.Context, p *program.Env, c *cli.Command) (*agentfile.
 	if strings.Contains(name, "://") {
 		u, err := url.Parse(name)
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-			return nil, failure.Usage("", "the server is not the URL of one, http:// or https:// and a host")
+			return nil, failure.Usage("", "the URL of the server must begin with http:// or https:// and name a host")
 		}
 		s := &agentfile.Connected{Name: shownURL(name), Server: mcpclient.Server{Name: u.Host, URL: name}}
 		s.SignIn = &signin.Server{URL: name, Dir: p.SignInDir(), Command: "agents mcp login " + program.ShellQuote(name)}
@@ -168,7 +168,7 @@ func mcpServer(ctx context.Context, p *program.Env, c *cli.Command) (*agentfile.
 		case s.Name != name:
 			names = append(names, s.Name)
 		case found != nil && found.Server.URL != s.Server.URL:
-			return nil, failure.Usage("name it by its URL", "several agents have a server %s, with different URLs", name)
+			return nil, failure.Usage("name it by its URL", "several agents have a server named %s, with different URLs", name)
 		default:
 			found = &s
 		}
@@ -199,7 +199,7 @@ func login(ctx context.Context, p *program.Env, server *agentfile.Connected, sco
 		return failure.NothingRan(fmt.Errorf("sign in to %s: %w", server.Name, err), "")
 	}
 	person := signin.Person{Open: func(address string) {
-		fmt.Fprintf(p.Err, "Open this address to sign in to %s:\n\n  %s\n\nIf the browser is on another machine, paste the address at which it ends.\n",
+		fmt.Fprintf(p.Err, "Open this address to sign in to %s:\n\n  %s\n\nIf the browser is on another machine, paste the address that it is redirected to.\n",
 			termtext.Clean(server.Name), termtext.Clean(address))
 		if !noBrowser {
 			openBrowser(ctx, p, address)
@@ -211,7 +211,7 @@ func login(ctx context.Context, p *program.Env, server *agentfile.Connected, sco
 	}
 	n, err := toolCount(ctx, p, server, server.SignIn.Transport)
 	if err != nil {
-		p.Warn(fmt.Sprintf("the tokens are kept, but the server does not list its tools: %s", err))
+		p.Warn(fmt.Sprintf("the tokens are stored, but the server does not list its tools: %s", err))
 	}
 	p.Note("signed in to %s: %d %s", server.Name, n, program.Plural(n, "tool"))
 	return nil
@@ -230,7 +230,7 @@ func toolCount(ctx context.Context, p *program.Env, server *agentfile.Connected,
 // pastedLines sends the lines of standard input until it ends.
 func pastedLines(ctx context.Context, p *program.Env) <-chan string {
 	lines := make(chan string)
-	go func() { // ends with the program at the latest, when nobody types
+	go func() { // without input it ends with the program
 		defer close(lines)
 		for in := bufio.NewScanner(p.In); in.Scan(); {
 			if strings.TrimSpace(in.Text()) == "" {
@@ -264,7 +264,7 @@ func openBrowser(ctx context.Context, p *program.Env, address string) {
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], append(argv[1:], address)...)
 	if err := cmd.Start(); err != nil {
-		p.Warn(fmt.Sprintf("no browser was opened: %s", err))
+		p.Warn(fmt.Sprintf("open the browser: %s", err))
 		return
 	}
 	go func() { _ = cmd.Wait() }() // it may stay open

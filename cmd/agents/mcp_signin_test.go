@@ -150,7 +150,7 @@ func TestSignInMistakes(t *testing.T) {
 		{"mcp login nobody --agent-file agent.json", "there is no server nobody with a URL; there are tracker"},
 		{"mcp login tracker --agent-file header.json", "authorized by its headers"},
 		{"mcp login http://127.0.0.1:1/mcp", "connection refused"},
-		{"mcp login ftp://127.0.0.1/mcp", "the server is not the URL of one"},
+		{"mcp login ftp://127.0.0.1/mcp", "the URL of the server must begin with http"},
 		{"mcp logout " + fake.URL, "there is no sign-in"},
 		{"mcp login tracker --agent-file agent.json --no-browser --timeout 50ms", "no answer within 50ms"},
 		{"check --agent-file grant.json", "oauth: grant jwt_bearer needs an assertionFile"},
