@@ -316,7 +316,7 @@ func TestCommandsAndContentOfAnEditor(t *testing.T) {
 		want   string
 	}{
 		"model":           {acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{*acp.TextBlock("fail")}}, "400"},
-		"empty":           {acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{}}, "prompt: it is empty"},
+		"empty":           {acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{}}, "the prompt is empty"},
 		"unknown content": {acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{{Type: "video"}}}, `"video" is not supported`},
 		"bad image":       {acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{{Type: "image", Data: "?"}}}, "illegal base64"},
 		"unknown session": {acp.MethodPrompt, acp.PromptRequest{SessionID: "x"}, `no open session "x"`},

@@ -1,5 +1,5 @@
-// Package a2aclient makes an agent elsewhere that speaks the Agent2Agent protocol (A2A 1.0)
-// a tool.
+// Package a2aclient makes a remote agent that supports the Agent2Agent protocol (A2A 1.0) a
+// tool.
 package a2aclient
 
 import (
@@ -28,14 +28,14 @@ const (
 	pollAtMost  = 10 * time.Second
 )
 
-// An Agent is an agent elsewhere as a tool that takes a prompt. Its fields must not be
-// changed once it is in use.
+// An Agent is a remote agent as a tool that takes a prompt. Its fields must not be changed
+// once it is in use.
 type Agent struct {
-	// URL is where its card is: that of the server, or the full address of the card.
+	// URL is the URL of the server, or the full address of the agent card.
 	URL string
-	// Token returns the bearer token, which is sent to the host of URL only; nil sends none.
+	// Token returns the bearer token, which is sent only to the host of URL; nil sends none.
 	Token func() string
-	// Name is that of the tool, and Description what Describe returned.
+	// Name is the name of the tool, Description the description that Describe returned.
 	Name        string
 	Description string
 
@@ -49,7 +49,8 @@ func (a *Agent) Spec() agent.ToolSpec {
 	return agent.ToolSpec{Name: a.Name, Description: a.Description, Schema: (&agent.Agent{}).ArgsSchema(), Source: a.URL}
 }
 
-// Describe reads the card of the agent: its name, and what it says of itself.
+// Describe reads the agent card and returns the agent's name and its description, with those
+// of its skills.
 func (a *Agent) Describe(ctx context.Context) (name, description string, err error) {
 	card, err := a.card(ctx)
 	if err != nil {
@@ -117,14 +118,14 @@ func (a *Agent) connect(ctx context.Context) (*a2aclient.Client, bool, error) {
 		web := a.web(maxBody)
 		client, err := a2aclient.NewFromCard(context.WithoutCancel(ctx), card, a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(web), a2aclient.WithRESTTransport(web))
 		if err != nil {
-			return nil, false, fmt.Errorf("the agent offers nothing that this program speaks: %w", err)
+			return nil, false, fmt.Errorf("the agent offers no supported version and transport of the protocol: %w", err)
 		}
 		a.client, a.streams = client, card.Capabilities.Streaming
 	}
 	return a.client, a.streams, nil
 }
 
-// Call implements agent.Tool. A question of the agent goes to the person.
+// Call implements agent.Tool. Questions of the agent are put to the person.
 func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	args, err := inv.Args()
 	if err != nil {
@@ -156,12 +157,12 @@ func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 			return t.result(), fmt.Errorf("the agent asks %q: %w", t.said, err)
 		}
 		text := string(answer)
-		_ = json.Unmarshal(answer, &text) // other JSON stays what it is
+		_ = json.Unmarshal(answer, &text) // other JSON is sent as it is
 		message = a2a.NewMessageForTask(a2a.MessageRoleUser, t, a2a.NewTextPart(text))
 	}
 }
 
-// A task is a task of the agent as its events tell.
+// A task is the state of a task of the agent, as its events report it.
 type task struct {
 	client  *a2aclient.Client
 	streams bool
@@ -177,7 +178,7 @@ type task struct {
 // TaskInfo implements a2a.TaskInfoProvider.
 func (t *task) TaskInfo() a2a.TaskInfo { return t.info }
 
-// over reports whether the task waits for nothing but a message.
+// over reports whether the task has ended, or waits for a message.
 func (t *task) over() bool {
 	return t.answer != nil || t.state.Terminal() || t.state == a2a.TaskStateInputRequired || t.state == a2a.TaskStateAuthRequired
 }
@@ -222,7 +223,7 @@ func (t *task) send(ctx context.Context, m *a2a.Message) error {
 	return nil
 }
 
-// apply notes what an event says.
+// apply records an event.
 func (t *task) apply(e a2a.Event) {
 	switch e := e.(type) {
 	case *a2a.Message:
@@ -267,7 +268,7 @@ func (t *task) artifact(e *a2a.TaskArtifactUpdateEvent) {
 	t.artifacts = append(t.artifacts, e.Artifact)
 }
 
-// result is what the artifacts have, or the message of an agent without any.
+// result returns the content of the artifacts, or of the message if there are none.
 func (t *task) result() agent.Result {
 	var parts []agent.Part
 	if t.answer != nil {
@@ -282,19 +283,19 @@ func (t *task) result() agent.Result {
 	return agent.Result{Parts: parts}
 }
 
-// failure is why there is no answer.
+// failure returns why there is no answer, nil if there is one.
 func (t *task) failure() error {
 	switch {
 	case t.answer != nil || t.state == a2a.TaskStateCompleted:
 		return nil
 	case t.state == a2a.TaskStateAuthRequired:
-		return fmt.Errorf("the agent wants another sign-in: %s", t.said)
+		return fmt.Errorf("the agent requires another sign-in: %s", t.said)
 	}
 	state := strings.ToLower(strings.TrimPrefix(string(t.state), "TASK_STATE_"))
-	return errors.New(strings.TrimSuffix(fmt.Sprintf("the task ended as %s: %.2000s", state, t.said), ": "))
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("the task ended with the state %s: %.2000s", state, t.said), ": "))
 }
 
-// cancel ends a task that has not ended, because the call has.
+// cancel cancels the task if the call ends before it.
 func (t *task) cancel(ctx context.Context) {
 	if t.info.TaskID == "" || t.answer != nil || t.state.Terminal() {
 		return

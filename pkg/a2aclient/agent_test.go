@@ -149,10 +149,10 @@ func TestAgentsThatFail(t *testing.T) {
 	}{
 		"failed": {func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
 			yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateFailed, says(ec, "no ink")), nil)
-		}, "the task ended as failed: no ink"},
+		}, "the task ended with the state failed: no ink"},
 		"error": {func(_ context.Context, _ *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
 			yield(nil, errors.New("broken"))
-		}, "the task ended as failed"},
+		}, "the task ended with the state failed"},
 	} {
 		if text, failed, _ := call(t, poet(serve(t, true, c.x)), nil); !failed || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %q, failed %v", name, text, failed)

@@ -17,30 +17,30 @@ import (
 
 const (
 	maxLine     = 16 << 20
-	maxRequests = 100 // of the other side that wait for an answer
+	maxRequests = 100 // from the other side, waiting for an answer
 )
 
-// ErrClosed: the other side has ended the connection.
-var ErrClosed = errors.New("the connection has ended")
+// ErrClosed means that the other side closed the connection.
+var ErrClosed = errors.New("the connection is closed")
 
-// An Answer does what a request asks for. ctx ends with the connection, and when the other
-// side cancels the request. The error is sent as a *jsonrpc.Error; any other one gets the
-// code of an internal error.
+// An Answer handles a request. ctx ends with the connection, and when the other side cancels
+// the request. A *jsonrpc.Error is sent as it is; any other error is sent as an internal
+// error.
 type Answer func(ctx context.Context) (result any, err error)
 
 // A Conn is a connection. Its methods are safe for concurrent use; its fields must be set
 // before Serve is called.
 type Conn struct {
-	// Request returns what answers a request; it runs in a goroutine of its own. Request
-	// itself is called in the order of the messages, and must return soon. With nil, no
-	// method is known.
+	// Request returns the Answer to a request, which runs in its own goroutine. Request
+	// itself is called in the order of the messages and must return quickly. If Request is
+	// nil, every method is unknown.
 	Request func(method string, params json.RawMessage) Answer
 	// Notify is called with notifications, in the order of the messages.
 	Notify func(method string, params json.RawMessage)
-	// Bad is called with what is wrong with a line that is not a message. Serve ends with
-	// the error that it returns. With nil, bad lines are ignored.
+	// Bad is called with the error of a line that is not a message. If Bad returns an error,
+	// Serve returns it. If Bad is nil, the line is answered with its error.
 	Bad func(err error) error
-	// Seen is called with the length of each line; its error ends Serve.
+	// Seen is called with the length of each line. If it returns an error, Serve returns it.
 	Seen func(bytes int) error
 
 	in      *bufio.Reader
@@ -59,9 +59,9 @@ func NewConn(in io.Reader, out io.Writer) *Conn {
 	return &Conn{in: bufio.NewReaderSize(in, 64<<10), out: out, waiting: map[string]chan *jsonrpc.Message{}, theirs: map[string]context.CancelFunc{}}
 }
 
-// Serve reads messages until the other side closes the connection, which is no error, and
-// waits for the answers in progress, whose ctx has ended. A read in progress does not end
-// with ctx: callers close what Serve reads from.
+// Serve reads messages until the other side closes the connection, which is not an error. It
+// then ends the ctx of the answers in progress and waits for them. The end of ctx does not
+// interrupt a read: callers close the reader.
 func (c *Conn) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var answering sync.WaitGroup
@@ -83,7 +83,7 @@ func (c *Conn) Serve(ctx context.Context) error {
 	}
 }
 
-// end answers all requests that wait.
+// end ends all requests that wait for an answer.
 func (c *Conn) end(err error) {
 	if err == io.EOF {
 		err = ErrClosed
@@ -124,7 +124,7 @@ func (c *Conn) line(ctx context.Context, l jsonrpc.Line, answering *sync.WaitGro
 		answer := c.waiting[m.Key]
 		delete(c.waiting, m.Key)
 		c.mu.Unlock()
-		if answer != nil { // another one was given up
+		if answer != nil { // otherwise its caller no longer waits
 			answer <- m
 		}
 	case m.ID == nil && m.Method == methodCancelRequest:
@@ -161,7 +161,7 @@ func (c *Conn) request(ctx context.Context, m *jsonrpc.Message, answering *sync.
 	c.mu.Unlock()
 	if busy {
 		cancel()
-		return c.write(jsonrpc.Answer(m.ID, nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "more than %d requests wait for an answer, or two have one id", maxRequests)))
+		return c.write(jsonrpc.Answer(m.ID, nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "more than %d requests wait for an answer, or two have the same id", maxRequests)))
 	}
 	var answer Answer
 	if c.Request != nil {
@@ -194,7 +194,7 @@ func (c *Conn) request(ctx context.Context, m *jsonrpc.Message, answering *sync.
 	return nil
 }
 
-// cancelled ends a request that the other side gives up.
+// cancelled ends a request that the other side cancels.
 func (c *Conn) cancelled(params json.RawMessage) {
 	var p struct {
 		RequestID json.RawMessage `json:"requestId"`
@@ -210,9 +210,9 @@ func (c *Conn) cancelled(params json.RawMessage) {
 	}
 }
 
-// Call sends a request and decodes its result into result, if that is not nil. When ctx
-// ends first, the other side is told so. The error may be a *jsonrpc.Error, and wraps
-// ErrClosed if the connection ends.
+// Call sends a request and decodes its result into result, unless result is nil. If ctx ends
+// first, Call cancels the request. The error may be a *jsonrpc.Error; it wraps ErrClosed if
+// the other side closes the connection.
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
 	answer := make(chan *jsonrpc.Message, 1)
 	c.mu.Lock()
@@ -275,8 +275,8 @@ func (c *Conn) write(line []byte) error {
 	return err
 }
 
-// Decode decodes the parameters of a request into v. The error is that of invalid
-// parameters.
+// Decode decodes the parameters of a request into v. The error is a *jsonrpc.Error with the
+// code InvalidParams.
 func Decode(params json.RawMessage, v any) error {
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
@@ -284,14 +284,14 @@ func Decode(params json.RawMessage, v any) error {
 	if err := jsonrpc.Unmarshal(params, v); err != nil {
 		wrong := err.Error()
 		if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			wrong = cmp.Or(kind.Field, "params") + ": it has the wrong type, a JSON " + kind.Value
+			wrong = cmp.Or(kind.Field, "params") + ": wrong type: a JSON " + kind.Value
 		}
 		return jsonrpc.Errorf(InvalidParams, "%s", wrong)
 	}
 	return nil
 }
 
-// A Then is the result of a request after whose answer something else is sent.
+// A Then is a result with a function to call after the result is sent.
 type Then struct {
 	Result any
 	Do     func()

@@ -60,7 +60,7 @@ func TestConnAnswersWhatIsNotARequest(t *testing.T) {
 		{`not json`, `{"error":{"code":-32700,"message":"parse error: invalid character 'o' in literal null (expecting 'u')"},"id":null,"jsonrpc":"2.0"}`},
 		{`{"jsonrpc":"2.0","id":3,"method":"x","pad":"` + strings.Repeat("x", maxLine) + `"}`, `{"error":{"code":-32600,"message":"a message is longer than 16777216 bytes"},"id":3,"jsonrpc":"2.0"}`},
 		{`{"jsonrpc":"2.0","id":4,"result":{}}` + "\n" + `{"jsonrpc":"2.0","method":"nothing"}` + "\n\n" + `{"jsonrpc":"2.0","id":5,"method":"ok"}`, `{"id":5,"jsonrpc":"2.0","result":{}}`},
-		{`{"jsonrpc":"2.0","id":7,"method":"wait"}` + "\n" + `{"jsonrpc":"2.0","id":7,"method":"ok"}`, `{"error":{"code":-32600,"message":"more than 100 requests wait for an answer, or two have one id"},"id":7,"jsonrpc":"2.0"}`},
+		{`{"jsonrpc":"2.0","id":7,"method":"wait"}` + "\n" + `{"jsonrpc":"2.0","id":7,"method":"ok"}`, `{"error":{"code":-32600,"message":"more than 100 requests wait for an answer, or two have the same id"},"id":7,"jsonrpc":"2.0"}`},
 		{`{"jsonrpc":"2.0","id":6,"method":"wait"}` + "\n" + `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":6}}`, `{"error":{"code":-32800,"message":"cancelled"},"id":6,"jsonrpc":"2.0"}`},
 	} {
 		go io.WriteString(out, step.send+"\n")

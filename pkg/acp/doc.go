@@ -1,11 +1,11 @@
-// Package acp has the messages of the Agent Client Protocol, version 1, by which editors
-// talk to agents: newline-delimited JSON-RPC 2.0 on the standard input and output of the
-// agent. Its schema is schema/v1/schema.json of
-// https://github.com/agentclientprotocol/agent-client-protocol; what is unstable there is
-// marked here.
+// Package acp defines the messages of the Agent Client Protocol, version 1, which editors
+// use to talk to agents: newline-delimited JSON-RPC 2.0 on the standard input and output of
+// the agent. The schema is schema/v1/schema.json of
+// https://github.com/agentclientprotocol/agent-client-protocol; comments mark what is
+// unstable there.
 //
-// A [Conn] is one end of a connection, of an agent (package acpserver) or of a client
-// (package acpclient):
+// A [Conn] is one end of a connection: the agent (package acpserver) or the client (package
+// acpclient).
 //
 //	c := acp.NewConn(os.Stdin, os.Stdout)
 //	c.Request = func(method string, params json.RawMessage) acp.Answer { … }
@@ -15,7 +15,7 @@ package acp
 // Version is the version of the protocol.
 const Version = 1
 
-// The methods of an agent, and those of a client.
+// The methods of agents and of clients.
 const (
 	MethodInitialize   = "initialize"
 	MethodAuthenticate = "authenticate"
@@ -32,10 +32,10 @@ const (
 	MethodPermission = "session/request_permission"
 	MethodElicit     = "elicitation/create"
 
-	methodCancelRequest = "$/cancel_request" // of both
+	methodCancelRequest = "$/cancel_request" // either side
 )
 
-// The codes of errors that JSON-RPC does not define, and two that it does.
+// Error codes: two of JSON-RPC, and those that the protocol adds.
 const (
 	MethodNotFound   = -32601
 	InvalidParams    = -32602

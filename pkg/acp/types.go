@@ -70,8 +70,8 @@ type Pair struct {
 	Value string `json:"value"`
 }
 
-// An MCPServer is one that the client wants the agent to use: a program (Type is empty), or
-// "http" or "sse".
+// An MCPServer is a server that the client wants the agent to use. Type is "http" or "sse",
+// and empty for a program.
 type MCPServer struct {
 	Type    string   `json:"type,omitempty"`
 	Name    string   `json:"name"`
@@ -96,13 +96,13 @@ type SessionResponse struct {
 	Modes     *Modes `json:"modes,omitempty"`
 }
 
-// Modes are how an agent may work in a session, and how it does.
+// Modes are the available modes of a session and the current one.
 type Modes struct {
 	Current   string `json:"currentModeId"`
 	Available []Mode `json:"availableModes"`
 }
 
-// A Mode is one of them, or a way to sign in.
+// A Mode is a mode of a session, or a way to sign in.
 type Mode struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -115,7 +115,7 @@ type SetModeRequest struct {
 	ModeID    string `json:"modeId"`
 }
 
-// ListRequest is session/list, whose answer here is always complete.
+// ListRequest is session/list. The answer is not split into pages.
 type ListRequest struct {
 	CWD string `json:"cwd,omitempty"`
 }
@@ -144,8 +144,8 @@ type PromptRequest struct {
 	Prompt    []Block `json:"prompt"`
 }
 
-// PromptResponse ends the turn that the prompt began. Usage is that of the session so far;
-// it is not stable.
+// PromptResponse ends the turn that the prompt began. Usage is the usage of the session so
+// far; it is unstable.
 type PromptResponse struct {
 	StopReason string `json:"stopReason"`
 	Usage      *struct {
@@ -183,7 +183,7 @@ type Resource struct {
 	Blob     *string `json:"blob,omitempty"`
 }
 
-// Raw is v as JSON.
+// Raw returns v as JSON.
 func Raw(v any) json.RawMessage {
 	text, err := jsonrpc.Encode(v)
 	if err != nil {
@@ -192,7 +192,7 @@ func Raw(v any) json.RawMessage {
 	return bytes.TrimSpace(text)
 }
 
-// TextBlock is a text.
+// TextBlock returns a block of text.
 func TextBlock(text string) *Block { return &Block{Type: "text", Text: &text} }
 
 // A Notification is session/update.
@@ -201,7 +201,7 @@ type Notification struct {
 	Update    Update `json:"update"`
 }
 
-// An Update is what happens in a session. Kind says which fields it has.
+// An Update reports an event of a session. Kind says which fields it has.
 type Update struct {
 	Kind string `json:"sessionUpdate"`
 	// Content is the Block of a chunk of a message, or the []CallContent of a call.
@@ -229,7 +229,7 @@ const (
 	SessionInfoKind = "session_info_update"
 )
 
-// A Call is a call of a tool of the agent, or what has changed of it.
+// A Call is a tool call of the agent, or a change of one.
 type Call struct {
 	ID        string          `json:"toolCallId,omitempty"`
 	Title     string          `json:"title,omitempty"` // of a session_info_update too
@@ -251,7 +251,7 @@ const (
 // Kinds are the kinds of calls.
 var Kinds = [...]string{"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"}
 
-// CallContent is what a call shows: content or a diff. A terminal is not read.
+// CallContent is what a call shows: content or a diff. Terminals are ignored.
 type CallContent struct {
 	Type    string  `json:"type"`
 	Content *Block  `json:"content,omitempty"`
@@ -321,7 +321,7 @@ type PermissionResponse struct {
 	} `json:"outcome"`
 }
 
-// Choose answers a PermissionRequest with an option, or with none if it is empty.
+// Choose answers a PermissionRequest with an option; an empty option means none.
 func Choose(option string) (r PermissionResponse) {
 	if r.Outcome.Outcome, r.Outcome.OptionID = "selected", option; option == "" {
 		r.Outcome.Outcome = Cancelled

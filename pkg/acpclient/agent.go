@@ -1,13 +1,13 @@
-// Package acpclient makes agents of the Agent Client Protocol (package acp), which are
-// programs, sub-agents of a run.
+// Package acpclient makes agents of the Agent Client Protocol (package acp) sub-agents of a
+// run. Such an agent is a program.
 //
-// For a call of an [Agent] the program is started, and ends with the call. A session of the
-// run stands for its conversation: the program takes the place of the model. A permission
-// that it asks for becomes a call of a tool, whose name is the kind of what is to be done
-// (read, edit, execute and so on), and so passes the gate: rights, questions to a person,
-// budgets, journal. The tool itself only answers the request, and waits until the program
-// has done what it asked for. What the program does without asking is shown as progress,
-// and limited by its sandbox alone. It gets neither files nor terminals from this side.
+// Each call of an [Agent] starts the program, which ends with the call. The conversation is
+// a session of the run in which the program takes the place of the model. A permission
+// request becomes a call of a tool named after the kind of action (read, edit, execute and
+// so on), and so passes the gate: rights, questions to a person, budgets, journal. The tool
+// itself only answers the request and waits until the program has done what it asked for.
+// Actions without a permission request are shown as progress and limited only by the
+// sandbox. The client offers the program neither files nor terminals.
 package acpclient
 
 import (
@@ -28,23 +28,23 @@ import (
 
 // An Agent is a program as a tool.
 type Agent struct {
-	// Name is that of the tool, and Slug that of the agent.
+	// Name is the name of the tool, Slug the name of the agent.
 	Name, Slug  string
 	Description string
 	// Source is the file that names the agent.
 	Source string
-	// Command is what to start: Path, Args, Env, Sandbox, and Dir, which is absolute and
-	// the working folder of the session.
+	// Command is the program to start: Path, Args, Env, Sandbox, and Dir, the absolute
+	// working folder of the session.
 	Command process.Command
-	// Version is that of the client, for the agent.
+	// Version is the version of the client that is sent to the agent.
 	Version string
 	// Mode is the mode of the session; "" leaves it to the agent.
 	Mode string
-	// StartTimeout limits the time until the session is open, and IdleTimeout the time
-	// without a message after that; 0 means the defaults. The time in which a person is
-	// asked does not count.
+	// StartTimeout limits the time until the session is open, IdleTimeout the time without
+	// a message after that; 0 means the defaults. Time spent waiting for a person does not
+	// count.
 	StartTimeout, IdleTimeout time.Duration
-	// Budget and Deadline are those of each call.
+	// Budget and Deadline limit each call.
 	Budget   agent.Budget
 	Deadline time.Duration
 }
@@ -72,10 +72,11 @@ func (a *Agent) Sandbox() string {
 	return ""
 }
 
-// Call asks the program. When it returns, no process of the program is alive.
+// Call runs the program with a prompt. When it returns, all processes of the program have
+// ended.
 func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	if inv.Again {
-		return agent.Result{}, errors.New("an earlier process has asked this agent, and ended before the answer: what the agent did is not known")
+		return agent.Result{}, errors.New("an earlier process called this agent and ended before the answer: what the agent did is unknown")
 	}
 	if inv.Host == nil {
 		return agent.Result{}, errors.New("this call is not part of a run")
@@ -94,7 +95,7 @@ func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 // start starts the program and opens a session.
 func (t *talk) start(ctx context.Context) error {
 	limit := cmp.Or(t.agent.StartTimeout, DefaultStartTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not open a session within %s", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no session was opened within %s", limit))
 	defer cancel()
 	cmd := t.agent.Command
 	path, err := process.LookPath(cmd.Path, cmd.Env)
@@ -112,8 +113,8 @@ func (t *talk) start(ctx context.Context) error {
 	return t.open(ctx)
 }
 
-// errEnded is why a talk ends whose program closes its output.
-var errEnded = errors.New("it ended before it answered")
+// errEnded ends a talk whose program closes its output.
+var errEnded = errors.New("the program ended before it answered")
 
 // open opens the session.
 func (t *talk) open(ctx context.Context) error {
@@ -126,7 +127,7 @@ func (t *talk) open(ctx context.Context) error {
 		return err
 	}
 	if about.ProtocolVersion != acp.Version {
-		return fmt.Errorf("it speaks version %d of the protocol, not %d", about.ProtocolVersion, acp.Version)
+		return fmt.Errorf("it uses version %d of the protocol, not %d", about.ProtocolVersion, acp.Version)
 	}
 	var opened acp.SessionResponse
 	err := t.conn.Call(ctx, acp.MethodNew, acp.SessionRequest{CWD: t.agent.Command.Dir, MCPServers: []acp.MCPServer{}}, &opened)
@@ -135,7 +136,7 @@ func (t *talk) open(ctx context.Context) error {
 		for _, m := range about.AuthMethods {
 			names = append(names, m.Name)
 		}
-		return fmt.Errorf("it needs a sign-in, which its own program does (%.200s): %w", strings.Join(names, ", "), err)
+		return fmt.Errorf("it needs a sign-in with its own program (%.200s): %w", strings.Join(names, ", "), err)
 	}
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func (t *talk) open(ctx context.Context) error {
 	return t.conn.Call(ctx, acp.MethodSetMode, acp.SetModeRequest{SessionID: t.session, ModeID: t.agent.Mode}, nil)
 }
 
-// flushWait is how long the program may take to read what it was sent last.
+// flushWait is how long the program may take to read the last message.
 const flushWait = 500 * time.Millisecond
 
 // close ends the program.

@@ -271,15 +271,15 @@ func TestPermissionsPassTheGate(t *testing.T) {
 
 func TestWhatGoesWrongWithAnAgent(t *testing.T) {
 	for name, want := range map[string]string{
-		"exit":      "it ended before it answered; its stderr ends with:\nout of coffee",
+		"exit":      "the program ended before it answered; its stderr ends with:\nout of coffee",
 		"garbage":   "more than 100 lines of its output are not messages",
-		"flood":     "its messages are longer than 1048576 bytes",
+		"flood":     "it sent more than 1048576 bytes of text at once",
 		"calls":     "it made more than 2000 calls",
-		"version":   "it speaks version 9 of the protocol, not 1",
-		"silent":    "it did not open a session within 100ms",
+		"version":   "it uses version 9 of the protocol, not 1",
+		"silent":    "no session was opened within 100ms",
 		"hang":      "it sent nothing for 200ms",
 		"deaf":      "it sent nothing for 200ms",
-		"sign-in":   "it needs a sign-in, which its own program does (Log in)",
+		"sign-in":   "it needs a sign-in with its own program (Log in)",
 		"refuse":    "[refused] agent fake did not answer",
 		"expensive": "[budget] agent fake did not answer: ",
 		"empty":     "answered with an empty text",

@@ -37,7 +37,7 @@ func (t *talk) notify(method string, params json.RawMessage) {
 		}
 		to.WriteString(strings.ToValidUTF8(text, "\uFFFD"))
 		if t.text.Len()+t.thought.Len() > maxText {
-			t.end(fmt.Errorf("its messages are longer than %d bytes", maxText))
+			t.end(fmt.Errorf("it sent more than %d bytes of text at once", maxText))
 		}
 	case acp.ToolCall, acp.ToolCallUpdate:
 		var content []acp.CallContent
@@ -63,7 +63,7 @@ func (t *talk) end(err error) {
 	}
 }
 
-// spent notes what the session has cost so far. It never becomes less.
+// spent records what the session has cost so far. The cost never decreases.
 func (t *talk) spent(u *acp.Update) {
 	if u.Used != nil && *u.Used > t.consumed.InputTokens && *u.Used < 1<<40 { // all of it was read once
 		t.consumed.InputTokens = *u.Used
@@ -74,12 +74,12 @@ func (t *talk) spent(u *acp.Update) {
 	t.cost, t.priced = max(t.cost, agent.Money(math.Round(u.Cost.Amount*float64(agent.Dollar)))), true
 	for _, limit := range [...]*agent.Money{t.usd, t.agent.Budget.USD} {
 		if limit != nil && t.cost > *limit {
-			t.end(&agent.EndError{Status: agent.StatusBudget, Text: fmt.Sprintf("it has cost $%s, and $%s were left", t.cost, *limit)})
+			t.end(&agent.EndError{Status: agent.StatusBudget, Text: fmt.Sprintf("it cost $%s; $%s were left", t.cost, *limit)})
 		}
 	}
 }
 
-// note notes what the program says of a call. t.mu is held.
+// note records what the program reports about a call. t.mu is held.
 func (t *talk) note(u *acp.Call, content []acp.CallContent) *call {
 	c := t.calls[u.ID]
 	if c == nil {
@@ -189,7 +189,7 @@ func (p *permit) Call(ctx context.Context, inv *agent.Invocation) (agent.Result,
 	delete(t.asked, inv.Call.ID)
 	t.mu.Unlock()
 	if asked == nil {
-		return agent.Result{}, errors.New("the agent no longer asks for it")
+		return agent.Result{}, errors.New("the agent has withdrawn the request")
 	}
 	asked.answer <- true
 	for {
@@ -208,7 +208,7 @@ func (p *permit) Call(ctx context.Context, inv *agent.Invocation) (agent.Result,
 		case err != nil:
 			return agent.TextResult(c.output), err
 		case others || !running:
-			return agent.TextResult(c.output + "[permitted; the agent has not reported what came of it]"), nil
+			return agent.TextResult(c.output + "[permitted; the agent has not reported the result]"), nil
 		}
 		select {
 		case <-changed:

@@ -19,7 +19,7 @@ import (
 // Limits of what a program may send during a call.
 const (
 	maxBytes = 256 << 20
-	maxText  = 1 << 20 // of its messages that were not taken up
+	maxText  = 1 << 20 // text since the last answer of Generate
 	maxCalls = 2_000
 	maxBad   = 100 // lines that are not messages
 )
@@ -59,7 +59,7 @@ type talk struct {
 	consumed agent.Usage
 }
 
-// A call is something that the program does.
+// A call is an action of the program.
 type call struct {
 	acp.Call
 	output string
@@ -94,7 +94,7 @@ func newTalk(a *Agent, inv *agent.Invocation) *talk {
 	return t
 }
 
-// change wakes what waits. t.mu is held.
+// change wakes all waiters. t.mu is held.
 func (t *talk) change() {
 	close(t.changed)
 	t.changed = make(chan struct{})
@@ -196,11 +196,11 @@ func stopped(turn *acp.PromptResponse) error {
 	case acp.EndTurn, acp.MaxTokens:
 		return nil
 	case acp.MaxTurnRequests:
-		return &agent.EndError{Status: agent.StatusLimit, Text: "it has reached its limit of requests"}
+		return &agent.EndError{Status: agent.StatusLimit, Text: "it reached its limit of requests"}
 	case acp.Refusal:
-		return &agent.EndError{Status: agent.StatusRefused, Text: "it refuses to answer"}
+		return &agent.EndError{Status: agent.StatusRefused, Text: "it refused to answer"}
 	}
-	return fmt.Errorf("it stopped: %.100q", turn.StopReason)
+	return fmt.Errorf("it stopped with the reason %.100q", turn.StopReason)
 }
 
 // prompt sends the messages of the user that the program does not have.
@@ -296,7 +296,7 @@ func (t *talk) usage() agent.Usage {
 	return u
 }
 
-// refuse answers the permissions whose calls did not run.
+// refuse refuses the permissions whose calls did not run.
 func (t *talk) refuse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -346,7 +346,7 @@ func (t *talk) permission(ctx context.Context, params json.RawMessage) (any, err
 			t.mu.Lock()
 			changed, over = t.changed, t.err != nil || !t.running
 			t.mu.Unlock()
-		case <-ctx.Done(): // the program gives it up
+		case <-ctx.Done(): // the program cancelled the request
 			over = true
 		}
 	}

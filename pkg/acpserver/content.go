@@ -14,8 +14,8 @@ import (
 	"github.com/agents-exe/agents/pkg/view"
 )
 
-// message is the message of the user that a prompt is: one text, with embedded texts and
-// the names of links in it, and then the media.
+// message makes a prompt the message of a user: one text, which contains embedded texts and
+// the paths of links, followed by the media.
 func message(blocks []acp.Block) (agent.Message, error) {
 	var text strings.Builder
 	var media []agent.Part
@@ -57,7 +57,7 @@ func message(blocks []acp.Block) (agent.Message, error) {
 		m.Parts = append(m.Parts, agent.Text(text.String()))
 	}
 	if m.Parts = append(m.Parts, media...); len(m.Parts) == 0 {
-		return m, jsonrpc.Errorf(acp.InvalidParams, "prompt: it is empty")
+		return m, jsonrpc.Errorf(acp.InvalidParams, "the prompt is empty")
 	}
 	return m, nil
 }
@@ -120,7 +120,7 @@ func title(e *agent.Event) string {
 	return termtext.Line(text, 160, "…")
 }
 
-// kinds are words in the names of tools and what such tools do, the first that fits.
+// kinds maps words in the names of tools to the kinds of their calls. The first match counts.
 var kinds = [...]struct{ word, kind string }{
 	{"search", "search"}, {"grep", "search"}, {"find", "search"}, {"recall", "search"},
 	{"fetch", "fetch"}, {"browse", "fetch"}, {"http", "fetch"}, {"web", "fetch"},

@@ -1,10 +1,10 @@
 // Package acpserver serves an agent to editors and other clients of the Agent Client
 // Protocol (package acp).
 //
-// A [Server] knows nothing of agent files or sessions on disk: a [Host] opens a [Session]
-// and starts its runs, as channels. What happens in a run becomes updates of the protocol;
-// questions about calls become requests for permission. A sub-agent's calls are shown as
-// calls, with its name before them.
+// A [Server] does not depend on agent files or on sessions on disk: a [Host] opens a
+// [Session], which starts runs as channels. The events of a run become updates of the
+// protocol; questions about calls become permission requests. A sub-agent's calls are shown
+// with its name before them.
 //
 //	s := &acpserver.Server{Host: host, Name: "agents", Version: version}
 //	err := s.Serve(ctx, os.Stdin, os.Stdout)
@@ -29,7 +29,7 @@ import (
 type Host interface {
 	// Open opens a session.
 	Open(ctx context.Context, o Opening) (Session, error)
-	// List returns the sessions that began in a folder, or all if it is empty, the latest
+	// List returns the sessions that began in dir, or all if dir is empty, the most recent
 	// first.
 	List(ctx context.Context, dir string) ([]acp.SessionInfo, error)
 }
@@ -48,20 +48,19 @@ type Session interface {
 	ID() string
 	// Past yields the events of the conversation so far.
 	Past() iter.Seq2[agent.Event, error]
-	// Start begins a run with a message. watch must be called with each event before what
-	// follows from it happens. finish is called when all events of the channel were read.
+	// Start begins a run with a message. It must call watch with each event before acting
+	// on the event. The caller calls finish after it has read all events of the channel.
 	Start(ctx context.Context, m agent.Message, watch func(agent.Event)) (c *agent.Channel, finish func() (*agent.Outcome, error), err error)
 	// Answer answers a question of a run as agent.Runner.Person does.
 	Answer(ctx context.Context, q agent.Event) (json.RawMessage, error)
-	// Commands are the slash commands, and Command runs one, as a turn: it returns what
-	// the person reads.
+	// Commands returns the slash commands. Command runs one as a turn and returns the text
+	// to show.
 	Commands() []acp.Command
 	Command(ctx context.Context, name, args string) (string, error)
-	// Modes returns the modes of the session; SetMode changes the current one to one of
-	// these.
+	// Modes returns the modes of the session; SetMode selects one of them.
 	Modes() acp.Modes
 	SetMode(id string)
-	// Redact takes secrets out of a text.
+	// Redact removes secrets from a text.
 	Redact(text string) string
 	Close()
 }
@@ -81,8 +80,8 @@ type Server struct {
 // maxSessions limits the sessions that a client has open.
 const maxSessions = 100
 
-// Serve serves the client until it closes in, and then ends what runs. Callers close in
-// when ctx ends.
+// Serve serves the client until in ends, and then ends the runs in progress. Callers close
+// in when ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.sessions = map[string]*session{}
 	s.conn = acp.NewConn(in, out)
@@ -168,7 +167,7 @@ func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest)
 	case !filepath.IsAbs(p.CWD):
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "cwd: %.100q is not an absolute path", p.CWD)
 	case isNew == (p.SessionID != ""):
-		return nil, jsonrpc.Errorf(acp.InvalidParams, "sessionId: it is for session/load and session/resume")
+		return nil, jsonrpc.Errorf(acp.InvalidParams, "sessionId: session/load and session/resume need it, session/new does not take it")
 	}
 	if open, err := s.session(p.SessionID); err == nil { // it is opened again
 		s.mu.Lock()
@@ -234,15 +233,15 @@ func (s *Server) setMode(_ context.Context, p *acp.SetModeRequest) (any, error) 
 	return acp.Flag{}, nil
 }
 
-// A Client asks the person at the client for a session.
+// A Client puts the questions of a session to the person at the client.
 type Client struct {
 	server  *Server
 	session string
 }
 
-// Permission asks which of options the person chooses for the call that q, a question of
-// the run, is about. It returns the id of the option; the error is agent.ErrNobody if the
-// client answers with none.
+// Permission asks the person to choose one of options for the call that the question q is
+// about. It returns the id of the option. The error is agent.ErrNobody if the client
+// chooses none.
 func (c *Client) Permission(ctx context.Context, q agent.Event, options []acp.Option) (string, error) {
 	var r acp.PermissionResponse
 	call := acp.CallUpdate{Call: acp.Call{ID: q.Key, Title: title(&q), Status: acp.Pending, RawInput: rawArgs(q.Args)}}
@@ -256,8 +255,8 @@ func (c *Client) Permission(ctx context.Context, q agent.Event, options []acp.Op
 	return r.Outcome.OptionID, nil
 }
 
-// Elicit asks the person to fill in a form, or to open a URL. The error is agent.ErrNobody
-// if the client cannot do that.
+// Elicit asks the person to fill in a form or to open a URL. The error is agent.ErrNobody if
+// the client does not support that.
 func (c *Client) Elicit(ctx context.Context, r acp.ElicitRequest) (acp.ElicitResponse, error) {
 	var answer acp.ElicitResponse
 	c.server.mu.Lock()

@@ -26,8 +26,8 @@ type session struct {
 	closed bool
 }
 
-// errCancelled is why a turn ends that the client cancels.
-var errCancelled = &agent.EndError{Status: agent.StatusInterrupted, Text: "the client cancelled it"}
+// errCancelled is the cause of a turn that the client cancels.
+var errCancelled = &agent.EndError{Status: agent.StatusInterrupted, Text: "the client cancelled the prompt"}
 
 // cancel ends the turn in progress.
 func (s *session) cancel() {
@@ -149,7 +149,7 @@ func (s *session) run(ctx context.Context, m agent.Message) (acp.PromptResponse,
 	return s.stopped(out, err)
 }
 
-// stopped says why a run stopped. What the person should read is sent as a message.
+// stopped returns why a run stopped, and sends the reason to the person as a message.
 func (s *session) stopped(out *agent.Outcome, err error) (acp.PromptResponse, error) {
 	r := acp.PromptResponse{StopReason: acp.EndTurn}
 	status := agent.StatusOf(err)

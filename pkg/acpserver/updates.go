@@ -10,7 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/termtext"
 )
 
-// updates makes updates for the client of the events of a session. Apart from watch, its
+// updates turns the events of a session into updates for the client. Apart from watch, its
 // methods must not be called concurrently.
 type updates struct {
 	dir    string // the working folder
@@ -43,7 +43,7 @@ const (
 	maxRaw    = 64 << 10 // bytes of arguments
 )
 
-// of returns the updates for an event; past means that it is one of an earlier run.
+// of returns the updates for an event; past marks an event of an earlier run.
 func (u *updates) of(e *agent.Event, past bool) (list []acp.Update) {
 	root := e.Depth == 0
 	if e.Usage != nil && e.Kind != agent.EventEnd {
@@ -70,7 +70,7 @@ func (u *updates) of(e *agent.Event, past bool) (list []acp.Update) {
 		}
 	case agent.EventRetry:
 		if root && u.pieces {
-			list = []acp.Update{chunk(acp.AgentChunk, "\n\n[the answer broke off; the model is asked again]\n\n")}
+			list = []acp.Update{chunk(acp.AgentChunk, "\n\n[the answer broke off; the request is repeated]\n\n")}
 		}
 	case agent.EventAnswer:
 		if root {

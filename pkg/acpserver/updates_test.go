@@ -69,7 +69,7 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 	}
 	want := `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"one"}}
 {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":" two"}}
-{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\n[the answer broke off; the model is asked again]\n\n"}}
+{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\n[the answer broke off; the request is repeated]\n\n"}}
 {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"three"}}
 {"sessionUpdate":"usage_update","used":10,"size":0,"cost":{"amount":0.5,"currency":"USD"}}
 {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\n> warning: a server did not start"}}

@@ -23,15 +23,15 @@ const (
 	methodTasksUpdate = "tasks/update" // answers questions of a task, from 2026-07-28 on
 )
 
-// How long the state of a task is not asked for, unless the server names a time between these.
+// The time between two polls of a task. The server may set it within these limits.
 const (
 	taskPoll    = time.Second
 	minTaskPoll = 50 * time.Millisecond
 	maxTaskPoll = 30 * time.Second
 )
 
-// A task is what a server says of one. In 2025-11-25 it has no result, and is nested where it
-// answers a call.
+// A task is the state of a task as a server reports it. In 2025-11-25 it has no result, and is
+// nested in the answer to a call.
 type task struct {
 	ID       string                     `json:"taskId"`
 	Status   string                     `json:"status"`
@@ -44,8 +44,8 @@ type task struct {
 	Nested   *task                      `json:"task"`
 }
 
-// await asks for the state of a task until it has ended, and returns its result. The end of
-// ctx cancels the task.
+// await polls a task until it has ended and returns its result. The end of ctx cancels the
+// task.
 func (c *conn) await(ctx context.Context, k *call, raw json.RawMessage) (json.RawMessage, error) {
 	var t task
 	if err := jsonrpc.Unmarshal(raw, &t); err != nil {
@@ -54,7 +54,7 @@ func (c *conn) await(ctx context.Context, k *call, raw json.RawMessage) (json.Ra
 	t = *cmp.Or(t.Nested, &t)
 	id, said := t.ID, ""
 	if id == "" {
-		return nil, errors.New("the server answers with a task that has no id")
+		return nil, errors.New("the server answered with a task without an id")
 	}
 	answered := map[string]bool{}
 	for {
@@ -83,7 +83,7 @@ func (c *conn) await(ctx context.Context, k *call, raw json.RawMessage) (json.Ra
 	}
 }
 
-// taskResult is the result of a task, if it has ended. Questions are answered once.
+// taskResult returns the result of a task if it has ended. Questions are answered once.
 func (c *conn) taskResult(ctx context.Context, k *call, id string, t *task, answered map[string]bool) (result json.RawMessage, done bool, err error) {
 	switch {
 	case t.Status == "cancelled":
@@ -116,7 +116,7 @@ func (c *conn) taskResult(ctx context.Context, k *call, id string, t *task, answ
 	return nil, false, err
 }
 
-// abandon cancels a task whose call has been given up.
+// abandon cancels a task whose call has ended early.
 func (c *conn) abandon(ctx context.Context, id string) {
 	if ctx.Err() == nil {
 		return

@@ -94,12 +94,12 @@ var errNoSignIn = errors.New("the server does not say where to sign in")
 func (s *Server) discover(ctx context.Context, c *Challenge) (*place, error) {
 	base, err := url.Parse(s.URL)
 	if err != nil || !secure(base) {
-		return nil, errors.New("the address of the server is not https, so there is no sign-in to it")
+		return nil, errors.New("the address of the server is not https, which a sign-in requires")
 	}
 	at := []string{wellKnown(base, "oauth-protected-resource", base.EscapedPath()), wellKnown(base, "oauth-protected-resource", "")}
 	if c != nil && c.metadata != "" {
 		if u, err := url.Parse(c.metadata); err != nil || u.Scheme != base.Scheme || u.Host != base.Host {
-			return nil, fmt.Errorf("the server names %s for its metadata, which is another server's", origin(c.metadata))
+			return nil, fmt.Errorf("the server refers to metadata on another server, %s", origin(c.metadata))
 		}
 		at = []string{c.metadata}
 	}
@@ -115,7 +115,7 @@ func (s *Server) discover(ctx context.Context, c *Challenge) (*place, error) {
 			continue
 		}
 		if !covers(about.Resource, base) {
-			return nil, fmt.Errorf("the metadata of the server is about another resource, %q", about.Resource)
+			return nil, fmt.Errorf("the server's metadata describes another resource, %q", about.Resource)
 		}
 		if len(about.Servers) == 0 {
 			break

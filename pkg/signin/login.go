@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// A Probe is a transport that notes how a server asks for a sign-in.
+// A Probe is a transport that records how a server asks for a sign-in.
 type Probe struct {
 	next http.RoundTripper
 	last atomic.Pointer[Challenge]
 }
 
-// NewProbe returns a Probe that sends requests as they are.
+// NewProbe returns a Probe that sends requests unchanged.
 func NewProbe(next http.RoundTripper) *Probe { return &Probe{next: next} }
 
 // RoundTrip implements http.RoundTripper.
@@ -39,27 +39,27 @@ func (p *Probe) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Challenge is how the server asked last, nil if it did not.
+// Challenge returns the last challenge of the server, nil if there was none.
 func (p *Probe) Challenge() *Challenge { return p.last.Load() }
 
 // A Person helps to sign in.
 type Person struct {
 	// Open shows an address to the person, in a browser if there is one.
 	Open func(address string)
-	// Pasted receives the addresses that the person pastes: where the browser was sent, if it
-	// runs on another machine. nil: there are none.
+	// Pasted delivers the addresses that the person pastes: where a browser on another machine
+	// was redirected to. nil means that nothing can be pasted.
 	Pasted <-chan string
 }
 
-// ErrNotNeeded is the error of Login if the server asks for no sign-in.
-var ErrNotNeeded = errors.New("the server asks for no sign-in")
+// ErrNotNeeded is the error of Login if the server does not require a sign-in.
+var ErrNotNeeded = errors.New("the server does not require a sign-in")
 
-// Login signs in with the help of a person, and keeps the tokens. c is how the server asked,
-// nil if it did not; scopes are requested beside those that the server names. An earlier
-// sign-in is replaced.
+// Login signs in with the help of a person and stores the tokens. c is the server's challenge,
+// nil if there was none; scopes are requested in addition to those that the server names. An
+// earlier sign-in is replaced.
 func (s *Server) Login(ctx context.Context, c *Challenge, scopes []string, person Person) error {
 	if s.Dir == "" {
-		return errors.New("there is no folder to keep the sign-in in")
+		return errors.New("there is no folder for sign-ins")
 	}
 	old, err := s.read()
 	if err != nil {
@@ -140,8 +140,8 @@ func (s *Server) authorized(ctx context.Context, p *place, c *Challenge, old *re
 	return s.write(r)
 }
 
-// listen opens the port where the browser returns to: the one that the client is registered
-// with, if it is free.
+// listen opens the port that the browser is redirected to: the one that the client is
+// registered with, if it is free.
 func (s *Server) listen(ctx context.Context, old *record) (net.Listener, error) {
 	var config net.ListenConfig
 	if s.Client.RedirectPort == 0 && old != nil {
@@ -202,7 +202,7 @@ func receive(ctx context.Context, listener net.Listener, p *place, state string,
 			}
 			u, err := url.Parse(strings.TrimSpace(text))
 			if err != nil {
-				return "", errors.New("what was pasted is not an address")
+				return "", errors.New("the pasted text is not an address")
 			}
 			return p.code(u.Query(), state)
 		case <-ctx.Done():
@@ -217,19 +217,19 @@ func (p *place) code(query url.Values, state string) (string, error) {
 	issuer, code := query.Get("iss"), query.Get("code")
 	switch {
 	case query.Get("state") != state:
-		return "", errors.New("the redirect does not belong to this sign-in: paste the whole address that the browser shows at its end")
+		return "", errors.New("the redirect does not belong to this sign-in: paste the whole address that the browser was redirected to")
 	case issuer != p.Issuer && (query.Has("iss") || p.NamesIssuer):
 		return "", fmt.Errorf("the redirect comes from the authorization server %q, not from %s", issuer, p.Issuer)
 	case query.Has("error"):
-		return "", fmt.Errorf("the authorization server refuses: %s", strings.TrimSpace(clip(query.Get("error"))+" "+clip(query.Get("error_description"))))
+		return "", fmt.Errorf("the authorization server refused the sign-in: %s", strings.TrimSpace(clip(query.Get("error"))+" "+clip(query.Get("error_description"))))
 	case code == "":
 		return "", errors.New("the redirect has no code")
 	}
 	return code, nil
 }
 
-// Logout forgets the sign-in, and asks the authorization server to revoke it where that is
-// possible (RFC 7009). It reports whether there was one. revoked is why that failed.
+// Logout deletes the sign-in and revokes its tokens if the authorization server supports that
+// (RFC 7009). was reports whether there was a sign-in; revoked is the error of the revocation.
 func (s *Server) Logout(ctx context.Context) (was bool, revoked, err error) {
 	release, err := s.lock(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package signin signs in to MCP servers over HTTP, with OAuth 2.1 as the protocol's
-// specification describes it.
+// Package signin signs in to MCP servers over HTTP, with OAuth 2.1 as the MCP specification
+// describes it.
 //
 //   - A [Server] is a server that may ask for a sign-in. [Server.Transport] adds its token to
 //     requests and refreshes it; without a usable token the error is a [*Required].
@@ -11,10 +11,10 @@
 // refresh token may be good for one use. A token is sent only to the URL that it was issued
 // for, and refreshed only at the token endpoint of its issuer.
 //
-// OAuth in github.com/mark3labs/mcp-go v1.2.1 is not used: it does not read scopes of
-// challenges and metadata, does not check the issuer of a redirect (RFC 9207), has neither
-// client id metadata documents nor grants without a person nor DPoP, takes a network error for
-// a lost sign-in, shares no refresh among processes, and reads answers of any size.
+// OAuth in github.com/mark3labs/mcp-go v1.2.1 is not used: it does not read the scopes of
+// challenges and metadata, does not check the issuer of a redirect (RFC 9207), has no client
+// id metadata documents, no grants without a person and no DPoP, treats a network error as a
+// lost sign-in, shares no refresh among processes, and reads answers of any size.
 //
 //	s := &signin.Server{URL: "https://mcp.example.com/", Dir: dir}
 //	client := &http.Client{Transport: s.Transport(http.DefaultTransport)}
@@ -39,14 +39,14 @@ import (
 	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
-// A Server is an MCP server that may ask for a sign-in. It is not changed after its first use
-// and safe for concurrent use.
+// A Server is an MCP server that may require a sign-in. It is safe for concurrent use if its
+// fields do not change.
 type Server struct {
 	// URL is its address. Tokens are bound to it.
 	URL string
 	// Dir is the folder where tokens are kept.
 	Dir string
-	// Client is how this side identifies itself.
+	// Client is how this program identifies itself.
 	Client Client
 	// Command is what a person runs to sign in; errors name it.
 	Command string
@@ -56,17 +56,17 @@ type Server struct {
 	Now func() time.Time
 }
 
-// A Client is how this side identifies itself to authorization servers. With the zero value it
-// registers itself (RFC 7591).
+// A Client is how this program identifies itself to authorization servers. The zero value
+// registers a client (RFC 7591).
 type Client struct {
-	// ID is that of a client that was registered by hand, MetadataURL the address of a client id
-	// metadata document, which is the id where the server supports such documents.
+	// ID is the id of a manually registered client. MetadataURL is the address of a client id
+	// metadata document, which serves as the id if the server supports such documents.
 	ID, MetadataURL string
 	// Secret returns the secret of ID, unless it must not be sent to u; nil means none.
 	Secret func(u *url.URL) (string, error)
 	// Scopes are requested instead of those that the server names.
 	Scopes []string
-	// RedirectPort is the port on the loopback where the browser returns to; 0 means any.
+	// RedirectPort is the loopback port that the browser is redirected to; 0 means any.
 	RedirectPort int
 	// Issuer is the only authorization server that is used, if it is set.
 	Issuer string
@@ -76,8 +76,8 @@ type Client struct {
 	// PrivateKey is a file with a PEM key (PKCS 8, P-256 or RSA) that signs what identifies
 	// the client at the token endpoint (RFC 7523).
 	PrivateKey string
-	// Assertion is the file of the JWT that JWTBearer sends. With an IdentityProvider it is an
-	// ID token, which that exchanges for the JWT to send (RFC 8693).
+	// Assertion is the file with the JWT that JWTBearer sends. With an IdentityProvider the
+	// file has an ID token, which the provider exchanges for the JWT to send (RFC 8693).
 	Assertion        string
 	IdentityProvider *IdentityProvider
 }
@@ -106,10 +106,10 @@ type Required struct {
 // Error returns "the server requires a sign-in: run `agents mcp login …`".
 func (e *Required) Error() string { return fmt.Sprintf("%s: run `%s`", e.Why, e.Command) }
 
-// Final reports that another request would fail too.
+// Final reports that repeating the request does not help.
 func (e *Required) Final() bool { return true }
 
-// A record is what is kept of a sign-in.
+// A record is a stored sign-in.
 type record struct {
 	Server        string    `json:"server"`
 	Issuer        string    `json:"issuer"`
@@ -140,7 +140,7 @@ func (r *record) usable(now time.Time) bool {
 	return r.Access != "" && (r.Expires.IsZero() || now.Add(early).Before(r.Expires))
 }
 
-// secrets are what must not be shown of r.
+// secrets returns the values in r that must not be shown.
 func (r *record) secrets() []string {
 	list := []string{r.Access, r.Refresh, r.Client.Secret, r.Key}
 	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
@@ -160,7 +160,7 @@ func fileRune(r rune) rune {
 	return '_'
 }
 
-// read returns what is kept of s, nil if that is nothing.
+// read returns the stored sign-in of s, nil if there is none.
 func (s *Server) read() (*record, error) {
 	text, err := os.ReadFile(s.path())
 	if errors.Is(err, fs.ErrNotExist) || s.Dir == "" {
@@ -171,7 +171,7 @@ func (s *Server) read() (*record, error) {
 	}
 	r := &record{}
 	if err := json.Unmarshal(text, r); err != nil || r.Server != s.URL || s.Client.Issuer != "" && r.Issuer != s.Client.Issuer {
-		return nil, nil // not of this server: a new sign-in replaces it
+		return nil, nil // of another server: a new sign-in replaces it
 	}
 	return r, nil
 }
@@ -182,12 +182,12 @@ func (s *Server) write(r *record) error {
 		err = wholefile.Write(s.path(), append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("keep the sign-in: %w", err)
+		return fmt.Errorf("store the sign-in: %w", err)
 	}
 	return nil
 }
 
-// Secrets returns the tokens and secrets that are kept of s, for redaction.
+// Secrets returns the stored tokens and secrets of s, for redaction.
 func (s *Server) Secrets() []string {
 	if r, err := s.read(); err == nil && r != nil {
 		return r.secrets()
@@ -195,18 +195,18 @@ func (s *Server) Secrets() []string {
 	return nil
 }
 
-// A State is what is known of a sign-in.
+// A State describes a sign-in.
 type State struct {
 	// Issuer is the authorization server; "" means that there is no sign-in.
 	Issuer string
 	Scopes []string
-	// Expires is when the access token ends, if that is known.
+	// Expires is when the access token expires; the zero time means unknown.
 	Expires time.Time
-	// Renewable says that it can be renewed without a person.
+	// Renewable reports whether it can be renewed without a person.
 	Renewable bool
 }
 
-// State returns the sign-in that is kept of s.
+// State returns the stored sign-in of s.
 func (s *Server) State() (State, error) {
 	r, err := s.read()
 	if r == nil || r.Access == "" {

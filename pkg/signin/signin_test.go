@@ -180,8 +180,8 @@ func TestFailedRefreshes(t *testing.T) {
 		want    string
 		kept    bool // the sign-in is usable later
 	}{
-		"the server is down":    {func(f *signintest.Server) { f.Fail = 503 }, "refresh the sign-in: ", true},
-		"the sign-in has ended": {func(f *signintest.Server) { f.Fail = 400 }, "the sign-in has ended (", false},
+		"the server is down":             {func(f *signintest.Server) { f.Fail = 503 }, "refresh the sign-in: ", true},
+		"the sign-in is no longer valid": {func(f *signintest.Server) { f.Fail = 400 }, "the sign-in is no longer valid (", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := signintest.Start(t)
@@ -206,7 +206,7 @@ func TestFailedRefreshes(t *testing.T) {
 	s := server(t, fake)
 	login(t, s)
 	fake.Expire()
-	if _, err := call(t.Context(), s, "tools/list"); err == nil || !strings.Contains(err.Error(), "does not accept the sign-in: run") {
+	if _, err := call(t.Context(), s, "tools/list"); err == nil || !strings.Contains(err.Error(), "did not accept the sign-in: run") {
 		t.Errorf("without a refresh token: %v", err)
 	}
 }
@@ -242,11 +242,11 @@ func TestLoginRefuses(t *testing.T) {
 		prepare func(*signintest.Server, *signin.Server)
 		want    string
 	}{
-		"another resource":        {func(f *signintest.Server, _ *signin.Server) { f.Resource = "https://victim.example/mcp" }, "about another resource"},
-		"a path beside":           {func(f *signintest.Server, _ *signin.Server) { f.Resource = f.Issuer + "/mc" }, "about another resource"},
+		"another resource":        {func(f *signintest.Server, _ *signin.Server) { f.Resource = "https://victim.example/mcp" }, "describes another resource"},
+		"a path beside":           {func(f *signintest.Server, _ *signin.Server) { f.Resource = f.Issuer + "/mc" }, "describes another resource"},
 		"another issuer":          {func(f *signintest.Server, _ *signin.Server) { f.Iss = "https://evil.example" }, "comes from the authorization server"},
 		"not the one of the file": {func(_ *signintest.Server, s *signin.Server) { s.Client.Issuer = "https://as.example" }, "not https://as.example"},
-		"no sign-in":              {func(f *signintest.Server, _ *signin.Server) { f.NoMetadata = true }, "asks for no sign-in"},
+		"no sign-in":              {func(f *signintest.Server, _ *signin.Server) { f.NoMetadata = true }, "does not require a sign-in"},
 		"a server in clear text":  {func(_ *signintest.Server, s *signin.Server) { s.URL = "http://mcp.example/mcp" }, "is not https"},
 		"no folder":               {func(_ *signintest.Server, s *signin.Server) { s.Dir = "" }, "no folder"},
 		"a code that is refused":  {func(f *signintest.Server, _ *signin.Server) { f.Fail = 400 }, "exchange the code: "},

@@ -58,7 +58,7 @@ func (s *Server) client(ctx context.Context, p *place, old *record, redirect str
 	case old != nil && old.Issuer == p.Issuer && old.Client.Redirect == redirect && old.Client.ID != "":
 		return old.Client, nil
 	case p.Registration == "":
-		return identity{}, fmt.Errorf("the authorization server %s registers no clients: register one by hand, and name it in the agent file (\"oauth\": {\"clientId\": …})", p.Issuer)
+		return identity{}, fmt.Errorf("the authorization server %s does not register clients: register one manually, and set its id in the agent file (\"oauth\": {\"clientId\": …})", p.Issuer)
 	}
 	return s.register(ctx, p, redirect)
 }
@@ -106,7 +106,7 @@ func (s *Server) register(ctx context.Context, p *place, redirect string) (ident
 		return identity{}, fmt.Errorf("register: %w", err)
 	}
 	if said.ID == "" {
-		return identity{}, fmt.Errorf("register: %s answers without a client id", req.URL.Host)
+		return identity{}, fmt.Errorf("register: the answer of %s has no client id", req.URL.Host)
 	}
 	if said.Secret == "" {
 		method = methodNone
@@ -130,7 +130,7 @@ func unpack(host string, status int, body []byte, into any) error {
 		err = json.Unmarshal(body, into)
 	}
 	if err != nil {
-		return fmt.Errorf("the answer of %s is not usable: %w", host, err)
+		return fmt.Errorf("the answer of %s is not valid: %w", host, err)
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (s *Server) token(ctx context.Context, r *record, form url.Values) error {
 		break
 	}
 	if said.Access == "" {
-		return fmt.Errorf("the authorization server %s answers without an access token", r.Issuer)
+		return fmt.Errorf("the answer of the authorization server %s has no access token", r.Issuer)
 	}
 	r.Access, r.Type, r.Expires = said.Access, said.Type, time.Time{}
 	r.Refresh = cmp.Or(said.Refresh, r.Refresh)
@@ -285,7 +285,7 @@ func newKey(p *place) (string, error) {
 	return base64.StdEncoding.EncodeToString(der), err
 }
 
-// proof proves that this side has the key of r, for one request.
+// proof returns the proof, for one request, that this program has the key of r.
 func (s *Server) proof(r *record, req *http.Request, nonce string, withToken bool) (string, error) {
 	der, err := base64.StdEncoding.DecodeString(r.Key)
 	if err != nil {
@@ -297,7 +297,7 @@ func (s *Server) proof(r *record, req *http.Request, nonce string, withToken boo
 	}
 	ec, ok := key.(*ecdsa.PrivateKey)
 	if !ok {
-		return "", errors.New("the key of the sign-in is not usable")
+		return "", errors.New("the key of the sign-in is not valid")
 	}
 	point, err := ec.PublicKey.Bytes() // 4, x, y
 	if err != nil {

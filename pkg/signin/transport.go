@@ -17,9 +17,9 @@ import (
 	"github.com/agents-exe/agents/pkg/redact"
 )
 
-// Transport returns a transport that adds the token of s to requests, and renews it. A request
-// to another server than that of the URL, or with an Authorization header of its own, is passed
-// on unchanged.
+// Transport returns a transport that adds the token of s to requests and renews it. Requests to
+// another host than that of the URL, and requests with an Authorization header, are passed on
+// unchanged.
 func (s *Server) Transport(next http.RoundTripper) http.RoundTripper {
 	return &transport{server: s, next: next}
 }
@@ -127,7 +127,7 @@ func (s *Server) renew(ctx context.Context, c *Challenge, r *record) (*record, e
 	case err != nil:
 		return nil, err
 	case now != nil && now.usable(s.now()) && (r == nil || now.Access != r.Access):
-		return now, nil // another one has renewed it
+		return now, nil // another process renewed it
 	case s.Client.Grant != "":
 		if now, err = s.obtain(ctx, c, now); err != nil {
 			return nil, now.clean(err)
@@ -147,7 +147,7 @@ func (s *Server) renew(ctx context.Context, c *Challenge, r *record) (*record, e
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused) && refused.status < 500:
-		return nil, s.required(fmt.Sprintf("the sign-in has ended (%s)", now.clean(err)))
+		return nil, s.required(fmt.Sprintf("the sign-in is no longer valid (%s)", now.clean(err)))
 	case err != nil:
 		return nil, fmt.Errorf("refresh the sign-in: %w", now.clean(err))
 	}
@@ -158,7 +158,7 @@ func (s *Server) renew(ctx context.Context, c *Challenge, r *record) (*record, e
 func (s *Server) refused(c *Challenge, r *record) error {
 	switch {
 	case s.Client.Grant != "":
-		return fmt.Errorf("the server refuses the token of its authorization server (%s)", cmp.Or(c.problem, "no reason given"))
+		return fmt.Errorf("the server refused the token of its authorization server (%s)", cmp.Or(c.problem, "no reason given"))
 	case c.problem == "insufficient_scope":
 		e := &Required{"the sign-in does not permit this (insufficient_scope)", s.Command}
 		if len(c.scopes) > 0 {
@@ -168,7 +168,7 @@ func (s *Server) refused(c *Challenge, r *record) error {
 	case r == nil || r.Access == "":
 		return s.required("the server requires a sign-in")
 	}
-	return s.required("the server does not accept the sign-in")
+	return s.required("the server did not accept the sign-in")
 }
 
 // lock waits until this process alone may change what is kept of s.

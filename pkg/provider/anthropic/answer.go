@@ -16,7 +16,7 @@ import (
 // (https://platform.claude.com/docs/en/build-with-claude/streaming), or from the whole
 // message of a server that does not stream.
 type answer struct {
-	before int // parts that the turn had before it was paused
+	before int // number of parts of the turn before it was paused
 	blocks []*block
 	calls  int
 	stop   string // stop_reason
@@ -32,17 +32,17 @@ type answer struct {
 type block struct {
 	index     int
 	kind      string
-	raw       []byte // as it began
+	raw       []byte // as in content_block_start
 	text      modelhttp.Text
 	signature modelhttp.Text
 	args      modelhttp.Text // of a call, as text
 }
 
-// counts are the tokens of an answer. They are cumulative, and later events leave some
-// out.
+// counts are the tokens of an answer. They are cumulative, and later events omit some of
+// them.
 type counts struct{ input, read, write, output, thinking int }
 
-// Add reads one event. Unknown ones are ignored: the protocol may get new ones.
+// Add reads one event. Unknown events are ignored: the protocol may add new ones.
 func (a *answer) Add(data []byte) error {
 	o := modelhttp.ObjectOf(data)
 	switch kind := modelhttp.Str(o.Get("type")); {
@@ -121,8 +121,8 @@ func (c *counts) add(o modelhttp.Object) {
 	c.thinking = max(c.thinking, modelhttp.Number(modelhttp.ObjectOf(o.Get("output_tokens_details")).Get("thinking_tokens")))
 }
 
-// total is the usage of the request. The server counts the cached tokens beside the
-// others.
+// total returns the usage of the request. The server counts cached tokens separately from
+// other input.
 func (c *counts) total() agent.Usage {
 	return agent.Usage{Requests: 1, InputTokens: c.input + c.read + c.write, CachedTokens: c.read, CacheWriteTokens: c.write,
 		OutputTokens: c.output, ReasoningTokens: min(c.thinking, c.output)}
@@ -186,16 +186,16 @@ func (a *answer) show(b *block, text string) {
 	}
 }
 
-// End says that the server has sent everything.
+// End notes that the server has sent everything.
 func (a *answer) End() { a.ended = true }
 
-// State says how far the answer is.
+// State returns how far the answer is.
 func (a *answer) State() modelhttp.State {
 	return modelhttp.State{Begun: len(a.blocks) > 0, Finished: a.stop != "", Ended: a.ended, Complete: a.stop != "", Pieces: a.pieces}
 }
 
-// Response is the answer, if it is complete. The error of one that is not has its usage,
-// as far as the server counted it.
+// Response returns the answer if it is complete. Otherwise the error has the usage that the
+// server has reported so far.
 func (a *answer) Response() (*agent.Response, error) {
 	m := agent.Message{Role: agent.RoleAssistant}
 	var places []int // of the calls among the parts
@@ -227,12 +227,12 @@ func (a *answer) Response() (*agent.Response, error) {
 	return &agent.Response{Message: m, Finish: finishOf(a.stop), Model: a.model, Usage: a.usage.total()}, nil
 }
 
-// finishPause is that of a turn which the server paused (pause_turn).
+// finishPause marks a turn that the server paused (pause_turn).
 const finishPause agent.Finish = "pause"
 
 // finishOf translates a stop reason
-// (https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons). Others
-// than these are of an answer that the model ended itself.
+// (https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons). With any
+// other reason the model ended the answer itself.
 func finishOf(stop string) agent.Finish {
 	switch stop {
 	case "max_tokens", "model_context_window_exceeded":
@@ -245,8 +245,8 @@ func finishOf(stop string) agent.Finish {
 	return agent.FinishStop
 }
 
-// part is a block that is not a call. Text has what was shown of it. A block of another
-// kind, such as redacted_thinking, has no text and is only sent back.
+// part returns a block that is not a call as a part with the text that was shown. Blocks of
+// other kinds, such as redacted_thinking, have no text and are only sent back.
 func (a *answer) part(b *block) (agent.Part, bool) {
 	a.show(b, b.text.Rest())
 	switch b.kind {
@@ -270,7 +270,7 @@ func (a *answer) part(b *block) (agent.Part, bool) {
 	return agent.Part{Kind: agent.PartReasoning, Extra: extraJSON("block", raw)}, modelhttp.FirstByte(raw) == '{'
 }
 
-// extraJSON is compact, as it is when it comes back from a journal.
+// extraJSON returns compact JSON, which is the form that a journal returns.
 func extraJSON(name string, value []byte) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, append(modelhttp.AppendRaw([]byte{'{'}, name, value), '}')) != nil {

@@ -32,14 +32,14 @@ func (e *encoder) block(kind string) {
 	e.b = modelhttp.AppendMember(e.b, "type", kind)
 }
 
-// mark makes the block that b ends in the end of what the server caches.
+// mark sets a cache breakpoint at the last block of b.
 func (e *encoder) mark() {
 	if e.cache {
 		e.b = append(e.b[:len(e.b)-1], `,"cache_control":{"type":"ephemeral"}}`...)
 	}
 }
 
-// text writes a block of text. The server refuses one without a word in it.
+// text writes a block of text, unless it is blank: the server refuses blank blocks.
 func (e *encoder) text(s string) {
 	if strings.TrimSpace(s) == "" {
 		return
@@ -48,9 +48,9 @@ func (e *encoder) text(s string) {
 	e.b = append(modelhttp.AppendMember(e.b, "text", s), '}')
 }
 
-// messages writes the conversation. Two of its messages are marked as ends of what is
-// cached: the last of this request, and the last of the request before, up to which the
-// server has cached it. A request for a summary is not continued.
+// messages writes the conversation, with cache breakpoints after two messages: the last of
+// this request, and the last of the previous request, up to which the server has cached the
+// conversation. A request for a summary sets no new breakpoint, as nothing continues it.
 func (e *encoder) messages(req *agent.Request) error {
 	last, before := ends(req.Messages)
 	if req.Summary {
@@ -81,8 +81,8 @@ func (e *encoder) messages(req *agent.Request) error {
 	return nil
 }
 
-// ends are the indices of the last message that is not the model's, and of the last one
-// before the model's answer to which it is added; -1 where there is none.
+// ends returns the index of the last message that is not the model's, and the index of the
+// last such message of the previous request; -1 means none.
 func ends(messages []agent.Message) (last, before int) {
 	previous := func(i int) int {
 		for i--; i >= 0 && messages[i].Role == agent.RoleAssistant; i-- {
@@ -133,7 +133,7 @@ type callExtra struct {
 	After *int `json:"after"`
 }
 
-// assistant writes what the model said, thought and called, in its order.
+// assistant writes the text, thinking and calls of the model in their original order.
 func (e *encoder) assistant(m *agent.Message) {
 	calls := m.Calls
 	for i, p := range m.Parts {
@@ -171,8 +171,8 @@ type reasoningExtra struct {
 	Block     json.RawMessage `json:"block,omitempty"`
 }
 
-// reasoning sends a thought back as it came. One whose text has changed since, because
-// there was a secret in it, or that another provider wrote, would be refused.
+// reasoning sends a block of thinking back unchanged. It omits what the server would refuse:
+// text that was changed to hide a secret, and reasoning of another provider.
 func (e *encoder) reasoning(p agent.Part) {
 	var extra reasoningExtra
 	if len(p.Extra) == 0 || json.Unmarshal(p.Extra, &extra) != nil || strings.Contains(p.Text, redact.Mark) {
@@ -211,7 +211,7 @@ func (e *encoder) results(results []agent.ToolResult) {
 	}
 }
 
-// callID is an id in the characters that the server accepts, which are those of names.
+// callID returns an id with the characters that the server accepts, the same as in names.
 func callID(id string) string { return modelhttp.ToolName(id) }
 
 // media writes an attachment.

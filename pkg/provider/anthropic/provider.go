@@ -7,11 +7,11 @@
 //	}}
 //	resp, err := p.Generate(ctx, &agent.Request{Messages: msgs}, func(agent.Delta) {})
 //
-// Beside what the compatible endpoint of Anthropic has, the model keeps its thoughts
-// between the calls of a turn, and the server caches the conversation: a request marks
-// its tools, its system prompt and its last two turns as ends of what is cached.
+// Unlike with Anthropic's compatible endpoint, the model keeps its thinking between the calls
+// of a turn, and the server caches the conversation: a request sets cache breakpoints after
+// the tools, the system prompt and the last two turns.
 //
-// A Provider makes one attempt; a provider.Retry around it repeats.
+// A Provider makes one attempt; provider.Retry repeats it.
 package anthropic
 
 import (
@@ -33,21 +33,20 @@ const URL = "https://api.anthropic.com/v1"
 const (
 	host    = "api.anthropic.com"
 	version = "2023-06-01" // of the protocol
-	// maxPauses limits how often a turn is continued that the server paused.
+	// maxPauses limits how often a paused turn is continued.
 	maxPauses = 16
 )
 
 // A Provider is a model behind a Messages endpoint. It is safe for concurrent use if its
 // fields do not change.
 type Provider struct {
-	// Settings say where the model is; an empty BaseURL means URL, and /v1 is added to
-	// one that does not end so. In ExtraBody, model, messages, system, tools and stream
-	// cannot be replaced, and cache_control replaces the marks of what is cached (null:
-	// nothing is).
+	// Settings say where the model is. An empty BaseURL means URL; /v1 is appended unless
+	// BaseURL ends in it. ExtraBody cannot replace model, messages, system, tools and
+	// stream; its cache_control replaces the cache breakpoints (null turns caching off).
 	modelhttp.Settings
-	// ContextTokens is how many tokens a request and its answer may have together; 0
-	// means agent.DefaultContextTokens. It limits max_tokens, which the protocol
-	// requires, where MaxOutputTokens does not.
+	// ContextTokens limits the tokens of a request and its answer together; 0 means
+	// agent.DefaultContextTokens. Without MaxOutputTokens it determines max_tokens, which
+	// the protocol requires.
 	ContextTokens int
 }
 
@@ -58,9 +57,9 @@ type Provider struct {
 // if ctx ends, the error is ctx's. A nil delta is allowed. When Generate returns,
 // the response is closed.
 //
-// Temporary are rate limits (429), an overloaded server (529, also in the middle of an
-// answer), other 5xx, failing connections and an answer that breaks off. An answer is
-// complete when the server gives a stop_reason.
+// Rate limits (429), an overloaded server (529, also in the middle of an answer), other
+// 5xx statuses, broken connections and incomplete answers are temporary. An answer is
+// complete when the server sends a stop_reason.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	if delta == nil {
 		delta = func(agent.Delta) {}
@@ -103,7 +102,7 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*age
 		x.Header["anthropic-beta"] = "thinking-binding-controls-2026-08-01"
 	}
 	if x.URL.Hostname() != host && p.Key != nil && p.Key() != "" {
-		x.Header["Authorization"] = "Bearer " + p.Key() // other servers want either
+		x.Header["Authorization"] = "Bearer " + p.Key() // other servers use one or the other
 	}
 	body, err := p.body(req)
 	if err != nil {
@@ -112,7 +111,7 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*age
 	return x.Run(ctx, body, a)
 }
 
-// A model is what the name of a model says about it.
+// A model is what the name of a model reveals about it.
 type model struct {
 	claude  bool
 	version int // 405 for 4.5; that of the first model 5 if the name has none
@@ -143,18 +142,18 @@ func modelOf(name string) model {
 	return model{claude: true, version: 500}
 }
 
-// adaptive reports whether the model decides itself how long it thinks, with an effort,
-// and alwaysThinks whether it does so without being asked
+// adaptive reports whether the model decides how long it thinks, given an effort, and
+// alwaysThinks whether it does so by default
 // (https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking).
 func (m model) adaptive() bool     { return m.claude && m.version >= 406 }
 func (m model) alwaysThinks() bool { return m.claude && m.version >= 500 }
 
-// bindsThoughts reports whether a thought is valid only behind the conversation that it
-// was part of (https://platform.claude.com/docs/en/build-with-claude/preserved-thinking).
+// bindsThoughts reports whether a block of thinking is valid only after the conversation that
+// led to it (https://platform.claude.com/docs/en/build-with-claude/preserved-thinking).
 func (m model) bindsThoughts() bool { return m.claude && m.version >= 501 }
 
-// maxTokens is the limit of an answer where no other is set: a quarter of the context, or
-// what the model can write if that is less (https://platform.claude.com/docs/en/about-claude/models/overview).
+// maxTokens returns the limit of an answer. The default is a quarter of the context, at most
+// the model's own limit (https://platform.claude.com/docs/en/about-claude/models/overview).
 func (p *Provider) maxTokens(m model) int {
 	if p.MaxOutputTokens > 0 {
 		return p.MaxOutputTokens

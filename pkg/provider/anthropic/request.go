@@ -42,7 +42,7 @@ func (p *Provider) body(req *agent.Request) ([]byte, error) {
 	return append(e.b, '}'), nil
 }
 
-// fields are the settings, as the model knows them.
+// fields returns the settings in the form that the model supports.
 func (p *Provider) fields(m model, req *agent.Request) ([]modelhttp.Field, error) {
 	maxTokens := p.maxTokens(m)
 	fields := []modelhttp.Field{{Name: "max_tokens", Value: strconv.Itoa(maxTokens)}}
@@ -74,10 +74,10 @@ func (p *Provider) fields(m model, req *agent.Request) ([]modelhttp.Field, error
 	return fields, nil
 }
 
-// thinking is how long the model thinks: the value of "thinking", and the effort. Models
-// that are not adaptive have a number of tokens, which is less than max_tokens. A thought
-// in a conversation that was shortened since is dropped; without block_binding the server
-// would refuse the request.
+// thinking returns the value of "thinking" and the effort. Models that are not adaptive get
+// a number of tokens, which is less than max_tokens. With block_binding, the server drops
+// thinking of a conversation that was shortened since; without it, the server would refuse
+// the request.
 func (p *Provider) thinking(m model, maxTokens int) (thinking, effort string, err error) {
 	effort = strings.ToLower(p.ReasoningEffort)
 	switch {
@@ -108,17 +108,17 @@ func (p *Provider) thinking(m model, maxTokens int) (thinking, effort string, er
 	case "xhigh", "max":
 		budget = 32_768
 	default:
-		return "", "", fmt.Errorf("the reasoning effort %q is not one that the model %s knows; want none, minimal, low, medium, high, xhigh or max", effort, p.Model)
+		return "", "", fmt.Errorf("the model %s does not support the reasoning effort %q; want none, minimal, low, medium, high, xhigh or max", p.Model, effort)
 	}
 	budget = min(budget, maxTokens*3/4)
-	if budget < 1024 { // the least that the server takes
+	if budget < 1024 { // the server's minimum
 		return "", "", nil
 	}
 	return fmt.Sprintf(`{"type":"enabled","budget_tokens":%d}`, budget), "", nil
 }
 
-// outputSchema is the schema of the answer, if the server can enforce it; nil otherwise.
-// A server refuses a schema with more than it knows
+// outputSchema returns the schema of the answer if the server can enforce it, otherwise nil.
+// The server refuses schemas with other keywords
 // (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
 func outputSchema(m model, req *agent.Request) ([]byte, error) {
 	if !m.claude || m.version < 405 {
@@ -135,7 +135,7 @@ func outputSchema(m model, req *agent.Request) ([]byte, error) {
 	return text, nil
 }
 
-// enforceable reports whether a schema has only keywords that the server knows.
+// enforceable reports whether the server supports all keywords of a schema.
 func enforceable(schema any) bool {
 	switch v := schema.(type) {
 	case []any:

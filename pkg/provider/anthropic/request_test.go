@@ -259,7 +259,7 @@ func TestEffort(t *testing.T) {
 		}
 	}
 	_, err := (&Provider{Settings: modelhttp.Settings{Model: "claude-haiku-4-5", ReasoningEffort: "hard"}}).body(hello)
-	if err == nil || !strings.Contains(err.Error(), `"hard" is not one that the model claude-haiku-4-5 knows; want none, minimal`) {
+	if err == nil || !strings.Contains(err.Error(), `the model claude-haiku-4-5 does not support the reasoning effort "hard"; want none, minimal`) {
 		t.Errorf("an unknown effort: %v", err)
 	}
 }

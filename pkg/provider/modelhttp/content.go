@@ -52,7 +52,7 @@ func SizeOf(req *agent.Request) int {
 	return size + size/8 // room for escapes
 }
 
-// ToolCall is a call as a model wrote it, with an id and a name of limited length. Models
+// ToolCall returns a call that a model wrote, with an id and a name of limited length. Models
 // can write names and ids of any length. Invalid UTF-8 in arguments is not repaired: the
 // call is refused when they are decoded.
 func ToolCall(id, name string, args []byte) agent.ToolCall {
@@ -66,13 +66,13 @@ func ToolCall(id, name string, args []byte) agent.ToolCall {
 	return t
 }
 
-// TooManyCalls is the error for an answer with more than MaxCalls calls.
+// TooManyCalls returns the error for an answer with more than MaxCalls calls.
 func TooManyCalls() error {
 	return &agent.ModelError{Message: fmt.Sprintf("the answer has more than %d tool calls (the limit of one answer)", MaxCalls)}
 }
 
-// ToolName is the name of a call as servers accept it. A model may call a tool by
-// an invalid name, and servers refuse a history with such a name.
+// ToolName returns the name of a call in a form that servers accept. A model may call a tool
+// by an invalid name, and servers refuse a history with such a name.
 func ToolName(name string) string {
 	clean := func(r rune) rune {
 		if !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_' || r == '-') {
@@ -84,8 +84,8 @@ func ToolName(name string) string {
 	return cmp.Or(name[:min(len(name), 64)], "unknown")
 }
 
-// Arguments is the text of a call's arguments as servers accept it: many parse
-// it, and refuse a history in which the JSON of one call is invalid.
+// Arguments returns the arguments of a call in a form that servers accept: many parse
+// them, and refuse a history in which the JSON of one call is invalid.
 func Arguments(args string) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" || trimmed == "null" {
@@ -122,9 +122,9 @@ func MediaType(p agent.Part) (kind, family, subtype string) {
 	return kind, family, subtype
 }
 
-// MediaText is the text that is sent for a media part that is neither an image nor another
-// type that the protocol knows: the text in it, or that it cannot be shown. Servers refuse
-// other types, and with them every later request.
+// MediaText returns the text that is sent for a media part of a type that the protocol does
+// not support: its text, or a note that it cannot be shown. Servers refuse such types, and
+// with them every later request.
 func MediaText(p agent.Part) string {
 	kind, family, subtype := MediaType(p)
 	if isText(family, subtype) && utf8.Valid(p.Data) {
@@ -139,7 +139,7 @@ func isText(family, subtype string) bool {
 		(subtype == "json" || subtype == "xml" || subtype == "yaml" || strings.HasSuffix(subtype, "+json") || strings.HasSuffix(subtype, "+xml"))
 }
 
-// AppendDataURL appends a member whose value is the data of a type as a URL.
+// AppendDataURL appends a member whose value is a data URL.
 func AppendDataURL(b []byte, name, kind string, data []byte) []byte {
 	b = append(AppendName(b, name), `"data:`...)
 	b = append(b, kind...)

@@ -1,15 +1,15 @@
-// Package modelhttp is what the protocols of models share: one request over HTTP with
-// its limits, and the reading of an answer that may have any form.
+// Package modelhttp has what the protocols of models share: it sends one request over HTTP
+// with its limits, and reads answers of any form.
 //
 //	x, err := modelhttp.Open(&p.Settings, "https://api.example.com/v1", "chat/completions")
 //	…
 //	resp, err := x.Run(ctx, body, answer)
 //
 // [Settings] are the fields that the Provider of each protocol has. An [Exchange] sends a
-// body and reads what comes into an [Answer], of which each protocol has its own. The
-// library openai-go sends the requests, and this package reads the answers: the library
-// refuses much of what servers other than OpenAI's send. [Object] and [Text] read JSON of
-// servers that keep to no schema; [AppendString] and its like write requests.
+// body and reads the response into an [Answer], which each protocol implements. The library
+// openai-go sends the requests, and this package reads the answers: the library refuses much
+// of what servers other than OpenAI's send. [Object] and [Text] read JSON that follows no
+// schema; [AppendString] and similar functions write requests.
 package modelhttp
 
 import (
@@ -31,9 +31,9 @@ const (
 
 // Settings say where a model is and how it is asked.
 type Settings struct {
-	// BaseURL is the URL to which the path of the protocol (/chat/completions, say) is
-	// added, unless it ends so. A query string is kept. Empty means the protocol's or
-	// flavour's own.
+	// BaseURL is the URL to which the path of the protocol, such as /chat/completions, is
+	// appended, unless it already ends with that path. A query string is kept. Empty means
+	// the default of the protocol or flavour.
 	BaseURL string
 	// Model is the name of the model as the server knows it.
 	Model string
@@ -45,9 +45,9 @@ type Settings struct {
 	Temperature     *float64
 	MaxOutputTokens int
 	ReasoningEffort string
-	// ExtraBody holds further fields of the request body. They replace
-	// fields of the same name, and null removes one; what the conversation is made
-	// of cannot be replaced.
+	// ExtraBody has additional fields of the request body. They replace
+	// fields of the same name, and null removes one. The fields of the conversation
+	// cannot be replaced.
 	ExtraBody map[string]json.RawMessage
 	// RequestTimeout limits one request from its start to the end of its
 	// answer; 0 means 10 minutes. Until the first piece of the answer it is

@@ -12,7 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
-// The types of the items that are read. All others are sent back and not looked at.
+// The types of the items that are read. All others are only sent back.
 const (
 	kindMessage   = "message"
 	kindCall      = "function_call"
@@ -246,8 +246,8 @@ func (a *answer) response(o modelhttp.Object, kind string) error {
 	return nil
 }
 
-// aboutRequest are parts of the codes of failures that repeating does not help against,
-// since they are about the request: invalid_prompt, image_too_large, bio_policy …
+// aboutRequest are parts of the codes of failures that are not temporary, since they concern
+// the request: invalid_prompt, image_too_large, bio_policy …
 var aboutRequest = []string{"invalid", "image", "policy", "unsupported", "mismatch"}
 
 // failure is the error of a response or an event, with the usage of the response.
@@ -266,11 +266,11 @@ func (a *answer) failure(raw []byte) error {
 	return e
 }
 
-// End notes the end of the stream.
+// End notes that the server has sent everything.
 func (a *answer) End() { a.ended = true }
 
-// State says how far the answer is. While a model reasons it may send nothing for long, so
-// that the idle limit applies only within a message or a call.
+// State returns how far the answer is. While a model reasons it may send nothing for a long
+// time, so the idle limit applies only within a message or a call.
 func (a *answer) State() modelhttp.State {
 	s := modelhttp.State{Finished: a.finish != "", Ended: a.ended, Complete: a.whole(), Pieces: a.pieces}
 	if n := len(a.items); n > 0 {
@@ -294,8 +294,8 @@ func (a *answer) whole() bool {
 	return len(a.items) > 0
 }
 
-// Response is the answer, if it is complete. The error of one that is not has its usage, as
-// far as the server counted it.
+// Response returns the answer if it is complete. Otherwise the error has the usage that the
+// server has reported so far.
 func (a *answer) Response() (*agent.Response, error) {
 	for _, it := range a.items {
 		a.show(it, true)

@@ -1,6 +1,5 @@
-// Package responses talks to models over the Responses protocol: OpenAI's own, and that
-// of servers that offer it (Open Responses: OpenRouter, xAI, vLLM, llama.cpp, Ollama, LM
-// Studio).
+// Package responses talks to models over the Responses protocol of OpenAI's own server and of
+// servers that support Open Responses (OpenRouter, xAI, vLLM, llama.cpp, Ollama, LM Studio).
 //
 //	p := &responses.Provider{Settings: modelhttp.Settings{
 //		Model: "gpt-5",
@@ -8,10 +7,10 @@
 //	}}
 //	resp, err := p.Generate(ctx, &agent.Request{Messages: msgs}, func(agent.Delta) {})
 //
-// The server stores nothing (store is false): each request holds the whole conversation.
-// The reasoning of a model comes encrypted. It is kept as it came, in the Extra of message
-// parts, and sent back with the conversation, so that the model can continue it in the next
-// turn. A Provider makes one attempt; a provider.Retry around it repeats.
+// The server stores nothing (store is false): each request contains the whole conversation.
+// The reasoning of a model arrives encrypted. It is kept unchanged in the Extra of message
+// parts and sent back with the conversation, so that the model can continue it in the next
+// turn. A Provider makes one attempt; provider.Retry repeats it.
 package responses
 
 import (
@@ -27,17 +26,17 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
-// URL is the server of a Provider that names none: OpenAI's.
+// URL is the base URL of OpenAI's own server, the default.
 const URL = "https://api.openai.com/v1"
 
 // A Provider is a model behind a /responses endpoint. It is safe for concurrent use if its
 // fields do not change.
 type Provider struct {
-	// Settings say where the model is. In ExtraBody, model, input, tools, stream and store
-	// cannot be replaced.
+	// Settings say where the model is. ExtraBody cannot replace model, input, tools, stream
+	// and store.
 	modelhttp.Settings
-	// OutputAlone: the schema of the answer is sent only in requests without tools. Local
-	// servers make every answer follow the schema, so that the model could call no tool.
+	// OutputAlone sends the schema of the answer only in requests without tools. Local
+	// servers force every answer to follow the schema, so the model could not call a tool.
 	OutputAlone bool
 }
 
@@ -45,15 +44,15 @@ type Provider struct {
 // them.
 var fixed = []string{"model", "input", "tools", "stream", "store"}
 
-// A form is what some models and accounts refuse, and a request then does without.
+// A form has the options of a request that some models and accounts refuse.
 type form struct {
 	stream    bool
 	encrypted bool // asks for encrypted reasoning
 }
 
-// Generate asks the model. It asks once more if the server refuses how it was asked: a
-// model without reasoning has none to encrypt, and OpenAI streams some models only to
-// verified organisations.
+// Generate asks the model. If the server refuses an option of the request, Generate repeats
+// the request without it: a model without reasoning has none to encrypt, and OpenAI streams
+// some models only to verified organisations.
 //
 // A failure of the server, the connection or the answer is an *agent.ModelError;
 // if ctx ends, the error is ctx's. A nil delta is allowed. When Generate returns,

@@ -11,7 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// startOf makes the parts of a message the arguments of an agent: text and data are the
+// startOf makes the parts of a message the arguments of an agent: text and data form the
 // prompt, files follow it. An agent with other arguments takes them as one data part.
 func startOf(spec agent.ToolSpec, parts a2a.ContentParts) (agent.Start, error) {
 	start := agent.Start{Channel: agent.ChannelVersion}
@@ -30,7 +30,7 @@ func startOf(spec agent.ToolSpec, parts a2a.ContentParts) (agent.Start, error) {
 		case a2a.Raw:
 			start.Media = append(start.Media, agent.Part{Kind: agent.PartMedia, MIME: cmp.Or(p.MediaType, "application/octet-stream"), Data: c, Name: p.Filename})
 		default:
-			return start, fmt.Errorf("%w: files are sent in the message, not by their URL", a2a.ErrUnsupportedContentType)
+			return start, fmt.Errorf("%w: send files in the message, not by URL", a2a.ErrUnsupportedContentType)
 		}
 	}
 	if len(data) == 1 && len(texts) == 0 && !promptOnly(spec) {

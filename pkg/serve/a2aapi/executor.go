@@ -39,7 +39,7 @@ type run struct {
 	cancel   context.CancelFunc
 	question *agent.Event // that waits for the client's answer; nil if none does
 	late     *time.Timer  // for the answer
-	// cancelled says that the client has cancelled the task.
+	// cancelled is set when the client cancels the task.
 	cancelled atomic.Bool
 }
 
@@ -94,7 +94,7 @@ func (x *executor) begin(ctx context.Context, ec *a2asrv.ExecutorContext) (*run,
 	case closed:
 		return nil, errors.New("the server is stopping")
 	case ec.StoredTask != nil:
-		return nil, errors.New("the task does not wait for a message")
+		return nil, errors.New("the task is not waiting for a message")
 	}
 	start, err := startOf(x.spec, ec.Message.Parts)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Path is where the endpoints are, and CardPath where clients look for the card of a server.
+// Path is the prefix of the endpoints, CardPath the path of a server's card.
 const (
 	Path     = "/a2a/"
 	CardPath = a2asrv.WellKnownAgentCardPath
 )
 
-// maxTasks is how many tasks of an agent are kept at least; up to twice as many are.
+// maxTasks is how many tasks of an agent are kept at least. At most twice as many are kept.
 const maxTasks = 500
 
-// A Host has agents and starts runs of them; see serve.Host.
+// A Host lists agents and starts their runs; see serve.Host.
 type Host interface {
 	Agents() []agent.ToolSpec
 	Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error)
@@ -35,9 +35,9 @@ type Host interface {
 // it is in use.
 type Handler struct {
 	Host Host
-	// Version is that of the agents, for their cards.
+	// Version is the version of the agents in their cards.
 	Version string
-	// Secured says that requests need a bearer token, for the cards.
+	// Secured makes the cards say that requests need a bearer token.
 	Secured bool
 
 	mu     sync.Mutex
@@ -51,7 +51,7 @@ type served struct {
 	http.Handler
 }
 
-// Close ends all runs and returns when they have ended.
+// Close ends all runs and waits until they have ended.
 func (h *Handler) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -70,7 +70,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	spec, ok := h.find(strings.TrimPrefix(slug, "/"), card)
 	switch {
 	case !ok:
-		http.Error(w, "there is no such agent here", http.StatusNotFound)
+		http.Error(w, "there is no such agent", http.StatusNotFound)
 	case card && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		a2asrv.NewStaticAgentCardHandler(h.card(r, spec)).ServeHTTP(w, r)
 	case card || r.Method != http.MethodPost:
@@ -118,7 +118,7 @@ func (h *Handler) served(spec agent.ToolSpec) *served {
 // keepAlive is the time between two comments in a stream that has nothing else.
 const keepAlive = 15 * time.Second
 
-// card describes an agent. Its URL is the one under which the client found this server.
+// card describes an agent. Its URL is the one that the client used to reach this server.
 func (h *Handler) card(r *http.Request, spec agent.ToolSpec) *a2a.AgentCard {
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {

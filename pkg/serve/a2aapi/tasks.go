@@ -8,8 +8,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 )
 
-// tasks is a store that forgets the oldest tasks: it has two stores, and when the younger
-// one is full, the older one is dropped.
+// tasks is a store that drops the oldest tasks. It has two stores; when the younger one is
+// full, the older one is dropped.
 type tasks struct {
 	most int
 
