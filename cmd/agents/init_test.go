@@ -130,7 +130,7 @@ func TestInitPrefersAKeyToAServer(t *testing.T) {
 	if err := root(p).Run(t.Context(), []string{"agents", "init"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := readAgent(t, "agent.json").Contents; got.Flavor != "claude-v1" || got.APIKeyID != "claude" || got.ModelURL != "https://api.anthropic.com/v1" {
+	if got := readAgent(t, "agent.json").Contents; got.Flavor != "anthropic" || got.APIKeyID != "claude" || got.ModelURL != "https://api.anthropic.com/v1" {
 		t.Errorf("agent.json = %+v, want claude", got)
 	}
 	if strings.Contains(stdout.String()+stderr.String(), "sk-") {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/fleet"
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -241,4 +243,95 @@ func (f *runFlags) check() error {
 		return failure.Usage("", "--stream and --output-schema exclude each other: only a whole answer can be checked")
 	}
 	return nil
+}
+
+// fleetFlags are the flags that --on fleet can be combined with. The others decide what
+// happens on the host of a run.
+var fleetFlags = []string{"on", "prompt", "file", "shell", "sep4", "sep40", "args", "arg", "media", "alias", "output", "output-schema", "context", "stream", "trace-file", "budget", "timeout", "yes",
+	"agent-file", "agent", "quiet", "color", "log-json-file", "log-http", "log-file", "transcript"}
+
+// runOnFleet answers one prompt on the workers of a fleet: agents-fleet starts the run and
+// speaks the channel about it.
+func runOnFleet(ctx context.Context, p *program.Env, f *runFlags, c *cli.Command) error {
+	for _, level := range c.Lineage() {
+		for _, flag := range level.Flags {
+			if name := flag.Names()[0]; flag.IsSet() && !slices.Contains(fleetFlags, name) {
+				return failure.Usage("the workers of a fleet have their own configuration, keys and sessions", "--%s cannot be used with --on fleet", name)
+			}
+		}
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	path, err := program.Companion(program.Fleet)
+	if err != nil {
+		return failure.NothingRan(fmt.Errorf("--on fleet: %w", err), "`make fleet` in a checkout of agents builds it; put it beside agents")
+	}
+	loaded, err := load.Load(ctx, p, load.Options{NoModels: true})
+	if err != nil {
+		return err
+	}
+	defer loaded.Close()
+	start, err := f.fleetStart(ctx, p, loaded)
+	if err != nil {
+		return err
+	}
+	person := ask.NewPerson(p)
+	asked := person != nil || f.rights.Yes
+	start.Person = &asked
+	ctx, end := f.limit(ctx)
+	defer end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f.sinks.Whole, f.sinks.Spans = start.OutputSchema != nil || loaded.Root.OutputSchema != nil, f.sinks.TraceFile != ""
+	s, err := sinks.Open(ctx, p, loaded, f.sinks, person, cancel)
+	if err != nil {
+		return err
+	}
+	approver := ask.NewApprover(p, person, f.rights.Yes, cancel)
+	h := &fleet.Run{Path: path, Approver: approver, Observe: observe.Tee(s.Observe, approver.Observe), Agent: loaded.Root.Slug}
+	h.Args = []string{"run", "--channel", "--agent-file", loaded.Nodes[0].File.Path}
+	if p.Global.Agent != "" {
+		h.Args = append(h.Args, "--agent", p.Global.Agent)
+	}
+	out, err := h.Do(ctx, p, start)
+	return s.Finish(out, err)
+}
+
+// fleetStart is what the run starts with.
+func (f *runFlags) fleetStart(ctx context.Context, p *program.Env, l *load.Tree) (start agent.Start, err error) {
+	start.Lease.Budget = f.budget.Budget
+	if f.context != "" {
+		text, err := prompt.ReadJSON(ctx, p, "--context", f.context, agent.MaxContext)
+		if err != nil {
+			return start, err
+		}
+		start.Context = json.RawMessage(text)
+	}
+	answer, err := prompt.ReadAnswerSchema(ctx, f.schema)
+	if err != nil {
+		return start, err
+	}
+	if answer != nil { // it was read, and can be compiled
+		if start.OutputSchema, err = os.ReadFile(f.schema); err != nil {
+			return start, failure.NothingRan(fmt.Errorf("--output-schema: %w", err), "")
+		}
+	}
+	m, _, err := f.opening(ctx, p, l, true) // which checks the arguments too
+	if err != nil {
+		return start, err
+	}
+	for _, part := range m.Parts {
+		if part.Kind == agent.PartMedia {
+			start.Media = append(start.Media, part)
+		}
+	}
+	var text string
+	if f.args.Given() {
+		text, err = f.args.Text(ctx, p, l.Root)
+		start.Args = json.RawMessage(text)
+	} else if text = m.Text(); text != "" {
+		start.Args, err = json.Marshal(map[string]string{"prompt": text})
+	}
+	return start, err
 }

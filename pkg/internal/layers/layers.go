@@ -115,6 +115,7 @@ var rules = []rule{
 	{path: "cmd/agents/internal/ask", floor: 7, modules: []string{"golang.org/x/sys"}},
 	{path: "cmd/agents/internal/sessions", floor: 7, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents/internal/call", floor: 8},
+	{path: "cmd/agents/internal/fleet", floor: 8},
 	{path: "cmd/agents/internal/keep", floor: 8, modules: []string{"github.com/urfave/cli/v3", "golang.org/x/sys"}},
 	{path: "cmd/agents/internal/prompt", floor: 8, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents/internal/scaffold", floor: 8, modules: []string{"github.com/urfave/cli/v3"}},

@@ -1,0 +1,117 @@
+// Package fleet runs an agent on the workers of a fleet: the program agents-fleet starts the
+// run and speaks the channel about it.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// A Run is a run that agents-fleet starts. Do must be called once.
+type Run struct {
+	// Path is that of agents-fleet, and Args are its arguments.
+	Path string
+	Args []string
+	// Approver answers questions, and Observe gets the events.
+	Approver *ask.Approver
+	Observe  func(agent.Event)
+	// Agent is the slug of the agent, for a run that does not begin.
+	Agent string
+
+	out agent.Outcome
+}
+
+// Do starts agents-fleet and follows the run until it ends. The end of ctx cancels it.
+func (h *Run) Do(ctx context.Context, p *program.Env, start agent.Start) (*agent.Outcome, error) {
+	in, toChild := io.Pipe()
+	fromChild, out := io.Pipe()
+	var exit process.Exit
+	var exitErr error
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	var child sync.WaitGroup
+	child.Go(func() {
+		exit, exitErr = process.Run(life, &process.Command{Path: h.Path, Args: h.Args, Env: p.Environ, Stdin: in, Stdout: out, Stderr: p.Err})
+		in.Close()
+		out.Close()
+	})
+	conn := channel.Open(fromChild, toChild, start)
+	stop := context.AfterFunc(ctx, func() { _ = conn.Cancel(context.Cause(ctx).Error()) }) // a child that has ended is reported below
+	began := time.Now()
+	h.out.Agent = h.Agent
+	err := h.follow(ctx, conn)
+	h.out.Duration = time.Since(began)
+	stop()
+	conn.Close()
+	late := time.AfterFunc(p.KillAfter, kill)
+	child.Wait()
+	late.Stop()
+	switch {
+	case ctx.Err() != nil && h.out.Status == agent.StatusInterrupted:
+		err = agent.ContextError(ctx)
+	case exitErr != nil:
+		err = failure.NothingRan(fmt.Errorf("run %s: %w", h.Path, exitErr), "")
+	case err != nil && exit.Code == failure.ExitNothingRan:
+		err = failure.NothingRan(err, "`agents-fleet dev` runs a server and a worker on this machine; TEMPORAL_ADDRESS and AGENTS_FLEET_STORE name others (see agents help fleet)")
+	}
+	return &h.out, err
+}
+
+// follow shows the events of the run and answers its questions. The error says why there is no
+// answer.
+func (h *Run) follow(ctx context.Context, conn *channel.Conn) error {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for e, err := range conn.Events() {
+		if err != nil {
+			h.out.Status = agent.StatusFailed
+			return err
+		}
+		if e.Kind != agent.EventEnd || e.Session != "" { // not that of a run that did not begin
+			h.Observe(e)
+		}
+		switch {
+		case e.Kind == agent.EventQuestion:
+			asking.Go(func() {
+				answer, err := h.Approver.Answer(ctx, e)
+				if err != nil {
+					answer = nil // nobody answers
+				}
+				_ = conn.Reply(e.Question, answer) // Events has the error
+			})
+		case e.Depth > 0:
+		case e.Kind == agent.EventSession:
+			h.out.Agent, h.out.Session = e.Agent, e.Session
+		case e.Kind == agent.EventAnswer:
+			h.out.Turns++
+		case e.Kind == agent.EventEnd:
+			return h.end(e)
+		}
+	}
+	return errors.New("agents-fleet ended before the run") // not reached: Events ends with an end event or an error
+}
+
+// end notes how the run ended.
+func (h *Run) end(e agent.Event) error {
+	h.out.Status, h.out.Answer, h.out.Reason = e.Status, e.Text, e.Error
+	if e.Total != nil {
+		h.out.Total = *e.Total
+	}
+	if e.Status == agent.StatusOK || e.Status == agent.StatusPartial {
+		return nil
+	}
+	return &agent.EndError{Status: e.Status, Text: e.Error}
+}
