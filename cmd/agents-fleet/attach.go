@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/attach"
 	"github.com/agents-exe/agents/cmd/agents-fleet/internal/connect"
@@ -56,11 +57,19 @@ func (f *fleet) runCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer context.AfterFunc(ctx, func() { f.problem(r.Cancel(context.WithoutCancel(ctx), "")) })()
-			return f.follow(context.WithoutCancel(ctx), r, form)
+			life, leave := context.WithCancel(context.WithoutCancel(ctx))
+			defer leave()
+			defer context.AfterFunc(ctx, func() {
+				time.AfterFunc(endTime, leave)
+				f.problem(r.Cancel(life, ""))
+			})()
+			return f.follow(life, r, form)
 		},
 	}
 }
+
+// endTime is how long a run that was cancelled may take to end.
+const endTime = 30 * time.Second
 
 func (f *fleet) attachCommand() *cli.Command {
 	form, speak, from := "", false, int64(0)
@@ -156,7 +165,7 @@ func (f *fleet) follow(ctx context.Context, r *attach.Run, form string) error {
 		if err != nil {
 			text.Close()
 			if ctx.Err() != nil {
-				return &failure{error: errors.New("left"), code: 130, hint: fmt.Sprintf("the run continues; `agents-fleet attach %s` shows it, `agents-fleet cancel %s` ends it", r.ID, r.ID)}
+				return &failure{error: errors.New("left"), code: 130, hint: fmt.Sprintf("the run has not ended; `agents-fleet attach %s` shows it, `agents-fleet cancel %s` ends it", r.ID, r.ID)}
 			}
 			return err
 		}

@@ -89,6 +89,7 @@ func (f *fleet) folder() (string, error) {
 type running struct {
 	Address string `json:"address"`
 	Store   string `json:"store"`
+	Key     string `json:"key,omitempty"` // the key file
 }
 
 // runningFile is where dev writes them while it runs.
@@ -108,6 +109,9 @@ func (f *fleet) open(ctx context.Context, o connect.Options) (err error) {
 	o.Address, o.Namespace, o.Fallback, o.Trace = f.address, f.namespace, here.Address, f.trace
 	if o.Trace == nil && o.Logger == nil { // a worker without spans needs none of others
 		o.Trace = &connect.Trace{}
+	}
+	if f.keyFile == "" && f.location == "" {
+		f.keyFile = here.Key
 	}
 	if f.keyFile != "" {
 		if o.Key, err = connect.ReadKey(f.keyFile); err != nil {

@@ -27,7 +27,7 @@ func main() {
 	_ = process.HideEnviron() // as far as the system can
 	_ = process.BecomeSubreaper()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	os.Exit(run(ctx, &fleet{in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ()}, os.Args))
 }
 

@@ -97,12 +97,16 @@ func tool(name, script string) string {
 func TestCommands(t *testing.T) {
 	dir := filepath.Join(os.Getenv("XDG_STATE_HOME"), "agents", "fleet")
 	dev := filepath.Join(dir, runningFile)
+	keyFile := filepath.Join(t.TempDir(), "key") // which the other commands find too
+	if err := os.WriteFile(keyFile, []byte(strings.Repeat("5a", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("AGENTS_FLEET_PASSWORD_URL", "leak") // no tool may read what the program is configured with
 	ctx, stop := context.WithCancel(t.Context())
 	var out, stderr safe
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, &fleet{in: strings.NewReader(""), out: &out, err: &stderr, environ: os.Environ()}, []string{"agents-fleet", "dev", "--listen", "127.0.0.1:0"})
+		ended <- run(ctx, &fleet{in: strings.NewReader(""), out: &out, err: &stderr, environ: os.Environ()}, []string{"agents-fleet", "dev", "--listen", "127.0.0.1:0", "--key", keyFile})
 	}()
 	until(t, "the start of the worker", func() bool { return strings.Contains(stderr.String(), "takes runs") || len(ended) > 0 })
 	if info, err := os.Stat(dev); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(out.String(), "Temporal server: 127.0.0.1:") {
@@ -170,6 +174,9 @@ func testSubmit(t *testing.T, file string) {
 		_, out, _ := do(t.Context(), "", "list", "--json")
 		return strings.Contains(out, `"id":"`+id+`","agent":"clerk","outcome":"ok"`)
 	})
+	if code, _, stderr := do(t.Context(), "", "attach", id, "--store", filepath.Join(os.Getenv("XDG_STATE_HOME"), "agents", "fleet", "store")); code != 1 || !strings.Contains(stderr, "read event 1") {
+		t.Errorf("attach without the key: %d, %q", code, stderr)
+	}
 	for _, c := range []string{"attach", "cancel"} {
 		if code, _, stderr := do(t.Context(), "", c, "nothing"); code != 2 || !strings.Contains(stderr, "hint: `agents-fleet list`") {
 			t.Errorf("%s: %d, %q", c, code, stderr)
@@ -194,7 +201,7 @@ func testCancel(t *testing.T, file string) {
 	started()
 	ctx, leave := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer leave()
-	if code, _, stderr := do(ctx, "", "attach", id); code != 130 || !strings.Contains(stderr, "the run continues") {
+	if code, _, stderr := do(ctx, "", "attach", id); code != 130 || !strings.Contains(stderr, "the run has not ended") {
 		t.Errorf("attach: %d, %q", code, stderr)
 	}
 	if code, _, stderr := do(t.Context(), "", "cancel", id); code != 0 {

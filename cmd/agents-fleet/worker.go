@@ -166,7 +166,12 @@ func (f *fleet) dev(ctx context.Context, o work.Options, keys, listen string) er
 		f.location = filepath.Join(dir, "store")
 	}
 	f.address, f.namespace = s.Address, server.Namespace
-	here, err := json.Marshal(running{f.address, f.location})
+	if f.keyFile != "" {
+		if f.keyFile, err = filepath.Abs(f.keyFile); err != nil {
+			return err
+		}
+	}
+	here, err := json.Marshal(running{f.address, f.location, f.keyFile})
 	if err == nil {
 		err = wholefile.Write(filepath.Join(dir, runningFile), here)
 	}
