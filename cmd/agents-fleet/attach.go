@@ -34,7 +34,7 @@ func outputFlag(form *string) cli.Flag {
 }
 
 func channelFlag(speak *bool) cli.Flag {
-	return &cli.BoolFlag{Name: "channel", Usage: "for programs: speak the channel of `agents help nesting` on standard input and output", Destination: speak}
+	return &cli.BoolFlag{Name: "channel", Usage: "for programs: use the channel on standard input and output (see agents help nesting)", Destination: speak}
 }
 
 func (f *fleet) runCommand() *cli.Command {
@@ -75,7 +75,7 @@ func (f *fleet) attachCommand() *cli.Command {
 	form, speak, from := "", false, int64(0)
 	return &cli.Command{
 		Name: "attach", Usage: "show a run from its beginning to its end; after Ctrl-C the run continues", ArgsUsage: "ID",
-		Flags: f.flags(outputFlag(&form), channelFlag(&speak), &cli.Int64Flag{Name: "from", Usage: "with --channel, begin behind event `N`", Destination: &from}),
+		Flags: f.flags(outputFlag(&form), channelFlag(&speak), &cli.Int64Flag{Name: "from", Usage: "with --channel, begin after event `N`", Destination: &from}),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			r, err := f.find(ctx, c)
 			defer f.close()
@@ -102,7 +102,7 @@ func (f *fleet) find(ctx context.Context, c *cli.Command) (*attach.Run, error) {
 
 func (f *fleet) cancelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "cancel", Usage: "end a run", ArgsUsage: "ID", Flags: f.flags(),
+		Name: "cancel", Usage: "cancel a run and its sub-agents", ArgsUsage: "ID", Flags: f.flags(),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			r, err := f.find(ctx, c)
 			defer f.close()
@@ -114,7 +114,7 @@ func (f *fleet) cancelCommand() *cli.Command {
 	}
 }
 
-// problem shows an error that ends nothing.
+// problem shows an error as a warning.
 func (f *fleet) problem(err error) {
 	if err != nil && !errors.Is(err, attach.ErrOver) {
 		f.note("warning: " + termtext.Clean(err.Error()))
@@ -144,7 +144,7 @@ func (f *fleet) serve(ctx context.Context, s *submission) error {
 	return silent(end, err)
 }
 
-// silent is the exit code of a run whose end was shown.
+// silent returns the exit code of a run whose end was already shown.
 func silent(end agent.Event, err error) error {
 	if code := codeOf(end.Status); err != nil || code != 0 {
 		return &failure{error: errors.Join(err, errors.New(end.Error)), code: code, quiet: true}
@@ -165,7 +165,7 @@ func (f *fleet) follow(ctx context.Context, r *attach.Run, form string) error {
 		if err != nil {
 			text.Close()
 			if ctx.Err() != nil {
-				return &failure{error: errors.New("left"), code: 130, hint: fmt.Sprintf("the run has not ended; `agents-fleet attach %s` shows it, `agents-fleet cancel %s` ends it", r.ID, r.ID)}
+				return &failure{error: errors.New("detached from the run"), code: 130, hint: fmt.Sprintf("the run has not ended; `agents-fleet attach %s` shows it, `agents-fleet cancel %s` cancels it", r.ID, r.ID)}
 			}
 			return err
 		}
@@ -235,7 +235,7 @@ func (f *fleet) result(e agent.Event, form string, turns int) (err error) {
 type asker struct {
 	f    *fleet
 	r    *attach.Run
-	in   *bufio.Reader // nil if nobody is there
+	in   *bufio.Reader // nil without a terminal
 	hold func() (release func())
 	mu   sync.Mutex // held while a question is shown
 }

@@ -26,14 +26,14 @@ const (
 	envKey   = "AGENTS_FLEET_KEY_FILE"
 )
 
-// elsewhere is the next step without a server or a store.
-const elsewhere = "`agents-fleet dev` runs both on this machine; --address and --store name others"
+// elsewhere is the hint if there is no server or store.
+const elsewhere = "`agents-fleet dev` runs a server and a store on this machine; --address and --store name others"
 
 // attributes are the search attributes of runs.
 var attributes = []temporal.SearchAttributeKey{flow.AgentsAgent, flow.AgentsRoot, flow.AgentsOutcome, flow.AgentsCost}
 
-// A fleet is one start of the program: its streams, its environment, and the flags with
-// which commands find the server and the store.
+// A fleet is one execution of the program: its streams, its environment, and the flags that
+// name the server and the store.
 type fleet struct {
 	in       io.Reader
 	out, err io.Writer
@@ -49,30 +49,30 @@ type fleet struct {
 	closers []func() error
 }
 
-// flags are those that all commands have.
+// flags returns the flags that all commands have, and more.
 func (f *fleet) flags(more ...cli.Flag) []cli.Flag {
 	return append(more,
 		&cli.StringFlag{Name: "address", Usage: "`HOST:PORT` of the Temporal server", Destination: &f.address},
 		&cli.StringFlag{Name: "namespace", Usage: "the server's namespace `NAME`", Destination: &f.namespace},
-		&cli.StringFlag{Name: "store", Usage: "`URL` of what workers share: a folder, s3://BUCKET/PREFIX or postgres://…", Sources: cli.EnvVars(envStore), Destination: &f.location},
+		&cli.StringFlag{Name: "store", Usage: "`URL` of the store that workers share: a folder, s3://BUCKET/PREFIX or postgres://…", Sources: cli.EnvVars(envStore), Destination: &f.location},
 		f.keyFlag(),
 		f.dirFlag(),
 	)
 }
 
 func (f *fleet) keyFlag() cli.Flag {
-	return &cli.StringFlag{Name: "key", TakesFile: true, Usage: "encrypt the store and what the server sees with the key in `FILE`: 64 hexadecimal digits", Sources: cli.EnvVars(envKey), Destination: &f.keyFile}
+	return &cli.StringFlag{Name: "key", TakesFile: true, Usage: "encrypt the store and what is sent to the server with the key in `FILE`: 64 hexadecimal digits", Sources: cli.EnvVars(envKey), Destination: &f.keyFile}
 }
 
 func (f *fleet) dirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "dir", TakesFile: true, Usage: "the `FOLDER` of this machine, by default fleet in the state folder of agents", Destination: &f.dir}
+	return &cli.StringFlag{Name: "dir", TakesFile: true, Usage: "the `FOLDER` for local files, by default fleet in the state folder of agents", Destination: &f.dir}
 }
 
 func (f *fleet) traceFlag() cli.Flag {
 	return &cli.StringFlag{Name: "trace-file", TakesFile: true, Usage: "append every span to `FILE` as a line of OTLP in JSON", Destination: &f.traceFile}
 }
 
-// folder is where this machine keeps what belongs to a fleet.
+// folder returns the folder for local files of a fleet.
 func (f *fleet) folder() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if f.dir == "" && !filepath.IsAbs(state) {
@@ -124,7 +124,7 @@ func (f *fleet) open(ctx context.Context, o connect.Options) (err error) {
 	f.closers = append(f.closers, func() error { f.client.Close(); return nil })
 	location := cmp.Or(f.location, here.Store)
 	if location == "" {
-		return &failure{error: errors.New("no store is named"), code: 2, hint: elsewhere}
+		return &failure{error: errors.New("no store is configured"), code: 2, hint: elsewhere}
 	}
 	if f.store, err = store.Open(ctx, location); err != nil {
 		return &failure{error: err, code: 2}
@@ -171,7 +171,7 @@ func (f *fleet) close() {
 	}
 }
 
-// note writes a line that is no result.
+// note writes a line to stderr.
 func (f *fleet) note(line string) { fmt.Fprintln(f.err, line) }
 
 // logger shows the errors of the SDK.

@@ -34,7 +34,7 @@ func (f *fleet) listCommand() *cli.Command {
 	asJSON, limit := false, 0
 	return &cli.Command{
 		Name: "list", Usage: "list runs, the newest first",
-		Flags: f.flags(&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line", Destination: &asJSON}, &cli.IntFlag{Name: "limit", Usage: "at most `N` runs", Value: 50, Destination: &limit}),
+		Flags: f.flags(&cli.BoolFlag{Name: "json", Usage: "print one JSON object per line", Destination: &asJSON}, &cli.IntFlag{Name: "limit", Usage: "at most `N` runs", Value: 50, Destination: &limit}),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -97,7 +97,7 @@ func listedOf(w *workflow.WorkflowExecutionInfo) listed {
 		ended := w.CloseTime.AsTime()
 		l.Ended = &ended
 	}
-	if w.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING && l.Outcome == "running" { // it could not say how it ended
+	if w.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING && l.Outcome == "running" { // it could not record its outcome
 		l.Outcome = strings.ToLower(w.Status.String())
 	}
 	return l

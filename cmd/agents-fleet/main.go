@@ -39,7 +39,7 @@ func run(ctx context.Context, f *fleet, args []string) int {
 func (f *fleet) root() *cli.Command {
 	root := &cli.Command{
 		Name: "agents-fleet", Usage: "run agents on Temporal, on one machine or many", Version: version,
-		Description: "`agents-fleet dev` runs everything on this machine. The other commands find it, or the\nserver of --address or TEMPORAL_ADDRESS with the store of --store or AGENTS_FLEET_STORE.\nTEMPORAL_NAMESPACE, TEMPORAL_API_KEY and TEMPORAL_TLS_… are as for Temporal's own tools.\n\n" + exitCodes,
+		Description: "`agents-fleet dev` runs everything on this machine, and the other commands find it there.\nTo use another server and store, set --address or TEMPORAL_ADDRESS, and --store or\nAGENTS_FLEET_STORE. TEMPORAL_NAMESPACE, TEMPORAL_API_KEY and TEMPORAL_TLS_… work as for\nTemporal's own tools.\n\n" + exitCodes,
 		Writer:      f.out, ErrWriter: f.err, HideHelpCommand: true, DisableSliceFlagSeparator: true,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		Action: func(_ context.Context, c *cli.Command) error {
@@ -69,7 +69,7 @@ type failure struct {
 	error
 	code  int
 	hint  string
-	quiet bool // it was shown already
+	quiet bool // it was already shown
 }
 
 func (f *failure) Unwrap() error { return f.error }
@@ -105,7 +105,7 @@ func explain(err error) *failure {
 	return &failure{error: err, code: codeOf(agent.StatusOf(err))}
 }
 
-// codeOf is the exit code for how a run ended, as that of `agents run`.
+// codeOf returns the exit code for the status of a run, the same as `agents run`.
 func codeOf(s agent.Status) int {
 	switch s {
 	case agent.StatusOK:

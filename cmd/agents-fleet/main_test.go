@@ -108,7 +108,7 @@ func TestCommands(t *testing.T) {
 	go func() {
 		ended <- run(ctx, &fleet{in: strings.NewReader(""), out: &out, err: &stderr, environ: os.Environ()}, []string{"agents-fleet", "dev", "--listen", "127.0.0.1:0", "--key", keyFile})
 	}()
-	until(t, "the start of the worker", func() bool { return strings.Contains(stderr.String(), "takes runs") || len(ended) > 0 })
+	until(t, "the start of the worker", func() bool { return strings.Contains(stderr.String(), "taking runs") || len(ended) > 0 })
 	if info, err := os.Stat(dev); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(out.String(), "Temporal server: 127.0.0.1:") {
 		t.Fatalf("dev: %v, %v, %s%s", info, err, out.String(), stderr.String())
 	}
@@ -139,7 +139,7 @@ func TestCommands(t *testing.T) {
 	if _, err := os.Stat(dev); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s: %v", dev, err)
 	}
-	if code, _, stderr := do(t.Context(), "", "list"); code != 2 || !strings.Contains(stderr, "error: no Temporal server is named\nhint: `agents-fleet dev`") {
+	if code, _, stderr := do(t.Context(), "", "list"); code != 2 || !strings.Contains(stderr, "error: no Temporal server is configured\nhint: `agents-fleet dev`") {
 		t.Errorf("list: %d, %q", code, stderr)
 	}
 }
@@ -233,7 +233,7 @@ func testChannel(t *testing.T, file string) {
 		}
 	}
 	code, text, errors := do(t.Context(), `{"kind":"start","channel":1,"args":{"prompt":"x"},"session":"S"}`+"\n", "run", "--channel", "--agent-file", file)
-	if code != 2 || !strings.Contains(text, `"kind":"end"`) || !strings.Contains(text, "continues no session") || errors != "" {
+	if code != 2 || !strings.Contains(text, `"kind":"end"`) || !strings.Contains(text, "does not continue sessions") || errors != "" {
 		t.Errorf("a session: %d, %s, %s", code, text, errors)
 	}
 }

@@ -27,7 +27,7 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// A submission is what a run is started with.
+// A submission has the flags and the start message of a run.
 type submission struct {
 	file, slug, prompt, workspace string
 	media                         []string
@@ -39,13 +39,13 @@ type submission struct {
 
 func (s *submission) flags(f *fleet) []cli.Flag {
 	return f.flags(
-		&cli.StringFlag{Name: "agent-file", TakesFile: true, Required: true, Usage: "the agent `FILE`; its folder goes to the workers", Destination: &s.file},
+		&cli.StringFlag{Name: "agent-file", TakesFile: true, Required: true, Usage: "the agent `FILE`; its folder is sent to the workers", Destination: &s.file},
 		&cli.StringFlag{Name: "agent", Usage: "the agent `SLUG`, if the file has several", Destination: &s.slug},
 		&cli.StringFlag{Name: "prompt", Usage: "the prompt `TEXT`; without it, or with -, standard input is read", Destination: &s.prompt},
 		&cli.StringSliceFlag{Name: "media", TakesFile: true, Usage: "attach `PATH`, an image, a PDF or audio; repeatable", Destination: &s.media},
 		&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; repeatable", Value: &s.budget},
 		&cli.DurationFlag{Name: "timeout", HideDefault: true, Usage: "end the run after `DURATION` (as 90s or 10m): a budget of seconds", Destination: &s.timeout},
-		&cli.StringFlag{Name: "workspace", Usage: "the folder that all tools share on one host: a copy of `SOURCE`, which is a folder, git+URL#COMMIT or empty", Destination: &s.workspace},
+		&cli.StringFlag{Name: "workspace", Usage: "run all tools on one host, in a copy of `SOURCE`: a folder, git+URL#COMMIT or empty", Destination: &s.workspace},
 		&cli.StringFlag{Name: "queue", Usage: "the task queue `NAME` of the workers", Value: flow.Queue, Destination: &f.queue},
 		f.traceFlag(),
 	)
@@ -85,7 +85,7 @@ func (f *fleet) submitCommand() *cli.Command {
 	}
 }
 
-// read makes the start message of the flags.
+// read makes the start message from the flags.
 func (s *submission) read(in io.Reader) error {
 	if s.timeout < 0 {
 		return usage("--timeout %s: it must be positive", s.timeout)
@@ -107,7 +107,7 @@ func (s *submission) read(in io.Reader) error {
 		}
 		kind, _, _ := strings.Cut(mime.TypeByExtension(filepath.Ext(path)), ";")
 		if kind == "" {
-			return usage("--media %s: the kind of file is not known from its name", path)
+			return usage("--media %s: the name does not show the type of the file", path)
 		}
 		s.start.Media = append(s.start.Media, agent.Part{Kind: agent.PartMedia, MIME: kind, Name: filepath.Base(path), Data: data})
 	}
@@ -124,7 +124,7 @@ func (f *fleet) submit(ctx context.Context, s *submission) (*attach.Run, error) 
 	}
 	start := s.start
 	if len(start.Tools) > 0 || len(start.History) > 0 || start.Session != "" || start.Compact || start.Journal {
-		return nil, usage("a run of a fleet has no tools, history or journal of its holder, and continues no session")
+		return nil, usage("a fleet does not support tools, a history or a journal of the client, and does not continue sessions")
 	}
 	start.Channel = channel.Version
 	start.Lease.Budget = start.Lease.Budget.Min(s.budget.Budget)

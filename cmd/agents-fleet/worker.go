@@ -28,9 +28,9 @@ const deployment = "agents-fleet"
 // workerFlags are the flags of a worker.
 func (f *fleet) workerFlags(o *work.Options, keys *string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "api-keys", TakesFile: true, Usage: "the keys `FILE`, as of agents", Destination: keys},
+		&cli.StringFlag{Name: "api-keys", TakesFile: true, Usage: "the keys `FILE`, as for agents", Destination: keys},
 		&cli.IntFlag{Name: "activities", Usage: "run up to `N` model requests and calls at the same time", Value: 100, Destination: &o.Activities},
-		&cli.StringFlag{Name: "metrics", Usage: "serve the measurements of the Temporal SDK to Prometheus at `HOST:PORT`", Destination: &f.metrics},
+		&cli.StringFlag{Name: "metrics", Usage: "serve the metrics of the Temporal SDK to Prometheus at `HOST:PORT`", Destination: &f.metrics},
 		&cli.StringFlag{Name: "queue", Usage: "take runs from the task queue `NAME`", Value: flow.Queue, Destination: &o.Queue},
 		f.traceFlag(),
 	}
@@ -39,8 +39,8 @@ func (f *fleet) workerFlags(o *work.Options, keys *string) []cli.Flag {
 func (f *fleet) workerCommand() *cli.Command {
 	o, keys := &work.Options{Deployment: deployment}, ""
 	return &cli.Command{
-		Name: "worker", Usage: "run what is submitted, until it is interrupted; other workers then continue it",
-		Flags: f.flags(append(f.workerFlags(o, &keys), &cli.StringFlag{Name: "build-id", Usage: "the `ID` of this build: a run ends with the build that began it; by default the digest of the program", Destination: &o.BuildID})...),
+		Name: "worker", Usage: "work on submitted runs until interrupted; other workers then continue them",
+		Flags: f.flags(append(f.workerFlags(o, &keys), &cli.StringFlag{Name: "build-id", Usage: "the `ID` of this build, by default the digest of the program; a run stays with the build that began it", Destination: &o.BuildID})...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -97,13 +97,13 @@ func (f *fleet) work(ctx context.Context, o work.Options, keys string) error {
 		return err
 	}
 	if err := connect.Register(ctx, f.client, f.space, attributes); err != nil {
-		f.note("warning: " + err.Error()) // an administrator may have to do it
+		f.note("warning: " + err.Error()) // it may need an administrator
 	}
 	o.Note = f.note
 	if f.trace != nil {
 		o.Ended = f.trace.Record
 	}
-	f.note("worker: takes runs from the queue " + o.Queue)
+	f.note("worker: taking runs from the queue " + o.Queue)
 	return work.New(f.client, f.store, o).Run(ctx)
 }
 
@@ -126,11 +126,11 @@ func ownDigest() (string, error) {
 func (f *fleet) devCommand() *cli.Command {
 	o, keys, listen := &work.Options{}, "", ""
 	return &cli.Command{
-		Name: "dev", Usage: "run a Temporal server and a worker on this machine, until it is interrupted",
-		Description: "Everything is kept in the folder, so the next dev continues what this one began. While it\nruns, the other commands find it.",
+		Name: "dev", Usage: "run a Temporal server and a worker on this machine until interrupted",
+		Description: "All state is kept in the folder of --dir, so the next `agents-fleet dev` continues unfinished\nruns. While it runs, the other commands use its server and store.",
 		Flags: append(f.workerFlags(o, &keys), f.keyFlag(), f.dirFlag(),
-			&cli.StringFlag{Name: "store", Usage: "`URL` of another store than a folder of this machine", Sources: cli.EnvVars(envStore), Destination: &f.location},
-			&cli.StringFlag{Name: "listen", Usage: "the server's `HOST:PORT`; port 0 is a free one", Value: "127.0.0.1:7233", Destination: &listen}),
+			&cli.StringFlag{Name: "store", Usage: "`URL` of the store, by default a folder of this machine", Sources: cli.EnvVars(envStore), Destination: &f.location},
+			&cli.StringFlag{Name: "listen", Usage: "the server's `HOST:PORT`; port 0 selects a free port", Value: "127.0.0.1:7233", Destination: &listen}),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -155,11 +155,11 @@ func (f *fleet) dev(ctx context.Context, o work.Options, keys, listen string) er
 	}
 	defer lock.Close()
 	if err := filelock.Try(lock); err != nil {
-		return &failure{error: fmt.Errorf("lock %s: %w", dir, err), code: 2, hint: "another `agents-fleet dev` uses this folder; --dir names another one"}
+		return &failure{error: fmt.Errorf("lock %s: %w", dir, err), code: 2, hint: "another `agents-fleet dev` uses this folder; --dir names a different one"}
 	}
 	s, err := server.Start(server.Options{File: filepath.Join(dir, "temporal.db"), Address: listen, Attributes: connect.Types(attributes), LogFile: filepath.Join(dir, "server.log")})
 	if err != nil {
-		return &failure{error: err, code: 2, hint: "--listen 127.0.0.1:0 takes a free port"}
+		return &failure{error: err, code: 2, hint: "--listen 127.0.0.1:0 selects a free port"}
 	}
 	defer s.Stop()
 	if f.location == "" {

@@ -38,7 +38,7 @@ const (
 	keysFile = "agents-exe.keys"
 )
 
-var errTooLarge = fmt.Errorf("its files have more than %d MiB together", MaxBytes>>20)
+var errTooLarge = fmt.Errorf("its files are larger than %d MiB in total", MaxBytes>>20)
 
 // Pack stores the folder of an agent and returns the digest of the archive. Files of keys
 // (agents-exe.keys) and the folders of Git are left out. A symbolic link to a place outside
@@ -94,7 +94,7 @@ func pack(ctx context.Context, dir string, workspace bool) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-var errLeaves = errors.New("a symbolic link to a place outside the folder")
+var errLeaves = errors.New("a symbolic link that leaves the folder")
 
 // entry returns the header and the content of a file, with at most limit bytes; nil for one
 // that archives leave out.

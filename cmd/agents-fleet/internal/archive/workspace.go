@@ -31,7 +31,7 @@ const (
 
 // Spec returns what a workspace begins with, for Prepare: source is Empty, the path of a
 // folder, which is stored, or git+URL#COMMIT, with the whole hash of the commit. A URL cannot
-// have a password: the worker's Git finds it as ever.
+// have a password: the Git of the workers must be configured with it.
 func Spec(ctx context.Context, s store.Store, source string) (string, error) {
 	if source == Empty {
 		return source, nil
@@ -55,13 +55,13 @@ func gitSource(spec string) (location, commit string, err error) {
 	}
 	commit, u.Fragment = u.Fragment, ""
 	if _, secret := u.User.Password(); secret || u.User != nil && u.Scheme != "ssh" {
-		return "", "", errors.New("the URL of a workspace cannot have a password: the worker's Git finds it")
+		return "", "", errors.New("the URL of a workspace cannot have a password: configure it in the Git of the workers")
 	}
 	if !slices.Contains(strings.Split(protocols, ":"), u.Scheme) {
-		return "", "", fmt.Errorf("the URL of a workspace cannot begin with %q: it can with %s", u.Scheme, protocols)
+		return "", "", fmt.Errorf("the URL of a workspace cannot begin with %q; want %s", u.Scheme, protocols)
 	}
 	if len(commit) != 40 && len(commit) != 64 || strings.Trim(commit, "0123456789abcdef") != "" {
-		return "", "", fmt.Errorf("the commit of a workspace is its whole hash, behind #: %q is none", commit)
+		return "", "", fmt.Errorf("%q is not the full hash of a commit: want git+URL#COMMIT", commit)
 	}
 	return u.String(), commit, nil
 }

@@ -1,5 +1,5 @@
-// Package attach is the side of a fleet's run that holders see: its events by number, from
-// the record while it grows, and replies, input and cancellation. [Run.Serve] speaks the
+// Package attach gives clients access to a run of a fleet: it reads the run's events by number
+// from the growing record, and sends replies, input and cancellation. [Run.Serve] uses the
 // channel of package channel over two byte streams.
 package attach
 
@@ -39,7 +39,7 @@ const (
 	lastWait  = 500 * time.Millisecond
 )
 
-// Events yields the events behind number after, with Seq, while the run goes on. The last is
+// Events yields the events that follow number after, with Seq, while the run continues. The last is
 // the end event of the root, or comes with an error.
 func (r *Run) Events(ctx context.Context, after int64) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
@@ -156,7 +156,7 @@ func (r *Run) Cancel(ctx context.Context, session string) error {
 }
 
 // ErrOver: the run has ended, or there is none.
-var ErrOver = errors.New("the run has ended, or never was")
+var ErrOver = errors.New("the run has ended, or does not exist")
 
 func over(err error) error {
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {

@@ -26,7 +26,7 @@ func Lines(in io.Reader) *bufio.Scanner {
 	return s
 }
 
-// Serve writes the events behind number after to out, as lines of the channel, and applies
+// Serve writes the events that follow number after to out, as lines of the channel, and applies
 // the messages from in. The end of in cancels the run, as that of ctx does; a second message
 // that cancels makes Serve return. note gets what could not be done. The last line is an end event.
 func (r *Run) Serve(ctx context.Context, in *bufio.Scanner, out io.Writer, after int64, note func(error)) (end agent.Event, err error) {
@@ -57,7 +57,7 @@ func (r *Run) Serve(ctx context.Context, in *bufio.Scanner, out io.Writer, after
 				select {
 				case queue <- m:
 				default:
-					note(errors.New("too many messages wait: one is dropped"))
+					note(errors.New("too many messages are waiting: one was dropped"))
 				}
 			}
 		}

@@ -57,7 +57,7 @@ func (o Options) options() (client.Options, error) {
 	profile.Address = cmp.Or(o.Address, profile.Address, o.Fallback)
 	profile.Namespace = cmp.Or(o.Namespace, profile.Namespace, DefaultNamespace)
 	if profile.Address == "" {
-		return client.Options{}, errors.New("no Temporal server is named")
+		return client.Options{}, errors.New("no Temporal server is configured")
 	}
 	opts, err := profile.ToClientOptions(envconfig.ToClientOptionsRequest{})
 	if err != nil {

@@ -36,7 +36,7 @@ func TestOptionsComeFromFlagsAndTheEnvironment(t *testing.T) {
 		tls     bool
 		err     string
 	}{
-		{name: "nothing", err: "no Temporal server is named"},
+		{name: "nothing", err: "no Temporal server is configured"},
 		{name: "a server that runs here", o: Options{Fallback: "a:1"}, address: "a:1", space: "default"},
 		{name: "the environment", o: Options{Fallback: "a:1"}, env: []string{"TEMPORAL_ADDRESS=b:2", "TEMPORAL_NAMESPACE=n"}, address: "b:2", space: "n"},
 		{name: "empty variables", o: Options{Fallback: "a:1"}, env: []string{"TEMPORAL_ADDRESS=", "TEMPORAL_NAMESPACE="}, address: "a:1", space: "default"},

@@ -42,7 +42,7 @@ func ReadKey(path string) (*Key, error) {
 	k := &Key{}
 	digits := strings.TrimSpace(string(text))
 	if n, err := hex.Decode(k.Bytes[:], []byte(digits[:min(len(digits), 2*len(k.Bytes))])); err != nil || n != len(k.Bytes) || len(digits) != 2*n {
-		return nil, fmt.Errorf("the key file %s does not hold a key: want 64 hexadecimal digits", path)
+		return nil, fmt.Errorf("the key file %s does not contain a key: want 64 hexadecimal digits", path)
 	}
 	sum := sha256.Sum256(append([]byte("agents-fleet key id "), k.Bytes[:]...))
 	k.id = hex.EncodeToString(sum[:8])
@@ -93,7 +93,7 @@ func (k *Key) Decode(payloads []*common.Payload) ([]*common.Payload, error) {
 
 func (k *Key) open(p *common.Payload) ([]byte, error) {
 	if id := string(p.Metadata[metaKey]); id != k.id {
-		return nil, fmt.Errorf("it was encrypted with the key %.16q, and the key file holds %q", id, k.id)
+		return nil, fmt.Errorf("it was encrypted with the key %.16q, but the key file has %q", id, k.id)
 	}
 	n := k.aead.NonceSize()
 	if len(p.Data) < n {

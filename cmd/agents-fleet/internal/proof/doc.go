@@ -1,7 +1,7 @@
-// Package proof holds the tests of a whole fleet: a Temporal server, workers as processes of
-// their own, which are killed, cut off and replaced, and tools that note their calls.
+// Package proof has the tests of a whole fleet: a Temporal server, worker processes that are
+// killed, disconnected and replaced, and tools that record their calls.
 //
-// The tests are small by default. With FLEET=full in the environment they have the size of
-// the figures in docs/fleet.md, which takes an hour or two. FLEET_RUNS is the number of runs
-// of TestManyRuns.
+// The tests are small by default. With FLEET=full in the environment they produce the figures
+// in docs/fleet.md, which takes an hour or two. FLEET_RUNS sets the number of runs of
+// TestManyRuns.
 package proof

@@ -193,7 +193,7 @@ func decodeBatches(text []byte, number int64) (events [][]byte, size int, err er
 			continue
 		}
 		if bad {
-			return nil, 0, fmt.Errorf("its file is damaged behind event %d", number)
+			return nil, 0, fmt.Errorf("its file is damaged after event %d", number)
 		}
 		end := number + int64(len(batch))
 		if bad = string(text[at-n-1:at]) != fmt.Sprintf(batchEnd, end, crc32.ChecksumIEEE(text[begin:at-n-1])); !bad {

@@ -40,11 +40,11 @@ func openS3(ctx context.Context, u *url.URL) (Store, error) {
 	endpoint, region := u.Query().Get("endpoint"), u.Query().Get("region")
 	for key := range u.Query() {
 		if key != "endpoint" && key != "region" {
-			return nil, fmt.Errorf("open store: an s3 URL cannot have the parameter %q", key)
+			return nil, fmt.Errorf("open store: unknown parameter %q of an s3 URL", key)
 		}
 	}
 	if u.User != nil || u.Host == "" {
-		return nil, errors.New("open store: an s3 URL has a bucket and no keys, which are read as the AWS command line does")
+		return nil, errors.New("open store: an s3 URL must have a bucket and no keys, which are configured as for the AWS command line")
 	}
 	options := []func(*config.LoadOptions) error{
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired), // other servers do not know it
@@ -179,7 +179,7 @@ func (b *bucket) Read(ctx context.Context, record string, after int64) ([][]byte
 	for _, text := range texts {
 		list, size, err := decodeBatches(text, start+int64(len(events)))
 		if err != nil || size < len(text) || size == 0 {
-			return nil, fmt.Errorf("read record %s: what follows event %d is damaged", record, start+int64(len(events)))
+			return nil, fmt.Errorf("read record %s: the data after event %d is damaged", record, start+int64(len(events)))
 		}
 		events = append(events, list...)
 	}

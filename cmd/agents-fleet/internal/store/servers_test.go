@@ -229,7 +229,7 @@ func TestErrorsHaveNoPasswords(t *testing.T) {
 		if err == nil {
 			s.Close()
 			t.Errorf("Open(%q) succeeded", location)
-		} else if strings.Contains(strings.TrimPrefix(err.Error(), `open store: "hunter2" is none`), "hunter2") {
+		} else if strings.Contains(strings.TrimPrefix(err.Error(), `open store: "hunter2" is not file`), "hunter2") {
 			t.Errorf("Open(%q) = %v: it has the password", location, err)
 		}
 	}

@@ -36,10 +36,10 @@ var ErrBehind = errors.New("the record has more events")
 // A Store keeps records and objects. It is safe for concurrent use by several processes. A
 // failed write may have happened or not, except one that fails with ErrBehind.
 type Store interface {
-	// Append adds events behind number after, all or none. An event is JSON in one line. The
+	// Append adds all events after number after, or none. An event is one line of JSON. The
 	// error is ErrBehind if the record has more than after events.
 	Append(ctx context.Context, record string, after int64, events [][]byte) error
-	// Read returns the events behind number after, in order: none for a record that does
+	// Read returns the events that follow number after, in order: none for a record that does
 	// not exist.
 	Read(ctx context.Context, record string, after int64) ([][]byte, error)
 	// Put stores an object if there is none of that name, and reports whether it did. A name
@@ -65,7 +65,7 @@ func Open(ctx context.Context, location string) (Store, error) {
 		return openPostgres(ctx, location)
 	case "s3", "file":
 	default:
-		return nil, fmt.Errorf("open store: %q is none of file, s3 and postgres", scheme)
+		return nil, fmt.Errorf("open store: %q is not file, s3 or postgres", scheme)
 	}
 	u, err := url.Parse(location)
 	switch {
@@ -74,7 +74,7 @@ func Open(ctx context.Context, location string) (Store, error) {
 	case scheme == "s3":
 		return openS3(ctx, u)
 	case u.Host != "" || u.Path == "":
-		return nil, errors.New("open store: a file URL has three slashes and an absolute path")
+		return nil, errors.New("open store: want file:/// and an absolute path")
 	}
 	return openFolder(filepath.FromSlash(u.Path))
 }
@@ -102,11 +102,11 @@ func validName(name string) bool {
 // checkAppend returns an error for an append that no form can store.
 func checkAppend(record string, after int64, events [][]byte) error {
 	if after < 0 || len(events) == 0 {
-		return fmt.Errorf("append %d events behind number %d of record %s: not possible", len(events), after, record)
+		return fmt.Errorf("append %d events after event %d of record %s: not possible", len(events), after, record)
 	}
 	for _, e := range events {
 		if len(e) == 0 || e[0] == '@' || bytes.IndexByte(e, '\n') >= 0 {
-			return fmt.Errorf("append to record %s: an event is not JSON in one line", record)
+			return fmt.Errorf("append to record %s: an event is not one line of JSON", record)
 		}
 	}
 	return checkName(record, 1)
@@ -115,18 +115,18 @@ func checkAppend(record string, after int64, events [][]byte) error {
 // checkName returns an error for a name that is not valid or has more elements.
 func checkName(name string, elements int) error {
 	if !validName(name) || elements > 0 && strings.Count(name, "/") >= elements {
-		return fmt.Errorf("%q is not a valid name in a store", name)
+		return fmt.Errorf("%q is not a valid name of an object", name)
 	}
 	return nil
 }
 
 // errMissing is the error for a record that does not have an event that a caller knows.
 func errMissing(record string, number int64) error {
-	return fmt.Errorf("record %s does not have event %d, which was seen before: it was lost, or this is another store", record, number)
+	return fmt.Errorf("record %s does not have event %d, which was read before: the event was lost, or this is another store", record, number)
 }
 
-// An ends holds the ends of records, as last read or written by this process. Reading goes
-// on from there.
+// An ends holds the ends of records, as last read or written by this process. Reading
+// continues there.
 type ends struct {
 	mu     sync.Mutex
 	places map[string]place
@@ -179,7 +179,7 @@ func GetBlob(ctx context.Context, s Store, digest string) ([]byte, error) {
 		return nil, fmt.Errorf("read blob %s: %w", digest, err)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
-		return nil, fmt.Errorf("blob %s was changed: its content has another digest", digest)
+		return nil, fmt.Errorf("blob %s is damaged: its content has a different digest", digest)
 	}
 	return data, nil
 }

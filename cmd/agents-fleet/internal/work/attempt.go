@@ -218,7 +218,7 @@ func (s *starts) read(ctx context.Context, from store.Store, digest string) (age
 		return start, &permanentError{fmt.Errorf("the start of the run: %w", err)}
 	}
 	if len(start.Tools) > 0 || len(start.History) > 0 || start.Session != "" || start.Compact {
-		return start, &permanentError{errors.New("the start of the run: tools of the client, and sessions that exist, are not supported on a fleet")}
+		return start, &permanentError{errors.New("the start of the run: a fleet does not support tools of the client, and does not continue sessions")}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

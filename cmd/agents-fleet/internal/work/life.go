@@ -17,12 +17,12 @@ import (
 const heartbeatMost = 2 * time.Second
 
 var (
-	errStopping = errors.New("the worker stops")
+	errStopping = errors.New("the worker is stopping")
 	errLost     = errors.New("the activity was given to another worker")
 )
 
-// A pulse sends the heartbeats of activities: a client.Client, whose errors tell more than
-// activity.RecordHeartbeat does.
+// A pulse sends the heartbeats of activities. It is a client.Client, which returns errors,
+// unlike activity.RecordHeartbeat.
 type pulse interface {
 	RecordActivityHeartbeat(ctx context.Context, token []byte, details ...any) error
 }

@@ -118,7 +118,7 @@ func (a *attempt) save(ctx context.Context) error {
 		return err
 	}
 	a.journal.observe(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Session: a.task.Session, Agent: a.agent.Slug,
-		Text: fmt.Sprintf("the workspace could not be stored, so that no other host can continue from here: %s", err)})
+		Text: fmt.Sprintf("the workspace was not stored, so no other host can continue from here: %s", err)})
 	return nil
 }
 
