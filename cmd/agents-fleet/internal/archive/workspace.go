@@ -58,7 +58,7 @@ func gitSource(spec string) (location, commit string, err error) {
 		return "", "", errors.New("the URL of a workspace cannot have a password: configure it in the Git of the workers")
 	}
 	if !slices.Contains(strings.Split(protocols, ":"), u.Scheme) {
-		return "", "", fmt.Errorf("the URL of a workspace cannot begin with %q; want %s", u.Scheme, protocols)
+		return "", "", fmt.Errorf("the URL of a workspace cannot begin with %q; want %s", u.Scheme, strings.ReplaceAll(protocols, ":", ", "))
 	}
 	if len(commit) != 40 && len(commit) != 64 || strings.Trim(commit, "0123456789abcdef") != "" {
 		return "", "", fmt.Errorf("%q is not the full hash of a commit: want git+URL#COMMIT", commit)
