@@ -11,6 +11,7 @@
 //     Protocol's SDK, with `agents acp` between them;
 //   - openai_test.go: OpenAI's library as a client of `agents serve`;
 //   - anthropic_test.go: Anthropic's library beside the provider of its protocol;
+//   - responses_test.go: OpenAI's library beside the provider of the Responses protocol;
 //   - page_test.go: a page in Chromium as a client of `agents serve`.
 //
 // `make test-mcp` installs them (see file install) and runs the tests. Otherwise the
