@@ -222,32 +222,56 @@ func TestAStreamedTask(t *testing.T) {
 	}
 }
 
+// An asker is a tool that asks the person.
+type asker struct{ what string }
+
+func (a asker) Spec() agent.ToolSpec {
+	return agent.ToolSpec{Name: "asker", Description: "Asks.", Schema: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (a asker) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+	answer, err := inv.Question(ctx, agent.Event{What: "ask", Text: a.what, Choices: []string{"red", "blue"}})
+	return agent.TextResult(string(answer)), err
+}
+
+// callsOnce calls a tool and then says what it sees.
+func callsOnce(tool string) model {
+	return func(_ context.Context, req *agent.Request, say func(string)) (agent.Message, error) {
+		if len(req.Messages) == 1 {
+			return agent.Message{Calls: []agent.ToolCall{{ID: "a", Name: tool, Args: "{}"}}}, nil
+		}
+		return text(seen(req), say), nil
+	}
+}
+
 func TestAQuestionIsAnsweredByTheNextMessage(t *testing.T) {
-	for _, reply := range []string{"Allow", "deny"} {
-		erased := false
-		erase := agent.Func("erase", "Deletes.", func(context.Context, struct{}) (string, error) { erased = true; return "gone", nil })
-		c, _ := serve(t, promptSchema, func(_ context.Context, req *agent.Request, say func(string)) (agent.Message, error) {
-			if len(req.Messages) == 1 {
-				return agent.Message{Calls: []agent.ToolCall{{ID: "a", Name: "erase", Args: "{}"}}}, nil
-			}
-			return text(seen(req), say), nil
-		}, erase)
-		task := send(t, c, user(a2a.NewTextPart("clean up")))
-		if m := task.Status.Message; task.Status.State != a2a.TaskStateInputRequired || m == nil || !strings.Contains(m.Parts[0].Text(), "call erase with {}") || m.Metadata["what"] != "approve" {
-			t.Fatalf("task = %+v", task.Status)
-		}
-		next := user(a2a.NewTextPart(reply))
-		next.Message.TaskID, next.Message.ContextID = task.ID, task.ContextID
-		task = send(t, c, next)
-		if allowed := reply == "Allow"; task.Status.State != a2a.TaskStateCompleted || erased != allowed || strings.Contains(answer(task), "gone") != allowed {
-			t.Errorf("%s: %s, erased %v: %q", reply, task.Status.State, erased, answer(task))
-		}
+	c, _ := serve(t, promptSchema, callsOnce("asker"), asker{"Which colour?"})
+	task := send(t, c, user(a2a.NewTextPart("paint")))
+	m := task.Status.Message
+	if task.Status.State != a2a.TaskStateInputRequired || m == nil || m.Parts[0].Text() != "Which colour?" || len(m.Metadata["choices"].([]any)) != 2 {
+		t.Fatalf("task = %+v", task.Status)
+	}
+	next := user(a2a.NewTextPart("blue"))
+	next.Message.TaskID, next.Message.ContextID = task.ID, task.ContextID
+	if task = send(t, c, next); task.Status.State != a2a.TaskStateCompleted || !strings.Contains(answer(task), `"blue"`) {
+		t.Errorf("%s: %q", task.Status.State, answer(task))
+	}
+}
+
+// The client may be a model, so it cannot allow a call that a person is to decide about.
+func TestAClientCannotAllowACall(t *testing.T) {
+	erased := false
+	erase := agent.Func("erase", "Deletes.", func(context.Context, struct{}) (string, error) { erased = true; return "gone", nil })
+	c, _ := serve(t, promptSchema, callsOnce("erase"), erase)
+	if task := send(t, c, user(a2a.NewTextPart("clean up"))); task.Status.State != a2a.TaskStateCompleted || erased || !strings.Contains(answer(task), "not run") && !strings.Contains(answer(task), "refused") {
+		t.Errorf("%s, erased %v: %q", task.Status.State, erased, answer(task))
 	}
 }
 
 func TestATaskIsCancelled(t *testing.T) {
-	ended := make(chan struct{})
+	asked, ended := make(chan struct{}), make(chan struct{})
 	c, _ := serve(t, promptSchema, func(ctx context.Context, _ *agent.Request, _ func(string)) (agent.Message, error) {
+		close(asked)
 		<-ctx.Done()
 		close(ended)
 		return agent.Message{}, ctx.Err()
@@ -255,6 +279,7 @@ func TestATaskIsCancelled(t *testing.T) {
 	req := user(a2a.NewTextPart("wait"))
 	req.Config = &a2a.SendMessageConfig{ReturnImmediately: true}
 	task := send(t, c, req)
+	<-asked
 	got, err := c.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: task.ID})
 	if err != nil || got.Status.State != a2a.TaskStateCanceled {
 		t.Errorf("CancelTask = %+v, %v", got, err)
@@ -264,10 +289,7 @@ func TestATaskIsCancelled(t *testing.T) {
 
 // A task whose question is not answered is cancelled like any other.
 func TestAWaitingTaskIsCancelled(t *testing.T) {
-	erase := agent.Func("erase", "Deletes.", func(context.Context, struct{}) (string, error) { return "gone", nil })
-	c, _ := serve(t, promptSchema, func(context.Context, *agent.Request, func(string)) (agent.Message, error) {
-		return agent.Message{Calls: []agent.ToolCall{{ID: "a", Name: "erase", Args: "{}"}}}, nil
-	}, erase)
+	c, _ := serve(t, promptSchema, callsOnce("asker"), asker{"Which colour?"})
 	task := send(t, c, user(a2a.NewTextPart("clean up")))
 	got, err := c.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: task.ID})
 	for range 100 { // the library refuses it until the execution has quite ended

@@ -51,18 +51,12 @@ func startOf(spec agent.ToolSpec, parts a2a.ContentParts) (agent.Start, error) {
 
 // question is a question as a message. Its metadata has what a program needs to show it.
 func question(ec *a2asrv.ExecutorContext, e *agent.Event) *a2a.Message {
-	text := e.Text
-	if e.What == "approve" {
-		text = strings.TrimSpace(fmt.Sprintf("May the agent call %s with %s? Answer allow or deny. %s", e.Tool, e.Args, e.Text))
-	}
-	m := says(ec, text)
+	m := says(ec, e.Text)
 	m.Metadata = plain(struct {
 		What    string          `json:"what"`
-		Tool    string          `json:"tool,omitempty"`
-		Args    string          `json:"args,omitempty"`
 		Choices []string        `json:"choices,omitempty"`
 		Schema  json.RawMessage `json:"schema,omitempty"`
-	}{e.What, e.Tool, e.Args, e.Choices, e.Schema})
+	}{e.What, e.Choices, e.Schema})
 	return m
 }
 
@@ -87,9 +81,6 @@ func answerOf(q *agent.Event, parts a2a.ContentParts) json.RawMessage {
 		texts = append(texts, p.Text())
 	}
 	text := strings.TrimSpace(strings.Join(texts, "\n"))
-	if q.What == "approve" {
-		text = strings.ToLower(text)
-	}
 	if q.Schema != nil && json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}

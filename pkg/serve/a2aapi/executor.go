@@ -126,6 +126,10 @@ func (x *executor) follow(ctx context.Context, ec *a2asrv.ExecutorContext, r *ru
 	defer stop()
 	out := &output{ec: ec, yield: yield}
 	for e := range r.channel.Events() {
+		if e.Kind == agent.EventQuestion && e.What == "approve" {
+			r.channel.Reply(e.Question, nil) // the client may be a model: nobody can allow a call
+			continue
+		}
 		if e.Kind == agent.EventQuestion {
 			stop() // the library ends ctx with the event
 			x.ask(ec, r, &e)
