@@ -8,7 +8,7 @@ const (
 	// agents-toolbox serves, and the commands of agents-exe are 0.4. The Agent Client
 	// Protocol, both ways, is 0.35, the sign-in to MCP servers 0.15, the own protocols of OpenAI and
 	// Anthropic 0.1, and the Agent2Agent protocol, both ways, 0.6.
-	maxSize = 20_750_000
+	maxSize = 20_800_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
