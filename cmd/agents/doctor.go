@@ -24,6 +24,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
@@ -342,7 +343,7 @@ func (d *doctor) terminal() {
 // companions looks for the other programs of the project.
 func (d *doctor) companions() {
 	for _, c := range [][2]string{{program.Search, "`agents session search`"}, {program.TUI, "`agents tui`"}, {companion.Program, "some toolboxes of agent files"}} {
-		path, err := program.Companion(c[0])
+		path, err := process.Companion(c[0])
 		if err != nil {
 			d.add(warning, "companion", "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents", "%s is neither beside agents nor in PATH; it is needed for %s", c[0], c[1])
 			continue

@@ -24,6 +24,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/urfave/cli/v3"
 )
 
@@ -263,7 +264,7 @@ func runOnFleet(ctx context.Context, p *program.Env, f *runFlags, c *cli.Command
 	if err := f.check(); err != nil {
 		return err
 	}
-	path, err := program.Companion(program.Fleet)
+	path, err := process.Companion(program.Fleet)
 	if err != nil {
 		return failure.NothingRan(fmt.Errorf("--on fleet: %w", err), "`make fleet` in a checkout of agents builds it; put it beside agents")
 	}

@@ -135,7 +135,7 @@ func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time)
 
 // search calls the searcher.
 func search(ctx context.Context, p *program.Env, r *searchRequest) ([]searchHit, error) {
-	path, err := program.Companion(program.Search)
+	path, err := process.Companion(program.Search)
 	if err != nil {
 		return nil, failure.NothingRan(fmt.Errorf("session search: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
 	}

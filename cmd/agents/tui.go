@@ -75,7 +75,7 @@ either, it lists runs and sessions to choose from.`,
 
 // execTUI replaces this process by the interface.
 func execTUI(p *program.Env, r *tuiRequest) error {
-	path, err := program.Companion(program.TUI)
+	path, err := process.Companion(program.TUI)
 	if err != nil {
 		return failure.NothingRan(fmt.Errorf("tui: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
 	}

@@ -107,7 +107,7 @@ type Options struct {
 	// it. Programs that are found in PATH may change.
 	Trusted *Lock
 	// Companion finds a program that is installed with this one, such as
-	// companion.Program; with nil, toolboxes that need one are not opened.
+	// companion.Program: process.Companion; with nil, toolboxes that need one are not opened.
 	Companion func(name string) (string, error)
 	// OutputDir is where tool outputs that were cut for the model are kept in
 	// full; "" means the system's folder for temporary files.

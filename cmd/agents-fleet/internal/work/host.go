@@ -3,7 +3,6 @@ package work
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/prices"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
 )
 
@@ -35,7 +35,7 @@ func Host(env config.Env, environ []string, keysFile string) (o agentfile.Option
 	if err != nil {
 		return o, nil, err
 	}
-	o.Companion = companion
+	o.Companion = process.Companion
 	o.Environ = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		return strings.HasPrefix(entry, "TEMPORAL_") || strings.HasPrefix(entry, "AGENTS_FLEET_")
 	})
@@ -66,22 +66,4 @@ func Host(env config.Env, environ []string, keysFile string) (o agentfile.Option
 		}
 	}
 	return o, warnings, nil
-}
-
-// companion finds a program beside this one, or in PATH.
-func companion(name string) (string, error) {
-	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
-		}
-		beside := filepath.Join(filepath.Dir(self), name)
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return beside, nil
-		}
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("cannot find the program %s beside this one or in PATH", name)
-	}
-	return filepath.Abs(path)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/prices"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/termtext"
 )
@@ -151,7 +152,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	opts.CompatNames = p.Global.CompatNames
 	opts.WorkDir, opts.MCPServers = o.Dir, o.Servers
 	opts.SessionDirs = Paths(SessionDirs(p, c, ""))
-	opts.Companion = program.Companion
+	opts.Companion = process.Companion
 	opts.SignInDir = p.SignInDir()
 	opts.LoginCommand = func(server string) string {
 		return "agents mcp login " + program.ShellQuote(server) + " --agent-file " + program.ShellQuote(file)

@@ -2,10 +2,8 @@ package program
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -99,22 +97,3 @@ const (
 	TUI    = "agents-tui"    // for `agents tui`
 	Fleet  = "agents-fleet"  // for `agents run --on fleet`
 )
-
-// Companion returns the path of a program that is installed with this one: beside it, or
-// in PATH.
-func Companion(name string) (string, error) {
-	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
-		}
-		beside := filepath.Join(filepath.Dir(self), name)
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return beside, nil
-		}
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("cannot find the program %s beside agents or in PATH", name)
-	}
-	return filepath.Abs(path)
-}
