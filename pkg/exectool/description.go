@@ -54,9 +54,8 @@ type Description struct {
 	Context bool
 	// SessionJSON says that the tool reads the session: see Options.SessionJSON.
 	SessionJSON bool
-	// Input is the JSON Schema of all arguments, for a caller that knows it: these are
-	// then one JSON object, which Command passes on standard input, and not Args; nil
-	// where there is none.
+	// Input is the JSON Schema of all arguments, which are then one JSON object that
+	// Command passes on standard input, and not Args; nil where there is none.
 	Input json.RawMessage
 }
 
@@ -156,7 +155,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 	return d, nil
 }
 
-// input reads the schema of an agent's arguments.
+// input reads the schema of all arguments together.
 func (p *parser) input(obj *object, d *Description) error {
 	d.Input = obj.compact("input-schema")
 	var schema struct{ Type string }
