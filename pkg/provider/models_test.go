@@ -235,12 +235,12 @@ func cached(resp *agent.Response, body string) string {
 
 func structured(bodies []string) string {
 	switch {
-	case strings.Contains(bodies[0], `"final_answer"`):
+	case strings.Contains(bodies[2], `"final_answer"`):
 		return "as a tool"
+	case strings.Contains(bodies[0], `"final_answer"`):
+		return "with tools, as a tool"
 	case strings.Contains(bodies[0], "THEIRS"):
 		return "yes"
-	case strings.Contains(bodies[2], "THEIRS"):
-		return "without tools"
 	}
 	return "checked only"
 }

@@ -72,7 +72,7 @@ var rules = []rule{
 	{path: "pkg/provider/anthropic", floor: 2, beside: []string{"pkg/provider/modelhttp"}},
 	{path: "pkg/provider/script", floor: 2, beside: []string{"pkg/provider/textcall"}},
 	{path: "pkg/provider/scripted", floor: 2},
-	{path: "pkg/provider/unparsed", floor: 2},
+	{path: "pkg/provider/unparsed", floor: 2, beside: []string{"pkg/provider/modelhttp"}},
 	{path: "pkg/remote", floor: 2},
 	{path: "pkg/provider/textcall", floor: 2},
 	{path: "pkg/sandbox", floor: 2, modules: []string{"github.com/landlock-lsm/go-landlock", "golang.org/x/net", "golang.org/x/sys"}},

@@ -65,7 +65,11 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 		delta = func(agent.Delta) {}
 	}
 	sum := &agent.Response{Message: agent.Message{Role: agent.RoleAssistant}}
-	again := *req
+	asked := req
+	if outputSchema(modelOf(p.Model), req) == nil && p.ExtraBody["output_config"] == nil {
+		asked = modelhttp.WithAnswerTool(req)
+	}
+	again := *asked
 	for range maxPauses {
 		resp, err := p.ask(ctx, &again, &answer{emit: delta, before: len(sum.Message.Parts)})
 		if failed, ok := errors.AsType[*agent.ModelError](err); ok {
@@ -78,6 +82,9 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 		sum.Message.Parts = append(sum.Message.Parts, resp.Message.Parts...)
 		sum.Message.Calls = append(sum.Message.Calls, resp.Message.Calls...)
 		if resp.Finish != finishPause {
+			if asked != req {
+				modelhttp.TakeAnswer(&sum.Message, delta)
+			}
 			return sum, nil
 		}
 		again.Messages = append(slices.Clip(req.Messages), sum.Message)

@@ -60,11 +60,7 @@ func (p *Provider) fields(m model, req *agent.Request) ([]modelhttp.Field, error
 	if effort != "" {
 		output = modelhttp.AppendMember(output, "effort", effort)
 	}
-	schema, err := outputSchema(m, req)
-	if err != nil {
-		return nil, err
-	}
-	if schema != nil {
+	if schema := outputSchema(m, req); schema != nil {
 		format := modelhttp.AppendRaw([]byte(`{"type":"json_schema"`), "schema", schema)
 		output = modelhttp.AppendRaw(output, "format", append(format, '}'))
 	}
@@ -120,19 +116,13 @@ func (p *Provider) thinking(m model, maxTokens int) (thinking, effort string, er
 // outputSchema returns the schema of the answer if the server can enforce it, otherwise nil.
 // The server refuses schemas with other keywords
 // (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
-func outputSchema(m model, req *agent.Request) ([]byte, error) {
-	if !m.claude || m.version < 405 {
-		return nil, nil
-	}
-	text, strict, err := modelhttp.OutputSchema(req)
-	if err != nil || !strict {
-		return nil, err
-	}
+func outputSchema(m model, req *agent.Request) []byte {
+	text, strict := modelhttp.OutputSchema(req)
 	var schema any
-	if json.Unmarshal(text, &schema) != nil || !enforceable(schema) {
-		return nil, nil
+	if !m.claude || m.version < 405 || !strict || json.Unmarshal(text, &schema) != nil || !enforceable(schema) {
+		return nil
 	}
-	return text, nil
+	return text
 }
 
 // enforceable reports whether the server supports all keywords of a schema.

@@ -1,7 +1,6 @@
 package modelhttp
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
@@ -146,44 +145,4 @@ func AppendDataURL(b []byte, name, kind string, data []byte) []byte {
 	b = append(b, ";base64,"...)
 	b = base64.StdEncoding.AppendEncode(b, data)
 	return append(b, '"')
-}
-
-// OutputSchema returns the schema of the answer, compact, if servers can enforce it: all
-// known servers require an object there. strict reports whether every object in it lists
-// all its properties as required and permits no others.
-func OutputSchema(req *agent.Request) (compact []byte, isStrict bool, err error) {
-	var schema map[string]any
-	if len(req.Output) == 0 || json.Unmarshal(req.Output, &schema) != nil || schema["type"] != "object" {
-		return nil, false, nil
-	}
-	var text bytes.Buffer
-	if err := json.Compact(&text, req.Output); err != nil {
-		return nil, false, fmt.Errorf("the schema of the answer: %w", err)
-	}
-	return text.Bytes(), strict(schema), nil
-}
-
-// strict reports whether a schema is one that servers can enforce: every object lists all
-// its properties as required and permits no others.
-func strict(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			if !strict(item) {
-				return false
-			}
-		}
-	case map[string]any:
-		properties, isObject := v["properties"].(map[string]any)
-		required, _ := v["required"].([]any)
-		if v["type"] == "object" && (!isObject || v["additionalProperties"] != false || len(required) != len(properties)) {
-			return false
-		}
-		for _, item := range v {
-			if !strict(item) {
-				return false
-			}
-		}
-	}
-	return true
 }

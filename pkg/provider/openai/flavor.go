@@ -69,17 +69,17 @@ type facts struct {
 	output outputRule
 }
 
-// An outputRule says with which requests response_format is sent. Local servers make
-// every answer follow the schema, so that the model could call no tool, or refuse both
-// together. Other servers know no schema there, or ignore it: their models give the answer
-// as the arguments of a tool.
+// An outputRule says how the schema of the answer is sent: as response_format, or as that of
+// a tool by which the model answers. With response_format, local servers force every answer
+// to follow the schema, so the model could not call a tool, and Gemini refuses some requests
+// with both. Other servers do not support it, or ignore it.
 type outputRule int
 
 const (
-	outputNever outputRule = iota
-	outputAlone            // without tools
-	outputAlways
-	outputTool
+	outputNever  outputRule = iota
+	outputAlone             // as response_format without tools, otherwise as a tool
+	outputAlways            // as response_format
+	outputTool              // as a tool
 )
 
 // A reasoningRule says how reasoning is sent back: with every message that has
@@ -129,7 +129,7 @@ var table = []facts{
 	{flavor: Claude, names: []string{"claudev1", "claude"},
 		url: "https://api.anthropic.com/v1", hosts: []string{"api.anthropic.com"},
 		output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: null},
-	{flavor: Anthropic, url: "https://api.anthropic.com/v1", maxTokens: maxTokens, ask: askUsage, noText: null},
+	{flavor: Anthropic, url: "https://api.anthropic.com/v1", output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: null},
 	{flavor: OpenRouter, names: []string{"openrouterv1", "openrouter"},
 		url: "https://openrouter.ai/api/v1", hosts: []string{"openrouter.ai"},
 		output: outputAlways, maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null,

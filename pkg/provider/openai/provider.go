@@ -78,14 +78,17 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent
 	}
 	x.Trace = req.Trace
 	f := factsAt(flavor, x.URL)
-	req, byTool := p.withAnswerTool(f, req)
-	body, err := p.body(f, req)
+	asked := req
+	if p.ExtraBody["response_format"] == nil && (f.output == outputTool || f.output == outputAlone && len(req.Tools) > 0) {
+		asked = modelhttp.WithAnswerTool(req)
+	}
+	body, err := p.body(f, asked)
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}
 	}
 	resp, err := x.Run(ctx, body, &answer{emit: delta})
-	if err == nil && byTool {
-		takeAnswer(resp, delta)
+	if err == nil && asked != req {
+		modelhttp.TakeAnswer(&resp.Message, delta)
 	}
 	return resp, err
 }

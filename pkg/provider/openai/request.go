@@ -22,11 +22,8 @@ func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
 	e.b = append(e.b, '{')
 	e.b = modelhttp.AppendMember(e.b, "model", p.Model)
 	e.b = modelhttp.AppendRaw(e.b, "stream", "true")
-	settings, err := outputFormat(p.settings(f), f, req)
-	if err != nil {
-		return nil, err
-	}
-	if e.b, err = modelhttp.AppendSettings(e.b, &p.Settings, settings, fixed...); err != nil {
+	var err error
+	if e.b, err = modelhttp.AppendSettings(e.b, &p.Settings, p.settings(f, req), fixed...); err != nil {
 		return nil, err
 	}
 	if err := e.tools(req.Tools); err != nil {
@@ -45,7 +42,7 @@ func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
 }
 
 // settings are the optional fields, in the flavour's spelling.
-func (p *Provider) settings(f *facts) []modelhttp.Field {
+func (p *Provider) settings(f *facts, req *agent.Request) []modelhttp.Field {
 	settings := slices.Clone(f.ask)
 	if p.MaxOutputTokens > 0 {
 		settings = append(settings, modelhttp.Field{Name: f.maxTokens, Value: strconv.Itoa(p.MaxOutputTokens)})
@@ -59,6 +56,12 @@ func (p *Provider) settings(f *facts) []modelhttp.Field {
 			settings = append(settings, modelhttp.Field{Name: "reasoning", Value: `{"effort":` + effort + `}`})
 		} else {
 			settings = append(settings, modelhttp.Field{Name: "reasoning_effort", Value: effort})
+		}
+	}
+	if f.output == outputAlways || f.output == outputAlone && len(req.Tools) == 0 {
+		if schema, strict := modelhttp.OutputSchema(req); schema != nil {
+			format := fmt.Sprintf(`{"type":"json_schema","json_schema":{"name":"answer","strict":%t,"schema":%s}}`, strict, schema)
+			settings = append(settings, modelhttp.Field{Name: "response_format", Value: format})
 		}
 	}
 	return settings

@@ -35,8 +35,9 @@ type Provider struct {
 	// Settings say where the model is. ExtraBody cannot replace model, input, tools, stream
 	// and store.
 	modelhttp.Settings
-	// OutputAlone sends the schema of the answer only in requests without tools. Local
-	// servers force every answer to follow the schema, so the model could not call a tool.
+	// OutputAlone sends the schema of the answer as text.format only in requests without
+	// tools, and otherwise as that of an additional tool. Local servers force every answer to
+	// follow text.format, so the model could not call a tool.
 	OutputAlone bool
 }
 
@@ -98,11 +99,19 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, f form, delta fu
 		return nil, err
 	}
 	x.Trace = req.Trace
-	body, err := p.body(x.URL.Host, req, f)
+	asked := req
+	if p.OutputAlone && len(req.Tools) > 0 && p.ExtraBody["text"] == nil {
+		asked = modelhttp.WithAnswerTool(req)
+	}
+	body, err := p.body(x.URL.Host, asked, f)
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}
 	}
-	return x.Run(ctx, body, &answer{host: x.URL.Host, emit: delta})
+	resp, err := x.Run(ctx, body, &answer{host: x.URL.Host, emit: delta})
+	if err == nil && asked != req {
+		modelhttp.TakeAnswer(&resp.Message, delta)
+	}
+	return resp, err
 }
 
 // body is the body of a request to a host. It is a function of the request and the
@@ -114,11 +123,8 @@ func (p *Provider) body(host string, req *agent.Request, f form) ([]byte, error)
 	e.b = modelhttp.AppendMember(e.b, "model", p.Model)
 	e.b = modelhttp.AppendRaw(e.b, "stream", strconv.FormatBool(f.stream))
 	e.b = modelhttp.AppendRaw(e.b, "store", "false")
-	settings, err := p.settings(req, f)
-	if err != nil {
-		return nil, err
-	}
-	if e.b, err = modelhttp.AppendSettings(e.b, &p.Settings, settings, fixed...); err != nil {
+	var err error
+	if e.b, err = modelhttp.AppendSettings(e.b, &p.Settings, p.settings(req, f), fixed...); err != nil {
 		return nil, err
 	}
 	if err := e.tools(req.Tools); err != nil {
@@ -137,7 +143,7 @@ func (p *Provider) body(host string, req *agent.Request, f form) ([]byte, error)
 }
 
 // settings are the optional fields.
-func (p *Provider) settings(req *agent.Request, f form) ([]modelhttp.Field, error) {
+func (p *Provider) settings(req *agent.Request, f form) []modelhttp.Field {
 	var settings []modelhttp.Field
 	set := func(name, value string) { settings = append(settings, modelhttp.Field{Name: name, Value: value}) }
 	if f.encrypted {
@@ -152,14 +158,11 @@ func (p *Provider) settings(req *agent.Request, f form) ([]modelhttp.Field, erro
 	if p.ReasoningEffort != "" {
 		set("reasoning", `{"effort":`+string(modelhttp.AppendString(nil, p.ReasoningEffort))+`}`)
 	}
-	if p.OutputAlone && len(req.Tools) > 0 {
-		return settings, nil
-	}
-	schema, strict, err := modelhttp.OutputSchema(req)
-	if schema != nil {
+	schema, strict := modelhttp.OutputSchema(req)
+	if schema != nil && !(p.OutputAlone && len(req.Tools) > 0) {
 		set("text", fmt.Sprintf(`{"format":{"type":"json_schema","name":"answer","strict":%t,"schema":%s}}`, strict, schema))
 	}
-	return settings, err
+	return settings
 }
 
 func (e *encoder) tools(tools []agent.ToolSpec) error {

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 // A Provider turns calls in the text of answers into tool calls. It is safe for
@@ -34,7 +35,8 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	if len(req.Tools) == 0 || req.Summary {
 		return p.Provider.Generate(ctx, req, delta)
 	}
-	tools := offeredBy(req.Tools)
+	offered := modelhttp.WithAnswerTool(req) // local servers get it too
+	tools := offeredBy(offered.Tools)
 	show := &display{finder: finder{tools: tools}, delta: delta}
 	resp, err := p.Provider.Generate(ctx, req, show.add)
 	if err != nil {
@@ -53,6 +55,9 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	with := *resp
 	with.Message.Calls = f.calls
 	with.Message.Parts = withText(resp.Message.Parts, f.remaining())
+	if offered != req {
+		modelhttp.TakeAnswer(&with.Message, delta)
+	}
 	return &with, nil
 }
 

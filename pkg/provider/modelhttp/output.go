@@ -1,0 +1,87 @@
+package modelhttp
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// OutputSchema returns the schema of the answer, compact, if servers can enforce it: all
+// known servers require an object there. strict reports whether every object in it lists
+// all its properties as required and permits no others.
+func OutputSchema(req *agent.Request) (compact []byte, isStrict bool) {
+	var schema map[string]any
+	var text bytes.Buffer
+	if json.Unmarshal(req.Output, &schema) != nil || schema["type"] != "object" || json.Compact(&text, req.Output) != nil {
+		return nil, false
+	}
+	return text.Bytes(), strict(schema)
+}
+
+// strict reports whether a schema is one that servers can enforce: every object lists all
+// its properties as required and permits no others.
+func strict(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if !strict(item) {
+				return false
+			}
+		}
+	case map[string]any:
+		properties, isObject := v["properties"].(map[string]any)
+		required, _ := v["required"].([]any)
+		if v["type"] == "object" && (!isObject || v["additionalProperties"] != false || len(required) != len(properties)) {
+			return false
+		}
+		for _, item := range v {
+			if !strict(item) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// AnswerTool is the name of the tool by which a model gives its answer to a server that
+// cannot enforce a schema. Only the model sees it.
+const AnswerTool = "final_answer"
+
+// WithAnswerTool returns req with the answer tool after the other tools, and without the
+// schema of the answer, which is that of the tool. It returns req itself if that has no
+// schema that a tool can have, or a tool of that name.
+func WithAnswerTool(req *agent.Request) *agent.Request {
+	schema, _ := OutputSchema(req)
+	if schema == nil || slices.ContainsFunc(req.Tools, func(t agent.ToolSpec) bool { return t.Name == AnswerTool }) {
+		return req
+	}
+	own := *req
+	own.Output = nil
+	own.Tools = append(slices.Clip(req.Tools), agent.ToolSpec{Name: AnswerTool, Schema: schema,
+		Description: "Gives the final answer: the arguments are the JSON that is asked for. Call it once, alone, when the work is done."})
+	return &own
+}
+
+// TakeAnswer replaces a call of the answer tool with the text of the answer. A call beside
+// other calls is too early and is removed. A nil delta is allowed.
+func TakeAnswer(m *agent.Message, delta func(agent.Delta)) {
+	isAnswer := func(c agent.ToolCall) bool { return c.Name == AnswerTool }
+	i := slices.IndexFunc(m.Calls, isAnswer)
+	if i < 0 {
+		return
+	}
+	answer := m.Calls[i]
+	m.Calls = slices.DeleteFunc(m.Calls, isAnswer)
+	if len(m.Calls) > 0 {
+		return
+	}
+	m.Parts = slices.DeleteFunc(m.Parts, func(p agent.Part) bool { return p.Kind == agent.PartText })
+	text := cmp.Or(answer.Args, "{}")
+	m.Parts, m.Calls = append(m.Parts, agent.Text(text)), nil
+	if delta != nil {
+		delta(agent.Delta{Kind: agent.DeltaText, Text: text})
+	}
+}
