@@ -276,7 +276,7 @@ func possible(e *Event, s *Session) error {
 	}
 	if u := e.Usage; u != nil {
 		const most = 1 << 50
-		for _, n := range [...]int64{int64(u.Requests), int64(u.InputTokens), int64(u.CachedTokens), int64(u.CacheWriteTokens), int64(u.OutputTokens), int64(u.ReasoningTokens), int64(u.Cost), int64(u.Priced)} {
+		for _, n := range [...]int64{int64(u.Requests), int64(u.InputTokens), int64(u.CachedTokens), int64(u.CacheWriteTokens), int64(u.CacheHourTokens), int64(u.OutputTokens), int64(u.ReasoningTokens), int64(u.Cost), int64(u.Priced)} {
 			if n < 0 || n > most {
 				return fmt.Errorf("the usage in the event %s is not possible: %d", e.Kind, n)
 			}

@@ -13,11 +13,13 @@ type Usage struct {
 	// Requests is the number of model requests.
 	Requests int `json:"requests"`
 	// InputTokens includes CachedTokens, which the server read from its cache, and
-	// CacheWriteTokens, which it wrote to the cache at a price of their own;
-	// OutputTokens includes ReasoningTokens.
+	// CacheWriteTokens, which it wrote to the cache at a price of their own. Of these,
+	// CacheHourTokens stay there for an hour and cost more. OutputTokens includes
+	// ReasoningTokens.
 	InputTokens      int `json:"input_tokens"`
 	CachedTokens     int `json:"cached_tokens,omitempty"`
 	CacheWriteTokens int `json:"cache_write_tokens,omitempty"`
+	CacheHourTokens  int `json:"cache_hour_tokens,omitempty"`
 	OutputTokens     int `json:"output_tokens"`
 	ReasoningTokens  int `json:"reasoning_tokens,omitempty"`
 	// Cost is that of the requests whose cost is known, and Priced counts these.
@@ -87,6 +89,7 @@ func (u Usage) Add(v Usage) Usage {
 	u.InputTokens += v.InputTokens
 	u.CachedTokens += v.CachedTokens
 	u.CacheWriteTokens += v.CacheWriteTokens
+	u.CacheHourTokens += v.CacheHourTokens
 	u.OutputTokens += v.OutputTokens
 	u.ReasoningTokens += v.ReasoningTokens
 	u.Cost += v.Cost

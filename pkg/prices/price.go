@@ -14,7 +14,8 @@ type Price struct {
 	// Cached is the price of input tokens that the server had cached; nil means Input.
 	Cached *agent.Money `json:"cached,omitempty"`
 	// CacheWrite is the price of input tokens that the server wrote to its cache; nil
-	// means Input.
+	// means Input. Those that stay there for an hour cost twice as much as Input instead, as
+	// Anthropic charges, unless CacheWrite is nil.
 	CacheWrite *agent.Money `json:"cacheWrite,omitempty"`
 	Output     agent.Money  `json:"output"`
 	// Long, if not nil, is the price of requests with more than Over input tokens.
@@ -36,19 +37,21 @@ func (p *Price) Of(u agent.Usage) (cost agent.Money, ok bool) {
 	if p.Long != nil && u.InputTokens > p.Long.Over {
 		return p.Long.Of(u)
 	}
-	cached, written := p.Input, p.Input
+	cached, written, hour := p.Input, p.Input, p.Input
 	if p.Cached != nil {
 		cached = *p.Cached
 	}
 	if p.CacheWrite != nil {
-		written = *p.CacheWrite
+		written, hour = *p.CacheWrite, 2*p.Input
 	}
 	hits := min(max(u.CachedTokens, 0), u.InputTokens)
 	writes := min(max(u.CacheWriteTokens, 0), u.InputTokens-hits)
 	var sum wide
 	sum.add(u.InputTokens-hits-writes, p.Input)
 	sum.add(hits, cached)
-	sum.add(writes, written)
+	long := min(max(u.CacheHourTokens, 0), writes)
+	sum.add(writes-long, written)
+	sum.add(long, hour)
 	sum.add(u.OutputTokens, p.Output)
 	return sum.millionth(), true
 }

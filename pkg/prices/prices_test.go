@@ -39,6 +39,8 @@ func TestCostOfARequest(t *testing.T) {
 		{"cached ones cost less", prices.Price{Input: dollars(t, "1.25"), Cached: &cached, Output: 10 * agent.Dollar}, agent.Usage{InputTokens: 2600, CachedTokens: 1900, OutputTokens: 400}, "0.0051125"},
 		{"without a price of their own they do not", prices.Price{Input: 2 * agent.Dollar}, agent.Usage{InputTokens: 10, CachedTokens: 10}, "0.00002"},
 		{"written to the cache they cost more", prices.Price{Input: 2 * agent.Dollar, Cached: &cached, CacheWrite: &written}, agent.Usage{InputTokens: 2600, CachedTokens: 1900, CacheWriteTokens: 500}, "0.0018875"},
+		{"written for an hour they cost twice as much as input", prices.Price{Input: 2 * agent.Dollar, Cached: &cached, CacheWrite: &written}, agent.Usage{InputTokens: 2600, CachedTokens: 1900, CacheWriteTokens: 500, CacheHourTokens: 300}, "0.0023375"},
+		{"for an hour without a price", prices.Price{Input: 2 * agent.Dollar}, agent.Usage{InputTokens: 10, CacheWriteTokens: 10, CacheHourTokens: 10}, "0.00002"},
 		{"written without a price of their own they do not", prices.Price{Input: 2 * agent.Dollar}, agent.Usage{InputTokens: 10, CacheWriteTokens: 10}, "0.00002"},
 		{"more written than there are", prices.Price{Input: 2 * agent.Dollar, Cached: &cached, CacheWrite: &written}, agent.Usage{InputTokens: 10, CachedTokens: 8, CacheWriteTokens: 8}, "0.000006"},
 		{"more cached than there are", prices.Price{Input: 2 * agent.Dollar, Cached: &cached}, agent.Usage{InputTokens: 8, CachedTokens: 10}, "0.000001"},

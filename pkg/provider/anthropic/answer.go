@@ -40,7 +40,7 @@ type block struct {
 
 // counts are the tokens of an answer. They are cumulative, and later events omit some of
 // them.
-type counts struct{ input, read, write, output, thinking int }
+type counts struct{ input, read, write, hour, output, thinking int }
 
 // Add reads one event. Unknown events are ignored: the protocol may add new ones.
 func (a *answer) Add(data []byte) error {
@@ -117,6 +117,7 @@ func (c *counts) add(o modelhttp.Object) {
 	c.input = max(c.input, modelhttp.Number(o.Get("input_tokens")))
 	c.read = max(c.read, modelhttp.Number(o.Get("cache_read_input_tokens")))
 	c.write = max(c.write, modelhttp.Number(o.Get("cache_creation_input_tokens")))
+	c.hour = max(c.hour, modelhttp.Number(modelhttp.ObjectOf(o.Get("cache_creation")).Get("ephemeral_1h_input_tokens")))
 	c.output = max(c.output, modelhttp.Number(o.Get("output_tokens")))
 	c.thinking = max(c.thinking, modelhttp.Number(modelhttp.ObjectOf(o.Get("output_tokens_details")).Get("thinking_tokens")))
 }
@@ -124,7 +125,7 @@ func (c *counts) add(o modelhttp.Object) {
 // total returns the usage of the request. The server counts cached tokens separately from
 // other input.
 func (c *counts) total() agent.Usage {
-	return agent.Usage{Requests: 1, InputTokens: c.input + c.read + c.write, CachedTokens: c.read, CacheWriteTokens: c.write,
+	return agent.Usage{Requests: 1, InputTokens: c.input + c.read + c.write, CachedTokens: c.read, CacheWriteTokens: c.write, CacheHourTokens: min(c.hour, c.write),
 		OutputTokens: c.output, ReasoningTokens: min(c.thinking, c.output)}
 }
 

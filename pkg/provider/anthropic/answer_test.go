@@ -36,7 +36,7 @@ func thoughtful() *agent.Response {
 				{ID: "toolu_01C", Name: "now", Args: `{}`},
 			}},
 		Finish: agent.FinishStop, Model: "claude-opus-5-20260724",
-		Usage: agent.Usage{Requests: 1, InputTokens: 2305, CachedTokens: 2000, CacheWriteTokens: 300, OutputTokens: 119, ReasoningTokens: 67},
+		Usage: agent.Usage{Requests: 1, InputTokens: 2305, CachedTokens: 2000, CacheWriteTokens: 300, CacheHourTokens: 100, OutputTokens: 119, ReasoningTokens: 67},
 	}
 }
 
