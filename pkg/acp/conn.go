@@ -291,6 +291,17 @@ func Decode(params json.RawMessage, v any) error {
 	return nil
 }
 
+// With returns the Answer that decodes the parameters of a request and calls answer.
+func With[P any](params json.RawMessage, answer func(ctx context.Context, p *P) (any, error)) Answer {
+	return func(ctx context.Context) (any, error) {
+		p := new(P)
+		if err := Decode(params, p); err != nil {
+			return nil, err
+		}
+		return answer(ctx, p)
+	}
+}
+
 // A Then is a result with a function to call after the result is sent.
 type Then struct {
 	Result any

@@ -32,6 +32,14 @@ const (
 	MethodPermission = "session/request_permission"
 	MethodElicit     = "elicitation/create"
 
+	MethodRead           = "fs/read_text_file"
+	MethodWrite          = "fs/write_text_file"
+	MethodTerminal       = "terminal/create"
+	MethodTerminalOutput = "terminal/output"
+	MethodTerminalWait   = "terminal/wait_for_exit"
+	MethodTerminalKill   = "terminal/kill"
+	MethodTerminalEnd    = "terminal/release"
+
 	methodCancelRequest = "$/cancel_request" // either side
 )
 

@@ -23,11 +23,14 @@ type ClientCapabilities struct {
 		ReadTextFile  bool `json:"readTextFile"`
 		WriteTextFile bool `json:"writeTextFile"`
 	} `json:"fs"`
-	Terminal    bool `json:"terminal"`
-	Elicitation *struct {
-		Form *Flag `json:"form,omitempty"`
-		URL  *Flag `json:"url,omitempty"`
-	} `json:"elicitation,omitempty"`
+	Terminal    bool         `json:"terminal"`
+	Elicitation *Elicitation `json:"elicitation,omitempty"`
+}
+
+// An Elicitation says which questions a client can show.
+type Elicitation struct {
+	Form *Flag `json:"form,omitempty"`
+	URL  *Flag `json:"url,omitempty"`
 }
 
 // InitializeRequest is the first request of a client.
@@ -343,4 +346,49 @@ type ElicitRequest struct {
 type ElicitResponse struct {
 	Action  string          `json:"action"` // accept, decline or cancel
 	Content json.RawMessage `json:"content,omitempty"`
+}
+
+// A FileRequest is fs/read_text_file, for Limit lines from Line (from 1) on, or
+// fs/write_text_file.
+type FileRequest struct {
+	SessionID string `json:"sessionId"`
+	Path      string `json:"path"` // absolute
+	Line      int    `json:"line,omitempty"`
+	Limit     *int   `json:"limit,omitempty"`
+	Content   string `json:"content,omitempty"`
+}
+
+// A FileResponse answers fs/read_text_file.
+type FileResponse struct {
+	Content string `json:"content"`
+}
+
+// A TerminalRequest is one of terminal/*. TerminalID is not in terminal/create; what follows
+// it is only there.
+type TerminalRequest struct {
+	SessionID  string   `json:"sessionId"`
+	TerminalID string   `json:"terminalId,omitempty"`
+	Command    string   `json:"command,omitempty"` // a command line, or with Args a program
+	Args       []string `json:"args,omitempty"`
+	Env        []Pair   `json:"env,omitempty"`
+	CWD        string   `json:"cwd,omitempty"` // absolute
+	Limit      *int     `json:"outputByteLimit,omitempty"`
+}
+
+// A TerminalResponse answers terminal/create.
+type TerminalResponse struct {
+	TerminalID string `json:"terminalId"`
+}
+
+// A TerminalOutput answers terminal/output. Exit is nil while the command runs.
+type TerminalOutput struct {
+	Output    string        `json:"output"`
+	Truncated bool          `json:"truncated"`
+	Exit      *TerminalExit `json:"exitStatus,omitempty"`
+}
+
+// A TerminalExit is how a command has ended. It answers terminal/wait_for_exit.
+type TerminalExit struct {
+	Code   *int   `json:"exitCode,omitempty"`
+	Signal string `json:"signal,omitempty"`
 }

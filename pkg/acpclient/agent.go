@@ -6,18 +6,17 @@
 // request becomes a call of a tool named after the kind of action (read, edit, execute and
 // so on), and so passes the gate: rights, questions to a person, budgets, journal. The tool
 // itself only answers the request and waits until the program has done what it asked for.
-// Actions without a permission request are shown as progress and limited only by the
-// sandbox. The client offers the program neither files nor terminals.
+// A request for a file or a terminal of the client becomes such a call too, which reads or
+// writes the file, or runs the command, within the program's sandbox. Actions without any
+// request are shown as progress and limited only by the sandbox.
 package acpclient
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/acp"
@@ -36,6 +35,8 @@ type Agent struct {
 	// Command is the program to start: Path, Args, Env, Sandbox, and Dir, the absolute
 	// working folder of the session.
 	Command process.Command
+	// Files are the files that the program may use through the client; nil are none.
+	Files Files
 	// Version is the version of the client that is sent to the agent.
 	Version string
 	// Mode is the mode of the session; "" leaves it to the agent.
@@ -119,8 +120,10 @@ var errEnded = errors.New("the program ended before it answered")
 // open opens the session.
 func (t *talk) open(ctx context.Context) error {
 	hello := acp.InitializeRequest{ProtocolVersion: acp.Version, ClientInfo: &acp.Implementation{Name: "agents", Version: t.agent.Version}}
+	c := &hello.ClientCapabilities
+	c.FS.ReadTextFile, c.FS.WriteTextFile, c.Terminal = t.agent.Files != nil, t.agent.Files != nil, true
 	if t.inv.Host.Person() {
-		_ = json.Unmarshal([]byte(`{"form":{}}`), &hello.ClientCapabilities.Elicitation) // it is valid
+		c.Elicitation = &acp.Elicitation{Form: &acp.Flag{}}
 	}
 	var about acp.InitializeResponse
 	if err := t.conn.Call(ctx, acp.MethodInitialize, hello, &about); err != nil {
@@ -153,6 +156,11 @@ const flushWait = 500 * time.Millisecond
 // close ends the program.
 func (t *talk) close() {
 	t.fail(errors.New("the call has ended"))
+	t.mu.Lock()
+	for _, term := range t.terminals {
+		term.kill()
+	}
+	t.mu.Unlock()
 	if t.proc == nil {
 		return
 	}
@@ -170,25 +178,4 @@ func (t *talk) close() {
 	_, _ = t.proc.Close(context.Background()) // each of its steps has a limit
 	<-sent
 	t.serving.Wait()
-}
-
-// bounded keeps the end of what is written.
-type bounded struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	const most = 2 << 10
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.text = append(b.text, p...)
-	b.text = b.text[max(len(b.text)-most, 0):]
-	return len(p), nil
-}
-
-func (b *bounded) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.TrimSpace(strings.ToValidUTF8(string(b.text), "\uFFFD"))
 }

@@ -102,6 +102,53 @@ func fake(name string) {
 		case "files":
 			var r json.RawMessage
 			say(fmt.Sprint(c.Call(ctx, "fs/read_text_file", map[string]string{"sessionId": "s", "path": "/etc/passwd"}, &r)))
+		case "client files":
+			one := 1
+			var text acp.FileResponse
+			said := fmt.Sprint(c.Call(ctx, acp.MethodRead, acp.FileRequest{SessionID: "s", Path: "in.txt", Line: 2, Limit: &one}, &text), " ", text.Content)
+			said += fmt.Sprintln(c.Call(ctx, acp.MethodRead, acp.FileRequest{SessionID: "s", Path: "missing"}, nil))
+			say(said + fmt.Sprintln(c.Call(ctx, acp.MethodWrite, acp.FileRequest{SessionID: "s", Path: "out.txt", Content: "new"}, nil)))
+		case "client terminals":
+			limit := 4
+			said := ""
+			for _, p := range []acp.TerminalRequest{
+				{Command: "printf 'xx\\303\\244b'; echo e >&2; exit 3", Limit: &limit},
+				{Command: "sh", Args: []string{"-c", "echo $X $AGENTS_X; pwd"}, Env: []acp.Pair{{Name: "X", Value: "x"}, {Name: "AGENTS_X", Value: "never"}}, CWD: "/"},
+				{Command: "kill -9 $$"},
+				{Command: "pwd", CWD: "here"},
+				{Command: "/nowhere", Args: []string{"x"}},
+				{Command: "nowhere", Args: []string{"x"}},
+			} {
+				said += terminal(ctx, c, p)
+			}
+			say(said)
+		case "terminal left":
+			var id acp.TerminalResponse
+			c.Call(ctx, acp.MethodTerminal, acp.TerminalRequest{SessionID: "s", Command: "echo $$ >left; exec sleep 1000"}, &id)
+			for {
+				if text, err := os.ReadFile("left"); err == nil && len(text) > 1 {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+		case "terminal killed":
+			var id acp.TerminalResponse
+			c.Call(ctx, acp.MethodTerminal, acp.TerminalRequest{SessionID: "s", Command: "sleep 1000"}, &id)
+			var before, after acp.TerminalOutput
+			c.Call(ctx, acp.MethodTerminalOutput, acp.TerminalRequest{TerminalID: id.TerminalID}, &before)
+			c.Call(ctx, acp.MethodTerminalKill, acp.TerminalRequest{TerminalID: id.TerminalID}, nil)
+			c.Call(ctx, acp.MethodTerminalOutput, acp.TerminalRequest{TerminalID: id.TerminalID}, &after)
+			say(fmt.Sprint(before.Exit == nil, " ", after.Exit.Signal, " "))
+			say(fmt.Sprint(c.Call(ctx, acp.MethodTerminalKill, acp.TerminalRequest{TerminalID: "other"}, nil)))
+		case "asked before":
+			say(ask("1", "edit", `{"file_path":"out.txt"}`) + "\n")
+			c.Call(ctx, acp.MethodRead, acp.FileRequest{Path: "in.txt"}, nil)
+			c.Call(ctx, acp.MethodWrite, acp.FileRequest{Path: "out.txt", Content: "one"}, nil)
+			done("1", "")
+			say(ask("2", "execute", `{"command":"echo hi"}`) + "\n")
+			say(terminal(ctx, c, acp.TerminalRequest{Command: "echo", Args: []string{"hi"}}))
+			say(terminal(ctx, c, acp.TerminalRequest{Command: "echo hi"}))
+			c.Call(ctx, acp.MethodWrite, acp.FileRequest{Path: "out.txt", Content: "two"}, nil)
 		case "refuse":
 			stop = acp.Refusal
 		case "empty":
@@ -134,6 +181,22 @@ func fake(name string) {
 		}
 	}
 	c.Serve(context.Background())
+}
+
+// terminal runs a command at the client.
+func terminal(ctx context.Context, c *acp.Conn, p acp.TerminalRequest) string {
+	p.SessionID = "s"
+	var id acp.TerminalResponse
+	if err := c.Call(ctx, acp.MethodTerminal, p, &id); err != nil {
+		return err.Error() + "\n"
+	}
+	p = acp.TerminalRequest{SessionID: "s", TerminalID: id.TerminalID}
+	var exit acp.TerminalExit
+	var out acp.TerminalOutput
+	c.Call(ctx, acp.MethodTerminalWait, p, &exit)
+	c.Call(ctx, acp.MethodTerminalOutput, p, &out)
+	c.Call(ctx, acp.MethodTerminalEnd, p, nil)
+	return fmt.Sprintf("%s %v %s, %v\n", acp.Raw(exit), out.Exit != nil, acp.Raw(out.Output), c.Call(ctx, acp.MethodTerminalOutput, p, nil) != nil)
 }
 
 // A caller calls the fake once and answers with its result.
@@ -211,18 +274,21 @@ func TestAnAgentAnswers(t *testing.T) {
 	}
 }
 
-func TestPermissionsPassTheGate(t *testing.T) {
-	rights := func(t *testing.T, rule string) agent.Rights {
-		r, err := policy.ParseRule([]byte(rule), policy.Place{Source: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := policy.New(policy.Set{Source: "test", Rules: []*policy.Rule{r}, Approval: policy.Effects})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return set
+// rights are those of a rule.
+func rights(t *testing.T, rule string) agent.Rights {
+	t.Helper()
+	r, err := policy.ParseRule([]byte(rule), policy.Place{Source: "test"})
+	if err != nil {
+		t.Fatal(err)
 	}
+	set, err := policy.New(policy.Set{Source: "test", Rules: []*policy.Rule{r}, Approval: policy.Effects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestPermissionsPassTheGate(t *testing.T) {
 	const other = `{"verdict":"deny","tool":"nothing"}`
 	for name, tt := range map[string]struct {
 		rule, answer, want string
@@ -338,5 +404,108 @@ func TestCancelEndsAnAgent(t *testing.T) {
 				t.Errorf("process %d is alive", pid)
 			}
 		})
+	}
+}
+
+// A disk is the files of a folder.
+type disk string
+
+func (d disk) Read(path string) ([]byte, error) { return os.ReadFile(filepath.Join(string(d), path)) }
+func (d disk) Write(path string, content []byte) error {
+	return os.WriteFile(filepath.Join(string(d), path), content, 0o600)
+}
+
+// calls are the calls of the sub-agent, with their arguments and results.
+func (tr *trial) calls() string {
+	var list []string
+	args := map[string]string{}
+	for _, e := range tr.events {
+		switch {
+		case e.Depth != 1:
+		case e.Kind == agent.EventCallStarted:
+			args[e.Key] = e.Args
+		case e.Kind == agent.EventCallEnded:
+			list = append(list, e.Tool+" "+args[e.Key]+" -> "+strings.TrimSpace(e.Result.Text()))
+		}
+	}
+	return strings.Join(list, "\n")
+}
+
+// withFiles gives the agent the files of its folder.
+func withFiles(a *acpclient.Agent, _ *agent.Runner) {
+	a.Files = disk(a.Command.Dir)
+	a.Command.Env = append(a.Command.Env, "PATH="+os.Getenv("PATH"))
+	os.WriteFile(filepath.Join(a.Command.Dir, "in.txt"), []byte("one\ntwo\nthree\n"), 0o600)
+}
+
+func TestAnAgentUsesFilesOfTheClient(t *testing.T) {
+	tr := try(t.Context(), t, "client files", withFiles)
+	if got := tr.result(t); !strings.HasPrefix(got, "<nil> two\n") || !strings.Contains(got, "no such file") || !strings.HasSuffix(got, "\n<nil>\n") {
+		t.Errorf("it said %q", got)
+	}
+	if text, err := os.ReadFile(filepath.Join(tr.dir, "out.txt")); string(text) != "new" {
+		t.Errorf("it wrote %q, %v", text, err)
+	}
+	calls := tr.calls()
+	for _, want := range []string{`read {"limit":1,"line":2,"path":"in.txt"} -> two`, `read {"path":"missing"} -> error`, `edit {"content":"new","path":"out.txt"} -> wrote 3 bytes`} {
+		if !strings.Contains(calls, want) {
+			t.Errorf("there is no %s in:\n%s", want, calls)
+		}
+	}
+}
+
+func TestAnAgentUsesTerminalsOfTheClient(t *testing.T) {
+	tr := try(t.Context(), t, "client terminals", withFiles)
+	want := `{"exitCode":3} true "be\n", true
+{"exitCode":0} true "x\n/\n", true
+{"signal":"killed"} true "", true
+cwd: "here" is not an absolute path
+{"exitCode":127} true "start /nowhere: no such file or directory\n", true
+`
+	if got := tr.result(t); !strings.HasPrefix(got, want) || !strings.Contains(got, "nowhere: ") {
+		t.Errorf("it said\n%q, want\n%s\nafter\n%s", got, want, tr.calls())
+	}
+	if got := tr.calls(); !strings.Contains(got, `"command":"sh","cwd":"/","env":[{"name":"X"`) || !strings.Contains(got, "error: exit status 3") {
+		t.Errorf("the calls are\n%s", got)
+	}
+	if got := try(t.Context(), t, "terminal killed", withFiles).result(t); got != `true terminated there is no terminal "other"` {
+		t.Errorf("a terminal that is killed: %q", got)
+	}
+	tr = try(t.Context(), t, "terminal left", withFiles)
+	text, err := os.ReadFile(filepath.Join(tr.dir, "left"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid == 0 || syscall.Kill(pid, 0) == nil {
+		t.Errorf("process %d is alive after the call: %v", pid, err)
+	}
+}
+
+func TestAPersonIsAskedOnce(t *testing.T) {
+	var asked []string
+	allow := `"allow"`
+	person := func(a *acpclient.Agent, r *agent.Runner) {
+		withFiles(a, r)
+		asked = nil
+		r.Rights = rights(t, `{"verdict":"deny","tool":"nothing"}`)
+		r.Person = func(_ context.Context, q agent.Event) (json.RawMessage, error) {
+			if q.Tool != "expert_fake" {
+				asked = append(asked, q.Tool+" "+q.Args)
+			}
+			return json.RawMessage(allow), nil
+		}
+	}
+	tr := try(t.Context(), t, "asked before", person)
+	if got := strings.Join(asked, "\n"); got != `edit {"file_path":"out.txt","title":"Do it"}
+execute {"command":"echo hi","title":"Do it"}
+execute {"command":"echo hi"}
+edit {"content":"two","path":"out.txt"}` {
+		t.Errorf("the questions are\n%s\nafter %s\n%s", got, tr.result(t), tr.calls())
+	}
+	allow = `"deny"`
+	tr = try(t.Context(), t, "client files", person)
+	if got := tr.result(t); !strings.Contains(got, "a person denied it") || !strings.HasPrefix(got, "<nil> two") {
+		t.Errorf("after a denial it said %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(tr.dir, "out.txt")); err == nil {
+		t.Error("it wrote although that was denied")
 	}
 }

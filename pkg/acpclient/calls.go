@@ -180,40 +180,66 @@ func (p *permit) WorkDir() string { return p.talk.agent.WorkDir() }
 // Sandbox implements agent.Sandboxed.
 func (p *permit) Sandbox() string { return p.talk.agent.Sandbox() }
 
-// Call gives the permission, and waits until the program has done what it asked for, or
-// does something for which the run must continue.
+// Approved implements agent.Approved.
+func (p *permit) Approved(inv *agent.Invocation) bool {
+	p.talk.mu.Lock()
+	defer p.talk.mu.Unlock()
+	r := p.talk.asked[inv.Call.ID]
+	return r != nil && r.allowed
+}
+
+// Call does what the program has requested.
 func (p *permit) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	t := p.talk
 	t.mu.Lock()
-	asked := t.asked[inv.Call.ID]
+	r := t.asked[inv.Call.ID]
 	delete(t.asked, inv.Call.ID)
 	t.mu.Unlock()
-	if asked == nil {
+	if r == nil {
 		return agent.Result{}, errors.New("the agent has withdrawn the request")
 	}
-	asked.answer <- true
+	return r.run(ctx, inv)
+}
+
+// errProceeds ends a call during which the program does something for which the run must
+// continue.
+var errProceeds = errors.New("the agent proceeds")
+
+// until waits until over, which is called with t.mu held, returns true.
+func (t *talk) until(ctx context.Context, over func() bool) error {
 	for {
 		t.mu.Lock()
-		changed, err, c := t.changed, t.err, *asked.call
-		others := slices.ContainsFunc(t.waiting(), func(id string) bool { return !t.asked[id].toModel })
-		running := t.running
+		changed, ended, err, proceeds := t.changed, over(), t.err, len(t.waiting()) > 0 || !t.running
 		t.mu.Unlock()
 		switch {
-		case c.Status == acp.Failed:
-			return agent.TextResult(c.output), errors.New("the agent reports a failure")
-		case c.Status == acp.Completed && c.output == "" && c.RawOutput != nil:
-			return agent.TextResult(string(c.RawOutput)), nil
-		case c.Status == acp.Completed:
-			return agent.TextResult(c.output), nil
+		case ended:
+			return nil
 		case err != nil:
-			return agent.TextResult(c.output), err
-		case others || !running:
-			return agent.TextResult(c.output + "[permitted; the agent has not reported the result]"), nil
+			return err
+		case proceeds:
+			return errProceeds
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return agent.TextResult(c.output), context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
+}
+
+// follow waits until the program has done what it was permitted to do.
+func (t *talk) follow(ctx context.Context, c *call) (agent.Result, error) {
+	err := t.until(ctx, c.over)
+	t.mu.Lock()
+	status, output, raw := c.Status, c.output, c.RawOutput
+	t.mu.Unlock()
+	switch {
+	case errors.Is(err, errProceeds):
+		return agent.TextResult(output + "[permitted; the agent has not reported the result]"), nil
+	case err == nil && status == acp.Failed:
+		err = errors.New("the agent reports a failure")
+	case err == nil && output == "" && raw != nil:
+		output = string(raw)
+	}
+	return agent.TextResult(output), err
 }

@@ -3,12 +3,12 @@ package acpclient
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/acp"
@@ -22,6 +22,8 @@ const (
 	maxText  = 1 << 20 // text since the last answer of Generate
 	maxCalls = 2_000
 	maxBad   = 100 // lines that are not messages
+
+	maxStderr = 2 << 10 // the end of it, for an error
 )
 
 // A talk is the conversation of one call with a program. It is the Provider of the
@@ -33,24 +35,28 @@ type talk struct {
 	conn    *acp.Conn
 	serving sync.WaitGroup
 	stderr  bounded
+	waits   atomic.Int32 // requests that wait for the end of a terminal
 	session string
 	said    int // messages of the conversation that the program was sent
 
-	mu      sync.Mutex
-	changed chan struct{} // closed when something below changes
-	err     error         // why the talk is over
-	idle    *time.Timer   // since the last message
-	limit   time.Duration
-	bytes   int
-	badLine int
-	text    strings.Builder // since the last answer of Generate
-	thought strings.Builder
-	whole   string                 // the text of the prompt in progress before that
-	calls   map[string]*call       // by their id in the protocol
-	asked   map[string]*permission // by the id of the call that each becomes
-	asks    int
-	turn    *acp.PromptResponse // the answer to the prompt in progress; nil until it comes
-	running bool                // a prompt is in progress
+	mu        sync.Mutex
+	changed   chan struct{} // closed when something below changes
+	err       error         // why the talk is over
+	idle      *time.Timer   // since the last message
+	limit     time.Duration
+	bytes     int
+	badLine   int
+	text      strings.Builder // since the last answer of Generate
+	thought   strings.Builder
+	whole     string              // the text of the prompt in progress before that
+	calls     map[string]*call    // by their id in the protocol
+	asked     map[string]*request // by the id of the call that each becomes
+	asks      int
+	grants    []*grant
+	opened    int                  // terminals
+	terminals map[string]*terminal // that are not released
+	turn      *acp.PromptResponse  // the answer to the prompt in progress; nil until it comes
+	running   bool                 // a prompt is in progress
 
 	usd      *agent.Money // what the run had left when the call began; nil is not limited
 	cost     agent.Money  // as the program reports it
@@ -67,21 +73,14 @@ type call struct {
 
 func (c *call) over() bool { return c.Status == acp.Completed || c.Status == acp.Failed }
 
-// A permission is a request that waits for an answer.
-type permission struct {
-	call    *call
-	toModel bool // it has become a call
-	options []acp.Option
-	answer  chan bool
-}
-
 func newTalk(a *Agent, inv *agent.Invocation) *talk {
 	lease := inv.Host.Lease(context.Background(), inv)
-	t := &talk{agent: a, inv: inv, usd: lease.USD, changed: make(chan struct{}), calls: map[string]*call{}, asked: map[string]*permission{}}
+	t := &talk{agent: a, inv: inv, usd: lease.USD, changed: make(chan struct{}), calls: map[string]*call{},
+		asked: map[string]*request{}, terminals: map[string]*terminal{}, stderr: bounded{limit: maxStderr}}
 	t.limit = cmp.Or(a.IdleTimeout, DefaultIdleTimeout)
 	t.idle = time.AfterFunc(t.limit, func() {
 		t.mu.Lock()
-		over, waits := t.err != nil, len(t.asked) > 0 || !t.running
+		over, waits := t.err != nil, len(t.asked) > 0 || !t.running || t.waits.Load() > 0
 		t.mu.Unlock()
 		switch {
 		case over:
@@ -144,7 +143,8 @@ func (t *talk) Generate(ctx context.Context, req *agent.Request, delta func(agen
 			case <-time.After(flushWait):
 			}
 		}
-		if said := t.stderr.String(); said != "" {
+		said, _ := t.stderr.text()
+		if said = strings.TrimSpace(said); said != "" {
 			err = fmt.Errorf("%w; its stderr ends with:\n%s", err, said)
 		}
 		err = fmt.Errorf("the agent %s: %w", t.agent.Command.Path, err)
@@ -158,12 +158,12 @@ func (t *talk) generate(ctx context.Context, req *agent.Request, delta func(agen
 			return nil, err
 		}
 	}
-	t.refuse()
+	t.refuse(req.Messages[len(req.Messages)-1].Results)
 	shown := [2]int{}
 	for {
 		t.mu.Lock()
 		changed, err, text, thought := t.changed, t.err, t.text.String(), t.thought.String()
-		asking := slices.ContainsFunc(t.waiting(), func(id string) bool { return !t.asked[id].toModel })
+		asking := len(t.waiting()) > 0
 		idle, turn := !t.running, t.turn
 		t.mu.Unlock()
 		for i, piece := range [...]agent.Delta{{Kind: agent.DeltaText, Text: text[shown[0]:]}, {Kind: agent.DeltaReasoning, Text: thought[shown[1]:]}} {
@@ -241,11 +241,14 @@ func (t *talk) prompt(req *agent.Request) {
 	})
 }
 
-// waiting are the ids of the permissions that wait, in their order. t.mu is held.
+// waiting are the ids of the requests that have not become calls, in their order. t.mu is
+// held.
 func (t *talk) waiting() []string {
 	var ids []string
-	for id := range t.asked {
-		ids = append(ids, id)
+	for id, r := range t.asked {
+		if !r.toModel {
+			ids = append(ids, id)
+		}
 	}
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
 	return ids
@@ -257,10 +260,9 @@ func (t *talk) answer() *agent.Response {
 	defer t.mu.Unlock()
 	r := &agent.Response{Message: agent.Message{Role: agent.RoleAssistant}, Finish: agent.FinishStop, Usage: t.usage()}
 	for _, id := range t.waiting() {
-		if p := t.asked[id]; !p.toModel {
-			p.toModel = true
-			r.Message.Calls = append(r.Message.Calls, agent.ToolCall{ID: id, Name: p.call.kind(), Args: p.call.args()})
-		}
+		asked := t.asked[id]
+		asked.toModel = true
+		r.Message.Calls = append(r.Message.Calls, agent.ToolCall{ID: id, Name: asked.kind, Args: asked.args})
 	}
 	text := t.text.String()
 	t.whole += text
@@ -294,94 +296,4 @@ func (t *talk) usage() agent.Usage {
 	t.counted = t.consumed
 	t.counted.Cost, t.counted.Requests = t.cost, unpriced
 	return u
-}
-
-// refuse refuses the permissions whose calls did not run.
-func (t *talk) refuse() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, p := range t.asked {
-		if p.toModel {
-			delete(t.asked, id)
-			p.answer <- false
-		}
-	}
-}
-
-// request answers a request of the program.
-func (t *talk) request(method string, params json.RawMessage) acp.Answer {
-	switch method {
-	case acp.MethodPermission:
-		return func(ctx context.Context) (any, error) { return t.permission(ctx, params) }
-	case acp.MethodElicit:
-		return func(ctx context.Context) (any, error) { return t.elicit(ctx, params) }
-	}
-	return nil
-}
-
-// permission waits until a call has decided about a permission.
-func (t *talk) permission(ctx context.Context, params json.RawMessage) (any, error) {
-	var r acp.PermissionRequest
-	if err := acp.Decode(params, &r); err != nil {
-		return nil, err
-	}
-	p := &permission{options: r.Options, answer: make(chan bool, 1)}
-	t.mu.Lock()
-	p.call = t.note(&r.ToolCall.Call, r.ToolCall.Content)
-	t.asks++
-	id := fmt.Sprintf("call_%d", t.asks)
-	over := t.err != nil || !t.running
-	if !over {
-		t.asked[id] = p
-		t.change()
-	}
-	changed := t.changed
-	t.mu.Unlock()
-	allowed := false
-	for !over {
-		select {
-		case allowed = <-p.answer:
-			return p.outcome(allowed), nil
-		case <-changed:
-			t.mu.Lock()
-			changed, over = t.changed, t.err != nil || !t.running
-			t.mu.Unlock()
-		case <-ctx.Done(): // the program cancelled the request
-			over = true
-		}
-	}
-	t.mu.Lock()
-	delete(t.asked, id)
-	t.mu.Unlock()
-	return acp.Choose(""), nil
-}
-
-// outcome chooses the option that covers least.
-func (p *permission) outcome(allowed bool) acp.PermissionResponse {
-	kinds := [...]string{acp.RejectOnce, acp.RejectAlways}
-	if allowed {
-		kinds = [...]string{acp.AllowOnce, acp.AllowAlways}
-	}
-	for _, kind := range kinds {
-		for _, o := range p.options {
-			if o.Kind == kind {
-				return acp.Choose(o.ID)
-			}
-		}
-	}
-	return acp.Choose("")
-}
-
-// elicit puts a form to the person.
-func (t *talk) elicit(ctx context.Context, params json.RawMessage) (any, error) {
-	var r acp.ElicitRequest
-	if err := acp.Decode(params, &r); err != nil {
-		return nil, err
-	}
-	reply, err := t.inv.Host.Question(ctx, t.inv, agent.Event{What: "elicit", Tool: t.agent.Slug, Text: r.Message, Schema: r.Schema})
-	answer := acp.ElicitResponse{Action: "decline"}
-	if r.Mode == "form" && err == nil && (json.Unmarshal(reply, &answer) != nil || answer.Action == "") {
-		return nil, errors.New("the answer is not valid")
-	}
-	return answer, nil
 }

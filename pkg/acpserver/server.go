@@ -107,35 +107,24 @@ func (s *Server) notify(method string, params json.RawMessage) {
 func (s *Server) request(method string, params json.RawMessage) acp.Answer {
 	switch method {
 	case acp.MethodInitialize:
-		return with(params, s.initialize)
+		return acp.With(params, s.initialize)
 	case acp.MethodAuthenticate:
-		return with(params, func(context.Context, *acp.Flag) (any, error) { return acp.Flag{}, nil })
+		return acp.With(params, func(context.Context, *acp.Flag) (any, error) { return acp.Flag{}, nil })
 	case acp.MethodNew, acp.MethodLoad, acp.MethodResume:
-		return with(params, func(ctx context.Context, p *acp.SessionRequest) (any, error) { return s.open(ctx, method, p) })
+		return acp.With(params, func(ctx context.Context, p *acp.SessionRequest) (any, error) { return s.open(ctx, method, p) })
 	case acp.MethodList:
-		return with(params, func(ctx context.Context, p *acp.ListRequest) (any, error) {
+		return acp.With(params, func(ctx context.Context, p *acp.ListRequest) (any, error) {
 			list, err := s.Host.List(ctx, p.CWD)
 			return acp.ListResponse{Sessions: append([]acp.SessionInfo{}, list...)}, err
 		})
 	case acp.MethodClose:
-		return with(params, s.close)
+		return acp.With(params, s.close)
 	case acp.MethodSetMode:
-		return with(params, s.setMode)
+		return acp.With(params, s.setMode)
 	case acp.MethodPrompt:
 		return s.prompt(params)
 	}
 	return nil
-}
-
-// with decodes the parameters of a request.
-func with[P any](params json.RawMessage, answer func(ctx context.Context, p *P) (any, error)) acp.Answer {
-	return func(ctx context.Context) (any, error) {
-		p := new(P)
-		if err := acp.Decode(params, p); err != nil {
-			return nil, err
-		}
-		return answer(ctx, p)
-	}
 }
 
 func (s *Server) initialize(_ context.Context, p *acp.InitializeRequest) (any, error) {

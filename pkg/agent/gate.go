@@ -121,6 +121,13 @@ type Validator interface {
 	Validate(ctx context.Context, inv *Invocation) error
 }
 
+// An Approved is a Tool whose calls may be part of calls that a person has already allowed
+// (see Invocation.Asked): about these nobody is asked again, except where only a person may
+// answer.
+type Approved interface {
+	Approved(inv *Invocation) bool
+}
+
 // Generate asks p, within the budget.
 func (g *Gate) Generate(ctx context.Context, p Provider, req *Request, depth int, delta func(Delta)) (*Response, error) {
 	settle := func(Usage) {}
@@ -178,7 +185,7 @@ func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func
 	if s, ok := As[Sandboxed](tool); ok {
 		inv.Sandbox = s.Sandbox()
 	}
-	if err, broken := g.decide(ctx, inv, record); err != nil || broken != nil {
+	if err, broken := g.decide(ctx, tool, inv, record); err != nil || broken != nil {
 		return Result{}, notRun(err), broken
 	}
 	release, err := g.admit(ctx, inv)
@@ -225,7 +232,7 @@ func (g *Gate) check(ctx context.Context, tool Tool, inv *Invocation) error {
 }
 
 // decide asks the policy, and who else must be asked.
-func (g *Gate) decide(ctx context.Context, inv *Invocation, record func(Event) error) (err, broken error) {
+func (g *Gate) decide(ctx context.Context, tool Tool, inv *Invocation, record func(Event) error) (err, broken error) {
 	if ctx.Err() != nil {
 		return ContextError(ctx), nil
 	}
@@ -235,8 +242,11 @@ func (g *Gate) decide(ctx context.Context, inv *Invocation, record func(Event) e
 	v := g.Policy(ctx, inv)
 	if v.Decision == AskPerson {
 		asked := v
-		if g.Ask != nil {
+		if a, ok := As[Approved](tool); ok && v.Reviewer == "" && a.Approved(inv) {
+			v = Verdict{Decision: Allow, Reason: "it is part of a call that was allowed"}
+		} else if g.Ask != nil {
 			v = g.Ask(ctx, inv, v)
+			inv.Asked = v.Decision == Allow
 		} else {
 			v = Verdict{Decision: Deny, Reason: strings.TrimPrefix(v.Reason+": nobody can be asked", ": ")}
 		}

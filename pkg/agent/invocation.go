@@ -51,6 +51,8 @@ type Invocation struct {
 	Dir string
 	// Sandbox says what the sandbox of the call permits; "" if there is none.
 	Sandbox string
+	// Asked says that a person was asked about the call and allowed it.
+	Asked bool
 	// Remote says that another process makes the call and has decided about it.
 	Remote bool
 	// Parsed is for Rights: what one of them has made of the arguments, for the others.

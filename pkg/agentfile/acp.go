@@ -1,9 +1,7 @@
 package agentfile
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/toolbox/developer"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
@@ -37,24 +36,9 @@ type ACPAgent struct {
 	at Problem // where it is named
 }
 
-// acpFile reads a file if it names an agent of the protocol, and reports whether it does.
-func (l *loader) acpFile(n *Node, path string, data []byte) bool {
-	if data = asJSON(path, data); tagOf(data) != TagACP {
-		return false
-	}
-	var file struct {
-		Schema   string   `json:"$schema"`
-		Tag      string   `json:"tag"`
-		Contents ACPAgent `json:"contents"`
-	}
-	at := Problem{Severity: LeftOut, Code: CodeSchema, File: path}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&file)
-	a := file.Contents
+// acp adds an agent of the protocol to n. at is where it is named, and where problems are.
+func (l *loader) acp(n *Node, a ACPAgent, at Problem) {
 	switch {
-	case err != nil:
-		at.Message = strings.TrimPrefix(err.Error(), "json: ")
 	case !toolname.Valid(a.Slug):
 		at.Message = fmt.Sprintf("slug: %q cannot be the slug of an agent", a.Slug)
 	case len(a.Command) == 0 || a.Command[0] == "":
@@ -62,14 +46,13 @@ func (l *loader) acpFile(n *Node, path string, data []byte) bool {
 	}
 	if at.Message != "" {
 		l.report(at)
-		return true
+		return
 	}
 	a.at = at
 	if strings.Contains(a.Command[0], "/") {
-		a.Command[0] = absolute(filepath.Dir(path), a.Command[0])
+		a.Command[0] = absolute(filepath.Dir(at.File), a.Command[0])
 	}
 	n.acpAgents = append(n.acpAgents, &a)
-	return true
 }
 
 // program is what a starts, as if it were an MCP server of n.
@@ -97,9 +80,12 @@ func (l *loader) acpExperts(n *Node) []expert {
 			StartTimeout: seconds(a.StartTimeoutSeconds), IdleTimeout: seconds(a.IdleTimeoutSeconds),
 			Command: process.Command{Path: s.Executable, Args: s.Args, Env: env, Dir: s.dir}}
 		box := n.confinement.box("", s.Sandbox, false)
+		files := developer.Options{Dir: s.dir, Files: developer.Everywhere(), Environ: l.environ(nil)}
 		if box != nil {
-			t.Command.Sandbox = box
+			t.Command.Sandbox, files.Permits = box, box.Permits
 		}
+		kept := developer.OpenFiles(files)
+		n.protected, t.Files = append(n.protected, kept), kept
 		n.builtBoxes = append(n.builtBoxes, builtinBox{"agent " + a.Slug, box})
 		list = append(list, expert{t, a.Slug})
 	}

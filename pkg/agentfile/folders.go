@@ -61,7 +61,7 @@ func (l *loader) helperFile(n *Node, path string) {
 	real := realPath(path)
 	cycle := slices.IndexFunc(n.stack, func(above *Node) bool { return above.File.Real == real })
 	switch {
-	case l.remoteFile(n, path, data), l.acpFile(n, path, data):
+	case l.otherFile(n, path, data):
 		return
 	case !isAgentFile(path, data):
 		left.Code, left.Message = CodeNotAgent, fmt.Sprintf("this is not an agent file: it has no tag %q", Tag)
@@ -117,9 +117,9 @@ func (l *loader) toolboxes(n *Node) {
 // extraAgents reads sub-agents that are elsewhere; they may form cycles.
 func (l *loader) extraAgents(n *Node) {
 	for i, extra := range n.File.Spec.ExtraAgents {
-		if isRemote(extra.Tag) {
+		if isOther(extra.Tag) {
 			at := n.File.problem(LeftOut, CodeSchema, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "")
-			l.remote(n, extra.Tag, Remote{URL: extra.URL, Agent: extra.Agent, APIKeyID: extra.APIKeyID}, at)
+			l.other(n, extra.Tag, extra.Contents, false, at) // the schema knows the keys
 			continue
 		}
 		if len(extra.Runner) > 0 && extra.Path == "" {
@@ -143,9 +143,9 @@ func (l *loader) extraAgents(n *Node) {
 			continue
 		}
 		data, err := readRegular(path, MaxBytes)
-		if tag := tagOf(asJSON(path, data)); err == nil && (isRemote(tag) || tag == TagACP) {
-			if l.take(KindAgent, path, data) && !l.remoteFile(n, path, data) {
-				l.acpFile(n, path, data)
+		if err == nil && isOther(tagOf(asJSON(path, data))) {
+			if l.take(KindAgent, path, data) {
+				l.otherFile(n, path, data)
 			}
 			continue
 		}

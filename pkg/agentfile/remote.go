@@ -24,8 +24,8 @@ const TagRemote = "RemoteAgent"
 // TagA2A is the tag of an agent elsewhere that speaks the Agent2Agent protocol.
 const TagA2A = "A2AAgent"
 
-// isRemote reports whether a tag is that of an agent on a server.
-func isRemote(tag string) bool { return tag == TagRemote || tag == TagA2A }
+// isOther reports whether a tag is that of an agent that is not an agent file.
+func isOther(tag string) bool { return tag == TagRemote || tag == TagA2A || tag == TagACP }
 
 // A Remote says where such an agent is.
 type Remote struct {
@@ -57,26 +57,57 @@ func tagOf(data []byte) string {
 	return envelope.Tag
 }
 
-// remoteFile reads a file if it names a remote agent, and reports whether it does.
-func (l *loader) remoteFile(n *Node, path string, data []byte) bool {
-	if data = asJSON(path, data); !isRemote(tagOf(data)) {
+// otherFile reads a file if it names an agent that is not an agent file, and reports whether
+// it does.
+func (l *loader) otherFile(n *Node, path string, data []byte) bool {
+	if data = asJSON(path, data); !isOther(tagOf(data)) {
 		return false
 	}
 	var file struct {
-		Schema   string `json:"$schema"`
-		Tag      string `json:"tag"`
-		Contents Remote `json:"contents"`
+		Schema   string          `json:"$schema"`
+		Tag      string          `json:"tag"`
+		Contents json.RawMessage `json:"contents"`
 	}
 	at := Problem{Severity: LeftOut, Code: CodeSchema, File: path}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&file); err != nil {
-		at.Message = strings.TrimPrefix(err.Error(), "json: ")
+	if at.Message = decodeAgent(data, &file, true); at.Message != "" {
 		l.report(at)
 		return true
 	}
-	l.remote(n, file.Tag, file.Contents, at)
+	l.other(n, file.Tag, file.Contents, true, at)
 	return true
+}
+
+// other adds such an agent to n. strict refuses unknown keys; at is where problems are.
+func (l *loader) other(n *Node, tag string, contents json.RawMessage, strict bool, at Problem) {
+	var r Remote
+	var a ACPAgent
+	to := any(&r)
+	if tag == TagACP {
+		to = &a
+	}
+	switch at.Message = decodeAgent(contents, to, strict); {
+	case at.Message != "":
+		l.report(at)
+	case tag == TagACP:
+		l.acp(n, a, at)
+	default:
+		l.remote(n, tag, r, at)
+	}
+}
+
+// decodeAgent decodes a file or its contents, and returns what is wrong with it.
+func decodeAgent(data []byte, to any, strict bool) (wrong string) {
+	if len(data) == 0 {
+		return "contents: it is missing"
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if strict {
+		dec.DisallowUnknownFields()
+	}
+	if err := dec.Decode(to); err != nil {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	return ""
 }
 
 // remote adds an agent of a server to n. at is where problems are.

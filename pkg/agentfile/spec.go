@@ -239,8 +239,8 @@ type MCPPrompt struct {
 	} `json:"messages"`
 }
 
-// An ExtraAgent is a sub-agent outside the tool directory: an agent file, or with the tag
-// RemoteAgent an agent of a server.
+// An ExtraAgent is a sub-agent outside the tool directory: an agent file, or with a tag
+// an agent of a server or of the Agent Client Protocol.
 type ExtraAgent struct {
 	Tag  string `json:"tag"`
 	Slug string `json:"slug"`
@@ -251,10 +251,8 @@ type ExtraAgent struct {
 	RunnerID    []string `json:"runnerId"`
 	RunnerShell *bool    `json:"runnerShell"`
 
-	// These are those of a RemoteAgent.
-	URL      string `json:"url"`
-	Agent    string `json:"agent"`
-	APIKeyID string `json:"apiKeyId"`
+	// Contents are those of an agent with a tag.
+	Contents json.RawMessage `json:"contents"`
 }
 
 // decode reads the contents of an agent file. Only the spellings that the schema
@@ -335,7 +333,7 @@ func flatten(items []any, known []string) []any {
 			}
 		}
 		if tagged {
-			flat["tag"] = members["tag"]
+			flat["tag"], flat["contents"] = members["tag"], contents
 		}
 		out[i] = flat
 	}

@@ -18,14 +18,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
-	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // Capabilities are all that the tool can do.
@@ -65,7 +63,7 @@ func (s *Toolset) Tools(context.Context) ([]agent.Tool, error) { return []agent.
 // Protect names the files and folders that decide what is executed. They are not
 // written.
 func (s *Toolset) Protect(paths []string) {
-	s.box.files.tree = strings.Split(toolenv.JoinTree(s.box.o.Environ, paths), "\n")
+	s.box.files.Protect(paths)
 }
 
 const (
@@ -75,25 +73,19 @@ const (
 
 // Open returns the toolbox.
 func Open(o Options) *Toolset {
-	if o.MaxFileSize <= 0 {
-		o.MaxFileSize = defaultMaxFileSize
-	}
 	if len(o.Capabilities) == 0 {
 		o.Capabilities = Capabilities
 	}
-	dir, _ := filepath.Abs(o.Dir) // "" if the working directory is not known
-	o.Dir = dir
-	b := &box{o: o, files: files{dir: dir, allowed: o.Files, max: o.MaxFileSize, permits: o.Permits}, sessions: map[string]*session{}, snapshots: map[string][]byte{}}
-	s := &Toolset{b}
-	s.Protect(nil)
-	return s
+	b := &box{o: o, files: OpenFiles(o), sessions: map[string]*session{}, snapshots: map[string][]byte{}}
+	b.o.Dir = b.files.dir
+	return &Toolset{b}
 }
 
 // A box is the tool. Its calls run one after the other: two edits of a file would
 // otherwise undo each other.
 type box struct {
 	o     Options
-	files files
+	files *Files
 
 	mu        sync.Mutex
 	snapshots map[string][]byte
@@ -227,7 +219,7 @@ func (b *box) keep(content []byte) string {
 // current reads a file that a call is to change; if the call expects a snapshot, the
 // file must be equal to it. A file that does not exist is nil.
 func (b *box) current(path, expected string) (content []byte, err error) {
-	content, err = b.files.read(path)
+	content, err = b.files.Read(path)
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
@@ -263,7 +255,7 @@ func (b *box) restore(a *arguments) (any, error) {
 	if before != nil {
 		b.keep(before)
 	}
-	return &restored{Path: a.Path, Valid: true, Slug: a.Snapshot}, b.files.write(a.Path, content)
+	return &restored{Path: a.Path, Valid: true, Slug: a.Snapshot}, b.files.Write(a.Path, content)
 }
 
 // A replaced is the result of edit-text.
@@ -291,7 +283,7 @@ func (b *box) replace(a *arguments) (any, error) {
 	}
 	at := bytes.Index(content, []byte(a.Old))
 	changed := slices.Concat(content[:at], []byte(a.New), content[at+len(a.Old):])
-	if err := b.files.write(a.Path, changed); err != nil {
+	if err := b.files.Write(a.Path, changed); err != nil {
 		return nil, err
 	}
 	return &replaced{Path: a.Path, Line: 1 + bytes.Count(content[:at], []byte("\n")), Before: b.keep(content), After: b.keep(changed)}, nil

@@ -1,6 +1,7 @@
 package developer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // A Predicate says which files may be used. In JSON it is
@@ -32,6 +35,9 @@ type Predicate struct {
 	size  int64
 	list  []Predicate
 }
+
+// Everywhere allows all files.
+func Everywhere() *Predicate { return &Predicate{tag: "AlwaysAllow"} }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *Predicate) UnmarshalJSON(data []byte) error {
@@ -133,17 +139,33 @@ func resolve(dir, name string) (string, error) {
 	}
 }
 
-// files are the files that the tool may use.
-type files struct {
+// Files are the files that a tool may use. They are safe for concurrent use, apart from
+// Protect.
+type Files struct {
 	dir     string
 	allowed *Predicate
 	max     int64
 	permits func(file string, write bool) bool // nil if there is no sandbox
-	tree    []string                           // what decides which programs are executed
+	environ []string
+	tree    []string // what decides which programs are executed
+}
+
+// OpenFiles returns the files that o permits.
+func OpenFiles(o Options) *Files {
+	dir, _ := filepath.Abs(o.Dir) // "" if the working directory is not known
+	f := &Files{dir: dir, allowed: o.Files, max: cmp.Or(max(o.MaxFileSize, 0), defaultMaxFileSize), permits: o.Permits, environ: o.Environ}
+	f.Protect(nil)
+	return f
+}
+
+// Protect names the files and folders that decide what is executed. They are not
+// written.
+func (f *Files) Protect(paths []string) {
+	f.tree = strings.Split(toolenv.JoinTree(f.environ, paths), "\n")
 }
 
 // place resolves the path of a call and checks that the file may be read or written.
-func (f *files) place(name string, write bool) (string, error) {
+func (f *Files) place(name string, write bool) (string, error) {
 	file, err := resolve(f.dir, name)
 	if err != nil {
 		return "", err
@@ -163,13 +185,13 @@ func (f *files) place(name string, write bool) (string, error) {
 
 // readable reports whether a file may be used, apart from what protects it from being
 // written.
-func (f *files) readable(file string) bool {
+func (f *Files) readable(file string) bool {
 	allowed := f.allowed != nil && f.allowed.allows(f.dir, file) || f.allowed == nil && within(file, at(f.dir, "."))
 	return allowed && (f.permits == nil || f.permits(file, false))
 }
 
 // decides reports whether a file, or a folder above it, decides what is executed.
-func (f *files) decides(file string) bool {
+func (f *Files) decides(file string) bool {
 	if filepath.Base(file) == "agents-exe.cfg.json" {
 		return true
 	}
@@ -189,7 +211,7 @@ func (f *files) decides(file string) bool {
 
 // folder opens the folder of a file that place has returned, and checks that no link
 // has been put in its path since.
-func (f *files) folder(file string) (*os.Root, error) {
+func (f *Files) folder(file string) (*os.Root, error) {
 	dir := filepath.Dir(file)
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -211,8 +233,8 @@ func (f *files) folder(file string) (*os.Root, error) {
 
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// read returns the content of a file.
-func (f *files) read(name string) ([]byte, error) {
+// Read returns the content of a file. A relative name starts at the folder of the options.
+func (f *Files) Read(name string) ([]byte, error) {
 	file, err := f.place(name, false)
 	if err != nil {
 		return nil, err
@@ -247,8 +269,8 @@ func (f *files) read(name string) ([]byte, error) {
 	return content, err
 }
 
-// write replaces a file, or creates it with the folders above it.
-func (f *files) write(name string, content []byte) error {
+// Write replaces a file, or creates it with the folders above it.
+func (f *Files) Write(name string, content []byte) error {
 	if int64(len(content)) > f.max {
 		return fmt.Errorf("%s would have %d bytes; the largest file that can be used has %d", name, len(content), f.max)
 	}
@@ -273,7 +295,7 @@ func (f *files) write(name string, content []byte) error {
 }
 
 // remove removes a file.
-func (f *files) remove(name string) error {
+func (f *Files) remove(name string) error {
 	file, err := f.place(name, true)
 	if err != nil {
 		return err

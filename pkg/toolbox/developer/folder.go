@@ -40,7 +40,7 @@ func (b *box) contents(name string) (folder, error) {
 		if size += int(info.Size()); size > maxSnapshots {
 			return fmt.Errorf("the files below %s have more than %d bytes", name, maxSnapshots)
 		}
-		content, err := b.files.read(file)
+		content, err := b.files.Read(file)
 		f.files[file] = content
 		return err
 	})
@@ -74,7 +74,7 @@ func (b *box) rollBack(a *arguments) (any, error) {
 		if old, ok := now.files[file]; ok && slices.Equal(old, content) {
 			continue
 		}
-		if err := b.files.write(file, content); err != nil {
+		if err := b.files.Write(file, content); err != nil {
 			return nil, err
 		}
 		r.Changed = append(r.Changed, relative(then.top, file))

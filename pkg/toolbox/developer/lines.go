@@ -104,7 +104,7 @@ func (b *box) read(a *arguments) (any, error) {
 		r.Path, r.Session, content = s.path, &a.Session, textOf(lines)
 	} else {
 		var err error
-		if content, err = b.files.read(a.Path); err != nil {
+		if content, err = b.files.Read(a.Path); err != nil {
 			return nil, err
 		}
 	}
@@ -238,7 +238,7 @@ func (b *box) write(a *arguments) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.files.write(a.Path, textOf(lines)); err != nil {
+	if err := b.files.Write(a.Path, textOf(lines)); err != nil {
 		return nil, err
 	}
 	w := report(a.Path, edits, lines, results)
@@ -320,7 +320,7 @@ func (b *box) edit(a *arguments) (any, error) {
 		if _, err := b.current(s.path, s.expected); err != nil {
 			return nil, err
 		}
-		if err := b.files.write(s.path, textOf(lines)); err != nil {
+		if err := b.files.Write(s.path, textOf(lines)); err != nil {
 			return nil, err
 		}
 		after := b.keep(textOf(lines))

@@ -137,7 +137,7 @@ func (b *box) search(a *arguments) (any, error) {
 	}
 	f := &found{Path: a.Path, Matches: []match{}}
 	one := func(shown, file string, _ fs.FileInfo) error {
-		content, err := b.files.read(file)
+		content, err := b.files.Read(file)
 		if err != nil || bytes.IndexByte(content[:min(len(content), 8000)], 0) >= 0 {
 			return nil //nolint:nilerr // not a text that may be read
 		}

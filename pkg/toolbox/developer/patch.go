@@ -38,7 +38,7 @@ func (b *box) patch(a *arguments) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.files.write(a.Path, textOf(lines)); err != nil {
+	if err := b.files.Write(a.Path, textOf(lines)); err != nil {
 		return nil, err
 	}
 	return &patched{Path: a.Path, Applied: len(edits), Lines: changed, Before: b.keep(content), After: b.keep(textOf(lines))}, nil

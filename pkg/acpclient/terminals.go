@@ -1,0 +1,199 @@
+package acpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/acp"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// maxTerminals limits the terminals that a program has not released.
+const maxTerminals = 32
+
+// A terminal is a command that the client runs for the program, within the program's
+// sandbox.
+type terminal struct {
+	output bounded
+	kill   func()
+	done   chan struct{} // closed when all of its processes have ended
+	exit   acp.TerminalExit
+}
+
+// createTerminal answers terminal/create.
+func (t *talk) createTerminal(ctx context.Context, p *acp.TerminalRequest) (any, error) {
+	if p.CWD != "" && !filepath.IsAbs(p.CWD) {
+		return nil, jsonrpc.Errorf(acp.InvalidParams, "cwd: %.100q is not an absolute path", p.CWD)
+	}
+	args := map[string]any{"command": p.Command}
+	if len(p.Args) > 0 {
+		args["args"] = p.Args
+	}
+	if p.CWD != "" {
+		args["cwd"] = p.CWD
+	}
+	if len(p.Env) > 0 {
+		args["env"] = p.Env
+	}
+	r := &request{kind: "execute", args: string(acp.Raw(args))}
+	r.run = func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+		id, term, err := t.startTerminal(ctx, inv, p)
+		if r.answer(acp.TerminalResponse{TerminalID: id}, err); err != nil {
+			return agent.Result{}, err
+		}
+		err = t.until(ctx, func() bool {
+			select {
+			case <-term.done:
+				return true
+			default:
+				return false
+			}
+		})
+		text, _ := term.output.text()
+		switch {
+		case errors.Is(err, errProceeds):
+			return agent.TextResult(text + "[the command is still running]"), nil
+		case err != nil:
+			return agent.TextResult(text), err
+		case term.exit.Signal != "":
+			return agent.TextResult(text), errors.New("signal: " + term.exit.Signal)
+		case *term.exit.Code != 0:
+			return agent.TextResult(text), fmt.Errorf("exit status %d", *term.exit.Code)
+		}
+		return agent.TextResult(text), nil
+	}
+	r.allowed = t.granted(r, "")
+	return t.decided(ctx, r)
+}
+
+// startTerminal starts the command of a terminal.
+func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.TerminalRequest) (string, *terminal, error) {
+	cmd := t.agent.Command
+	cmd.Env, cmd.Mark = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], inv.Environ()...), inv.Key
+	for _, v := range p.Env {
+		if !strings.HasPrefix(v.Name, "AGENTS_") {
+			cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
+		}
+	}
+	if cmd.Dir = t.agent.Command.Dir; p.CWD != "" {
+		cmd.Dir = p.CWD
+	}
+	program := p.Command
+	if cmd.Args = p.Args; len(p.Args) == 0 {
+		program, cmd.Args = "sh", []string{"-c", p.Command}
+	}
+	var err error
+	if cmd.Path, err = process.LookPath(program, cmd.Env); err != nil {
+		return "", nil, err
+	}
+	term := &terminal{output: bounded{limit: maxText}, done: make(chan struct{})}
+	if p.Limit != nil {
+		term.output.limit = min(max(*p.Limit, 0), maxText)
+	}
+	cmd.Stdout, cmd.Stderr = &term.output, &term.output
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.err != nil:
+		return "", nil, t.err
+	case len(t.terminals) >= maxTerminals:
+		return "", nil, fmt.Errorf("more than %d terminals are not released", maxTerminals)
+	}
+	ctx, term.kill = context.WithCancel(context.WithoutCancel(ctx))
+	t.opened++
+	id := fmt.Sprintf("terminal_%d", t.opened)
+	t.terminals[id] = term
+	t.serving.Go(func() {
+		exit, err := process.Run(ctx, &cmd)
+		term.kill()
+		if err != nil {
+			fmt.Fprintln(&term.output, err)
+		}
+		if _, ok := errors.AsType[*process.StartError](err); ok {
+			exit.Code = 127 // as in a shell
+		}
+		if exit.Code >= 0 {
+			term.exit.Code = &exit.Code
+		} else if term.exit.Signal = "unknown"; exit.Signal != 0 {
+			term.exit.Signal = exit.Signal.String()
+		}
+		close(term.done)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.change()
+	})
+	return id, term, nil
+}
+
+// useTerminal answers the other requests about terminals.
+func (t *talk) useTerminal(ctx context.Context, method string, p *acp.TerminalRequest) (any, error) {
+	t.mu.Lock()
+	term := t.terminals[p.TerminalID]
+	if method == acp.MethodTerminalEnd {
+		delete(t.terminals, p.TerminalID)
+	}
+	t.mu.Unlock()
+	if term == nil {
+		return nil, jsonrpc.Errorf(acp.NotFound, "there is no terminal %.100q", p.TerminalID)
+	}
+	if method == acp.MethodTerminalOutput {
+		var r acp.TerminalOutput
+		select {
+		case <-term.done:
+			r.Exit = &term.exit
+		default:
+		}
+		r.Output, r.Truncated = term.output.text()
+		return r, nil
+	}
+	if method != acp.MethodTerminalWait {
+		term.kill()
+	}
+	t.waits.Add(1)
+	defer t.waits.Add(-1)
+	select {
+	case <-term.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if method != acp.MethodTerminalWait {
+		return acp.Flag{}, nil
+	}
+	return term.exit, nil
+}
+
+// bounded keeps the end of what is written. It is safe for concurrent use.
+type bounded struct {
+	limit int
+	mu    sync.Mutex
+	end   []byte
+	cut   bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.end = append(b.end, p...)
+	if more := len(b.end) - b.limit; more > 0 {
+		b.end, b.cut = b.end[more:], true
+	}
+	return len(p), nil
+}
+
+// text is what b keeps, from the beginning of a character on.
+func (b *bounded) text() (text string, cut bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	end := b.end
+	for b.cut && len(end) > 0 && !utf8.RuneStart(end[0]) {
+		end = end[1:]
+	}
+	return strings.ToValidUTF8(string(end), "\uFFFD"), b.cut
+}
