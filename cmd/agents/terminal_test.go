@@ -39,7 +39,7 @@ func TestInitAsksAPerson(t *testing.T) {
 	s.Press("7", "Enter")
 	s.Await(`^want a number from 1 to 3$`)
 	s.Press("Enter")
-	s.Await(`^Which model\? \[gpt-5-mini\]:`)
+	s.Await(`^Which model\? \[gpt-5\.6-luna\]:`)
 	s.Press("gpt-x", "Enter")
 	s.Await(`^write it\? yes or no \[yes\]:`)
 	entries, err := os.ReadDir(dir)

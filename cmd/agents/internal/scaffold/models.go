@@ -40,19 +40,19 @@ type vendor struct {
 	name   string
 	env    []string
 	keyID  string
-	model  string // one to begin with
+	model  string // one to begin with, the newest of its family in the table of prices
 }
 
 // vendors are offered in this order.
 var vendors = []vendor{
-	{openai.OpenAI, "OpenAI", []string{"OPENAI_API_KEY"}, "openai", "gpt-5-mini"},
+	{openai.OpenAI, "OpenAI", []string{"OPENAI_API_KEY"}, "openai", "gpt-5.6-luna"},
 	{openai.Mistral, "Mistral", []string{"MISTRAL_API_KEY"}, "mistral", "mistral-medium-latest"},
-	{openai.Kimi, "Kimi", []string{"MOONSHOT_API_KEY"}, "kimi", "kimi-latest"},
-	{openai.Anthropic, "Claude", []string{"ANTHROPIC_API_KEY"}, "claude", "claude-sonnet-4-5"},
+	{openai.Kimi, "Kimi", []string{"MOONSHOT_API_KEY"}, "kimi", "kimi-k3"},
+	{openai.Anthropic, "Claude", []string{"ANTHROPIC_API_KEY"}, "claude", "claude-sonnet-5-5"},
 	{openai.OpenRouter, "OpenRouter", []string{"OPENROUTER_API_KEY"}, "openrouter", "openrouter/auto"},
-	{openai.XAI, "xAI", []string{"XAI_API_KEY"}, "xai", "grok-4"},
-	{openai.Gemini, "Gemini", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "gemini", "gemini-2.5-flash"},
-	{openai.DeepSeek, "DeepSeek", []string{"DEEPSEEK_API_KEY"}, "deepseek", "deepseek-chat"},
+	{openai.XAI, "xAI", []string{"XAI_API_KEY"}, "xai", "grok-4.5"},
+	{openai.Gemini, "Gemini", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "gemini", "gemini-3.6-flash"},
+	{openai.DeepSeek, "DeepSeek", []string{"DEEPSEEK_API_KEY"}, "deepseek", "deepseek-flash"},
 }
 
 // keysName is the name of a keys file beside an agent file.

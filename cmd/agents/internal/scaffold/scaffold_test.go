@@ -3,6 +3,7 @@ package scaffold
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,7 +13,34 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/prices"
+	"github.com/agents-exe/agents/pkg/provider/openai"
 )
+
+// The table of prices says which models there are: a family is the models of a server whose
+// names differ in digits, and the table is sorted by name.
+func TestInitSuggestsTheNewestModels(t *testing.T) {
+	family := strings.NewReplacer("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", "9", "", ".", "", "-", "").Replace
+	for _, v := range vendors {
+		if v.flavor == openai.OpenRouter { // openrouter/auto chooses one
+			continue
+		}
+		u, err := url.Parse(v.flavor.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		known, ok := prices.Lookup(nil, u.Host, v.model)
+		if !ok {
+			t.Errorf("%s: the table does not have %s", v.name, v.model)
+			continue
+		}
+		for _, m := range prices.Builtin() {
+			if m.Hosts[0] == known.Hosts[0] && family(m.Name) == family(known.Name) && m.Name > known.Name {
+				t.Errorf("%s: %s is newer than %s", v.name, m.Name, v.model)
+			}
+		}
+	}
+}
 
 func TestInitDoesNotListHundredsOfModels(t *testing.T) {
 	stderr := &strings.Builder{}
