@@ -103,6 +103,31 @@ func TestErrorStatuses(t *testing.T) {
 	})
 }
 
+// A conversation that does not fit is an error that compaction reacts to, and that repeating
+// does not help against.
+func TestTooLongConversations(t *testing.T) {
+	each(t, func(t *testing.T, pr protocol) {
+		const anthropic = `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`
+		const openai = `{"error":{"message":"Your input exceeds the context window of this model.","type":"invalid_request_error","code":"context_length_exceeded"}}`
+		for _, tt := range []struct {
+			status int
+			body   string
+		}{
+			{400, anthropic}, {400, openai}, {413, `{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`},
+			{413, ""}, {200, events(pr.head, anthropic)}, {200, openai},
+			{200, events(pr.head) + "event: error\n" + events(openai)},
+		} {
+			_, _, err := ask(t, pr.against(t, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(tt.status)
+				io.WriteString(w, tt.body)
+			}))
+			if e := modelError(t, err); !e.TooLong || e.Temporary {
+				t.Errorf("%d %s: %q, too long %v, temporary %v", tt.status, tt.body, e, e.TooLong, e.Temporary)
+			}
+		}
+	})
+}
+
 // A long error text is cut between characters.
 func TestLongErrorTextsAreCut(t *testing.T) {
 	each(t, func(t *testing.T, pr protocol) {

@@ -60,7 +60,9 @@ func tooLong(status int, message string, codes ...string) bool {
 	}
 	message = strings.ToLower(message)
 	switch {
-	case status == 0, status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
+	case status == http.StatusRequestEntityTooLarge:
+		return true
+	case status == 0, status == http.StatusBadRequest, status == http.StatusUnprocessableEntity:
 	case status >= 500 && strings.Contains(message, "exceed"): // llama.cpp, in the middle of an answer
 	default:
 		return false
@@ -68,6 +70,10 @@ func tooLong(status int, message string, codes ...string) bool {
 	for _, words := range []string{
 		"context length", "context_length", "context limit", "context window", "context size", "maximum number of tokens allowed",
 		"prompt is too long", "prompt too long", "input is too long", "too large for model with",
+		"maximum model length",          // vLLM
+		"maximum prompt length",         // xAI
+		"model token limit",             // Kimi
+		"reduce the length of the mess", // Groq
 	} {
 		if strings.Contains(message, words) {
 			return true
