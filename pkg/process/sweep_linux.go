@@ -37,7 +37,7 @@ func (r *registry) clean(ended *entry, members []int, escaped func() bool) (left
 	if ended.code == 0 || r.anyRunning(ended.code) || !escaped() {
 		return left, alive
 	}
-	marked, stuck := endMarked(ended.code)
+	marked, stuck := endCode(ended.code)
 	return left + marked, alive + stuck
 }
 
@@ -198,43 +198,19 @@ func reapOrphan(pid int) (syscall.WaitStatus, bool) {
 	return status, err == nil && got == pid
 }
 
-// endMarked ends the processes that carry the code, wherever they are. It goes
-// on until it finds none, and returns how many it ended and how many it could
-// not. It needs pidfd_open(2), so Linux 5.3.
-func endMarked(c code) (ended, alive int) {
-	if checkProc() != nil {
-		return 0, 0
-	}
-	deadline := time.Now().Add(sweepLimit)
-	for {
-		dying := killMarked(c)
-		if len(dying) == 0 {
-			return ended, 0
-		}
-		alive = 0
-		for _, fd := range dying {
-			if pollExit(fd, time.Until(deadline)) {
-				ended++
-			} else {
-				alive++
-			}
-			unix.Close(fd)
-		}
-		if time.Now().After(deadline) {
-			return ended, alive
-		}
-	}
-}
-
 // EndLeft ends what an earlier process of this program left running: the
 // processes that carry the mark, as their environment or as their limit, and all
 // their descendants. They are stopped first, so that none has a child that is not
 // seen. It returns how many it ended and how many it could not.
 func EndLeft(mark string) (ended, alive int) {
-	if mark == "" || checkProc() != nil {
+	return endCode(markCode(mark))
+}
+
+// endCode is EndLeft for a mark's code. It needs pidfd_open(2), so Linux 5.3.
+func endCode(c code) (ended, alive int) {
+	if c == 0 || checkProc() != nil {
 		return 0, 0
 	}
-	c := markCode(mark)
 	return endFamily(func(pid int, _ stat) bool { return hasCode(pid, c) })
 }
 
@@ -328,30 +304,6 @@ func family(chosen func(pid int, st stat) bool) map[int]time.Duration {
 		}
 	}
 	return members
-}
-
-// killMarked kills the processes that carry the code, at most a few hundred. It
-// returns descriptors of them.
-func killMarked(c code) (pidfds []int) {
-	const most = 256
-	self := os.Getpid()
-	for _, pid := range listProcesses() {
-		if pid == self || len(pidfds) == most || !hasCode(pid, c) {
-			continue
-		}
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue
-		}
-		// With the descriptor in hand the code is read again: the number may
-		// have gone to another process in between.
-		if !hasCode(pid, c) || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
-			unix.Close(fd)
-			continue
-		}
-		pidfds = append(pidfds, fd)
-	}
-	return pidfds
 }
 
 // pollExit waits until the process of the descriptor has exited.
