@@ -104,7 +104,7 @@ func (n *Node) add(entry *Entry, e *agent.Event) *Entry {
 	if n.brief {
 		return entry
 	}
-	entry.Time, entry.Turn = e.Time, cmp.Or(e.Turn, n.Turn)
+	entry.Turn = cmp.Or(e.Turn, n.Turn)
 	n.Entries = append(n.Entries, entry)
 	return entry
 }
@@ -231,10 +231,7 @@ func (t *Tree) call(n *Node, e *agent.Event) *Node {
 }
 
 func (t *Tree) addCall(n *Node, e *agent.Event) *Call {
-	c := &Call{Key: e.Key, ID: e.CallID, Tool: e.Tool, Node: n, State: Calling, Started: e.Time}
-	if !t.Brief {
-		c.Args = beginning(e.Args)
-	}
+	c := &Call{Key: e.Key, Tool: e.Tool, Node: n, State: Calling, Started: e.Time}
 	c.short = shortArgs(e.Args, "…")
 	c.label = words(termtext.Line(e.Tool, maxLabel, "…"), c.short)
 	t.calls[e.Key] = c
@@ -251,9 +248,6 @@ func (t *Tree) callEnded(c *Call, e *agent.Event) {
 	c.State, c.Note, c.Took, c.order = Done, "", millis(e.Millis), t.ended
 	delete(t.calls, e.Key)
 	if r := e.Result; r != nil {
-		if !t.Brief {
-			c.Text = beginning(r.Text())
-		}
 		if r.Failed {
 			c.State, c.Reason = Failed, reason(r, "…")
 		}

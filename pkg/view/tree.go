@@ -16,7 +16,7 @@ import (
 type Tree struct {
 	// Root is the node of the run itself; nil before its first event.
 	Root *Node
-	// Brief keeps no Entries, and no Args and Text of calls: for a display of what runs.
+	// Brief keeps no Entries: for a display of what runs.
 	Brief bool
 
 	nodes    map[string]*Node // by session
@@ -64,19 +64,17 @@ type Node struct {
 	thought *Entry  // the reasoning that arrives
 }
 
-// A Call is one call of a tool. Args and Text are as long as a person needs them.
+// A Call is one call of a tool.
 type Call struct {
-	Key, ID, Tool string
-	Args          string // JSON as the model wrote it, at most maxKept bytes
-	Node          *Node  // that made it
-	Agent         *Node  // the sub-agent that answers it; nil for a tool
-	State         State  // Calling, Done or Failed
-	Reason        string // of a failure, on one line
-	Note          string // the last progress of a running call, on one line
-	Text          string // of the result, at most maxKept bytes
-	Started       time.Time
-	Took          time.Duration
-	Ran           bool // it was started; false if it was answered without running
+	Key, Tool string
+	Node      *Node  // that made it
+	Agent     *Node  // the sub-agent that answers it; nil for a tool
+	State     State  // Calling, Done or Failed
+	Reason    string // of a failure, on one line
+	Note      string // the last progress of a running call, on one line
+	Started   time.Time
+	Took      time.Duration
+	Ran       bool // it was started; false if it was answered without running
 
 	short string // the arguments
 	label string // tool and arguments
@@ -87,7 +85,6 @@ type Call struct {
 // An Entry is a step of a conversation.
 type Entry struct {
 	Kind EntryKind
-	Time time.Time
 	Turn int
 	// Text is what a person or a model said, as far as it has arrived, or a notice.
 	// It is not cleaned. A call has none.
@@ -139,10 +136,8 @@ func (s State) String() string {
 // Ended reports whether s is the state of something that is over.
 func (s State) Ended() bool { return s >= Done }
 
-const (
-	keptCalls = 10   // ended calls of a node that Rows can show
-	maxKept   = 4096 // bytes of the arguments and the result of a call
-)
+// keptCalls is how many ended calls of a node Rows can show.
+const keptCalls = 10
 
 // Node returns the node of a session; nil if there is none.
 func (t *Tree) Node(session string) *Node { return t.nodes[session] }
@@ -240,12 +235,4 @@ func (t *Tree) asker(e *agent.Event) *Node {
 		n = n.calls[i].Agent
 	}
 	return n
-}
-
-// beginning keeps at most maxKept bytes of s.
-func beginning(s string) string {
-	if len(s) > maxKept {
-		return strings.ToValidUTF8(s[:maxKept], "") + "…"
-	}
-	return s
 }

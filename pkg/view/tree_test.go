@@ -38,7 +38,7 @@ func conversations(n *Node) string {
 	for _, e := range n.Entries {
 		text := e.Text
 		if e.Call != nil {
-			text = fmt.Sprintf("%s %s: %s %v %s", e.Call.Tool, e.Call.Args, e.Call.State, e.Call.Took, e.Call.Text)
+			text = fmt.Sprintf("%s: %s %v %s", e.Call.label, e.Call.State, e.Call.Took, e.Call.Reason)
 		}
 		fmt.Fprintf(&b, "  %d turn %d %q done %v\n", e.Kind, e.Turn, text, e.Done)
 	}
