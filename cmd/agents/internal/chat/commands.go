@@ -341,14 +341,14 @@ func (t *terminal) completeArgs(name, args string) (candidates []string) {
 // files are the paths that begin with what is typed; folders end in a slash.
 func files(typed string) []string {
 	dir, base := filepath.Split(typed)
-	entries, _ := os.ReadDir(cmp.Or(expand(dir), ".")) // a folder that cannot be read has none
+	entries, _ := os.ReadDir(cmp.Or(program.ExpandHome(dir), ".")) // a folder that cannot be read has none
 	var list []string
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), base) || base == "" && e.Name()[0] == '.' || strings.ContainsAny(e.Name(), "\"\n") {
 			continue
 		}
 		path := dir + e.Name()
-		if info, err := os.Stat(expand(path)); err == nil && info.IsDir() {
+		if info, err := os.Stat(program.ExpandHome(path)); err == nil && info.IsDir() {
 			path += "/"
 		}
 		list = append(list, path)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -71,7 +70,7 @@ func mentions(text string) []string {
 			name = rest[:strings.IndexAny(rest, " \t\n")]
 		}
 		for _, candidate := range []string{name, strings.TrimRight(name, ".,:;!?)")} {
-			info, err := os.Stat(expand(candidate))
+			info, err := os.Stat(program.ExpandHome(candidate))
 			if err == nil && info.Mode().IsRegular() && !seen[candidate] {
 				names, seen[candidate] = append(names, candidate), true
 				break
@@ -80,19 +79,9 @@ func mentions(text string) []string {
 	}
 }
 
-// expand replaces ~/ at the beginning of a path.
-func expand(path string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		if home, err := os.UserHomeDir(); err == nil {
-			return filepath.Join(home, rest)
-		}
-	}
-	return path
-}
-
 // file is a file as a part of a message: text with its name, or an attachment.
 func file(ctx context.Context, name string) (agent.Part, error) {
-	data, err := program.ReadFile(ctx, expand(name), maxText)
+	data, err := program.ReadFile(ctx, program.ExpandHome(name), maxText)
 	if err != nil {
 		return agent.Part{}, fmt.Errorf("read %s: %w", name, program.WithoutPath(err))
 	}
@@ -102,7 +91,7 @@ func file(ctx context.Context, name string) (agent.Part, error) {
 		}
 		return agent.Text(fmt.Sprintf("<file path=%q>\n%s\n</file>", name, strings.TrimSuffix(string(data), "\n"))), nil
 	}
-	parts, err := prompt.Attachments(ctx, []string{expand(name)})
+	parts, err := prompt.Attachments(ctx, []string{program.ExpandHome(name)})
 	if err != nil {
 		return agent.Part{}, err
 	}

@@ -41,7 +41,7 @@ func (t *terminal) save(_ context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(expand(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(program.ExpandHome(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("save: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -173,7 +174,7 @@ func (c *completer) flags() []string {
 // remember keeps the values that decide which agents there are.
 func (c *completer) remember(name, value string) {
 	if name == "agent-file" {
-		c.files = append(c.files, expandHome(value))
+		c.files = append(c.files, program.ExpandHome(value))
 	}
 }
 
@@ -213,35 +214,37 @@ func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string
 	return kindWords, nil
 }
 
-// slugs are the agents that --agent can pick. Files are read, nothing is run.
-func slugs(p *program.Env, files []string) []string {
-	c, err := load.Config(p, files...)
-	if err != nil {
-		return nil
-	}
-	var list []string
-	paths, _ := load.Candidates(p, c) // what is not trusted is not read
-	for _, path := range paths {
-		if f, _, err := agentfile.Read(path); err == nil {
-			announce, _, _ := strings.Cut(f.Spec.Announce, "\n")
-			list = append(list, OneLine(f.Spec.Slug, announce))
+// agentFiles are the agent files that the command line can mean, by their paths. Files
+// are read, nothing is run.
+func agentFiles(p *program.Env, named []string) iter.Seq2[string, *agentfile.File] {
+	return func(yield func(string, *agentfile.File) bool) {
+		c, err := load.Config(p, named...)
+		if err != nil {
+			return
 		}
+		paths, _ := load.Candidates(p, c) // what is not trusted is not read
+		for _, path := range paths {
+			if f, _, err := agentfile.Read(path); err == nil && !yield(path, f) {
+				return
+			}
+		}
+	}
+}
+
+// slugs are the agents that --agent can pick.
+func slugs(p *program.Env, files []string) (list []string) {
+	for _, f := range agentFiles(p, files) {
+		announce, _, _ := strings.Cut(f.Spec.Announce, "\n")
+		list = append(list, OneLine(f.Spec.Slug, announce))
 	}
 	return list
 }
 
 // tools are the executables in the tool folders of the agents, and the names of those
-// that have described themselves before: nothing is run.
-func tools(p *program.Env, files []string) []string {
-	c, err := load.Config(p, files...)
-	if err != nil {
-		return nil
-	}
-	var list []string
-	paths, _ := load.Candidates(p, c) // what is not trusted is not read
-	for _, path := range paths {
-		f, _, err := agentfile.Read(path)
-		if err != nil || f.Spec.ToolDirectory == "" {
+// that have described themselves before.
+func tools(p *program.Env, files []string) (list []string) {
+	for path, f := range agentFiles(p, files) {
+		if f.Spec.ToolDirectory == "" {
 			continue
 		}
 		dir := f.Spec.ToolDirectory
@@ -264,19 +267,11 @@ func tools(p *program.Env, files []string) []string {
 }
 
 // servers are the MCP servers over HTTP that the agent files name.
-func servers(p *program.Env, files []string) []string {
-	c, err := load.Config(p, files...)
-	if err != nil {
-		return nil
-	}
-	var list []string
-	paths, _ := load.Candidates(p, c) // what is not trusted is not read
-	for _, path := range paths {
-		if f, _, err := agentfile.Read(path); err == nil {
-			for _, s := range f.Spec.MCPServers {
-				if s.URL != "" {
-					list = append(list, plain(s.Name))
-				}
+func servers(p *program.Env, files []string) (list []string) {
+	for _, f := range agentFiles(p, files) {
+		for _, s := range f.Spec.MCPServers {
+			if s.URL != "" {
+				list = append(list, plain(s.Name))
 			}
 		}
 	}
@@ -303,15 +298,6 @@ func OneLine(value, what string) string {
 		return plain(value) + "\t" + what
 	}
 	return plain(value)
-}
-
-// expandHome is what a shell makes of ~/ at the beginning of a word.
-func expandHome(path string) string {
-	rest, ok := strings.CutPrefix(path, "~/")
-	if home, err := os.UserHomeDir(); ok && err == nil {
-		return filepath.Join(home, rest)
-	}
-	return path
 }
 
 // shellWords splits the beginning of a command line as a shell would. There is

@@ -93,12 +93,7 @@ func (p *Env) WriteJSON(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	text := b.String()
-	if p.OutTerm {
-		text = termtext.Clean(text)
-	}
-	_, err := io.WriteString(p.Out, text)
-	return err
+	return p.Print(b.String())
 }
 
 // Color reports whether a stream gets colours.
