@@ -2,19 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v3"
+
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/transcript"
-	"github.com/urfave/cli/v3"
 )
 
 func sessionCallsCommand(p *program.Env) *cli.Command {
@@ -146,16 +147,13 @@ func callText(c transcript.CallOf) string {
 
 // jsonElement is element n of an array that is written piece by piece.
 func jsonElement(v any, n int) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("  ", "  ")
-	if err := enc.Encode(v); err != nil {
-		b.WriteString("null")
+	text, err := jsondoc.Encode(v, "  ")
+	if err != nil {
+		text = []byte("null")
 	}
 	before := ",\n  "
 	if n == 0 {
 		before = "[\n  "
 	}
-	return before + strings.TrimRight(b.String(), "\n")
+	return before + strings.ReplaceAll(string(text), "\n", "\n  ")
 }

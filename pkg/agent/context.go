@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // MaxContext limits the context of a run, in bytes.
@@ -142,9 +144,8 @@ func mergeContext(now, before, after json.RawMessage) (json.RawMessage, error) {
 		if len(text) == 0 {
 			continue
 		}
-		dec := json.NewDecoder(bytes.NewReader(text))
-		dec.UseNumber()
-		if err := dec.Decode(&values[i]); err != nil {
+		var err error
+		if values[i], err = jsondoc.Decode(text); err != nil {
 			return nil, fmt.Errorf("it is not JSON: %w", err)
 		}
 	}

@@ -1,13 +1,14 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // promptSchema is the schema of every sub-agent's arguments, and compatSchema that of one
@@ -150,11 +151,9 @@ func (a *Agent) Prompt(ctx context.Context, args string) (Message, error) {
 	case err == nil:
 		delete(values, "prompt")
 	}
-	var rest bytes.Buffer
-	enc := json.NewEncoder(&rest)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(values); err != nil {
+	rest, err := jsondoc.Encode(values, "")
+	if err != nil {
 		return Message{}, err
 	}
-	return UserText(joined(prompt, strings.TrimSpace(rest.String()))), nil
+	return UserText(joined(prompt, string(rest))), nil
 }

@@ -1,7 +1,6 @@
 package agentfile
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -13,10 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/schema"
-	"golang.org/x/sync/errgroup"
 )
 
 // LockName is the name of the lock file beside a root agent file.
@@ -135,14 +136,11 @@ func WriteLock(path string, lock *Lock) (file string, err error) {
 		f.Trees = map[string]*Lock{}
 	}
 	f.Trees[filepath.Base(path)] = lock
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(f); err != nil {
+	text, err := jsondoc.Encode(f, "  ")
+	if err != nil {
 		return file, fmt.Errorf("write %s: %w", file, err)
 	}
-	return file, os.WriteFile(file, text.Bytes(), 0o644)
+	return file, os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
 // A DriftError reports that a tree differs from its lock or from what was trusted.
@@ -282,16 +280,12 @@ func lockedTool(spec agent.ToolSpec) LockedTool {
 // canonical sorts the keys of a JSON text: some servers write them in another order at
 // each start.
 func canonical(text json.RawMessage) json.RawMessage {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var value any
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if dec.Decode(&value) != nil || enc.Encode(value) != nil {
+	value, err := jsondoc.Decode(text)
+	if err != nil {
 		return json.RawMessage("null")
 	}
-	return bytes.TrimSpace(out.Bytes())
+	sorted, _ := jsondoc.Encode(value, "") // what was JSON always encodes
+	return sorted
 }
 
 // describe adds the digests of the descriptions of n's tools.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/filelock"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
@@ -91,12 +92,9 @@ func AddApproval(ctx context.Context, path string, a Approval) error {
 		i := slices.IndexFunc(list, ofSession)
 		list = slices.Delete(list, i, i+1)
 	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(approvalsFile{append(list, a)}); err != nil {
+	text, err := jsondoc.Encode(approvalsFile{append(list, a)}, "  ")
+	if err != nil {
 		return fmt.Errorf("approvals %s: %w", path, err)
 	}
-	return wholefile.Write(path, text.Bytes())
+	return wholefile.Write(path, append(text, '\n'))
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
@@ -95,15 +95,12 @@ func editKeys(path string, edit func(entries []any) ([]any, error)) error {
 	if file["keys"], err = edit(entries); err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(file); err != nil {
+	text, err := jsondoc.Encode(file, "  ")
+	if err != nil {
 		return fmt.Errorf("keys file %s: %w", path, err)
 	}
-	if _, _, err := parseKeys(path, text.Bytes()); err != nil {
+	if _, _, err := parseKeys(path, text); err != nil {
 		return err
 	}
-	return wholefile.Write(path, text.Bytes())
+	return wholefile.Write(path, append(text, '\n'))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/standin"
 )
 
@@ -53,7 +54,7 @@ func missCall(path string, inv *agent.Invocation, near *call) error {
 }
 
 func callLines(c agent.ToolCall) []string {
-	return append([]string{"call " + c.Name}, textLines(standin.FormatJSON(c.Args, "  "))...)
+	return append([]string{"call " + c.Name}, textLines(jsondoc.Format(c.Args, "  "))...)
 }
 
 // maxLine is the length in runes at which a line of a difference is broken.
@@ -86,7 +87,7 @@ func requestLines(req *agent.Request, from int) []string {
 	lines := append([]string{"system:"}, textLines(req.System)...)
 	for _, t := range req.Tools {
 		lines = append(lines, "tool "+t.Name+":")
-		lines = append(append(lines, textLines(t.Description)...), textLines(standin.FormatJSON(string(t.Schema), "  "))...)
+		lines = append(append(lines, textLines(t.Description)...), textLines(jsondoc.Format(string(t.Schema), "  "))...)
 	}
 	for i, m := range req.Messages[from:] {
 		lines = append(lines, fmt.Sprintf("message %d, %s:", from+i+1, m.Role))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/standin"
 )
 
@@ -162,14 +163,14 @@ func (p *Player) takeSame(inv *agent.Invocation) (*call, error) {
 	path := p.of(inv.Session).path
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	args := standin.FormatJSON(inv.Call.Args, "")
+	args := jsondoc.Format(inv.Call.Args, "")
 	var found, near *call
 	nearest := 0
 	for _, c := range p.Record.calls {
 		if c.call.Name != inv.Call.Name || c.result == nil || p.served[c] {
 			continue
 		}
-		other := standin.FormatJSON(c.call.Args, "")
+		other := jsondoc.Format(c.call.Args, "")
 		if n := closest.Unlike(other, args); near == nil || n < nearest {
 			near, nearest = c, n
 		}

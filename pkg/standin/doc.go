@@ -2,6 +2,6 @@
 // something other than the tool, a recorded session or the stubs of a test.
 //
 // A [Tool] answers the calls of another one. [Result] is what a tool returned,
-// from the result that the model got. [Diff] and the functions for JSON compare
-// what was expected with what happened, and show it to a person.
+// from the result that the model got. [Diff] shows how what
+// happened differs from what was expected.
 package standin

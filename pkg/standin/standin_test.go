@@ -62,21 +62,6 @@ func TestDiffShowsWhereAndWhat(t *testing.T) {
 	}
 }
 
-func TestFormatJSON(t *testing.T) {
-	for _, tc := range []struct{ text, indent, want string }{
-		{`{"b": 1.50, "a": "<x>"}`, "", `{"a":"<x>","b":1.50}`},
-		{`[1, {}]`, " ", "[\n 1,\n {}\n]"},
-		{`12345678901234567890`, "", `12345678901234567890`},
-		{`{"a": 1} {}`, "", `{"a": 1} {}`},
-		{`{"a`, "  ", `{"a`},
-		{"", "", ""},
-	} {
-		if got := standin.FormatJSON(tc.text, tc.indent); got != tc.want {
-			t.Errorf("FormatJSON(%q, %q) = %q, want %q", tc.text, tc.indent, got, tc.want)
-		}
-	}
-}
-
 // own is a tool that says what it executes.
 type own struct{ result func() (agent.Result, error) }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/termtext"
 )
 
@@ -248,14 +249,11 @@ func cut(s string, n int) string {
 
 // Indent returns JSON with line breaks, and any other text unchanged.
 func Indent(s string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if !json.Valid([]byte(s)) || enc.Encode(json.RawMessage(s)) != nil {
+	data, err := jsondoc.Encode(json.RawMessage(s), "  ")
+	if err != nil {
 		return s
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(data)
 }
 
 // lines converts all line endings to newlines: in Markdown, a carriage return also

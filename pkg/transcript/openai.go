@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // OpenAI writes the root session of events as the body of a chat completions
@@ -170,11 +170,9 @@ func reasoning(m *agent.Message) (text string) {
 
 // encoded returns v as JSON. All values in v must be encodable.
 func encoded(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	data, err := jsondoc.Encode(v, "")
+	if err != nil {
 		return json.RawMessage("null")
 	}
-	return bytes.TrimRight(b.Bytes(), "\n")
+	return data
 }

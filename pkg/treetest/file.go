@@ -13,7 +13,6 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/schema"
-	"github.com/agents-exe/agents/pkg/standin"
 	"github.com/agents-exe/agents/schemas"
 )
 
@@ -116,7 +115,7 @@ func (s Stubs) MarshalJSON() ([]byte, error) {
 }
 
 // encode is json.Marshal with <, > and & as they are.
-func encode(v any) ([]byte, error) { return standin.EncodeJSON(v, "") }
+func encode(v any) ([]byte, error) { return jsondoc.Encode(v, "") }
 
 var fileSchema = sync.OnceValues(func() (*schema.Schema, error) {
 	return schema.CompileTrusted(schemas.AgentTestName, schemas.AgentTest())

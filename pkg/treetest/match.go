@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/standin"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // Inside an expected JSON value, an object with one of these keys alone matches
@@ -23,7 +23,7 @@ const (
 
 // decodeJSON decodes a JSON text; it returns nil for other texts.
 func decodeJSON(text []byte) any {
-	v, _ := standin.DecodeJSON(string(text))
+	v, _ := jsondoc.Decode(text)
 	return v
 }
 
@@ -187,7 +187,7 @@ func fill(want, got any, subset bool) any {
 }
 
 func indented(v any) string {
-	text, err := standin.EncodeJSON(v, "  ")
+	text, err := jsondoc.Encode(v, "  ")
 	if err != nil {
 		return fmt.Sprint(v)
 	}
@@ -197,8 +197,8 @@ func indented(v any) string {
 // argsText is the arguments of a call as one line: JSON with sorted keys, or the
 // quoted text.
 func argsText(args string) string {
-	if _, ok := standin.DecodeJSON(args); !ok && args != "" {
+	if _, err := jsondoc.Decode([]byte(args)); err != nil && args != "" {
 		return strconv.Quote(args)
 	}
-	return cmp.Or(standin.FormatJSON(args, ""), "{}")
+	return cmp.Or(jsondoc.Format(args, ""), "{}")
 }

@@ -1,7 +1,6 @@
 package openaiapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // An apiError is an error in OpenAI's form.
@@ -113,11 +113,9 @@ func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 
 // encode returns v as JSON with a line end. All values of this package can be encoded.
 func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return []byte("null\n")
+	data, err := jsondoc.Encode(v, "")
+	if err != nil {
+		data = []byte("null")
 	}
-	return b.Bytes()
+	return append(data, '\n')
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // Capabilities are all that the tool can do.
@@ -153,13 +154,8 @@ func (b *box) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 	if text, ok := v.(string); ok {
 		return agent.TextResult(text), nil
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return agent.Result{}, err
-	}
-	return agent.TextResult(strings.TrimSuffix(out.String(), "\n")), nil
+	out, err := jsondoc.Encode(v, "")
+	return agent.TextResult(string(out)), err
 }
 
 // do does what a call asks for. The result is a text, or what is encoded as JSON.

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // An Approver answers the questions of all agents in a run. Whether a call may run, it
@@ -155,22 +157,7 @@ func (a *Approver) session() string {
 }
 
 // canonical returns a JSON text in a form that is the same for equal values.
-func canonical(text string) string {
-	var v any
-	dec := json.NewDecoder(strings.NewReader(text))
-	dec.UseNumber()
-	if text == "" {
-		return "{}"
-	}
-	if dec.Decode(&v) != nil {
-		return text
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return text
-	}
-	return string(b)
-}
+func canonical(text string) string { return jsondoc.Format(cmp.Or(text, "{}"), "") }
 
 // changes describes how the arguments differ from those of the last call of the tool.
 func (a *Approver) changes(q agent.Event) string {

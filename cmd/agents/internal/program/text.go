@@ -8,8 +8,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/termtext"
 	"golang.org/x/term"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 func Plural(n int, word string) string {
@@ -86,14 +88,11 @@ func (p *Env) Room() int {
 // WriteJSON writes v to stdout, indented for a person and without escapes that
 // only HTML needs.
 func (p *Env) WriteJSON(v any) error {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	text, err := jsondoc.Encode(v, "  ")
+	if err != nil {
 		return err
 	}
-	return p.Print(b.String())
+	return p.Print(string(text) + "\n")
 }
 
 // Color reports whether a stream gets colours.

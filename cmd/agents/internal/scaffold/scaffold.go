@@ -3,10 +3,8 @@
 package scaffold
 
 import (
-	"bytes"
 	"crypto/rand"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/termtext"
 )
 
@@ -212,12 +211,8 @@ func AgentText(slug string, m ModelChoice, announce string, system []string, too
 
 // jsonText is v as indented JSON.
 func jsonText(v any) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(v) // structs of strings always encode
-	return b.String()
+	text, _ := jsondoc.Encode(v, "  ") // structs of strings always encode
+	return string(text) + "\n"
 }
 
 const SlugHint = "a slug has at most 50 letters, digits, _ and -, and does not begin with -"

@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
@@ -77,18 +77,12 @@ func publicFile(path string) (string, error) {
 	if line, rest, ok := bytes.Cut(data, []byte("\n")); ok && bytes.HasPrefix(line, []byte("#!")) {
 		data = rest
 	}
-	var value any
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	if err := d.Decode(&value); err != nil {
+	value, err := jsondoc.Decode(data)
+	if err != nil {
 		return "", fmt.Errorf("read agent file: %w", err)
 	}
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err = e.Encode(public("", value))
-	return b.String(), err
+	text, err := jsondoc.Encode(public("", value), "  ")
+	return string(text) + "\n", err
 }
 
 // hidden replaces a value that may be a secret.

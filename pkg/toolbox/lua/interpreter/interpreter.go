@@ -18,8 +18,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/toolbox/lua"
 	golua "github.com/yuin/gopher-lua"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/toolbox/lua"
 )
 
 const (
@@ -117,7 +119,7 @@ func (m *machine) values(script string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return marshal(values)
+	return jsondoc.Encode(values, "")
 }
 
 // errorText formats the error of a script for the model.
@@ -132,7 +134,7 @@ func errorText(err error) string {
 		return e.Object.String()
 	}
 	value, err := toGo(e.Object, 0)
-	raw, err2 := marshal(value)
+	raw, err2 := jsondoc.Encode(value, "")
 	if err != nil || err2 != nil {
 		return "the script failed with an error that is not a string"
 	}

@@ -1,7 +1,6 @@
 package interpreter
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed" // the prelude
 	"encoding/json"
@@ -12,8 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/toolbox/lua"
 	golua "github.com/yuin/gopher-lua"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/toolbox/lua"
 )
 
 //go:embed prelude.lua
@@ -98,7 +99,7 @@ func sleep(l *golua.LState) int {
 
 func encode(l *golua.LState) int {
 	v, err := toGo(l.CheckAny(1), 0)
-	raw, err2 := marshal(v)
+	raw, err2 := jsondoc.Encode(v, "")
 	if err = cmp.Or(err, err2); err != nil {
 		l.RaiseError("json.encode: %s", err)
 	}
@@ -141,14 +142,6 @@ func toLua(l *golua.LState, v any) golua.LValue {
 		return t
 	}
 	return golua.LNil
-}
-
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // toGo converts a Lua value to a JSON value. An empty table, or one whose keys are 1 to n,

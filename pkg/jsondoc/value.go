@@ -1,0 +1,42 @@
+package jsondoc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+)
+
+// Decode reads one JSON value; numbers keep their digits.
+func Decode(text []byte) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if dec.More() {
+		return nil, errors.New("there is more than one JSON value")
+	}
+	return v, nil
+}
+
+// Encode is json.Marshal with <, > and & as they are. With indent, each value has a line of
+// its own.
+func Encode(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Format is a JSON text without spaces, or with indent with a line for each value, and
+// with the keys of objects sorted. A text that is not JSON is returned unchanged.
+func Format(text, indent string) string {
+	if v, err := Decode([]byte(text)); err == nil {
+		if b, err := Encode(v, indent); err == nil {
+			return string(b)
+		}
+	}
+	return text
+}
