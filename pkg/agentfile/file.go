@@ -193,8 +193,7 @@ func checkWritable(path string, info fs.FileInfo) error {
 // plain drops the operation and the path from a file error: the problem names
 // the file itself.
 func plain(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
 	}
 	return err.Error()

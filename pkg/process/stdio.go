@@ -150,8 +150,7 @@ func (k *copies) stop(limit time.Duration) (held bool, err error) {
 func feed(in *os.File, r io.Reader) error {
 	defer in.Close()
 	_, err := io.Copy(in, r)
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) && pathErr.Op == "write" &&
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok && pathErr.Op == "write" &&
 		(isBrokenPipe(err) || errors.Is(err, os.ErrClosed)) {
 		return nil
 	}

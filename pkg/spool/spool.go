@@ -128,8 +128,7 @@ func (o *Output) open() {
 
 // plainPathError leaves out the path, which the notice names anyway.
 func plainPathError(err error) error {
-	var pathErr *os.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return pathErr.Err
 	}
 	return err

@@ -133,7 +133,7 @@ resultDuration and resultTraceId. The exit code is 0 even if the call fails.`,
 			began := time.Now()
 			text, err := rerun(ctx, p, c, "tool call", name)
 			result := map[string]any{"type": "blob", "data": text}
-			if failed := (*failure.Error)(nil); errors.As(err, &failed) && failed.Code == failure.ExitFailed {
+			if failed, ok := errors.AsType[*failure.Error](err); ok && failed.Code == failure.ExitFailed {
 				result = map[string]any{"type": "error", "error": err.Error()}
 			} else if err != nil {
 				return err

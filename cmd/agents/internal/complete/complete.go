@@ -200,7 +200,7 @@ func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string
 	case *cli.GenericFlag:
 		refused = f.Value.Set("\x00")
 	}
-	if choice := (*command.ChoiceError)(nil); errors.As(refused, &choice) {
+	if choice, ok := errors.AsType[*command.ChoiceError](refused); ok {
 		return kindWords, choice.Values
 	}
 	_, rest, _ := strings.Cut(flag.GetUsage(), "`")

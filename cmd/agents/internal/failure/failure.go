@@ -100,7 +100,7 @@ func Report(w io.Writer, err error, received os.Signal) int {
 	if f.Hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", termtext.Clean(f.Hint))
 	}
-	if r := (*Resumable)(nil); errors.As(err, &r) {
+	if r, ok := errors.AsType[*Resumable](err); ok {
 		fmt.Fprintf(w, "hint: `%s` continues from here\n", r.Command)
 	}
 	return f.Code

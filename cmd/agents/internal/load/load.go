@@ -83,7 +83,7 @@ func configOf(p *program.Env, check func(path string, text []byte) error, files 
 		files = p.Global.AgentFiles
 	}
 	c, err := config.Load(env, config.Flags{AgentFiles: files, Keys: p.Global.APIKeys, Check: check})
-	if f := (*failure.Error)(nil); errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure.Error](err); ok {
 		return nil, f
 	}
 	if err != nil {
@@ -181,8 +181,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	tree, err := agentfile.Load(ctx, file, opts)
 	l.Tree = tree
 	nameFlags(tree.Problems)
-	var broken *agentfile.LoadError
-	if errors.As(err, &broken) {
+	if broken, ok := errors.AsType[*agentfile.LoadError](err); ok {
 		nameFlags(broken.Problems)
 		return l, failure.NothingRan(loadError(file, broken), ProblemHint(broken.Problems[0]))
 	}

@@ -179,8 +179,7 @@ func First(events Events) (agent.Event, error) {
 // Damaged is the error of a session that could be read in part.
 func Damaged(err error) error {
 	hint := ""
-	var d *session.DamageError
-	if errors.As(err, &d) && d.Turns > 0 {
+	if d, ok := errors.AsType[*session.DamageError](err); ok && d.Turns > 0 {
 		hint = fmt.Sprintf("`agents session fork ID --at %d` keeps what is whole", d.Turns)
 	}
 	return &failure.Error{Code: failure.ExitFailed, Err: err, Hint: hint}
