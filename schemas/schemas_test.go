@@ -3,8 +3,10 @@ package schemas_test
 import (
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -206,5 +208,65 @@ func BenchmarkCheckAgentFile(b *testing.B) {
 	}
 	for b.Loop() {
 		s.Check(text)
+	}
+}
+
+// TestAgentFilesAgainstPartsOfTheSchema changes each value of each agent file, and expects
+// of schema.Own, which looks at parts of the schema first, what the whole schema reports.
+func TestAgentFilesAgainstPartsOfTheSchema(t *testing.T) {
+	whole, err := schema.CompileTrusted(schemas.AgentName, schemas.Agent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := schema.Own{Name: schemas.AgentName, Text: schemas.Agent}
+	compare := func(text []byte) {
+		doc, err := schema.Parse(text)
+		if err != nil {
+			return // a file with a syntax error is compared with no schema
+		}
+		if diff := cmp.Diff(whole.CheckDocument(doc), own.CheckDocument(doc)); diff != "" {
+			t.Errorf("%s (-whole +own):\n%s", text, diff)
+		}
+	}
+	for _, file := range glob(t, "testdata/good/agent-*.json") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(text)
+		var root any
+		if err := json.Unmarshal(text, &root); err != nil {
+			t.Fatal(err)
+		}
+		changeEach(root, func() {
+			changed, err := json.Marshal(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(changed)
+		})
+	}
+}
+
+// changeEach calls try with each member of v in turn left out and replaced by a number.
+func changeEach(v any, try func()) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			old := v[key]
+			changeEach(old, try)
+			delete(v, key)
+			try()
+			v[key] = 1
+			try()
+			v[key] = old
+		}
+	case []any:
+		for i, old := range v {
+			changeEach(old, try)
+			v[i] = 1
+			try()
+			v[i] = old
+		}
 	}
 }

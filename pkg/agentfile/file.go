@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/config"
@@ -35,9 +34,7 @@ type File struct {
 	program bool // it begins with a #! line
 }
 
-var agentSchema = sync.OnceValues(func() (*schema.Schema, error) {
-	return schema.CompileTrusted("agent.schema.json", schemas.Agent())
-})
+var agentSchema = schema.Own{Name: schemas.AgentName, Text: schemas.Agent}
 
 // Read reads one agent file, the first agent if it has several, and nothing that it
 // names: it runs no tool and opens no other file. The error is a *LoadError; the problems
@@ -133,12 +130,8 @@ func realPath(path string) string {
 
 // checkSchema compares a file with the schema of agent files.
 func checkSchema(f *File, unusable Severity) (problems []Problem, valid bool) {
-	s, err := agentSchema()
-	if err != nil {
-		panic(err) // the schema is part of the program
-	}
 	valid = true
-	for _, p := range s.CheckDocument(f.doc) {
+	for _, p := range agentSchema.CheckDocument(f.doc) {
 		problem := Problem{Severity: unusable, Code: CodeSchema, File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
 		if p.Warning {
 			problem.Severity, problem.Code = Warning, CodeUnknown

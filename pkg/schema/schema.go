@@ -44,19 +44,22 @@ func CompileTrusted(name string, doc []byte) (*Schema, error) {
 }
 
 func compile(name string, doc []byte, trusted bool) (*Schema, error) {
-	fail := func(err error) (*Schema, error) {
+	raw, size, err := decodeSchema(doc)
+	if err != nil {
 		return nil, fmt.Errorf("compile schema %s: %w", name, err)
 	}
-	if len(doc) > MaxBytes {
-		return fail(fmt.Errorf("it is %d bytes long; the limit is %d", len(doc), MaxBytes))
+	untrusted := doc
+	if trusted {
+		untrusted = nil
 	}
-	size := countValues(doc)
-	if size > maxParts {
-		return fail(fmt.Errorf("it has more than %d values", maxParts))
-	}
-	raw, err := decode(doc)
-	if err != nil {
-		return fail(err)
+	return compileValue(name, raw, size, untrusted)
+}
+
+// compileValue compiles a decoded schema; untrusted is the text of one that is not part
+// of the program.
+func compileValue(name string, raw any, size int, untrusted []byte) (*Schema, error) {
+	fail := func(err error) (*Schema, error) {
+		return nil, fmt.Errorf("compile schema %s: %w", name, err)
 	}
 	if v := hugeNumbers(raw, nil); len(v) > 0 {
 		return fail(errors.New(v[0].String()))
@@ -65,7 +68,7 @@ func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 		return fail(err)
 	}
 	url := "mem:///schema.json"
-	if trusted || isPlain(raw) {
+	if untrusted == nil || isPlain(raw) {
 		// jsonschema takes what lies under this address for a metaschema, and
 		// metaschemas for valid.
 		url = "https://json-schema.org/trusted/schema.json"
@@ -75,10 +78,11 @@ func compile(name string, doc []byte, trusted bool) (*Schema, error) {
 	c.UseLoader(jsonschema.SchemeURLLoader{})
 	c.UseRegexpEngine(compileRegexp)
 	out := &Schema{raw: raw, url: url, size: size}
-	if !trusted {
-		out.limit = newStepLimit(c, doc)
+	if untrusted != nil {
+		out.limit = newStepLimit(c, untrusted)
 	}
-	if err := c.AddResource(url, raw); err != nil {
+	err := c.AddResource(url, raw)
+	if err != nil {
 		return fail(err)
 	}
 	out.compiled, err = c.Compile(url)
@@ -106,6 +110,18 @@ func plainCompileError(err error) error {
 		lines = append(lines, v.String())
 	}
 	return errors.New(strings.Join(lines, "; "))
+}
+
+// decodeSchema reads the text of a schema, which has size values, within the limits.
+func decodeSchema(text []byte) (raw any, size int, err error) {
+	if len(text) > MaxBytes {
+		return nil, 0, fmt.Errorf("it is %d bytes long; the limit is %d", len(text), MaxBytes)
+	}
+	if size = countValues(text); size > maxParts {
+		return nil, 0, fmt.Errorf("it has more than %d values", maxParts)
+	}
+	raw, err = decode(text)
+	return raw, size, err
 }
 
 // decode reads one JSON text; numbers stay json.Number.

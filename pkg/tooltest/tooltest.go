@@ -49,17 +49,22 @@ const (
 	longValue    = 100_000
 )
 
-// values are what every text argument gets. A tool may refuse some, if it says so.
-var values = []struct {
+// A value is what a text argument gets. A tool may refuse some, if it says so.
+type value struct {
 	name, text string
 	refusable  bool
-}{
-	{"an empty text", "", true},
-	{"Unicode", "Grüße, 世界 – e\u0301 👩‍🚀", false},
-	{"lines", "one\ntwo\n\nthree", false},
-	{"a leading dash", "-rf --help", false},
-	{"quotes", `'a' "b" $HOME $(id) ` + "`id`" + ` \n %s * ; | &`, false},
-	{"100 kB", strings.Repeat("0123456789", longValue/10), true},
+}
+
+// values are what every text argument gets.
+func values() []value {
+	return []value{
+		{"an empty text", "", true},
+		{"Unicode", "Grüße, 世界 – e\u0301 👩‍🚀", false},
+		{"lines", "one\ntwo\n\nthree", false},
+		{"a leading dash", "-rf --help", false},
+		{"quotes", `'a' "b" $HOME $(id) ` + "`id`" + ` \n %s * ; | &`, false},
+		{"100 kB", strings.Repeat("0123456789", longValue/10), true},
+	}
 }
 
 // A tester tests one tool.
@@ -215,7 +220,7 @@ func (t *tester) argument(ctx context.Context, name string, list []Example, harm
 	}
 	e := list[max(i, 0)]
 	e.made = e.made || i < 0
-	for _, v := range values {
+	for _, v := range values() {
 		e := e.with(name, v.text)
 		if _, _, err := t.desc.Command(e.Args, exectool.Translation{}); err != nil {
 			continue // no model can pass this value

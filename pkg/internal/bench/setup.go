@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -106,12 +107,21 @@ func (b *bench) build(binary string, buildFlags []string) error {
 	return copyFile(b.path("agents"), binary)
 }
 
+// copyFile copies a program in small pieces, as cp, tar and package managers do. The
+// kernel maps a file that was written in one piece in larger parts, so that a process
+// would seem to need 9 MB more.
 func copyFile(dst, src string) error {
-	data, err := os.ReadFile(src)
+	in, err := os.Open(src)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(dst, data, 0o755)
+	defer in.Close()
+	out, err := os.OpenFile(dst, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // tools writes a folder of n tools, one of them the one that is called, and an
