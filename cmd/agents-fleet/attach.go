@@ -1,37 +1,26 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/attach"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/attach"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	onfleet "github.com/agents-exe/agents/cmd/agents/internal/fleet"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/observe"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/view"
 	"github.com/urfave/cli/v3"
-	"golang.org/x/term"
 )
-
-func outputFlag(form *string) cli.Flag {
-	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: form, Validator: func(s string) error {
-		if !slices.Contains([]string{"text", "json", "jsonl"}, s) {
-			return errors.New("want text, json or jsonl")
-		}
-		return nil
-	}}
-}
 
 func channelFlag(speak *bool) cli.Flag {
 	return &cli.BoolFlag{Name: "channel", Usage: "for programs: use the channel on standard input and output (see agents help nesting)", Destination: speak}
@@ -40,17 +29,13 @@ func channelFlag(speak *bool) cli.Flag {
 func (f *fleet) runCommand() *cli.Command {
 	s, form := &submission{}, ""
 	return &cli.Command{
-		Name: "run", Usage: "start a run and show it until it ends; Ctrl-C cancels it",
-		Flags: append(s.flags(f), outputFlag(&form), channelFlag(&s.channel)),
+		Name: "run", Usage: "start a run and show it until it ends; Ctrl-C cancels it", ArgsUsage: "[PROMPT...]",
+		Flags: append(s.flags(f), sinks.OutputFlag(&form), channelFlag(&s.channel)),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
-			defer f.close()
 			if s.channel {
 				return f.serve(ctx, s)
 			}
-			if err := s.read(f.in); err != nil {
+			if err := s.read(ctx, f.Env, c); err != nil {
 				return err
 			}
 			r, err := f.submit(ctx, s)
@@ -60,7 +45,7 @@ func (f *fleet) runCommand() *cli.Command {
 			life, leave := context.WithCancel(context.WithoutCancel(ctx))
 			defer leave()
 			defer context.AfterFunc(ctx, func() {
-				time.AfterFunc(endTime, leave)
+				time.AfterFunc(f.KillAfter, leave) // how long a cancelled run may take to end
 				f.problem(r.Cancel(life, ""))
 			})()
 			return f.follow(life, r, form)
@@ -68,22 +53,18 @@ func (f *fleet) runCommand() *cli.Command {
 	}
 }
 
-// endTime is how long a run that was cancelled may take to end.
-const endTime = 30 * time.Second
-
 func (f *fleet) attachCommand() *cli.Command {
 	form, speak, from := "", false, int64(0)
 	return &cli.Command{
 		Name: "attach", Usage: "show a run from its beginning to its end; after Ctrl-C the run continues", ArgsUsage: "ID",
-		Flags: f.flags(outputFlag(&form), channelFlag(&speak), &cli.Int64Flag{Name: "from", Usage: "with --channel, begin after event `N`", Destination: &from}),
+		Flags: f.flags(sinks.OutputFlag(&form), channelFlag(&speak), &cli.Int64Flag{Name: "from", Usage: "with --channel, begin after event `N`", Destination: &from}),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			r, err := f.find(ctx, c)
-			defer f.close()
 			if err != nil {
 				return err
 			}
 			if speak {
-				end, err := r.Serve(ctx, attach.Lines(f.in), f.out, from, f.problem)
+				end, err := r.Serve(ctx, attach.Lines(f.In), f.Out, from, f.problem)
 				return silent(end, err)
 			}
 			return f.follow(ctx, r, form)
@@ -93,11 +74,11 @@ func (f *fleet) attachCommand() *cli.Command {
 
 // find returns the run that the only argument of a command names.
 func (f *fleet) find(ctx context.Context, c *cli.Command) (*attach.Run, error) {
-	if c.Args().Len() != 1 {
-		return nil, usage("%s: want the id of one run, as `agents-fleet list` shows it", c.FullName())
+	id, err := command.OneArgument(c, "the id of a run, as `agents-fleet list` shows it,")
+	if err == nil {
+		err = f.open(ctx, connect.Options{})
 	}
-	err := f.open(ctx, connect.Options{})
-	return &attach.Run{Client: f.client, Store: f.store, ID: c.Args().First()}, err
+	return &attach.Run{Client: f.client, Store: f.store, ID: id}, err
 }
 
 func (f *fleet) cancelCommand() *cli.Command {
@@ -105,26 +86,35 @@ func (f *fleet) cancelCommand() *cli.Command {
 		Name: "cancel", Usage: "cancel a run and its sub-agents", ArgsUsage: "ID", Flags: f.flags(),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			r, err := f.find(ctx, c)
-			defer f.close()
-			if err == nil {
-				err = r.Cancel(ctx, "")
+			if err != nil {
+				return err
 			}
-			return err
+			switch err := r.Cancel(ctx, ""); {
+			case errors.Is(err, attach.ErrEnded):
+				f.Note("run %s has ended already", r.ID)
+				return nil
+			case errors.Is(err, attach.ErrNoRun):
+				return noRun(err)
+			default:
+				return err
+			}
 		},
 	}
 }
 
+func noRun(err error) error { return failure.NothingRan(err, "`agents-fleet list` shows the runs") }
+
 // problem shows an error as a warning.
 func (f *fleet) problem(err error) {
-	if err != nil && !errors.Is(err, attach.ErrOver) {
-		f.note("warning: " + termtext.Clean(err.Error()))
+	if err != nil && !errors.Is(err, attach.ErrEnded) {
+		f.Warn(err.Error())
 	}
 }
 
 // serve starts the run that a start message on standard input describes, and speaks the
 // channel until it ends.
 func (f *fleet) serve(ctx context.Context, s *submission) error {
-	lines := attach.Lines(f.in)
+	lines := attach.Lines(f.In)
 	err := io.ErrUnexpectedEOF
 	if lines.Scan() {
 		s.start, err = channel.DecodeStart(lines.Bytes())
@@ -135,147 +125,51 @@ func (f *fleet) serve(ctx context.Context, s *submission) error {
 	}
 	if err != nil {
 		line, _ := channel.EncodeEvent(attach.End(1, err)) // it is short
-		_, writeErr := f.out.Write(line)
-		shown := explain(errors.Join(err, writeErr))
-		shown.quiet = true
-		return shown
+		_, writeErr := f.Out.Write(line)
+		return failure.Silent(errors.Join(err, writeErr))
 	}
-	end, err := r.Serve(ctx, lines, f.out, 0, f.problem)
+	end, err := r.Serve(ctx, lines, f.Out, 0, f.problem)
 	return silent(end, err)
 }
 
-// silent returns the exit code of a run whose end was already shown.
+// silent returns the error of a run whose end was already shown.
 func silent(end agent.Event, err error) error {
-	if code := codeOf(end.Status); err != nil || code != 0 {
-		return &failure{error: errors.Join(err, errors.New(end.Error)), code: code, quiet: true}
+	if err == nil && end.Status == agent.StatusOK {
+		return nil
 	}
-	return nil
+	return failure.Silent(errors.Join(err, &agent.EndError{Status: end.Status, Text: end.Error}))
 }
 
-// follow shows a run until it ends.
+// follow shows a run until it ends, and has the person answer its questions.
 func (f *fleet) follow(ctx context.Context, r *attach.Run, form string) error {
-	text := &view.Text{W: f.err, Live: isTerminal(f.err)}
-	lines := &observe.JSONLines{W: f.out, Pieces: true}
-	ask := &asker{f: f, r: r, hold: text.Hold}
-	if in, ok := f.in.(*os.File); ok && isTerminal(f.err) && term.IsTerminal(int(in.Fd())) {
-		ask.in = bufio.NewReader(in)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	person := ask.NewPerson(f.Env)
+	s, err := sinks.Open(ctx, f.Env, &load.Tree{Tree: &agentfile.Tree{}, Log: &load.ServerLog{}}, sinks.Flags{Output: form}, person, cancel)
+	if err != nil {
+		return err
 	}
-	turns := 0
-	for e, err := range r.Events(ctx, 0) {
+	approver := ask.NewApprover(f.Env, person, false, nil)
+	approver.Session = func() string { return r.ID }
+	h := &onfleet.Run{Agent: r.ID, Observe: observe.Tee(s.Observe, approver.Observe), Ask: func(ctx context.Context, q agent.Event) {
+		if person == nil || r.Answered(ctx, q.Question) {
+			return
+		}
+		answer, err := approver.Answer(ctx, q)
+		if ctx.Err() != nil { // somebody else may attach and answer
+			return
+		}
 		if err != nil {
-			text.Close()
-			if ctx.Err() != nil {
-				return &failure{error: errors.New("detached from the run"), code: 130, hint: fmt.Sprintf("the run has not ended; `agents-fleet attach %s` shows it, `agents-fleet cancel %s` cancels it", r.ID, r.ID)}
-			}
-			return err
+			answer = nil // nobody answers
 		}
-		if e.Kind == agent.EventAnswer && e.Depth == 0 {
-			turns++
-		}
-		if form == "jsonl" {
-			lines.Observe(e)
-			if err := lines.Err(); err != nil {
-				return err
-			}
-		}
-		text.Observe(e)
-		if e.Kind == agent.EventQuestion && ask.in != nil && !r.Answered(ctx, e.Question) {
-			go ask.ask(ctx, e)
-		}
-		if e.Kind == agent.EventEnd && e.Depth == 0 {
-			text.Close()
-			return f.result(e, form, turns)
-		}
-	}
-	return nil
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-// result writes the result of a run to stdout. The error decides the exit code.
-func (f *fleet) result(e agent.Event, form string, turns int) (err error) {
-	ok := e.Status == agent.StatusOK || e.Status == agent.StatusPartial
+		f.problem(r.Reply(ctx, q.Question, answer))
+	}}
+	out, err := h.Follow(ctx, r.Events(ctx, 0))
 	switch {
-	case form == "json":
-		total := agent.TotalUsage{}
-		if e.Total != nil {
-			total = *e.Total
-		}
-		if total.Tools == nil {
-			total.Tools = map[string]agent.ToolUsage{}
-		}
-		err = json.NewEncoder(f.out).Encode(map[string]any{
-			"answer": e.Text, "outcome": e.Status, "error": e.Error, "agent": e.Agent, "session": e.Session, "turns": turns,
-			"usage": total.Usage, "agents": total.Agents, "tools": total.Tools, "duration_ms": e.Millis,
-		})
-	case form == "text" && ok:
-		answer := e.Text
-		if isTerminal(f.out) {
-			answer = termtext.Clean(answer)
-		}
-		_, err = io.WriteString(f.out, strings.TrimSuffix(answer, "\n")+"\n")
+	case errors.Is(err, attach.ErrNoRun):
+		return errors.Join(s.Close(), noRun(err))
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), failure.ErrOutput):
+		err = &failure.Error{Code: failure.ExitInterrupted, Err: errors.New("detached from the run"), Hint: fmt.Sprintf("the run has not ended; `agents-fleet attach %s` shows it, `agents-fleet cancel %s` cancels it", r.ID, r.ID)}
 	}
-	if err != nil {
-		return fmt.Errorf("write the answer: %w", err)
-	}
-	if e.Status != agent.StatusOK {
-		reason := e.Error
-		if e.Status == agent.StatusPartial {
-			reason = "the answer is partial: " + e.Error
-		}
-		return &failure{error: fmt.Errorf("run agent %s: %s", e.Agent, reason), code: codeOf(e.Status)}
-	}
-	return nil
-}
-
-// An asker asks the person at the terminal.
-type asker struct {
-	f    *fleet
-	r    *attach.Run
-	in   *bufio.Reader // nil without a terminal
-	hold func() (release func())
-	mu   sync.Mutex // held while a question is shown
-}
-
-// ask shows a question and sends the reply.
-func (a *asker) ask(ctx context.Context, q agent.Event) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	defer a.hold()()
-	who := termtext.Clean(strings.Join(q.Path, " > "))
-	switch q.What {
-	case "approve":
-		fmt.Fprintf(a.f.err, "agent %s wants to call %s\n  %s\n%s\nallow it? yes or no: ", who, termtext.Clean(q.Tool), termtext.Clean(q.Args), termtext.Clean(q.Text))
-	case "elicit":
-		fmt.Fprintf(a.f.err, "%s of agent %s asks: %s\nJSON that satisfies %s, or an empty line: ", termtext.Clean(q.Tool), who, termtext.Clean(q.Text), termtext.Clean(string(q.Schema)))
-	default:
-		fmt.Fprintf(a.f.err, "agent %s asks: %s %s\n> ", who, termtext.Clean(q.Text), termtext.Clean(strings.Join(q.Choices, ", ")))
-	}
-	line, err := a.in.ReadString('\n')
-	if err != nil {
-		line = ""
-	}
-	a.f.problem(a.r.Reply(ctx, q.Question, reply(q.What, strings.TrimSpace(line))))
-}
-
-// reply is the answer for a line that a person typed; nil if there is none.
-func reply(what, line string) (answer json.RawMessage) {
-	switch {
-	case what == "approve":
-		decision, reason := agent.Deny, "a person denied it"
-		if line == "y" || line == "yes" {
-			decision, reason = agent.Allow, "a person allowed it"
-		}
-		answer, _ = json.Marshal(map[string]any{"decision": decision, "reason": reason}) // strings always encode
-	case what == "elicit" && json.Valid([]byte(line)):
-		answer = json.RawMessage(`{"action":"accept","content":` + line + `}`)
-	case what == "elicit":
-		answer = json.RawMessage(`{"action":"decline"}`)
-	case line != "":
-		answer, _ = json.Marshal(line)
-	}
-	return answer
+	return s.Finish(out, err)
 }

@@ -6,14 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/connect"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/urfave/cli/v3"
 	"go.temporal.io/sdk/client"
@@ -32,12 +33,10 @@ const elsewhere = "`agents-fleet dev` runs a server and a store on this machine;
 // attributes are the search attributes of runs.
 var attributes = []temporal.SearchAttributeKey{flow.AgentsAgent, flow.AgentsRoot, flow.AgentsOutcome, flow.AgentsCost}
 
-// A fleet is one execution of the program: its streams, its environment, and the flags that
-// name the server and the store.
+// A fleet is one execution of the program: its environment, and the flags that name the
+// server and the store.
 type fleet struct {
-	in       io.Reader
-	out, err io.Writer
-	environ  []string
+	*program.Env
 
 	address, namespace, location, keyFile string
 	queue, dir, metrics, traceFile        string
@@ -51,13 +50,19 @@ type fleet struct {
 
 // flags returns the flags that all commands have, and more.
 func (f *fleet) flags(more ...cli.Flag) []cli.Flag {
-	return append(more,
+	return append(append(more,
 		&cli.StringFlag{Name: "address", Usage: "`HOST:PORT` of the Temporal server", Destination: &f.address},
 		&cli.StringFlag{Name: "namespace", Usage: "the server's namespace `NAME`", Destination: &f.namespace},
+	), f.storeFlags()...)
+}
+
+// storeFlags are the flags of what needs only the store.
+func (f *fleet) storeFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.StringFlag{Name: "store", Usage: "`URL` of the store that workers share: a folder, s3://BUCKET/PREFIX or postgres://…", Sources: cli.EnvVars(envStore), Destination: &f.location},
 		f.keyFlag(),
 		f.dirFlag(),
-	)
+	}
 }
 
 func (f *fleet) keyFlag() cli.Flag {
@@ -74,15 +79,11 @@ func (f *fleet) traceFlag() cli.Flag {
 
 // folder returns the folder for local files of a fleet.
 func (f *fleet) folder() (string, error) {
-	state := os.Getenv("XDG_STATE_HOME")
-	if f.dir == "" && !filepath.IsAbs(state) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", &failure{error: fmt.Errorf("find the state folder: %w", err), code: 2, hint: "--dir names a folder"}
-		}
-		state = filepath.Join(home, ".local", "state")
+	state := f.StateDir()
+	if f.dir == "" && state == "" {
+		return "", failure.Usage("--dir names a folder", "there is no home folder")
 	}
-	return filepath.Abs(cmp.Or(f.dir, filepath.Join(state, "agents", "fleet")))
+	return filepath.Abs(cmp.Or(f.dir, filepath.Join(state, "fleet")))
 }
 
 // A running is the server and the store of `agents-fleet dev`, for other commands.
@@ -95,43 +96,66 @@ type running struct {
 // runningFile is where dev writes them while it runs.
 const runningFile = "dev.json"
 
-// open connects to the server and opens the store.
-func (f *fleet) open(ctx context.Context, o connect.Options) (err error) {
-	var here running
+// here returns what dev wrote; nothing if it does not run.
+func (f *fleet) here() (here running) {
 	if dir, err := f.folder(); err == nil {
 		if text, err := os.ReadFile(filepath.Join(dir, runningFile)); err == nil {
 			_ = json.Unmarshal(text, &here) // only dev writes it, as a whole
 		}
 	}
+	if f.keyFile != "" || f.location != "" { // the key is that of dev's store
+		here.Key = ""
+	}
+	return here
+}
+
+// open connects to the server and opens the store.
+func (f *fleet) open(ctx context.Context, o connect.Options) (err error) {
 	if err := f.openTrace(); err != nil {
 		return err
 	}
-	o.Address, o.Namespace, o.Fallback, o.Trace = f.address, f.namespace, here.Address, f.trace
+	o.Address, o.Namespace, o.Fallback, o.Trace = f.address, f.namespace, f.here().Address, f.trace
 	if o.Trace == nil && o.Logger == nil { // a worker without spans needs none of others
 		o.Trace = &connect.Trace{}
 	}
-	if f.keyFile == "" && f.location == "" {
-		f.keyFile = here.Key
-	}
-	if f.keyFile != "" {
-		if o.Key, err = connect.ReadKey(f.keyFile); err != nil {
-			return &failure{error: err, code: 2}
-		}
+	if o.Key, err = f.key(); err != nil {
+		return err
 	}
 	if f.client, f.space, err = o.Client(ctx); err != nil {
-		return &failure{error: err, code: 2, hint: elsewhere}
+		return failure.NothingRan(err, elsewhere)
 	}
 	f.closers = append(f.closers, func() error { f.client.Close(); return nil })
-	location := cmp.Or(f.location, here.Store)
+	return f.openStore(ctx)
+}
+
+// key returns the key of the store and of the payloads; nil if there is none.
+func (f *fleet) key() (*connect.Key, error) {
+	file := cmp.Or(f.keyFile, f.here().Key)
+	if file == "" {
+		return nil, nil
+	}
+	k, err := connect.ReadKey(file)
+	if err != nil {
+		return nil, failure.NothingRan(err, "")
+	}
+	return k, nil
+}
+
+func (f *fleet) openStore(ctx context.Context) error {
+	location := cmp.Or(f.location, f.here().Store)
 	if location == "" {
-		return &failure{error: errors.New("no store is configured"), code: 2, hint: elsewhere}
+		return failure.NothingRan(errors.New("no store is configured"), elsewhere)
+	}
+	k, err := f.key()
+	if err != nil {
+		return err
 	}
 	if f.store, err = store.Open(ctx, location); err != nil {
-		return &failure{error: err, code: 2}
+		return failure.NothingRan(err, "")
 	}
 	f.closers = append(f.closers, f.store.Close)
-	if o.Key != nil {
-		f.store, err = store.Encrypt(f.store, o.Key.Bytes[:])
+	if k != nil {
+		f.store, err = store.Encrypt(f.store, k.Bytes[:])
 	}
 	return err
 }
@@ -139,24 +163,24 @@ func (f *fleet) open(ctx context.Context, o connect.Options) (err error) {
 // openTrace opens the exporter of spans to --trace-file and the collector that the
 // environment names.
 func (f *fleet) openTrace() error {
-	env := observe.Environ{Getenv: os.Getenv, Warn: f.note}
+	env := observe.Environ{Getenv: f.Getenv, Warn: func(text string) { f.Warn(text) }}
 	collector, _ := env.Collector()
 	if collector == "" && f.traceFile == "" {
 		return nil
 	}
-	o := observe.TraceOptions{URL: collector, Resource: env.Resource("agents-fleet", version), Version: version}
+	o := observe.TraceOptions{URL: collector, Resource: env.Resource("agents-fleet", f.Version), Version: f.Version}
 	o.HTTP.Header = env.Header()
 	if f.traceFile != "" {
 		file, err := observe.OpenLog(f.traceFile)
 		if err != nil {
-			return &failure{error: fmt.Errorf("--trace-file: %w", err), code: 2}
+			return failure.NothingRan(fmt.Errorf("--trace-file: %w", err), "")
 		}
 		f.closers = append(f.closers, file.Close)
 		o.W = file
 	}
 	var err error
 	if f.trace, err = connect.OpenTrace(o); err != nil {
-		return &failure{error: err, code: 2}
+		return failure.NothingRan(err, "")
 	}
 	f.closers = append(f.closers, f.trace.Close)
 	return nil
@@ -164,17 +188,12 @@ func (f *fleet) openTrace() error {
 
 // close closes what open opened, the last first.
 func (f *fleet) close() {
-	for i := len(f.closers) - 1; i >= 0; i-- {
-		if err := f.closers[i](); err != nil {
-			f.note(err.Error())
+	for _, c := range slices.Backward(f.closers) {
+		if err := c(); err != nil {
+			f.Warn(err.Error())
 		}
 	}
 }
 
-// note writes a line to stderr.
-func (f *fleet) note(line string) { fmt.Fprintln(f.err, line) }
-
-// logger shows the errors of the SDK.
-func (f *fleet) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(f.err, &slog.HandlerOptions{Level: slog.LevelError}))
-}
+// note writes a line of the worker to stderr.
+func (f *fleet) note(line string) { fmt.Fprintln(f.Err, line) }

@@ -8,8 +8,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/connect"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
@@ -36,10 +37,9 @@ func (f *fleet) listCommand() *cli.Command {
 		Name: "list", Usage: "list runs, the newest first",
 		Flags: f.flags(&cli.BoolFlag{Name: "json", Usage: "print one JSON object per line", Destination: &asJSON}, &cli.IntFlag{Name: "limit", Usage: "at most `N` runs", Value: 50, Destination: &limit}),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := command.NoArguments(c); err != nil {
 				return err
 			}
-			defer f.close()
 			if err := f.open(ctx, connect.Options{}); err != nil {
 				return err
 			}
@@ -47,10 +47,10 @@ func (f *fleet) listCommand() *cli.Command {
 			if err != nil {
 				return fmt.Errorf("list runs: %w", err)
 			}
-			table := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
+			table := tabwriter.NewWriter(f.Out, 0, 0, 2, ' ', 0)
 			for _, r := range runs {
 				if asJSON {
-					err = json.NewEncoder(f.out).Encode(r)
+					err = json.NewEncoder(f.Out).Encode(r)
 				} else {
 					_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t$%s\n", r.ID, r.Started.Local().Format("2006-01-02 15:04:05"), termtext.Clean(r.Agent), r.Outcome, agent.Money(r.Cost*float64(agent.Dollar)))
 				}

@@ -8,12 +8,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/work"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/work"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
 )
@@ -50,10 +54,14 @@ func (s *safe) String() string {
 	return s.b.String()
 }
 
+func environment(in io.Reader, out, stderr io.Writer) *program.Env {
+	return &program.Env{In: in, Out: out, Err: stderr, Getenv: os.Getenv, Environ: os.Environ(), KillAfter: time.Minute}
+}
+
 // do runs a command.
 func do(ctx context.Context, in string, args ...string) (code int, out, stderr string) {
 	var o, e safe
-	code = run(ctx, &fleet{in: strings.NewReader(in), out: &o, err: &e, environ: os.Environ()}, append([]string{"agents-fleet"}, args...))
+	code = run(ctx, environment(strings.NewReader(in), &o, &e), append([]string{"agents-fleet"}, args...))
 	return code, o.String(), e.String()
 }
 
@@ -106,7 +114,7 @@ func TestCommands(t *testing.T) {
 	var out, stderr safe
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, &fleet{in: strings.NewReader(""), out: &out, err: &stderr, environ: os.Environ()}, []string{"agents-fleet", "dev", "--listen", "127.0.0.1:0", "--key", keyFile})
+		ended <- run(ctx, environment(strings.NewReader(""), &out, &stderr), []string{"agents-fleet", "dev", "--listen", "127.0.0.1:0", "--key", keyFile})
 	}()
 	until(t, "the start of the worker", func() bool { return strings.Contains(stderr.String(), "taking runs") || len(ended) > 0 })
 	if info, err := os.Stat(dev); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(out.String(), "Temporal server: 127.0.0.1:") {
@@ -114,19 +122,20 @@ func TestCommands(t *testing.T) {
 	}
 	file := agentFile(t)
 	t.Run("run prints the answer", func(t *testing.T) {
-		if code, out, stderr := do(t.Context(), "", "run", "--agent-file", file, "--prompt", "Ada"); code != 0 || out != "hello, Ada\n" || stderr != "" {
+		if code, out, stderr := do(t.Context(), "", "run", "--agent-file", file, "--prompt", "Ada"); code != 0 || out != "hello, Ada\n" || !strings.Contains(stderr, "1 turn") {
 			t.Errorf("run: %d, %q, %q", code, out, stderr)
 		}
 	})
 	t.Run("submit and attach", func(t *testing.T) { testSubmit(t, file) })
-	t.Run("a limit", func(t *testing.T) {
+	t.Run("a time limit", func(t *testing.T) {
 		code, out, stderr := do(t.Context(), "", "run", "--agent-file", file, "--prompt", "wait", "--timeout", "2s")
-		if code != 3 || out != "" || !strings.Contains(stderr, "error: run agent clerk: ") {
+		if code != 5 || out != "" || !strings.Contains(stderr, "error: run agent clerk: the time limit of the run passed") {
 			t.Errorf("run: %d, %q, %q", code, out, stderr)
 		}
 	})
 	t.Run("cancel", func(t *testing.T) { testCancel(t, file) })
 	t.Run("channel", func(t *testing.T) { testChannel(t, file) })
+	t.Run("prune", func(t *testing.T) { testPrune(t, filepath.Join(dir, "store"), keyFile) })
 	t.Run("a second dev", func(t *testing.T) {
 		if code, _, stderr := do(t.Context(), "", "dev", "--listen", "127.0.0.1:0"); code != 2 || !strings.Contains(stderr, "another `agents-fleet dev` uses this folder") {
 			t.Errorf("dev: %d, %q", code, stderr)
@@ -210,6 +219,9 @@ func testCancel(t *testing.T, file string) {
 	if code, _, stderr := do(t.Context(), "", "attach", id); code != 130 || !strings.Contains(stderr, "cancel") {
 		t.Errorf("attach: %d, %q", code, stderr)
 	}
+	if code, _, stderr := do(t.Context(), "", "cancel", id); code != 0 || stderr != "note: run "+id+" has ended already\n" {
+		t.Errorf("a second cancel: %d, %q", code, stderr)
+	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	go func() {
 		defer interrupt()
@@ -217,6 +229,69 @@ func testCancel(t *testing.T, file string) {
 	}()
 	if code, _, stderr := do(ctx, "", "run", "--agent-file", file, "--prompt", "wait"); code != 130 || !strings.Contains(stderr, "run agent clerk") {
 		t.Errorf("run: %d, %q", code, stderr)
+	}
+}
+
+// A run that ended long ago is removed; those of today stay.
+func testPrune(t *testing.T, location, keyFile string) {
+	s, err := store.Open(t.Context(), location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := connect.ReadKey(keyFile)
+	if err == nil {
+		s, err = store.Encrypt(s, key.Bytes[:])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "20200102-030405-abcdefghij"
+	end := `{"kind":"end","session":"` + id + `","agent":"clerk","status":"ok","time":"2020-01-02T03:05:00Z"}`
+	if err := s.Append(t.Context(), id, 0, [][]byte{[]byte(end)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.PutBlob(t.Context(), s, store.SharedOwner(id), []byte("an agent")); err != nil {
+		t.Fatal(err)
+	}
+	line := id + "  " + time.Date(2020, 1, 2, 3, 5, 0, 0, time.UTC).Local().Format(time.DateTime) + "  ok  clerk\n"
+	for _, tt := range []struct{ args, want string }{
+		{"prune --older-than 30d --dry-run", line + "would remove 1 run, and the agents' folders of 1 day\n"},
+		{"prune --older-than 30d", line + "removed 1 run, and the agents' folders of 1 day\n"},
+		{"prune --older-than 2h", "removed 0 runs, and the agents' folders of 0 days\n"},
+	} {
+		if code, out, stderr := do(t.Context(), "", strings.Fields(tt.args)...); code != 0 || out != tt.want || stderr != "" {
+			t.Errorf("%s: %d, %q, %q, want %q", tt.args, code, out, stderr, tt.want)
+		}
+	}
+	if err := s.Append(t.Context(), id, 0, [][]byte{[]byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(other, []byte(strings.Repeat("6b", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, stderr := do(t.Context(), "", "prune", "--older-than", "30d", "--store", location, "--key", other); code != 1 || !strings.Contains(stderr, "warning: "+id+" stays: decrypt event 1") || !strings.Contains(out, "removed 0 runs") {
+		t.Errorf("prune with another key: %d, %q, %q", code, out, stderr)
+	}
+}
+
+// The keys file is read, and how the server and the store are reached is not for tools.
+func TestLoading(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte(`{"keys":[{"id":"openai","value":"sk-1"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{Env: environment(nil, io.Discard, io.Discard)}
+	f.Environ = []string{"PATH=/bin", "TEMPORAL_TLS_CLIENT_KEY_DATA=secret", "AGENTS_FLEET_STORE=postgres://u:secret@h/d"}
+	o, err := f.loading(keys)
+	if err != nil || !slices.Equal(o.Environ, []string{"PATH=/bin"}) {
+		t.Errorf("tools see %q, %v", o.Environ, err)
+	}
+	if key, ok := o.Keys.Lookup("openai"); !ok || key.Value.Reveal() != "sk-1" || !strings.HasPrefix(o.CacheDir, os.Getenv("XDG_CACHE_HOME")) {
+		t.Errorf("the options are %+v", o)
+	}
+	if _, err := f.loading(keys + "x"); err == nil {
+		t.Error("a keys file that does not exist is no error")
 	}
 }
 
@@ -245,7 +320,7 @@ func hold(t *testing.T, file, input string, answer json.RawMessage) (end agent.E
 	var stderr safe
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(t.Context(), &fleet{in: in, out: out, err: &stderr, environ: os.Environ()}, []string{"agents-fleet", "run", "--channel", "--agent-file", file})
+		ended <- run(t.Context(), environment(in, out, &stderr), []string{"agents-fleet", "run", "--channel", "--agent-file", file})
 		out.Close()
 	}()
 	conn := channel.Open(fromChild, toChild, agent.Start{Args: json.RawMessage(`{"prompt":"touch it"}`)})
@@ -280,29 +355,18 @@ func TestWrongCommandLines(t *testing.T) {
 		{"submit --prompt x --timeout -1s --agent-file " + file, "it must be positive"},
 		{"submit --prompt x --media " + file + "x --agent-file " + file, "no such file"},
 		{"submit --prompt x --budget gold=1 --agent-file " + file, "gold"},
-		{"run --prompt x --output xml --agent-file " + file, "want text, json or jsonl"},
-		{"attach", "want the id of one run"},
+		{"run --prompt x --output xml --agent-file " + file, "must be one of text, json, jsonl"},
+		{"attach", "the id of a run, as `agents-fleet list` shows it, is missing"},
 		{"list --address 127.0.0.1:1", "connect to the Temporal server at 127.0.0.1:1"},
 		{"worker --metrics here", "--metrics: "},
+		{"prune", `"older-than" not set`},
+		{"prune --older-than 59m", "want at least an hour ago"},
+		{"prune --older-than x", "want a date"},
+		{"prune --older-than 30d", "no store is configured"},
 	} {
 		code, out, stderr := do(t.Context(), "", strings.Fields(tt.args)...)
 		if code != 2 || out != "" || !strings.HasPrefix(stderr, "error: ") || !strings.Contains(stderr, tt.want) {
 			t.Errorf("agents-fleet %s: %d, %q, %q, want %q", tt.args, code, out, stderr, tt.want)
-		}
-	}
-}
-
-func TestRepliesOfAPerson(t *testing.T) {
-	for _, tt := range []struct{ what, line, want string }{
-		{"approve", "yes", `{"decision":"allow","reason":"a person allowed it"}`},
-		{"approve", "", `{"decision":"deny","reason":"a person denied it"}`},
-		{"ask", "red", `"red"`},
-		{"ask", "", ``},
-		{"elicit", `{"a":1}`, `{"action":"accept","content":{"a":1}}`},
-		{"elicit", "", `{"action":"decline"}`},
-	} {
-		if got := string(reply(tt.what, tt.line)); got != tt.want {
-			t.Errorf("reply(%q, %q) = %s, want %s", tt.what, tt.line, got, tt.want)
 		}
 	}
 }

@@ -7,17 +7,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/connect"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/server"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/work"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/server"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/work"
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/filelock"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/wholefile"
 	"github.com/urfave/cli/v3"
 )
@@ -42,7 +48,7 @@ func (f *fleet) workerCommand() *cli.Command {
 		Name: "worker", Usage: "work on submitted runs until interrupted; other workers then continue them",
 		Flags: f.flags(append(f.workerFlags(o, &keys), &cli.StringFlag{Name: "build-id", Usage: "the `ID` of this build, by default the digest of the program; a run stays with the build that began it", Destination: &o.BuildID})...),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := command.NoArguments(c); err != nil {
 				return err
 			}
 			if o.BuildID == "" {
@@ -56,39 +62,20 @@ func (f *fleet) workerCommand() *cli.Command {
 	}
 }
 
-func noArguments(c *cli.Command) error {
-	if c.Args().Present() {
-		return usage("%s: unexpected argument %q", c.FullName(), c.Args().First())
-	}
-	return nil
-}
-
 // work runs a worker until ctx ends.
 func (f *fleet) work(ctx context.Context, o work.Options, keys string) error {
-	defer f.close()
 	var err error
 	if o.Dir, err = f.folder(); err != nil {
 		return err
 	}
-	env, err := config.SystemEnv()
-	if err != nil {
-		return &failure{error: err, code: 2}
+	if o.Load, err = f.loading(keys); err != nil {
+		return err
 	}
-	tools := slices.DeleteFunc(slices.Clone(f.environ), func(v string) bool { // passwords in URLs, keys of certificates
-		return strings.HasPrefix(v, "AGENTS_FLEET_") || strings.HasPrefix(v, "TEMPORAL_")
-	})
-	var warnings []string
-	if o.Load, warnings, err = work.Host(env, tools, keys); err != nil {
-		return &failure{error: err, code: 2}
-	}
-	for _, w := range warnings {
-		f.note("warning: " + w)
-	}
-	to := connect.Options{Logger: f.logger()}
+	to := connect.Options{Logger: slog.New(slog.NewTextHandler(f.Err, &slog.HandlerOptions{Level: slog.LevelError}))}
 	if f.metrics != "" {
 		m, err := connect.ServeMetrics(f.metrics)
 		if err != nil {
-			return &failure{error: fmt.Errorf("--metrics: %w", err), code: 2}
+			return failure.NothingRan(fmt.Errorf("--metrics: %w", err), "")
 		}
 		f.closers = append(f.closers, m.Close)
 		to.Metrics = m
@@ -97,7 +84,7 @@ func (f *fleet) work(ctx context.Context, o work.Options, keys string) error {
 		return err
 	}
 	if err := connect.Register(ctx, f.client, f.space, attributes); err != nil {
-		f.note("warning: " + err.Error()) // it may need an administrator
+		f.Warn(err.Error()) // it may need an administrator
 	}
 	o.Note = f.note
 	if f.trace != nil {
@@ -105,6 +92,36 @@ func (f *fleet) work(ctx context.Context, o work.Options, keys string) error {
 	}
 	f.note("worker: taking runs from the queue " + o.Queue)
 	return work.New(f.client, f.store, o).Run(ctx)
+}
+
+// loading returns the options with which this host loads agents: its environment, keys, prices
+// and caches. How to reach Temporal and the store is not passed to tools: it may contain
+// passwords.
+func (f *fleet) loading(keys string) (o agentfile.Options, err error) {
+	env, err := f.ConfigEnv()
+	if err != nil {
+		return o, err
+	}
+	c, err := config.Load(env, config.Flags{Keys: keys})
+	if err != nil {
+		return o, failure.NothingRan(err, "")
+	}
+	o = agentfile.Options{Companion: process.Companion, CacheDir: f.CacheDir(), LockDir: f.LockDir(), OutputDir: f.OutputDir()}
+	o.Environ = slices.DeleteFunc(slices.Clone(f.Environ), func(v string) bool {
+		return strings.HasPrefix(v, "AGENTS_FLEET_") || strings.HasPrefix(v, "TEMPORAL_")
+	})
+	if o.Prices, err = load.Prices(c); err != nil {
+		return o, err
+	}
+	if file := c.KeysFile(""); file.Path != "" {
+		var warnings []string
+		o.KeysFile = file.Path
+		if o.Keys, warnings, err = config.ReadKeys(file.Path); err != nil {
+			return o, failure.NothingRan(fmt.Errorf("read keys (%s): %w", file.Why, err), "")
+		}
+		f.Warn(warnings...)
+	}
+	return o, nil
 }
 
 // ownDigest returns the beginning of the digest of the running program.
@@ -132,7 +149,7 @@ func (f *fleet) devCommand() *cli.Command {
 			&cli.StringFlag{Name: "store", Usage: "`URL` of the store, by default a folder of this machine", Sources: cli.EnvVars(envStore), Destination: &f.location},
 			&cli.StringFlag{Name: "listen", Usage: "the server's `HOST:PORT`; port 0 selects a free port", Value: "127.0.0.1:7233", Destination: &listen}),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := command.NoArguments(c); err != nil {
 				return err
 			}
 			return f.dev(ctx, *o, keys, listen)
@@ -155,11 +172,11 @@ func (f *fleet) dev(ctx context.Context, o work.Options, keys, listen string) er
 	}
 	defer lock.Close()
 	if err := filelock.Try(lock); err != nil {
-		return &failure{error: fmt.Errorf("lock %s: %w", dir, err), code: 2, hint: "another `agents-fleet dev` uses this folder; --dir names a different one"}
+		return failure.NothingRan(fmt.Errorf("lock %s: %w", dir, err), "another `agents-fleet dev` uses this folder; --dir names a different one")
 	}
 	s, err := server.Start(server.Options{File: filepath.Join(dir, "temporal.db"), Address: listen, Attributes: connect.Types(attributes), LogFile: filepath.Join(dir, "server.log")})
 	if err != nil {
-		return &failure{error: err, code: 2, hint: "--listen 127.0.0.1:0 selects a free port"}
+		return failure.NothingRan(err, "--listen 127.0.0.1:0 selects a free port")
 	}
 	defer s.Stop()
 	if f.location == "" {
@@ -179,6 +196,6 @@ func (f *fleet) dev(ctx context.Context, o work.Options, keys, listen string) er
 		return err
 	}
 	defer os.Remove(filepath.Join(dir, runningFile))
-	fmt.Fprintf(f.out, "Temporal server: %s\nstore: %s\n", f.address, f.location)
+	fmt.Fprintf(f.Out, "Temporal server: %s\nstore: %s\n", f.address, f.location)
 	return f.work(ctx, o, keys)
 }

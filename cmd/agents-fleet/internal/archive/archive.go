@@ -1,11 +1,11 @@
 // Package archive keeps folders in a store: the folder of an agent, which workers unpack,
 // and the working folder of a run, which moves from host to host.
 //
-//	digest, err := archive.Pack(ctx, s, "agents/reviewer")
-//	dir, err := archive.Shared(ctx, s, digest, cache)
+//	blob, err := archive.Pack(ctx, s, owner, "agents/reviewer")
+//	dir, err := archive.Shared(ctx, s, blob, cache)
 //
 // An archive is a gzip-compressed tar file, a blob of the store. The same files with the same
-// modes have the same digest; times and owners are left out, and so is everything that is
+// modes have the same archive; times and owners are left out, and so is everything that is
 // neither a folder, a file nor a symbolic link.
 //
 // [Workspaces] makes the working folders of runs.
@@ -24,9 +24,8 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 )
 
 const (
@@ -40,15 +39,15 @@ const (
 
 var errTooLarge = fmt.Errorf("its files are larger than %d MiB in total", MaxBytes>>20)
 
-// Pack stores the folder of an agent and returns the digest of the archive. Files of keys
+// Pack stores the folder of an agent for an owner and returns the name of the blob. Files of keys
 // (agents-exe.keys) and the folders of Git are left out. A symbolic link to a place outside
 // the folder is an error.
-func Pack(ctx context.Context, s store.Store, dir string) (digest string, err error) {
+func Pack(ctx context.Context, s store.Store, owner, dir string) (blob string, err error) {
 	data, err := pack(ctx, dir, false)
 	if err != nil {
 		return "", fmt.Errorf("pack %s: %w", dir, err)
 	}
-	return store.PutBlob(ctx, s, data)
+	return store.PutBlob(ctx, s, owner, data)
 }
 
 // pack returns the archive of a folder. That of a workspace, which programs are changing, has
@@ -135,13 +134,13 @@ func stays(root *os.Root, name string) error {
 
 // Unpack writes the files of an archive into a folder that is empty. Whatever the archive
 // says, nothing is written elsewhere, and no symbolic link leads elsewhere.
-func Unpack(ctx context.Context, s store.Store, digest, dir string) error {
-	data, err := store.GetBlob(ctx, s, digest)
+func Unpack(ctx context.Context, s store.Store, blob, dir string) error {
+	data, err := store.GetBlob(ctx, s, blob)
 	if err == nil {
 		err = unpack(ctx, data, dir)
 	}
 	if err != nil {
-		return fmt.Errorf("unpack %s: %w", digest, err)
+		return fmt.Errorf("unpack %s: %w", blob, err)
 	}
 	return nil
 }
@@ -220,12 +219,12 @@ func write(root *os.Root, h *tar.Header, content io.Reader) error {
 
 // Shared returns a folder below cache with the files of an archive. It unpacks the archive
 // unless another call, of any process, has done so. The files must not be changed.
-func Shared(ctx context.Context, s store.Store, digest, cache string) (dir string, err error) {
-	dir = filepath.Join(cache, strings.ReplaceAll(digest, ":", "-"))
+func Shared(ctx context.Context, s store.Store, blob, cache string) (dir string, err error) {
+	dir = filepath.Join(cache, path.Base(blob))
 	if !filepath.IsLocal(filepath.Base(dir)) || filepath.Dir(dir) != filepath.Clean(cache) {
-		return "", fmt.Errorf("%q is not a valid digest", digest)
+		return "", fmt.Errorf("%q is not a valid name of a blob", blob)
 	}
-	return dir, makeFolder(dir, func(temp string) error { return Unpack(ctx, s, digest, temp) })
+	return dir, makeFolder(dir, func(temp string) error { return Unpack(ctx, s, blob, temp) })
 }
 
 // makeFolder makes a folder that has its name only when fill has filled it. Of several calls

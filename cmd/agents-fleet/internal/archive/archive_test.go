@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -92,7 +92,7 @@ func TestUnpackMakesWhatPackRead(t *testing.T) {
 	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "read-only"), 0o700) })
 	expected := want()
 	create(t, dir, ".git/config=x", "tools/.git=gitdir: /x", "agents-exe.keys=secret", "tools/agents-exe.keys=secret")
-	digest, err := Pack(t.Context(), s, dir)
+	digest, err := Pack(t.Context(), s, "run", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestUnpackMakesWhatPackRead(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(got, "agent.json"), old, old); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Pack(t.Context(), s, got); again != digest || err != nil {
+	if again, err := Pack(t.Context(), s, "run", got); again != digest || err != nil {
 		t.Errorf("Pack of the copy = %s, %v, want %s", again, err, digest)
 	}
 }
@@ -123,7 +123,7 @@ func TestPackRefuses(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		create(t, dir, files...)
-		if _, err := Pack(t.Context(), folderStore(t), dir); err == nil || !strings.Contains(err.Error(), "link") {
+		if _, err := Pack(t.Context(), folderStore(t), "run", dir); err == nil || !strings.Contains(err.Error(), "link") {
 			t.Errorf("Pack with a link that leaves the folder, %s = %v, want an error", name, err)
 		}
 	}
@@ -132,10 +132,10 @@ func TestPackRefuses(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "large"), MaxBytes); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Pack(t.Context(), folderStore(t), dir); err == nil || !strings.Contains(err.Error(), "256 MiB") {
+	if _, err := Pack(t.Context(), folderStore(t), "run", dir); err == nil || !strings.Contains(err.Error(), "256 MiB") {
 		t.Errorf("Pack of a file of 256 MiB = %v, want an error with the limit", err)
 	}
-	if _, err := Pack(t.Context(), folderStore(t), filepath.Join(dir, "missing")); err == nil {
+	if _, err := Pack(t.Context(), folderStore(t), "run", filepath.Join(dir, "missing")); err == nil {
 		t.Error("Pack of a folder that does not exist succeeded")
 	}
 }
@@ -194,7 +194,7 @@ func TestUnpackRefuses(t *testing.T) {
 func TestSharedIsUnpackedOnce(t *testing.T) {
 	s, dir, cache := folderStore(t), t.TempDir(), t.TempDir()
 	create(t, dir, "a=1", "b/c=2")
-	digest, err := Pack(t.Context(), s, dir)
+	digest, err := Pack(t.Context(), s, "run", dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/wholefile"
@@ -29,10 +29,10 @@ const (
 	protocols = "https:http:ssh:file" // of git
 )
 
-// Spec returns what a workspace begins with, for Prepare: source is Empty, the path of a
+// Spec returns what the workspace of a run begins with, for Prepare: source is Empty, the path of a
 // folder, which is stored, or git+URL#COMMIT, with the whole hash of the commit. A URL cannot
 // have a password: the Git of the workers must be configured with it.
-func Spec(ctx context.Context, s store.Store, source string) (string, error) {
+func Spec(ctx context.Context, s store.Store, run, source string) (string, error) {
 	if source == Empty {
 		return source, nil
 	}
@@ -44,7 +44,7 @@ func Spec(ctx context.Context, s store.Store, source string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("pack the workspace %s: %w", source, err)
 	}
-	return store.PutBlob(ctx, s, data)
+	return store.PutBlob(ctx, s, run, data)
 }
 
 // gitSource returns the parts of git+URL#COMMIT.
@@ -93,11 +93,11 @@ type Workspace struct {
 	state string // of the files at the last snapshot
 }
 
-// A snapshot is an event of the record: Digest is that of the archive, "" for what the
+// A snapshot is an event of the record: Blob is that of the archive, "" for what the
 // workspace began with. With Number it is what a host knows.
 type snapshot struct {
 	Number int64  `json:"number,omitempty"`
-	Digest string `json:"digest"`
+	Blob   string `json:"blob"`
 	Host   string `json:"host"`
 }
 
@@ -134,12 +134,12 @@ func (w *Workspaces) Prepare(ctx context.Context, run, spec string) (*Workspace,
 	if err := errors.Join(os.RemoveAll(s.note()), os.RemoveAll(s.Dir)); err != nil {
 		return nil, err
 	}
-	err = makeFolder(s.Dir, func(temp string) error { return w.fill(ctx, spec, s.last.Digest, temp) })
+	err = makeFolder(s.Dir, func(temp string) error { return w.fill(ctx, spec, s.last.Blob, temp) })
 	if err == nil {
 		s.state, err = stateOf(s.Dir)
 	}
 	if err == nil {
-		err = s.append(ctx, s.last.Digest)
+		err = s.append(ctx, s.last.Blob)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make workspace %s: %w", run, err)
@@ -156,7 +156,7 @@ func (s *Workspace) lock(ctx context.Context) (release func(), err error) {
 }
 
 // record is the name of the record with the snapshots.
-func (s *Workspace) record() string { return s.run + ".workspace" }
+func (s *Workspace) record() string { return s.run + "/workspace" }
 
 // note is the file that says which snapshot the folder follows.
 func (s *Workspace) note() string { return s.Dir + ".json" }
@@ -167,12 +167,12 @@ func (s snapshot) String() string {
 }
 
 // append adds a snapshot.
-func (s *Workspace) append(ctx context.Context, digest string) error {
+func (s *Workspace) append(ctx context.Context, blob string) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return err
 	}
-	next := snapshot{Digest: digest, Host: host}
+	next := snapshot{Blob: blob, Host: host}
 	err = s.all.Store.Append(ctx, s.record(), s.last.Number, [][]byte{[]byte(next.String())})
 	if errors.Is(err, store.ErrBehind) {
 		return store.ErrSuperseded
@@ -246,9 +246,9 @@ func (s *Workspace) Snapshot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pack the workspace: %w", err)
 	}
-	digest, err := store.PutBlob(ctx, s.all.Store, data)
-	if err == nil && digest != s.last.Digest {
-		err = s.append(ctx, digest)
+	blob, err := store.PutBlob(ctx, s.all.Store, s.run, data)
+	if err == nil && blob != s.last.Blob {
+		err = s.append(ctx, blob)
 	}
 	if err != nil {
 		return err

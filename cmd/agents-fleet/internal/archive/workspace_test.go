@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -28,7 +28,7 @@ func prepare(t *testing.T, w *Workspaces, spec string) *Workspace {
 
 func snapshots(t *testing.T, s store.Store) int {
 	t.Helper()
-	events, err := s.Read(t.Context(), "run.workspace", 0)
+	events, err := s.Read(t.Context(), "run/workspace", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func snapshots(t *testing.T, s store.Store) int {
 func TestAnotherHostTakesTheWorkspaceOver(t *testing.T) {
 	s, dir := folderStore(t), t.TempDir()
 	create(t, dir, "start=1", ".git/HEAD=ref")
-	spec, err := Spec(t.Context(), s, dir)
+	spec, err := Spec(t.Context(), s, "run", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestWorkspaceFromGit(t *testing.T) {
 	commit := git("rev-parse", "HEAD")
 	create(t, repository, "file=2")
 	git("commit", "-q", "-a", "-m", "two")
-	spec, err := Spec(t.Context(), s, "git+file://"+repository+"#"+commit)
+	spec, err := Spec(t.Context(), s, "run", "git+file://"+repository+"#"+commit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestSpecRefuses(t *testing.T) {
 		"git+ssh://git:hunter2@example.com/x" + commit, "git+https://example.com/x", "git+https://example.com/x#main",
 		"git+https://hunter2@%zz" + commit, "git+ext::sh -c id" + commit, "git+" + commit, filepath.Join(t.TempDir(), "missing"), "",
 	} {
-		spec, err := Spec(t.Context(), folderStore(t), source)
+		spec, err := Spec(t.Context(), folderStore(t), "run", source)
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("Spec(%q) = %s, %v", source, spec, err)
 		}

@@ -13,8 +13,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -116,7 +116,7 @@ func (r *Run) Reply(ctx context.Context, question string, answer json.RawMessage
 	if len(answer) == 0 {
 		answer = json.RawMessage("null") // nobody answers
 	}
-	blob, err := store.PutBlob(ctx, r.Store, answer)
+	blob, err := store.PutBlob(ctx, r.Store, r.ID, answer)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (r *Run) Input(ctx context.Context, session string, m agent.Message) error 
 	if err != nil {
 		return err
 	}
-	blob, err := store.PutBlob(ctx, r.Store, text)
+	blob, err := store.PutBlob(ctx, r.Store, r.ID, text)
 	if err != nil {
 		return err
 	}
@@ -147,20 +147,24 @@ func (r *Run) update(ctx context.Context, id, name string, arg any) error {
 	if err == nil {
 		err = h.Get(ctx, nil)
 	}
-	return over(err)
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		return ErrEnded
+	}
+	return err
 }
 
 // Cancel ends the run, or the sub-agent with a session; the status is interrupted.
 func (r *Run) Cancel(ctx context.Context, session string) error {
-	return over(r.Client.CancelWorkflow(ctx, cmp.Or(session, r.ID), ""))
-}
-
-// ErrOver: the run has ended, or there is none.
-var ErrOver = errors.New("the run has ended, or does not exist")
-
-func over(err error) error {
+	id := cmp.Or(session, r.ID)
+	if about, err := r.Client.DescribeWorkflowExecution(ctx, id, ""); err == nil && about.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return ErrEnded
+	}
+	err := r.Client.CancelWorkflow(ctx, id, "")
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
-		return ErrOver
+		return fmt.Errorf("%w: %s", ErrNoRun, id)
 	}
 	return err
 }
+
+// ErrEnded: the run has ended.
+var ErrEnded = errors.New("the run has ended")

@@ -33,7 +33,7 @@ func (r *Run) Serve(ctx context.Context, in *bufio.Scanner, out io.Writer, after
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ended := func() {
-		if err := r.Cancel(life, ""); err != nil && !errors.Is(err, ErrOver) && life.Err() == nil {
+		if err := r.Cancel(life, ""); err != nil && !errors.Is(err, ErrEnded) && life.Err() == nil {
 			note(err)
 		}
 	}
@@ -108,7 +108,7 @@ func (r *Run) apply(ctx context.Context, queue <-chan message, note func(error))
 		case "cancel":
 			err = r.Cancel(ctx, m.Session)
 		}
-		if err != nil && !errors.Is(err, ErrOver) && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, ErrEnded) && ctx.Err() == nil {
 			note(err)
 		}
 	}

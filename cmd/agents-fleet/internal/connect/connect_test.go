@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/server"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/server"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/traceid"

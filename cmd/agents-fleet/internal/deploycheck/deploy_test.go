@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -70,7 +71,13 @@ func TestKubernetes(t *testing.T) {
 	for _, v := range pod.Spec.Volumes {
 		volumes[v.Name] = true
 	}
-	for _, c := range pod.Spec.Containers {
+	var prune batchv1.CronJob
+	strict(t, "prune.yaml", &prune)
+	job := prune.Spec.JobTemplate.Spec.Template.Spec.Containers[0]
+	if job.Image != pod.Spec.Containers[0].Image {
+		t.Errorf("the job has the image %s, and the workers %s", job.Image, pod.Spec.Containers[0].Image)
+	}
+	for _, c := range append(pod.Spec.Containers, job) {
 		for _, m := range c.VolumeMounts {
 			if !volumes[m.Name] {
 				t.Errorf("container %s mounts %s, which is no volume", c.Name, m.Name)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"

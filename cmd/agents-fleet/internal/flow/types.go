@@ -55,11 +55,11 @@ type Input struct {
 	// Path are the slugs of the agents from below the root to the agent of this run; empty
 	// at the root.
 	Path []string `json:"path,omitempty"`
-	// Folder is the digest of the blob that holds the folder of the agents, and File the
+	// Folder is the name of the blob that holds the folder of the agents, and File the
 	// root's agent file in it, with slashes.
 	Folder string `json:"folder"`
 	File   string `json:"file"`
-	// Start is the digest of a blob that holds an agent.Start as JSON: the prompt (Args and
+	// Start is the name of a blob that holds an agent.Start as JSON: the prompt (Args and
 	// Media), the Lease, Context, OutputSchema and Person. For a sub-agent it has the Lease
 	// and Person.
 	Start   string  `json:"start"`
@@ -74,6 +74,8 @@ type Options struct {
 	Agent string `json:"agent,omitempty"`
 	// Models replace the models of agents, as in agentfile.Options.
 	Models map[string]Model `json:"models,omitempty"`
+	// Deadline is when the run ends with the status deadline; zero is never.
+	Deadline time.Time `json:"deadline,omitzero"`
 	// Trace passes a traceparent to tools and models.
 	Trace bool `json:"trace,omitempty"`
 	// Heartbeat is how long a worker may be silent before another one repeats its activity;
@@ -187,25 +189,25 @@ type Kept struct {
 	Blob string `json:"blob"`
 }
 
-// A Reply answers a question. Blob is the digest of a blob with the answer, as JSON.
+// A Reply answers a question. Blob is the name of a blob with the answer, as JSON.
 type Reply struct {
 	Question string `json:"question"`
 	Blob     string `json:"blob"`
 }
 
-// An InputMessage is for the model. Blob is the digest of a blob with an agent.Message as
+// An InputMessage is for the model. Blob is the name of a blob with an agent.Message as
 // JSON.
 type InputMessage struct {
 	Blob string `json:"blob"`
 }
 
 // ReplyName is the object with the reply to a question of a record.
-func ReplyName(record, question string) string { return "replies/" + record + "/" + question }
+func ReplyName(record, question string) string { return record + "/replies/" + question }
 
 // InputName is the object with input i, from 0, of a session.
 func InputName(record, session string, i int) string {
-	return fmt.Sprintf("inputs/%s/%s/%d", record, session, i)
+	return fmt.Sprintf("%s/inputs/%s/%d", record, session, i)
 }
 
 // HostName is the object that names the host of a record's workspace in a term.
-func HostName(record string, term int) string { return fmt.Sprintf("hosts/%s/%d", record, term) }
+func HostName(record string, term int) string { return fmt.Sprintf("%s/hosts/%d", record, term) }

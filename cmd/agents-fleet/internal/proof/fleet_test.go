@@ -20,9 +20,9 @@ import (
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/archive"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
 )
@@ -208,7 +208,7 @@ func (f *fleet) pack(a agentDef) string {
 	f.Helper()
 	dir := filepath.Join(f.TempDir(), "agent")
 	f.write(dir, a)
-	digest, err := archive.Pack(f.Context(), f.store, dir)
+	digest, err := archive.Pack(f.Context(), f.store, "agents", dir)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func (f *fleet) prompt(budget agent.Budget) string {
 	if err != nil {
 		f.Fatal(err)
 	}
-	digest, err := store.PutBlob(f.Context(), f.store, data)
+	digest, err := store.PutBlob(f.Context(), f.store, "prompts", data)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -18,11 +18,11 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/connect"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/server"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/work"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/server"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/work"
 	"github.com/agents-exe/agents/pkg/agentfile"
 )
 

@@ -56,14 +56,15 @@ func (s *sealed) cipher(kind, name string) cipher.AEAD {
 
 // object is the name under which an object is stored.
 func (s *sealed) object(name string) string {
-	return "sealed/" + hex.EncodeToString(s.derive("agents-fleet name", name))
+	owner, _ := entry(kindObject, name)
+	return owner + "/" + hex.EncodeToString(s.derive("agents-fleet name", name))
 }
 
 func (s *sealed) Append(ctx context.Context, record string, after int64, events [][]byte) error {
 	if err := checkAppend(record, after, events); err != nil {
 		return err
 	}
-	c := s.cipher("record", record)
+	c := s.cipher(kindRecord, record)
 	lines := make([][]byte, len(events))
 	for i, e := range events {
 		text := c.Seal(nil, nil, e, numberOf(after, i))
@@ -80,7 +81,7 @@ func (s *sealed) Read(ctx context.Context, record string, after int64) ([][]byte
 	if err != nil {
 		return nil, err
 	}
-	c := s.cipher("record", record)
+	c := s.cipher(kindRecord, record)
 	for i, line := range lines {
 		text, err := base64.StdEncoding.DecodeString(string(bytes.Trim(line, `"`)))
 		if err == nil {
@@ -94,21 +95,21 @@ func (s *sealed) Read(ctx context.Context, record string, after int64) ([][]byte
 }
 
 func (s *sealed) Put(ctx context.Context, name string, data []byte) (bool, error) {
-	if err := checkName(name, 0); err != nil {
+	if err := checkName(name); err != nil {
 		return false, err
 	}
-	return s.Store.Put(ctx, s.object(name), s.cipher("object", name).Seal(nil, nil, data, nil))
+	return s.Store.Put(ctx, s.object(name), s.cipher(kindObject, name).Seal(nil, nil, data, nil))
 }
 
 func (s *sealed) Get(ctx context.Context, name string) ([]byte, error) {
-	if err := checkName(name, 0); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	text, err := s.Store.Get(ctx, s.object(name))
 	if err != nil {
 		return nil, fmt.Errorf("object %s: %w", name, err)
 	}
-	data, err := s.cipher("object", name).Open(nil, nil, text, nil)
+	data, err := s.cipher(kindObject, name).Open(nil, nil, text, nil)
 	if err != nil {
 		return nil, fmt.Errorf("decrypt object %s: it was changed", name)
 	}

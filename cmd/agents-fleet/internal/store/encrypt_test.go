@@ -23,7 +23,7 @@ func TestNothingIsReadableAtRest(t *testing.T) {
 	if _, err := r.Append(t.Context(), Position{}, []agent.Event{event("a", word), event("a", strings.Repeat(word, 5000))}, never); err != nil {
 		t.Fatal(err)
 	}
-	digest, err := PutBlob(t.Context(), s, []byte(word))
+	blob, err := PutBlob(t.Context(), s, "r", []byte(word))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestNothingIsReadableAtRest(t *testing.T) {
 		}
 		files++
 		text, err := os.ReadFile(path)
-		hash := strings.TrimPrefix(digest, blobScheme)
+		hash := strings.TrimPrefix(blob, "r/"+blobPrefix)
 		if bytes.Contains(text, []byte(word)) || bytes.Contains(text, []byte("session")) || strings.Contains(path+string(text), hash) {
 			t.Errorf("%s is readable", path)
 		}
@@ -43,7 +43,7 @@ func TestNothingIsReadableAtRest(t *testing.T) {
 	if err != nil || files != 3 {
 		t.Errorf("%d files are in the folder, %v, want a record and two blobs", files, err)
 	}
-	if got, err := GetBlob(t.Context(), opened(t, "encrypted:"+dir), digest); string(got) != word || err != nil {
+	if got, err := GetBlob(t.Context(), opened(t, "encrypted:"+dir), blob); string(got) != word || err != nil {
 		t.Errorf("GetBlob = %q, %v", got, err)
 	}
 }

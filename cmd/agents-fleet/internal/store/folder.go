@@ -12,7 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/wholefile"
@@ -21,8 +22,7 @@ import (
 // A folder is a Store in a folder, for the processes of one host or, over NFS, of several.
 //
 // A record is a file of batches, one for each append: the events, each in a line, and a line
-// with the number of the last one and a checksum. Writers lock this file, and nobody
-// removes it. An incomplete last batch was never acknowledged: readers ignore it, and the
+// with the number of the last one and a checksum. Writers lock this file. An incomplete last batch was never acknowledged: readers ignore it, and the
 // next writer replaces it.
 //
 // An NFS client may remember for a minute that a file does not exist. A mount with the
@@ -33,13 +33,16 @@ type folder struct {
 	ends ends
 }
 
+// tempFolder has objects that are being written and owners that are being removed.
+const tempFolder = "tmp"
+
 func openFolder(path string) (Store, error) {
 	root, err := filepath.Abs(path)
 	if err == nil && path == "" {
 		err = errors.New("the path of the folder is empty")
 	}
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(root, "tmp"), 0o700)
+		err = os.MkdirAll(filepath.Join(root, tempFolder), 0o700)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -49,10 +52,16 @@ func openFolder(path string) (Store, error) {
 
 func (f *folder) Close() error { return nil }
 
-// path is the file of a record or of an object, in one of 256 folders.
+// path is the file of a record or of an object, in a folder of its owner.
 func (f *folder) path(kind, name string) string {
+	owner, base := entry(kind, name)
+	return filepath.Join(f.owner(owner), base)
+}
+
+// owner is the folder of an owner, in one of 256 folders.
+func (f *folder) owner(name string) string {
 	sum := sha256.Sum256([]byte(name))
-	return filepath.Join(f.root, kind, hex.EncodeToString(sum[:1]), strings.ReplaceAll(name, "/", ","))
+	return filepath.Join(f.root, hex.EncodeToString(sum[:1]), name)
 }
 
 // syncFolders syncs the folders above a new file. Another process may have created them
@@ -69,7 +78,7 @@ func (f *folder) Append(ctx context.Context, record string, after int64, events 
 	if err := checkAppend(record, after, events); err != nil {
 		return err
 	}
-	path := f.path("records", record)
+	path := f.path(kindRecord, record)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -122,10 +131,10 @@ func (f *folder) write(file *os.File, end place, torn bool, events [][]byte) (pl
 }
 
 func (f *folder) Read(_ context.Context, record string, after int64) ([][]byte, error) {
-	if err := checkName(record, 1); err != nil {
+	if err := checkName(record); err != nil {
 		return nil, err
 	}
-	file, err := os.Open(f.path("records", record))
+	file, err := os.Open(f.path(kindRecord, record))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && after == 0:
 		return nil, nil
@@ -204,17 +213,17 @@ func decodeBatches(text []byte, number int64) (events [][]byte, size int, err er
 }
 
 func (f *folder) Put(_ context.Context, name string, data []byte) (bool, error) {
-	if err := checkName(name, 0); err != nil {
+	if err := checkName(name); err != nil {
 		return false, err
 	}
-	path := f.path("objects", name)
+	path := f.path(kindObject, name)
 	if _, err := os.Lstat(path); err == nil {
 		return false, f.syncFolders(path) // its writer may not have done it yet
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
 	}
-	temp, err := os.CreateTemp(filepath.Join(f.root, "tmp"), "")
+	temp, err := os.CreateTemp(filepath.Join(f.root, tempFolder), "")
 	if err != nil {
 		return false, err
 	}
@@ -234,8 +243,47 @@ func (f *folder) Put(_ context.Context, name string, data []byte) (bool, error) 
 }
 
 func (f *folder) Get(_ context.Context, name string) ([]byte, error) {
-	if err := checkName(name, 0); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(f.path("objects", name))
+	return os.ReadFile(f.path(kindObject, name))
+}
+
+func (f *folder) Owners(_ context.Context, before string) (names []string, err error) {
+	temps, err := os.ReadDir(filepath.Join(f.root, tempFolder))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range temps {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour { // its process ended
+			_ = os.RemoveAll(filepath.Join(f.root, tempFolder, e.Name())) // the next call tries again
+		}
+	}
+	shards, err := os.ReadDir(f.root)
+	for _, shard := range shards {
+		owners, readErr := os.ReadDir(filepath.Join(f.root, shard.Name()))
+		if err = errors.Join(err, readErr); shard.Name() == tempFolder {
+			continue
+		}
+		for _, e := range owners {
+			if e.Name() < before {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// Remove moves the owner's folder away first: readers find all of it or nothing.
+func (f *folder) Remove(_ context.Context, owner string) error {
+	gone, err := os.MkdirTemp(filepath.Join(f.root, tempFolder), "")
+	if err != nil {
+		return err
+	}
+	err = os.Rename(f.owner(owner), filepath.Join(gone, owner))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, os.RemoveAll(gone))
 }

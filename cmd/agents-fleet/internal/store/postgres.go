@@ -63,7 +63,7 @@ func (d *database) Append(ctx context.Context, record string, after int64, event
 }
 
 func (d *database) Read(ctx context.Context, record string, after int64) ([][]byte, error) {
-	if err := checkName(record, 1); err != nil {
+	if err := checkName(record); err != nil {
 		return nil, err
 	}
 	// The event with the number itself shows that the record has it.
@@ -82,7 +82,7 @@ func (d *database) Read(ctx context.Context, record string, after int64) ([][]by
 }
 
 func (d *database) Put(ctx context.Context, name string, data []byte) (bool, error) {
-	if err := checkName(name, 0); err != nil {
+	if err := checkName(name); err != nil {
 		return false, err
 	}
 	tag, err := d.pool.Exec(ctx, `INSERT INTO fleet_objects VALUES ($1, $2) ON CONFLICT DO NOTHING`, name, append([]byte{}, data...))
@@ -90,7 +90,7 @@ func (d *database) Put(ctx context.Context, name string, data []byte) (bool, err
 }
 
 func (d *database) Get(ctx context.Context, name string) (data []byte, err error) {
-	if err := checkName(name, 0); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	err = d.pool.QueryRow(ctx, `SELECT data FROM fleet_objects WHERE name = $1`, name).Scan(&data)
@@ -98,4 +98,21 @@ func (d *database) Get(ctx context.Context, name string) (data []byte, err error
 		return nil, fmt.Errorf("object %s: %w", name, fs.ErrNotExist)
 	}
 	return data, err
+}
+
+func (d *database) Owners(ctx context.Context, before string) ([]string, error) {
+	rows, err := d.pool.Query(ctx, `
+		SELECT split_part(record, '/', 1) COLLATE "C" AS owner FROM fleet_events WHERE record < $1 AND number = 1
+		UNION SELECT split_part(name, '/', 1) FROM fleet_objects WHERE name < $1 ORDER BY owner`, before)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+func (d *database) Remove(ctx context.Context, owner string) error {
+	_, err := d.pool.Exec(ctx, `
+		WITH events AS (DELETE FROM fleet_events WHERE record = $1 OR record > $1 || '/' AND record < $1 || '0')
+		DELETE FROM fleet_objects WHERE name = $1 OR name > $1 || '/' AND name < $1 || '0'`, owner) // 0 follows / in ASCII
+	return err
 }

@@ -167,10 +167,10 @@ func (r *Record) encode(ctx context.Context, e agent.Event) (out encoded, err er
 	small, err := session.MapParts(out.event, func(p *agent.Part) (err error) {
 		switch {
 		case p.Kind == agent.PartMedia && len(p.Data) > largePart:
-			p.Blob, err = PutBlob(ctx, r.records.Store, p.Data)
+			p.Blob, err = PutBlob(ctx, r.records.Store, r.id, p.Data)
 			p.Data = nil
 		case p.Kind != agent.PartMedia && len(p.Text) > largePart:
-			p.Blob, err = PutBlob(ctx, r.records.Store, []byte(p.Text))
+			p.Blob, err = PutBlob(ctx, r.records.Store, r.id, []byte(p.Text))
 			p.Text = ""
 		}
 		return err

@@ -32,7 +32,7 @@ type bucket struct {
 
 const (
 	numberDigits = 19 // of an int64, so that keys are sorted like their numbers
-	parallelGets = 16
+	parallel     = 16 // requests
 	writerKey    = "writer"
 )
 
@@ -124,22 +124,28 @@ func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
 }
 
 func (b *bucket) Put(ctx context.Context, name string, data []byte) (bool, error) {
-	if err := checkName(name, 0); err != nil {
+	if err := checkName(name); err != nil {
 		return false, err
 	}
-	return b.put(ctx, b.prefix+"objects/"+name, data)
+	return b.put(ctx, b.key(kindObject, name), data)
 }
 
 func (b *bucket) Get(ctx context.Context, name string) ([]byte, error) {
-	if err := checkName(name, 0); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	return b.get(ctx, b.prefix+"objects/"+name)
+	return b.get(ctx, b.key(kindObject, name))
 }
 
-// key is that of the append whose first event has the number.
-func (b *bucket) key(record string, number int64) string {
-	return fmt.Sprintf("%srecords/%s/%0*d", b.prefix, record, numberDigits, number)
+// key is that of an object, or the folder of a record.
+func (b *bucket) key(kind, name string) string {
+	owner, base := entry(kind, name)
+	return b.prefix + owner + "/" + base
+}
+
+// appendKey is that of the append whose first event has the number.
+func (b *bucket) appendKey(record string, number int64) string {
+	return fmt.Sprintf("%s/%0*d", b.key(kindRecord, record), numberDigits, number)
 }
 
 func (b *bucket) Append(ctx context.Context, record string, after int64, events [][]byte) error {
@@ -155,7 +161,7 @@ func (b *bucket) Append(ctx context.Context, record string, after int64, events 
 			return ErrBehind
 		}
 	}
-	stored, err := b.put(ctx, b.key(record, after+1), encodeBatch(after, events))
+	stored, err := b.put(ctx, b.appendKey(record, after+1), encodeBatch(after, events))
 	if err != nil {
 		return fmt.Errorf("append to record %s: %w", record, err)
 	}
@@ -167,7 +173,7 @@ func (b *bucket) Append(ctx context.Context, record string, after int64, events 
 }
 
 func (b *bucket) Read(ctx context.Context, record string, after int64) ([][]byte, error) {
-	if err := checkName(record, 1); err != nil {
+	if err := checkName(record); err != nil {
 		return nil, err
 	}
 	start := b.ends.find(record, after).number
@@ -193,9 +199,20 @@ func (b *bucket) Read(ctx context.Context, record string, after int64) ([][]byte
 
 // appends returns the appends whose first event is behind a number, which ends another one.
 func (b *bucket) appends(ctx context.Context, record string, number int64) ([][]byte, error) {
-	var keys []string
-	folder := b.prefix + "records/" + record + "/"
-	pages := s3.NewListObjectsV2Paginator(b.client, &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: &folder, StartAfter: aws.String(b.key(record, number))})
+	keys, err := b.list(ctx, b.key(kindRecord, record)+"/", b.appendKey(record, number))
+	if err != nil {
+		return nil, err
+	}
+	texts := make([][]byte, len(keys))
+	return texts, each(ctx, keys, func(ctx context.Context, i int) (err error) {
+		texts[i], err = b.get(ctx, keys[i])
+		return err
+	})
+}
+
+// list returns the keys that begin with a prefix and sort after another key.
+func (b *bucket) list(ctx context.Context, prefix, after string) (keys []string, err error) {
+	pages := s3.NewListObjectsV2Paginator(b.client, &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: &prefix, StartAfter: &after})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -205,14 +222,63 @@ func (b *bucket) appends(ctx context.Context, record string, number int64) ([][]
 			keys = append(keys, *o.Key)
 		}
 	}
-	texts := make([][]byte, len(keys))
+	return keys, nil
+}
+
+// each calls do with the index of each key, for several at the same time.
+func each(ctx context.Context, keys []string, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelGets)
-	for i, key := range keys {
-		group.Go(func() (err error) {
-			texts[i], err = b.get(ctx, key)
-			return err
-		})
+	group.SetLimit(parallel)
+	for i := range keys {
+		group.Go(func() error { return do(ctx, i) })
 	}
-	return texts, group.Wait()
+	return group.Wait()
+}
+
+// removing begins the keys that mark owners of whom a part may be left. No owner's name can
+// begin so.
+const removing = ".removing/"
+
+func (b *bucket) Owners(ctx context.Context, before string) (names []string, err error) {
+	marks, err := b.list(ctx, b.prefix+removing, "")
+	for _, mark := range marks {
+		err = errors.Join(err, b.Remove(ctx, strings.TrimPrefix(mark, b.prefix+removing)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	pages := s3.NewListObjectsV2Paginator(b.client, &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: &b.prefix, Delimiter: aws.String("/")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range page.CommonPrefixes {
+			name := strings.TrimSuffix(strings.TrimPrefix(*p.Prefix, b.prefix), "/")
+			if name < before && name+"/" != removing {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
+
+func (b *bucket) Remove(ctx context.Context, owner string) error {
+	mark := b.prefix + removing + owner
+	if _, err := b.put(ctx, mark, nil); err != nil {
+		return err
+	}
+	keys, err := b.list(ctx, b.prefix+owner+"/", "")
+	if err == nil {
+		err = each(ctx, keys, func(ctx context.Context, i int) error { return b.remove(ctx, keys[i]) })
+	}
+	if err != nil {
+		return err
+	}
+	return b.remove(ctx, mark)
+}
+
+func (b *bucket) remove(ctx context.Context, key string) error {
+	_, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &key})
+	return err
 }

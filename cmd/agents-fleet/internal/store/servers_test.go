@@ -180,7 +180,7 @@ func TestS3ReportsDamage(t *testing.T) {
 	var cut atomic.Bool
 	s := opened(t, s3Server(t, func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet || !cut.Load() || !strings.Contains(r.URL.Path, "/records/") {
+			if r.Method != http.MethodGet || !cut.Load() || !strings.Contains(r.URL.Path, "/record/") {
 				h.ServeHTTP(w, r)
 				return
 			}
@@ -198,6 +198,37 @@ func TestS3ReportsDamage(t *testing.T) {
 	cut.Store(true)
 	if got, err := s.Read(t.Context(), "r", 0); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("Read of an incomplete object = %s, %v, want that it is damaged", got, err)
+	}
+}
+
+// A removal that the network interrupts is completed by the next one.
+func TestS3CompletesARemoval(t *testing.T) {
+	var deletions atomic.Int64
+	deletions.Store(2)
+	t.Setenv("AWS_MAX_ATTEMPTS", "1")
+	s := opened(t, s3Server(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodDelete && deletions.Add(-1) < 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	}))
+	for n := range int64(5) {
+		if err := s.Append(t.Context(), "r", n, [][]byte{[]byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Remove(t.Context(), "r"); err == nil {
+		t.Fatal("Remove without the network succeeded")
+	}
+	deletions.Store(100)
+	if names, err := s.Owners(t.Context(), "z"); len(names) > 0 || err != nil {
+		t.Errorf("Owners = %q, %v, want none", names, err)
+	}
+	if keys, err := s.(*bucket).list(t.Context(), s.(*bucket).prefix, ""); len(keys) != 1 || err != nil {
+		t.Errorf("the bucket has the keys %q, %v, want that of the store", keys, err)
 	}
 }
 

@@ -1,5 +1,7 @@
 // Package store keeps what all workers of a fleet share: records, which hold the events of
-// runs, and objects, which are files under a name.
+// runs, and objects, which are files under a name. Each belongs to an owner, the first element
+// of its name: a run, or a day for the folders of the agents that were submitted on it. What
+// an owner has is removed together: see [ExpiredBefore].
 //
 // A [Store] has three forms: a folder, which may be on NFS, a bucket of an S3-compatible
 // server, and a Postgres database. [Open] opens the form that a URL names, and [Encrypt]
@@ -25,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -43,10 +46,16 @@ type Store interface {
 	// not exist.
 	Read(ctx context.Context, record string, after int64) ([][]byte, error)
 	// Put stores an object if there is none of that name, and reports whether it did. A name
-	// has elements separated by slashes: blobs/sha256-….
+	// has elements separated by slashes: RUN/replies/QUESTION.
 	Put(ctx context.Context, name string, data []byte) (bool, error)
 	// Get returns an object, or an error that is fs.ErrNotExist.
 	Get(ctx context.Context, name string) ([]byte, error)
+	// Owners returns the owners of all records and objects whose names sort before a text that
+	// no name begins, in order. It first completes removals that were interrupted.
+	Owners(ctx context.Context, before string) ([]string, error)
+	// Remove removes all that an owner has. Nobody may be writing it, or be suspended while
+	// writing it.
+	Remove(ctx context.Context, owner string) error
 	// Close releases what the store holds open. Nothing may be running.
 	Close() error
 }
@@ -82,22 +91,34 @@ func Open(ctx context.Context, location string) (Store, error) {
 // maxName limits names: file systems allow 255 bytes.
 const maxName = 200
 
-// validName reports whether every form can store an object of that name: elements of
+// checkName returns an error for a name that not every form can store. A name has elements of
 // letters, digits and -_.: that do not begin with a dot.
-func validName(name string) bool {
-	if len(name) > maxName {
-		return false
-	}
+func checkName(name string) error {
+	valid := len(name) <= maxName
 	for e := range strings.SplitSeq(name, "/") {
 		other := func(r rune) bool {
 			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:", r)
 		}
-		if e == "" || e[0] == '.' || strings.ContainsFunc(e, other) {
-			return false
-		}
+		valid = valid && e != "" && e[0] != '.' && !strings.ContainsFunc(e, other)
 	}
-	return true
+	if !valid {
+		return fmt.Errorf("%q is not a valid name of an object", name)
+	}
+	return nil
 }
+
+// entry returns where a form keeps the record or the object with a name: the owner, and a
+// name within all that the owner has.
+func entry(kind, name string) (owner, base string) {
+	owner, rest, _ := strings.Cut(name, "/")
+	return owner, strings.ReplaceAll(strings.TrimSuffix(kind+"/"+rest, "/"), "/", ",")
+}
+
+// The kinds of entries.
+const (
+	kindRecord = "record"
+	kindObject = "object"
+)
 
 // checkAppend returns an error for an append that no form can store.
 func checkAppend(record string, after int64, events [][]byte) error {
@@ -109,15 +130,7 @@ func checkAppend(record string, after int64, events [][]byte) error {
 			return fmt.Errorf("append to record %s: an event is not one line of JSON", record)
 		}
 	}
-	return checkName(record, 1)
-}
-
-// checkName returns an error for a name that is not valid or has more elements.
-func checkName(name string, elements int) error {
-	if !validName(name) || elements > 0 && strings.Count(name, "/") >= elements {
-		return fmt.Errorf("%q is not a valid name of an object", name)
-	}
-	return nil
+	return checkName(record)
 }
 
 // errMissing is the error for a record that does not have an event that a caller knows.
@@ -155,31 +168,29 @@ func (e *ends) note(record string, end place) {
 	e.places[record] = end
 }
 
-const (
-	blobScheme = "sha256:"
-	blobFolder = "blobs/sha256-"
-)
+// blobPrefix begins the last element of a blob's name; the digest follows.
+const blobPrefix = "sha256-"
 
-// PutBlob stores data under its digest, which it returns: "sha256:" and 64 hexadecimal digits.
-func PutBlob(ctx context.Context, s Store, data []byte) (digest string, err error) {
+// PutBlob stores data for an owner under its digest, and returns the name of the object.
+func PutBlob(ctx context.Context, s Store, owner string, data []byte) (name string, err error) {
 	sum := sha256.Sum256(data)
-	name := hex.EncodeToString(sum[:])
-	_, err = s.Put(ctx, blobFolder+name, data)
-	return blobScheme + name, err
+	name = owner + "/" + blobPrefix + hex.EncodeToString(sum[:])
+	_, err = s.Put(ctx, name, data)
+	return name, err
 }
 
-// GetBlob returns what PutBlob stored under digest.
-func GetBlob(ctx context.Context, s Store, digest string) ([]byte, error) {
-	name, ok := strings.CutPrefix(digest, blobScheme)
-	if !ok || len(name) != 2*sha256.Size {
-		return nil, fmt.Errorf("%q is not a valid digest of a blob", digest)
+// GetBlob returns what PutBlob stored under name.
+func GetBlob(ctx context.Context, s Store, name string) ([]byte, error) {
+	digest, ok := strings.CutPrefix(path.Base(name), blobPrefix)
+	if !ok || len(digest) != 2*sha256.Size {
+		return nil, fmt.Errorf("%q is not a valid name of a blob", name)
 	}
-	data, err := s.Get(ctx, blobFolder+name)
+	data, err := s.Get(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("read blob %s: %w", digest, err)
+		return nil, fmt.Errorf("read blob %s: %w", name, err)
 	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
-		return nil, fmt.Errorf("blob %s is damaged: its content has a different digest", digest)
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
+		return nil, fmt.Errorf("blob %s is damaged: its content has a different digest", name)
 	}
 	return data, nil
 }

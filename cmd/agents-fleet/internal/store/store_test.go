@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +19,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -152,6 +156,7 @@ func TestStores(t *testing.T) {
 		{"append and read", testAppend},
 		{"objects", testObjects},
 		{"names", testNames},
+		{"expired runs", testExpired},
 		{"appenders in several processes", testAppenders},
 		{"killed writers", testKilled},
 		{"many goroutines", testGoroutines},
@@ -278,11 +283,11 @@ func testObjects(t *testing.T, location string) {
 	if len(winners) != 1 || err != nil || string(got) != winners[0] {
 		t.Errorf("%d writers put one object; it is the first one's: %v; Get = %v", len(winners), len(winners) == 1 && string(got) == winners[0], err)
 	}
-	digest, err := PutBlob(ctx, s, []byte("content"))
+	blob, err := PutBlob(ctx, s, "r1", []byte("content"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := GetBlob(ctx, other, digest); string(got) != "content" || err != nil {
+	if got, err := GetBlob(ctx, other, blob); string(got) != "content" || err != nil {
 		t.Errorf("GetBlob = %q, %v", got, err)
 	}
 }
@@ -303,9 +308,113 @@ func testNames(t *testing.T, location string) {
 			t.Errorf("Read(%q) succeeded", name)
 		}
 	}
-	if err := s.Append(t.Context(), "a/b", 0, [][]byte{[]byte("{}")}); err == nil {
-		t.Error("a record whose name has two elements was written")
+}
+
+// The runs that have ended are removed while others work, and nothing of the others.
+func testExpired(t *testing.T, location string) {
+	ctx, s := t.Context(), opened(t, location)
+	at := func(day, hour int) time.Time { return time.Date(2020, 1, day, hour, 0, 0, 0, time.UTC) }
+	begin := func(id string, events ...agent.Event) {
+		t.Helper()
+		folder, err := PutBlob(ctx, s, SharedOwner(id), []byte("the same agent"))
+		if err == nil {
+			_, err = PutBlob(ctx, s, id, []byte("prompt"))
+		}
+		for i, e := range events {
+			if err == nil {
+				text, _ := json.Marshal(e)
+				err = s.Append(ctx, id, int64(i), [][]byte{text})
+			}
+		}
+		if err == nil {
+			err = s.Append(ctx, id+"/workspace", 0, [][]byte{[]byte(`{}`)})
+		}
+		if _, getErr := GetBlob(ctx, s, folder); err != nil || getErr != nil {
+			t.Fatal(err, getErr)
+		}
 	}
+	end := func(id string, when time.Time) agent.Event {
+		return agent.Event{Kind: agent.EventEnd, Session: id, Agent: "clerk", Status: agent.StatusOK, Time: when}
+	}
+	const early, late, open, queued, young = "20200101-080000-early", "20200101-090000-late", "20200102-080000-open", "20200103-080000-queued", "20200105-080000-young"
+	begin(early, event(early, "x"), end("sub-agent", at(1, 8)), end(early, at(1, 9)), agent.Event{Kind: agent.EventWarning, Session: early})
+	begin(late, end(late, at(9, 0)))
+	begin(open, event(open, "x"), end("sub-agent", at(2, 9)))
+	begin(queued)
+	begin(young, end(young, at(5, 9)))
+	remove := func(before time.Time) (names []string) {
+		t.Helper()
+		for x, err := range ExpiredBefore(ctx, s, before) {
+			if err == nil {
+				err = s.Remove(ctx, x.Owner)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x.End == nil != strings.HasSuffix(x.Owner, sharedSuffix) || x.End != nil && x.End.Agent != "clerk" {
+				t.Errorf("%s ended with %+v", x.Owner, x.End)
+			}
+			names = append(names, x.Owner)
+		}
+		return names
+	}
+	stays := func(id string, events int) {
+		t.Helper()
+		lines, err := opened(t, location).Read(ctx, id, 0)
+		if err != nil || len(lines) != events {
+			t.Errorf("%s has %d events, %v, want %d", id, len(lines), err, events)
+		}
+		for _, owner := range []string{id, SharedOwner(id)} {
+			if _, err := PutBlob(ctx, s, owner, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if got := remove(at(4, 0)); cmp.Diff([]string{early}, got) != "" {
+		t.Errorf("removed %q, want the run that has ended", got)
+	}
+	stays(late, 1)
+	if _, err := GetBlob(ctx, s, SharedOwner(late)+"/"+blobPrefix+hashOf("the same agent")); err != nil {
+		t.Errorf("the agent of a run that stays: %v", err)
+	}
+	if lines, err := opened(t, location).Read(ctx, early, 0); err != nil || len(lines) > 0 {
+		t.Errorf("the removed run has the events %s, %v", lines, err)
+	}
+	if lines, err := opened(t, location).Read(ctx, early+"/workspace", 0); err != nil || len(lines) > 0 {
+		t.Errorf("its workspace has the snapshots %s, %v", lines, err)
+	}
+	if _, err := s.Get(ctx, early+"/"+blobPrefix+hashOf("prompt")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its prompt: %v, want that it does not exist", err)
+	}
+	var working sync.WaitGroup
+	working.Go(func() {
+		for n := range int64(20) {
+			if err := s.Append(ctx, open, 2+n, [][]byte{[]byte(`{}`)}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if got := remove(at(10, 0)); cmp.Diff([]string{late, SharedOwner(late), young, SharedOwner(young)}, got) != "" {
+		t.Errorf("removed %q, want two runs and the agents of their days", got)
+	}
+	working.Wait()
+	stays(open, 22)
+	stays(queued, 0)
+	if err := opened(t, location).Append(ctx, early, 4, [][]byte{[]byte(`{}`)}); err == nil || errors.Is(err, ErrBehind) {
+		t.Errorf("a removed run continues: %v", err)
+	}
+	today := SharedOwner(time.Now().UTC().Format("20060102-150405"))
+	if _, err := PutBlob(ctx, s, today, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := remove(time.Now().Add(72 * time.Hour)); len(got) > 0 {
+		t.Errorf("removed %q, whose submission may be in progress", got)
+	}
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 func testAppenders(t *testing.T, location string) {
@@ -400,7 +509,7 @@ func TestFolderIgnoresIncompleteAppend(t *testing.T) {
 	if err := s.Append(t.Context(), "r", 0, first); err != nil {
 		t.Fatal(err)
 	}
-	path := s.(*folder).path("records", "r")
+	path := s.(*folder).path(kindRecord, "r")
 	whole, _ := os.ReadFile(path)
 	torn := encodeBatch(2, lost)
 	for n := range torn {
@@ -433,7 +542,7 @@ func TestFolderReportsDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path := s.(*folder).path("records", "r")
+	path := s.(*folder).path(kindRecord, "r")
 	text, _ := os.ReadFile(path)
 	text[3] = 'm'
 	if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -462,7 +571,7 @@ func TestFolderSyncs(t *testing.T) {
 		return fail
 	}
 	event := [][]byte{[]byte(`{}`)}
-	if err := s.Append(t.Context(), "r", 0, event); err != nil || cmp.Diff([]string{"r"}, synced) != "" {
+	if err := s.Append(t.Context(), "r", 0, event); err != nil || cmp.Diff([]string{"record"}, synced) != "" {
 		t.Errorf("Append = %v and synced %s, want the record", err, synced)
 	}
 	if _, err := s.Put(t.Context(), "o", []byte("x")); err != nil || len(synced) != 2 {
@@ -491,7 +600,7 @@ func TestFolderIsSharded(t *testing.T) {
 	s := opened(t, t.TempDir()).(*folder)
 	counts := map[string]int{}
 	for i := range 100_000 {
-		counts[filepath.Dir(s.path("records", fmt.Sprint("2026-11-23-", i)))]++
+		counts[filepath.Dir(s.owner(fmt.Sprint("2026-11-23-", i)))]++
 	}
 	for dir, n := range counts {
 		if n > 1000 {

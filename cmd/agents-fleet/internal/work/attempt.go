@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/archive"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/session"
@@ -44,6 +44,11 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 	err := a.open(work)
 	if a.tree != nil {
 		defer w.trees.release(a.tree)
+	}
+	if at := task.Options.Deadline; err == nil && !at.IsZero() {
+		var stop context.CancelFunc
+		work, stop = context.WithDeadlineCause(work, at, &agent.EndError{Status: agent.StatusDeadline, Text: "the time limit of the run passed"})
+		defer stop()
 	}
 	if err == nil {
 		err = do(work, a)
@@ -200,17 +205,17 @@ func (a *attempt) own(e *agent.Event) bool {
 // starts keeps what some runs started with.
 type starts struct {
 	mu   sync.Mutex
-	kept map[string]agent.Start // by digest
+	kept map[string]agent.Start // by blob
 }
 
-func (s *starts) read(ctx context.Context, from store.Store, digest string) (agent.Start, error) {
+func (s *starts) read(ctx context.Context, from store.Store, blob string) (agent.Start, error) {
 	s.mu.Lock()
-	start, ok := s.kept[digest]
+	start, ok := s.kept[blob]
 	s.mu.Unlock()
 	if ok {
 		return start, nil
 	}
-	data, err := store.GetBlob(ctx, from, digest)
+	data, err := store.GetBlob(ctx, from, blob)
 	if err != nil {
 		return start, err
 	}
@@ -226,7 +231,7 @@ func (s *starts) read(ctx context.Context, from store.Store, digest string) (age
 		s.kept = map[string]agent.Start{}
 	}
 	if len(data) < 64<<10 {
-		s.kept[digest] = start
+		s.kept[blob] = start
 	}
 	return start, nil
 }

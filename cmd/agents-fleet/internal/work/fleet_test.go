@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/server"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/work"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/archive"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/server"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/work"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/session"
@@ -96,7 +96,7 @@ func newFleet(t *testing.T, files map[string]string) *fleet {
 		}
 	}
 	f := &fleet{t: t, client: dial(t), store: s, records: &store.Records{Store: s}, queue: session.NewID(), log: filepath.Join(t.TempDir(), "log")}
-	if f.folder, err = archive.Pack(t.Context(), s, dir); err != nil {
+	if f.folder, err = archive.Pack(t.Context(), s, "agents", dir); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -128,7 +128,7 @@ func (f *fleet) blob(v any) string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	digest, err := store.PutBlob(f.t.Context(), f.store, data)
+	digest, err := store.PutBlob(f.t.Context(), f.store, "prompts", data)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"

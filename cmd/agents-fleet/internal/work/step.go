@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
@@ -172,8 +172,8 @@ func (a *attempt) delegate(ctx context.Context, d agent.Delegation) error {
 	if err != nil {
 		return err
 	}
-	digest, err := store.PutBlob(ctx, a.w.store, data)
-	a.child = &flow.Child{Session: d.Session, Agent: d.Agent, Start: digest}
+	blob, err := store.PutBlob(ctx, a.w.store, a.task.Record, data)
+	a.child = &flow.Child{Session: d.Session, Agent: d.Agent, Start: blob}
 	return err
 }
 

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/archive"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/sandbox"

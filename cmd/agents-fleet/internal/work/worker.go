@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/session"
@@ -27,8 +27,7 @@ type Options struct {
 	// Dir is a folder for the agents that are unpacked and for workspaces, which several
 	// workers may share. It is required, and best the same on all hosts: prompts may name it.
 	Dir string
-	// Load are the options with which agents are loaded, those of the worker's host: see
-	// Host. Agent, Models, WorkDir and Ladder are set for each tree.
+	// Load are the options with which agents are loaded, those of the worker's host. Agent, Models, WorkDir and Ladder are set for each tree.
 	Load agentfile.Options
 	// Helper is the command line of sandboxes, see sandbox.Ladder; nil means SandboxFlag of
 	// the running program.

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/archive"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/sdk/temporal"
 )

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/archive"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents-fleet/internal/work"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/archive"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/work"
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
@@ -35,7 +35,7 @@ func TestAWorkspaceMovesToAnotherHost(t *testing.T) {
 	f := newFleet(t, files)
 	stop := f.worker()
 	run := f.submit("go", func(_ *agent.Start, in *flow.Input) {
-		spec, err := archive.Spec(t.Context(), f.store, archive.Empty)
+		spec, err := archive.Spec(t.Context(), f.store, "run", archive.Empty)
 		if err != nil {
 			t.Fatal(err)
 		}

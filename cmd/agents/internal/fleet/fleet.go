@@ -3,10 +3,12 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"sync"
 	"time"
 
@@ -18,14 +20,17 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// A Run is a run that agents-fleet starts. Do must be called once.
+// A Run is a run on a fleet. Do or Follow must be called once.
 type Run struct {
-	// Path is that of agents-fleet, and Args are its arguments.
+	// Path is that of agents-fleet, and Args are its arguments, for Do.
 	Path string
 	Args []string
-	// Approver answers questions, and Observe gets the events.
+	// Approver answers questions, for Do.
 	Approver *ask.Approver
-	Observe  func(agent.Event)
+	// Ask answers a question, for Follow. ctx ends with the run.
+	Ask func(ctx context.Context, question agent.Event)
+	// Observe gets the events.
+	Observe func(agent.Event)
 	// Agent is the slug of the agent, for a run that does not begin.
 	Agent string
 
@@ -48,10 +53,14 @@ func (h *Run) Do(ctx context.Context, p *program.Env, start agent.Start) (*agent
 	})
 	conn := channel.Open(fromChild, toChild, start)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Cancel(context.Cause(ctx).Error()) }) // a child that has ended is reported below
-	began := time.Now()
-	h.out.Agent = h.Agent
-	err := h.follow(ctx, conn)
-	h.out.Duration = time.Since(began)
+	h.Ask = func(ctx context.Context, q agent.Event) {
+		answer, err := h.Approver.Answer(ctx, q)
+		if err != nil {
+			answer = nil // nobody answers
+		}
+		_ = conn.Reply(q.Question, answer) // Events has the error
+	}
+	_, err := h.Follow(ctx, conn.Events())
 	stop()
 	conn.Close()
 	late := time.AfterFunc(p.KillAfter, kill)
@@ -68,40 +77,37 @@ func (h *Run) Do(ctx context.Context, p *program.Env, start agent.Start) (*agent
 	return &h.out, err
 }
 
-// follow shows the events of the run and answers its questions. The error says why there is no
-// answer.
-func (h *Run) follow(ctx context.Context, conn *channel.Conn) error {
+// Follow shows the events of the run and has its questions answered. The error says why there
+// is no answer.
+func (h *Run) Follow(ctx context.Context, events iter.Seq2[agent.Event, error]) (*agent.Outcome, error) {
+	began := time.Now()
+	h.out.Agent = h.Agent
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for e, err := range conn.Events() {
+	for e, err := range events {
 		if err != nil {
-			h.out.Status = agent.StatusFailed
-			return err
+			h.out.Status, h.out.Duration = agent.StatusFailed, time.Since(began)
+			return &h.out, err
 		}
 		if e.Kind != agent.EventEnd || e.Session != "" { // not that of a run that did not begin
 			h.Observe(e)
 		}
 		switch {
 		case e.Kind == agent.EventQuestion:
-			asking.Go(func() {
-				answer, err := h.Approver.Answer(ctx, e)
-				if err != nil {
-					answer = nil // nobody answers
-				}
-				_ = conn.Reply(e.Question, answer) // Events has the error
-			})
+			asking.Go(func() { h.Ask(ctx, e) })
 		case e.Depth > 0:
 		case e.Kind == agent.EventSession:
 			h.out.Agent, h.out.Session = e.Agent, e.Session
 		case e.Kind == agent.EventAnswer:
 			h.out.Turns++
 		case e.Kind == agent.EventEnd:
-			return h.end(e)
+			h.out.Duration = cmp.Or(time.Duration(e.Millis)*time.Millisecond, time.Since(began))
+			return &h.out, h.end(e)
 		}
 	}
-	return errors.New("agents-fleet ended before the run") // not reached: Events ends with an end event or an error
+	return &h.out, errors.New("agents-fleet ended before the run") // not reached: Events ends with an end event or an error
 }
 
 // end notes how the run ended.
