@@ -22,7 +22,6 @@ type decoder struct {
 	data     []byte
 	doc      *jsondoc.Document
 	problems []*Problem
-	program  int // instructions of the patterns so far
 	// line is the number of line breaks in the first read bytes of data.
 	// Document.Position would count the characters of a long line for every rule.
 	line, read int
@@ -118,18 +117,13 @@ func (d *decoder) object(n *jsondoc.Node, fields ...field) bool {
 	return true
 }
 
-// array reads the elements of an array of at most limit things.
-func (d *decoder) array(limit int, things string, element reader) reader {
+// array reads the elements of an array.
+func (d *decoder) array(element reader) reader {
 	return func(n *jsondoc.Node) {
-		if !d.is(n, array) {
-			return
-		}
-		if len(n.Children) > limit {
-			d.fail(n, "there are %d %s; the limit is %d", len(n.Children), things, limit)
-			return
-		}
-		for _, item := range n.Children {
-			element(item)
+		if d.is(n, array) {
+			for _, item := range n.Children {
+				element(item)
+			}
 		}
 	}
 }

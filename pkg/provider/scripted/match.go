@@ -166,14 +166,15 @@ func (r *rule) fits(v *view) bool {
 	return !slices.ContainsFunc(r.conditions, func(c condition) bool { return !c.holds(v) })
 }
 
-// unmatched is the error for a conversation that no rule fits. used counts the uses
-// of rules in this session.
-func (s *Script) unmatched(v *view, used map[*rule]int) error {
+// unmatched is the error for a conversation that no rule fits.
+func (p *Provider) unmatched(v *view) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var near *rule
 	var misses []string
 	held := 0
-	for _, r := range s.rules {
-		m := r.misses(v, used[r])
+	for _, r := range p.Script.rules {
+		m := r.misses(v, p.uses[use{v.req.Session, r}])
 		h := len(r.conditions) - len(m)
 		if near == nil || len(m) < len(misses) || len(m) == len(misses) && h > held {
 			near, misses, held = r, m, h
@@ -185,7 +186,7 @@ func (s *Script) unmatched(v *view, used map[*rule]int) error {
 	}
 	return &agent.ModelError{Err: ErrNoRule, Message: fmt.Sprintf(
 		"no rule of %s fits turn %d of agent %q: the nearest, %s, does not because of %s; %s",
-		s.name, v.req.Turn, v.req.Agent, near, strings.Join(misses, " and "), last)}
+		p.Script.name, v.req.Turn, v.req.Agent, near, strings.Join(misses, " and "), last)}
 }
 
 // misses explains which conditions do not hold.

@@ -15,9 +15,6 @@ import (
 	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
-// maxProgram limits the instructions of all patterns together.
-const maxProgram = 1_000_000
-
 // Parse reads a script. name is the file's name in messages. Parsing is
 // strict: unknown and repeated keys, values of the wrong kind, patterns that do
 // not compile and placeholders that can never have a value are errors. The
@@ -39,7 +36,7 @@ func (d *decoder) script(n *jsondoc.Node) (rules []*rule) {
 	ok := d.object(n,
 		field{"$schema", d.text(&unused)},
 		field{"description", d.text(&unused)},
-		field{"rules", d.array(MaxRules, "rules", func(n *jsondoc.Node) { rules = append(rules, d.rule(n)) })})
+		field{"rules", d.array(func(n *jsondoc.Node) { rules = append(rules, d.rule(n)) })})
 	switch list := n.Member("rules"); {
 	case !ok:
 	case list == nil:
@@ -121,43 +118,16 @@ func (d *decoder) pattern(to **pattern, whole bool) reader {
 		if !d.is(n, text) {
 			return
 		}
-		s := n.Text()
-		if len(s) > MaxPattern {
-			d.fail(n, "the pattern is %d bytes long; the limit is %d", len(s), MaxPattern)
-			return
-		}
-		p, err := &pattern{source: s}, d.checkSize(s)
-		if whole {
-			s = `^(?:` + s + `)$`
-		}
-		if err == nil {
-			p.Regexp, err = regexp.Compile(s)
+		re, err := regexp.Compile(n.Text()) // before the rest, for the message
+		if whole && err == nil {
+			re, err = regexp.Compile(`^(?:` + n.Text() + `)$`)
 		}
 		if e, ok := errors.AsType[*syntax.Error](err); ok {
 			d.fail(n, "the pattern does not compile: %s: %s", e.Code, short(e.Expr))
-		} else if err != nil {
-			d.fail(n, "%s", err)
-		} else {
-			*to = p
+			return
 		}
+		*to = &pattern{re, n.Text()}
 	}
-}
-
-// checkSize compiles a pattern to learn its size: a few bytes like (a{30}){30} can
-// become a large program, and a script may hold many of them.
-func (d *decoder) checkSize(pattern string) error {
-	tree, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return err
-	}
-	prog, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		return err
-	}
-	if d.program += len(prog.Inst); d.program > maxProgram {
-		return fmt.Errorf("the patterns up to here are too large together: %d steps, the limit is %d", d.program, maxProgram)
-	}
-	return nil
 }
 
 func (d *decoder) answer(n *jsondoc.Node, p patterns) *answer {
@@ -165,7 +135,7 @@ func (d *decoder) answer(n *jsondoc.Node, p patterns) *answer {
 	d.object(n,
 		field{"text", d.template(&a.text, p)},
 		field{"reasoning", d.template(&a.reasoning, p)},
-		field{"calls", d.array(MaxCalls, "calls", func(n *jsondoc.Node) { a.calls = append(a.calls, d.call(n, p)) })},
+		field{"calls", d.array(func(n *jsondoc.Node) { a.calls = append(a.calls, d.call(n, p)) })},
 		field{"finish", d.oneOf(&a.finish, string(agent.FinishStop), string(agent.FinishLength), string(agent.FinishContentFilter))},
 		field{"usage", func(n *jsondoc.Node) { a.usage = d.usage(n) }})
 	if n.Kind() == object && len(n.Children) == 0 {

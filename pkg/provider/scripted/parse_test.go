@@ -53,9 +53,8 @@ var malformed = []struct {
 	{"failed that is text", rules(`{"when":{"failed":"yes"},"answer":{"text":""}}`), `script.json:1:29: rules[0].when.failed: got string, want boolean`, false},
 	{"pattern", rules(`{"when":{"lastMessage":"(a"},"answer":{"text":"${1}"}}`), `script.json:1:34: rules[0].when.lastMessage: the pattern does not compile: missing closing ): "(a"`, true},
 	{"pattern of an agent", rules(`{"when":{"agent":"a**"},"answer":{"text":""}}`), `script.json:1:28: rules[0].when.agent: the pattern does not compile: invalid nested repetition operator: "**"`, true},
-	{"control characters", rules(`{"when":{"agent":"\u001b[2J["},"answer":{"text":"${a\nb\u001b}"}}`), "script.json:1:28: rules[0].when.agent: the pattern does not compile: missing closing ]: \"[2J[\"\nscript.json:1:59: rules[0].answer.text: ${a\uFFFDb\uFFFD}: there is no such value or group; known are prompt, lastMessage, result, turn, agent, tools, system", true},
+	{"control characters", rules(`{"when":{"agent":"\u001b[2J["},"answer":{"text":"${a\nb\u001b}"}}`), "script.json:1:28: rules[0].when.agent: the pattern does not compile: missing closing ]: \"[2J[\"\nscript.json:1:59: rules[0].answer.text: ${a\\nb\\x1b}: there is no such value or group; known are prompt, lastMessage, result, turn, agent, tools, system", true},
 	{"control characters in a key", rules(`{"answer":{"calls":[{"tool":"t","args":{"a\u001b[2J\n":"${x}"}}]}}`), "script.json:1:66: rules[0].answer.calls[0].args[\"a\\x1b[2J\\n\"]: ${x}: there is no such value or group; known are prompt, lastMessage, result, turn, agent, tools, system", true},
-	{"long pattern", rules(`{"when":{"prompt":"` + strings.Repeat("a", 10_001) + `"},"answer":{"text":""}}`), `script.json:1:29: rules[0].when.prompt: the pattern is 10001 bytes long; the limit is 10000`, false},
 	{"a group name twice", rules(`{"when":{"prompt":"(?P<x>a)","lastMessage":"(?P<x>b)"},"answer":{"text":""}}`), `script.json:1:54: rules[0].when: the group name "x" is taken: it would have two values`, true},
 	{"a group named like a value", rules(`{"when":{"prompt":"(?P<turn>a)"},"answer":{"text":""}}`), `script.json:1:29: rules[0].when: the group name "turn" is taken: it would have two values`, true},
 	{"open placeholder", rules(`{"answer":{"text":"a ${prompt"}}`), `script.json:1:29: rules[0].answer.text: "${prompt" has no closing brace; write $${ for a literal ${`, true},
@@ -103,35 +102,11 @@ func TestMalformedScriptsAreExplained(t *testing.T) {
 	}
 }
 
-func TestParseLimits(t *testing.T) {
-	rule := `{"answer":{"text":""}}`
-	many := func(n int) string { return strings.TrimSuffix(strings.Repeat(rule+",", n), ",") }
-	calls := func(n int) string {
-		return rules(`{"answer":{"calls":[` + strings.TrimSuffix(strings.Repeat(`{"tool":"t"},`, n), ",") + `]}}`)
+func TestLongScriptsAreRefused(t *testing.T) {
+	_, err := scripted.Parse("script.json", []byte(rules(`{"answer":{"text":""}}`)+strings.Repeat(" ", scripted.MaxBytes)))
+	if got := text(err); got != "script.json:1:1: the text is 16777250 bytes long; the limit is 16777216" {
+		t.Errorf("Parse's error = %s", got)
 	}
-	big := `{"when":{"prompt":"(((a{9}){9}){9}b)|(((c{9}){9}){9}d)"},"answer":{"text":""}},`
-	tests := []struct{ name, script, want string }{
-		{"rules", rules(many(scripted.MaxRules)), ""},
-		{"too many rules", rules(many(scripted.MaxRules + 1)), "script.json:1:10: rules: there are 10001 rules; the limit is 10000"},
-		{"calls", calls(scripted.MaxCalls), ""},
-		{"too many calls", calls(scripted.MaxCalls + 1), "script.json:1:30: rules[0].answer.calls: there are 10001 calls; the limit is 10000"},
-		{"too long", rules(rule) + strings.Repeat(" ", scripted.MaxBytes), "script.json:1:1: the text is 16777250 bytes long; the limit is 16777216"},
-		{"large patterns", rules(strings.Repeat(big, 100) + rule), ""},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := scripted.Parse("script.json", []byte(test.script))
-			if got := text(err); got != test.want {
-				t.Errorf("Parse's error = %s, want %s", got, test.want)
-			}
-		})
-	}
-	t.Run("too large patterns", func(t *testing.T) {
-		_, err := scripted.Parse("script.json", []byte(rules(strings.Repeat(big, 1000)+rule)))
-		if err == nil || !strings.Contains(err.Error(), "the patterns up to here are too large together") || !strings.HasSuffix(err.Error(), " more problems") {
-			t.Errorf("Parse's error = %.500v, want the limit of the patterns", err)
-		}
-	})
 }
 
 func text(err error) string {
@@ -211,7 +186,5 @@ const everything = `{
 }`
 
 func TestEveryKeyParses(t *testing.T) {
-	if s := parse(t, everything); s.Name() != "script.json" {
-		t.Errorf("Name() = %q, want script.json", s.Name())
-	}
+	parse(t, everything)
 }

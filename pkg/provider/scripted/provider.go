@@ -3,7 +3,6 @@ package scripted
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -11,14 +10,10 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// maxSessions limits the sessions whose uses of rules are counted.
-const maxSessions = 4096
-
 // A Provider plays a script. It is an agent.Provider, safe for concurrent use,
 // and must not be copied. The uses of rules with "times" are counted for each
 // session separately, so that concurrent sessions do not affect one another. The
-// counts are in memory, at least those of the 2,048 sessions that used such a
-// rule last.
+// counts are in memory.
 type Provider struct {
 	// Script is required.
 	Script *Script
@@ -28,9 +23,13 @@ type Provider struct {
 
 	mu   sync.Mutex
 	used map[*rule]bool
-	// uses counts the uses of rules by session; older is what uses was when it
-	// had half of the sessions.
-	uses, older map[string]map[*rule]int
+	uses map[use]int // of rules with "times"
+}
+
+// A use is that of a rule in a session.
+type use struct {
+	session string
+	rule    *rule
 }
 
 // Generate answers with the first rule that fits req. Every failure but ctx's
@@ -43,7 +42,7 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	v := newView(req)
 	r := p.pick(v)
 	if r == nil {
-		return nil, p.Script.unmatched(v, p.count(req.Session))
+		return nil, p.unmatched(v)
 	}
 	if err := p.sleep(ctx, r.delay); err != nil {
 		return nil, err
@@ -87,40 +86,20 @@ func (p *Provider) Unused() []string {
 func (p *Provider) use(session string, r *rule) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.times > 0 {
-		count := p.uses[session]
-		if count == nil {
-			if len(p.uses) >= maxSessions/2 {
-				p.older, p.uses = p.uses, nil
-			}
-			if p.uses == nil {
-				p.uses = map[string]map[*rule]int{}
-			}
-			if count = p.older[session]; count == nil {
-				count = map[*rule]int{}
-			}
-			p.uses[session] = count
-		}
-		if count[r] >= r.times {
+	if u := (use{session, r}); r.times > 0 {
+		if p.uses[u] >= r.times {
 			return false
 		}
-		count[r]++
+		if p.uses == nil {
+			p.uses = map[use]int{}
+		}
+		p.uses[u]++
 	}
 	if p.used == nil {
 		p.used = map[*rule]bool{}
 	}
 	p.used[r] = true
 	return true
-}
-
-// count returns the uses of rules in a session.
-func (p *Provider) count(session string) map[*rule]int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if count := p.uses[session]; count != nil {
-		return maps.Clone(count)
-	}
-	return maps.Clone(p.older[session])
 }
 
 func (p *Provider) sleep(ctx context.Context, d time.Duration) error {

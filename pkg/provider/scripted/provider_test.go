@@ -226,30 +226,6 @@ func TestTimesHoldUnderConcurrentUse(t *testing.T) {
 	}
 }
 
-func TestRememberedSessionsAreBounded(t *testing.T) {
-	p := &scripted.Provider{Script: parse(t, rules(`{"times":1,"answer":{"text":"first"}}`, `{"answer":{"text":"later"}}`))}
-	in := func(session string) string {
-		req := user("x")
-		req.Session = session
-		resp, err := p.Generate(t.Context(), req, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.Message.Text()
-	}
-	in("old")
-	in("busy")
-	for i := range 5000 {
-		in(fmt.Sprint(i))
-		if i%100 == 0 && in("busy") != "later" {
-			t.Fatal("a session in use was forgotten")
-		}
-	}
-	if got := in("old"); got != "first" {
-		t.Errorf("the oldest of 5,002 sessions is remembered: %q, want %q", got, "first")
-	}
-}
-
 func TestDelays(t *testing.T) {
 	tests := []struct {
 		rule string

@@ -29,11 +29,8 @@ import (
 
 // The limits of a script.
 const (
-	MaxBytes   = 16 << 20 // of the whole script
-	MaxRules   = 10_000
-	MaxCalls   = 10_000    // in one answer
-	MaxPattern = 10_000    // bytes of one regular expression
-	MaxDelay   = time.Hour // of delayMillis and deltaMillis
+	MaxBytes = 16 << 20  // of the whole script
+	MaxDelay = time.Hour // of delayMillis and deltaMillis
 	// MaxAnswer limits the bytes of one answer after values were filled in.
 	MaxAnswer = 16 << 20
 )
@@ -47,9 +44,6 @@ type Script struct {
 	name  string
 	rules []*rule
 }
-
-// Name is the name that Parse was given.
-func (s *Script) Name() string { return s.name }
 
 // A Problem is one mistake in a script.
 type Problem struct {

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/loosejson"
 )
 
 // A template is text with placeholders.
@@ -302,7 +302,7 @@ func (f *filler) args(t argsTemplate) (string, error) {
 		}
 		switch {
 		case p.kind == text:
-			s = quote(s)
+			s = loosejson.Write(s)
 		case p.kind == object && !json.Valid([]byte(s)):
 			return "", fmt.Errorf("%s: $json: the value is not valid JSON: %s", f.rule, short(s))
 		}
@@ -311,23 +311,10 @@ func (f *filler) args(t argsTemplate) (string, error) {
 	return b.String(), nil
 }
 
-// quote is s as a JSON string, with <, > and & as they are.
-func quote(s string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // every string can be encoded
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
 // printable replaces characters that could be a command to a terminal.
 func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !strconv.IsPrint(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, s)
+	quoted := strconv.Quote(s)
+	return quoted[1 : len(quoted)-1]
 }
 
 // short quotes a text and shortens it, for messages.
