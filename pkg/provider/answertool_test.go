@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/anthropic"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
@@ -40,7 +41,7 @@ func TestTheAnswerTool(t *testing.T) {
 				bodies = append(bodies, string(body))
 				io.WriteString(w, tt.answer)
 			})
-			req := &agent.Request{Messages: hello.Messages, Output: json.RawMessage(`{"type":"object","properties":{"n":{"minimum":1}}}`),
+			req := &agent.Request{Messages: modeltest.Hello.Messages, Output: json.RawMessage(`{"type":"object","properties":{"n":{"minimum":1}}}`),
 				Tools: []agent.ToolSpec{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}}}
 			shown := ""
 			resp, err := p.Generate(t.Context(), req, func(d agent.Delta) { shown += d.Text })

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
@@ -28,7 +29,7 @@ func TestTraceparentHeader(t *testing.T) {
 			io.WriteString(w, pr.answer("hi"))
 		})
 		for _, trace := range []string{"", trace} {
-			if _, err := p.Generate(t.Context(), &agent.Request{Messages: hello.Messages, Trace: trace}, nil); err != nil {
+			if _, err := p.Generate(t.Context(), &agent.Request{Messages: modeltest.Hello.Messages, Trace: trace}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -90,7 +91,7 @@ func TestErrorStatuses(t *testing.T) {
 				})
 				p.Key = key
 				_, _, err := ask(t, p)
-				e := modelError(t, err)
+				e := modeltest.ModelError(t, err)
 				if requests != 1 {
 					t.Errorf("%d requests, want 1", requests)
 				}
@@ -114,14 +115,14 @@ func TestTooLongConversations(t *testing.T) {
 			body   string
 		}{
 			{400, anthropic}, {400, openai}, {413, `{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`},
-			{413, ""}, {200, events(pr.head, anthropic)}, {200, openai},
-			{200, events(pr.head) + "event: error\n" + events(openai)},
+			{413, ""}, {200, modeltest.Events(pr.head, anthropic)}, {200, openai},
+			{200, modeltest.Events(pr.head) + "event: error\n" + modeltest.Events(openai)},
 		} {
 			_, _, err := ask(t, pr.against(t, func(w http.ResponseWriter, r *http.Request) {
 				w.WriteHeader(tt.status)
 				io.WriteString(w, tt.body)
 			}))
-			if e := modelError(t, err); !e.TooLong || e.Temporary {
+			if e := modeltest.ModelError(t, err); !e.TooLong || e.Temporary {
 				t.Errorf("%d %s: %q, too long %v, temporary %v", tt.status, tt.body, e, e.TooLong, e.Temporary)
 			}
 		}
@@ -136,7 +137,7 @@ func TestLongErrorTextsAreCut(t *testing.T) {
 			io.WriteString(w, "a"+strings.Repeat("ü", 1<<20))
 		})
 		_, _, err := ask(t, p)
-		if e := modelError(t, err); len(e.Message) > 2000+len("…") || !strings.HasSuffix(e.Message, "ü…") {
+		if e := modeltest.ModelError(t, err); len(e.Message) > 2000+len("…") || !strings.HasSuffix(e.Message, "ü…") {
 			t.Errorf("message of %d bytes: …%q", len(e.Message), e.Message[len(e.Message)-10:])
 		}
 	})
@@ -194,7 +195,7 @@ func TestRedirectsToAnotherHostAreRefused(t *testing.T) {
 			})
 			p.Key = key
 			_, _, err := ask(t, p)
-			e := modelError(t, err)
+			e := modeltest.ModelError(t, err)
 			want := fmt.Sprintf("HTTP %d: %s redirects to another server, %s; this is not followed, so that no key goes there", status, strings.TrimPrefix(p.BaseURL, "http://"), elsewhere.URL)
 			if e.Error() != want || e.Temporary {
 				t.Errorf("error = %q, want %q", e, want)
@@ -257,7 +258,7 @@ func TestBrokenConnectionsAreTemporary(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				p := pr.against(t, h)
 				_, _, err := ask(t, p)
-				e := modelError(t, err)
+				e := modeltest.ModelError(t, err)
 				if host := strings.TrimPrefix(p.BaseURL, "http://"); !e.Temporary || !strings.HasPrefix(e.Error(), host+" closed the connection") && !strings.Contains(e.Error(), "connection reset") {
 					t.Errorf("error = %q, temporary %v", e, e.Temporary)
 				}
@@ -270,7 +271,7 @@ func TestBrokenConnectionsAreTemporary(t *testing.T) {
 			}
 			l.Close()
 			_, _, err = ask(t, &model{pr, modelhttp.Settings{BaseURL: "http://" + l.Addr().String() + "?key=" + secret, Client: &http.Client{Transport: &http.Transport{}}}})
-			e := modelError(t, err)
+			e := modeltest.ModelError(t, err)
 			if !e.Temporary || !strings.HasPrefix(e.Error(), l.Addr().String()+": ") || !strings.HasSuffix(e.Error(), "connection refused") || strings.Contains(e.Error(), secret) {
 				t.Errorf("error = %q, temporary %v", e, e.Temporary)
 			}
@@ -287,7 +288,7 @@ func TestPermanentConnectionErrorsAreReadable(t *testing.T) {
 		plain := httptest.NewServer(http.NotFoundHandler())
 		defer plain.Close()
 		host := func(u string) string { return u[strings.Index(u, "//")+2:] }
-		noHost := roundTripper(func(r *http.Request) (*http.Response, error) {
+		noHost := modeltest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: r.URL.Hostname(), IsNotFound: true}}
 		})
 		tests := []struct {
@@ -302,7 +303,7 @@ func TestPermanentConnectionErrorsAreReadable(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				_, _, err := ask(t, &model{pr, modelhttp.Settings{BaseURL: tt.base, Client: &http.Client{Transport: tt.transport}}})
-				if e := modelError(t, err); e.Temporary || !strings.HasPrefix(e.Error(), tt.want) {
+				if e := modeltest.ModelError(t, err); e.Temporary || !strings.HasPrefix(e.Error(), tt.want) {
 					t.Errorf("error = %q, temporary %v; want %q", e, e.Temporary, tt.want)
 				}
 			})
@@ -314,11 +315,11 @@ func TestPermanentConnectionErrorsAreReadable(t *testing.T) {
 // up its time.
 func TestNetworkTimeoutsAreNotTheDeadline(t *testing.T) {
 	each(t, func(t *testing.T, pr protocol) {
-		late := roundTripper(func(r *http.Request) (*http.Response, error) {
+		late := modeltest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}
 		})
 		_, _, err := ask(t, &model{pr, modelhttp.Settings{BaseURL: "http://h", Client: &http.Client{Transport: late}}})
-		if e := modelError(t, err); !e.Temporary || e.Error() != "h: dial tcp: context deadline exceeded" || agent.StatusOf(err) != agent.StatusFailed {
+		if e := modeltest.ModelError(t, err); !e.Temporary || e.Error() != "h: dial tcp: context deadline exceeded" || agent.StatusOf(err) != agent.StatusFailed {
 			t.Errorf("error = %q, temporary %v, status %s", e, e.Temporary, agent.StatusOf(err))
 		}
 	})
@@ -335,7 +336,7 @@ func TestCompressedAnswersAreBounded(t *testing.T) {
 		})
 		p.MaxResponseBytes = 1 << 20
 		_, _, err := ask(t, p)
-		if e := modelError(t, err); e.Error() != "the answer is longer than 1048576 bytes (the limit of one answer)" {
+		if e := modeltest.ModelError(t, err); e.Error() != "the answer is longer than 1048576 bytes (the limit of one answer)" {
 			t.Errorf("error = %q", e)
 		}
 	})
@@ -358,7 +359,7 @@ func TestCancelEndsTheRequest(t *testing.T) {
 					<-r.Context().Done()
 					close(gone)
 				})
-				_, err := p.Generate(ctx, hello, func(agent.Delta) { cancel() })
+				_, err := p.Generate(ctx, modeltest.Hello, func(agent.Delta) { cancel() })
 				if !errors.Is(err, context.Canceled) || agent.StatusOf(err) != agent.StatusInterrupted {
 					t.Errorf("error = %v, want context.Canceled", err)
 				}
@@ -371,7 +372,7 @@ func TestCancelEndsTheRequest(t *testing.T) {
 func TestEndlessAnswersAreBounded(t *testing.T) {
 	each(t, func(t *testing.T, pr protocol) {
 		p := pr.against(t, func(w http.ResponseWriter, r *http.Request) {
-			io.WriteString(w, events(pr.head, pr.start))
+			io.WriteString(w, modeltest.Events(pr.head, pr.start))
 			for r.Context().Err() == nil {
 				if _, err := io.WriteString(w, pr.text("more and more and more")); err != nil {
 					return
@@ -380,7 +381,7 @@ func TestEndlessAnswersAreBounded(t *testing.T) {
 		})
 		p.MaxResponseBytes = 100_000
 		_, shown, err := ask(t, p)
-		if e := modelError(t, err); e.Temporary || e.Error() != "the answer is longer than 100000 bytes (the limit of one answer)" {
+		if e := modeltest.ModelError(t, err); e.Temporary || e.Error() != "the answer is longer than 100000 bytes (the limit of one answer)" {
 			t.Errorf("error = %q, temporary %v", e, e.Temporary)
 		}
 		if len(shown) > 100_000 {

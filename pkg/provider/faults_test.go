@@ -2,15 +2,14 @@ package provider_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/anthropic"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
@@ -74,21 +73,11 @@ func each(t *testing.T, test func(t *testing.T, pr protocol)) {
 	}
 }
 
-func events(data ...string) string {
-	var b strings.Builder
-	for _, d := range data {
-		if d != "" {
-			b.WriteString("data: " + d + "\n\n")
-		}
-	}
-	return b.String()
-}
-
 // text is a piece of an answer, begin the first one, end what follows the last, and answer
 // all of it.
-func (pr protocol) text(s string) string   { return events(fmt.Sprintf(pr.piece, s)) }
-func (pr protocol) begin(s string) string  { return events(pr.head, pr.start) + pr.text(s) }
-func (pr protocol) end() string            { return events(pr.stop, pr.done) }
+func (pr protocol) text(s string) string   { return modeltest.Events(fmt.Sprintf(pr.piece, s)) }
+func (pr protocol) begin(s string) string  { return modeltest.Events(pr.head, pr.start) + pr.text(s) }
+func (pr protocol) end() string            { return modeltest.Events(pr.stop, pr.done) }
 func (pr protocol) answer(s string) string { return pr.begin(s) + pr.end() }
 
 // A model is one that speaks a protocol.
@@ -104,13 +93,7 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 // against returns a model whose server is h.
 func (pr protocol) against(t *testing.T, h http.HandlerFunc) *model {
 	t.Helper()
-	server := httptest.NewServer(h)
-	transport := &http.Transport{}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		server.Close()
-	})
-	return &model{pr, modelhttp.Settings{BaseURL: server.URL, Model: "m", Client: &http.Client{Transport: transport}}}
+	return &model{pr, modeltest.Serve(t, h)}
 }
 
 // answering returns a model whose server sends body to every request.
@@ -121,28 +104,11 @@ func (pr protocol) answering(t *testing.T, body string) *model {
 	})
 }
 
-var hello = &agent.Request{Messages: []agent.Message{agent.UserText("hello")}}
-
 // ask makes a request and also returns the text that was shown.
 func ask(t testing.TB, p agent.Provider) (resp *agent.Response, shown string, err error) {
 	t.Helper()
-	var b strings.Builder
-	resp, err = p.Generate(context.Background(), hello, func(d agent.Delta) {
-		if d.Kind == agent.DeltaText {
-			b.WriteString(d.Text)
-		}
-	})
-	return resp, b.String(), err
-}
-
-// modelError is err as a *agent.ModelError; it must be one.
-func modelError(t testing.TB, err error) *agent.ModelError {
-	t.Helper()
-	var e *agent.ModelError
-	if !errors.As(err, &e) {
-		t.Fatalf("error = %v (%T), want a *agent.ModelError", err, err)
-	}
-	return e
+	resp, shown, _, err = modeltest.Ask(t, p, modeltest.Hello)
+	return resp, shown, err
 }
 
 const secret = "sk-very-secret-0123456789"
@@ -166,13 +132,13 @@ func TestBrokenAnswersAreTemporary(t *testing.T) {
 			{"object error", `{"object":"error","message":"overloaded","code":500}`, "HTTP 500: overloaded"},
 			{"detail", `{"detail":"overloaded"}`, "overloaded"},
 			{"half JSON", pr.whole[:len(pr.whole)-3], "the server sent a piece that is not JSON"},
-			{"error in a stream", pr.begin("Hel") + events(`{"error":{"message":"out of memory","code":502}}`), "HTTP 502: out of memory"},
-			{"error event", pr.begin("Hel") + "event: error\n" + events(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "Overloaded"},
-			{"cut before the text", events(pr.head), "the answer broke off before its end"},
+			{"error in a stream", pr.begin("Hel") + modeltest.Events(`{"error":{"message":"out of memory","code":502}}`), "HTTP 502: out of memory"},
+			{"error event", pr.begin("Hel") + "event: error\n" + modeltest.Events(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "Overloaded"},
+			{"cut before the text", modeltest.Events(pr.head), "the answer broke off before its end"},
 			{"cut after text", pr.begin("Hel"), "the answer broke off before its end"},
 			{"cut within an event", pr.begin("Hel") + pr.text("lo")[:20], "the server sent a piece that is not JSON"},
-			{"cut within a call", pr.begin("Hel") + events(pr.halfCall), "the answer broke off before its end"},
-			{"cut after a whole call", pr.begin("Hel") + events(pr.halfCall, pr.restOfCall), "the answer broke off before its end"},
+			{"cut within a call", pr.begin("Hel") + modeltest.Events(pr.halfCall), "the answer broke off before its end"},
+			{"cut after a whole call", pr.begin("Hel") + modeltest.Events(pr.halfCall, pr.restOfCall), "the answer broke off before its end"},
 		}
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
@@ -180,7 +146,7 @@ func TestBrokenAnswersAreTemporary(t *testing.T) {
 				if resp != nil {
 					t.Errorf("there is an answer: %+v", resp)
 				}
-				e := modelError(t, err)
+				e := modeltest.ModelError(t, err)
 				if !e.Temporary || !strings.Contains(e.Error(), tt.want) {
 					t.Errorf("error = %q, temporary %v; want %q, temporary", e, e.Temporary, tt.want)
 				}

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
@@ -121,7 +122,7 @@ func TestARefusedConnectionOnLoopbackIsTriedTwice(t *testing.T) {
 	}
 	l.Close()
 	tries := 0
-	client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := &http.Client{Transport: modeltest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		tries++
 		return (&http.Transport{}).RoundTrip(r)
 	})}
@@ -141,10 +142,6 @@ func TestARefusedConnectionOnLoopbackIsTriedTwice(t *testing.T) {
 		}
 	}
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestRetriesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
@@ -57,7 +58,7 @@ func TestAnswers(t *testing.T) {
 		{"refusal.sse", &agent.Response{Message: said(agent.Text("The request was declined because of the usage policy.")), Finish: agent.FinishContentFilter, Model: "claude-opus-4-8", Usage: usage(11, 1)}},
 	} {
 		p, _ := answering(t, recorded(t, test.file))
-		resp, text, thought, err := ask(t, p, hello)
+		resp, text, thought, err := modeltest.Ask(t, p, modeltest.Hello)
 		if err != nil {
 			t.Fatalf("%s: %v", test.file, err)
 		}
@@ -87,7 +88,7 @@ func TestStopReasons(t *testing.T) {
 		"max_tokens": agent.FinishLength, "model_context_window_exceeded": agent.FinishLength, "refusal": agent.FinishContentFilter,
 	} {
 		p, _ := answering(t, stopped(reason))
-		resp, _, _, err := ask(t, p, hello)
+		resp, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
 		if err != nil || resp.Finish != want || resp.Message.Text() != "Hi" {
 			t.Errorf("%s: %+v, %v, want %s", reason, resp, err, want)
 		}
@@ -98,7 +99,7 @@ func TestStopReasons(t *testing.T) {
 // part of the same answer.
 func TestAPausedTurnIsContinued(t *testing.T) {
 	p, requests := answering(t, recorded(t, "paused-1.sse"), recorded(t, "paused-2.sse"))
-	resp, text, thought, err := ask(t, p, hello)
+	resp, text, thought, err := modeltest.Ask(t, p, modeltest.Hello)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,8 +124,8 @@ func TestAPausedTurnIsContinued(t *testing.T) {
 
 func TestATurnIsNotPausedForEver(t *testing.T) {
 	p, requests := answering(t, recorded(t, "paused-1.sse"))
-	_, _, _, err := ask(t, p, hello)
-	if e := modelError(t, err); e.Temporary || len(*requests) != maxPauses || e.Usage.Requests != maxPauses {
+	_, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
+	if e := modeltest.ModelError(t, err); e.Temporary || len(*requests) != maxPauses || e.Usage.Requests != maxPauses {
 		t.Errorf("%v after %d requests, usage %+v", e, len(*requests), e.Usage)
 	}
 }
@@ -132,8 +133,8 @@ func TestATurnIsNotPausedForEver(t *testing.T) {
 // The error of a later request of a turn has the usage of those before it.
 func TestUsageOfAPausedTurnThatFails(t *testing.T) {
 	p, _ := answering(t, recorded(t, "paused-1.sse"), recorded(t, "overloaded.sse"))
-	_, _, _, err := ask(t, p, hello)
-	if e := modelError(t, err); !e.Temporary || e.Usage.OutputTokens != 40 {
+	_, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
+	if e := modeltest.ModelError(t, err); !e.Temporary || e.Usage.OutputTokens != 40 {
 		t.Errorf("%v, usage %+v", e, e.Usage)
 	}
 }
@@ -170,8 +171,8 @@ func TestErrors(t *testing.T) {
 			w.WriteHeader(test.status)
 			io.WriteString(w, test.body)
 		})
-		_, _, _, err := ask(t, p, hello)
-		if e := modelError(t, err); e.Error() != test.want || e.Temporary != test.temporary || e.TooLong != test.tooLong || e.RetryAfter != test.wait {
+		_, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
+		if e := modeltest.ModelError(t, err); e.Error() != test.want || e.Temporary != test.temporary || e.TooLong != test.tooLong || e.RetryAfter != test.wait {
 			t.Errorf("%s: %q, temporary %v, too long %v, wait %v; want %q", test.name, e, e.Temporary, e.TooLong, e.RetryAfter, test.want)
 		}
 	}
@@ -180,8 +181,8 @@ func TestErrors(t *testing.T) {
 // An answer that breaks off has cost what the server counted so far.
 func TestUsageOfAnAnswerThatBreaksOff(t *testing.T) {
 	p, _ := answering(t, strings.SplitAfter(recorded(t, "text.sse"), "ping")[0])
-	_, _, _, err := ask(t, p, hello)
-	if e := modelError(t, err); e.Usage != (agent.Usage{Requests: 1, InputTokens: 11, OutputTokens: 1}) {
+	_, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
+	if e := modeltest.ModelError(t, err); e.Usage != (agent.Usage{Requests: 1, InputTokens: 11, OutputTokens: 1}) {
 		t.Errorf("usage %+v", e.Usage)
 	}
 }
@@ -189,7 +190,7 @@ func TestUsageOfAnAnswerThatBreaksOff(t *testing.T) {
 // An answer counts from its stop_reason on, also without message_stop.
 func TestAnAnswerIsCompleteWithItsStopReason(t *testing.T) {
 	p, _ := answering(t, strings.SplitAfter(recorded(t, "text.sse"), "event: message_stop")[0])
-	resp, _, _, err := ask(t, p, hello)
+	resp, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
 	if err != nil || resp.Message.Text() != "Grüß dich 😀" {
 		t.Errorf("%+v, %v", resp, err)
 	}
@@ -197,8 +198,8 @@ func TestAnAnswerIsCompleteWithItsStopReason(t *testing.T) {
 
 func TestTooManyCalls(t *testing.T) {
 	p, _ := answering(t, `{"type":"message","stop_reason":"tool_use","content":[`+strings.Repeat(`{"type":"tool_use","id":"a","name":"t","input":{}},`, modelhttp.MaxCalls)+`{"type":"tool_use"}]}`)
-	_, _, _, err := ask(t, p, hello)
-	if e := modelError(t, err); e.Temporary || !strings.Contains(e.Message, "tool calls") {
+	_, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
+	if e := modeltest.ModelError(t, err); e.Temporary || !strings.Contains(e.Message, "tool calls") {
 		t.Error(e)
 	}
 }

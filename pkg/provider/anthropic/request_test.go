@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
@@ -102,11 +103,11 @@ func TestHeadersAndPath(t *testing.T) {
 	} {
 		var got *http.Request
 		p := &Provider{Settings: modelhttp.Settings{BaseURL: test.base, Model: test.model, Key: func() string { return secret },
-			Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			Client: &http.Client{Transport: modeltest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 				got = r
 				return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(stopped("end_turn"))), Request: r}, nil
 			})}}}
-		if _, _, _, err := ask(t, p, hello); err != nil {
+		if _, _, _, err := modeltest.Ask(t, p, modeltest.Hello); err != nil {
 			t.Fatal(err)
 		}
 		if got.URL.Host != test.host || got.URL.Path != test.path || got.Header.Get("X-Api-Key") != secret || got.Header.Get("Anthropic-Version") != version || got.Header.Get("Authorization") != test.authorization || got.Header.Get("Anthropic-Beta") != test.beta {
@@ -115,15 +116,11 @@ func TestHeadersAndPath(t *testing.T) {
 	}
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // What the model thought goes back byte for byte, also after a stay in a journal.
 func TestThoughtsGoBackAsTheyCame(t *testing.T) {
 	for _, file := range []string{"thinking-and-parallel-calls.sse", "not-streamed.json"} {
 		p, _ := answering(t, recorded(t, file))
-		resp, _, _, err := ask(t, p, hello)
+		resp, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +149,7 @@ func TestThoughtsBetweenCallsKeepTheirPlace(t *testing.T) {
 	said := []any{fmt.Sprintf(thought, "one"), fmt.Sprintf(call, "a"), fmt.Sprintf(call, "b"), fmt.Sprintf(thought, "two"), fmt.Sprintf(call, "c"), `{"type":"text","text":"three"}`, fmt.Sprintf(call, "d")}
 	first := `{"type":"message","content":[` + fmt.Sprintf(thought, "none") + `],"stop_reason":"pause_turn"}`
 	p, requests := answering(t, first, fmt.Sprintf(`{"type":"message","content":[%s,%s,%s,%s,%s,%s,%s],"stop_reason":"tool_use"}`, said...))
-	resp, _, _, err := ask(t, p, hello)
+	resp, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
 	if err != nil || len(resp.Message.Calls) != 4 || len(*requests) != 2 {
 		t.Fatalf("%+v, %v", resp, err)
 	}
@@ -253,12 +250,12 @@ func TestEffort(t *testing.T) {
 		{"kimi-k2", "low", 0, `"thinking":{"type":"enabled","budget_tokens":4096}`},
 	} {
 		p := &Provider{Settings: modelhttp.Settings{Model: test.model, ReasoningEffort: test.effort, MaxOutputTokens: test.tokens}}
-		body := bodyOf(t, p, hello)
+		body := bodyOf(t, p, modeltest.Hello)
 		if test.want == "" && (strings.Contains(body, "thinking") || strings.Contains(body, "effort")) || !strings.Contains(body, test.want) {
 			t.Errorf("%s, %q: %s, want %s", test.model, test.effort, body, test.want)
 		}
 	}
-	_, err := (&Provider{Settings: modelhttp.Settings{Model: "claude-haiku-4-5", ReasoningEffort: "hard"}}).body(hello)
+	_, err := (&Provider{Settings: modelhttp.Settings{Model: "claude-haiku-4-5", ReasoningEffort: "hard"}}).body(modeltest.Hello)
 	if err == nil || !strings.Contains(err.Error(), `the model claude-haiku-4-5 does not support the reasoning effort "hard"; want none, minimal`) {
 		t.Errorf("an unknown effort: %v", err)
 	}
@@ -281,7 +278,7 @@ func TestMaxTokens(t *testing.T) {
 		{"claude-opus-5", 0, 77, "77"},
 	} {
 		p := &Provider{ContextTokens: test.context, Settings: modelhttp.Settings{Model: test.model, MaxOutputTokens: test.most}}
-		if body := bodyOf(t, p, hello); !strings.Contains(body, `"max_tokens":`+test.want+",") {
+		if body := bodyOf(t, p, modeltest.Hello); !strings.Contains(body, `"max_tokens":`+test.want+",") {
 			t.Errorf("%s with %d and %d: %s, want %s", test.model, test.context, test.most, body, test.want)
 		}
 	}
@@ -301,7 +298,7 @@ func TestOutputSchema(t *testing.T) {
 		{"a limit that the server refuses", "claude-opus-5", `{"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"],"additionalProperties":false}`, false},
 		{"a reference", "claude-opus-5", `{"type":"object","properties":{"n":{"$ref":"#"}},"required":["n"],"additionalProperties":false}`, false},
 	} {
-		req := &agent.Request{Messages: hello.Messages, Tools: conversation().Tools, Output: json.RawMessage(test.schema)}
+		req := &agent.Request{Messages: modeltest.Hello.Messages, Tools: conversation().Tools, Output: json.RawMessage(test.schema)}
 		body := bodyOf(t, &Provider{Settings: modelhttp.Settings{Model: test.model, ReasoningEffort: "low"}}, req)
 		if sent := strings.Contains(body, `"format":{"type":"json_schema","schema":`+test.schema+`}}`); sent != test.sent || !sent && strings.Contains(body, "json_schema") {
 			t.Errorf("%s: %s", test.name, body)
@@ -320,7 +317,7 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 	}
 	for _, name := range []string{"model", "messages", "system", "tools", "stream"} {
 		p := &Provider{Settings: modelhttp.Settings{ExtraBody: map[string]json.RawMessage{name: json.RawMessage("1")}}}
-		if _, err := p.body(hello); err == nil {
+		if _, err := p.body(modeltest.Hello); err == nil {
 			t.Errorf("%s can be replaced", name)
 		}
 	}

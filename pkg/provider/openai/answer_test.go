@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
@@ -235,7 +236,7 @@ func TestInvalidAnswersAreTemporaryErrors(t *testing.T) {
 			if resp != nil {
 				t.Errorf("there is an answer: %+v", resp)
 			}
-			e := modelError(t, err)
+			e := modeltest.ModelError(t, err)
 			if !e.Temporary || !strings.HasPrefix(e.Error(), tt.want) {
 				t.Errorf("error = %q, temporary %v; want %q, temporary", e, e.Temporary, tt.want)
 			}
@@ -246,11 +247,11 @@ func TestInvalidAnswersAreTemporaryErrors(t *testing.T) {
 // An error object whose code is an HTTP status is temporary if the status is.
 func TestErrorCodesDecideWhatIsTemporary(t *testing.T) {
 	_, _, err := ask(t, answering(t, "application/json", `{"error":{"code":402,"message":"no credits","metadata":{"raw":"{\"x\":1}"}}}`))
-	if e := modelError(t, err); e.Temporary || e.Error() != `HTTP 402: no credits: {"x":1}` {
+	if e := modeltest.ModelError(t, err); e.Temporary || e.Error() != `HTTP 402: no credits: {"x":1}` {
 		t.Errorf("error = %q, temporary %v", e, e.Temporary)
 	}
 	_, _, err = ask(t, answering(t, "application/json", `{"error":{"code":"insufficient_quota","message":"pay"}}`))
-	if e := modelError(t, err); e.Temporary || e.Code != "insufficient_quota" {
+	if e := modeltest.ModelError(t, err); e.Temporary || e.Code != "insufficient_quota" {
 		t.Errorf("error = %q, temporary %v", e, e.Temporary)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
@@ -60,14 +61,14 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 		{Provider{Settings: modelhttp.Settings{BaseURL: "http://127.0.0.1:1", ExtraBody: rawBody("x", "{")}}, `extra body: the value of "x" is not valid JSON`},
 	}
 	for _, tt := range tests {
-		_, err := tt.p.Generate(t.Context(), hello, nil)
-		if e := modelError(t, err); e.Error() != tt.want || e.Temporary {
+		_, err := tt.p.Generate(t.Context(), modeltest.Hello, nil)
+		if e := modeltest.ModelError(t, err); e.Error() != tt.want || e.Temporary {
 			t.Errorf("error = %q (temporary %v), want %q", e, e.Temporary, tt.want)
 		}
 	}
 	bad := &agent.Request{Tools: []agent.ToolSpec{{Name: "t", Schema: []byte("{")}}}
 	_, err := (&Provider{Settings: modelhttp.Settings{BaseURL: "http://127.0.0.1:1"}}).Generate(t.Context(), bad, nil)
-	if e := modelError(t, err); e.Error() != "the schema of tool t is not valid JSON" {
+	if e := modeltest.ModelError(t, err); e.Error() != "the schema of tool t is not valid JSON" {
 		t.Errorf("error = %q", e)
 	}
 }
@@ -98,15 +99,15 @@ func TestAProviderServesManyAtOnce(t *testing.T) {
 func TestAnswersAreBounded(t *testing.T) {
 	many := deltas(`{"tool_calls":[` + strings.Repeat(`{"name":"t"},`, modelhttp.MaxCalls) + `{"name":"t"}]}`)
 	_, _, err := ask(t, answering(t, "", many+stop))
-	if e := modelError(t, err); e.Error() != "the answer has more than 16384 tool calls (the limit of one answer)" {
+	if e := modeltest.ModelError(t, err); e.Error() != "the answer has more than 16384 tool calls (the limit of one answer)" {
 		t.Errorf("error = %q", e)
 	}
 	_, _, err = ask(t, answering(t, "", `{"choices":[`+strings.Repeat(`{},`, 1<<18+1)+`{}]}`))
-	if e := modelError(t, err); !strings.Contains(e.Error(), "it has too many elements") {
+	if e := modeltest.ModelError(t, err); !strings.Contains(e.Error(), "it has too many elements") {
 		t.Errorf("error = %q", e)
 	}
 	_, _, err = ask(t, answering(t, "", `[`+strings.Repeat(`1,`, 1<<18+1)+`{"choices":[]}]`))
-	if e := modelError(t, err); !strings.Contains(e.Error(), "it has too many elements") {
+	if e := modeltest.ModelError(t, err); !strings.Contains(e.Error(), "it has too many elements") {
 		t.Errorf("error of a list = %q", e)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
@@ -86,14 +87,14 @@ func TestTheAnswerIsTheArgumentsOfATool(t *testing.T) {
 			})
 			p.Flavor = tc.flavor
 			if tc.flavor == OpenAI { // the host decides otherwise
-				p.BaseURL, p.Client = "", &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				p.BaseURL, p.Client = "", &http.Client{Transport: modeltest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 					if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 						t.Error(err)
 					}
 					return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(deltas("{"+tc.answer+"}") + stop)), Request: r}, nil
 				})}
 			}
-			tc.req.Messages = hello.Messages
+			tc.req.Messages = modeltest.Hello.Messages
 			shown := ""
 			resp, err := p.Generate(t.Context(), &tc.req, func(d agent.Delta) { shown += d.Text })
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
@@ -75,7 +76,7 @@ func TestRequestsOfEachFlavorAreGolden(t *testing.T) {
 			// OpenAI is OpenAI at its own host alone.
 			if flavor == string(OpenAI) {
 				p.BaseURL = "http://api.openai.com/v1"
-				p.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				p.Client = &http.Client{Transport: modeltest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 					r.URL.Host = strings.TrimPrefix(server.BaseURL, "http://")
 					return server.Client.Transport.RoundTrip(r)
 				})}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 )
 
 // What servers send with status 200 when the model failed.
@@ -41,7 +42,7 @@ func TestErrorsInAStream(t *testing.T) {
 			if resp != nil {
 				t.Errorf("there is an answer: %+v", resp)
 			}
-			e := modelError(t, err)
+			e := modeltest.ModelError(t, err)
 			if !strings.HasSuffix(tt.want, e.Message) || e.Temporary != tt.temporary || e.TooLong != tt.tooLong {
 				t.Errorf("error = %q (temporary %v, too long %v), want %q (%v, %v)", e, e.Temporary, e.TooLong, tt.want, tt.temporary, tt.tooLong)
 			}
@@ -71,7 +72,7 @@ func TestTheModelSeesARefusedCall(t *testing.T) {
 				}
 			})
 			var retries []agent.Delta
-			resp, err := p.Generate(t.Context(), hello, func(d agent.Delta) {
+			resp, err := p.Generate(t.Context(), modeltest.Hello, func(d agent.Delta) {
 				if d.Kind == agent.DeltaRetry {
 					retries = append(retries, d)
 				}
@@ -83,12 +84,12 @@ func TestTheModelSeesARefusedCall(t *testing.T) {
 			if added, ok := strings.CutPrefix(bodies[1], first); !ok || !strings.Contains(added, `{"role":"assistant","content":"<function=ping{\"host\""}`) || !strings.Contains(added, "Failed to call a function.") {
 				t.Errorf("second request:\n%s\nafter the first:\n%s", bodies[1], bodies[0])
 			}
-			if len(hello.Messages) != 1 {
-				t.Errorf("the caller's request has %d messages now", len(hello.Messages))
+			if len(modeltest.Hello.Messages) != 1 {
+				t.Errorf("the caller's request has %d messages now", len(modeltest.Hello.Messages))
 			}
 			bodies, refusals = nil, 9
-			_, err = p.Generate(t.Context(), hello, nil)
-			if e := modelError(t, err); e.Temporary || e.Status != 400 || e.Code != "tool_use_failed" || len(bodies) != 2 {
+			_, err = p.Generate(t.Context(), modeltest.Hello, nil)
+			if e := modeltest.ModelError(t, err); e.Temporary || e.Status != 400 || e.Code != "tool_use_failed" || len(bodies) != 2 {
 				t.Errorf("error = %q, temporary %v, after %d requests; want a permanent one after 2", e, e.Temporary, len(bodies))
 			}
 		})
@@ -99,7 +100,7 @@ func TestTheModelSeesARefusedCall(t *testing.T) {
 // broken stream: the same request would be answered so again.
 func TestAnEmptyAnswerIsNotRepeated(t *testing.T) {
 	_, _, err := ask(t, answering(t, "", deltas(`{"role":"assistant","content":""}`)+"data: [DONE]\n\n"))
-	if e := modelError(t, err); e.Temporary || e.Error() != "the model's answer is empty" {
+	if e := modeltest.ModelError(t, err); e.Temporary || e.Error() != "the model's answer is empty" {
 		t.Errorf("error = %q, temporary %v", e, e.Temporary)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 )
 
 // The items of the stream in testdata, as they must come back.
@@ -89,23 +90,23 @@ func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 		{name: "not streamed, on several lines", body: "{\n \"output\": [" + message + "]\n}", text: "Hello"},
 		{name: "not streamed, a call", body: `{"object":"response","output":[` + call + `]}`, args: `{"q":1}`},
 		{name: "an object as arguments", body: `{"object":"response","output":[` + strings.Replace(call, `"{\"q\":1}"`, `{"q":1}`, 1) + `]}`, args: `{"q":1}`},
-		{name: "deltas alone", body: events(`{"type":"response.output_text.delta","delta":"Hel"}`, `{"type":"response.output_text.delta","delta":"lo"}`, done), text: "Hello"},
-		{name: "no deltas", body: events(`{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, done), text: "Hello"},
-		{name: "the output at the end alone", body: events(`{"type":"response.completed","response":{"output":[` + message + `]}}`), text: "Hello"},
-		{name: "[DONE] in place of an end", body: events(`{"type":"response.output_text.delta","delta":"Hello"}`) + "data: [DONE]\n\n", text: "Hello"},
-		{name: "no output_index", body: events(`{"type":"response.reasoning_text.delta","item_id":"r","delta":"hm"}`, `{"type":"response.output_text.delta","item_id":"m","delta":"Hello"}`, done), text: "Hello", thought: "hm"},
-		{name: "reasoning in the open", body: events(`{"type":"response.reasoning.delta","output_index":0,"delta":"hm"}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"r","content":[{"type":"reasoning_text","text":"hm"}]}}`, `{"type":"response.output_text.delta","output_index":1,"delta":"Hello"}`, done), text: "Hello", thought: "hm"},
-		{name: "the rest in the item", body: events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, done), text: "Hello"},
-		{name: "half a character", body: events("{\"type\":\"response.output_text.delta\",\"delta\":\"\\ud83d\"}", "{\"type\":\"response.output_text.delta\",\"delta\":\"\\ude00\"}", done), text: "😀"},
-		{name: "refusal", body: events(`{"type":"response.refusal.delta","output_index":0,"delta":"No."}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"refusal","refusal":"No."}]}}`, done), text: "No."},
-		{name: "two messages", body: events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_text.delta","output_index":0,"delta":"lo"}`, `{"type":"response.output_text.delta","output_index":2,"delta":"you"}`, done), text: "Hello\n\nyou"},
+		{name: "deltas alone", body: modeltest.Events(`{"type":"response.output_text.delta","delta":"Hel"}`, `{"type":"response.output_text.delta","delta":"lo"}`, done), text: "Hello"},
+		{name: "no deltas", body: modeltest.Events(`{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, done), text: "Hello"},
+		{name: "the output at the end alone", body: modeltest.Events(`{"type":"response.completed","response":{"output":[` + message + `]}}`), text: "Hello"},
+		{name: "[DONE] in place of an end", body: modeltest.Events(`{"type":"response.output_text.delta","delta":"Hello"}`) + "data: [DONE]\n\n", text: "Hello"},
+		{name: "no output_index", body: modeltest.Events(`{"type":"response.reasoning_text.delta","item_id":"r","delta":"hm"}`, `{"type":"response.output_text.delta","item_id":"m","delta":"Hello"}`, done), text: "Hello", thought: "hm"},
+		{name: "reasoning in the open", body: modeltest.Events(`{"type":"response.reasoning.delta","output_index":0,"delta":"hm"}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"r","content":[{"type":"reasoning_text","text":"hm"}]}}`, `{"type":"response.output_text.delta","output_index":1,"delta":"Hello"}`, done), text: "Hello", thought: "hm"},
+		{name: "the rest in the item", body: modeltest.Events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, done), text: "Hello"},
+		{name: "half a character", body: modeltest.Events("{\"type\":\"response.output_text.delta\",\"delta\":\"\\ud83d\"}", "{\"type\":\"response.output_text.delta\",\"delta\":\"\\ude00\"}", done), text: "😀"},
+		{name: "refusal", body: modeltest.Events(`{"type":"response.refusal.delta","output_index":0,"delta":"No."}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"refusal","refusal":"No."}]}}`, done), text: "No."},
+		{name: "two messages", body: modeltest.Events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_text.delta","output_index":0,"delta":"lo"}`, `{"type":"response.output_text.delta","output_index":2,"delta":"you"}`, done), text: "Hello\n\nyou"},
 		{name: "two messages, not streamed", body: `{"output":[` + message + `,` + message + `]}`, text: "Hello\n\nHello"},
 		{name: "two parts of a message", body: `{"output":[{"type":"message","content":[{"type":"output_text","text":"Hel"},{"type":"output_text","text":"lo"}]}]}`, text: "Hello"},
-		{name: "cut by the limit of tokens", body: events(`{"type":"response.output_text.delta","delta":"Hel"}`, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`), text: "Hel", finish: agent.FinishLength},
+		{name: "cut by the limit of tokens", body: modeltest.Events(`{"type":"response.output_text.delta","delta":"Hel"}`, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`), text: "Hel", finish: agent.FinishLength},
 		{name: "cut while it reasoned", body: `{"object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`, finish: agent.FinishLength},
-		{name: "a call cut by the limit", body: events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"grep","arguments":""}}`, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"q\""}`, `{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}`), args: `{"q"`, finish: agent.FinishLength},
-		{name: "content filter", body: events(`{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}`), finish: agent.FinishContentFilter},
-		{name: "events of other tools and of later versions", body: events(`{"type":"response.created","response":{"status":"in_progress","output":[]}}`, `{"type":"response.web_search_call.searching","output_index":0}`, `{"type":"response.audio.delta","delta":"x"}`, `{"type":"keepalive"}`, `{"type":"response.output_text.delta","delta":"Hello"}`, done), text: "Hello"},
+		{name: "a call cut by the limit", body: modeltest.Events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"grep","arguments":""}}`, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"q\""}`, `{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}`), args: `{"q"`, finish: agent.FinishLength},
+		{name: "content filter", body: modeltest.Events(`{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}`), finish: agent.FinishContentFilter},
+		{name: "events of other tools and of later versions", body: modeltest.Events(`{"type":"response.created","response":{"status":"in_progress","output":[]}}`, `{"type":"response.web_search_call.searching","output_index":0}`, `{"type":"response.audio.delta","delta":"x"}`, `{"type":"keepalive"}`, `{"type":"response.output_text.delta","delta":"Hello"}`, done), text: "Hello"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +131,7 @@ func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 
 // Where the complete item differs from its pieces, the item counts.
 func TestTheCompleteItemCounts(t *testing.T) {
-	resp, _, _, err := read(events(`{"type":"response.output_text.delta","output_index":0,"delta":"Helo"}`,
+	resp, _, _, err := read(modeltest.Events(`{"type":"response.output_text.delta","output_index":0,"delta":"Helo"}`,
 		`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"output_text","text":"Hello"}]}}`,
 		`{"type":"response.completed","response":{}}`))
 	if err != nil || resp.Message.Text() != "Hello" {
@@ -140,8 +141,8 @@ func TestTheCompleteItemCounts(t *testing.T) {
 
 func TestFailuresAreErrors(t *testing.T) {
 	const failed = `{"type":"response.failed","response":{"status":"failed","error":{"code":"%","message":"no"},"usage":{"input_tokens":7,"output_tokens":2}}}`
-	with := func(code string) string { return events(strings.Replace(failed, "%", code, 1)) }
-	begun := events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"rm","arguments":""}}`, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"path\":"}`)
+	with := func(code string) string { return modeltest.Events(strings.Replace(failed, "%", code, 1)) }
+	begun := modeltest.Events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"rm","arguments":""}}`, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"path\":"}`)
 	tests := []struct {
 		name, body, want string
 		temporary        bool
@@ -153,12 +154,12 @@ func TestFailuresAreErrors(t *testing.T) {
 		{"an image", with("image_too_large"), "no", false, 7},
 		{"a policy", with("bio_policy"), "no", false, 7},
 		{"quota", with("insufficient_quota"), "no", false, 7},
-		{"no reason", events(`{"type":"response.failed","response":{"status":"failed","error":null}}`), "the server sent an error without a text", true, 0},
+		{"no reason", modeltest.Events(`{"type":"response.failed","response":{"status":"failed","error":null}}`), "the server sent an error without a text", true, 0},
 		{"not streamed", `{"object":"response","status":"failed","error":{"code":"server_error","message":"no"},"output":[]}`, "no", true, 0},
-		{"an event", begun + events(`{"type":"error","code":null,"message":"no","param":null,"sequence_number":3}`), "no", true, 0},
-		{"an event with an object", events(`{"type":"error","error":{"type":"server_error","code":null,"message":"no"}}`), "no", true, 0},
+		{"an event", begun + modeltest.Events(`{"type":"error","code":null,"message":"no","param":null,"sequence_number":3}`), "no", true, 0},
+		{"an event with an object", modeltest.Events(`{"type":"error","error":{"type":"server_error","code":null,"message":"no"}}`), "no", true, 0},
 		{"an object alone", `{"error":{"message":"no","type":"server_error"}}`, "no", true, 0},
-		{"vLLM", events(`{"error":{"object":"error","message":"no","type":"BadRequestError","code":400}}`), "HTTP 400", false, 0},
+		{"vLLM", modeltest.Events(`{"error":{"object":"error","message":"no","type":"BadRequestError","code":400}}`), "HTTP 400", false, 0},
 		{"another protocol", `{"object":"chat.completion","choices":[{"message":{"content":"Hello"}}]}`, "HTTP 200: the server's answer has no output: ", true, 0},
 		{"[DONE] alone", "data: [DONE]\n\n", "HTTP 200: the server's answer is empty", true, 0},
 		{"cut in a call", begun, "the answer broke off before its end", true, 0},
@@ -169,7 +170,7 @@ func TestFailuresAreErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			resp, _, _, err := read(tt.body)
-			e := modelError(t, err)
+			e := modeltest.ModelError(t, err)
 			if resp != nil || !strings.Contains(e.Error(), tt.want) || e.Temporary != tt.temporary || e.Usage.InputTokens != tt.input || e.Code == "error" {
 				t.Errorf("error = %q (%q), temporary %v, usage %+v", e, e.Code, e.Temporary, e.Usage)
 			}

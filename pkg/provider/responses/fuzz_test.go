@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
@@ -24,7 +25,7 @@ func outcomeOf(t *testing.T, r io.Reader) (out outcome) {
 	a := &answer{host: "h", emit: func(d agent.Delta) { out.Text += d.Text }}
 	resp, err := modelhttp.Read(r, a, func() { a.State() })
 	if out.Response = resp; err != nil {
-		out.Error = modelError(t, err).Error()
+		out.Error = modeltest.ModelError(t, err).Error()
 	}
 	return out
 }
@@ -34,8 +35,8 @@ func outcomeOf(t *testing.T, r io.Reader) (out outcome) {
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(stream(f)))
 	for _, seed := range []string{
-		events(`{"type":"response.output_text.delta","output_index":3,"delta":"\ud83d"}`, `{"type":"response.output_text.delta","output_index":1,"delta":"x"}`) + "data: [DONE]\n\n",
-		events("{\"type\":\"response.function_call_arguments.delta\",\"delta\":\"\xc3{\"}", `{"type":"response.output_item.done","output_index":0,"item":7}`, `{"type":"response.incomplete"}`),
+		modeltest.Events(`{"type":"response.output_text.delta","output_index":3,"delta":"\ud83d"}`, `{"type":"response.output_text.delta","output_index":1,"delta":"x"}`) + "data: [DONE]\n\n",
+		modeltest.Events("{\"type\":\"response.function_call_arguments.delta\",\"delta\":\"\xc3{\"}", `{"type":"response.output_item.done","output_index":0,"item":7}`, `{"type":"response.incomplete"}`),
 		`{"output":[{"type":"message","content":"Hi"},{"type":"x"},null,{"type":"reasoning","content":[{"text":"a"}]}],"usage":{"input_tokens":"3","cost":1}}`,
 		`{"type":"error","error":"x"}`,
 		`{"type":"response.failed","response":null}`,

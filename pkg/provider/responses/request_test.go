@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/internal/modeltest"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
@@ -244,7 +245,7 @@ func TestRefusedFormsAreAskedAgainWithoutThem(t *testing.T) {
 			}
 		})
 		p.Model = tt.model
-		resp, err := p.Generate(t.Context(), hello, nil)
+		resp, err := p.Generate(t.Context(), modeltest.Hello, nil)
 		if err != nil || resp.Message.Text() != "Hello" || requests != tt.asked {
 			t.Errorf("%s: %v, %v after %d requests, want %d", tt.model, resp, err, requests, tt.asked)
 		}
@@ -255,8 +256,8 @@ func TestRefusedFormsAreAskedAgainWithoutThem(t *testing.T) {
 		w.WriteHeader(400)
 		w.Write([]byte(notStreamed))
 	})
-	_, err := p.Generate(t.Context(), hello, nil)
-	if e := modelError(t, err); e.Temporary || e.Code != "unsupported_value" || requests != 2 {
+	_, err := p.Generate(t.Context(), modeltest.Hello, nil)
+	if e := modeltest.ModelError(t, err); e.Temporary || e.Code != "unsupported_value" || requests != 2 {
 		t.Errorf("%v after %d requests", err, requests)
 	}
 }
@@ -270,7 +271,7 @@ func TestInvalidRequestsAreErrors(t *testing.T) {
 		p, req := &Provider{Settings: modelhttp.Settings{BaseURL: "http://127.0.0.1:1"}}, conversation(agent.Message{Role: agent.RoleAssistant})
 		f(p, req)
 		_, err := p.Generate(t.Context(), req, nil)
-		if e := modelError(t, err); e.Error() != want {
+		if e := modeltest.ModelError(t, err); e.Error() != want {
 			t.Errorf("error = %q, want %q", e, want)
 		}
 	}
