@@ -25,6 +25,11 @@ type ClientCapabilities struct {
 	} `json:"fs"`
 	Terminal    bool         `json:"terminal"`
 	Elicitation *Elicitation `json:"elicitation,omitempty"`
+	Meta        struct {
+		// TerminalOutput is an extension of Zed: the client shows the output of the
+		// agent's own commands as terminals; see TerminalMeta.
+		TerminalOutput bool `json:"terminal_output"`
+	} `json:"_meta,omitzero"`
 }
 
 // An Elicitation says which questions a client can show.
@@ -215,7 +220,25 @@ type Update struct {
 	Used     *int            `json:"used,omitempty"`
 	Size     *int            `json:"size,omitempty"`
 	Cost     *Cost           `json:"cost,omitempty"`
+	Meta     *TerminalMeta   `json:"_meta,omitempty"`
 	Call
+}
+
+// A TerminalMeta shows the output of a command of the agent to a client that has the
+// capability TerminalOutput. It begins with a ToolCall that has Info, and CallContent of the
+// type "terminal".
+type TerminalMeta struct {
+	Info   *TerminalOf `json:"terminal_info,omitempty"`
+	Output *TerminalOf `json:"terminal_output,omitempty"`
+	Exit   *TerminalOf `json:"terminal_exit,omitempty"`
+}
+
+// A TerminalOf says something about a terminal.
+type TerminalOf struct {
+	ID   string `json:"terminal_id"`
+	CWD  string `json:"cwd,omitempty"`       // of Info
+	Data string `json:"data,omitempty"`      // of Output: the next piece
+	Code *int   `json:"exit_code,omitempty"` // of Exit
 }
 
 // The kinds of updates.
@@ -254,13 +277,14 @@ const (
 // Kinds are the kinds of calls.
 var Kinds = [...]string{"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"}
 
-// CallContent is what a call shows: content or a diff. Terminals are ignored.
+// CallContent is what a call shows. Type says which fields it has: content, diff or terminal.
 type CallContent struct {
-	Type    string  `json:"type"`
-	Content *Block  `json:"content,omitempty"`
-	Path    string  `json:"path,omitempty"`
-	OldText *string `json:"oldText,omitempty"`
-	NewText *string `json:"newText,omitempty"`
+	Type       string  `json:"type"`
+	Content    *Block  `json:"content,omitempty"`
+	Path       string  `json:"path,omitempty"`
+	OldText    *string `json:"oldText,omitempty"`
+	NewText    *string `json:"newText,omitempty"`
+	TerminalID string  `json:"terminalId,omitempty"`
 }
 
 // A Location is a file that a call concerns.

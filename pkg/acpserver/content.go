@@ -83,20 +83,17 @@ func block(p agent.Part) *acp.Block {
 	return &acp.Block{Type: "resource", Resource: &acp.Resource{URI: uri, MIMEType: p.MIME, Blob: &data}}
 }
 
-// result is what a call returned.
-func result(r *agent.ToolResult) (list []acp.CallContent) {
-	if text := termtext.Clean(r.Text()); strings.TrimSpace(text) != "" {
-		if cut := len(text) - maxOutput; cut > 0 {
-			text = strings.ToValidUTF8(text[:maxOutput], "") + fmt.Sprintf("\n[%d more bytes]", cut)
-		}
-		list = append(list, acp.CallContent{Type: "content", Content: acp.TextBlock(fenced(text))})
+// result is what a call returned: its text and its media.
+func result(r *agent.ToolResult) (text string, list []acp.CallContent) {
+	if text = termtext.Clean(r.Text()); len(text) > maxOutput {
+		text = strings.ToValidUTF8(text[:maxOutput], "") + fmt.Sprintf("\n[%d more bytes]", len(text)-maxOutput)
 	}
 	for _, p := range r.Parts {
 		if p.Kind == agent.PartMedia {
 			list = append(list, acp.CallContent{Type: "content", Content: block(p)})
 		}
 	}
-	return list
+	return text, list
 }
 
 // fenced is a text that Markdown shows as it is.

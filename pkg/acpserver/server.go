@@ -177,7 +177,9 @@ func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest)
 	}
 	client.session = opened.ID()
 	open := &session{Session: opened, server: s}
-	open.updates = &updates{dir: p.CWD, redact: opened.Redact}
+	s.mu.Lock()
+	open.updates = &updates{dir: p.CWD, redact: opened.Redact, terminals: s.caps.Meta.TerminalOutput}
+	s.mu.Unlock()
 	if !isNew {
 		if err := open.history(method == acp.MethodLoad); err != nil {
 			opened.Close()

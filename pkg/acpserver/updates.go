@@ -2,6 +2,7 @@ package acpserver
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,8 +14,9 @@ import (
 // updates turns the events of a session into updates for the client. Apart from watch, its
 // methods must not be called concurrently.
 type updates struct {
-	dir    string // the working folder
-	redact func(string) string
+	dir       string // the working folder
+	redact    func(string) string
+	terminals bool // the client shows the output of commands as terminals
 
 	specs  map[string]agent.ToolSpec // by name
 	calls  map[string]*call          // that have not ended, by key
@@ -33,9 +35,8 @@ type updates struct {
 
 // A call is one that the client knows.
 type call struct {
-	content []acp.CallContent // what it showed before it ran
-	output  string            // the end of what the tool has said
-	started bool
+	output   string            // the end of what the tool has said
+	terminal []acp.CallContent // what shows it instead; nil if nothing does
 }
 
 const (
@@ -173,6 +174,10 @@ func (u *updates) known(e *agent.Event) (*call, []acp.Update) {
 	u.calls[e.Key] = c
 	spec := u.specs[e.Tool]
 	update := acp.Update{Kind: acp.ToolCall, Call: acp.Call{ID: e.Key, Title: title(e), Kind: kind(e.Tool, &spec), Status: acp.Pending, RawInput: rawArgs(e.Args)}}
+	if u.terminals && update.Call.Kind == "execute" {
+		c.terminal = []acp.CallContent{{Type: "terminal", TerminalID: e.Key}}
+		update.Content, update.Meta = acp.Raw(c.terminal), &acp.TerminalMeta{Info: &acp.TerminalOf{ID: e.Key, CWD: u.dir}}
+	}
 	if path := u.path(e.Args); path != "" {
 		update.Locations = []acp.Location{{Path: path}}
 	}
@@ -182,13 +187,13 @@ func (u *updates) known(e *agent.Event) (*call, []acp.Update) {
 // asked shows the call that a question is about, and what it would change.
 func (u *updates) asked(e *agent.Event) []acp.Update {
 	c, list := u.known(e)
-	c.content = u.proposal(e.Args)
+	content := append(c.terminal[:len(c.terminal):len(c.terminal)], u.proposal(e.Args)...)
 	for _, text := range []string{e.Text, e.Sandbox} {
 		if text != "" {
-			c.content = append(c.content, acp.CallContent{Type: "content", Content: acp.TextBlock(termtext.Clean(text))})
+			content = append(content, acp.CallContent{Type: "content", Content: acp.TextBlock(termtext.Clean(text))})
 		}
 	}
-	return append(list, acp.Update{Kind: acp.ToolCallUpdate, Content: acp.Raw(c.content), Call: acp.Call{ID: e.Key, Status: acp.Pending}})
+	return append(list, acp.Update{Kind: acp.ToolCallUpdate, Content: acp.Raw(content), Call: acp.Call{ID: e.Key, Status: acp.Pending}})
 }
 
 // called shows what happens to a call.
@@ -196,9 +201,11 @@ func (u *updates) called(e *agent.Event) []acp.Update {
 	c, list := u.known(e)
 	update := acp.Update{Kind: acp.ToolCallUpdate, Call: acp.Call{ID: e.Key, Status: acp.InProgress}}
 	switch e.Kind {
-	case agent.EventCallStarted:
-		c.started = true
 	case agent.EventProgress:
+		if c.terminal != nil {
+			update.Meta = printed(e.Key, termtext.Clean(e.Text)+"\n")
+			break
+		}
 		c.output += termtext.Clean(e.Text) + "\n"
 		if cut := len(c.output) - maxOutput; cut > 0 {
 			c.output = strings.ToValidUTF8(c.output[cut:], "")
@@ -207,20 +214,36 @@ func (u *updates) called(e *agent.Event) []acp.Update {
 	case agent.EventCallEnded:
 		delete(u.calls, e.Key)
 		update.Status = acp.Completed
-		content := u.changed(e.Key)
+		content, code := u.changed(e.Key), 0
 		if r := e.Result; r != nil {
+			text, media := result(r)
 			if r.Failed {
-				update.Status = acp.Failed
+				update.Status, code = acp.Failed, 1
 			}
-			content = append(content, result(r)...)
+			switch {
+			case strings.TrimSpace(text) == "":
+			case c.terminal != nil:
+				list = append(list, acp.Update{Kind: acp.ToolCallUpdate, Meta: printed(e.Key, text), Call: acp.Call{ID: e.Key}})
+			default:
+				content = append(content, acp.CallContent{Type: "content", Content: acp.TextBlock(fenced(text))})
+			}
+			content = append(content, media...)
+		}
+		if c.terminal != nil {
+			update.Meta = &acp.TerminalMeta{Exit: &acp.TerminalOf{ID: e.Key, Code: &code}}
 		}
 		if len(content) > 0 {
-			update.Content = acp.Raw(content)
+			update.Content = acp.Raw(slices.Concat(c.terminal, content))
 		}
 		list = append(list, update)
 		return append(list, u.planned(e)...)
 	}
 	return append(list, update)
+}
+
+// printed is the next output of a terminal.
+func printed(id, text string) *acp.TerminalMeta {
+	return &acp.TerminalMeta{Output: &acp.TerminalOf{ID: id, Data: text}}
 }
 
 // planned is the plan after a call that changed it.

@@ -131,7 +131,29 @@ func TestFences(t *testing.T) {
 		}
 	}
 	long := &agent.ToolResult{Parts: []agent.Part{agent.Text(strings.Repeat("x", maxOutput+5)), {Kind: agent.PartMedia, MIME: "image/png", Data: []byte("i")}}}
-	if list := result(long); len(list) != 2 || !strings.Contains(*list[0].Content.Text, "[5 more bytes]") || list[1].Content.Type != "image" {
+	if text, list := result(long); len(list) != 1 || !strings.HasSuffix(text, "[5 more bytes]") || list[0].Content.Type != "image" {
 		t.Errorf("a long result: %d parts", len(list))
+	}
+}
+
+func TestTheOutputOfACommandIsATerminal(t *testing.T) {
+	var list []acp.Update
+	u := &updates{dir: "/work", terminals: true, redact: func(s string) string { return s }}
+	for _, e := range []agent.Event{
+		{Kind: agent.EventQuestion, What: "approve", Key: "k", Tool: "bash_run", Args: `{"command":"make"}`, Text: "why"},
+		{Kind: agent.EventCallStarted, Key: "k", Tool: "bash_run", Args: `{"command":"make"}`},
+		{Kind: agent.EventProgress, Key: "k", Tool: "bash_run", Text: "\x1b[31mcc a.c"},
+		{Kind: agent.EventCallEnded, Key: "k", Tool: "bash_run", Result: &agent.ToolResult{Failed: true, Parts: []agent.Part{agent.Text("error: exit status 2")}}},
+	} {
+		list = append(list, u.of(&e, false)...)
+	}
+	want := `{"sessionUpdate":"tool_call","content":[{"type":"terminal","terminalId":"k"}],"_meta":{"terminal_info":{"terminal_id":"k","cwd":"/work"}},"toolCallId":"k","title":"bash_run command=make","kind":"execute","status":"pending","rawInput":{"command":"make"}}
+{"sessionUpdate":"tool_call_update","content":[{"type":"terminal","terminalId":"k"},{"type":"content","content":{"type":"text","text":"why"}}],"toolCallId":"k","status":"pending"}
+{"sessionUpdate":"tool_call_update","toolCallId":"k","status":"in_progress"}
+{"sessionUpdate":"tool_call_update","_meta":{"terminal_output":{"terminal_id":"k","data":"cc a.c\n"}},"toolCallId":"k","status":"in_progress"}
+{"sessionUpdate":"tool_call_update","_meta":{"terminal_output":{"terminal_id":"k","data":"error: exit status 2"}},"toolCallId":"k"}
+{"sessionUpdate":"tool_call_update","_meta":{"terminal_exit":{"terminal_id":"k","exit_code":1}},"toolCallId":"k","status":"failed"}`
+	if diff := cmp.Diff(want, shown(list)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
