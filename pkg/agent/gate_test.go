@@ -23,6 +23,44 @@ func (s strict) Validate(_ context.Context, inv *agent.Invocation) error {
 	return nil
 }
 
+// part is a tool whose calls with n 1 are part of calls that were allowed.
+type part struct{ strict }
+
+func (part) Approved(inv *agent.Invocation) bool { return inv.Call.Args == `{"n":1}` }
+
+func TestTheGateAsksOnceAboutACallAndItsParts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args, reviewer string
+		asked          int
+		wants          bool // Invocation.Asked
+	}{
+		"a part":             {`{"n":1}`, "", 0, false},
+		"another call":       {`{"n":2}`, "", 1, true},
+		"only by a person":   {`{"n":1}`, "human", 1, true},
+		"not with arguments": {`{"n":"1"}`, "", 1, true},
+	} {
+		asked := 0
+		gate := &agent.Gate{
+			Policy: func(context.Context, *agent.Invocation) agent.Verdict {
+				return agent.Verdict{Decision: agent.AskPerson, Reviewer: tc.reviewer}
+			},
+			Ask: func(context.Context, *agent.Invocation, agent.Verdict) agent.Verdict {
+				asked++
+				return agent.Verdict{Decision: agent.Allow}
+			},
+		}
+		ran := false
+		tool := part{strict{tool{"work", func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+			ran = inv.Asked == tc.wants
+			return agent.Result{}, nil
+		}}}}
+		err := gate.Call(t.Context(), tool, &agent.Invocation{Call: call("a", "work", tc.args), Spec: tool.Spec(), Key: "s.1.1"}, func(agent.Event) error { return nil })
+		if err != nil || asked != tc.asked || !ran {
+			t.Errorf("%s: %v, %d questions, ran as expected: %v", name, err, asked, ran)
+		}
+	}
+}
+
 func TestTheGateDecidesBeforeAnythingRuns(t *testing.T) {
 	deny := func(context.Context, *agent.Invocation) agent.Verdict {
 		return agent.Verdict{Decision: agent.Deny, Reason: "rule 7"}
