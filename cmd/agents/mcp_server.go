@@ -23,6 +23,7 @@ by its slug.`,
 			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.Compat},
 			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.Plain},
 			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end calls that still run `DURATION` after the end of input", Destination: &f.Linger},
+			&cli.DurationFlag{Name: "task-after", Value: mcpserver.DefaultTaskAfter, Usage: "let calls that take longer than `DURATION` continue as tasks, for clients that support them", Destination: &f.TaskAfter},
 			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `ADDRESS`, such as 127.0.0.1:8080", Destination: &f.HTTP},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only clients that have a bearer token of `FILE`, one a line (default: a file of your own on the loopback)", Destination: &f.Tokens},
 			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine over HTTP on the loopback", Destination: &f.NoToken},
@@ -37,6 +38,8 @@ by its slug.`,
 			switch {
 			case f.Linger <= 0:
 				return failure.Usage("", "--linger %s: it must be positive", f.Linger)
+			case f.TaskAfter <= 0:
+				return failure.Usage("", "--task-after %s: it must be positive", f.TaskAfter)
 			case f.Plain && f.Expose != "tools":
 				return failure.Usage("agents are named by their slugs anyway", "--plain-names is for --expose tools")
 			case f.Tokens != "" && f.HTTP == "":

@@ -49,7 +49,7 @@ func toolDescribe(ctx context.Context, p *program.Env, path string) error {
 func asChecked(d *exectool.Description) load.Description {
 	out := load.Description{
 		Slug: d.Slug, Description: d.Description, Args: []load.DescribedArg{}, MediaType: d.MediaType,
-		Effects: d.Effects, Locks: d.Locks, Timeout: d.Timeout.Seconds(), Deadline: d.Deadline.Seconds(), Channel: d.Channel, Input: d.Input, Examples: d.Examples,
+		Effects: d.Effects, Locks: d.Locks, Task: d.Task, Timeout: d.Timeout.Seconds(), Deadline: d.Deadline.Seconds(), Channel: d.Channel, Input: d.Input, Examples: d.Examples,
 	}
 	if out.Effects == "" {
 		out.Effects = agent.EffectsOnce

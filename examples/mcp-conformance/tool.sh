@@ -1,9 +1,10 @@
 # What the tools have in common. A tool sets description, defines run, and reads
-# this file, which calls run. Three more variables are for describe:
+# this file, which calls run. Four more variables are for describe:
 #
 #   args    its arguments, as JSON objects with commas between them
 #   schema  the JSON Schema of its arguments, in place of args
 #   media   its output-media-type, where the result is no text
+#   task    required, where clients need tasks to call it
 #
 # and asks=yes is for a tool that asks the client. Such a tool prints a result of
 # the protocol. When the client has answered it is called again, with the answers
@@ -25,8 +26,8 @@ fi
 
 case ${1-} in
 describe)
-	printf '{"slug": "%s", "description": "%s", "effects": "none", "args": [%s]%s%s}\n' \
-		"${0##*/}" "$description" "${args-}" "${schema:+, \"input-schema\": $schema}" "${media:+, \"output-media-type\": \"$media\"}"
+	printf '{"slug": "%s", "description": "%s", "effects": "none", "args": [%s]%s%s%s}\n' \
+		"${0##*/}" "$description" "${args-}" "${schema:+, \"input-schema\": $schema}" "${media:+, \"output-media-type\": \"$media\"}" "${task:+, \"task\": \"$task\"}"
 	;;
 run)
 	shift

@@ -195,7 +195,12 @@ type ToolSpec struct {
 	// Locks are names that the tool declares; calls which share one take
 	// turns. "{arg}" stands for the value of an argument.
 	Locks []string `json:"locks,omitempty"`
+	// Task is TaskRequired if callers have to let the call continue as a task of MCP.
+	Task string `json:"task,omitempty"`
 }
+
+// TaskRequired is for calls that take longer than requests may: see ToolSpec.
+const TaskRequired = "required"
 
 // IsAgent reports whether calls of the tool are runs of an agent that records what
 // happens in them.

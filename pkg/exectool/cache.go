@@ -19,7 +19,7 @@ import (
 
 // cacheVersion changes with the format and with everything that Spec and
 // ParseDescription derive from a description.
-const cacheVersion = "agents tool descriptions 6"
+const cacheVersion = "agents tool descriptions 7"
 
 const maxCacheBytes = 64 << 20
 
@@ -156,6 +156,7 @@ func appendEntry(b []byte, e entry) []byte {
 	b = appendString(b, string(e.spec.Schema))
 	b = appendString(b, string(e.spec.Effects))
 	b = binary.AppendUvarint(b, uint64(e.spec.Channel))
+	b = appendString(b, e.spec.Task)
 	b = appendStrings(b, e.spec.Locks)
 	return appendStrings(b, e.notes)
 }
@@ -205,6 +206,7 @@ func (d *decoder) entry() entry {
 	e.spec.Schema = d.bytes()
 	e.spec.Effects = agent.Effects(d.string())
 	e.spec.Channel = int(d.uvarint())
+	e.spec.Task = d.string()
 	e.spec.Locks = d.strings()
 	e.notes = d.strings()
 	return e

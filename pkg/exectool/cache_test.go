@@ -149,6 +149,18 @@ func TestChangedToolsAreDescribedAgain(t *testing.T) {
 	}
 }
 
+func TestCacheKeepsSpecsWhole(t *testing.T) {
+	d, notes, err := ParseDescription([]byte(fullDescription))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Channel = 1
+	got, ok := decodeCache(encodeCache(map[string]entry{"x": {raw: []byte(fullDescription), spec: d.Spec(), notes: notes}}))
+	if diff := cmp.Diff(d.Spec(), got["x"].spec); !ok || diff != "" {
+		t.Errorf("the spec from the cache, %t (-want +got):\n%s", ok, diff)
+	}
+}
+
 func TestFailuresAreNotCached(t *testing.T) {
 	dir := t.TempDir()
 	script(t, dir+"/tools/bad.sh", "echo >> '"+dir+"/counter'\nexit 1\n")

@@ -39,6 +39,8 @@ type Description struct {
 	Effects agent.Effects
 	// Locks may hold "{arg}" for the value of an argument.
 	Locks []string
+	// Task is agent.TaskRequired if MCP clients need tasks to call the tool, else "".
+	Task string
 	// Timeout is the tool's own time limit, 0 if it names none.
 	Timeout time.Duration
 	// Deadline is the time that a run of an agent which speaks the channel may take,
@@ -131,6 +133,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 		func() error { return p.mediaType(obj, d) },
 		func() error { return p.effects(obj, d) },
 		func() error { return p.locks(obj, d) },
+		func() error { return p.task(obj, d) },
 		func() error { return p.timeout(obj, d) },
 		func() error { return p.channel(obj, d) },
 		func() error { return p.deadline(obj, d) },
@@ -398,6 +401,16 @@ func (p *parser) effects(obj *object, d *Description) error {
 	}
 	d.Effects = agent.Effects(s)
 	return oneOf("effects", s, string(agent.EffectsNone), string(agent.EffectsIdempotent), string(agent.EffectsOnce))
+}
+
+func (p *parser) task(obj *object, d *Description) error {
+	if !obj.has("task") {
+		return nil
+	}
+	if err := obj.text("task", false, &d.Task); err != nil {
+		return err
+	}
+	return oneOf("task", d.Task, agent.TaskRequired)
 }
 
 func (p *parser) locks(obj *object, d *Description) error {

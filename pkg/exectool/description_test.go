@@ -25,7 +25,7 @@ const fullDescription = `{
   ],
   "empty-result": {"tag":"AddMessage","contents":"nothing found"},
   "output-media-type": "Image/PNG; q=1",
-  "effects": "idempotent", "locks": ["db", "file:{host}"], "timeout-seconds": 1.5
+  "effects": "idempotent", "locks": ["db", "file:{host}"], "timeout-seconds": 1.5, "task": "required"
 }
 `
 
@@ -44,7 +44,7 @@ func TestParseDescription(t *testing.T) {
 			{Name: "rest", Description: "rest", Backing: "array", Optional: true, Mode: Stdin},
 		},
 		Empty: "nothing found", MediaType: "image/png",
-		Effects: agent.EffectsIdempotent, Locks: []string{"db", "file:{host}"}, Timeout: 1500 * time.Millisecond,
+		Effects: agent.EffectsIdempotent, Locks: []string{"db", "file:{host}"}, Task: agent.TaskRequired, Timeout: 1500 * time.Millisecond,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ParseDescription (-want +got):\n%s", diff)
@@ -56,7 +56,7 @@ func TestParseDescription(t *testing.T) {
 
 // The derived values are kept in caches: when this test has to change,
 // cacheVersion has to change too.
-func TestSpecOfCacheVersion6(t *testing.T) {
+func TestSpecOfCacheVersion7(t *testing.T) {
 	d, _, err := ParseDescription([]byte(fullDescription))
 	if err != nil {
 		t.Fatal(err)
@@ -66,11 +66,11 @@ func TestSpecOfCacheVersion6(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"name":"bash_grep-files","description":"search \u003cfiles\u003e \u0026 more","schema":` + escapeHTML(wantSchema) +
-		`,"effects":"idempotent","locks":["db","file:{host}"]}`
+		`,"effects":"idempotent","locks":["db","file:{host}"],"task":"required"}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("Spec (-want +got):\n%s", diff)
 	}
-	if cacheVersion != "agents tool descriptions 6" {
+	if cacheVersion != "agents tool descriptions 7" {
 		t.Errorf("cacheVersion = %q: name this test after its version", cacheVersion)
 	}
 }

@@ -91,6 +91,6 @@ func writeString(b *bytes.Buffer, s string) {
 func (d *Description) Spec() agent.ToolSpec {
 	return agent.ToolSpec{
 		Name: toolname.Join("bash", d.Slug), Description: d.Description, Schema: d.Schema(),
-		Effects: d.Effects, Locks: d.Locks, Channel: d.Channel,
+		Effects: d.Effects, Locks: d.Locks, Channel: d.Channel, Task: d.Task,
 	}
 }

@@ -39,6 +39,8 @@ type outlet interface {
 type conn struct {
 	server  *Server
 	session *session
+	tasks   *tasks
+	owner   string // of the tasks that begin here
 
 	mu      sync.Mutex
 	ended   bool
@@ -57,6 +59,7 @@ type request struct {
 	cancel  context.CancelCauseFunc
 	silent  bool           // cancelled by the client, which expects no answer; under conn.mu
 	fault   *jsonrpc.Error // answered in place of what the library says
+	task    *task          // that the call has become, or is part of
 }
 
 // requestKey is the key of a request in its context, which is all that the library passes
@@ -68,9 +71,9 @@ func requestFrom(ctx context.Context) *request {
 	return r
 }
 
-// connect makes a conn. disconnect must follow.
-func (s *Server) connect() (*conn, error) {
-	c := &conn{server: s, session: newSession(), pending: map[string]*request{}, asked: map[string]chan<- *message{}}
+// connect makes a conn, with tasks of owner. disconnect must follow.
+func (s *Server) connect(tasks *tasks, owner string) (*conn, error) {
+	c := &conn{server: s, session: newSession(), tasks: tasks, owner: owner, pending: map[string]*request{}, asked: map[string]chan<- *message{}}
 	c.session.digest = func(uri string) [sha256.Size]byte { return s.digest(context.Background(), uri) }
 	if err := s.mcp.RegisterSession(context.Background(), c.session); err != nil {
 		return nil, err
@@ -176,9 +179,18 @@ func (s *Server) check(m *message, header http.Header) *jsonrpc.Error {
 		}
 	}
 	switch m.Method {
+	case string(mcp.MethodSubscriptionsListen):
+		if m.wantsTasks() && !m.takesTasks() {
+			return errTasks()
+		}
 	case string(mcp.MethodToolsCall):
 		if s.mcp.GetTool(m.name) == nil {
 			return &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: "unknown tool: " + m.name}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.current.long[m.name] && !m.takesTasks() {
+			return errTasks()
 		}
 	case string(mcp.MethodPromptsGet):
 		return s.checkPrompt(m)
@@ -190,6 +202,16 @@ func (s *Server) check(m *message, header http.Header) *jsonrpc.Error {
 // of an error, 0 if there is none; without a text the client expects no answer.
 func (r *request) answer(ctx context.Context) (text []byte, code int) {
 	m, c := r.message, r.conn
+	if m.isTask() {
+		result, f := c.answerTask(m)
+		if c.leave(r) {
+			return nil, 0
+		}
+		if f != nil {
+			return jsonrpc.Answer(m.ID, nil, f), f.Code
+		}
+		return jsonrpc.Answer(m.ID, c.server.result("complete", result), nil), 0
+	}
 	encoded, err := m.encode()
 	if err != nil {
 		c.leave(r)
@@ -199,6 +221,9 @@ func (r *request) answer(ctx context.Context) (text []byte, code int) {
 	response := c.server.mcp.HandleMessage(ctx, encoded)
 	if c.leave(r) {
 		return nil, 0
+	}
+	if r.task != nil {
+		return jsonrpc.Answer(m.ID, c.server.result("task", r.task.fields(false)), nil), 0
 	}
 	if r.fault != nil {
 		return jsonrpc.Answer(m.ID, nil, r.fault), r.fault.Code

@@ -34,6 +34,9 @@
 // keeps the open requests; stdio.go and http.go bring the messages, and take the answers
 // to the client, each through an outlet.
 //
+// A call that takes long continues as a task for clients that support the extension, which
+// the library does not have: tasks.go.
+//
 // A tool may write its result as the protocol has it ([ResultType]), or ask the client
 // first. The library asks clients of older protocols during the call, and lets clients of
 // 2026-07-28 call again.

@@ -30,6 +30,11 @@ func (s *Server) checkHeader(m *message, header http.Header) *jsonrpc.Error {
 	if err != nil {
 		return invalid("%v", err)
 	}
+	if id, _ := jsonrpc.Text(m.params["taskId"]); m.isTask() {
+		if name, ok := mcp.DecodeHeaderValue(header.Get(mcp.HeaderName)); !ok || name != id {
+			return mismatch("the header %s is %q, and params.taskId is %q", mcp.HeaderName, name, id)
+		}
+	}
 	err = mcp.ValidateStandardHeaders(header.Get, version, mcp.MCPMethod(m.Method), params)
 	if err == nil && m.Method == string(mcp.MethodToolsCall) {
 		if tool := s.mcp.GetTool(m.name); tool != nil {

@@ -60,8 +60,8 @@ type HTTPOptions struct {
 
 // ServeListener serves clients that connect to l by the protocol's streamable HTTP
 // until ctx ends, and returns when every call has ended. l is closed. After the end
-// of ctx no client can connect, streams that wait for notifications end, and calls have
-// Options.Linger before they are ended.
+// of ctx no client can connect, streams that wait for notifications end, and calls and tasks
+// have Options.Linger before they are ended.
 //
 // A call also ends when its client closes the connection before the answer, or does
 // not read for half a minute what is written to it.
@@ -88,7 +88,9 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOpt
 	case err = <-failed:
 	case <-ctx.Done():
 		linger, cancel := context.WithTimeout(calls, s.opts.Linger)
+		e.tasks.close()
 		_ = h.Shutdown(linger) // what is left at its end is ended now
+		e.tasks.wait(linger)
 		cancel()
 	}
 	end(errEnded)
@@ -105,8 +107,8 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOpt
 }
 
 // Handler returns a handler of the requests at Path, for a server that checks their tokens
-// and where they come from. Streams of notifications end with ctx. stop ends all sessions;
-// it returns when no request is being answered.
+// and where they come from. Streams of notifications end with ctx. stop ends all sessions
+// and tasks; it returns when no request is being answered.
 func (s *Server) Handler(ctx context.Context) (h http.Handler, stop func()) {
 	e := s.endpoint(ctx.Done(), HTTPOptions{}, nil)
 	e.admitted = true
@@ -133,10 +135,12 @@ type endpoint struct {
 	large    chan struct{} // of them, larger than largeLine
 	streams  chan struct{}
 
-	mu       sync.Mutex
-	sessions map[string]*peer
-	tasks    sync.WaitGroup // requests that are being answered
-	closed   bool           // no task may begin
+	tasks *tasks
+
+	mu        sync.Mutex
+	sessions  map[string]*peer
+	answering sync.WaitGroup // requests
+	closed    bool           // no request may begin
 }
 
 func (s *Server) endpoint(ending <-chan struct{}, opts HTTPOptions, addr net.Addr) *endpoint {
@@ -146,11 +150,11 @@ func (s *Server) endpoint(ending <-chan struct{}, opts HTTPOptions, addr net.Add
 		max: max(1, cmp.Or(opts.MaxClients, DefaultMaxClients)/max(1, len(opts.Tokens))), idle: cmp.Or(opts.Idle, DefaultIdle),
 		open: make(chan struct{}, maxOpen), large: make(chan struct{}, maxLarge),
 		streams:  make(chan struct{}, cmp.Or(opts.MaxStreams, DefaultMaxStreams)),
-		sessions: map[string]*peer{},
+		sessions: map[string]*peer{}, tasks: newTasks(max(1, maxTasks/max(1, len(opts.Tokens)))),
 	}
 }
 
-// close ends all sessions and returns when no request is being answered.
+// close ends all sessions and tasks, and returns when no request is being answered.
 func (e *endpoint) close() {
 	e.mu.Lock()
 	e.closed = true
@@ -158,7 +162,8 @@ func (e *endpoint) close() {
 		e.drop(c)
 	}
 	e.mu.Unlock()
-	e.tasks.Wait()
+	e.tasks.end()
+	e.answering.Wait()
 }
 
 // begin counts a request; false means that none may begin. done must follow.
@@ -166,7 +171,7 @@ func (e *endpoint) begin() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {
-		e.tasks.Add(1)
+		e.answering.Add(1)
 	}
 	return !e.closed
 }
@@ -177,7 +182,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "the server is ending")
 		return
 	}
-	defer e.tasks.Done()
+	defer e.answering.Done()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the request before; tests have none
 	var token, why string
 	var status int

@@ -112,7 +112,7 @@ func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, t
 	m.modern = m.modern || mcp.IsModernProtocol(version)
 	switch {
 	case m.modern:
-		e.single(w, r, m)
+		e.single(w, r, m, token)
 	case m.Method == string(mcp.MethodInitialize) && m.ID != nil:
 		e.initialize(w, r, m, token)
 	case version != "" && !mcp.IsValidProtocolVersion(version):
@@ -133,7 +133,7 @@ func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, t
 }
 
 // single answers a message of a protocol version that has no sessions.
-func (e *endpoint) single(w http.ResponseWriter, r *http.Request, m *message) {
+func (e *endpoint) single(w http.ResponseWriter, r *http.Request, m *message, token string) {
 	switch {
 	case m.IsAnswer():
 		writeJSON(w, http.StatusBadRequest, jsonrpc.Answer(m.ID, nil, invalid("this server sends no requests in this protocol version")))
@@ -142,7 +142,7 @@ func (e *endpoint) single(w http.ResponseWriter, r *http.Request, m *message) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	c, err := e.server.connect()
+	c, err := e.server.connect(e.tasks, token)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "the request could not begin")
 		return
@@ -214,7 +214,7 @@ func status(m *message, code int) int {
 
 // initialize begins a session.
 func (e *endpoint) initialize(w http.ResponseWriter, r *http.Request, m *message, token string) {
-	conn, err := e.server.connect()
+	conn, err := e.server.connect(e.tasks, token)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "the session could not begin")
 		return

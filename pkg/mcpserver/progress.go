@@ -39,7 +39,7 @@ type report struct {
 func (r *request) startReporter(ctx context.Context, hide func(string) string) *reporter {
 	t := &reporter{request: r, hide: hide, level: r.conn.session.logLevel(ctx)}
 	if r.token == nil && t.level == "" {
-		return t
+		return t // a task alone needs no texts
 	}
 	t.texts, t.done = make(chan report, maxReports), make(chan struct{})
 	go func() {
@@ -60,6 +60,9 @@ func (r *request) startReporter(ctx context.Context, hide func(string) string) *
 }
 
 func (t *reporter) notify(method string, params any) {
+	if t.request.task.isDetached() {
+		return
+	}
 	if text, err := jsonrpc.Encode(notification(method, params)); err == nil {
 		t.request.out.notify(text)
 	}
@@ -67,7 +70,8 @@ func (t *reporter) notify(method string, params any) {
 
 // event reports e. It never waits.
 func (t *reporter) event(e agent.Event) {
-	if t.texts == nil {
+	task := t.request.task
+	if t.texts == nil && task == nil {
 		return
 	}
 	s, ok := reportOf(e)
@@ -78,9 +82,12 @@ func (t *reporter) event(e agent.Event) {
 	if runes := []rune(s.text); len(runes) > maxReport {
 		s.text = string(runes[:maxReport]) + "…"
 	}
+	if task != nil && !s.log {
+		task.report(s.text)
+	}
 	select {
 	case t.texts <- s:
-	default:
+	default: // too many wait, or the client wants none
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 	DefaultMaxSessions = 64
 	DefaultMaxCalls    = 128
 	DefaultLinger      = 10 * time.Second
+	DefaultTaskAfter   = 10 * time.Second
 )
 
 // MaxLine is the length of the longest message that is taken.
@@ -59,6 +60,9 @@ type Options struct {
 	// Linger is how long calls may run after the end of the input before they
 	// are ended. They are answered in any case.
 	Linger time.Duration
+	// TaskAfter is how long a call may take until its request is answered with a task,
+	// if its client supports tasks.
+	TaskAfter time.Duration
 }
 
 // An Agent is an agent that is offered as a tool.
@@ -91,6 +95,8 @@ func New(opts Options) *Server {
 	opts.MaxSessions = cmp.Or(opts.MaxSessions, DefaultMaxSessions)
 	opts.MaxCalls = cmp.Or(opts.MaxCalls, DefaultMaxCalls)
 	opts.Linger = cmp.Or(opts.Linger, DefaultLinger)
+	opts.TaskAfter = cmp.Or(opts.TaskAfter, DefaultTaskAfter)
+	opts.Name = cmp.Or(opts.Name, "agents")
 	if opts.Runner == nil {
 		opts.Runner = func(a *agent.Agent) *agent.Runner { return &agent.Runner{Agent: a} }
 	}
@@ -112,9 +118,9 @@ func New(opts Options) *Server {
 	}
 	hooks := &server.Hooks{}
 	hooks.AddAfterListResources(s.listResources)
-	s.mcp = server.NewMCPServer(cmp.Or(opts.Name, "agents"), opts.Version,
+	s.mcp = server.NewMCPServer(opts.Name, opts.Version,
 		server.WithToolCapabilities(true), server.WithPromptCapabilities(true), server.WithResourceCapabilities(true, true),
-		server.WithLogging(), server.WithCompletions(), server.WithHooks(hooks),
+		server.WithLogging(), server.WithCompletions(), server.WithHooks(hooks), server.WithExtensions(map[string]any{extensionTasks: struct{}{}}),
 		server.WithPromptCompletionProvider(completer{s}), server.WithResourceCompletionProvider(completer{s}))
 	return s
 }
@@ -142,6 +148,7 @@ func (s *Server) SetTools(tools []agent.Tool) (idle <-chan struct{}) {
 	for _, t := range tools {
 		spec := t.Spec()
 		list = append(list, describe(spec))
+		gen.long[spec.Name] = spec.Task == agent.TaskRequired
 		gen.calls[spec.Name] = func(ctx context.Context, r *request, round mcp.MultiRoundTripParams) *mcp.CallToolResult {
 			return s.callTool(ctx, r, t, round)
 		}
@@ -206,34 +213,42 @@ func equal(a, b mcp.Tool) bool {
 func (s *Server) handler(name string) server.ToolHandlerFunc {
 	return func(ctx context.Context, q mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		r := requestFrom(ctx)
-		if r == nil {
+		switch {
+		case r == nil:
 			return nil, errNotServed
+		case r.message.takesTasks():
+			return s.startTask(ctx, r, name, q.Params.MultiRoundTripParams), nil
 		}
-		s.mu.Lock()
-		gen := s.current
-		run, ok := gen.calls[name]
-		if ok {
-			gen.users++
-		}
-		s.mu.Unlock()
-		if !ok {
-			return failure("nothing ran: the tool " + name + " is gone"), nil
-		}
-		defer func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			gen.release()
-		}()
-		select {
-		case s.calls <- struct{}{}:
-			defer func() { <-s.calls }()
-		case <-ctx.Done():
-			result := failure("nothing ran: " + context.Cause(ctx).Error())
-			result.Meta = mcp.NewMetaFromMap(map[string]any{MetaStatus: agent.StatusOf(ctx.Err())})
-			return result, nil
-		}
-		return run(ctx, r, q.Params.MultiRoundTripParams), nil
+		return s.perform(ctx, r, name, q.Params.MultiRoundTripParams), nil
 	}
+}
+
+// perform makes one call of what is offered as name.
+func (s *Server) perform(ctx context.Context, r *request, name string, round mcp.MultiRoundTripParams) *mcp.CallToolResult {
+	s.mu.Lock()
+	gen := s.current
+	run, ok := gen.calls[name]
+	if ok {
+		gen.users++
+	}
+	s.mu.Unlock()
+	if !ok {
+		return failure("nothing ran: the tool " + name + " is gone")
+	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		gen.release()
+	}()
+	select {
+	case s.calls <- struct{}{}:
+		defer func() { <-s.calls }()
+	case <-ctx.Done():
+		result := failure("nothing ran: " + context.Cause(ctx).Error())
+		result.Meta = mcp.NewMetaFromMap(map[string]any{MetaStatus: agent.StatusOf(ctx.Err())})
+		return result
+	}
+	return run(ctx, r, round)
 }
 
 // A call runs what is offered under a name.
@@ -242,14 +257,15 @@ type call func(context.Context, *request, mcp.MultiRoundTripParams) *mcp.CallToo
 // A generation is what one SetAgents or SetTools offered. Server.mu guards it.
 type generation struct {
 	calls map[string]call
-	users int           // running calls; one more while it is current, and one until the generation before is idle
-	next  *generation   // that replaced it
-	idle  chan struct{} // closed when users is 0
+	long  map[string]bool // clients without tasks cannot call them
+	users int             // running calls; one more while it is current, and one until the generation before is idle
+	next  *generation     // that replaced it
+	idle  chan struct{}   // closed when users is 0
 }
 
 // newGeneration makes a generation that replaces another.
 func newGeneration() *generation {
-	return &generation{calls: map[string]call{}, users: 2, idle: make(chan struct{})}
+	return &generation{calls: map[string]call{}, long: map[string]bool{}, users: 2, idle: make(chan struct{})}
 }
 
 // release takes one user from g, and then from those that wait for it.

@@ -23,9 +23,9 @@ type pipe struct {
 	writer  *lineWriter
 	greeted bool // initialize was answered; used only by the loop of Serve
 
-	open  chan struct{}
-	large chan struct{}
-	tasks sync.WaitGroup
+	open      chan struct{}
+	large     chan struct{}
+	answering sync.WaitGroup
 }
 
 // Serve answers the messages of in, one a line, until the end of in or of ctx, and
@@ -39,7 +39,7 @@ type pipe struct {
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c, err := s.connect()
+	c, err := s.connect(newTasks(maxTasks), "")
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (p *pipe) spawn(ctx context.Context, f func()) {
 	case <-ctx.Done():
 		return
 	}
-	p.tasks.Go(func() {
+	p.answering.Go(func() {
 		defer func() { <-p.open }()
 		f()
 	})
@@ -223,11 +223,12 @@ func (p *pipe) begin(ctx context.Context, m *message, large bool) {
 	})
 }
 
-// linger waits for open requests, and ends them after Options.Linger.
+// linger waits for open requests and tasks, and ends them after Options.Linger.
 func (p *pipe) linger(ctx context.Context, cancel context.CancelCauseFunc) {
 	p.stopListening()
+	p.tasks.close()
 	done := make(chan struct{})
-	go func() { p.tasks.Wait(); close(done) }()
+	go func() { p.answering.Wait(); p.tasks.running.Wait(); close(done) }()
 	timer := time.NewTimer(p.server.opts.Linger)
 	defer timer.Stop()
 	select {
@@ -236,5 +237,6 @@ func (p *pipe) linger(ctx context.Context, cancel context.CancelCauseFunc) {
 	case <-timer.C:
 	}
 	cancel(errEnded)
+	p.tasks.end()
 	<-done
 }

@@ -23,6 +23,7 @@ type Description struct {
 	MediaType   string            `json:"output-media-type,omitempty"`
 	Effects     agent.Effects     `json:"effects,omitempty"`
 	Locks       []string          `json:"locks,omitempty"`
+	Task        string            `json:"task,omitempty"`
 	Timeout     float64           `json:"timeout-seconds,omitempty"`
 	Deadline    float64           `json:"deadline-seconds,omitempty"`
 	Channel     int               `json:"channel,omitempty"`

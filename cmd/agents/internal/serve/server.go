@@ -40,10 +40,12 @@ type Flags struct {
 	Compat   bool
 	Plain    bool
 	Linger   time.Duration
-	HTTP     string
-	Tokens   string
-	NoToken  bool
-	Watch    bool
+	// TaskAfter is when a call continues as a task.
+	TaskAfter time.Duration
+	HTTP      string
+	Tokens    string
+	NoToken   bool
+	Watch     bool
 	// TraceFile is that of --trace-file.
 	TraceFile string
 	Keep      keep.Flags
@@ -104,7 +106,7 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, Hide: s.hide, Observe: s.observe, Keep: s.keepWith(open), Runner: s.runner}
+	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, TaskAfter: f.TaskAfter, Hide: s.hide, Observe: s.observe, Keep: s.keepWith(open), Runner: s.runner}
 	s.server = mcpserver.New(opts)
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, out.Close())
