@@ -20,6 +20,11 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
+// UsageExtension is the URI of the extension by which an agent reports what a task consumed:
+// when a request activates it, the metadata of the last status has under this key an
+// agent.Usage, in JSON.
+const UsageExtension = "https://github.com/agents-exe/agents/blob/main/docs/a2a.md#usage"
+
 const (
 	maxBody     = 64 << 20 // of one response
 	maxCard     = 1 << 20

@@ -96,8 +96,9 @@ func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*agent.Ch
 
 const promptSchema = `{"type":"object","properties":{"prompt":{"type":"string"}},"required":["prompt"]}`
 
-// serve serves an agent and returns a client that found it by its card.
-func serve(t *testing.T, schema string, m model, tools ...agent.Tool) (*a2aclient.Client, *a2a.AgentCard) {
+// serve serves an agent and returns clients that found it by its card, for JSON-RPC and for
+// HTTP+JSON.
+func serveBoth(t *testing.T, schema string, m model, tools ...agent.Tool) (rpc, rest *a2aclient.Client, card *a2a.AgentCard) {
 	t.Helper()
 	api := &a2aapi.Handler{Host: &host{agent: &agent.Agent{Slug: "helper", Provider: m, Toolsets: []agent.Toolset{agent.ToolList(tools)}}, schema: schema, sessions: map[string]*agent.Session{}}, Version: "v1", Secured: true}
 	if strings.Contains(schema, "city") {
@@ -110,11 +111,20 @@ func serve(t *testing.T, schema string, m model, tools ...agent.Tool) (*a2aclien
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := a2aclient.NewFromCard(t.Context(), card, a2aclient.WithJSONRPCTransport(web))
-	if err != nil {
+	if rpc, err = a2aclient.NewFromCard(t.Context(), card, a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(web)); err != nil {
 		t.Fatal(err)
 	}
-	return client, card
+	if rest, err = a2aclient.NewFromCard(t.Context(), card, a2aclient.WithDefaultsDisabled(), a2aclient.WithRESTTransport(web)); err != nil {
+		t.Fatal(err)
+	}
+	return rpc, rest, card
+}
+
+// serve serves an agent and returns a client of it.
+func serve(t *testing.T, schema string, m model, tools ...agent.Tool) (*a2aclient.Client, *a2a.AgentCard) {
+	t.Helper()
+	rpc, _, card := serveBoth(t, schema, m, tools...)
+	return rpc, card
 }
 
 func user(parts ...*a2a.Part) *a2a.SendMessageRequest {
@@ -223,14 +233,16 @@ func TestAStreamedTask(t *testing.T) {
 }
 
 // An asker is a tool that asks the person.
-type asker struct{ what string }
+type asker struct{ question agent.Event }
+
+var which = agent.Event{What: "ask", Text: "Which colour?", Choices: []string{"red", "blue"}}
 
 func (a asker) Spec() agent.ToolSpec {
 	return agent.ToolSpec{Name: "asker", Description: "Asks.", Schema: json.RawMessage(`{"type":"object"}`)}
 }
 
 func (a asker) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	answer, err := inv.Question(ctx, agent.Event{What: "ask", Text: a.what, Choices: []string{"red", "blue"}})
+	answer, err := inv.Question(ctx, a.question)
 	return agent.TextResult(string(answer)), err
 }
 
@@ -245,7 +257,7 @@ func callsOnce(tool string) model {
 }
 
 func TestAQuestionIsAnsweredByTheNextMessage(t *testing.T) {
-	c, _ := serve(t, promptSchema, callsOnce("asker"), asker{"Which colour?"})
+	c, _ := serve(t, promptSchema, callsOnce("asker"), asker{which})
 	task := send(t, c, user(a2a.NewTextPart("paint")))
 	m := task.Status.Message
 	if task.Status.State != a2a.TaskStateInputRequired || m == nil || m.Parts[0].Text() != "Which colour?" || len(m.Metadata["choices"].([]any)) != 2 {
@@ -289,15 +301,9 @@ func TestATaskIsCancelled(t *testing.T) {
 
 // A task whose question is not answered is cancelled like any other.
 func TestAWaitingTaskIsCancelled(t *testing.T) {
-	c, _ := serve(t, promptSchema, callsOnce("asker"), asker{"Which colour?"})
+	c, _ := serve(t, promptSchema, callsOnce("asker"), asker{which})
 	task := send(t, c, user(a2a.NewTextPart("clean up")))
 	got, err := c.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: task.ID})
-	for range 100 { // the library refuses it until the execution has quite ended
-		if err == nil {
-			break
-		}
-		got, err = c.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: task.ID})
-	}
 	if err != nil || got.Status.State != a2a.TaskStateCanceled {
 		t.Errorf("CancelTask = %+v, %v", got, err)
 	}
@@ -317,6 +323,121 @@ func TestWhatIsRefused(t *testing.T) {
 	unknown.Message.TaskID = "0"
 	if _, err := c.SendMessage(t.Context(), unknown); !errors.Is(err, a2a.ErrTaskNotFound) {
 		t.Errorf("an unknown task = %v", err)
+	}
+}
+
+// A form that asks for one field is filled in by a text.
+func TestAFormIsAnswered(t *testing.T) {
+	schema := `{"type":"object","properties":{"colour":{"type":"string"}}}`
+	for name, c := range map[string]struct {
+		schema string
+		part   *a2a.Part
+		want   string
+	}{
+		"text":      {schema, a2a.NewTextPart("blue"), `{"action":"accept","content":{"colour":"blue"}}`},
+		"JSON":      {schema, a2a.NewTextPart(`{"colour":"red"}`), `{"action":"accept","content":{"colour":"red"}}`},
+		"data":      {schema, a2a.NewDataPart(map[string]any{"colour": "red"}), `{"action":"accept","content":{"colour":"red"}}`},
+		"declined":  {schema, a2a.NewDataPart(map[string]any{"action": "decline"}), `{"action":"decline"}`},
+		"no fields": {`{"type":"object"}`, a2a.NewTextPart("blue"), `"blue"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c1, _ := serve(t, promptSchema, callsOnce("asker"), asker{agent.Event{What: "elicit", Text: "Which colour?", Schema: json.RawMessage(c.schema)}})
+			task := send(t, c1, user(a2a.NewTextPart("paint")))
+			next := user(c.part)
+			next.Message.TaskID = task.ID
+			if task = send(t, c1, next); !strings.HasSuffix(answer(task), c.want) {
+				t.Errorf("answer = %q, want %s at its end", answer(task), c.want)
+			}
+		})
+	}
+}
+
+// What the library does not do by itself is done for both bindings.
+func TestBothBindings(t *testing.T) {
+	rpc, rest, card := serveBoth(t, promptSchema, callsOnce("asker"), asker{which})
+	for name, c := range map[string]*a2aclient.Client{"JSON-RPC": rpc, "HTTP+JSON": rest} {
+		t.Run(name, func(t *testing.T) {
+			if list, err := c.ListTasks(t.Context(), &a2a.ListTasksRequest{ContextID: "none"}); err != nil || list.Tasks == nil {
+				t.Errorf("a list without tasks = %+v, %v", list, err)
+			}
+			task := send(t, c, user(a2a.NewTextPart("paint")))
+			if task.Status.State != a2a.TaskStateInputRequired {
+				t.Fatalf("the task is %s", task.Status.State)
+			}
+			var events []a2a.Event
+			for e, err := range c.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: task.ID}) {
+				if err != nil {
+					t.Fatalf("subscribe to a task that waits: %v", err)
+				}
+				if events = append(events, e); len(events) > 1 {
+					continue
+				}
+				next := user(a2a.NewTextPart("blue"))
+				next.Message.TaskID, next.Config = task.ID, &a2a.SendMessageConfig{HistoryLength: new(int)}
+				if done := send(t, c, next); done.Status.State != a2a.TaskStateCompleted || len(done.History) != 0 {
+					t.Errorf("the task is %s with %d messages", done.Status.State, len(done.History))
+				}
+			}
+			first, _ := events[0].(*a2a.Task)
+			if first == nil || first.Status.State != a2a.TaskStateInputRequired || len(events) < 2 {
+				t.Errorf("events = %v", events)
+			}
+			again := user(a2a.NewTextPart("more"))
+			again.Message.TaskID = task.ID
+			if _, err := c.SendMessage(t.Context(), again); !errors.Is(err, a2a.ErrUnsupportedOperation) {
+				t.Errorf("a message for a task that has ended = %v", err)
+			}
+			for _, err := range c.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: task.ID}) {
+				if !errors.Is(err, a2a.ErrUnsupportedOperation) {
+					t.Errorf("subscribe to a task that has ended = %v", err)
+				}
+			}
+		})
+	}
+	post := func(path, body string, header ...string) (int, string) {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, card.SupportedInterfaces[0].URL+path, strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set(header[0], header[1])
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer http.DefaultClient.CloseIdleConnections()
+		defer res.Body.Close()
+		text, _ := io.ReadAll(res.Body)
+		return res.StatusCode, string(text)
+	}
+	message := `{"message":{"messageId":"1","role":"ROLE_USER","parts":[{"text":"go"}]}}`
+	if code, text := post("", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":`+message+`}`, "A2A-Version", "99.0"); code != 200 || !strings.Contains(text, "-32009") {
+		t.Errorf("another version by JSON-RPC = %d %s", code, text)
+	}
+	if code, text := post("/message:send", message, "A2A-Version", "0.3"); code != 400 || !strings.Contains(text, "VERSION_NOT_SUPPORTED") {
+		t.Errorf("another version by HTTP+JSON = %d %s", code, text)
+	}
+	if code, text := post("/message:send", message, "A2A-Version", "1.0.1"); code != 200 {
+		t.Errorf("a patch of the version = %d %s", code, text)
+	}
+	if code, text := post("/message:send", message, "Content-Type", "text/plain"); code != 415 {
+		t.Errorf("another content type = %d %s", code, text)
+	}
+}
+
+func TestTheCardIsCached(t *testing.T) {
+	server := httptest.NewServer(&a2aapi.Handler{Host: &host{schema: promptSchema}})
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	tag := ""
+	for _, want := range []int{200, 304} {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+a2aapi.CardPath, nil)
+		req.Header.Set("If-None-Match", tag)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if tag = res.Header.Get("ETag"); res.StatusCode != want || tag == "" || !strings.Contains(res.Header.Get("Cache-Control"), "max-age") {
+			t.Errorf("%s, %v, want %d", res.Status, res.Header, want)
+		}
 	}
 }
 

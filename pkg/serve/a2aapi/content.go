@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/agents-exe/agents/pkg/a2aclient"
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
@@ -69,8 +70,34 @@ func plain(v any) (m map[string]any) {
 }
 
 // answerOf makes a message the answer to a question: data as it is; text as a text, or as
-// the JSON that it is where the question has a schema.
+// the JSON that it is where the question has a schema. What answers a form is accepted; a
+// text that is not JSON fills in the only field of one.
 func answerOf(q *agent.Event, parts a2a.ContentParts) json.RawMessage {
+	answer := valueOf(q, parts)
+	if q.What != "elicit" {
+		return answer
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(answer, &object) != nil {
+		var schema struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		_ = json.Unmarshal(q.Schema, &schema) // no fields: the answer is not an object
+		if len(schema.Properties) != 1 {
+			return answer
+		}
+		for field := range schema.Properties {
+			object = map[string]json.RawMessage{field: answer}
+		}
+	}
+	if object["action"] == nil {
+		answer, _ = json.Marshal(map[string]any{"action": "accept", "content": object}) // from JSON
+	}
+	return answer
+}
+
+// valueOf is the data of a message, or its text.
+func valueOf(q *agent.Event, parts a2a.ContentParts) json.RawMessage {
 	var texts []string
 	for _, p := range parts {
 		if _, ok := p.Content.(a2a.Data); ok {
@@ -164,7 +191,9 @@ func (o *output) finish(out *agent.Outcome, err error) {
 		Reason  string       `json:"reason,omitempty"`
 		Session string       `json:"session"`
 		Turns   int          `json:"turns"`
-		Usage   agent.Usage  `json:"usage"`
-	}{out.Status, out.Reason, out.Session, out.Turns, out.Total.Usage})
+	}{out.Status, out.Reason, out.Session, out.Turns})
+	if header, _ := o.ec.ServiceParams.Get(a2a.SvcParamExtensions); wantsUsage(header) {
+		end.Metadata[a2aclient.UsageExtension] = plain(out.Total.Usage)
+	}
 	o.send(end)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type executor struct {
 	host Host
 	spec agent.ToolSpec
 
+	done   chan struct{} // closed with closed
 	mu     sync.Mutex
 	closed bool
 	runs   map[a2a.TaskID]*run // in progress
@@ -44,17 +46,21 @@ type run struct {
 }
 
 func newExecutor(host Host, spec agent.ToolSpec) *executor {
-	return &executor{host: host, spec: spec, runs: map[a2a.TaskID]*run{}, sessions: map[string]string{}}
+	return &executor{host: host, spec: spec, done: make(chan struct{}), runs: map[a2a.TaskID]*run{}, sessions: map[string]string{}}
 }
 
 // close ends all runs.
 func (x *executor) close() {
 	x.mu.Lock()
-	x.closed = true
-	for _, r := range x.runs {
-		r.channel.Cancel("the server is stopping")
+	if !x.closed {
+		close(x.done)
 	}
+	x.closed = true
+	runs := maps.Clone(x.runs)
 	x.mu.Unlock()
+	for id, r := range runs {
+		x.stop(id, r, "the server is stopping")
+	}
 	x.active.Wait()
 }
 
@@ -150,11 +156,26 @@ func (x *executor) follow(ctx context.Context, ec *a2asrv.ExecutorContext, r *ru
 func (x *executor) ask(ec *a2asrv.ExecutorContext, r *run, e *agent.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	wait := answerTime
+	if x.closed || r.cancelled.Load() {
+		wait = 0
+	}
 	r.question = e
-	r.late = time.AfterFunc(answerTime, func() {
+	r.late = time.AfterFunc(wait, func() {
 		r.channel.Cancel("nobody answered the agent's question")
 		x.end(ec.TaskID, r)
 	})
+}
+
+// stop cancels a run. One that waits for an answer, whose events nothing reads, ends here.
+func (x *executor) stop(task a2a.TaskID, r *run, why string) {
+	x.mu.Lock()
+	waits := r.question != nil && r.late.Stop()
+	x.mu.Unlock()
+	r.channel.Cancel(why)
+	if waits {
+		x.end(task, r)
+	}
 }
 
 // end ends a run, if it has not ended, and forgets it.
@@ -194,14 +215,10 @@ func (x *executor) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Se
 	return func(yield func(a2a.Event, error) bool) {
 		x.mu.Lock()
 		r := x.runs[ec.TaskID]
-		waits := r != nil && r.question != nil && r.late.Stop()
 		x.mu.Unlock()
 		if r != nil {
 			r.cancelled.Store(true)
-			r.channel.Cancel("the client cancelled the task")
-			if waits { // nothing reads its events
-				x.end(ec.TaskID, r)
-			}
+			x.stop(ec.TaskID, r, "the client cancelled the task")
 			<-r.channel.Done()
 		}
 		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCanceled, nil), nil)

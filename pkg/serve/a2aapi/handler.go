@@ -2,9 +2,9 @@ package a2aapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
-	"io"
-	"log/slog"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/agents-exe/agents/pkg/a2aclient"
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
@@ -48,7 +49,7 @@ type Handler struct {
 // served is an agent with its tasks.
 type served struct {
 	*executor
-	http.Handler
+	rpc, rest http.Handler
 }
 
 // Close ends all runs and waits until they have ended.
@@ -64,24 +65,58 @@ func (h *Handler) Close() {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimSuffix(r.URL.Path, "/")
-	slug, card := strings.CutSuffix(path, CardPath)
-	slug = strings.TrimPrefix(slug, strings.TrimSuffix(Path, "/"))
-	spec, ok := h.find(strings.TrimPrefix(slug, "/"), card)
+	slug, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path), "/")
+	card := "/"+rest == CardPath
+	spec, ok := h.find(slug, card)
 	switch {
 	case !ok:
 		http.Error(w, "there is no such agent", http.StatusNotFound)
 	case card && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-		a2asrv.NewStaticAgentCardHandler(h.card(r, spec)).ServeHTTP(w, r)
-	case card || r.Method != http.MethodPost:
+		sendCard(w, r, h.card(r, spec))
+	case card || rest == "" && r.Method != http.MethodPost:
 		http.Error(w, "POST sends a JSON-RPC request, and GET reads the agent card", http.StatusMethodNotAllowed)
+	case r.Method == http.MethodPost && !isJSON(r.Header.Get("Content-Type")):
+		http.Error(w, "the Content-Type of a request is application/json", http.StatusUnsupportedMediaType)
 	default:
-		if to := h.served(spec); to != nil {
-			to.ServeHTTP(w, r)
+		s := h.served(spec)
+		if s == nil {
+			http.Error(w, "the server is stopping", http.StatusServiceUnavailable)
 			return
 		}
-		http.Error(w, "the server is stopping", http.StatusServiceUnavailable)
+		if wantsUsage(r.Header.Values(a2a.SvcParamExtensions)) {
+			w.Header().Set(a2a.SvcParamExtensions, a2aclient.UsageExtension)
+		}
+		if rest == "" {
+			s.rpc.ServeHTTP(w, r)
+			return
+		}
+		http.StripPrefix(Path+slug, s.rest).ServeHTTP(w, r)
 	}
+}
+
+// isJSON reports whether a content type is that of a request. None counts as one.
+func isJSON(content string) bool {
+	kind, _, _ := strings.Cut(content, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	return kind == "" || kind == "application/json" || kind == "application/a2a+json"
+}
+
+// sendCard sends an agent card, which clients may keep for a minute.
+func sendCard(w http.ResponseWriter, r *http.Request, card *a2a.AgentCard) {
+	text, err := json.Marshal(card)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "private, max-age=60")
+	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(text))
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	_, _ = w.Write(text) // the client may have gone
 }
 
 // find returns the agent with a slug; any finds the first one for no slug.
@@ -104,9 +139,9 @@ func (h *Handler) served(spec agent.ToolSpec) *served {
 	s := h.agents[spec.Name]
 	if s == nil {
 		s = &served{executor: newExecutor(h.Host, spec)}
-		to := a2asrv.NewHandler(s.executor, a2asrv.WithTaskStore(newTasks(maxTasks)), a2asrv.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
-			a2asrv.WithCapabilityChecks(&a2a.AgentCapabilities{Streaming: true}))
-		s.Handler = a2asrv.NewJSONRPCHandler(to, a2asrv.WithTransportKeepAlive(keepAlive))
+		to := newRequests(s.executor, newTasks(maxTasks))
+		alive := a2asrv.WithTransportKeepAlive(keepAlive)
+		s.rpc, s.rest = a2asrv.NewJSONRPCHandler(to, alive), a2asrv.NewRESTHandler(to, alive)
 		if h.agents == nil {
 			h.agents = map[string]*served{}
 		}
@@ -124,11 +159,12 @@ func (h *Handler) card(r *http.Request, spec agent.ToolSpec) *a2a.AgentCard {
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		scheme = "https"
 	}
+	url := scheme + "://" + r.Host + Path + spec.Name
 	text := []string{"text/plain", "application/json"}
 	card := &a2a.AgentCard{
 		Name: spec.Name, Description: spec.Description, Version: h.Version,
-		SupportedInterfaces: []*a2a.AgentInterface{a2a.NewAgentInterface(scheme+"://"+r.Host+Path+spec.Name, a2a.TransportProtocolJSONRPC)},
-		Capabilities:        a2a.AgentCapabilities{Streaming: true},
+		SupportedInterfaces: []*a2a.AgentInterface{a2a.NewAgentInterface(url, a2a.TransportProtocolJSONRPC), a2a.NewAgentInterface(url, a2a.TransportProtocolHTTPJSON)},
+		Capabilities:        a2a.AgentCapabilities{Streaming: true, Extensions: []a2a.AgentExtension{{URI: a2aclient.UsageExtension, Description: "the usage of a task"}}},
 		DefaultInputModes:   append(text[:2:2], "image/*", "application/pdf"), DefaultOutputModes: text,
 		Skills: []a2a.AgentSkill{{ID: spec.Name, Name: spec.Name, Description: spec.Description, Tags: []string{}}},
 	}

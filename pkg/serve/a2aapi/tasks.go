@@ -16,10 +16,12 @@ type tasks struct {
 	mu         sync.Mutex
 	count      int // in young
 	young, old *taskstore.InMemory
+	// waiting has a channel for each task whose next change something waits for.
+	waiting map[a2a.TaskID]chan struct{}
 }
 
 func newTasks(most int) *tasks {
-	t := &tasks{most: most}
+	t := &tasks{most: most, waiting: map[a2a.TaskID]chan struct{}{}}
 	t.young, t.old = t.fresh(), t.fresh()
 	return t
 }
@@ -50,6 +52,10 @@ func (t *tasks) Create(ctx context.Context, task *a2a.Task) (taskstore.TaskVersi
 	defer t.mu.Unlock()
 	if t.count >= t.most {
 		t.young, t.old, t.count = t.fresh(), t.young, 0
+		for id, c := range t.waiting {
+			close(c)
+			delete(t.waiting, id)
+		}
 	}
 	t.count++
 	return t.young.Create(ctx, task)
@@ -57,7 +63,30 @@ func (t *tasks) Create(ctx context.Context, task *a2a.Task) (taskstore.TaskVersi
 
 // Update implements taskstore.Store.
 func (t *tasks) Update(ctx context.Context, u *taskstore.UpdateRequest) (taskstore.TaskVersion, error) {
-	return t.with(ctx, u.Task.ID).Update(ctx, u)
+	version, err := t.with(ctx, u.Task.ID).Update(ctx, u)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.waiting[u.Task.ID]; c != nil {
+		close(c)
+		delete(t.waiting, u.Task.ID)
+	}
+	return version, err
+}
+
+// watch returns a task and a channel that is closed when the task changes or is dropped.
+func (t *tasks) watch(ctx context.Context, id a2a.TaskID) (*taskstore.StoredTask, <-chan struct{}, error) {
+	if _, err := t.Get(ctx, id); err != nil {
+		return nil, nil, err
+	}
+	t.mu.Lock()
+	c := t.waiting[id]
+	if c == nil {
+		c = make(chan struct{})
+		t.waiting[id] = c
+	}
+	t.mu.Unlock()
+	task, err := t.Get(ctx, id) // a change before this one is in it
+	return task, c, err
 }
 
 // Get implements taskstore.Store.
@@ -70,5 +99,9 @@ func (t *tasks) List(ctx context.Context, req *a2a.ListTasksRequest) (*a2a.ListT
 	t.mu.Lock()
 	young := t.young
 	t.mu.Unlock()
-	return young.List(ctx, req)
+	list, err := young.List(ctx, req)
+	if err == nil && list.Tasks == nil {
+		list.Tasks = []*a2a.Task{} // in JSON an array, not null
+	}
+	return list, err
 }
