@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -194,23 +195,71 @@ type stepResult struct {
 	Over   bool
 }
 
-// stepProcess does one step for another process.
+// stepProcess does steps for another process.
 func stepProcess() {
-	var req stepRequest
-	if err := json.NewDecoder(os.Stdin).Decode(&req); err != nil {
-		panic(err)
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for {
+		var req stepRequest
+		switch err := in.Decode(&req); {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			panic(err)
+		}
+		s := scenarios()[req.Scenario]
+		d := &driver{session: req.State, agent: s.agent(), accept: s.accept, gate: &agent.Gate{Policy: s.policy, Reserve: s.reserve}}
+		if req.Prompt != "" {
+			d.prompt(req.Prompt, "S1", "")
+		} else {
+			d.step(context.Background())
+		}
+		if err := out.Encode(stepResult{d.events, d.session, d.session.Next().Kind == agent.StepPrompt}); err != nil {
+			panic(err)
+		}
 	}
-	s := scenarios()[req.Scenario]
-	d := &driver{session: req.State, agent: s.agent(), accept: s.accept, gate: &agent.Gate{Policy: s.policy, Reserve: s.reserve}}
-	if req.Prompt != "" {
-		d.prompt(req.Prompt, "S1", "")
-	} else {
-		d.step(context.Background())
+}
+
+// stepProcesses are processes that do steps: the first one does the first step of every
+// scenario, the second one the second step, and so on. None does two steps of a scenario.
+type stepProcesses struct {
+	t   *testing.T
+	in  []*json.Encoder
+	out []*json.Decoder
+}
+
+func (p *stepProcesses) do(n int, req stepRequest) (res stepResult) {
+	p.t.Helper()
+	if n == len(p.in) {
+		exe, err := os.Executable()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", stepEnv+"=1")
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			p.t.Fatal(err)
+		}
+		p.t.Cleanup(func() {
+			in.Close()
+			if err := cmd.Wait(); err != nil {
+				p.t.Error(err)
+			}
+		})
+		p.in, p.out = append(p.in, json.NewEncoder(in)), append(p.out, json.NewDecoder(out))
 	}
-	res := stepResult{d.events, d.session, d.session.Next().Kind == agent.StepPrompt}
-	if err := json.NewEncoder(os.Stdout).Encode(res); err != nil {
-		panic(err)
+	if err := errors.Join(p.in[n].Encode(req), p.out[n].Decode(&res)); err != nil {
+		p.t.Fatal(err)
 	}
+	return res
 }
 
 // A driver executes steps with what package agent exports, and nothing of a Runner.
@@ -327,35 +376,22 @@ func (d *driver) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent,
 }
 
 // TestASecondDriverMakesTheSameRun executes every step of every scenario in a
-// process of its own, from the serialised state, and compares the events with
-// those of a Runner.
+// process that knows nothing of the scenario but the serialised state, and compares
+// the events with those of a Runner.
 func TestASecondDriverMakesTheSameRun(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	processes := &stepProcesses{t: t}
 	for name, s := range scenarios() {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			want := s.run(t)
-			state, events := []byte(`{"id":"","agent":""}`), []agent.Event(nil)
+			state, events, steps := []byte(`{"id":"","agent":""}`), []agent.Event(nil), 0
 			do := func(prompt string) (over bool) {
 				req := stepRequest{Scenario: name, State: &agent.Session{}, Prompt: prompt}
 				if err := json.Unmarshal(state, req.State); err != nil {
 					t.Fatal(err)
 				}
-				in, err := json.Marshal(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				cmd := exec.Command(exe)
-				cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", stepEnv+"=1")
-				cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
-				out, err := cmd.Output()
-				var res stepResult
-				if err := errors.Join(err, json.Unmarshal(out, &res)); err != nil {
-					t.Fatal(err)
-				}
+				res := processes.do(steps, req)
+				steps++
+				var err error
 				if state, err = json.Marshal(res.State); err != nil {
 					t.Fatal(err)
 				}
