@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,10 +23,13 @@ import (
 	"github.com/agents-exe/agents/pkg/yamldoc"
 )
 
-// built makes a release of a program for two platforms.
-func built(t *testing.T) (dir string, files []file) {
+// built makes a release of a program for two platforms, so many times in one folder.
+func built(t *testing.T, times int) (dir string, files []file) {
 	t.Helper()
-	program := hello(t)
+	program, err := hello()
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := &release{version: "1.2.0", time: time.Unix(1767225600, 0).UTC(), from: t.TempDir(), to: t.TempDir()}
 	for name, data := range map[string]string{"linux_amd64/agents": string(program), "windows_amd64/agents.exe": string(program), "share/completions/_agents": "#compdef agents", "share/agents.1": ".TH"} {
 		path := filepath.Join(r.from, name)
@@ -36,48 +40,47 @@ func built(t *testing.T) (dir string, files []file) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // the second time the checksums are there
+	for range times {
 		if err := r.make(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	files, err := read(r.to, 0)
+	files, err = read(r.to, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r.to, files
 }
 
-// hello is a small program with a dependency.
-func hello(t *testing.T) []byte {
-	t.Helper()
-	dir := t.TempDir()
+// hello builds a small program with a dependency, once for all tests.
+var hello = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "hello")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
 	for name, text := range map[string]string{
 		"go.mod":       "module example.com/hello\n\nrequire example.com/words v1.0.0\n\nreplace example.com/words => ./words\n",
 		"main.go":      "package main\n\nimport \"example.com/words\"\n\nfunc main() { print(words.Hello) }\n",
 		"words/go.mod": "module example.com/words\n", "words/words.go": "package words\n\nconst Hello = \"hello\"\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", "hello", ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", "hello", ".")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	program, err := os.ReadFile(filepath.Join(dir, "hello"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program
-}
+	return os.ReadFile(filepath.Join(dir, "hello"))
+})
 
 func TestARelease(t *testing.T) {
-	dir, files := built(t)
+	dir, files := built(t, 1)
 	var names, sums []string
 	for _, f := range files {
 		names = append(names, f.name)
@@ -91,7 +94,7 @@ func TestARelease(t *testing.T) {
 	if got, _ := os.ReadFile(filepath.Join(dir, "checksums.txt")); string(got) != strings.Join(sums, "") {
 		t.Errorf("the checksums are\n%swant\n%s", got, strings.Join(sums, ""))
 	}
-	_, again := built(t)
+	_, again := built(t, 2) // the second time the checksums are there
 	if !slices.EqualFunc(files, again, func(a, b file) bool { return bytes.Equal(a.data, b.data) }) {
 		t.Error("a second release is another one")
 	}
@@ -103,6 +106,7 @@ func TestARelease(t *testing.T) {
 	if err != nil || len(z.File) != 3 || z.File[0].Name != "agents_1.2.0_windows_amd64/agents.exe" || z.File[0].Mode() != 0o755 {
 		t.Errorf("the archive for Windows: %v, %+v", err, z)
 	}
+	listsModules(t, files)
 }
 
 func inTar(t *testing.T, data []byte) (list []string) {
@@ -124,8 +128,9 @@ func inTar(t *testing.T, data []byte) (list []string) {
 	}
 }
 
-func TestTheListOfModules(t *testing.T) {
-	_, files := built(t)
+// listsModules checks the list of modules of a release.
+func listsModules(t *testing.T, files []file) {
+	t.Helper()
 	var doc document
 	if err := json.Unmarshal(files[0].data, &doc); err != nil {
 		t.Fatal(err)
