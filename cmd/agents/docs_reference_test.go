@@ -89,6 +89,13 @@ func same(t *testing.T, what string, named, there []string) {
 
 func TestManualHasEveryLink(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	known := map[string][]string{} // the anchors of each page
+	anchorsOf := func(page string) []string {
+		if _, ok := known[page]; !ok {
+			known[page] = anchors(readPage(t, page))
+		}
+		return known[page]
+	}
 	for _, page := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(readPage(t, page), ""), -1) {
 			if strings.Contains(m[1], "://") {
@@ -101,7 +108,7 @@ func TestManualHasEveryLink(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(repository, target)); err != nil {
 				t.Errorf("%s: the link %s leads nowhere: %v", page, m[1], err)
-			} else if anchor != "" && !slices.Contains(anchors(readPage(t, target)), anchor) {
+			} else if anchor != "" && !slices.Contains(anchorsOf(target), anchor) {
 				t.Errorf("%s: the link %s leads to no heading", page, m[1])
 			}
 		}
@@ -111,8 +118,9 @@ func TestManualHasEveryLink(t *testing.T) {
 // anchors are the anchors of a page's headings, as GitHub makes them.
 func anchors(page string) []string {
 	var list []string
+	punctuation := regexp.MustCompile(`[^a-z0-9 _-]`)
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
-		name := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		name := punctuation.ReplaceAllString(strings.ToLower(m[1]), "")
 		list = append(list, strings.ReplaceAll(name, " ", "-"))
 	}
 	return list
