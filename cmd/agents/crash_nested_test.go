@@ -26,7 +26,7 @@ const (
 	crashLevel = "TEST_CRASH_LEVEL"
 	crashLine  = "TEST_CRASH_LINE"
 	crashOnce  = "TEST_CRASH_ONCE"
-	// everyStep makes the sweep kill at each step; it takes minutes.
+	// everyStep makes the sweeps kill at each step; it takes minutes.
 	everyStep = "TEST_EVERY_STEP"
 )
 
