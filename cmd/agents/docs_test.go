@@ -266,7 +266,7 @@ func (r *reader) environ() []string {
 		"HOME=" + r.home, "XDG_CACHE_HOME=" + r.home + "/cache", "XDG_CONFIG_HOME=" + r.home + "/config",
 		"XDG_STATE_HOME=" + r.home + "/state", "XDG_DATA_HOME=" + r.home + "/data", "TMPDIR=" + r.home,
 		"http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9", "no_proxy=127.0.0.1",
-		withoutSleep,
+		"AGENTS_KEYRING=off", withoutSleep,
 	}
 }
 

@@ -59,6 +59,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("AGENTS_KEYRING", "off")
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -117,18 +118,18 @@ func signInState(s *signin.Server, now time.Time) (string, error) {
 	if s == nil {
 		return "authorized by its headers", nil
 	}
-	state, err := s.State()
+	issuer, ends, err := s.State()
 	switch {
 	case err != nil:
 		return "", err
-	case state.Issuer == "":
+	case issuer == "":
 		return "not signed in", nil
-	case state.Expires.IsZero() || state.Renewable:
-		return "signed in at " + shownURL(state.Issuer), nil
-	case state.Expires.Before(now):
-		return "expired at " + state.Expires.Local().Format(time.DateTime), nil
+	case ends.IsZero():
+		return "signed in at " + shownURL(issuer), nil
+	case ends.Before(now):
+		return "expired at " + ends.Local().Format(time.DateTime), nil
 	}
-	return "signed in at " + shownURL(state.Issuer) + " until " + state.Expires.Local().Format(time.DateTime), nil
+	return "signed in at " + shownURL(issuer) + " until " + ends.Local().Format(time.DateTime), nil
 }
 
 // shownURL returns an address without the parts that may hold a secret.
@@ -152,7 +153,7 @@ func mcpServer(ctx context.Context, p *program.Env, c *cli.Command) (*agentfile.
 			return nil, failure.Usage("", "the URL of the server must begin with http:// or https:// and name a host")
 		}
 		s := &agentfile.Connected{Name: shownURL(name), Server: mcpclient.Server{Name: u.Host, URL: name}}
-		s.SignIn = &signin.Server{URL: name, Dir: p.SignInDir(), Command: "agents mcp login " + program.ShellQuote(name)}
+		s.SignIn = &signin.Server{URL: name, Dir: p.SignInDir(), Keyring: p.Keyring(), Command: "agents mcp login " + program.ShellQuote(name)}
 		return s, nil
 	}
 	tree, err := load.Load(ctx, p, load.Options{NoModels: true})
@@ -187,25 +188,18 @@ func mcpServer(ctx context.Context, p *program.Env, c *cli.Command) (*agentfile.
 // login signs in to a server: it connects to learn how the server asks, lets the person sign
 // in, and connects again.
 func login(ctx context.Context, p *program.Env, server *agentfile.Connected, scopes []string, noBrowser bool) error {
-	var probe *signin.Probe
-	_, err := toolCount(ctx, p, server, func(next http.RoundTripper) http.RoundTripper {
-		probe = signin.NewProbe(next)
-		return probe
-	})
-	if ctx.Err() != nil {
-		return failure.NothingRan(fmt.Errorf("sign in to %s: %w", server.Name, context.Cause(ctx)), "")
+	_, err := toolCount(ctx, p, server, (&signin.Server{URL: server.SignIn.URL}).Transport)
+	var need *signin.Required
+	if err == nil || errors.As(err, &need) {
+		err = server.SignIn.Login(ctx, need, scopes, func(ctx context.Context, address string) (string, error) {
+			fmt.Fprintf(p.Err, "Open this address to sign in to %s:\n\n  %s\n\nIf the browser is on another machine, paste the address that it is redirected to.\n",
+				termtext.Clean(server.Name), termtext.Clean(address))
+			if !noBrowser {
+				openBrowser(ctx, p, address)
+			}
+			return pastedLine(ctx, p), nil
+		})
 	}
-	if err != nil && (probe == nil || probe.Challenge() == nil) {
-		return failure.NothingRan(fmt.Errorf("sign in to %s: %w", server.Name, err), "")
-	}
-	person := signin.Person{Open: func(address string) {
-		fmt.Fprintf(p.Err, "Open this address to sign in to %s:\n\n  %s\n\nIf the browser is on another machine, paste the address that it is redirected to.\n",
-			termtext.Clean(server.Name), termtext.Clean(address))
-		if !noBrowser {
-			openBrowser(ctx, p, address)
-		}
-	}, Pasted: pastedLines(ctx, p)}
-	err = server.SignIn.Login(ctx, probe.Challenge(), scopes, person)
 	if err != nil {
 		return failure.NothingRan(fmt.Errorf("sign in to %s: %w", server.Name, err), "")
 	}
@@ -227,23 +221,21 @@ func toolCount(ctx context.Context, p *program.Env, server *agentfile.Connected,
 	return len(tools), err
 }
 
-// pastedLines sends the lines of standard input until it ends.
-func pastedLines(ctx context.Context, p *program.Env) <-chan string {
-	lines := make(chan string)
+// pastedLine returns the first line of standard input that is not empty, "" if there is none.
+func pastedLine(ctx context.Context, p *program.Env) string {
+	line := make(chan string, 1)
 	go func() { // without input it ends with the program
-		defer close(lines)
-		for in := bufio.NewScanner(p.In); in.Scan(); {
-			if strings.TrimSpace(in.Text()) == "" {
-				continue
-			}
-			select {
-			case lines <- in.Text():
-			case <-ctx.Done():
-				return
-			}
+		in := bufio.NewScanner(p.In)
+		for in.Scan() && strings.TrimSpace(in.Text()) == "" {
 		}
+		line <- in.Text()
 	}()
-	return lines
+	select {
+	case text := <-line:
+		return text
+	case <-ctx.Done():
+		return ""
+	}
 }
 
 // openBrowser opens an address, if this machine has a browser that the person can see.

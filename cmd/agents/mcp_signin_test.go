@@ -4,14 +4,18 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/signin/signintest"
+	"github.com/agents-exe/agents/pkg/tmuxtest"
 )
 
 // remoteAgent is the files of an agent with a server that requires a sign-in and a tool that
@@ -131,6 +135,88 @@ func TestSignInFromARemoteShell(t *testing.T) {
 	}
 	if _, errs, code := finished(t, cmd, "mcp", "logout", fake.URL); code != 0 {
 		t.Errorf("logout = %d, %q", code, errs)
+	}
+}
+
+// TestACallAsksForMoreRights: the person at the terminal signs in, or does not want to, during a
+// call that the server refuses. Both calls of the turn need the same.
+func TestACallAsksForMoreRights(t *testing.T) {
+	const question = `^MCP server tracker asks you to open a page:\n  \| The call failed: the sign-in does not permit this \(insufficient_scope\)\. The server requires these rights: write\. Sign in now\?`
+	for name, answer := range map[string]string{"signs in": "agree", "declines": "decline"} {
+		t.Run(name, func(t *testing.T) {
+			fake := signintest.Start(t)
+			files := remoteAgent(fake.URL)
+			files["agent.json"] = strings.Replace(files["agent.json"], `"slug"`, `"approval":"never","slug"`, 1)
+			calls, text := `{"tool":"mcp_tracker_greet","args":{}}`, "${result.0}"
+			if answer == "agree" {
+				calls, text = calls+","+calls, "${result.0} | ${result.1}"
+			}
+			files["script.json"] = `{"rules":[{"when":{"role":"user"},"answer":{"calls":[` + calls + `]}},{"answer":{"text":"` + text + `"}}]}`
+			cmd := agentsCommand(t, files, "mcp", "login", "tracker", "--agent-file", "agent.json", "--no-browser")
+			signInWith(t, cmd, false)
+			fake.Lock()
+			fake.CallScope = "write"
+			fake.Unlock()
+			s := tmuxtest.Open(t, tmuxtest.Options{Dir: cmd.Dir, Columns: 600, Links: links(t), Command: `agents run --agent-file agent.json -p go; echo "code $?"`,
+				Env: []string{"XDG_STATE_HOME=" + filepath.Join(cmd.Dir, "state"), "XDG_CACHE_HOME=" + filepath.Join(cmd.Dir, "cache")}})
+			s.Await(question)
+			if answer == "agree" {
+				address := regexp.MustCompile(`\| (http\S*)`).FindStringSubmatch(s.Text())
+				resp, err := http.Get(address[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				s.Await(`^hello \| hello$`)
+				if fake.Count("authorize") != 2 || fake.Scopes != "read write" {
+					t.Errorf("%d sign-ins, the last one with the scopes %q", fake.Count("authorize"), fake.Scopes)
+				}
+			} else {
+				s.Await(`agree, decline or cancel\?`)
+				s.Press(answer, "Enter")
+				s.Await(`the sign-in does not permit this \(insufficient_scope\): run .agents mcp login\s+tracker --agent-file agent.json --scope 'write'`)
+			}
+			s.Await(`^code 0$`)
+		})
+	}
+}
+
+// TestASilentKeyringDoesNotHoldARun: it has three seconds for the new tokens.
+func TestASilentKeyringDoesNotHoldARun(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("this test needs a keyring that is reached through D-Bus")
+	}
+	fake := signintest.Start(t)
+	cmd := agentsCommand(t, remoteAgent(fake.URL), "mcp", "login", "tracker", "--agent-file", "agent.json", "--no-browser")
+	signInWith(t, cmd, false)
+	fake.Expire()
+	dir, err := os.MkdirTemp("", "") // sockets need short names
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	bus, err := net.Listen("unix", filepath.Join(dir, "bus"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan bool, 1)
+	go func() {
+		if c, err := bus.Accept(); err == nil {
+			asked <- true
+			_, _ = io.Copy(io.Discard, c)
+			c.Close()
+		}
+	}()
+	defer bus.Close()
+	cmd.Env = append(cmd.Env, "AGENTS_KEYRING=", "DBUS_SESSION_BUS_ADDRESS=unix:path="+bus.Addr().String())
+	for range 2 {
+		out, errs, code := finished(t, cmd, "run", "--agent-file", "agent.json", "--prompt", "go")
+		if code != 0 || !strings.Contains(out, "| hello") {
+			t.Errorf("with a silent keyring: code %d, %q, %q", code, out, errs)
+		}
+	}
+	if len(asked) != 1 || fake.Count("refresh") != 1 {
+		t.Errorf("the keyring was asked %d times, the tokens were refreshed %d times, want 1 and 1", len(asked), fake.Count("refresh"))
 	}
 }
 

@@ -119,9 +119,11 @@ type Options struct {
 	// are those of the user, and in no lock.
 	MCPServers map[string]json.RawMessage
 	// SignInDir is the folder for sign-ins to MCP servers; with "" there are none.
+	// SignInKeyring encrypts what is kept there with keys in the system's keyring.
 	// LoginCommand, if it is not nil, returns the command to sign in to a server.
-	SignInDir    string
-	LoginCommand func(server string) string
+	SignInDir     string
+	SignInKeyring bool
+	LoginCommand  func(server string) string
 	// SessionDirs are the folders whose sessions a SystemToolbox shows.
 	SessionDirs []string
 }

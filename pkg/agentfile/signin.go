@@ -17,16 +17,8 @@ import (
 // An OAuth says how to sign in to an MCP server. With the zero value a person does, and the
 // client registers itself.
 type OAuth struct {
-	ClientID          string                   `json:"clientId"`
-	ClientSecret      string                   `json:"clientSecret"` // ${key:ID}
-	ClientMetadataURL string                   `json:"clientMetadataUrl"`
-	Scopes            []string                 `json:"scopes"`
-	Issuer            string                   `json:"issuer"`
-	RedirectPort      int                      `json:"redirectPort"`
-	Grant             string                   `json:"grant"`
-	PrivateKeyFile    string                   `json:"privateKeyFile"`
-	AssertionFile     string                   `json:"assertionFile"`
-	IdentityProvider  *signin.IdentityProvider `json:"identityProvider"`
+	signin.Client
+	ClientSecret string `json:"clientSecret"` // ${key:ID}
 }
 
 // signIn lets the client of s sign in, unless it has a header for that.
@@ -39,26 +31,22 @@ func (l *loader) signIn(c *mcpclient.Server, s *server) error {
 	if l.opts.SignInDir == "" {
 		return nil
 	}
-	in := &signin.Server{URL: c.URL, Dir: l.opts.SignInDir}
+	in := &signin.Server{URL: c.URL, Dir: l.opts.SignInDir, Keyring: l.opts.SignInKeyring}
 	if l.opts.LoginCommand != nil {
 		in.Command = l.opts.LoginCommand(s.Name)
 	}
 	if o := s.OAuth; o != nil {
-		in.Client = signin.Client{ID: o.ClientID, MetadataURL: o.ClientMetadataURL, Scopes: o.Scopes, Issuer: o.Issuer,
-			RedirectPort: o.RedirectPort, Grant: signin.Grant(o.Grant), IdentityProvider: o.IdentityProvider}
-		for _, file := range []struct {
-			to   *string
-			path string
-		}{{&in.Client.PrivateKey, o.PrivateKeyFile}, {&in.Client.Assertion, o.AssertionFile}} {
-			if file.path != "" {
-				*file.to = absolute(s.dir, file.path)
-				l.further = append(l.further, *file.to)
+		in.Client = o.Client
+		for _, file := range []*string{&in.Client.PrivateKey, &in.Client.Assertion} {
+			if *file != "" {
+				*file = absolute(s.dir, *file)
+				l.further = append(l.further, *file)
 			}
 		}
 		switch {
-		case o.Grant != "" && o.ClientID == "":
+		case o.Grant != "" && o.ID == "":
 			return fmt.Errorf("oauth: grant %s needs a clientId", o.Grant)
-		case in.Client.Grant == signin.JWTBearer && o.AssertionFile == "":
+		case o.Grant == signin.JWTBearer && o.Assertion == "":
 			return errors.New("oauth: grant jwt_bearer needs an assertionFile")
 		}
 		if o.ClientSecret != "" {

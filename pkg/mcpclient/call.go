@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,6 +96,12 @@ func (c *conn) invoke(ctx context.Context, timer *callTimer, inv *agent.Invocati
 	empty := 0
 	for round := 1; ; round++ {
 		raw, err := c.request(ctx, k, method, params)
+		var required SignIn
+		if errors.As(err, &required) && inv != nil && c.opts.Elicit != nil {
+			if err = c.signIn(ctx, k, required); err == nil {
+				raw, err = c.request(ctx, k, method, params)
+			}
+		}
 		var need struct {
 			Type     string                     `json:"resultType"`
 			Requests map[string]json.RawMessage `json:"inputRequests"`
@@ -156,6 +163,34 @@ func (c *conn) answerAll(ctx context.Context, k *call, questions map[string]json
 	group.Wait()
 	return answers, failure
 }
+
+// signIn lets the person sign in during k. The result is the error of the call, nil if it can be
+// repeated.
+func (c *conn) signIn(ctx context.Context, k *call, required SignIn) error {
+	asked, inv, done, err := c.asking(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = required.SignIn(asked, func(ctx context.Context, question, address string) error {
+		answer, err := c.opts.Elicit(ctx, Elicitation{Server: c.server.Name, Message: question, URL: address, Call: inv})
+		if err == nil && answer.Action != Accept {
+			err = errDeclined
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, errDeclined):
+		return required
+	}
+	return fmt.Errorf("%w (the sign-in during the call failed: %w)", required, err)
+}
+
+var errDeclined = errors.New("the person declined")
 
 // notified handles a notification, on the goroutine that reads: it must not wait.
 func (c *conn) notified(m *jsonrpc.Message) {

@@ -75,7 +75,7 @@ type Server struct {
 	Headers map[string]string
 	// Authorize wraps the transport of requests to URL, to authorize them; nil does not. After
 	// an error with a method Final() bool that returns true, no other version of the protocol
-	// is tried.
+	// is tried. If the error of a call is a SignIn, the person is asked to sign in.
 	Authorize func(next http.RoundTripper) http.RoundTripper
 
 	// Context says that its tools get the context of the run and may change it; see
@@ -102,6 +102,14 @@ type Server struct {
 	// from a server that does not notify of changes; 0 means
 	// DefaultPollInterval.
 	PollInterval time.Duration
+}
+
+// A SignIn is an error of a request that a person can resolve by signing in. ask puts a
+// question to the person, with the address to open; its error means that the person does not
+// want to. Without an error the request can be repeated.
+type SignIn interface {
+	error
+	SignIn(ctx context.Context, ask func(ctx context.Context, question, address string) error) error
 }
 
 // A Sandbox confines a server.

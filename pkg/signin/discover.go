@@ -20,25 +20,28 @@ const (
 	maxWait   = 30 * time.Second // for one
 )
 
-// A Challenge is how a server asks for a sign-in (RFC 6750, RFC 9728).
-type Challenge struct {
+// A challenge is how a server asks for a sign-in (RFC 6750, RFC 9728).
+type challenge struct {
 	metadata string
 	scopes   []string
-	problem  string // such as insufficient_scope
+	problem  string // such as insufficient
 }
 
+// insufficient is the problem that a token has too few scopes.
+const insufficient = "insufficient_scope"
+
 // challenged reads the challenge of a response; nil means that there is none.
-func challenged(resp *http.Response) *Challenge {
+func challenged(resp *http.Response) *challenge {
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return nil
 	}
-	c := &Challenge{}
+	c := &challenge{}
 	for _, header := range resp.Header.Values("WWW-Authenticate") {
 		c.metadata = parameter(header, "resource_metadata", c.metadata)
 		c.scopes = strings.Fields(parameter(header, "scope", strings.Join(c.scopes, " ")))
 		c.problem = parameter(header, "error", c.problem)
 	}
-	if resp.StatusCode == http.StatusForbidden && c.problem != "insufficient_scope" {
+	if resp.StatusCode == http.StatusForbidden && c.problem != insufficient {
 		return nil
 	}
 	return c
@@ -91,7 +94,7 @@ var errNoSignIn = errors.New("the server does not say where to sign in")
 
 // discover finds where tokens of s are issued. With a challenge a server without metadata is
 // one of 2025-03-26, which issues them itself.
-func (s *Server) discover(ctx context.Context, c *Challenge) (*place, error) {
+func (s *Server) discover(ctx context.Context, c *challenge) (*place, error) {
 	base, err := url.Parse(s.URL)
 	if err != nil || !secure(base) {
 		return nil, errors.New("the address of the server is not https, which a sign-in requires")

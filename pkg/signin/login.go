@@ -15,49 +15,53 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
+
+	"github.com/zalando/go-keyring"
 )
 
-// A Probe is a transport that records how a server asks for a sign-in.
-type Probe struct {
-	next http.RoundTripper
-	last atomic.Pointer[Challenge]
-}
+// A Person shows the person the address to open, and returns the one that a browser on another
+// machine was redirected to, or "" to wait for the browser of this machine. It returns soon
+// after ctx ends: the browser may be faster.
+type Person func(ctx context.Context, address string) (redirect string, err error)
 
-// NewProbe returns a Probe that sends requests unchanged.
-func NewProbe(next http.RoundTripper) *Probe { return &Probe{next: next} }
-
-// RoundTrip implements http.RoundTripper.
-func (p *Probe) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := p.next.RoundTrip(req)
-	if err == nil {
-		if c := challenged(resp); c != nil {
-			p.last.Store(c)
-		}
-	}
-	return resp, err
-}
-
-// Challenge returns the last challenge of the server, nil if there was none.
-func (p *Probe) Challenge() *Challenge { return p.last.Load() }
-
-// A Person helps to sign in.
-type Person struct {
-	// Open shows an address to the person, in a browser if there is one.
-	Open func(address string)
-	// Pasted delivers the addresses that the person pastes: where a browser on another machine
-	// was redirected to. nil means that nothing can be pasted.
-	Pasted <-chan string
-}
+// personWait is how long a call waits for the person to sign in.
+const personWait = 5 * time.Minute
 
 // ErrNotNeeded is the error of Login if the server does not require a sign-in.
 var ErrNotNeeded = errors.New("the server does not require a sign-in")
 
-// Login signs in with the help of a person and stores the tokens. c is the server's challenge,
-// nil if there was none; scopes are requested in addition to those that the server names. An
-// earlier sign-in is replaced.
-func (s *Server) Login(ctx context.Context, c *Challenge, scopes []string, person Person) error {
+// SignIn lets a person sign in during the call that failed with e, unless that has been done
+// since. ask puts the question to the person, with the address to open; its error means that the
+// person does not want to.
+func (e *Required) SignIn(ctx context.Context, ask func(ctx context.Context, question, address string) error) error {
+	s := e.server
+	ctx, cancel := context.WithTimeoutCause(ctx, personWait, fmt.Errorf("no answer within %s", personWait))
+	defer cancel()
+	release, err := s.lock(ctx, ".person") // others ask the same
+	if err != nil {
+		return err
+	}
+	defer release()
+	if r, err := s.read(); err != nil {
+		return err
+	} else if r, err = s.open(ctx, r, keyringWait); err == nil && r != nil && r.Access != e.refused {
+		return nil
+	}
+	question := "The call failed: " + e.why + "."
+	if e.challenge != nil && len(e.challenge.scopes) > 0 {
+		question += " The server requires these rights: " + strings.Join(e.challenge.scopes, " ") + "."
+	}
+	return s.Login(ctx, e, nil, func(ctx context.Context, address string) (string, error) {
+		return "", ask(ctx, question+" Sign in now?", address)
+	})
+}
+
+// Login signs in with the help of a person and stores the tokens. need is the error of a request
+// without a token, nil if there was none; scopes are requested in addition to those that the
+// server names. An earlier sign-in is replaced.
+func (s *Server) Login(ctx context.Context, need *Required, scopes []string, person Person) error {
 	if s.Dir == "" {
 		return errors.New("there is no folder for sign-ins")
 	}
@@ -65,8 +69,15 @@ func (s *Server) Login(ctx context.Context, c *Challenge, scopes []string, perso
 	if err != nil {
 		return err
 	}
+	if old, err = s.open(ctx, old, unlockWait); err != nil {
+		old = nil // its key is lost
+	}
+	var c *challenge
+	if need != nil {
+		c = need.challenge
+	}
 	if s.Client.Grant != "" {
-		release, err := s.lock(ctx)
+		release, err := s.lock(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -75,7 +86,7 @@ func (s *Server) Login(ctx context.Context, c *Challenge, scopes []string, perso
 		if err != nil {
 			return r.clean(err)
 		}
-		return s.write(r)
+		return s.write(ctx, r, unlockWait)
 	}
 	p, err := s.discover(ctx, c)
 	if errors.Is(err, errNoSignIn) {
@@ -92,15 +103,15 @@ func (s *Server) Login(ctx context.Context, c *Challenge, scopes []string, perso
 
 // authorized sends the person to the authorization server at p and exchanges the code that
 // comes back.
-func (s *Server) authorized(ctx context.Context, p *place, c *Challenge, old *record, scopes []string, person Person) error {
+func (s *Server) authorized(ctx context.Context, p *place, c *challenge, old *record, scopes []string, person Person) error {
 	listener, err := s.listen(ctx, old)
 	if err != nil {
 		return err
 	}
+	defer listener.Close()
 	redirect := fmt.Sprintf("http://%s/callback", listener.Addr())
 	r, err := s.begin(ctx, p, c, old, redirect, scopes)
 	if err != nil {
-		listener.Close()
 		return err
 	}
 	state, verifier := rand.Text(), rand.Text()+rand.Text()
@@ -115,7 +126,6 @@ func (s *Server) authorized(ctx context.Context, p *place, c *Challenge, old *re
 	}
 	address, err := url.Parse(p.Authorization)
 	if err != nil {
-		listener.Close()
 		return err
 	}
 	for name, values := range address.Query() {
@@ -132,12 +142,12 @@ func (s *Server) authorized(ctx context.Context, p *place, c *Challenge, old *re
 	if err != nil {
 		return fmt.Errorf("exchange the code: %w", r.clean(err))
 	}
-	release, err := s.lock(ctx)
+	release, err := s.lock(ctx, "")
 	if err != nil {
 		return err
 	}
 	defer release()
-	return s.write(r)
+	return s.write(ctx, r, unlockWait)
 }
 
 // listen opens the port that the browser is redirected to: the one that the client is
@@ -156,58 +166,59 @@ func (s *Server) listen(ctx context.Context, old *record) (net.Listener, error) 
 
 // receive shows address and waits for the code, which the browser brings or the person pastes.
 func receive(ctx context.Context, listener net.Listener, p *place, state string, person Person, address string) (string, error) {
-	type outcome struct {
-		code string
-		err  error
+	type redirect struct {
+		query url.Values
+		err   error
 	}
-	outcomes := make(chan outcome, 1)
+	redirects := make(chan redirect, 1)
 	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		query := req.URL.Query()
 		if req.URL.Path != "/callback" || query.Get("state") != state { // not of this sign-in
 			http.NotFound(w, req)
 			return
 		}
-		code, err := p.code(query, state)
 		text := "You are signed in. You can close this page."
-		if err != nil {
-			text = "The sign-in failed; the terminal shows why. You can close this page."
+		if _, err := p.code(query, state); err != nil {
+			text = "The sign-in failed; the program shows why. You can close this page."
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		fmt.Fprintln(w, text)
 		select {
-		case outcomes <- outcome{code, err}:
+		case redirects <- redirect{query, nil}:
 		default:
 		}
 	})}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = web.Serve(listener)
-	}()
+	var work sync.WaitGroup
+	work.Go(func() { _ = web.Serve(listener) })
+	asked, cancel := context.WithCancel(ctx)
+	work.Go(func() {
+		text, err := person(asked, address)
+		if text != "" || err != nil {
+			u, failed := url.Parse(strings.TrimSpace(text))
+			if failed != nil {
+				u, err = &url.URL{}, errors.New("the pasted text is not an address")
+			}
+			select {
+			case redirects <- redirect{u.Query(), err}:
+			case <-asked.Done():
+			}
+		}
+	})
 	defer func() {
+		cancel()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second) // for the page
 		defer cancel()
 		_ = web.Shutdown(ctx)
-		<-ended
+		work.Wait()
 	}()
-	person.Open(address)
-	for pasted := person.Pasted; ; {
-		select {
-		case o := <-outcomes:
-			return o.code, o.err
-		case text, open := <-pasted:
-			if !open {
-				pasted = nil
-				continue
-			}
-			u, err := url.Parse(strings.TrimSpace(text))
-			if err != nil {
-				return "", errors.New("the pasted text is not an address")
-			}
-			return p.code(u.Query(), state)
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
+	select {
+	case r := <-redirects:
+		if r.err != nil {
+			return "", r.err
 		}
+		return p.code(r.query, state)
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
 	}
 }
 
@@ -231,13 +242,14 @@ func (p *place) code(query url.Values, state string) (string, error) {
 // Logout deletes the sign-in and revokes its tokens if the authorization server supports that
 // (RFC 7009). was reports whether there was a sign-in; revoked is the error of the revocation.
 func (s *Server) Logout(ctx context.Context) (was bool, revoked, err error) {
-	release, err := s.lock(ctx)
+	release, err := s.lock(ctx, "")
 	if err != nil {
 		return false, nil, err
 	}
 	defer release()
-	r, err := s.read()
-	if r != nil && r.Revocation != "" && r.Access != "" { // with a refresh token, its access tokens end too
+	stored, err := s.read()
+	r, revoked := s.open(ctx, stored, unlockWait)
+	if r != nil && r.Revocation != "" { // with a refresh token, its access tokens end too
 		at := *r
 		at.TokenEndpoint = r.Revocation
 		req, err := s.tokenRequest(ctx, &at, url.Values{"token": {cmp.Or(r.Refresh, r.Access)}}, "")
@@ -247,7 +259,10 @@ func (s *Server) Logout(ctx context.Context) (was bool, revoked, err error) {
 		revoked = r.clean(err)
 	}
 	if removed := os.Remove(s.path()); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
-		return r != nil, revoked, removed
+		return stored != nil, revoked, removed
 	}
-	return r != nil && r.Access != "", revoked, err
+	if stored != nil && stored.Sealed != nil && s.Keyring {
+		_, _ = within(ctx, keyringWait, func() (string, error) { return "", keyring.Delete(keyringService, s.path()) })
+	}
+	return stored != nil, revoked, err
 }

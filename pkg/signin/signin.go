@@ -6,10 +6,11 @@
 //   - [Server.Login] obtains tokens with the help of a person and a browser.
 //   - A [Client] with a Grant obtains them without a person.
 //
-// Tokens are kept in a folder, in a file for each server that only its owner can read. All
-// processes share them: a lock file makes one refresh the token while the others wait, since a
-// refresh token may be good for one use. A token is sent only to the URL that it was issued
-// for, and refreshed only at the token endpoint of its issuer.
+// Tokens are kept in a folder, in a file for each server that only its owner can read, and
+// encrypted with a key in the system's keyring where that answers. All processes share them: a
+// lock file makes one refresh the token while the others wait, since a refresh token may be good
+// for one use. A token is sent only to the URL that it was issued for, and refreshed only at the
+// token endpoint of its issuer.
 //
 // OAuth in github.com/mark3labs/mcp-go v1.2.1 is not used: it does not read the scopes of
 // challenges and metadata, does not check the issuer of a redirect (RFC 9207), has no client
@@ -21,6 +22,7 @@
 package signin
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -33,6 +35,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/redact"
@@ -44,8 +47,11 @@ import (
 type Server struct {
 	// URL is its address. Tokens are bound to it.
 	URL string
-	// Dir is the folder where tokens are kept.
+	// Dir is the folder where tokens are kept; with "" a server has none.
 	Dir string
+	// Keyring encrypts tokens with a key in the system's keyring, if that answers. Tokens that
+	// are not encrypted can be read either way.
+	Keyring bool
 	// Client is how this program identifies itself.
 	Client Client
 	// Command is what a person runs to sign in; errors name it.
@@ -54,32 +60,35 @@ type Server struct {
 	HTTP http.RoundTripper
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+
+	cipher atomic.Pointer[tokenCipher] // the last one that was used
 }
 
-// A Client is how this program identifies itself to authorization servers. The zero value
-// registers a client (RFC 7591).
+// A Client is how this program identifies itself to authorization servers, as agent files
+// configure it. The zero value registers a client (RFC 7591).
 type Client struct {
 	// ID is the id of a manually registered client. MetadataURL is the address of a client id
 	// metadata document, which serves as the id if the server supports such documents.
-	ID, MetadataURL string
+	ID          string `json:"clientId"`
+	MetadataURL string `json:"clientMetadataUrl"`
 	// Secret returns the secret of ID, unless it must not be sent to u; nil means none.
-	Secret func(u *url.URL) (string, error)
+	Secret func(u *url.URL) (string, error) `json:"-"`
 	// Scopes are requested instead of those that the server names.
-	Scopes []string
+	Scopes []string `json:"scopes"`
 	// RedirectPort is the loopback port that the browser is redirected to; 0 means any.
-	RedirectPort int
+	RedirectPort int `json:"redirectPort"`
 	// Issuer is the only authorization server that is used, if it is set.
-	Issuer string
+	Issuer string `json:"issuer"`
 
 	// Grant is how tokens are obtained without a person; "" means that a person signs in.
-	Grant Grant
+	Grant Grant `json:"grant"`
 	// PrivateKey is a file with a PEM key (PKCS 8, P-256 or RSA) that signs what identifies
 	// the client at the token endpoint (RFC 7523).
-	PrivateKey string
+	PrivateKey string `json:"privateKeyFile"`
 	// Assertion is the file with the JWT that JWTBearer sends. With an IdentityProvider the
 	// file has an ID token, which the provider exchanges for the JWT to send (RFC 8693).
-	Assertion        string
-	IdentityProvider *IdentityProvider
+	Assertion        string            `json:"assertionFile"`
+	IdentityProvider *IdentityProvider `json:"identityProvider"`
 }
 
 // An IdentityProvider issues JWTs for authorization servers.
@@ -99,12 +108,20 @@ const (
 
 // Required is the error of a request that needs a sign-in.
 type Required struct {
-	Why     string
-	Command string
+	server    *Server
+	why       string
+	challenge *challenge // nil if the token has expired
+	refused   string     // the access token, if there is one
 }
 
 // Error returns "the server requires a sign-in: run `agents mcp login …`".
-func (e *Required) Error() string { return fmt.Sprintf("%s: run `%s`", e.Why, e.Command) }
+func (e *Required) Error() string {
+	text := fmt.Sprintf("%s: run `%s", e.why, e.server.Command)
+	if e.challenge != nil && e.challenge.problem == insufficient && len(e.challenge.scopes) > 0 {
+		text += " --scope '" + strings.Join(e.challenge.scopes, " ") + "'"
+	}
+	return text + "`"
+}
 
 // Final reports that repeating the request does not help.
 func (e *Required) Final() bool { return true }
@@ -123,6 +140,8 @@ type record struct {
 	Type          string    `json:"tokenType,omitempty"`
 	Expires       time.Time `json:"expires,omitzero"`
 	Key           string    `json:"dpopKey,omitempty"` // PKCS 8, base64
+	// Sealed is all of a record, encrypted; the secrets are nowhere else then.
+	Sealed []byte `json:"sealed,omitempty"`
 }
 
 // An identity is a client as an authorization server knows it.
@@ -137,7 +156,7 @@ type identity struct {
 const early = 20 * time.Second
 
 func (r *record) usable(now time.Time) bool {
-	return r.Access != "" && (r.Expires.IsZero() || now.Add(early).Before(r.Expires))
+	return r.Expires.IsZero() || now.Add(early).Before(r.Expires)
 }
 
 // secrets returns the values in r that must not be shown.
@@ -160,10 +179,11 @@ func fileRune(r rune) rune {
 	return '_'
 }
 
-// read returns the stored sign-in of s, nil if there is none.
+// read returns the stored sign-in of s, nil if there is none. Its secrets may be sealed.
 func (s *Server) read() (*record, error) {
 	text, err := os.ReadFile(s.path())
 	if errors.Is(err, fs.ErrNotExist) || s.Dir == "" {
+		s.cipher.Store(nil) // its key may be gone too
 		return nil, nil
 	}
 	if err != nil {
@@ -176,8 +196,9 @@ func (s *Server) read() (*record, error) {
 	return r, nil
 }
 
-func (s *Server) write(r *record) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+// write stores a sign-in. The keyring has the time of wait to answer.
+func (s *Server) write(ctx context.Context, r *record, wait time.Duration) error {
+	text, err := json.MarshalIndent(s.seal(ctx, r, wait), "", "  ")
 	if err == nil {
 		err = wholefile.Write(s.path(), append(text, '\n'))
 	}
@@ -187,7 +208,7 @@ func (s *Server) write(r *record) error {
 	return nil
 }
 
-// Secrets returns the stored tokens and secrets of s, for redaction.
+// Secrets returns the tokens and secrets of s that are stored without encryption, for redaction.
 func (s *Server) Secrets() []string {
 	if r, err := s.read(); err == nil && r != nil {
 		return r.secrets()
@@ -195,24 +216,17 @@ func (s *Server) Secrets() []string {
 	return nil
 }
 
-// A State describes a sign-in.
-type State struct {
-	// Issuer is the authorization server; "" means that there is no sign-in.
-	Issuer string
-	Scopes []string
-	// Expires is when the access token expires; the zero time means unknown.
-	Expires time.Time
-	// Renewable reports whether it can be renewed without a person.
-	Renewable bool
-}
-
-// State returns the stored sign-in of s.
-func (s *Server) State() (State, error) {
+// State returns the authorization server of the stored sign-in, "" if there is none, and when
+// the sign-in ends; zero means that this is unknown, or that it is renewed without a person.
+func (s *Server) State() (issuer string, ends time.Time, err error) {
 	r, err := s.read()
-	if r == nil || r.Access == "" {
-		return State{}, err
+	if r == nil {
+		return "", time.Time{}, err
 	}
-	return State{r.Issuer, r.Scopes, r.Expires, r.Refresh != "" || s.Client.Grant != ""}, nil
+	if r.Refresh == "" && s.Client.Grant == "" {
+		ends = r.Expires
+	}
+	return r.Issuer, ends, nil
 }
 
 func (s *Server) now() time.Time {
@@ -221,9 +235,6 @@ func (s *Server) now() time.Time {
 	}
 	return time.Now()
 }
-
-// required is the error that asks a person to sign in.
-func (s *Server) required(why string) error { return &Required{why, s.Command} }
 
 // clean hides r's secrets in the text of err.
 func (r *record) clean(err error) error {

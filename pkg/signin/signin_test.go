@@ -20,14 +20,13 @@ import (
 
 // browser follows the redirects of an address, as a person's browser does.
 func browser(t *testing.T) signin.Person {
-	return signin.Person{Open: func(address string) {
+	return func(_ context.Context, address string) (string, error) {
 		resp, err := http.Get(address)
-		if err != nil {
-			t.Error(err)
-			return
+		if err == nil {
+			resp.Body.Close()
 		}
-		resp.Body.Close()
-	}}
+		return "", err
+	}
 }
 
 func server(t *testing.T, s *signintest.Server) *signin.Server {
@@ -75,9 +74,8 @@ func TestLoginKeepsTokensForTheirOwnerAlone(t *testing.T) {
 	if info, err := os.Stat(files[0]); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode = %v, %v, want 0600", info.Mode(), err)
 	}
-	state, err := s.State()
-	if err != nil || state.Issuer != fake.Issuer || !state.Renewable || strings.Join(state.Scopes, " ") != "read" {
-		t.Errorf("State = %+v, %v", state, err)
+	if issuer, ends, err := s.State(); err != nil || issuer != fake.Issuer || !ends.IsZero() || fake.Scopes != "read" {
+		t.Errorf("State = %q, %v, %v with scopes %q", issuer, ends, err, fake.Scopes)
 	}
 	login(t, s, "write") // again: the registration is used again, the scopes add up
 	if fake.Count("register") != 1 || fake.Scopes != "read write" {
@@ -100,12 +98,12 @@ func TestTokensAreSentToTheirServerAlone(t *testing.T) {
 	}
 	// The file of one server does not serve another one.
 	elsewhere := &signin.Server{URL: fake.URL + "/below", Dir: s.Dir}
-	if state, err := elsewhere.State(); err != nil || state.Issuer != "" {
-		t.Errorf("State of another URL = %+v, %v", state, err)
+	if issuer, _, err := elsewhere.State(); err != nil || issuer != "" {
+		t.Errorf("State of another URL = %q, %v", issuer, err)
 	}
 	bound := &signin.Server{URL: fake.URL, Dir: s.Dir, Client: signin.Client{Issuer: "https://other.example"}}
-	if state, err := bound.State(); err != nil || state.Issuer != "" {
-		t.Errorf("State with another issuer = %+v, %v", state, err)
+	if issuer, _, err := bound.State(); err != nil || issuer != "" {
+		t.Errorf("State with another issuer = %q, %v", issuer, err)
 	}
 }
 
@@ -258,8 +256,8 @@ func TestLoginRefuses(t *testing.T) {
 			if err := s.Login(t.Context(), nil, nil, browser(t)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Login = %v, want %q", err, c.want)
 			}
-			if state, _ := s.State(); state.Issuer != "" {
-				t.Errorf("State = %+v after a failure", state)
+			if issuer, _, _ := s.State(); issuer != "" {
+				t.Errorf("State = %q after a failure", issuer)
 			}
 		})
 	}
@@ -268,26 +266,24 @@ func TestLoginRefuses(t *testing.T) {
 func TestAnAddressCanBePasted(t *testing.T) {
 	fake := signintest.Start(t)
 	s := server(t, fake)
-	pasted := make(chan string, 1)
-	person := signin.Person{Pasted: pasted, Open: func(address string) {
+	person := func(_ context.Context, address string) (string, error) {
 		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		resp, err := client.Get(address)
 		if err != nil {
-			t.Error(err)
-			return
+			return "", err
 		}
 		resp.Body.Close()
-		pasted <- " " + resp.Header.Get("Location") + "\n"
-	}}
+		return " " + resp.Header.Get("Location") + "\n", nil
+	}
 	if err := s.Login(t.Context(), nil, nil, person); err != nil {
 		t.Fatalf("Login = %v", err)
 	}
 	if _, err := call(t.Context(), s, "tools/list"); err != nil {
 		t.Error(err)
 	}
-	other := make(chan string, 1)
-	other <- "http://127.0.0.1:1/callback?code=x&state=of-another"
-	err := s.Login(t.Context(), nil, nil, signin.Person{Pasted: other, Open: func(string) {}})
+	err := s.Login(t.Context(), nil, nil, func(context.Context, string) (string, error) {
+		return "http://127.0.0.1:1/callback?code=x&state=of-another", nil
+	})
 	if err == nil || !strings.Contains(err.Error(), "does not belong to this sign-in") {
 		t.Errorf("Login = %v, want an error about the state", err)
 	}
@@ -297,7 +293,7 @@ func TestLoginEndsWithItsContext(t *testing.T) {
 	fake := signintest.Start(t)
 	s := server(t, fake)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := s.Login(ctx, nil, nil, signin.Person{Open: func(string) { cancel() }})
+	err := s.Login(ctx, nil, nil, func(context.Context, string) (string, error) { cancel(); return "", nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Login = %v, want %v", err, context.Canceled)
 	}
@@ -363,7 +359,7 @@ func TestLogoutRevokes(t *testing.T) {
 	if was, revoked, err := s.Logout(t.Context()); !was || revoked != nil || err != nil || fake.Count("revoke") != 1 {
 		t.Errorf("Logout = %v, %v, %v with %d revocations", was, revoked, err, fake.Count("revoke"))
 	}
-	if state, err := s.State(); err != nil || state.Issuer != "" || len(s.Secrets()) != 0 {
-		t.Errorf("State = %+v, %v", state, err)
+	if issuer, _, err := s.State(); err != nil || issuer != "" || len(s.Secrets()) != 0 {
+		t.Errorf("State = %q, %v", issuer, err)
 	}
 }

@@ -70,7 +70,13 @@ func (s *Server) method(p *place) string {
 		return methodJWT
 	case s.Client.Secret == nil:
 		return methodNone
-	case len(p.Methods) == 0 || slices.Contains(p.Methods, methodBasic):
+	}
+	return p.withSecret()
+}
+
+// withSecret is how a client with a secret identifies itself.
+func (m *metadata) withSecret() string {
+	if len(m.Methods) == 0 || slices.Contains(m.Methods, methodBasic) {
 		return methodBasic
 	}
 	return methodPost
@@ -80,10 +86,7 @@ func (s *Server) method(p *place) string {
 func (s *Server) register(ctx context.Context, p *place, redirect string) (identity, error) {
 	method := methodNone
 	if len(p.Methods) > 0 && !slices.Contains(p.Methods, methodNone) {
-		method = methodBasic
-		if !slices.Contains(p.Methods, methodBasic) {
-			method = methodPost
-		}
+		method = p.withSecret()
 	}
 	about := map[string]any{"client_name": "agents", "redirect_uris": []string{redirect}, "application_type": "native",
 		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}, "token_endpoint_auth_method": method}
@@ -184,19 +187,18 @@ func (s *Server) token(ctx context.Context, r *record, form url.Values) error {
 
 // tokenRequest is a request to the token endpoint in which the client identifies itself.
 func (s *Server) tokenRequest(ctx context.Context, r *record, form url.Values, nonce string) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.TokenEndpoint, nil)
+	u, err := url.Parse(r.TokenEndpoint)
 	if err != nil {
 		return nil, err
 	}
 	secret := r.Client.Secret
 	if s.Client.Secret != nil && secret == "" {
-		if secret, err = s.Client.Secret(req.URL); err != nil {
+		if secret, err = s.Client.Secret(u); err != nil {
 			return nil, err
 		}
 	}
 	switch r.Client.Method {
 	case methodBasic:
-		req.SetBasicAuth(url.QueryEscape(r.Client.ID), url.QueryEscape(secret))
 	case methodPost:
 		form.Set("client_id", r.Client.ID)
 		form.Set("client_secret", secret)
@@ -207,6 +209,13 @@ func (s *Server) tokenRequest(ctx context.Context, r *record, form url.Values, n
 	default:
 		form.Set("client_id", r.Client.ID)
 	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.TokenEndpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	if r.Client.Method == methodBasic {
+		req.SetBasicAuth(url.QueryEscape(r.Client.ID), url.QueryEscape(secret))
+	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if r.Key != "" {
 		proof, err := s.proof(r, req, nonce, false)
@@ -215,7 +224,7 @@ func (s *Server) tokenRequest(ctx context.Context, r *record, form url.Values, n
 		}
 		req.Header.Set("DPoP", proof)
 	}
-	return withBody(req, []byte(form.Encode())), nil
+	return req, nil
 }
 
 // identify adds the assertion that identifies a client with a private key (RFC 7523, 2.2).
@@ -319,7 +328,7 @@ func (s *Server) proof(r *record, req *http.Request, nonce string, withToken boo
 }
 
 // obtain gets a token without a person, for scopes.
-func (s *Server) obtain(ctx context.Context, c *Challenge, old *record) (*record, error) {
+func (s *Server) obtain(ctx context.Context, c *challenge, old *record) (*record, error) {
 	p, err := s.discover(ctx, c)
 	if err != nil {
 		return nil, err
@@ -361,7 +370,7 @@ func (s *Server) assertion(ctx context.Context, r *record) (string, error) {
 }
 
 // begin starts a record of a sign-in at p, for a redirect to redirect.
-func (s *Server) begin(ctx context.Context, p *place, c *Challenge, old *record, redirect string, more []string) (*record, error) {
+func (s *Server) begin(ctx context.Context, p *place, c *challenge, old *record, redirect string, more []string) (*record, error) {
 	client, err := s.client(ctx, p, old, redirect)
 	if err != nil {
 		return nil, err
@@ -374,7 +383,7 @@ func (s *Server) begin(ctx context.Context, p *place, c *Challenge, old *record,
 
 // scopes are those to request: the ones of the challenge, else of the server; with those of an
 // earlier sign-in at the same place, which would be lost otherwise.
-func (s *Server) scopes(p *place, c *Challenge, old *record, more []string) []string {
+func (s *Server) scopes(p *place, c *challenge, old *record, more []string) []string {
 	list := slices.Clone(s.Client.Scopes)
 	if c != nil && len(list) == 0 {
 		list = append(list, c.scopes...)

@@ -1,7 +1,6 @@
 package signin
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,7 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/redact"
@@ -28,8 +27,7 @@ type transport struct {
 	server *Server
 	next   http.RoundTripper
 
-	mu    sync.Mutex
-	nonce string // the last of the server, for DPoP
+	nonce atomic.Value // the last of the server, for DPoP: a string
 }
 
 // RoundTrip implements http.RoundTripper. A token that the server refuses is renewed once.
@@ -39,9 +37,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || req.URL.Host != base.Host || req.URL.Scheme != base.Scheme || req.Header.Get("Authorization") != "" {
 		return t.next.RoundTrip(req)
 	}
-	defer closeBody(req)
-	r, err := s.read()
-	if err == nil && r != nil && !r.usable(s.now()) && r.Access != "" {
+	if req.Body != nil {
+		defer req.Body.Close()
+	}
+	r, err := s.current(req.Context())
+	if err == nil && r != nil && !r.usable(s.now()) {
 		r, err = s.renew(req.Context(), nil, r)
 	}
 	for renewed := false; err == nil; {
@@ -53,7 +53,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if c == nil {
 			return hide(resp, r), nil
 		}
-		drain(resp)
+		resp.Body.Close()
 		if renewed {
 			return nil, s.refused(c, r)
 		}
@@ -75,9 +75,7 @@ func (t *transport) send(req *http.Request, r *record) (*http.Response, error) {
 			}
 			sent.Body = body
 		}
-		t.mu.Lock()
-		nonce := t.nonce
-		t.mu.Unlock()
+		nonce, _ := t.nonce.Load().(string)
 		if err := t.server.authorize(sent, r, nonce); err != nil {
 			return nil, err
 		}
@@ -89,20 +87,18 @@ func (t *transport) send(req *http.Request, r *record) (*http.Response, error) {
 		if fresh == "" || r == nil || r.Key == "" {
 			return resp, nil
 		}
-		t.mu.Lock()
-		t.nonce = fresh
-		t.mu.Unlock()
+		t.nonce.Store(fresh)
 		if again || resp.StatusCode != http.StatusUnauthorized || challenged(resp).problem != "use_dpop_nonce" {
 			return resp, nil
 		}
-		drain(resp)
+		resp.Body.Close()
 	}
 }
 
 // authorize adds the token of r to a request.
 func (s *Server) authorize(req *http.Request, r *record, nonce string) error {
 	switch {
-	case r == nil || r.Access == "":
+	case r == nil:
 		return nil
 	case r.Key == "" || !strings.EqualFold(r.Type, "DPoP"):
 		req.Header.Set("Authorization", "Bearer "+r.Access)
@@ -114,15 +110,27 @@ func (s *Server) authorize(req *http.Request, r *record, nonce string) error {
 	return err
 }
 
+// current returns the stored sign-in with its tokens, nil if there is none.
+func (s *Server) current(ctx context.Context) (*record, error) {
+	r, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	return s.open(ctx, r, keyringWait)
+}
+
 // renew returns a token in place of the one of r, which the server refused with c, or which has
 // expired if c is nil. One process does this at a time.
-func (s *Server) renew(ctx context.Context, c *Challenge, r *record) (*record, error) {
-	release, err := s.lock(ctx)
+func (s *Server) renew(ctx context.Context, c *challenge, r *record) (*record, error) {
+	if s.Dir == "" {
+		return nil, s.refused(c, r)
+	}
+	release, err := s.lock(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	now, err := s.read()
+	now, err := s.current(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -132,13 +140,9 @@ func (s *Server) renew(ctx context.Context, c *Challenge, r *record) (*record, e
 		if now, err = s.obtain(ctx, c, now); err != nil {
 			return nil, now.clean(err)
 		}
-		return now, s.write(now)
-	case now == nil || now.Access == "":
-		return nil, s.required("the server requires a sign-in")
-	case c != nil && (c.problem == "insufficient_scope" || now.Refresh == ""):
+		return now, s.write(ctx, now, keyringWait)
+	case now == nil || now.Refresh == "" || c != nil && c.problem == insufficient:
 		return nil, s.refused(c, now)
-	case now.Refresh == "":
-		return nil, s.required("the sign-in has expired")
 	}
 	// A refresh token may be used up as soon as it is sent.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxWait)
@@ -147,36 +151,38 @@ func (s *Server) renew(ctx context.Context, c *Challenge, r *record) (*record, e
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused) && refused.status < 500:
-		return nil, s.required(fmt.Sprintf("the sign-in is no longer valid (%s)", now.clean(err)))
+		return nil, &Required{s, fmt.Sprintf("the sign-in is no longer valid (%s)", now.clean(err)), c, now.Access}
 	case err != nil:
 		return nil, fmt.Errorf("refresh the sign-in: %w", now.clean(err))
 	}
-	return now, s.write(now)
+	return now, s.write(ctx, now, keyringWait)
 }
 
-// refused is the error for a token that the server does not accept.
-func (s *Server) refused(c *Challenge, r *record) error {
+// refused is the error for r, which the server does not accept, or which has expired if c is nil.
+func (s *Server) refused(c *challenge, r *record) error {
+	e := &Required{server: s, why: "the server did not accept the sign-in", challenge: c}
+	if r != nil {
+		e.refused = r.Access
+	}
 	switch {
 	case s.Client.Grant != "":
 		return fmt.Errorf("the server refused the token of its authorization server (%s)", cmp.Or(c.problem, "no reason given"))
-	case c.problem == "insufficient_scope":
-		e := &Required{"the sign-in does not permit this (insufficient_scope)", s.Command}
-		if len(c.scopes) > 0 {
-			e.Command += " --scope '" + strings.Join(c.scopes, " ") + "'"
-		}
-		return e
-	case r == nil || r.Access == "":
-		return s.required("the server requires a sign-in")
+	case c == nil:
+		e.why = "the sign-in has expired"
+	case c.problem == insufficient:
+		e.why = "the sign-in does not permit this (insufficient_scope)"
+	case r == nil:
+		e.why = "the server requires a sign-in"
 	}
-	return s.required("the server did not accept the sign-in")
+	return e
 }
 
-// lock waits until this process alone may change what is kept of s.
-func (s *Server) lock(ctx context.Context) (release func(), err error) {
+// lock waits until this process alone may change what is kept of s, or hold another lock of it.
+func (s *Server) lock(ctx context.Context, name string) (release func(), err error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock the sign-in: %w", err)
 	}
-	if release, err = filelock.Acquire(ctx, s.path()+".lock"); err != nil {
+	if release, err = filelock.Acquire(ctx, s.path()+name+".lock"); err != nil {
 		return nil, fmt.Errorf("lock the sign-in: %w", err)
 	}
 	return release, nil
@@ -199,44 +205,23 @@ func hide(resp *http.Response, r *record) *http.Response {
 type hidden struct {
 	io.ReadCloser
 	stream *redact.Stream
-	ready  []byte
+	ready  string
 	err    error
 }
 
 // Read implements io.Reader.
 func (h *hidden) Read(b []byte) (int, error) {
-	for len(h.ready) == 0 && h.err == nil {
+	for len(b) > 0 && h.ready == "" && h.err == nil {
 		var n int
-		chunk := make([]byte, max(len(b), 512))
-		n, h.err = h.ReadCloser.Read(chunk)
-		h.ready = []byte(h.stream.Next(string(chunk[:n])))
+		n, h.err = h.ReadCloser.Read(b)
+		h.ready = h.stream.Next(string(b[:n]))
 		if h.err != nil {
-			h.ready = append(h.ready, h.stream.Rest()...)
+			h.ready += h.stream.Rest()
 		}
 	}
 	n := copy(b, h.ready)
-	if h.ready = h.ready[n:]; len(h.ready) == 0 {
+	if h.ready = h.ready[n:]; h.ready == "" {
 		return n, h.err
 	}
 	return n, nil
-}
-
-// withBody gives a request a body that can be sent again.
-func withBody(req *http.Request, body []byte) *http.Request {
-	req.ContentLength = int64(len(body))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	req.Body, _ = req.GetBody()
-	return req
-}
-
-// drain lets the connection of a response be used again.
-func drain(resp *http.Response) {
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
-	resp.Body.Close()
-}
-
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		req.Body.Close()
-	}
 }

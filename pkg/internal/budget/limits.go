@@ -6,9 +6,10 @@ const (
 	// WebSocket and OpenAI's API 0.9, the chat with its line editor and Markdown 0.6, and the
 	// reader of YAML 0.25. Skills, activation, the settings of the toolboxes that
 	// agents-toolbox serves, and the commands of agents-exe are 0.4. The Agent Client
-	// Protocol, both ways, is 0.35, the sign-in to MCP servers 0.15, the own protocols of OpenAI and
-	// Anthropic 0.1, and the Agent2Agent protocol, both ways, 0.6.
-	maxSize = 20_800_000
+	// Protocol, both ways, is 0.35, the sign-in to MCP servers 0.15, the system's keyring with the
+	// library for D-Bus 0.38, the own protocols of OpenAI and Anthropic 0.1, and the Agent2Agent
+	// protocol, both ways, 0.6.
+	maxSize = 21_180_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.

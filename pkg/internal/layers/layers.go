@@ -78,7 +78,7 @@ var rules = []rule{
 	{path: "pkg/sandbox", floor: 2, modules: []string{"github.com/landlock-lsm/go-landlock", "golang.org/x/net", "golang.org/x/sys"}},
 	{path: "pkg/schema", floor: 2, modules: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{path: "pkg/session", floor: 2, modules: []string{"golang.org/x/sys"}},
-	{path: "pkg/signin", floor: 2},
+	{path: "pkg/signin", floor: 2, modules: []string{"github.com/zalando/go-keyring"}},
 	{path: "pkg/standin", floor: 2, modules: []string{"github.com/aymanbagabas/go-udiff"}},
 	{path: "pkg/step", floor: 2},
 	{path: "pkg/yamldoc", floor: 2, modules: []string{"github.com/goccy/go-yaml"}},

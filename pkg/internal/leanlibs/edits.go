@@ -72,6 +72,16 @@ var libraries = []library{
 		{"a2asrv/handler.go", 1, "package a2asrv\n", "// Changed from the original: there is no cluster mode.\n\npackage a2asrv\n"},
 		{"a2asrv/handler.go", 1, "\tif h.workQueue != nil {\n", "\tif false {\n"},
 	}},
+	// Its tables of types become functions, which only a program that uses the keyring calls.
+	{path: dbus, dir: "dbus", edits: []edit{
+		{"sig.go", 1, "var sigToType = map[byte]reflect.Type{", "// Changed from the original: the table is made on use.\nfunc sigToType() map[byte]reflect.Type {\nreturn map[byte]reflect.Type{"},
+		{"sig.go", 1, "unixFDIndexType,\n}", "unixFDIndexType,\n}\n}"},
+		{"sig.go", 2, "sigToType[", "sigToType()["},
+		{"variant_parser.go", 5, "Set = sigSet{", "Set = func() sigSet { return sigSet{"}, // made on use too
+		{"variant_parser.go", 4, "true,\n}\n", "true,\n}}\n"},
+		{"variant_parser.go", 1, "sigSet{Signature{\"b\"}: true}\n", "sigSet{Signature{\"b\"}: true}}\n"},
+		{"variant_parser.go", 5, "Set\n}", "Set()\n}"},
+	}},
 }
 
 // apply makes the edits in the library whose copy is in dir.

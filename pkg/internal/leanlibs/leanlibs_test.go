@@ -73,7 +73,7 @@ func TestPrepareTwice(t *testing.T) {
 			listings[i] = append(listings[i], e.Name())
 		}
 	}
-	want := []string{"a2a-go", "go.mod", "go.sum", "jsonschema", "openai-go"}
+	want := []string{"a2a-go", "dbus", "go.mod", "go.sum", "jsonschema", "openai-go"}
 	if !slices.Equal(listings[0], want) || !slices.Equal(listings[1], want) {
 		t.Errorf("prepare twice leaves %v, then %v, want %v", listings[0], listings[1], want)
 	}

@@ -3,6 +3,7 @@ package program
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // StateDir is the folder for sessions and other state, "" if there is no home folder.
@@ -35,6 +36,16 @@ func (p *Env) SignInDir() string {
 		return ""
 	}
 	return filepath.Join(dir, "mcp")
+}
+
+// EnvKeyring is the variable that keeps tokens out of the system's keyring if it is "off".
+const EnvKeyring = "AGENTS_KEYRING"
+
+// Keyring reports whether the system's keyring may be used. On Linux it is reached through the
+// session's D-Bus.
+func (p *Env) Keyring() bool {
+	return p.Getenv(EnvKeyring) != "off" &&
+		(runtime.GOOS == "darwin" || runtime.GOOS == "windows" || p.Getenv("DBUS_SESSION_BUS_ADDRESS") != "")
 }
 
 // CacheDir is the folder for descriptions of tools, "" if there is none.

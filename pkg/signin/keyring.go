@@ -1,0 +1,125 @@
+package signin
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zalando/go-keyring"
+)
+
+// The keyring has a random key for each file, since what it can hold is limited: 2,560 bytes on
+// Windows. A record is encrypted with that key by AES-GCM, bound to the URL of the server.
+
+const keyringService = "agents" // the path of the file is the user
+
+// How long the keyring may take to answer. It may ask the person for its password.
+const (
+	keyringWait = 3 * time.Second // in a run
+	unlockWait  = time.Minute     // while a person signs in
+)
+
+// A tokenCipher encrypts a record. A key is for 2³² records, and a file has a few thousand.
+type tokenCipher struct{ cipher.AEAD }
+
+// within calls f, which uses the keyring, and waits for it. The library has no time limit: without
+// an answer f ends with the program.
+func within(ctx context.Context, wait time.Duration, f func() (string, error)) (text string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no answer within %s", wait))
+	defer cancel()
+	ended := make(chan struct{})
+	var said string
+	var failed error
+	go func() {
+		defer close(ended)
+		said, failed = f()
+	}()
+	select {
+	case <-ended:
+		return said, failed
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// fromKeyring returns the cipher of s. create makes a key if there is none, which only the
+// holder of the lock may do.
+func (s *Server) fromKeyring(ctx context.Context, wait time.Duration, create bool) (*tokenCipher, error) {
+	text, err := within(ctx, wait, func() (string, error) {
+		text, err := keyring.Get(keyringService, s.path())
+		if errors.Is(err, keyring.ErrNotFound) && create {
+			key := make([]byte, 32)
+			_, _ = rand.Read(key) // never fails
+			text = base64.StdEncoding.EncodeToString(key)
+			err = keyring.Set(keyringService, s.path(), text)
+		}
+		return text, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	found := &tokenCipher{aead}
+	s.cipher.Store(found)
+	return found, err
+}
+
+// seal returns r as it is stored: without secrets if the keyring answers.
+func (s *Server) seal(ctx context.Context, r *record, wait time.Duration) *record {
+	key := s.cipher.Load()
+	if key == nil && s.Keyring {
+		key, _ = s.fromKeyring(ctx, wait, true)
+	}
+	if key == nil {
+		return r
+	}
+	plain, _ := json.Marshal(r) // plain values
+	sealed := &record{Server: r.Server, Issuer: r.Issuer, Scopes: r.Scopes, Sealed: key.Seal(nil, nil, plain, []byte(s.URL))}
+	if r.Refresh == "" {
+		sealed.Expires = r.Expires // for State
+	}
+	return sealed
+}
+
+// open decrypts r.
+func (s *Server) open(ctx context.Context, r *record, wait time.Duration) (*record, error) {
+	if r == nil || r.Sealed == nil {
+		return r, nil
+	}
+	var plain []byte
+	err := errors.New("it is not available here, or turned off")
+	key := s.cipher.Load()
+	if key != nil {
+		plain, err = key.Open(nil, nil, r.Sealed, []byte(s.URL))
+	}
+	if err != nil && s.Keyring { // another process may have made a new key
+		if key, err = s.fromKeyring(ctx, wait, false); err == nil {
+			plain, err = key.Open(nil, nil, r.Sealed, []byte(s.URL))
+		}
+	}
+	opened := &record{}
+	if err == nil {
+		err = json.Unmarshal(plain, opened)
+	}
+	switch {
+	case err != nil && s.Client.Grant != "":
+		return nil, nil // new tokens need no person
+	case err != nil:
+		return nil, &Required{server: s, why: fmt.Sprintf("the sign-in is encrypted, and the system's keyring does not return its key (%s)", err)}
+	}
+	return opened, nil
+}
