@@ -274,7 +274,7 @@ func (a *answer) part(b *block) (agent.Part, bool) {
 // extraJSON returns compact JSON, which is the form that a journal returns.
 func extraJSON(name string, value []byte) json.RawMessage {
 	var b bytes.Buffer
-	if json.Compact(&b, append(modelhttp.AppendRaw([]byte{'{'}, name, value), '}')) != nil {
+	if json.Compact(&b, fmt.Appendf(nil, `{%q:%s}`, name, value)) != nil {
 		return nil
 	}
 	return b.Bytes()

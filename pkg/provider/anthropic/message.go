@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,30 +11,16 @@ import (
 	"github.com/agents-exe/agents/pkg/redact"
 )
 
-// An encoder appends to b.
+// An encoder writes a request.
 type encoder struct {
-	b     []byte
+	modelhttp.Writer
 	cache bool // mark what is cached
-}
-
-// open opens an object in a list.
-func (e *encoder) open() {
-	if e.b[len(e.b)-1] == '}' {
-		e.b = append(e.b, ',')
-	}
-	e.b = append(e.b, '{')
-}
-
-// block opens a block of content.
-func (e *encoder) block(kind string) {
-	e.open()
-	e.b = modelhttp.AppendMember(e.b, "type", kind)
 }
 
 // mark sets a cache breakpoint at the last block of b.
 func (e *encoder) mark() {
 	if e.cache {
-		e.b = append(e.b[:len(e.b)-1], `,"cache_control":{"type":"ephemeral"}}`...)
+		e.B = append(e.B[:len(e.B)-1], `,"cache_control":{"type":"ephemeral"}}`...)
 	}
 }
 
@@ -44,8 +29,9 @@ func (e *encoder) text(s string) {
 	if strings.TrimSpace(s) == "" {
 		return
 	}
-	e.block("text")
-	e.b = append(modelhttp.AppendMember(e.b, "text", s), '}')
+	e.OpenType("text")
+	e.Member("text", s)
+	e.Close("}")
 }
 
 // messages writes the conversation, with cache breakpoints after two messages: the last of
@@ -56,7 +42,7 @@ func (e *encoder) messages(req *agent.Request) error {
 	if req.Summary {
 		last = -1
 	}
-	e.b = append(modelhttp.AppendName(e.b, "messages"), '[')
+	e.List("messages")
 	if len(req.Messages) > 0 && req.Messages[0].Role == agent.RoleAssistant {
 		e.begin("user") // the first must be the user's
 		e.end(false)
@@ -77,7 +63,7 @@ func (e *encoder) messages(req *agent.Request) error {
 		}
 		e.end(i == last || i == before)
 	}
-	e.b = append(e.b, ']')
+	e.Close("]")
 	return nil
 }
 
@@ -99,20 +85,20 @@ func ends(messages []agent.Message) (last, before int) {
 
 // begin opens a message.
 func (e *encoder) begin(role string) {
-	e.open()
-	e.b = modelhttp.AppendMember(e.b, "role", role)
-	e.b = append(modelhttp.AppendName(e.b, "content"), '[')
+	e.Open()
+	e.Member("role", role)
+	e.List("content")
 }
 
 // end closes a message. It must not be empty.
 func (e *encoder) end(mark bool) {
-	if e.b[len(e.b)-1] == '[' {
+	if e.B[len(e.B)-1] == '[' {
 		e.text(modelhttp.NoContent)
 	}
 	if mark {
 		e.mark()
 	}
-	e.b = append(e.b, ']', '}')
+	e.Close("]}")
 }
 
 // parts writes text and attachments.
@@ -157,10 +143,11 @@ func (e *encoder) assistant(m *agent.Message) {
 
 func (e *encoder) calls(calls []agent.ToolCall) {
 	for _, c := range calls {
-		e.block("tool_use")
-		e.b = modelhttp.AppendMember(e.b, "id", callID(c.ID))
-		e.b = modelhttp.AppendMember(e.b, "name", modelhttp.ToolName(c.Name))
-		e.b = append(modelhttp.AppendRaw(e.b, "input", modelhttp.Arguments(c.Args)), '}')
+		e.OpenType("tool_use")
+		e.Member("id", callID(c.ID))
+		e.Member("name", modelhttp.ToolName(c.Name))
+		e.Raw("input", modelhttp.Arguments(c.Args))
+		e.Close("}")
 	}
 }
 
@@ -180,14 +167,12 @@ func (e *encoder) reasoning(p agent.Part) {
 	}
 	switch {
 	case modelhttp.FirstByte(extra.Block) == '{':
-		if e.b[len(e.b)-1] == '}' {
-			e.b = append(e.b, ',')
-		}
-		e.b = append(e.b, extra.Block...)
+		e.Element(string(extra.Block))
 	case modelhttp.FirstByte(extra.Signature) == '"':
-		e.block("thinking")
-		e.b = modelhttp.AppendMember(e.b, "thinking", p.Text)
-		e.b = append(modelhttp.AppendRaw(e.b, "signature", extra.Signature), '}')
+		e.OpenType("thinking")
+		e.Member("thinking", p.Text)
+		e.Raw("signature", string(extra.Signature))
+		e.Close("}")
 	}
 }
 
@@ -195,19 +180,19 @@ func (e *encoder) reasoning(p agent.Part) {
 // requires.
 func (e *encoder) results(results []agent.ToolResult) {
 	for _, r := range results {
-		e.block("tool_result")
-		e.b = modelhttp.AppendMember(e.b, "tool_use_id", callID(r.CallID))
-		e.b = append(modelhttp.AppendName(e.b, "content"), '[')
-		start := len(e.b)
+		e.OpenType("tool_result")
+		e.Member("tool_use_id", callID(r.CallID))
+		e.List("content")
+		start := len(e.B)
 		e.parts(r.Parts)
-		if len(e.b) == start {
+		if len(e.B) == start {
 			e.text(modelhttp.NoOutput)
 		}
-		e.b = append(e.b, ']')
+		e.Close("]")
 		if r.Failed {
-			e.b = modelhttp.AppendRaw(e.b, "is_error", "true")
+			e.Raw("is_error", "true")
 		}
-		e.b = append(e.b, '}')
+		e.Close("}")
 	}
 }
 
@@ -222,17 +207,17 @@ func (e *encoder) media(p agent.Part) {
 	}
 	switch kind {
 	case "image/jpeg", "image/png", "image/gif", "image/webp":
-		e.block("image")
+		e.OpenType("image")
 	case "application/pdf":
-		e.block("document")
-		e.b = modelhttp.AppendMember(e.b, "title", cmp.Or(p.Name, "attachment.pdf"))
+		e.OpenType("document")
+		e.Member("title", cmp.Or(p.Name, "attachment.pdf"))
 	default:
 		e.text(modelhttp.MediaText(p))
 		return
 	}
-	e.b = append(modelhttp.AppendName(e.b, "source"), `{"type":"base64"`...)
-	e.b = modelhttp.AppendMember(e.b, "media_type", kind)
-	e.b = append(e.b, `,"data":"`...)
-	e.b = base64.StdEncoding.AppendEncode(e.b, p.Data)
-	e.b = append(e.b, `"}}`...)
+	e.Object("source")
+	e.Member("type", "base64")
+	e.Member("media_type", kind)
+	e.Base64("data", "", p.Data)
+	e.Close("}}")
 }

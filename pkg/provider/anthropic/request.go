@@ -16,30 +16,34 @@ import (
 func (p *Provider) body(req *agent.Request) ([]byte, error) {
 	m := modelOf(p.Model)
 	_, own := p.ExtraBody["cache_control"]
-	e := encoder{b: make([]byte, 0, modelhttp.SizeOf(req)), cache: !own}
-	e.b = append(e.b, '{')
-	e.b = modelhttp.AppendMember(e.b, "model", p.Model)
-	e.b = modelhttp.AppendRaw(e.b, "stream", "true")
+	e := encoder{Writer: modelhttp.NewWriter(req, p.Model), cache: !own}
+	e.Raw("stream", "true")
 	fields, err := p.fields(m, req)
 	if err != nil {
 		return nil, err
 	}
-	if e.b, err = modelhttp.AppendSettings(e.b, &p.Settings, fields, "model", "messages", "system", "tools", "stream"); err != nil {
+	if err := e.Settings(&p.Settings, fields, "model", "messages", "system", "tools", "stream"); err != nil {
 		return nil, err
 	}
-	if err := e.tools(req.Tools); err != nil {
+	if err := e.Tools(req.Tools, "{", "input_schema", "}"); err != nil {
 		return nil, err
+	}
+	if n := len(e.B) - len("]"); len(req.Tools) > 0 {
+		e.B = e.B[:n]
+		e.mark()
+		e.Close("]")
 	}
 	if strings.TrimSpace(req.System) != "" {
-		e.b = append(modelhttp.AppendName(e.b, "system"), '[')
+		e.List("system")
 		e.text(req.System)
 		e.mark()
-		e.b = append(e.b, ']')
+		e.Close("]")
 	}
 	if err := e.messages(req); err != nil {
 		return nil, err
 	}
-	return append(e.b, '}'), nil
+	e.Close("}")
+	return e.B, nil
 }
 
 // fields returns the settings in the form that the model supports.
@@ -56,16 +60,14 @@ func (p *Provider) fields(m model, req *agent.Request) ([]modelhttp.Field, error
 	if thinking != "" {
 		fields = append(fields, modelhttp.Field{Name: "thinking", Value: thinking})
 	}
-	output := []byte{'{'}
-	if effort != "" {
-		output = modelhttp.AppendMember(output, "effort", effort)
-	}
+	var output modelhttp.Writer
+	output.Open()
+	output.Optional("effort", effort)
 	if schema := outputSchema(m, req); schema != nil {
-		format := modelhttp.AppendRaw([]byte(`{"type":"json_schema"`), "schema", schema)
-		output = modelhttp.AppendRaw(output, "format", append(format, '}'))
+		output.Raw("format", `{"type":"json_schema","schema":`+string(schema)+"}")
 	}
-	if len(output) > 1 {
-		fields = append(fields, modelhttp.Field{Name: "output_config", Value: string(output) + "}"})
+	if len(output.B) > 1 {
+		fields = append(fields, modelhttp.Field{Name: "output_config", Value: string(output.B) + "}"})
 	}
 	return fields, nil
 }
@@ -155,23 +157,4 @@ func enforceable(schema any) bool {
 		}
 	}
 	return true
-}
-
-func (e *encoder) tools(tools []agent.ToolSpec) error {
-	if len(tools) == 0 {
-		return nil
-	}
-	e.b = append(modelhttp.AppendName(e.b, "tools"), '[')
-	for _, t := range tools {
-		if !json.Valid(t.Schema) {
-			return fmt.Errorf("the schema of tool %s is not valid JSON", t.Name)
-		}
-		e.open()
-		e.b = modelhttp.AppendMember(e.b, "name", t.Name)
-		e.b = modelhttp.AppendMember(e.b, "description", t.Description)
-		e.b = append(modelhttp.AppendRaw(e.b, "input_schema", t.Schema), '}')
-	}
-	e.mark()
-	e.b = append(e.b, ']')
-	return nil
 }

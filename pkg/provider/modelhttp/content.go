@@ -3,7 +3,6 @@ package modelhttp
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -27,8 +26,8 @@ const (
 	maxID    = 256 // bytes; a longer id is replaced
 )
 
-// SizeOf estimates the size of the body of a request, so that it is allocated once.
-func SizeOf(req *agent.Request) int {
+// sizeOf estimates the size of the body of a request, so that it is allocated once.
+func sizeOf(req *agent.Request) int {
 	size := 256 + len(req.System)
 	add := func(parts []agent.Part) {
 		size += 50
@@ -93,7 +92,11 @@ func Arguments(args string) string {
 	if trimmed[0] == '{' && json.Valid([]byte(args)) {
 		return args
 	}
-	return string(append(AppendMember([]byte{'{'}, "invalid_arguments", args), '}'))
+	var w Writer
+	w.Open()
+	w.Member("invalid_arguments", args)
+	w.Close("}")
+	return string(w.B)
 }
 
 // HasMedia reports whether there is a media part.
@@ -136,13 +139,4 @@ func MediaText(p agent.Part) string {
 func isText(family, subtype string) bool {
 	return family == "text" || family == "application" &&
 		(subtype == "json" || subtype == "xml" || subtype == "yaml" || strings.HasSuffix(subtype, "+json") || strings.HasSuffix(subtype, "+xml"))
-}
-
-// AppendDataURL appends a member whose value is a data URL.
-func AppendDataURL(b []byte, name, kind string, data []byte) []byte {
-	b = append(AppendName(b, name), `"data:`...)
-	b = append(b, kind...)
-	b = append(b, ";base64,"...)
-	b = base64.StdEncoding.AppendEncode(b, data)
-	return append(b, '"')
 }

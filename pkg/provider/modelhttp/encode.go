@@ -1,14 +1,128 @@
 package modelhttp
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
+// A Writer writes the body of a request to B, and puts the commas between members and
+// elements. A request repeats the whole conversation in every turn, so B has the size of it
+// from the beginning.
+type Writer struct{ B []byte }
+
+// NewWriter returns a Writer for a request, whose body has the model as its first member.
+func NewWriter(req *agent.Request, model string) Writer {
+	w := Writer{make([]byte, 0, sizeOf(req))}
+	w.Open()
+	w.Member("model", model)
+	return w
+}
+
+// Open begins an object that is an element of a list, or the whole body.
+func (w *Writer) Open() {
+	w.comma()
+	w.B = append(w.B, '{')
+}
+
+// OpenType is Open for an object whose first member is its type.
+func (w *Writer) OpenType(kind string) {
+	w.Open()
+	w.Member("type", kind)
+}
+
+// Close writes brackets, or any other JSON that needs no comma before it.
+func (w *Writer) Close(brackets string) { w.B = append(w.B, brackets...) }
+
+func (w *Writer) comma() {
+	if n := len(w.B); n > 0 && strings.IndexByte("{[:", w.B[n-1]) < 0 {
+		w.B = append(w.B, ',')
+	}
+}
+
+// name begins a member.
+func (w *Writer) name(name string) {
+	w.comma()
+	w.B = append(AppendString(w.B, name), ':')
+}
+
+// Object begins a member that is an object, List one that is a list.
+func (w *Writer) Object(name string) {
+	w.name(name)
+	w.B = append(w.B, '{')
+}
+
+// List begins a member that is a list.
+func (w *Writer) List(name string) {
+	w.name(name)
+	w.B = append(w.B, '[')
+}
+
+// Member writes a member whose value is a string.
+func (w *Writer) Member(name, value string) {
+	w.name(name)
+	w.B = AppendString(w.B, value)
+}
+
+// Optional is Member, unless the value is empty.
+func (w *Writer) Optional(name, value string) {
+	if value != "" {
+		w.Member(name, value)
+	}
+}
+
+// Raw writes a member whose value is JSON already.
+func (w *Writer) Raw(name, value string) {
+	w.name(name)
+	w.B = append(w.B, value...)
+}
+
+// Element writes an element of a list that is JSON already.
+func (w *Writer) Element(value string) {
+	w.comma()
+	w.B = append(w.B, value...)
+}
+
+// Base64 writes a member whose value is data in base64 after a prefix.
+func (w *Writer) Base64(name, prefix string, data []byte) {
+	w.name(name)
+	w.B = append(append(w.B, '"'), prefix...)
+	w.B = append(base64.StdEncoding.AppendEncode(w.B, data), '"')
+}
+
+// DataURL writes a member whose value is a data URL.
+func (w *Writer) DataURL(name, kind string, data []byte) {
+	w.Base64(name, "data:"+kind+";base64,", data)
+}
+
+// Tools writes the member tools, if there are any. Each tool begins with begin, has a name, a
+// description and, as the member schema, its schema, and ends with end.
+func (w *Writer) Tools(tools []agent.ToolSpec, begin, schema, end string) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	w.List("tools")
+	for _, t := range tools {
+		if !json.Valid(t.Schema) {
+			return fmt.Errorf("the schema of tool %s is not valid JSON", t.Name)
+		}
+		w.Element(begin)
+		w.Member("name", t.Name)
+		w.Member("description", t.Description)
+		w.name(schema)
+		w.B = append(w.B, t.Schema...)
+		w.Close(end)
+	}
+	w.Close("]")
+	return nil
+}
+
 // AppendString appends s as a JSON string. It writes <, > and & as they are,
-// which encoding/json does not, and needs no memory of its own: a request
-// repeats the whole conversation in every turn.
+// which encoding/json does not, and needs no memory of its own.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -31,23 +145,4 @@ func AppendString(b []byte, s string) []byte {
 	}
 	b = append(b, s[start:]...)
 	return append(b, '"')
-}
-
-// AppendName appends the name of the next member of the object that b ends in.
-func AppendName(b []byte, name string) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	b = AppendString(b, name)
-	return append(b, ':')
-}
-
-// AppendMember appends a member whose value is a string.
-func AppendMember(b []byte, name, value string) []byte {
-	return AppendString(AppendName(b, name), value)
-}
-
-// AppendRaw appends a member whose value is JSON already.
-func AppendRaw[T ~string | ~[]byte](b []byte, name string, value T) []byte {
-	return append(AppendName(b, name), value...)
 }

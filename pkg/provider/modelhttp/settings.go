@@ -71,26 +71,25 @@ type Settings struct {
 // A Field is a member of a JSON object with its encoded value.
 type Field struct{ Name, Value string }
 
-// AppendSettings appends the fields to the object that b ends in, except those that
-// ExtraBody replaces or removes, and then ExtraBody, sorted. The fixed names cannot be in
-// ExtraBody.
-func AppendSettings(b []byte, s *Settings, fields []Field, fixed ...string) ([]byte, error) {
+// Settings writes the fields, except those that ExtraBody replaces or removes, and then
+// ExtraBody, sorted. The fixed names cannot be in ExtraBody.
+func (w *Writer) Settings(s *Settings, fields []Field, fixed ...string) error {
 	for _, f := range fields {
 		if _, replaced := s.ExtraBody[f.Name]; !replaced {
-			b = AppendRaw(b, f.Name, f.Value)
+			w.Raw(f.Name, f.Value)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.ExtraBody)) {
 		value := s.ExtraBody[name]
 		if slices.Contains(fixed, name) {
-			return nil, fmt.Errorf("extra body: %q cannot be replaced", name)
+			return fmt.Errorf("extra body: %q cannot be replaced", name)
 		}
 		if !json.Valid(value) {
-			return nil, fmt.Errorf("extra body: the value of %q is not valid JSON", name)
+			return fmt.Errorf("extra body: the value of %q is not valid JSON", name)
 		}
 		if string(value) != "null" {
-			b = AppendRaw(b, name, value)
+			w.Raw(name, string(value))
 		}
 	}
-	return b, nil
+	return nil
 }

@@ -255,7 +255,7 @@ func errorJSON(value []byte) []byte {
 	if !json.Valid(value) {
 		value = AppendString(nil, string(bytes.TrimSpace(value)))
 	}
-	return append(AppendRaw([]byte{'{'}, "error", value), '}')
+	return fmt.Appendf(nil, `{"error":%s}`, value)
 }
 
 // line appends the next line to e.data and returns it without its end.

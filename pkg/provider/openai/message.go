@@ -3,7 +3,6 @@ package openai
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -18,10 +17,10 @@ const (
 	between = "OK."
 )
 
-// An encoder appends messages to b.
+// An encoder writes a request.
 type encoder struct {
+	modelhttp.Writer
 	f    *facts
-	b    []byte
 	last string // the role of the message before
 }
 
@@ -30,17 +29,15 @@ func (e *encoder) begin(role string) {
 	if role == "user" && e.last == "tool" && e.f.noUserAfterTool {
 		e.text("assistant", between)
 	}
-	if e.b[len(e.b)-1] == '}' {
-		e.b = append(e.b, ',')
-	}
-	e.b = modelhttp.AppendMember(append(e.b, '{'), "role", role)
+	e.Open()
+	e.Member("role", role)
 	e.last = role
 }
 
 func (e *encoder) text(role, text string) {
 	e.begin(role)
-	e.b = modelhttp.AppendMember(e.b, "content", text)
-	e.b = append(e.b, '}')
+	e.Member("content", text)
+	e.Close("}")
 }
 
 func (e *encoder) message(m *agent.Message) error {
@@ -63,7 +60,7 @@ func (e *encoder) user(parts []agent.Part) {
 		return
 	}
 	e.begin("user")
-	e.b = append(modelhttp.AppendName(e.b, "content"), '[')
+	e.List("content")
 	for _, p := range parts {
 		switch {
 		case p.Kind == agent.PartText && p.Text != "":
@@ -72,7 +69,7 @@ func (e *encoder) user(parts []agent.Part) {
 			e.media(p)
 		}
 	}
-	e.b = append(e.b, ']', '}')
+	e.Close("]}")
 }
 
 func (e *encoder) assistant(m *agent.Message) {
@@ -80,11 +77,11 @@ func (e *encoder) assistant(m *agent.Message) {
 	text := modelhttp.TextOf(m.Parts)
 	switch {
 	case text != "":
-		e.b = modelhttp.AppendMember(e.b, "content", text)
+		e.Member("content", text)
 	case len(m.Calls) > 0:
-		e.b = modelhttp.AppendRaw(e.b, "content", e.f.noText)
+		e.Raw("content", e.f.noText)
 	default:
-		e.b = modelhttp.AppendMember(e.b, "content", modelhttp.NoContent)
+		e.Member("content", modelhttp.NoContent)
 	}
 	e.reasoning(m)
 	if e.f.extra {
@@ -97,26 +94,24 @@ func (e *encoder) assistant(m *agent.Message) {
 	if len(m.Calls) > 0 {
 		e.calls(m.Calls)
 	}
-	e.b = append(e.b, '}')
+	e.Close("}")
 }
 
 func (e *encoder) calls(calls []agent.ToolCall) {
-	e.b = append(modelhttp.AppendName(e.b, "tool_calls"), '[')
-	for i, c := range calls {
-		if i > 0 {
-			e.b = append(e.b, ',')
-		}
-		e.b = modelhttp.AppendMember(append(e.b, '{'), "id", e.callID(c.ID))
-		e.b = append(e.b, `,"type":"function","function":{`...)
-		e.b = modelhttp.AppendMember(e.b, "name", modelhttp.ToolName(c.Name))
-		e.b = modelhttp.AppendMember(e.b, "arguments", modelhttp.Arguments(c.Args))
-		e.b = append(e.b, '}')
+	e.List("tool_calls")
+	for _, c := range calls {
+		e.Open()
+		e.Member("id", e.callID(c.ID))
+		e.Close(`,"type":"function","function":{`)
+		e.Member("name", modelhttp.ToolName(c.Name))
+		e.Member("arguments", modelhttp.Arguments(c.Args))
+		e.Close("}")
 		if e.f.extra {
 			e.extra(c.Extra)
 		}
-		e.b = append(e.b, '}')
+		e.Close("}")
 	}
-	e.b = append(e.b, ']')
+	e.Close("]")
 }
 
 // results writes one message for each result. These can hold only text, so media
@@ -132,15 +127,15 @@ func (e *encoder) results(results []agent.ToolResult) {
 			text = attachedIn
 		}
 		e.begin("tool")
-		e.b = modelhttp.AppendMember(e.b, "tool_call_id", e.callID(r.CallID))
-		e.b = modelhttp.AppendMember(e.b, "content", cmp.Or(text, modelhttp.NoOutput))
-		e.b = append(e.b, '}')
+		e.Member("tool_call_id", e.callID(r.CallID))
+		e.Member("content", cmp.Or(text, modelhttp.NoOutput))
+		e.Close("}")
 	}
 	if !attached {
 		return
 	}
 	e.begin("user")
-	e.b = append(modelhttp.AppendName(e.b, "content"), '[')
+	e.List("content")
 	for _, r := range results {
 		if !modelhttp.HasMedia(r.Parts) {
 			continue
@@ -152,7 +147,7 @@ func (e *encoder) results(results []agent.ToolResult) {
 			}
 		}
 	}
-	e.b = append(e.b, ']', '}')
+	e.Close("]}")
 }
 
 // A reasoningExtra is the Extra of a reasoning part: the member that the text
@@ -185,12 +180,12 @@ func (e *encoder) reasoning(m *agent.Message) {
 	}
 	switch {
 	case rule.details && len(extra.Details) > 0:
-		e.b = modelhttp.AppendRaw(e.b, "reasoning_details", extra.Details)
+		e.Raw("reasoning_details", string(extra.Details))
 	case len(m.Calls) == 0:
 	case text.Len() > 0:
-		e.b = modelhttp.AppendMember(e.b, name, text.String())
+		e.Member(name, text.String())
 	case rule.required:
-		e.b = modelhttp.AppendMember(e.b, name, rule.instead)
+		e.Member(name, rule.instead)
 	}
 }
 
@@ -202,20 +197,14 @@ type extraContent struct {
 func (e *encoder) extra(raw json.RawMessage) {
 	var x extraContent
 	if len(raw) > 0 && json.Unmarshal(raw, &x) == nil && len(x.ExtraContent) > 0 {
-		e.b = modelhttp.AppendRaw(e.b, "extra_content", x.ExtraContent)
+		e.Raw("extra_content", string(x.ExtraContent))
 	}
 }
 
 func (e *encoder) textPart(text string) {
-	e.beginPart("text")
-	e.b = append(modelhttp.AppendMember(e.b, "text", text), '}')
-}
-
-func (e *encoder) beginPart(kind string) {
-	if e.b[len(e.b)-1] == '}' {
-		e.b = append(e.b, ',')
-	}
-	e.b = modelhttp.AppendMember(append(e.b, '{'), "type", kind)
+	e.OpenType("text")
+	e.Member("text", text)
+	e.Close("}")
 }
 
 // media writes an attachment in the form that its type has in the protocol.
@@ -223,28 +212,28 @@ func (e *encoder) media(p agent.Part) {
 	kind, family, subtype := modelhttp.MediaType(p)
 	switch {
 	case family == "image":
-		e.beginPart("image_url")
-		e.b = append(modelhttp.AppendName(e.b, "image_url"), '{')
-		e.b = modelhttp.AppendDataURL(e.b, "url", kind, p.Data)
-		e.b = append(e.b, '}', '}')
+		e.OpenType("image_url")
+		e.Object("image_url")
+		e.DataURL("url", kind, p.Data)
+		e.Close("}}")
 	case family == "audio":
-		e.beginPart("input_audio")
-		e.b = append(modelhttp.AppendName(e.b, "input_audio"), `{"data":"`...)
-		e.b = base64.StdEncoding.AppendEncode(e.b, p.Data)
-		e.b = append(e.b, '"')
-		e.b = append(modelhttp.AppendMember(e.b, "format", audioFormat(subtype)), '}', '}')
+		e.OpenType("input_audio")
+		e.Object("input_audio")
+		e.Base64("data", "", p.Data)
+		e.Member("format", audioFormat(subtype))
+		e.Close("}}")
 	case kind != "application/pdf":
 		e.textPart(modelhttp.MediaText(p))
 	case e.f.documentURL:
-		e.beginPart("document_url")
-		e.b = modelhttp.AppendDataURL(e.b, "document_url", kind, p.Data)
-		e.b = append(e.b, '}')
+		e.OpenType("document_url")
+		e.DataURL("document_url", kind, p.Data)
+		e.Close("}")
 	default:
-		e.beginPart("file")
-		e.b = append(modelhttp.AppendName(e.b, "file"), '{')
-		e.b = modelhttp.AppendMember(e.b, "filename", cmp.Or(p.Name, "attachment."+subtype))
-		e.b = modelhttp.AppendDataURL(e.b, "file_data", kind, p.Data)
-		e.b = append(e.b, '}', '}')
+		e.OpenType("file")
+		e.Object("file")
+		e.Member("filename", cmp.Or(p.Name, "attachment."+subtype))
+		e.DataURL("file_data", kind, p.Data)
+		e.Close("}}")
 	}
 }
 

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,18 +17,15 @@ var fixed = []string{"model", "messages", "tools", "stream"}
 // Provider's fields only, so that a conversation which grows gives a body with the
 // same beginning.
 func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
-	e := encoder{f: f, b: make([]byte, 0, modelhttp.SizeOf(req))}
-	e.b = append(e.b, '{')
-	e.b = modelhttp.AppendMember(e.b, "model", p.Model)
-	e.b = modelhttp.AppendRaw(e.b, "stream", "true")
-	var err error
-	if e.b, err = modelhttp.AppendSettings(e.b, &p.Settings, p.settings(f, req), fixed...); err != nil {
+	e := encoder{Writer: modelhttp.NewWriter(req, p.Model), f: f}
+	e.Raw("stream", "true")
+	if err := e.Settings(&p.Settings, p.settings(f, req), fixed...); err != nil {
 		return nil, err
 	}
-	if err := e.tools(req.Tools); err != nil {
+	if err := e.Tools(req.Tools, `{"type":"function","function":{`, "parameters", "}}"); err != nil {
 		return nil, err
 	}
-	e.b = append(modelhttp.AppendName(e.b, "messages"), '[')
+	e.List("messages")
 	if req.System != "" {
 		e.text("system", req.System)
 	}
@@ -38,7 +34,8 @@ func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return append(e.b, ']', '}'), nil
+	e.Close("]}")
+	return e.B, nil
 }
 
 // settings are the optional fields, in the flavour's spelling.
@@ -65,26 +62,4 @@ func (p *Provider) settings(f *facts, req *agent.Request) []modelhttp.Field {
 		}
 	}
 	return settings
-}
-
-func (e *encoder) tools(tools []agent.ToolSpec) error {
-	if len(tools) == 0 {
-		return nil
-	}
-	e.b = append(modelhttp.AppendName(e.b, "tools"), '[')
-	for i, t := range tools {
-		if !json.Valid(t.Schema) {
-			return fmt.Errorf("the schema of tool %s is not valid JSON", t.Name)
-		}
-		if i > 0 {
-			e.b = append(e.b, ',')
-		}
-		e.b = append(e.b, `{"type":"function","function":{`...)
-		e.b = modelhttp.AppendMember(e.b, "name", t.Name)
-		e.b = modelhttp.AppendMember(e.b, "description", t.Description)
-		e.b = modelhttp.AppendRaw(e.b, "parameters", t.Schema)
-		e.b = append(e.b, '}', '}')
-	}
-	e.b = append(e.b, ']')
-	return nil
 }

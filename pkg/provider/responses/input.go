@@ -31,38 +31,18 @@ type extra struct {
 // between is what the texts of two messages of one answer have between them.
 const between = "\n\n"
 
-// An encoder appends items to b.
+// An encoder writes a request to a host.
 type encoder struct {
+	modelhttp.Writer
 	host string
-	b    []byte
-}
-
-// begin opens an object with a type, in a list.
-func (e *encoder) begin(kind string) {
-	if e.b[len(e.b)-1] == '}' {
-		e.b = append(e.b, ',')
-	}
-	e.b = append(e.b, '{')
-	if kind != "" {
-		e.member("type", kind)
-	}
-}
-
-func (e *encoder) member(name, value string) { e.b = modelhttp.AppendMember(e.b, name, value) }
-
-// optional appends a member if it is not empty.
-func (e *encoder) optional(name, value string) {
-	if value != "" {
-		e.member(name, value)
-	}
 }
 
 // message appends a message of text.
 func (e *encoder) message(role, text string) {
-	e.begin("")
-	e.member("role", role)
-	e.member("content", text)
-	e.b = append(e.b, '}')
+	e.Open()
+	e.Member("role", role)
+	e.Member("content", text)
+	e.Close("}")
 }
 
 func (e *encoder) add(m *agent.Message) error {
@@ -72,10 +52,10 @@ func (e *encoder) add(m *agent.Message) error {
 			e.message("user", cmp.Or(modelhttp.TextOf(m.Parts), modelhttp.NoContent))
 			return nil
 		}
-		e.begin("")
-		e.member("role", "user")
+		e.Open()
+		e.Member("role", "user")
 		e.content("content", m.Parts)
-		e.b = append(e.b, '}')
+		e.Close("}")
 	case agent.RoleAssistant:
 		e.assistant(m)
 	case agent.RoleTool:
@@ -145,35 +125,32 @@ func (e *encoder) item(s sent) {
 	}
 	switch {
 	case s.call != nil:
-		e.begin("function_call")
-		e.optional("id", s.ID)
-		e.member("call_id", s.call.ID)
-		e.member("name", modelhttp.ToolName(s.call.Name))
-		e.member("arguments", modelhttp.Arguments(s.call.Args))
-		e.b = append(e.b, '}')
+		e.OpenType("function_call")
+		e.Optional("id", s.ID)
+		e.Member("call_id", s.call.ID)
+		e.Member("name", modelhttp.ToolName(s.call.Name))
+		e.Member("arguments", modelhttp.Arguments(s.call.Args))
+		e.Close("}")
 	case s.part.Kind == agent.PartReasoning:
 		if s.Item != "" {
-			if e.b[len(e.b)-1] == '}' {
-				e.b = append(e.b, ',')
-			}
-			e.b = append(e.b, s.Item...)
+			e.Element(s.Item)
 		}
 	case s.ID == "":
-		e.begin("")
-		e.member("role", "assistant")
-		e.optional("phase", s.Phase)
-		e.member("content", text)
-		e.b = append(e.b, '}')
+		e.Open()
+		e.Member("role", "assistant")
+		e.Optional("phase", s.Phase)
+		e.Member("content", text)
+		e.Close("}")
 	default:
-		e.begin("message")
-		e.member("id", s.ID)
-		e.member("role", "assistant")
-		e.member("status", "completed")
-		e.optional("phase", s.Phase)
-		e.b = append(modelhttp.AppendName(e.b, "content"), '[')
-		e.begin("output_text")
-		e.member("text", text)
-		e.b = append(e.b, `,"annotations":[]}]}`...)
+		e.OpenType("message")
+		e.Member("id", s.ID)
+		e.Member("role", "assistant")
+		e.Member("status", "completed")
+		e.Optional("phase", s.Phase)
+		e.List("content")
+		e.OpenType("output_text")
+		e.Member("text", text)
+		e.Close(`,"annotations":[]}]}`)
 	}
 }
 
@@ -187,19 +164,19 @@ func readable(item string) bool {
 
 // result writes the output of a call: text, or a list if there is media in it.
 func (e *encoder) result(r agent.ToolResult) {
-	e.begin("function_call_output")
-	e.member("call_id", r.CallID)
+	e.OpenType("function_call_output")
+	e.Member("call_id", r.CallID)
 	if modelhttp.HasMedia(r.Parts) {
 		e.content("output", r.Parts)
 	} else {
-		e.member("output", cmp.Or(modelhttp.TextOf(r.Parts), modelhttp.NoOutput))
+		e.Member("output", cmp.Or(modelhttp.TextOf(r.Parts), modelhttp.NoOutput))
 	}
-	e.b = append(e.b, '}')
+	e.Close("}")
 }
 
 // content appends a member with a list of parts.
 func (e *encoder) content(name string, parts []agent.Part) {
-	e.b = append(modelhttp.AppendName(e.b, name), '[')
+	e.List(name)
 	for _, p := range parts {
 		switch {
 		case p.Kind == agent.PartText && p.Text != "":
@@ -208,13 +185,13 @@ func (e *encoder) content(name string, parts []agent.Part) {
 			e.media(p)
 		}
 	}
-	e.b = append(e.b, ']')
+	e.Close("]")
 }
 
 func (e *encoder) text(text string) {
-	e.begin("input_text")
-	e.member("text", text)
-	e.b = append(e.b, '}')
+	e.OpenType("input_text")
+	e.Member("text", text)
+	e.Close("}")
 }
 
 // media writes an attachment in the form that its type has in the protocol.
@@ -222,16 +199,16 @@ func (e *encoder) media(p agent.Part) {
 	kind, family, _ := modelhttp.MediaType(p)
 	switch {
 	case family == "image":
-		e.begin("input_image")
-		e.member("detail", "auto")
-		e.b = modelhttp.AppendDataURL(e.b, "image_url", kind, p.Data)
+		e.OpenType("input_image")
+		e.Member("detail", "auto")
+		e.DataURL("image_url", kind, p.Data)
 	case kind == "application/pdf":
-		e.begin("input_file")
-		e.member("filename", cmp.Or(p.Name, "attachment.pdf"))
-		e.b = modelhttp.AppendDataURL(e.b, "file_data", kind, p.Data)
+		e.OpenType("input_file")
+		e.Member("filename", cmp.Or(p.Name, "attachment.pdf"))
+		e.DataURL("file_data", kind, p.Data)
 	default:
 		e.text(modelhttp.MediaText(p))
 		return
 	}
-	e.b = append(e.b, '}')
+	e.Close("}")
 }

@@ -15,7 +15,6 @@ package responses
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -118,19 +117,16 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, f form, delta fu
 // Provider's fields only, so that a conversation which grows gives a body with the
 // same beginning.
 func (p *Provider) body(host string, req *agent.Request, f form) ([]byte, error) {
-	e := encoder{host: host, b: make([]byte, 0, modelhttp.SizeOf(req))}
-	e.b = append(e.b, '{')
-	e.b = modelhttp.AppendMember(e.b, "model", p.Model)
-	e.b = modelhttp.AppendRaw(e.b, "stream", strconv.FormatBool(f.stream))
-	e.b = modelhttp.AppendRaw(e.b, "store", "false")
-	var err error
-	if e.b, err = modelhttp.AppendSettings(e.b, &p.Settings, p.settings(req, f), fixed...); err != nil {
+	e := encoder{Writer: modelhttp.NewWriter(req, p.Model), host: host}
+	e.Raw("stream", strconv.FormatBool(f.stream))
+	e.Raw("store", "false")
+	if err := e.Settings(&p.Settings, p.settings(req, f), fixed...); err != nil {
 		return nil, err
 	}
-	if err := e.tools(req.Tools); err != nil {
+	if err := e.Tools(req.Tools, `{"type":"function"`, "parameters", `,"strict":false}`); err != nil { // true is the default
 		return nil, err
 	}
-	e.b = append(modelhttp.AppendName(e.b, "input"), '[')
+	e.List("input")
 	if req.System != "" {
 		e.message("system", req.System)
 	}
@@ -139,7 +135,8 @@ func (p *Provider) body(host string, req *agent.Request, f form) ([]byte, error)
 			return nil, err
 		}
 	}
-	return append(e.b, ']', '}'), nil
+	e.Close("]}")
+	return e.B, nil
 }
 
 // settings are the optional fields.
@@ -163,23 +160,4 @@ func (p *Provider) settings(req *agent.Request, f form) []modelhttp.Field {
 		set("text", fmt.Sprintf(`{"format":{"type":"json_schema","name":"answer","strict":%t,"schema":%s}}`, strict, schema))
 	}
 	return settings
-}
-
-func (e *encoder) tools(tools []agent.ToolSpec) error {
-	if len(tools) == 0 {
-		return nil
-	}
-	e.b = append(modelhttp.AppendName(e.b, "tools"), '[')
-	for _, t := range tools {
-		if !json.Valid(t.Schema) {
-			return fmt.Errorf("the schema of tool %s is not valid JSON", t.Name)
-		}
-		e.begin("function")
-		e.b = modelhttp.AppendMember(e.b, "name", t.Name)
-		e.b = modelhttp.AppendMember(e.b, "description", t.Description)
-		e.b = modelhttp.AppendRaw(e.b, "parameters", t.Schema)
-		e.b = append(e.b, `,"strict":false}`...) // true is the default
-	}
-	e.b = append(e.b, ']')
-	return nil
 }
