@@ -37,12 +37,12 @@ func (s *Spec) modelProtocol(flavor openai.Flavor, u *url.URL) string {
 // fixed returns a member of requests that is in extraBody and cannot be replaced, "" if
 // there is none.
 func (s *Spec) fixed(protocol string) string {
-	names := []string{"model", "messages", "tools", "stream"}
+	names := openai.Fixed
 	switch protocol {
 	case protocolResponses:
-		names = []string{"model", "input", "tools", "stream", "store"}
+		names = responses.Fixed
 	case protocolAnthropic:
-		names = append(names, "system")
+		names = anthropic.Fixed
 	}
 	for name := range s.ExtraBody {
 		if slices.Contains(names, name) {

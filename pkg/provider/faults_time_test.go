@@ -39,8 +39,8 @@ func testTime(t *testing.T, pr protocol) {
 	if pr.stop != "" {
 		stop, done := modeltest.Events(pr.stop), modeltest.Events(pr.done)
 		tests = append(tests, []timing{
-			{"complete, but the connection stays open", []modeltest.Piece{modeltest.After(0, begin+stop)}, true, modelhttp.DefaultEndTimeout, ""},
-			{"complete, and then comments", append([]modeltest.Piece{modeltest.After(0, begin+stop)}, slowly(20, time.Second, ": ping\n\n")...), true, modelhttp.DefaultEndTimeout, ""},
+			{"complete, but the connection stays open", []modeltest.Piece{modeltest.After(0, begin+stop)}, true, modelhttp.EndTimeout, ""},
+			{"complete, and then comments", append([]modeltest.Piece{modeltest.After(0, begin+stop)}, slowly(20, time.Second, ": ping\n\n")...), true, modelhttp.EndTimeout, ""},
 			{"the end after a second", []modeltest.Piece{modeltest.After(0, begin+stop), modeltest.After(time.Second, done)}, false, time.Second, ""},
 		}...)
 	}

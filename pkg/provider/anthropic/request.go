@@ -10,19 +10,21 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
+// Fixed are the members that ExtraBody cannot replace. The slice must not be changed.
+var Fixed = []string{"model", "messages", "system", "tools", "stream"}
+
 // body is the body of a request. It is a function of the request and the Provider's
 // fields only, so that a conversation which grows gives a body with the same beginning,
 // except for the marks in its last messages.
 func (p *Provider) body(req *agent.Request) ([]byte, error) {
 	m := modelOf(p.Model)
 	_, own := p.ExtraBody["cache_control"]
-	e := encoder{Writer: modelhttp.NewWriter(req, p.Model), cache: !own}
+	e := encoder{Writer: modelhttp.NewWriter(req, &p.Settings), cache: !own}
 	e.Raw("stream", "true")
-	fields, err := p.fields(m, req)
-	if err != nil {
+	if err := e.settings(p, m, req); err != nil {
 		return nil, err
 	}
-	if err := e.Settings(&p.Settings, fields, "model", "messages", "system", "tools", "stream"); err != nil {
+	if err := e.Extra(Fixed); err != nil {
 		return nil, err
 	}
 	if err := e.Tools(req.Tools, "{", "input_schema", "}"); err != nil {
@@ -46,20 +48,18 @@ func (p *Provider) body(req *agent.Request) ([]byte, error) {
 	return e.B, nil
 }
 
-// fields returns the settings in the form that the model supports.
-func (p *Provider) fields(m model, req *agent.Request) ([]modelhttp.Field, error) {
+// settings writes the settings in the form that the model supports.
+func (e *encoder) settings(p *Provider, m model, req *agent.Request) error {
 	maxTokens := p.maxTokens(m)
-	fields := []modelhttp.Field{{Name: "max_tokens", Value: strconv.Itoa(maxTokens)}}
-	if p.Temperature != nil {
-		fields = append(fields, modelhttp.Field{Name: "temperature", Value: strconv.FormatFloat(*p.Temperature, 'f', -1, 64)})
-	}
 	thinking, effort, err := p.thinking(m, maxTokens)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if thinking != "" {
-		fields = append(fields, modelhttp.Field{Name: "thinking", Value: thinking})
+	if p.MaxOutputTokens <= 0 {
+		e.Setting("max_tokens", strconv.Itoa(maxTokens))
 	}
+	e.Limits("max_tokens")
+	e.Setting("thinking", thinking)
 	var output modelhttp.Writer
 	output.Open()
 	output.Optional("effort", effort)
@@ -67,9 +67,9 @@ func (p *Provider) fields(m model, req *agent.Request) ([]modelhttp.Field, error
 		output.Raw("format", `{"type":"json_schema","schema":`+string(schema)+"}")
 	}
 	if len(output.B) > 1 {
-		fields = append(fields, modelhttp.Field{Name: "output_config", Value: string(output.B) + "}"})
+		e.Setting("output_config", string(output.B)+"}")
 	}
-	return fields, nil
+	return nil
 }
 
 // thinking returns the value of "thinking" and the effort. Models that are not adaptive get

@@ -13,13 +13,16 @@ import (
 // A Writer writes the body of a request to B, and puts the commas between members and
 // elements. A request repeats the whole conversation in every turn, so B has the size of it
 // from the beginning.
-type Writer struct{ B []byte }
+type Writer struct {
+	B        []byte
+	settings *Settings
+}
 
 // NewWriter returns a Writer for a request, whose body has the model as its first member.
-func NewWriter(req *agent.Request, model string) Writer {
-	w := Writer{make([]byte, 0, sizeOf(req))}
+func NewWriter(req *agent.Request, s *Settings) Writer {
+	w := Writer{make([]byte, 0, sizeOf(req)), s}
 	w.Open()
-	w.Member("model", model)
+	w.Member("model", s.Model)
 	return w
 }
 

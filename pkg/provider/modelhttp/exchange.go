@@ -147,9 +147,8 @@ func (x *Exchange) run(parent context.Context, body []byte, a Answer) (*agent.Re
 	// idle runs from the first piece of the answer on. Until the answer is complete
 	// it restarts with everything that arrives, then only with further pieces: a
 	// server that keeps the connection open with comments has sent its answer.
-	between := cmp.Or(x.settings.IdleTimeout, DefaultIdleTimeout)
-	idle := time.AfterFunc(between, func() {
-		cancel(Broken(fmt.Sprintf("%s sent nothing for %v in the middle of its answer (the limit between two pieces)", x.URL.Host, between)))
+	idle := time.AfterFunc(idleTimeout, func() {
+		cancel(Broken(fmt.Sprintf("%s sent nothing for %v in the middle of its answer (the limit between two pieces)", x.URL.Host, idleTimeout)))
 	})
 	idle.Stop()
 	defer idle.Stop()
@@ -157,7 +156,7 @@ func (x *Exchange) run(parent context.Context, body []byte, a Answer) (*agent.Re
 	in := readerFunc(func(p []byte) (int, error) {
 		n, err := limited.Read(p)
 		if s := a.State(); n > 0 && s.Begun && !s.Finished {
-			idle.Reset(between)
+			idle.Reset(idleTimeout)
 		}
 		return n, err
 	})
@@ -168,9 +167,9 @@ func (x *Exchange) run(parent context.Context, body []byte, a Answer) (*agent.Re
 		case !s.Finished && !s.Begun:
 			idle.Stop()
 		case !s.Finished:
-			idle.Reset(between)
+			idle.Reset(idleTimeout)
 		case s.Finished && s.Pieces > pieces:
-			idle.Reset(min(between, cmp.Or(x.settings.EndTimeout, DefaultEndTimeout)))
+			idle.Reset(EndTimeout)
 		}
 		pieces = s.Pieces
 	})

@@ -18,15 +18,22 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 )
 
 // The limits of Settings, used where a field is 0.
 const (
 	DefaultRequestTimeout   = 10 * time.Minute
-	DefaultIdleTimeout      = time.Minute
-	DefaultEndTimeout       = 2 * time.Second
 	DefaultMaxResponseBytes = 64 << 20
+)
+
+const (
+	// idleTimeout limits the time without data within an answer, from its first piece on.
+	idleTimeout = time.Minute
+	// EndTimeout limits the wait for usage and the end of the stream after a complete answer.
+	// The answer counts without them.
+	EndTimeout = 2 * time.Second
 )
 
 // Settings say where a model is and how it is asked.
@@ -53,12 +60,6 @@ type Settings struct {
 	// answer; 0 means 10 minutes. Until the first piece of the answer it is
 	// the only limit: servers think long, and some do not stream.
 	RequestTimeout time.Duration
-	// IdleTimeout limits the time without data within an answer, from its first
-	// piece on; 0 means 60 seconds.
-	IdleTimeout time.Duration
-	// EndTimeout limits the wait for usage and the end of the stream after a complete
-	// answer; 0 means 2 seconds. The answer counts without them.
-	EndTimeout time.Duration
 	// MaxResponseBytes limits an answer as it is sent, after decompression; 0
 	// means 64 MiB.
 	MaxResponseBytes int64
@@ -68,17 +69,28 @@ type Settings struct {
 	Client *http.Client
 }
 
-// A Field is a member of a JSON object with its encoded value.
-type Field struct{ Name, Value string }
-
-// Settings writes the fields, except those that ExtraBody replaces or removes, and then
-// ExtraBody, sorted. The fixed names cannot be in ExtraBody.
-func (w *Writer) Settings(s *Settings, fields []Field, fixed ...string) error {
-	for _, f := range fields {
-		if _, replaced := s.ExtraBody[f.Name]; !replaced {
-			w.Raw(f.Name, f.Value)
-		}
+// Setting writes a member whose value is JSON already, unless it is empty or ExtraBody
+// replaces or removes it.
+func (w *Writer) Setting(name, value string) {
+	if _, replaced := w.settings.ExtraBody[name]; !replaced && value != "" {
+		w.Raw(name, value)
 	}
+}
+
+// Limits writes MaxOutputTokens with a name, and Temperature.
+func (w *Writer) Limits(maxTokens string) {
+	s := w.settings
+	if s.MaxOutputTokens > 0 {
+		w.Setting(maxTokens, strconv.Itoa(s.MaxOutputTokens))
+	}
+	if s.Temperature != nil {
+		w.Setting("temperature", strconv.FormatFloat(*s.Temperature, 'f', -1, 64))
+	}
+}
+
+// Extra writes ExtraBody, sorted. The fixed names cannot be in it.
+func (w *Writer) Extra(fixed []string) error {
+	s := w.settings
 	for _, name := range slices.Sorted(maps.Keys(s.ExtraBody)) {
 		value := s.ExtraBody[name]
 		if slices.Contains(fixed, name) {

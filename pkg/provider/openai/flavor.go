@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 // A Flavor names a family of servers that speak the chat completions protocol,
@@ -48,7 +46,7 @@ type facts struct {
 	effortObject bool
 	// ask makes the server count tokens in a stream. It is empty for servers that
 	// always do and refuse these fields.
-	ask []modelhttp.Field
+	ask []field
 	// reasoning says how the text of a model's reasoning is sent back.
 	reasoning reasoningRule
 	// extra: extra_content must be sent back.
@@ -82,6 +80,9 @@ const (
 	outputTool              // as a tool
 )
 
+// A field is a member of a request with its JSON.
+type field struct{ name, value string }
+
 // A reasoningRule says how reasoning is sent back: with every message that has
 // calls, since servers check the whole history and since a message that was sent
 // must not change.
@@ -107,8 +108,8 @@ const (
 )
 
 var (
-	askUsage = []modelhttp.Field{{Name: "stream_options", Value: `{"include_usage":true}`}}
-	askCost  = []modelhttp.Field{askUsage[0], {Name: "usage", Value: `{"include":true}`}}
+	askUsage = []field{{"stream_options", `{"include_usage":true}`}}
+	askCost  = []field{askUsage[0], {"usage", `{"include":true}`}}
 	echo     = reasoningRule{name: asReceived, details: true}
 )
 

@@ -2,24 +2,23 @@ package openai
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
-// fixed are the fields that ExtraBody cannot replace: the rest of this package
-// depends on them.
-var fixed = []string{"model", "messages", "tools", "stream"}
+// Fixed are the members that ExtraBody cannot replace: the rest of this package depends on
+// them. The slice must not be changed.
+var Fixed = []string{"model", "messages", "tools", "stream"}
 
 // body is the body of a request. It is a function of the request and the
 // Provider's fields only, so that a conversation which grows gives a body with the
 // same beginning.
 func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
-	e := encoder{Writer: modelhttp.NewWriter(req, p.Model), f: f}
+	e := encoder{Writer: modelhttp.NewWriter(req, &p.Settings), f: f}
 	e.Raw("stream", "true")
-	if err := e.Settings(&p.Settings, p.settings(f, req), fixed...); err != nil {
+	e.settings(&p.Settings, req)
+	if err := e.Extra(Fixed); err != nil {
 		return nil, err
 	}
 	if err := e.Tools(req.Tools, `{"type":"function","function":{`, "parameters", "}}"); err != nil {
@@ -38,28 +37,23 @@ func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
 	return e.B, nil
 }
 
-// settings are the optional fields, in the flavour's spelling.
-func (p *Provider) settings(f *facts, req *agent.Request) []modelhttp.Field {
-	settings := slices.Clone(f.ask)
-	if p.MaxOutputTokens > 0 {
-		settings = append(settings, modelhttp.Field{Name: f.maxTokens, Value: strconv.Itoa(p.MaxOutputTokens)})
+// settings writes the optional members, in the flavour's spelling.
+func (e *encoder) settings(s *modelhttp.Settings, req *agent.Request) {
+	for _, field := range e.f.ask {
+		e.Setting(field.name, field.value)
 	}
-	if p.Temperature != nil {
-		settings = append(settings, modelhttp.Field{Name: "temperature", Value: strconv.FormatFloat(*p.Temperature, 'f', -1, 64)})
-	}
-	if p.ReasoningEffort != "" {
-		effort := string(modelhttp.AppendString(nil, p.ReasoningEffort))
-		if f.effortObject {
-			settings = append(settings, modelhttp.Field{Name: "reasoning", Value: `{"effort":` + effort + `}`})
+	e.Limits(e.f.maxTokens)
+	if s.ReasoningEffort != "" {
+		effort := string(modelhttp.AppendString(nil, s.ReasoningEffort))
+		if e.f.effortObject {
+			e.Setting("reasoning", `{"effort":`+effort+`}`)
 		} else {
-			settings = append(settings, modelhttp.Field{Name: "reasoning_effort", Value: effort})
+			e.Setting("reasoning_effort", effort)
 		}
 	}
-	if f.output == outputAlways || f.output == outputAlone && len(req.Tools) == 0 {
+	if e.f.output == outputAlways || e.f.output == outputAlone && len(req.Tools) == 0 {
 		if schema, strict := modelhttp.OutputSchema(req); schema != nil {
-			format := fmt.Sprintf(`{"type":"json_schema","json_schema":{"name":"answer","strict":%t,"schema":%s}}`, strict, schema)
-			settings = append(settings, modelhttp.Field{Name: "response_format", Value: format})
+			e.Setting("response_format", fmt.Sprintf(`{"type":"json_schema","json_schema":{"name":"answer","strict":%t,"schema":%s}}`, strict, schema))
 		}
 	}
-	return settings
 }

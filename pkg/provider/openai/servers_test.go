@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -102,36 +101,6 @@ func TestAnEmptyAnswerIsNotRepeated(t *testing.T) {
 	_, _, err := ask(t, answering(t, "", deltas(`{"role":"assistant","content":""}`)+"data: [DONE]\n\n"))
 	if e := modeltest.ModelError(t, err); e.Temporary || e.Error() != "the model's answer is empty" {
 		t.Errorf("error = %q, temporary %v", e, e.Temporary)
-	}
-}
-
-// An answer is complete when the server says why it finished, whatever it does
-// with the connection then.
-func TestACompleteAnswerCounts(t *testing.T) {
-	const whole = `{"choices":[{"delta":{"content":"Hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`
-	for name, after := range map[string]string{"silence": "", "comments": ": ping\n\n", "events": "event: ping\ndata: {\"choices\":[]}\n\n"} {
-		t.Run(name, func(t *testing.T) {
-			p := against(t, func(w http.ResponseWriter, r *http.Request) {
-				io.WriteString(w, sse(whole))
-				for r.Context().Err() == nil {
-					io.WriteString(w, after)
-					w.(http.Flusher).Flush()
-					select {
-					case <-time.After(5 * time.Millisecond):
-					case <-r.Context().Done():
-					}
-				}
-			})
-			p.EndTimeout, p.RequestTimeout = 50*time.Millisecond, 5*time.Second
-			start := time.Now()
-			resp, _, err := ask(t, p)
-			if err != nil || resp.Message.Text() != "Hello" || resp.Usage.InputTokens != 3 {
-				t.Errorf("Generate = %+v, %v", resp, err)
-			}
-			if took := time.Since(start); took > 4*time.Second {
-				t.Errorf("it took %v", took)
-			}
-		})
 	}
 }
 

@@ -12,6 +12,11 @@ import (
 // What comes after the finish_reason of an answer is waited for.
 func TestTimeAfterTheEnd(t *testing.T) {
 	text := deltas(`{"content":"x"}`)
+	whole := sse(`{"choices":[{"delta":{"content":"Hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`)
+	pings := []modeltest.Piece{modeltest.After(0, whole)}
+	for range 20 {
+		pings = append(pings, modeltest.After(time.Second, "event: ping\ndata: {\"choices\":[]}\n\n"))
+	}
 	tests := []struct {
 		name   string
 		pieces []modeltest.Piece
@@ -20,6 +25,7 @@ func TestTimeAfterTheEnd(t *testing.T) {
 		want   string // the error, or ""
 	}{
 		{"more of the answer after its end", []modeltest.Piece{modeltest.After(0, text+stop), modeltest.After(1500*time.Millisecond, text), modeltest.After(1500*time.Millisecond, stop)}, true, 5 * time.Second, ""},
+		{"events that are no part of the answer", pings, true, modelhttp.EndTimeout, ""},
 		{"usage after the end", []modeltest.Piece{modeltest.After(0, text+stop), modeltest.After(time.Second, sse(`{"choices":[],"usage":{"prompt_tokens":1}}`)+"data: [DONE]\n\n")}, false, time.Second, ""},
 	}
 	for _, tt := range tests {

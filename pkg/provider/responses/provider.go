@@ -40,9 +40,9 @@ type Provider struct {
 	OutputAlone bool
 }
 
-// fixed are the fields that ExtraBody cannot replace: the rest of this package depends on
-// them.
-var fixed = []string{"model", "input", "tools", "stream", "store"}
+// Fixed are the members that ExtraBody cannot replace: the rest of this package depends on
+// them. The slice must not be changed.
+var Fixed = []string{"model", "input", "tools", "stream", "store"}
 
 // A form has the options of a request that some models and accounts refuse.
 type form struct {
@@ -117,10 +117,20 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, f form, delta fu
 // Provider's fields only, so that a conversation which grows gives a body with the
 // same beginning.
 func (p *Provider) body(host string, req *agent.Request, f form) ([]byte, error) {
-	e := encoder{Writer: modelhttp.NewWriter(req, p.Model), host: host}
+	e := encoder{Writer: modelhttp.NewWriter(req, &p.Settings), host: host}
 	e.Raw("stream", strconv.FormatBool(f.stream))
 	e.Raw("store", "false")
-	if err := e.Settings(&p.Settings, p.settings(req, f), fixed...); err != nil {
+	if f.encrypted {
+		e.Setting("include", `["reasoning.encrypted_content"]`)
+	}
+	e.Limits("max_output_tokens")
+	if p.ReasoningEffort != "" {
+		e.Setting("reasoning", `{"effort":`+string(modelhttp.AppendString(nil, p.ReasoningEffort))+`}`)
+	}
+	if schema, strict := modelhttp.OutputSchema(req); schema != nil && !(p.OutputAlone && len(req.Tools) > 0) {
+		e.Setting("text", fmt.Sprintf(`{"format":{"type":"json_schema","name":"answer","strict":%t,"schema":%s}}`, strict, schema))
+	}
+	if err := e.Extra(Fixed); err != nil {
 		return nil, err
 	}
 	if err := e.Tools(req.Tools, `{"type":"function"`, "parameters", `,"strict":false}`); err != nil { // true is the default
@@ -137,27 +147,4 @@ func (p *Provider) body(host string, req *agent.Request, f form) ([]byte, error)
 	}
 	e.Close("]}")
 	return e.B, nil
-}
-
-// settings are the optional fields.
-func (p *Provider) settings(req *agent.Request, f form) []modelhttp.Field {
-	var settings []modelhttp.Field
-	set := func(name, value string) { settings = append(settings, modelhttp.Field{Name: name, Value: value}) }
-	if f.encrypted {
-		set("include", `["reasoning.encrypted_content"]`)
-	}
-	if p.MaxOutputTokens > 0 {
-		set("max_output_tokens", strconv.Itoa(p.MaxOutputTokens))
-	}
-	if p.Temperature != nil {
-		set("temperature", strconv.FormatFloat(*p.Temperature, 'f', -1, 64))
-	}
-	if p.ReasoningEffort != "" {
-		set("reasoning", `{"effort":`+string(modelhttp.AppendString(nil, p.ReasoningEffort))+`}`)
-	}
-	schema, strict := modelhttp.OutputSchema(req)
-	if schema != nil && !(p.OutputAlone && len(req.Tools) > 0) {
-		set("text", fmt.Sprintf(`{"format":{"type":"json_schema","name":"answer","strict":%t,"schema":%s}}`, strict, schema))
-	}
-	return settings
 }
