@@ -160,21 +160,14 @@ func (a *answer) delta(index int, d modelhttp.Object) {
 func (a *answer) add(b *block, o modelhttp.Object) {
 	switch b.kind {
 	case "text":
-		addString(&b.text, o.Get("text"))
+		b.text.Add(o.Get("text"))
 	case "thinking":
-		addString(&b.text, o.Get("thinking"))
-		addString(&b.signature, o.Get("signature"))
+		b.text.Add(o.Get("thinking"))
+		b.signature.Add(o.Get("signature"))
 	default:
-		addString(&b.args, o.Get("partial_json"))
+		b.args.Add(o.Get("partial_json"))
 	}
 	a.show(b, b.text.Fresh())
-}
-
-// addString appends the value if it is a string.
-func addString(t *modelhttp.Text, raw []byte) {
-	if modelhttp.FirstByte(raw) == '"' {
-		t.Add(raw)
-	}
 }
 
 func (a *answer) show(b *block, text string) {

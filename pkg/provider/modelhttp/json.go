@@ -94,9 +94,6 @@ func Elements(raw []byte) [][]byte {
 
 // Str returns the content of a JSON string, and "" for any other value.
 func Str(raw []byte) string {
-	if FirstByte(raw) != '"' {
-		return ""
-	}
 	var t Text
 	t.Add(raw)
 	return t.Rest()

@@ -16,11 +16,11 @@ type Text struct {
 	done int    // Buf[:done] is valid UTF-8 and was returned
 }
 
-// Add appends the content of a JSON string, with its quotes. Bytes stay as they
-// are; half of a surrogate pair becomes three bytes that are no valid UTF-8,
-// unless it follows the other half.
+// Add appends the content of a JSON string, with its quotes, and nothing for any other
+// value. Bytes stay as they are; half of a surrogate pair becomes three bytes that are not
+// valid UTF-8, unless it follows the other half.
 func (t *Text) Add(quoted []byte) {
-	if len(quoted) < 2 {
+	if FirstByte(quoted) != '"' {
 		return
 	}
 	s := quoted[1 : len(quoted)-1]

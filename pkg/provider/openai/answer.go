@@ -94,18 +94,12 @@ func (a *answer) choice(c modelhttp.Object) error {
 func (a *answer) content(raw []byte) {
 	for _, element := range modelhttp.Elements(raw) {
 		part := modelhttp.ObjectOf(element)
-		addStrings(&a.text, element, part.Get("text"), part.Get("refusal"))
-		for _, thought := range modelhttp.Elements(part.Get("thinking")) {
-			addStrings(&a.reasoning, thought, modelhttp.ObjectOf(thought).Get("text"))
+		for _, text := range [][]byte{element, part.Get("text"), part.Get("refusal")} {
+			a.text.Add(text)
 		}
-	}
-}
-
-// addStrings appends the values that are strings.
-func addStrings(t *modelhttp.Text, raws ...[]byte) {
-	for _, raw := range raws {
-		if modelhttp.FirstByte(raw) == '"' {
-			t.Add(raw)
+		for _, thought := range modelhttp.Elements(part.Get("thinking")) {
+			a.reasoning.Add(thought)
+			a.reasoning.Add(modelhttp.ObjectOf(thought).Get("text"))
 		}
 	}
 }
@@ -275,7 +269,7 @@ func newDetail(raw []byte) (*detail, bool) {
 	case `"reasoning.summary"`:
 		d.grows = "summary"
 	}
-	addStrings(&d.text, d.members[d.grows])
+	d.text.Add(d.members[d.grows])
 	return d, len(d.members) > 0
 }
 

@@ -113,9 +113,7 @@ func (a *answer) delta(what string, e modelhttp.Object) error {
 		return err
 	}
 	it.open = true
-	if piece := e.Get("delta"); modelhttp.FirstByte(piece) == '"' {
-		it.text.Add(piece)
-	}
+	it.text.Add(e.Get("delta"))
 	a.show(it, false)
 	return nil
 }
