@@ -27,7 +27,7 @@ type ClientCapabilities struct {
 	Elicitation *Elicitation `json:"elicitation,omitempty"`
 	Meta        struct {
 		// TerminalOutput is an extension of Zed: the client shows the output of the
-		// agent's own commands as terminals; see TerminalMeta.
+		// agent's own commands as terminals. It is in the Meta of updates.
 		TerminalOutput bool `json:"terminal_output"`
 	} `json:"_meta,omitzero"`
 }
@@ -220,25 +220,8 @@ type Update struct {
 	Used     *int            `json:"used,omitempty"`
 	Size     *int            `json:"size,omitempty"`
 	Cost     *Cost           `json:"cost,omitempty"`
-	Meta     *TerminalMeta   `json:"_meta,omitempty"`
+	Meta     map[string]any  `json:"_meta,omitempty"`
 	Call
-}
-
-// A TerminalMeta shows the output of a command of the agent to a client that has the
-// capability TerminalOutput. It begins with a ToolCall that has Info, and CallContent of the
-// type "terminal".
-type TerminalMeta struct {
-	Info   *TerminalOf `json:"terminal_info,omitempty"`
-	Output *TerminalOf `json:"terminal_output,omitempty"`
-	Exit   *TerminalOf `json:"terminal_exit,omitempty"`
-}
-
-// A TerminalOf says something about a terminal.
-type TerminalOf struct {
-	ID   string `json:"terminal_id"`
-	CWD  string `json:"cwd,omitempty"`       // of Info
-	Data string `json:"data,omitempty"`      // of Output: the next piece
-	Code *int   `json:"exit_code,omitempty"` // of Exit
 }
 
 // The kinds of updates.
@@ -375,33 +358,23 @@ type ElicitResponse struct {
 // A FileRequest is fs/read_text_file, for Limit lines from Line (from 1) on, or
 // fs/write_text_file.
 type FileRequest struct {
-	SessionID string `json:"sessionId"`
-	Path      string `json:"path"` // absolute
-	Line      int    `json:"line,omitempty"`
-	Limit     *int   `json:"limit,omitempty"`
-	Content   string `json:"content,omitempty"`
-}
-
-// A FileResponse answers fs/read_text_file.
-type FileResponse struct {
-	Content string `json:"content"`
+	SessionID string  `json:"sessionId,omitempty"`
+	Path      string  `json:"path"` // absolute
+	Line      int     `json:"line,omitempty"`
+	Limit     *int    `json:"limit,omitempty"`
+	Content   *string `json:"content,omitempty"`
 }
 
 // A TerminalRequest is one of terminal/*. TerminalID is not in terminal/create; what follows
 // it is only there.
 type TerminalRequest struct {
-	SessionID  string   `json:"sessionId"`
+	SessionID  string   `json:"sessionId,omitempty"`
 	TerminalID string   `json:"terminalId,omitempty"`
 	Command    string   `json:"command,omitempty"` // a command line, or with Args a program
 	Args       []string `json:"args,omitempty"`
 	Env        []Pair   `json:"env,omitempty"`
 	CWD        string   `json:"cwd,omitempty"` // absolute
 	Limit      *int     `json:"outputByteLimit,omitempty"`
-}
-
-// A TerminalResponse answers terminal/create.
-type TerminalResponse struct {
-	TerminalID string `json:"terminalId"`
 }
 
 // A TerminalOutput answers terminal/output. Exit is nil while the command runs.

@@ -52,7 +52,7 @@ func fake(name string) {
 		update(acp.Update{Kind: acp.ToolCallUpdate, Call: acp.Call{ID: id, Status: acp.Completed}, Content: acp.Raw([]acp.CallContent{{Type: "content", Content: acp.TextBlock(output)}})})
 	}
 	prompt := func(ctx context.Context, p acp.PromptRequest) (any, error) {
-		stop := acp.EndTurn
+		stop, content := acp.EndTurn, "new"
 		switch name {
 		case "echo":
 			update(acp.Update{Kind: acp.ThoughtChunk, Content: acp.Raw(acp.TextBlock("hm"))})
@@ -104,10 +104,10 @@ func fake(name string) {
 			say(fmt.Sprint(c.Call(ctx, "fs/read_text_file", map[string]string{"sessionId": "s", "path": "/etc/passwd"}, &r)))
 		case "client files":
 			one := 1
-			var text acp.FileResponse
-			said := fmt.Sprint(c.Call(ctx, acp.MethodRead, acp.FileRequest{SessionID: "s", Path: "in.txt", Line: 2, Limit: &one}, &text), " ", text.Content)
+			var text acp.FileRequest
+			said := fmt.Sprint(c.Call(ctx, acp.MethodRead, acp.FileRequest{SessionID: "s", Path: "in.txt", Line: 2, Limit: &one}, &text), " ", *text.Content)
 			said += fmt.Sprintln(c.Call(ctx, acp.MethodRead, acp.FileRequest{SessionID: "s", Path: "missing"}, nil))
-			say(said + fmt.Sprintln(c.Call(ctx, acp.MethodWrite, acp.FileRequest{SessionID: "s", Path: "out.txt", Content: "new"}, nil)))
+			say(said + fmt.Sprintln(c.Call(ctx, acp.MethodWrite, acp.FileRequest{SessionID: "s", Path: "out.txt", Content: &content}, nil)))
 		case "client terminals":
 			limit := 4
 			said := ""
@@ -123,7 +123,7 @@ func fake(name string) {
 			}
 			say(said)
 		case "terminal left":
-			var id acp.TerminalResponse
+			var id acp.TerminalRequest
 			c.Call(ctx, acp.MethodTerminal, acp.TerminalRequest{SessionID: "s", Command: "echo $$ >left; exec sleep 1000"}, &id)
 			for {
 				if text, err := os.ReadFile("left"); err == nil && len(text) > 1 {
@@ -132,7 +132,7 @@ func fake(name string) {
 				time.Sleep(time.Millisecond)
 			}
 		case "terminal killed":
-			var id acp.TerminalResponse
+			var id acp.TerminalRequest
 			c.Call(ctx, acp.MethodTerminal, acp.TerminalRequest{SessionID: "s", Command: "sleep 1000"}, &id)
 			var before, after acp.TerminalOutput
 			c.Call(ctx, acp.MethodTerminalOutput, acp.TerminalRequest{TerminalID: id.TerminalID}, &before)
@@ -143,12 +143,12 @@ func fake(name string) {
 		case "asked before":
 			say(ask("1", "edit", `{"file_path":"out.txt"}`) + "\n")
 			c.Call(ctx, acp.MethodRead, acp.FileRequest{Path: "in.txt"}, nil)
-			c.Call(ctx, acp.MethodWrite, acp.FileRequest{Path: "out.txt", Content: "one"}, nil)
+			c.Call(ctx, acp.MethodWrite, acp.FileRequest{Path: "out.txt", Content: &content}, nil)
 			done("1", "")
 			say(ask("2", "execute", `{"command":"echo hi"}`) + "\n")
 			say(terminal(ctx, c, acp.TerminalRequest{Command: "echo", Args: []string{"hi"}}))
 			say(terminal(ctx, c, acp.TerminalRequest{Command: "echo hi"}))
-			c.Call(ctx, acp.MethodWrite, acp.FileRequest{Path: "out.txt", Content: "two"}, nil)
+			c.Call(ctx, acp.MethodWrite, acp.FileRequest{Path: "out.txt", Content: &content}, nil)
 		case "refuse":
 			stop = acp.Refusal
 		case "empty":
@@ -186,7 +186,7 @@ func fake(name string) {
 // terminal runs a command at the client.
 func terminal(ctx context.Context, c *acp.Conn, p acp.TerminalRequest) string {
 	p.SessionID = "s"
-	var id acp.TerminalResponse
+	var id acp.TerminalRequest
 	if err := c.Call(ctx, acp.MethodTerminal, p, &id); err != nil {
 		return err.Error() + "\n"
 	}
@@ -447,7 +447,7 @@ func TestAnAgentUsesFilesOfTheClient(t *testing.T) {
 		t.Errorf("it wrote %q, %v", text, err)
 	}
 	calls := tr.calls()
-	for _, want := range []string{`read {"limit":1,"line":2,"path":"in.txt"} -> two`, `read {"path":"missing"} -> error`, `edit {"content":"new","path":"out.txt"} -> wrote 3 bytes`} {
+	for _, want := range []string{`read {"path":"in.txt","line":2,"limit":1} -> two`, `read {"path":"missing"} -> error`, `edit {"path":"out.txt","content":"new"} -> `} {
 		if !strings.Contains(calls, want) {
 			t.Errorf("there is no %s in:\n%s", want, calls)
 		}
@@ -465,7 +465,7 @@ cwd: "here" is not an absolute path
 	if got := tr.result(t); !strings.HasPrefix(got, want) || !strings.Contains(got, "nowhere: ") {
 		t.Errorf("it said\n%q, want\n%s\nafter\n%s", got, want, tr.calls())
 	}
-	if got := tr.calls(); !strings.Contains(got, `"command":"sh","cwd":"/","env":[{"name":"X"`) || !strings.Contains(got, "error: exit status 3") {
+	if got := tr.calls(); !strings.Contains(got, `"command":"sh","args":["-c","echo $X $AGENTS_X; pwd"],"env":[{"name":"X"`) || !strings.Contains(got, "error: exit status 3") {
 		t.Errorf("the calls are\n%s", got)
 	}
 	if got := try(t.Context(), t, "terminal killed", withFiles).result(t); got != `true terminated there is no terminal "other"` {
@@ -497,7 +497,7 @@ func TestAPersonIsAskedOnce(t *testing.T) {
 	if got := strings.Join(asked, "\n"); got != `edit {"file_path":"out.txt","title":"Do it"}
 execute {"command":"echo hi","title":"Do it"}
 execute {"command":"echo hi"}
-edit {"content":"two","path":"out.txt"}` {
+edit {"path":"out.txt","content":"new"}` {
 		t.Errorf("the questions are\n%s\nafter %s\n%s", got, tr.result(t), tr.calls())
 	}
 	allow = `"deny"`

@@ -26,19 +26,20 @@ type request struct {
 	kind, args string // of the call
 	toModel    bool   // it has become a call
 	allowed    bool   // it is part of a call that a person has allowed
-	// run is the call. It calls answer once.
-	run    func(ctx context.Context, inv *agent.Invocation) (agent.Result, error)
-	answer func(result any, err error)
+	// run is the call. It calls answer.
+	run func(ctx context.Context, inv *agent.Invocation) (agent.Result, error)
 	// refusal is the answer if the call does not run; nil is an error.
 	refusal any
+
+	answered chan struct{} // closed by answer
+	result   any
+	err      error
 }
 
-// A grant is a permission that a person has given: it covers one further request for the
-// same action, and requests to read its files.
-type grant struct {
-	kind, command string
-	paths         []string
-	used          bool
+// answer answers r. It is called once.
+func (r *request) answer(result any, err error) {
+	r.result, r.err = result, err
+	close(r.answered)
 }
 
 // request answers a request of the program.
@@ -68,12 +69,7 @@ var errNoPrompt = errors.New("no prompt is in progress")
 
 // decided makes r a call, and waits until the call has answered it.
 func (t *talk) decided(ctx context.Context, r *request) (any, error) {
-	type answer struct {
-		result any
-		err    error
-	}
-	answers := make(chan answer, 1)
-	r.answer = func(result any, err error) { answers <- answer{result, err} }
+	r.answered = make(chan struct{})
 	t.mu.Lock()
 	t.asks++
 	id := fmt.Sprintf("call_%d", t.asks)
@@ -86,8 +82,8 @@ func (t *talk) decided(ctx context.Context, r *request) (any, error) {
 	t.mu.Unlock()
 	for !over {
 		select {
-		case a := <-answers:
-			return a.result, a.err
+		case <-r.answered:
+			return r.result, r.err
 		case <-changed:
 			t.mu.Lock()
 			changed, over = t.changed, t.err != nil || !t.running
@@ -130,12 +126,14 @@ func (t *talk) permission(ctx context.Context, p *acp.PermissionRequest) (any, e
 	t.mu.Lock()
 	c := t.note(&p.ToolCall.Call, p.ToolCall.Content)
 	r := &request{kind: c.kind(), args: c.args(), refusal: choose(p.Options, acp.RejectOnce, acp.RejectAlways)}
-	g := c.grant()
+	actions := c.actions()
 	t.mu.Unlock()
 	r.run = func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 		if inv.Asked {
 			t.mu.Lock()
-			t.grants = append(t.grants, g)
+			for _, a := range actions {
+				t.grants[a]++
+			}
 			t.mu.Unlock()
 		}
 		r.answer(choose(p.Options, acp.AllowOnce, acp.AllowAlways), nil)
@@ -160,73 +158,45 @@ func choose(options []acp.Option, kinds ...string) acp.PermissionResponse {
 	return acp.Choose("")
 }
 
-// grant is what a permission for c covers.
-func (c *call) grant() *grant {
-	g := &grant{kind: c.kind()}
+// actions are what a permission for c covers: what it says, and to read its files.
+func (c *call) actions() []string {
+	var input struct {
+		Path     string   `json:"path"`
+		FilePath string   `json:"file_path"`
+		Command  string   `json:"command"`
+		Args     []string `json:"args"`
+	}
+	_ = json.Unmarshal(c.RawInput, &input) // other input covers nothing
+	list := []string{strings.Join(append([]string{c.kind(), input.Command}, input.Args...), " ")}
+	paths := []string{input.Path, input.FilePath}
 	for _, l := range c.Locations {
-		g.paths = append(g.paths, l.Path)
+		paths = append(paths, l.Path)
 	}
-	var input struct {
-		Path     string `json:"path"`
-		FilePath string `json:"file_path"`
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) {
+		list = append(list, c.kind()+" "+path, "read "+path)
 	}
-	_ = json.Unmarshal(c.RawInput, &input) // other input names no file
-	g.paths = append(g.paths, input.Path, input.FilePath)
-	g.command = commandLine(c.RawInput)
-	return g
+	return list
 }
 
-// commandLine is the command in the arguments of a call, with its arguments.
-func commandLine(args json.RawMessage) string {
-	var input struct {
-		Command any      `json:"command"`
-		Args    []string `json:"args"`
-	}
-	_ = json.Unmarshal(args, &input) // it has no command otherwise
-	words := []string{}
-	if list, ok := input.Command.([]any); ok {
-		for _, word := range list {
-			words = append(words, fmt.Sprint(word))
-		}
-	} else if line, ok := input.Command.(string); ok {
-		words = append(words, line)
-	}
-	return strings.Join(append(words, input.Args...), " ")
-}
-
-// granted reports whether a permission covers r, for the file at path or a command.
-func (t *talk) granted(r *request, path string) bool {
+// granted reports whether a permission covers an action. It covers one, apart from reading.
+func (t *talk) granted(kind, action string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	line := commandLine(json.RawMessage(r.args))
-	for _, g := range t.grants {
-		switch {
-		case r.kind == "read" && slices.Contains(g.paths, path):
-			return true
-		case g.used || r.kind != g.kind:
-		case path != "" && slices.Contains(g.paths, path), path == "" && line != "" && line == g.command:
-			g.used = true
-			return true
-		}
+	key := kind + " " + action
+	if t.grants[key] == 0 || action == "" {
+		return false
 	}
-	return false
+	if kind != "read" {
+		t.grants[key]--
+	}
+	return true
 }
 
 // read answers fs/read_text_file.
 func (t *talk) read(ctx context.Context, p *acp.FileRequest) (any, error) {
-	args := map[string]any{"path": p.Path}
-	if p.Line > 0 {
-		args["line"] = p.Line
-	}
-	if p.Limit != nil {
-		args["limit"] = *p.Limit
-	}
-	r := &request{kind: "read", args: string(acp.Raw(args))}
-	r.run = func(context.Context, *agent.Invocation) (agent.Result, error) {
+	return t.file(ctx, "read", p, func() (string, any, error) {
 		content, err := t.agent.Files.Read(p.Path)
-		if err != nil {
-			return agent.Result{}, answered(r, nil, err)
-		}
 		text := strings.ToValidUTF8(string(content), "\uFFFD")
 		if p.Line > 1 || p.Limit != nil {
 			lines := strings.SplitAfter(text, "\n")
@@ -236,32 +206,34 @@ func (t *talk) read(ctx context.Context, p *acp.FileRequest) (any, error) {
 			}
 			text = strings.Join(lines, "")
 		}
-		return agent.TextResult(text), answered(r, acp.FileResponse{Content: text}, nil)
-	}
-	r.allowed = t.granted(r, p.Path)
-	return t.decided(ctx, r)
+		return text, map[string]string{"content": text}, err
+	})
 }
 
 // write answers fs/write_text_file.
 func (t *talk) write(ctx context.Context, p *acp.FileRequest) (any, error) {
-	r := &request{kind: "edit", args: string(acp.Raw(map[string]string{"path": p.Path, "content": p.Content}))}
-	r.run = func(context.Context, *agent.Invocation) (agent.Result, error) {
-		err := t.agent.Files.Write(p.Path, []byte(p.Content))
-		return agent.TextResult(fmt.Sprintf("wrote %d bytes to %s", len(p.Content), p.Path)), answered(r, acp.Flag{}, err)
+	if p.Content == nil {
+		return nil, jsonrpc.Errorf(acp.InvalidParams, "content: it is missing")
 	}
-	r.allowed = t.granted(r, p.Path)
-	return t.decided(ctx, r)
+	return t.file(ctx, "edit", p, func() (string, any, error) {
+		err := t.agent.Files.Write(p.Path, []byte(*p.Content))
+		return "", acp.Flag{}, err
+	})
 }
 
-// answered answers r, and returns err.
-func answered(r *request, result any, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		r.answer(nil, jsonrpc.Errorf(acp.NotFound, "%v", err))
-	default:
+// file makes what do does with a file a call.
+func (t *talk) file(ctx context.Context, kind string, p *acp.FileRequest, do func() (text string, result any, err error)) (any, error) {
+	p.SessionID = ""
+	r := &request{kind: kind, args: string(acp.Raw(p)), allowed: t.granted(kind, p.Path)}
+	r.run = func(context.Context, *agent.Invocation) (agent.Result, error) {
+		text, result, err := do()
+		if errors.Is(err, fs.ErrNotExist) {
+			err = jsonrpc.Errorf(acp.NotFound, "%v", err)
+		}
 		r.answer(result, err)
+		return agent.TextResult(text), err
 	}
-	return err
+	return t.decided(ctx, r)
 }
 
 // elicit shows a form to the person.

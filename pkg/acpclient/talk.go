@@ -52,7 +52,7 @@ type talk struct {
 	calls     map[string]*call    // by their id in the protocol
 	asked     map[string]*request // by the id of the call that each becomes
 	asks      int
-	grants    []*grant
+	grants    map[string]int       // how many requests permissions cover, by kind and file or command
 	opened    int                  // terminals
 	terminals map[string]*terminal // that are not released
 	turn      *acp.PromptResponse  // the answer to the prompt in progress; nil until it comes
@@ -76,7 +76,7 @@ func (c *call) over() bool { return c.Status == acp.Completed || c.Status == acp
 func newTalk(a *Agent, inv *agent.Invocation) *talk {
 	lease := inv.Host.Lease(context.Background(), inv)
 	t := &talk{agent: a, inv: inv, usd: lease.USD, changed: make(chan struct{}), calls: map[string]*call{},
-		asked: map[string]*request{}, terminals: map[string]*terminal{}, stderr: bounded{limit: maxStderr}}
+		asked: map[string]*request{}, terminals: map[string]*terminal{}, grants: map[string]int{}, stderr: bounded{limit: maxStderr}}
 	t.limit = cmp.Or(a.IdleTimeout, DefaultIdleTimeout)
 	t.idle = time.AfterFunc(t.limit, func() {
 		t.mu.Lock()

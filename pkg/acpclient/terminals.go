@@ -1,13 +1,13 @@
 package acpclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -23,8 +23,27 @@ const maxTerminals = 32
 type terminal struct {
 	output bounded
 	kill   func()
-	done   chan struct{} // closed when all of its processes have ended
-	exit   acp.TerminalExit
+	done   chan struct{} // closed when all of its processes have ended; then exit and err are set
+	exit   process.Exit
+	err    error
+}
+
+// ended reports whether the command has ended.
+func (t *terminal) ended() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// status is how the command has ended.
+func (t *terminal) status() (e acp.TerminalExit) {
+	if e.Code = &t.exit.Code; t.exit.Code < 0 {
+		e.Code, e.Signal = nil, t.exit.Signal.String()
+	}
+	return e
 }
 
 // createTerminal answers terminal/create.
@@ -32,44 +51,24 @@ func (t *talk) createTerminal(ctx context.Context, p *acp.TerminalRequest) (any,
 	if p.CWD != "" && !filepath.IsAbs(p.CWD) {
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "cwd: %.100q is not an absolute path", p.CWD)
 	}
-	args := map[string]any{"command": p.Command}
-	if len(p.Args) > 0 {
-		args["args"] = p.Args
-	}
-	if p.CWD != "" {
-		args["cwd"] = p.CWD
-	}
-	if len(p.Env) > 0 {
-		args["env"] = p.Env
-	}
-	r := &request{kind: "execute", args: string(acp.Raw(args))}
+	p.SessionID = ""
+	line := strings.Join(append([]string{p.Command}, p.Args...), " ")
+	r := &request{kind: "execute", args: string(acp.Raw(p)), allowed: t.granted("execute", line)}
 	r.run = func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 		id, term, err := t.startTerminal(ctx, inv, p)
-		if r.answer(acp.TerminalResponse{TerminalID: id}, err); err != nil {
+		if r.answer(map[string]string{"terminalId": id}, err); err != nil {
 			return agent.Result{}, err
 		}
-		err = t.until(ctx, func() bool {
-			select {
-			case <-term.done:
-				return true
-			default:
-				return false
-			}
-		})
+		err = t.until(ctx, term.ended)
 		text, _ := term.output.text()
 		switch {
+		case err == nil:
+			err = term.exit.Failure(ctx, term.err)
 		case errors.Is(err, errProceeds):
 			return agent.TextResult(text + "[the command is still running]"), nil
-		case err != nil:
-			return agent.TextResult(text), err
-		case term.exit.Signal != "":
-			return agent.TextResult(text), errors.New("signal: " + term.exit.Signal)
-		case *term.exit.Code != 0:
-			return agent.TextResult(text), fmt.Errorf("exit status %d", *term.exit.Code)
 		}
-		return agent.TextResult(text), nil
+		return agent.TextResult(text), err
 	}
-	r.allowed = t.granted(r, "")
 	return t.decided(ctx, r)
 }
 
@@ -82,9 +81,7 @@ func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.
 			cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
 		}
 	}
-	if cmd.Dir = t.agent.Command.Dir; p.CWD != "" {
-		cmd.Dir = p.CWD
-	}
+	cmd.Dir = cmp.Or(p.CWD, cmd.Dir)
 	program := p.Command
 	if cmd.Args = p.Args; len(p.Args) == 0 {
 		program, cmd.Args = "sh", []string{"-c", p.Command}
@@ -111,18 +108,13 @@ func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.
 	id := fmt.Sprintf("terminal_%d", t.opened)
 	t.terminals[id] = term
 	t.serving.Go(func() {
-		exit, err := process.Run(ctx, &cmd)
+		term.exit, term.err = process.Run(ctx, &cmd)
 		term.kill()
-		if err != nil {
-			fmt.Fprintln(&term.output, err)
+		if term.err != nil {
+			fmt.Fprintln(&term.output, term.err)
 		}
-		if _, ok := errors.AsType[*process.StartError](err); ok {
-			exit.Code = 127 // as in a shell
-		}
-		if exit.Code >= 0 {
-			term.exit.Code = &exit.Code
-		} else if term.exit.Signal = "unknown"; exit.Signal != 0 {
-			term.exit.Signal = exit.Signal.String()
+		if _, ok := errors.AsType[*process.StartError](term.err); ok {
+			term.exit.Code = 127 // as in a shell
 		}
 		close(term.done)
 		t.mu.Lock()
@@ -145,10 +137,9 @@ func (t *talk) useTerminal(ctx context.Context, method string, p *acp.TerminalRe
 	}
 	if method == acp.MethodTerminalOutput {
 		var r acp.TerminalOutput
-		select {
-		case <-term.done:
-			r.Exit = &term.exit
-		default:
+		if term.ended() {
+			exit := term.status()
+			r.Exit = &exit
 		}
 		r.Output, r.Truncated = term.output.text()
 		return r, nil
@@ -166,7 +157,7 @@ func (t *talk) useTerminal(ctx context.Context, method string, p *acp.TerminalRe
 	if method != acp.MethodTerminalWait {
 		return acp.Flag{}, nil
 	}
-	return term.exit, nil
+	return term.status(), nil
 }
 
 // bounded keeps the end of what is written. It is safe for concurrent use.
@@ -187,13 +178,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is what b keeps, from the beginning of a character on.
+// text is what b keeps, without what is not a character.
 func (b *bounded) text() (text string, cut bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	end := b.end
-	for b.cut && len(end) > 0 && !utf8.RuneStart(end[0]) {
-		end = end[1:]
-	}
-	return strings.ToValidUTF8(string(end), "\uFFFD"), b.cut
+	return strings.ToValidUTF8(string(b.end), ""), b.cut
 }

@@ -176,7 +176,7 @@ func (u *updates) known(e *agent.Event) (*call, []acp.Update) {
 	update := acp.Update{Kind: acp.ToolCall, Call: acp.Call{ID: e.Key, Title: title(e), Kind: kind(e.Tool, &spec), Status: acp.Pending, RawInput: rawArgs(e.Args)}}
 	if u.terminals && update.Call.Kind == "execute" {
 		c.terminal = []acp.CallContent{{Type: "terminal", TerminalID: e.Key}}
-		update.Content, update.Meta = acp.Raw(c.terminal), &acp.TerminalMeta{Info: &acp.TerminalOf{ID: e.Key, CWD: u.dir}}
+		update.Content, update.Meta = acp.Raw(c.terminal), terminal("info", e.Key, "cwd", u.dir)
 	}
 	if path := u.path(e.Args); path != "" {
 		update.Locations = []acp.Location{{Path: path}}
@@ -203,7 +203,7 @@ func (u *updates) called(e *agent.Event) []acp.Update {
 	switch e.Kind {
 	case agent.EventProgress:
 		if c.terminal != nil {
-			update.Meta = printed(e.Key, termtext.Clean(e.Text)+"\n")
+			update.Meta = terminal("output", e.Key, "data", termtext.Clean(e.Text)+"\n")
 			break
 		}
 		c.output += termtext.Clean(e.Text) + "\n"
@@ -223,14 +223,14 @@ func (u *updates) called(e *agent.Event) []acp.Update {
 			switch {
 			case strings.TrimSpace(text) == "":
 			case c.terminal != nil:
-				list = append(list, acp.Update{Kind: acp.ToolCallUpdate, Meta: printed(e.Key, text), Call: acp.Call{ID: e.Key}})
+				list = append(list, acp.Update{Kind: acp.ToolCallUpdate, Meta: terminal("output", e.Key, "data", text), Call: acp.Call{ID: e.Key}})
 			default:
 				content = append(content, acp.CallContent{Type: "content", Content: acp.TextBlock(fenced(text))})
 			}
 			content = append(content, media...)
 		}
 		if c.terminal != nil {
-			update.Meta = &acp.TerminalMeta{Exit: &acp.TerminalOf{ID: e.Key, Code: &code}}
+			update.Meta = terminal("exit", e.Key, "exit_code", code)
 		}
 		if len(content) > 0 {
 			update.Content = acp.Raw(slices.Concat(c.terminal, content))
@@ -241,9 +241,10 @@ func (u *updates) called(e *agent.Event) []acp.Update {
 	return append(list, update)
 }
 
-// printed is the next output of a terminal.
-func printed(id, text string) *acp.TerminalMeta {
-	return &acp.TerminalMeta{Output: &acp.TerminalOf{ID: id, Data: text}}
+// terminal is the Meta of an update about the terminal that shows a call: "info", "output" or
+// "exit", with one value.
+func terminal(what, id, name string, value any) map[string]any {
+	return map[string]any{"terminal_" + what: map[string]any{"terminal_id": id, name: value}}
 }
 
 // planned is the plan after a call that changed it.

@@ -147,12 +147,12 @@ func TestTheOutputOfACommandIsATerminal(t *testing.T) {
 	} {
 		list = append(list, u.of(&e, false)...)
 	}
-	want := `{"sessionUpdate":"tool_call","content":[{"type":"terminal","terminalId":"k"}],"_meta":{"terminal_info":{"terminal_id":"k","cwd":"/work"}},"toolCallId":"k","title":"bash_run command=make","kind":"execute","status":"pending","rawInput":{"command":"make"}}
+	want := `{"sessionUpdate":"tool_call","content":[{"type":"terminal","terminalId":"k"}],"_meta":{"terminal_info":{"cwd":"/work","terminal_id":"k"}},"toolCallId":"k","title":"bash_run command=make","kind":"execute","status":"pending","rawInput":{"command":"make"}}
 {"sessionUpdate":"tool_call_update","content":[{"type":"terminal","terminalId":"k"},{"type":"content","content":{"type":"text","text":"why"}}],"toolCallId":"k","status":"pending"}
 {"sessionUpdate":"tool_call_update","toolCallId":"k","status":"in_progress"}
-{"sessionUpdate":"tool_call_update","_meta":{"terminal_output":{"terminal_id":"k","data":"cc a.c\n"}},"toolCallId":"k","status":"in_progress"}
-{"sessionUpdate":"tool_call_update","_meta":{"terminal_output":{"terminal_id":"k","data":"error: exit status 2"}},"toolCallId":"k"}
-{"sessionUpdate":"tool_call_update","_meta":{"terminal_exit":{"terminal_id":"k","exit_code":1}},"toolCallId":"k","status":"failed"}`
+{"sessionUpdate":"tool_call_update","_meta":{"terminal_output":{"data":"cc a.c\n","terminal_id":"k"}},"toolCallId":"k","status":"in_progress"}
+{"sessionUpdate":"tool_call_update","_meta":{"terminal_output":{"data":"error: exit status 2","terminal_id":"k"}},"toolCallId":"k"}
+{"sessionUpdate":"tool_call_update","_meta":{"terminal_exit":{"exit_code":1,"terminal_id":"k"}},"toolCallId":"k","status":"failed"}`
 	if diff := cmp.Diff(want, shown(list)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
