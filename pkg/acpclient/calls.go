@@ -56,13 +56,6 @@ func (t *talk) notify(method string, params json.RawMessage) {
 	}
 }
 
-// end ends the talk. t.mu is held.
-func (t *talk) end(err error) {
-	if t.err == nil {
-		t.err = err
-	}
-}
-
 // spent records what the session has cost so far. The cost never decreases.
 func (t *talk) spent(u *acp.Update) {
 	if u.Used != nil && *u.Used > t.consumed.InputTokens && *u.Used < 1<<40 { // all of it was read once
@@ -184,20 +177,21 @@ func (p *permit) Sandbox() string { return p.talk.agent.Sandbox() }
 func (p *permit) Approved(inv *agent.Invocation) bool {
 	p.talk.mu.Lock()
 	defer p.talk.mu.Unlock()
-	r := p.talk.asked[inv.Call.ID]
-	return r != nil && r.allowed
+	return slices.ContainsFunc(p.talk.asked, func(r *request) bool { return r.id == inv.Call.ID && r.allowed })
 }
 
 // Call does what the program has requested.
 func (p *permit) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	t := p.talk
-	t.mu.Lock()
-	r := t.asked[inv.Call.ID]
-	delete(t.asked, inv.Call.ID)
-	t.mu.Unlock()
-	if r == nil {
+	p.talk.mu.Lock()
+	asked := p.talk.asked
+	i := slices.IndexFunc(asked, func(r *request) bool { return r.id == inv.Call.ID })
+	if i < 0 {
+		p.talk.mu.Unlock()
 		return agent.Result{}, errors.New("the agent has withdrawn the request")
 	}
+	r := asked[i]
+	p.talk.asked = slices.Delete(asked, i, i+1)
+	p.talk.mu.Unlock()
 	return r.run(ctx, inv)
 }
 
@@ -209,7 +203,7 @@ var errProceeds = errors.New("the agent proceeds")
 func (t *talk) until(ctx context.Context, over func() bool) error {
 	for {
 		t.mu.Lock()
-		changed, ended, err, proceeds := t.changed, over(), t.err, len(t.waiting()) > 0 || !t.running
+		changed, ended, err, proceeds := t.changed, over(), t.err, t.asking() || !t.running
 		t.mu.Unlock()
 		switch {
 		case ended:

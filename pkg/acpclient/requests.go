@@ -1,7 +1,6 @@
 package acpclient
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,12 +22,12 @@ type Files interface {
 
 // A request is one of the program about which a call decides.
 type request struct {
-	kind, args string // of the call
-	toModel    bool   // it has become a call
-	allowed    bool   // it is part of a call that a person has allowed
+	id, kind, args string // of the call
+	toModel        bool   // it has become a call
+	allowed        bool   // it is part of a call that a person has allowed
 	// run is the call. It calls answer.
 	run func(ctx context.Context, inv *agent.Invocation) (agent.Result, error)
-	// refusal is the answer if the call does not run; nil is an error.
+	// refusal is the answer if the call does not run; nil is the error of the call.
 	refusal any
 
 	answered chan struct{} // closed by answer
@@ -72,10 +71,10 @@ func (t *talk) decided(ctx context.Context, r *request) (any, error) {
 	r.answered = make(chan struct{})
 	t.mu.Lock()
 	t.asks++
-	id := fmt.Sprintf("call_%d", t.asks)
+	r.id = fmt.Sprintf("call_%d", t.asks)
 	over := t.err != nil || !t.running
 	if !over {
-		t.asked[id] = r
+		t.asked = append(t.asked, r)
 		t.change()
 	}
 	changed := t.changed
@@ -93,7 +92,7 @@ func (t *talk) decided(ctx context.Context, r *request) (any, error) {
 		}
 	}
 	t.mu.Lock()
-	delete(t.asked, id)
+	t.asked = slices.DeleteFunc(t.asked, func(other *request) bool { return other == r })
 	t.mu.Unlock()
 	return nil, errNoPrompt
 }
@@ -102,23 +101,17 @@ func (t *talk) decided(ctx context.Context, r *request) (any, error) {
 func (t *talk) refuse(results []agent.ToolResult) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id, r := range t.asked {
-		if !r.toModel {
-			continue
-		}
-		delete(t.asked, id)
-		if r.refusal != nil {
+	for _, r := range t.asked {
+		i := slices.IndexFunc(results, func(result agent.ToolResult) bool { return result.CallID == r.id })
+		switch {
+		case !r.toModel:
+		case r.refusal != nil || i < 0:
 			r.answer(r.refusal, nil)
-			continue
+		default:
+			r.answer(nil, errors.New(results[i].Text()))
 		}
-		why := "not permitted"
-		for _, result := range results {
-			if result.CallID == id {
-				why = cmp.Or(result.Text(), why)
-			}
-		}
-		r.answer(nil, errors.New(why))
 	}
+	t.asked = slices.DeleteFunc(t.asked, func(r *request) bool { return r.toModel })
 }
 
 // permission answers session/request_permission.

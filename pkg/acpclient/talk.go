@@ -18,7 +18,6 @@ import (
 
 // Limits of what a program may send during a call.
 const (
-	maxBytes = 256 << 20
 	maxText  = 1 << 20 // text since the last answer of Generate
 	maxCalls = 2_000
 	maxBad   = 100 // lines that are not messages
@@ -44,17 +43,15 @@ type talk struct {
 	err       error         // why the talk is over
 	idle      *time.Timer   // since the last message
 	limit     time.Duration
-	bytes     int
 	badLine   int
 	text      strings.Builder // since the last answer of Generate
 	thought   strings.Builder
-	whole     string              // the text of the prompt in progress before that
-	calls     map[string]*call    // by their id in the protocol
-	asked     map[string]*request // by the id of the call that each becomes
+	whole     string           // the text of the prompt in progress before that
+	calls     map[string]*call // by their id in the protocol
+	asked     []*request       // that have not become calls, or whose calls have not begun
+	grants    map[string]int   // how many requests permissions cover, by kind and file or command
 	asks      int
-	grants    map[string]int       // how many requests permissions cover, by kind and file or command
-	opened    int                  // terminals
-	terminals map[string]*terminal // that are not released
+	terminals map[string]*terminal // that are not released, by the id of their call
 	turn      *acp.PromptResponse  // the answer to the prompt in progress; nil until it comes
 	running   bool                 // a prompt is in progress
 
@@ -76,7 +73,7 @@ func (c *call) over() bool { return c.Status == acp.Completed || c.Status == acp
 func newTalk(a *Agent, inv *agent.Invocation) *talk {
 	lease := inv.Host.Lease(context.Background(), inv)
 	t := &talk{agent: a, inv: inv, usd: lease.USD, changed: make(chan struct{}), calls: map[string]*call{},
-		asked: map[string]*request{}, terminals: map[string]*terminal{}, grants: map[string]int{}, stderr: bounded{limit: maxStderr}}
+		terminals: map[string]*terminal{}, grants: map[string]int{}, stderr: bounded{limit: maxStderr}}
 	t.limit = cmp.Or(a.IdleTimeout, DefaultIdleTimeout)
 	t.idle = time.AfterFunc(t.limit, func() {
 		t.mu.Lock()
@@ -103,6 +100,11 @@ func (t *talk) change() {
 func (t *talk) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.end(err)
+}
+
+// end is fail with t.mu held.
+func (t *talk) end(err error) {
 	if t.err == nil {
 		t.err = err
 		t.idle.Stop()
@@ -110,13 +112,10 @@ func (t *talk) fail(err error) {
 	t.change()
 }
 
-// seen counts what the program sends.
-func (t *talk) seen(n int) error {
+// seen takes note that the program has sent something.
+func (t *talk) seen() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.bytes += n; t.bytes > maxBytes {
-		return fmt.Errorf("it sent more than %d bytes", maxBytes)
-	}
 	if t.err == nil {
 		t.idle.Reset(t.limit)
 	}
@@ -163,7 +162,7 @@ func (t *talk) generate(ctx context.Context, req *agent.Request, delta func(agen
 	for {
 		t.mu.Lock()
 		changed, err, text, thought := t.changed, t.err, t.text.String(), t.thought.String()
-		asking := len(t.waiting()) > 0
+		asking := t.asking()
 		idle, turn := !t.running, t.turn
 		t.mu.Unlock()
 		for i, piece := range [...]agent.Delta{{Kind: agent.DeltaText, Text: text[shown[0]:]}, {Kind: agent.DeltaReasoning, Text: thought[shown[1]:]}} {
@@ -241,17 +240,9 @@ func (t *talk) prompt(req *agent.Request) {
 	})
 }
 
-// waiting are the ids of the requests that have not become calls, in their order. t.mu is
-// held.
-func (t *talk) waiting() []string {
-	var ids []string
-	for id, r := range t.asked {
-		if !r.toModel {
-			ids = append(ids, id)
-		}
-	}
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
-	return ids
+// asking reports whether a request has not become a call. t.mu is held.
+func (t *talk) asking() bool {
+	return slices.ContainsFunc(t.asked, func(r *request) bool { return !r.toModel })
 }
 
 // answer takes up what the program has said and asked for.
@@ -259,10 +250,11 @@ func (t *talk) answer() *agent.Response {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := &agent.Response{Message: agent.Message{Role: agent.RoleAssistant}, Finish: agent.FinishStop, Usage: t.usage()}
-	for _, id := range t.waiting() {
-		asked := t.asked[id]
-		asked.toModel = true
-		r.Message.Calls = append(r.Message.Calls, agent.ToolCall{ID: id, Name: asked.kind, Args: asked.args})
+	for _, asked := range t.asked {
+		if !asked.toModel {
+			asked.toModel = true
+			r.Message.Calls = append(r.Message.Calls, agent.ToolCall{ID: asked.id, Name: asked.kind, Args: asked.args})
+		}
 	}
 	text := t.text.String()
 	t.whole += text

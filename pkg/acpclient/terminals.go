@@ -55,8 +55,8 @@ func (t *talk) createTerminal(ctx context.Context, p *acp.TerminalRequest) (any,
 	line := strings.Join(append([]string{p.Command}, p.Args...), " ")
 	r := &request{kind: "execute", args: string(acp.Raw(p)), allowed: t.granted("execute", line)}
 	r.run = func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-		id, term, err := t.startTerminal(ctx, inv, p)
-		if r.answer(map[string]string{"terminalId": id}, err); err != nil {
+		term, err := t.startTerminal(ctx, inv, p)
+		if r.answer(map[string]string{"terminalId": r.id}, err); err != nil {
 			return agent.Result{}, err
 		}
 		err = t.until(ctx, term.ended)
@@ -73,7 +73,7 @@ func (t *talk) createTerminal(ctx context.Context, p *acp.TerminalRequest) (any,
 }
 
 // startTerminal starts the command of a terminal.
-func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.TerminalRequest) (string, *terminal, error) {
+func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.TerminalRequest) (*terminal, error) {
 	cmd := t.agent.Command
 	cmd.Env, cmd.Mark = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], inv.Environ()...), inv.Key
 	for _, v := range p.Env {
@@ -88,7 +88,7 @@ func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.
 	}
 	var err error
 	if cmd.Path, err = process.LookPath(program, cmd.Env); err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	term := &terminal{output: bounded{limit: maxText}, done: make(chan struct{})}
 	if p.Limit != nil {
@@ -99,14 +99,12 @@ func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.
 	defer t.mu.Unlock()
 	switch {
 	case t.err != nil:
-		return "", nil, t.err
+		return nil, t.err
 	case len(t.terminals) >= maxTerminals:
-		return "", nil, fmt.Errorf("more than %d terminals are not released", maxTerminals)
+		return nil, fmt.Errorf("more than %d terminals are not released", maxTerminals)
 	}
 	ctx, term.kill = context.WithCancel(context.WithoutCancel(ctx))
-	t.opened++
-	id := fmt.Sprintf("terminal_%d", t.opened)
-	t.terminals[id] = term
+	t.terminals[inv.Call.ID] = term
 	t.serving.Go(func() {
 		term.exit, term.err = process.Run(ctx, &cmd)
 		term.kill()
@@ -121,7 +119,7 @@ func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.
 		defer t.mu.Unlock()
 		t.change()
 	})
-	return id, term, nil
+	return term, nil
 }
 
 // useTerminal answers the other requests about terminals.

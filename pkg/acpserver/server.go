@@ -158,14 +158,9 @@ func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest)
 	case isNew == (p.SessionID != ""):
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "sessionId: session/load and session/resume need it, session/new does not take it")
 	}
-	if open, err := s.session(p.SessionID); err == nil { // it is opened again
-		s.mu.Lock()
-		delete(s.sessions, p.SessionID)
-		s.mu.Unlock()
-		open.end()
-	}
+	_, _ = s.close(ctx, &acp.SessionID{SessionID: p.SessionID}) // if it is opened again
 	s.mu.Lock()
-	full := len(s.sessions) >= maxSessions
+	full, terminals := len(s.sessions) >= maxSessions, s.caps.Meta.TerminalOutput
 	s.mu.Unlock()
 	if full {
 		return nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "%d sessions are open: session/close closes one", maxSessions)
@@ -177,9 +172,7 @@ func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest)
 	}
 	client.session = opened.ID()
 	open := &session{Session: opened, server: s}
-	s.mu.Lock()
-	open.updates = &updates{dir: p.CWD, redact: opened.Redact, terminals: s.caps.Meta.TerminalOutput}
-	s.mu.Unlock()
+	open.updates = &updates{dir: p.CWD, redact: opened.Redact, terminals: terminals}
 	if !isNew {
 		if err := open.history(method == acp.MethodLoad); err != nil {
 			opened.Close()
