@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -84,8 +87,10 @@ func agentFile(t *testing.T) string {
 		"script.json": `{"rules": [
 			{"name": "over", "when": {"role": "tool"}, "answer": {"text": "done: ${lastMessage}"}},
 			{"name": "wait", "when": {"role": "user", "prompt": "^wait"}, "answer": {"calls": [{"tool": "bash_wait", "args": {}}]}},
+			{"name": "order", "when": {"role": "user", "prompt": "^order"}, "answer": {"calls": [{"tool": "bash_order", "args": {"prompt": "x"}}]}},
 			{"name": "touch", "when": {"role": "user", "prompt": "^touch"}, "answer": {"calls": [{"tool": "bash_touch", "args": {}}]}},
 			{"name": "other", "answer": {"text": "hello, ${lastMessage}"}}]}`,
+		"tools/order": order,
 		"tools/wait":  tool("wait", "touch "+filepath.Join(dir, "waiting")+"; sleep 600"),
 		"tools/touch": tool("touch", "echo touched$AGENTS_FLEET_PASSWORD_URL$TEMPORAL_TLS_CLIENT_KEY_DATA"),
 	} {
@@ -96,6 +101,25 @@ func agentFile(t *testing.T) string {
 	}
 	return filepath.Join(dir, "agent.json")
 }
+
+// order is an agent that asks a person for several things, and answers with the reply.
+const order = `#!/bin/sh
+if [ "$1" = describe ]; then
+	echo '{"slug": "order", "description": "d", "channel": 1, "args": [{"name": "prompt", "description": "p", "backing_type": "string", "arity": "single", "mode": "stdin"}]}'
+	exit
+fi
+n=0
+say() {
+	n=$((n + 1))
+	echo "{\"seq\":$n,\"time\":\"2026-01-02T03:04:05Z\",\"session\":\"F\",\"agent\":\"order\",$1}"
+}
+read -r start
+say '"kind":"session"'
+say '"kind":"message","message":{"role":"user","parts":[{"kind":"text","text":"x"}]}'
+say '"kind":"question","question":"q1","what":"elicit","path":["order"],"text":"Your order?","schema":{"type":"object","required":["count","size"],"properties":{"count":{"type":"integer","minimum":1},"size":{"type":"string","enum":["small","large"]},"gift":{"type":"boolean"}}}'
+until read -r line && [ "${line#*reply}" != "$line" ]; do :; done
+say "\"kind\":\"end\",\"status\":\"ok\",\"text\":\"$(printf %s "$line" | sed 's/.*"answer"://; s/["\\]//g')\",\"total\":{}"
+`
 
 func tool(name, script string) string {
 	return "#!/bin/sh\nif [ \"$1\" = describe ]; then echo '{\"slug\": \"" + name + "\", \"description\": \"d\", \"args\": []}'; exit; fi\n" + script + "\n"
@@ -135,6 +159,7 @@ func TestCommands(t *testing.T) {
 	})
 	t.Run("cancel", func(t *testing.T) { testCancel(t, file) })
 	t.Run("channel", func(t *testing.T) { testChannel(t, file) })
+	t.Run("questions", func(t *testing.T) { testQuestions(t, file) })
 	t.Run("prune", func(t *testing.T) { testPrune(t, filepath.Join(dir, "store"), keyFile) })
 	t.Run("a second dev", func(t *testing.T) {
 		if code, _, stderr := do(t.Context(), "", "dev", "--listen", "127.0.0.1:0"); code != 2 || !strings.Contains(stderr, "another `agents-fleet dev` uses this folder") {
@@ -230,6 +255,74 @@ func testCancel(t *testing.T, file string) {
 	if code, _, stderr := do(ctx, "", "run", "--agent-file", file, "--prompt", "wait"); code != 130 || !strings.Contains(stderr, "run agent clerk") {
 		t.Errorf("run: %d, %q", code, stderr)
 	}
+}
+
+// A person at a terminal types a number, a choice and nothing, and leaves a question that the
+// next one who attaches answers.
+func testQuestions(t *testing.T, file string) {
+	person, terminal := openTerminal(t)
+	stdin := os.Stdin
+	os.Stdin = terminal
+	defer func() { os.Stdin = stdin }()
+	var shown safe
+	go io.Copy(&shown, person)
+	at := func(ctx context.Context, args ...string) (int, string) {
+		var out, stderr safe
+		p := environment(strings.NewReader(""), &out, &stderr)
+		p.InTerm, p.ErrTerm = true, true
+		return run(ctx, p, append([]string{"agents-fleet"}, args...)), out.String() + stderr.String()
+	}
+	_, id, _ := do(t.Context(), "", "submit", "--agent-file", file, "--prompt", "order")
+	id = strings.TrimSpace(id)
+	left, leave := context.WithCancel(t.Context())
+	go func() {
+		until(t, "the question", func() bool { return strings.Contains(shown.String(), "answer, decline or cancel?") })
+		leave()
+	}()
+	if code, text := at(left, "attach", id); code != 130 || !strings.Contains(text, "the run has not ended") {
+		t.Errorf("attach: %d, %s", code, text)
+	}
+	go func() {
+		for _, step := range []struct{ question, answer string }{
+			{"withdrawn)", ""}, {"cancel?", "answer"}, {"count, a whole number", "many"}, {"want a whole number", "3"}, {"2  large", "2"}, {"empty leaves it out", ""}, {`{"count": 3, "size": "large"}`, "send"},
+		} {
+			before := shown.String()
+			until(t, step.question, func() bool {
+				_, text, _ := strings.Cut(shown.String(), "withdrawn")
+				return strings.Contains("withdrawn"+text, step.question)
+			})
+			if step.question != "withdrawn)" {
+				fmt.Fprintln(person, step.answer)
+				until(t, "the echo of "+step.answer, func() bool { return len(shown.String()) > len(before) })
+			}
+		}
+	}()
+	if code, text := at(t.Context(), "attach", id); code != 0 || !strings.Contains(text, "done: {action:accept,content:{count:3,size:large}}") {
+		t.Errorf("attach: %d, %s\n%s", code, text, shown.String())
+	}
+}
+
+// openTerminal makes a terminal: the side of the person, and that of the program.
+func openTerminal(t *testing.T) (person, program *os.File) {
+	t.Helper()
+	open := func(name string) *os.File {
+		f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOCTTY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	person = open("/dev/ptmx")
+	fd := int(person.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return person, open(fmt.Sprintf("/dev/pts/%d", n))
 }
 
 // A run that ended long ago is removed; those of today stay.
