@@ -22,15 +22,12 @@ needs. Each conversation is a session, in the folder that the editor names.`,
 			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &o.Set}},
 			&cli.GenericFlag{Name: "budget", Usage: "limit each run, `AMOUNTS` such as usd=2,seconds=600; repeatable (see agents help budgets)", Value: budget},
 		),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			if err := o.Keep.Check(); err != nil {
 				return err
 			}
 			o.Budget = budget.Budget
 			return chat.Editor(ctx, p, *o)
-		},
+		}),
 	}
 }

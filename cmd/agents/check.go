@@ -32,10 +32,7 @@ is an error or something had to be left out; warnings and notes do not change it
 			&cli.BoolFlag{Name: "effective", Usage: "instead print what each agent may do with each tool, by which rule, and what enforces it", Destination: &f.effective},
 			&cli.StringFlag{Name: "tools", Usage: "instead print the tools of one agent as its model sees them: `FORM` is list, openai or json", Destination: &f.tools, Validator: command.OneOf("list", "openai", "json", "none", "agents-exe")},
 		),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			if form, ok := map[string]string{"none": "", "agents-exe": "json"}[f.tools]; ok {
 				f.tools = form
 			}
@@ -43,7 +40,7 @@ is an error or something had to be left out; warnings and notes do not change it
 				return failure.Usage("", "--effective and --tools exclude each other")
 			}
 			return check(ctx, p, f)
-		},
+		}),
 	}
 }
 

@@ -32,13 +32,9 @@ func completionCommand(p *program.Env) *cli.Command {
 In ~/.zshrc, behind compinit: source <(agents completion zsh)
 
 For fish, once: agents completion fish >~/.config/fish/completions/agents.fish`,
-		Action: func(_ context.Context, c *cli.Command) error {
-			shell, err := command.OneArgument(c, "the shell")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the shell", func(_ context.Context, c *cli.Command, shell string) error {
 			return completion(p, c, shell)
-		},
+		}),
 		Commands: []*cli.Command{{
 			// What the scripts call: with "line" and the command line up to the
 			// cursor, or with "words" and its words behind the program's name,

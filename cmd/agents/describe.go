@@ -23,12 +23,9 @@ func describeCommand(p *program.Env) *cli.Command {
 			&cli.StringFlag{Name: "self-describe-slug", Usage: "print the slug `NAME`", Destination: &slug},
 			&cli.StringFlag{Name: "self-describe-description", Usage: "print the description `TEXT`", Destination: &text},
 		},
-		Action: func(_ context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(_ context.Context, _ *cli.Command) error {
 			return describe(p, slug, text)
-		},
+		}),
 	}
 }
 

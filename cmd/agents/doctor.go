@@ -43,17 +43,14 @@ code is 1 if there is a problem.`,
 			&cli.BoolFlag{Name: "online", Usage: "also contact the model servers, without sending a key", Destination: &online},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &asJSON},
 		},
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			d := newDoctor(p)
 			d.examine(ctx, online)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			return d.report(asJSON)
-		},
+		}),
 	}
 }
 

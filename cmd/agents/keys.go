@@ -27,11 +27,7 @@ elsewhere. It goes into the keys file of your configuration folder, or into that
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "host", Usage: "send the key only to `HOST`, or HOST:PORT; repeatable", Destination: &hosts},
 		},
-		Action: func(ctx context.Context, c *cli.Command) error {
-			id, err := command.OneArgument(c, "the id of the key")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the id of the key", func(ctx context.Context, _ *cli.Command, id string) error {
 			file, err := keysFile(p)
 			if err != nil {
 				return err
@@ -48,17 +44,14 @@ elsewhere. It goes into the keys file of your configuration folder, or into that
 			}
 			p.Note("%s holds the key %s", file, id)
 			return nil
-		},
+		}),
 	}
 }
 
 func keysListCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		Description: "A line for each key: its id and the hosts that it may be sent to. Values are not shown.",
-		Action: func(_ context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(_ context.Context, _ *cli.Command) error {
 			file, err := keysFile(p)
 			if err != nil {
 				return err
@@ -83,18 +76,14 @@ func keysListCommand(p *program.Env) *cli.Command {
 				fmt.Fprintf(&b, "%s\t%s\n", k.ID, to)
 			}
 			return p.Print(b.String())
-		},
+		}),
 	}
 }
 
 func keysRmCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "ID",
-		Action: func(_ context.Context, c *cli.Command) error {
-			id, err := command.OneArgument(c, "the id of the key")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the id of the key", func(_ context.Context, _ *cli.Command, id string) error {
 			file, err := keysFile(p)
 			if err != nil {
 				return err
@@ -103,7 +92,7 @@ func keysRmCommand(p *program.Env) *cli.Command {
 				return failure.NothingRan(fmt.Errorf("remove the key: %w", err), "")
 			}
 			return nil
-		},
+		}),
 	}
 }
 

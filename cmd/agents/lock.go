@@ -20,12 +20,9 @@ of sub-agents, scripts and programs, and the tools and instructions of MCP serve
 For that it runs describe of each tool and starts the MCP servers. Commands with
 --locked, and agents with "locked": true, refuse everything that differs from the lock
 file; ` + "`agents check --locked`" + ` only compares.`,
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			return lock(ctx, p)
-		},
+		}),
 	}
 }
 

@@ -84,10 +84,7 @@ func mcpLogoutCommand(p *program.Env) *cli.Command {
 func mcpListCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		Description: "Prints a line for each server: its name, its agent, its address or program, and the state\nof the sign-in.",
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			tree, err := load.Load(ctx, p, load.Options{NoModels: true})
 			if err != nil {
 				return err
@@ -109,7 +106,7 @@ func mcpListCommand(p *program.Env) *cli.Command {
 				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", s.Name, s.Agent, at, state)
 			}
 			return p.Print(b.String())
-		},
+		}),
 	}
 }
 

@@ -31,10 +31,7 @@ by its slug.`,
 			sinks.TraceFileFlag(&f.TraceFile),
 			&cli.BoolFlag{Name: "watch", Usage: "load changed agent files and tools while it runs, which executes them", Destination: &f.Watch},
 		),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			switch {
 			case f.Linger <= 0:
 				return failure.Usage("", "--linger %s: it must be positive", f.Linger)
@@ -55,6 +52,6 @@ by its slug.`,
 				return err
 			}
 			return serve.Run(ctx, p, f)
-		},
+		}),
 	}
 }

@@ -41,10 +41,7 @@ func pathsCommand(p *program.Env) *cli.Command {
 	var asJSON bool
 	return &cli.Command{
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &asJSON}},
-		Action: func(_ context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(_ context.Context, _ *cli.Command) error {
 			e, err := effectivePaths(p)
 			if err != nil {
 				return err
@@ -54,7 +51,7 @@ func pathsCommand(p *program.Env) *cli.Command {
 			}
 			_, err = io.WriteString(p.Out, termtext.Clean(e.text()))
 			return err
-		},
+		}),
 	}
 }
 

@@ -21,16 +21,12 @@ func schemaCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage:   strings.Join(names, "|"),
 		Description: "A JSON Schema documents every key of a file, and lets an editor complete it.",
-		Action: func(_ context.Context, c *cli.Command) error {
-			name, err := command.OneArgument(c, "the name ("+strings.Join(names, ", ")+")")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the name ("+strings.Join(names, ", ")+")", func(_ context.Context, _ *cli.Command, name string) error {
 			text, err := schemas.Read(strings.TrimSuffix(name, schemaSuffix) + schemaSuffix)
 			if err != nil {
 				return failure.Usage("", "schema: there is no schema %q; there are %s", name, strings.Join(names, ", "))
 			}
 			return p.Print(string(text))
-		},
+		}),
 	}
 }

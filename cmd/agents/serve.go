@@ -42,10 +42,7 @@ their sessions can be resumed.`,
 			&cli.BoolFlag{Name: "resume", Usage: "continue the runs of an earlier server that was stopped or crashed", Destination: &f.Resume},
 			sinks.TraceFileFlag(&f.TraceFile),
 		),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			switch {
 			case f.NoToken && f.Tokens != "":
 				return failure.Usage("", "--no-token and --token-file exclude each other")
@@ -61,6 +58,6 @@ their sessions can be resumed.`,
 				f.Rights.Default = policy.Effects
 			}
 			return f.Run(ctx, p)
-		},
+		}),
 	}
 }

@@ -34,11 +34,7 @@ was, and with --key also if it is not signed with that key.`,
 			&cli.BoolFlag{Name: "sign", Usage: "sign the session with the private key of --key, and keep the signature beside the journal", Destination: &sign},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object", Destination: &asJSON},
 		},
-		Action: func(_ context.Context, c *cli.Command) error {
-			name, err := command.OneArgument(c, "the session's id")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			key, err := readAuditKey(keyFile, sign)
 			if err != nil {
 				return err
@@ -58,7 +54,7 @@ was, and with --key also if it is not signed with that key.`,
 				err = p.Print(a.text())
 			}
 			return errors.Join(err, a.failure())
-		},
+		}),
 	}
 }
 

@@ -28,11 +28,7 @@ func sessionCallsCommand(p *program.Env) *cli.Command {
 			&cli.BoolFlag{Name: "failed", Usage: "only calls that failed", Destination: &failed},
 			&cli.StringFlag{Name: "tool", Usage: "only calls of the tool `NAME`", Destination: &tool},
 		},
-		Action: func(_ context.Context, c *cli.Command) error {
-			name, err := command.OneArgument(c, "the session's id")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			s := sessions.Of(p, c)
 			events, err := s.Open(name)
 			if err != nil {
@@ -40,7 +36,7 @@ func sessionCallsCommand(p *program.Env) *cli.Command {
 			}
 			want := func(c transcript.CallOf) bool { return (tool == "" || c.Name == tool) && (!failed || c.Failed()) }
 			return printCalls(p, events, want, asJSON)
-		},
+		}),
 	}
 }
 

@@ -28,22 +28,16 @@ func sessionCostCommand(p *program.Env) *cli.Command {
 TREE, the cost including all agents below it. Sessions that other processes stored for
 calls of the tree are included if they are in the same folder.`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object, with exact costs", Destination: &asJSON}},
-		Action: func(_ context.Context, c *cli.Command) error {
-			name, err := command.OneArgument(c, "the session's id")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			root, readErr := sessionCosts(sessions.Of(p, c), name)
 			switch {
 			case root == nil:
 				return readErr
 			case asJSON:
-				err = p.WriteJSON(root)
-			default:
-				err = p.Print(costTable(root, p.Room()))
+				return errors.Join(p.WriteJSON(root), readErr)
 			}
-			return errors.Join(err, readErr)
-		},
+			return errors.Join(p.Print(costTable(root, p.Room())), readErr)
+		}),
 	}
 }
 

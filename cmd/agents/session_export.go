@@ -18,17 +18,13 @@ func sessionExportCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "ID",
 		Flags:     []cli.Flag{&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a single page), openai (a chat completions request) or agents-exe (its session file)", Destination: &format, Validator: command.OneOf(exportFormats...)}},
-		Action: func(_ context.Context, c *cli.Command) error {
-			name, err := command.OneArgument(c, "the session's id")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			events, err := sessions.Of(p, c).Open(name)
 			if err != nil {
 				return err
 			}
 			return export(p, events, format)
-		},
+		}),
 	}
 }
 

@@ -19,11 +19,7 @@ func sessionForkCommand(p *program.Env) *cli.Command {
 			&cli.StringFlag{Name: "sub-agent", Usage: "copy only the conversation of the sub-agent `NAME`: its slug, or the id of its session", Destination: &sub},
 			&cli.IntFlag{Name: "at", Usage: "the last `TURN` of the copy (default: all)", HideDefault: true, Destination: &at},
 		},
-		Action: func(_ context.Context, c *cli.Command) error {
-			name, err := command.OneArgument(c, "the session's id")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			s := sessions.Of(p, c)
 			events, err := s.Open(name)
 			if err != nil {
@@ -40,6 +36,6 @@ func sessionForkCommand(p *program.Env) *cli.Command {
 				events = session.UpTo(events, at)
 			}
 			return s.Keep(events)
-		},
+		}),
 	}
 }

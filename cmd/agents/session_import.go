@@ -18,17 +18,13 @@ func sessionImportCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage:   "PATH",
 		Description: "- is standard input. --agent SLUG names the agent of a session of agents-exe.",
-		Action: func(_ context.Context, c *cli.Command) error {
-			path, err := command.OneArgument(c, "the file")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the file", func(_ context.Context, c *cli.Command, path string) error {
 			events, err := importSource(p, path)
 			if err != nil {
 				return err
 			}
 			return sessions.Of(p, c).Keep(sessions.Imported(p, events))
-		},
+		}),
 	}
 }
 

@@ -44,15 +44,12 @@ func sessionListCommand(p *program.Env) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &asJSON},
 			&cli.IntFlag{Name: "limit", Usage: "at most `N` sessions", HideDefault: true, Destination: &limit},
 		},
-		Action: func(_ context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(_ context.Context, c *cli.Command) error {
 			if limit < 0 || c.IsSet("limit") && limit == 0 {
 				return failure.Usage("", "--limit %d: it must be positive", limit)
 			}
 			return listSessions(p, c.String(sessions.DirFlag), limit, asJSON)
-		},
+		}),
 	}
 }
 

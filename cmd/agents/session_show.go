@@ -22,11 +22,7 @@ func sessionShowCommand(p *program.Env) *cli.Command {
 			&cli.BoolFlag{Name: "system", Usage: "with the system prompt", Destination: &f.System},
 			&cli.BoolFlag{Name: "no-sub-agents", Usage: "without the sessions of sub-agents", Destination: &f.Alone},
 		},
-		Action: func(_ context.Context, c *cli.Command) error {
-			name, err := command.OneArgument(c, "the session's id")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			if f.Last < 0 || c.IsSet("last") && f.Last == 0 {
 				return failure.Usage("", "--last %d: it must be positive", f.Last)
 			}
@@ -35,6 +31,6 @@ func sessionShowCommand(p *program.Env) *cli.Command {
 				return err
 			}
 			return sessions.Show(p, events, f)
-		},
+		}),
 	}
 }

@@ -30,13 +30,9 @@ prints what the tool said on stderr, exit code 1.`,
 		Flags: append(rights.CallFlags(),
 			&cli.StringSliceFlag{Name: "arg", Usage: "an argument as `NAME=VALUE`, repeatable; what the tool wants as a string is taken as it is, anything else is JSON", Destination: &args},
 		),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			name, err := command.OneArgument(c, "the name of a tool or its file")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the name of a tool or its file", func(ctx context.Context, _ *cli.Command, name string) error {
 			return toolCall(ctx, p, name, args, rights)
-		},
+		}),
 	}
 }
 

@@ -19,13 +19,9 @@ func toolDescribeCommand(p *program.Env) *cli.Command {
 		ArgsUsage: "PATH",
 		Description: `The description is printed with the defaults filled in. Notes for the tool's
 author go to stderr. A description that cannot be used is an error, exit code 2.`,
-		Action: func(ctx context.Context, c *cli.Command) error {
-			path, err := command.OneArgument(c, "the tool's file")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the tool's file", func(ctx context.Context, _ *cli.Command, path string) error {
 			return toolDescribe(ctx, p, path)
-		},
+		}),
 	}
 }
 

@@ -35,10 +35,7 @@ if ` + load.EnvTrust + `=strict is set.`,
 			&cli.BoolFlag{Name: "list", Usage: "list what is trusted", Destination: &list},
 			&cli.StringFlag{Name: "remove", Usage: "stop trusting the agent file or cfg file `FILE`", Destination: &remove},
 		},
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			switch {
 			case list:
 				return listTrusted(p)
@@ -46,7 +43,7 @@ if ` + load.EnvTrust + `=strict is set.`,
 				return distrust(p, remove)
 			}
 			return trust(ctx, p, yes)
-		},
+		}),
 	}
 }
 

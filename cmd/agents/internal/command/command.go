@@ -85,6 +85,27 @@ func DidYouMean(name string, c *cli.Command) string {
 	return closest.Hint(name, known)
 }
 
+// WithoutArguments is the action of a command that takes no arguments.
+func WithoutArguments(do cli.ActionFunc) cli.ActionFunc {
+	return func(ctx context.Context, c *cli.Command) error {
+		if err := NoArguments(c); err != nil {
+			return err
+		}
+		return do(ctx, c)
+	}
+}
+
+// WithArgument is the action of a command that requires one argument; what names it.
+func WithArgument(what string, do func(ctx context.Context, c *cli.Command, argument string) error) cli.ActionFunc {
+	return func(ctx context.Context, c *cli.Command) error {
+		argument, err := OneArgument(c, what)
+		if err != nil {
+			return err
+		}
+		return do(ctx, c, argument)
+	}
+}
+
 // NoArguments rejects arguments.
 func NoArguments(c *cli.Command) error {
 	if c.Args().Present() {

@@ -122,11 +122,7 @@ func ToolCall(p *program.Env) *cli.Command {
 Reads the arguments, a JSON object, from standard input. Prints a JSON object with resultData,
 resultDuration and resultTraceId. The exit code is 0 even if the call fails.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "l", Usage: "the same as --log-file `FILE`", Destination: &log}},
-		Action: func(ctx context.Context, c *cli.Command) error {
-			name, err := command.OneArgument(c, "the name of the tool")
-			if err != nil {
-				return err
-			}
+		Action: command.WithArgument("the name of the tool", func(ctx context.Context, c *cli.Command, name string) error {
 			if log != "" {
 				p.Global.LogText = log
 			}
@@ -139,7 +135,7 @@ resultDuration and resultTraceId. The exit code is 0 even if the call fails.`,
 				return err
 			}
 			return p.WriteJSON(map[string]any{"resultData": result, "resultDuration": time.Since(began).Seconds(), "resultTraceId": began.UTC().Format(time.RFC3339Nano)})
-		},
+		}),
 	}
 }
 
@@ -171,10 +167,7 @@ func CheckToolCall(p *program.Env) *cli.Command {
 is only executed with "describe". The exit code is 1 if the arguments do not fit. In a run, and in
 "agents tool call", each call is checked in this way.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "tool", Aliases: []string{"t"}, Usage: "the executable `PATH`", Required: true, Destination: &path}},
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			t, err := load.OpenTool(ctx, p, path)
 			if err != nil {
 				return err
@@ -191,7 +184,7 @@ is only executed with "describe". The exit code is 1 if the arguments do not fit
 				return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("check the arguments of %s: %w", path, err)}
 			}
 			return p.Print("the arguments fit\n")
-		},
+		}),
 	}
 }
 
@@ -207,16 +200,13 @@ func ReplayToolCall(p *program.Env) *cli.Command {
 			&cli.StringFlag{Name: "tool", Aliases: []string{"t"}, Usage: "the executable `PATH`", Required: true, Destination: &path},
 			&cli.BoolFlag{Name: "validate-only", Usage: "only check the arguments", Destination: &check},
 		),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
+		Action: command.WithoutArguments(func(ctx context.Context, c *cli.Command) error {
 			args := []string{"--tool", path, session, index}
 			if check {
 				args = append([]string{"--check"}, args...)
 			}
 			text, err := rerun(ctx, p, c, "session replay-call", args...)
 			return errors.Join(p.Print(text), err)
-		},
+		}),
 	}
 }
