@@ -79,6 +79,25 @@ func (s Status) Known() bool {
 	return false
 }
 
+// ExitCode is the exit code of `agents run` for a run that ended so; see docs/cli.md.
+func (s Status) ExitCode() int {
+	switch s {
+	case StatusOK:
+		return 0
+	case StatusLimit, StatusBudget, StatusPartial:
+		return 3
+	case StatusRefused:
+		return 4
+	case StatusDeadline:
+		return 5
+	case StatusInvalid:
+		return 6
+	case StatusInterrupted:
+		return 130
+	}
+	return 1
+}
+
 // StatusOf is the Status that belongs to an error of Run.
 func StatusOf(err error) Status {
 	end, ended := errors.AsType[*EndError](err)

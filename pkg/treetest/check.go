@@ -18,25 +18,12 @@ type outcome struct {
 	spent  agent.Usage
 }
 
-// The exit codes of `agents run`; see docs/cli.md.
+// exitCode is the exit code of `agents run`: 2 if nothing ran.
 func (o outcome) exitCode() int {
-	switch o.status {
-	case agent.StatusOK:
-		return 0
-	case agent.StatusLimit, agent.StatusBudget, agent.StatusPartial:
-		return 3
-	case agent.StatusRefused:
-		return 4
-	case agent.StatusDeadline:
-		return 5
-	case agent.StatusInvalid:
-		return 6
-	case agent.StatusInterrupted:
-		return 130
-	case "":
+	if o.status == "" {
 		return 2
 	}
-	return 1
+	return o.status.ExitCode()
 }
 
 // check compares what happened with what the file expects.

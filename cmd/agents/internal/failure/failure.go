@@ -111,22 +111,7 @@ func codeOf(err error) int {
 	if errors.Is(err, agent.ErrTools) || errors.Is(err, agent.ErrContext) {
 		return ExitNothingRan
 	}
-	switch agent.StatusOf(err) {
-	case agent.StatusOK:
-		return ExitOK
-	case agent.StatusLimit, agent.StatusBudget, agent.StatusPartial:
-		return ExitLimit
-	case agent.StatusRefused:
-		return ExitRefused
-	case agent.StatusDeadline:
-		return ExitDeadline
-	case agent.StatusInterrupted:
-		return ExitInterrupted
-	case agent.StatusInvalid:
-		return ExitAnswer
-	default:
-		return ExitFailed
-	}
+	return agent.StatusOf(err).ExitCode()
 }
 
 // HintElsewhere is the next step if a session cannot be kept.
