@@ -107,7 +107,7 @@ func (c *conn) invoke(ctx context.Context, timer *callTimer, inv *agent.Invocati
 			Requests map[string]json.RawMessage `json:"inputRequests"`
 			State    string                     `json:"requestState"`
 		}
-		if err == nil && (params["task"] != nil || jsonrpc.Unmarshal(raw, &need) == nil && need.Type == resultTask) {
+		if err == nil && (params["task"] != nil || method == mcp.MethodToolsCall && jsonrpc.Unmarshal(raw, &need) == nil && need.Type == resultTask) {
 			return c.await(ctx, k, raw)
 		}
 		if err != nil || jsonrpc.Unmarshal(raw, &need) != nil || need.Type != string(mcp.ResultTypeInputRequired) {

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"time"
 
@@ -44,8 +47,8 @@ type task struct {
 	Nested   *task                      `json:"task"`
 }
 
-// await polls a task until it has ended and returns its result. The end of ctx cancels the
-// task.
+// await polls a task until it has ended and returns its result. If this side gives up before,
+// it cancels the task.
 func (c *conn) await(ctx context.Context, k *call, raw json.RawMessage) (json.RawMessage, error) {
 	var t task
 	if err := jsonrpc.Unmarshal(raw, &t); err != nil {
@@ -56,6 +59,9 @@ func (c *conn) await(ctx context.Context, k *call, raw json.RawMessage) (json.Ra
 	if id == "" {
 		return nil, errors.New("the server answered with a task without an id")
 	}
+	if c.modern() {
+		t.Status = "working" // the result and the questions are only in the answers to polls
+	}
 	answered := map[string]bool{}
 	for {
 		if t.Message != said {
@@ -64,7 +70,9 @@ func (c *conn) await(ctx context.Context, k *call, raw json.RawMessage) (json.Ra
 		}
 		result, done, err := c.taskResult(ctx, k, id, &t, answered)
 		if done || err != nil {
-			c.abandon(ctx, id)
+			if !done || ctx.Err() != nil {
+				c.abandon(ctx, id)
+			}
 			return result, err
 		}
 		poll := time.Duration(cmp.Or(t.PollMs, t.Poll, float64(taskPoll.Milliseconds())) * float64(time.Millisecond))
@@ -72,20 +80,41 @@ func (c *conn) await(ctx context.Context, k *call, raw json.RawMessage) (json.Ra
 			c.abandon(ctx, id)
 			return nil, context.Cause(ctx)
 		}
-		if raw, err = c.request(ctx, k, mcp.MethodTasksGet, map[string]any{"taskId": id}); err == nil {
-			t = task{}
-			err = jsonrpc.Unmarshal(raw, &t)
-		}
-		if err != nil {
+		if t, err = c.poll(ctx, k, id); err != nil {
 			c.abandon(ctx, id)
 			return nil, fmt.Errorf("task %s: %w", clip(id, 100), err)
 		}
 	}
 }
 
+// poll returns the state of a task. A server that cannot be reached is asked again for half a
+// minute: the task does not depend on a connection.
+func (c *conn) poll(ctx context.Context, k *call, id string) (t task, err error) {
+	for wait := 250 * time.Millisecond; ; wait *= 2 {
+		raw, err := c.request(ctx, k, mcp.MethodTasksGet, map[string]any{"taskId": id})
+		if err == nil {
+			err = jsonrpc.Unmarshal(raw, &t)
+		}
+		if err == nil || !c.overHTTP() || !unreachable(err) || wait > 16*time.Second || !sleep(ctx, wait) {
+			return t, err
+		}
+	}
+}
+
+// unreachable reports whether a request over HTTP may not have reached the server.
+func unreachable(err error) bool {
+	if status, ok := errors.AsType[*statusError](err); ok {
+		return status.status >= 500 || status.status == http.StatusTooManyRequests
+	}
+	_, network := errors.AsType[*net.OpError](err)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errCut)
+}
+
 // taskResult returns the result of a task if it has ended. Questions are answered once.
 func (c *conn) taskResult(ctx context.Context, k *call, id string, t *task, answered map[string]bool) (result json.RawMessage, done bool, err error) {
 	switch {
+	case t.Status == "cancelled" && t.Message != "":
+		return nil, true, fmt.Errorf("the server cancelled the task: %s", clip(t.Message, maxLogLine))
 	case t.Status == "cancelled":
 		return nil, true, errors.New("the server cancelled the task")
 	case t.Status == "working", !c.modern() && t.Status == "submitted":
@@ -118,9 +147,6 @@ func (c *conn) taskResult(ctx context.Context, k *call, id string, t *task, answ
 
 // abandon cancels a task whose call has ended early.
 func (c *conn) abandon(ctx context.Context, id string) {
-	if ctx.Err() == nil {
-		return
-	}
 	c.spawn(context.WithoutCancel(ctx), func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, cancelWait)
 		defer cancel()

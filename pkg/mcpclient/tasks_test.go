@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,6 +62,14 @@ type tasker struct {
 	states  []string
 	updates []string
 	headers []string
+	created string // fields of the answer to the call
+}
+
+// got returns the updates.
+func (s *tasker) got() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.updates, "\n")
 }
 
 func (s *tasker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -81,13 +90,17 @@ func (s *tasker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "tools/call":
 		result = `{"resultType":"complete","content":[]}`
 		if strings.Contains(string(m.Params), `"extensions":{"io.modelcontextprotocol/tasks":{}}`) {
-			result = `{"resultType":"task","taskId":"t/1","status":"working","ttlMs":60000,"pollIntervalMs":1}`
+			result = `{"resultType":"task","taskId":"t/1",` + cmp.Or(s.created, `"status":"working"`) + `,"ttlMs":60000,"pollIntervalMs":1}`
 		}
 	case "tasks/get":
 		s.headers = append(s.headers, r.Header.Get("Mcp-Name"))
 		result = s.states[0]
 		if len(s.states) > 1 {
 			s.states = s.states[1:]
+		}
+		if result == "" {
+			http.Error(w, "restarting", http.StatusServiceUnavailable)
+			return
 		}
 	case "tasks/update", "tasks/cancel":
 		var p struct {
@@ -103,21 +116,29 @@ func (s *tasker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestTasksOfTheExtension(t *testing.T) {
 	working := `{"taskId":"t/1","status":"working","pollIntervalMs":1}`
 	asks := `{"taskId":"t/1","status":"input_required","pollIntervalMs":1,"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object"}}}}}`
+	done := `{"taskId":"t/1","status":"completed","result":{"content":[{"type":"text","text":"done"}]}}`
 	for name, c := range map[string]struct {
 		states  []string
 		want    string // of the result or the error
 		updates string
 	}{
+		"ended at once": {[]string{done}, "done", ""},
+		"restart":       {[]string{"", "", done}, "done", ""},
 		"completed":     {[]string{working, `{"taskId":"t/1","status":"completed","result":{"content":[{"type":"text","text":"done"}]}}`}, "done", ""},
 		"a tool failed": {[]string{`{"taskId":"t/1","status":"completed","result":{"isError":true,"content":[{"type":"text","text":"bad"}]}}`}, "bad", ""},
 		"failed":        {[]string{working, `{"taskId":"t/1","status":"failed","error":{"code":-32603,"message":"crashed"}}`}, "crashed (-32603)", ""},
 		"cancelled":     {[]string{`{"taskId":"t/1","status":"cancelled"}`}, "the server cancelled the task", ""},
 		"nonsense":      {[]string{`{"taskId":"t/1","status":"odd"}`}, `the task has the status "odd"`, ""},
+		"no answer":     {[]string{strings.Replace(asks, "elicitation/create", "odd/method", 1)}, "odd/method", "tasks/cancel "},
+		"why":           {[]string{`{"taskId":"t/1","status":"cancelled","statusMessage":"too late"}`}, "the server cancelled the task: too late", ""},
 		"asks once": {[]string{asks, asks, `{"taskId":"t/1","status":"completed","result":{"content":[{"type":"text","text":"sure"}]}}`}, "sure",
 			`tasks/update {"q":{"action":"accept","content":{"x":1}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &tasker{states: c.states}
+			if name == "ended at once" {
+				s.created = `"status":"completed"`
+			}
 			r := newRig(t, "")
 			r.opts.Elicit = func(context.Context, Elicitation) (Answer, error) {
 				return Answer{Action: Accept, Content: json.RawMessage(`{"x":1}`)}, nil
@@ -131,11 +152,17 @@ func TestTasksOfTheExtension(t *testing.T) {
 			if !strings.Contains(got, c.want) {
 				t.Errorf("Call = %q, want %q in it", got, c.want)
 			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if got := strings.Join(s.updates, "\n"); got != c.updates {
+			for range 1000 { // a task is cancelled in the background
+				if updates := s.got(); updates == c.updates {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if got := s.got(); got != c.updates {
 				t.Errorf("the server got %q, want %q", got, c.updates)
 			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			if s.headers[0] != "t/1" {
 				t.Errorf("Mcp-Name = %q, want the task", s.headers[0])
 			}
