@@ -37,10 +37,19 @@ const (
 	taskCancelled = "cancelled"
 )
 
-var (
-	errTaskCancelled = fmt.Errorf("the client cancelled the task: %w", context.Canceled)
-	errNoAnswer      = fmt.Errorf("the client did not answer for %s: %w", keepTask, context.Canceled)
+// A taskEnd is why a task is cancelled.
+type taskEnd string
+
+const (
+	errTaskCancelled taskEnd = "the client cancelled the task"
+	errNoAnswer      taskEnd = "the client did not answer for an hour"
 )
+
+// Error implements error.
+func (e taskEnd) Error() string { return string(e) }
+
+// Unwrap returns context.Canceled.
+func (taskEnd) Unwrap() error { return context.Canceled }
 
 // A task is a call that may continue after its request was answered.
 type task struct {
@@ -136,9 +145,10 @@ func (t *task) follow(ctx context.Context, s *Server, q *request, name string, r
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.changed, t.asked = time.Now(), nil
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errTaskCancelled), errors.Is(cause, errNoAnswer):
-		t.status, t.message = taskCancelled, cause.Error()
+	end, cancelled := errors.AsType[taskEnd](context.Cause(ctx))
+	switch {
+	case cancelled:
+		t.status, t.message = taskCancelled, end.Error()
 	case q.fault != nil:
 		t.status, t.message, t.fault = taskFailed, q.fault.Message, q.fault
 	default:
