@@ -49,9 +49,6 @@ open the printed address there, and paste the address that it is redirected to.`
 			}
 			ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
 			defer cancel()
-			for i, s := range scopes {
-				scopes[i] = strings.TrimSpace(s)
-			}
 			return login(ctx, p, server, strings.Fields(strings.Join(scopes, " ")), noBrowser)
 		},
 	}
@@ -194,7 +191,12 @@ func login(ctx context.Context, p *program.Env, server *agentfile.Connected, sco
 			if !noBrowser {
 				openBrowser(ctx, p, address)
 			}
-			return pastedLine(ctx, p), nil
+			return program.Await(ctx, func() (string, error) {
+				in := bufio.NewScanner(p.In)
+				for in.Scan() && strings.TrimSpace(in.Text()) == "" {
+				}
+				return in.Text(), nil // "" at the end: the browser brings it
+			})
 		})
 	}
 	if err != nil {
@@ -216,23 +218,6 @@ func toolCount(ctx context.Context, p *program.Env, server *agentfile.Connected,
 	defer set.Close(context.WithoutCancel(ctx))
 	tools, err := set.Tools(ctx)
 	return len(tools), err
-}
-
-// pastedLine returns the first line of standard input that is not empty, "" if there is none.
-func pastedLine(ctx context.Context, p *program.Env) string {
-	line := make(chan string, 1)
-	go func() { // without input it ends with the program
-		in := bufio.NewScanner(p.In)
-		for in.Scan() && strings.TrimSpace(in.Text()) == "" {
-		}
-		line <- in.Text()
-	}()
-	select {
-	case text := <-line:
-		return text
-	case <-ctx.Done():
-		return ""
-	}
 }
 
 // openBrowser opens an address, if this machine has a browser that the person can see.

@@ -175,22 +175,18 @@ func (c *conn) signIn(ctx context.Context, k *call, required SignIn) error {
 	err = required.SignIn(asked, func(ctx context.Context, question, address string) error {
 		answer, err := c.opts.Elicit(ctx, Elicitation{Server: c.server.Name, Message: question, URL: address, Call: inv})
 		if err == nil && answer.Action != Accept {
-			err = errDeclined
+			err = required
 		}
 		return err
 	})
 	switch {
-	case err == nil:
-		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, errDeclined):
-		return required
+	case err == nil || errors.Is(err, required):
+		return err
 	}
 	return fmt.Errorf("%w (the sign-in during the call failed: %w)", required, err)
 }
-
-var errDeclined = errors.New("the person declined")
 
 // notified handles a notification, on the goroutine that reads: it must not wait.
 func (c *conn) notified(m *jsonrpc.Message) {

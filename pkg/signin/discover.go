@@ -27,8 +27,12 @@ type challenge struct {
 	problem  string // such as insufficient
 }
 
-// insufficient is the problem that a token has too few scopes.
-const insufficient = "insufficient_scope"
+// Problems of a token: it has too few scopes, or its proof needs a nonce (RFC 9449, 8).
+const (
+	insufficient = "insufficient_scope"
+	useNonce     = "use_dpop_nonce"
+	nonceHeader  = "DPoP-Nonce"
+)
 
 // challenged reads the challenge of a response; nil means that there is none.
 func challenged(resp *http.Response) *challenge {
@@ -89,9 +93,6 @@ type metadata struct {
 	Documents     bool     `json:"client_id_metadata_document_supported"`
 }
 
-// errNoSignIn: the server has no metadata about sign-ins.
-var errNoSignIn = errors.New("the server does not say where to sign in")
-
 // discover finds where tokens of s are issued. With a challenge a server without metadata is
 // one of 2025-03-26, which issues them itself.
 func (s *Server) discover(ctx context.Context, c *challenge) (*place, error) {
@@ -102,7 +103,7 @@ func (s *Server) discover(ctx context.Context, c *challenge) (*place, error) {
 	at := []string{wellKnown(base, "oauth-protected-resource", base.EscapedPath()), wellKnown(base, "oauth-protected-resource", "")}
 	if c != nil && c.metadata != "" {
 		if u, err := url.Parse(c.metadata); err != nil || u.Scheme != base.Scheme || u.Host != base.Host {
-			return nil, fmt.Errorf("the server refers to metadata on another server, %s", origin(c.metadata))
+			return nil, fmt.Errorf("the server refers to metadata on another server, %.200q", c.metadata)
 		}
 		at = []string{c.metadata}
 	}
@@ -134,7 +135,7 @@ func (s *Server) discover(ctx context.Context, c *challenge) (*place, error) {
 		return p, s.issuer(ctx, issuer, &p.metadata)
 	}
 	if c == nil {
-		return nil, errNoSignIn
+		return nil, errors.New("the server does not require a sign-in")
 	}
 	return s.discoverOld(ctx, base)
 }
@@ -214,15 +215,6 @@ func wellKnown(u *url.URL, name, path string) string {
 	return u.Scheme + "://" + u.Host + "/.well-known/" + name + strings.TrimSuffix(path, "/")
 }
 
-// origin is scheme and host of an address, the part that may be shown.
-func origin(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "an invalid address"
-	}
-	return u.Scheme + "://" + u.Host
-}
-
 // fetch reads a JSON document; found is false if the server has none.
 func (s *Server) fetch(ctx context.Context, from string, into any) (found bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
@@ -247,20 +239,19 @@ func (s *Server) exchange(req *http.Request) (status int, body []byte, header ht
 	req.Header.Set("Accept", "application/json")
 	client := &http.Client{Transport: s.HTTP, CheckRedirect: httphost.SameHost, Timeout: maxWait}
 	resp, err := client.Do(req)
-	if err != nil {
-		var failed *url.Error
-		if errors.As(err, &failed) {
-			err = failed.Err
-		}
-		return 0, nil, nil, fmt.Errorf("ask %s: %w", req.URL.Host, err)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
 	}
-	defer resp.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil {
+		defer resp.Body.Close()
+		status, header = resp.StatusCode, resp.Header
+		body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	}
 	if err == nil && len(body) > maxAnswer {
 		err = fmt.Errorf("its answer is longer than %d bytes", maxAnswer)
 	}
 	if err != nil {
-		return 0, nil, nil, fmt.Errorf("ask %s: %w", req.URL.Host, err)
+		err = fmt.Errorf("ask %s: %w", req.URL.Host, err)
 	}
-	return resp.StatusCode, body, resp.Header, nil
+	return status, body, header, err
 }

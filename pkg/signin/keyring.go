@@ -5,7 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
-	"encoding/base64"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +15,8 @@ import (
 )
 
 // The keyring has a random key for each file, since what it can hold is limited: 2,560 bytes on
-// Windows. A record is encrypted with that key by AES-GCM, bound to the URL of the server.
+// Windows. A record is encrypted with that key by AES-GCM, bound to the URL of the server. A key
+// is good for 2³² records.
 
 const keyringService = "agents" // the path of the file is the user
 
@@ -25,24 +26,19 @@ const (
 	unlockWait  = time.Minute     // while a person signs in
 )
 
-// A tokenCipher encrypts a record. A key is for 2³² records, and a file has a few thousand.
-type tokenCipher struct{ cipher.AEAD }
-
 // within calls f, which uses the keyring, and waits for it. The library has no time limit: without
 // an answer f ends with the program.
-func within(ctx context.Context, wait time.Duration, f func() (string, error)) (text string, err error) {
+func within(ctx context.Context, wait time.Duration, f func() (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no answer within %s", wait))
 	defer cancel()
-	ended := make(chan struct{})
-	var said string
-	var failed error
+	answers := make(chan func() (string, error), 1)
 	go func() {
-		defer close(ended)
-		said, failed = f()
+		text, err := f()
+		answers <- func() (string, error) { return text, err }
 	}()
 	select {
-	case <-ended:
-		return said, failed
+	case answer := <-answers:
+		return answer()
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
@@ -50,13 +46,11 @@ func within(ctx context.Context, wait time.Duration, f func() (string, error)) (
 
 // fromKeyring returns the cipher of s. create makes a key if there is none, which only the
 // holder of the lock may do.
-func (s *Server) fromKeyring(ctx context.Context, wait time.Duration, create bool) (*tokenCipher, error) {
+func (s *Server) fromKeyring(ctx context.Context, wait time.Duration, create bool) (*cipher.AEAD, error) {
 	text, err := within(ctx, wait, func() (string, error) {
 		text, err := keyring.Get(keyringService, s.path())
 		if errors.Is(err, keyring.ErrNotFound) && create {
-			key := make([]byte, 32)
-			_, _ = rand.Read(key) // never fails
-			text = base64.StdEncoding.EncodeToString(key)
+			text = rand.Text() + rand.Text() // 260 bits
 			err = keyring.Set(keyringService, s.path(), text)
 		}
 		return text, err
@@ -64,18 +58,14 @@ func (s *Server) fromKeyring(ctx context.Context, wait time.Duration, create boo
 	if err != nil {
 		return nil, err
 	}
-	key, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
+	key := sha256.Sum256([]byte(text))
+	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	found := &tokenCipher{aead}
-	s.cipher.Store(found)
-	return found, err
+	s.cipher.Store(&aead)
+	return &aead, err
 }
 
 // seal returns r as it is stored: without secrets if the keyring answers.
@@ -88,7 +78,7 @@ func (s *Server) seal(ctx context.Context, r *record, wait time.Duration) *recor
 		return r
 	}
 	plain, _ := json.Marshal(r) // plain values
-	sealed := &record{Server: r.Server, Issuer: r.Issuer, Scopes: r.Scopes, Sealed: key.Seal(nil, nil, plain, []byte(s.URL))}
+	sealed := &record{Server: r.Server, Issuer: r.Issuer, Scopes: r.Scopes, Sealed: (*key).Seal(nil, nil, plain, []byte(s.URL))}
 	if r.Refresh == "" {
 		sealed.Expires = r.Expires // for State
 	}
@@ -104,11 +94,11 @@ func (s *Server) open(ctx context.Context, r *record, wait time.Duration) (*reco
 	err := errors.New("it is not available here, or turned off")
 	key := s.cipher.Load()
 	if key != nil {
-		plain, err = key.Open(nil, nil, r.Sealed, []byte(s.URL))
+		plain, err = (*key).Open(nil, nil, r.Sealed, []byte(s.URL))
 	}
 	if err != nil && s.Keyring { // another process may have made a new key
 		if key, err = s.fromKeyring(ctx, wait, false); err == nil {
-			plain, err = key.Open(nil, nil, r.Sealed, []byte(s.URL))
+			plain, err = (*key).Open(nil, nil, r.Sealed, []byte(s.URL))
 		}
 	}
 	opened := &record{}

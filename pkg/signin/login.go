@@ -29,9 +29,6 @@ type Person func(ctx context.Context, address string) (redirect string, err erro
 // personWait is how long a call waits for the person to sign in.
 const personWait = 5 * time.Minute
 
-// ErrNotNeeded is the error of Login if the server does not require a sign-in.
-var ErrNotNeeded = errors.New("the server does not require a sign-in")
-
 // SignIn lets a person sign in during the call that failed with e, unless that has been done
 // since. ask puts the question to the person, with the address to open; its error means that the
 // person does not want to.
@@ -77,21 +74,10 @@ func (s *Server) Login(ctx context.Context, need *Required, scopes []string, per
 		c = need.challenge
 	}
 	if s.Client.Grant != "" {
-		release, err := s.lock(ctx, "")
-		if err != nil {
-			return err
-		}
-		defer release()
-		r, err := s.obtain(ctx, c, old)
-		if err != nil {
-			return r.clean(err)
-		}
-		return s.write(ctx, r, unlockWait)
+		_, err := s.renew(ctx, c, old)
+		return err
 	}
 	p, err := s.discover(ctx, c)
-	if errors.Is(err, errNoSignIn) {
-		return ErrNotNeeded
-	}
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ package signin
 
 import (
 	"context"
+	"crypto/cipher"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -33,7 +34,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,10 +58,8 @@ type Server struct {
 	Command string
 	// HTTP carries requests to authorization servers; nil means http.DefaultTransport.
 	HTTP http.RoundTripper
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
 
-	cipher atomic.Pointer[tokenCipher] // the last one that was used
+	cipher atomic.Pointer[cipher.AEAD] // of the file, once it has been used
 }
 
 // A Client is how this program identifies itself to authorization servers, as agent files
@@ -155,14 +153,14 @@ type identity struct {
 // early is how long before its end a token is refreshed.
 const early = 20 * time.Second
 
-func (r *record) usable(now time.Time) bool {
-	return r.Expires.IsZero() || now.Add(early).Before(r.Expires)
-}
+func (r *record) usable() bool { return r.Expires.IsZero() || time.Until(r.Expires) > early }
 
 // secrets returns the values in r that must not be shown.
 func (r *record) secrets() []string {
-	list := []string{r.Access, r.Refresh, r.Client.Secret, r.Key}
-	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+	if r == nil {
+		return nil
+	}
+	return []string{r.Access, r.Refresh, r.Client.Secret, r.Key}
 }
 
 // path is the file of s, which begins with its host.
@@ -210,10 +208,8 @@ func (s *Server) write(ctx context.Context, r *record, wait time.Duration) error
 
 // Secrets returns the tokens and secrets of s that are stored without encryption, for redaction.
 func (s *Server) Secrets() []string {
-	if r, err := s.read(); err == nil && r != nil {
-		return r.secrets()
-	}
-	return nil
+	r, _ := s.read() // an error has no secrets
+	return r.secrets()
 }
 
 // State returns the authorization server of the stored sign-in, "" if there is none, and when
@@ -229,17 +225,10 @@ func (s *Server) State() (issuer string, ends time.Time, err error) {
 	return r.Issuer, ends, nil
 }
 
-func (s *Server) now() time.Time {
-	if s.Now != nil {
-		return s.Now()
-	}
-	return time.Now()
-}
-
 // clean hides r's secrets in the text of err.
 func (r *record) clean(err error) error {
-	if err == nil || r == nil {
-		return err
+	if err == nil {
+		return nil
 	}
 	if text := redact.New(r.secrets()).String(err.Error()); text != err.Error() {
 		return errors.New(text)

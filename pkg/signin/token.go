@@ -150,10 +150,8 @@ func (s *Server) token(ctx context.Context, r *record, form url.Values) error {
 		Type    string  `json:"token_type"`
 		Refresh string  `json:"refresh_token"`
 		Seconds float64 `json:"expires_in"`
-		Scope   *string `json:"scope"`
 	}
-	nonce := ""
-	for range 2 {
+	for nonce := ""; ; {
 		req, err := s.tokenRequest(ctx, r, form, nonce)
 		if err != nil {
 			return err
@@ -163,11 +161,10 @@ func (s *Server) token(ctx context.Context, r *record, form url.Values) error {
 			return err
 		}
 		err = unpack(req.URL.Host, status, body, &said)
-		var refused *refusal
-		if errors.As(err, &refused) && refused.code == "use_dpop_nonce" && nonce == "" {
-			if nonce = header.Get("DPoP-Nonce"); nonce != "" {
-				continue
-			}
+		refused, ok := errors.AsType[*refusal](err)
+		if ok && refused.code == useNonce && nonce == "" && header.Get(nonceHeader) != "" {
+			nonce = header.Get(nonceHeader)
+			continue
 		}
 		if err != nil {
 			return err
@@ -180,7 +177,7 @@ func (s *Server) token(ctx context.Context, r *record, form url.Values) error {
 	r.Access, r.Type, r.Expires = said.Access, said.Type, time.Time{}
 	r.Refresh = cmp.Or(said.Refresh, r.Refresh)
 	if said.Seconds > 0 {
-		r.Expires = s.now().Add(time.Duration(said.Seconds * float64(time.Second)))
+		r.Expires = time.Now().Add(time.Duration(said.Seconds * float64(time.Second)))
 	}
 	return nil
 }
@@ -241,7 +238,7 @@ func (s *Server) identify(r *record, form url.Values) error {
 	if err != nil {
 		return fmt.Errorf("read the private key %s: %w", s.Client.PrivateKey, err)
 	}
-	now := s.now()
+	now := time.Now()
 	assertion, err := sign(key, map[string]any{"typ": "JWT"}, map[string]any{"iss": r.Client.ID, "sub": r.Client.ID, "aud": r.Issuer,
 		"jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()})
 	form.Set("client_id", r.Client.ID)
@@ -296,14 +293,8 @@ func newKey(p *place) (string, error) {
 
 // proof returns the proof, for one request, that this program has the key of r.
 func (s *Server) proof(r *record, req *http.Request, nonce string, withToken bool) (string, error) {
-	der, err := base64.StdEncoding.DecodeString(r.Key)
-	if err != nil {
-		return "", err
-	}
-	key, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return "", err
-	}
+	der, _ := base64.StdEncoding.DecodeString(r.Key)
+	key, _ := x509.ParsePKCS8PrivateKey(der)
 	ec, ok := key.(*ecdsa.PrivateKey)
 	if !ok {
 		return "", errors.New("the key of the sign-in is not valid")
@@ -315,7 +306,7 @@ func (s *Server) proof(r *record, req *http.Request, nonce string, withToken boo
 	encode := base64.RawURLEncoding.EncodeToString
 	at := *req.URL
 	at.RawQuery, at.Fragment = "", ""
-	claims := map[string]any{"jti": rand.Text(), "htm": req.Method, "htu": at.String(), "iat": s.now().Unix()}
+	claims := map[string]any{"jti": rand.Text(), "htm": req.Method, "htu": at.String(), "iat": time.Now().Unix()}
 	if nonce != "" {
 		claims["nonce"] = nonce
 	}
@@ -363,7 +354,7 @@ func (s *Server) assertion(ctx context.Context, r *record) (string, error) {
 	}
 	exchanged := &record{TokenEndpoint: idp.TokenEndpoint, Issuer: idp.TokenEndpoint, Client: identity{ID: idp.ClientID, Method: methodNone}, Resource: r.Resource}
 	const kind = "urn:ietf:params:oauth:token-type:"
-	err = (&Server{HTTP: s.HTTP, Now: s.Now}).token(ctx, exchanged, url.Values{
+	err = (&Server{HTTP: s.HTTP}).token(ctx, exchanged, url.Values{
 		"grant_type": {"urn:ietf:params:oauth:grant-type:token-exchange"}, "subject_token": {assertion}, "subject_token_type": {kind + "id_token"},
 		"requested_token_type": {kind + "id-jag"}, "audience": {r.Issuer}})
 	return exchanged.Access, err

@@ -41,10 +41,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer req.Body.Close()
 	}
 	r, err := s.current(req.Context())
-	if err == nil && r != nil && !r.usable(s.now()) {
+	if err == nil && r != nil && !r.usable() {
 		r, err = s.renew(req.Context(), nil, r)
 	}
-	for renewed := false; err == nil; {
+	for renewed, nonced := false, false; err == nil; {
 		resp, failed := t.send(req, r)
 		if failed != nil {
 			return nil, failed
@@ -54,45 +54,36 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return hide(resp, r), nil
 		}
 		resp.Body.Close()
-		if renewed {
+		switch {
+		case c.problem == useNonce && !nonced:
+			nonced = true
+		case renewed:
 			return nil, s.refused(c, r)
+		default:
+			renewed, nonced = true, false
+			r, err = s.renew(req.Context(), c, r)
 		}
-		renewed = true
-		r, err = s.renew(req.Context(), c, r)
 	}
 	return nil, err
 }
 
-// send sends req with the token of r, which may be nil. A nonce that the server wants in the
-// proof is added.
-func (t *transport) send(req *http.Request, r *record) (*http.Response, error) {
-	for again := false; ; again = true {
-		sent := req.Clone(req.Context())
-		if req.GetBody != nil {
-			body, err := req.GetBody()
-			if err != nil {
-				return nil, err
-			}
-			sent.Body = body
-		}
-		nonce, _ := t.nonce.Load().(string)
-		if err := t.server.authorize(sent, r, nonce); err != nil {
+// send sends req with the token of r, which may be nil, and keeps the nonce of the response.
+func (t *transport) send(req *http.Request, r *record) (_ *http.Response, err error) {
+	sent := req.Clone(req.Context())
+	if req.GetBody != nil {
+		if sent.Body, err = req.GetBody(); err != nil {
 			return nil, err
 		}
-		resp, err := t.next.RoundTrip(sent)
-		if err != nil {
-			return nil, err
-		}
-		fresh := resp.Header.Get("DPoP-Nonce")
-		if fresh == "" || r == nil || r.Key == "" {
-			return resp, nil
-		}
-		t.nonce.Store(fresh)
-		if again || resp.StatusCode != http.StatusUnauthorized || challenged(resp).problem != "use_dpop_nonce" {
-			return resp, nil
-		}
-		resp.Body.Close()
 	}
+	nonce, _ := t.nonce.Load().(string)
+	if err := t.server.authorize(sent, r, nonce); err != nil {
+		return nil, err
+	}
+	resp, err := t.next.RoundTrip(sent)
+	if err == nil && resp.Header.Get(nonceHeader) != "" {
+		t.nonce.Store(resp.Header.Get(nonceHeader))
+	}
+	return resp, err
 }
 
 // authorize adds the token of r to a request.
@@ -134,7 +125,7 @@ func (s *Server) renew(ctx context.Context, c *challenge, r *record) (*record, e
 	switch {
 	case err != nil:
 		return nil, err
-	case now != nil && now.usable(s.now()) && (r == nil || now.Access != r.Access):
+	case now != nil && now.usable() && (r == nil || now.Access != r.Access):
 		return now, nil // another process renewed it
 	case s.Client.Grant != "":
 		if now, err = s.obtain(ctx, c, now); err != nil {
@@ -179,10 +170,10 @@ func (s *Server) refused(c *challenge, r *record) error {
 
 // lock waits until this process alone may change what is kept of s, or hold another lock of it.
 func (s *Server) lock(ctx context.Context, name string) (release func(), err error) {
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("lock the sign-in: %w", err)
+	if err = os.MkdirAll(s.Dir, 0o700); err == nil {
+		release, err = filelock.Acquire(ctx, s.path()+name+".lock")
 	}
-	if release, err = filelock.Acquire(ctx, s.path()+name+".lock"); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("lock the sign-in: %w", err)
 	}
 	return release, nil
@@ -191,12 +182,10 @@ func (s *Server) lock(ctx context.Context, name string) (release func(), err err
 // hide replaces the secrets of r in the body of a response: the server may repeat them, and
 // those of a renewed sign-in are known here alone.
 func hide(resp *http.Response, r *record) *http.Response {
-	if r != nil {
-		if secrets := redact.New(r.secrets()); secrets != nil {
-			resp.Body = &hidden{ReadCloser: resp.Body, stream: secrets.Stream()}
-			resp.ContentLength = -1
-			resp.Header.Del("Content-Length")
-		}
+	if secrets := redact.New(r.secrets()); secrets != nil {
+		resp.Body = &hidden{ReadCloser: resp.Body, stream: secrets.Stream()}
+		resp.ContentLength = -1
+		resp.Header.Del("Content-Length")
 	}
 	return resp
 }

@@ -3,6 +3,7 @@
 package signintest
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/sha256"
@@ -71,44 +72,20 @@ func Start(t *testing.T) *Server {
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
 	s.URL, s.Issuer = web.URL+"/mcp", web.URL
-	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, r *http.Request) {
-		s.Lock()
-		defer s.Unlock()
-		if s.NoMetadata {
-			http.NotFound(w, r)
-			return
-		}
-		resource := s.Resource
-		if resource == "" {
-			resource = s.URL
-		}
-		answer(w, 200, map[string]any{"resource": resource, "authorization_servers": []string{s.Issuer}, "scopes_supported": []string{"read"}})
-	})
-	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
-		s.Lock()
-		defer s.Unlock()
-		var algorithms []string
-		if s.Proofs {
-			algorithms = []string{"ES256"}
-		}
-		answer(w, 200, map[string]any{"issuer": s.Issuer, "dpop_signing_alg_values_supported": algorithms, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
-			"registration_endpoint": s.Issuer + "/register", "revocation_endpoint": s.Issuer + "/revoke", "code_challenge_methods_supported": []string{"S256"},
-			"authorization_response_iss_parameter_supported": true})
-	})
-	mux.HandleFunc("/register", func(w http.ResponseWriter, _ *http.Request) {
-		s.count("register")
-		answer(w, 201, map[string]any{"client_id": "client-1"})
-	})
-	mux.HandleFunc("/authorize", s.authorize)
-	mux.HandleFunc("/token", s.token)
-	mux.HandleFunc("/revoke", func(w http.ResponseWriter, r *http.Request) {
-		s.count("revoke")
-		s.Lock()
-		defer s.Unlock()
-		delete(s.refresh, r.FormValue("token"))
-		clear(s.tokens)
-	})
-	mux.HandleFunc("/mcp", s.mcp)
+	for path, serve := range map[string]http.HandlerFunc{"/.well-known/oauth-protected-resource/mcp": s.resource, "/.well-known/oauth-authorization-server": s.metadata,
+		"/register": s.register, "/authorize": s.authorize, "/token": s.token, "/revoke": s.revoke, "/mcp": s.mcp} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if r.FormValue("grant_type") == "refresh_token" {
+				s.Lock()
+				slow := s.Slow
+				s.Unlock()
+				time.Sleep(slow)
+			}
+			s.Lock()
+			defer s.Unlock()
+			serve(w, r)
+		})
+	}
 	return s
 }
 
@@ -126,48 +103,57 @@ func (s *Server) Expire() {
 	clear(s.tokens)
 }
 
-func (s *Server) count(what string) {
-	s.Lock()
-	defer s.Unlock()
-	s.Requests[what]++
-}
-
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(value)
 }
 
+func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
+	if s.NoMetadata {
+		http.NotFound(w, r)
+		return
+	}
+	answer(w, 200, map[string]any{"resource": cmp.Or(s.Resource, s.URL), "authorization_servers": []string{s.Issuer}, "scopes_supported": []string{"read"}})
+}
+
+func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) {
+	about := map[string]any{"issuer": s.Issuer, "authorization_endpoint": s.Issuer + "/authorize", "token_endpoint": s.Issuer + "/token",
+		"registration_endpoint": s.Issuer + "/register", "revocation_endpoint": s.Issuer + "/revoke", "code_challenge_methods_supported": []string{"S256"},
+		"authorization_response_iss_parameter_supported": true}
+	if s.Proofs {
+		about["dpop_signing_alg_values_supported"] = []string{"ES256"}
+	}
+	answer(w, 200, about)
+}
+
+func (s *Server) register(w http.ResponseWriter, _ *http.Request) {
+	s.Requests["register"]++
+	answer(w, 201, map[string]any{"client_id": "client-1"})
+}
+
+func (s *Server) revoke(_ http.ResponseWriter, r *http.Request) {
+	s.Requests["revoke"]++
+	delete(s.refresh, r.FormValue("token"))
+	clear(s.tokens)
+}
+
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
-	s.count("authorize")
-	s.Lock()
-	defer s.Unlock()
+	s.Requests["authorize"]++
 	q := r.URL.Query()
 	if q.Get("code_challenge_method") != "S256" || q.Get("resource") == "" || q.Get("client_id") == "" {
 		http.Error(w, "bad request", 400)
 		return
 	}
 	s.challenge, s.Scopes = q.Get("code_challenge"), q.Get("scope")
-	iss := s.Iss
-	if iss == "" {
-		iss = s.Issuer
-	}
-	http.Redirect(w, r, q.Get("redirect_uri")+"?code=the-code&state="+q.Get("state")+"&iss="+iss, http.StatusFound)
+	http.Redirect(w, r, q.Get("redirect_uri")+"?code=the-code&state="+q.Get("state")+"&iss="+cmp.Or(s.Iss, s.Issuer), http.StatusFound)
 }
 
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	kind := map[string]string{"authorization_code": "code", "refresh_token": "refresh", "client_credentials": "client",
 		"urn:ietf:params:oauth:grant-type:jwt-bearer": "jwt"}[r.FormValue("grant_type")]
 	id, secret, _ := r.BasicAuth()
-	s.count(kind)
-	s.Lock()
-	slow := s.Slow
-	s.Unlock()
-	if kind == "refresh" {
-		time.Sleep(slow)
-	}
-	s.Lock()
-	defer s.Unlock()
+	s.Requests[kind]++
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	old, known := s.refresh[r.FormValue("refresh_token")]
 	switch {
@@ -190,10 +176,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		answer(w, 400, map[string]any{"error": "invalid_grant"})
 		return
 	}
-	life := s.Lifetime
-	if life == 0 {
-		life = time.Hour
-	}
+	life := cmp.Or(s.Lifetime, time.Hour)
 	s.issued++
 	access, refresh := fmt.Sprintf("access-token-number-%d", s.issued), fmt.Sprintf("refresh-token-number-%d", s.issued)
 	s.tokens[access] = token{old.scopes, time.Now().Add(life), old.family}
@@ -209,8 +192,6 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
-	s.Lock()
-	defer s.Unlock()
 	if r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
@@ -247,23 +228,17 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	var result any
-	switch m.Method {
-	case "initialize":
-		result = map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "t", "version": "1"}}
-	case "tools/list":
-		result = map[string]any{"tools": []any{map[string]any{"name": "greet", "description": "greets", "inputSchema": map[string]any{"type": "object"}}}}
-	case "tools/call":
-		text := "hello"
-		if s.Echo {
-			text += " " + access
-		}
-		result = map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}}
-	default:
-		answer(w, 200, map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32601, "message": "unknown method"}})
-		return
+	text := "hello"
+	if s.Echo {
+		text += " " + access
 	}
-	answer(w, 200, map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result})
+	said := map[string]string{
+		"initialize": `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}`,
+		"tools/list": `"result":{"tools":[{"name":"greet","description":"greets","inputSchema":{"type":"object"}}]}`,
+		"tools/call": `"result":{"content":[{"type":"text","text":"` + text + `"}]}`,
+	}[m.Method]
+	said = cmp.Or(said, `"error":{"code":-32601,"message":"unknown method"}`)
+	answer(w, 200, json.RawMessage(`{"jsonrpc":"2.0","id":`+string(m.ID)+`,`+said+`}`))
 }
 
 // proofError is what is wrong with the DPoP proof of a request (RFC 9449, 4.3).
