@@ -35,7 +35,7 @@ type Agent struct {
 	// Command is the program to start: Path, Args, Env, Sandbox, and Dir, the absolute
 	// working folder of the session.
 	Command process.Command
-	// Files are the files that the program may use through the client; nil are none.
+	// Files are the files that the program may use through the client; not nil.
 	Files Files
 	// Version is the version of the client that is sent to the agent.
 	Version string
@@ -121,7 +121,7 @@ var errEnded = errors.New("the program ended before it answered")
 func (t *talk) open(ctx context.Context) error {
 	hello := acp.InitializeRequest{ProtocolVersion: acp.Version, ClientInfo: &acp.Implementation{Name: "agents", Version: t.agent.Version}}
 	c := &hello.ClientCapabilities
-	c.FS.ReadTextFile, c.FS.WriteTextFile, c.Terminal = t.agent.Files != nil, t.agent.Files != nil, true
+	c.FS.ReadTextFile, c.FS.WriteTextFile, c.Terminal = true, true, true
 	if t.inv.Host.Person() {
 		c.Elicitation = &acp.Elicitation{Form: &acp.Flag{}}
 	}

@@ -99,9 +99,8 @@ func fake(name string) {
 			for i := 0; ; i++ {
 				update(acp.Update{Kind: acp.ToolCall, Call: acp.Call{ID: strconv.Itoa(i), Title: "t"}})
 			}
-		case "files":
-			var r json.RawMessage
-			say(fmt.Sprint(c.Call(ctx, "fs/read_text_file", map[string]string{"sessionId": "s", "path": "/etc/passwd"}, &r)))
+		case "unknown":
+			say(fmt.Sprint(c.Call(ctx, "fs/delete", map[string]string{"sessionId": "s", "path": "/etc/passwd"}, nil)))
 		case "client files":
 			one := 1
 			var text acp.FileRequest
@@ -229,7 +228,7 @@ func try(ctx context.Context, t *testing.T, name string, change func(*acpclient.
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	a := &acpclient.Agent{Name: "expert_fake", Slug: "fake", Command: process.Command{Path: self, Dir: dir, Env: []string{behaviour + "=" + name, "PWD=" + dir}, Grace: 100 * time.Millisecond}}
+	a := &acpclient.Agent{Name: "expert_fake", Slug: "fake", Files: disk(dir), Command: process.Command{Path: self, Dir: dir, Env: []string{behaviour + "=" + name, "PWD=" + dir}, Grace: 100 * time.Millisecond}}
 	tr := &trial{dir: dir}
 	r := &agent.Runner{Observe: func(e agent.Event) { tr.events = append(tr.events, e) }}
 	r.Agent = &agent.Agent{Slug: "root", Provider: caller{}, Toolsets: []agent.Toolset{agent.ToolList{a}}}
@@ -352,7 +351,7 @@ func TestWhatGoesWrongWithAnAgent(t *testing.T) {
 		"missing":   "no such file",
 
 		"some garbage": "fine",
-		"files":        "there is no method \"fs/read_text_file\"",
+		"unknown":      "there is no method \"fs/delete\"",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -431,9 +430,8 @@ func (tr *trial) calls() string {
 	return strings.Join(list, "\n")
 }
 
-// withFiles gives the agent the files of its folder.
+// withFiles gives the agent a file and programs.
 func withFiles(a *acpclient.Agent, _ *agent.Runner) {
-	a.Files = disk(a.Command.Dir)
 	a.Command.Env = append(a.Command.Env, "PATH="+os.Getenv("PATH"))
 	os.WriteFile(filepath.Join(a.Command.Dir, "in.txt"), []byte("one\ntwo\nthree\n"), 0o600)
 }

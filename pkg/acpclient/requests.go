@@ -52,12 +52,9 @@ func (t *talk) request(method string, params json.RawMessage) acp.Answer {
 		return acp.With(params, t.createTerminal)
 	case acp.MethodTerminalOutput, acp.MethodTerminalWait, acp.MethodTerminalKill, acp.MethodTerminalEnd:
 		return acp.With(params, func(ctx context.Context, r *acp.TerminalRequest) (any, error) { return t.useTerminal(ctx, method, r) })
-	}
-	switch {
-	case t.agent.Files == nil:
-	case method == acp.MethodRead:
+	case acp.MethodRead:
 		return acp.With(params, t.read)
-	case method == acp.MethodWrite:
+	case acp.MethodWrite:
 		return acp.With(params, t.write)
 	}
 	return nil

@@ -77,14 +77,13 @@ func newTalk(a *Agent, inv *agent.Invocation) *talk {
 	t.limit = cmp.Or(a.IdleTimeout, DefaultIdleTimeout)
 	t.idle = time.AfterFunc(t.limit, func() {
 		t.mu.Lock()
-		over, waits := t.err != nil, len(t.asked) > 0 || !t.running || t.waits.Load() > 0
-		t.mu.Unlock()
+		defer t.mu.Unlock()
 		switch {
-		case over:
-		case waits:
+		case t.err != nil:
+		case len(t.asked) > 0 || !t.running || t.waits.Load() > 0:
 			t.idle.Reset(t.limit)
 		default:
-			t.fail(fmt.Errorf("it sent nothing for %s", t.limit))
+			t.end(fmt.Errorf("it sent nothing for %s", t.limit))
 		}
 	})
 	return t
@@ -212,8 +211,7 @@ func (t *talk) prompt(req *agent.Request) {
 	}
 	t.said = len(req.Messages)
 	t.mu.Lock()
-	last := t.turn
-	if len(p.Prompt) == 0 && last != nil { // only results, which it knows
+	if len(p.Prompt) == 0 && t.turn != nil { // only results, which it knows
 		t.mu.Unlock()
 		return
 	}
