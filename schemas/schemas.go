@@ -46,15 +46,6 @@ func Names() []string {
 // Agent returns the schema of agent files.
 func Agent() []byte { return own(AgentName) }
 
-// ToolDescription returns the schema of what a tool prints for "describe".
-func ToolDescription() []byte { return own(ToolDescriptionName) }
-
-// Keys returns the schema of keys files.
-func Keys() []byte { return own(KeysName) }
-
-// Cfg returns the schema of agents-exe.cfg.json.
-func Cfg() []byte { return own(CfgName) }
-
 // Toolkit returns the schema of the lists of programs that agent files name.
 func Toolkit() []byte { return own(ToolkitName) }
 

@@ -77,20 +77,6 @@ type Verdict struct {
 // fit the schema of the tool. It is safe for concurrent use.
 type Policy func(ctx context.Context, inv *Invocation) Verdict
 
-// Policies joins policies: all are asked, deny beats ask beats allow, and the
-// first of the strictest says the reason.
-func Policies(list ...Policy) Policy {
-	return func(ctx context.Context, inv *Invocation) Verdict {
-		strictest := Verdict{Decision: Allow}
-		for _, p := range list {
-			if v := p(ctx, inv); strictness(v.Decision) > strictness(strictest.Decision) {
-				strictest = v
-			}
-		}
-		return strictest
-	}
-}
-
 func strictness(d Decision) int {
 	switch d {
 	case Allow:

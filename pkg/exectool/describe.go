@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
@@ -30,23 +29,10 @@ const slowDescribe = time.Second
 // changes within one tick a file's times show only one.
 const clockTick = 10 * time.Millisecond
 
-// Describe runs `path describe` with the environment env and empty standard
-// input, and returns what it prints, unread: see ParseDescription. It may take
-// DescribeTimeout and print MaxDescriptionBytes. What it prints on stderr
-// matters only if it fails: the error ends in its last line.
-func Describe(ctx context.Context, path string, env []string) ([]byte, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("describe %s: %w", path, err)
-	}
-	raw, err := describe(ctx, &process.Command{Path: abs, Env: env}, &Options{})
-	if err != nil {
-		return nil, fmt.Errorf("describe %s: %w", path, err)
-	}
-	return raw, nil
-}
-
-// describe runs cmd, which lacks only its arguments and streams.
+// describe runs cmd, which lacks only its arguments and streams, as `PROGRAM describe`,
+// and returns what it prints, unread: see ParseDescription. It may take DescribeTimeout
+// and print MaxDescriptionBytes. What it prints on stderr matters only if it fails: the
+// error ends in its last line.
 func describe(ctx context.Context, cmd *process.Command, opts *Options) ([]byte, error) {
 	cmd.Args = []string{"describe"}
 	return read(ctx, cmd, opts, reading{limit: cmp.Or(opts.DescribeTimeout, DescribeTimeout), most: MaxDescriptionBytes})

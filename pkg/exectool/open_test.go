@@ -339,18 +339,6 @@ func TestOpenEndsWithContext(t *testing.T) {
 	}
 }
 
-func TestDescribeReturnsWhatIsPrinted(t *testing.T) {
-	path := script(t, t.TempDir()+"/t.sh", `printf ' {"x": "%s"}\n' "$V"`)
-	raw, err := Describe(t.Context(), path, []string{"V=1"})
-	if err != nil || string(raw) != ` {"x": "1"}`+"\n" {
-		t.Errorf("Describe = %q, %v", raw, err)
-	}
-	_, err = Describe(t.Context(), path+"x", nil)
-	if want := "describe " + path + "x: cannot start " + path + "x: no such file or directory"; err == nil || err.Error() != want {
-		t.Errorf("error = %v, want %s", err, want)
-	}
-}
-
 func TestToolTellsWhatItKnows(t *testing.T) {
 	dir := t.TempDir()
 	text := `{"slug":"x","description":"d","args":[],"extra":1,"effects":"none","locks":["l"]}`
