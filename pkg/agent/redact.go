@@ -78,22 +78,10 @@ func (r *redactor) event(e Event) Event {
 		*s = r.secrets.String(*s)
 	}
 	for _, list := range []*[]string{&e.Argv, &e.Path, &e.Choices} {
-		*list = slices.Clone(*list)
-		for i, s := range *list {
-			(*list)[i] = r.secrets.String(s)
-		}
+		*list = mapped(*list, r.secrets.String)
 	}
 	e.Schema, e.Context = r.secrets.Bytes(e.Schema), r.secrets.Bytes(e.Context)
-	e.Specs = slices.Clone(e.Specs)
-	for i := range e.Specs {
-		s := &e.Specs[i]
-		s.Name, s.Description, s.Source = r.secrets.String(s.Name), r.secrets.String(s.Description), r.secrets.String(s.Source)
-		s.Schema = r.secrets.Bytes(s.Schema)
-	}
-	e.Messages = slices.Clone(e.Messages)
-	for i := range e.Messages {
-		e.Messages[i] = r.message(e.Messages[i])
-	}
+	e.Specs, e.Messages, e.Plan = mapped(e.Specs, r.spec), mapped(e.Messages, r.message), mapped(e.Plan, r.task)
 	if e.Message != nil {
 		m := r.message(*e.Message)
 		e.Message = &m
@@ -101,10 +89,6 @@ func (r *redactor) event(e Event) Event {
 	if e.Result != nil {
 		res := r.result(*e.Result)
 		e.Result = &res
-	}
-	e.Plan = slices.Clone(e.Plan)
-	for i := range e.Plan {
-		e.Plan[i] = r.task(e.Plan[i])
 	}
 	if e.Total != nil {
 		s := *e.Total
@@ -114,24 +98,35 @@ func (r *redactor) event(e Event) Event {
 	return e
 }
 
+// mapped is a copy of list with what f makes of its elements.
+func mapped[T any](list []T, f func(T) T) []T {
+	list = slices.Clone(list)
+	for i, v := range list {
+		list[i] = f(v)
+	}
+	return list
+}
+
+func (r *redactor) spec(s ToolSpec) ToolSpec {
+	s.Name, s.Description, s.Source = r.secrets.String(s.Name), r.secrets.String(s.Description), r.secrets.String(s.Source)
+	s.Schema = r.secrets.Bytes(s.Schema)
+	return s
+}
+
 func (r *redactor) message(m Message) Message {
-	m.Parts = r.parts(m.Parts)
-	m.Calls = slices.Clone(m.Calls)
-	for i := range m.Calls {
-		c := &m.Calls[i]
-		c.ID, c.Name, c.Args = r.secrets.String(c.ID), r.secrets.String(c.Name), r.secrets.String(c.Args)
-		c.Extra = r.secrets.Bytes(c.Extra)
-	}
-	m.Results = slices.Clone(m.Results)
-	for i := range m.Results {
-		m.Results[i] = r.result(m.Results[i])
-	}
+	m.Parts, m.Calls, m.Results = mapped(m.Parts, r.part), mapped(m.Calls, r.call), mapped(m.Results, r.result)
 	return m
+}
+
+func (r *redactor) call(c ToolCall) ToolCall {
+	c.ID, c.Name, c.Args = r.secrets.String(c.ID), r.secrets.String(c.Name), r.secrets.String(c.Args)
+	c.Extra = r.secrets.Bytes(c.Extra)
+	return c
 }
 
 func (r *redactor) result(res ToolResult) ToolResult {
 	res.CallID, res.Name = r.secrets.String(res.CallID), r.secrets.String(res.Name)
-	res.Parts = r.parts(res.Parts)
+	res.Parts = mapped(res.Parts, r.part)
 	if res.Task != nil {
 		t := r.task(*res.Task)
 		res.Task = &t
@@ -146,14 +141,10 @@ func (r *redactor) task(t Task) Task {
 	return t
 }
 
-func (r *redactor) parts(list []Part) []Part {
-	list = slices.Clone(list)
-	for i := range list {
-		p := &list[i]
-		p.Text, p.MIME, p.Name = r.secrets.String(p.Text), r.secrets.String(p.MIME), r.secrets.String(p.Name)
-		p.Data, p.Extra = r.secrets.Bytes(p.Data), r.secrets.Bytes(p.Extra)
-	}
-	return list
+func (r *redactor) part(p Part) Part {
+	p.Text, p.MIME, p.Name = r.secrets.String(p.Text), r.secrets.String(p.MIME), r.secrets.String(p.Name)
+	p.Data, p.Extra = r.secrets.Bytes(p.Data), r.secrets.Bytes(p.Extra)
+	return p
 }
 
 // redactKeys redacts the keys of m: tools are counted under the names that models
@@ -170,7 +161,7 @@ func redactKeys[V any](r *redactor, m map[string]V) map[string]V {
 }
 
 func redactParts(r *redact.Redactor, list []Part) []Part {
-	return (&redactor{secrets: r}).parts(list)
+	return mapped(list, (&redactor{secrets: r}).part)
 }
 
 // redactError is err with a text without secrets.
