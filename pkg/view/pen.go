@@ -120,13 +120,21 @@ func (p pen) room(l line, c columns) int {
 	return room
 }
 
+// mark is the sign of a line, its colour, and that of the line's note.
+func (p pen) mark(m mark) (sign, color, noteColor string) {
+	sign, color, noteColor = marks[m].sign, marks[m].color, "2"
+	if p.ASCII {
+		sign = marks[m].ascii
+	}
+	if m == markFailed {
+		noteColor = color
+	}
+	return sign, color, noteColor
+}
+
 // aligned is a line with its figures at the right, never wider than c.all.
 func (p pen) aligned(l line, c columns) string {
-	m := marks[l.mark]
-	sign := m.sign
-	if p.ASCII {
-		sign = m.ascii
-	}
+	sign, color, noteColor := p.mark(l.mark)
 	indent := strings.Repeat("  ", min(l.depth, 10))
 	figures, _ := p.figures(l, c)
 	room := p.room(l, c)
@@ -143,11 +151,7 @@ func (p pen) aligned(l line, c columns) string {
 	note = termtext.Cut(note, max(room/2, room-termtext.Width(label)), p.more())
 	label = termtext.Cut(label, room-termtext.Width(note), p.more())
 	room -= termtext.Width(label) + termtext.Width(note)
-	noteColor := "2"
-	if l.mark == markFailed {
-		noteColor = m.color
-	}
-	left := indent + p.color(sign, m.color) + " " + name + label + p.color(note, noteColor)
+	left := indent + p.color(sign, color) + " " + name + label + p.color(note, noteColor)
 	if figures == "" {
 		return strings.TrimRight(left, " ")
 	}
@@ -165,11 +169,7 @@ func (p pen) narrow(start, text, took string, c columns) string {
 
 // plain is a line of any width.
 func (p pen) plain(l line) string {
-	m := marks[l.mark]
-	sign := m.sign
-	if p.ASCII {
-		sign = m.ascii
-	}
+	sign, color, noteColor := p.mark(l.mark)
 	var took, note string
 	if l.took != "" {
 		took = "  " + l.took
@@ -177,11 +177,7 @@ func (p pen) plain(l line) string {
 	if l.note != "" {
 		note = "  " + l.note
 	}
-	noteColor := "2"
-	if l.mark == markFailed {
-		noteColor = m.color
-	}
-	return strings.Repeat("  ", min(l.depth, 10)) + p.color(sign, m.color) + " " + p.ascii(l.label) + p.color(took, "2") + p.color(p.ascii(note), noteColor)
+	return strings.Repeat("  ", min(l.depth, 10)) + p.color(sign, color) + " " + p.ascii(l.label) + p.color(took, "2") + p.color(p.ascii(note), noteColor)
 }
 
 func (p pen) more() string {
