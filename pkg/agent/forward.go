@@ -126,7 +126,7 @@ func (r *run) Called(ctx context.Context, inv *Invocation, err error) {
 			left = append(left, s)
 		}
 	}
-	slices.SortFunc(left, func(a, b *remote) int { return b.session.Depth - a.session.Depth })
+	slices.SortStableFunc(left, func(a, b *remote) int { return b.session.Depth - a.session.Depth })
 	for _, s := range left {
 		var events []Event
 		for _, c := range s.session.OpenCalls() {

@@ -59,7 +59,7 @@ func (r *run) refreshTools(ctx context.Context) error {
 	for name := range duplicates {
 		delete(r.tools.byName, name)
 	}
-	slices.SortFunc(r.tools.specs, func(a, b ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(r.tools.specs, func(a, b ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 

@@ -85,6 +85,6 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, live *watched) []agent.
 		lists[""] = append(lists[""], schema.Checked(t))
 		n.Tools = append(n.Tools, t.Spec())
 	}
-	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	return append([]agent.Toolset{lists[""]}, sets...)
 }

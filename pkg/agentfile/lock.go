@@ -371,7 +371,7 @@ func difference(was, now map[string]string) []string {
 			changes = append(changes, "removed: "+name)
 		}
 	}
-	slices.SortFunc(changes, func(a, b string) int {
+	slices.SortStableFunc(changes, func(a, b string) int {
 		_, a, _ = strings.Cut(a, ": ")
 		_, b, _ = strings.Cut(b, ": ")
 		return strings.Compare(a, b)

@@ -264,7 +264,7 @@ func (t *Tree) Connect(ctx context.Context) {
 	}
 	g.Wait() // no function fails
 	for _, n := range t.Nodes {
-		slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortStableFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	}
 	t.nameTools()
 	sortProblems(t.Problems)

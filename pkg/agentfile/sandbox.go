@@ -222,7 +222,7 @@ func (n *Node) Sandboxes() []Sandbox {
 		}
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b Sandbox) int {
+	slices.SortStableFunc(list, func(a, b Sandbox) int {
 		if (a.Enforced == "") != (b.Enforced == "") {
 			return cmp.Compare(len(b.Enforced), len(a.Enforced))
 		}

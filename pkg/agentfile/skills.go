@@ -111,7 +111,7 @@ func (l *loader) readSkills(n *Node, f *skillFolder) {
 		f.list = append(f.list, skill)
 		l.addSkill(n, f, skill)
 	}
-	slices.SortFunc(n.skills, func(a, b *skills.Skill) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(n.skills, func(a, b *skills.Skill) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // addSkill adds a skill to n and replaces one of the same name. Its scripts become programs

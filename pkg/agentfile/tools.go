@@ -179,7 +179,7 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 	for _, e := range experts {
 		add(e.Tool)
 	}
-	slices.SortFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	if kept := l.distinct(n, slices.Clone(tools)); !n.File.Spec.Watch { // else the run does it
 		tools = kept
 	}
@@ -265,7 +265,7 @@ func (l *loader) experts(n *Node, far []expert) []expert {
 	for _, h := range n.Helpers {
 		list = append(list, expert{&agent.Subagent{Name: toolname.Join(prefix, h.Agent.Slug), Agent: h.Agent, Source: h.File.Path, Compat: compat}, h.Agent.Slug})
 	}
-	slices.SortFunc(list, func(a, b expert) int {
+	slices.SortStableFunc(list, func(a, b expert) int {
 		return cmp.Or(strings.Compare(a.slug, b.slug), strings.Compare(a.Spec().Source, b.Spec().Source))
 	})
 	sources := map[string][]string{} // by name
@@ -284,7 +284,7 @@ func (l *loader) experts(n *Node, far []expert) []expert {
 			Message: fmt.Sprintf("two agents are both %s and are left out: this one and %s", name, strings.Join(others, ", "))})
 	}
 	n.Helpers = slices.DeleteFunc(n.Helpers, func(h *Node) bool { return len(sources[toolname.Join(prefix, h.Agent.Slug)]) > 1 })
-	slices.SortFunc(n.Helpers, func(a, b *Node) int {
+	slices.SortStableFunc(n.Helpers, func(a, b *Node) int {
 		return cmp.Or(strings.Compare(a.Agent.Slug, b.Agent.Slug), strings.Compare(a.File.Path, b.File.Path))
 	})
 	return kept

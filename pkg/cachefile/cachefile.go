@@ -155,7 +155,7 @@ func (d Dir) sweep() {
 			files = append(files, info)
 		}
 	}
-	slices.SortFunc(files, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	slices.SortStableFunc(files, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	for i, info := range files {
 		limit := d.MaxAge
 		if strings.HasPrefix(info.Name(), tempPrefix) {

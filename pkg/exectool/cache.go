@@ -82,7 +82,7 @@ func Known(cacheDir, folder string) []agent.ToolSpec {
 			list = append(list, e.spec)
 		}
 	}
-	slices.SortFunc(list, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(list, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 

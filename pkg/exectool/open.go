@@ -282,7 +282,7 @@ func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error)
 
 // settle sorts tools and problems, and leaves out tools of one name.
 func (s *Toolset) settle() {
-	slices.SortFunc(s.list, func(a, b *Tool) int {
+	slices.SortStableFunc(s.list, func(a, b *Tool) int {
 		return cmp.Or(strings.Compare(a.spec.Name, b.spec.Name), strings.Compare(a.path, b.path))
 	})
 	kept := s.list[:0:0]

@@ -101,7 +101,7 @@ func (s *Toolset) offer(l *listing) (tools []agent.Tool, problems []error) {
 	}
 	all, more := s.choose(all)
 	problems = append(problems, more...)
-	slices.SortFunc(all, func(a, b *Tool) int { return strings.Compare(a.spec.Name, b.spec.Name) })
+	slices.SortStableFunc(all, func(a, b *Tool) int { return strings.Compare(a.spec.Name, b.spec.Name) })
 	for _, t := range all {
 		tools = append(tools, t)
 	}

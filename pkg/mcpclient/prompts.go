@@ -57,7 +57,7 @@ func (s *Toolset) Prompts(ctx context.Context) ([]Prompt, error) {
 		}
 		prompts = append(prompts, p)
 	}
-	slices.SortFunc(prompts, func(a, b Prompt) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(prompts, func(a, b Prompt) int { return strings.Compare(a.Name, b.Name) })
 	return prompts, err
 }
 

@@ -74,7 +74,7 @@ func (c *conn) resources(ctx context.Context) ([]resource, error) {
 			entries = append(entries, r)
 		}
 	}
-	slices.SortFunc(entries, func(a, b resource) int {
+	slices.SortStableFunc(entries, func(a, b resource) int {
 		return cmp.Or(strings.Compare(a.URITemplate, b.URITemplate), strings.Compare(a.URI, b.URI))
 	})
 	return entries, errors.Join(err, templateErr)

@@ -122,7 +122,7 @@ func (r *Redactor) find(s string) []span {
 	if len(found) < 2 {
 		return found
 	}
-	slices.SortFunc(found, func(a, b span) int { return a.start - b.start })
+	slices.SortStableFunc(found, func(a, b span) int { return a.start - b.start })
 	joined := found[:1]
 	for _, f := range found[1:] {
 		if last := &joined[len(joined)-1]; f.start < last.end {

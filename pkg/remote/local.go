@@ -58,7 +58,7 @@ func (l Local) Publish(dir string) (remove func(), err error) {
 // first.
 func Locals(dir string) []Local {
 	list := locals(dir, func(string) {})
-	slices.SortFunc(list, func(a, b Local) int { return b.Started.Compare(a.Started) })
+	slices.SortStableFunc(list, func(a, b Local) int { return b.Started.Compare(a.Started) })
 	return list
 }
 

@@ -63,7 +63,7 @@ func (s *Schema) validate(ctx context.Context, v any, values int) ([]Violation, 
 		return large, nil
 	}
 	if huge := hugeNumbers(v, nil); len(huge) > 0 {
-		slices.SortFunc(huge, func(a, b Violation) int { return strings.Compare(a.Pointer, b.Pointer) })
+		slices.SortStableFunc(huge, func(a, b Violation) int { return strings.Compare(a.Pointer, b.Pointer) })
 		return huge, nil
 	}
 	ok, err := s.compare(ctx, v, values)
@@ -88,7 +88,7 @@ func (s *Schema) violations(err *jsonschema.ValidationError) []Violation {
 	for i, l := range leaves {
 		list[i] = placed{l.path, Violation{jsondoc.JoinPointer(l.path...), l.rule, l.message()}}
 	}
-	slices.SortFunc(list, func(a, b placed) int {
+	slices.SortStableFunc(list, func(a, b placed) int {
 		return cmp.Or(comparePaths(a.path, b.path), strings.Compare(a.Rule+a.Message, b.Rule+b.Message))
 	})
 	out := make([]Violation, len(list))

@@ -91,7 +91,7 @@ func (c *client) list() []remote.Run {
 		h.mu.Unlock()
 		list = append(list, r)
 	}
-	slices.SortFunc(list, func(a, b remote.Run) int {
+	slices.SortStableFunc(list, func(a, b remote.Run) int {
 		return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.Session, b.Session))
 	})
 	return list

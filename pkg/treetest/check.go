@@ -275,7 +275,7 @@ func (ck *checker) spans(names []string) string {
 			moments = append(moments, moment{c.start, "began: " + c.String()}, moment{c.end, "ended: " + c.String()})
 		}
 	}
-	slices.SortFunc(moments, func(a, b moment) int { return a.at - b.at })
+	slices.SortStableFunc(moments, func(a, b moment) int { return a.at - b.at })
 	var lines []string
 	for _, m := range moments {
 		lines = append(lines, m.text)

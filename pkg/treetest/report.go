@@ -68,7 +68,7 @@ func (f Failure) String() string {
 
 // sorted sorts failures by their place.
 func sorted(list []Failure) []Failure {
-	slices.SortFunc(list, func(a, b Failure) int {
+	slices.SortStableFunc(list, func(a, b Failure) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.Message, b.Message))
 	})
 	return list

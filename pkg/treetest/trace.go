@@ -136,7 +136,7 @@ func (r *agentRun) call(e *agent.Event) *call {
 func (t *trace) add(r *agentRun, below map[string][]*agentRun, path string) {
 	r.path = path + r.agent
 	t.runs = append(t.runs, r)
-	slices.SortFunc(r.calls, func(a, b *call) int {
+	slices.SortStableFunc(r.calls, func(a, b *call) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.n, b.n))
 	})
 	for _, c := range r.calls {

@@ -235,7 +235,7 @@ func (c *conversation) reply(calls []call) *reply {
 
 // ask is the reply with the calls that the client has to answer next.
 func (c *conversation) ask() *reply {
-	slices.SortFunc(c.pending, func(a, b call) int { return a.n - b.n })
+	slices.SortStableFunc(c.pending, func(a, b call) int { return a.n - b.n })
 	n := len(c.pending)
 	if c.single {
 		n = 1

@@ -108,7 +108,7 @@ func merge(out, add map[string]any) {
 		switch have := out[key]; {
 		case key == "required":
 			all := append(slices.Clone(list(have)), list(value)...)
-			slices.SortFunc(all, func(a, b any) int { return strings.Compare(words(a), words(b)) })
+			slices.SortStableFunc(all, func(a, b any) int { return strings.Compare(words(a), words(b)) })
 			if len(all) > 0 {
 				out[key] = slices.Compact(all)
 			}

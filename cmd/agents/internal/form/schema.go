@@ -37,7 +37,7 @@ func readForm(raw json.RawMessage) ([]*field, error) {
 		f.name, f.required = name, slices.Contains(form.Required, name)
 		fields = append(fields, f)
 	}
-	slices.SortFunc(fields, func(a, b *field) int {
+	slices.SortStableFunc(fields, func(a, b *field) int {
 		if a.required != b.required {
 			if a.required {
 				return -1

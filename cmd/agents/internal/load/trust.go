@@ -106,7 +106,7 @@ func ListTrusted(p *program.Env) []*Trust {
 			list = append(list, t)
 		}
 	}
-	slices.SortFunc(list, func(a, b *Trust) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(list, func(a, b *Trust) int { return strings.Compare(a.Path, b.Path) })
 	return list
 }
 

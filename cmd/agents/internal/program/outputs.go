@@ -54,7 +54,7 @@ func SweepOutputs(dir string, started, now time.Time) {
 			total += info.Size()
 		}
 	}
-	slices.SortFunc(files, func(a, b os.FileInfo) int {
+	slices.SortStableFunc(files, func(a, b os.FileInfo) int {
 		if c := a.ModTime().Compare(b.ModTime()); c != 0 {
 			return c
 		}

@@ -26,7 +26,7 @@ func (s *service) agentFiles() mcpserver.Collection {
 			for slug, f := range s.files() {
 				items = append(items, mcpserver.Item{Name: slug, Description: f.Spec.Announce})
 			}
-			slices.SortFunc(items, func(a, b mcpserver.Item) int { return strings.Compare(a.Name, b.Name) })
+			slices.SortStableFunc(items, func(a, b mcpserver.Item) int { return strings.Compare(a.Name, b.Name) })
 			return items, nil
 		},
 		Read: func(_ context.Context, slug string) (string, error) {

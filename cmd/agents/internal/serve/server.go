@@ -405,7 +405,7 @@ func (s *service) tools(ctx context.Context) []agent.Tool {
 		}
 		list = append(list, same[0])
 	}
-	slices.SortFunc(list, func(a, b agent.Tool) int { return cmp.Compare(a.Spec().Name, b.Spec().Name) })
+	slices.SortStableFunc(list, func(a, b agent.Tool) int { return cmp.Compare(a.Spec().Name, b.Spec().Name) })
 	return list
 }
 

@@ -74,7 +74,7 @@ func served(s *sessions.Store) ([]mcpserver.Item, error) {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(b.changed.Compare(a.changed), strings.Compare(b.id, a.id)) })
+	slices.SortStableFunc(list, func(a, b entry) int { return cmp.Or(b.changed.Compare(a.changed), strings.Compare(b.id, a.id)) })
 	items := make([]mcpserver.Item, len(list))
 	for i, e := range list {
 		items[i] = mcpserver.Item{Name: e.id}
