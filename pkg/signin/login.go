@@ -41,9 +41,7 @@ func (e *Required) SignIn(ctx context.Context, ask func(ctx context.Context, que
 		return err
 	}
 	defer release()
-	if r, err := s.read(); err != nil {
-		return err
-	} else if r, err = s.open(ctx, r, keyringWait); err == nil && r != nil && r.Access != e.refused {
+	if r, err := s.current(ctx, keyringWait); err == nil && r != nil && r.Access != e.refused {
 		return nil
 	}
 	question := "The call failed: " + e.why + "."
@@ -62,13 +60,7 @@ func (s *Server) Login(ctx context.Context, need *Required, scopes []string, per
 	if s.Dir == "" {
 		return errors.New("there is no folder for sign-ins")
 	}
-	old, err := s.read()
-	if err != nil {
-		return err
-	}
-	if old, err = s.open(ctx, old, unlockWait); err != nil {
-		old = nil // its key is lost
-	}
+	old, _ := s.current(ctx, unlockWait) // one that cannot be read is replaced
 	var c *challenge
 	if need != nil {
 		c = need.challenge

@@ -116,7 +116,7 @@ type Required struct {
 func (e *Required) Error() string {
 	text := fmt.Sprintf("%s: run `%s", e.why, e.server.Command)
 	if e.challenge != nil && e.challenge.problem == insufficient && len(e.challenge.scopes) > 0 {
-		text += " --scope '" + strings.Join(e.challenge.scopes, " ") + "'"
+		text += " --scope '" + strings.ReplaceAll(strings.Join(e.challenge.scopes, " "), "'", `'\''`) + "'"
 	}
 	return text + "`"
 }

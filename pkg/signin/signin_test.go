@@ -217,6 +217,15 @@ func TestInsufficientScopeNamesTheScope(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "run `agents mcp login x --scope 'write'`") {
 		t.Fatalf("call = %v, want the command with the scope", err)
 	}
+	fake.Lock()
+	fake.CallScope = "a'b"
+	fake.Unlock()
+	if _, err := call(t.Context(), s, "tools/call"); err == nil || !strings.Contains(err.Error(), `--scope 'a'\''b'`) {
+		t.Errorf("call = %v, want a command that is safe to paste into a shell", err)
+	}
+	fake.Lock()
+	fake.CallScope = "write"
+	fake.Unlock()
 	login(t, s, "write")
 	if text, err := call(t.Context(), s, "tools/call"); err != nil || !strings.Contains(text, "hello") {
 		t.Errorf("call = %q, %v", text, err)

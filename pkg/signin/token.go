@@ -41,11 +41,7 @@ type refusal struct {
 }
 
 func (e *refusal) Error() string {
-	text := fmt.Sprintf("%s answers %d %s", e.host, e.status, e.code)
-	if e.text != "" {
-		text += ": " + e.text
-	}
-	return text
+	return strings.TrimSuffix(fmt.Sprintf("%s answers %d %s: %s", e.host, e.status, e.code, e.text), ": ")
 }
 
 // client identifies this side to the authorization server at p, for a redirect to redirect.

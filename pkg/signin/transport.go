@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/redact"
@@ -40,7 +41,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
 	}
-	r, err := s.current(req.Context())
+	r, err := s.current(req.Context(), keyringWait)
 	if err == nil && r != nil && !r.usable() {
 		r, err = s.renew(req.Context(), nil, r)
 	}
@@ -102,12 +103,12 @@ func (s *Server) authorize(req *http.Request, r *record, nonce string) error {
 }
 
 // current returns the stored sign-in with its tokens, nil if there is none.
-func (s *Server) current(ctx context.Context) (*record, error) {
+func (s *Server) current(ctx context.Context, wait time.Duration) (*record, error) {
 	r, err := s.read()
 	if err != nil {
 		return nil, err
 	}
-	return s.open(ctx, r, keyringWait)
+	return s.open(ctx, r, wait)
 }
 
 // renew returns a token in place of the one of r, which the server refused with c, or which has
@@ -121,7 +122,7 @@ func (s *Server) renew(ctx context.Context, c *challenge, r *record) (*record, e
 		return nil, err
 	}
 	defer release()
-	now, err := s.current(ctx)
+	now, err := s.current(ctx, keyringWait)
 	switch {
 	case err != nil:
 		return nil, err
