@@ -18,7 +18,7 @@ const (
 	maxReport  = 2000
 )
 
-// A teller tells a client what happens in its call: as progress, if it asked for
+// A reporter sends a client what happens in its call: as progress, if it asked for
 // that, and as log messages down to the level that it wants.
 type reporter struct {
 	request *request
@@ -28,14 +28,14 @@ type reporter struct {
 	done    chan struct{}    // closed when all is written
 }
 
-// told is one thing that happened.
+// A report is one thing that happened.
 type report struct {
 	text  string
 	level mcp.LoggingLevel
 	log   bool // no progress
 }
 
-// tell begins to tell r's client. close must follow.
+// startReporter begins to send reports to r's client. close must follow.
 func (r *request) startReporter(ctx context.Context, hide func(string) string) *reporter {
 	t := &reporter{request: r, hide: hide, level: r.conn.session.logLevel(ctx)}
 	if r.token == nil && t.level == "" {

@@ -209,7 +209,7 @@ func TestConformanceOfServer(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../../../examples/mcp-conformance")); err != nil {
 		t.Fatal(err)
 	}
-	url := k.serve(t, dir, "--agent-file", "agent.json", "--expose", "tools", "--plain-names", "--watch", "--no-token", "--task-after", "500ms")
+	url := k.serve(t, dir, "--agent-file", "agent.json", "--expose", "tools", "--plain-names", "--watch", "--no-token", "--task-after", "700ms")
 	for _, s := range suites() {
 		t.Run(s.name, func(t *testing.T) {
 			k.conformance(t, "server", s, "--url", url)
