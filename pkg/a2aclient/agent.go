@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,20 +30,26 @@ const UsageExtension = "https://github.com/agents-exe/agents/blob/main/docs/a2a.
 const (
 	maxBody     = 64 << 20 // of one response
 	maxCard     = 1 << 20
+	maxCost     = 1_000_000 * agent.Dollar // of one task
 	cancelTime  = 5 * time.Second
+	cancelWait  = 50 * time.Millisecond
+	cancelTries = 20
 	pollAtFirst = 500 * time.Millisecond
 	pollAtMost  = 10 * time.Second
 )
 
-// An Agent is a remote agent as a tool that takes a prompt. Its fields must not be changed
-// once it is in use.
+// An Agent is a remote agent as a tool that takes a prompt. A call is a run below that of the
+// caller in which the remote agent takes the place of the model, so that what it consumes
+// counts, if it reports that by UsageExtension. The fields must not be changed once it is in
+// use.
 type Agent struct {
 	// URL is the URL of the server, or the full address of the agent card.
 	URL string
 	// Token returns the bearer token, which is sent only to the host of URL; nil sends none.
 	Token func() string
-	// Name is the name of the tool, Description the description that Describe returned.
-	Name        string
+	// Name is the name of the tool, Slug the name of the agent, and Description the
+	// description that Describe returned.
+	Name, Slug  string
 	Description string
 
 	mu      sync.Mutex
@@ -77,30 +85,34 @@ func (a *Agent) card(ctx context.Context) (*a2a.AgentCard, error) {
 	if i := strings.LastIndex(base, "/.well-known/"); i >= 0 {
 		base, path = base[:i], agentcard.WithPath(base[i:])
 	}
-	card, err := agentcard.NewResolver(a.web(maxCard)).Resolve(ctx, base, path)
+	card, err := agentcard.NewResolver(a.web(maxCard, "")).Resolve(ctx, base, path)
 	if err != nil {
 		return nil, fmt.Errorf("read the agent card: %w", err)
 	}
 	return card, nil
 }
 
-// web is an HTTP client that sends the token to the host of a.URL, follows no redirect, and
-// limits responses.
-func (a *Agent) web(most int64) *http.Client {
-	return &http.Client{Transport: transport{a, most}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// web is an HTTP client that sends the token to the host of a.URL, activates an extension,
+// follows no redirect, and limits responses.
+func (a *Agent) web(most int64, extension string) *http.Client {
+	return &http.Client{Transport: transport{a, most, extension}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 type transport struct {
-	agent *Agent
-	most  int64
+	agent     *Agent
+	most      int64
+	extension string // "" for none
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	if t.extension != "" {
+		req.Header.Set(a2a.SvcParamExtensions, t.extension)
+	}
 	own, err := url.Parse(t.agent.URL)
 	if err == nil && t.agent.Token != nil && own.Host == req.URL.Host && own.Scheme == req.URL.Scheme {
 		if token := t.agent.Token(); token != "" {
-			req = req.Clone(req.Context())
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
 	}
@@ -120,7 +132,11 @@ func (a *Agent) connect(ctx context.Context) (*a2aclient.Client, bool, error) {
 		if err != nil {
 			return nil, false, err
 		}
-		web := a.web(maxBody)
+		extension := ""
+		if slices.ContainsFunc(card.Capabilities.Extensions, func(e a2a.AgentExtension) bool { return e.URI == UsageExtension }) {
+			extension = UsageExtension
+		}
+		web := a.web(maxBody, extension)
 		client, err := a2aclient.NewFromCard(context.WithoutCancel(ctx), card, a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(web), a2aclient.WithRESTTransport(web))
 		if err != nil {
 			return nil, false, fmt.Errorf("the agent offers no supported version and transport of the protocol: %w", err)
@@ -132,43 +148,47 @@ func (a *Agent) connect(ctx context.Context) (*a2aclient.Client, bool, error) {
 
 // Call implements agent.Tool. Questions of the agent are put to the person.
 func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	args, err := inv.Args()
+	t := &task{agent: a, inv: inv}
+	sub := &agent.Agent{Slug: a.Slug, Source: a.URL, Provider: t, Model: a.Slug, Flavor: "a2a", NoCompaction: true}
+	prompt, err := sub.Prompt(ctx, inv.Call.Args)
 	if err != nil {
 		return agent.Result{}, err
 	}
-	var prompt string
-	if err := json.Unmarshal(args["prompt"], &prompt); err != nil {
-		return agent.Result{}, fmt.Errorf("the argument prompt: %w", err)
+	return agent.AnswerOf(inv.Run(ctx, sub, prompt))
+}
+
+// Generate implements agent.Provider: the last message of req becomes a task.
+func (t *task) Generate(ctx context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
+	var err error
+	if t.client, t.streams, err = t.agent.connect(ctx); err != nil {
+		return nil, err
 	}
-	client, streams, err := a.connect(ctx)
-	if err != nil {
-		return agent.Result{}, err
-	}
-	t := &task{client: client, streams: streams, inv: inv}
 	defer t.cancel(ctx)
-	message := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(prompt))
+	message := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(req.Messages[len(req.Messages)-1].Text()))
 	for {
 		if err := t.send(ctx, message); err != nil {
-			if ctx.Err() != nil {
-				err = agent.ContextError(ctx)
-			}
-			return t.result(), err
+			return nil, err
 		}
 		if t.state != a2a.TaskStateInputRequired {
-			return t.result(), t.failure()
+			break
 		}
-		answer, err := inv.Question(ctx, agent.Event{What: "ask", Text: t.said})
+		answer, err := t.inv.Question(ctx, agent.Event{What: "ask", Text: t.said})
 		if err != nil {
-			return t.result(), fmt.Errorf("the agent asks %q: %w", t.said, err)
+			return nil, fmt.Errorf("the agent asks %q: %w", t.said, err)
 		}
 		text := string(answer)
 		_ = json.Unmarshal(answer, &text) // other JSON is sent as it is
 		message = a2a.NewMessageForTask(a2a.MessageRoleUser, t, a2a.NewTextPart(text))
 	}
+	if err := t.failure(); err != nil {
+		return nil, &agent.ModelError{Message: err.Error(), Usage: t.usage}
+	}
+	return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: partsOf(t.parts())}, Finish: agent.FinishStop, Usage: t.usage}, nil
 }
 
 // A task is the state of a task of the agent, as its events report it.
 type task struct {
+	agent   *Agent
 	client  *a2aclient.Client
 	streams bool
 	inv     *agent.Invocation
@@ -178,6 +198,7 @@ type task struct {
 	said      string // the message of the status
 	artifacts []*a2a.Artifact
 	answer    *a2a.Message // instead of a task
+	usage     agent.Usage
 }
 
 // TaskInfo implements a2a.TaskInfoProvider.
@@ -235,10 +256,10 @@ func (t *task) apply(e a2a.Event) {
 		t.answer = e
 	case *a2a.Task:
 		t.info, t.artifacts = e.TaskInfo(), e.Artifacts
-		t.status(e.Status)
+		t.status(e.Status, e.Metadata)
 	case *a2a.TaskStatusUpdateEvent:
 		t.info = e.TaskInfo()
-		t.status(e.Status)
+		t.status(e.Status, e.Metadata)
 	case *a2a.TaskArtifactUpdateEvent:
 		t.info = e.TaskInfo()
 		if e.Artifact != nil {
@@ -247,7 +268,10 @@ func (t *task) apply(e a2a.Event) {
 	}
 }
 
-func (t *task) status(s a2a.TaskStatus) {
+func (t *task) status(s a2a.TaskStatus, metadata map[string]any) {
+	if raw, err := json.Marshal(metadata[UsageExtension]); err == nil {
+		t.consumed(raw)
+	}
 	t.state, t.said = s.State, ""
 	if s.Message != nil {
 		t.said = textOf(s.Message.Parts)
@@ -255,6 +279,21 @@ func (t *task) status(s a2a.TaskStatus) {
 	if t.said != "" && !t.over() {
 		t.inv.Progress(t.said)
 	}
+}
+
+// consumed takes up what the task has consumed, as the agent reports it. What is not possible
+// is ignored.
+func (t *task) consumed(report json.RawMessage) {
+	var u agent.Usage
+	if json.Unmarshal(report, &u) != nil || u.Cost < 0 || u.Cost > maxCost || u.Priced > u.Requests {
+		return
+	}
+	for _, n := range []int{u.Requests, u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens, u.Priced} {
+		if n < 0 || n > math.MaxInt32 {
+			return
+		}
+	}
+	t.usage = u
 }
 
 // artifact adds to an artifact, or replaces it.
@@ -273,22 +312,21 @@ func (t *task) artifact(e *a2a.TaskArtifactUpdateEvent) {
 	t.artifacts = append(t.artifacts, e.Artifact)
 }
 
-// result returns the content of the artifacts, or of the message if there are none.
-func (t *task) result() agent.Result {
-	var parts []agent.Part
+// parts returns the content of the artifacts, or of the message if there are none.
+func (t *task) parts() (parts a2a.ContentParts) {
 	if t.answer != nil {
-		return agent.Result{Parts: partsOf(t.answer.Parts)}
+		return t.answer.Parts
 	}
 	for _, artifact := range t.artifacts {
-		parts = append(parts, partsOf(artifact.Parts)...)
+		parts = append(parts, artifact.Parts...)
 	}
 	if len(parts) == 0 && t.state == a2a.TaskStateCompleted && t.said != "" {
-		parts = []agent.Part{agent.Text(t.said)}
+		parts = a2a.ContentParts{a2a.NewTextPart(t.said)}
 	}
-	return agent.Result{Parts: parts}
+	return parts
 }
 
-// failure returns why there is no answer, nil if there is one.
+// failure returns why there is no answer, with what there is of one; nil if there is one.
 func (t *task) failure() error {
 	switch {
 	case t.answer != nil || t.state == a2a.TaskStateCompleted:
@@ -297,17 +335,39 @@ func (t *task) failure() error {
 		return fmt.Errorf("the agent requires another sign-in: %s", t.said)
 	}
 	state := strings.ToLower(strings.TrimPrefix(string(t.state), "TASK_STATE_"))
-	return errors.New(strings.TrimSuffix(fmt.Sprintf("the task ended with the state %s: %.2000s", state, t.said), ": "))
+	text := strings.TrimSuffix(fmt.Sprintf("the task ended with the state %s: %.2000s", state, t.said), ": ")
+	if part := textOf(t.parts()); part != "" {
+		text += fmt.Sprintf("\nIts answer was cut: %.4000s", part)
+	}
+	return errors.New(text)
 }
 
-// cancel cancels the task if the call ends before it.
+// cancel cancels the task if the call ends before it. Agents may refuse that for a moment
+// after they have asked a question, so this tries again while the task is open.
 func (t *task) cancel(ctx context.Context) {
-	if t.info.TaskID == "" || t.answer != nil || t.state.Terminal() {
+	if t.info.TaskID == "" || t.answer != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
-	_, _ = t.client.CancelTask(ctx, &a2a.CancelTaskRequest{ID: t.info.TaskID}) // the agent may have ended it
+	for range cancelTries {
+		if t.state.Terminal() {
+			return
+		}
+		_, err := t.client.CancelTask(ctx, &a2a.CancelTaskRequest{ID: t.info.TaskID})
+		if err == nil || errors.Is(err, a2a.ErrUnsupportedOperation) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(cancelWait):
+		}
+		got, err := t.client.GetTask(ctx, &a2a.GetTaskRequest{ID: t.info.TaskID})
+		if err != nil {
+			return // the agent cannot be reached
+		}
+		t.state = got.Status.State
+	}
 }
 
 // partsOf makes the content of a message or an artifact that of a result.

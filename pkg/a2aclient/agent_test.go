@@ -15,6 +15,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"github.com/agents-exe/agents/pkg/a2aclient"
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.uber.org/goleak"
@@ -47,11 +48,19 @@ func says(ec *a2asrv.ExecutorContext, text string) *a2a.Message {
 }
 
 // serve serves an agent that needs the token "secret", and returns its address.
-func serve(t *testing.T, streams bool, x executor) string {
+func serve(t *testing.T, streams bool, x executor, extensions ...string) string {
+	return serveWith(t, streams, x, taskstore.NewInMemory(nil), extensions...)
+}
+
+// serveWith is serve with a store for the tasks.
+func serveWith(t *testing.T, streams bool, x executor, store taskstore.Store, extensions ...string) string {
 	t.Helper()
-	api := a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(x, a2asrv.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))))
+	api := a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(x, a2asrv.WithTaskStore(store), a2asrv.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))))
 	card := &a2a.AgentCard{Name: "Poet", Description: "writes verse", Capabilities: a2a.AgentCapabilities{Streaming: streams},
 		Skills: []a2a.AgentSkill{{ID: "haiku", Name: "Haiku", Description: "three lines", Tags: []string{}}}}
+	for _, uri := range extensions {
+		card.Capabilities.Extensions = append(card.Capabilities.Extensions, a2a.AgentExtension{URI: uri})
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/api", api)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,11 +77,17 @@ func serve(t *testing.T, streams bool, x executor) string {
 }
 
 func poet(url string) *a2aclient.Agent {
-	return &a2aclient.Agent{URL: url, Token: func() string { return "secret" }, Name: "expert_poet", Description: "writes verse"}
+	return &a2aclient.Agent{URL: url, Token: func() string { return "secret" }, Name: "expert_poet", Slug: "poet", Description: "writes verse"}
 }
 
 // A run calls the agent once, as the model's only call, and returns the result.
 func call(t *testing.T, a *a2aclient.Agent, person func(question string) string) (text string, failed bool, progress []string) {
+	text, failed, progress, _ = callPriced(t, a, person)
+	return text, failed, progress
+}
+
+// callPriced is call, with what the calling agent and the called one consumed.
+func callPriced(t *testing.T, a *a2aclient.Agent, person func(question string) string) (text string, failed bool, progress []string, usage agent.Usage) {
 	t.Helper()
 	model := modelFunc(func(req *agent.Request) *agent.Response {
 		if last := req.Messages[len(req.Messages)-1]; len(last.Results) > 0 {
@@ -92,11 +107,12 @@ func call(t *testing.T, a *a2aclient.Agent, person func(question string) string)
 			progress = append(progress, e.Text)
 		}
 	}
-	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+	out, err := r.Run(t.Context(), agent.UserText("go"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	return text, failed, progress
+	return text, failed, progress, out.Total.Usage
 }
 
 type modelFunc func(req *agent.Request) *agent.Response
@@ -158,8 +174,54 @@ func TestAgentsThatFail(t *testing.T) {
 			t.Errorf("%s: %q, failed %v", name, text, failed)
 		}
 	}
-	if text, failed, _ := call(t, &a2aclient.Agent{URL: serve(t, true, nil), Name: "expert_poet"}, nil); !failed || !strings.Contains(text, "401") {
+	if text, failed, _ := call(t, &a2aclient.Agent{URL: serve(t, true, nil), Name: "expert_poet", Slug: "poet"}, nil); !failed || !strings.Contains(text, "401") {
 		t.Errorf("without a token: %q, failed %v", text, failed)
+	}
+}
+
+// An agent that reports its usage is priced, any other is not. The calling agent makes two
+// requests without a price.
+func TestWhatATaskConsumed(t *testing.T) {
+	for name, c := range map[string]struct {
+		offered string
+		report  any
+		want    agent.Usage
+	}{
+		"reported":     {a2aclient.UsageExtension, map[string]any{"requests": 3, "input_tokens": 70, "output_tokens": 8, "cost": 0.25, "priced": 3}, agent.Usage{Requests: 5, InputTokens: 70, OutputTokens: 8, Cost: agent.Dollar / 4, Priced: 3}},
+		"not offered":  {"https://example.com/x", map[string]any{"requests": 3, "cost": 0.25, "priced": 3}, agent.Usage{Requests: 3}},
+		"not reported": {a2aclient.UsageExtension, nil, agent.Usage{Requests: 3}},
+		"impossible":   {a2aclient.UsageExtension, map[string]any{"requests": 1, "cost": -5, "priced": 1}, agent.Usage{Requests: 3}},
+		"too much":     {a2aclient.UsageExtension, map[string]any{"requests": 1, "cost": 1e7, "priced": 1}, agent.Usage{Requests: 3}},
+	} {
+		for _, streams := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, streams), func(t *testing.T) {
+				a := poet(serve(t, streams, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
+					end := a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCompleted, says(ec, "Ode"))
+					if active, _ := ec.ServiceParams.Get(a2a.SvcParamExtensions); len(active) > 0 && c.report != nil {
+						end.Metadata = map[string]any{active[0]: c.report}
+					}
+					yield(end, nil)
+				}, c.offered))
+				if text, failed, _, usage := callPriced(t, a, nil); text != "Ode" || failed || usage != c.want {
+					t.Errorf("%q, failed %v, usage %+v, want %+v", text, failed, usage, c.want)
+				}
+			})
+		}
+	}
+}
+
+// The library that this agent uses refuses a cancel for a moment after a question.
+func TestAQuestionThatNobodyAnswersIsCancelled(t *testing.T) {
+	store := taskstore.NewInMemory(nil)
+	id := a2a.TaskID("")
+	url := serveWith(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
+		id = ec.TaskID
+		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateInputRequired, says(ec, "Rhymed?")), nil)
+	}, store)
+	call(t, poet(url), nil)
+	task, err := store.Get(t.Context(), id)
+	if err != nil || task.Task.Status.State != a2a.TaskStateCanceled {
+		t.Errorf("the task is %+v, %v", task, err)
 	}
 }
 

@@ -138,7 +138,7 @@ func (l *loader) remote(n *Node, tag string, r Remote, at Problem) {
 		token = key.Value.Reveal
 	}
 	if tag == TagA2A {
-		r.a2a = &a2aclient.Agent{URL: r.URL, Token: token, Name: toolname.Join("expert", r.Agent)}
+		r.a2a = &a2aclient.Agent{URL: r.URL, Token: token, Name: toolname.Join("expert", r.Agent), Slug: r.Agent}
 	} else {
 		r.server = &remote.Server{URL: r.URL, Token: token}
 	}
