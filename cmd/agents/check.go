@@ -97,7 +97,7 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file strin
 	for i, problem := range l.Problems {
 		fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, termtext.Clean(problem.String()))
 		// If several problems have the same hint, it is printed after the last.
-		last := i+1 == len(l.Problems) || l.Problems[i+1].Code != problem.Code
+		last := i+1 == len(l.Problems) || l.Problems[i+1].Code != problem.Code || l.Problems[i+1].Schema != problem.Schema
 		if hint := load.ProblemHint(problem); hint != "" && last {
 			fmt.Fprintf(p.Err, "  hint: %s\n", hint)
 		}

@@ -39,6 +39,8 @@ type Problem struct {
 	// flavor, modelUrl or modelName. There is no Line and no Key then.
 	Choice  string
 	Message string
+	// Schema is the name of the schema of the file, "" if it is that of agent files.
+	Schema string
 }
 
 // String returns "FILE:LINE:COL: KEY: MESSAGE" on one line, without absent parts.

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/a2aclient"
 	"github.com/agents-exe/agents/pkg/cachefile"
+	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/httphost"
 	"github.com/agents-exe/agents/pkg/remote"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -68,7 +70,7 @@ func (l *loader) otherFile(n *Node, path string, data []byte) bool {
 		Tag      string          `json:"tag"`
 		Contents json.RawMessage `json:"contents"`
 	}
-	at := Problem{Severity: LeftOut, Code: CodeSchema, File: path}
+	at := Problem{Severity: LeftOut, Code: CodeSchema, File: path, Schema: schemaOf(tagOf(data))}
 	if at.Message = decodeAgent(data, &file, true); at.Message != "" {
 		l.report(at)
 		return true
@@ -104,10 +106,30 @@ func decodeAgent(data []byte, to any, strict bool) (wrong string) {
 	if strict {
 		dec.DisallowUnknownFields()
 	}
-	if err := dec.Decode(to); err != nil {
-		return strings.TrimPrefix(err.Error(), "json: ")
+	err := dec.Decode(to)
+	if err == nil {
+		return ""
 	}
-	return ""
+	wrong = strings.TrimPrefix(err.Error(), "json: ")
+	key, unknown := strings.CutPrefix(wrong, "unknown field ")
+	if !unknown {
+		return wrong
+	}
+	var known []string
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(to).Elem()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			known = append(known, name)
+		}
+	}
+	return "unknown key " + key + closest.Hint(strings.Trim(key, `"`), known)
+}
+
+// schemaOf is the name of the schema of files with a tag.
+func schemaOf(tag string) string {
+	if tag == TagACP {
+		return "acp-agent"
+	}
+	return "remote-agent"
 }
 
 // remote adds an agent of a server to n. at is where problems are.

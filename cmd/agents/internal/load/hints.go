@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"os"
 
@@ -29,7 +30,7 @@ func ProblemHint(p agentfile.Problem) string {
 		if p.Choice != "" {
 			return "`agents run --help` documents the flags"
 		}
-		return "`agents schema agent` documents every key"
+		return "`agents schema " + cmp.Or(p.Schema, "agent") + "` documents every key"
 	case agentfile.CodeScript:
 		return "`agents help scripted-model` documents scripts"
 	case agentfile.CodeNotAgent:
