@@ -157,7 +157,7 @@ func (c *call) actions() []string {
 		Args     []string `json:"args"`
 	}
 	_ = json.Unmarshal(c.RawInput, &input) // other input covers nothing
-	list := []string{strings.Join(append([]string{c.kind(), input.Command}, input.Args...), " ")}
+	list := []string{c.kind() + " " + words(input.Command, input.Args)}
 	paths := []string{input.Path, input.FilePath}
 	for _, l := range c.Locations {
 		paths = append(paths, l.Path)
@@ -167,6 +167,11 @@ func (c *call) actions() []string {
 		list = append(list, c.kind()+" "+path, "read "+path)
 	}
 	return list
+}
+
+// words is the same for the same command and arguments.
+func words(command string, args []string) string {
+	return strings.Join(append([]string{command}, args...), "\x00")
 }
 
 // granted reports whether a permission covers an action. It covers one, apart from reading.

@@ -52,8 +52,7 @@ func (t *talk) createTerminal(ctx context.Context, p *acp.TerminalRequest) (any,
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "cwd: %.100q is not an absolute path", p.CWD)
 	}
 	p.SessionID = ""
-	line := strings.Join(append([]string{p.Command}, p.Args...), " ")
-	r := &request{kind: "execute", args: string(acp.Raw(p)), allowed: t.granted("execute", line)}
+	r := &request{kind: "execute", args: string(acp.Raw(p)), allowed: t.granted("execute", words(p.Command, p.Args))}
 	r.run = func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 		term, err := t.startTerminal(ctx, inv, p)
 		if r.answer(map[string]string{"terminalId": r.id}, err); err != nil {
@@ -82,19 +81,19 @@ func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.
 		}
 	}
 	cmd.Dir = cmp.Or(p.CWD, cmd.Dir)
-	program := p.Command
-	if cmd.Args = p.Args; len(p.Args) == 0 {
-		program, cmd.Args = "sh", []string{"-c", p.Command}
+	// In one pipe both streams keep their order.
+	if cmd.Args = []string{"-c", "exec 2>&1\n" + p.Command}; len(p.Args) > 0 {
+		cmd.Args = append([]string{"-c", `exec 2>&1; exec "$0" "$@"`, p.Command}, p.Args...)
 	}
 	var err error
-	if cmd.Path, err = process.LookPath(program, cmd.Env); err != nil {
+	if cmd.Path, err = process.LookPath("sh", cmd.Env); err != nil {
 		return nil, err
 	}
 	term := &terminal{output: bounded{limit: maxText}, done: make(chan struct{})}
 	if p.Limit != nil {
 		term.output.limit = min(max(*p.Limit, 0), maxText)
 	}
-	cmd.Stdout, cmd.Stderr = &term.output, &term.output
+	cmd.Stdout, cmd.Stderr = &term.output, nil
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
