@@ -233,7 +233,7 @@ func TestManualNamesEveryKeyOfATest(t *testing.T) {
 
 func TestManualNamesEveryFlavor(t *testing.T) {
 	var names []string
-	for _, row := range rows(section(t, "docs/agent-files.md", "## Flavours")) {
+	for _, row := range rows(section(t, "docs/agent-files.md", "## Flavors")) {
 		name := spans(row[0])[0]
 		names = append(names, name)
 		if name == "scripted" {
@@ -249,7 +249,7 @@ func TestManualNamesEveryFlavor(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	same(t, "flavours", names, append(openai.Flavors(), "scripted"))
+	same(t, "flavors", names, append(openai.Flavors(), "scripted"))
 }
 
 func TestManualNamesSecretsThatAreWithheld(t *testing.T) {

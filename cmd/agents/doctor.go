@@ -326,7 +326,7 @@ func (d *doctor) terminal() {
 		return
 	}
 	columns, rows := program.Size()
-	text := fmt.Sprintf("%s, %d columns, %d rows, colour %t, UTF-8 %t", cmp.Or(d.p.Getenv("TERM"), "TERM is not set"), columns, rows, d.p.Color(d.p.ErrTerm), !d.p.ASCII())
+	text := fmt.Sprintf("%s, %d columns, %d rows, color %t, UTF-8 %t", cmp.Or(d.p.Getenv("TERM"), "TERM is not set"), columns, rows, d.p.Color(d.p.ErrTerm), !d.p.ASCII())
 	switch {
 	case d.p.ASCII():
 		d.add(warning, "terminal", "choose a UTF-8 locale, such as LANG=C.UTF-8", "%s", text)

@@ -20,18 +20,18 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// behaviour names what the test binary does in place of the tests: it is an agent.
-const behaviour = "ACP_TEST_AGENT"
+// behavior names what the test binary does in place of the tests: it is an agent.
+const behavior = "ACP_TEST_AGENT"
 
 func TestMain(m *testing.M) {
-	if name := os.Getenv(behaviour); name != "" {
+	if name := os.Getenv(behavior); name != "" {
 		fake(name)
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// fake is an agent with a certain behaviour.
+// fake is an agent with a certain behavior.
 func fake(name string) {
 	c := acp.NewConn(os.Stdin, os.Stdout)
 	update := func(u acp.Update) { c.Send(acp.MethodUpdate, acp.Notification{SessionID: "s", Update: u}) }
@@ -228,7 +228,7 @@ func try(ctx context.Context, t *testing.T, name string, change func(*acpclient.
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	a := &acpclient.Agent{Name: "expert_fake", Slug: "fake", Files: disk(dir), Command: process.Command{Path: self, Dir: dir, Env: []string{behaviour + "=" + name, "PWD=" + dir}, Grace: 100 * time.Millisecond}}
+	a := &acpclient.Agent{Name: "expert_fake", Slug: "fake", Files: disk(dir), Command: process.Command{Path: self, Dir: dir, Env: []string{behavior + "=" + name, "PWD=" + dir}, Grace: 100 * time.Millisecond}}
 	tr := &trial{dir: dir}
 	r := &agent.Runner{Observe: func(e agent.Event) { tr.events = append(tr.events, e) }}
 	r.Agent = &agent.Agent{Slug: "root", Provider: caller{}, Toolsets: []agent.Toolset{agent.ToolList{a}}}

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// A Listener limits the open connections. Those without an authorised request have a
+// A Listener limits the open connections. Those without an authorized request have a
 // limit of their own, and a new one closes the oldest of them: clients without a token
 // cannot keep others out.
 type Listener struct {
 	net.Listener
-	// Max is how many connections of authorised clients may be open, and
+	// Max is how many connections of authorized clients may be open, and
 	// MaxUnauthorised how many others.
 	Max, MaxUnauthorised int
 
@@ -25,7 +25,7 @@ type Listener struct {
 type connection struct {
 	net.Conn
 	l     *Listener
-	known bool // a request was authorised; under l.mu, as is done
+	known bool // a request was authorized; under l.mu, as is done
 	done  bool
 }
 
@@ -39,14 +39,14 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 // Authorise counts the connection of a request, whose context is ctx, among those of
-// authorised clients. False means that it is closed, or that there are too many.
+// authorized clients. False means that it is closed, or that there are too many.
 // Requests that did not come through a Listener are not counted.
 func Authorise(ctx context.Context) bool {
 	c, ok := ctx.Value(connectionKey{}).(*connection)
 	return !ok || c.authorise()
 }
 
-// Open returns how many connections of authorised clients are open.
+// Open returns how many connections of authorized clients are open.
 func (l *Listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *connection) authorise() bool {
 	return c.known
 }
 
-// forget removes c from the unauthorised connections, under mu.
+// forget removes c from the unauthorized connections, under mu.
 func (l *Listener) forget(c *connection) {
 	l.unauthorised = slices.DeleteFunc(l.unauthorised, func(o *connection) bool { return o == c })
 }

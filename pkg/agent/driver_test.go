@@ -376,7 +376,7 @@ func (d *driver) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent,
 }
 
 // TestASecondDriverMakesTheSameRun executes every step of every scenario in a
-// process that knows nothing of the scenario but the serialised state, and compares
+// process that knows nothing of the scenario but the serialized state, and compares
 // the events with those of a Runner.
 func TestASecondDriverMakesTheSameRun(t *testing.T) {
 	processes := &stepProcesses{t: t}

@@ -46,7 +46,7 @@ const (
 	StepModel                   // an answer of the model: Session.Answered, or Failed
 	StepSummary                 // a summary by the model: the same
 	StepCalls                   // results of tool calls: see Gate.Call
-	StepAccept                  // a judgement about the answer: Session.Judged
+	StepAccept                  // a judgment about the answer: Session.Judged
 )
 
 // Next says what the session needs. It is a pure function of the events applied

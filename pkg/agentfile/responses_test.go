@@ -12,7 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
 )
 
-// The flavour, the host and the key choose the protocol.
+// The flavor, the host and the key choose the protocol.
 func TestDefaultProtocol(t *testing.T) {
 	const chat, own, claude = "*openai.Provider", "*responses.Provider", "*anthropic.Provider"
 	tests := []struct {
@@ -35,7 +35,7 @@ func TestDefaultProtocol(t *testing.T) {
 		{name: "the key with ClaudeV1", flavor: "ClaudeV1", more: `,"protocol":"anthropic"`, want: claude},
 		{name: "another server", flavor: "OpenAIv1", more: `,"protocol":"responses"`, choice: agentfile.ModelChoice{URL: "http://localhost:1/v1"}, want: own},
 		{name: "another server than the own", flavor: "OpenAIv1", choice: agentfile.ModelChoice{URL: "http://localhost:1/v1"}, want: chat},
-		{name: "another flavour", flavor: "ollama", more: `,"protocol":"responses"`, choice: agentfile.ModelChoice{Flavor: "vllm", Name: "m"}, want: chat},
+		{name: "another flavor", flavor: "ollama", more: `,"protocol":"responses"`, choice: agentfile.ModelChoice{Flavor: "vllm", Name: "m"}, want: chat},
 		{name: "unknown", flavor: "ollama", more: `,"protocol":"grpc"`, want: "contents.protocol: "},
 		{name: "a member that cannot be replaced", flavor: "OpenAIv1", more: `,"extraBody":{"input":[]}`, want: "contents.extraBody: it cannot replace input"},
 		{name: "one that can", flavor: "OpenAIv1", more: `,"extraBody":{"messages":[]}`, want: own},

@@ -90,7 +90,7 @@ func (l *loader) sandboxRunners(n *Node) {
 }
 
 // sandboxNames reports names in a sandbox that no executable of the agent has: with a
-// misspelt name, a restriction would have no effect.
+// misspelled name, a restriction would have no effect.
 func (l *loader) sandboxNames(n *Node) {
 	var known []string
 	add := func(file string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 )
 
-// TestTextCalls: calls in the text count with the flavours of local servers, unless the
+// TestTextCalls: calls in the text count with the flavors of local servers, unless the
 // file says otherwise, and with the others if it says so.
 func TestTextCalls(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

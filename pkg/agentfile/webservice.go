@@ -92,7 +92,7 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 	if err != nil || c.SpecURL == "" {
 		return fmt.Errorf("specUrl %q is neither the path of a file nor a valid URL", c.SpecURL)
 	}
-	var changed string // by which a new document is recognised
+	var changed string // by which a new document is recognized
 	if path, isFile := strings.CutPrefix(c.SpecURL, "file://"); isFile || at.Scheme == "" {
 		var ok bool
 		if s.Document, ok = l.resolve(n, pointer, path, LeftOut); !ok {

@@ -56,7 +56,7 @@ func near(data []byte, offset int) string {
 	return show(data[from:])
 }
 
-// show quotes the beginning of data, so that a person recognises it and a
+// show quotes the beginning of data, so that a person recognizes it and a
 // terminal survives it.
 func show(data []byte) string {
 	const most = 60

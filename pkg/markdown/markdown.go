@@ -4,7 +4,7 @@
 // It reads CommonMark's usual subset and the tables, task lists and strikethrough of GitHub's,
 // line by line, so that what is finished is written while the rest still arrives. What it does
 // not know (HTML, footnotes, definitions of links) stays text. Everything is cleaned
-// (see package termtext), and colours are the 16 of the terminal's own palette, which works
+// (see package termtext), and colors are the 16 of the terminal's own palette, which works
 // on light and dark ones.
 //
 // A library was measured instead: goldmark costs 3,500 allocations and two milliseconds at
@@ -24,11 +24,11 @@ import (
 )
 
 // A Format says how text is written. The zero value is 80 columns of Unicode without
-// colours.
+// colors.
 type Format struct {
 	// Width is the number of cells of a line. 0 means 80, and less than 10 means 10.
 	Width int
-	// Color permits colours, bold and the like, and links that a terminal can open. Without
+	// Color permits colors, bold and the like, and links that a terminal can open. Without
 	// it, headings and code keep their marks.
 	Color bool
 	// ASCII draws lines and marks in ASCII. The text itself does not change.

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestRenderOfASample compares the sample at three widths, with and without colours.
+// TestRenderOfASample compares the sample at three widths, with and without colors.
 func TestRenderOfASample(t *testing.T) {
 	sample, err := os.ReadFile("testdata/sample.md")
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 )
 
 const (
-	maxConnections  = 2048 // of clients that were authorised
+	maxConnections  = 2048 // of clients that were authorized
 	maxUnauthorised = 64   // others
 	maxHeader       = 64 << 10
 	headerWait      = 10 * time.Second

@@ -41,7 +41,7 @@ const (
 	inOwn     = `"reasoning":"THOUGHT"`
 )
 
-// chat has a row for each flavour of chat completions.
+// chat has a row for each flavor of chat completions.
 var chat = []documented{
 	{flavor: "openai-v1", source: "https://platform.openai.com/docs/api-reference/chat/object", usage: details},
 	{flavor: "mistral-v1", source: "https://docs.mistral.ai/capabilities/reasoning", usage: plain, thought: `"content":[{"type":"thinking","thinking":[{"type":"text","text":"THOUGHT"}]}]`},
@@ -272,7 +272,7 @@ func counted(u agent.Usage) string {
 // each server shows.
 func TestTheTableOfModels(t *testing.T) {
 	const page = "../../docs/models.md"
-	want := []string{"| flavour | protocol | streaming | parallel calls | reasoning kept | caching | structured output | media | usage |", "|---|---|---|---|---|---|---|---|---|"}
+	want := []string{"| flavor | protocol | streaming | parallel calls | reasoning kept | caching | structured output | media | usage |", "|---|---|---|---|---|---|---|---|---|"}
 	var flavors []string
 	for _, r := range rows() {
 		cells := observe(t, r)
@@ -282,7 +282,7 @@ func TestTheTableOfModels(t *testing.T) {
 	}
 	slices.Sort(flavors)
 	if flavors = slices.Compact(flavors); !slices.Equal(flavors, openai.Flavors()) {
-		t.Errorf("the table has the flavours %v, want %v", flavors, openai.Flavors())
+		t.Errorf("the table has the flavors %v, want %v", flavors, openai.Flavors())
 	}
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -129,7 +129,7 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + units[i]
 }
 
-// UnmarshalJSON implements json.Unmarshaler. An unknown key is an error: a misspelt
+// UnmarshalJSON implements json.Unmarshaler. An unknown key is an error: a misspelled
 // restriction would have no effect.
 func (c *Config) UnmarshalJSON(data []byte) error {
 	*c = Config{}

@@ -23,7 +23,7 @@ func feed(t *testing.T, o *Output, data []byte, n int) {
 	}
 }
 
-// numbered is n bytes in which every place is recognisable.
+// numbered is n bytes in which every place is recognizable.
 func numbered(n int) []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < n; i++ {

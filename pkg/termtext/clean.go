@@ -186,7 +186,7 @@ func (c *Cleaner) put(b *strings.Builder, r rune) {
 // control reports whether r is a C0 or C1 control character or DEL.
 func control(r rune) bool { return r < 0x20 || r >= 0x7f && r <= 0x9f }
 
-// hidden reports whether r, after prev, is invisible or changes how its neighbours
+// hidden reports whether r, after prev, is invisible or changes how its neighbors
 // look. Joiners and variation selectors are part of some scripts and emoji, after a
 // character that can take them.
 func hidden(r, prev rune) bool {

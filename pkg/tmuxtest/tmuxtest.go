@@ -101,7 +101,7 @@ func (s *Screen) Text() string {
 	return s.run("capture-pane", "-p", "-S", "-")
 }
 
-// Styled is Text with the escape sequences of colours and styles (SGR).
+// Styled is Text with the escape sequences of colors and styles (SGR).
 func (s *Screen) Styled() string {
 	s.t.Helper()
 	return s.run("capture-pane", "-p", "-e", "-S", "-")

@@ -12,7 +12,7 @@ import (
 const Max = 64
 
 // Join returns the name that the model sees for a tool: prefix ("bash", "expert",
-// "mcp"), an underscore and slug, normalised to [A-Za-z0-9_-]{1,64}. Every
+// "mcp"), an underscore and slug, normalized to [A-Za-z0-9_-]{1,64}. Every
 // other character becomes an underscore. A name that is too long keeps its
 // beginning and ends in eight digits of a hash of the whole, so that long names
 // with a common beginning stay apart. An empty prefix is left out with its

@@ -219,7 +219,7 @@ func TestPageHasPicturesAndMakesNoConnection(t *testing.T) {
 	}
 }
 
-// Widths of windows and schemes of colours that people have. Nothing compares the
+// Widths of windows and schemes of colors that people have. Nothing compares the
 // pictures, but a page that draws nothing is noticed.
 func TestPageFitsEveryWindow(t *testing.T) {
 	t.Parallel()

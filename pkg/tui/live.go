@@ -210,7 +210,7 @@ func wrap(line string, n int) (lines []string) {
 	return append(lines, line)
 }
 
-// style gives a text one of the 16 colours of the terminal, or a weight.
+// style gives a text one of the 16 colors of the terminal, or a weight.
 func (m *model) style(code, text string) string {
 	if text == "" || !m.o.Color {
 		return text

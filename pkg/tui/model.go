@@ -80,7 +80,7 @@ func newModel(ctx context.Context, o *Options) *model {
 	return m
 }
 
-// newInput returns the input of several lines. It draws no colours and no cursor of its
+// newInput returns the input of several lines. It draws no colors and no cursor of its
 // own: those of the terminal serve every background.
 func newInput(keys *KeyMap) textarea.Model {
 	in := textarea.New()

@@ -325,7 +325,7 @@ func TestWithoutColorsThereAreNoSequences(t *testing.T) {
 	x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = "# title\n\n**bold**\n\n" }))
 	x.events(question())
 	if got := strings.Join(x.printed, "\n") + strings.Join(first(x.live()), "\n"); strings.Contains(got, "\x1b[3") || strings.Contains(strings.Join(x.printed, ""), "\x1b") {
-		t.Errorf("without colours there is %q", got)
+		t.Errorf("without colors there is %q", got)
 	}
 }
 

@@ -49,7 +49,7 @@ type Options struct {
 	// Pick begins with the list of runs and sessions.
 	Pick bool
 	Keys *KeyMap
-	// Color permits colours, and ASCII forbids other characters in what is drawn.
+	// Color permits colors, and ASCII forbids other characters in what is drawn.
 	Color, ASCII bool
 	Environ      []string
 	In, Out      *os.File

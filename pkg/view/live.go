@@ -251,7 +251,7 @@ func (t *Text) Stdout(w io.Writer) io.Writer {
 	return s
 }
 
-// Answer is like Stdout, for lines that are clean and may have colours. A call of Open must
+// Answer is like Stdout, for lines that are clean and may have colors. A call of Open must
 // follow each Write: until then nothing is redrawn. Close ends a text; the next one is set apart
 // from it.
 func (t *Text) Answer(w io.Writer) io.WriteCloser { return &stdout{text: t, w: w} }

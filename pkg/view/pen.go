@@ -34,7 +34,7 @@ const (
 	markAsk
 )
 
-// marks are the marks as Unicode and ASCII, and their colours.
+// marks are the marks as Unicode and ASCII, and their colors.
 var marks = [...]struct{ sign, ascii, color string }{
 	markStart:   {"→", ">", "36"},
 	markRunning: {"•", "*", "36"},

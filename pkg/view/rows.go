@@ -19,7 +19,7 @@ type Layout struct {
 	Width, Height int
 	// Now is the time, by the clock of the events.
 	Now time.Time
-	// Color permits the 16 colours of the terminal's palette, ASCII nothing but ASCII.
+	// Color permits the 16 colors of the terminal's palette, ASCII nothing but ASCII.
 	Color, ASCII bool
 	// Ended shows sub-agents that have ended, too.
 	Ended bool
@@ -29,7 +29,7 @@ type Layout struct {
 
 // A Row is one line of a tree.
 type Row struct {
-	// Text is the line, never wider than Layout.Width, with colours if they are permitted.
+	// Text is the line, never wider than Layout.Width, with colors if they are permitted.
 	Text string
 	// Node is the node of the row, or of its call or question; nil for the row that
 	// counts what does not fit. Call is nil in rows of nodes and questions.

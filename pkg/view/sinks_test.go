@@ -61,7 +61,7 @@ func TestSinksOnARun(t *testing.T) {
 			}
 			golden(t, test.golden, out.String())
 			if test.golden == "color.txt" || test.golden == "stream.txt" {
-				return // holds our colours, or what a program gets unchanged
+				return // holds our colors, or what a program gets unchanged
 			}
 			if got := strings.Map(dropControl, out.String()); got != out.String() {
 				t.Errorf("control characters in the output: %q", out.String())

@@ -40,7 +40,7 @@ type Text struct {
 	Live bool
 	// Quiet shows nothing at all.
 	Quiet bool
-	// Color permits colours.
+	// Color permits colors.
 	Color bool
 	// ASCII is set if W can show only ASCII.
 	ASCII bool

@@ -26,7 +26,7 @@ func (s style) class() string {
 	return strings.Join(strings.Fields(strings.Join([]string{s.bold, s.dim, s.italic, s.underline, s.color}, " ")), " ")
 }
 
-// sheet has dark and light colours. A line appears after those above it, unless the
+// sheet has dark and light colors. A line appears after those above it, unless the
 // reader does not want motion.
 const sheet = `text{font:14px ui-monospace,"SF Mono","Cascadia Mono","DejaVu Sans Mono",monospace;fill:#d7dce2;white-space:pre}
 .bg{fill:#14171b;stroke:#30363e}.dot{fill:#30363e}.title{fill:#929ca8}

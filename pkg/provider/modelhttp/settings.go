@@ -40,7 +40,7 @@ const (
 type Settings struct {
 	// BaseURL is the URL to which the path of the protocol, such as /chat/completions, is
 	// appended, unless it already ends with that path. A query string is kept. Empty means
-	// the default of the protocol or flavour.
+	// the default of the protocol or flavor.
 	BaseURL string
 	// Model is the name of the model as the server knows it.
 	Model string

@@ -11,7 +11,7 @@ import (
 // each with its own variations. ParseFlavor returns the one with a name.
 type Flavor string
 
-// The flavours.
+// The flavors.
 const (
 	OpenAI     Flavor = "openai-v1"
 	Mistral    Flavor = "mistral-v1"
@@ -29,14 +29,14 @@ const (
 	Compatible Flavor = "openai-compatible" // any other server of the protocol
 )
 
-// facts are the differences between flavours. All else is the same for all.
+// facts are the differences between flavors. All else is the same for all.
 type facts struct {
 	flavor Flavor
 	// names are further spellings, in lower case.
 	names []string
 	// url is the base URL where none is given. hosts are the server's own
-	// names (with a leading dot: those that end so), by which it is recognised
-	// with a flavour that only means the protocol.
+	// names (with a leading dot: those that end so), by which it is recognized
+	// with a flavor that only means the protocol.
 	url   string
 	hosts []string
 	// maxTokens is the name of the field that limits the output.
@@ -113,7 +113,7 @@ var (
 	echo     = reasoningRule{name: asReceived, details: true}
 )
 
-// table has one row for each flavour and never changes. The last is Compatible.
+// table has one row for each flavor and never changes. The last is Compatible.
 var table = []facts{
 	{flavor: OpenAI, names: []string{"openaiv1", "openai"},
 		url: "https://api.openai.com/v1", hosts: []string{"api.openai.com", ".openai.azure.com"},
@@ -172,7 +172,7 @@ func ParseFlavor(name string) (Flavor, error) {
 	return "", fmt.Errorf("unknown flavor %q; known are %s", name, strings.Join(Flavors(), ", "))
 }
 
-// Flavors lists the names of all flavours, sorted.
+// Flavors lists the names of all flavors, sorted.
 func Flavors() []string {
 	var names []string
 	for _, f := range table {
@@ -182,18 +182,18 @@ func Flavors() []string {
 	return names
 }
 
-// URL is the base URL of the flavour's own servers; empty if there is none.
+// URL is the base URL of the flavor's own servers; empty if there is none.
 func (f Flavor) URL() string { return factsOf(f).url }
 
-// TextCalls reports whether servers of the flavour run models whose form of calls they may
+// TextCalls reports whether servers of the flavor run models whose form of calls they may
 // not know, and then leave calls in the text of answers.
 func (f Flavor) TextCalls() bool { return factsOf(f).textCalls }
 
-// OutputWithTools reports whether servers of the flavour take the schema of the answer
+// OutputWithTools reports whether servers of the flavor take the schema of the answer
 // together with tools.
 func (f Flavor) OutputWithTools() bool { return factsOf(f).output == outputAlways }
 
-// At is the flavour of the server at a URL: with OpenAI and Compatible, which agent
+// At is the flavor of the server at a URL: with OpenAI and Compatible, which agent
 // files use for everything that speaks the protocol, that of its host if it is
 // known.
 func (f Flavor) At(u *url.URL) Flavor { return factsAt(f, u).flavor }
@@ -207,7 +207,7 @@ func factsOf(flavor Flavor) *facts {
 	return &table[len(table)-1]
 }
 
-// factsAt are the facts of a flavour at a URL. Many agent files use OpenAIv1 for
+// factsAt are the facts of a flavor at a URL. Many agent files use OpenAIv1 for
 // the protocol; so with OpenAI and Compatible the host decides, and an unknown
 // host is a Compatible server.
 func factsAt(flavor Flavor, u *url.URL) *facts {

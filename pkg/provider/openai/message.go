@@ -157,7 +157,7 @@ type reasoningExtra struct {
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
-// reasoning sends the message's reasoning back where the flavour wants it.
+// reasoning sends the message's reasoning back where the flavor wants it.
 func (e *encoder) reasoning(m *agent.Message) {
 	rule := e.f.reasoning
 	if rule.name == "" {

@@ -28,9 +28,9 @@ import (
 type Provider struct {
 	// Flavor is the kind of server; empty means Compatible. With OpenAI and
 	// Compatible, which agent files use for everything that speaks the
-	// protocol, a server is recognised by its host.
+	// protocol, a server is recognized by its host.
 	Flavor Flavor
-	// Settings say where the model is; an empty BaseURL means the flavour's own. In
+	// Settings say where the model is; an empty BaseURL means the flavor's own. In
 	// ExtraBody, model, messages, tools and stream cannot be replaced.
 	modelhttp.Settings
 }

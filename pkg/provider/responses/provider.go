@@ -52,7 +52,7 @@ type form struct {
 
 // Generate asks the model. If the server refuses an option of the request, Generate repeats
 // the request without it: a model without reasoning has none to encrypt, and OpenAI streams
-// some models only to verified organisations.
+// some models only to verified organizations.
 //
 // A failure of the server, the connection or the answer is an *agent.ModelError;
 // if ctx ends, the error is ctx's. A nil delta is allowed. When Generate returns,

@@ -2,7 +2,7 @@
 //
 // Every family of models writes calls in its own format, and the server should parse them.
 // Local servers often do not know the format of the model that they run: then the call
-// arrives as text, and nothing happens. A [Provider] wraps another one and recognises the
+// arrives as text, and nothing happens. A [Provider] wraps another one and recognizes the
 // formats of its table.
 //
 //	p := &unparsed.Provider{Provider: &openai.Provider{ … }}

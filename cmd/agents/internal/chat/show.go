@@ -153,7 +153,7 @@ func (s *show) end(out *agent.Outcome, err error) {
 	s.lines(strings.TrimSuffix(footer.String(), "\n"), "2")
 }
 
-// lines prints a text in a colour, wrapped at the width of the terminal.
+// lines prints a text in a color, wrapped at the width of the terminal.
 func (s *show) lines(text, color string) {
 	columns, _ := size()
 	for line := range strings.Lines(wrap(text, columns-1, 2)) {

@@ -95,7 +95,7 @@ func (p *Env) WriteJSON(v any) error {
 	return p.Print(string(text) + "\n")
 }
 
-// Color reports whether a stream gets colours.
+// Color reports whether a stream gets colors.
 func (p *Env) Color(terminal bool) bool {
 	switch p.Global.Color {
 	case "always":
