@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -22,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/wholefile"
@@ -52,10 +50,12 @@ func (f *fleet) workerCommand() *cli.Command {
 				return err
 			}
 			if o.BuildID == "" {
-				var err error
-				if o.BuildID, err = ownDigest(); err != nil {
-					return fmt.Errorf("find the program's digest: %w", err)
+				path, _ := os.Executable()
+				digest := strings.TrimPrefix(exectool.Digest(path), "sha256:")
+				if digest == "" {
+					return failure.Usage("--build-id names the build", "the file of the program cannot be read")
 				}
+				o.BuildID = digest[:16]
 			}
 			return f.work(ctx, *o, keys)
 		},
@@ -122,22 +122,6 @@ func (f *fleet) loading(keys string) (o agentfile.Options, err error) {
 		f.Warn(warnings...)
 	}
 	return o, nil
-}
-
-// ownDigest returns the beginning of the digest of the running program.
-func ownDigest() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, file)
-	return hex.EncodeToString(h.Sum(nil)[:8]), err
 }
 
 func (f *fleet) devCommand() *cli.Command {

@@ -161,7 +161,7 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 	if hasContext(s.Context) {
 		r.Context = s.Context
 	}
-	if err := r.shape(s.OutputSchema); err != nil {
+	if err := r.Shape(s.OutputSchema); err != nil {
 		return nil, err
 	}
 	if s.Journal {
@@ -181,8 +181,8 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 	return c.prompt(ctx, s)
 }
 
-// shape replaces what the answers must satisfy.
-func (r *Runner) shape(schema json.RawMessage) error {
+// Shape replaces what the answers must satisfy, unless schema is empty or null.
+func (r *Runner) Shape(schema json.RawMessage) error {
 	switch {
 	case !hasContext(schema):
 		return nil
@@ -227,13 +227,21 @@ func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
 	if from := c.runner.From; again && from != nil && from.Session != nil && from.Session.Unfinished() {
 		return nil, nil
 	}
-	if c.runner.Agent.InputSchema != nil {
-		m, err := c.runner.Agent.Prompt(ctx, string(s.Args))
-		if err != nil {
-			return nil, fmt.Errorf("args: %w", err)
+	m, err := s.Prompt(ctx, c.runner.Agent)
+	if err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
+
+// Prompt returns the message for an agent: Args and Media.
+func (s *Start) Prompt(ctx context.Context, of *Agent) (m Message, err error) {
+	if of.InputSchema != nil {
+		if m, err = of.Prompt(ctx, string(s.Args)); err != nil {
+			return m, fmt.Errorf("args: %w", err)
 		}
 		m.Parts = append(m.Parts, s.Media...)
-		return &m, nil
+		return m, nil
 	}
 	args := struct {
 		Prompt *string `json:"prompt"`
@@ -244,18 +252,18 @@ func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
 			err = errors.New("prompt: want a string")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("args: %w", err)
+			return m, fmt.Errorf("args: %w", err)
 		}
 	}
-	m := Message{Role: RoleUser}
+	m.Role = RoleUser
 	if args.Prompt != nil {
 		m.Parts = append(m.Parts, Text(*args.Prompt))
 	}
 	m.Parts = append(m.Parts, s.Media...)
 	if len(m.Parts) == 0 {
-		return nil, errors.New("args: the prompt is missing")
+		return m, errors.New("args: the prompt is missing")
 	}
-	return &m, nil
+	return m, nil
 }
 
 // put adds an event to the queue. It waits while the queue is full.

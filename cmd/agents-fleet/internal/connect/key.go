@@ -3,10 +3,8 @@ package connect
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -48,7 +46,7 @@ func ReadKey(path string) (*Key, error) {
 	k.id = hex.EncodeToString(sum[:8])
 	block, err := aes.NewCipher(k.Bytes[:])
 	if err == nil {
-		k.aead, err = cipher.NewGCM(block)
+		k.aead, err = cipher.NewGCMWithRandomNonce(block)
 	}
 	return k, err
 }
@@ -61,11 +59,9 @@ func (k *Key) Encode(payloads []*common.Payload) ([]*common.Payload, error) {
 		if err != nil {
 			return nil, err
 		}
-		nonce := make([]byte, k.aead.NonceSize())
-		_, _ = rand.Read(nonce) // it never fails
 		list[i] = &common.Payload{
 			Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encrypted), metaKey: []byte(k.id)},
-			Data:     k.aead.Seal(nonce, nonce, plain, []byte(k.id)),
+			Data:     k.aead.Seal(nil, nil, plain, []byte(k.id)),
 		}
 	}
 	return list, nil
@@ -95,9 +91,5 @@ func (k *Key) open(p *common.Payload) ([]byte, error) {
 	if id := string(p.Metadata[metaKey]); id != k.id {
 		return nil, fmt.Errorf("it was encrypted with the key %.16q, but the key file has %q", id, k.id)
 	}
-	n := k.aead.NonceSize()
-	if len(p.Data) < n {
-		return nil, errors.New("it is too short")
-	}
-	return k.aead.Open(nil, p.Data[:n], p.Data[n:], []byte(k.id))
+	return k.aead.Open(nil, nil, p.Data, []byte(k.id))
 }

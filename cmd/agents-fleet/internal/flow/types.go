@@ -72,8 +72,6 @@ type Input struct {
 type Options struct {
 	// Agent is the slug of the root, if it is not the first in its file.
 	Agent string `json:"agent,omitempty"`
-	// Models replace the models of agents, as in agentfile.Options.
-	Models map[string]Model `json:"models,omitempty"`
 	// Deadline is when the run ends with the status deadline; zero is never.
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Trace passes a traceparent to tools and models.
@@ -87,13 +85,6 @@ type Options struct {
 	// TakeOver is how long activities wait for the host of the workspace before another one
 	// takes over; 0 means a minute.
 	TakeOver time.Duration `json:"takeOver,omitempty"`
-}
-
-// A Model is an agentfile.ModelChoice.
-type Model struct {
-	Flavor string `json:"flavor,omitempty"`
-	URL    string `json:"url,omitempty"`
-	Name   string `json:"name,omitempty"`
 }
 
 // Silence returns o.Heartbeat or its default.

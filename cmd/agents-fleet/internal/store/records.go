@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -74,10 +75,7 @@ func (c *Records) Get(ctx context.Context, id string) (*Record, error) {
 
 // grow counts n more bytes of r, and drops the records that exceed the limit, except r.
 func (c *Records) grow(r *Record, n int) {
-	limit := c.MaxBytes
-	if limit == 0 {
-		limit = DefaultCache
-	}
+	limit := cmp.Or(c.MaxBytes, DefaultCache)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.size += int64(n)

@@ -139,8 +139,8 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 	}
 	a.first, a.begun, a.turn = resume.Session.ID == "", !resume.Began.IsZero(), resume.Session.Turn
 	r := a.tree.Runner(node.Agent)
-	if out := a.start.OutputSchema; len(out) > 0 && len(a.task.Path) == 0 {
-		if err := shape(r, out); err != nil {
+	if len(a.task.Path) == 0 {
+		if err := r.Shape(a.start.OutputSchema); err != nil {
 			return &permanentError{err}
 		}
 	}
@@ -167,17 +167,6 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 		r.Person = a.ask
 	}
 	a.runner = r
-	return nil
-}
-
-// shape replaces what the answers must satisfy.
-func shape(r *agent.Runner, schema json.RawMessage) error {
-	out, err := r.Output(schema)
-	if err != nil {
-		return fmt.Errorf("outputSchema: %w", err)
-	}
-	changed := *r.Agent
-	changed.OutputSchema, r.Agent = out, &changed
 	return nil
 }
 

@@ -44,21 +44,11 @@ func (a *attempt) begin(ctx context.Context) error {
 	if len(a.task.Path) > 0 {
 		return &permanentError{fmt.Errorf("session %s is not in record %s", a.task.Session, a.task.Record)}
 	}
-	prompt, err := a.prompt(ctx)
+	prompt, err := a.start.Prompt(ctx, a.agent)
 	if err != nil {
 		return &permanentError{fmt.Errorf("the prompt: %w", err)}
 	}
 	return a.runner.Prompt(ctx, prompt)
-}
-
-// prompt is the message with which the root begins.
-func (a *attempt) prompt(ctx context.Context) (agent.Message, error) {
-	if len(a.start.Args) == 0 && len(a.start.Media) > 0 && a.agent.InputSchema == nil {
-		return agent.Message{Role: agent.RoleUser, Parts: a.start.Media}, nil
-	}
-	m, err := a.agent.Prompt(ctx, cmp.Or(string(a.start.Args), "{}"))
-	m.Parts = append(m.Parts, a.start.Media...)
-	return m, err
 }
 
 // steps steps until the session waits for calls or has ended.

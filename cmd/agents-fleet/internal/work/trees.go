@@ -1,13 +1,11 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/archive"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/sandbox"
@@ -22,9 +21,8 @@ import (
 
 // trees keeps the agents that a worker has loaded.
 type trees struct {
-	ctx   context.Context // of the worker
-	w     *Worker
-	limit int
+	ctx context.Context // of the worker
+	w   *Worker
 
 	mu      sync.Mutex
 	kept    map[string]*tree
@@ -43,11 +41,14 @@ type tree struct {
 	used   time.Time
 }
 
-// idleTime is how long the servers of an agent that nobody uses may run.
-const idleTime = 5 * time.Minute
+// How many loaded agents are kept, and how long the servers of one that nobody uses may run.
+const (
+	keptTrees = 32
+	idleTime  = 5 * time.Minute
+)
 
 func newTrees(ctx context.Context, w *Worker) *trees {
-	t := &trees{w: w, limit: cmp.Or(w.o.Trees, 32), kept: map[string]*tree{}}
+	t := &trees{w: w, kept: map[string]*tree{}}
 	t.ctx, t.stop = context.WithCancel(ctx)
 	t.sweeper.Go(func() {
 		tick := time.NewTicker(idleTime / 5)
@@ -100,7 +101,7 @@ func (t *trees) open(ctx context.Context, task *flow.Task, dir string) (*tree, e
 
 // treeKey names all on which a tree depends.
 func treeKey(task *flow.Task) string {
-	text, _ := json.Marshal([]any{task.Folder, task.File, task.Options.Agent, task.Options.Models}) // cannot fail
+	text, _ := json.Marshal([]any{task.Folder, task.File, task.Options.Agent}) // cannot fail
 	if task.Options.Workspace != "" {
 		text = append(text, task.Record...)
 	}
@@ -122,19 +123,13 @@ func (t *trees) load(n *tree, task *flow.Task, dir string) error {
 	if dir != "" {
 		o.WorkDir = dir
 	}
-	o.Ladder = &sandbox.Ladder{Helper: t.w.o.Helper}
+	o.Ladder = &sandbox.Ladder{Helper: []string{"/proc/self/exe", load.SandboxFlag}}
 	if o.CacheDir != "" {
 		o.Ladder.CacheDir = filepath.Join(o.CacheDir, "sandbox")
 	}
 	o.Note = t.w.o.Note
 	if agentfile.Sibling(file, task.Options.Agent) {
 		o.Agent = task.Options.Agent
-	}
-	if o.Models = maps.Clone(o.Models); o.Models == nil {
-		o.Models = map[string]agentfile.ModelChoice{}
-	}
-	for slug, m := range task.Options.Models {
-		o.Models[slug] = agentfile.ModelChoice{Flavor: m.Flavor, URL: m.URL, Name: m.Name}
 	}
 	loaded, err := agentfile.Load(t.ctx, file, o)
 	if err != nil && t.ctx.Err() == nil {
@@ -149,7 +144,7 @@ func (t *trees) release(n *tree) {
 	t.mu.Lock()
 	n.users--
 	n.used = time.Now()
-	gone, many := n.users == 0 && t.kept[n.key] != n, len(t.kept) > t.limit
+	gone, many := n.users == 0 && t.kept[n.key] != n, len(t.kept) > keptTrees
 	t.mu.Unlock()
 	if gone {
 		t.end(n)
@@ -172,7 +167,7 @@ func (t *trees) sweep(all bool) {
 	slices.SortFunc(unused, func(a, b *tree) int { return a.used.Compare(b.used) })
 	var out []*tree
 	for _, n := range unused {
-		if all || len(t.kept) > t.limit || time.Since(n.used) > idleTime {
+		if all || len(t.kept) > keptTrees || time.Since(n.used) > idleTime {
 			delete(t.kept, n.key)
 			out = append(out, n)
 		}

@@ -11,8 +11,10 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/session"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -27,23 +29,26 @@ type Options struct {
 	// Dir is a folder for the agents that are unpacked and for workspaces, which several
 	// workers may share. It is required, and best the same on all hosts: prompts may name it.
 	Dir string
-	// Load are the options with which agents are loaded, those of the worker's host. Agent, Models, WorkDir and Ladder are set for each tree.
+	// Load are the options with which agents are loaded, those of the worker's host. Agent, WorkDir and Ladder are set for each tree.
 	Load agentfile.Options
-	// Helper is the command line of sandboxes, see sandbox.Ladder; nil means SandboxFlag of
-	// the running program.
-	Helper []string
 	// Deployment and BuildID make a run finish with the build that began it; "" for either
 	// means that workers of all builds share all runs.
 	Deployment, BuildID string
 	// Activities is how many run at the same time; 0 means 100.
 	Activities int
-	// Trees is how many loaded agents are kept; 0 means 32.
-	Trees int
 	// Ended is called with all events of a run that has ended, before its workflow ends; nil
 	// drops them. Calls may be concurrent, and repeated.
 	Ended func(events []agent.Event)
 	// Note is called with lines for the worker's log; nil drops them.
 	Note func(line string)
+}
+
+// Sandboxed enters a sandbox if the arguments of the process ask for it, and then does not
+// return. The program calls it before anything else.
+func Sandboxed(args []string) {
+	if len(args) > 2 && args[1] == load.SandboxFlag {
+		os.Exit(sandbox.Helper(args[2:]))
+	}
 }
 
 // A Worker does the activities and workflows of runs.
@@ -67,9 +72,6 @@ func New(c client.Client, s store.Store, o Options) *Worker {
 	o.Activities = cmp.Or(o.Activities, 100)
 	if o.Note == nil {
 		o.Note = func(string) {}
-	}
-	if o.Helper == nil {
-		o.Helper = []string{"/proc/self/exe", SandboxFlag}
 	}
 	name, _ := os.Hostname()
 	return &Worker{
