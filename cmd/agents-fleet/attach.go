@@ -9,6 +9,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/attach"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/connect"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -168,6 +169,8 @@ func (f *fleet) follow(ctx context.Context, r *attach.Run, form string) error {
 	switch {
 	case errors.Is(err, attach.ErrNoRun):
 		return errors.Join(s.Close(), noRun(err))
+	case err != nil && err.Error() == flow.TimedOut:
+		err = &failure.Ending{Text: flow.TimedOut, Cause: context.DeadlineExceeded}
 	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), failure.ErrOutput):
 		err = &failure.Error{Code: failure.ExitInterrupted, Err: errors.New("detached from the run"), Hint: fmt.Sprintf("the run has not ended; `agents-fleet attach %s` shows it, `agents-fleet cancel %s` cancels it", r.ID, r.ID)}
 	}

@@ -153,7 +153,7 @@ func TestCommands(t *testing.T) {
 	t.Run("submit and attach", func(t *testing.T) { testSubmit(t, file) })
 	t.Run("a time limit", func(t *testing.T) {
 		code, out, stderr := do(t.Context(), "", "run", "--agent-file", file, "--prompt", "wait", "--timeout", "2s")
-		if code != 5 || out != "" || !strings.Contains(stderr, "error: run agent clerk: the time limit of the run passed") {
+		if code != 5 || out != "" || !strings.Contains(stderr, "error: run agent clerk: the time limit of the run passed\nhint: raise --timeout\n") {
 			t.Errorf("run: %d, %q, %q", code, out, stderr)
 		}
 	})

@@ -32,6 +32,9 @@ const (
 	UpdateInput = "input"
 )
 
+// TimedOut is why a run ended at its Deadline.
+const TimedOut = "the time limit of the run passed"
+
 // The search attributes of a run. Agent is the slug of its agent, Root the id of the root's
 // workflow, Outcome its status ("running" until it ends), and Cost what it and all runs below
 // it have cost, in dollars.

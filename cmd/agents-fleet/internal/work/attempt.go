@@ -47,7 +47,7 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 	}
 	if at := task.Options.Deadline; err == nil && !at.IsZero() {
 		var stop context.CancelFunc
-		work, stop = context.WithDeadlineCause(work, at, &agent.EndError{Status: agent.StatusDeadline, Text: "the time limit of the run passed"})
+		work, stop = context.WithDeadlineCause(work, at, &agent.EndError{Status: agent.StatusDeadline, Text: flow.TimedOut})
 		defer stop()
 	}
 	if err == nil {
