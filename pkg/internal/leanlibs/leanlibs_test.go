@@ -25,9 +25,7 @@ func TestEditedLibrariesAgreeWithTheOriginals(t *testing.T) {
 	}
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
-	if err := prepare(out); err != nil {
-		t.Fatal(err)
-	}
+	prepareTwice(t, out)
 	original, patched := filepath.Join(dir, "original"), filepath.Join(dir, "patched")
 	build(t, "-o", original)
 	args := []string{"-o", patched, "-modfile=" + filepath.Join(out, "go.mod")}
@@ -56,12 +54,11 @@ func TestEditedLibrariesAgreeWithTheOriginals(t *testing.T) {
 	}
 }
 
-// TestPrepareTwice makes sure that an earlier result is no obstacle and that
-// nothing temporary stays.
-func TestPrepareTwice(t *testing.T) {
-	out := t.TempDir()
-	var listings [2][]string
-	for i := range listings {
+// prepareTwice prepares a folder twice, and makes sure that an earlier result is no
+// obstacle and that nothing temporary stays.
+func prepareTwice(t *testing.T, out string) {
+	t.Helper()
+	for range 2 {
 		if err := prepare(out); err != nil {
 			t.Fatal(err)
 		}
@@ -69,13 +66,13 @@ func TestPrepareTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var names []string
 		for _, e := range entries {
-			listings[i] = append(listings[i], e.Name())
+			names = append(names, e.Name())
 		}
-	}
-	want := []string{"a2a-go", "dbus", "go.mod", "go.sum", "jsonschema", "openai-go"}
-	if !slices.Equal(listings[0], want) || !slices.Equal(listings[1], want) {
-		t.Errorf("prepare twice leaves %v, then %v, want %v", listings[0], listings[1], want)
+		if want := []string{"a2a-go", "dbus", "go.mod", "go.sum", "jsonschema", "openai-go"}; !slices.Equal(names, want) {
+			t.Errorf("prepare leaves %v, want %v", names, want)
+		}
 	}
 }
 
