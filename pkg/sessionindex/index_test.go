@@ -127,25 +127,6 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// The time of a search grows with the matches in a text, and not with their square.
-func TestATextWithManyMatches(t *testing.T) {
-	folder := t.TempDir()
-	keep(t, folder, "one", "a", "p", strings.Repeat("lease of a house\n", 50_000)+"an old lease", "-")
-	x := open(t, filepath.Join(t.TempDir(), "index"))
-	for _, words := range [][]string{{"lease"}, {"lease", "house"}, {"l*", "old"}, {"a house"}} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		q := &Query{Words: words, Folders: []string{folder}}
-		if err := x.Update(ctx, q.Folders); err != nil {
-			t.Fatal(err)
-		}
-		hits, err := x.Search(ctx, q)
-		if err != nil || len(hits) == 0 || len(hits[0].Snippet) < 2 {
-			t.Fatalf("%q: %d hits, %v", words, len(hits), err)
-		}
-	}
-}
-
 func TestASnippetShowsTheMostMatchesTogether(t *testing.T) {
 	filler := strings.Repeat("filler of a text ", 30)
 	for marked, want := range map[string]string{
