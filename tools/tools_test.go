@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -365,7 +366,7 @@ func TestToolsKeepTheContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	tested := 0
-	tooltest.TestAll(t.Context(), set.List(), tooltest.Options{Environ: os.Environ()}, func(reports []treetest.Report) {
+	tooltest.TestAll(t.Context(), set.List(), tooltest.Options{Environ: os.Environ(), Describe: time.Minute}, func(reports []treetest.Report) {
 		for _, r := range reports {
 			tested++
 			if !r.OK() {

@@ -86,7 +86,7 @@ func toolTestOptions(p *program.Env) tooltest.Options {
 		place := sandbox.Place{Dir: dir, Home: toolenv.Lookup(p.Environ, "HOME"), Environ: p.Environ, Ladder: ladder}
 		return sandbox.New(place, sandbox.Config{Workspace: true, Network: &sandbox.Network{All: true}})
 	}
-	o := tooltest.Options{Environ: p.Environ, Sandbox: func(dir string) (process.Sandbox, func(string) []string) {
+	o := tooltest.Options{Environ: p.Environ, Describe: p.Describing, Sandbox: func(dir string) (process.Sandbox, func(string) []string) {
 		b := box(dir)
 		return b, b.Refused
 	}}

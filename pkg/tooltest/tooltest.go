@@ -11,6 +11,7 @@
 package tooltest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -40,14 +41,12 @@ type Options struct {
 	Unconfined string
 	// Timeout is the limit of one call; 0 means 30 seconds.
 	Timeout time.Duration
+	// Describe is how long a description may take; 0 means a second.
+	Describe time.Duration
 }
 
-// The limits of a description's time, of what Test waits for a signal, and of the longest
-// value.
-const (
-	fastDescribe = time.Second
-	longValue    = 100_000
-)
+// longValue is the length of the longest value.
+const longValue = 100_000
 
 // A value is what a text argument gets. A tool may refuse some, if it says so.
 type value struct {
@@ -184,7 +183,7 @@ func (t *tester) describe(ctx context.Context) (failures []string) {
 		}
 		fastest = min(fastest, out.took)
 	}
-	if fastest > fastDescribe {
+	if fastest > cmp.Or(t.Describe, time.Second) {
 		failures = append(failures, fmt.Sprintf("describe takes %.1f s; every change of the file costs the next start this time", fastest.Seconds()))
 	}
 	return failures

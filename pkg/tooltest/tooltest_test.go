@@ -68,7 +68,7 @@ func TestToolsThatKeepTheContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if failed, _ := problems(Test(t.Context(), s.open(t), Options{Environ: os.Environ()})); len(failed) > 0 {
+			if failed, _ := problems(Test(t.Context(), s.open(t), Options{Environ: os.Environ(), Describe: time.Minute})); len(failed) > 0 {
 				t.Errorf("failures: %q", failed)
 			}
 		})
@@ -119,6 +119,15 @@ func TestToolsThatBreakTheContract(t *testing.T) {
 				t.Errorf("failures of %q: %q, want %q; all: %q", tt.check, failed[tt.check], tt.want, failed)
 			}
 		})
+	}
+}
+
+// How long a description may take is a limit of the options.
+func TestASlowDescriptionFails(t *testing.T) {
+	s := script{mode("stdin") + looks + example, "cat"}
+	failed, _ := problems(Test(t.Context(), s.open(t), Options{Environ: os.Environ(), Describe: time.Nanosecond}))
+	if len(failed) != 1 || !strings.HasPrefix(failed["describe"], "describe takes ") {
+		t.Errorf("failed: %q", failed)
 	}
 }
 
