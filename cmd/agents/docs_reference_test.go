@@ -188,7 +188,7 @@ func TestManualNamesEveryKey(t *testing.T) {
 	runners, remote, _ := strings.Cut(runners, "### Remote agents")
 	boxes += runners
 	builtin, _, _ = strings.Cut(builtin, "### Scripts")
-	same(t, "a remote agent", firstCells(remote), properties(t, schemas.AgentName, "$defs", "extraAgent", "properties", "contents"))
+	same(t, "a remote agent", firstCells(remote), properties(t, schemas.AgentName, "$defs", "remoteAgent"))
 	same(t, "an agent of the Agent Client Protocol", firstCells(section(t, "docs/acp.md", "## Agents of the protocol as sub-agents")), properties(t, schemas.ACPAgentName, "properties", "contents"))
 	same(t, "settings of BashToolbox", firstCells(builtin), properties(t, schemas.AgentName, "$defs", "bashSettings"))
 	same(t, "contents", firstCells(contents), properties(t, schemas.AgentName, "$defs", "contents"))

@@ -120,7 +120,7 @@ func (p pen) room(l line, c columns) int {
 	return room
 }
 
-// mark is the sign of a line, its colour, and that of the line's note.
+// mark is the sign of a line, its color, and that of the line's note.
 func (p pen) mark(m mark) (sign, color, noteColor string) {
 	sign, color, noteColor = marks[m].sign, marks[m].color, "2"
 	if p.ASCII {
