@@ -92,7 +92,7 @@ func (f *fleet) cancelCommand() *cli.Command {
 			}
 			switch err := r.Cancel(ctx, ""); {
 			case errors.Is(err, attach.ErrEnded):
-				f.Note("run %s has ended already", r.ID)
+				f.Note("run %s has already ended", r.ID)
 				return nil
 			case errors.Is(err, attach.ErrNoRun):
 				return noRun(err)
@@ -133,7 +133,7 @@ func (f *fleet) serve(ctx context.Context, s *submission) error {
 	return silent(end, err)
 }
 
-// silent returns the error of a run whose end was already shown.
+// silent returns the error of a run whose end has been shown.
 func silent(end agent.Event, err error) error {
 	if err == nil && end.Status == agent.StatusOK {
 		return nil
@@ -141,7 +141,7 @@ func silent(end agent.Event, err error) error {
 	return failure.Silent(errors.Join(err, &agent.EndError{Status: end.Status, Text: end.Error}))
 }
 
-// follow shows a run until it ends, and has the person answer its questions.
+// follow shows a run until it ends, and asks the person its questions.
 func (f *fleet) follow(ctx context.Context, r *attach.Run, form string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -157,7 +157,7 @@ func (f *fleet) follow(ctx context.Context, r *attach.Run, form string) error {
 			return
 		}
 		answer, err := approver.Answer(ctx, q)
-		if ctx.Err() != nil { // somebody else may attach and answer
+		if ctx.Err() != nil { // another person may attach and answer
 			return
 		}
 		if err != nil {

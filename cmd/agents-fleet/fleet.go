@@ -56,7 +56,7 @@ func (f *fleet) flags(more ...cli.Flag) []cli.Flag {
 	), f.storeFlags()...)
 }
 
-// storeFlags are the flags of what needs only the store.
+// storeFlags returns the flags of commands that need only the store.
 func (f *fleet) storeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "store", Usage: "`URL` of the store that workers share: a folder, s3://BUCKET/PREFIX or postgres://…", Sources: cli.EnvVars(envStore), Destination: &f.location},
@@ -96,14 +96,14 @@ type running struct {
 // runningFile is where dev writes them while it runs.
 const runningFile = "dev.json"
 
-// here returns what dev wrote; nothing if it does not run.
+// here returns the server and the store of a running dev; zero if none is running.
 func (f *fleet) here() (here running) {
 	if dir, err := f.folder(); err == nil {
 		if text, err := os.ReadFile(filepath.Join(dir, runningFile)); err == nil {
 			_ = json.Unmarshal(text, &here) // only dev writes it, as a whole
 		}
 	}
-	if f.keyFile != "" || f.location != "" { // the key is that of dev's store
+	if f.keyFile != "" || f.location != "" { // the key belongs to dev's store
 		here.Key = ""
 	}
 	return here

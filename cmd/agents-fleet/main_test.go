@@ -244,7 +244,7 @@ func testCancel(t *testing.T, file string) {
 	if code, _, stderr := do(t.Context(), "", "attach", id); code != 130 || !strings.Contains(stderr, "cancel") {
 		t.Errorf("attach: %d, %q", code, stderr)
 	}
-	if code, _, stderr := do(t.Context(), "", "cancel", id); code != 0 || stderr != "note: run "+id+" has ended already\n" {
+	if code, _, stderr := do(t.Context(), "", "cancel", id); code != 0 || stderr != "note: run "+id+" has already ended\n" {
 		t.Errorf("a second cancel: %d, %q", code, stderr)
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -453,7 +453,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"list --address 127.0.0.1:1", "connect to the Temporal server at 127.0.0.1:1"},
 		{"worker --metrics here", "--metrics: "},
 		{"prune", `"older-than" not set`},
-		{"prune --older-than 59m", "want at least an hour ago"},
+		{"prune --older-than 59m", "it must be at least an hour ago"},
 		{"prune --older-than x", "want a date"},
 		{"prune --older-than 30d", "no store is configured"},
 	} {

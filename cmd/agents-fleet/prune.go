@@ -17,10 +17,10 @@ import (
 func (f *fleet) pruneCommand() *cli.Command {
 	older, dry := "", false
 	return &cli.Command{
-		Name: "prune", Usage: "remove the runs that ended long ago from the store",
-		Description: "Removes the record of each run that ended before a date or that long ago, and all that\nit kept in the store: prompts, large texts, replies and workspaces. A run whose record\nhas no end is not removed: it may be in the queue or in progress. The folders of agents\nare removed together with the last run that began on the day of their submission.\nWorkers may be running. The Temporal server is not used.",
+		Name: "prune", Usage: "remove runs that ended long ago from the store",
+		Description: "Removes everything in the store that belongs to runs that ended before --older-than:\nrecords, prompts, large texts, replies and workspaces. A run whose record has no end stays:\nit may be in the queue or in progress. The folders of the agents submitted on a day are\nremoved with the last run of that day. Workers may be running. The Temporal server is not\nused.",
 		Flags: append(f.storeFlags(),
-			&cli.StringFlag{Name: "older-than", Required: true, Usage: "what ended before `DATE`, or that long ago, as 30d; at least an hour", Destination: &older},
+			&cli.StringFlag{Name: "older-than", Required: true, Usage: "remove the runs that ended before `DATE`: 30d or 36h ago, or 2026-11-21; at least an hour ago", Destination: &older},
 			&cli.BoolFlag{Name: "dry-run", Usage: "remove nothing, only print what would be removed", Destination: &dry}),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := command.NoArguments(c); err != nil {
@@ -29,7 +29,7 @@ func (f *fleet) pruneCommand() *cli.Command {
 			now := time.Now()
 			before, err := sessions.ParseDate(older, now)
 			if err == nil && before.After(now.Add(-time.Hour)) {
-				err = fmt.Errorf("want at least an hour ago: a worker may still be ending a younger run")
+				err = fmt.Errorf("it must be at least an hour ago: a worker may still be ending a later run")
 			}
 			if err != nil {
 				return failure.Usage("", "--older-than %s: %w", older, err)
@@ -73,7 +73,7 @@ func (f *fleet) prune(ctx context.Context, before time.Time, dry bool) error {
 		return err
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d %s could not be removed", failed, program.Plural(failed, "run"))
+		return fmt.Errorf("%d %s could not be read or removed", failed, program.Plural(failed, "run"))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (s *submission) flags(f *fleet) []cli.Flag {
 		&cli.StringFlag{Name: "agent", Usage: "the agent `SLUG`, if the file has several", Destination: &s.slug},
 		&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &s.prompt.Media},
 		&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; repeatable", Value: &s.budget},
-		&cli.DurationFlag{Name: "timeout", HideDefault: true, Usage: "end the run after `DURATION` (as 90s or 10m), the time in the queue included", Destination: &s.timeout},
+		&cli.DurationFlag{Name: "timeout", HideDefault: true, Usage: "end the run after `DURATION` (as 90s or 10m), including the time in the queue", Destination: &s.timeout},
 		&cli.StringFlag{Name: "workspace", Usage: "run all tools on one host, in a copy of `SOURCE`: a folder, git+URL#COMMIT or empty", Destination: &s.workspace},
 		&cli.StringFlag{Name: "queue", Usage: "the task queue `NAME` of the workers", Value: flow.Queue, Destination: &f.queue},
 		f.traceFlag(),

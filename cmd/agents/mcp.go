@@ -195,7 +195,7 @@ func login(ctx context.Context, p *program.Env, server *agentfile.Connected, sco
 				in := bufio.NewScanner(p.In)
 				for in.Scan() && strings.TrimSpace(in.Text()) == "" {
 				}
-				return in.Text(), nil // "" at the end: the browser brings it
+				return in.Text(), nil // "" at the end of input: wait for the browser
 			})
 		})
 	}

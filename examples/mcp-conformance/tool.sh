@@ -3,8 +3,8 @@
 #
 #   args    its arguments, as JSON objects with commas between them
 #   schema  the JSON Schema of its arguments, in place of args
-#   media   its output-media-type, where the result is no text
-#   task    required, where clients need tasks to call it
+#   media   its output-media-type, if the result is not text
+#   task    required, if clients can call it only as a task
 #
 # and asks=yes is for a tool that asks the client. Such a tool prints a result of
 # the protocol. When the client has answered it is called again, with the answers

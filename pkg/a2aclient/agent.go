@@ -22,9 +22,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// UsageExtension is the URI of the extension by which an agent reports what a task consumed:
-// when a request activates it, the metadata of the last status has under this key an
-// agent.Usage, in JSON.
+// UsageExtension is the URI of the extension by which an agent reports what a task consumed.
+// If a request activates it, the metadata of the last status contains an agent.Usage, in JSON,
+// under this key.
 const UsageExtension = "https://github.com/agents-exe/agents/blob/main/docs/a2a.md#usage"
 
 const (
@@ -38,10 +38,9 @@ const (
 	pollAtMost  = 10 * time.Second
 )
 
-// An Agent is a remote agent as a tool that takes a prompt. A call is a run below that of the
-// caller in which the remote agent takes the place of the model, so that what it consumes
-// counts, if it reports that by UsageExtension. The fields must not be changed once it is in
-// use.
+// An Agent is a remote agent as a tool that takes a prompt. A call is a run below the caller's,
+// in which the remote agent takes the place of the model. So what the agent consumes is counted,
+// if it reports that with UsageExtension. The fields must not be changed once it is in use.
 type Agent struct {
 	// URL is the URL of the server, or the full address of the agent card.
 	URL string
@@ -281,8 +280,8 @@ func (t *task) status(s a2a.TaskStatus, metadata map[string]any) {
 	}
 }
 
-// consumed takes up what the task has consumed, as the agent reports it. What is not possible
-// is ignored.
+// consumed records the agent's report of what the task has consumed. It ignores impossible
+// values.
 func (t *task) consumed(report json.RawMessage) {
 	var u agent.Usage
 	if json.Unmarshal(report, &u) != nil || u.Cost < 0 || u.Cost > maxCost || u.Priced > u.Requests {
@@ -326,7 +325,8 @@ func (t *task) parts() (parts a2a.ContentParts) {
 	return parts
 }
 
-// failure returns why there is no answer, with what there is of one; nil if there is one.
+// failure returns why there is no complete answer, with what there is of it; nil if there is
+// one.
 func (t *task) failure() error {
 	switch {
 	case t.answer != nil || t.state == a2a.TaskStateCompleted:
@@ -342,8 +342,8 @@ func (t *task) failure() error {
 	return errors.New(text)
 }
 
-// cancel cancels the task if the call ends before it. Agents may refuse that for a moment
-// after they have asked a question, so this tries again while the task is open.
+// cancel cancels the task if it has not ended. Agents may refuse that for a moment after a
+// question, so it tries again while the task is open.
 func (t *task) cancel(ctx context.Context) {
 	if t.info.TaskID == "" || t.answer != nil {
 		return
@@ -364,7 +364,7 @@ func (t *task) cancel(ctx context.Context) {
 		}
 		got, err := t.client.GetTask(ctx, &a2a.GetTaskRequest{ID: t.info.TaskID})
 		if err != nil {
-			return // the agent cannot be reached
+			return // the agent is unreachable
 		}
 		t.state = got.Status.State
 	}

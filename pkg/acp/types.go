@@ -355,8 +355,8 @@ type ElicitResponse struct {
 	Content json.RawMessage `json:"content,omitempty"`
 }
 
-// A FileRequest is fs/read_text_file, for Limit lines from Line (from 1) on, or
-// fs/write_text_file.
+// A FileRequest is fs/read_text_file, which reads Limit lines from Line (1 is the first), or
+// fs/write_text_file, which writes Content.
 type FileRequest struct {
 	SessionID string  `json:"sessionId,omitempty"`
 	Path      string  `json:"path"` // absolute
@@ -365,8 +365,8 @@ type FileRequest struct {
 	Content   *string `json:"content,omitempty"`
 }
 
-// A TerminalRequest is one of terminal/*. TerminalID is not in terminal/create; what follows
-// it is only there.
+// A TerminalRequest is a request of a method terminal/*. The fields after TerminalID are
+// those of terminal/create, which has no TerminalID.
 type TerminalRequest struct {
 	SessionID  string   `json:"sessionId,omitempty"`
 	TerminalID string   `json:"terminalId,omitempty"`
@@ -384,7 +384,7 @@ type TerminalOutput struct {
 	Exit      *TerminalExit `json:"exitStatus,omitempty"`
 }
 
-// A TerminalExit is how a command has ended. It answers terminal/wait_for_exit.
+// A TerminalExit is how a command ended. It answers terminal/wait_for_exit.
 type TerminalExit struct {
 	Code   *int   `json:"exitCode,omitempty"`
 	Signal string `json:"signal,omitempty"`

@@ -13,7 +13,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// notify takes an update of the session.
+// notify applies an update of the session.
 func (t *talk) notify(method string, params json.RawMessage) {
 	var n acp.Notification
 	if method != acp.MethodUpdate || acp.Decode(params, &n) != nil { // another one may be of a later version
@@ -195,11 +195,11 @@ func (p *permit) Call(ctx context.Context, inv *agent.Invocation) (agent.Result,
 	return r.run(ctx, inv)
 }
 
-// errProceeds ends a call during which the program does something for which the run must
-// continue.
+// errProceeds ends a call while its action may still run: the program has made another
+// request, which the run must decide, or has ended its turn.
 var errProceeds = errors.New("the agent proceeds")
 
-// until waits until over, which is called with t.mu held, returns true.
+// until waits until over returns true. It calls over with t.mu held.
 func (t *talk) until(ctx context.Context, over func() bool) error {
 	for {
 		t.mu.Lock()

@@ -20,14 +20,14 @@ type Files interface {
 	Write(path string, content []byte) error
 }
 
-// A request is one of the program about which a call decides.
+// A request is a request of the program that needs a decision: it becomes a tool call.
 type request struct {
 	id, kind, args string // of the call
 	toModel        bool   // it has become a call
-	allowed        bool   // it is part of a call that a person has allowed
-	// run is the call. It calls answer.
+	allowed        bool   // an earlier permission covers it
+	// run performs the call. It calls answer.
 	run func(ctx context.Context, inv *agent.Invocation) (agent.Result, error)
-	// refusal is the answer if the call does not run; nil is the error of the call.
+	// refusal is the answer if the call does not run; if it is nil, the error of the call is.
 	refusal any
 
 	answered chan struct{} // closed by answer
@@ -41,7 +41,7 @@ func (r *request) answer(result any, err error) {
 	close(r.answered)
 }
 
-// request answers a request of the program.
+// request returns the Answer to a request of the program, nil for an unknown method.
 func (t *talk) request(method string, params json.RawMessage) acp.Answer {
 	switch method {
 	case acp.MethodPermission:
@@ -60,10 +60,10 @@ func (t *talk) request(method string, params json.RawMessage) acp.Answer {
 	return nil
 }
 
-// errNoPrompt answers requests outside of a prompt, about which no call can decide.
+// errNoPrompt answers requests outside of a prompt: they cannot become calls.
 var errNoPrompt = errors.New("no prompt is in progress")
 
-// decided makes r a call, and waits until the call has answered it.
+// decided makes r a call and waits for its answer.
 func (t *talk) decided(ctx context.Context, r *request) (any, error) {
 	r.answered = make(chan struct{})
 	t.mu.Lock()
@@ -94,7 +94,7 @@ func (t *talk) decided(ctx context.Context, r *request) (any, error) {
 	return nil, errNoPrompt
 }
 
-// refuse refuses the requests whose calls did not run. results are those of the calls.
+// refuse refuses the requests whose calls did not run. results are the results of the calls.
 func (t *talk) refuse(results []agent.ToolResult) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,7 +136,7 @@ func (t *talk) permission(ctx context.Context, p *acp.PermissionRequest) (any, e
 	return result, nil
 }
 
-// choose chooses the first option of one of the kinds, which are in the order of preference.
+// choose returns the first option of one of the kinds, in order of preference.
 func choose(options []acp.Option, kinds ...string) acp.PermissionResponse {
 	for _, kind := range kinds {
 		for _, o := range options {
@@ -148,7 +148,7 @@ func choose(options []acp.Option, kinds ...string) acp.PermissionResponse {
 	return acp.Choose("")
 }
 
-// actions are what a permission for c covers: what it says, and to read its files.
+// actions returns what a permission for c covers: the action itself, and reads of its files.
 func (c *call) actions() []string {
 	var input struct {
 		Path     string   `json:"path"`
@@ -169,12 +169,13 @@ func (c *call) actions() []string {
 	return list
 }
 
-// words is the same for the same command and arguments.
+// words returns a command and its arguments as one string, to compare them.
 func words(command string, args []string) string {
 	return strings.Join(append([]string{command}, args...), "\x00")
 }
 
-// granted reports whether a permission covers an action. It covers one, apart from reading.
+// granted reports whether an earlier permission covers an action. A permission covers any
+// number of reads, but each other action once.
 func (t *talk) granted(kind, action string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -216,7 +217,7 @@ func (t *talk) write(ctx context.Context, p *acp.FileRequest) (any, error) {
 	})
 }
 
-// file makes what do does with a file a call.
+// file makes do, an access to a file, a call.
 func (t *talk) file(ctx context.Context, kind string, p *acp.FileRequest, do func() (text string, result any, err error)) (any, error) {
 	p.SessionID = ""
 	r := &request{kind: kind, args: string(acp.Raw(p)), allowed: t.granted(kind, p.Path)}

@@ -48,8 +48,8 @@ type talk struct {
 	thought   strings.Builder
 	whole     string           // the text of the prompt in progress before that
 	calls     map[string]*call // by their id in the protocol
-	asked     []*request       // that have not become calls, or whose calls have not begun
-	grants    map[string]int   // how many requests permissions cover, by kind and file or command
+	asked     []*request       // that have not become calls, or whose calls have not started
+	grants    map[string]int   // how many requests are covered by permissions, by kind and file or command
 	asks      int
 	terminals map[string]*terminal // that are not released, by the id of their call
 	turn      *acp.PromptResponse  // the answer to the prompt in progress; nil until it comes
@@ -111,7 +111,7 @@ func (t *talk) end(err error) {
 	t.change()
 }
 
-// seen takes note that the program has sent something.
+// seen restarts the idle time limit: the program has sent something.
 func (t *talk) seen() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -243,7 +243,7 @@ func (t *talk) asking() bool {
 	return slices.ContainsFunc(t.asked, func(r *request) bool { return !r.toModel })
 }
 
-// answer takes up what the program has said and asked for.
+// answer returns what the program has said and requested since the last answer.
 func (t *talk) answer() *agent.Response {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// maxTerminals limits the terminals that a program has not released.
+// maxTerminals is how many terminals a program may have that it has not released.
 const maxTerminals = 32
 
 // A terminal is a command that the client runs for the program, within the program's
@@ -23,7 +23,7 @@ const maxTerminals = 32
 type terminal struct {
 	output bounded
 	kill   func()
-	done   chan struct{} // closed when all of its processes have ended; then exit and err are set
+	done   chan struct{} // closed when all of its processes have ended; exit and err are set then
 	exit   process.Exit
 	err    error
 }
@@ -38,7 +38,7 @@ func (t *terminal) ended() bool {
 	}
 }
 
-// status is how the command has ended.
+// status returns how the command ended.
 func (t *terminal) status() (e acp.TerminalExit) {
 	if e.Code = &t.exit.Code; t.exit.Code < 0 {
 		e.Code, e.Signal = nil, t.exit.Signal.String()
@@ -81,7 +81,7 @@ func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.
 		}
 	}
 	cmd.Dir = cmp.Or(p.CWD, cmd.Dir)
-	// In one pipe both streams keep their order.
+	// One pipe for both streams keeps their order.
 	if cmd.Args = []string{"-c", "exec 2>&1\n" + p.Command}; len(p.Args) > 0 {
 		cmd.Args = append([]string{"-c", `exec 2>&1; exec "$0" "$@"`, p.Command}, p.Args...)
 	}
@@ -175,7 +175,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is what b keeps, without what is not a character.
+// text returns what b keeps, without invalid UTF-8. cut reports whether b dropped a part.
 func (b *bounded) text() (text string, cut bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -35,8 +35,8 @@ type updates struct {
 
 // A call is one that the client knows.
 type call struct {
-	output   string            // the end of what the tool has said
-	terminal []acp.CallContent // what shows it instead; nil if nothing does
+	output   string            // the end of the tool's output
+	terminal []acp.CallContent // the terminal that shows it instead; nil if none does
 }
 
 const (
@@ -241,8 +241,8 @@ func (u *updates) called(e *agent.Event) []acp.Update {
 	return append(list, update)
 }
 
-// terminal is the Meta of an update about the terminal that shows a call: "info", "output" or
-// "exit", with one value.
+// terminal returns the Meta of an update about the terminal that shows a call. what is "info",
+// "output" or "exit", and has one value.
 func terminal(what, id, name string, value any) map[string]any {
 	return map[string]any{"terminal_" + what: map[string]any{"terminal_id": id, name: value}}
 }

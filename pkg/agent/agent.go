@@ -195,11 +195,11 @@ type ToolSpec struct {
 	// Locks are names that the tool declares; calls which share one take
 	// turns. "{arg}" stands for the value of an argument.
 	Locks []string `json:"locks,omitempty"`
-	// Task is TaskRequired if callers have to let the call continue as a task of MCP.
+	// Task is TaskRequired if MCP clients can call the tool only as a task, otherwise "".
 	Task string `json:"task,omitempty"`
 }
 
-// TaskRequired is for calls that take longer than requests may: see ToolSpec.
+// TaskRequired is the value of ToolSpec.Task for calls that take longer than a request may.
 const TaskRequired = "required"
 
 // IsAgent reports whether calls of the tool are runs of an agent that records what

@@ -79,7 +79,7 @@ func (s Status) Known() bool {
 	return false
 }
 
-// ExitCode is the exit code of `agents run` for a run that ended so; see docs/cli.md.
+// ExitCode returns the exit code of `agents run` for a run that ended with s; see docs/cli.md.
 func (s Status) ExitCode() int {
 	switch s {
 	case StatusOK:

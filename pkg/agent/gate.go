@@ -107,8 +107,8 @@ type Validator interface {
 	Validate(ctx context.Context, inv *Invocation) error
 }
 
-// An Approved is a Tool whose calls may be part of calls that a person has already allowed
-// (see Invocation.Asked): about these nobody is asked again, except where only a person may
+// An Approved is a Tool whose calls may be covered by calls that a person has already allowed
+// (see Invocation.Asked). For these, nobody is asked again, except where only a person may
 // answer.
 type Approved interface {
 	Approved(inv *Invocation) bool

@@ -98,7 +98,7 @@ func (r *redactor) event(e Event) Event {
 	return e
 }
 
-// mapped is a copy of list with what f makes of its elements.
+// mapped returns a copy of list with f applied to each element.
 func mapped[T any](list []T, f func(T) T) []T {
 	list = slices.Clone(list)
 	for i, v := range list {

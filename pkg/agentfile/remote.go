@@ -124,7 +124,7 @@ func decodeAgent(data []byte, to any, strict bool) (wrong string) {
 	return "unknown key " + key + closest.Hint(strings.Trim(key, `"`), known)
 }
 
-// schemaOf is the name of the schema of files with a tag.
+// schemaOf returns the name of the schema of files with a tag.
 func schemaOf(tag string) string {
 	if tag == TagACP {
 		return "acp-agent"

@@ -39,7 +39,7 @@ type Description struct {
 	Effects agent.Effects
 	// Locks may hold "{arg}" for the value of an argument.
 	Locks []string
-	// Task is agent.TaskRequired if MCP clients need tasks to call the tool, else "".
+	// Task is agent.TaskRequired if MCP clients can call the tool only as a task, otherwise "".
 	Task string
 	// Timeout is the tool's own time limit, 0 if it names none.
 	Timeout time.Duration

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// Decode reads one JSON value; numbers keep their digits.
+// Decode decodes one JSON value. Numbers become json.Number and keep their digits.
 func Decode(text []byte) (v any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -19,8 +19,8 @@ func Decode(text []byte) (v any, err error) {
 	return v, nil
 }
 
-// Encode is json.Marshal with <, > and & as they are. With indent, each value has a line of
-// its own.
+// Encode is json.Marshal, except that it does not escape <, > and &. With indent, each value is
+// on a line of its own.
 func Encode(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -30,8 +30,8 @@ func Encode(v any, indent string) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Format is a JSON text without spaces, or with indent with a line for each value, and
-// with the keys of objects sorted. A text that is not JSON is returned unchanged.
+// Format returns a JSON text with the keys of objects sorted: without spaces, or with each
+// value on a line of its own if indent is set. A text that is not JSON is returned unchanged.
 func Format(text, indent string) string {
 	if v, err := Decode([]byte(text)); err == nil {
 		if b, err := Encode(v, indent); err == nil {

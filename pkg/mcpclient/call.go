@@ -164,8 +164,8 @@ func (c *conn) answerAll(ctx context.Context, k *call, questions map[string]json
 	return answers, failure
 }
 
-// signIn lets the person sign in during k. The result is the error of the call, nil if it can be
-// repeated.
+// signIn asks the person to sign in during k. It returns nil if the request can be repeated,
+// otherwise the error of the call.
 func (c *conn) signIn(ctx context.Context, k *call, required SignIn) error {
 	asked, inv, done, err := c.asking(ctx, k)
 	if err != nil {

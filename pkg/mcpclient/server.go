@@ -104,9 +104,9 @@ type Server struct {
 	PollInterval time.Duration
 }
 
-// A SignIn is an error of a request that a person can resolve by signing in. ask puts a
-// question to the person, with the address to open; its error means that the person does not
-// want to. Without an error the request can be repeated.
+// A SignIn is the error of a request that needs a new sign-in. Its method asks the person by
+// ask, which shows a question and the address to open; an error of ask means that the person
+// declines. If the method returns nil, the request can be repeated.
 type SignIn interface {
 	error
 	SignIn(ctx context.Context, ask func(ctx context.Context, question, address string) error) error

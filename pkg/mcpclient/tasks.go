@@ -47,7 +47,7 @@ type task struct {
 	Nested   *task                      `json:"task"`
 }
 
-// await polls a task until it has ended and returns its result. If this side gives up before,
+// await polls a task until it has ended, and returns its result. If it returns before the end,
 // it cancels the task.
 func (c *conn) await(ctx context.Context, k *call, raw json.RawMessage) (json.RawMessage, error) {
 	var t task
@@ -87,8 +87,8 @@ func (c *conn) await(ctx context.Context, k *call, raw json.RawMessage) (json.Ra
 	}
 }
 
-// poll returns the state of a task. A server that cannot be reached is asked again for half a
-// minute: the task does not depend on a connection.
+// poll returns the state of a task. For half a minute it tries again if the server cannot be
+// reached: a task does not depend on a connection.
 func (c *conn) poll(ctx context.Context, k *call, id string) (t task, err error) {
 	for wait := 250 * time.Millisecond; ; wait *= 2 {
 		raw, err := c.request(ctx, k, mcp.MethodTasksGet, map[string]any{"taskId": id})
@@ -150,6 +150,6 @@ func (c *conn) abandon(ctx context.Context, id string) {
 	c.spawn(context.WithoutCancel(ctx), func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, cancelWait)
 		defer cancel()
-		_, _ = c.request(ctx, nil, mcp.MethodTasksCancel, map[string]any{"taskId": id}) // a server that does not take it finishes the task
+		_, _ = c.request(ctx, nil, mcp.MethodTasksCancel, map[string]any{"taskId": id}) // a server that ignores it finishes the task
 	})
 }

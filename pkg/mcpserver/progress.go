@@ -39,7 +39,7 @@ type report struct {
 func (r *request) startReporter(ctx context.Context, hide func(string) string) *reporter {
 	t := &reporter{request: r, hide: hide, level: r.conn.session.logLevel(ctx)}
 	if r.token == nil && t.level == "" {
-		return t // a task alone needs no texts
+		return t // a task needs only the last text, which event sets
 	}
 	t.texts, t.done = make(chan report, maxReports), make(chan struct{})
 	go func() {

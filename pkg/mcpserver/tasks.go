@@ -24,7 +24,7 @@ const methodTasksUpdate = "tasks/update"
 
 const (
 	maxTasks = 256         // that are kept; each token has an equal share
-	keepTask = time.Hour   // after it ended, or while it waits for answers
+	keepTask = time.Hour   // after its end, or while it waits for answers
 	taskPoll = time.Second // between two requests of a client
 )
 
@@ -37,7 +37,7 @@ const (
 	taskCancelled = "cancelled"
 )
 
-// A taskEnd is why a task is cancelled.
+// A taskEnd is the reason why a task is cancelled.
 type taskEnd string
 
 const (
@@ -65,19 +65,19 @@ type task struct {
 	message  string
 	result   *mcp.CallToolResult
 	fault    *jsonrpc.Error
-	asked    mcp.InputRequests // without an answer
+	asked    mcp.InputRequests // not answered yet
 	answers  mcp.InputResponses
 	answered chan struct{} // closed when asked is empty
 }
 
-// report is what happens in the call, for clients that ask for the state of the task.
+// report sets the message in the state of the task.
 func (t *task) report(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.message, t.changed = text, time.Now()
 }
 
-// detach keeps the client from what happens in the call, unless it asks.
+// detach stops notifications to the client: it polls the task from now on.
 func (t *task) detach() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Server) startTask(ctx context.Context, r *request, name string, round m
 			}()
 			return nil
 		}
-		store.remove(t) // the request has ended
+		store.remove(t) // the request has ended first
 		store.running.Done()
 	}
 	result := <-first
@@ -132,8 +132,8 @@ func (s *Server) startTask(ctx context.Context, r *request, name string, round m
 	return result
 }
 
-// follow ends the task with result, or with that of further calls if the tool asks the
-// client before.
+// follow ends the task with result. As long as the result asks the client for input, it calls
+// the tool again with the answers first.
 func (t *task) follow(ctx context.Context, s *Server, q *request, name string, result *mcp.CallToolResult) {
 	defer t.cancel(nil)
 	for round := 1; q.fault == nil && result.NeedsInput() && ctx.Err() == nil; round++ {
@@ -156,8 +156,8 @@ func (t *task) follow(ctx context.Context, s *Server, q *request, name string, r
 	}
 }
 
-// ask waits until the client has answered all requests. Their keys get a prefix, because a
-// task may use a key only once. Without requests the tool is called again later.
+// ask waits until the client has answered all requests, and returns the answers. The keys get
+// a prefix, because a task may use a key only once. Without requests it only waits a while.
 func (t *task) ask(ctx context.Context, prefix string, requests mcp.InputRequests) mcp.InputResponses {
 	wait := keepTask
 	t.mu.Lock()
@@ -194,7 +194,7 @@ func (t *task) ask(ctx context.Context, prefix string, requests mcp.InputRequest
 	return answers
 }
 
-// answer takes the client's answers. Others than those that the task waits for are ignored.
+// answer records answers of the client. It ignores those that the task does not wait for.
 func (t *task) answer(answers mcp.InputResponses) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,8 +220,8 @@ func (t *task) expired() bool {
 // ended reports whether the task has a final state, under mu.
 func (t *task) ended() bool { return t.status != taskWorking && t.status != taskAsking }
 
-// fields are the state of the task as the protocol has it. The answer to the call itself has
-// no result.
+// fields returns the state of the task as a message of the protocol. The answer to the call
+// itself is not detailed: it contains no questions and no result.
 func (t *task) fields(detailed bool) map[string]any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -249,7 +249,7 @@ func (t *task) fields(detailed bool) map[string]any {
 	return f
 }
 
-// tasks are those of a connection of standard streams, or of all clients over HTTP.
+// tasks holds the tasks of a connection of standard streams, or of all clients over HTTP.
 type tasks struct {
 	max     int // of one owner
 	running sync.WaitGroup
@@ -263,8 +263,8 @@ func newTasks(max int) *tasks {
 	return &tasks{max: max, ending: make(chan struct{}), byID: map[string]*task{}}
 }
 
-// add keeps a task, unless its owner has too many or the server is ending. Done of running
-// must follow.
+// add keeps a task, unless its owner has too many or the server is stopping. If it returns
+// true, the caller must call running.Done when the task has ended.
 func (s *tasks) add(t *task) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,7 +301,7 @@ func (s *tasks) find(owner, id string) *task {
 	return t
 }
 
-// close lets no further call become a task, and ends those that wait for answers.
+// close prevents further tasks, and ends the tasks that wait for answers.
 func (s *tasks) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,7 +340,7 @@ func (s *tasks) end() {
 	s.running.Wait()
 }
 
-// takesTasks reports whether the client lets a call continue as a task.
+// takesTasks reports whether the client declares the extension for tasks.
 func (m *message) takesTasks() bool {
 	var can mcp.ClientCapabilities
 	return m.modern && json.Unmarshal(m.meta[mcp.MetaKeyClientCapabilities], &can) == nil && can.Extensions[extensionTasks] != nil
@@ -395,7 +395,7 @@ func (c *conn) answerTask(m *message) (map[string]any, *jsonrpc.Error) {
 	return map[string]any{}, nil
 }
 
-// result is a result of the protocol with the fields.
+// result makes fields a result of the protocol.
 func (s *Server) result(kind mcp.ResultType, fields map[string]any) map[string]any {
 	fields["resultType"] = kind
 	fields["_meta"] = map[string]any{mcp.MetaKeyServerInfo: map[string]any{"name": s.opts.Name, "version": s.opts.Version}}

@@ -14,7 +14,7 @@ type Price struct {
 	// Cached is the price of input tokens that the server had cached; nil means Input.
 	Cached *agent.Money `json:"cached,omitempty"`
 	// CacheWrite is the price of input tokens that the server wrote to its cache; nil
-	// means Input. Those that stay there for an hour cost twice as much as Input instead, as
+	// means Input. Tokens that stay there for an hour cost twice as much as Input instead, as
 	// Anthropic charges, unless CacheWrite is nil.
 	CacheWrite *agent.Money `json:"cacheWrite,omitempty"`
 	Output     agent.Money  `json:"output"`

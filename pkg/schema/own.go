@@ -7,10 +7,10 @@ import (
 )
 
 // An Own checks files against a schema that is part of the program. Compiling a large
-// schema takes longer than everything else that happens to a small file. So a file is
-// first checked against the parts that can apply to it; only the problems of a file that
-// has some are those of the whole schema. An Own is safe for concurrent use; its fields
-// may not change after the first use.
+// schema takes longer than everything else that is done with a small file. So a file is
+// first checked against the parts that can apply to it, and against the whole schema only
+// if it has problems. An Own is safe for concurrent use; its fields must not change after
+// the first use.
 type Own struct {
 	Name string        // for errors
 	Text func() []byte // a schema as CompileTrusted takes it

@@ -14,11 +14,11 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// The keyring has a random key for each file, since what it can hold is limited: 2,560 bytes on
-// Windows. A record is encrypted with that key by AES-GCM, bound to the URL of the server. A key
-// is good for 2³² records.
+// The keyring holds a random key for each file, not the tokens, because the size of an entry is
+// limited (2,560 bytes on Windows). A record is encrypted with this key by AES-GCM, bound to the
+// URL of the server. A key can encrypt 2³² records.
 
-const keyringService = "agents" // the path of the file is the user
+const keyringService = "agents" // the user of an entry is the path of the file
 
 // How long the keyring may take to answer. It may ask the person for its password.
 const (
@@ -26,8 +26,8 @@ const (
 	unlockWait  = time.Minute     // while a person signs in
 )
 
-// within calls f, which uses the keyring, and waits for it. The library has no time limit: without
-// an answer f ends with the program.
+// within calls f, which uses the keyring, and waits for the result. The library has no time
+// limits, so f continues in the background after wait.
 func within(ctx context.Context, wait time.Duration, f func() (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no answer within %s", wait))
 	defer cancel()
@@ -44,8 +44,8 @@ func within(ctx context.Context, wait time.Duration, f func() (string, error)) (
 	}
 }
 
-// fromKeyring returns the cipher of s. create makes a key if there is none, which only the
-// holder of the lock may do.
+// fromKeyring returns the cipher for the file of s. With create, it makes a key if there is
+// none; the caller must then hold the lock.
 func (s *Server) fromKeyring(ctx context.Context, wait time.Duration, create bool) (*cipher.AEAD, error) {
 	text, err := within(ctx, wait, func() (string, error) {
 		text, err := keyring.Get(keyringService, s.path())
@@ -68,7 +68,7 @@ func (s *Server) fromKeyring(ctx context.Context, wait time.Duration, create boo
 	return &aead, err
 }
 
-// seal returns r as it is stored: without secrets if the keyring answers.
+// seal returns r as it is stored: encrypted if the keyring answers, otherwise unchanged.
 func (s *Server) seal(ctx context.Context, r *record, wait time.Duration) *record {
 	key := s.cipher.Load()
 	if key == nil && s.Keyring {
@@ -107,7 +107,7 @@ func (s *Server) open(ctx context.Context, r *record, wait time.Duration) (*reco
 	}
 	switch {
 	case err != nil && s.Client.Grant != "":
-		return nil, nil // new tokens need no person
+		return nil, nil // new tokens can be obtained without a person
 	case err != nil:
 		return nil, &Required{server: s, why: fmt.Sprintf("the sign-in is encrypted, and the system's keyring does not return its key (%s)", err)}
 	}

@@ -23,20 +23,20 @@ import (
 
 // A Person shows the person the address to open, and returns the one that a browser on another
 // machine was redirected to, or "" to wait for the browser of this machine. It returns soon
-// after ctx ends: the browser may be faster.
+// after ctx ends: the browser may have been redirected first.
 type Person func(ctx context.Context, address string) (redirect string, err error)
 
 // personWait is how long a call waits for the person to sign in.
 const personWait = 5 * time.Minute
 
-// SignIn lets a person sign in during the call that failed with e, unless that has been done
-// since. ask puts the question to the person, with the address to open; its error means that the
-// person does not want to.
+// SignIn lets a person sign in after a call failed with e, unless there has been a new sign-in
+// since. ask asks the person, and shows the address to open; its error means that the person
+// declines.
 func (e *Required) SignIn(ctx context.Context, ask func(ctx context.Context, question, address string) error) error {
 	s := e.server
 	ctx, cancel := context.WithTimeoutCause(ctx, personWait, fmt.Errorf("no answer within %s", personWait))
 	defer cancel()
-	release, err := s.lock(ctx, ".person") // others ask the same
+	release, err := s.lock(ctx, ".person") // other processes may ask for the same sign-in
 	if err != nil {
 		return err
 	}

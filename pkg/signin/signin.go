@@ -7,9 +7,9 @@
 //   - A [Client] with a Grant obtains them without a person.
 //
 // Tokens are kept in a folder, in a file for each server that only its owner can read, and
-// encrypted with a key in the system's keyring where that answers. All processes share them: a
-// lock file makes one refresh the token while the others wait, since a refresh token may be good
-// for one use. A token is sent only to the URL that it was issued for, and refreshed only at the
+// encrypted with a key in the system's keyring if the keyring answers. All processes share them:
+// with a lock file, one refreshes the token while the others wait, because a refresh token may
+// be valid only once. A token is sent only to the URL that it was issued for, and refreshed only at the
 // token endpoint of its issuer.
 //
 // OAuth in github.com/mark3labs/mcp-go v1.2.1 is not used: it does not read the scopes of
@@ -47,10 +47,10 @@ import (
 type Server struct {
 	// URL is its address. Tokens are bound to it.
 	URL string
-	// Dir is the folder where tokens are kept; with "" a server has none.
+	// Dir is the folder where tokens are kept; "" means that none are kept.
 	Dir string
-	// Keyring encrypts tokens with a key in the system's keyring, if that answers. Tokens that
-	// are not encrypted can be read either way.
+	// Keyring says that tokens are encrypted with a key in the system's keyring, if the keyring
+	// answers. Tokens that are not encrypted are read in any case.
 	Keyring bool
 	// Client is how this program identifies itself.
 	Client Client
@@ -138,7 +138,7 @@ type record struct {
 	Type          string    `json:"tokenType,omitempty"`
 	Expires       time.Time `json:"expires,omitzero"`
 	Key           string    `json:"dpopKey,omitempty"` // PKCS 8, base64
-	// Sealed is all of a record, encrypted; the secrets are nowhere else then.
+	// Sealed is the whole record, encrypted; the other fields then contain no secrets.
 	Sealed []byte `json:"sealed,omitempty"`
 }
 
@@ -181,7 +181,7 @@ func fileRune(r rune) rune {
 func (s *Server) read() (*record, error) {
 	text, err := os.ReadFile(s.path())
 	if errors.Is(err, fs.ErrNotExist) || s.Dir == "" {
-		s.cipher.Store(nil) // its key may be gone too
+		s.cipher.Store(nil) // the key may be deleted too
 		return nil, nil
 	}
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Server) read() (*record, error) {
 	return r, nil
 }
 
-// write stores a sign-in. The keyring has the time of wait to answer.
+// write stores a sign-in. It waits for the keyring for up to wait.
 func (s *Server) write(ctx context.Context, r *record, wait time.Duration) error {
 	text, err := json.MarshalIndent(s.seal(ctx, r, wait), "", "  ")
 	if err == nil {

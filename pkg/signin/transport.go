@@ -150,7 +150,8 @@ func (s *Server) renew(ctx context.Context, c *challenge, r *record) (*record, e
 	return now, s.write(ctx, now, keyringWait)
 }
 
-// refused is the error for r, which the server does not accept, or which has expired if c is nil.
+// refused returns the error for a request with r that the server refused with c; nil means that
+// r has expired.
 func (s *Server) refused(c *challenge, r *record) error {
 	e := &Required{server: s, why: "the server did not accept the sign-in", challenge: c}
 	if r != nil {
@@ -169,7 +170,8 @@ func (s *Server) refused(c *challenge, r *record) error {
 	return e
 }
 
-// lock waits until this process alone may change what is kept of s, or hold another lock of it.
+// lock waits for a lock of s and returns its release. The lock "" is required for changes of
+// the stored sign-in.
 func (s *Server) lock(ctx context.Context, name string) (release func(), err error) {
 	if err = os.MkdirAll(s.Dir, 0o700); err == nil {
 		release, err = filelock.Acquire(ctx, s.path()+name+".lock")

@@ -7,7 +7,7 @@ const (
 	// reader of YAML 0.25. Skills, activation, the settings of the toolboxes that
 	// agents-toolbox serves, and the commands of agents-exe are 0.4. The Agent Client
 	// Protocol, both ways, is 0.35, the sign-in to MCP servers 0.15, the system's keyring with the
-	// library for D-Bus 0.38, the own protocols of OpenAI and Anthropic 0.1, and the Agent2Agent
+	// library for D-Bus 0.38, OpenAI's and Anthropic's own protocols 0.1, and the Agent2Agent
 	// protocol, both ways, 0.6.
 	maxSize = 21_180_000
 	// maxInitAllocs is how many allocations our own packages may make before main,

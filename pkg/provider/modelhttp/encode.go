@@ -10,9 +10,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Writer writes the body of a request to B, and puts the commas between members and
-// elements. A request repeats the whole conversation in every turn, so B has the size of it
-// from the beginning.
+// A Writer writes the body of a request to B, with commas between members and elements. Each
+// request repeats the whole conversation, so B has its size from the beginning.
 type Writer struct {
 	B        []byte
 	settings *Settings
@@ -38,7 +37,7 @@ func (w *Writer) OpenType(kind string) {
 	w.Member("type", kind)
 }
 
-// Close writes brackets, or any other JSON that needs no comma before it.
+// Close writes brackets, or other JSON that follows without a comma.
 func (w *Writer) Close(brackets string) { w.B = append(w.B, brackets...) }
 
 func (w *Writer) comma() {
@@ -53,7 +52,7 @@ func (w *Writer) name(name string) {
 	w.B = append(AppendString(w.B, name), ':')
 }
 
-// Object begins a member that is an object, List one that is a list.
+// Object begins a member that is an object.
 func (w *Writer) Object(name string) {
 	w.name(name)
 	w.B = append(w.B, '{')
@@ -71,7 +70,7 @@ func (w *Writer) Member(name, value string) {
 	w.B = AppendString(w.B, value)
 }
 
-// Optional is Member, unless the value is empty.
+// Optional writes a member like Member, unless the value is empty.
 func (w *Writer) Optional(name, value string) {
 	if value != "" {
 		w.Member(name, value)
@@ -103,7 +102,7 @@ func (w *Writer) DataURL(name, kind string, data []byte) {
 }
 
 // Tools writes the member tools, if there are any. Each tool begins with begin, has a name, a
-// description and, as the member schema, its schema, and ends with end.
+// description and its schema under the name schema, and ends with end.
 func (w *Writer) Tools(tools []agent.ToolSpec, begin, schema, end string) error {
 	if len(tools) == 0 {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// OutputSchema returns the schema of the answer, compact, if servers can enforce it: all
-// known servers require an object there. strict reports whether every object in it lists
-// all its properties as required and permits no others.
+// OutputSchema returns the schema of the answer, compact, if its type is object, which all
+// known servers require. isStrict reports whether every object in it lists all its properties
+// as required and permits no others.
 func OutputSchema(req *agent.Request) (compact []byte, isStrict bool) {
 	var schema map[string]any
 	var text bytes.Buffer
@@ -21,8 +21,8 @@ func OutputSchema(req *agent.Request) (compact []byte, isStrict bool) {
 	return text.Bytes(), strict(schema)
 }
 
-// strict reports whether a schema is one that servers can enforce: every object lists all
-// its properties as required and permits no others.
+// strict reports whether every object in a schema lists all its properties as required and
+// permits no others.
 func strict(v any) bool {
 	switch v := v.(type) {
 	case []any:
@@ -46,13 +46,13 @@ func strict(v any) bool {
 	return true
 }
 
-// AnswerTool is the name of the tool by which a model gives its answer to a server that
-// cannot enforce a schema. Only the model sees it.
+// AnswerTool is the name of the tool by which a model gives its answer if the server cannot
+// enforce the schema. Only the model sees it.
 const AnswerTool = "final_answer"
 
 // WithAnswerTool returns req with the answer tool after the other tools, and without the
-// schema of the answer, which is that of the tool. It returns req itself if that has no
-// schema that a tool can have, or a tool of that name.
+// schema of the answer, which becomes the schema of the tool. It returns req itself if its
+// schema is missing or not that of an object, or if it has a tool of that name.
 func WithAnswerTool(req *agent.Request) *agent.Request {
 	schema, _ := OutputSchema(req)
 	if schema == nil || slices.ContainsFunc(req.Tools, func(t agent.ToolSpec) bool { return t.Name == AnswerTool }) {
@@ -65,8 +65,8 @@ func WithAnswerTool(req *agent.Request) *agent.Request {
 	return &own
 }
 
-// TakeAnswer replaces a call of the answer tool with the text of the answer. A call beside
-// other calls is too early and is removed. A nil delta is allowed.
+// TakeAnswer replaces a call of the answer tool with the text of the answer. If there are other
+// calls, the answer comes too early, and its call is removed. delta may be nil.
 func TakeAnswer(m *agent.Message, delta func(agent.Delta)) {
 	isAnswer := func(c agent.ToolCall) bool { return c.Name == AnswerTool }
 	i := slices.IndexFunc(m.Calls, isAnswer)

@@ -29,7 +29,7 @@ const (
 	Compatible Flavor = "openai-compatible" // any other server of the protocol
 )
 
-// facts are the differences between flavors. All else is the same for all.
+// facts are the differences between flavors. Everything else is the same for all.
 type facts struct {
 	flavor Flavor
 	// names are further spellings, in lower case.
@@ -67,8 +67,8 @@ type facts struct {
 	output outputRule
 }
 
-// An outputRule says how the schema of the answer is sent: as response_format, or as that of
-// a tool by which the model answers. With response_format, local servers force every answer
+// An outputRule says how the schema of the answer is sent: as response_format, or as the schema
+// of a tool by which the model answers. With response_format, local servers force every answer
 // to follow the schema, so the model could not call a tool, and Gemini refuses some requests
 // with both. Other servers do not support it, or ignore it.
 type outputRule int

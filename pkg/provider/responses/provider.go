@@ -35,7 +35,7 @@ type Provider struct {
 	// and store.
 	modelhttp.Settings
 	// OutputAlone sends the schema of the answer as text.format only in requests without
-	// tools, and otherwise as that of an additional tool. Local servers force every answer to
+	// tools, and otherwise as the schema of an additional tool. Local servers force every answer to
 	// follow text.format, so the model could not call a tool.
 	OutputAlone bool
 }

@@ -69,9 +69,9 @@ func plain(v any) (m map[string]any) {
 	return m
 }
 
-// answerOf makes a message the answer to a question: data as it is; text as a text, or as
-// the JSON that it is where the question has a schema. What answers a form is accepted; a
-// text that is not JSON fills in the only field of one.
+// answerOf makes a message the answer to a question: data unchanged, text as a string. If the
+// question has a schema, a text that is JSON is decoded. The answer to a form accepts it; any
+// other text fills in the only field of the form.
 func answerOf(q *agent.Event, parts a2a.ContentParts) json.RawMessage {
 	answer := valueOf(q, parts)
 	if q.What != "elicit" {
@@ -126,7 +126,7 @@ const answerID = a2a.ArtifactID("answer")
 type output struct {
 	ec    *a2asrv.ExecutorContext
 	yield func(a2a.Event, error) bool
-	gone  bool // nobody reads
+	gone  bool // the client no longer reads
 	begun bool // the artifact has a first piece
 }
 

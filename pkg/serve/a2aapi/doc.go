@@ -3,8 +3,8 @@
 //
 //   - GET /a2a/SLUG/.well-known/agent-card.json returns the card of an agent, and
 //     GET /.well-known/agent-card.json the card of the first agent.
-//   - POST /a2a/SLUG is the endpoint of the agent for JSON-RPC, and the paths of HTTP+JSON
-//     are below it.
+//   - POST /a2a/SLUG is the endpoint of the agent for JSON-RPC. The paths of HTTP+JSON are
+//     below it.
 //
 // A task is a run. A task with the contextId of an earlier one continues its conversation.
 // A question of the agent sets the state of its task to "input required"; the next message

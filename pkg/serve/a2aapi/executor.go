@@ -24,7 +24,7 @@ type executor struct {
 	host Host
 	spec agent.ToolSpec
 
-	done   chan struct{} // closed with closed
+	done   chan struct{} // closed when closed is set
 	mu     sync.Mutex
 	closed bool
 	runs   map[a2a.TaskID]*run // in progress
@@ -167,7 +167,7 @@ func (x *executor) ask(ec *a2asrv.ExecutorContext, r *run, e *agent.Event) {
 	})
 }
 
-// stop cancels a run. One that waits for an answer, whose events nothing reads, ends here.
+// stop cancels a run. It ends a run that waits for an answer, because nothing reads its events.
 func (x *executor) stop(task a2a.TaskID, r *run, why string) {
 	x.mu.Lock()
 	waits := r.question != nil && r.late.Stop()

@@ -94,7 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isJSON reports whether a content type is that of a request. None counts as one.
+// isJSON reports whether a content type is allowed for a request. A missing one is.
 func isJSON(content string) bool {
 	kind, _, _ := strings.Cut(content, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))

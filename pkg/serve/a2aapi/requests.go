@@ -15,7 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/a2aclient"
 )
 
-// requests answers requests where the library deviates from the specification.
+// requests corrects the library where it deviates from the specification.
 type requests struct {
 	a2asrv.RequestHandler
 	a2asrv.PassthroughCallInterceptor
@@ -66,8 +66,8 @@ func (q *requests) SendMessage(ctx context.Context, req *a2a.SendMessageRequest)
 	return &short, err
 }
 
-// CancelTask implements a2asrv.RequestHandler. The library refuses to cancel a task while
-// the execution that has asked a question ends, so this tries again while the task is open.
+// CancelTask implements a2asrv.RequestHandler. For a moment after a question the library
+// refuses to cancel a task, so this tries again while the task is open.
 func (q *requests) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (*a2a.Task, error) {
 	for end := time.Now().Add(cancelTime); ; {
 		task, err := q.RequestHandler.CancelTask(ctx, req)
@@ -85,8 +85,8 @@ func (q *requests) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (
 	}
 }
 
-// SubscribeToTask implements a2asrv.RequestHandler. The library has no events of a task that
-// waits for a message: this sends the task, and follows it from the message on.
+// SubscribeToTask implements a2asrv.RequestHandler. The library sends no events of a task that
+// waits for a message: this sends the task, and its events after the message.
 func (q *requests) SubscribeToTask(ctx context.Context, req *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
 		var last a2a.Event
@@ -144,7 +144,7 @@ const (
 	cancelRetry = 10 * time.Millisecond
 )
 
-// wantsUsage reports whether the header A2A-Extensions has the extension for usage.
+// wantsUsage reports whether the header A2A-Extensions contains UsageExtension.
 func wantsUsage(header []string) bool {
 	for uri := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		if strings.TrimSpace(uri) == a2aclient.UsageExtension {

@@ -16,7 +16,7 @@ type tasks struct {
 	mu         sync.Mutex
 	count      int // in young
 	young, old *taskstore.InMemory
-	// waiting has a channel for each task whose next change something waits for.
+	// waiting has a channel for each task that watch was called for; its next change closes it.
 	waiting map[a2a.TaskID]chan struct{}
 }
 

@@ -139,8 +139,8 @@ func resolve(dir, name string) (string, error) {
 	}
 }
 
-// Files are the files that a tool may use. They are safe for concurrent use, apart from
-// Protect.
+// Files gives a tool access to the files that it may use. It is safe for concurrent use, except
+// for Protect.
 type Files struct {
 	dir     string
 	allowed *Predicate
@@ -158,8 +158,7 @@ func OpenFiles(o Options) *Files {
 	return f
 }
 
-// Protect names the files and folders that decide what is executed. They are not
-// written.
+// Protect names the files and folders that decide what is executed. Write refuses them.
 func (f *Files) Protect(paths []string) {
 	f.tree = strings.Split(toolenv.JoinTree(f.environ, paths), "\n")
 }

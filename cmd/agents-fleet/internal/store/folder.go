@@ -33,7 +33,7 @@ type folder struct {
 	ends ends
 }
 
-// tempFolder has objects that are being written and owners that are being removed.
+// tempFolder contains objects that are being written and owners that are being removed.
 const tempFolder = "tmp"
 
 func openFolder(path string) (Store, error) {
@@ -275,7 +275,7 @@ func (f *folder) Owners(_ context.Context, before string) (names []string, err e
 	return names, err
 }
 
-// Remove moves the owner's folder away first: readers find all of it or nothing.
+// Remove moves the owner's folder away first, so that readers find all of it or nothing.
 func (f *folder) Remove(_ context.Context, owner string) error {
 	gone, err := os.MkdirTemp(filepath.Join(f.root, tempFolder), "")
 	if err != nil {

@@ -13,27 +13,27 @@ import (
 
 const sharedSuffix = "-agents"
 
-// SharedOwner returns the owner of the folders of agents that runs with the day of this one
-// share.
+// SharedOwner returns the owner of the folders of agents that a run shares with the other runs
+// of its day.
 func SharedOwner(run string) string {
 	day, _, _ := strings.Cut(run, "-")
 	return day + sharedSuffix
 }
 
-// An Expired is an owner that is no longer needed: a run that has ended, or the folders of
-// agents of a day, for which End is nil.
+// An Expired is an owner that is no longer needed: a run that has ended, or, if End is nil, the
+// folders of the agents of a day.
 type Expired struct {
 	Owner string
 	End   *agent.Event
 }
 
-// ExpiredBefore yields the runs that ended before a time, for Store.Remove. Their records say
-// so: a run whose record has no end may be in the queue or in progress. The folders of a day's
-// agents follow its runs, if all of them are yielded. An error is about one record, which stays,
-// or ends the sequence.
+// ExpiredBefore yields the runs that ended before a time, for Store.Remove, according to their
+// records: a run whose record has no end may be in the queue or in progress. If all runs of a
+// day are yielded, the folders of its agents follow. An error with an owner is about its record,
+// which must stay; one without an owner ends the sequence.
 func ExpiredBefore(ctx context.Context, s Store, before time.Time) iter.Seq2[Expired, error] {
 	const second, day = "20060102-150405", "20060102"
-	// A submission of yesterday may still be storing the folder of its agent.
+	// A submission that began yesterday may still be storing the folder of its agent.
 	shared := before
 	if yesterday := time.Now().Add(-24 * time.Hour); yesterday.Before(before) {
 		shared = yesterday

@@ -197,7 +197,7 @@ func (b *bucket) Read(ctx context.Context, record string, after int64) ([][]byte
 	return events[after-start:], nil
 }
 
-// appends returns the appends whose first event is behind a number, which ends another one.
+// appends returns the appends whose first event follows a number, which ends another append.
 func (b *bucket) appends(ctx context.Context, record string, number int64) ([][]byte, error) {
 	keys, err := b.list(ctx, b.key(kindRecord, record)+"/", b.appendKey(record, number))
 	if err != nil {
@@ -225,7 +225,7 @@ func (b *bucket) list(ctx context.Context, prefix, after string) (keys []string,
 	return keys, nil
 }
 
-// each calls do with the index of each key, for several at the same time.
+// each calls do with the index of each key, several at the same time.
 func each(ctx context.Context, keys []string, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -235,8 +235,8 @@ func each(ctx context.Context, keys []string, do func(ctx context.Context, i int
 	return group.Wait()
 }
 
-// removing begins the keys that mark owners of whom a part may be left. No owner's name can
-// begin so.
+// removing is the prefix of keys that mark partly removed owners. No name of an owner begins
+// with it.
 const removing = ".removing/"
 
 func (b *bucket) Owners(ctx context.Context, before string) (names []string, err error) {

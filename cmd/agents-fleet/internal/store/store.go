@@ -1,7 +1,7 @@
 // Package store keeps what all workers of a fleet share: records, which hold the events of
 // runs, and objects, which are files under a name. Each belongs to an owner, the first element
-// of its name: a run, or a day for the folders of the agents that were submitted on it. What
-// an owner has is removed together: see [ExpiredBefore].
+// of its name: a run, or a day, which owns the folders of the agents that were submitted on it.
+// Everything of an owner is removed together: see [ExpiredBefore].
 //
 // A [Store] has three forms: a folder, which may be on NFS, a bucket of an S3-compatible
 // server, and a Postgres database. [Open] opens the form that a URL names, and [Encrypt]
@@ -50,11 +50,11 @@ type Store interface {
 	Put(ctx context.Context, name string, data []byte) (bool, error)
 	// Get returns an object, or an error that is fs.ErrNotExist.
 	Get(ctx context.Context, name string) ([]byte, error)
-	// Owners returns the owners of all records and objects whose names sort before a text that
-	// no name begins, in order. It first completes removals that were interrupted.
+	// Owners returns, in order, the owners of all records and objects whose names sort before
+	// a text. No name may begin with this text. It first completes interrupted removals.
 	Owners(ctx context.Context, before string) ([]string, error)
-	// Remove removes all that an owner has. Nobody may be writing it, or be suspended while
-	// writing it.
+	// Remove removes everything that belongs to an owner. No process may be writing it, not
+	// even one that is suspended.
 	Remove(ctx context.Context, owner string) error
 	// Close releases what the store holds open. Nothing may be running.
 	Close() error

@@ -214,7 +214,7 @@ func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string
 	return kindWords, nil
 }
 
-// agentFiles are the agent files that the command line can mean, by their paths. Files
+// agentFiles returns the agent files that the command line can mean, by their paths. Files
 // are read, nothing is run.
 func agentFiles(p *program.Env, named []string) iter.Seq2[string, *agentfile.File] {
 	return func(yield func(string, *agentfile.File) bool) {
@@ -231,7 +231,7 @@ func agentFiles(p *program.Env, named []string) iter.Seq2[string, *agentfile.Fil
 	}
 }
 
-// slugs are the agents that --agent can pick.
+// slugs returns the slugs that --agent can have.
 func slugs(p *program.Env, files []string) (list []string) {
 	for _, f := range agentFiles(p, files) {
 		announce, _, _ := strings.Cut(f.Spec.Announce, "\n")

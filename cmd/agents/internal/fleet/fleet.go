@@ -22,7 +22,7 @@ import (
 
 // A Run is a run on a fleet. Do or Follow must be called once.
 type Run struct {
-	// Path is that of agents-fleet, and Args are its arguments, for Do.
+	// Path is the path of agents-fleet, and Args are its arguments, for Do.
 	Path string
 	Args []string
 	// Approver answers questions, for Do.
@@ -77,8 +77,8 @@ func (h *Run) Do(ctx context.Context, p *program.Env, start agent.Start) (*agent
 	return &h.out, err
 }
 
-// Follow shows the events of the run and has its questions answered. The error says why there
-// is no answer.
+// Follow shows the events of the run and answers its questions with Ask. The error says why
+// there is no answer.
 func (h *Run) Follow(ctx context.Context, events iter.Seq2[agent.Event, error]) (*agent.Outcome, error) {
 	began := time.Now()
 	h.out.Agent = h.Agent

@@ -38,7 +38,7 @@ func (p *Env) SignInDir() string {
 	return filepath.Join(dir, "mcp")
 }
 
-// EnvKeyring is the variable that keeps tokens out of the system's keyring if it is "off".
+// EnvKeyring is the variable whose value "off" turns the use of the system's keyring off.
 const EnvKeyring = "AGENTS_KEYRING"
 
 // Keyring reports whether the system's keyring may be used. On Linux it is reached through the
