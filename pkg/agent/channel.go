@@ -181,7 +181,7 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 	return c.prompt(ctx, s)
 }
 
-// Shape replaces what the answers must satisfy, unless schema is empty or null.
+// Shape sets the schema that the answer must satisfy, unless schema is empty or null.
 func (r *Runner) Shape(schema json.RawMessage) error {
 	switch {
 	case !hasContext(schema):

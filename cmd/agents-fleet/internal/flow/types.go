@@ -32,7 +32,7 @@ const (
 	UpdateInput = "input"
 )
 
-// TimedOut is why a run ended at its Deadline.
+// TimedOut is the reason of a run that ended at its Deadline.
 const TimedOut = "the time limit of the run passed"
 
 // The search attributes of a run. Agent is the slug of its agent, Root the id of the root's

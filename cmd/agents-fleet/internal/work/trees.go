@@ -41,7 +41,7 @@ type tree struct {
 	used   time.Time
 }
 
-// How many loaded agents are kept, and how long the servers of one that nobody uses may run.
+// How many loaded agents are kept, and how long the servers of an unused one may run.
 const (
 	keptTrees = 32
 	idleTime  = 5 * time.Minute
