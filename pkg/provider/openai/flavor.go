@@ -35,8 +35,8 @@ type facts struct {
 	// names are further spellings, in lower case.
 	names []string
 	// url is the base URL where none is given. hosts are the server's own
-	// names (with a leading dot: those that end so), by which it is recognized
-	// with a flavor that only means the protocol.
+	// names (a leading dot matches all names with this end), by which it is
+	// recognized with a flavor that only means the protocol.
 	url   string
 	hosts []string
 	// maxTokens is the name of the field that limits the output.
@@ -159,8 +159,8 @@ var table = []facts{
 }
 
 // ParseFlavor returns the Flavor with the given name. Case does not matter; the
-// spellings of agent files (OpenAIv1, MistralV1, KimiV1, ClaudeV1) are known
-// beside the values of the constants. The error for an unknown name lists the
+// spellings of agent files (OpenAIv1, MistralV1, KimiV1, ClaudeV1) are accepted
+// besides the values of the constants. The error for an unknown name lists the
 // known ones.
 func ParseFlavor(name string) (Flavor, error) {
 	lower := strings.ToLower(name)
@@ -182,7 +182,7 @@ func Flavors() []string {
 	return names
 }
 
-// URL is the base URL of the flavor's own servers; empty if there is none.
+// URL returns the base URL of the flavor's own servers, "" if there are none.
 func (f Flavor) URL() string { return factsOf(f).url }
 
 // TextCalls reports whether servers of the flavor run models whose form of calls they may
@@ -193,8 +193,8 @@ func (f Flavor) TextCalls() bool { return factsOf(f).textCalls }
 // together with tools.
 func (f Flavor) OutputWithTools() bool { return factsOf(f).output == outputAlways }
 
-// At is the flavor of the server at a URL: with OpenAI and Compatible, which agent
-// files use for everything that speaks the protocol, that of its host if it is
+// At returns the flavor of the server at a URL. With OpenAI and Compatible, which agent
+// files use for all servers of the protocol, it is the flavor of the host, if the host is
 // known.
 func (f Flavor) At(u *url.URL) Flavor { return factsAt(f, u).flavor }
 
@@ -207,7 +207,7 @@ func factsOf(flavor Flavor) *facts {
 	return &table[len(table)-1]
 }
 
-// factsAt are the facts of a flavor at a URL. Many agent files use OpenAIv1 for
+// factsAt returns the facts of a flavor at a URL. Many agent files use OpenAIv1 for
 // the protocol; so with OpenAI and Compatible the host decides, and an unknown
 // host is a Compatible server.
 func factsAt(flavor Flavor, u *url.URL) *facts {

@@ -1,5 +1,5 @@
-// Package openai talks to models over the chat completions protocol: OpenAI's,
-// and that of everything which speaks it (Mistral, Kimi, xAI, OpenRouter, the
+// Package openai talks to models over the chat completions protocol of OpenAI and
+// of all servers that support it (Mistral, Kimi, xAI, OpenRouter, the
 // compatible endpoints of Anthropic and Google, vLLM, llama.cpp, Ollama, LM
 // Studio). A table of [Flavor]s says how requests differ; answers are read
 // leniently from all servers.
@@ -27,8 +27,8 @@ import (
 // concurrent use if its fields do not change.
 type Provider struct {
 	// Flavor is the kind of server; empty means Compatible. With OpenAI and
-	// Compatible, which agent files use for everything that speaks the
-	// protocol, a server is recognized by its host.
+	// Compatible, which agent files use for all servers of the protocol, a
+	// server is recognized by its host.
 	Flavor Flavor
 	// Settings say where the model is; an empty BaseURL means the flavor's own. In
 	// ExtraBody, model, messages, tools and stream cannot be replaced.
