@@ -471,7 +471,8 @@ cwd: "here" is not an absolute path
 	tr = try(t.Context(), t, "terminal left", withFiles)
 	text, err := os.ReadFile(filepath.Join(tr.dir, "left"))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid == 0 || syscall.Kill(pid, 0) == nil {
+	process, findErr := os.FindProcess(pid)
+	if err != nil || pid == 0 || findErr == nil && process.Signal(syscall.Signal(0)) == nil {
 		t.Errorf("process %d is alive after the call: %v", pid, err)
 	}
 }
