@@ -257,8 +257,8 @@ func testCancel(t *testing.T, file string) {
 	}
 }
 
-// A person at a terminal types a number, a choice and nothing, and leaves a question that the
-// next one who attaches answers.
+// A person at a terminal types a number, a choice and nothing, and leaves a question, which
+// the next person who attaches answers.
 func testQuestions(t *testing.T, file string) {
 	person, terminal := openTerminal(t)
 	stdin := os.Stdin
@@ -302,7 +302,7 @@ func testQuestions(t *testing.T, file string) {
 	}
 }
 
-// openTerminal makes a terminal: the side of the person, and that of the program.
+// openTerminal opens a terminal and returns the person's side and the program's side.
 func openTerminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	open := func(name string) *os.File {
@@ -368,7 +368,7 @@ func testPrune(t *testing.T, location, keyFile string) {
 	}
 }
 
-// The keys file is read, and how the server and the store are reached is not for tools.
+// The keys file is read. Tools do not get the settings of the server and the store.
 func TestLoading(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(keys, []byte(`{"keys":[{"id":"openai","value":"sk-1"}]}`), 0o600); err != nil {

@@ -18,7 +18,7 @@ func (f *fleet) pruneCommand() *cli.Command {
 	older, dry := "", false
 	return &cli.Command{
 		Name: "prune", Usage: "remove runs that ended long ago from the store",
-		Description: "Removes everything in the store that belongs to runs that ended before --older-than:\nrecords, prompts, large texts, replies and workspaces. A run whose record has no end stays:\nit may be in the queue or in progress. The folders of the agents submitted on a day are\nremoved with the last run of that day. Workers may be running. The Temporal server is not\nused.",
+		Description: "Removes everything in the store that belongs to runs that ended before --older-than:\nrecords, prompts, large texts, replies and workspaces. A run whose record has no end\nstays: it may be in the queue or in progress. The folders of the agents submitted on a\nday are removed with the last run of that day. Workers may be running; the Temporal\nserver is not used.",
 		Flags: append(f.storeFlags(),
 			&cli.StringFlag{Name: "older-than", Required: true, Usage: "remove the runs that ended before `DATE`: 30d or 36h ago, or 2026-11-21; at least an hour ago", Destination: &older},
 			&cli.BoolFlag{Name: "dry-run", Usage: "remove nothing, only print what would be removed", Destination: &dry}),

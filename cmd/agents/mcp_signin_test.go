@@ -138,8 +138,8 @@ func TestSignInFromARemoteShell(t *testing.T) {
 	}
 }
 
-// TestACallAsksForMoreRights: the person at the terminal signs in, or does not want to, during a
-// call that the server refuses. Both calls of the turn need the same.
+// TestACallAsksForMoreRights: the person at the terminal signs in, or declines, during a call
+// that the server refuses. Both calls of the turn need the same sign-in.
 func TestACallAsksForMoreRights(t *testing.T) {
 	const question = `^MCP server tracker asks you to open a page:\n  \| The call failed: the sign-in does not permit this \(insufficient_scope\)\. The server requires these rights: write\. Sign in now\?`
 	for name, answer := range map[string]string{"signs in": "agree", "declines": "decline"} {

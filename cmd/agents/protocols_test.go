@@ -83,8 +83,8 @@ const weatherTool = `#!/bin/sh
 [ "$1" = describe ] && echo '{"slug":"weather","description":"tells the weather","args":[{"name":"city","description":"c","type":"string","backing_type":"string","arity":"single","mode":"dashdashspace"}]}' || echo "sunny: $*"
 `
 
-// The same run in each protocol is continued by another process, recorded, replayed and
-// repeated as a test, without the server. Recordings do not depend on the protocol.
+// The same run is made in each protocol, continued by another process, recorded, replayed,
+// and repeated as a test without the server. Recordings do not depend on the protocol.
 func TestRunsInEachProtocol(t *testing.T) {
 	t.Parallel()
 	recorded := map[string]string{}

@@ -86,7 +86,7 @@ func call(t *testing.T, a *a2aclient.Agent, person func(question string) string)
 	return text, failed, progress
 }
 
-// callPriced is call, with what the calling agent and the called one consumed.
+// callPriced is call, and returns what the calling and the called agent consumed.
 func callPriced(t *testing.T, a *a2aclient.Agent, person func(question string) string) (text string, failed bool, progress []string, usage agent.Usage) {
 	t.Helper()
 	model := modelFunc(func(req *agent.Request) *agent.Response {
@@ -210,7 +210,7 @@ func TestWhatATaskConsumed(t *testing.T) {
 	}
 }
 
-// The library that this agent uses refuses a cancel for a moment after a question.
+// The library that this agent uses refuses to cancel a task for a moment after a question.
 func TestAQuestionThatNobodyAnswersIsCancelled(t *testing.T) {
 	store := taskstore.NewInMemory(nil)
 	id := a2a.TaskID("")

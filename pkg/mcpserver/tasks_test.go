@@ -14,7 +14,7 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpserver"
 )
 
-// tasksMeta is that of a client with tasks.
+// tasksMeta is the _meta of a client with tasks.
 var tasksMeta = strings.Replace(modernMeta, `Capabilities":{}`, `Capabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
 
 // A state is the answer to a request about a task.

@@ -104,8 +104,8 @@ func TestErrorStatuses(t *testing.T) {
 	})
 }
 
-// A conversation that does not fit is an error that compaction reacts to, and that repeating
-// does not help against.
+// A conversation that does not fit is an error that compaction reacts to and that is not
+// retried.
 func TestTooLongConversations(t *testing.T) {
 	each(t, func(t *testing.T, pr protocol) {
 		const anthropic = `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`

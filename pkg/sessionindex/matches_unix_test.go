@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// cpu is the processor time that this process has used. Unlike the time of a clock it
-// does not depend on what else the machine does.
+// cpu returns the processor time that this process has used. Unlike elapsed time, it does not
+// depend on what else the machine does.
 func cpu(t *testing.T) time.Duration {
 	t.Helper()
 	var r syscall.Rusage
@@ -21,7 +21,7 @@ func cpu(t *testing.T) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// The time of a search grows with the matches in a text, and not with their square.
+// The time of a search grows linearly with the matches in a text, not quadratically.
 func TestATextWithManyMatches(t *testing.T) {
 	folder := t.TempDir()
 	keep(t, folder, "one", "a", "p", strings.Repeat("lease of a house\n", 50_000)+"an old lease", "-")

@@ -16,7 +16,7 @@ import (
 const insideVariable = "SIGNIN_TEST_KEYRING"
 
 // TestTheKeyringOfGNOME runs the tests below in D-Bus sessions with a real keyring. A locked one
-// has nobody whom it can ask for the password.
+// has no person to ask for the password.
 func TestTheKeyringOfGNOME(t *testing.T) {
 	for _, program := range []string{"dbus-run-session", "gnome-keyring-daemon"} {
 		if _, err := exec.LookPath(program); err != nil {

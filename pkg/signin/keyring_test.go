@@ -12,7 +12,7 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// file is the text of the one file with a sign-in.
+// file returns the text of the only file with a sign-in.
 func file(t *testing.T, s *signin.Server) string {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.Dir, "*"))
@@ -33,7 +33,7 @@ func works(t *testing.T, s *signin.Server) {
 	}
 }
 
-// another is s as another process has it.
+// another returns s as another process opens it.
 func another(s *signin.Server) *signin.Server {
 	return &signin.Server{URL: s.URL, Dir: s.Dir, Command: s.Command, Keyring: s.Keyring}
 }

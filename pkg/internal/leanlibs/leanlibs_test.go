@@ -54,8 +54,8 @@ func TestEditedLibrariesAgreeWithTheOriginals(t *testing.T) {
 	}
 }
 
-// prepareTwice prepares a folder twice, and makes sure that an earlier result is no
-// obstacle and that nothing temporary stays.
+// prepareTwice prepares a folder twice, and checks that the second time replaces the
+// result of the first, and that no temporary files stay.
 func prepareTwice(t *testing.T, out string) {
 	t.Helper()
 	for range 2 {

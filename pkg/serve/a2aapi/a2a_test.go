@@ -352,7 +352,7 @@ func TestAFormIsAnswered(t *testing.T) {
 	}
 }
 
-// What the library does not do by itself is done for both bindings.
+// The handler corrects the library for both bindings.
 func TestBothBindings(t *testing.T) {
 	rpc, rest, card := serveBoth(t, promptSchema, callsOnce("asker"), asker{which})
 	for name, c := range map[string]*a2aclient.Client{"JSON-RPC": rpc, "HTTP+JSON": rest} {

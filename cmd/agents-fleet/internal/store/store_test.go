@@ -310,7 +310,7 @@ func testNames(t *testing.T, location string) {
 	}
 }
 
-// The runs that have ended are removed while others work, and nothing of the others.
+// Runs that have ended are removed while other runs work, which lose nothing.
 func testExpired(t *testing.T, location string) {
 	ctx, s := t.Context(), opened(t, location)
 	at := func(day, hour int) time.Time { return time.Date(2020, 1, day, hour, 0, 0, 0, time.UTC) }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal makes a terminal: the side of the person, and that of the program.
+// openTerminal opens a terminal and returns the person's side and the program's side.
 func openTerminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	open := func(name string) *os.File {
