@@ -17,10 +17,10 @@ import (
 
 const Codes = `Exit codes: 0 the agent answered; 1 the run failed (model or network after
 retries, journal); 2 nothing ran (usage, agent file, keys, configuration, a
-required tool, the context); 3 a limit ended it (budget, turns, depth, a loop),
-or cut the answer short;
-4 a policy refused what the run could not do without; 5 the deadline passed;
-6 the answer does not satisfy --output-schema; 130, 143 interrupted.`
+required tool, the context); 3 a limit ended it (budget, turns, depth, a loop)
+or cut the answer short; 4 a policy refused what the run could not do without;
+5 the deadline passed; 6 the answer does not satisfy --output-schema;
+130, 143 interrupted.`
 
 // Exit codes; they are part of the interface (see `agents --help`).
 const (
