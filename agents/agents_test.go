@@ -66,7 +66,7 @@ func read(dir string) error {
 	})
 }
 
-// environ is what the tools get: nothing of whoever tests but PATH.
+// environ is the environment of the tools: of the tester's variables only PATH.
 func environ(more ...string) []string {
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + cache, "LC_ALL=C.UTF-8", "TZ=UTC",

@@ -20,7 +20,7 @@ const timeout = 3 * time.Minute
 
 // A program is a built binary with a home folder of its own. Tests run it as a
 // person does: in a process of its own, without the configuration and the keys of
-// whoever tests.
+// the tester.
 type program struct {
 	// root is the repository.
 	root string

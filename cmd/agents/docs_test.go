@@ -226,7 +226,7 @@ func matches(got, want []string) bool {
 }
 
 // run runs a command line and returns what it prints on stdout, if there is
-// something to compare: a command that fails is told here.
+// something to compare. It reports a command that fails.
 func (r *reader) run(t *testing.T, line int, command string) (stdout string, ok bool) {
 	t.Helper()
 	if command == "" || strings.HasPrefix(command, "#") || elsewhere[command] != "" {

@@ -49,8 +49,8 @@ func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, 
 	return call.Run(ctx, p, tree, tool, args, rights.Yes)
 }
 
-// callArgs is the JSON object of the arguments. Nothing is asked of a person who
-// gave none: they are told what is missing.
+// callArgs returns the JSON object of the arguments. It does not read it from a terminal:
+// without arguments it is empty there, and an error names what is missing.
 func callArgs(ctx context.Context, p *program.Env, spec agent.ToolSpec, pairs []string) (string, error) {
 	if len(pairs) > 0 {
 		return prompt.Pairs(spec.Schema, pairs)

@@ -391,8 +391,8 @@ func (s *Session) applyResult(e Event) error {
 	return nil
 }
 
-// find is the position of the open call that e speaks of; -1 if there is none.
-// e.N, when it is right, saves the search: turns may have thousands of calls.
+// find returns the position of the open call that e is about, -1 if there is none. A correct
+// e.N saves the search: turns may have thousands of calls.
 func (s *Session) find(e Event) int {
 	if s.open == 0 {
 		return -1

@@ -87,7 +87,7 @@ func TestACallBelowDoesNotWaitForTheLocksAbove(t *testing.T) {
 	if len(strings.Fields(ids)) != 2 {
 		t.Fatalf("the tool was told of the locks %q, want two", ids)
 	}
-	// Somebody holds both; a process below is told so and does not wait.
+	// Both are held; a process below knows this and does not wait.
 	for _, id := range strings.Fields(ids) {
 		release := holdFile(t, filepath.Join(locks, id))
 		defer release()

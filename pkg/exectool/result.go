@@ -30,8 +30,8 @@ type call struct {
 	exit           process.Exit
 }
 
-// result is what the model gets. It closes the streams' files and keeps those
-// that the result speaks of.
+// result returns what the model gets. It closes the streams' files and keeps those that the
+// result mentions.
 func (c *call) result(failure error) (agent.Result, error) {
 	defer c.stdout.Close()
 	defer c.stderr.Close()

@@ -393,7 +393,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// What could not be ended is told however the call itself ended.
+// Processes that could not be ended are reported, however the call itself ended.
 func TestWhatCouldNotBeEndedIsTold(t *testing.T) {
 	left := errors.New("end tool (process 7): 1 of its processes cannot be killed")
 	for _, exit := range []process.Exit{{}, {Code: 3}, {Code: -1, Signal: syscall.SIGSEGV}, {Code: -1, Signal: syscall.SIGKILL, Cancelled: true}} {

@@ -51,7 +51,7 @@ type sockets struct {
 }
 
 // filter restricts the calling thread to the system calls that it needs. AF_UNIX is
-// refused, but for pairs: whoever listens on a path is outside.
+// refused, except for pairs: programs that listen on a path are outside the sandbox.
 func (s sockets) filter() error {
 	program, err := bpf.Assemble(s.program())
 	if err != nil {

@@ -116,7 +116,7 @@ func TestRunIsTakenOver(t *testing.T) {
 	numbers(t, second.until(agent.EventEnd), 1)
 }
 
-// A question is answered once, whoever answers again.
+// A question is answered once: a second answer has no effect.
 func TestSecondAnswerToAQuestionIsIgnored(t *testing.T) {
 	var asked atomic.Int32
 	h := &questioner{asked: &asked}

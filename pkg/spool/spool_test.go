@@ -70,7 +70,7 @@ func TestLongOutputIsHeadNoticeTail(t *testing.T) {
 					t.Errorf("head of %d and tail of %d bytes are not those of the data", len(head), len(tail))
 				}
 				if cut, total := got[m[2]:m[3]], got[m[4]:m[5]]; cut != fmt.Sprint(n-len(head)-len(tail)) || total != fmt.Sprint(n) {
-					t.Errorf("the notice speaks of %s of %s bytes, want %d of %d", cut, total, n-len(head)-len(tail), n)
+					t.Errorf("the notice says %s of %s bytes, want %d of %d", cut, total, n-len(head)-len(tail), n)
 				}
 				path := got[m[6]:m[7]]
 				if whole, err := os.ReadFile(path); err != nil || !bytes.Equal(whole, data) {

@@ -76,7 +76,7 @@ type Options struct {
 	Capabilities []string
 	// Dir is the working directory of the agent.
 	Dir string
-	// Environ has the variables whose names are told; EnvFilter is a text that they contain.
+	// Environ has the variables whose names are listed; EnvFilter is a text that they contain.
 	Environ   []string
 	EnvFilter string
 	// Sessions are those that list-sessions and the like show; nil if there are none.

@@ -14,7 +14,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A link forwards connections, unless it is cut: then nothing arrives until it is mended.
+// A link forwards connections, unless it is cut: then nothing arrives until it is repaired.
 type link struct {
 	to  string
 	mu  sync.Mutex
@@ -105,7 +105,7 @@ func TestLinkCut(t *testing.T) {
 }
 
 // cutOff cuts the link of the worker first while its tool is running. Another worker takes
-// over, and what the first one does meanwhile changes nothing. When the link is mended, the
+// over, and what the first one does meanwhile has no effect. When the link is repaired, the
 // first one continues alone.
 func (f *fleet) cutOff(first *process, sever, mend func()) {
 	f.Helper()

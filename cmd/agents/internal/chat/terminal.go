@@ -231,8 +231,8 @@ func (t *terminal) keys(ctx context.Context, b []byte) {
 	}
 }
 
-// endOfInput is Ctrl-D in an empty line: no answer to what is asked, the end of an
-// attachment, or of the chat.
+// endOfInput is Ctrl-D in an empty line: it declines a question, or ends an attachment or
+// the chat.
 func (t *terminal) endOfInput() {
 	a, ok := t.run.(*attached)
 	switch {
@@ -288,7 +288,7 @@ func (t *terminal) submit(ctx context.Context) {
 	}
 }
 
-// interrupt is Ctrl-C: it withdraws what is asked with the run, stops what is going on,
+// interrupt is Ctrl-C: it withdraws a question with its run, stops what is in progress,
 // clears the line, or leaves.
 func (t *terminal) interrupt() {
 	switch {
