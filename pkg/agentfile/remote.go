@@ -26,7 +26,7 @@ const TagRemote = "RemoteAgent"
 // TagA2A is the tag of an agent elsewhere that speaks the Agent2Agent protocol.
 const TagA2A = "A2AAgent"
 
-// isOther reports whether a tag is that of an agent that is not an agent file.
+// isOther reports whether a tag names an agent that is not an agent file.
 func isOther(tag string) bool { return tag == TagRemote || tag == TagA2A || tag == TagACP }
 
 // A Remote says where such an agent is.
@@ -59,7 +59,7 @@ func tagOf(data []byte) string {
 	return envelope.Tag
 }
 
-// otherFile reads a file if it names an agent that is not an agent file, and reports whether
+// otherFile reads a file whose tag names an agent that is not an agent file, and reports whether
 // it does.
 func (l *loader) otherFile(n *Node, path string, data []byte) bool {
 	if data = asJSON(path, data); !isOther(tagOf(data)) {
@@ -79,7 +79,7 @@ func (l *loader) otherFile(n *Node, path string, data []byte) bool {
 	return true
 }
 
-// other adds such an agent to n. strict refuses unknown keys; at is where problems are.
+// other adds such an agent to n. strict refuses unknown keys; at is the place for problems.
 func (l *loader) other(n *Node, tag string, contents json.RawMessage, strict bool, at Problem) {
 	var r Remote
 	var a ACPAgent

@@ -59,7 +59,7 @@ type request struct {
 	cancel  context.CancelCauseFunc
 	silent  bool           // cancelled by the client, which expects no answer; under conn.mu
 	fault   *jsonrpc.Error // answered in place of what the library says
-	task    *task          // that the call has become, or is part of
+	task    *task          // that the call became, or belongs to
 }
 
 // requestKey is the key of a request in its context, which is all that the library passes
@@ -71,7 +71,7 @@ func requestFrom(ctx context.Context) *request {
 	return r
 }
 
-// connect makes a conn, with tasks of owner. disconnect must follow.
+// connect makes a conn whose tasks belong to owner. The caller must call disconnect.
 func (s *Server) connect(tasks *tasks, owner string) (*conn, error) {
 	c := &conn{server: s, session: newSession(), tasks: tasks, owner: owner, pending: map[string]*request{}, asked: map[string]chan<- *message{}}
 	c.session.digest = func(uri string) [sha256.Size]byte { return s.digest(context.Background(), uri) }

@@ -112,7 +112,7 @@ func plainCompileError(err error) error {
 	return errors.New(strings.Join(lines, "; "))
 }
 
-// decodeSchema reads the text of a schema, which has size values, within the limits.
+// decodeSchema decodes the text of a schema within the limits. size is the number of its values.
 func decodeSchema(text []byte) (raw any, size int, err error) {
 	if len(text) > MaxBytes {
 		return nil, 0, fmt.Errorf("it is %d bytes long; the limit is %d", len(text), MaxBytes)

@@ -38,8 +38,7 @@ func Answer(t testing.TB, bodies ...string) (modelhttp.Settings, *[]string) {
 	}), &requests
 }
 
-// A RoundTripper is a server without a network, so that its time is that of a synctest
-// bubble.
+// A RoundTripper answers requests without a network, so that it works in a synctest bubble.
 type RoundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip calls f.

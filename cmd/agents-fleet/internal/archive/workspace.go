@@ -29,7 +29,7 @@ const (
 	protocols = "https:http:ssh:file" // of git
 )
 
-// Spec returns what the workspace of a run begins with, for Prepare: source is Empty, the path of a
+// Spec returns the initial content of a run's workspace, for Prepare. source is Empty, the path of a
 // folder, which is stored, or git+URL#COMMIT, with the whole hash of the commit. A URL cannot
 // have a password: the Git of the workers must be configured with it.
 func Spec(ctx context.Context, s store.Store, run, source string) (string, error) {
@@ -93,8 +93,8 @@ type Workspace struct {
 	state string // of the files at the last snapshot
 }
 
-// A snapshot is an event of the record: Blob is that of the archive, "" for what the
-// workspace began with. With Number it is what a host knows.
+// A snapshot is an event of the record. Blob names the archive; it is "" for the initial
+// content. With Number, it is the state that a host knows.
 type snapshot struct {
 	Number int64  `json:"number,omitempty"`
 	Blob   string `json:"blob"`
