@@ -109,7 +109,7 @@ func table() []entry {
 			{name: "rm", usage: "remove sessions", build: sessionRmCommand},
 		}},
 		{name: "mcp-server", usage: "serve agents as tools of the Model Context Protocol, on standard input and output or over HTTP", build: mcpServerCommand},
-		{name: "serve", usage: "serve agents over HTTP: WebSocket, OpenAI's API, MCP, metrics", build: serveCommand},
+		{name: "serve", usage: "serve agents over HTTP: WebSocket, OpenAI's API, MCP, A2A, metrics", build: serveCommand},
 		{name: "acp", usage: "serve an agent to an editor, over the Agent Client Protocol", build: acpCommand},
 		{name: "completion", usage: "print a script that completes commands in a shell", build: completionCommand},
 		{name: "schema", usage: "print the JSON Schema of a file that you write", build: schemaCommand},

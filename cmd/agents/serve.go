@@ -21,7 +21,7 @@ func serveCommand(p *program.Env) *cli.Command {
 		Description: `Serves the agents that the configuration finds, or those of --agent-file:
 the list of agents at /v1/agents, their runs at /v1/runs, the channel over WebSocket at
 /v1/agents/SLUG/channel, OpenAI's chat completions and responses at /v1, MCP at /mcp,
-metrics at /metrics, and /healthz.
+A2A at /a2a/SLUG, metrics at /metrics, and /healthz.
 
 After the first SIGTERM or Ctrl-C, no new runs start, and runs in progress have as long
 as --grace says to finish. After that, or after a second signal, they are stopped;
