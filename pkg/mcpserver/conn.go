@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -47,7 +48,9 @@ type conn struct {
 	pending map[string]*request
 	listen  json.RawMessage // id of the request that listens, nil if none does
 	asked   map[string]chan<- *message
-	asks    int // requests to the client so far
+	asks    int               // requests to the client so far
+	resumes bool              // the client can resume streams
+	replies map[string]*reply // that it can resume, by their ids
 }
 
 // A request is one that is being answered.
@@ -73,7 +76,7 @@ func requestFrom(ctx context.Context) *request {
 
 // connect makes a conn whose tasks belong to owner. The caller must call disconnect.
 func (s *Server) connect(tasks *tasks, owner string) (*conn, error) {
-	c := &conn{server: s, session: newSession(), tasks: tasks, owner: owner, pending: map[string]*request{}, asked: map[string]chan<- *message{}}
+	c := &conn{server: s, session: newSession(), tasks: tasks, owner: owner, pending: map[string]*request{}, asked: map[string]chan<- *message{}, replies: map[string]*reply{}}
 	c.session.digest = func(uri string) [sha256.Size]byte { return s.digest(context.Background(), uri) }
 	if err := s.mcp.RegisterSession(context.Background(), c.session); err != nil {
 		return nil, err
@@ -91,7 +94,11 @@ func (c *conn) disconnect() {
 	for _, r := range c.pending {
 		r.cancel(errEnded)
 	}
+	replies := slices.Collect(maps.Values(c.replies))
 	c.mu.Unlock()
+	for _, r := range replies {
+		r.abandon()
+	}
 	s := c.server
 	s.mcp.UnregisterSession(context.Background(), c.session.SessionID())
 	s.mu.Lock()
@@ -139,9 +146,11 @@ func (c *conn) initialize(ctx context.Context, m *message) (answered []byte, ok 
 		return jsonrpc.Answer(m.ID, nil, invalid("%v", err)), false
 	}
 	response := c.server.mcp.HandleMessage(c.server.mcp.WithContext(ctx, c.session), text)
-	if _, failed := response.(mcp.JSONRPCError); !failed {
+	if r, done := response.(mcp.JSONRPCResponse); done {
 		c.session.greeted.Store(true)
 		ok = true
+		result, _ := r.Result.(mcp.InitializeResult)
+		c.resumes = result.ProtocolVersion >= mcp.ProtocolVersion20251125
 	}
 	return answer(m.ID, response), ok
 }

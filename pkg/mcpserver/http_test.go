@@ -135,7 +135,7 @@ func (e *events) next() reply {
 		if err != nil {
 			e.t.Fatalf("read the stream: %v", err)
 		}
-		if data, ok := strings.CutPrefix(line, "data: "); ok {
+		if data, ok := strings.CutPrefix(line, "data: "); ok && data != "\n" {
 			var r reply
 			if err := json.Unmarshal([]byte(data), &r); err != nil {
 				e.t.Fatalf("the server wrote %q: %v", data, err)
@@ -562,6 +562,95 @@ func TestHTTPLongCallKeepsItsConnection(t *testing.T) {
 		if r := (&events{t, bufio.NewReader(strings.NewReader(body))}).next(); r.text() != "done" {
 			t.Errorf("%+v", r)
 		}
+	})
+}
+
+// TestHTTPStreamIsResumed loses a connection in the middle of a call.
+func TestHTTPStreamIsResumed(t *testing.T) {
+	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"work","_meta":{"progressToken":"p"}}}`
+	// begin makes a call, reads its first two reports, and closes the connection.
+	begin := func(t *testing.T) (w *site, header map[string]string, proceed chan bool, ended chan error) {
+		proceed, ended = make(chan bool), make(chan error, 1)
+		s := mcpserver.New(mcpserver.Options{})
+		s.SetTools([]agent.Tool{newTool("work", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+			inv.Progress("one")
+			select {
+			case <-proceed:
+			case <-ctx.Done():
+			}
+			ended <- context.Cause(ctx)
+			inv.Progress("two")
+			<-proceed
+			return agent.TextResult("done"), nil
+		})})
+		w = openInMemory(t, s)
+		header = w.greet()
+		ctx, drop := context.WithCancel(t.Context())
+		r := w.do(ctx, sent{body: body, header: header})
+		e := &events{t, bufio.NewReader(r.Body)}
+		if first, _ := e.body.ReadString('\n'); !strings.HasSuffix(first, "-0\n") {
+			t.Errorf("the first line is %q, want the id of an event", first)
+		}
+		e.next()
+		id, _ := e.body.ReadString('\n') // the end of the event before
+		id, _ = e.body.ReadString('\n')
+		if got := e.next().Params.Message; got != "mcp-client: work: one" {
+			t.Errorf("the second report is %q", got)
+		}
+		drop()
+		synctest.Wait()
+		header["Last-Event-ID"] = strings.TrimSpace(strings.TrimPrefix(id, "id: "))
+		return w, header, proceed, ended
+	}
+	run := func(name string, test func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	}
+	for _, answered := range []bool{false, true} {
+		run(fmt.Sprint("answered before: ", answered), func(t *testing.T) {
+			w, header, proceed, ended := begin(t)
+			proceed <- true
+			if err := <-ended; err != nil {
+				t.Errorf("the call ended with its connection: %v", err)
+			}
+			if answered {
+				proceed <- true
+				synctest.Wait()
+			}
+			r := w.do(t.Context(), sent{method: "GET", header: header})
+			defer r.Body.Close()
+			e := &events{t, bufio.NewReader(r.Body)}
+			if got := e.next().Params.Message; got != "mcp-client: work: two" {
+				t.Errorf("after the connection was lost: %q", got)
+			}
+			if !answered {
+				proceed <- true
+			}
+			if got := e.next(); got.text() != "done" {
+				t.Errorf("the answer is %+v", got)
+			}
+			if rest, err := io.ReadAll(e.body); err != nil || strings.TrimSpace(string(rest)) != "" {
+				t.Errorf("after the answer: %q, %v", rest, err)
+			}
+			if status, text, _ := w.post(sent{method: "GET", header: header}); status != 400 || !strings.Contains(text, "there is no stream") {
+				t.Errorf("after the answer: %d %s", status, text)
+			}
+		})
+	}
+	run("nobody resumes it", func(t *testing.T) {
+		_, _, proceed, ended := begin(t)
+		began := time.Now()
+		if err := <-ended; err == nil || err.Error() != "the client closed the connection before the answer" || time.Since(began) < 29*time.Second {
+			t.Errorf("after %s the call ended because %v", time.Since(began), err)
+		}
+		close(proceed)
+	})
+	run("the session ends", func(t *testing.T) {
+		w, header, proceed, ended := begin(t)
+		w.post(sent{method: "DELETE", header: header})
+		if err := <-ended; err == nil || !strings.HasPrefix(err.Error(), "the client closed the connection") {
+			t.Errorf("the call ended because %v", err)
+		}
+		close(proceed)
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -160,17 +162,21 @@ func (e *endpoint) single(w http.ResponseWriter, r *http.Request, m *message, to
 	e.run(w, r, c, m)
 }
 
-// run answers a request, which ends with its HTTP connection.
+// run answers a request, which ends with its HTTP connection unless the client resumes it.
 func (e *endpoint) run(w http.ResponseWriter, r *http.Request, c *conn, m *message) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
+	out := newReply(w, c.resumes, func() { cancel(errGone) })
 	defer context.AfterFunc(r.Context(), func() {
 		if cause := context.Cause(r.Context()); cause != context.Canceled {
 			cancel(cause) // of ServeListener
+			return
 		}
-		cancel(errGone)
+		out.lost(w)
 	})()
-	out := newReply(w, func() { cancel(errGone) })
+	if c.resumes {
+		defer c.offer(out)()
+	}
 	request, bad := c.enter(m, out, r.Header, cancel)
 	if bad != nil {
 		out.finish(jsonrpc.Answer(m.ID, nil, bad), status(m, bad.Code))
@@ -343,6 +349,43 @@ func noSessions(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// offer lets the client resume out, until stop is called.
+func (c *conn) offer(out *reply) (stop func()) {
+	id := out.id
+	c.mu.Lock()
+	c.replies[id] = out
+	ended := c.ended
+	c.mu.Unlock()
+	if ended {
+		out.abandon()
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.replies, id)
+	}
+}
+
+// resume continues the stream of which the client got the event last.
+func (c *conn) resume(w http.ResponseWriter, r *http.Request, last string) {
+	id, number, _ := strings.Cut(last, "-")
+	after, err := strconv.Atoi(number)
+	c.mu.Lock()
+	out := c.replies[id]
+	c.mu.Unlock()
+	if err == nil && out != nil {
+		if left, ok := out.resume(w, after); ok {
+			select {
+			case <-left:
+			case <-r.Context().Done():
+			}
+			out.lost(w)
+			return
+		}
+	}
+	refuse(w, http.StatusBadRequest, "there is no stream with the event "+strconv.Quote(last)+"; a stream can be resumed until its answer was written, within 30 seconds")
+}
+
 // listen streams what answers no request. A second stream of a session takes over.
 func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, token string) {
 	if noSessions(w, r) {
@@ -364,6 +407,10 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, token string) 
 		return
 	}
 	defer e.release(c)
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		c.resume(w, r, last)
+		return
+	}
 	mine := make(chan struct{})
 	e.mu.Lock()
 	if c.stream != nil {
@@ -379,7 +426,7 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, token string) 
 		}
 	}()
 	gone := make(chan struct{})
-	out := newReply(w, func() { close(gone) })
+	out := newReply(w, false, func() { close(gone) })
 	out.begin()
 	defer out.finish(nil, 0)
 	defer c.startForward(out)()
