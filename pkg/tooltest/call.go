@@ -226,11 +226,15 @@ func (t *tester) signal(ctx context.Context, e Example, usual time.Duration) (fa
 		in.stdin, in.end = r, max(4*usual, 250*time.Millisecond) // it surely waits then
 	}
 	out, err := t.start(ctx, in)
-	for range 8 { // it was quicker than usual
-		if err != nil || out.exit.Cancelled || stdin != nil {
+	for range 8 {
+		early := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil // it had not started
+		late := err == nil && !out.exit.Cancelled && stdin == nil             // it was quicker than usual
+		if !early && !late {
 			break
 		}
-		in.end /= 2
+		if in.end /= 2; early {
+			in.end *= 4
+		}
 		out, err = t.start(ctx, in)
 	}
 	switch {
