@@ -592,8 +592,8 @@ func TestHTTPStreamIsResumed(t *testing.T) {
 			t.Errorf("the first line is %q, want the id of an event", first)
 		}
 		e.next()
-		id, _ := e.body.ReadString('\n') // the end of the event before
-		id, _ = e.body.ReadString('\n')
+		e.body.ReadString('\n') // the end of the event before
+		id, _ := e.body.ReadString('\n')
 		if got := e.next().Params.Message; got != "mcp-client: work: one" {
 			t.Errorf("the second report is %q", got)
 		}
