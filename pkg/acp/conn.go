@@ -40,8 +40,8 @@ type Conn struct {
 	// Bad is called with the error of a line that is not a message. If Bad returns an error,
 	// Serve returns it. If Bad is nil, the line is answered with its error.
 	Bad func(err error) error
-	// Seen is called with each line. If it returns an error, Serve returns it.
-	Seen func() error
+	// Seen is called with the length of each line. If it returns an error, Serve returns it.
+	Seen func(bytes int) error
 
 	in      *bufio.Reader
 	writing sync.Mutex
@@ -101,7 +101,7 @@ func (c *Conn) end(err error) {
 func (c *Conn) line(ctx context.Context, l jsonrpc.Line, answering *sync.WaitGroup) error {
 	text := bytes.TrimSpace(l.Text)
 	if c.Seen != nil && len(l.Text) > 0 {
-		if err := c.Seen(); err != nil {
+		if err := c.Seen(len(l.Text)); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 // Limits of what a program may send during a call.
 const (
+	maxBytes = 256 << 20
 	maxText  = 1 << 20 // text since the last answer of Generate
 	maxCalls = 2_000
 	maxBad   = 100 // lines that are not messages
@@ -44,6 +45,7 @@ type talk struct {
 	idle      *time.Timer   // since the last message
 	limit     time.Duration
 	badLine   int
+	bytes     int             // that the program has sent
 	text      strings.Builder // since the last answer of Generate
 	thought   strings.Builder
 	whole     string           // the text of the prompt in progress before that
@@ -111,10 +113,13 @@ func (t *talk) end(err error) {
 	t.change()
 }
 
-// seen restarts the idle time limit: the program has sent something.
-func (t *talk) seen() error {
+// seen counts what the program sends, and restarts the idle time limit.
+func (t *talk) seen(n int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.bytes += n; t.bytes > maxBytes {
+		return fmt.Errorf("it sent more than %d bytes", maxBytes)
+	}
 	if t.err == nil {
 		t.idle.Reset(t.limit)
 	}

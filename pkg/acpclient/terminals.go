@@ -165,6 +165,7 @@ type bounded struct {
 	cut   bool
 }
 
+// Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
