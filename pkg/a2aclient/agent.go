@@ -287,7 +287,7 @@ func (t *task) consumed(report json.RawMessage) {
 	if json.Unmarshal(report, &u) != nil || u.Cost < 0 || u.Cost > maxCost || u.Priced > u.Requests {
 		return
 	}
-	for _, n := range []int{u.Requests, u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens, u.Priced} {
+	for _, n := range []int{u.Requests, u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.CacheHourTokens, u.OutputTokens, u.ReasoningTokens, u.Priced} {
 		if n < 0 || n > math.MaxInt32 {
 			return
 		}

@@ -191,6 +191,7 @@ func TestWhatATaskConsumed(t *testing.T) {
 		"not offered":  {"https://example.com/x", map[string]any{"requests": 3, "cost": 0.25, "priced": 3}, agent.Usage{Requests: 3}},
 		"not reported": {a2aclient.UsageExtension, nil, agent.Usage{Requests: 3}},
 		"impossible":   {a2aclient.UsageExtension, map[string]any{"requests": 1, "cost": -5, "priced": 1}, agent.Usage{Requests: 3}},
+		"negative":     {a2aclient.UsageExtension, map[string]any{"requests": 1, "cache_hour_tokens": -7, "cost": 1, "priced": 1}, agent.Usage{Requests: 3}},
 		"too much":     {a2aclient.UsageExtension, map[string]any{"requests": 1, "cost": 1e7, "priced": 1}, agent.Usage{Requests: 3}},
 	} {
 		for _, streams := range []bool{true, false} {

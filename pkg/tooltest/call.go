@@ -215,7 +215,7 @@ func (t *tester) signal(ctx context.Context, e Example, usual time.Duration) (fa
 	if err != nil {
 		return []string{err.Error()}, ""
 	}
-	in := invocation{args: append([]string{"run"}, argv...), files: e.prepare, end: max(usual/2, time.Millisecond)}
+	in := invocation{args: append([]string{"run"}, argv...), files: e.prepare, end: max(usual/2, 1)}
 	if stdin != nil {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -232,8 +232,8 @@ func (t *tester) signal(ctx context.Context, e Example, usual time.Duration) (fa
 		if !early && !late {
 			break
 		}
-		if in.end /= 2; early {
-			in.end *= 4
+		if in.end = max(in.end/2, 1); early {
+			in.end *= 20
 		}
 		out, err = t.start(ctx, in)
 	}

@@ -191,3 +191,20 @@ func TestAllKeepsTheOrder(t *testing.T) {
 		}
 	}
 }
+
+// The first signals come before the tool can have started.
+func TestASignalThatComesTooEarlyComesAgain(t *testing.T) {
+	tool := script{about + noArgs + looks + `, "examples": [{"args": {}}]`, "exec sleep 1000"}.open(t)
+	desc, err := tool.Description()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := examples(desc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested := &tester{Options: Options{Environ: os.Environ()}, path: tool.Path(), abs: tool.Path(), desc: desc}
+	if failures, skipped := tested.signal(t.Context(), list[0], 0); len(failures) > 0 || skipped != "" {
+		t.Errorf("signal = %q, %q, want neither failures nor a reason to skip it", failures, skipped)
+	}
+}
