@@ -95,10 +95,6 @@ func fake(name string) {
 			for piece := strings.Repeat("x", 1<<18); ; {
 				say(piece)
 			}
-		case "blank lines":
-			for line := strings.Repeat(" ", 8<<20); ; {
-				fmt.Println(line)
-			}
 		case "calls":
 			for i := 0; ; i++ {
 				update(acp.Update{Kind: acp.ToolCall, Call: acp.Call{ID: strconv.Itoa(i), Title: "t"}})
@@ -355,7 +351,6 @@ func TestWhatGoesWrongWithAnAgent(t *testing.T) {
 		"missing":   "no such file",
 
 		"some garbage": "fine",
-		"blank lines":  "it sent more than 268435456 bytes",
 		"unknown":      "there is no method \"fs/delete\"",
 	} {
 		t.Run(name, func(t *testing.T) {

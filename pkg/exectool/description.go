@@ -318,6 +318,9 @@ func oneOf(key, value string, valid ...string) error {
 			return nil
 		}
 	}
+	if len(valid) == 1 {
+		return fmt.Errorf("%s %q is unknown; the only valid value is %s", key, value, valid[0])
+	}
 	return fmt.Errorf("%s %q is unknown; valid are %s", key, value, strings.Join(valid, ", "))
 }
 

@@ -222,6 +222,7 @@ func TestParseDescriptionErrors(t *testing.T) {
 		{"empty-result tag", `{"slug":"s","description":"d","args":[],"empty-result":{"tag":"x"}}`, `empty-result: tag "x" is unknown; valid are {"tag":"DoNothing"} and {"tag":"AddMessage","contents":TEXT}`},
 		{"empty-result contents", `{"slug":"s","description":"d","args":[],"empty-result":{"tag":"AddMessage"}}`, `empty-result: the field "contents" is missing; valid are {"tag":"DoNothing"} and {"tag":"AddMessage","contents":TEXT}`},
 		{"output-media-type", `{"slug":"s","description":"d","args":[],"output-media-type":"png"}`, `output-media-type "png" is not a MIME type such as image/png`},
+		{"task", `{"slug":"s","description":"d","args":[],"task":"optional"}`, `task "optional" is unknown; the only valid value is required`},
 		{"effects", `{"slug":"s","description":"d","args":[],"effects":"many"}`, `effects "many" is unknown; valid are none, idempotent, once`},
 		{"locks", `{"slug":"s","description":"d","args":[],"locks":"db"}`, `locks must be an array of strings, not a string`},
 		{"locks empty", `{"slug":"s","description":"d","args":[],"locks":[""]}`, `locks: a name is empty`},
