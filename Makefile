@@ -33,7 +33,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build fleet test test-lean test-mcp test-otlp test-fleet lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages check-release ci clean
+.PHONY: build fleet fleet-worker test test-lean test-mcp test-otlp test-fleet lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages check-release ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -44,9 +44,15 @@ build:
 	mv -f $(filter-out build/linked/agents,$(PROGRAMS:%=build/linked/%)) build/
 	rm -rf build/linked
 
-# build/agents-fleet, the program of docs/fleet.md, beside the others.
-fleet:
-	CGO_ENABLED=0 go build -C cmd/agents-fleet -trimpath -buildvcs=false -ldflags='$(LDFLAGS)' -o '$(CURDIR)/build/agents-fleet' .
+# build/agents-fleet, the program of docs/fleet.md, beside the others, and build/agents-fleet-dev,
+# the same program with a Temporal server, for `agents-fleet dev`.
+fleet: fleet-worker
+	$(FLEET)-dev' .
+
+fleet-worker:
+	$(FLEET)' -tags=noserver .
+
+FLEET = CGO_ENABLED=0 go build -C cmd/agents-fleet -trimpath -buildvcs=false -ldflags='$(LDFLAGS)' -o '$(CURDIR)/build/agents-fleet
 
 test:
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')

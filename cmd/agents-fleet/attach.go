@@ -79,7 +79,11 @@ func (f *fleet) find(ctx context.Context, c *cli.Command) (*attach.Run, error) {
 	if err == nil {
 		err = f.open(ctx, connect.Options{})
 	}
-	return &attach.Run{Client: f.client, Store: f.store, ID: id}, err
+	return f.run(id), err
+}
+
+func (f *fleet) run(id string) *attach.Run {
+	return &attach.Run{Client: f.client, Store: f.store, ID: id, Note: func(text string) { f.Warn(text) }}
 }
 
 func (f *fleet) cancelCommand() *cli.Command {
@@ -90,17 +94,35 @@ func (f *fleet) cancelCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			switch err := r.Cancel(ctx, ""); {
-			case errors.Is(err, attach.ErrEnded):
-				f.Note("run %s has already ended", r.ID)
-				return nil
-			case errors.Is(err, attach.ErrNoRun):
-				return noRun(err)
-			default:
-				return err
-			}
+			return f.ended(r, r.Cancel(ctx, ""))
 		},
 	}
+}
+
+func (f *fleet) terminateCommand() *cli.Command {
+	return &cli.Command{
+		Name: "terminate", Usage: "end a run that cancel does not end, for example because no worker is running", ArgsUsage: "ID", Flags: f.flags(),
+		Description: "Temporal ends the run and its sub-agents at once. Workers that are still working on it\nkill its programs as soon as they notice. The record of the run gets an end with the\nstatus interrupted.",
+		Action: func(ctx context.Context, c *cli.Command) error {
+			r, err := f.find(ctx, c)
+			if err != nil {
+				return err
+			}
+			return f.ended(r, r.Terminate(ctx))
+		},
+	}
+}
+
+// ended returns the error of a command that was to end a run.
+func (f *fleet) ended(r *attach.Run, err error) error {
+	switch {
+	case errors.Is(err, attach.ErrEnded):
+		f.Note("run %s has already ended", r.ID)
+		return nil
+	case errors.Is(err, attach.ErrNoRun):
+		return noRun(err)
+	}
+	return err
 }
 
 func noRun(err error) error { return failure.NothingRan(err, "`agents-fleet list` shows the runs") }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,16 +20,21 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/errgroup"
 )
 
 // A listed is a line of `agents-fleet list --json`.
 type listed struct {
-	ID      string     `json:"id"`
-	Agent   string     `json:"agent"`
-	Outcome string     `json:"outcome"`
-	Cost    float64    `json:"cost"`
-	Started time.Time  `json:"started"`
-	Ended   *time.Time `json:"ended,omitempty"`
+	ID      string  `json:"id"`
+	Agent   string  `json:"agent"`
+	Outcome string  `json:"outcome"`
+	Cost    float64 `json:"cost"`
+	// Unpriced is how many model requests have no known cost.
+	Unpriced int        `json:"unpriced,omitempty"`
+	Started  time.Time  `json:"started"`
+	Ended    *time.Time `json:"ended,omitempty"`
+
+	cost string // for a person
 }
 
 func (f *fleet) listCommand() *cli.Command {
@@ -47,12 +53,13 @@ func (f *fleet) listCommand() *cli.Command {
 			if err != nil {
 				return fmt.Errorf("list runs: %w", err)
 			}
+			f.prices(ctx, runs)
 			table := tabwriter.NewWriter(f.Out, 0, 0, 2, ' ', 0)
 			for _, r := range runs {
 				if asJSON {
 					err = json.NewEncoder(f.Out).Encode(r)
 				} else {
-					_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t$%s\n", r.ID, r.Started.Local().Format("2006-01-02 15:04:05"), termtext.Clean(r.Agent), r.Outcome, agent.Money(r.Cost*float64(agent.Dollar)))
+					_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.ID, r.Started.Local().Format("2006-01-02 15:04:05"), termtext.Clean(r.Agent), r.Outcome, r.cost)
 				}
 				if err != nil {
 					return err
@@ -81,6 +88,49 @@ func (f *fleet) list(ctx context.Context, limit int) (runs []listed, err error) 
 			return runs, nil
 		}
 	}
+}
+
+// prices sets what runs have cost so far, according to their records. The server knows it
+// only of runs that have ended, and not whether requests are unpriced.
+func (f *fleet) prices(ctx context.Context, runs []listed) {
+	var all errgroup.Group
+	all.SetLimit(8)
+	for i := range runs {
+		r := &runs[i]
+		all.Go(func() error {
+			total, events, err := f.consumed(ctx, r.ID)
+			if err != nil || events == 0 { // it has not begun, or was pruned, or has another key
+				r.cost = "unknown"
+				if err == nil && (r.Ended == nil || r.Cost > 0) {
+					r.cost = agent.Money(r.Cost * float64(agent.Dollar)).Text()
+				}
+				return nil
+			}
+			r.Cost, r.Unpriced = float64(total.Usage.Cost)/float64(agent.Dollar), total.Usage.Unpriced()
+			r.cost = cmp.Or(total.Usage.CostText(), "$0.00")
+			return nil
+		})
+	}
+	_ = all.Wait() // it has no errors
+}
+
+// consumed adds up what a run has consumed, according to the events of its record. It does not
+// read the large parts of events, each of which is an object of its own in the store.
+func (f *fleet) consumed(ctx context.Context, id string) (total agent.TotalUsage, events int, err error) {
+	lines, err := f.store.Read(ctx, id, 0)
+	if err != nil {
+		return total, 0, err
+	}
+	for _, line := range lines {
+		var e agent.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return total, 0, err
+		}
+		if e.Kind.Lasting() {
+			total.Note(&e)
+		}
+	}
+	return total, len(lines), nil
 }
 
 func listedOf(w *workflow.WorkflowExecutionInfo) listed {

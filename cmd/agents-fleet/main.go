@@ -46,7 +46,7 @@ func (f *fleet) root() *cli.Command {
 		Description: "`agents-fleet dev` runs everything on this machine, and the other commands find it there.\nTo use another server and store, set --address or TEMPORAL_ADDRESS, and --store or\nAGENTS_FLEET_STORE. TEMPORAL_NAMESPACE, TEMPORAL_API_KEY and TEMPORAL_TLS_… work as for\nTemporal's own tools.\n\n" + failure.Codes,
 		Writer:      f.Out, ErrWriter: f.Err, HideHelpCommand: true,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
-		Commands:       []*cli.Command{f.devCommand(), f.workerCommand(), f.submitCommand(), f.runCommand(), f.attachCommand(), f.listCommand(), f.cancelCommand(), f.pruneCommand()},
+		Commands:       []*cli.Command{f.devCommand(), f.workerCommand(), f.submitCommand(), f.runCommand(), f.attachCommand(), f.listCommand(), f.cancelCommand(), f.terminateCommand(), f.pruneCommand()},
 	})
 	cli.VersionPrinter = func(c *cli.Command) { fmt.Fprintf(c.Root().Writer, "agents-fleet %s\n", f.Version) }
 	_ = root.Walk(func(c *cli.Command) error {

@@ -145,6 +145,11 @@ func TestCommands(t *testing.T) {
 		t.Fatalf("dev: %v, %v, %s%s", info, err, out.String(), stderr.String())
 	}
 	file := agentFile(t)
+	limited := make(chan string, 1)
+	go func() {
+		code, _, stderr := do(t.Context(), "", "run", "--queue", "nobody", "--agent-file", file, "--prompt", "x", "--timeout", "1s")
+		limited <- fmt.Sprint(code, " ", stderr)
+	}()
 	t.Run("run prints the answer", func(t *testing.T) {
 		if code, out, stderr := do(t.Context(), "", "run", "--agent-file", file, "--prompt", "Ada"); code != 0 || out != "hello, Ada\n" || !strings.Contains(stderr, "1 turn") {
 			t.Errorf("run: %d, %q, %q", code, out, stderr)
@@ -161,6 +166,12 @@ func TestCommands(t *testing.T) {
 	t.Run("channel", func(t *testing.T) { testChannel(t, file) })
 	t.Run("questions", func(t *testing.T) { testQuestions(t, file) })
 	t.Run("prune", func(t *testing.T) { testPrune(t, filepath.Join(dir, "store"), keyFile) })
+	t.Run("terminate", func(t *testing.T) { testTerminate(t, file) })
+	t.Run("a queue without a worker", func(t *testing.T) {
+		if got := <-limited; !strings.HasPrefix(got, "5 ") || !strings.Contains(got, "warning: no worker takes work from the queue nobody") || !strings.Contains(got, "the time limit of the run passed") {
+			t.Errorf("run: %s", got)
+		}
+	})
 	t.Run("a second dev", func(t *testing.T) {
 		if code, _, stderr := do(t.Context(), "", "dev", "--listen", "127.0.0.1:0"); code != 2 || !strings.Contains(stderr, "another `agents-fleet dev` uses this folder") {
 			t.Errorf("dev: %d, %q", code, stderr)
@@ -254,6 +265,42 @@ func testCancel(t *testing.T, file string) {
 	}()
 	if code, _, stderr := do(ctx, "", "run", "--agent-file", file, "--prompt", "wait"); code != 130 || !strings.Contains(stderr, "run agent clerk") {
 		t.Errorf("run: %d, %q", code, stderr)
+	}
+}
+
+// A run that no worker can end is terminated; one that has ended stays as it is. The list
+// shows that costs are not known.
+func testTerminate(t *testing.T, file string) {
+	code, id, stderr := do(t.Context(), "", "submit", "--queue", "nobody", "--agent-file", file, "--prompt", "x")
+	id = strings.TrimSpace(id)
+	if code != 0 || !strings.Contains(stderr, "warning: no worker takes work from the queue nobody: run "+id+" waits for one") {
+		t.Fatalf("submit: %d, %q", code, stderr)
+	}
+	for _, want := range []string{"", "note: run " + id + " has already ended\n"} {
+		if code, _, stderr := do(t.Context(), "", "terminate", id); code != 0 || stderr != want {
+			t.Errorf("terminate: %d, %q, want %q", code, stderr, want)
+		}
+	}
+	if code, _, stderr := do(t.Context(), "", "attach", id); code != 130 || !strings.Contains(stderr, "Terminated") {
+		t.Errorf("attach: %d, %q", code, stderr)
+	}
+	if code, _, stderr := do(t.Context(), "", "terminate", "nothing"); code != 2 {
+		t.Errorf("terminate: %d, %q", code, stderr)
+	}
+	until(t, "the costs are listed", func() bool {
+		_, out, _ := do(t.Context(), "", "list")
+		return strings.Contains(out, "  ok           unpriced\n") && strings.Contains(out, "terminated")
+	})
+	waiting := filepath.Join(filepath.Dir(file), "waiting")
+	_ = os.Remove(waiting) // of earlier runs
+	_, id, _ = do(t.Context(), "", "submit", "--agent-file", file, "--prompt", "wait")
+	id = strings.TrimSpace(id)
+	until(t, "the call starts", func() bool { _, err := os.Stat(waiting); return err == nil })
+	if code, _, stderr := do(t.Context(), "", "terminate", id); code != 0 || stderr != "" {
+		t.Errorf("terminate: %d, %q", code, stderr)
+	}
+	if code, _, stderr := do(t.Context(), "", "attach", id); code != 130 || !strings.Contains(stderr, "the run was terminated") {
+		t.Errorf("attach: %d, %q", code, stderr)
 	}
 }
 

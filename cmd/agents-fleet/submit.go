@@ -58,9 +58,13 @@ func (f *fleet) submitCommand() *cli.Command {
 				return err
 			}
 			r, err := f.submit(ctx, s)
-			if err == nil {
-				_, err = fmt.Fprintln(f.Out, r.ID)
+			if err != nil {
+				return err
 			}
+			if text := r.Unattended(ctx); text != "" {
+				f.Warn(text)
+			}
+			_, err = fmt.Fprintln(f.Out, r.ID)
 			return err
 		},
 	}
@@ -119,11 +123,14 @@ func (f *fleet) submit(ctx context.Context, s *submission) (*attach.Run, error) 
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.client.ExecuteWorkflow(connect.Under(ctx, id, start.Lease.Traceparent), client.StartWorkflowOptions{
-		ID: id, TaskQueue: cmp.Or(f.queue, flow.Queue), TypedSearchAttributes: flow.Attributes(file.Spec.Slug, id),
-	}, flow.Workflow, in)
-	if err != nil {
+	o := client.StartWorkflowOptions{
+		ID: id, TaskQueue: cmp.Or(f.queue, flow.Queue), TypedSearchAttributes: flow.Attributes(file.Spec.Slug, id), StaticSummary: file.Spec.Slug,
+	}
+	if s.timeout > 0 {
+		o.WorkflowExecutionTimeout = s.timeout + flow.EndTime
+	}
+	if _, err := f.client.ExecuteWorkflow(connect.Under(ctx, id, start.Lease.Traceparent), o, flow.Workflow, in); err != nil {
 		return nil, fmt.Errorf("start the run: %w", err)
 	}
-	return &attach.Run{Client: f.client, Store: f.store, ID: id}, nil
+	return f.run(id), nil
 }

@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/connect"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
-	"github.com/agents-exe/agents/cmd/agents/fleet/internal/server"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/work"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -20,9 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/wholefile"
 	"github.com/urfave/cli/v3"
 )
 
@@ -122,64 +117,4 @@ func (f *fleet) loading(keys string) (o agentfile.Options, err error) {
 		f.Warn(warnings...)
 	}
 	return o, nil
-}
-
-func (f *fleet) devCommand() *cli.Command {
-	o, keys, listen := &work.Options{}, "", ""
-	return &cli.Command{
-		Name: "dev", Usage: "run a Temporal server and a worker on this machine until interrupted",
-		Description: "All state is kept in the folder of --dir, so the next `agents-fleet dev` continues unfinished\nruns. While it runs, the other commands use its server and store.",
-		Flags: append(f.workerFlags(o, &keys), f.keyFlag(), f.dirFlag(),
-			&cli.StringFlag{Name: "store", Usage: "`URL` of the store, by default a folder of this machine", Sources: cli.EnvVars(envStore), Destination: &f.location},
-			&cli.StringFlag{Name: "listen", Usage: "the server's `HOST:PORT`; port 0 selects a free port", Value: "127.0.0.1:7233", Destination: &listen}),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := command.NoArguments(c); err != nil {
-				return err
-			}
-			return f.dev(ctx, *o, keys, listen)
-		},
-	}
-}
-
-// dev runs a server and a worker until ctx ends.
-func (f *fleet) dev(ctx context.Context, o work.Options, keys, listen string) error {
-	dir, err := f.folder()
-	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
-	}
-	if err != nil {
-		return err
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	if err := filelock.Try(lock); err != nil {
-		return failure.NothingRan(fmt.Errorf("lock %s: %w", dir, err), "another `agents-fleet dev` uses this folder; --dir names a different one")
-	}
-	s, err := server.Start(server.Options{File: filepath.Join(dir, "temporal.db"), Address: listen, Attributes: connect.Types(attributes), LogFile: filepath.Join(dir, "server.log")})
-	if err != nil {
-		return failure.NothingRan(err, "--listen 127.0.0.1:0 selects a free port")
-	}
-	defer s.Stop()
-	if f.location == "" {
-		f.location = filepath.Join(dir, "store")
-	}
-	f.address, f.namespace = s.Address, server.Namespace
-	if f.keyFile != "" {
-		if f.keyFile, err = filepath.Abs(f.keyFile); err != nil {
-			return err
-		}
-	}
-	here, err := json.Marshal(running{f.address, f.location, f.keyFile})
-	if err == nil {
-		err = wholefile.Write(filepath.Join(dir, runningFile), here)
-	}
-	if err != nil {
-		return err
-	}
-	defer os.Remove(filepath.Join(dir, runningFile))
-	fmt.Fprintf(f.Out, "Temporal server: %s\nstore: %s\n", f.address, f.location)
-	return f.work(ctx, o, keys)
 }

@@ -322,6 +322,7 @@ func TestCommandsAndContentOfAnEditor(t *testing.T) {
 		"unknown session": {acp.MethodPrompt, acp.PromptRequest{SessionID: "x"}, `no open session "x"`},
 		"unknown mode":    {acp.MethodSetMode, acp.SetModeRequest{SessionID: id, ModeID: "x"}, `no mode "x"`},
 		"relative folder": {acp.MethodNew, acp.SessionRequest{CWD: "here"}, "not an absolute path"},
+		"missing folder":  {acp.MethodNew, acp.SessionRequest{CWD: filepath.Join(t.TempDir(), "none")}, "is not a folder"},
 		"wrong type":      {acp.MethodNew, map[string]any{"cwd": 5}, "cwd: wrong type: a JSON number"},
 		"unknown method":  {"session/dance", nil, "no method"},
 		"not kept":        {acp.MethodLoad, acp.SessionRequest{SessionID: id + "x", CWD: c.dir}, "no session"},

@@ -30,6 +30,7 @@ is an error or something had to be left out; warnings and notes do not change it
 		Flags: append(f.rights.Flags(),
 			command.CompatNamesFlag(&p.Global),
 			&cli.BoolFlag{Name: "effective", Usage: "instead print what each agent may do with each tool, by which rule, and what enforces it", Destination: &f.effective},
+			&cli.BoolFlag{Name: "no-start", Usage: "do not start MCP servers and toolboxes that may use the network: their tools are left out", Destination: &f.noStart},
 			&cli.StringFlag{Name: "tools", Usage: "instead print the tools of one agent as its model sees them: `FORM` is list, openai or json", Destination: &f.tools, Validator: command.OneOf("list", "openai", "json", "none", "agents-exe")},
 		),
 		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
@@ -47,6 +48,7 @@ is an error or something had to be left out; warnings and notes do not change it
 type checkFlags struct {
 	tools     string
 	effective bool
+	noStart   bool
 	rights    load.Rights
 }
 
@@ -93,7 +95,7 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file strin
 		return 0, err
 	}
 	defer l.Close()
-	l.Connect(ctx)
+	f.connect(ctx, p, l.Tree)
 	for i, problem := range l.Problems {
 		fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, termtext.Clean(problem.String()))
 		// If several problems have the same hint, it is printed after the last.
@@ -127,6 +129,30 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file strin
 		}
 	}
 	return bad, err
+}
+
+// connect starts the servers of the tree to list their tools, and says so: a program such as
+// npx downloads what it starts.
+func (f *checkFlags) connect(ctx context.Context, p *program.Env, t *agentfile.Tree) {
+	var list []string
+	for _, s := range t.MCPServers() {
+		start := strings.Join(append([]string{s.Server.Executable}, s.Server.Args...), " ")
+		if s.Server.URL != "" {
+			start = program.ShownURL(s.Server.URL)
+		} else if s.Server.Executable == "" {
+			continue // which is a problem, not a start
+		}
+		list = append(list, fmt.Sprintf("%s (%.200s)", s.Name, start))
+	}
+	note := "note: these MCP servers are started to list their tools, and may use the network (--no-start prevents this): %s\n"
+	if f.noStart {
+		note = "note: not started, so their tools are missing here: %s\n"
+	} else {
+		defer t.Connect(ctx)
+	}
+	if len(list) > 0 {
+		fmt.Fprintf(p.Err, note, termtext.Clean(strings.Join(list, ", ")))
+	}
 }
 
 // summary is the tree as text: agents, their tools and where these come from.

@@ -118,6 +118,7 @@ func table() []entry {
 		{name: "session-print", usage: "the command session show, under its name in agents-exe", build: compat.SessionPrint, compat: true},
 		{name: "session-edit", usage: "the command session edit, under its name in agents-exe", build: compat.SessionEdit, compat: true},
 		{name: "session-search", usage: "the command session search, under its name in agents-exe", build: compat.SessionSearch, compat: true},
+		{name: "session-index", usage: "no command here: session search updates its index by itself", build: compat.SessionIndex, compat: true},
 		{name: "list-tool-calls", usage: "the command session calls, under its name in agents-exe", build: compat.ListToolCalls, compat: true},
 		{name: "tool-call", usage: "the command tool call, under its name in agents-exe", build: compat.ToolCall, compat: true},
 		{name: "describe-tool", usage: "the command tool describe, under its name in agents-exe", build: compat.DescribeTool, compat: true},

@@ -55,7 +55,7 @@ func lockAgent(ctx context.Context, p *program.Env, slug string) (file string, o
 	}
 	content, err := l.Lock(ctx)
 	if err == nil {
-		file, err = agentfile.WriteLock(path, content)
+		file, err = agentfile.WriteLock(ctx, path, content)
 	}
 	if err != nil {
 		return "", nil, failure.NothingRan(fmt.Errorf("lock: %w", err), "")

@@ -95,7 +95,7 @@ func mcpListCommand(p *program.Env) *cli.Command {
 			for _, s := range servers {
 				state, at := "", filepath.Base(s.Server.Executable)
 				if s.Server.URL != "" {
-					at = shownURL(s.Server.URL)
+					at = program.ShownURL(s.Server.URL)
 					if state, err = signInState(s.SignIn, time.Now()); err != nil {
 						return failure.NothingRan(err, "")
 					}
@@ -119,20 +119,11 @@ func signInState(s *signin.Server, now time.Time) (string, error) {
 	case issuer == "":
 		return "not signed in", nil
 	case ends.IsZero():
-		return "signed in at " + shownURL(issuer), nil
+		return "signed in at " + program.ShownURL(issuer), nil
 	case ends.Before(now):
 		return "expired at " + ends.Local().Format(time.DateTime), nil
 	}
-	return "signed in at " + shownURL(issuer) + " until " + ends.Local().Format(time.DateTime), nil
-}
-
-// shownURL returns an address without the parts that may hold a secret.
-func shownURL(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host + u.EscapedPath()
+	return "signed in at " + program.ShownURL(issuer) + " until " + ends.Local().Format(time.DateTime), nil
 }
 
 // mcpServer finds the server that a command names.
@@ -146,7 +137,7 @@ func mcpServer(ctx context.Context, p *program.Env, c *cli.Command) (*agentfile.
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 			return nil, failure.Usage("", "the URL of the server must begin with http:// or https:// and name a host")
 		}
-		s := &agentfile.Connected{Name: shownURL(name), Server: mcpclient.Server{Name: u.Host, URL: name}}
+		s := &agentfile.Connected{Name: program.ShownURL(name), Server: mcpclient.Server{Name: u.Host, URL: name}}
 		s.SignIn = &signin.Server{URL: name, Dir: p.SignInDir(), Keyring: p.Keyring(), Command: "agents mcp login " + program.ShellQuote(name)}
 		return s, nil
 	}

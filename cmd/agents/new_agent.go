@@ -23,7 +23,9 @@ one. It uses the model of the agent that is chosen here or, without one, the mod
 init would find without keys in the environment. Nothing is overwritten.
 
 With --from it is a copy of an agent that ships with this program: SLUG.json, and in
-SLUG-files the tools, sub-agents and texts that it needs. The slug is then optional.`,
+SLUG-files the tools, sub-agents and texts that it needs. The slug is then optional.
+
+SLUG FILE [MODEL], the arguments of agents-exe, write the agent to FILE.`,
 		Flags: append(f.Flags(),
 			&cli.StringFlag{Name: "dir", Value: ".", Usage: "write into `DIR`", Destination: &dir},
 			scaffold.Agents().Flag(&from),
@@ -32,18 +34,27 @@ SLUG-files the tools, sub-agents and texts that it needs. The slug is then optio
 			if from == "?" {
 				return p.Print(scaffold.Agents().List())
 			}
+			if args, ok, err := scaffold.FileArguments(c, 2, 3); ok && from == "" && !c.IsSet("dir") {
+				if err != nil {
+					return err
+				}
+				if len(args) == 3 {
+					f.Model = args[2]
+				}
+				return newAgent(ctx, p, args[0], args[1], "", *f)
+			}
 			slug, err := scaffold.Agents().Slug(c, from)
 			if err != nil {
 				return err
 			}
-			return newAgent(ctx, p, slug, dir, from, *f)
+			return newAgent(ctx, p, slug, filepath.Join(dir, slug+".json"), from, *f)
 		},
 	}
 }
 
 // newAgent writes an agent file, with a script where it has no model.
-func newAgent(ctx context.Context, p *program.Env, slug, dir, from string, f scaffold.ModelFlags) error {
-	file := filepath.Join(dir, slug+".json")
+func newAgent(ctx context.Context, p *program.Env, slug, file, from string, f scaffold.ModelFlags) error {
+	dir := filepath.Dir(file)
 	tools := slug + "-tools"
 	if program.Taken(file) {
 		return failure.Usage("choose another slug or --dir", "new agent: %s already exists", file)

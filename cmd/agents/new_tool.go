@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -25,7 +27,10 @@ first if it has changed. A Python tool is a function; agents_tool.py beside it, 
 single-file library, turns it into a tool. Nothing is overwritten.
 
 With --from it is a copy of a tool that ships with this program, with the modules that
-it needs in the folder lib beside it. The slug is then optional.`,
+it needs in the folder lib beside it. The slug is then optional.
+
+SLUG LANGUAGE FILE, the arguments of agents-exe, write the tool to FILE and the suffix of
+the language.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "lang", Value: "bash", Usage: "`LANGUAGE` of the tool: bash, python, node or go", Destination: &lang, Validator: command.OneOf("bash", "python", "node", "go")},
 			&cli.StringFlag{Name: "dir", Usage: "write into `DIR` (default: the tool directory of the agent that is chosen here, or tools)", Destination: &dir},
@@ -38,11 +43,20 @@ it needs in the folder lib beside it. The slug is then optional.`,
 			if from != "" && c.IsSet("lang") {
 				return failure.Usage("", "--from and --lang exclude each other")
 			}
+			if args, ok, err := scaffold.FileArguments(c, 3, 3); ok && from == "" && dir == "" {
+				if err == nil {
+					err = command.OneOf("bash", "python", "node", "go")(args[1])
+				}
+				if err != nil {
+					return err
+				}
+				return newTool(p, args[0], toolPlace{dir: filepath.Dir(args[2]), base: filepath.Base(args[2])}, args[1], "")
+			}
 			slug, err := scaffold.Tools().Slug(c, from)
 			if err != nil {
 				return err
 			}
-			return newTool(p, slug, dir, lang, from)
+			return newTool(p, slug, toolPlace{dir: dir}, lang, from)
 		},
 	}
 }
@@ -66,7 +80,12 @@ func languageOf(name string) language {
 	return language{suffix: ".sh", text: scaffold.BashTool, program: "bash"}
 }
 
-func newTool(p *program.Env, slug, dir, lang, from string) error {
+// A toolPlace is where a new tool is written: the zero value is the tool directory of the agent
+// that is chosen here. base is the name of its file without the suffix; "" is the slug.
+type toolPlace struct{ dir, base string }
+
+func newTool(p *program.Env, slug string, to toolPlace, lang, from string) error {
+	dir, base := to.dir, cmp.Or(to.base, slug)
 	changed := func() {}
 	if dir == "" {
 		var err error
@@ -76,9 +95,9 @@ func newTool(p *program.Env, slug, dir, lang, from string) error {
 	}
 	defer changed()
 	l := languageOf(lang)
-	name := slug + l.suffix
+	name := strings.TrimSuffix(base, l.suffix) + l.suffix
 	source := slug + "-src"
-	for _, other := range []string{slug, slug + ".sh", slug + ".py", slug + ".mjs", source} {
+	for _, other := range []string{base, name, base + ".sh", base + ".py", base + ".mjs", source} {
 		if path := filepath.Join(dir, other); program.Taken(path) {
 			return failure.Usage("choose another slug or --dir", "new tool: %s already exists", path)
 		}

@@ -205,6 +205,9 @@ func (f *runFlags) opening(ctx context.Context, p *program.Env, l *load.Tree, fi
 	if first && needed != nil && errors.Is(err, prompt.ErrEmpty) {
 		err = needed
 	}
+	if !first && errors.Is(err, prompt.ErrEmpty) {
+		err = failure.Usage("give it as an argument, with --prompt, --file or --shell, or on standard input", "the run of this session has ended: another prompt continues the conversation")
+	}
 	if err == nil && first && f.prompt.MCP.Name == "" {
 		m, err = prompt.Fitting(ctx, l.Root, m)
 	}

@@ -28,7 +28,7 @@ func sessionAuditCommand(p *program.Env) *cli.Command {
 		ArgsUsage: "ID",
 		Description: `Prints what people asked for, each tool call with its input and the decisions about
 it, and whether the journal was changed after it was written. The exit code is 1 if it
-was, and with --key also if it is not signed with that key.`,
+was, also since it was signed, and with --key if it is not signed with that key.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "key", Usage: "verify the signature with the ed25519 key in `FILE` (PEM, public or private)", Destination: &keyFile},
 			&cli.BoolFlag{Name: "sign", Usage: "sign the session with the private key of --key, and keep the signature beside the journal", Destination: &sign},
@@ -140,6 +140,9 @@ func (a *audit) checkSignature(key auditKey) {
 	if key.public == nil {
 		if a.Chain != nil && a.Chain.Signature != nil {
 			a.Signed = "unchecked"
+			if a.sign = a.Chain.Unsigned(); a.sign != nil && a.err == nil { // with any key
+				a.Signed = "changed"
+			}
 		}
 		return
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,12 +107,12 @@ func untrusted(p *program.Env) (found []*load.Trust, text string, err error) {
 		switch {
 		case was == nil:
 			fmt.Fprintf(&b, "%s\n%s", now.Path, about)
-		case len(was.Tree.Difference(now.Tree)) == 0:
+		case len(was.Changes(now)) == 0:
 			fmt.Fprintf(&b, "%s: trusted\n", now.Path)
 			return
 		default:
 			fmt.Fprintf(&b, "%s: changed since it was trusted\n", now.Path)
-			for _, line := range was.Tree.Difference(now.Tree) {
+			for _, line := range was.Changes(now) {
 				fmt.Fprintf(&b, "  %s\n", line)
 			}
 		}
@@ -133,7 +134,7 @@ func untrusted(p *program.Env) (found []*load.Trust, text string, err error) {
 	for _, f := range files {
 		if f.Discovered || len(p.Global.AgentFiles) > 0 {
 			tree, now := load.SurveyFile(p, f.Path)
-			add(now, aboutTree(tree, now.Tree))
+			add(now, aboutTree(tree, now))
 		}
 	}
 	if b.Len() == 0 {
@@ -157,8 +158,9 @@ func aboutConfig(c *config.Config) string {
 }
 
 // aboutTree lists what a tree runs, one line each.
-func aboutTree(tree *agentfile.Tree, lock *agentfile.Lock) string {
+func aboutTree(tree *agentfile.Tree, now *load.Trust) string {
 	var b strings.Builder
+	lock := now.Tree
 	line := func(kind, text string) {
 		fmt.Fprintf(&b, "  %-8s%s\n", kind, strings.Join(strings.Fields(text), " "))
 	}
@@ -166,9 +168,18 @@ func aboutTree(tree *agentfile.Tree, lock *agentfile.Lock) string {
 		if url := n.File.Spec.ModelURL; url != "" {
 			line("model", n.Agent.Slug+" sends its prompts to "+url)
 		}
+		for _, s := range n.Services {
+			line("service", n.Agent.Slug+" calls "+cmp.Or(s.URL, "the servers in "+s.Document))
+			for _, command := range s.Commands {
+				line("secret", strings.Join(command, " "))
+			}
+		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(lock.Files)) {
 		line(lock.Files[path].Kind, path)
+	}
+	for _, path := range slices.Sorted(maps.Keys(now.Keys)) {
+		line("keys", path)
 	}
 	for _, key := range slices.Sorted(maps.Keys(lock.Servers)) {
 		s := lock.Servers[key]

@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,6 +20,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/httphost"
 )
 
 // UsageExtension is the URI of the extension by which an agent reports what a task consumed.
@@ -31,6 +32,7 @@ const (
 	maxBody     = 64 << 20 // of one response
 	maxCard     = 1 << 20
 	maxCost     = 1_000_000 * agent.Dollar // of one task
+	dialTime    = 20 * time.Second
 	cancelTime  = 5 * time.Second
 	cancelWait  = 50 * time.Millisecond
 	cancelTries = 20
@@ -52,6 +54,7 @@ type Agent struct {
 	Description string
 
 	mu      sync.Mutex
+	public  *http.Transport   // for addresses elsewhere; nil before the first request to one
 	client  *a2aclient.Client // nil before the first call
 	streams bool
 }
@@ -115,31 +118,60 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
 	}
-	res, err := http.DefaultTransport.RoundTrip(req)
+	if err == nil && !httphost.Directs(req.URL, own) {
+		return nil, fmt.Errorf("the agent card directs requests to %s, which is not public and not the address of the agent", req.URL.Host)
+	}
+	res, err := t.agent.toward(req, own).RoundTrip(req)
 	if err == nil {
 		res.Body = http.MaxBytesReader(nil, res.Body, t.most)
 	}
 	return res, err
 }
 
-// connect returns the client for the endpoint that the card names.
+// toward returns the transport for req: what is not at the configured address own must be
+// public, also after its name is resolved, which a proxy does itself.
+func (a *Agent) toward(req *http.Request, own *url.URL) http.RoundTripper {
+	shared, ok := http.DefaultTransport.(*http.Transport)
+	if !ok || own == nil || httphost.Same(req.URL, own) {
+		return http.DefaultTransport
+	}
+	if proxy, err := http.ProxyFromEnvironment(req); proxy != nil || err != nil {
+		return http.DefaultTransport
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.public == nil {
+		a.public = shared.Clone()
+		a.public.DialContext = (&net.Dialer{Timeout: dialTime, Control: httphost.Control}).DialContext
+	}
+	return a.public
+}
+
+// connect returns the client for the endpoint that the card names. The card is read without
+// the lock: a call that ends early does not wait for the server that another one waits for.
 func (a *Agent) connect(ctx context.Context) (*a2aclient.Client, bool, error) {
+	a.mu.Lock()
+	client, streams := a.client, a.streams
+	a.mu.Unlock()
+	if client != nil {
+		return client, streams, nil
+	}
+	card, err := a.card(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	extension := ""
+	if slices.ContainsFunc(card.Capabilities.Extensions, func(e a2a.AgentExtension) bool { return e.URI == UsageExtension }) {
+		extension = UsageExtension
+	}
+	web := a.web(maxBody, extension)
+	client, err = a2aclient.NewFromCard(context.WithoutCancel(ctx), card, a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(web), a2aclient.WithRESTTransport(web))
+	if err != nil {
+		return nil, false, fmt.Errorf("the agent offers no supported version and transport of the protocol: %w", err)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.client == nil {
-		card, err := a.card(ctx)
-		if err != nil {
-			return nil, false, err
-		}
-		extension := ""
-		if slices.ContainsFunc(card.Capabilities.Extensions, func(e a2a.AgentExtension) bool { return e.URI == UsageExtension }) {
-			extension = UsageExtension
-		}
-		web := a.web(maxBody, extension)
-		client, err := a2aclient.NewFromCard(context.WithoutCancel(ctx), card, a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(web), a2aclient.WithRESTTransport(web))
-		if err != nil {
-			return nil, false, fmt.Errorf("the agent offers no supported version and transport of the protocol: %w", err)
-		}
 		a.client, a.streams = client, card.Capabilities.Streaming
 	}
 	return a.client, a.streams, nil
@@ -163,26 +195,32 @@ func (t *task) Generate(ctx context.Context, req *agent.Request, _ func(agent.De
 		return nil, err
 	}
 	defer t.cancel(ctx)
+	fails := func(err error) (*agent.Response, error) { // it may have cost something
+		return nil, &agent.ModelError{Message: err.Error(), Err: err, Usage: t.usage.OrEstimate(req, nil)}
+	}
 	message := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(req.Messages[len(req.Messages)-1].Text()))
 	for {
-		if err := t.send(ctx, message); err != nil {
+		if err := t.send(ctx, message); err != nil && t.info.TaskID == "" && ctx.Err() == nil {
 			return nil, err
+		} else if err != nil {
+			return fails(err)
 		}
 		if t.state != a2a.TaskStateInputRequired {
 			break
 		}
 		answer, err := t.inv.Question(ctx, agent.Event{What: "ask", Text: t.said})
 		if err != nil {
-			return nil, fmt.Errorf("the agent asks %q: %w", t.said, err)
+			return fails(fmt.Errorf("the agent asks %q: %w", t.said, err))
 		}
 		text := string(answer)
 		_ = json.Unmarshal(answer, &text) // other JSON is sent as it is
 		message = a2a.NewMessageForTask(a2a.MessageRoleUser, t, a2a.NewTextPart(text))
 	}
 	if err := t.failure(); err != nil {
-		return nil, &agent.ModelError{Message: err.Error(), Usage: t.usage}
+		return fails(err)
 	}
-	return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: partsOf(t.parts())}, Finish: agent.FinishStop, Usage: t.usage}, nil
+	m := agent.Message{Role: agent.RoleAssistant, Parts: partsOf(t.parts())}
+	return &agent.Response{Message: m, Finish: agent.FinishStop, Usage: t.usage.OrEstimate(req, &m)}, nil
 }
 
 // A task is the state of a task of the agent, as its events report it.
@@ -218,7 +256,9 @@ func (t *task) send(ctx context.Context, m *a2a.Message) error {
 			if failed = err; err != nil {
 				break
 			}
-			t.apply(e)
+			if failed = t.apply(e); failed != nil {
+				return failed
+			}
 		}
 		if failed != nil && t.info.TaskID == "" {
 			return failed
@@ -228,7 +268,9 @@ func (t *task) send(ctx context.Context, m *a2a.Message) error {
 		if err != nil {
 			return err
 		}
-		t.apply(got)
+		if err := t.apply(got); err != nil {
+			return err
+		}
 	}
 	for wait := pollAtFirst; !t.over(); wait = min(2*wait, pollAtMost) {
 		if t.info.TaskID == "" {
@@ -243,13 +285,19 @@ func (t *task) send(ctx context.Context, m *a2a.Message) error {
 		if err != nil {
 			return err
 		}
-		t.apply(got)
+		if err := t.apply(got); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// apply records an event.
-func (t *task) apply(e a2a.Event) {
+// apply records an event. One of another task is an error: the answer would be that of
+// somebody else's question.
+func (t *task) apply(e a2a.Event) error {
+	if id := e.TaskInfo().TaskID; t.info.TaskID != "" && id != t.info.TaskID && id != "" {
+		return fmt.Errorf("the agent reports on the task %q; the call is the task %q", id, t.info.TaskID)
+	}
 	switch e := e.(type) {
 	case *a2a.Message:
 		t.answer = e
@@ -265,6 +313,7 @@ func (t *task) apply(e a2a.Event) {
 			t.artifact(e)
 		}
 	}
+	return nil
 }
 
 func (t *task) status(s a2a.TaskStatus, metadata map[string]any) {
@@ -284,13 +333,8 @@ func (t *task) status(s a2a.TaskStatus, metadata map[string]any) {
 // values.
 func (t *task) consumed(report json.RawMessage) {
 	var u agent.Usage
-	if json.Unmarshal(report, &u) != nil || u.Cost < 0 || u.Cost > maxCost || u.Priced > u.Requests {
+	if json.Unmarshal(report, &u) != nil || u.Cost > maxCost || u.ReservedCost > maxCost || u.Priced > u.Requests || !u.Possible() {
 		return
-	}
-	for _, n := range []int{u.Requests, u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.CacheHourTokens, u.OutputTokens, u.ReasoningTokens, u.Priced} {
-		if n < 0 || n > math.MaxInt32 {
-			return
-		}
 	}
 	t.usage = u
 }

@@ -182,17 +182,18 @@ func TestAgentsThatFail(t *testing.T) {
 // An agent that reports its usage is priced, any other is not. The calling agent makes two
 // requests without a price.
 func TestWhatATaskConsumed(t *testing.T) {
+	unknown := agent.Usage{Requests: 3, InputTokens: 6, OutputTokens: 4, Estimated: 1}
 	for name, c := range map[string]struct {
 		offered string
 		report  any
 		want    agent.Usage
 	}{
 		"reported":     {a2aclient.UsageExtension, map[string]any{"requests": 3, "input_tokens": 70, "output_tokens": 8, "cost": 0.25, "priced": 3}, agent.Usage{Requests: 5, InputTokens: 70, OutputTokens: 8, Cost: agent.Dollar / 4, Priced: 3}},
-		"not offered":  {"https://example.com/x", map[string]any{"requests": 3, "cost": 0.25, "priced": 3}, agent.Usage{Requests: 3}},
-		"not reported": {a2aclient.UsageExtension, nil, agent.Usage{Requests: 3}},
-		"impossible":   {a2aclient.UsageExtension, map[string]any{"requests": 1, "cost": -5, "priced": 1}, agent.Usage{Requests: 3}},
-		"negative":     {a2aclient.UsageExtension, map[string]any{"requests": 1, "cache_hour_tokens": -7, "cost": 1, "priced": 1}, agent.Usage{Requests: 3}},
-		"too much":     {a2aclient.UsageExtension, map[string]any{"requests": 1, "cost": 1e7, "priced": 1}, agent.Usage{Requests: 3}},
+		"not offered":  {"https://example.com/x", map[string]any{"requests": 3, "cost": 0.25, "priced": 3}, unknown},
+		"not reported": {a2aclient.UsageExtension, nil, unknown},
+		"impossible":   {a2aclient.UsageExtension, map[string]any{"requests": 1, "cost": -5, "priced": 1}, unknown},
+		"negative":     {a2aclient.UsageExtension, map[string]any{"requests": 1, "cache_hour_tokens": -7, "cost": 1, "priced": 1}, unknown},
+		"too much":     {a2aclient.UsageExtension, map[string]any{"requests": 1, "cost": 1e7, "priced": 1}, unknown},
 	} {
 		for _, streams := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, streams), func(t *testing.T) {
@@ -248,5 +249,47 @@ func TestACallThatIsCancelled(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the task was not cancelled")
 	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// TestACallThatEndsDoesNotWaitForTheCardOfAnother: the server answers the first request for
+// its card late.
+func TestACallThatEndsDoesNotWaitForTheCardOfAnother(t *testing.T) {
+	asked, answer := make(chan struct{}, 2), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-answer
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	a := poet(server.URL)
+	run := func(ctx context.Context) (ended chan struct{}) {
+		model := modelFunc(func(req *agent.Request) *agent.Response {
+			if len(req.Messages[len(req.Messages)-1].Results) > 0 {
+				return &agent.Response{Message: agent.Message{Parts: []agent.Part{agent.Text("done")}}}
+			}
+			return &agent.Response{Message: agent.Message{Calls: []agent.ToolCall{{ID: "a", Name: "expert_poet", Args: `{"prompt":"spring"}`}}}}
+		})
+		ended = make(chan struct{})
+		go func() {
+			defer close(ended)
+			r := &agent.Runner{Agent: &agent.Agent{Slug: "root", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{a}}}}
+			_, _ = r.Run(ctx, agent.UserText("go"))
+		}()
+		<-asked
+		return ended
+	}
+	first := run(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	second := run(ctx)
+	cancel()
+	<-second // while the first is still waiting
+	select {
+	case <-first:
+		t.Error("the first call has ended")
+	default:
+	}
+	close(answer)
+	<-first
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }

@@ -144,7 +144,10 @@ func (t *talk) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.session = opened.SessionID; t.agent.Mode == "" {
+	t.mu.Lock()
+	t.session = opened.SessionID
+	t.mu.Unlock()
+	if t.agent.Mode == "" {
 		return nil
 	}
 	return t.conn.Call(ctx, acp.MethodSetMode, acp.SetModeRequest{SessionID: t.session, ModeID: t.agent.Mode}, nil)

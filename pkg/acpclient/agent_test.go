@@ -107,6 +107,20 @@ func fake(name string) {
 			said := fmt.Sprint(c.Call(ctx, acp.MethodRead, acp.FileRequest{SessionID: "s", Path: "in.txt", Line: 2, Limit: &one}, &text), " ", *text.Content)
 			said += fmt.Sprintln(c.Call(ctx, acp.MethodRead, acp.FileRequest{SessionID: "s", Path: "missing"}, nil))
 			say(said + fmt.Sprintln(c.Call(ctx, acp.MethodWrite, acp.FileRequest{SessionID: "s", Path: "out.txt", Content: &content}, nil)))
+		case "another session":
+			c.Send(acp.MethodUpdate, acp.Notification{SessionID: "t", Update: acp.Update{Kind: acp.AgentChunk, Content: acp.Raw(acp.TextBlock("not this"))}})
+			said := ""
+			for _, id := range []string{"", "t"} {
+				for _, method := range []string{acp.MethodPermission, acp.MethodRead, acp.MethodWrite, acp.MethodTerminal, acp.MethodTerminalOutput, acp.MethodTerminalWait, acp.MethodTerminalKill, acp.MethodTerminalEnd} {
+					if err := c.Call(ctx, method, map[string]any{"sessionId": id, "path": "in.txt", "content": "x", "command": "true", "terminalId": "1"}, nil); err == nil || !strings.Contains(err.Error(), "there is no session") {
+						said += fmt.Sprintln(method, err)
+					}
+				}
+			}
+			if err := c.Call(ctx, "_vendor/status", map[string]any{}, nil); err == nil || !strings.Contains(err.Error(), "there is no method") {
+				said += fmt.Sprintln("an unknown method:", err) // agents ask whether the client has one
+			}
+			say(said + "refused")
 		case "client terminals":
 			limit := 4
 			said := ""
@@ -134,20 +148,20 @@ func fake(name string) {
 			var id acp.TerminalRequest
 			c.Call(ctx, acp.MethodTerminal, acp.TerminalRequest{SessionID: "s", Command: "sleep 1000"}, &id)
 			var before, after acp.TerminalOutput
-			c.Call(ctx, acp.MethodTerminalOutput, acp.TerminalRequest{TerminalID: id.TerminalID}, &before)
-			c.Call(ctx, acp.MethodTerminalKill, acp.TerminalRequest{TerminalID: id.TerminalID}, nil)
-			c.Call(ctx, acp.MethodTerminalOutput, acp.TerminalRequest{TerminalID: id.TerminalID}, &after)
+			c.Call(ctx, acp.MethodTerminalOutput, acp.TerminalRequest{SessionID: "s", TerminalID: id.TerminalID}, &before)
+			c.Call(ctx, acp.MethodTerminalKill, acp.TerminalRequest{SessionID: "s", TerminalID: id.TerminalID}, nil)
+			c.Call(ctx, acp.MethodTerminalOutput, acp.TerminalRequest{SessionID: "s", TerminalID: id.TerminalID}, &after)
 			say(fmt.Sprint(before.Exit == nil, " ", after.Exit.Signal, " "))
-			say(fmt.Sprint(c.Call(ctx, acp.MethodTerminalKill, acp.TerminalRequest{TerminalID: "other"}, nil)))
+			say(fmt.Sprint(c.Call(ctx, acp.MethodTerminalKill, acp.TerminalRequest{SessionID: "s", TerminalID: "other"}, nil)))
 		case "asked before":
 			say(ask("1", "edit", `{"file_path":"out.txt"}`) + "\n")
-			c.Call(ctx, acp.MethodRead, acp.FileRequest{Path: "in.txt"}, nil)
-			c.Call(ctx, acp.MethodWrite, acp.FileRequest{Path: "out.txt", Content: &content}, nil)
+			c.Call(ctx, acp.MethodRead, acp.FileRequest{SessionID: "s", Path: "in.txt"}, nil)
+			c.Call(ctx, acp.MethodWrite, acp.FileRequest{SessionID: "s", Path: "out.txt", Content: &content}, nil)
 			done("1", "")
 			say(ask("2", "execute", `{"command":"echo hi"}`) + "\n")
 			say(terminal(ctx, c, acp.TerminalRequest{Command: "echo", Args: []string{"hi"}}))
 			say(terminal(ctx, c, acp.TerminalRequest{Command: "echo hi"}))
-			c.Call(ctx, acp.MethodWrite, acp.FileRequest{Path: "out.txt", Content: &content}, nil)
+			c.Call(ctx, acp.MethodWrite, acp.FileRequest{SessionID: "s", Path: "out.txt", Content: &content}, nil)
 		case "refuse":
 			stop = acp.Refusal
 		case "empty":
@@ -371,6 +385,12 @@ func TestWhatGoesWrongWithAnAgent(t *testing.T) {
 				t.Errorf("the caller reads %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+func TestAnAgentHasOneSession(t *testing.T) {
+	if got := try(t.Context(), t, "another session", nil).result(t); got != "refused" {
+		t.Errorf("requests of other sessions give %q", got)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // notify applies an update of the session.
 func (t *talk) notify(method string, params json.RawMessage) {
 	var n acp.Notification
-	if method != acp.MethodUpdate || acp.Decode(params, &n) != nil { // another one may be of a later version
+	if method != acp.MethodUpdate || acp.Decode(params, &n) != nil || !t.is(n.SessionID) { // another one may be of a later version
 		return
 	}
 	progress := ""
@@ -190,6 +190,10 @@ func (p *permit) Call(ctx context.Context, inv *agent.Invocation) (agent.Result,
 		return agent.Result{}, errors.New("the agent has withdrawn the request")
 	}
 	r := asked[i]
+	if inv.Call.Args != r.args {
+		p.talk.mu.Unlock()
+		return agent.Result{}, fmt.Errorf("a rule allows this command only in the form %.2000s, and the agent runs its own form", inv.Call.Args)
+	}
 	p.talk.asked = slices.Delete(asked, i, i+1)
 	p.talk.mu.Unlock()
 	return r.run(ctx, inv)

@@ -43,6 +43,17 @@ func (r *request) answer(result any, err error) {
 
 // request returns the Answer to a request of the program, nil for an unknown method.
 func (t *talk) request(method string, params json.RawMessage) acp.Answer {
+	answer := t.known(method, params)
+	var of acp.SessionID
+	if answer != nil && json.Unmarshal(params, &of) == nil && !t.is(of.SessionID) && (method != acp.MethodElicit || of.SessionID != "") {
+		return func(context.Context) (any, error) {
+			return nil, jsonrpc.Errorf(acp.InvalidParams, "sessionId: there is no session %.100q", of.SessionID)
+		}
+	}
+	return answer
+}
+
+func (t *talk) known(method string, params json.RawMessage) acp.Answer {
 	switch method {
 	case acp.MethodPermission:
 		return acp.With(params, t.permission)
@@ -58,6 +69,13 @@ func (t *talk) request(method string, params json.RawMessage) acp.Answer {
 		return acp.With(params, t.write)
 	}
 	return nil
+}
+
+// is reports whether id is the session of the call, the only one.
+func (t *talk) is(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return id == t.session && id != ""
 }
 
 // errNoPrompt answers requests outside of a prompt: they cannot become calls.

@@ -152,7 +152,22 @@ func (t *talk) Generate(ctx context.Context, req *agent.Request, delta func(agen
 		}
 		err = fmt.Errorf("the agent %s: %w", t.agent.Command.Path, err)
 	}
-	return r, err
+	if r != nil {
+		r.Usage = r.Usage.OrEstimate(req, &r.Message)
+	}
+	if err == nil {
+		return r, nil
+	}
+	failed := &agent.ModelError{Message: err.Error(), Err: err}
+	switch {
+	case r != nil:
+		failed.Usage = r.Usage
+	case t.said > 0: // it was asked, and reports what that cost with its answer, if at all
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		failed.Usage = t.usage().OrEstimate(req, nil)
+	}
+	return nil, failed
 }
 
 func (t *talk) generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -149,12 +150,19 @@ func (s *Server) session(id string) (*session, error) {
 	return nil, jsonrpc.Errorf(acp.NotFound, "there is no open session %.100q", id)
 }
 
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // open opens a session. The history of one that is loaded is sent before the answer.
 func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest) (any, error) {
 	isNew := method == acp.MethodNew
 	switch {
 	case !filepath.IsAbs(p.CWD):
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "cwd: %.100q is not an absolute path", p.CWD)
+	case !isFolder(p.CWD):
+		return nil, jsonrpc.Errorf(acp.InvalidParams, "cwd: %.100q is not a folder", p.CWD)
 	case isNew == (p.SessionID != ""):
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "sessionId: session/load and session/resume need it, session/new does not take it")
 	}

@@ -2,7 +2,7 @@
 //
 //   - [Hosts] checks the Host and Origin of requests.
 //   - [Tokens] checks bearer tokens.
-//   - [Listener] limits the open connections.
+//   - [Listener] limits the open connections, and [LimitBody] the time of a body.
 package admission
 
 import (

@@ -33,3 +33,25 @@ func TestACallWithoutAckWaitsForTheEndOfItsContext(t *testing.T) {
 		<-returned
 	})
 }
+
+// silent is a Provider that is not asked.
+type silent struct{}
+
+func (silent) Generate(context.Context, *Request, func(Delta)) (*Response, error) {
+	return nil, context.Canceled
+}
+
+// However long a run may continue without a holder, the wait for an acknowledgement does
+// not overflow.
+func TestTheWaitForAnAckDoesNotOverflow(t *testing.T) {
+	for _, d := range []float64{0, 3600, 1e10, 1e300} {
+		r := &Runner{Agent: &Agent{Slug: "a", Provider: silent{}}}
+		c := r.Start(t.Context(), Start{Channel: ChannelVersion, Args: []byte(`{"prompt":"go"}`), Journal: true, Lease: Lease{DetachedSeconds: &d}})
+		for range c.Events() {
+		}
+		_, _ = c.Wait() // the request fails
+		if c.patience < ackTime {
+			t.Errorf("detachedSeconds %g: the wait is %s", d, c.patience)
+		}
+	}
+}

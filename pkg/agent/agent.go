@@ -161,6 +161,15 @@ type Commander interface {
 	Command(inv *Invocation) (argv []string, digest string)
 }
 
+// An Identified is a Tool that can be told from others of the same name, so that a person's
+// answer can be remembered for this tool alone.
+type Identified interface {
+	// Identity returns where the tool comes from (the absolute path of its file, or what it
+	// connects to) and the digest of the file's current content. Either is empty if it is not
+	// known.
+	Identity() (source, digest string)
+}
+
 // A Sandboxed is a Tool whose calls are confined.
 type Sandboxed interface {
 	// Sandbox says in one line what calls may do; "" if they are not confined.
@@ -181,7 +190,7 @@ type ToolSpec struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	// Schema is the JSON Schema of the arguments: an object. It is sent to
-	// the model byte for byte.
+	// the model byte for byte, unless its server refuses it: see ToolFitter.
 	Schema json.RawMessage `json:"schema"`
 	// Source says where the tool comes from: a path, a server, an agent.
 	Source string `json:"source,omitempty"`
@@ -237,6 +246,19 @@ type Request struct {
 	// Output is the JSON Schema that the answer should satisfy; nil is any text. The
 	// system prompt says so too, and the answer is checked.
 	Output json.RawMessage
+	// Again is called before a Provider repeats the request, or continues its answer, by a
+	// further request of its own, with what it has consumed since Generate began. The
+	// Provider returns an error of it instead, in a *ModelError that has this usage. nil
+	// permits every request.
+	Again func(consumed Usage) error `json:"-"`
+}
+
+// A ToolFitter is a Provider whose server refuses some schemas of tools, and with them the
+// whole request. The provider sends fitted in place of the tool; the tool itself and its
+// schema, with which calls are compared, stay as they are. changed says what is different,
+// and is nil if nothing is. A tool with an error is not offered.
+type ToolFitter interface {
+	FitTool(t ToolSpec) (fitted ToolSpec, changed []string, err error)
 }
 
 // A Response is a model's answer.

@@ -3,12 +3,15 @@ package agent
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // AnswerOf returns the result of a call that a run of an agent answers: its answer, or
 // the incomplete answer and an error that says why it is incomplete. Unless the run
 // ended with StatusOK, the first line that the caller's model reads is how it ended, as
-// "[budget]". The runtime writes this line, not the agent.
+// "[budget]". The runtime writes this line, not the agent: before an answer whose first line
+// reads like one, it writes "[ok]".
 func AnswerOf(out *Outcome, err error) (Result, error) {
 	parts := slices.Clone(out.Message.Parts)
 	accepted := out.Answer != "" && out.Answer != out.Message.Text()
@@ -24,8 +27,39 @@ func AnswerOf(out *Outcome, err error) (Result, error) {
 	case out.Status == StatusPartial:
 		line := fmt.Sprintf("[%s] agent %s answered early: %s\n", StatusPartial, out.Agent, out.Reason)
 		parts = append([]Part{Text(line)}, parts...)
+	case likeOutcome((&Message{Parts: parts}).Text()):
+		line := fmt.Sprintf("[%s] agent %s answered:\n", StatusOK, out.Agent)
+		parts = append([]Part{Text(line)}, parts...)
 	}
 	return Result{Parts: parts}, nil
+}
+
+// likeOutcome reports whether a text begins with a Status in brackets of any kind, as a
+// model would read it: without regard to case, marks and invisible characters.
+func likeOutcome(text string) bool {
+	const longest = 200 // bytes of the word with what a model does not see
+	begin := strings.IndexFunc(text, unicode.IsLetter)
+	if begin < 0 || strings.IndexFunc(text[:begin], bracket) < 0 {
+		return false
+	}
+	rest := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.In(r, unicode.Cf, unicode.Mn) || strings.ContainsRune(" *_`", r):
+			return -1
+		case r >= '\uff01' && r <= '\uff5e': // wide forms of ASCII
+			r -= '\uff01' - '!'
+		}
+		return unicode.ToLower(r)
+	}, text[begin:min(begin+longest, len(text))])
+	end := strings.IndexFunc(rest, bracket)
+	return end >= 0 && Status(rest[:end]).Known()
+}
+
+func bracket(r rune) bool { return unicode.In(r, unicode.Ps, unicode.Pe) }
+
+// printable reports whether a name that another process sends can be shown on one line.
+func printable(name string) bool {
+	return len(name) <= maxName && strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0
 }
 
 // An outcomeError is the error of a call; its text begins with how the run ended.

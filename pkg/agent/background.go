@@ -31,9 +31,10 @@ func (inv *Invocation) Background(ctx context.Context, f func(ctx context.Contex
 	if b.cancel == nil {
 		b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	}
-	inside := b.ctx
+	inside, t := b.ctx, inv.run.tree
 	b.tasks.Go(func() {
-		notice := f(inside)
+		notice := ""
+		_ = t.guard(func() error { notice = f(inside); return nil }) // the run ends by itself
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if notice != "" && inside.Err() == nil {

@@ -96,7 +96,7 @@ func consumed(total *TotalUsage) amounts {
 
 // usageAmounts are the amounts of requests alone.
 func usageAmounts(u Usage) amounts {
-	return amounts{int64(u.Cost), int64(u.InputTokens), int64(u.OutputTokens), int64(u.Requests)}
+	return amounts{int64(u.Cost + u.ReservedCost), int64(u.InputTokens), int64(u.OutputTokens + u.ReservedTokens), int64(u.Requests)}
 }
 
 // An account is what one run, with all agents below it, may consume. tree.mu guards
@@ -220,6 +220,13 @@ func (r *run) budgetName(kind int) string {
 // figures is the text for what r consumed, with the number of its sub-agents.
 func (r *run) figures(kind int) string {
 	text := amountText(kind, consumed(&r.total)[kind])
+	u := r.total.Usage
+	if kind == amountUSD && u.Unpriced() > 0 {
+		text += fmt.Sprintf(" + %d unpriced", u.Unpriced())
+	}
+	if reserved := (amounts{amountUSD: int64(u.ReservedCost), amountOutput: int64(u.ReservedTokens)})[kind]; reserved > 0 {
+		text += ", " + amountText(kind, reserved) + " of it reserved,"
+	}
 	others := len(r.total.Agents)
 	if _, own := r.total.Agents[r.agent.Slug]; own {
 		others--
@@ -273,7 +280,7 @@ func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage 
 		release()
 		for n := r; n != nil; n = n.up {
 			n.account.note(usage)
-			unpriced = unpriced || usage.Unpriced() > 0 && n.account.limit[amountUSD] != unlimited
+			unpriced = unpriced || usage.Unpriced() > 0 && usage.Cost == 0 && n.account.limit[amountUSD] != unlimited
 		}
 		if unpriced && !t.unpriced[r.agent.Model] {
 			if t.unpriced == nil {
@@ -382,6 +389,7 @@ func (a *account) note(usage Usage) {
 		return
 	}
 	a.known = true
+	usage.ReservedCost, usage.ReservedTokens = 0, 0
 	for kind, n := range usageAmounts(usage) {
 		a.largest[kind] = max(a.largest[kind], n)
 	}
@@ -450,8 +458,13 @@ func (t *tree) reserver(next Reserver) Reserver {
 		next = func(context.Context, Need) (func(Usage), error) { return settleNothing, nil }
 	}
 	return func(ctx context.Context, n Need) (func(Usage), error) {
-		if n.Call != nil {
-			if r, ok := n.Call.Host.(*run); ok && r.budgeted() {
+		if n.Call != nil && n.Call.run != nil {
+			r := n.Call.run
+			if n.Call.Spec.Channel > 0 && r.levels() < 1 { // the process would send a request before it tells us its depth
+				_, err := AnswerOf(&Outcome{Agent: n.Call.Spec.Name}, r.errDepth())
+				return nil, err
+			}
+			if r.budgeted() {
 				return r.reserveBoth(ctx, n, next)
 			}
 		}

@@ -29,6 +29,9 @@ type budgetReply struct {
 // request. r.tree.mu is held, but not while askAbove waits.
 func (r *run) askAbove(ctx context.Context, e Event) error {
 	t := r.tree
+	if t.reserveShared != nil {
+		return r.askShared(ctx, e)
+	}
 	kinds := t.lease.limits()
 	concerned := kinds[:amountCalls]
 	if e.Key != "" {
@@ -40,9 +43,11 @@ func (r *run) askAbove(ctx context.Context, e Event) error {
 	t.questions++
 	e.Kind, e.What, e.Time = EventQuestion, "budget", t.now()
 	e.Question = fmt.Sprintf("%s.b%d", cmp.Or(e.Key, e.Session), t.questions)
-	t.mu.Unlock()
-	answer, err := t.caller(ctx, e)
-	t.mu.Lock()
+	answer, err := func() (json.RawMessage, error) {
+		t.mu.Unlock()
+		defer t.mu.Lock() // it is unlocked again above, after a panic too
+		return t.caller(ctx, e)
+	}()
 	switch {
 	case ctx.Err() != nil:
 		return ContextError(ctx)
@@ -56,13 +61,45 @@ func (r *run) askAbove(ctx context.Context, e Event) error {
 	if reply.Error != "" {
 		return &budgetError{text: reply.Error}
 	}
-	if a := &t.root.account; reply.Limits != nil {
-		for kind, n := range reply.Limits.limits() {
-			if n < a.limit[kind] {
-				a.limit[kind], a.leased[kind] = n, len(t.lease.Path) > 0 // within is true: the lease has limits
-			}
+	if reply.Limits != nil {
+		t.limit(reply.Limits)
+	}
+	return nil
+}
+
+// limit reduces the limits of the root to totals that its caller permits. t.mu is held.
+func (t *tree) limit(totals *Budget) {
+	a := &t.root.account
+	for kind, n := range totals.limits() {
+		if n < a.limit[kind] {
+			a.limit[kind], a.leased[kind] = n, len(t.lease.Path) > 0 // within is true: the lease has limits
 		}
 	}
+}
+
+// askShared makes the reservation with Runner.Shared. r.tree.mu is held, but not while it
+// waits.
+func (r *run) askShared(ctx context.Context, e Event) error {
+	t, s := r.tree, r.session
+	if n := t.remotes[e.Session]; n != nil {
+		s = n.session
+	}
+	limits, _ := r.left(false)
+	if e.Key == "" && !limited(limits[:amountCalls]) || e.Key != "" && limits[amountCalls] == unlimited {
+		return nil
+	}
+	e.Kind, e.Time, e.Usage = EventReservation, t.now(), &Usage{InputTokens: s.estimate()}
+	t.mu.Unlock()
+	left, total, err := t.reserveShared(ctx, e)
+	t.mu.Lock()
+	switch {
+	case ctx.Err() != nil:
+		return ContextError(ctx)
+	case err != nil:
+		return err
+	}
+	t.left = left
+	t.limit(&total)
 	return nil
 }
 
@@ -87,8 +124,9 @@ func (r *run) answerBudget(ctx context.Context, inv *Invocation, e Event) (json.
 		top = top.up
 	}
 	left, _ := r.left(false)
+	shared := t.left.limits()
 	for kind, n := range consumed(&top.total) {
-		if left[kind] != unlimited {
+		if left[kind] = min(left[kind], shared[kind]); left[kind] != unlimited {
 			left[kind] += n
 		}
 	}

@@ -129,7 +129,7 @@ func TestABudgetCoversSubagents(t *testing.T) {
 	}
 	r = tree(limit("usd", 200), agent.Budget{})
 	out, err = r.Run(t.Context(), agent.UserText("go"))
-	want := "budget usd 2.00 of agent lead spent (2.10 with 1 sub-agent)"
+	want := "budget usd 2.00 of agent lead spent (2.10 + 1 unpriced with 1 sub-agent)"
 	if out.Status != agent.StatusBudget || err == nil || err.Error() != want || result(r) != "[budget] agent expert did not answer: "+want {
 		t.Errorf("Run = %+v, %v; the result is %q, want %q", out, err, result(r), want)
 	}

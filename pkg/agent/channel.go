@@ -113,17 +113,23 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 		defer c.cancel(nil)
 		defer late()
 		defer stop()
-		switch {
-		case err != nil:
-			c.out = &Outcome{Status: StatusOf(err), Agent: r.Agent.Slug}
-		case prompt != nil:
-			c.out, err = r.Run(ctx, *prompt)
-		case s.alone():
-			c.out, err = r.Compact(ctx)
-		default:
-			c.out, err = r.Resume(ctx)
-		}
 		c.err = err
+		if err == nil {
+			c.err = Guard(r.Panicked, func() (err error) {
+				switch {
+				case prompt != nil:
+					c.out, err = r.Run(ctx, *prompt)
+				case s.alone():
+					c.out, err = r.Compact(ctx)
+				default:
+					c.out, err = r.Resume(ctx)
+				}
+				return err
+			})
+		}
+		if c.out == nil {
+			c.out = &Outcome{Status: StatusOf(c.err), Agent: r.Agent.Slug}
+		}
 		c.finish()
 	}()
 	return c
@@ -140,17 +146,18 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 		above = r.From.Depth
 	}
 	if len(s.History) > 0 {
-		var b Rebuilder
-		for _, e := range s.History {
-			if err := b.Apply(e); err != nil {
-				return nil, fmt.Errorf("read the history: %w", err)
-			}
+		b, err := rebuild(s.History)
+		if err != nil {
+			return nil, fmt.Errorf("read the history: %w", err)
 		}
 		r.From, _ = b.Resume()
 		r.From.spent(s.Spent)
 	}
 	if s.Session != "" && (r.From == nil || r.From.Session == nil || r.From.Session.ID != s.Session) {
 		return nil, fmt.Errorf("there is no session %.100q to continue", s.Session)
+	}
+	if n := s.Lease.Processes; n != nil && *n < 1 {
+		return nil, fmt.Errorf("lease: processes is %d; at least 1 is needed", *n)
 	}
 	r.Lease = r.Lease.shrink(s.Lease)
 	if r.From == nil {
@@ -167,7 +174,7 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 	if s.Journal {
 		c.patience = ackTime
 		if d := s.Lease.DetachedSeconds; d != nil {
-			c.patience += time.Duration(*d * float64(time.Second))
+			c.patience += seconds(*d)
 		}
 		r.Journal = acks{c}
 	}
@@ -179,6 +186,26 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 		return nil, err
 	}
 	return c.prompt(ctx, s)
+}
+
+// rebuild applies the events of a history, whose sessions must be at their places: the first
+// at the top, and each other one below a session before it.
+func rebuild(history []Event) (*Rebuilder, error) {
+	var b Rebuilder
+	depths := map[string]int{"": -1}
+	for _, e := range history {
+		if _, begun := depths[e.Session]; e.Kind.Lasting() && (!begun || e.Session == "") {
+			above, ok := depths[CallSession(e.Parent)]
+			if e.Session == "" || !ok || e.Depth != above+1 || (len(depths) == 1) != (e.Parent == "") {
+				return nil, fmt.Errorf("session %.100q: it is not at the top, or below one that has begun", e.Session)
+			}
+			depths[e.Session] = e.Depth
+		}
+		if err := b.Apply(e); err != nil {
+			return nil, err
+		}
+	}
+	return &b, nil
 }
 
 // Shape sets the schema that the answer must satisfy, unless schema is empty or null.

@@ -62,19 +62,18 @@ func (r *run) delegate(ctx context.Context, inv *Invocation, a *Agent, prompt Me
 		}
 	}
 	lease := r.Lease(ctx, inv)
-	lease.Shared = false               // the caller is not there to be asked
+	lease.Shared = false               // see Runner.Shared: the caller is not there to be asked
 	lease.Rights = r.tree.lease.Rights // the others are those of Callers
 	inv.delegating = r.tree.delegate(ctx, Delegation{Key: inv.Key, Session: child.session.ID, Agent: a.Slug, Source: a.Source, Depth: child.session.Depth, Lease: lease})
 	return out, inv.delegating
 }
 
-// Left is what is left of b after total was consumed, divided into equal parts. Times, depth
-// and processes stay.
-func (b Budget) Left(total TotalUsage, parts int) Budget {
+// Left is what is left of b after total was consumed. Times, depth and processes stay.
+func (b Budget) Left(total TotalUsage) Budget {
 	left, used := b.limits(), consumed(&total)
 	for kind, n := range left {
 		if n != unlimited {
-			left[kind] = max(n-used[kind], 0) / int64(max(parts, 1))
+			left[kind] = max(n-used[kind], 0)
 		}
 	}
 	b.setAmounts(left)

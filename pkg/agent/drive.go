@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -39,7 +40,7 @@ type run struct {
 
 // do is Run for one agent of the tree, and Resume if there is no prompt.
 func (r *run) do(ctx context.Context, prompt *Message) (*Outcome, error) {
-	r.start = r.tree.now()
+	r.start, r.began = r.tree.now(), time.Time{} // its time limits begin now
 	r.end, r.tools.known = nil, nil
 	ctx, cancel := r.begun(ctx, prompt != nil || r.compacts)
 	defer cancel()
@@ -86,6 +87,12 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 	if prompt == nil {
 		e := r.traced(r.session.Resumed(r.limits()))
 		e.Summary = r.compacts
+		if u := r.session.unanswered(); u != (Usage{}) {
+			r.tree.mu.Lock()
+			u = r.reserved(priced(r.agent.Provider, u), r.session.estimate())
+			r.tree.mu.Unlock()
+			e.Usage = &u
+		}
 		if err := r.emit(ctx, append([]Event{e}, r.contextEvents()...)...); err != nil || !r.compacts {
 			return err
 		}
@@ -146,7 +153,7 @@ func (r *run) perform(ctx context.Context, step Step) error {
 		return r.apply(ctx, step)
 	}
 	if ctx.Err() != nil {
-		return r.fail(ctx, Step{}, ContextError(ctx))
+		return r.fail(ctx, Step{}, ContextError(ctx), Usage{})
 	}
 	switch step.Kind {
 	case StepCalls:
@@ -154,7 +161,7 @@ func (r *run) perform(ctx context.Context, step Step) error {
 	case StepAccept:
 		text, wrong := r.acceptable(ctx, step.Answer)
 		if ctx.Err() != nil { // it may be what is wrong
-			return r.fail(ctx, Step{}, ContextError(ctx))
+			return r.fail(ctx, Step{}, ContextError(ctx), Usage{})
 		}
 		return r.apply(ctx, r.session.Judged(text, wrong))
 	}
@@ -196,11 +203,14 @@ func (r *run) apply(ctx context.Context, step Step) error {
 	return step.Err
 }
 
-// fail records why the run cannot go on as it is.
+// fail records why the run cannot go on as it is, and what that has cost.
 //
 //go:noinline
-func (r *run) fail(ctx context.Context, step Step, err error) error {
+func (r *run) fail(ctx context.Context, step Step, err error, usage Usage) error {
 	e := r.session.Failed(step, err)
+	if usage != (Usage{}) {
+		e.Usage = &usage
+	}
 	switch {
 	case step.Asked:
 		r.cause = err
@@ -216,10 +226,10 @@ func (r *run) fail(ctx context.Context, step Step, err error) error {
 // ask makes one model request.
 func (r *run) ask(ctx context.Context, step Step) error {
 	if err := r.prepare(ctx); err != nil {
-		return r.fail(ctx, Step{}, err)
+		return r.fail(ctx, Step{}, err, Usage{})
 	}
 	if err := r.missingTools(ctx); err != nil {
-		return r.fail(ctx, Step{}, err)
+		return r.fail(ctx, Step{}, err, Usage{})
 	}
 	if note := r.changedTools(step); note != "" {
 		r.warn(note)
@@ -230,15 +240,17 @@ func (r *run) ask(ctx context.Context, step Step) error {
 	}
 	settle, err := r.reserveRequest(ctx, step)
 	if err != nil {
-		return r.fail(ctx, step, err)
+		return r.fail(ctx, step, err, Usage{})
 	}
 	var usage Usage
 	defer func() { settle(usage) }()
+	size := r.session.estimate()
 	req := r.session.Request(step, *r.tools.system, r.tools.specs)
 	req.Trace = r.tree.requestTrace(req)
 	if out := r.agent.OutputSchema; out != nil && !req.Summary {
 		req.Output = out.Schema
 	}
+	req.Again = r.again
 	r.asking(req)
 	start := r.tree.now()
 	synced := r.syncMeanwhile(ctx)
@@ -247,7 +259,12 @@ func (r *run) ask(ctx context.Context, step Step) error {
 		return syncErr
 	}
 	usage = usageOf(resp, err)
-	return r.answered(ctx, step, resp, err, start)
+	if err != nil && usage.Unpriced() > 0 {
+		r.tree.mu.Lock()
+		usage = r.reserved(usage, size)
+		r.tree.mu.Unlock()
+	}
+	return r.answered(ctx, step, resp, usage, err, start)
 }
 
 // asking shows that a request is made.
@@ -260,21 +277,24 @@ func (r *run) asking(req *Request) {
 // answered records what the model said.
 //
 //go:noinline
-func (r *run) answered(ctx context.Context, step Step, resp *Response, err error, start time.Time) error {
+func (r *run) answered(ctx context.Context, step Step, resp *Response, usage Usage, err error, start time.Time) error {
+	var spent *budgetError // between two attempts
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return r.fail(ctx, step, ContextError(ctx))
+		return r.fail(ctx, step, ContextError(ctx), usage)
 	case err != nil && step.Kind == StepSummary:
-		return r.fail(ctx, step, err)
+		return r.fail(ctx, step, err, usage)
+	case err != nil && errors.As(err, &spent):
+		return r.fail(ctx, step, spent, usage)
 	case err != nil:
-		return r.fail(ctx, step, fmt.Errorf("ask model %s: %w", r.agent.Model, err))
+		return r.fail(ctx, step, fmt.Errorf("ask model %s: %w", r.agent.Model, err), usage)
 	}
 	e := r.session.Answered(step, resp)
 	if e.Kind == EventAnswer {
 		restate(e.Message.Calls, r.tools.specs)
 	}
 	if e.Kind == EventFailure {
-		return r.fail(ctx, step, fmt.Errorf("%s", e.Error))
+		return r.fail(ctx, step, errors.New(e.Error), usage)
 	}
 	e.Millis = r.tree.now().Sub(start).Milliseconds()
 	return r.emit(ctx, e)
@@ -303,7 +323,7 @@ func (r *run) delta(req *Request, d Delta) {
 func (r *run) callAll(ctx context.Context, step Step) error {
 	if len(r.tools.byName) == 0 {
 		if err := r.refreshTools(ctx); err != nil {
-			return r.fail(ctx, Step{}, err)
+			return r.fail(ctx, Step{}, err, Usage{})
 		}
 	}
 	var g errgroup.Group
@@ -329,7 +349,7 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 	g.SetLimit(cmp.Or(r.agent.MaxParallelTools, DefaultMaxParallelTools))
 	for _, c := range list {
 		g.Go(func() error {
-			err := r.call(calls, c)
+			err := r.tree.guard(func() error { return r.call(calls, c) })
 			if err != nil {
 				stop() // nothing may happen that cannot be recorded
 			}
@@ -429,8 +449,8 @@ func (r *run) endedBefore(c PendingCall) (e Event, ok bool) {
 		}
 		err = &EndError{s.Ended, why}
 	}
-	result, err := AnswerOf(out, err)
-	return r.session.CallEnded(c, t.gate.limit(result), err), true
+	result, err := t.gate.limit(AnswerOf(out, err))
+	return r.session.CallEnded(c, result, err), true
 }
 
 // warn reports something once.

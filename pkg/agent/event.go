@@ -29,8 +29,9 @@ const (
 	// not said again.
 	EventSetup EventKind = "setup"
 	// EventResume takes up a run that was left before its end, or ended without
-	// an answer: Limits, Turn (the answers so far), RunTurns (those of the run),
-	// Traceparent. With Summary, the run only shortens the conversation.
+	// an answer: Limits, Turn (the answers so far), RunTurns (those of the run), Total,
+	// by the run before it, Traceparent, and Usage of a request that was in progress when
+	// the process ended. With Summary, the run only shortens the conversation.
 	EventResume EventKind = "resume"
 	// EventFailure says why the run cannot go on as it is, or with Summary that
 	// the conversation could not be summed up: Status, Error, Code, TooLong, Input.
@@ -71,7 +72,7 @@ const (
 	// EventWarning: something is wrong, but the run continues: Text.
 	EventWarning EventKind = "warning"
 	// EventQuestion waits for a reply: Question, What, Path, Tool, Args, Text,
-	// Schema, Choices, Rule, Reviewer, Approval, Source (of the tool), Sandbox, Key (of a
+	// Schema, Choices, Rule, Reviewer, Approval, Source and Digest (of the tool), Sandbox, Key (of a
 	// call for which it reserves).
 	EventQuestion EventKind = "question"
 	// EventClientCall waits for the result of a tool that only the holder of a

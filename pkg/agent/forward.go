@@ -115,6 +115,7 @@ func (r *run) Called(ctx context.Context, inv *Invocation, err error) {
 		err = errors.New("the agent that called it has ended")
 	}
 	t := r.tree
+	_, err = t.gate.limit(Result{}, err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer delete(t.forwarded, inv.Key)
@@ -131,6 +132,10 @@ func (r *run) Called(ctx context.Context, inv *Invocation, err error) {
 		var events []Event
 		for _, c := range s.session.OpenCalls() {
 			events = append(events, s.session.CallEnded(c, Result{}, err))
+		}
+		if u := s.session.unanswered(); u != (Usage{}) { // it ended while it waited for the model
+			u = r.reserved(u, s.session.estimate())
+			events = append(events, s.session.event(Event{Kind: EventFailure, Turn: s.session.Turn + 1, Status: StatusOf(err), Error: err.Error(), Usage: &u}))
 		}
 		events = append(events, s.session.event(Event{Kind: EventEnd, Turn: s.session.Turn, Status: StatusOf(err), Error: err.Error(), Total: &TotalUsage{}}))
 		for _, e := range events {
@@ -152,9 +157,11 @@ func (r *run) Forward(ctx context.Context, inv *Invocation, e Event) error {
 	if !e.Kind.Lasting() {
 		return r.show(inv, e)
 	}
-	t.mu.Lock()
-	err := r.forward(ctx, inv, e)
-	t.mu.Unlock()
+	err := func() error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return r.forward(ctx, inv, e)
+	}()
 	if err == nil && e.Kind == EventCallStarted {
 		err = r.syncStart(ctx, e.Key, nil)
 	}
@@ -172,7 +179,10 @@ func (r *run) show(inv *Invocation, e Event) error {
 		return fmt.Errorf("%w: a %.50s event is of session %.100q, which is not a session of this agent", ErrChild, e.Kind, e.Session)
 	}
 	if t.watch != nil {
-		e.Time = t.now()
+		e.Time, e.Agent = t.now(), inv.Spec.Name
+		if s != nil {
+			e.Agent = s.session.Agent
+		}
 		t.watch(e)
 	}
 	return nil
@@ -189,6 +199,9 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		return fmt.Errorf("%w: %w", ErrChild, err)
 	}
 	e.Time = t.now()
+	if s.session.ID != "" {
+		e.Agent = s.session.Agent // it has one name
+	}
 	if e.Kind == EventAnswer { // it is at least one request, whatever the agent sent
 		var usage Usage
 		if e.Usage != nil {
@@ -203,6 +216,9 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 			return fmt.Errorf("%w: %w", ErrChild, err)
 		}
 		e.Context = t.shared
+	}
+	if e.Kind == EventCompaction {
+		e.Context = t.shared // its own copy does not have what others have changed
 	}
 	if t.redact != nil {
 		e = t.redact(e)
@@ -257,9 +273,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 func (t *tree) keep(inv *Invocation, e Event) {
 	switch e.Kind {
 	case EventCompaction:
-		t.forwarded[inv.Key] = slices.DeleteFunc(t.forwarded[inv.Key], func(old Event) bool {
-			return old.Session == e.Session && old.Kind != EventSession
-		})
+		t.forwarded[inv.Key] = unreplaced(t.forwarded[inv.Key], &e)
 	case EventCallEnded:
 		t.forget(inv, e.Key)
 	}
@@ -274,13 +288,8 @@ func possible(e *Event, s *Session) error {
 			return fmt.Errorf("the event %s has the key %.100q, not %s", e.Kind, e.Key, s.key(i))
 		}
 	}
-	if u := e.Usage; u != nil {
-		const most = 1 << 50
-		for _, n := range [...]int64{int64(u.Requests), int64(u.InputTokens), int64(u.CachedTokens), int64(u.CacheWriteTokens), int64(u.CacheHourTokens), int64(u.OutputTokens), int64(u.ReasoningTokens), int64(u.Cost), int64(u.Priced)} {
-			if n < 0 || n > most {
-				return fmt.Errorf("the usage in the event %s is not possible: %d", e.Kind, n)
-			}
-		}
+	if e.Usage != nil && !e.Usage.Possible() {
+		return fmt.Errorf("the usage in the event %s is not possible: %+v", e.Kind, *e.Usage)
 	}
 	return nil
 }
@@ -291,7 +300,7 @@ func possible(e *Event, s *Session) error {
 func (r *run) withinLease(s *remote, e *Event) error {
 	switch e.Kind {
 	case EventSession:
-		if e.Depth-r.depth > r.levels() {
+		if e.Depth-r.session.Depth > r.levels() {
 			return r.errDepth()
 		}
 	case EventAnswer, EventCompaction:
@@ -320,6 +329,8 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 		return nil, fmt.Errorf("a %s event of session %.100q, which has not begun", e.Kind, e.Session)
 	case !validID(e.Session) || t.used[e.Session]:
 		return nil, fmt.Errorf("%.100q cannot be the id of its session", e.Session)
+	case !printable(e.Agent):
+		return nil, fmt.Errorf("%.100q cannot be the name of an agent", e.Agent)
 	}
 	n := &remote{session: &Session{}, callKey: inv.Key, host: r}
 	if e.Parent != inv.Key {
@@ -368,7 +379,15 @@ func validID(id string) bool {
 func (r *run) Person() bool { return r.tree.person != nil }
 
 // Question implements Host. The tree asks one question at a time.
-func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawMessage, error) {
+func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (answer json.RawMessage, err error) {
+	err = r.tree.guard(func() (err error) {
+		answer, err = r.question(ctx, inv, e)
+		return err
+	})
+	return answer, err
+}
+
+func (r *run) question(ctx context.Context, inv *Invocation, e Event) (json.RawMessage, error) {
 	t := r.tree
 	switch e.What {
 	case "policy":
@@ -397,7 +416,7 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	question.Question, question.What, question.Path, question.Text = id, e.What, path, e.Text
 	question.Schema, question.Choices = e.Schema, e.Choices
 	question.Rule, question.Reviewer, question.Approval = e.Rule, e.Reviewer, e.Approval
-	question.Sandbox, question.Source = e.Sandbox, e.Source
+	question.Sandbox, question.Source, question.Digest = e.Sandbox, e.Source, e.Digest
 	if len(e.Path) > 0 { // an agent in another process says where its tool comes from
 		question.Source = inv.Spec.Source + ": " + e.Source
 	}
@@ -416,7 +435,7 @@ func (r *run) Question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 func (r *run) pathOf(inv *Invocation, e Event) []string {
 	own := r.path()
 	switch {
-	case len(e.Path) >= len(own) && slices.Equal(e.Path[:len(own)], own):
+	case len(e.Path) >= len(own) && slices.Equal(e.Path[:len(own)], own) && !slices.ContainsFunc(e.Path, func(name string) bool { return !printable(name) }):
 		return e.Path
 	case inv.Spec.IsAgent():
 		return append(own, inv.Spec.Name)
@@ -433,7 +452,7 @@ const defaultQuestionTime = 300 * time.Second
 // askPerson asks a person to decide about a call, as the policy requires.
 func (t *tree) askPerson(ctx context.Context, inv *Invocation, v Verdict) Verdict {
 	answer, err := inv.Question(ctx, Event{What: "approve", Tool: inv.Call.Name, Args: inv.Call.Args, Text: v.Reason, Choices: []string{string(Allow), string(Deny)},
-		Source: inv.Spec.Source, Sandbox: inv.Sandbox, Rule: v.Rule, Reviewer: v.Reviewer, Approval: v.Approval})
+		Source: cmp.Or(inv.source, inv.Spec.Source), Digest: inv.digest, Sandbox: inv.Sandbox, Rule: v.Rule, Reviewer: v.Reviewer, Approval: v.Approval})
 	if err != nil {
 		return Verdict{Decision: Deny, Reason: strings.TrimPrefix(v.Reason+": "+err.Error(), ": ")}
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,6 +72,9 @@ type Verdict struct {
 	Approval string `json:"approval,omitempty"`
 	// External says that an external policy must agree too; see Rights.
 	External bool `json:"-"`
+	// Args are the arguments with which Rights judged the call, if they are not those of the
+	// model: its command line, printed as the words that were judged. The call runs with them.
+	Args string `json:"-"`
 }
 
 // A Policy decides whether a call may run. Its arguments have been decoded and
@@ -125,7 +129,10 @@ func (g *Gate) Generate(ctx context.Context, p Provider, req *Request, depth int
 	}
 	resp, err := p.Generate(ctx, req, delta)
 	if err != nil {
-		settle(Usage{Requests: 1})
+		err = interrupted(ctx, p, req, err)
+		usage := usageOf(nil, err)
+		usage.Requests = max(usage.Requests, 1)
+		settle(usage)
 		return nil, err
 	}
 	usage := resp.Usage
@@ -171,8 +178,14 @@ func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func
 	if s, ok := As[Sandboxed](tool); ok {
 		inv.Sandbox = s.Sandbox()
 	}
+	sent := inv.Call.Args
 	if err, broken := g.decide(ctx, tool, inv, record); err != nil || broken != nil {
 		return Result{}, notRun(err), broken
+	}
+	if inv.Call.Args != sent { // see Verdict.Args
+		if err := g.check(ctx, tool, inv); err != nil {
+			return Result{}, notRun(err), nil
+		}
 	}
 	release, err := g.admit(ctx, inv)
 	if err != nil {
@@ -189,12 +202,15 @@ func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func
 	start := g.now()
 	result, err = tool.Call(ctx, inv)
 	inv.took = g.now().Sub(start)
-	return g.limit(result), err, nil
+	result, err = g.limit(result, err)
+	return result, err, nil
 }
 
+// notRun is err as the result of a call that did not run. That of an agent says how the
+// agent ended.
 func notRun(err error) error {
-	if err == nil {
-		return nil
+	if _, ok := errors.AsType[*outcomeError](err); ok || err == nil {
+		return err
 	}
 	return fmt.Errorf("not run: %w", err)
 }
@@ -231,6 +247,9 @@ func (g *Gate) decide(ctx context.Context, tool Tool, inv *Invocation, record fu
 		if a, ok := As[Approved](tool); ok && v.Reviewer == "" && a.Approved(inv) {
 			v = Verdict{Decision: Allow, Reason: "it is part of a call that was allowed"}
 		} else if g.Ask != nil {
+			if t, ok := As[Identified](tool); ok {
+				inv.source, inv.digest = t.Identity()
+			}
 			v = g.Ask(ctx, inv, v)
 			inv.Asked = v.Decision == Allow
 		} else {
@@ -290,10 +309,30 @@ func (g *Gate) starting(tool Tool, inv *Invocation) Event {
 	return e
 }
 
-// limit cuts what a result has more than a model gets. Secrets go first: a cut
-// must not leave a part of one.
-func (g *Gate) limit(r Result) Result {
-	total := 0
+// A cutError is an error whose text was cut.
+type cutError struct {
+	text string
+	err  error
+}
+
+func (e *cutError) Error() string { return e.text }
+func (e *cutError) Unwrap() error { return e.err }
+
+// limit cuts what a result and the text of its error, which precedes it, have together more
+// than a model gets. Secrets go first: a cut must not leave a part of one.
+func (g *Gate) limit(r Result, err error) (Result, error) {
+	total, left := 0, MaxResult
+	if err != nil {
+		text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+		if len(text) > MaxResult {
+			if g.Redact != nil {
+				text = g.Redact(text)
+			}
+			text = cutMiddle(text, MaxResult)
+			err = &cutError{text, err}
+		}
+		total, left = len(text), max(0, MaxResult-len(text))
+	}
 	for _, p := range r.Parts {
 		total += len(p.Text)
 		if len(p.Data) > maxMedia {
@@ -301,14 +340,17 @@ func (g *Gate) limit(r Result) Result {
 		}
 	}
 	if total <= MaxResult+maxNotice {
-		return r
+		return r, err
 	}
 	r.Parts = slices.Clone(r.Parts)
-	left := MaxResult
 	for i := range r.Parts {
 		p := &r.Parts[i]
 		if len(p.Data) > maxMedia {
 			*p = Text(fmt.Sprintf("[an attachment of %d bytes (%s) is left out; one can have %d]", len(p.Data), p.MIME, maxMedia))
+			continue
+		}
+		if left == 0 {
+			p.Text = "" // a notice in each of many parts would be too long, too
 			continue
 		}
 		if g.Redact != nil {
@@ -317,7 +359,7 @@ func (g *Gate) limit(r Result) Result {
 		p.Text = cutMiddle(p.Text, left)
 		left = max(0, left-len(p.Text))
 	}
-	return r
+	return r, err
 }
 
 // cutMiddle is s if it has at most limit bytes, else its beginning and its end

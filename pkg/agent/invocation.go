@@ -63,6 +63,8 @@ type Invocation struct {
 	// and agents of the tree share, nil if there is none. SetContext changes it.
 	Context json.RawMessage
 
+	source, digest string // see Identified
+
 	run     *run // Host, whatever a decorator makes of it
 	stop    context.CancelCauseFunc
 	once    sync.Once
@@ -148,6 +150,13 @@ func (inv *Invocation) event(kind EventKind) Event {
 func (inv *Invocation) Args() (map[string]json.RawMessage, error) {
 	inv.once.Do(func() { inv.args, inv.values, inv.argsErr = decodeArgs(inv.Call.Args) })
 	return inv.args, inv.argsErr
+}
+
+// replace replaces the arguments, before the call starts: see Verdict.Args.
+func (inv *Invocation) replace(args string) {
+	_, _ = inv.Args() // so that they are not decoded again
+	inv.Call.Args, inv.Parsed = args, nil
+	inv.args, inv.values, inv.argsErr = decodeArgs(args)
 }
 
 // Values are the same as values of encoding/json, with numbers as json.Number;

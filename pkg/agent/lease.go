@@ -44,7 +44,7 @@ type Budget struct {
 	Calls        *int64   `json:"calls,omitempty"`     // of tools
 	Seconds      *float64 `json:"seconds,omitempty"`   // of wall time
 	Depth        *int     `json:"depth,omitempty"`     // levels of agents below this one
-	Processes    *int     `json:"processes,omitempty"` // calls at the same time
+	Processes    *int     `json:"processes,omitempty"` // calls at the same time, at least 1
 }
 
 // Time returns the wall time of the budget; ok is false if it is not limited.
@@ -188,7 +188,7 @@ func (r *run) Lease(ctx context.Context, inv *Invocation) Lease {
 		seconds := max(time.Until(end).Seconds(), 0)
 		lease.Seconds = &seconds
 	}
-	depth := max(r.levels()-1, 0)
+	depth := max(r.levels()-1, 0) // reserver refuses a call without a level left
 	lease.Depth = &depth
 	lease.Path = slices.Clone(from.Path)
 	at := len(lease.Path)

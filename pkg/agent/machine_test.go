@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agent/agenttest"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
@@ -108,9 +109,13 @@ func next(t *rapid.T, s *agent.Session, a *agent.Agent, limits agent.Limits) []a
 func arbitrary(t *rapid.T, s *agent.Session) agent.Event {
 	e := agent.Event{Session: rapid.SampledFrom([]string{s.ID, "S", "other"}).Draw(t, "session"), Agent: "root",
 		Kind: rapid.SampledFrom([]agent.EventKind{agent.EventSession, agent.EventMessage, agent.EventResume, agent.EventAnswer, agent.EventSetup,
-			agent.EventFailure, agent.EventCallStarted, agent.EventCallEnded, agent.EventVerdict, agent.EventEnd, agent.EventText}).Draw(t, "kind"),
+			agent.EventFailure, agent.EventCompaction, agent.EventCallStarted, agent.EventCallEnded, agent.EventVerdict, agent.EventEnd, agent.EventText}).Draw(t, "kind"),
 		CallID: rapid.SampledFrom([]string{"", "a", "b", "c00000001"}).Draw(t, "call id"), N: rapid.IntRange(0, 2).Draw(t, "n"),
-		Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), Closing: rapid.Bool().Draw(t, "closing"), Status: agent.StatusFailed}
+		Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), Closing: rapid.Bool().Draw(t, "closing"), Status: agent.StatusFailed,
+		Summary: rapid.Bool().Draw(t, "summary"), Input: rapid.Bool().Draw(t, "input"), Opening: rapid.Bool().Draw(t, "opening"), TooLong: rapid.Bool().Draw(t, "too long")}
+	for range rapid.IntRange(0, 3).Draw(t, "messages") {
+		e.Messages = append(e.Messages, agenttest.Messages()[rapid.IntRange(0, len(agenttest.Messages())-1).Draw(t, "which")])
+	}
 	if rapid.Bool().Draw(t, "message") {
 		e.Message = &agent.Message{Role: rapid.SampledFrom([]agent.Role{agent.RoleUser, agent.RoleAssistant, agent.RoleTool}).Draw(t, "role")}
 		if rapid.Bool().Draw(t, "calls") {

@@ -53,7 +53,11 @@ func (p Plan) With(t Task) Plan {
 // Walk calls f with each task and the number of tasks above it: parents first, in their
 // order. A task whose parent is missing, or part of it, is at the top.
 func (p Plan) Walk(f func(t Task, depth int)) {
-	seen := map[string]bool{}
+	seen, ids, parts := map[string]bool{}, map[string]bool{}, map[string][]Task{}
+	for _, t := range p {
+		ids[t.ID] = true
+		parts[t.Parent] = append(parts[t.Parent], t)
+	}
 	var visit func(t Task, depth int)
 	visit = func(t Task, depth int) {
 		if seen[t.ID] {
@@ -61,14 +65,12 @@ func (p Plan) Walk(f func(t Task, depth int)) {
 		}
 		seen[t.ID] = true
 		f(t, depth)
-		for _, child := range p {
-			if child.Parent == t.ID {
-				visit(child, depth+1)
-			}
+		for _, part := range parts[t.ID] {
+			visit(part, depth+1)
 		}
 	}
 	for _, t := range p {
-		if t.Parent == "" || !slices.ContainsFunc(p, func(other Task) bool { return other.ID == t.Parent }) {
+		if t.Parent == "" || !ids[t.Parent] {
 			visit(t, 0)
 		}
 	}
@@ -82,7 +84,7 @@ func (p Plan) String() string {
 	marks := map[string]string{TaskDoing: "[~]", TaskDone: "[x]", TaskDropped: "[-]"}
 	var b strings.Builder
 	p.Walk(func(t Task, depth int) {
-		fmt.Fprintf(&b, "%s%s %s: %s", strings.Repeat("  ", depth), cmp.Or(marks[t.State], "[ ]"), t.ID, t.Title)
+		fmt.Fprintf(&b, "%s%s %s: %s", strings.Repeat("  ", min(depth, 10)), cmp.Or(marks[t.State], "[ ]"), t.ID, t.Title)
 		if t.Note != "" {
 			fmt.Fprintf(&b, " (%s)", t.Note)
 		}

@@ -14,9 +14,9 @@ import (
 type Rebuilder struct {
 	root   *Session
 	total  TotalUsage
-	nested map[string]*rebuilt // the sessions of sub-agents, by id
-	begun  []*rebuilt          // the same in their order
-	began  time.Time           // of the last run of the root
+	nested map[string]*rebuilt   // the sessions of sub-agents, by id
+	byCall map[string][]*rebuilt // the same by the Key of the call that they answer, in their order
+	began  time.Time             // of the last run of the root
 	// context is what the last event about the context said, of whatever session.
 	context json.RawMessage
 }
@@ -32,7 +32,7 @@ type rebuilt struct {
 // Apply applies the next event. Events of sessions that did not begin are left out.
 func (b *Rebuilder) Apply(e Event) error {
 	if b.root == nil {
-		b.root, b.nested = &Session{}, map[string]*rebuilt{}
+		b.root, b.nested, b.byCall = &Session{}, map[string]*rebuilt{}, map[string][]*rebuilt{}
 	}
 	if e.Kind == EventContext || e.Kind == EventCompaction && e.Context != nil {
 		b.context = e.Context
@@ -42,6 +42,7 @@ func (b *Rebuilder) Apply(e Event) error {
 		if e.begins() {
 			b.began = e.Time
 		}
+		b.ended(&e)
 		return b.root.Apply(e)
 	}
 	n := b.nested[e.Session]
@@ -51,19 +52,40 @@ func (b *Rebuilder) Apply(e Event) error {
 		}
 		n = &rebuilt{PendingSession: PendingSession{Session: &Session{}}, caller: b.nested[CallSession(e.Parent)]}
 		b.nested[e.Session] = n
-		b.begun = append(b.begun, n)
+		b.byCall[e.Parent] = append(b.byCall[e.Parent], n)
 	}
 	b.Count(e)
 	for up := n; up != nil; up = up.caller {
 		up.Total.Note(&e)
 	}
 	if e.Kind.Lasting() {
-		n.Events = append(n.Events, e)
+		n.Events = append(unreplaced(n.Events, &e), e)
 	}
+	b.ended(&e)
 	if e.begins() {
 		n.began = e.Time
 	}
 	return n.Session.Apply(e)
+}
+
+// ended drops the events of agents whose call has ended: nobody resumes them.
+func (b *Rebuilder) ended(e *Event) {
+	if e.Kind == EventCallEnded {
+		for _, n := range b.byCall[e.Key] {
+			n.Events = nil
+		}
+	}
+}
+
+// unreplaced returns the events of a session without those that e, which follows them, makes
+// unnecessary: a compaction holds all that the session is, except its tools.
+func unreplaced(events []Event, e *Event) []Event {
+	if e.Kind != EventCompaction {
+		return events
+	}
+	return slices.DeleteFunc(events, func(old Event) bool {
+		return old.Session == e.Session && old.Kind != EventSession && old.Kind != EventSetup
+	})
 }
 
 // Count only adds the usage in e to that of the run. The events that begin a run, end it
@@ -118,11 +140,9 @@ func (b *Rebuilder) open(s *Session, pending map[string]PendingSession, started 
 		if c.Started {
 			*started = append(*started, c.Key)
 		}
-		for _, n := range b.begun {
-			if n.Session.Parent == c.Key {
-				pending[c.Key] = n.PendingSession
-				b.open(n.Session, pending, started)
-			}
+		for _, n := range b.byCall[c.Key] {
+			pending[c.Key] = n.PendingSession
+			b.open(n.Session, pending, started)
 		}
 	}
 }

@@ -148,11 +148,15 @@ func TestResumeAtEveryEventLosesNothingAndRepeatsNothing(t *testing.T) {
 		if got := strings.Count(j.kinds(), "answer"); got != 5 {
 			t.Errorf("resumed at %d: %d answers, want 5: %s", at, got, j.kinds())
 		}
-		if out.Total.Usage.Requests != want.Total.Usage.Requests {
-			t.Errorf("resumed at %d: %d requests counted, want %d", at, out.Total.Usage.Requests, want.Total.Usage.Requests)
+		lost := out.Total.Usage.Estimated // that died before its answer was kept
+		if lost > 1 {
+			t.Errorf("resumed at %d: %d requests were lost: %s", at, lost, j.kinds())
+		}
+		if out.Total.Usage.Requests-lost != want.Total.Usage.Requests {
+			t.Errorf("resumed at %d: %d requests counted, want %d and %d lost", at, out.Total.Usage.Requests, want.Total.Usage.Requests, lost)
 		}
 		for _, e := range j.events {
-			if e.Kind == agent.EventEnd && e.Depth == 1 && (e.Total.Usage.Requests != 2 || e.Total.Tools["once"].Calls+e.Total.Tools["idem"].Calls != 2) {
+			if e.Kind == agent.EventEnd && e.Depth == 1 && (e.Total.Usage.Requests-e.Total.Usage.Estimated != 2 || e.Total.Tools["once"].Calls+e.Total.Tools["idem"].Calls != 2) {
 				t.Errorf("resumed at %d: the expert consumed %+v, want 2 requests and 2 calls", at, *e.Total)
 			}
 		}

@@ -26,15 +26,23 @@ type Rights interface {
 
 // decide is the policy of a tree.
 func (t *tree) decide(ctx context.Context, inv *Invocation) Verdict {
-	v := Verdict{Decision: Allow}
+	v, own := Verdict{Decision: Allow}, Verdict{Decision: Allow}
+	r := inv.run
+	if r != nil {
+		own = r.judge(inv)
+		if own.Args != "" && strictness(own.Decision) < strictness(Deny) { // the call runs with the arguments that were judged
+			inv.replace(own.Args)
+			if own = r.judge(inv); own.Args != "" {
+				own = Verdict{Decision: Deny, Rule: own.Rule, Reason: "the command line, parsed again, is a different command"}
+			}
+		}
+	}
 	if t.policy != nil {
 		v = t.policy(ctx, inv)
 	}
-	r := inv.run
 	if r == nil || strictness(v.Decision) == strictness(Deny) {
 		return v
 	}
-	own := r.judge(inv)
 	if own.External && strictness(own.Decision) < strictness(Deny) {
 		own = r.consult(ctx, inv, own)
 	}
@@ -93,7 +101,7 @@ func (v Verdict) And(w Verdict) Verdict {
 	if strictness(w.Decision) > strictness(v.Decision) || v.Decision == w.Decision && v.Rule == "" && v.Reason == "" {
 		first, second = w, v
 	}
-	first.External = v.External || w.External
+	first.External, first.Args = v.External || w.External, cmp.Or(v.Args, w.Args)
 	if first.Decision == AskPerson && second.Decision == AskPerson {
 		first.Reviewer, first.Approval = cmp.Or(first.Reviewer, second.Reviewer), stricterApproval(first.Approval, second.Approval)
 	}

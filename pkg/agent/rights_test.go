@@ -134,3 +134,71 @@ func TestRightsOfALeaseAreRequired(t *testing.T) {
 		t.Errorf("Call = %v, ran %d times; want a refusal", err, tool.ran)
 	}
 }
+
+// printingRights judge a call as other arguments, and note what they are asked about.
+type printingRights struct {
+	namedRights
+	args, decision string
+	always         bool
+	seen           []string
+}
+
+func (r *printingRights) Decide(inv *agent.Invocation) agent.Verdict {
+	r.seen = append(r.seen, inv.Call.Args)
+	v := agent.Verdict{Decision: agent.Decision(r.decision), Rule: "a rule", External: true}
+	if inv.Call.Args != r.args || r.always {
+		v.Args = r.args
+	}
+	return v
+}
+func (r *printingRights) Consult(_ context.Context, inv *agent.Invocation) agent.Verdict {
+	r.seen = append(r.seen, "policy "+inv.Call.Args)
+	return agent.Verdict{Decision: agent.Allow}
+}
+
+// identifiedTool returns its arguments.
+type identifiedTool struct{ rightsTool }
+
+func (t *identifiedTool) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+	return agent.TextResult("got " + inv.Call.Args + " " + string(inv.Values()["a"].(string))), nil
+}
+func (t *identifiedTool) Identity() (source, digest string) { return "/the/tool", "sha256:1" }
+
+func TestACallHasTheArgumentsThatWereJudged(t *testing.T) {
+	const args = `{"a":"b"}`
+	for name, tt := range map[string]struct {
+		rights *printingRights
+		want   string
+		seen   []string
+	}{
+		"allowed": {&printingRights{args: args, decision: "allow"}, "got " + args + " b", []string{"{}", args, "policy " + args}},
+		"asked":   {&printingRights{args: args, decision: "ask"}, "got " + args + " b", []string{"{}", args, "policy " + args, "person " + args + " /the/tool sha256:1"}},
+		"denied":  {&printingRights{args: args, decision: "deny"}, "error: not run: refused by policy: this call is not permitted", []string{"{}"}},
+		"never the same": {&printingRights{args: args, decision: "allow", always: true},
+			"error: not run: refused by policy: the command line, parsed again, is a different command", []string{"{}", args}},
+		"not arguments": {&printingRights{args: "{", decision: "allow"}, "error: not run: the arguments are refused: 1:2: the text ends too early", []string{"{}", "{", "policy {"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var events []agent.Event
+			tool := &identifiedTool{rightsTool{name: "t"}}
+			r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: &rightsModel{tool: "t"}, Toolsets: []agent.Toolset{agent.ToolList{tool}}, Rights: tt.rights},
+				Observe: func(e agent.Event) { events = append(events, e) },
+				Person: func(_ context.Context, q agent.Event) (json.RawMessage, error) {
+					tt.rights.seen = append(tt.rights.seen, "person "+q.Args+" "+q.Source+" "+q.Digest)
+					return json.RawMessage(`"allow"`), nil
+				}}
+			out, err := r.Run(t.Context(), agent.UserText("go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := out.Answer; got != tt.want || !slices.Equal(tt.rights.seen, tt.seen) {
+				t.Errorf("the result is %q, want %q; asked about %q, want %q", got, tt.want, tt.rights.seen, tt.seen)
+			}
+			for _, e := range events {
+				if e.Kind == agent.EventCallStarted && e.Args != args {
+					t.Errorf("the start is recorded with %s, want %s", e.Args, args)
+				}
+			}
+		})
+	}
+}

@@ -42,6 +42,10 @@ type Runner struct {
 	// Reserve is asked before every call and every model request of the tree;
 	// nil permits all.
 	Reserve Reserver
+	// Shared, if it is not nil, reserves the requests and calls that a budget limits where
+	// other Runners of the same run reserve too, with a Ledger: e is an EventReservation
+	// without Seq. It waits until the reservation is made, and returns what Ledger.Left does.
+	Shared func(ctx context.Context, e Event) (left, total Budget, err error)
 	// Lease is what the tree may consume and do; see Agent.Budget for the limits
 	// of one agent.
 	Lease Lease
@@ -72,6 +76,9 @@ type Runner struct {
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.
 	Observe func(Event)
+	// Panicked, if it is not nil, gets the text and the stack of a panic, which then ends the
+	// run with ErrPanic and not the program: for servers with other runs.
+	Panicked func(text string)
 	// Trace says that the run is recorded as a trace, so that tools and models get a
 	// traceparent. They also get one if From.Traceparent is valid. See package
 	// traceid.
@@ -222,10 +229,15 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	}
 	inv.Trace, inv.Context = root.tree.callTrace(id, inv.Key), root.tree.currentContext()
 	defer root.background.end()
-	result, err, broken := root.tree.gate.pass(ctx, tool, inv, func(e Event) error {
-		e.Traceparent = root.tree.outside.String()
-		root.observe(e)
-		return nil
+	var result Result
+	var err error
+	broken := root.tree.guard(func() (broken error) {
+		result, err, broken = root.tree.gate.pass(ctx, tool, inv, func(e Event) error {
+			e.Traceparent = root.tree.outside.String()
+			root.observe(e)
+			return nil
+		})
+		return broken
 	})
 	end := inv.event(EventCallEnded)
 	end.Traceparent = root.tree.outside.String()
@@ -240,7 +252,7 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 func (r *Runner) root() *run {
 	r.once.Do(func() {
 		t := &tree{
-			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), redact: RedactEvent(r.Secrets),
+			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), panicked: r.Panicked, redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, DefaultMaxDepth), now: r.Now, newID: r.NewID,
 			above: len(r.Lease.Path), shared: r.Context, person: r.Person,
 			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile, noNotices: r.NoNotices,
@@ -251,7 +263,7 @@ func (r *Runner) root() *run {
 		if t.newID == nil {
 			t.newID = rand.Text
 		}
-		t.policy, t.caller, t.delegate = r.Policy, r.caller, r.Delegate
+		t.policy, t.caller, t.delegate, t.reserveShared = r.Policy, r.caller, r.Delegate, r.Shared
 		t.rights, t.unreadable = r.leaseRights()
 		t.gate = Gate{Policy: t.decide, Ask: r.Ask, Reserve: t.reserver(r.Reserve), MaxProcesses: maxProcesses(r), Now: t.now, Commands: r.Journal != nil}
 		if r.Secrets != nil {
@@ -299,12 +311,16 @@ type tree struct {
 	// delegate is Runner.Delegate.
 	delegate func(context.Context, Delegation) error
 	caller   func(context.Context, Event) (json.RawMessage, error) // answers questions about policies
-	rights   []Rights                                              // of the callers
+	// reserveShared is Runner.Shared, and left what its last reservation left.
+	reserveShared func(context.Context, Event) (left, total Budget, err error)
+	left          Budget
+	rights        []Rights // of the callers
 	// unreadable is why the rights of the callers cannot be evaluated.
 	unreadable error
 	lease      Lease
 	journal    Journal
 	watch      func(Event)
+	panicked   func(text string)
 	redact     func(Event) Event
 	maxDepth   int
 	above      int // agents in other processes
@@ -409,7 +425,7 @@ func (r *run) fill(e *Event) {
 	case e.Kind == EventEnd:
 		e.Millis = e.Time.Sub(r.start).Milliseconds()
 		fallthrough
-	case e.Kind == EventCompaction, e.Kind == EventMessage && e.Continues():
+	case e.Kind == EventCompaction, e.Kind == EventResume, e.Kind == EventMessage && e.Continues():
 		if e.Kind == EventCompaction {
 			e.Context = r.tree.shared
 		}
@@ -480,6 +496,6 @@ func (r *run) syncMeanwhile(ctx context.Context) (wait func() error) {
 		return func() error { return nil }
 	}
 	done := make(chan error, 1)
-	go func() { done <- r.sync(ctx) }()
+	go func() { done <- r.tree.guard(func() error { return r.sync(ctx) }) }()
 	return func() error { return <-done }
 }

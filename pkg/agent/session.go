@@ -126,8 +126,24 @@ func (s *Session) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &state); err != nil {
 		return err
 	}
-	*s = Session{State: state}
-	s.derive()
+	read := Session{State: state}
+	read.derive()
+	if err := read.consistent(); err != nil {
+		return fmt.Errorf("session %.100q: %w", state.ID, err)
+	}
+	*s = read
+	return nil
+}
+
+// consistent returns an error for a State that no events lead to, and with which Next could
+// not say what is needed.
+func (s *Session) consistent() error {
+	switch n := len(s.Messages); {
+	case n == 0 && (s.Running || len(s.Calls) > 0):
+		return errors.New("a run is in progress without a message")
+	case len(s.Calls) > 0 && len(s.Calls) != len(s.last().Calls):
+		return errors.New("the calls are not those of the last message")
+	}
 	return nil
 }
 
@@ -191,6 +207,8 @@ func (s *Session) check(e Event) error {
 	switch {
 	case !e.Kind.Lasting():
 		return nil
+	case e.Depth < 0 || e.Turn < 0 || e.RunTurns < 0 || e.Attempt < 0:
+		return errors.New("it has a negative number")
 	case s.ID == "" && !opens:
 		return errors.New("the session has not begun")
 	case s.ID != "" && e.Session != s.ID:
@@ -228,6 +246,9 @@ func (s *Session) apply(e Event) error {
 	case EventSetup:
 		s.applySetup(e)
 	case EventCompaction:
+		if err := conversation(e.Messages); err != nil {
+			return err
+		}
 		s.applyCompaction(e)
 	case EventVerdict:
 		if s.find(e) < 0 {
@@ -291,7 +312,7 @@ func (s *Session) begin(e Event) {
 }
 
 func (s *Session) applyResume(e Event) error {
-	if !s.Unfinished() && !e.Summary {
+	if len(s.Messages) == 0 || !s.Unfinished() && !e.Summary {
 		return ErrNothingOpen
 	}
 	if s.Ended != "" { // it counts from the beginning
@@ -316,6 +337,35 @@ func (s *Session) applySetup(e Event) {
 	for _, spec := range e.Specs {
 		s.Setup.Tools = append(s.Setup.Tools, spec.Name)
 	}
+}
+
+// conversation returns an error unless a session can have these messages: at least one, and
+// every call with one result in the message behind it.
+func conversation(list []Message) error {
+	if len(list) == 0 {
+		return errors.New("without a message")
+	}
+	ids := map[string]bool{}
+	var open []ToolCall
+	for _, m := range list {
+		switch {
+		case m.Role != RoleUser && m.Role != RoleAssistant && m.Role != RoleTool, m.Role != RoleAssistant && len(m.Calls) > 0:
+			return fmt.Errorf("with a message of %.50q that has %d calls", m.Role, len(m.Calls))
+		case len(m.Results) != len(open) || (m.Role == RoleTool) != (len(open) > 0):
+			return fmt.Errorf("with %d results for %d calls", len(m.Results), len(open))
+		}
+		for _, c := range m.Calls {
+			if c.ID == "" || ids[c.ID] {
+				return fmt.Errorf("with a call whose id %.100q is empty or taken", c.ID)
+			}
+			ids[c.ID] = true
+		}
+		open = m.Calls
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("with %d calls that have no result", len(open))
+	}
+	return nil
 }
 
 // applyCompaction replaces the conversation by a shorter one.
@@ -344,7 +394,7 @@ func (s *Session) applyCompaction(e Event) {
 }
 
 func (s *Session) applyAnswer(e Event) error {
-	if e.Message == nil || e.Message.Role != RoleAssistant {
+	if e.Message == nil || e.Message.Role != RoleAssistant || len(e.Message.Results) > 0 {
 		return errors.New("without a model's message")
 	}
 	if len(s.Messages) == 0 || s.last().Role == RoleAssistant {

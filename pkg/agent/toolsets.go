@@ -56,6 +56,15 @@ func (r *run) refreshTools(ctx context.Context) error {
 		r.tools.specs = append(r.tools.specs, spec)
 	}
 	r.tools.specs = slices.DeleteFunc(r.tools.specs, func(s ToolSpec) bool { return duplicates[s.Name] || r.hides(s) })
+	if fitter, ok := As[ToolFitter](r.agent.Provider); ok {
+		r.tools.specs = slices.DeleteFunc(r.tools.specs, func(s ToolSpec) bool {
+			_, _, err := fitter.FitTool(s)
+			if err != nil {
+				r.warn(fmt.Sprintf("the tool %s of %s is left out, because the server of the model %s would refuse it: %v", s.Name, s.Source, r.agent.Model, err))
+			}
+			return err != nil
+		})
+	}
 	for name := range duplicates {
 		delete(r.tools.byName, name)
 	}
@@ -116,11 +125,15 @@ func (r *run) askToolsets(ctx context.Context) ([]Tool, error) {
 			continue
 		}
 		g.Go(func() error {
-			answers[i], errs[i] = sessionTools(ctx, set, &r.session.State)
-			return nil
+			return r.tree.guard(func() error {
+				answers[i], errs[i] = sessionTools(ctx, set, &r.session.State)
+				return nil
+			})
 		})
 	}
-	g.Wait() // no function fails
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
 	if ctx.Err() != nil {
 		return nil, ContextError(ctx)
 	}

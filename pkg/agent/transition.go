@@ -82,7 +82,7 @@ func (s *Session) Answered(step Step, resp *Response) Event {
 	usage.Requests = max(usage.Requests, 1)
 	if step.Kind == StepSummary {
 		if strings.TrimSpace(m.Text()) == "" {
-			return s.Failed(step, errors.New("the model answered without a text"))
+			return s.Failed(step, &ModelError{Message: "the model answered without a text", Usage: usage})
 		}
 		return s.summarized(step, &m, &usage)
 	}

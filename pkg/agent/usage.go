@@ -26,33 +26,73 @@ type Usage struct {
 	// A request without a price is not one of cost 0.
 	Cost   Money `json:"cost,omitempty"`
 	Priced int   `json:"priced,omitempty"`
+	// Estimated is the number of requests whose tokens, or some of them, are an estimate:
+	// the server did not report them. So is their cost, if it comes from a price.
+	Estimated int `json:"estimated,omitempty"`
+	// ReservedCost and ReservedTokens are what budgets count beside Cost and OutputTokens,
+	// for requests whose end is not known.
+	ReservedCost   Money `json:"reserved_cost,omitempty"`
+	ReservedTokens int   `json:"reserved_tokens,omitempty"`
+}
+
+// Possible reports whether no number of u is negative or so large that sums overflow.
+func (u Usage) Possible() bool {
+	const most = 1 << 50
+	for _, n := range [...]int64{int64(u.Requests), int64(u.InputTokens), int64(u.CachedTokens), int64(u.CacheWriteTokens), int64(u.CacheHourTokens), int64(u.OutputTokens), int64(u.ReasoningTokens),
+		int64(u.Cost), int64(u.Priced), int64(u.Estimated), int64(u.ReservedCost), int64(u.ReservedTokens)} {
+		if n < 0 || n > most {
+			return false
+		}
+	}
+	return true
+}
+
+// EstimateUsage estimates the usage of a request for which the server reports none. answer is
+// nil if there is none.
+func EstimateUsage(req *Request, answer *Message) Usage {
+	in := len(req.System) + messagesBytes(req.Messages)
+	for _, t := range req.Tools {
+		in += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	u := Usage{Requests: 1, InputTokens: in/bytesPerToken + 1, Estimated: 1}
+	if answer != nil {
+		u.OutputTokens = messageBytes(*answer) / bytesPerToken
+	}
+	return u
 }
 
 // Unpriced is the number of requests whose cost is not known.
 func (u Usage) Unpriced() int { return max(u.Requests-u.Priced, 0) }
 
-// CostText is the cost for a person: "$0.0061", "unpriced", "$0.0061 + 2 unpriced".
-// It is empty without a request.
+// CostText is the cost for a person: "$0.0061", "unpriced", "$0.0061 + 2 unpriced",
+// "$0.0061 (1 estimated)". It is empty without a request.
 func (u Usage) CostText() string {
+	text := u.Cost.Text()
 	switch n := u.Unpriced(); {
 	case u.Requests == 0 && u.Priced == 0:
 		return ""
-	case n == 0:
-		return u.Cost.Text()
-	case u.Priced == 0:
+	case u.Priced == 0 && u.Cost == 0:
 		return "unpriced"
-	default:
-		return fmt.Sprintf("%s + %d unpriced", u.Cost.Text(), n)
+	case n > 0:
+		text += fmt.Sprintf(" + %d unpriced", n)
 	}
+	if u.Estimated > 0 {
+		text += fmt.Sprintf(" (%d estimated)", u.Estimated)
+	}
+	return text
 }
 
-// TokenText are the tokens for a person: "2.6k in (1.9k cached) / 0.4k out".
+// TokenText are the tokens for a person: "2.6k in (1.9k cached) / 0.4k out". It begins with
+// "about" if some are an estimate.
 func (u Usage) TokenText() string {
-	cached := ""
+	cached, about := "", ""
+	if u.Estimated > 0 {
+		about = "about "
+	}
 	if u.CachedTokens > 0 {
 		cached = " (" + Brief(u.CachedTokens) + " cached)"
 	}
-	return Brief(u.InputTokens) + " in" + cached + " / " + Brief(u.OutputTokens) + " out"
+	return about + Brief(u.InputTokens) + " in" + cached + " / " + Brief(u.OutputTokens) + " out"
 }
 
 // Brief is a number with about three digits: "87", "0.4k", "26.1k", "260k", "2.6M".
@@ -94,7 +134,16 @@ func (u Usage) Add(v Usage) Usage {
 	u.ReasoningTokens += v.ReasoningTokens
 	u.Cost += v.Cost
 	u.Priced += v.Priced
+	u.Estimated += v.Estimated
+	u.ReservedCost += v.ReservedCost
+	u.ReservedTokens += v.ReservedTokens
 	return u
+}
+
+// Sub returns u without v, which is a part of it.
+func (u Usage) Sub(v Usage) Usage {
+	return u.Add(Usage{-v.Requests, -v.InputTokens, -v.CachedTokens, -v.CacheWriteTokens, -v.CacheHourTokens, -v.OutputTokens, -v.ReasoningTokens,
+		-v.Cost, -v.Priced, -v.Estimated, -v.ReservedCost, -v.ReservedTokens})
 }
 
 // ToolUsage counts the calls of one tool.
@@ -120,7 +169,7 @@ type TotalUsage struct {
 // Note adds what an event says of consumption.
 func (s *TotalUsage) Note(e *Event) {
 	switch e.Kind {
-	case EventAnswer, EventCompaction, EventFailure:
+	case EventAnswer, EventCompaction, EventFailure, EventResume:
 		if e.Usage == nil {
 			return
 		}

@@ -20,6 +20,9 @@ func TestCostForAPerson(t *testing.T) {
 		"$12.35":              {Requests: 1, Priced: 1, Cost: 1_234_567_890},
 		"-$2.00":              {Requests: 1, Priced: 1, Cost: -2 * agent.Dollar},
 		"$0.012 + 2 unpriced": {Requests: 5, Priced: 3, Cost: 1_230_000},
+
+		"$0.012 (1 estimated)":              {Requests: 5, Priced: 5, Cost: 1_230_000, Estimated: 1},
+		"$0.012 + 2 unpriced (1 estimated)": {Requests: 5, Priced: 3, Cost: 1_230_000, Estimated: 1},
 	} {
 		if got := u.CostText(); got != want {
 			t.Errorf("CostText of %+v = %q, want %q", u, got, want)

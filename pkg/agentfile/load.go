@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -174,6 +175,8 @@ type Node struct {
 	Tools []agent.ToolSpec
 	// Helpers are its sub-agents, sorted by slug.
 	Helpers []*Node
+	// Services are its toolboxes that call web services.
+	Services []*WebService
 
 	stack       []*Node // the nodes above, and this one
 	choice      ModelChoice
@@ -300,13 +303,13 @@ func (t *Tree) Close() error {
 type loader struct {
 	opts    Options
 	tree    *Tree
-	nodes   map[string]*Node // by nodeKey; nil for a file that is left out
-	valid   cachefile.Dir    // of agent files
-	redact  *redact.Redactor // of the tree's secrets
-	paths   []string         // that tools must not write
-	further []string         // files that decide what is executed, and are not agent files or tools
-	noted   sync.Map         // lines about sandboxes that were already reported
-	slugs   []string         // of all agents, including those that are left out
+	nodes   map[string]*Node         // by nodeKey; nil for a file that is left out
+	valid   cachefile.Dir            // of agent files
+	redact  *redact.Redactor         // of the tree's secrets
+	paths   atomic.Pointer[[]string] // that tools must not write
+	further []string                 // files that decide what is executed, and are not agent files or tools
+	noted   sync.Map                 // lines about sandboxes that were already reported
+	slugs   []string                 // of all agents, including those that are left out
 
 	taken    map[string]LockedFile // what was interpreted, by absolute path
 	against  []baseline

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/filelock"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/schema"
 )
@@ -51,14 +52,15 @@ type LockedFile struct {
 
 // The kinds of files.
 const (
-	KindAgent   = "agent"   // an agent file, or another .json in a tool directory
-	KindConfig  = "config"  // a list of MCP servers
-	KindScript  = "script"  // of a scripted model
-	KindText    = "text"    // text for the model: a prompt, a list of programs
-	KindSkill   = "skill"   // a file of a skill
-	KindTool    = "tool"    // an executable
-	KindPolicy  = "policy"  // an executable that decides about calls
-	KindProgram = "program" // a program or script that an MCP server, a runner or the key step executes
+	KindAgent    = "agent"    // an agent file, or another .json in a tool directory
+	KindConfig   = "config"   // a list of MCP servers
+	KindScript   = "script"   // of a scripted model
+	KindDocument = "document" // of a web service
+	KindText     = "text"     // text for the model: a prompt, a list of programs
+	KindSkill    = "skill"    // a file of a skill
+	KindTool     = "tool"     // an executable
+	KindPolicy   = "policy"   // an executable that decides about calls
+	KindProgram  = "program"  // a program or script that an MCP server, a runner, the key step, a secret or the first line of a script executes
 )
 
 // A LockedRunner is a runner with the digests of the descriptions of its tools.
@@ -102,17 +104,21 @@ func ReadLock(path string) (*Lock, error) {
 	return nil, fmt.Errorf("it has no entry for %s: %w", filepath.Base(path), fs.ErrNotExist)
 }
 
+// errDamaged reports a lock file that cannot be parsed, for example because it was truncated.
+var errDamaged = errors.New("it is damaged")
+
 func readLocks(file string) (*lockFile, error) {
 	data, err := readRegular(file, maxLockBytes)
 	if err != nil {
 		return nil, err
 	}
 	f := &lockFile{}
-	if _, err := schema.Parse(data); err != nil {
-		return nil, err
+	_, err = schema.Parse(data)
+	if err == nil {
+		err = json.Unmarshal(data, f)
 	}
-	if err := json.Unmarshal(data, f); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if f.Version != lockVersion {
 		return nil, fmt.Errorf("its version is %d; this program knows %d", f.Version, lockVersion)
@@ -121,11 +127,16 @@ func readLocks(file string) (*lockFile, error) {
 }
 
 // WriteLock writes the lock of the agent file at path into the lock file beside it. The
-// locks of other agent files in it stay.
-func WriteLock(path string, lock *Lock) (file string, err error) {
+// locks of other agent files in it stay, unless it is damaged.
+func WriteLock(ctx context.Context, path string, lock *Lock) (file string, err error) {
 	file = filepath.Join(filepath.Dir(path), LockName)
+	release, err := filelock.Acquire(ctx, file+".lock")
+	if err != nil {
+		return file, fmt.Errorf("write %s: %w", file, err)
+	}
+	defer release()
 	f, err := readLocks(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) {
 		f, err = &lockFile{}, nil
 	}
 	if err != nil {
@@ -140,7 +151,11 @@ func WriteLock(path string, lock *Lock) (file string, err error) {
 	if err != nil {
 		return file, fmt.Errorf("write %s: %w", file, err)
 	}
-	return file, os.WriteFile(file, append(text, '\n'), 0o644)
+	part := file + ".part" // a process that is killed leaves the lock file as it was
+	if err = os.WriteFile(part, append(text, '\n'), 0o644); err == nil {
+		err = os.Rename(part, file)
+	}
+	return file, err
 }
 
 // A DriftError reports that a tree differs from its lock or from what was trusted.
@@ -225,11 +240,29 @@ func Survey(path string, opts Options) (*Tree, *Lock) {
 // Difference lists how now differs from what was surveyed before, a line or more each.
 func (l *Lock) Difference(now *Lock) []string { return difference(l.files(false), now.files(false)) }
 
+// Readable returns an error if a file could not be read, so that l lacks its digest. Such a
+// lock must not be saved.
+func (l *Lock) Readable() error {
+	var files []string
+	for name, digest := range l.files(true) {
+		if digest == noDigest {
+			files = append(files, name)
+		}
+	}
+	if slices.Sort(files); len(files) > 0 {
+		return fmt.Errorf("it cannot be read, so changes of it would not be noticed: %s", strings.Join(files, ", "))
+	}
+	return nil
+}
+
 // Lock returns what the tree consists of, with paths relative to the folder of its root
 // file. It starts every MCP server, and fails if one of them does not list its tools.
 func (t *Tree) Lock(ctx context.Context) (*Lock, error) {
 	dir := folderOf(t.Nodes[0].File.Path)
 	lock := t.survey(dir)
+	if err := lock.Readable(); err != nil {
+		return nil, err
+	}
 	for _, n := range t.Nodes {
 		n.describe(lock, dir)
 	}
@@ -362,6 +395,8 @@ func difference(was, now map[string]string) []string {
 	for name, text := range now {
 		if old, known := was[name]; !known {
 			changes = append(changes, "added: "+name+lines("+ ", text, ""))
+		} else if text == noDigest {
+			changes = append(changes, "unreadable: "+name)
 		} else if old != text {
 			changes = append(changes, "changed: "+name+lines("- ", old, text)+lines("+ ", text, old))
 		}
@@ -383,7 +418,7 @@ func difference(was, now map[string]string) []string {
 // Digests are not shown.
 func lines(mark, text, other string) string {
 	const most = 20
-	if text == "" || strings.HasPrefix(text, "sha256:") {
+	if text == "" || text == noDigest || strings.HasPrefix(text, "sha256:") {
 		return ""
 	}
 	known := strings.Split(other, "\n")

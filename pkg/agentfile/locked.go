@@ -93,7 +93,8 @@ func (l *loader) compareTools(ctx context.Context, path string) error {
 	for _, n := range l.tree.Nodes {
 		n.describe(now, dir)
 	}
-	changes := difference(l.lock.descriptions(), now.descriptions())
+	changes := difference(l.lock.files(true), now.files(true)) // it may have changed since compare
+	changes = append(changes, difference(l.lock.descriptions(), now.descriptions())...)
 	var mu sync.Mutex
 	var g errgroup.Group
 	for _, n := range l.tree.Nodes {
@@ -121,13 +122,14 @@ func (l *loader) compareTools(ctx context.Context, path string) error {
 	return &DriftError{File: path, Against: LockName, Changes: changes}
 }
 
-// locked returns t, or with a lock t as it was when it was compared: a call of an
-// executable that has changed since is refused.
+// locked returns t. If there is a lock, the returned tool refuses calls while the executable
+// differs from it.
 func (l *loader) locked(t *exectool.Tool) agent.Tool {
 	if l.lock == nil || t.Source().Runner != nil {
 		return t
 	}
-	return &lockedFile{Tool: t, digest: exectool.Digest(t.File())}
+	dir := folderOf(l.tree.Nodes[0].File.Path)
+	return &lockedFile{Tool: t, digest: l.lock.Files[relative(dir, t.File())].Digest}
 }
 
 // A lockedFile is a tool whose executable must not change.
@@ -141,7 +143,7 @@ func (t *lockedFile) Unwrap() any { return t.Tool }
 
 // Call implements agent.Tool.
 func (t *lockedFile) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	if exectool.Digest(t.File()) != t.digest {
+	if now := exectool.Digest(t.File()); now == "" || now != t.digest {
 		return agent.Result{}, fmt.Errorf("nothing ran: %s no longer matches %s", named(t.Path()), LockName)
 	}
 	return t.Tool.Call(ctx, inv)

@@ -3,6 +3,9 @@ package agentfile
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/google/go-cmp/cmp"
 )
 
 // Where a tree is, and in which order a server writes its keys, is not part of a lock.
@@ -21,5 +24,14 @@ func TestLocksDoNotDependOnTheMachine(t *testing.T) {
 	two := canonical(json.RawMessage(`{"properties":{"a":{"const":"<"},"b":{"maximum":1e400}},"type":"object"}`))
 	if string(one) != string(two) || string(one) != `{"properties":{"a":{"const":"<"},"b":{"maximum":1e400}},"type":"object"}` {
 		t.Errorf("canonical = %s and %s, want the same", one, two)
+	}
+}
+
+// A variable with a key is not passed on, however it spells the key.
+func TestVariablesWithAKeyAreRemoved(t *testing.T) {
+	l := newLoader(Options{Environ: []string{"A=https://u:sk-12%2f34%22567@host", `B={"k":"sk-12\/34\u0022567"}`, `C=sk-12/34"567`, "D=harmless", `E=sk-12/34"567`}})
+	l.tree.secrets = append(l.tree.secrets, config.NewSecret(`sk-12/34"567`))
+	if diff := cmp.Diff([]string{"D=harmless", `E=sk-12/34"567`}, l.environ([]string{"E"})); diff != "" {
+		t.Errorf("environ (-want +got):\n%s", diff)
 	}
 }

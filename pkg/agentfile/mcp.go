@@ -267,5 +267,27 @@ func (t *Tree) Connect(ctx context.Context) {
 		slices.SortStableFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	}
 	t.nameTools()
+	t.fitTools()
 	sortProblems(t.Problems)
+}
+
+// fitTools reports the tools whose schemas the servers of their models refuse.
+func (t *Tree) fitTools() {
+	for _, n := range t.Nodes {
+		fitter, ok := agent.As[agent.ToolFitter](n.Agent.Provider)
+		if !ok {
+			continue
+		}
+		for _, s := range n.Tools {
+			_, changed, err := fitter.FitTool(s)
+			switch {
+			case err != nil:
+				t.Problems = append(t.Problems, Problem{Severity: LeftOut, Code: CodeModel, File: n.File.Path, Message: fmt.Sprintf(
+					"the tool %s of %s is not offered to the model of %s, because its server would refuse it: %s", s.Name, s.Source, n.Agent.Slug, err)})
+			case len(changed) > 0:
+				t.Problems = append(t.Problems, Problem{Severity: Note, Code: CodeModel, File: n.File.Path, Message: fmt.Sprintf(
+					"the server of the model of %s would refuse the schema of the tool %s of %s; the model sees another one (%s), and calls are compared with the schema of the tool", n.Agent.Slug, s.Name, s.Source, strings.Join(changed, "; "))})
+			}
+		}
+	}
 }

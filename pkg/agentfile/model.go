@@ -18,6 +18,7 @@ import (
 	"github.com/agents-exe/agents/pkg/httphost"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/provider/anthropic"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/provider/script"
@@ -101,19 +102,22 @@ func (s *Spec) protocol(p agent.Provider, flavor openai.Flavor) agent.Provider {
 
 // price finds what the model of s costs, when it is first asked for.
 func (l *loader) price(s *Spec) func() *prices.Price {
-	return sync.OnceValue(func() *prices.Price {
-		if s.Price != nil {
-			return s.Price
-		}
-		u, err := url.Parse(serverURL(s))
-		if err != nil || s.Flavor == FlavorScripted {
-			return nil
-		}
-		if m, ok := prices.Lookup(l.opts.Prices, u.Host, s.ModelName); ok {
-			return &m.Price
-		}
+	return sync.OnceValue(func() *prices.Price { return s.PriceOf(l.opts.Prices) })
+}
+
+// PriceOf is what the model of s costs, by own or the built-in table; nil if that is not known.
+func (s *Spec) PriceOf(own prices.Table) *prices.Price {
+	if s.Price != nil {
+		return s.Price
+	}
+	u, err := url.Parse(serverURL(s))
+	if err != nil || s.Flavor == FlavorScripted {
 		return nil
-	})
+	}
+	if m, ok := prices.Lookup(own, u.Host, s.ModelName); ok {
+		return &m.Price
+	}
+	return nil
 }
 
 // ownKey is the key in the environment variable that apiKeyEnv names. It is bound to
@@ -279,11 +283,15 @@ func (l *loader) openai(n *Node, key config.Key, hasKey bool) agent.Provider {
 		reveal = key.Value.Reveal
 	}
 	n.Agent.Flavor = string(flavor.At(u))
-	return s.provider(protocol, flavor, u, modelhttp.Settings{
+	p := s.provider(protocol, flavor, u, modelhttp.Settings{
 		BaseURL: base, Model: s.ModelName, Key: reveal,
 		Temperature: s.Temperature, MaxOutputTokens: s.MaxOutputTokens, ReasoningEffort: s.ReasoningEffort,
 		ExtraBody: s.ExtraBody, RequestTimeout: seconds(s.RequestTimeoutSeconds),
 	})
+	if claude, ok := p.(*anthropic.Provider); ok && claude.RefusesTemperature() {
+		l.modelProblem(n, Warning, CodeModel, "temperature", "the model %s refuses a temperature other than 1: it thinks (see reasoningEffort), or is newer than Claude Opus 4.6", s.ModelName)
+	}
+	return p
 }
 
 // withoutUser is the text of a URL, which need not be a valid one, without the user

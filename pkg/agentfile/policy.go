@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // policyTimeout is how long an external policy may take, if it declares no limit.
@@ -99,16 +100,24 @@ func (p *externalPolicy) ask(ctx context.Context, inv *agent.Invocation) (v agen
 	if err != nil {
 		return v, err
 	}
-	var answer struct {
-		Verdict agent.Decision `json:"verdict"`
-		Reason  string         `json:"reason"`
-	}
-	if err := json.Unmarshal([]byte(result.Text()), &answer); err != nil {
+	return readVerdict(result.Text())
+}
+
+// readVerdict reads what a policy prints: one object with the keys verdict and reason, each once.
+func readVerdict(text string) (v agent.Verdict, err error) {
+	doc, err := jsondoc.Parse([]byte(text), jsondoc.Options{MaxBytes: 1 << 20, MaxDepth: 50, Strict: true})
+	if err != nil {
 		return v, fmt.Errorf("its output is not a verdict: %w", err)
 	}
-	switch answer.Verdict {
-	case agent.Allow, agent.AskPerson, agent.Deny:
-		return agent.Verdict{Decision: answer.Verdict, Reason: answer.Reason}, nil
+	for _, m := range doc.Root.Children {
+		if m.Name != "verdict" && m.Name != "reason" || m.Kind() != "string" {
+			return v, fmt.Errorf("its output is not a verdict: it has the key %.50q with a JSON %s; want verdict and reason, both strings", m.Name, m.Kind())
+		}
 	}
-	return v, fmt.Errorf("its verdict is %.50q, not allow, ask or deny", answer.Verdict)
+	v = agent.Verdict{Decision: agent.Decision(doc.Root.Member("verdict").Text()), Reason: doc.Root.Member("reason").Text()}
+	switch v.Decision {
+	case agent.Allow, agent.AskPerson, agent.Deny:
+		return v, nil
+	}
+	return v, fmt.Errorf("its verdict is %.50q, not allow, ask or deny", v.Decision)
 }

@@ -35,7 +35,7 @@ func spoken(t *testing.T) (url string, paths, bodies *[]string) {
 		case !strings.HasSuffix(r.URL.Path, "/messages"):
 			io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}]}`)
 		case strings.Contains(string(body), `"tool_result"`) || !strings.Contains(string(body), `"tools"`):
-			io.WriteString(w, `{"type":"message","content":[{"type":"text","text":"done"}],"stop_reason":"end_turn","usage":{"input_tokens":0,"output_tokens":0}}`)
+			io.WriteString(w, `{"type":"message","content":[{"type":"text","text":"done"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)
 		default:
 			io.WriteString(w, messagesTurn)
 		}
@@ -95,8 +95,8 @@ func TestRunInAnthropicsProtocol(t *testing.T) {
 	if err != nil || out.Answer != "done" || len(*bodies) != 2 {
 		t.Fatalf("%+v, %v, %d requests", out, err, len(*bodies))
 	}
-	// 0.1 million tokens at $5, 1 at $6.25, 2 at $0.50, and 0.1 at $25.
-	if u := out.Total.Usage; u.Cost.String() != "10.25" || u.CacheWriteTokens != 1_000_000 {
+	// 0.1 million tokens at $5, 1 at $6.25, 2 at $0.50, and 0.1 at $25; then one token at each end.
+	if u := out.Total.Usage; u.Cost.String() != "10.25003" || u.CacheWriteTokens != 1_000_000 {
 		t.Errorf("usage %+v", u)
 	}
 	for _, want := range []string{`"max_tokens":100000`, `{"type":"thinking","thinking":"I look.","signature":"c2ln"},{"type":"tool_use","id":"toolu_1"`, `{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"text","text":"fine\n"}`} {

@@ -40,6 +40,12 @@ func (l *loader) confine() {
 		n.confinement.place = sandbox.Place{Dir: dir, Home: toolenv.Lookup(l.opts.Environ, "HOME"), Environ: l.opts.Environ,
 			Ladder: l.opts.Ladder, Log: l.note}
 		n.confinement.place.Secrets = l.secretFiles(dir)
+		n.confinement.place.Protected = func() []string {
+			if paths := l.paths.Load(); paths != nil {
+				return *paths
+			}
+			return l.decisive(nil)
+		}
 		if n.File.Spec.Sandbox == nil {
 			continue
 		}
@@ -167,6 +173,36 @@ func (n *Node) confined(p program) func(file string) exectool.Sandbox {
 		}
 		return nil
 	}
+}
+
+// confined reports whether an agent or one of its programs has a sandbox.
+func (l *loader) confined() bool {
+	return slices.ContainsFunc(l.tree.Nodes, func(n *Node) bool { return len(n.confinement.all()) > 0 })
+}
+
+// all returns the sandboxes in use.
+func (c *confinement) all() []*sandbox.Box {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Collect(maps.Values(c.boxes)), func(b *sandbox.Box) bool { return b == nil })
+}
+
+// exposed reports whether a sandboxed process of the tree can change a program of n on this
+// machine, although its sandbox does not name it.
+func (l *loader) exposed(n *Node) bool {
+	for _, of := range l.tree.Nodes {
+		for _, box := range of.confinement.all() {
+			for _, p := range n.programs {
+				if path, err := filepath.Abs(p.path); err != nil || p.runner == nil && box.Unprotected(withoutLinks(path)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // confinedServer is the sandbox of a server that is a program.

@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ func (l *loader) survey(dir string) *Lock {
 	}
 	for _, n := range l.tree.Nodes {
 		s.files(n)
+		s.services(n)
 		s.runners(n)
 		s.servers(n)
 	}
@@ -43,18 +45,79 @@ func (s *surveyor) file(kind, path string) {
 		return
 	}
 	if _, known := s.lock.Files[relative(s.dir, abs)]; !known && err == nil {
-		s.lock.Files[relative(s.dir, abs)] = LockedFile{Kind: kind, Digest: exectool.Digest(abs)}
+		s.lock.Files[relative(s.dir, abs)] = LockedFile{Kind: kind, Digest: digestOf(abs)}
 	}
 }
 
-// named adds the first file that a name in the file of n can mean.
-func (s *surveyor) named(n *Node, kind, name string) {
-	for _, path := range s.places(n, name) {
-		if _, err := os.Stat(path); err == nil {
-			s.file(kind, path)
-			return
+// noDigest stands for the digest of a file that exists but cannot be read. It equals no
+// other, not even itself: see difference.
+const noDigest = "unreadable"
+
+// digestOf returns the digest of a file: "" if the file does not exist, noDigest if it cannot
+// be read.
+func digestOf(path string) string {
+	sum := exectool.Digest(path)
+	if _, err := os.Stat(path); sum == "" && err == nil {
+		return noDigest
+	}
+	return sum
+}
+
+// executed adds the file at path, which is executed with env in the folder from. If it is a
+// script, it also adds the files of the tree that its first line names: the interpreter and
+// its arguments. Relative names start at from, as they do for the system.
+func (s *surveyor) executed(kind, path string, env []string, from string) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return
+	}
+	_, known := s.lock.Files[relative(s.dir, abs)]
+	if s.file(kind, abs); known {
+		return
+	}
+	for _, word := range firstLine(abs) {
+		word = strings.TrimPrefix(word, "-S") // of env
+		file, err := process.LookPath(word, env)
+		local := err != nil || strings.Contains(word, "/") && !filepath.IsAbs(word)
+		if local {
+			file = filepath.Join(from, word)
+		}
+		info, err := os.Stat(file)
+		inTree := s.dir != string(filepath.Separator) && skills.Inside(s.dir, file)
+		if err == nil && info.Mode().IsRegular() && (local || inTree) {
+			s.executed(KindProgram, file, env, from)
 		}
 	}
+}
+
+// firstLine returns the words behind the #! of a script; none for another file.
+func firstLine(path string) []string {
+	const most = 256 // Linux reads no more
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	head := make([]byte, most)
+	n, _ := io.ReadFull(f, head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	if line, script := strings.CutPrefix(line, "#!"); script {
+		return strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
+	}
+	return nil
+}
+
+// named returns the first file that a name in the file of n can mean, or "".
+func (s *surveyor) named(n *Node, name string) string {
+	for _, path := range s.places(n, name) {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // command adds the programs of a command line.
@@ -65,29 +128,35 @@ func (s *surveyor) command(line, env []string, from string) {
 	program, _ := process.LookPath(line[0], env)
 	for _, path := range process.Programs(line, env, from) {
 		if path == program && !strings.Contains(line[0], "/") {
-			s.lock.Programs[line[0]] = exectool.Digest(path)
+			s.lock.Programs[line[0]] = digestOf(path)
 		} else {
-			s.file(KindProgram, path)
+			s.executed(KindProgram, path, env, from)
 		}
 	}
 }
 
 // files adds the files of n: those that its file names, its tools and its skills.
 func (s *surveyor) files(n *Node) {
-	if script := n.File.Spec.Script; script != "" {
-		s.named(n, KindScript, script)
+	env := s.environ(n.File.Spec.ToolEnv)
+	executed := func(kind, path string) {
+		if path != "" {
+			s.executed(kind, path, env, n.workDir)
+		}
 	}
-	if step := n.File.Spec.Step; step != "" {
-		s.named(n, KindProgram, step)
+	if path := s.named(n, n.File.Spec.Script); n.File.Spec.Script != "" && path != "" {
+		s.file(KindScript, path)
+	}
+	if n.File.Spec.Step != "" {
+		executed(KindProgram, s.named(n, n.File.Spec.Step))
 	}
 	for _, name := range n.File.Spec.Policy {
-		s.named(n, KindPolicy, name)
+		executed(KindPolicy, s.named(n, name))
 	}
 	for _, p := range n.policies {
-		s.file(KindProgram, p.path)
+		executed(KindProgram, p.path)
 	}
 	for _, path := range exectool.Executables(n.sources()) {
-		s.file(KindTool, path)
+		executed(KindTool, path)
 	}
 	for _, f := range n.skillDirs {
 		if f.foreign {
@@ -95,8 +164,20 @@ func (s *surveyor) files(n *Node) {
 		}
 		for _, skill := range f.list {
 			for _, name := range skill.Files() {
-				s.file(KindSkill, filepath.Join(skill.Dir, name))
+				executed(KindSkill, filepath.Join(skill.Dir, name))
 			}
+		}
+	}
+}
+
+// services adds what the toolboxes of web services of n read and execute.
+func (s *surveyor) services(n *Node) {
+	for _, service := range n.Services {
+		if filepath.IsAbs(service.Document) {
+			s.file(KindDocument, service.Document)
+		}
+		for _, command := range service.Commands {
+			s.command(command, s.environ(n.File.Spec.ToolEnv), n.workDir)
 		}
 	}
 }

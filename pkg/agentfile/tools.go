@@ -12,6 +12,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/toolname"
 	"github.com/agents-exe/agents/pkg/transcript"
@@ -91,16 +92,33 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 	for _, s := range sets {
 		told = append(told, s)
 	}
-	if len(told) == 0 {
+	if len(told) == 0 && !l.confined() {
 		return
 	}
+	paths := l.decisive(sets)
+	l.paths.Store(&paths)
+	for _, s := range told {
+		s.Protect(paths)
+	}
+}
+
+// decisive returns the files and folders that decide what is executed, absolute: those of
+// the agents and their toolsets, of this program, and what the next Load would use.
+func (l *loader) decisive(sets []*exectool.Toolset) (paths []string) {
 	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile, l.opts.SignInDir}, l.further)
 	if len(l.tree.Nodes) > 0 {
 		files = append(files, filepath.Join(filepath.Dir(l.tree.Nodes[0].File.Path), LockName))
 	}
-	var paths []string
 	for _, n := range l.tree.Nodes {
 		paths = append(paths, n.File.Real)
+		if path, err := filepath.Abs(n.File.Path); err == nil && path != n.File.Real {
+			paths = append(paths, path) // if it is a link, that must not change either
+		}
+		for _, p := range n.programs {
+			if sets == nil && p.runner == nil { // which are not open yet
+				files = append(files, p.path)
+			}
+		}
 		for _, p := range n.policies {
 			files = append(files, p.path)
 		}
@@ -119,10 +137,7 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 	for _, s := range sets {
 		paths = append(paths, s.Files()...)
 	}
-	l.paths = paths
-	for _, s := range told {
-		s.Protect(paths)
-	}
+	return paths
 }
 
 // withoutLinks resolves the links in an absolute path whose end may not exist.
@@ -220,15 +235,13 @@ func (n *Node) path() []string {
 }
 
 // environ is the environment of the processes that n starts, without variables that
-// hold a key, except those that allow names. Short keys do not count: other values
-// contain them by chance.
+// hold a key, also as in a URL or JSON, except those that allow names. Short keys do not
+// count: other values contain them by chance.
 func (l *loader) environ(allow []string) []string {
-	const short = 8
-	secrets := slices.DeleteFunc(l.tree.Secrets(), func(s string) bool { return len(s) < short })
+	secrets := redact.New(l.tree.Secrets())
 	return slices.DeleteFunc(slices.Clone(l.opts.Environ), func(entry string) bool {
 		name, value, _ := strings.Cut(entry, "=")
-		return !slices.Contains(allow, name) &&
-			slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(value, s) })
+		return !slices.Contains(allow, name) && secrets.String(value) != value
 	})
 }
 

@@ -25,6 +25,8 @@ type companionBox struct {
 	// identity is what the list of tools depends on besides the program, usually the settings
 	// that are not secret. The list is cached under it.
 	identity string
+	// files decide what the toolbox executes and calls, besides the program.
+	files []string
 	// uncached says that the list may change at any time, and is requested in every run.
 	uncached bool
 	// timeout limits a call; 0 means the timeout of the agent file.
@@ -65,7 +67,7 @@ func (l *loader) companion(n *Node, b companionBox) {
 	s := server{pointer: b.pointer, settings: settings, uncached: b.uncached, group: l.toolgroup(n, b.pointer, b.activation)}
 	s.Name, s.Sandbox = b.name, b.sandbox
 	s.client = mcpclient.Server{
-		Name: b.name, Called: "toolbox", Executable: program, Args: []string{b.toolbox}, Dir: n.workDir, Identity: b.identity, StartTimeout: b.start, Keys: true,
+		Name: b.name, Called: "toolbox", Executable: program, Args: []string{b.toolbox}, Dir: n.workDir, Identity: b.identity, Files: b.files, StartTimeout: b.start, Keys: true,
 		CallTimeout: cmp.Or(b.timeout, seconds(n.File.Spec.ToolTimeoutSeconds)),
 	}
 	n.configured = append(n.configured, s)

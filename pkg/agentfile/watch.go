@@ -37,6 +37,9 @@ func (l *loader) watch(n *Node, set *exectool.Toolset) *watched {
 	return w
 }
 
+// errExposed explains why changed executables are ignored.
+var errExposed = errors.New(`executables have changed, and are not read again before the next start: on this machine a sandboxed tool could have changed them, although its "write" does not name them`)
+
 func (w *watched) use(set *exectool.Toolset) {
 	w.tools, w.err = nil, nil
 	for _, t := range set.List() {
@@ -61,12 +64,14 @@ func (w *watched) Tools(ctx context.Context) ([]agent.Tool, error) {
 	case stamp == w.stamp:
 	case len(w.l.against) > 0:
 		w.stamp, w.err = stamp, w.refused()
+	case w.l.exposed(w.n):
+		w.stamp, w.err = stamp, errExposed
 	default:
 		set := w.l.executables(ctx, w.n)
 		if set == nil {
 			return nil, context.Cause(ctx)
 		}
-		set.Protect(append(slices.Clip(w.l.paths), set.Files()...))
+		set.Protect(append(slices.Clip(*w.l.paths.Load()), set.Files()...))
 		w.stamp = stamp
 		w.use(set)
 	}

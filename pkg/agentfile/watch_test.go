@@ -36,7 +36,7 @@ func TestWatchedToolsAreThoseOfNow(t *testing.T) {
 	write(t, script+`
 -- agent.json --
 {"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","watch":true,"toolDirectory":"tools",
- "sandbox":{"write":["."]},"builtinToolboxes":[{"tag":"ThinkToolbox"}]}}
+ "sandbox":{"write":[".","tools"]},"builtinToolboxes":[{"tag":"ThinkToolbox"}]}}
 -- tools/README.md --
 nothing
 `)
@@ -87,6 +87,42 @@ nothing
 		t.Fatal(err)
 	}
 	check("without one of them", "", "think", "bash_one")
+}
+
+// TestWatchIgnoresWhatASandboxedToolCouldWrite: without namespaces nothing keeps a sandboxed
+// tool from writing another one that has no sandbox, unless the folder is elsewhere.
+func TestWatchIgnoresWhatASandboxedToolCouldWrite(t *testing.T) {
+	for _, test := range []struct {
+		sandbox string
+		ignored bool
+	}{{`"workspace"`, true}, {`{"write":["."]}`, true}, {`{"network":"none"}`, true}, {`{"write":["other"]}`, false}, {`{"write":[".","free","boxed"]}`, false}} {
+		write(t, script+`
+-- agent.json --
+{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","watch":true,
+ "bashToolboxes":[{"tag":"FileSystemDirectory","contents":{"path":"boxed","sandbox":`+test.sandbox+`}},{"tag":"FileSystemDirectory","contents":{"path":"free"}}]}}
+-- free/README.md --
+nothing
+-- other/README.md --
+nothing
+-- boxed/README.md --
+nothing
+`)
+		if err := os.WriteFile("boxed/one", []byte(toolScript("one", "")), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Environ: os.Environ()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("free/two", []byte(toolScript("two", "touch ran")), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		names, errs, _ := offered(t, tree)
+		_, err = os.Stat("ran")
+		if ignored := !slices.Contains(names, "bash_two"); ignored != test.ignored || (err != nil) != test.ignored || (len(errs) > 0) != test.ignored {
+			t.Errorf("with the sandbox %s the tools are %v, %q, executed: %v; want the new one ignored: %v", test.sandbox, names, errs, err == nil, test.ignored)
+		}
+	}
 }
 
 func TestWatchedToolsInATrustedTree(t *testing.T) {

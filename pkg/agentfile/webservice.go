@@ -14,6 +14,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/httphost"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
 	"github.com/agents-exe/agents/pkg/toolenv"
@@ -34,6 +35,15 @@ type webService struct {
 	MaxOutputBytes                          int
 	Sandbox                                 *sandbox.Config
 	Secrets                                 []webSecret
+}
+
+// A WebService is a toolbox of an agent file that calls a web service.
+type WebService struct {
+	Name     string
+	Document string // the absolute path of a file, or a URL
+	URL      string // what it calls; "" means the server that Document names
+	// Commands are the command lines that print secrets. They start in the working directory of tools.
+	Commands [][]string
 }
 
 type webSecret struct {
@@ -103,6 +113,13 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 			changed = fmt.Sprint(info.Size(), info.ModTime().UnixNano())
 		}
 	}
+	service := &WebService{Name: s.Name, Document: s.Document, URL: c.BaseURL}
+	n.Services = append(n.Services, service)
+	for _, secret := range c.Secrets {
+		if command := secret.command(); command != nil {
+			service.Commands = append(service.Commands, command)
+		}
+	}
 	identity, _ := json.Marshal(s) // plain fields, without secrets
 	if err := l.webSecrets(n, &c, &s); err != nil {
 		return err
@@ -111,9 +128,28 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 	if c.TimeoutSeconds > 0 {
 		limit = seconds(c.TimeoutSeconds) + 10*time.Second // the toolbox ends a request first
 	}
-	l.companion(n, companionBox{toolbox: "openapi", name: s.Name, timeout: limit, pointer: pointer, settings: s, identity: string(identity) + changed,
+	l.companion(n, companionBox{toolbox: "openapi", name: s.Name, timeout: limit, pointer: pointer, settings: s, identity: string(identity) + changed, files: l.files(n, service),
 		start: webServiceStart, sandbox: c.Sandbox, activation: c.Activation, uncached: httphost.Local(at)})
 	return nil
+}
+
+// command returns the command line that prints the secret; nil if it comes from elsewhere.
+func (s *webSecret) command() (line []string) {
+	if s.Source.Tag == "Command" {
+		_ = json.Unmarshal(s.Source.Contents, &line) // agents-toolbox reports it
+	}
+	return line
+}
+
+// files returns the local files that decide what the toolbox calls and executes.
+func (l *loader) files(n *Node, s *WebService) (files []string) {
+	if filepath.IsAbs(s.Document) {
+		files = append(files, s.Document)
+	}
+	for _, line := range s.Commands {
+		files = append(files, process.Programs(line, l.environ(n.File.Spec.ToolEnv), n.workDir)...)
+	}
+	return files
 }
 
 // webSecrets adds the keys and secrets of c to s. A key is only sent to the hosts that its

@@ -45,7 +45,7 @@ func TestAnAgentReservesInTheBudgetsOfItsCaller(t *testing.T) {
 			p.send(answer(call, agent.Usage{Requests: 1, Cost: 5 * agent.Dollar, Priced: 1}), started("S.1.1"), done)
 			replies = append(replies, p.reserve("", ""))
 			p.send(end(agent.StatusBudget, "spent"))
-		}, []string{`{"error":"budget usd 3.00 of agent outer spent (5.00 with 1 sub-agent)"}`}, agent.StatusBudget},
+		}, []string{`{"error":"budget usd 3.00 of agent outer spent (5.00 + 1 unpriced with 1 sub-agent)"}`}, agent.StatusBudget},
 		{"a call", func(p *peer) {
 			p.reserve("", "")
 			p.send(answer(call, one))

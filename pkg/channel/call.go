@@ -104,10 +104,6 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 		return nil
 	case agent.EventClientCall:
 		return sent(h.conn.Result(e.Key, []agent.Part{agent.Text("the caller has no tools of its own")}, true))
-	case agent.EventSession:
-		if e.Depth == 0 {
-			h.slug = e.Agent
-		}
 	case agent.EventAnswer:
 		if e.Depth == 0 && e.Message != nil {
 			h.answer = *e.Message
@@ -119,6 +115,9 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 	}
 	if err := h.inv.Host.Forward(ctx, h.inv, e); err != nil {
 		return err
+	}
+	if e.Kind == agent.EventSession && e.Depth == 0 {
+		h.slug = e.Agent
 	}
 	if e.Kind == agent.EventCallStarted && ctx.Err() == nil { // nothing is kept once the run ends
 		return sent(h.conn.Ack(e.Seq))

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // A Conn is the holder's side of a channel. Its methods are safe for concurrent use.
@@ -47,7 +48,7 @@ var ErrProtocol = errors.New("the agent broke the protocol of the channel")
 func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
 	s.Channel = Version
 	c := &Conn{in: newLines(in), max: maxBytes, any: s.Session != "" && len(s.Args) == 0 && len(s.History) == 0, out: out, queue: make(chan []byte, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
-	if line, err := encode(start{kindStart, s}); err != nil {
+	if line, err := encodeStart(s); err != nil {
 		c.unsent = fmt.Errorf("send the start message: %w", err)
 		c.fail(c.unsent)
 	} else {
@@ -195,6 +196,9 @@ func (c *Conn) next() (agent.Event, error) {
 		return e, fmt.Errorf("%w: after event %d: %w", ErrProtocol, c.seq, err)
 	case err != nil:
 		return e, err
+	}
+	if err := jsondoc.Measure(line); err != nil {
+		return agent.Event{}, fmt.Errorf("%w: after event %d: %w", ErrProtocol, c.seq, err)
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
 		return agent.Event{}, fmt.Errorf("%w: after event %d: a line is not an event: %w", ErrProtocol, c.seq, jsonError(line, err))

@@ -112,7 +112,7 @@ func TestAPersonSpeaksToOneAgentOfATree(t *testing.T) {
 
 func TestAPersonStopsOneAgentOfATree(t *testing.T) {
 	for agentOf, want := range map[string]string{
-		"leaf": "[interrupted] agent leaf did not answer: a person stopped it: enough",
+		"leaf": "[ok] agent mid answered:\n[interrupted] agent leaf did not answer: a person stopped it: enough",
 		"mid":  "[interrupted] agent mid did not answer: a person stopped it: enough",
 	} {
 		everyTree(t, func(t *testing.T, borders string) {

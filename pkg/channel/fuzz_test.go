@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agent/agenttest"
 )
 
 // FuzzServer tests that a Server answers every input with well-formed lines, the last
@@ -58,11 +59,21 @@ func FuzzConn(f *testing.F) {
 		lines(session(), of(agent.Event{Kind: agent.EventQuestion, Question: "q", What: "approve"}), of(agent.Event{Kind: agent.EventClientCall, Key: "S.1.1"}), end(agent.StatusFailed, "")),
 		lines(agent.Event{Kind: agent.EventEnd, Status: agent.StatusLimit, Error: "too deep"}),
 	} {
-		f.Add([]byte(s))
+		f.Add([]byte(s), []byte{})
 	}
-	f.Fuzz(func(t *testing.T, output []byte) {
+	for _, script := range []string{
+		"\x00\x00\x00\x00\x04\x00\x00\x01\x01\x00\x00\x20",                                 // a resume without a message, and a second attempt
+		"\x00\x00\x00\x00\x06\x00\xfa\x00",                                                 // a compaction without a message
+		"\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x02\x00\x08\x00\x00\x00\x00\x01\x00\x00", // a sub-agent
+	} {
+		f.Add([]byte(lines(end(agent.StatusOK, "hi"))), []byte(script))
+	}
+	f.Fuzz(func(t *testing.T, output, script []byte) {
 		synctest.Test(t, func(t *testing.T) {
-			c, events := callChild(t, func(p *peer) { p.raw(string(output)) }, func(r *agent.Runner) {
+			c, events := callChild(t, func(p *peer) {
+				p.send(agenttest.Events(script[:min(len(script), 4*200)])...)
+				p.raw(string(output))
+			}, func(r *agent.Runner) {
 				r.Person = func(context.Context, agent.Event) (json.RawMessage, error) { return nil, errors.New("no") }
 			})
 			var b agent.Rebuilder

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -254,13 +256,22 @@ func TestAnAgentThatBreaksTheProtocolIsAToolThatFails(t *testing.T) {
 		{"an end with an open call", func(p *peer) {
 			p.send(session(), prompt(), answer(tool, one), end(agent.StatusOK, "hi"))
 		}, agent.ErrChild, "1 calls have no result"},
+		{"a resume without a message", func(p *peer) {
+			p.send(session(), of(agent.Event{Kind: agent.EventResume, Summary: true}), of(agent.Event{Kind: agent.EventMessage, Attempt: 1, Message: &agent.Message{Role: agent.RoleUser}}))
+		}, agent.ErrChild, "the session has no unfinished run"},
+		{"a compaction without a message", func(p *peer) {
+			p.send(session(), prompt(), of(agent.Event{Kind: agent.EventCompaction}), answer(says("hi"), one))
+		}, agent.ErrChild, "compaction event: without a message"},
+		{"a compaction with half a turn", func(p *peer) {
+			p.send(session(), prompt(), of(agent.Event{Kind: agent.EventCompaction, Messages: []agent.Message{agent.UserText("go"), tool}}))
+		}, agent.ErrChild, "compaction event: with 1 calls that have no result"},
 		{"an unknown status", func(p *peer) {
 			p.send(session(), prompt(), end("splendid", "hi"))
 		}, ErrProtocol, `event 3: a run does not end with the status "splendid"`},
 		{"no status", func(p *peer) { p.send(agent.Event{Kind: agent.EventEnd}) }, ErrProtocol, `a run does not end with the status ""`},
 		{"it gives back what it consumed", func(p *peer) {
 			p.send(session(), prompt(), answer(says("hi"), agent.Usage{Requests: 1, Cost: -agent.Dollar}))
-		}, agent.ErrChild, "the usage in the event answer is not possible: -100000000"},
+		}, agent.ErrChild, "the usage in the event answer is not possible: {Requests:1"},
 		{"it consumes more than there is", func(p *peer) {
 			p.send(session(), prompt(), answer(says("hi"), agent.Usage{Requests: 1, InputTokens: 1 << 62}))
 		}, agent.ErrChild, "the usage in the event answer is not possible"},
@@ -354,7 +365,7 @@ func TestTheCallerReadsTheWordAndTheReason(t *testing.T) {
 
 // The holder counts itself what an agent consumes and does.
 func TestAnAgentThatGoesBeyondItsLeaseIsEnded(t *testing.T) {
-	two, four, dollars := int64(2), int64(4), 3*agent.Dollar
+	two, four, dollars, level := int64(2), int64(4), 3*agent.Dollar, 1
 	turn := func(p *peer, n int, u agent.Usage) {
 		id, key := fmt.Sprint("call", n), fmt.Sprintf("S.%d.1", n)
 		p.send(answer(agent.Message{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: id, Name: "t", Args: "{}"}}}, u),
@@ -380,7 +391,10 @@ func TestAnAgentThatGoesBeyondItsLeaseIsEnded(t *testing.T) {
 				turn(p, n, agent.Usage{})
 			}
 		}, agent.ErrBudget, "budget turns 4 of agent outer spent (4"},
-		{"depth", agent.Lease{Budget: agent.Budget{Depth: new(int)}}, func(*peer) {}, agent.ErrDepth, "depth"},
+		{"depth", agent.Lease{Budget: agent.Budget{Depth: &level}}, func(p *peer) {
+			call := agent.Message{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: "call", Name: "t", Args: "{}"}}}
+			p.send(answer(call, one), started("S.1.1"), agent.Event{Kind: agent.EventSession, Session: "T", Agent: "deep", Parent: "S.1.1", Depth: 1})
+		}, agent.ErrDepth, "depth"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -393,6 +407,96 @@ func TestAnAgentThatGoesBeyondItsLeaseIsEnded(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An agent for which the depth has no level left is not started: it would pay for a request
+// before its caller learns that it runs.
+func TestAnAgentBelowTheDepthIsNotStarted(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		levels  int
+		of      func(*agent.Runner, *int)
+		started bool
+		want    string
+	}{
+		{"budget of the lease, none", 0, func(r *agent.Runner, n *int) { r.Lease.Depth = n }, false, "[limit] agent child did not answer: depth limit reached: the depth budget allows no agent below outer"},
+		{"budget of the lease, negative", -1, func(r *agent.Runner, n *int) { r.Lease.Depth = n }, false, "[limit] agent child did not answer: depth limit reached: the depth budget allows no agent below outer"},
+		{"budget of the lease, one", 1, func(r *agent.Runner, n *int) { r.Lease.Depth = n }, true, "done"},
+		{"budget of the agent, none", 0, func(r *agent.Runner, n *int) { r.Agent.Budget.Depth = n }, false, "[limit] agent child did not answer: depth limit reached: the depth budget allows no agent below outer"},
+		{"budget of the agent, one", 1, func(r *agent.Runner, n *int) { r.Agent.Budget.Depth = n }, true, "done"},
+		{"all processes, none", 3, func(r *agent.Runner, n *int) { r.MaxDepth, r.From = *n, &agent.Resume{Depth: *n} }, false, "[limit] agent child did not answer: depth limit reached: sub-agents are nested 3 deep"},
+		{"all processes, one", 3, func(r *agent.Runner, n *int) { r.MaxDepth, r.From = *n, &agent.Resume{Depth: *n - 1} }, true, "done"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			started := false
+			_, events := callChild(t, func(p *peer) {
+				started = true
+				p.send(session(), prompt(), answer(says("done"), one), end(agent.StatusOK, "done"))
+			}, func(r *agent.Runner) { tt.of(r, &tt.levels) })
+			var got []string
+			for _, e := range events {
+				if e.Kind == agent.EventCallStarted && e.Tool == "child" {
+					got = append(got, "started")
+				}
+				if e.Kind == agent.EventCallEnded {
+					got = append(got, e.Result.Text())
+				}
+			}
+			want := []string{tt.want}
+			if tt.started {
+				want = []string{"started", tt.want}
+			}
+			if started != tt.started || !slices.Equal(got, want) {
+				t.Errorf("started %t, events %q; want %t, %q", started, got, tt.started, want)
+			}
+		})
+	}
+}
+
+// The name of an agent in another process is shown to people and models, in what the runtime
+// says about it.
+func TestAnAgentHasOneNameThatCanBeShown(t *testing.T) {
+	for _, name := range []string{"\x1b[2J", "a\nb", "a\u2028b", "a\u202eb", "a\u200bb", "\x00", "\u0085", "\t", "a\x7f", "\xff", strings.Repeat("x", 257)} {
+		c, events := callChild(t, func(p *peer) {
+			s := session()
+			s.Agent = name
+			p.send(s, prompt(), answer(says("done"), one), end(agent.StatusOK, "done"))
+		}, nil)
+		if !errors.Is(c.err, agent.ErrChild) || !strings.Contains(c.err.Error(), "[failed] agent child did not answer") {
+			t.Errorf("an agent with the name %q: %v", name, c.err)
+		}
+		for _, e := range events {
+			if e.Agent == name {
+				t.Errorf("the event %s has the name %q", e.Kind, name)
+			}
+		}
+	}
+	_, events := callChild(t, func(p *peer) {
+		other := func(e agent.Event) agent.Event { e.Agent = "\x1b[2J"; return e }
+		p.send(agent.Event{Kind: agent.EventWarning, Agent: "\x1b[2J", Text: "soon"}, session(), other(prompt()),
+			other(of(agent.Event{Kind: agent.EventText, Text: "do"})), other(answer(says("done"), one)), other(end(agent.StatusOK, "done")))
+	}, nil)
+	var names []string
+	for _, e := range events {
+		names = append(names, e.Agent)
+		if e.Kind == agent.EventEnd && e.Depth == 0 {
+			names = append(names, slices.Sorted(maps.Keys(e.Total.Agents))...)
+		}
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); !slices.Equal(names, []string{"child", "inner", "outer"}) {
+		t.Errorf("the events have the names %q", names)
+	}
+}
+
+func TestALeaseWithoutAProcessIsRefused(t *testing.T) {
+	for n, want := range map[int]agent.Status{-1: agent.StatusFailed, 0: agent.StatusFailed, 1: agent.StatusOK, 100: agent.StatusOK} {
+		r := &agent.Runner{Agent: &agent.Agent{Slug: "outer", Provider: &answers{says("done")}}}
+		_, err := r.Start(t.Context(), agent.Start{Channel: Version, Args: json.RawMessage(`{"prompt":"go"}`), Lease: agent.Lease{Budget: agent.Budget{Processes: &n}}}).Wait()
+		if got := agent.StatusOf(err); got != want || err != nil && !strings.Contains(err.Error(), fmt.Sprintf("processes is %d; at least 1 is needed", n)) {
+			t.Errorf("processes %d: %s, %v, want %s", n, got, err, want)
+		}
 	}
 }
 

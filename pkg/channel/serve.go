@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // A Server runs one agent for the holder at the other end of In and Out.
@@ -122,6 +125,9 @@ func decodeStart(in *lines) (agent.Start, error) {
 // DecodeStart reads a start message.
 func DecodeStart(line []byte) (agent.Start, error) {
 	var s start
+	if err := jsondoc.Measure(line); err != nil {
+		return s.Start, fmt.Errorf("the start message is not valid: %w", err)
+	}
 	if err := json.Unmarshal(line, &s); err != nil {
 		return s.Start, fmt.Errorf("the start message is not valid: %w", jsonError(line, err))
 	}
@@ -231,6 +237,9 @@ func Deliver(c *agent.Channel, text []byte) error {
 
 // decode reads a message that is not a start. unknown is an error about its fields.
 func decode(line []byte) (m message, unknown, err error) {
+	if err := jsondoc.Measure(line); err != nil {
+		return m, nil, fmt.Errorf("a line is not a message: %w", err)
+	}
 	strict := json.NewDecoder(bytes.NewReader(line))
 	strict.DisallowUnknownFields()
 	unknown = strict.Decode(&m)
@@ -285,26 +294,64 @@ func EncodeEvent(e agent.Event) ([]byte, error) {
 	if !errors.Is(err, errLong) {
 		return line, err
 	}
-	if e.Result != nil {
-		r := *e.Result
-		r.Parts = withoutMedia(r.Parts)
-		e.Result = &r
-	}
-	if e.Message != nil {
-		m := *e.Message
-		m.Parts = withoutMedia(m.Parts)
-		e.Message = &m
-	}
+	withoutAttachments(&e)
 	if line, err = encode(e); err != nil {
 		return nil, fmt.Errorf("a %s event: %w", e.Kind, err)
 	}
 	return line, nil
 }
 
-func withoutMedia(parts []agent.Part) []agent.Part {
+// encodeStart returns the line of a start message. If it is longer than MaxLine, the
+// attachments in the oldest events of the history are left out.
+func encodeStart(s agent.Start) ([]byte, error) {
+	line, err := encode(start{kindStart, s})
+	if !errors.Is(err, errLong) || len(s.History) == 0 {
+		return line, err
+	}
+	whole, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	const spare = 1 << 10 // for the rest of the line
+	excess := len(whole) + spare - MaxLine
+	s.History = slices.Clone(s.History)
+	for i := 0; i < len(s.History) && excess > 0; i++ {
+		excess -= base64.StdEncoding.EncodedLen(withoutAttachments(&s.History[i]))
+	}
+	return encode(start{kindStart, s})
+}
+
+// withoutAttachments removes the attachments from e and returns their size. What e shares with
+// other events stays unchanged.
+func withoutAttachments(e *agent.Event) (size int) {
+	if e.Result != nil {
+		r := *e.Result
+		r.Parts = withoutMedia(r.Parts, &size)
+		e.Result = &r
+	}
+	without := func(m agent.Message) agent.Message {
+		m.Parts, m.Results = withoutMedia(m.Parts, &size), slices.Clone(m.Results)
+		for i := range m.Results {
+			m.Results[i].Parts = withoutMedia(m.Results[i].Parts, &size)
+		}
+		return m
+	}
+	if e.Message != nil {
+		m := without(*e.Message)
+		e.Message = &m
+	}
+	e.Messages = slices.Clone(e.Messages)
+	for i, m := range e.Messages {
+		e.Messages[i] = without(m)
+	}
+	return size
+}
+
+func withoutMedia(parts []agent.Part, size *int) []agent.Part {
 	var list []agent.Part
 	for _, p := range parts {
 		if len(p.Data) > 0 {
+			*size += len(p.Data)
 			p = agent.Text(fmt.Sprintf("[an attachment of %d bytes (%s) is too long for the channel]", len(p.Data), p.MIME))
 		}
 		list = append(list, p)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // A holder is the other end of a Server, played by a test.
@@ -195,6 +196,14 @@ func TestAHolderThatBreaksTheProtocol(t *testing.T) {
 			h.line(`{"kind":"start","channel":1,"args":{"prompt":"go"},"tools":[{"name":"a/b","schema":{"type":"object"}}]}`)
 		}, agent.StatusFailed, `the holder's tool "a/b": its name is not valid`},
 		{"a line that is too long", func(h *holder) { h.line("%s", strings.Repeat("x", MaxLine)) }, agent.StatusFailed, "a line has more than 16777216 bytes"},
+		{"a history of nothing", func(h *holder) {
+			h.line(`{"kind":"start","channel":1,"history":[%s{}]}`, strings.Repeat("{},", jsondoc.MaxContainers))
+		}, agent.StatusFailed, "the JSON text has more than 250000 lists and objects"},
+		{"too many values later", func(h *holder) {
+			h.line(begin)
+			h.wait(agent.EventCallStarted, 1)
+			h.line(`{"kind":"input","media":[%s{}]}`, strings.Repeat("{},", jsondoc.MaxContainers))
+		}, agent.StatusFailed, "the JSON text has more than 250000 lists and objects"},
 		{"garbage later", func(h *holder) { h.line(begin); h.wait(agent.EventCallStarted, 1); h.line("hello") }, agent.StatusFailed, "the holder of the channel broke the protocol: a line is not a message: it is not JSON: 1:1: "},
 		{"a second start", func(h *holder) { h.line(begin); h.wait(agent.EventCallStarted, 1); h.line(begin) }, agent.StatusFailed, "the holder of the channel broke the protocol: a second start message"},
 		{"half a line later", func(h *holder) {

@@ -21,8 +21,9 @@ import (
 // An Approval is a kind of call that a person has allowed beforehand.
 type Approval struct {
 	Tool string `json:"tool"`
-	// Source is where the tool comes from; "" permits any.
+	// Source is where the tool comes from, and Digest that of its file; "" permits any.
 	Source string `json:"source,omitempty"`
+	Digest string `json:"digest,omitempty"`
 	// Folder limits it to runs in a working folder, and Session to runs of a session.
 	// One of them is set.
 	Folder  string `json:"folder,omitempty"`
@@ -92,9 +93,26 @@ func AddApproval(ctx context.Context, path string, a Approval) error {
 		i := slices.IndexFunc(list, ofSession)
 		list = slices.Delete(list, i, i+1)
 	}
-	text, err := jsondoc.Encode(approvalsFile{append(list, a)}, "  ")
+	text, err := encodeApprovals(append(list, a))
 	if err != nil {
 		return fmt.Errorf("approvals %s: %w", path, err)
 	}
-	return wholefile.Write(path, append(text, '\n'))
+	return wholefile.Write(path, text)
+}
+
+// encodeApprovals returns the file of a list, without the oldest answers if it would be larger
+// than ReadApprovals accepts: those with the arguments of a call first. The last answer stays.
+func encodeApprovals(list []Approval) ([]byte, error) {
+	for {
+		text, err := jsondoc.Encode(approvalsFile{list}, "  ")
+		if err != nil || len(text) < maxBytes {
+			return append(text, '\n'), err
+		}
+		last := len(list) - 1
+		if last == 0 {
+			return nil, fmt.Errorf("the arguments of the call are too long to be kept (more than %d bytes)", maxBytes)
+		}
+		i := max(slices.IndexFunc(list[:last], func(a Approval) bool { return a.Args != nil }), 0)
+		list = slices.Delete(list, i, i+1)
+	}
 }

@@ -269,6 +269,9 @@ type KeysChoice struct {
 	Place
 	// Looked are the places in their order, up to the last.
 	Looked []Place `json:"looked"`
+	// InProject says that it was found in the working directory or beside the agent file,
+	// where somebody else may have put it.
+	InProject bool `json:"-"`
 }
 
 // KeysFile chooses the keys file for a run of the agent file: that of --api-keys;
@@ -278,11 +281,11 @@ type KeysChoice struct {
 func (c *Config) KeysFile(agentFile string) KeysChoice {
 	if c.flags.Keys != "" {
 		p := place(c.env.abs(c.flags.Keys), "--api-keys")
-		return KeysChoice{p, []Place{p}}
+		return KeysChoice{Place: p, Looked: []Place{p}}
 	}
 	if v := c.env.getenv(EnvKeysFile); v != "" {
 		p := place(c.env.abs(v), EnvKeysFile)
-		return KeysChoice{p, []Place{p}}
+		return KeysChoice{Place: p, Looked: []Place{p}}
 	}
 	looked := []Place{place(filepath.Join(c.env.WorkDir, keysInProject), "in the working directory")}
 	if agentFile != "" {
@@ -304,6 +307,7 @@ func (c *Config) KeysFile(agentFile string) KeysChoice {
 	for _, p := range unique {
 		if p.Found {
 			choice.Place = p
+			choice.InProject = filepath.Base(p.Path) == keysInProject
 			break
 		}
 	}

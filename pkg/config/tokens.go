@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,7 +16,10 @@ const minToken = 16
 // A Token is a bearer token of a server's client.
 type Token struct {
 	// Name is not secret. The tokens of a file without names are numbered.
-	Name   string
+	Name string
+	// Owner names the sessions of the token, so that no other token continues them: by its
+	// name, or for a token without one by a digest, because its number may become another's.
+	Owner  string
 	Secret Secret
 	// Agents are the agents that it is for, if it is Limited to them.
 	Agents  []string
@@ -56,9 +61,14 @@ func plainTokens(path string, text []byte) (tokens []Token, err error) {
 		if why := weak(line); why != "" {
 			return nil, fmt.Errorf("token file %s:%d: %s", path, n, why)
 		}
-		tokens = append(tokens, Token{Name: fmt.Sprint(len(tokens) + 1), Secret: NewSecret(line)})
+		tokens = append(tokens, Token{Name: fmt.Sprint(len(tokens) + 1), Owner: digestOwner(line), Secret: NewSecret(line)})
 	}
 	return tokens, nil
+}
+
+func digestOwner(token string) string {
+	sum := sha256.Sum256([]byte("owner of sessions " + token))
+	return "token sha256:" + hex.EncodeToString(sum[:8])
 }
 
 // weak returns why a token cannot be used, "" if it can.
@@ -100,7 +110,7 @@ func scopedTokens(path string, text []byte) (tokens []Token, err error) {
 			return nil, fmt.Errorf("token file %s: token %d: %s", path, i+1, why)
 		}
 		names[t.Name] = true
-		token := Token{Name: t.Name, Secret: NewSecret(t.Token), Limited: t.Agents != nil, Metrics: t.Metrics, Runs: t.Runs}
+		token := Token{Name: t.Name, Owner: "token " + t.Name, Secret: NewSecret(t.Token), Limited: t.Agents != nil, Metrics: t.Metrics, Runs: t.Runs}
 		if t.Agents != nil {
 			token.Agents = *t.Agents
 		}

@@ -48,7 +48,7 @@ type reading struct {
 var errTimeout = errors.New("timed out")
 
 // read runs cmd, which lacks only its streams, with empty standard input, and
-// returns what it prints.
+// returns what it prints, without secrets: a description is kept in the cache.
 func read(ctx context.Context, cmd *process.Command, opts *Options, r reading) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, fmt.Errorf("%w after %s", errTimeout, seconds(r.limit)))
 	defer cancel()
@@ -76,7 +76,7 @@ func read(ctx context.Context, cmd *process.Command, opts *Options, r reading) (
 	case err != nil:
 		return nil, err
 	}
-	return stdout.data, nil
+	return opts.Redact.Bytes(stdout.data), nil
 }
 
 // withReason adds to err the last line of stderr that is not empty and not one of

@@ -408,5 +408,12 @@ func (o *opener) tool(c *candidate, e entry) *Tool {
 	if c.src.Name != "" {
 		t.spec.Name = c.src.Name
 	}
+	o.clean(&t.spec)
 	return t
+}
+
+// clean removes secrets from what the model sees of a tool. The cache may have been
+// written when other secrets were known.
+func (o *opener) clean(spec *agent.ToolSpec) {
+	spec.Description, spec.Schema = o.opts.Redact.String(spec.Description), o.opts.Redact.Bytes(spec.Schema)
 }

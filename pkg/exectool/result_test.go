@@ -79,3 +79,42 @@ func TestKeysAreRedactedBeforeTheCut(t *testing.T) {
 		}
 	}
 }
+
+// A key that a tool describes itself with reaches neither the model nor the cache, however it
+// is spelled, and also if the description was cached before the key was known.
+func TestNoKeyIsInADescription(t *testing.T) {
+	const key = "sk-Zq8rTn2WbV5xKc7LmP0sHd4FgJ9yAe3UiO6tEw1RBk"
+	for name, spelling := range map[string]string{"plain": key, "URL": strings.ReplaceAll(key, "-", "%2d"), "JSON": strings.ReplaceAll(key, "s", `\u0073`)} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			text := `{"slug":"leak","description":"uses ` + spelling + `","args":[{"name":"a","description":"by default ` + spelling + `","backing_type":"string","arity":"single","mode":"dashdashspace"}]}`
+			script(t, filepath.Join(dir, "tools", "leak"), describing(text, ""))
+			for _, cache := range []string{"with", "without"} {
+				opts := Options{Environ: os.Environ(), CacheDir: filepath.Join(dir, cache)}
+				if cache == "without" {
+					if _, err := Open(t.Context(), []Source{{Path: filepath.Join(dir, "tools")}}, opts); err != nil {
+						t.Fatal(err)
+					}
+				}
+				opts.Redact = redact.New([]string{key})
+				set, err := Open(t.Context(), []Source{{Path: filepath.Join(dir, "tools")}}, opts)
+				if err != nil || len(set.List()) != 1 {
+					t.Fatalf("Open = %v, %v", set.Problems(), err)
+				}
+				spec := set.List()[0].Spec()
+				if got := spec.Description + string(spec.Schema); strings.Contains(got, "Zq8r") || strings.Count(got, redact.Mark) != 2 {
+					t.Errorf("%s: the model sees %s", cache, got)
+				}
+				files, _ := filepath.Glob(filepath.Join(opts.CacheDir, "*"))
+				for _, file := range files {
+					if data, err := os.ReadFile(file); err != nil || cache == "with" && strings.Contains(string(data), "Zq8r") {
+						t.Errorf("%s holds the key, or %v", file, err)
+					}
+				}
+				if len(files) == 0 {
+					t.Error("nothing is cached")
+				}
+			}
+		})
+	}
+}

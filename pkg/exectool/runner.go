@@ -259,6 +259,7 @@ func (o *opener) behind(src *Source, env []string, file string, e entry) *Tool {
 	if src.Kind == AgentFile {
 		t.spec.Name = toolname.Join("expert", src.Slug)
 	}
+	o.clean(&t.spec)
 	return t
 }
 

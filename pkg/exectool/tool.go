@@ -76,6 +76,14 @@ func (t *Tool) Description() (*Description, error) {
 	return t.desc, t.err
 }
 
+// Identity implements agent.Identified. Both are empty for a file behind a runner.
+func (t *Tool) Identity() (source, digest string) {
+	if t.abs == "" {
+		return "", ""
+	}
+	return t.abs, Digest(t.abs)
+}
+
 // Command is what a call would execute, without what passes the context through a runner, and the digest of the executable as it
 // was at the first call, or of a large one when it was described. Both are empty
 // if the arguments are refused.

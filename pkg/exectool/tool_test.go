@@ -449,3 +449,30 @@ func TestRefusedAccessesAreInTheResult(t *testing.T) {
 		}
 	}
 }
+
+// TestIdentityIsThePathAndTheContent: a tool that is found by a relative path is another one in
+// another folder, and when its file changes.
+func TestIdentityIsThePathAndTheContent(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2 {
+		dir := t.TempDir()
+		t.Chdir(dir)
+		for _, body := range []string{"echo a", "echo b"} {
+			script(t, filepath.Join(dir, "work"), describing(plain("work"), body))
+			set, err := Open(t.Context(), []Source{{Path: "work"}}, Options{Environ: os.Environ()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tool := set.List()[0]
+			source, digest := tool.Identity()
+			if source != filepath.Join(dir, "work") || digest != Digest(source) || digest == "" || seen[source+digest] {
+				t.Errorf("Identity() = %q, %q", source, digest)
+			}
+			seen[source+digest] = true
+			script(t, filepath.Join(dir, "work"), describing(plain("work"), body+"; echo changed"))
+			if _, now := tool.Identity(); now == digest {
+				t.Error("the identity is the same after the file has changed")
+			}
+		}
+	}
+}

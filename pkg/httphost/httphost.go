@@ -3,16 +3,22 @@
 //   - [SameHost] is the CheckRedirect of a client, and [Reason] says why it did not
 //     follow a redirect.
 //   - [Public] reports whether an address is on the public internet.
+//   - [Directs] is the rule for addresses that come from a server's document, and [Control]
+//     the same for what a name resolves to.
 //   - [Local] reports whether a URL is on this machine, where no key is needed.
 package httphost
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+	"syscall"
 )
 
 const maxRedirects = 10
@@ -50,6 +56,55 @@ func Local(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	ip := net.ParseIP(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+}
+
+// Outside reports whether the host of u is not written as one of this machine or of a private
+// network. A name may still resolve to one: see Control.
+func Outside(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return !Local(u) && (err != nil || Public(ip))
+}
+
+// Address returns the host and the port of u, with that of its scheme if u has none.
+func Address(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "ws": "80", "socks5": "1080"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(port, "443"))
+}
+
+// Same reports whether a and b have the same Address. The names of the loopback are one: servers
+// on this machine call themselves localhost for those who know them as 127.0.0.1.
+func Same(a, b *url.URL) bool {
+	of := func(u *url.URL) string {
+		host, port, _ := net.SplitHostPort(Address(u))
+		if host == "127.0.0.1" || host == "::1" {
+			host = "localhost"
+		}
+		return net.JoinHostPort(host, port)
+	}
+	return of(a) == of(b)
+}
+
+// Directs reports whether a document of a server, such as a description, a card or metadata,
+// may direct requests to the address to: from are the addresses that a person configured.
+// Others are reached only outside of this machine and of private networks, and a configured
+// address with one port opens no other port.
+func Directs(to *url.URL, from ...*url.URL) bool {
+	return Outside(to) || slices.ContainsFunc(from, func(u *url.URL) bool { return u != nil && Same(u, to) })
+}
+
+// ErrPrivate is the error of Control.
+var ErrPrivate = errors.New("the address is not public")
+
+// Control is that of a net.Dialer which connects to public addresses only, after names are
+// resolved.
+func Control(_, address string, _ syscall.RawConn) error {
+	if at, err := netip.ParseAddrPort(address); err != nil || !Public(at.Addr()) {
+		return ErrPrivate
+	}
+	return nil
 }
 
 // notPublic are ranges of the special-purpose registries of IANA that no public server is

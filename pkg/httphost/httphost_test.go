@@ -53,6 +53,56 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// The rule of addresses that a server's document names.
+func TestDirects(t *testing.T) {
+	for _, c := range []struct {
+		to, from string
+		want     bool
+	}{
+		{"https://api.example/x", "https://a.example", true},
+		{"http://93.184.216.34", "https://a.example", true},
+		{"http://127.0.0.1:8080/x", "http://127.0.0.1:8080/y", true},
+		{"http://127.0.0.1", "http://127.0.0.1:80", true},
+		{"https://10.0.0.1:443", "https://10.0.0.1/card", true},
+		{"http://LOCALHOST:1", "http://localhost:1", true},
+		{"http://localhost:1", "http://127.0.0.1:1", true},
+		{"http://127.0.0.1:1", "http://localhost:1", true},
+		{"http://[::1]:1", "http://localhost:1", true},
+		{"http://127.0.0.2:1", "http://localhost:1", false},
+		{"http://127.0.0.1:2", "http://localhost:1", false},
+		{"https://localhost", "http://127.0.0.1", false},
+		{"http://127.0.0.1:8081", "http://127.0.0.1:8080", false},
+		{"http://localhost:8081", "http://localhost:8080", false},
+		{"http://10.0.0.1:6379", "http://10.0.0.1", false},
+		{"https://10.0.0.1", "http://10.0.0.1", false},
+		{"http://10.0.0.1", "https://a.example", false},
+		{"http://169.254.169.254/latest", "https://a.example", false},
+		{"http://[fe80::1]", "https://a.example", false},
+		{"http://[::ffff:10.0.0.1]", "https://a.example", false},
+		{"http://a.localhost", "https://a.example", false},
+	} {
+		to, err := url.Parse(c.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, err := url.Parse(c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := httphost.Directs(to, nil, from); got != c.want {
+			t.Errorf("Directs(%s, %s) = %v, want %v", c.to, c.from, got, c.want)
+		}
+	}
+}
+
+func TestControl(t *testing.T) {
+	for address, want := range map[string]error{"93.184.216.34:80": nil, "127.0.0.1:80": httphost.ErrPrivate, "[fe80::1%eth0]:80": httphost.ErrPrivate, "169.254.169.254:80": httphost.ErrPrivate, "nonsense": httphost.ErrPrivate} {
+		if err := httphost.Control("tcp", address, nil); err != want {
+			t.Errorf("Control(%q) = %v, want %v", address, err, want)
+		}
+	}
+}
+
 func TestLocal(t *testing.T) {
 	for raw, want := range map[string]bool{
 		"http://localhost:1": true, "http://LOCALHOST": true, "http://a.localhost/x": true, "http://127.8.0.1:2": true, "http://[::1]:3": true,

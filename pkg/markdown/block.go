@@ -16,6 +16,7 @@ type blocks struct {
 	closed     *container // by this line, where the next container would be
 	leaf       leaf
 	lines      []string // of a paragraph or table
+	bytes      int      // of lines
 	fence      string   // the opening fence of code, without what follows
 	indent     int      // of the fence
 	blank      bool     // a blank line came since the last block
@@ -41,16 +42,17 @@ type container struct {
 	fresh  bool   // nothing of it was written
 }
 
+// size is about the size of the leaf that is not finished.
 func (b *blocks) size() int {
-	n := 0
-	for _, l := range b.lines {
-		n += len(l)
+	if len(b.lines) == 0 {
+		return 0
 	}
-	return n
+	return b.bytes
 }
 
 // add reads a line.
 func (b *blocks) add(line string) {
+	b.bytes = b.size() + len(line)
 	b.closed = nil
 	begun := false
 	rest, matched := b.match(expandTabs(line))

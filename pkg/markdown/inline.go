@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,12 +43,24 @@ func (b *blocks) inline(text string, base style) []cell {
 
 // An inliner reads a text into nodes.
 type inliner struct {
-	format Format
-	text   string
-	base   style
-	nodes  []node
-	unmet  map[int]bool // lengths of backtick runs that nothing closes
-	inLink bool
+	format    Format
+	text      string
+	base      style
+	nodes     []node
+	plainText []byte       // that follows the last node, without a style
+	styles    [][3]int     // by node: how many ranges of bold, italic and strike begin there, less those that end
+	ends      []int        // of brackets, by their position: see closing
+	unmet     map[int]bool // lengths of backtick runs that nothing closes
+	inLink    bool
+}
+
+// add adds a node after the text before it.
+func (in *inliner) add(nodes ...node) {
+	if len(in.plainText) > 0 {
+		in.nodes = append(in.nodes, node{text: string(in.plainText)})
+		in.plainText = in.plainText[:0]
+	}
+	in.nodes = append(in.nodes, nodes...)
 }
 
 func (in *inliner) read() {
@@ -59,16 +72,11 @@ func (in *inliner) read() {
 		}
 		i += n
 	}
+	in.add()
 }
 
 // plain adds characters without a meaning.
-func (in *inliner) plain(s string) {
-	if n := len(in.nodes); n > 0 && in.nodes[n-1].run == 0 && in.nodes[n-1].style == 0 && in.nodes[n-1].url == "" {
-		in.nodes[n-1].text += s
-		return
-	}
-	in.nodes = append(in.nodes, node{text: s})
-}
+func (in *inliner) plain(s string) { in.plainText = append(in.plainText, s...) }
 
 // special reads what stands at i and returns its length; 0 if it has no meaning.
 func (in *inliner) special(i int) int {
@@ -88,12 +96,12 @@ func (in *inliner) special(i int) int {
 		return in.run(i)
 	case '!':
 		if strings.HasPrefix(s, "![") {
-			if n := in.link(s[1:]); n > 0 {
+			if n := in.link(i + 1); n > 0 {
 				return n + 1
 			}
 		}
 	case '[':
-		return in.link(s)
+		return in.link(i)
 	case '<':
 		return in.angle(s)
 	case '&':
@@ -120,10 +128,7 @@ func (in *inliner) escape(s string) int {
 // newline is a new line: what models write in lines, such as the names of files, is meant
 // so, although Markdown would make a paragraph of it.
 func (in *inliner) newline() {
-	if n := len(in.nodes); n > 0 && in.nodes[n-1].style == 0 {
-		in.nodes[n-1].text = strings.TrimRight(in.nodes[n-1].text, " ")
-	}
-	in.plain("\n")
+	in.plainText = append(bytes.TrimRight(in.plainText, " "), '\n')
 }
 
 // code reads a code span.
@@ -162,7 +167,7 @@ func (in *inliner) codeSpan(text string) {
 	if !in.format.Color {
 		text = "`" + text + "`"
 	}
-	in.nodes = append(in.nodes, node{text: expandAll(text), style: mono})
+	in.add(node{text: expandAll(text), style: mono})
 }
 
 // run reads a run of the characters of emphasis.
@@ -187,7 +192,7 @@ func (in *inliner) run(i int) int {
 	case c == '~' && n != 2:
 		r.canOpen, r.canClose = false, false
 	}
-	in.nodes = append(in.nodes, r)
+	in.add(r)
 	return n
 }
 
@@ -198,6 +203,7 @@ func isWord(r rune) bool {
 
 // emphasis pairs the runs, as CommonMark's appendix does.
 func (in *inliner) emphasis() {
+	in.styles = make([][3]int, len(in.nodes)+1)
 	var open []int // runs that can begin an emphasis
 	for i := 0; i < len(in.nodes); i++ {
 		c := &in.nodes[i]
@@ -220,7 +226,17 @@ func (in *inliner) emphasis() {
 			open = append(open, i)
 		}
 	}
+	var now [3]int
+	for i := range in.nodes {
+		for k, n := range in.styles[i] {
+			if now[k] += n; now[k] > 0 {
+				in.nodes[i].style |= emphases[k]
+			}
+		}
+	}
 }
+
+var emphases = [3]style{italic, bold, strike}
 
 // opener finds the run that c closes; -1 if there is none.
 func (in *inliner) opener(open []int, c *node) int {
@@ -237,26 +253,28 @@ func (in *inliner) opener(open []int, c *node) int {
 // pair gives what is between two runs its style.
 func (in *inliner) pair(from, to int) {
 	o, c := &in.nodes[from], &in.nodes[to]
-	n, s := 1, italic
+	n, kind := 1, 0
 	if len(o.text) > 1 && len(c.text) > 1 {
-		n, s = 2, bold
+		n, kind = 2, 1
 	}
 	if o.run == '~' {
-		n, s = 2, strike
+		n, kind = 2, 2
 	}
 	o.text, c.text = o.text[n:], c.text[n:]
-	for i := from + 1; i < to; i++ {
-		in.nodes[i].style |= s
-	}
+	in.styles[from+1][kind]++
+	in.styles[to][kind]--
 }
 
 // link reads a link or, after its !, an image: its text, and its address behind it.
-func (in *inliner) link(s string) int {
-	end := closing(s, '[', ']')
-	if end < 0 || in.inLink || end+1 >= len(s) || s[end+1] != '(' {
+func (in *inliner) link(i int) int {
+	if in.inLink {
 		return 0
 	}
-	size := closing(s[end+1:], '(', ')')
+	s, end := in.text[i:], in.closing(i)
+	if end < 0 || end+1 >= len(s) || s[end+1] != '(' {
+		return 0
+	}
+	size := in.closing(i + end + 1)
 	if size < 0 {
 		return 0
 	}
@@ -279,13 +297,13 @@ func (in *inliner) address(label []node, url string) {
 		}
 		text += n.text
 		n.run = 0
-		in.nodes = append(in.nodes, n)
+		in.add(n)
 	}
 	if url != "" && text != url && "mailto:"+text != url {
 		if text != "" {
 			url = " (" + url + ")"
 		}
-		in.nodes = append(in.nodes, node{text: url, style: dim, url: ""})
+		in.add(node{text: url, style: dim})
 	}
 }
 
@@ -307,20 +325,36 @@ func linkTarget(url string) string {
 	return b.String()
 }
 
-// closing finds the bracket that closes the one that s begins with; -1 if there is none.
-func closing(s string, opens, closes byte) int {
-	depth := 0
-	for i := 0; i < min(len(s), maxLink); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case opens:
-			depth++
-		case closes:
-			if depth--; depth == 0 {
-				return i
+// closing returns how far the bracket is that closes the one at i; -1 if there is none
+// within maxLink. All brackets are matched in one pass.
+func (in *inliner) closing(i int) int {
+	if in.ends == nil {
+		in.ends = make([]int, len(in.text))
+		var square, round []int // that are open
+		match := func(open []int, at int) []int {
+			if len(open) == 0 {
+				return nil
+			}
+			in.ends[open[len(open)-1]] = at
+			return open[:len(open)-1]
+		}
+		for at := 0; at < len(in.text); at++ {
+			switch in.text[at] {
+			case '\\':
+				at++
+			case '[':
+				square = append(square, at)
+			case '(':
+				round = append(round, at)
+			case ']':
+				square = match(square, at)
+			case ')':
+				round = match(round, at)
 			}
 		}
+	}
+	if n := in.ends[i] - i; n > 0 && n < maxLink {
+		return n
 	}
 	return -1
 }

@@ -64,14 +64,18 @@ type Writer struct {
 	Open func(lines []string)
 
 	clean termtext.Cleaner
-	line  string // that has no newline yet
+	line  []byte // that has no newline yet
 	block blocks
+	shown int // size of the block that is not finished, when Open got it
 	err   error
 }
 
-// maxOpen is the size up to which an unfinished block is shown: each piece renders it
-// again.
-const maxOpen = 32 << 10
+// maxOpen is the size up to which an unfinished block is shown. It is rendered again when it
+// has grown by one part in openGrowth, so that a long one takes linear time.
+const (
+	maxOpen    = 32 << 10
+	openGrowth = 16
+)
 
 // Write adds a piece of the text. It returns the first error of W.
 func (w *Writer) Write(p []byte) (int, error) {
@@ -88,11 +92,11 @@ func (w *Writer) Close() error {
 	w.put(w.clean.Flush())
 	var out strings.Builder
 	w.block.out = &out
-	if w.line != "" {
-		w.block.add(w.line)
+	if len(w.line) > 0 {
+		w.block.add(string(w.line))
 	}
 	w.block.closeTo(0)
-	w.line, w.block = "", blocks{}
+	w.line, w.block, w.shown = nil, blocks{}, 0
 	w.write(out.String())
 	if w.Open != nil {
 		w.Open(nil)
@@ -106,31 +110,34 @@ func (w *Writer) put(text string) {
 	if w.Format != nil {
 		w.block.Format = w.Format()
 	}
-	w.line += text
+	rest := text
 	for {
-		line, rest, found := strings.Cut(w.line, "\n")
+		line, after, found := strings.Cut(rest, "\n")
+		w.line = append(w.line, line...)
 		if !found {
 			break
 		}
-		w.block.add(line)
-		w.line = rest
+		w.block.add(string(w.line))
+		w.line, rest = w.line[:0], after
 	}
 	w.write(out.String())
-	if w.Open != nil && text != "" {
-		w.Open(w.open())
+	size := w.block.size() + len(w.line)
+	if grown := size - w.shown; w.Open != nil && text != "" && (out.Len() > 0 || grown < 0 || grown >= w.shown/openGrowth) {
+		w.shown = size
+		w.Open(w.open(size))
 	}
 }
 
 // open renders the block that is not finished as if it ended here.
-func (w *Writer) open() []string {
-	if w.block.size()+len(w.line) > maxOpen {
+func (w *Writer) open(size int) []string {
+	if size > maxOpen {
 		return nil
 	}
 	var out strings.Builder
 	b := w.block
 	b.out, b.containers, b.lines = &out, slices.Clone(b.containers), slices.Clone(b.lines)
-	if w.line != "" {
-		b.add(w.line)
+	if len(w.line) > 0 {
+		b.add(string(w.line))
 	}
 	b.closeTo(0)
 	if out.Len() == 0 {

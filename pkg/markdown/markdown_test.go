@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -108,7 +109,7 @@ func TestColours(t *testing.T) {
 
 func TestATableThatIsTooWideIsAList(t *testing.T) {
 	in := "|" + strings.Repeat("column|", 6) + "\n|" + strings.Repeat("-|", 6) + "\n|" + strings.Repeat("a value|", 6) + "\n|second|"
-	want := strings.Repeat("column: a value\n", 6) + "\ncolumn: second\n" + strings.Repeat("column:\n", 5)
+	want := strings.Repeat("column: a value\n", 6) + "\ncolumn: second\n"
 	if got := Render(in, Format{Width: 30}); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -205,6 +206,58 @@ func checkLines(t *testing.T, text string, f Format) {
 		}
 		if !f.Color && plain != line || strings.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			t.Fatalf("control characters in %q", line)
+		}
+	}
+}
+
+// hostile are texts that repeat something, of about n bytes each.
+func hostile(n int) map[string]string {
+	all := map[string]string{
+		"emphasis in emphasis": strings.Repeat("*a ", n/6) + strings.Repeat("a* ", n/6),
+		"wide table":           strings.Repeat("|a", n/6) + "\n" + strings.Repeat("|-", n/6) + "\n" + strings.Repeat("a\n", n/6),
+		"table of short rows":  strings.Repeat("|a", 80) + "\n" + strings.Repeat("|-", 80) + "\n" + strings.Repeat("a\n", n/2),
+	}
+	for _, piece := range []string{"abc ", "word\n", "*a ", "_a_b", "~~a", "[", "[](", "[a](b)", "`a``b", "<a ", "&lt;", "\\*", "\u0301", "世", ">", "- ", "- a\n", "|", "a|\n", "#", " ", "\t"} {
+		all[fmt.Sprintf("%q", piece)] = strings.Repeat(piece, n/len(piece))
+	}
+	return all
+}
+
+// What a model repeats takes time and memory in proportion to its length.
+func TestRenderingIsLinear(t *testing.T) {
+	allocated := func(text string) float64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		Render(text, Format{Color: true})
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	const small, times = 2 << 10, 8
+	long := hostile(small * times)
+	for name, text := range hostile(small) {
+		if one, many := allocated(text), allocated(long[name]); many > 2*times*one+1<<18 {
+			t.Errorf("%s: %.0f bytes for a text of %d, %.0f for one %d times as long", name, one, small, many, times)
+		}
+	}
+}
+
+// A long block that arrives in small pieces is not rendered for each of them, and is shown
+// as far as it has arrived, but for a small part.
+func TestALongOpenBlockIsRenderedSeldom(t *testing.T) {
+	for name, text := range hostile(4 << 10) {
+		rendered, open := 0, ""
+		w := Writer{W: io.Discard, Open: func(lines []string) {
+			open = strings.Join(lines, "\n")
+			rendered += len(open)
+		}}
+		for i := 0; i < len(text); i += 4 {
+			_, _ = io.WriteString(&w, text[i:min(i+4, len(text))])
+			if end := text[:i]; name == `"abc "` && strings.Count(open, "abc") < strings.Count(end, "abc")*15/16-1 {
+				t.Fatalf("%s: only %d bytes of %d are shown", name, len(open), i)
+			}
+		}
+		if most := 100 * len(text); rendered > most {
+			t.Errorf("%s: %d bytes were rendered for a text of %d, want at most %d", name, rendered, len(text), most)
 		}
 	}
 }

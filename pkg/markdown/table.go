@@ -16,7 +16,7 @@ func isTable(head, line string) bool {
 			return false
 		}
 	}
-	return len(rows) == len(row(head))
+	return len(rows) <= maxColumns && len(rows) == len(row(head))
 }
 
 // row splits a row into its cells.
@@ -42,6 +42,9 @@ func row(line string) []string {
 	return list
 }
 
+// maxColumns is how many columns a table has at most. More are text.
+const maxColumns = 100
+
 // minColumn is the width that a column of a table has at least.
 const minColumn = 6
 
@@ -54,9 +57,9 @@ func (b *blocks) table(lines []string) []string {
 		if i == 1 {
 			continue
 		}
-		texts := slices.Grow(row(l), n)[:n:n]
-		cols := make([][]cell, n)
-		for j, t := range texts {
+		texts := row(l)
+		cols := make([][]cell, min(len(texts), n)) // those that are missing are empty
+		for j, t := range texts[:len(cols)] {
 			var s style
 			if i == 0 {
 				s = bold
@@ -91,6 +94,9 @@ func fit(rows [][][]cell, n, room int) []int {
 	for j := range n {
 		widths[j] = 1
 		for _, r := range rows {
+			if j >= len(r) {
+				continue
+			}
 			for _, l := range wrap(r[j], 1<<30, true) {
 				widths[j] = max(widths[j], width(l))
 			}
@@ -134,9 +140,9 @@ func (b *blocks) tableRow(r [][]cell, widths []int, align []string) []string {
 	var out []string
 	for i := range height {
 		var s strings.Builder
-		for j := range r {
+		for j := range widths {
 			var l []cell
-			if i < len(lines[j]) {
+			if j < len(r) && i < len(lines[j]) {
 				l = lines[j][i]
 			}
 			left, right := padding(widths[j]-width(l), align[j])

@@ -36,7 +36,7 @@ func cells(s string, st style, url string) []cell {
 		width := termtext.Cell(r)
 		text := s[i : i+runeLen(s[i:])]
 		if n := len(list); width == 0 && n > 0 && list[n-1].text != "\n" {
-			list[n-1].text += text
+			list[n-1].text = s[i-len(list[n-1].text) : i+len(text)]
 			continue
 		}
 		list = append(list, cell{text, width, st, url})

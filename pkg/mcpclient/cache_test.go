@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"context"
 	"fmt"
+	"github.com/agents-exe/agents/pkg/redact"
 	"net/http"
 	"os"
 	"os/exec"
@@ -337,3 +338,30 @@ func TestCacheOverHTTP(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
+
+// What a server says of itself reaches the model and the cache without keys.
+func TestNoKeyIsInAListing(t *testing.T) {
+	r := newRig(t, "modern")
+	r.write("tools.json", `{"tools":[{"name":"echo","description":"uses sk-%31234567890abc","inputSchema":{"type":"object","description":"sk-\u00311234567890abc sk-1234567890abc"}}]}`)
+	r.cached()
+	r.opts.Redact = redact.New([]string{"sk-1234567890abc", "Mind the gap."})
+	for _, from := range []string{"an old cache", "the server", "the new cache"} {
+		if from == "the server" {
+			if err := os.Remove(r.listingFile()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set := r.open()
+		text, err := set.Instructions(t.Context())
+		for _, tool := range r.tools(set) {
+			text += tool.Spec().Description + string(tool.Spec().Schema)
+		}
+		if strings.Contains(text, "234567890") || strings.Contains(text, "gap") || !strings.Contains(text, redact.Mark) || err != nil {
+			t.Errorf("from %s: %s, %v", from, text, err)
+		}
+		set.Close(t.Context())
+	}
+	if data, err := os.ReadFile(r.listingFile()); err != nil || strings.Contains(string(data), "234567890") || strings.Contains(string(data), "gap") {
+		t.Errorf("the cache has %s, %v", data, err)
+	}
+}

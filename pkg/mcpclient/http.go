@@ -260,14 +260,15 @@ func (w *web) events(ctx context.Context, e *events, q *request) {
 // first call listenWait.
 func (w *web) listen(ctx context.Context) {
 	defer time.AfterFunc(listenWait, w.conn.begins).Stop()
-	opened := false
+	opened, failures := false, 0
 	for {
+		wait := retryWait
 		resp, err := w.do(ctx, http.MethodGet, nil, w.conn.protocol(), nil)
 		w.conn.begins()
 		if err == nil {
 			stream, status := isStream(resp), resp.StatusCode
 			if stream {
-				opened = true
+				opened, failures = true, 0
 				w.events(ctx, w.newEvents(resp.Body), nil)
 			}
 			resp.Body.Close()
@@ -277,8 +278,12 @@ func (w *web) listen(ctx context.Context) {
 			if !stream && status < 500 {
 				return // it has no such stream, or does not give it
 			}
+			if !stream {
+				failures++
+				wait = min(retryWait<<min(failures-1, 20), maxPause)
+			}
 		}
-		if !sleep(ctx, retryWait) {
+		if !sleep(ctx, wait) {
 			return
 		}
 	}

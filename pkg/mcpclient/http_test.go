@@ -363,3 +363,36 @@ func TestFirstCallWaitsForTheListeningStream(t *testing.T) {
 		})
 	}
 }
+
+// TestAServerThatFailsIsAskedForItsStreamMoreAndMoreRarely: one that answers 5xx may recover.
+func TestAServerThatFailsIsAskedForItsStreamMoreAndMoreRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "")
+		r.server.Executable, r.server.URL, r.server.Protocol = "", "http://127.0.0.1:1", "2025-11-25"
+		var asked atomic.Int32
+		r.opts.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+			var m message
+			status, said := http.StatusOK, `{}`
+			switch err := json.NewDecoder(req.Body).Decode(&m); {
+			case req.Method == http.MethodGet:
+				asked.Add(1)
+				status = http.StatusBadGateway
+			case err != nil || m.ID == nil:
+				status = http.StatusAccepted
+			case m.Method == "initialize":
+				said = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`
+			case m.Method == "tools/list":
+				said = `{"tools":[]}`
+			}
+			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kindJSON}}, Request: req,
+				Body: io.NopCloser(strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, said)))}, nil
+		})
+		set := r.open()
+		r.tools(set)
+		time.Sleep(time.Hour)
+		if got := asked.Load(); got < 10 || got > 25 {
+			t.Errorf("asked %d times in an hour, want 10 to 25 times", got)
+		}
+		set.Close(t.Context())
+	})
+}

@@ -65,6 +65,14 @@ func (c *conn) list(ctx context.Context) (*listing, error) {
 	return l, err
 }
 
+// clean removes secrets from l: the model gets it, and the cache keeps it.
+func (s *Toolset) clean(l *listing) {
+	for i, tool := range l.tools {
+		l.tools[i] = s.opts.Redact.Bytes(tool)
+	}
+	l.instructions = s.opts.Redact.String(l.instructions)
+}
+
 // rememberHeaders keeps the tools whose arguments may travel as headers.
 func (c *conn) rememberHeaders(tools []json.RawMessage) {
 	byName := map[string]json.RawMessage{}

@@ -8,5 +8,5 @@ func (s *Server) Programs() []string {
 	if s.Executable == "" {
 		return nil
 	}
-	return process.Programs(append([]string{s.Executable}, s.Args...), s.Env, s.Dir)
+	return append(process.Programs(append([]string{s.Executable}, s.Args...), s.Env, s.Dir), s.Files...)
 }

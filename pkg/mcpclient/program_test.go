@@ -1,12 +1,16 @@
 package mcpclient
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/agents-exe/agents/pkg/process"
 )
 
 func TestPrograms(t *testing.T) {
@@ -23,6 +27,40 @@ func TestPrograms(t *testing.T) {
 	}
 	if got := (&Server{URL: "http://localhost/x.py"}).Programs(); got != nil {
 		t.Errorf("Programs() of an address = %v", got)
+	}
+}
+
+// TestPinnedProgramWithTheSameTimeAndSize: a change that hides is seen.
+func TestPinnedProgramWithTheSameTimeAndSize(t *testing.T) {
+	for name, replace := range map[string]func(file string, text []byte) error{
+		"written": func(file string, text []byte) error { return os.WriteFile(file, text, 0o700) },
+		"renamed": func(file string, text []byte) error {
+			return errors.Join(os.WriteFile(file+".new", text, 0o700), os.Rename(file+".new", file))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "server")
+			if err := os.WriteFile(file, []byte("one"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pin := process.NewPin([]string{file})
+			if err := pin.Unchanged([]string{file}); err != nil {
+				t.Fatal(err)
+			}
+			for tries := 0; pin.Unchanged([]string{file}) == nil; tries++ { // the clock of a file system may be coarse
+				if tries > 1000 {
+					t.Fatal("the change was not seen")
+				}
+				if err := errors.Join(replace(file, []byte("two")), os.Chtimes(file, info.ModTime(), info.ModTime())); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
 	}
 }
 

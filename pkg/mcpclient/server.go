@@ -58,6 +58,8 @@ type Server struct {
 	Executable string
 	// Args are its arguments.
 	Args []string
+	// Files are further files that decide what it does, such as its settings.
+	Files []string
 	// Env is its whole environment, "NAME=value" each.
 	Env []string
 	// Dir is its working directory; empty means that of this process.

@@ -2,6 +2,8 @@ package mcpclient
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,6 +50,14 @@ func (a *Annotations) effects() agent.Effects {
 
 // Spec implements agent.Tool.
 func (t *Tool) Spec() agent.ToolSpec { return t.spec }
+
+// Identity implements agent.Identified. The digest is that of the address of the server, or of
+// its command with the folder, either of which may have secrets.
+func (t *Tool) Identity() (source, digest string) {
+	s := &t.set.server
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{s.URL, t.WorkDir(), s.Executable}, s.Args...), "\x00")))
+	return t.spec.Source, "sha256:" + hex.EncodeToString(sum[:])
+}
 
 // WorkDir implements agent.Located.
 func (t *Tool) WorkDir() string {

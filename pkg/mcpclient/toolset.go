@@ -333,6 +333,7 @@ func (s *Toolset) doRefresh(ctx context.Context) {
 		s.listed, s.fresh, s.err = s.opts.now(), false, err
 		return
 	}
+	s.clean(l)
 	if err == nil {
 		s.file.keep(l)
 	}
@@ -357,6 +358,7 @@ func (s *Toolset) readCache() {
 	if l == nil {
 		return
 	}
+	s.clean(l) // there may be other secrets than when it was kept
 	tools, problems := s.offer(l)
 	for _, t := range tools {
 		t.(*Tool).cached = true

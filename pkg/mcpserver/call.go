@@ -144,7 +144,7 @@ func (q *question) start(ctx context.Context, id string, args json.RawMessage) (
 func (q *question) run(ctx context.Context, id string, prompt agent.Message) (agent.Result, error) {
 	s := q.server
 	runner := s.opts.Runner(q.agent.Agent)
-	done, err := s.opts.Keep(q.agent, id, runner)
+	done, err := s.opts.Keep(ctx, q.agent, id, runner)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
@@ -227,9 +228,13 @@ func (r *request) answer(ctx context.Context) (text []byte, code int) {
 		return jsonrpc.Answer(m.ID, nil, invalid("%v", err)), mcp.INVALID_REQUEST
 	}
 	ctx = c.server.mcp.WithContext(context.WithValue(ctx, requestKey{}, r), c.session)
-	response := c.server.mcp.HandleMessage(ctx, encoded)
+	var response mcp.JSONRPCMessage
+	failed := agent.Guard(c.server.opts.Panicked, func() error { response = c.server.mcp.HandleMessage(ctx, encoded); return nil })
 	if c.leave(r) {
 		return nil, 0
+	}
+	if failed != nil {
+		return jsonrpc.Answer(m.ID, nil, &jsonrpc.Error{Code: mcp.INTERNAL_ERROR, Message: failed.Error()}), mcp.INTERNAL_ERROR
 	}
 	if r.task != nil {
 		return jsonrpc.Answer(m.ID, c.server.result("task", r.task.fields(false)), nil), 0

@@ -26,6 +26,7 @@ const (
 	DefaultMaxClients = 256
 	DefaultMaxStreams = 256
 	DefaultIdle       = 30 * time.Minute
+	DefaultBodyTime   = 60 * time.Second
 )
 
 const (
@@ -33,7 +34,6 @@ const (
 	maxUnauthorised = 64   // others
 	maxHeader       = 64 << 10
 	headerWait      = 10 * time.Second
-	bodyWait        = 60 * time.Second
 	writeWait       = 30 * time.Second // for a client to take what was written
 	keepOpen        = 2 * time.Minute  // a connection between two requests
 	beatEvery       = 15 * time.Second // while there is nothing to write
@@ -56,6 +56,8 @@ type HTTPOptions struct {
 	MaxStreams int
 	// Idle is how long a session lives without a request or an open stream.
 	Idle time.Duration
+	// BodyTime is how long a client may take to send the body of a request.
+	BodyTime time.Duration
 }
 
 // ServeListener serves clients that connect to l by the protocol's streamable HTTP
@@ -131,13 +133,15 @@ type endpoint struct {
 	tokens   admission.Tokens
 	max      int // sessions of one token
 	idle     time.Duration
+	bodyTime time.Duration
 	open     chan struct{} // one for each request that is being answered
-	large    chan struct{} // of them, larger than largeLine
 	streams  chan struct{}
 
 	tasks *tasks
 
+	maxLarge  int // requests of one token at once that are larger than largeLine
 	mu        sync.Mutex
+	large     map[string]int // such requests, by token
 	sessions  map[string]*peer
 	answering sync.WaitGroup // requests
 	closed    bool           // no request may begin
@@ -147,8 +151,8 @@ func (s *Server) endpoint(ending <-chan struct{}, opts HTTPOptions, addr net.Add
 	return &endpoint{
 		server: s, ending: ending,
 		hosts: admission.NewHosts(opts.Host, addr), tokens: admission.NewTokens(opts.Tokens),
-		max: max(1, cmp.Or(opts.MaxClients, DefaultMaxClients)/max(1, len(opts.Tokens))), idle: cmp.Or(opts.Idle, DefaultIdle),
-		open: make(chan struct{}, maxOpen), large: make(chan struct{}, maxLarge),
+		max: max(1, cmp.Or(opts.MaxClients, DefaultMaxClients)/max(1, len(opts.Tokens))), idle: cmp.Or(opts.Idle, DefaultIdle), bodyTime: cmp.Or(opts.BodyTime, DefaultBodyTime),
+		open: make(chan struct{}, maxOpen), large: map[string]int{}, maxLarge: max(1, maxLarge/max(1, len(opts.Tokens))),
 		streams:  make(chan struct{}, cmp.Or(opts.MaxStreams, DefaultMaxStreams)),
 		sessions: map[string]*peer{}, tasks: newTasks(max(1, maxTasks/max(1, len(opts.Tokens)))),
 	}
@@ -158,10 +162,8 @@ func (s *Server) endpoint(ending <-chan struct{}, opts HTTPOptions, addr net.Add
 func (e *endpoint) close() {
 	e.mu.Lock()
 	e.closed = true
-	for _, c := range e.sessions {
-		e.drop(c)
-	}
 	e.mu.Unlock()
+	e.drop(func(*peer) bool { return true })
 	e.tasks.end()
 	e.answering.Wait()
 }
@@ -178,6 +180,9 @@ func (e *endpoint) begin() bool {
 
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !e.admitted {
+		admission.LimitBody(w, r, e.bodyTime)
+	}
 	if !e.begin() {
 		refuse(w, http.StatusServiceUnavailable, "the server is ending")
 		return
@@ -198,6 +203,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, status, why)
 		return
 	}
+	r = r.WithContext(context.WithValue(r.Context(), tokenKey{}, token))
 	switch r.Method {
 	case http.MethodPost:
 		e.post(w, r, token)
@@ -229,6 +235,19 @@ func (e *endpoint) admit(w http.ResponseWriter, r *http.Request) (token string, 
 		return "", http.StatusNotFound, "the protocol is spoken at " + Path
 	}
 	return strconv.Itoa(i), 0, ""
+}
+
+// tokenKey is the key of the token in the context of a call.
+type tokenKey struct{}
+
+// TokenOf returns the index in HTTPOptions.Tokens of the token of a call; ctx is that of
+// Options.Keep. It is -1 if no token was needed.
+func TokenOf(ctx context.Context) int {
+	token, _ := ctx.Value(tokenKey{}).(string)
+	if i, err := strconv.Atoi(token); err == nil {
+		return i
+	}
+	return -1
 }
 
 // refuse answers with an error that belongs to no request of the protocol.

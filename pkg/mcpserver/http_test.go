@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,6 +241,48 @@ func TestHTTPSessionEnds(t *testing.T) {
 	for _, s := range streams {
 		s.Body.Close()
 	}
+}
+
+// TestHTTPLargeRequestsOfATokenKeepNobodyOut: a token has a share of the places for large
+// requests, and one too many is answered at once.
+func TestHTTPLargeRequestsOfATokenKeepNobodyOut(t *testing.T) {
+	slow, started, _ := slowTool()
+	s := mcpserver.New(mcpserver.Options{})
+	s.SetTools([]agent.Tool{slow, newTool("quick", func(context.Context, *agent.Invocation) (agent.Result, error) {
+		return agent.Result{Parts: []agent.Part{agent.Text("done")}}, nil
+	})})
+	w := open(t, s, mcpserver.HTTPOptions{Tokens: []string{"one", "two"}}, nil, nil)
+	begin := func(token string) map[string]string {
+		_, _, header := w.post(sent{body: greeting, header: map[string]string{"Authorization": "Bearer " + token}})
+		return map[string]string{"Authorization": "Bearer " + token, "Mcp-Session-Id": header.Get("Mcp-Session-Id")}
+	}
+	one, two := begin("one"), begin("two")
+	large := func(id int, tool string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"_meta":{"x":"%s"}}}`, id, tool, strings.Repeat("x", 1<<20))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var open sync.WaitGroup
+	for i := range 4 {
+		open.Go(func() {
+			q, _ := http.NewRequestWithContext(ctx, http.MethodPost, w.url, strings.NewReader(large(i, "slow")))
+			q.Header.Set("Content-Type", "application/json")
+			for k, v := range one {
+				q.Header.Set(k, v)
+			}
+			if answer, err := w.http.Do(q); err == nil {
+				answer.Body.Close()
+			}
+		})
+		<-started
+	}
+	if status, body, header := w.post(sent{body: large(9, "quick"), header: one}); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("one too many: %d %.200s", status, body)
+	}
+	if status, body, _ := w.post(sent{body: large(9, "quick"), header: two}); status != http.StatusOK || !strings.Contains(body, "done") {
+		t.Errorf("another token: %d %.200s", status, body)
+	}
+	cancel()
+	open.Wait()
 }
 
 // TestHTTPSessionsBelongToTheirToken: a client ends no session of another token.
@@ -677,6 +720,47 @@ func TestHTTPClientThatDoesNotReadIsGivenUp(t *testing.T) {
 		}
 		conn.Close()
 	})
+}
+
+// TestHTTPClientThatDoesNotReadKeepsNobodyWaiting: its session ends while an event is being
+// written to it.
+func TestHTTPClientThatDoesNotReadKeepsNobodyWaiting(t *testing.T) {
+	s := mcpserver.New(mcpserver.Options{})
+	s.SetTools([]agent.Tool{newTool("chatty", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+		for ctx.Err() == nil {
+			inv.Progress("hello")
+			time.Sleep(time.Millisecond)
+		}
+		return agent.Result{}, ctx.Err()
+	})})
+	m := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
+	w := open(t, s, mcpserver.HTTPOptions{}, m, m.dial)
+	header, other := w.greet(), w.greet()
+	conn, _ := m.dial(t.Context(), "", "")
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chatty","_meta":{"progressToken":1}}}`
+	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s",
+		header["Mcp-Session-Id"], len(body), body)
+	if _, err := conn.Read(make([]byte, 16)); err != nil { // the stream has begun
+		t.Fatal(err)
+	}
+	var ending sync.WaitGroup
+	ending.Go(func() { w.do(context.Background(), sent{method: "DELETE", header: header}).Body.Close() })
+	ping := func(header map[string]string) int {
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		answer := w.do(ctx, sent{body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header: header})
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	status := http.StatusOK
+	for status == http.StatusOK {
+		status = ping(header)
+	}
+	if got := [...]int{status, ping(other)}; got != [...]int{404, 200} {
+		t.Errorf("the session that ends and another answer %v, want 404 and 200", got)
+	}
+	conn.Close()
+	ending.Wait()
 }
 
 func TestHTTPLibraryClient(t *testing.T) {

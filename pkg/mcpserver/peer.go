@@ -12,6 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
@@ -55,8 +56,12 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request, token string) {
 		overloaded(w, "too many requests are open")
 		return
 	}
-	body, release, status, why := e.body(w, r)
+	body, release, status, why := e.body(w, r, token)
 	defer release()
+	if status == http.StatusServiceUnavailable {
+		overloaded(w, why)
+		return
+	}
 	if status != 0 {
 		refuse(w, status, why)
 		return
@@ -81,31 +86,46 @@ func overloaded(w http.ResponseWriter, why string) {
 
 // body reads the body of a request. status is 0 if that went well; release follows
 // in any case when the message is no longer needed.
-func (e *endpoint) body(w http.ResponseWriter, r *http.Request) (body []byte, release func(), status int, why string) {
+func (e *endpoint) body(w http.ResponseWriter, r *http.Request, token string) (body []byte, release func(), status int, why string) {
 	release = func() {}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyWait)) // tests have none
-	from := http.MaxBytesReader(w, r.Body, MaxLine)
+	from := io.TeeReader(http.MaxBytesReader(w, r.Body, MaxLine), &jsondoc.Meter{})
 	body, err := io.ReadAll(io.LimitReader(from, largeLine))
 	if err == nil && len(body) == largeLine {
-		select {
-		case e.large <- struct{}{}:
-			release = func() { <-e.large }
-		case <-r.Context().Done():
-			return nil, release, http.StatusServiceUnavailable, "too many large requests are open"
+		if !e.takeLarge(token) {
+			return nil, release, http.StatusServiceUnavailable, "too many large requests of this token are open"
 		}
+		release = func() { e.releaseLarge(token) }
 		var rest []byte
 		rest, err = io.ReadAll(from)
 		body = append(body, rest...)
 	}
-	_ = control.SetReadDeadline(time.Time{})
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, release, http.StatusRequestEntityTooLarge, invalid("the message is longer than %d bytes", MaxLine).Message
+	}
+	if tooMany, ok := errors.AsType[*jsondoc.MeterError](err); ok {
+		return nil, release, http.StatusRequestEntityTooLarge, tooMany.Error()
 	}
 	if err != nil {
 		return nil, release, http.StatusBadRequest, "the body could not be read"
 	}
 	return body, release, 0, ""
+}
+
+// takeLarge reserves one of the places that a token has for large requests, or reports false.
+func (e *endpoint) takeLarge(token string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.large[token] >= e.maxLarge {
+		return false
+	}
+	e.large[token]++
+	return true
+}
+
+func (e *endpoint) releaseLarge(token string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.large[token]--
 }
 
 // message answers a message.
@@ -244,37 +264,65 @@ func (e *endpoint) initialize(w http.ResponseWriter, r *http.Request, m *message
 // keep adds a session. If its token has too many, it ends the one of them that was not
 // used for the longest time; false means that all are in use.
 func (e *endpoint) keep(c *peer) bool {
+	var oldest *peer // to disconnect, without mu
+	defer func() {
+		if oldest != nil {
+			oldest.disconnect()
+		}
+	}()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return false
 	}
-	var oldest *peer
+	var idle *peer // the one of this token that was not used for the longest time
 	own := 0
 	for _, s := range e.sessions {
 		if s.token != c.token {
 			continue
 		}
 		own++
-		if s.busy == 0 && (oldest == nil || s.used.Before(oldest.used)) {
-			oldest = s
+		if s.busy == 0 && (idle == nil || s.used.Before(idle.used)) {
+			idle = s
 		}
 	}
 	if own >= e.max {
-		if oldest == nil {
+		if idle == nil {
 			return false
 		}
-		e.drop(oldest)
+		if e.remove(idle) {
+			oldest = idle
+		}
 	}
 	e.sessions[c.session.id] = c
 	return true
 }
 
-// drop ends a session, under mu.
-func (e *endpoint) drop(c *peer) {
+// remove takes a session out of the endpoint, under mu. It reports whether the caller has to
+// disconnect the session: of several that end one session at once, only the first does. That
+// happens without mu, because it may wait for a client that does not read.
+func (e *endpoint) remove(c *peer) bool {
+	if e.sessions[c.session.id] != c {
+		return false
+	}
 	delete(e.sessions, c.session.id)
 	close(c.ended)
-	c.disconnect()
+	return true
+}
+
+// drop ends the sessions that match.
+func (e *endpoint) drop(match func(*peer) bool) {
+	var removed []*peer
+	e.mu.Lock()
+	for _, c := range e.sessions {
+		if match(c) && e.remove(c) {
+			removed = append(removed, c)
+		}
+	}
+	e.mu.Unlock()
+	for _, c := range removed {
+		c.disconnect()
+	}
 }
 
 // sweep ends sessions that were not used for a long time, until ctx ends.
@@ -286,13 +334,7 @@ func (e *endpoint) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			e.mu.Lock()
-			for _, c := range e.sessions {
-				if c.busy == 0 && now.Sub(c.used) >= e.idle {
-					e.drop(c)
-				}
-			}
-			e.mu.Unlock()
+			e.drop(func(c *peer) bool { return c.busy == 0 && now.Sub(c.used) >= e.idle })
 		}
 	}
 }
@@ -333,9 +375,7 @@ func (e *endpoint) end(w http.ResponseWriter, r *http.Request, token string) {
 	if c == nil {
 		return
 	}
-	e.mu.Lock()
-	e.drop(c)
-	e.mu.Unlock()
+	e.drop(func(s *peer) bool { return s == c })
 	w.WriteHeader(http.StatusNoContent)
 }
 

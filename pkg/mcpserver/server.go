@@ -42,13 +42,17 @@ type Options struct {
 	// Observe gets every event of every run. Several runs call it concurrently;
 	// nil ignores the events.
 	Observe func(agent.Event)
+	// Panicked gets the text and the stack of a panic, which fails the request; nil lets it end
+	// the program.
+	Panicked func(text string)
 	// Hide takes out of a text what no client may see; nil changes nothing.
 	Hide func(string) string
 	// Keep prepares the runner of a call for the conversation that the call
-	// names: a new one for an empty id. done is called when the run has ended.
+	// names: a new one for an empty id. done is called when the run has ended. A token must
+	// not continue the conversation of another one: see TokenOf.
 	// Its error goes to the client; nothing ran. nil keeps MaxSessions
 	// conversations in memory.
-	Keep func(a Agent, id string, r *agent.Runner) (done func(), err error)
+	Keep func(ctx context.Context, a Agent, id string, r *agent.Runner) (done func(), err error)
 	// Start, if it is not nil, begins the runs of agents in place of Runner, Observe and
 	// Keep. start has the arguments and the session to continue.
 	Start func(ctx context.Context, name string, start agent.Start) (*agent.Channel, error)
@@ -248,7 +252,11 @@ func (s *Server) perform(ctx context.Context, r *request, name string, round mcp
 		result.Meta = mcp.NewMetaFromMap(map[string]any{MetaStatus: agent.StatusOf(ctx.Err())})
 		return result
 	}
-	return run(ctx, r, round)
+	var result *mcp.CallToolResult
+	if err := agent.Guard(s.opts.Panicked, func() error { result = run(ctx, r, round); return nil }); err != nil {
+		return failure(err.Error())
+	}
+	return result
 }
 
 // A call runs what is offered under a name.

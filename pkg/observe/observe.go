@@ -23,17 +23,28 @@ package observe
 import (
 	"io"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // Tee returns an observer that passes every event to each of the observers, in
 // order. Nil ones are skipped.
-func Tee(observers ...func(agent.Event)) func(agent.Event) {
+func Tee(observers ...func(agent.Event)) func(agent.Event) { return GuardedTee(nil, observers...) }
+
+// GuardedTee is Tee for observers that must not end a run: one that panics gets no further
+// event, and report gets a text with the stack.
+func GuardedTee(report func(text string), observers ...func(agent.Event)) func(agent.Event) {
+	observers = slices.Clone(observers)
 	return func(e agent.Event) {
-		for _, o := range observers {
-			if o != nil {
-				o(e)
+		for i, o := range observers {
+			if o == nil {
+				continue
+			}
+			err := agent.Guard(report, func() error { o(e); return nil })
+			if err != nil {
+				observers[i] = nil
 			}
 		}
 	}
@@ -41,8 +52,9 @@ func Tee(observers ...func(agent.Event)) func(agent.Event) {
 
 // OpenLog opens a log file to append to. Only the owner can read a new file (0600).
 // If a crash cut the last line, OpenLog ends it, so that the next event starts on a
-// new line. The caller closes the file.
-func OpenLog(path string) (*os.File, error) {
+// new line. The caller closes the file. If the file is a pipe, a write fails when the reader
+// does not read for LogTimeout, so that it does not stop the run.
+func OpenLog(path string) (io.WriteCloser, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|openNonblock, 0o600)
 	if err != nil {
 		return nil, err
@@ -53,8 +65,23 @@ func OpenLog(path string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return f, nil
+	return &logFile{f, LogTimeout}, nil
 }
+
+// LogTimeout is how long a line of a log may wait for the reader of a pipe.
+const LogTimeout = 5 * time.Second
+
+type logFile struct {
+	file  *os.File
+	limit time.Duration
+}
+
+func (f *logFile) Write(p []byte) (int, error) {
+	_ = f.file.SetWriteDeadline(time.Now().Add(f.limit)) // regular files have none, and do not wait
+	return f.file.Write(p)
+}
+
+func (f *logFile) Close() error { return f.file.Close() }
 
 // endsWithinLine reports whether the file, if it can be read, ends without a newline.
 func endsWithinLine(path string, f *os.File) bool {

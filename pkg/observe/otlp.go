@@ -108,7 +108,7 @@ func (s *otlpSpan) usage(u *agent.Usage) {
 	if u.ReasoningTokens > 0 {
 		s.number(attrReasoning, u.ReasoningTokens)
 	}
-	if u.Priced > 0 {
+	if u.Priced > 0 || u.Cost > 0 {
 		dollars := float64(u.Cost) / float64(agent.Dollar)
 		s.add(attrCost, otlpValue{Double: &dollars})
 	}

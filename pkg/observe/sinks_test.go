@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,7 +115,7 @@ func TestOpenLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.WriteString(s); err != nil {
+		if _, err := io.WriteString(f, s); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
@@ -141,5 +142,18 @@ func TestOpenLog(t *testing.T) {
 	_, err = OpenLog(filepath.Join(filepath.Dir(path), "none", "log"))
 	if err == nil || !strings.HasSuffix(err.Error(), "none/log: no such file or directory") {
 		t.Errorf("a folder that is missing: %v", err)
+	}
+}
+
+// An observer that panics stops; the others go on, and the run that they show.
+func TestAnObserverThatPanicsStops(t *testing.T) {
+	var bad, good int
+	var said string
+	watch := GuardedTee(func(text string) { said += text }, func(agent.Event) { bad++; panic("the view") }, func(agent.Event) { good++ })
+	for range 3 {
+		watch(agent.Event{Kind: agent.EventText})
+	}
+	if bad != 1 || good != 3 || !strings.HasPrefix(said, "internal error: the view\n") {
+		t.Errorf("called %d and %d times, want 1 and 3; reported %s", bad, good, said)
 	}
 }

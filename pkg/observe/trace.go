@@ -57,8 +57,9 @@ type traced struct {
 	parent  string          // Key of the call that the session answers
 	run     *otlpSpan
 	runID   string
-	chat    *otlpSpan // a model request,
-	sum     *otlpSpan // and one for a summary
+	before  agent.Usage // what the run consumed before its resume: earlier spans have it
+	chat    *otlpSpan   // a model request,
+	sum     *otlpSpan   // and one for a summary
 	failure *agent.Event
 	calls   map[string]*tracedCall
 	model   string
@@ -185,6 +186,10 @@ func (t *Trace) beginRun(e agent.Event) {
 	}
 	id := traceid.Run(e.Session, e.Turn-e.RunTurns)
 	s.run = s.span(e, id, opAgent+" "+e.Agent, kindInternal, e.Time)
+	s.before = agent.Usage{}
+	if e.Kind == agent.EventResume && e.Total != nil {
+		s.before = e.Total.Usage
+	}
 	s.run.text(attrOperation, opAgent)
 	s.runID = id
 }
@@ -200,7 +205,8 @@ func (t *Trace) endRun(e agent.Event) {
 	s.run.text(attrModel, s.model)
 	s.run.text(attrStatus, string(e.Status))
 	if e.Total != nil {
-		s.run.usage(&e.Total.Usage)
+		usage := e.Total.Usage.Sub(s.before)
+		s.run.usage(&usage)
 	}
 	if e.Status != agent.StatusOK && e.Status != agent.StatusPartial {
 		s.run.fail(string(e.Status), e.Error)

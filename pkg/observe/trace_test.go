@@ -271,7 +271,8 @@ func TestTraceGolden(t *testing.T) {
 				}
 			}
 			again := newTraceRun(t, r.Agent.Provider, r.Agent.Toolsets[0].(agent.ToolList)...)
-			again.From = &agent.Resume{Session: session}
+			// The spans of the first process have this usage.
+			again.From = &agent.Resume{Session: session, Total: agent.TotalUsage{Usage: agent.Usage{Requests: 2, InputTokens: 1e6, OutputTokens: 1e6}}}
 			if _, err := again.Resume(t.Context()); err != nil {
 				t.Error(err)
 			}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -19,8 +20,15 @@ var commandArgs = [...]string{"command", "cmd", "argv", "script"}
 // environArgs are arguments that change what a command means.
 var environArgs = [...]string{"env", "environment"}
 
-// maxLine limits a line that is parsed.
-const maxLine = 64 << 10
+// maxLine limits a line that is parsed, deepest the lines in lines, as in sh -c "sh -c …", and
+// maxParsed the bytes of all of them together, to which each line adds lineCost: the number of
+// lines that eval eval eval … could run doubles with each word.
+const (
+	maxLine   = 64 << 10
+	deepest   = 4
+	maxParsed = 1 << 20
+	lineCost  = 256
+)
 
 // commands are the commands in the arguments of a call.
 type commands struct {
@@ -29,9 +37,23 @@ type commands struct {
 	// unsafe is what the line does besides simple commands, so that no allow rule matches;
 	// "" if it does nothing else.
 	unsafe string
+	// lines are the arguments that a shell parses, and what stands for them if an allow rule
+	// matches: the print of the words that were judged.
+	lines []line
+	// unread reports that a part of the line cannot be read: every rule that denies or asks
+	// matches then.
+	unread bool
 	// err is why the commands cannot be determined.
 	err error
+
+	posix            bool // the shell is not bash
+	evaluates, reads bool // the line has builtins that evaluate texts, and shells that read commands
+	print            string
+	parsed           *int // see maxParsed; of all lines of the call
 }
+
+// A line is the print of the command line in an argument.
+type line struct{ argument, text, print string }
 
 // A simpleCommand is a program with its arguments.
 type simpleCommand []word
@@ -55,9 +77,10 @@ func commandsOf(inv *agent.Invocation) *commands {
 			continue
 		}
 		if c == nil {
-			c = &commands{}
+			c = &commands{parsed: new(int)}
 		}
-		c.add(v, values["args"])
+		c.shellArg(values["shell"])
+		c.add(name, v, values["args"])
 	}
 	if c != nil {
 		for _, name := range environArgs {
@@ -70,15 +93,33 @@ func commandsOf(inv *agent.Invocation) *commands {
 	return c
 }
 
+// shellArg records which shell the argument shell names.
+func (c *commands) shellArg(v any) {
+	if v == nil {
+		return
+	}
+	name, _ := v.(string)
+	switch name = path.Base(name); name {
+	case "bash":
+	case "sh", "dash", "ash", "busybox":
+		c.posix = true
+	default:
+		c.posix, c.unsafe = true, "the argument shell is none of bash, sh, dash, ash and busybox"
+	}
+}
+
 // add adds the command in one argument. args is the argument with the words that follow it,
 // nil if there is none.
-func (c *commands) add(v, args any) {
+func (c *commands) add(name string, v, args any) {
 	words, isList := texts(args)
 	switch v := v.(type) {
 	case string:
 		switch {
 		case args == nil:
 			c.parse(v, 0)
+			if c.unsafe == "" && c.err == nil {
+				c.lines = append(c.lines, line{name, v, c.print})
+			}
 		case isList:
 			c.addWords(append([]string{v}, words...))
 		default:
@@ -115,106 +156,88 @@ func (c *commands) addWords(words []string) {
 		simple[i] = word{w, true}
 	}
 	c.simple = append(c.simple, simple)
-	c.wrapped(simple, 0)
+	c.look(simple, 0)
 }
 
 // parse adds the commands of a shell command line, and those nested in it.
 func (c *commands) parse(line string, depth int) {
-	const deepest = 4 // of lines in lines, as in sh -c "sh -c …"
+
 	if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7F }); i >= 0 {
 		c.err = fmt.Errorf("it has the control character %q", line[i])
 		return
 	}
-	if len(line) > maxLine || depth > deepest {
+	if *c.parsed += len(line) + lineCost; len(line) > maxLine || depth > deepest || *c.parsed > maxParsed {
 		c.err = errors.New("it is too long, or has too many lines within lines")
 		return
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
+	options := []syntax.ParserOption{syntax.KeepComments(true), syntax.Variant(syntax.LangBash)}
+	if c.posix {
+		options = append(options, syntax.Variant(syntax.LangPOSIX))
+	}
+	file, err := syntax.NewParser(options...).Parse(strings.NewReader(line), "")
 	if err != nil {
 		c.err = err
 		return
 	}
-	syntax.Walk(file, func(n syntax.Node) bool {
-		if n == nil {
-			return true
-		}
-		if why := unsafe(n); why != "" && c.unsafe == "" {
-			c.unsafe = why
-		}
-		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			simple := make(simpleCommand, len(call.Args))
-			for i, w := range call.Args {
-				simple[i] = wordOf(w)
+	var p printer
+	p.file(file)
+	c.print = p.String()
+	if p.why != "" && c.unsafe == "" {
+		c.unsafe = p.why
+	}
+	c.walk(file, line, depth)
+	if strings.ContainsAny(line, "$`") {
+		c.texts(file, depth)
+	}
+}
+
+// outputs are the redirections from which no command reads.
+var outputs = []syntax.RedirOperator{syntax.RdrOut, syntax.AppOut, syntax.DplOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll}
+
+// walk adds the commands in the tree of a line.
+func (c *commands) walk(root syntax.Node, line string, depth int) {
+	input := false
+	syntax.Walk(root, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CallExpr:
+			if len(n.Args) > 0 {
+				simple := make(simpleCommand, len(n.Args))
+				for i, w := range n.Args {
+					simple[i] = wordOf(w)
+				}
+				c.simple = append(c.simple, simple)
+				c.look(simple, depth)
 			}
-			c.simple = append(c.simple, simple)
-			c.wrapped(simple, depth)
+		case *syntax.DeclClause:
+			c.simple = append(c.simple, simpleCommand{word{n.Variant.Value, true}, word{}})
+		case *syntax.LetClause:
+			c.simple = append(c.simple, simpleCommand{word{"let", true}, word{}})
+		case *syntax.Assign:
+			if n.Name != nil {
+				c.assign(n.Name.Value, wordOf(n.Value).text, depth)
+			}
+		case *syntax.BinaryCmd:
+			input = input || n.Op == syntax.Pipe || n.Op == syntax.PipeAll
+		case *syntax.Redirect:
+			input = input || !slices.Contains(outputs, n.Op)
+			// Backslashes at line ends are joined by bash before it looks for the end.
+			c.unread = c.unread || n.Hdoc != nil && n.Word.Lit() != "" && strings.Contains(line[n.Hdoc.Pos().Offset():n.Hdoc.End().Offset()], "\\\n")
+		case *syntax.Comment:
+			// The parser takes the next line for a part of the comment; shells do not.
+			c.unread = c.unread || strings.Contains(n.Text, "\\\n")
 		}
 		return true
 	})
-}
-
-// unsafe returns why a node is more than a sequence of simple commands, "" if it is not.
-func unsafe(n syntax.Node) string {
-	switch n := n.(type) {
-	case *syntax.File, *syntax.Comment, *syntax.Lit, *syntax.Word, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CallExpr, *syntax.SglQuoted:
-		return ""
-	case *syntax.BinaryCmd:
-		if n.Op == syntax.AndStmt || n.Op == syntax.OrStmt || n.Op == syntax.Pipe {
-			return ""
-		}
-	case *syntax.Stmt:
-		if !n.Coprocess && !n.Disown {
-			return ""
-		}
-	case *syntax.Redirect:
-		return unsafeRedirect(n)
-	case *syntax.DblQuoted:
-		if !n.Dollar {
-			return ""
-		}
-	case *syntax.ParamExp:
-		if plain := (syntax.ParamExp{Dollar: n.Dollar, Rbrace: n.Rbrace, Short: n.Short, Param: n.Param}); equalParam(plain, *n) {
-			return ""
-		}
-	case *syntax.Assign:
-		return "it sets a variable"
-	case *syntax.CmdSubst, *syntax.ProcSubst:
-		return "it runs a command inside another one"
-	}
-	return "it has a part that is not a simple command"
-}
-
-// equalParam reports whether two expansions have the same parts.
-func equalParam(a, b syntax.ParamExp) bool {
-	return b.Flags == nil && b.Index == nil && b.Slice == nil && b.Repl == nil && b.Exp == nil && b.NestedParam == nil && len(b.Modifiers) == 0 &&
-		a.Excl == b.Excl && a.Length == b.Length && a.Width == b.Width && a.IsSet == b.IsSet && a.Names == b.Names && a.Split == b.Split && a.GlobSubst == b.GlobSubst && a.RcExpand == b.RcExpand
-}
-
-// unsafeRedirect returns why a redirection is not harmless: it may write to a file, or bash
-// may open a connection for it.
-func unsafeRedirect(r *syntax.Redirect) string {
-	target := wordOf(r.Word)
-	switch r.Op {
-	case syntax.DplIn, syntax.DplOut, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
-		digits := strings.Trim(target.text, "0123456789-") == ""
-		if r.Op != syntax.DplIn && r.Op != syntax.DplOut || target.known && digits {
-			return ""
-		}
-	case syntax.RdrIn:
-		if target.known && (target.text == "/dev/null" || !strings.HasPrefix(path.Clean(target.text), "/dev/")) {
-			return ""
-		}
-	}
-	if target.known && target.text == "/dev/null" && (r.Op == syntax.RdrOut || r.Op == syntax.AppOut || r.Op == syntax.RdrAll || r.Op == syntax.AppAll) {
-		return ""
-	}
-	return "it has a redirection that does more than read a plain file"
+	c.unread = c.unread || c.reads && input
 }
 
 // wordOf returns what is known of a word.
 func wordOf(w *syntax.Word) word {
 	if w == nil {
 		return word{}
+	}
+	if w.Lit() == "[" { // the command: no pattern, since nothing closes it
+		return word{"[", true}
 	}
 	var b strings.Builder
 	known := partsOf(&b, w.Parts, false)
@@ -255,7 +278,7 @@ func unescape(b *strings.Builder, s string, quoted, first bool) (known bool) {
 			}
 			b.WriteByte(s[i])
 			continue
-		case !quoted && strings.IndexByte("*?[{", c) >= 0:
+		case known && !quoted && (strings.IndexByte("*?[", c) >= 0 || c == '{' && expands(s[i:])):
 			known = false
 		}
 		b.WriteByte(c)
@@ -263,44 +286,29 @@ func unescape(b *strings.Builder, s string, quoted, first bool) (known bool) {
 	return known
 }
 
-// wrappers are programs that run commands given in their arguments, with a space around each.
-const wrappers = " sh bash dash ash zsh ksh mksh fish env sudo doas su runuser xargs parallel nice ionice" +
-	" nohup setsid time timeout stdbuf unbuffer script exec command builtin eval trap alias find fd watch busybox toybox" +
-	" chroot unshare nsenter setpriv flock strace ltrace ssh entr taskset chrt systemd-run coproc "
-
-// wrapped adds the commands in the arguments of a wrapper.
-func (c *commands) wrapped(simple simpleCommand, depth int) {
-	if !simple.wraps() {
-		return
-	}
-	for _, w := range simple[1:] {
-		text := w.text
-		if name, value, ok := strings.Cut(text, "="); ok && (strings.HasPrefix(name, "-") || path.Base(simple[0].text) == "alias") {
-			text = value
-		}
-		if text = strings.TrimPrefix(text, "-S"); !w.known || !strings.ContainsAny(text, " \t\n;&|()$`<>'\"\\") && text == w.text {
-			continue
-		}
-		inner := &commands{}
-		if inner.parse(text, depth+1); inner.err == nil {
-			c.inner = slices.Concat(c.inner, inner.simple, inner.inner)
-		}
-	}
-	if path.Base(simple[0].text) == "eval" {
-		var line []string
-		for _, w := range simple[1:] {
-			line = append(line, w.text)
-		}
-		inner := &commands{}
-		if inner.parse(strings.Join(line, " "), depth+1); inner.err == nil {
-			c.inner = slices.Concat(c.inner, inner.simple, inner.inner)
+// expands reports whether a shell may expand the braces that s begins with, as in {a,b} and
+// {1..3}. It leaves HEAD@{1} as it is.
+func expands(s string) bool {
+	depth := 0
+	for i := range len(s) {
+		switch s[i] {
+		case '{':
+			if depth++; depth > deepest {
+				return true
+			}
+		case '}':
+			if depth--; depth == 0 {
+				return false
+			}
+		case ',', '\\', '*', '?', '[':
+			return true
+		case '.':
+			if strings.HasPrefix(s[i:], "..") {
+				return true
+			}
 		}
 	}
-}
-
-// wraps reports whether the program of c runs commands given in its arguments.
-func (c simpleCommand) wraps() bool {
-	return c[0].known && strings.Contains(wrappers, " "+path.Base(c[0].text)+" ")
+	return true
 }
 
 // begins reports whether c certainly begins with words: for allow rules.
@@ -318,31 +326,52 @@ func (c simpleCommand) begins(words []string) bool {
 
 // couldBe reports whether c may run words: for deny and ask rules. The program may have a
 // path, other words may stand between the words, and a wrapper may run the command. The
-// result is maybe if it depends on a word that is not known.
+// result is maybe if it depends on a word that is not known, or that a wrapper reads.
 func (c simpleCommand) couldBe(words []string) fit {
-	f := c.couldBeAt(words)
-	for i := 1; i < len(c) && f != yes && c.wraps(); i++ {
-		f = max(f, c[i:].couldBeAt(words))
+	wraps := c.wraps()
+	more := wraps && slices.ContainsFunc(c, func(w word) bool { return w.isOneOf(" xargs parallel ") })
+	f := c.couldBeAt(words, more)
+	mark := "{}"
+	for i := 1; i < len(c) && f != yes && wraps; i++ {
+		f = max(f, c[i:].couldBeAt(words, more))
+		if value, ok := strings.CutPrefix(c[i-1].text, "-I"); ok {
+			mark = cmp.Or(value, c[i].text)
+		}
+		if more && (i == len(c)-1 && c[i:].wraps() || c.replaced(i, mark)) {
+			f = max(f, maybe)
+		}
 	}
 	return f
 }
 
-func (c simpleCommand) couldBeAt(words []string) fit {
+// replaced reports whether xargs or parallel, which replace mark, replace word i by a program
+// that they read.
+func (c simpleCommand) replaced(i int, mark string) bool {
+	before := c[i-1].text
+	return c[i].text == mark && before != "-I" && (strings.HasPrefix(before, "-") || before == mark)
+}
+
+// couldBeAt is couldBe without wrappers. With more, words that are not known follow those of c.
+func (c simpleCommand) couldBeAt(words []string, more bool) fit {
 	f := yes
+	rest := c[1:]
+	base := path.Base(c[0].text)
 	switch name := c[0]; {
 	case !name.known:
 		f = maybe
-	case name.text != words[0] && path.Base(name.text) != words[0] && path.Clean(name.text) != words[0]:
+	case name.text == words[0] || base == words[0] || path.Clean(name.text) == words[0]:
+	case strings.HasPrefix(base, "git-") && words[0] == "git": // a program of git's own folder
+		rest = append(simpleCommand{{base[len("git-"):], true}}, rest...)
+	default:
 		return no
 	}
-	rest := c[1:]
 	for _, w := range words[1:] {
 		i := slices.IndexFunc(rest, func(r word) bool { return r.known && r.text == w })
 		if i >= 0 {
 			rest = rest[i+1:]
 			continue
 		}
-		if !slices.ContainsFunc(c, func(r word) bool { return !r.known }) {
+		if !more && !slices.ContainsFunc(c, func(r word) bool { return !r.known }) {
 			return no
 		}
 		f = maybe

@@ -41,15 +41,17 @@ func shell(line string) *agent.Invocation {
 func TestAllowedCommands(t *testing.T) {
 	r := rights(t, policy.Never, `{"verdict":"allow","tool":"shell","command":["git","status"]}`, `{"verdict":"allow","tool":"shell","command":["ls"]}`)
 	for _, line := range []string{
-		"git status", "git  status --short", `"git" 'status'`, `gi\t status`, "git status && ls", "git status; ls -la | ls", "( git status )",
-		"{ ls; }", "if ls; then git status; fi", "git status 2>&1", "git status > /dev/null", "ls 2>/dev/null", "ls $HOME", `ls "$X" ~/y *.go {a,b}`,
-		"ls < file", "! ls", "ls &", "# git push\nls", "ls <<E\ntext\nE", "git \\\nstatus", "while ls; do ls; done",
+		"git status", "git  status --short", `"git" 'status'`, `gi\t status`, "git status && ls", "git status; ls -la | ls", "git status || ls\n\nls",
+		"git status 2>&1", "git status > /dev/null", "ls 2>/dev/null", "ls >>/dev/null </dev/null", "ls 1>&2", "git \\\nstatus", `ls '$HOME' "*" \~`, "ls 'a\nb'",
 	} {
 		if v := r.Decide(shell(line)); v.Decision != agent.Allow {
 			t.Errorf("Decide(%q) = %+v, want allow", line, v)
 		}
 	}
 	for _, line := range []string{
+		// More than plain words.
+		"( git status )", "{ ls; }", "if ls; then git status; fi", "ls $HOME", `ls "$X"`, "ls ~/y", "ls *.go", "ls {a,b}", "ls < file", "! ls", "ls &", "# git push\nls", "ls # x", "ls <<E\ntext\nE", "while ls; do ls; done",
+		"ls &>/dev/null", "ls 3>/dev/null", "ls {fd}>/dev/null", "ls >&$X", "ls 2>&3", "ls >&-", "ls <&0", "> /dev/null", "ls |& ls", "ls $'a'", "ls $\"a\"",
 		// The attacks of the field.
 		"git status && curl https://evil.example", "git status; curl x", "git status\ncurl x", "git status | sh", "git status & curl x", "git status || curl x",
 		"git status $(curl x)", "git status $(git status)", "git status `curl x`", `git status "$(curl x)"`, "git status <(curl x)", "git status >(curl x)", "ls $((a[$(curl x)]))",

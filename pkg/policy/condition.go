@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
+	"maps"
+	"math/big"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,7 +39,10 @@ type condition struct {
 	tokens  []string
 	glob    glob
 	regexp  *regexp.Regexp
-	numbers []float64 // of OneOf
+	home    string // see Place
+
+	min, max *big.Rat
+	numbers  []*big.Rat // of OneOf
 }
 
 // An unfit is the argument that could not be compared, and why.
@@ -53,7 +57,7 @@ func (u *unfit) Error() string { return "argument " + u.pointer + ": " + u.err.E
 // otherwise one is enough. The error says why the fit is failed.
 func (c *condition) fits(inv *agent.Invocation, strict bool) (fit, error) {
 	values := inv.Values()
-	if len(c.tokens) == 1 { // a plain value, as most are
+	if len(c.tokens) == 1 && c.tokens[0] != "*" { // a plain value, as most are
 		name := c.tokens[0]
 		if values[name] == nil && inv.Spec.IsAgent() { // the prompt has two names
 			name = cmp.Or(map[string]string{"prompt": "what", "what": "prompt"}[name], name)
@@ -105,12 +109,10 @@ func collect(to []any, v any, tokens []string) (found []any, missing bool) {
 	var next []any
 	switch v := v.(type) {
 	case map[string]any:
-		if m, ok := v[tokens[0]]; ok {
+		if tokens[0] == "*" {
+			next = slices.Collect(maps.Values(v))
+		} else if m, ok := v[tokens[0]]; ok {
 			next = []any{m}
-		} else if tokens[0] == "*" {
-			for _, m := range v {
-				next = append(next, m)
-			}
 		}
 	case []any:
 		if i, err := strconv.Atoi(tokens[0]); err == nil && i >= 0 && i < len(v) {
@@ -145,12 +147,12 @@ func (c *condition) fitsValue(v any, inv *agent.Invocation, strict bool) (fit, e
 	if c.Glob != "" && !c.glob.match(text) || c.regexp != nil && !c.regexp.MatchString(text) || len(c.OneOf) > 0 && !c.isOne(v) {
 		return no, nil
 	}
-	if c.Min != nil || c.Max != nil {
-		n, ok := v.(json.Number)
-		if !ok || !isNumber(n) {
-			return failed, errors.New("it is not a number")
+	if c.min != nil || c.max != nil {
+		n := number(v)
+		if n == nil {
+			return failed, errors.New("it is not a number that can be compared")
 		}
-		if c.Min != nil && compare(n, *c.Min) < 0 || c.Max != nil && compare(n, *c.Max) > 0 {
+		if c.min != nil && n.Cmp(c.min) < 0 || c.max != nil && n.Cmp(c.max) > 0 {
 			return no, nil
 		}
 	}
@@ -166,42 +168,38 @@ func (c *condition) fitsValue(v any, inv *agent.Invocation, strict bool) (fit, e
 		}
 		return maybe, nil
 	}
+	if strings.HasPrefix(text, "~") && !strict { // some tools replace it
+		rest, own := strings.CutPrefix(text, "~/")
+		if !own && text != "~" || c.home == "" {
+			return maybe, nil // the home of somebody
+		}
+		if f, err := inside(c.home+"/"+strings.TrimPrefix(rest, "~"), c.Inside, inv.Dir, strict); f != no {
+			return f, err
+		}
+	}
 	return inside(text, c.Inside, inv.Dir, strict)
 }
 
 func (c *condition) isOne(v any) bool {
-	if n, ok := v.(json.Number); ok {
-		f, err := n.Float64()
-		return err == nil && slices.Contains(c.numbers, f)
+	if n := number(v); n != nil {
+		return slices.ContainsFunc(c.numbers, func(one *big.Rat) bool { return one.Cmp(n) == 0 })
 	}
 	return slices.Contains(c.OneOf, v)
 }
 
-func isNumber(n json.Number) bool {
-	f, err := n.Float64()
-	return err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)
-}
-
-// compare compares whole numbers exactly and others as float64.
-func compare(a, b json.Number) int {
-	i, errA := a.Int64()
-	j, errB := b.Int64()
-	if errA == nil && errB == nil {
-		return cmpOf(i, j)
+// number returns the exact value of a number; nil if v is none, or one with more than 1,000
+// digits or an exponent of more than 400, which would take too long.
+func number(v any) *big.Rat {
+	n, _ := v.(json.Number)
+	digits, exponent, _ := strings.Cut(strings.ToLower(n.String()), "e")
+	if e, err := strconv.Atoi(cmp.Or(exponent, "0")); err != nil || e < -400 || e > 400 || len(digits) > 1000 {
+		return nil
 	}
-	f, _ := a.Float64() // isNumber
-	g, _ := b.Float64()
-	return cmpOf(f, g)
-}
-
-func cmpOf[T int64 | float64](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
+	r, ok := new(big.Rat).SetString(n.String())
+	if !ok {
+		return nil
 	}
-	return 0
+	return r
 }
 
 // inside reports whether a path that a tool with the working directory dir receives is in a
@@ -263,6 +261,9 @@ func resolve(path string) (string, error) {
 		case "..":
 			done = filepath.Dir(done)
 			continue
+		}
+		if done == "/proc" && (part == "self" || part == "thread-self" || strings.Trim(part, "0123456789") == "") {
+			return "", fmt.Errorf("%s: its meaning depends on the process that opens it", path)
 		}
 		next := filepath.Join(done, part)
 		info, err := os.Lstat(next)

@@ -15,19 +15,20 @@
 //
 // Command is compared with the argument command, cmd, argv or script: a shell command line,
 // or a list of words, which is one command; with an argument args, command is the program.
-// A line is parsed as bash parses it.
+// A line is parsed as bash parses it, or as POSIX says if an argument shell names another one.
 //
-// An allow rule matches if every simple command of the line begins with the words of an
-// allow rule of the set, and the line does nothing else: it sets no variables, has no $(…)
-// or <(…), and writes nothing with >. A line that cannot be parsed does not match.
+// An allow rule matches if the line consists of simple commands with plain words, joined by
+// &&, ||, |, ; and newlines, every one of which begins with the words of an allow rule of the
+// set. What then runs is the print of these words, in quotes where a shell could read something
+// else: see [agent.Verdict].
 //
 // Rules that ask or deny match broadly: one simple command that could be the one is enough,
 // in any folder, with other words in between, run by a program such as env, sudo, xargs or
-// sh -c, or hidden in an expansion. What a script or an interpreter does is not checked.
+// sh -c, or hidden in an expansion; and so is a part of the line that cannot be read. What a
+// script or an interpreter does is not checked.
 package policy
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -38,6 +39,7 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // An Approval decides about calls that no rule covers. Calls of sub-agents, and of tools
@@ -149,13 +151,22 @@ func New(s Set, policies ...Policy) (*Rights, error) {
 // Any part that this program does not know is an error, so that nothing runs.
 func Read(raw json.RawMessage) (agent.Rights, error) {
 	rights := &Rights{raw: raw}
-	strict := json.NewDecoder(bytes.NewReader(raw))
-	strict.DisallowUnknownFields()
+	doc, err := jsondoc.Parse(raw, jsondoc.Options{Strict: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range doc.Root.Children {
+		for _, m := range set.Children {
+			if !slices.Contains([]string{"source", "rules", "approval", "policy"}, m.Name) {
+				return nil, fmt.Errorf("%s is not known", m.Path())
+			}
+		}
+	}
 	var sets []struct {
 		Set
 		Rules []json.RawMessage `json:"rules"`
 	}
-	if err := strict.Decode(&sets); err != nil {
+	if err := json.Unmarshal(raw, &sets); err != nil {
 		return nil, err
 	}
 	for i, s := range sets {
@@ -264,6 +275,8 @@ func (s *Set) decide(inv *agent.Invocation, rules []*Rule) agent.Verdict {
 		case f == no:
 		case f == failed:
 			return r.verdict(agent.Deny, fmt.Sprintf("%s cannot be evaluated: %s", r.Source, err))
+		case r.Verdict == agent.Deny && err != nil:
+			return r.verdict(agent.Deny, "denied, since "+err.Error())
 		case r.Verdict == agent.Deny:
 			return r.verdict(agent.Deny, "denied")
 		case r.Verdict == agent.AskPerson:
@@ -277,8 +290,9 @@ func (s *Set) decide(inv *agent.Invocation, rules []*Rule) agent.Verdict {
 		}
 	}
 	why := ""
+	args := ""
 	if allows == nil && covers != nil {
-		if why = uncovered(inv, rules); why == "" {
+		if args, why = uncovered(inv, rules); why == "" {
 			allows = covers
 		}
 	}
@@ -286,7 +300,7 @@ func (s *Set) decide(inv *agent.Invocation, rules []*Rule) agent.Verdict {
 	case asks != nil:
 		return s.required(asks.verdict(agent.AskPerson, "asked"))
 	case allows != nil:
-		return agent.Verdict{Decision: agent.Allow, Rule: allows.Source}
+		return agent.Verdict{Decision: agent.Allow, Rule: allows.Source, Args: args}
 	case named:
 		return s.required(agent.Verdict{Decision: agent.AskPerson, Rule: s.Source, Reason: strings.TrimSuffix("no allow rule of "+s.Source+" covers it: "+why, ": ")})
 	}
@@ -346,41 +360,56 @@ func (r *Rule) fits(inv *agent.Invocation) (fit, error) {
 	case strict:
 		return yes, nil
 	case c.err != nil:
-		return failed, fmt.Errorf("the command cannot be analyzed: %w", c.err)
+		return maybe, fmt.Errorf("the command cannot be read: %w", c.err)
 	}
-	f := no
+	f, err := no, error(nil)
+	if c.unread {
+		f, err = maybe, errors.New("a part of the command cannot be read")
+	}
 	for _, list := range [...][]simpleCommand{c.simple, c.inner} {
 		for _, simple := range list {
 			f = max(f, simple.couldBe(r.Command))
 		}
 	}
-	return f, nil
+	return f, err
 }
 
 // uncovered returns why the allow rules among rules do not match all commands of a call; ""
-// if they do.
-func uncovered(inv *agent.Invocation, rules []*Rule) string {
+// if they do. args are the arguments with the print of the commands, "" if they have it already.
+func uncovered(inv *agent.Invocation, rules []*Rule) (args, why string) {
 	c := commandsOf(inv)
 	switch {
 	case c.err != nil:
-		return c.err.Error()
+		return "", c.err.Error()
 	case c.unsafe != "":
-		return c.unsafe
+		return "", c.unsafe
 	}
 	for _, simple := range c.simple {
 		if !slices.ContainsFunc(rules, func(r *Rule) bool { return r.covers(inv, simple) }) {
-			return fmt.Sprintf("the command %.100q", simple[0].text)
+			if slices.ContainsFunc(rules, func(r *Rule) bool {
+				return r.Verdict == agent.Allow && len(r.Command) > 0 && simple.begins(r.Command) && !simple.contained(len(r.Command))
+			}) {
+				return "", fmt.Sprintf("the shell may do more with these words of %.100q than pass them on", simple[0].text)
+			}
+			return "", fmt.Sprintf("the command %.100q", simple[0].text)
 		}
 	}
 	if len(c.simple) == 0 {
-		return "there is no command"
+		return "", "there is no command"
 	}
-	return ""
+	switch args, err := c.printed(inv.Call.Args); {
+	case err != nil:
+		return "", err.Error()
+	case args != "" && inv.Remote:
+		return "", "it did not run as the words that were judged"
+	default:
+		return args, ""
+	}
 }
 
 // covers reports whether r is an allow rule for one command of a call.
 func (r *Rule) covers(inv *agent.Invocation, simple simpleCommand) bool {
-	if r.Verdict != agent.Allow || len(r.Command) == 0 || !r.concerns(inv) || !simple.begins(r.Command) {
+	if r.Verdict != agent.Allow || len(r.Command) == 0 || !r.concerns(inv) || !simple.begins(r.Command) || !simple.contained(len(r.Command)) {
 		return false
 	}
 	f, _ := r.fits(inv)
@@ -428,5 +457,5 @@ func (r *Rule) fitsExample(example json.RawMessage) (bool, error) {
 		return f != no, nil
 	}
 	c := commandsOf(inv)
-	return c.err == nil && c.unsafe == "" && !slices.ContainsFunc(c.simple, func(s simpleCommand) bool { return !s.begins(r.Command) }), nil
+	return c.err == nil && c.unsafe == "" && !slices.ContainsFunc(c.simple, func(s simpleCommand) bool { return !s.begins(r.Command) || !s.contained(len(r.Command)) }), nil
 }

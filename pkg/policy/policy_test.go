@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -82,7 +82,31 @@ func TestConditions(t *testing.T) {
 		{`"/n":{"min":1,"max":10}`, `{"n":10.5}`, "ask", "allow"},
 		{`"/n":{"max":9007199254740992}`, `{"n":9007199254740993}`, "ask", "allow"},
 		{`"/n":{"min":1}`, `{"n":"5"}`, "deny", "deny"},
+		{`"/n":{"min":1}`, `{"n":1e300}`, "allow", "deny"},
 		{`"/n":{"min":1}`, `{"n":1e999}`, "deny", "deny"},
+		{`"/n":{"min":1}`, `{"n":1e-999999999}`, "deny", "deny"},
+		{`"/n":{"min":1}`, `{"n":1e99999999999999999999}`, "deny", "deny"},
+		{`"/n":{"oneOf":[1]}`, `{"n":1e999}`, "ask", "allow"},
+		{`"/n":{"max":10}`, `{"n":10.000000000000000001}`, "ask", "allow"},
+		{`"/n":{"max":10}`, `{"n":9.999999999999999999}`, "allow", "deny"},
+		{`"/n":{"min":-10}`, `{"n":-10.000000000000000001}`, "ask", "allow"},
+		{`"/n":{"min":0.1}`, `{"n":0.1}`, "allow", "deny"},
+		{`"/n":{"min":0.1,"max":0.1}`, `{"n":0.10000000000000000555}`, "ask", "allow"},
+		{`"/n":{"min":1e-400}`, `{"n":0}`, "ask", "allow"},
+		{`"/n":{"oneOf":[0.1]}`, `{"n":0.1000000000000000055511151231257827}`, "ask", "allow"},
+		{`"/n":{"oneOf":[9007199254740993]}`, `{"n":9007199254740992}`, "ask", "allow"},
+		{`"/n":{"oneOf":[9007199254740993]}`, `{"n":9007199254740993.0}`, "allow", "deny"},
+		{`"/n":{"oneOf":[10]}`, `{"n":1e1}`, "allow", "deny"},
+		{`"/n":{"oneOf":[true]}`, `{"n":true}`, "allow", "deny"},
+		{`"/n":{"oneOf":["1"]}`, `{"n":1}`, "ask", "allow"},
+		// * stands for all members, whatever their names are.
+		{`"/*":{"glob":"*secret*"}`, `{"q":"my secret","*":"x"}`, "ask", "deny"},
+		{`"/*":{"glob":"*secret*"}`, `{"q":"x","*":"my secret"}`, "ask", "deny"},
+		{`"/*":{"glob":"a"}`, `{"q":"a","*":"a"}`, "allow", "deny"},
+		{`"/*":{"glob":"a"}`, `{"*":"a"}`, "allow", "deny"},
+		{`"/f/*/p":{"glob":"a"}`, `{"f":{"x":{"p":"b"},"*":{"p":"a"}}}`, "ask", "deny"},
+		{`"/f/*/p":{"glob":"a"}`, `{"f":{"x":{"p":"a"},"*":{"p":"b"}}}`, "ask", "deny"},
+		{`"/f/*/p":{"glob":"a"}`, `{"f":{"x":{"p":"a"},"*":{"p":"a"}}}`, "allow", "deny"},
 		{`"/n":{"oneOf":[1,"b",true,null]}`, `{"n":1.0}`, "allow", "deny"},
 		{`"/n":{"oneOf":[1,"b",true,null]}`, `{"n":"1"}`, "ask", "allow"},
 		{`"/n":{"oneOf":[1,"b",true,null]}`, `{"n":null}`, "allow", "deny"},
@@ -140,9 +164,57 @@ func TestInsideFollowsLinks(t *testing.T) {
 			t.Errorf("deny inside: %q = %+v, want %s", path, v, want)
 		}
 	}
+	// A path whose meaning depends on the process that opens it cannot be judged: the tool may
+	// run in another folder.
+	own := []string{"/proc/self/cwd/a", "/proc/./self/root" + work, "/proc/thread-self/cwd/a", fmt.Sprintf("/proc/%d/cwd/a", os.Getpid()), "../../../../../../../../proc/self/cwd/a", "magic/cwd/a"}
+	if runtime.GOOS == "linux" {
+		own = append(own, "/dev/fd/../cwd/a", "/dev/stdin", "/dev/fd/0")
+	}
+	if err := os.Symlink("/proc/self", filepath.Join(work, "magic")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range own {
+		for _, verdict := range []string{"allow", "deny"} {
+			args, _ := json.Marshal(map[string]string{"path": path})
+			inv := call("t", string(args))
+			inv.Dir = work
+			r := rights(t, policy.Never, fmt.Sprintf(`{"verdict":%q,"tool":"t","args":{"/path":{"inside":%q}}}`, verdict, work))
+			if v := r.Decide(inv); v.Decision != agent.Deny {
+				t.Errorf("%s inside: %q = %+v, want deny", verdict, path, v)
+			}
+		}
+	}
+	if v := rights(t, policy.Never, `{"verdict":"allow","tool":"t","args":{"/path":{"inside":"/proc"}}}`).Decide(call("t", `{"path":"/proc/cpuinfo"}`)); v.Decision != agent.Allow {
+		t.Errorf("Decide(/proc/cpuinfo) = %+v, want allow", v)
+	}
 	inv := call("t", `{"path":"a"}`)
 	if inv.Dir = ""; rights(t, policy.Never, `{"verdict":"allow","tool":"t","args":{"/path":{"inside":"."}}}`).Decide(inv).Decision != agent.Deny {
 		t.Error("a relative path of a tool in an unknown folder is not denied")
+	}
+}
+
+// TestTheHomeFolderIsSeen: some tools replace ~, so a rule that denies matches it, and one that
+// allows does not.
+func TestTheHomeFolderIsSeen(t *testing.T) {
+	for _, tt := range []struct{ inside, path, allow, deny string }{
+		{"~", "~/s", "ask", "deny"}, {"~", "~", "ask", "deny"}, {"~/keys", "~/keys/a", "ask", "deny"}, {"~/keys", "~/other", "ask", "allow"}, {"/home/me/keys", "~/x/../keys", "ask", "deny"},
+		{"/home/me", "~/../me/s", "ask", "deny"}, {"~/keys", "~me/keys/a", "ask", "deny"}, {"/etc", "~root/x", "ask", "deny"}, {"/work", "~/s", "ask", "deny"}, {"/other", "~/s", "ask", "allow"}, {"~", "/home/me/s", "allow", "deny"}, {"~", "s", "ask", "allow"},
+	} {
+		for verdict, want := range map[string]string{"allow": tt.allow, "deny": tt.deny} {
+			args, _ := json.Marshal(map[string]string{"path": tt.path})
+			r := rights(t, policy.Never, fmt.Sprintf(`{"verdict":%q,"tool":"t","args":{"/path":{"inside":%q}}}`, verdict, tt.inside))
+			if v := r.Decide(call("t", string(args))); string(v.Decision) != want {
+				t.Errorf("%s inside %s: %q = %+v, want %s", verdict, tt.inside, tt.path, v, want)
+			}
+			raw, _ := r.MarshalJSON()
+			leased, err := policy.Read(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := leased.Decide(call("t", string(args))); verdict == "deny" && want == "deny" && v.Decision != agent.Deny {
+				t.Errorf("%s inside %s in another process: %q = %+v", verdict, tt.inside, tt.path, v)
+			}
+		}
 	}
 }
 
@@ -366,54 +438,8 @@ func FuzzCommand(f *testing.F) {
 	})
 }
 
-// TestAllowedLinesRunNothingElse asks real shells: of lines that are put together at
-// random, those that a rule for git status allows run no other program, and write no file.
-func TestAllowedLinesRunNothingElse(t *testing.T) {
-	var shells []string
-	for _, name := range []string{"bash", "sh"} {
-		if path, err := exec.LookPath(name); err == nil {
-			shells = append(shells, path)
-		}
-	}
-	stubs, work := t.TempDir(), t.TempDir()
-	for name, script := range map[string]string{"git": "#!/bin/sh\n", "curl": "#!/bin/sh\n: >ran-curl\n"} {
-		if err := os.WriteFile(filepath.Join(stubs, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	allow := rights(t, policy.Never, `{"verdict":"allow","tool":"shell","command":["git","status"]}`)
-	tokens := []string{"git status", "git status", "git", "status", "curl", "x", " ", " ", ";", "\n", "&&", "||", "|", "&", "$(", ")", "`", "'", "\"", "\\", "<(", ">", "<", "<<E\n", "\nE\n", "{", "}", "(", "#", "$'", "$X", "X=", "!", "if ", "then ", "fi", "2>&1", ">/dev/null", "*", "~", "=", "[[", "]]", "eval ", "--"}
-	r := rand.New(rand.NewPCG(7, 7))
-	allowed, ran := 0, map[string]bool{}
-	for range 60_000 {
-		var b strings.Builder
-		for range 1 + r.IntN(7) {
-			b.WriteString(tokens[r.IntN(len(tokens))])
-		}
-		line := b.String()
-		if ran[line] || !strings.Contains(line, "curl") && !strings.Contains(line, ">") || allow.Decide(shell(line)).Decision != agent.Allow {
-			continue
-		}
-		ran[line] = true
-		if allowed++; allowed > 100 {
-			break
-		}
-		for _, sh := range shells {
-			cmd := exec.Command(sh, "-c", line)
-			cmd.Dir, cmd.Env = work, []string{"PATH=" + stubs}
-			_ = cmd.Run() // the line may fail
-		}
-		if left, err := os.ReadDir(work); err != nil || len(left) > 0 {
-			t.Fatalf("%q is allowed and left %v (%v)", line, left, err)
-		}
-	}
-	if allowed < 20 {
-		t.Errorf("only %d lines are allowed", allowed)
-	}
-}
-
-// BenchmarkDecide decides about one call by 100 rules of all kinds. Its figure includes
-// the decoding of the arguments and the parsing of the command.
+// BenchmarkDecide decides about one call by 100 rules of all kinds. The arguments are decoded
+// before. Those with the name of a line parse it each time, the others use what was parsed.
 func BenchmarkDecide(b *testing.B) {
 	var rules []string
 	for i := range 20 {
@@ -425,6 +451,16 @@ func BenchmarkDecide(b *testing.B) {
 			fmt.Sprintf(`{"verdict":"ask","tool":"write_%d","args":{"/path":{"regexp":"^/etc/.*%d$"}}}`, i, i))
 	}
 	r := rights(b, policy.Never, rules...)
+	for _, line := range []string{"git sub19 --short", `git sub19 "a b" && git sub3 | git sub4 2>&1`, "sh -c 'git sub19 | wc -l' && env A=b git sub3 $X"} {
+		b.Run(line, func(b *testing.B) {
+			inv := shell(line)
+			_, _ = inv.Args()
+			for b.Loop() {
+				inv.Parsed = nil
+				r.Decide(inv)
+			}
+		})
+	}
 	for _, tt := range []struct{ name, tool, args string }{
 		{"tool", "bash_tool_7", `{}`}, {"fetch", "bash_fetch", `{"url":"https://other.example/a/b/c"}`}, {"shell", "bash_shell", `{"command":"git sub19 --short"}`},
 	} {

@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -107,7 +109,9 @@ func ParseRule(text []byte, at Place) (*Rule, error) {
 	if pointer, err := unknownKey(doc.Root); err != nil {
 		return fail(pointer, "%s", err)
 	}
-	if err := json.Unmarshal(text, r); err != nil {
+	exact := json.NewDecoder(bytes.NewReader(text))
+	exact.UseNumber() // in oneOf
+	if err := exact.Decode(r); err != nil {
 		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return fail("/"+strings.ReplaceAll(t.Field, ".", "/"), "got a JSON %s, which is not valid here", t.Value)
 		}
@@ -188,6 +192,7 @@ func (r *Rule) compile(at Place) (pointer string, err error) {
 		if err != nil {
 			return jsondoc.JoinPointer("args", key) + field, err
 		}
+		compiled.home = at.Home
 		r.conditions = append(r.conditions, compiled)
 	}
 	return "", nil
@@ -217,17 +222,29 @@ func (c Condition) compile(pointer string, strict bool) (out condition, field st
 		return out, "", fmt.Errorf("a JSON pointer begins with a slash: /%s", pointer)
 	}
 	out = condition{Condition: c, pointer: pointer, tokens: jsondoc.SplitPointer(pointer), glob: newGlob(c.Glob)}
-	for field, n := range map[string]*json.Number{"/min": c.Min, "/max": c.Max} {
-		if n != nil && !isNumber(*n) {
-			return out, field, fmt.Errorf("%s is not a number that can be compared", *n)
+	for _, bound := range []struct {
+		field string
+		text  *json.Number
+		to    **big.Rat
+	}{{"/min", c.Min, &out.min}, {"/max", c.Max, &out.max}} {
+		if bound.text == nil {
+			continue
+		}
+		if *bound.to = number(*bound.text); *bound.to == nil {
+			return out, bound.field, fmt.Errorf("%.50s is not a number that can be compared", *bound.text)
 		}
 	}
 	for i, v := range c.OneOf {
+		at := fmt.Sprintf("/oneOf/%d", i)
 		switch v := v.(type) {
 		case map[string]any, []any:
-			return out, fmt.Sprintf("/oneOf/%d", i), errors.New("want a string, a number, true, false or null")
-		case float64:
-			out.numbers = append(out.numbers, v)
+			return out, at, errors.New("want a string, a number, true, false or null")
+		case json.Number:
+			n := number(v)
+			if n == nil {
+				return out, at, fmt.Errorf("%.50s is not a number that can be compared", v)
+			}
+			out.numbers = append(out.numbers, n)
 		}
 	}
 	if c.Regexp != "" {

@@ -78,7 +78,8 @@ func (w *wide) millionth() agent.Money {
 }
 
 // A Provider adds the cost to the usage of answers and failed requests, if the server
-// did not report it. It is safe for concurrent use if the inner Provider is.
+// did not report it. For a failed request whose tokens are an estimate, the cost is the least
+// that it can be, and the request stays unpriced. It is safe for concurrent use if the inner Provider is.
 type Provider struct {
 	agent.Provider
 	// Price is called when a usage without a cost arrives; it returns nil if the price
@@ -91,11 +92,30 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	resp, err := p.Provider.Generate(ctx, req, delta)
 	if err == nil {
 		p.charge(&resp.Usage)
-	} else if failed, ok := errors.AsType[*agent.ModelError](err); ok && failed.Usage != (agent.Usage{}) {
+		return resp, nil
+	}
+	failed, ok := errors.AsType[*agent.ModelError](err)
+	switch {
+	case !ok || failed.Usage.Priced > 0:
+	case failed.Usage.Estimated > 0: // it may have cost more
+		failed.Usage.Cost = p.LeastCost(failed.Usage)
+	default:
 		p.charge(&failed.Usage)
 	}
 	return resp, err
 }
+
+// LeastCost implements agent.Pricer.
+func (p *Provider) LeastCost(u agent.Usage) agent.Money {
+	if price := p.Price(); price != nil {
+		cost, _ := price.Of(u)
+		return cost
+	}
+	return 0
+}
+
+// Unwrap returns the inner provider: see agent.As.
+func (p *Provider) Unwrap() any { return p.Provider }
 
 func (p *Provider) charge(u *agent.Usage) {
 	if u.Priced > 0 {

@@ -110,6 +110,33 @@ func TestProviderAddsTheCostThatTheServerDoesNotName(t *testing.T) {
 const own = `{"prices": [{"hosts": ["API.openai.com", "localhost:8000"], "source": "our contract", "date": "2026-11-22",
   "models": {"gpt-5": {"input": 1, "output": 2}, "ours": {"input": 3, "output": 4, "aliases": ["ours-too"]}}}]}`
 
+// What a failed request consumed may be more than what is known: its cost is the least, and it
+// stays unpriced.
+func TestAFailedRequestHasItsLeastCost(t *testing.T) {
+	price := &prices.Price{Input: 2 * agent.Dollar, Output: 4 * agent.Dollar}
+	for name, tt := range map[string]struct{ usage, want agent.Usage }{
+		"nothing":     {},
+		"reported":    {agent.Usage{Requests: 1, InputTokens: 1e6, OutputTokens: 1e6}, agent.Usage{Requests: 1, InputTokens: 1e6, OutputTokens: 1e6, Cost: 6 * agent.Dollar, Priced: 1}},
+		"estimated":   {agent.Usage{Requests: 1, InputTokens: 1e6, Estimated: 1}, agent.Usage{Requests: 1, InputTokens: 1e6, Estimated: 1, Cost: 2 * agent.Dollar}},
+		"by a server": {agent.Usage{Requests: 1, InputTokens: 1, Estimated: 1, Cost: 7, Priced: 1}, agent.Usage{Requests: 1, InputTokens: 1, Estimated: 1, Cost: 7, Priced: 1}},
+	} {
+		p := &prices.Provider{Provider: failing{tt.usage}, Price: func() *prices.Price { return price }}
+		_, err := p.Generate(t.Context(), &agent.Request{}, nil)
+		if failed, ok := errors.AsType[*agent.ModelError](err); !ok || failed.Usage != tt.want {
+			t.Errorf("%s: %v, usage %+v, want %+v", name, err, failed.Usage, tt.want)
+		}
+		if got := p.LeastCost(tt.usage); tt.usage.InputTokens == 1e6 && got != tt.want.Cost {
+			t.Errorf("%s: LeastCost = %s, want %s", name, got, tt.want.Cost)
+		}
+	}
+}
+
+type failing struct{ usage agent.Usage }
+
+func (f failing) Generate(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
+	return nil, &agent.ModelError{Message: "broke off", Usage: f.usage}
+}
+
 func TestLookup(t *testing.T) {
 	table, err := prices.Parse("prices.json", []byte(own))
 	if err != nil {

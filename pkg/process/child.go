@@ -62,11 +62,18 @@ func start(c *Command, s *stdio) (*child, error) {
 	if box.Attr != nil {
 		box.Attr(attr.Sys)
 	}
+	if box.Fork == nil { // which starts what is in the group of the process that forks
+		p.cgroup = all.takeCgroup()
+		if box.Thread == nil { // a filter of system calls refuses clone3
+			defer p.cgroup.attr(attr.Sys)()
+		}
+	}
 	p.ender = c.End
 	if c.End != nil { // what it ends does not end with this process
 		all.startGuardian()
 	}
 	if err := p.try(attr); err != nil {
+		all.endCgroup(&p.entry)
 		if box.Ended != nil {
 			_ = box.Ended(nil) // the other error says more
 		}
@@ -95,6 +102,9 @@ func (p *child) try(attr *syscall.ProcAttr) error {
 			}
 			return pid, err
 		})
+		if err != nil && err != syscall.ETXTBSY && withoutCgroup(attr.Sys) {
+			continue // the error may be that of the group
+		}
 		if err != syscall.ETXTBSY || attempt == busyAttempts-1 {
 			return err
 		}
@@ -180,6 +190,8 @@ func (p *child) finish(suspicious bool, escaped func() bool) error {
 	}
 	all.reaped(&p.entry)
 	left, alive := all.clean(&p.entry, members, escaped)
+	more, stuck := all.endCgroup(&p.entry)
+	left, alive = left+more, alive+stuck
 	all.remove(&p.entry)
 	p.release()
 	p.exit.Left = left + ended + p.box.left()

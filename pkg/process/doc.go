@@ -46,6 +46,16 @@
 // (env -i) and leaves its session still has it. To set it for the child alone,
 // programs are started one at a time.
 //
+// A program can change both marks. Where a main program may make control groups (root, or a
+// user in a delegated part of the hierarchy), each command has one, in which all that it
+// starts stays, and which is ended with it. A group is used by one command after another,
+// because making and removing one takes 0.1 ms. Version 2 starts processes in it (clone3);
+// in version 1 the thread that forks is in it for that moment. The group's name holds the
+// process that made it: after a crash the guardian, or EndLeft, ends all groups of
+// processes that have died. A program in a group of its own sandbox or in a user namespace
+// of a Sandbox is not in it, nor is one of Confined.Thread in version 2, since a filter
+// refuses clone3 there.
+//
 // Without BecomeSubreaper, as in a library, the group is killed, and if there is
 // reason to look further, because a pipe is still open or the call was
 // cancelled, /proc is searched for the mark. Then a process that left the group
@@ -77,11 +87,6 @@
 // user, or hangs in the kernel) is an error that says so.
 //
 // # What was left out
-//
-// No control groups: cgroup.kill costs 0.2 to 0.4 ms per call (creating and
-// removing the directory, clone3 into it) where the list of children costs one
-// microsecond, needs a delegated cgroup2 tree that most sessions do not have, and
-// leaves directories behind when we are killed.
 //
 // No Pdeathsig: it is sent when the thread ends that forked, so all programs
 // would have to be started by one locked thread, one after the other; and it does

@@ -75,6 +75,7 @@ func EndGuardian() {
 		g.pipe.Close()
 	}
 	all.mu.Unlock()
+	defer all.removeCgroups()
 	if g == nil {
 		return
 	}
@@ -181,7 +182,11 @@ func Guardian(in io.Reader, env []string) {
 	}
 	if len(commands) > 0 {
 		endCommands(parent, slices.Collect(maps.Values(commands)), env)
+		for begin := time.Now(); os.Getppid() == parent && time.Since(begin) < guardWrite; {
+			time.Sleep(time.Millisecond) // its pipe ends a moment before it does
+		}
 	}
+	endDeadCgroups()
 }
 
 // endCommands ends the commands of a dead parent. Of a command with an End, only the

@@ -59,7 +59,7 @@ func guarded(spec string) error {
 			return err
 		}
 		if !run.Alone {
-			UseGuardian(self, []string{self, "tool", "guardian"}, []string{"PATH=" + os.Getenv("PATH")})
+			UseGuardian(self, []string{self, "tool", "guardian"}, []string{"PATH=" + os.Getenv("PATH"), cgroupsIn + "=" + os.Getenv(cgroupsIn)})
 		}
 	}
 	done := make(chan error)

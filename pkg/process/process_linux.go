@@ -183,6 +183,8 @@ func offMainThread(f func()) {
 	done := make(chan struct{})
 	go func() { // this thread is locked, so it is another one that runs it
 		defer close(done)
+		runtime.LockOSThread() // f may change it for a moment
+		defer runtime.UnlockOSThread()
 		f()
 	}()
 	<-done

@@ -98,5 +98,5 @@ func stamp(file string) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprint(info.ModTime().UnixNano(), info.Size(), info.Mode())
+	return fmt.Sprint(info.ModTime().UnixNano(), info.Size(), info.Mode(), identity(file))
 }

@@ -32,11 +32,12 @@ func markCode(mark string) code {
 // An entry is a command that runs.
 type entry struct {
 	handle
-	pid   int // of its program, group and session
-	code  code
-	left  int      // leftovers that sweeps ended; guarded by registry.mu
-	id    uint64   // in notices to the guardian
-	ender []string // Command.End
+	pid    int // of its program, group and session
+	code   code
+	left   int      // leftovers that sweeps ended; guarded by registry.mu
+	id     uint64   // in notices to the guardian
+	ender  []string // Command.End
+	cgroup *cgroup  // nil where there is none
 }
 
 // A registry knows the commands that run.
@@ -54,6 +55,7 @@ type registry struct {
 	children *os.File       // lists the children of the main thread; may be nil
 	ids      uint64         // how many commands have an id
 	guard    guard
+	cgroups  cgroups
 }
 
 // start calls fork and registers the process that it started as e. If restrict is not
@@ -71,10 +73,15 @@ func (r *registry) start(e *entry, mark string, restrict func() error, fork func
 	var err error
 	start := func() { e.pid, err = forkWithCode(e.code, fork) }
 	if restrict == nil {
-		offMainThread(start)
+		offMainThread(func() {
+			e.cgroup.enter()
+			defer e.cgroup.leave()
+			start()
+		})
 	} else {
 		// Until the process is registered its parent is not another thread.
 		defer onOwnThread(func() {
+			e.cgroup.enter()
 			if err = restrict(); err == nil {
 				start()
 			}

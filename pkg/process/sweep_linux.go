@@ -201,9 +201,12 @@ func reapOrphan(pid int) (syscall.WaitStatus, bool) {
 // EndLeft ends what an earlier process of this program left running: the
 // processes that carry the mark, as their environment or as their limit, and all
 // their descendants. They are stopped first, so that none has a child that is not
-// seen. It returns how many it ended and how many it could not.
+// seen. What such processes left in the control groups of their calls ends too, whatever it
+// has changed about itself. It returns how many it ended and how many it could not.
 func EndLeft(mark string) (ended, alive int) {
-	return endCode(markCode(mark))
+	ended, alive = endCode(markCode(mark))
+	more, stuck := endDeadCgroups()
+	return ended + more, alive + stuck
 }
 
 // endCode is EndLeft for a mark's code. It needs pidfd_open(2), so Linux 5.3.

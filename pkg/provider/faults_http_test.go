@@ -389,3 +389,21 @@ func TestEndlessAnswersAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// Wherever the text of an error is cut, no useful part of the key is left.
+func TestNoPartOfTheKeyIsInAnErrorThatIsCut(t *testing.T) {
+	const key = "sk-proj-Zk3vQ9xL2mN8bV5cX1aS7dF4gH6jK0pQwE"
+	each(t, func(t *testing.T, pr protocol) {
+		for before := 2000 - len(key) - 2; before <= 2002; before += 3 {
+			p := pr.against(t, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(400)
+				io.WriteString(w, strings.Repeat("x", before)+" "+key+strings.Repeat(" y", 100))
+			})
+			p.Key = func() string { return key }
+			_, _, err := ask(t, p)
+			if text := modeltest.ModelError(t, err).Message; strings.Contains(text, key[:12]) {
+				t.Errorf("%d bytes before the key: …%s", before, text[len(text)-60:])
+			}
+		}
+	})
+}

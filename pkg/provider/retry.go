@@ -30,9 +30,10 @@ const (
 	longestWait = time.Minute
 )
 
-// Retry repeats requests whose error is a temporary *agent.ModelError. It returns
-// every other error, and a success, unchanged, but for the usage of attempts that
-// failed: it is added to that of the answer or of the last error. It is safe for concurrent use if
+// Retry repeats requests whose error is a temporary *agent.ModelError, if the request's
+// Again permits it. It returns every other error, and a success, unchanged, but for the
+// usage of attempts that failed: it is added to that of the answer or of the last error,
+// which then is an *agent.ModelError. It is safe for concurrent use if
 // its fields do not change.
 //
 // The wait before retry n is random between 0 and 2ⁿ⁻¹ seconds (full jitter), so
@@ -60,9 +61,12 @@ type Retry struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
+// Unwrap returns the Provider: see agent.As.
+func (r *Retry) Unwrap() any { return r.Provider }
+
 // Generate asks the Provider, and asks again if needed. After the last attempt it
 // returns the attempt's error with the number of attempts; errors.As finds the
-// *agent.ModelError in it. If ctx ends during a wait, it returns ctx's error.
+// *agent.ModelError in it. If ctx ends during a wait, the error wraps ctx's.
 func (r *Retry) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	clock, maxRetries := r.Now, max(cmp.Or(r.MaxRetries, DefaultMaxRetries), 0)
 	if clock == nil {
@@ -86,7 +90,7 @@ func (r *Retry) Generate(ctx context.Context, req *agent.Request, delta func(age
 			failed = failed.Add(failure.Usage)
 		}
 		if ctx.Err() != nil || !ok || !failure.Temporary {
-			return nil, err
+			return nil, consumed(err, failed)
 		}
 		now := clock()
 		if attempt == 1 {
@@ -98,18 +102,34 @@ func (r *Retry) Generate(ctx context.Context, req *agent.Request, delta func(age
 		wait := r.wait(attempt, failure.RetryAfter)
 		if attempt > maxRetries || now.Add(wait).Sub(first) > cmp.Or(r.MaxTime, DefaultMaxTime) || late(ctx, wait) {
 			if attempt > 1 {
-				failure.Usage = failed
 				err = fmt.Errorf("%w (gave up after %d attempts)", err, attempt)
 			}
-			return nil, err
+			return nil, consumed(err, failed)
+		}
+		if req.Again != nil {
+			if err := req.Again(failed); err != nil {
+				return nil, consumed(err, failed)
+			}
 		}
 		if delta != nil {
 			delta(agent.Delta{Kind: agent.DeltaRetry, Text: err.Error(), Attempt: attempt, Wait: wait})
 		}
-		if err := r.sleep(ctx, wait); err != nil {
-			return nil, err
+		if err := r.sleep(ctx, wait); err != nil { // no request is in progress
+			return nil, &agent.ModelError{Message: err.Error(), Err: err, Usage: failed}
 		}
 	}
+}
+
+// consumed returns err with the usage of all attempts.
+func consumed(err error, usage agent.Usage) error {
+	failure, ok := errors.AsType[*agent.ModelError](err)
+	switch {
+	case ok:
+		failure.Usage = usage
+	case usage != (agent.Usage{}):
+		return &agent.ModelError{Message: err.Error(), Err: err, Usage: usage}
+	}
+	return err
 }
 
 // Refused reports whether err comes from a connection that this machine refused:

@@ -253,7 +253,7 @@ func TestSleepReplacesTheWait(t *testing.T) {
 	start := time.Now()
 	_, err := r.Generate(t.Context(), &agent.Request{}, nil)
 	want := []time.Duration{20 * time.Second, 20 * time.Second, 20 * time.Second}
-	if diff := cmp.Diff(want, waits); diff != "" || err != failed {
+	if diff := cmp.Diff(want, waits); diff != "" || !errors.Is(err, failed) {
 		t.Errorf("Generate = %v, want %v; waits (-want +got):\n%s", err, failed, diff)
 	}
 	if took := time.Since(start); took > 20*time.Second {

@@ -4,7 +4,8 @@
 //   - A [Stream] redacts a text that arrives in chunks, [Redactor.Writer] what is
 //     written to an io.Writer.
 //
-// A secret is found in plain text and as encoded in JSON and URLs. A text truncated
+// A secret is found in plain text and with any of its characters escaped as in JSON, URLs or
+// C, also if such texts are nested, up to three deep. A text truncated
 // by another program can contain only its beginning or its end, which is found too if
 // it is long enough to be useful to an attacker.
 //
@@ -13,10 +14,7 @@
 package redact
 
 import (
-	"bytes"
-	"encoding/json"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -29,7 +27,7 @@ const (
 	// one would match ordinary words.
 	MinSecret = 8
 	// minPart is the length from which the beginning or end of a secret is
-	// redacted. It must also be more than half of the secret.
+	// redacted. It must also be more than half of the secret, except where the text was cut.
 	minPart = 12
 )
 
@@ -39,7 +37,7 @@ type Redactor struct {
 	forms []form
 }
 
-// A form is one spelling of a secret.
+// A form is a secret, or what a URL makes of it.
 type form struct {
 	text string
 	part int // the length from which its beginning or end is redacted
@@ -51,7 +49,7 @@ func New(secrets []string) *Redactor {
 	var texts []string
 	for _, s := range secrets {
 		if s = strings.TrimSpace(s); len(s) >= MinSecret {
-			texts = append(texts, spellings(s)...)
+			texts = append(texts, s, strings.ReplaceAll(s, " ", "+")) // as a query of a URL has it
 		}
 	}
 	if len(texts) == 0 {
@@ -63,17 +61,6 @@ func New(secrets []string) *Redactor {
 		r.forms = append(r.forms, form{s, min(len(s), max(minPart, len(s)/2+1))})
 	}
 	return r
-}
-
-// spellings returns the encodings of a secret in plain text, JSON and URLs.
-func spellings(s string) []string {
-	var plain bytes.Buffer
-	enc := json.NewEncoder(&plain)
-	enc.SetEscapeHTML(false)
-	enc.Encode(s) // a string can always be encoded
-	inJSON := strings.Trim(strings.TrimSpace(plain.String()), `"`)
-	html, _ := json.Marshal(s)
-	return []string{s, inJSON, strings.Trim(string(html), `"`), strings.ReplaceAll(inJSON, "/", `\/`), url.QueryEscape(s), url.PathEscape(s)}
 }
 
 // String returns s with Mark in place of every secret.
@@ -119,6 +106,7 @@ func (r *Redactor) find(s string) []span {
 	for _, f := range r.forms {
 		found = f.find(s, found)
 	}
+	found = append(append(found, r.findEncoded(s)...), r.cut(s)...)
 	if len(found) < 2 {
 		return found
 	}
@@ -132,6 +120,28 @@ func (r *Redactor) find(s string) []span {
 		}
 	}
 	return joined
+}
+
+// cut returns the spans where s ends with the beginning of a secret or begins with the end of
+// one. The text was probably truncated there, so minPart characters are enough.
+func (r *Redactor) cut(s string) (found []span) {
+	const marks = "… .\n"
+	end, start := strings.TrimRight(s, marks), len(s)-len(strings.TrimLeft(s, marks))
+	for _, f := range r.forms {
+		for n := min(f.part-1, len(end)); n >= minPart; n-- {
+			if strings.HasSuffix(end, f.text[:n]) {
+				found = append(found, span{len(end) - n, len(end)})
+				break
+			}
+		}
+		for n := min(f.part-1, len(s)-start); n >= minPart; n-- {
+			if strings.HasPrefix(s[start:], f.text[len(f.text)-n:]) {
+				found = append(found, span{start, start + n})
+				break
+			}
+		}
+	}
+	return found
 }
 
 // find appends the spans of f, its beginning and its end in s.
@@ -210,6 +220,10 @@ func (s *Stream) Rest() string {
 // pending returns the length of the longest suffix of s that is the beginning of a
 // secret.
 func (r *Redactor) pending(s string) int {
+	return max(r.pendingPlain(s), r.pendingEncoded(s, maxRounds))
+}
+
+func (r *Redactor) pendingPlain(s string) int {
 	longest := 0
 	for _, f := range r.forms {
 		for n := min(len(f.text)-1, len(s)); n > longest; n-- {

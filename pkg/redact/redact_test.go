@@ -2,6 +2,7 @@ package redact
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -27,7 +28,9 @@ func TestString(t *testing.T) {
 		{"cut by one character", long[:41] + "…", "[secret]…"},
 		{"cut in front", "…" + long[1:], "…[secret]"},
 		{"cut near the middle", long[:23] + " " + long[20:], "[secret] [secret]"},
-		{"a small part", long[:8] + " " + long[30:], long[:8] + " " + long[30:]},
+		{"cut after a few characters", "key: " + long[:19] + "…", "key: [secret]…"},
+		{"cut before a few characters", "…" + long[len(long)-13:] + " is wrong", "…[secret] is wrong"},
+		{"a small part", long[:8] + " " + long[20:][:15] + " x", long[:8] + " " + long[20:][:15] + " x"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := r.String(test.in); got != test.want {
@@ -125,4 +128,63 @@ func FuzzStream(f *testing.F) {
 			t.Errorf("%q split at %d: %q, whole: %q", s, at, got, want)
 		}
 	})
+}
+
+// spelled writes the characters of a text in ways that programs do.
+var spelled = map[string]func(c byte) string{
+	"%XX":          func(c byte) string { return fmt.Sprintf("%%%02X", c) },
+	"%xx":          func(c byte) string { return fmt.Sprintf("%%%02x", c) },
+	"quote":        func(c byte) string { return quoted(c, "/-._~", "%%%02x") },
+	"quote_plus":   func(c byte) string { return strings.ReplaceAll(quoted(c, "-._~ ", "%%%02X"), " ", "+") },
+	"uXXXX":        func(c byte) string { return fmt.Sprintf(`\u%04X`, c) },
+	"uxxxx":        func(c byte) string { return fmt.Sprintf(`\u%04x`, c) },
+	"xXX":          func(c byte) string { return fmt.Sprintf(`\x%02x`, c) },
+	"JSON in JSON": func(c byte) string { return fmt.Sprintf(`\\u%04x`, c) },
+	"JSON in URL":  func(c byte) string { return fmt.Sprintf(`%%5cu%04x`, c) },
+	"URL in URL":   func(c byte) string { return fmt.Sprintf(`%%25%02X`, c) },
+	"URL in JSON":  func(c byte) string { return fmt.Sprintf(`\u0025%02x`, c) },
+	"half": func(c byte) string {
+		return map[bool]string{true: string(c), false: fmt.Sprintf("%%%02x", c)}[c%2 == 0]
+	},
+}
+
+func quoted(c byte, safe, format string) string {
+	if c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || strings.IndexByte(safe, c) >= 0 {
+		return string(c)
+	}
+	return fmt.Sprintf(format, c)
+}
+
+// However a program spells a secret, whole or cut, it is not passed on, in one piece or in
+// chunks of any size.
+func TestEscapedSecretsAreFound(t *testing.T) {
+	for _, secret := range []string{long, `sk 12/34"<56\78+=?&`, "100%41-sure-thing"} {
+		r := New([]string{secret})
+		for name, spell := range spelled {
+			var b strings.Builder
+			for i := range len(secret) {
+				b.WriteString(spell(secret[i]))
+			}
+			for _, text := range []string{"<" + b.String() + ">", "a 5% \\ " + b.String() + `\u00`} {
+				want := strings.Replace(text, b.String(), Mark, 1)
+				if got := r.String(text); got != want {
+					t.Errorf("%s: String(%q) = %q, want %q", name, text, got, want)
+				}
+				for size := range 9 {
+					s, got := r.Stream(), ""
+					for i := 0; i < len(text); i += size + 1 {
+						got += s.Next(text[i:min(i+size+1, len(text))])
+					}
+					if got += s.Rest(); got != want {
+						t.Errorf("%s: %q in chunks of %d: %q, want %q", name, text, size+1, got, want)
+					}
+				}
+			}
+		}
+	}
+	r := New([]string{long})
+	cut := strings.ReplaceAll(long[:30], "-", "%2d") + "%2"
+	if got := r.String(cut); got != Mark+"%2" {
+		t.Errorf("String(%q) = %q", cut, got)
+	}
 }

@@ -42,10 +42,10 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 		}
 		return nil, &agent.ModelError{Message: "the model refused the conversation as too long", TooLong: true}
 	case ended:
-		return nil, r.endError(s)
+		return nil, r.failed(r.endError(s))
 	case unfinished:
 		m.p.leave(s)
-		return nil, ErrUnfinished
+		return nil, &agent.ModelError{Message: ErrUnfinished.Error(), Err: ErrUnfinished}
 	}
 	for _, part := range r.response.Message.Parts {
 		switch part.Kind {
@@ -57,6 +57,18 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 	}
 	copied := *r.response
 	return &copied, nil
+}
+
+// failed is err with the recorded usage of the request, if it was made.
+func (r *request) failed(err error) error {
+	failed := &agent.ModelError{Message: err.Error(), Err: err}
+	if inner, ok := errors.AsType[*agent.ModelError](err); ok {
+		failed = inner
+	}
+	if r.failure != nil && r.failure.Usage != nil {
+		failed.Usage = *r.failure.Usage
+	}
+	return failed
 }
 
 // endError is the recorded end of a run. If that was not the model's error, it ends

@@ -248,7 +248,7 @@ func (r *reader) note(s *session, e *agent.Event) {
 		s.compactions++
 	case agent.EventFailure:
 		if e.Summary {
-			s.summaries[turn] = append(s.summaries[turn], summary{err: errors.New(e.Error)})
+			s.summaries[turn] = append(s.summaries[turn], summary{err: &agent.ModelError{Message: e.Error, Usage: usage(e)}})
 			if e.Input {
 				s.sent(agent.Directive{Compact: true})
 			}

@@ -29,6 +29,11 @@ func attack(what string, args []string) int {
 	case "ptrace":
 		pid, _ := strconv.Atoi(args[0])
 		err = unix.PtraceSeize(pid)
+	case "prlimit":
+		pid, _ := strconv.Atoi(args[0])
+		err = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
+	case "shm":
+		_, err = unix.SysvShmGet(unix.IPC_PRIVATE, 4096, 0o600|unix.IPC_CREAT)
 	case "kill":
 		pid, _ := strconv.Atoi(args[0])
 		err = unix.Kill(pid, 0)
@@ -160,7 +165,7 @@ func TestOtherProcessesAreOutOfReach(t *testing.T) {
 		b := box(t, l, Config{Workspace: true})
 		pid := strconv.Itoa(os.Getpid())
 		for _, try := range []string{
-			self(t, "ptrace", pid), self(t, "kill", pid), self(t, "namespace"), self(t, "keyctl"), self(t, "io_uring"),
+			self(t, "ptrace", pid), self(t, "kill", pid), self(t, "prlimit", pid), self(t, "namespace"), self(t, "keyctl"), self(t, "io_uring"),
 		} {
 			if r := run(t, b, try); !strings.HasPrefix(r.out, "refused") {
 				t.Errorf("%s: %s%s %v", try, r.out, r.err, r.fail)
@@ -346,5 +351,66 @@ func TestNarrowing(t *testing.T) {
 	}
 	if b := New(place, Config{}); b != nil {
 		t.Errorf("New of nothing = %v, want nil", b)
+	}
+}
+
+// TestWhatProcessesShare: without a namespace for it, shared memory is refused.
+func TestWhatProcessesShare(t *testing.T) {
+	file, err := os.CreateTemp("/dev/shm", "agents-test-")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if _, err := file.WriteString("shared"); err != nil {
+		t.Fatal(err)
+	}
+	onEach(t, func(t *testing.T, l *Ladder) {
+		b := box(t, l, Config{Workspace: true})
+		r := run(t, b, "cat "+file.Name()+"; echo x >"+file.Name()+"; ulimit -c 0 && echo own; "+self(t, "shm"))
+		if refused := strings.Contains(r.out, "refused"); refused != (l.Rung() == Landlock) || strings.Contains(r.out, "shared") || !strings.Contains(r.out, "own") {
+			t.Errorf("shared memory: %q %s", r.out, r.err)
+		}
+	}, full...)
+}
+
+// TestMovesBetweenFolders: what may be read is restricted, and moves are not.
+func TestMovesBetweenFolders(t *testing.T) {
+	onEach(t, func(t *testing.T, l *Ladder) {
+		b := box(t, l, Config{Read: []string{"."}})
+		if r := run(t, b, "mkdir a b && echo x >a/f && mv a/f b/f && ln b/f a/g && cat a/g"); r.out != "x\n" || r.err != "" {
+			t.Errorf("moved: %q %s %v", r.out, r.err, r.fail)
+		}
+	}, full...)
+}
+
+func TestFewOpenFiles(t *testing.T) {
+	onEach(t, func(t *testing.T, l *Ladder) {
+		for _, n := range []int64{5, 8} {
+			b := box(t, l, Config{Workspace: true, OpenFiles: n})
+			if r := run(t, b, "ulimit -n"); r.out != fmt.Sprintln(n) {
+				t.Errorf("openFiles %d: %q %s %v", n, r.out, r.err, r.fail)
+			}
+		}
+	}, full...)
+}
+
+// TestOldKernels: what an old version of Landlock does not do is not said to be enforced.
+func TestOldKernels(t *testing.T) {
+	for version, want := range map[int]string{0: "read, write, network, signals, protected files", 1: "write, signals, protected files", 2: "write, signals, protected files", 3: "signals, protected files", 5: "signals, protected files", 6: "protected files", 9: "protected files"} {
+		l := ladder(t, Landlock)
+		l.landlock = version
+		b := tree(t, l, Config{Workspace: true, Required: true})
+		rung := Landlock
+		if version == 0 {
+			rung = Limits
+		}
+		err := b.check(rung)
+		if err == nil || !strings.Contains(err.Error(), "cannot enforce "+want+" (") {
+			t.Errorf("with version %d: %v, want it to be refused for %s", version, err, want)
+		}
+		if got := strings.Join(b.missing(Namespaces), ", "); got != "" {
+			t.Errorf("with version %d namespaces do not enforce %s", version, got)
+		}
 	}
 }

@@ -23,6 +23,9 @@ type Place struct {
 	Ladder *Ladder
 	// Secrets are further files that are secrets, absolute: the keys file.
 	Secrets []string
+	// Protected, if not nil, returns what decides which programs are executed, in absolute
+	// paths: the files and folders of an agent's tree. Calls may be concurrent.
+	Protected func() []string
 	// Log, if not nil, is called with a line for each limit that is not enforced, and for
 	// each request that a proxy refused.
 	Log func(line string)
@@ -42,6 +45,8 @@ type Box struct {
 	looked   time.Time
 	noted    bool
 	prepared map[string]*prepared // by the folder of the program
+	kept     *protection          // at most secretsAge old
+	keptAt   time.Time
 }
 
 // secretsAge is how old the list of the secrets that exist may be.
@@ -210,7 +215,7 @@ func (b *Box) covers(list []string, path string) bool {
 // confined, may read or write a file. The path has no symbolic links.
 func (b *Box) Permits(path string, write bool) bool {
 	if write {
-		return b.config.Write == nil || b.covers(b.config.Write, path)
+		return (b.config.Write == nil || b.covers(b.config.Write, path)) && !b.lately().covers(path)
 	}
 	return b.config.Read == nil || b.covers(b.readable(""), path)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,6 +35,7 @@ type session struct {
 	mounts mounts
 	domain *Proxy    // for a list of domains
 	denied refusals  // by it
+	absent []string  // what the program must not make
 	rules  *prepared // of Landlock alone
 
 	spaces *spaces
@@ -64,7 +66,7 @@ func (b *Box) confine(c *process.Command, rung string) (_ *process.Confined, err
 	if err := s.limit(); err != nil {
 		return nil, err
 	}
-	w := &process.Confined{Path: c.Path, Args: c.Args, Env: env, Refused: s.denied.take, Ended: s.ended}
+	w := &process.Confined{Path: c.Path, Args: c.Args, Env: env, Refused: s.refused, Ended: s.ended}
 	if rung == Bubblewrap || len(s.order.Limits) > 0 || s.group != nil {
 		if err := s.viaHelper(w); err != nil {
 			return nil, err
@@ -85,7 +87,7 @@ func (s *session) inSpaces(w *process.Confined) (err error) {
 	if !l.root {
 		o.Map = &[2]int{os.Geteuid(), os.Getegid()}
 	}
-	for _, path := range slices.Concat(s.mounts.Write, s.mounts.Hide) {
+	for _, path := range slices.Concat(s.mounts.Write, s.mounts.Pin, s.mounts.Protect, s.mounts.Hide) {
 		var st unix.Stat_t
 		_ = unix.Lstat(path, &st) // 0 if it does not exist
 		o.IDs = append(o.IDs, fmt.Sprint(st.Dev, ":", st.Ino))
@@ -148,6 +150,7 @@ func (s *session) files(c *process.Command) {
 		return
 	}
 	p := b.prepare(filepath.Dir(program), s.spacious())
+	s.absent = p.absent
 	s.order.Files, s.mounts = p.files, p.mounts
 	if !s.spacious() {
 		s.rules = p
@@ -173,7 +176,16 @@ type prepared struct {
 	mounts mounts
 	rules  *os.File // of Landlock; closed by the garbage collector: a call may still use it
 	err    error
+	absent []string // of what is protected
 	made   time.Time
+}
+
+// appeared reports whether a path that is to be protected exists by now.
+func (p *prepared) appeared() bool {
+	return slices.ContainsFunc(p.absent, func(path string) bool {
+		_, err := os.Lstat(path)
+		return err == nil
+	})
 }
 
 // prepare finds out what is permitted to a program in a folder, in namespaces or by
@@ -183,14 +195,17 @@ func (b *Box) prepare(dir string, spacious bool) *prepared {
 	hide := b.secrets()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p := b.prepared[dir]; p != nil && p.made.Equal(b.looked) {
+	if p := b.prepared[dir]; p != nil && p.made.Equal(b.looked) && !p.appeared() {
 		return p
 	}
 	p := &prepared{made: b.looked}
 	f := &p.files
 	read := b.readable(filepath.Join(dir, "program"))
 	f.Write = b.config.Write
-	p.mounts = mounts{ReadOnly: f.Write != nil, Write: f.Write}
+	b.kept, b.keptAt = b.protection(), time.Now()
+	kept := b.kept
+	p.mounts = mounts{ReadOnly: f.Write != nil, Write: f.Write, Protect: kept.exist, Pin: kept.pin}
+	p.absent = kept.absent
 	if spacious {
 		// A secret of which a part may be read is not hidden as a whole.
 		hide = slices.DeleteFunc(slices.Clone(hide), func(secret string) bool {
@@ -202,6 +217,9 @@ func (b *Box) prepare(dir string, spacious bool) *prepared {
 			}
 			return true
 		})
+	}
+	if read != nil && !spacious { // what other processes of the user share
+		hide = append(slices.Clone(hide), "/dev/shm")
 	}
 	if read != nil {
 		f.Read, f.List = around(read, hide)
@@ -251,7 +269,8 @@ func (s *session) restrict() error {
 
 // network fills in where connections may go. A list of domains needs a proxy.
 func (s *session) network(env []string) ([]string, error) {
-	n := s.box.config.Network
+	n, c := s.box.config.Network, s.box.config
+	s.order.Sockets.IPC = s.spacious() || c.Read == nil && c.Write == nil
 	if n == nil || n.All {
 		s.order.Sockets.Internet = true
 		return env, nil
@@ -277,7 +296,7 @@ func (s *session) network(env []string) ([]string, error) {
 	go s.domain.Serve(l)
 	address := l.Addr().(*net.TCPAddr)
 	s.order.Files.Ports = []uint64{uint64(address.Port)}
-	s.order.Sockets = sockets{Internet: true, Streams: true}
+	s.order.Sockets.Internet, s.order.Sockets.Streams = true, true
 	return withProxy(env, address.String()), nil
 }
 
@@ -354,10 +373,17 @@ func (s *session) bubblewrap(w *process.Confined) error {
 		args = append(args, "--bind", "/", "/")
 	}
 	args = append(args, "--dev-bind", "/dev", "/dev", "--proc", "/proc")
-	for _, p := range m.Write {
-		if realPath(p) == p {
-			args = append(args, "--bind-try", p, p)
+	paths := slices.Concat(m.Write, m.Pin, m.Protect)
+	slices.Sort(paths)
+	for _, p := range slices.Compact(paths) { // folders before what is in them
+		if realPath(p) != p {
+			continue
 		}
+		how := "--bind-try"
+		if slices.Contains(m.Protect, p) {
+			how = "--ro-bind-try"
+		}
+		args = append(args, how, p, p)
 	}
 	for _, p := range m.Hide {
 		if info, err := os.Lstat(p); err == nil && info.IsDir() {
@@ -381,6 +407,16 @@ func (s *session) bubblewrap(w *process.Confined) error {
 	w.Args = slices.Concat(args, []string{"--", helper}, w.Args)
 	w.Path = path
 	return nil
+}
+
+// refused returns lines about what the proxy refused, and about protected files that the
+// program created.
+func (s *session) refused() string {
+	lines := s.box.setAside(s.absent)
+	if denied := s.denied.take(); denied != "" {
+		lines = append([]string{denied}, lines...)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // started gives the helper its order.

@@ -40,7 +40,7 @@ func (l *Ladder) load() map[string]string {
 func (b *Box) enforcers(rung string) map[string]string {
 	by := map[string]string{"environment": "the start"}
 	if rung == Seatbelt {
-		by["read"], by["write"], by["network"] = Seatbelt, Seatbelt, Seatbelt
+		by["read"], by["write"], by["network"], by["protected files"], by["signals"] = Seatbelt, Seatbelt, Seatbelt, Seatbelt, Seatbelt
 	}
 	return by
 }
@@ -73,6 +73,8 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 	}
 	s := seatbelt{readAll: b.config.Read == nil, writeAll: b.config.Write == nil, network: b.config.Network,
 		read: append(b.readable(c.Path), temp, c.Share), write: append(slices.Clone(b.config.Write), temp, c.Share)}
+	kept := b.lately()
+	s.protected, s.pinned = slices.Concat(kept.exist, kept.absent), kept.pin
 	if b.config.Read != nil {
 		s.secrets = b.patterns
 	}

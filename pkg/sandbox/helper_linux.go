@@ -121,6 +121,9 @@ func (o *order) restrict() error {
 			return err
 		}
 	}
+	if err := o.Files.landlock(); err != nil { // which opens files
+		return err
+	}
 	for resource, n := range o.Limits {
 		limit := unix.Rlimit{Cur: n, Max: n}
 		var now unix.Rlimit
@@ -130,9 +133,6 @@ func (o *order) restrict() error {
 		if err := unix.Setrlimit(resource, &limit); err != nil {
 			return fmt.Errorf("limit %d: %w", resource, err)
 		}
-	}
-	if err := o.Files.landlock(); err != nil {
-		return err
 	}
 	if o.Filter {
 		return o.Sockets.filter()

@@ -17,7 +17,8 @@ const (
 )
 
 // A Ladder knows which rungs this machine has. Each is tried for real, once, and the answer
-// kept in CacheDir for as long as the kernel runs. It is safe for concurrent use.
+// kept in CacheDir: for as long as the kernel runs if the best one works, otherwise for
+// minutes. It is safe for concurrent use.
 type Ladder struct {
 	// Helper is a command line that calls [Helper]: an executable and its arguments.
 	Helper []string
@@ -85,12 +86,19 @@ func (b *Box) enforcedBy(rung string) (list []Enforcement) {
 	}{
 		{c.Read != nil, "read"}, {c.Write != nil, "write"}, {c.Network != nil && !c.Network.All, "network"}, {c.Environment != nil, "environment"},
 		{c.Memory > 0, "memory"}, {c.Processes > 0, "processes"}, {c.CPUSeconds > 0, "cpuSeconds"}, {c.OpenFiles > 0, "openFiles"}, {c.FileSize > 0, "fileSize"},
+		{b.confines() && by["signals"] == "", "signals"}, // said only where they are not
+		{len(b.lately().exist) > 0, "protected files"},
 	} {
 		if part.asked {
 			list = append(list, Enforcement{part.what, by[part.what]})
 		}
 	}
 	return list
+}
+
+// confines reports whether the sandbox is more than limits of resources.
+func (b *Box) confines() bool {
+	return b.config.Read != nil || b.config.Write != nil || b.config.Network != nil
 }
 
 // Summary says the same in one line: "namespaces: read, write, network", and what is not

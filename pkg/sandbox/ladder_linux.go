@@ -50,12 +50,20 @@ func (f *facts) find() {
 	f.key = fmt.Sprint(unix.ByteSliceToString(name.Release[:]), strings.TrimSpace(string(boot)), os.Geteuid(), user, mount, f.inside)
 }
 
+// failureAge is how long the cache keeps that namespaces do not work.
+const failureAge = 5 * time.Minute
+
 // load returns why rungs do not work, from the cache or by trying.
 func (l *Ladder) load() map[string]string {
-	cache := cachefile.Dir{Path: l.CacheDir, Suffix: ".ladder", Version: "1", MaxBytes: 1 << 16, MaxFiles: 16, MaxAge: 30 * 24 * time.Hour}
-	key := l.key + strings.Join(l.Helper, " ")
-	if l.CacheDir != "" {
+	works := cachefile.Dir{Path: l.CacheDir, Suffix: ".ladder", Version: "2", MaxBytes: 1 << 16, MaxFiles: 16, MaxAge: 30 * 24 * time.Hour}
+	fails := works
+	fails.Suffix, fails.MaxAge = ".failed", failureAge
+	key := l.key + os.TempDir() + strings.Join(l.Helper, " ")
+	for _, cache := range []cachefile.Dir{works, fails} {
 		var why map[string]string
+		if l.CacheDir == "" {
+			break
+		}
 		if data, ok := cache.Load(key); ok && json.Unmarshal(data, &why) == nil && why != nil {
 			return why
 		}
@@ -68,6 +76,10 @@ func (l *Ladder) load() map[string]string {
 	}
 	if l.landlock == 0 || !hasFilter {
 		why[Landlock] = "the kernel has no Landlock, or this processor no filter"
+	}
+	cache := works
+	if why[Namespaces] != "" { // something that passes may be the cause: a full disk, too many processes
+		cache = fails
 	}
 	if data, err := json.Marshal(why); l.CacheDir != "" && err == nil {
 		cache.Store(key, data)
@@ -118,6 +130,10 @@ func lookBwrap() (string, error) {
 	return path, nil
 }
 
+// The versions of Landlock since which a file cannot be emptied without a right
+// (Linux 6.2), and processes outside cannot be signaled (6.12).
+const landlockTruncate, landlockSignals = 3, 6
+
 // enforcers are what enforces each restriction on a rung.
 func (b *Box) enforcers(rung string) map[string]string {
 	l := b.place.Ladder
@@ -147,7 +163,7 @@ func (b *Box) enforcers(rung string) map[string]string {
 	}
 	return map[string]string{
 		"read":        when(landlock != "" || spaces && wide, cmp.Or(both, "mounts")),
-		"write":       when(landlock != "" || spaces, cmp.Or(both, "mounts")),
+		"write":       when(l.landlock >= landlockTruncate && rung != Limits || spaces, cmp.Or(both, "mounts")),
 		"network":     network,
 		"memory":      cmp.Or(when(l.cgroups["memory"] != "", "a control group"), "a limit of address space"),
 		"processes":   cmp.Or(when(l.cgroups["pids"] != "", "a control group"), when(!l.root, "a limit")), // root has none
@@ -155,5 +171,8 @@ func (b *Box) enforcers(rung string) map[string]string {
 		"openFiles":   "a limit",
 		"fileSize":    "a limit",
 		"environment": "the start",
+		// Landlock permits whole folders, with all that is in them.
+		"protected files": when(spaces, "mounts"),
+		"signals":         cmp.Or(when(spaces, "a PID namespace"), when(l.landlock >= landlockSignals && rung != Limits, "Landlock")),
 	}
 }

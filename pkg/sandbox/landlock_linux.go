@@ -84,6 +84,9 @@ func (f *files) ruleset() (rules *os.File, err error) {
 	if f.Write != nil {
 		attr.HandledAccessFS |= allWrites & fs
 	}
+	if f.Read != nil && f.Write == nil {
+		attr.HandledAccessFS |= ll.AccessFSRefer & fs // refused unless a rule permits it
+	}
 	if f.Ports != nil {
 		attr.HandledAccessNet = net
 	}
@@ -105,6 +108,12 @@ func (f *files) ruleset() (rules *os.File, err error) {
 				rules.Close()
 				return nil, fmt.Errorf("landlock: %s: %w", path, err)
 			}
+		}
+	}
+	if f.Write == nil {
+		if err := permit(fd, "/", ll.AccessFSRefer&attr.HandledAccessFS); err != nil {
+			rules.Close()
+			return nil, fmt.Errorf("landlock: %w", err)
 		}
 	}
 	for _, port := range f.Ports {

@@ -49,6 +49,9 @@ func (b *Box) Refused(stderr string) []string {
 			case b.config.Read != nil && (!b.covers(b.readable(""), real)):
 				add(`sandbox: %s is outside "read"`, path)
 				found = true
+			case !missing && slices.ContainsFunc(b.lately().exist, func(p string) bool { return below(real, p) || below(path, p) }):
+				add(`sandbox: %s decides what is executed and is read-only, because "write" does not name it`, path)
+				found = true
 			case b.config.Write != nil && !b.covers(slices.Concat(b.config.Write, devices), real) && !strings.Contains(real, "/agents-tmp-"):
 				add(`sandbox: write to %s is outside "write"`, path)
 				found = true

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/process"
 )
@@ -92,6 +93,50 @@ func box(t *testing.T, l *Ladder, c Config) *Box {
 func onEach(t *testing.T, f func(t *testing.T, l *Ladder), rungs ...string) {
 	for _, rung := range rungs {
 		t.Run(rung, func(t *testing.T) { f(t, ladder(t, rung)) })
+	}
+}
+
+// TestAFailureIsRememberedForMinutes: a start in a bad moment does not weaken the later ones.
+func TestAFailureIsRememberedForMinutes(t *testing.T) {
+	ladder(t, Namespaces) // or skip
+	cache, helper := t.TempDir(), filepath.Join(t.TempDir(), "helper")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rung := func(script string) string {
+		t.Helper()
+		if err := os.WriteFile(helper, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		l := &Ladder{Helper: []string{helper, helperFlag}, CacheDir: cache}
+		defer l.Close()
+		return l.Rung()
+	}
+	const broken = "exit 1"
+	healthy := "exec " + exe + ` "$@"`
+	if got := rung(broken); got == Namespaces {
+		t.Fatalf("with a broken helper: %s", got)
+	}
+	if got := rung(healthy); got == Namespaces {
+		t.Errorf("a moment after a failure: %s, want it to be remembered", got)
+	}
+	files, _ := filepath.Glob(cache + "/*")
+	for _, file := range files {
+		then := time.Now().Add(-failureAge - time.Second)
+		if err := os.Chtimes(file, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := rung(healthy); got != Namespaces || len(files) == 0 {
+		t.Errorf("minutes after a failure: %s (%d files), want %s", got, len(files), Namespaces)
+	}
+	if got := rung(broken); got != Namespaces {
+		t.Errorf("after a success: %s, want it to be remembered", got)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	if got := rung(broken); got == Namespaces {
+		t.Errorf("with another folder for temporary files: %s, want it to be tried", got)
 	}
 }
 

@@ -19,6 +19,8 @@ type seatbelt struct {
 	// secrets are patterns of filepath.Match for what cannot be read or written, apart from
 	// an entry of read and write that is one of them or below one.
 	secrets []string
+	// protected paths cannot be written or created, and pinned ones cannot be renamed.
+	protected, pinned []string
 	// network is where connections may go; nil is everywhere. For domains it is the port of
 	// the proxy on this machine.
 	network   *Network
@@ -106,6 +108,9 @@ func (s seatbelt) profile() string {
 	rule(&b, "deny file-read-data file-read-xattr file-write*", "regex", globs)
 	rule(&b, "allow file-read*", "subpath", named(s.read, expressions))
 	rule(&b, "allow file-read* file-write*", "subpath", named(s.write, expressions))
+	rule(&b, "deny file-write*", "subpath", s.protected)
+	rule(&b, "deny file-write-unlink", "literal", s.pinned)
+	rule(&b, "allow file-write*", "subpath", inside(s.write, s.protected))
 	switch n := s.network; {
 	case n == nil || n.All:
 		b.WriteString("(allow network*)\n" + seatbeltTLS)
@@ -119,6 +124,13 @@ func (s seatbelt) profile() string {
 func named(paths, expressions []string) []string {
 	all := regexp.MustCompile(strings.Join(expressions, "|"))
 	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return len(expressions) == 0 || !all.MatchString(path) })
+}
+
+// inside returns the paths that are below one of folders.
+func inside(paths, folders []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+		return !slices.ContainsFunc(folders, func(f string) bool { return path != f && below(path, f) })
+	})
 }
 
 // rule writes one rule with a filter for each value, or nothing if there is none.

@@ -20,6 +20,7 @@ const (
 	dataArch   = 4
 	dataArg0   = 16
 	dataArg1   = 24
+	dataArg2   = 32
 )
 
 // newNamespaces are the flags of clone and unshare that make namespaces.
@@ -48,7 +49,14 @@ type sockets struct {
 	// reach. Streams are TCP alone.
 	Internet bool `json:"internet,omitempty"`
 	Streams  bool `json:"streams,omitempty"`
+	// IPC permits the shared memory, semaphores and queues of System V, and POSIX queues:
+	// there is a namespace for them, or nothing else is restricted.
+	IPC bool `json:"ipc,omitempty"`
 }
+
+// sharedIPC are system calls that reach what other processes of the user share.
+var sharedIPC = []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK}
 
 // filter restricts the calling thread to the system calls that it needs. AF_UNIX is
 // refused, except for pairs: programs that listen on a path are outside the sandbox.
@@ -96,6 +104,20 @@ func (s sockets) program() []bpf.Instruction {
 	for _, number := range append(refusedHere, refused...) {
 		on(number, answer(uint32(unix.EPERM)))
 	}
+	if !s.IPC {
+		for _, number := range sharedIPC {
+			on(number, answer(uint32(unix.EPERM)))
+		}
+	}
+	on(unix.SYS_PRLIMIT64, // new limits for a process that is named by its number
+		bpf.LoadAbsolute{Off: dataArg0, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 5},
+		bpf.LoadAbsolute{Off: dataArg2, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2},
+		bpf.LoadAbsolute{Off: dataArg2 + 4, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
+		answer(uint32(unix.EPERM)),
+		bpf.RetConstant{Val: permitted})
 	on(unix.SYS_CLONE3, answer(uint32(unix.ENOSYS))) // its flags are in memory; C libraries then use clone
 	for _, number := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
 		on(number,

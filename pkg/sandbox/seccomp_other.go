@@ -8,6 +8,7 @@ const hasFilter = false
 type sockets struct {
 	Internet bool `json:"internet,omitempty"`
 	Streams  bool `json:"streams,omitempty"`
+	IPC      bool `json:"ipc,omitempty"`
 }
 
 func (s sockets) filter() error { return nil }

@@ -83,7 +83,12 @@ func (c *connection) serve(ctx context.Context, serving *sync.WaitGroup) {
 		c.fail(ctx, agent.StatusFailed, wsconn.Refused, err)
 		return
 	}
-	serving.Go(func() { c.receive(ctx) })
+	serving.Go(func() {
+		if err := agent.Guard(c.client.server.opts.Warn, func() error { c.receive(ctx); return nil }); err != nil {
+			c.broken(err)
+			c.lost(err)
+		}
+	})
 	h, err := c.begin(ctx, start)
 	if err != nil {
 		c.refuse(ctx, err)
@@ -153,25 +158,31 @@ func (c *connection) receive(ctx context.Context) {
 			c.lost(err)
 			return
 		}
-		c.mu.Lock()
-		switch {
-		case c.run != nil:
-			c.deliver(text)
-		case len(c.early) < maxEarly:
-			c.early = append(c.early, text)
-		default:
-			c.lost(fmt.Errorf("%w: more than %d messages before the run has begun", errProtocol, maxEarly))
-		}
-		c.mu.Unlock()
+		c.take(text)
+	}
+}
+
+// take passes a message to the run, or keeps it until that has begun.
+func (c *connection) take(text []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.run != nil:
+		c.deliver(text)
+	case len(c.early) < maxEarly:
+		c.early = append(c.early, text)
+	default:
+		c.lost(fmt.Errorf("%w: more than %d messages before the run has begun", errProtocol, maxEarly))
 	}
 }
 
 // deliver passes a message to the run. c.mu is held.
 func (c *connection) deliver(text []byte) {
-	if c.run.run == nil {
+	run := c.run.channel()
+	if run == nil {
 		return // it has ended
 	}
-	if err := channel.Deliver(c.run.run, text); err != nil {
+	if err := channel.Deliver(run, text); err != nil {
 		c.run.broke(err)
 		return
 	}
@@ -221,6 +232,8 @@ func (c *connection) send(ctx context.Context, h *held) (done bool) {
 				reason = "another connection holds this run"
 			case wsconn.Restart:
 				reason = Parked
+			case wsconn.Refused:
+				reason = "the events of this run can no longer be read"
 			}
 			return c.ws.End(code, reason) == nil && code == wsconn.Normal
 		}

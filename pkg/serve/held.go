@@ -30,6 +30,9 @@ type held struct {
 	session string     // "" before the first event
 	lines   []line     // the events that are kept
 	size    int        // of lines
+	spill   *spill     // has the lines that are not in memory; nil if all are
+	inside  int        // the size of those that are
+	dropped bool       // by forget: nothing of it counts any more
 	base    int64      // the number before that of the first event
 	last    int64      // the number of the last event
 	sent    int64      // the last that the connection has taken
@@ -43,10 +46,12 @@ type held struct {
 	timer    *time.Timer // runs while there is none
 }
 
-// A line is an event as it is sent.
+// A line is an event as it is sent. Without a text it is in the spill, at an offset.
 type line struct {
 	seq  int64
+	size int
 	text []byte
+	at   int64
 }
 
 // Parked is the reason of runs that ended only because the server did.
@@ -85,7 +90,7 @@ func (c *client) hold(ctx context.Context, h *held, start agent.Start, patient b
 // server. The numbers of its events are larger than all before, so that no client takes one
 // for another; the first are those that the journal has of the run.
 func (c *client) again(ctx context.Context, slug string, start agent.Start, patient bool) (*held, error) {
-	events, err := c.server.opts.Journal(slug, start.Session)
+	events, err := c.server.opts.Journal(c.own(ctx), slug, start.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +98,20 @@ func (c *client) again(ctx context.Context, slug string, start agent.Start, pati
 	for _, e := range events {
 		h.append(e)
 	}
+	if start.From > h.last {
+		h.release()
+		return nil, fmt.Errorf("the run has no event %d yet", start.From)
+	}
 	if h.over {
 		h.end = func(error) {}
 		return h, nil
 	}
 	start.Args, start.Media, start.Compact, start.From = nil, nil, false, 0
-	return h, c.hold(ctx, h, start, patient)
+	if err := c.hold(ctx, h, start, patient); err != nil {
+		h.release()
+		return nil, err
+	}
+	return h, nil
 }
 
 // Resume continues a run that an earlier server left, as soon as there is a place. The run
@@ -134,14 +147,34 @@ func (s *Server) Resume(token, slug string, start agent.Start) error {
 
 // keep reads the events of the run until it ends.
 func (h *held) keep() {
-	for e := range h.run.Events() {
-		if h.session == "" && e.Depth == 0 && e.Session != "" {
-			h.server.found(h, e.Session)
+	err := agent.Guard(h.server.opts.Warn, func() error {
+		for e := range h.channel().Events() {
+			if h.session == "" && e.Depth == 0 && e.Session != "" {
+				h.server.found(h, e.Session)
+			}
+			h.add(e)
 		}
-		h.add(e)
+		return nil
+	})
+	h.end(err)
+	if err != nil {
+		_, _ = h.channel().Wait()
+		h.mu.Lock()
+		h.append(agent.Event{Kind: agent.EventEnd, Time: time.Now(), Session: h.session, Agent: h.slug, Status: agent.StatusFailed, Error: err.Error(), Total: &agent.TotalUsage{}})
+		h.changed.Broadcast()
+		h.mu.Unlock()
 	}
-	h.end(nil)
+	h.mu.Lock()
+	h.run = nil // it has the whole conversation
+	h.mu.Unlock()
 	h.server.over(h)
+}
+
+// channel returns the run, nil if it has ended.
+func (h *held) channel() *agent.Channel {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.run
 }
 
 // add adds an event. It waits while too many events have not been taken.
@@ -172,8 +205,7 @@ func (h *held) append(e agent.Event) {
 		e = agent.Event{Time: e.Time, Kind: e.Kind, Session: e.Session, Agent: e.Agent, Depth: e.Depth, Seq: e.Seq, Status: e.Status, Key: e.Key, Error: "the event is too long for the channel"}
 		text, _ = channel.EncodeEvent(e)
 	}
-	h.lines = append(h.lines, line{e.Seq, text})
-	h.size += len(text)
+	h.store(e.Seq, text)
 	h.about.note(&e)
 	h.over = e.Kind == agent.EventEnd && e.Depth == 0
 }
@@ -181,9 +213,13 @@ func (h *held) append(e agent.Event) {
 // drop drops the first n lines. h.mu is held.
 func (h *held) drop(n int) {
 	for _, l := range h.lines[:n] {
-		h.size -= len(l.text)
+		h.size -= l.size
+		h.count(-l.size, -len(l.text))
 	}
 	h.lines = slices.Delete(h.lines, 0, n)
+	if h.spill != nil && h.size == h.inside {
+		h.spill.size = 0
+	}
 }
 
 // acked drops the events up to seq, which the client has stored.
@@ -308,7 +344,10 @@ func (h *held) next(ctx context.Context, c *connection) (lines []line, code wsco
 		return nil, wsconn.Restart
 	}
 	i, _ := slices.BinarySearchFunc(h.lines, c.taken+1, func(l line, seq int64) int { return cmp.Compare(l.seq, seq) })
-	return slices.Clone(h.lines[i:]), wsconn.Normal
+	if lines = h.read(h.lines[i:]); len(lines) == 0 {
+		return nil, wsconn.Refused
+	}
+	return lines, wsconn.Normal
 }
 
 // took notes that c has taken the events up to seq.
@@ -353,40 +392,58 @@ func (s *Server) found(h *held, session string) {
 	defer s.mu.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if was := s.held[session]; was != h {
+	key := heldKey{h.client, session}
+	if was := s.held[key]; was != nil && was != h {
 		s.ended = slices.DeleteFunc(s.ended, func(o *held) bool { return o == was })
+		was.release()
 	}
 	h.session = session
-	s.held[session] = h
+	s.held[key] = h
 }
 
 // find returns the run with a session, nil if it is not in progress or not c's.
 func (s *Server) find(c *client, slug, session string) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.held[session]; h != nil && h.client == c && h.slug == slug {
+	if h := s.held[heldKey{c, session}]; h != nil && h.slug == slug {
 		return h
 	}
 	return nil
 }
 
-// over keeps a run that has ended for a connection that comes back, in place of that which
-// ended first.
+// over keeps a run that has ended for a connection that comes back, in place of those which
+// ended first, if there are too many or they are too large.
 func (s *Server) over(h *held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[h.session] != h {
+	if s.held[h.key()] != h {
 		return
 	}
 	if h.parked {
-		delete(s.held, h.session)
+		s.remove(h)
 		return
 	}
 	s.ended = append(s.ended, h)
 	if len(s.ended) > maxEnded {
-		delete(s.held, s.ended[0].session)
-		s.ended = s.ended[1:]
+		s.remove(s.ended[0])
 	}
+	for h.client.kept.Load() > maxKept {
+		i := slices.IndexFunc(s.ended, func(o *held) bool { return o.client == h.client })
+		if i < 0 || s.ended[i] == h {
+			return
+		}
+		s.remove(s.ended[i])
+	}
+}
+
+// remove drops a run, so that no connection can return to it. s.mu is held.
+func (s *Server) remove(h *held) {
+	if s.held[h.key()] != h {
+		return
+	}
+	delete(s.held, h.key())
+	s.ended = slices.DeleteFunc(s.ended, func(o *held) bool { return o == h })
+	h.release()
 }
 
 // finished reports whether the last event is there.
@@ -396,12 +453,9 @@ func (h *held) finished() bool {
 	return h.over
 }
 
-// forget drops a run, so that no connection can return to it.
+// forget is remove for callers without s.mu.
 func (s *Server) forget(h *held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[h.session] == h {
-		delete(s.held, h.session)
-		s.ended = slices.DeleteFunc(s.ended, func(o *held) bool { return o == h })
-	}
+	s.remove(h)
 }

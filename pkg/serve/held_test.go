@@ -96,7 +96,7 @@ func TestClientComesBackAfterTheEnd(t *testing.T) {
 func TestRunIsTakenOver(t *testing.T) {
 	g := gate(make(chan string))
 	h := &host{agents: map[string]agent.Provider{"clock": g}}
-	s := start(t, serve.Options{Host: h, Tokens: []serve.Token{{Name: "a", Secret: "token-of-a"}, {Name: "b", Secret: "token-of-b"}}, Journal: func(string, string) ([]agent.Event, error) {
+	s := start(t, serve.Options{Host: h, Tokens: []serve.Token{{Name: "a", Secret: "token-of-a"}, {Name: "b", Secret: "token-of-b"}}, Journal: func(context.Context, string, string) ([]agent.Event, error) {
 		return nil, fmt.Errorf("there is no such session")
 	}})
 	first := s.dial("clock", "token-of-a")
@@ -107,6 +107,9 @@ func TestRunIsTakenOver(t *testing.T) {
 	if end := thief.until(agent.EventEnd); !strings.Contains(end[0].Error, "there is no such session") {
 		t.Errorf("another token gets %+v", end)
 	}
+	thief = s.dial("clock", "token-of-b")
+	thief.send(begin, fmt.Sprintf(`,"session":%q`, session)) // a run of its own, whatever the host makes of it
+	thief.until(agent.EventEnd)
 	second := s.dial("clock", "token-of-a")
 	second.send(`{"kind":"start","channel":1,"session":%q}`, session)
 	if code := first.code(); code != wsconn.Replaced {
@@ -413,7 +416,7 @@ func TestStop(t *testing.T) {
 func TestResume(t *testing.T) {
 	g := gate(make(chan string))
 	h := &resumed{host{agents: map[string]agent.Provider{"clock": g}}}
-	journal := func(_, session string) ([]agent.Event, error) {
+	journal := func(_ context.Context, _, session string) ([]agent.Event, error) {
 		if session == "over" {
 			return []agent.Event{{Kind: agent.EventMessage, Session: session}, {Kind: agent.EventEnd, Session: session, Status: agent.StatusOK, Text: "was done"}}, nil
 		}

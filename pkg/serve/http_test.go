@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/serve"
 )
 
@@ -24,6 +26,73 @@ type endless struct{ read atomic.Int64 }
 func (e *endless) Read(p []byte) (int, error) {
 	e.read.Add(int64(len(p)))
 	return len(p), nil
+}
+
+// A body with too many values is refused while it is read, for every protocol.
+func TestBodyHasTooManyValues(t *testing.T) {
+	reader := func(serve.Host) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.Copy(io.Discard, r.Body)
+			if many := (*jsondoc.MeterError)(nil); errors.As(err, &many) {
+				w.WriteHeader(many.StatusCode())
+			}
+		})
+	}
+	s := start(t, serve.Options{Host: &host{agents: map[string]agent.Provider{}}, Mounts: []serve.Mount{{Pattern: "POST /read", New: reader}}})
+	for n, want := range map[int]int{jsondoc.MaxContainers - 2: 200, jsondoc.MaxContainers: 413} {
+		res, err := http.Post("http://"+s.addr+"/read", "application/json", strings.NewReader("["+strings.Repeat("{},", n)+"{}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%d objects: status %d, want %d", n, res.StatusCode, want)
+		}
+	}
+}
+
+// Without a token, a body says what it is: a page of another site can send one that does not,
+// and the browser asks nobody.
+func TestBodyWithoutAType(t *testing.T) {
+	reader := func(serve.Host) http.Handler { return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) }
+	for _, c := range []struct {
+		name, token, kind, body string
+		want                    int
+	}{
+		{"no token", "", "", "{}", 415},
+		{"no token, with a type", "", "application/json", "{}", 200},
+		{"no token, without a body", "", "", "", 200},
+		{"token", "a-token-of-a-client", "", "{}", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := serve.Options{Host: &host{agents: map[string]agent.Provider{}}, Mounts: []serve.Mount{{Pattern: "POST /read", New: reader}}}
+			if c.token != "" {
+				o.Tokens = []serve.Token{{Name: "a", Secret: c.token}}
+			}
+			s := start(t, o)
+			for _, chunked := range []bool{false, true} {
+				q, err := http.NewRequest("POST", "http://"+s.addr+"/read", strings.NewReader(c.body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if chunked && c.body != "" {
+					q.ContentLength = -1
+				}
+				q.Header.Set("Authorization", "Bearer "+c.token)
+				if c.kind != "" {
+					q.Header.Set("Content-Type", c.kind)
+				}
+				res, err := http.DefaultClient.Do(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				res.Body.Close()
+				if res.StatusCode != c.want {
+					t.Errorf("chunked %v: status %d, want %d", chunked, res.StatusCode, c.want)
+				}
+			}
+		})
+	}
 }
 
 // A body of 1 GB is refused after 16 MiB, whatever its length is said to be.
@@ -49,6 +118,7 @@ func TestBodyIsTooLarge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		q.Header.Set("Content-Type", "application/json")
 		q.ContentLength = length
 		c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		res, err := c.Do(q)
@@ -223,6 +293,41 @@ func TestConnections(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("closed connections still count")
+		}
+	}
+}
+
+// No path, with a token or without, keeps a connection for a body that trickles.
+func TestBodyThatTricklesIsClosed(t *testing.T) {
+	reader := func(serve.Host) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+			w.WriteHeader(http.StatusBadRequest)
+		})
+	}
+	s := start(t, serve.Options{Host: &host{}, BodyTime: 50 * time.Millisecond, Tokens: []serve.Token{{Name: "a", Secret: "token"}}, Mounts: []serve.Mount{{Pattern: "POST /read", New: reader}}})
+	for _, request := range []string{"POST /read", "GET /healthz", "GET /v1/agents", "GET /v1/runs", "POST /nothing", "GET /v1/agents/clock/channel"} {
+		for _, token := range []string{"token", "none"} {
+			t.Run(request+" "+token, func(t *testing.T) {
+				c, err := net.Dial("tcp", s.addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n", request, token)
+				closed := make(chan struct{})
+				go func() { defer close(closed); _, _ = io.Copy(io.Discard, c) }()
+				for late := time.After(20 * time.Second); ; {
+					select {
+					case <-closed:
+						return
+					case <-late:
+						t.Fatal("the connection is still open")
+					case <-time.After(20 * time.Millisecond):
+						_, _ = io.WriteString(c, "x")
+					}
+				}
+			})
 		}
 	}
 }

@@ -214,13 +214,17 @@ func (c *client) start(q startCall) (*agent.Channel, error) {
 	if err := s.places.take(q.wait, c, q.patient); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(q.ctx, tokenKey{}, c.Name))
+	ctx, cancel := context.WithCancelCause(c.own(q.ctx))
 	if !s.begin(&cancel) {
 		s.places.give(c)
 		cancel(nil)
 		return nil, errDraining
 	}
-	ch, err := s.opts.Host.Start(ctx, q.slug, q.start)
+	var ch *agent.Channel
+	err := agent.Guard(s.opts.Warn, func() (err error) {
+		ch, err = s.opts.Host.Start(ctx, q.slug, q.start)
+		return err
+	})
 	if err != nil {
 		s.places.give(c)
 		s.finish(&cancel)
@@ -235,14 +239,29 @@ func (c *client) start(q startCall) (*agent.Channel, error) {
 	return ch, nil
 }
 
-// tokenKey is the key of the token's name in the context of a run.
+// tokenKey is the key of the client in the context of a run.
 type tokenKey struct{}
+
+func (c *client) own(ctx context.Context) context.Context {
+	return context.WithValue(ctx, tokenKey{}, c)
+}
+
+// Owner returns Token.Owner of the token of a run: ctx is that of Host.Start or of
+// Options.Journal.
+func Owner(ctx context.Context) string {
+	if c, ok := ctx.Value(tokenKey{}).(*client); ok {
+		return c.Owner
+	}
+	return ""
+}
 
 // TokenName returns the name of the token that a run is started with: ctx is that of
 // Host.Start.
 func TokenName(ctx context.Context) string {
-	name, _ := ctx.Value(tokenKey{}).(string)
-	return name
+	if c, ok := ctx.Value(tokenKey{}).(*client); ok {
+		return c.Name
+	}
+	return ""
 }
 
 // begin counts a run; false means that the server is ending.

@@ -42,7 +42,7 @@ func (a *about) note(e *agent.Event) {
 	case agent.EventMessage:
 		if e.Depth == 0 && !e.Opening && !e.Continues() && e.Message != nil {
 			a.prompt, _, _ = strings.Cut(strings.TrimSpace(e.Message.Text()), "\n")
-			a.prompt = strings.ToValidUTF8(a.prompt[:min(len(a.prompt), maxTitle)], "")
+			a.prompt = strings.Clone(strings.ToValidUTF8(a.prompt[:min(len(a.prompt), maxTitle)], "")) // not the whole
 		}
 	case agent.EventQuestion:
 		if e.What != "budget" && e.What != "policy" { // which a person does not answer
@@ -74,13 +74,13 @@ func (c *client) list() []remote.Run {
 	list := []remote.Run{}
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	for session, h := range c.server.held {
+	for key, h := range c.server.held {
 		if h.client != c {
 			continue
 		}
 		h.mu.Lock()
 		a := &h.about
-		r := remote.Run{Session: session, Agent: h.slug, Prompt: a.prompt, State: remote.RunGoing, Started: a.started, Held: h.holder != nil, Cost: a.usage.Cost, Unpriced: a.usage.Unpriced()}
+		r := remote.Run{Session: key.session, Agent: h.slug, Prompt: a.prompt, State: remote.RunGoing, Started: a.started, Held: h.holder != nil, Cost: a.usage.Cost, Unpriced: a.usage.Unpriced()}
 		switch {
 		case a.status != "":
 			r.State = string(a.status)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/admission"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/remote"
 	"github.com/agents-exe/agents/pkg/wsconn"
 )
@@ -45,6 +46,8 @@ type Token struct {
 	// Name is for the metrics and for resumed runs; it is not secret.
 	Name   string
 	Secret string
+	// Owner is for the Host: see Owner.
+	Owner string
 	// Agents are the agents that the token is for, if it is Limited to them.
 	Agents  []string
 	Limited bool
@@ -65,19 +68,21 @@ const (
 	DefaultConnections = 4096
 	DefaultDetached    = 300 * time.Second
 	DefaultBuffer      = 16 << 20
+	DefaultMemory      = 64 << 20
 	DefaultGrace       = 30 * time.Second
+	DefaultBodyTime    = 60 * time.Second
 )
 
 // Limits that are not configured.
 const (
 	maxBody         = 16 << 20
 	maxDetached     = time.Hour
-	maxEnded        = 256 // runs that have ended and whose last events nobody has read
+	maxEnded        = 256     // runs that have ended and whose last events nobody has read
+	maxKept         = 1 << 30 // bytes of the events of all runs of a token; those that have ended are dropped
 	maxUnauthorised = 2048
 	maxHeader       = 64 << 10
 	headerWait      = 10 * time.Second
 	startWait       = 10 * time.Second // for the start message
-	bodyWait        = 60 * time.Second
 	writeWait       = 30 * time.Second // for a client to take what was written
 	flushWait       = 10 * time.Second // the same, when the server ends
 	keepOpen        = 2 * time.Minute  // a connection between two requests
@@ -89,10 +94,13 @@ type Options struct {
 	// Tools returns the tools of an agent; nil lists none.
 	Tools func(ctx context.Context, slug string) []agent.ToolSpec
 	// Journal returns the stored events of the last run of a session of an agent, with the
-	// last one unless the run was left before that or Parked; nil stores none.
-	Journal func(slug, session string) ([]agent.Event, error)
+	// last one unless the run was left before that or Parked; nil stores none. A session that
+	// the Owner of ctx may not continue is one that does not exist.
+	Journal func(ctx context.Context, slug, session string) ([]agent.Event, error)
 	// Tokens are those of the clients. With none, no token is needed.
 	Tokens []Token
+	// Tokenless is the Token.Owner of all clients if there are no Tokens.
+	Tokenless string
 	// Name is the name or address that is listened on, as clients write it, without a
 	// port. Names of the loopback are always accepted. Origins are the pages that may
 	// use the server beside those of the loopback and of Name, such as
@@ -109,6 +117,11 @@ type Options struct {
 	// say; a lease has an hour at most. Buffer is how many bytes of its events are kept.
 	Detached time.Duration
 	Buffer   int
+	// Memory is how many bytes of the events of all runs of one token are kept in memory.
+	// More are kept in temporary files.
+	Memory int
+	// BodyTime is how long a client may take to send the body of a request.
+	BodyTime time.Duration
 	// Grace is how long runs may continue after the end of the server was asked for.
 	Grace time.Duration
 	// Now, if it is closed, ends the grace period.
@@ -116,7 +129,8 @@ type Options struct {
 	// UntilIdle ends the server, like the end of ctx, when no client is connected and no run
 	// is in progress.
 	UntilIdle bool
-	// Warn reports runs that Resume could not continue; nil ignores them.
+	// Warn reports runs that Resume could not continue, and panics, which end a request or a
+	// run; nil ignores the former, and lets the latter end the program.
 	Warn func(text string)
 	// Metrics receives the events of all runs from the Host; nil serves no metrics.
 	Metrics *Metrics
@@ -136,15 +150,15 @@ type Server struct {
 	mu       sync.Mutex
 	listener *admission.Listener
 	runs     map[*context.CancelCauseFunc]bool // to end each run
-	held     map[string]*held                  // by session
-	claims   map[string]chan struct{}          // sessions of which a run begins; closed when it has
-	ended    []*held                           // of them, those that have ended, the oldest first
-	draining bool                              // no run begins
-	closed   bool                              // no connection begins
-	parking  atomic.Bool                       // runs do not wait for connections any more
-	visited  atomic.Bool                       // by a client, since untilIdle looked
-	busy     sync.WaitGroup                    // runs
-	conns    sync.WaitGroup                    // what serves connections of WebSocket
+	held     map[heldKey]*held
+	claims   map[string]chan struct{} // sessions of which a run begins; closed when it has
+	ended    []*held                  // of them, those that have ended, the oldest first
+	draining bool                     // no run begins
+	closed   bool                     // no connection begins
+	parking  atomic.Bool              // runs do not wait for connections any more
+	visited  atomic.Bool              // by a client, since untilIdle looked
+	busy     sync.WaitGroup           // runs
+	conns    sync.WaitGroup           // what serves connections of WebSocket
 }
 
 // A client is a token with what belongs to it.
@@ -154,18 +168,21 @@ type client struct {
 	mux     *http.ServeMux
 	running int // under places.mu, as is waiting
 	waiting int
+	inside  atomic.Int64 // the size of the events that are kept in memory for its runs
+	kept    atomic.Int64 // the same, with those on disk
 }
 
 // New returns a server.
 func New(o Options) *Server {
 	o.Runs, o.Queue, o.QueueTime = cmp.Or(o.Runs, DefaultRuns), cmp.Or(o.Queue, DefaultQueue), cmp.Or(o.QueueTime, DefaultQueueTime)
+	o.Memory, o.BodyTime = cmp.Or(o.Memory, DefaultMemory), cmp.Or(o.BodyTime, DefaultBodyTime)
 	o.TokenRuns, o.Connections = cmp.Or(o.TokenRuns, o.Runs), cmp.Or(o.Connections, DefaultConnections)
 	o.Detached, o.Buffer, o.Grace = cmp.Or(o.Detached, DefaultDetached), cmp.Or(o.Buffer, DefaultBuffer), cmp.Or(o.Grace, DefaultGrace)
-	s := &Server{opts: o, runs: map[*context.CancelCauseFunc]bool{}, held: map[string]*held{}, claims: map[string]chan struct{}{}}
+	s := &Server{opts: o, runs: map[*context.CancelCauseFunc]bool{}, held: map[heldKey]*held{}, claims: map[string]chan struct{}{}}
 	s.places = places{free: o.Runs, queue: o.Queue, wait: o.QueueTime, runs: map[*agent.Channel]bool{}}
 	list := o.Tokens
 	if len(list) == 0 {
-		list = []Token{{Name: "all"}}
+		list = []Token{{Name: "all", Owner: o.Tokenless}}
 	}
 	var secrets []string
 	for _, t := range list {
@@ -191,28 +208,24 @@ func (s *Server) mux(c *client) *http.ServeMux {
 	for _, mount := range s.opts.Mounts {
 		h := mount.New(c)
 		m.HandleFunc(mount.Pattern, func(w http.ResponseWriter, r *http.Request) {
-			control := http.NewResponseController(w)
-			if r.ContentLength != 0 { // a request without a body would end with the deadline
-				_ = control.SetReadDeadline(time.Now().Add(bodyWait)) // tests have none
-				r.Body = http.MaxBytesReader(w, &body{r.Body, control}, maxBody)
-			}
-			h.ServeHTTP(&slowWriter{w, control}, r)
+			r.Body = http.MaxBytesReader(w, &body{ReadCloser: r.Body}, maxBody)
+			h.ServeHTTP(&slowWriter{w, http.NewResponseController(w)}, r)
 		})
 	}
 	return m
 }
 
-// A body resets the deadline of a request's body at its end: the server would otherwise
-// end the request when it has passed.
+// A body stops with an error at too many JSON values: decoded, they would take many times its
+// length in memory.
 type body struct {
 	io.ReadCloser
-	control *http.ResponseController
+	meter jsondoc.Meter
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		_ = b.control.SetReadDeadline(time.Time{})
+	if _, over := b.meter.Write(p[:n]); over != nil {
+		return 0, over
 	}
 	return n, err
 }
@@ -292,6 +305,7 @@ func (s *Server) forgetAll() {
 			h.timer.Stop()
 		}
 		h.mu.Unlock()
+		h.release()
 	}
 	clear(s.held)
 }
@@ -333,6 +347,13 @@ func (s *Server) stop(l net.Listener) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if agent.Guard(s.opts.Warn, func() error { s.answer(w, r); return nil }) != nil {
+		panic(http.ErrAbortHandler) // the client may have a part of the answer
+	}
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	admission.LimitBody(w, r, s.opts.BodyTime)
 	if r.URL.Path == "/healthz" {
 		s.health(w)
 		return
@@ -351,6 +372,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		w.Header().Set("Connection", "close") // an idle connection would stay open for keepOpen
 		refuse(w, err)
+		return
+	}
+	if len(s.opts.Tokens) == 0 && r.Method == http.MethodPost && r.ContentLength != 0 && r.Header.Get("Content-Type") == "" {
+		// Browsers send this for any web page without a preflight request, and no token stops it.
+		refuse(w, &Error{Status: http.StatusUnsupportedMediaType, Text: "the request has no Content-Type, which a server without a token requires: application/json"})
 		return
 	}
 	s.visited.Store(true)

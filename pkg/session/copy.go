@@ -23,9 +23,16 @@ import (
 //	events := session.UpTo(session.Rename(session.Events(path), id), 3)
 //	err := session.Copy(session.Create(dir, session.Options{}), events)
 func Copy(j *Journal, events iter.Seq2[agent.Event, error]) error {
+	final := j.dir
+	if final != "" {
+		j.dir = filepath.Join(final, copyPrefix+NewID())
+	}
 	err := j.copy(events)
 	if err == nil {
-		return j.Close()
+		if err = j.Close(); err == nil && final != "" {
+			err = j.publish(final)
+		}
+		return err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -33,7 +40,28 @@ func Copy(j *Journal, events iter.Seq2[agent.Event, error]) error {
 	if j.fresh {
 		err = errors.Join(err, remove(j.path, j.blobs), j.f.Close())
 	}
+	if final != "" {
+		os.Remove(j.dir) // it may not exist
+	}
 	return err
+}
+
+// copyPrefix begins the name of the folder in which a copy is written. The name is not a valid
+// id, so that an incomplete copy is not taken for a session.
+const copyPrefix = ".copy-"
+
+// publish moves a session that is complete into the folder dir.
+func (j *Journal) publish(dir string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	from, to := filepath.Join(j.dir, j.id), filepath.Join(dir, j.id)
+	if err := j.disk.rename(from, to); err != nil {
+		return errors.Join(fmt.Errorf("create session: %w", err), remove(j.path, j.blobs), os.Remove(j.dir))
+	}
+	os.Remove(j.dir) // it is empty
+	j.dir, j.path = dir, filepath.Join(to, fileName)
+	j.blobs = blobs(filepath.Join(to, blobsDir))
+	return j.disk.syncDir(dir)
 }
 
 func (j *Journal) copy(events iter.Seq2[agent.Event, error]) error {
@@ -132,10 +160,12 @@ func Alone(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Even
 
 // Rename returns the events of a session with new ids: id for the root session,
 // generated ones for sub-agents' sessions, and matching Keys of calls. With the old
-// Keys, a process that opens the copy would kill processes of the original's calls.
+// Keys, a process that opens the copy would kill processes of the original's calls. The copy
+// of a session that answers a call of another process answers none: only the original counts
+// there.
 func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
-		ids := map[string]string{}
+		ids, root := map[string]string{}, ""
 		key := func(key string) string {
 			caller := agent.CallSession(key)
 			if renamed, ok := ids[caller]; ok {
@@ -147,8 +177,13 @@ func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Eve
 			if err == nil && ids[e.Session] == "" {
 				if len(ids) > 0 {
 					id = NewID()
+				} else {
+					root = e.Session
 				}
 				ids[e.Session] = id
+			}
+			if e.Session == root {
+				e.Parent = ""
 			}
 			e.Session, e.Key, e.Parent = ids[e.Session], key(e.Key), key(e.Parent)
 			if !yield(e, err) {

@@ -109,8 +109,8 @@ func resume(ctx context.Context, dir string, f *effects, fail func(string, int) 
 	if err != nil {
 		return err
 	}
-	if out.Answer != "all done" || out.Total.Usage.Requests != 5 {
-		return fmt.Errorf("the answer is %q after %d requests, want %q after 5", out.Answer, out.Total.Usage.Requests, "all done")
+	if out.Answer != "all done" || out.Total.Usage.Requests-out.Total.Usage.Estimated != 5 { // and one that was lost
+		return fmt.Errorf("the answer is %q after %d requests, want %q after 5", out.Answer, out.Total.Usage.Requests-out.Total.Usage.Estimated, "all done")
 	}
 	return j.Close()
 }

@@ -20,6 +20,9 @@ type Options struct {
 	// Dir is the working folder of the program. A new session records it: see
 	// Info.Dir.
 	Dir string
+	// Client names the client of a server whose session a new one is: see ClientOf. ""
+	// is local use.
+	Client string
 	// Fail is for tests. It is called before every change of the disk, with the
 	// kind of the change ("mkdir", "create", "write", "sync", "sync folder",
 	// "rename", "truncate") and its number, from 1. A write has two calls, one
@@ -43,6 +46,7 @@ type Journal struct {
 	path  string // of the file; "" until it is known
 	blobs blobs
 	cwd   string // Options.Dir
+	of    string // Options.Client
 
 	mu      sync.Mutex
 	synced  sync.Cond // a sync has ended
@@ -77,7 +81,7 @@ func CreateFile(path string, o Options) *Journal {
 
 func newJournal(j *Journal, o Options) *Journal {
 	j.disk.fail = o.Fail
-	j.cwd = realDir(o.Dir)
+	j.cwd, j.of = realDir(o.Dir), o.Client
 	j.synced.L = &j.mu
 	return j
 }
@@ -136,7 +140,7 @@ func (j *Journal) Append(_ context.Context, e agent.Event) error {
 	if !j.written {
 		first := fileLine{Kind: kindOpened, Time: time.Now(), owner: thisProcess()}
 		if j.size == 0 {
-			first = fileLine{Kind: kindJournal, Format: formatName, Version: Version, ID: j.id, Dir: j.cwd, owner: first.owner}
+			first = fileLine{Kind: kindJournal, Format: formatName, Version: Version, ID: j.id, Dir: j.cwd, Client: j.of, owner: first.owner}
 		}
 		b, _ = encode(b, first)
 		b = ends.seal(b, 0, -1)

@@ -42,6 +42,7 @@ type fileLine struct {
 	ID      string          `json:"id,omitempty"`
 	Time    time.Time       `json:"time,omitzero"`
 	Dir     string          `json:"dir,omitempty"` // the working folder
+	Client  string          `json:"client,omitempty"`
 	owner
 }
 

@@ -257,7 +257,7 @@ func (i *Info) note(in *reader, line []byte, h head) error {
 		Status agent.Status
 	}
 	switch {
-	case kind == agent.EventAnswer || kind == agent.EventCompaction || kind == agent.EventFailure || root && kind == agent.EventEnd:
+	case kind == agent.EventAnswer || kind == agent.EventCompaction || kind == agent.EventFailure || kind == agent.EventResume || root && kind == agent.EventEnd:
 		if err := json.Unmarshal(line, &brief); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -597,5 +598,30 @@ func TestMemoryOfOpeningDoesNotGrowWithTheHistory(t *testing.T) {
 	}
 	if n := after.Mallocs - before.Mallocs; n > 1000 {
 		t.Errorf("opening made %d allocations, want less than 1000", n)
+	}
+}
+
+// A copy of a session that answers a call of another process is a session of its own. Its
+// sub-agents still answer its calls.
+func TestACopyAnswersNoCall(t *testing.T) {
+	events := []agent.Event{
+		{Kind: agent.EventSession, Session: "inner", Agent: "inner", Parent: "outer.1.1"},
+		{Kind: agent.EventMessage, Session: "inner", Agent: "inner", Parent: "outer.1.1", Message: &agent.Message{Role: agent.RoleUser}},
+		{Kind: agent.EventSession, Session: "sub", Agent: "sub", Parent: "inner.1.1", Depth: 1},
+		{Kind: agent.EventEnd, Session: "inner", Agent: "inner", Parent: "outer.1.1"},
+	}
+	all := func(yield func(agent.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+	var got []string
+	for e := range session.Rename(all, "copy") {
+		got = append(got, e.Parent)
+	}
+	if want := []string{"", "", "copy.1.1", ""}; !slices.Equal(got, want) {
+		t.Errorf("the parents are %q, want %q", got, want)
 	}
 }

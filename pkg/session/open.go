@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -78,6 +79,23 @@ func openFile(path string, flag int) (f *os.File, dir blobs, err error) {
 	return f, dir, nil
 }
 
+// ClientOf returns the Options.Client with which the session at path began. It reads only the
+// first line, without a lock.
+func ClientOf(path string) (string, error) {
+	f, _, err := openFile(path, os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	const longest = 64 << 10
+	line, err := bufio.NewReader(io.LimitReader(f, longest)).ReadBytes('\n')
+	var first fileLine
+	if err != nil || json.Unmarshal(line, &first) != nil || first.Kind != kindJournal {
+		return "", fmt.Errorf("%s: %w: its first line is not a session header", path, ErrNotSession)
+	}
+	return first.Client, nil
+}
+
 func (j *Journal) open() (*Past, error) {
 	if err := lock(j.f); err != nil {
 		return nil, err
@@ -95,12 +113,14 @@ func (j *Journal) open() (*Past, error) {
 		return nil, err
 	}
 	j.size, j.ends.sum = s.good, s.sum
+	j.folders = []string{filepath.Dir(j.path)} // it may never have been synced
 	if j.ends.link, err = s.lastLink(); err != nil {
 		return nil, fmt.Errorf("read session %s: %w", j.path, cause(err))
 	}
 	j.id = past.Session.ID
 	if j.blobs != "" {
 		j.dir = filepath.Dir(filepath.Dir(j.path))
+		j.folders = append(j.folders, j.dir)
 		j.id = cmp.Or(j.id, filepath.Base(filepath.Dir(j.path)))
 	}
 	if s.good < info.Size() {

@@ -60,7 +60,7 @@ func TestTheSchemaKnowsEveryMember(t *testing.T) {
 	if err := json.Unmarshal(doc, &s); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range []string{"sum", "chain", "synced", "format", "version", "id", "dir", "pid", "pid_start"} { // what is about the file
+	for _, k := range []string{"sum", "chain", "synced", "format", "version", "id", "dir", "client", "pid", "pid_start"} { // what is about the file
 		if s.Properties[k] == nil {
 			t.Errorf("the schema does not know %s", k)
 		}

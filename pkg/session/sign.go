@@ -20,12 +20,16 @@ type Signature struct {
 	Algorithm string    `json:"algorithm"` // ed25519
 	Lines     int       `json:"lines"`
 	Chain     string    `json:"chain"`
+	Cut       int64     `json:"cut,omitempty"` // size of the incomplete end that it had
 	Time      time.Time `json:"time"`
 	Signature []byte    `json:"signature"`
 }
 
 // message is what is signed.
 func (s *Signature) message() []byte {
+	if s.Cut > 0 {
+		return fmt.Appendf(nil, "agents-session\nlines %d\nchain %s\ncut %d\ntime %s\n", s.Lines, s.Chain, s.Cut, s.Time.UTC().Format(time.RFC3339))
+	}
 	return fmt.Appendf(nil, "agents-session\nlines %d\nchain %s\ntime %s\n", s.Lines, s.Chain, s.Time.UTC().Format(time.RFC3339))
 }
 
@@ -45,8 +49,21 @@ func (v *Verification) Signed(key ed25519.PublicKey) error {
 		return ErrUnsigned
 	case !ed25519.Verify(key, s.message(), s.Signature):
 		return ErrOtherKey
+	}
+	return v.Unsigned()
+}
+
+// Unsigned returns nil if the signature, whoever made it, is about the whole session as it
+// is now. Otherwise the error wraps ErrUnsigned or ErrAfterSigning.
+func (v *Verification) Unsigned() error {
+	s := v.Signature
+	switch {
+	case s == nil:
+		return ErrUnsigned
 	case s.Lines != v.Lines:
 		return fmt.Errorf("%w: it had %d lines and has %d", ErrAfterSigning, s.Lines, v.Lines)
+	case s.Cut != v.CutBytes:
+		return fmt.Errorf("%w: an incomplete line of %d bytes is at its end", ErrAfterSigning, v.CutBytes)
 	case s.Chain != v.Chain:
 		return ErrAfterSigning
 	}
@@ -61,7 +78,7 @@ func (v *Verification) Sign(path string, key ed25519.PrivateKey, now time.Time) 
 		return err
 	}
 	defer f.Close()
-	s := &Signature{Algorithm: "ed25519", Lines: v.Lines, Chain: v.Chain, Time: now.UTC().Truncate(time.Second)}
+	s := &Signature{Algorithm: "ed25519", Lines: v.Lines, Chain: v.Chain, Cut: v.CutBytes, Time: now.UTC().Truncate(time.Second)}
 	s.Signature = ed25519.Sign(key, s.message())
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -249,9 +249,15 @@ func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
 		return answer, nil
 	}
 	ends := func(path string) (list []string) {
+		lost := map[int]agent.Usage{} // by requests in progress when the process died, by depth
 		for _, e := range collect(t, session.Events(path)) {
+			if e.Kind == agent.EventResume && e.Usage != nil {
+				for depth := range e.Depth + 1 {
+					lost[depth] = lost[depth].Add(*e.Usage)
+				}
+			}
 			if e.Kind == agent.EventEnd {
-				list = append(list, fmt.Sprint(e.Agent, e.Total.Usage, len(e.Total.Agents), e.Total.Tools["look"].Calls, e.Total.Tools["ask_deepest"].Calls))
+				list = append(list, fmt.Sprint(e.Agent, e.Total.Usage.Sub(lost[e.Depth]), len(e.Total.Agents), e.Total.Tools["look"].Calls, e.Total.Tools["ask_deepest"].Calls))
 			}
 		}
 		return list

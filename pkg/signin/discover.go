@@ -132,7 +132,7 @@ func (s *Server) discover(ctx context.Context, c *challenge) (*place, error) {
 			}
 		}
 		p := &place{resource: about.Resource, scopes: about.Scopes}
-		return p, s.issuer(ctx, issuer, &p.metadata)
+		return p, s.issuer(ctx, issuer, base, &p.metadata)
 	}
 	if c == nil {
 		return nil, errors.New("the server does not require a sign-in")
@@ -152,14 +152,22 @@ func (s *Server) discoverOld(ctx context.Context, base *url.URL) (*place, error)
 	if s.Client.Issuer != "" && p.Issuer != s.Client.Issuer {
 		return nil, fmt.Errorf("the server is its own authorization server, %s, not %s", p.Issuer, s.Client.Issuer)
 	}
-	return p, p.check()
+	return p, p.check(base)
 }
 
 // issuer reads the metadata of an authorization server.
-func (s *Server) issuer(ctx context.Context, issuer string, m *metadata) error {
+func (s *Server) issuer(ctx context.Context, issuer string, base *url.URL, m *metadata) error {
 	u, err := url.Parse(issuer)
 	if err != nil {
 		return fmt.Errorf("the authorization server %q: %w", issuer, err)
+	}
+	if s.Client.Issuer == "" { // else a person chose it
+		if err := reachable(u, base); err != nil {
+			return err
+		}
+	}
+	if !secure(u) {
+		return fmt.Errorf("the address %q of the authorization server is not https", issuer)
 	}
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
 	at := []string{wellKnown(u, "oauth-authorization-server", path), wellKnown(u, "openid-configuration", path)}
@@ -176,24 +184,39 @@ func (s *Server) issuer(ctx context.Context, issuer string, m *metadata) error {
 		case strings.TrimSuffix(m.Issuer, "/") != strings.TrimSuffix(issuer, "/"): // RFC 8414, 3.3
 			return fmt.Errorf("the authorization server %s calls itself %q", issuer, m.Issuer)
 		default:
-			return m.check()
+			return m.check(base, u)
 		}
 	}
 	return fmt.Errorf("the authorization server %s has no metadata", issuer)
 }
 
-// check finds what makes an authorization server unusable.
-func (m *metadata) check() error {
+// check finds what makes an authorization server unusable. from are the addresses that lead to
+// its metadata.
+func (m *metadata) check(from ...*url.URL) error {
 	for _, at := range []string{m.Authorization, m.Token, m.Registration, m.Revocation} {
 		u, err := url.Parse(at)
 		if at != "" && (err != nil || !secure(u)) {
 			return fmt.Errorf("the address %q of the authorization server is not https", at)
+		}
+		if at != "" {
+			if err := reachable(u, from...); err != nil {
+				return err
+			}
 		}
 	}
 	if m.Token == "" {
 		return fmt.Errorf("the authorization server %s has no token endpoint", m.Issuer)
 	}
 	return nil
+}
+
+// reachable refuses addresses of this machine and of private networks that an MCP server
+// elsewhere names. One on this machine may name another port here.
+func reachable(u *url.URL, from ...*url.URL) error {
+	if httphost.Directs(u, from...) || httphost.Local(u) && slices.ContainsFunc(from, httphost.Local) {
+		return nil
+	}
+	return fmt.Errorf("the server directs the sign-in to %s, which is not public: set \"issuer\" in \"oauth\" of the agent file to permit it", u.Host)
 }
 
 // secure reports whether what is sent to u stays private.

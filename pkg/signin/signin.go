@@ -59,7 +59,8 @@ type Server struct {
 	// HTTP carries requests to authorization servers; nil means http.DefaultTransport.
 	HTTP http.RoundTripper
 
-	cipher atomic.Pointer[cipher.AEAD] // of the file, once it has been used
+	cipher  atomic.Pointer[cipher.AEAD] // of the file, once it has been used
+	unsaved atomic.Pointer[unsaved]
 }
 
 // A Client is how this program identifies itself to authorization servers, as agent files
@@ -123,6 +124,13 @@ func (e *Required) Error() string {
 
 // Final reports that repeating the request does not help.
 func (e *Required) Final() bool { return true }
+
+// unsaved is a renewed sign-in that could not be stored. It replaces the stored one with the
+// access token old, whose refresh token is used up.
+type unsaved struct {
+	old string
+	*record
+}
 
 // A record is a stored sign-in.
 type record struct {

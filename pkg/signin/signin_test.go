@@ -3,6 +3,7 @@ package signin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -178,6 +179,8 @@ func TestFailedRefreshes(t *testing.T) {
 		kept    bool // the sign-in is usable later
 	}{
 		"the server is down":             {func(f *signintest.Server) { f.Fail = 503 }, "refresh the sign-in: ", true},
+		"too many requests":              {func(f *signintest.Server) { f.Fail = 429 }, "refresh the sign-in: ", true},
+		"a timeout of the server":        {func(f *signintest.Server) { f.Fail = 408 }, "refresh the sign-in: ", true},
 		"the sign-in is no longer valid": {func(f *signintest.Server) { f.Fail = 400 }, "the sign-in is no longer valid (", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,6 +208,111 @@ func TestFailedRefreshes(t *testing.T) {
 	fake.Expire()
 	if _, err := call(t.Context(), s, "tools/list"); err == nil || !strings.Contains(err.Error(), "did not accept the sign-in: run") {
 		t.Errorf("without a refresh token: %v", err)
+	}
+}
+
+// Some servers write the lifetime as a string; one that is no number counts as unknown.
+func TestLifetimeOfATokenInAnyForm(t *testing.T) {
+	for _, c := range []struct {
+		life      any
+		refreshes int
+	}{
+		{10, 1}, {"10", 1}, {10.5, 1}, {"3600", 0}, {3600, 0}, {nil, 0}, {"soon", 0}, {"", 0}, {-1, 0}, {1e300, 0}, {true, 0}, {[]int{1}, 0},
+	} {
+		t.Run(fmt.Sprint(c.life), func(t *testing.T) {
+			fake := signintest.Start(t)
+			s := server(t, fake)
+			fake.ExpiresIn = func() any { return c.life }
+			login(t, s)
+			if _, err := call(t.Context(), s, "tools/list"); err != nil || fake.Count("refresh") != c.refreshes {
+				t.Errorf("call = %v with %d refreshes, want %d", err, fake.Count("refresh"), c.refreshes)
+			}
+		})
+	}
+}
+
+// A refresh token that can be used once is not lost where its successor cannot be stored.
+func TestRefreshThatCannotBeStored(t *testing.T) {
+	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
+		t.Skip("the mode of a folder does not stop this user")
+	}
+	t.Run("before", func(t *testing.T) {
+		fake := signintest.Start(t)
+		s := server(t, fake)
+		login(t, s)
+		fake.Expire()
+		if err := os.Chmod(s.Dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Chmod(s.Dir, 0o700)
+		if _, err := call(t.Context(), s, "tools/list"); err == nil || !strings.Contains(err.Error(), "could not be stored") || fake.Count("refresh") != 0 {
+			t.Errorf("call = %v with %d refreshes, want an error and none", err, fake.Count("refresh"))
+		}
+	})
+}
+
+// What fails only after the refresh token was used is kept for the next calls.
+func TestRefreshThatIsNotStoredIsKept(t *testing.T) {
+	fake := signintest.Start(t)
+	s := server(t, fake)
+	login(t, s)
+	path := func() string {
+		files, _ := filepath.Glob(filepath.Join(s.Dir, "*.json"))
+		return files[0]
+	}()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.Expire()
+	s.HTTP = roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if r.URL.Path == "/token" { // from here on the file cannot be replaced
+			_ = os.Remove(path)
+			_ = os.MkdirAll(filepath.Join(path, "x"), 0o700)
+		}
+		return resp, err
+	})
+	if text, err := call(t.Context(), s, "tools/list"); err != nil || !strings.Contains(text, "greet") {
+		t.Fatalf("call = %q, %v", text, err)
+	}
+	s.HTTP = nil
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fake.Expire()
+	for range 2 {
+		if text, err := call(t.Context(), s, "tools/list"); err != nil || !strings.Contains(text, "greet") {
+			t.Errorf("call = %q, %v", text, err)
+		}
+	}
+	if fake.Count("refresh") != 2 || fake.Count("reuse") != 0 {
+		t.Errorf("refreshes = %d, reuses = %d, want 2 and 0", fake.Count("refresh"), fake.Count("reuse"))
+	}
+}
+
+// What an MCP server names for the sign-in is https, and not a private address.
+func TestWhereASignInIsDirected(t *testing.T) {
+	for _, issuer := range []string{"http://10.0.0.7:8080", "http://192.168.1.1", "http://169.254.169.254/latest", "https://10.0.0.7", "https://[fd00::1]", "https://169.254.169.254", "http://public.example"} {
+		t.Run(issuer, func(t *testing.T) {
+			fake := signintest.Start(t)
+			s := server(t, fake)
+			fake.Issuer = issuer
+			s.HTTP = roundTripper(func(r *http.Request) (*http.Response, error) {
+				if !strings.HasPrefix(s.URL, "http://"+r.URL.Host) {
+					t.Errorf("%s was asked", r.URL)
+					return nil, errors.New("no route")
+				}
+				return http.DefaultTransport.RoundTrip(r)
+			})
+			err := s.Login(t.Context(), nil, nil, browser(t))
+			if err == nil || !strings.Contains(err.Error(), "which is not public") && !strings.Contains(err.Error(), "is not https") {
+				t.Errorf("Login = %v, want a refusal", err)
+			}
+		})
 	}
 }
 

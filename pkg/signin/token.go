@@ -16,10 +16,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -145,7 +147,7 @@ func (s *Server) token(ctx context.Context, r *record, form url.Values) error {
 		Access  string  `json:"access_token"`
 		Type    string  `json:"token_type"`
 		Refresh string  `json:"refresh_token"`
-		Seconds float64 `json:"expires_in"`
+		Seconds seconds `json:"expires_in"`
 	}
 	for nonce := ""; ; {
 		req, err := s.tokenRequest(ctx, r, form, nonce)
@@ -173,9 +175,28 @@ func (s *Server) token(ctx context.Context, r *record, form url.Values) error {
 	r.Access, r.Type, r.Expires = said.Access, said.Type, time.Time{}
 	r.Refresh = cmp.Or(said.Refresh, r.Refresh)
 	if said.Seconds > 0 {
-		r.Expires = time.Now().Add(time.Duration(said.Seconds * float64(time.Second)))
+		r.Expires = time.Now().Add(time.Duration(said.Seconds) * time.Second)
 	}
 	return nil
+}
+
+// seconds is a number that some servers write as a string. Another value is 0, as if there
+// were none: then the token is used until the server refuses it.
+type seconds int64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *seconds) UnmarshalJSON(text []byte) error {
+	const most = 10 * 365 * 24 * 3600
+	n, err := strconv.ParseFloat(strings.TrimSpace(strings.Trim(string(text), `"`)), 64)
+	if *s = 0; err == nil && n > 0 {
+		*s = seconds(min(math.Ceil(n), most))
+	}
+	return nil
+}
+
+// temporary reports whether the same request may succeed later.
+func (e *refusal) temporary() bool {
+	return e.status >= 500 || e.status == http.StatusTooManyRequests || e.status == http.StatusRequestTimeout
 }
 
 // tokenRequest is a request to the token endpoint in which the client identifies itself.

@@ -108,7 +108,12 @@ func (s *Server) current(ctx context.Context, wait time.Duration) (*record, erro
 	if err != nil {
 		return nil, err
 	}
-	return s.open(ctx, r, wait)
+	r, err = s.open(ctx, r, wait)
+	if u := s.unsaved.Load(); u != nil && r != nil && r.Access == u.old {
+		renewed := *u.record
+		return &renewed, nil
+	}
+	return r, err
 }
 
 // renew returns a token in place of the one of r, which the server refused with c, or which has
@@ -136,18 +141,27 @@ func (s *Server) renew(ctx context.Context, c *challenge, r *record) (*record, e
 	case now == nil || now.Refresh == "" || c != nil && c.problem == insufficient:
 		return nil, s.refused(c, now)
 	}
-	// A refresh token may be used up as soon as it is sent.
+	// A refresh token may be used up as soon as it is sent, so this first makes sure that its
+	// successor can be stored.
+	if err := s.write(ctx, now, keyringWait); err != nil {
+		return nil, fmt.Errorf("the sign-in is not refreshed, because it could not be stored: %w", err)
+	}
+	old := now.Access
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxWait)
 	defer cancel()
 	err = s.token(ctx, now, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {now.Refresh}})
 	var refused *refusal
 	switch {
-	case errors.As(err, &refused) && refused.status < 500:
+	case errors.As(err, &refused) && !refused.temporary():
 		return nil, &Required{s, fmt.Sprintf("the sign-in is no longer valid (%s)", now.clean(err)), c, now.Access}
 	case err != nil:
 		return nil, fmt.Errorf("refresh the sign-in: %w", now.clean(err))
 	}
-	return now, s.write(ctx, now, keyringWait)
+	if s.write(ctx, now, keyringWait) != nil {
+		renewed := *now
+		s.unsaved.Store(&unsaved{old, &renewed}) // the next renewal stores it
+	}
+	return now, nil
 }
 
 // refused returns the error for a request with r that the server refused with c; nil means that

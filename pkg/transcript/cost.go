@@ -18,6 +18,8 @@ type Figures struct {
 	// Unpriced is the number of the others.
 	Cost     *agent.Money `json:"cost,omitempty"`
 	Unpriced int          `json:"unpriced"`
+	// Estimated is the number of requests whose tokens are an estimate.
+	Estimated int `json:"estimated,omitempty"`
 	// Calls counts calls of tools that have a result.
 	Calls int `json:"calls"`
 	// Millis is the time of the model requests, and of the calls that no agent
@@ -27,7 +29,7 @@ type Figures struct {
 
 // Usage is the part of f that agent.Usage holds.
 func (f *Figures) Usage() agent.Usage {
-	u := agent.Usage{Requests: f.Requests, InputTokens: f.InputTokens, CachedTokens: f.CachedTokens, OutputTokens: f.OutputTokens, Priced: f.Requests - f.Unpriced}
+	u := agent.Usage{Requests: f.Requests, InputTokens: f.InputTokens, CachedTokens: f.CachedTokens, OutputTokens: f.OutputTokens, Priced: f.Requests - f.Unpriced, Estimated: f.Estimated}
 	if f.Cost != nil {
 		u.Cost = *f.Cost
 	}
@@ -41,6 +43,7 @@ func (f *Figures) add(g *Figures) {
 	f.CachedTokens += g.CachedTokens
 	f.OutputTokens += g.OutputTokens
 	f.Unpriced += g.Unpriced
+	f.Estimated += g.Estimated
 	f.Calls += g.Calls
 	f.Millis += g.Millis
 	if g.Cost != nil {
@@ -54,8 +57,8 @@ func (f *Figures) add(g *Figures) {
 
 // charge adds the usage of a model request.
 func (f *Figures) charge(u *agent.Usage) {
-	g := Figures{Requests: u.Requests, InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, OutputTokens: u.OutputTokens, Unpriced: u.Unpriced()}
-	if u.Priced > 0 {
+	g := Figures{Requests: u.Requests, InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, OutputTokens: u.OutputTokens, Unpriced: u.Unpriced(), Estimated: u.Estimated}
+	if u.Priced > 0 || u.Cost > 0 {
 		g.Cost = &u.Cost
 	}
 	f.add(&g)
@@ -78,6 +81,10 @@ type CostNode struct {
 	began  time.Time
 	calls  map[string]int64 // the time of each call, by its key
 	source int
+
+	open  int  // calls without a result
+	setup bool // the model was asked
+	asked bool // and may not have answered yet
 }
 
 // Costs adds up what the sessions of a tree consumed. The zero value is empty.
@@ -139,8 +146,14 @@ func (c *Costs) note(n *CostNode, e *agent.Event) {
 		if !e.Opening {
 			n.Status = ""
 		}
+		if n.asked && !e.Opening && !e.Continues() { // the process died, and nobody resumed the run
+			n.charge(&agent.Usage{Requests: 1})
+		}
 	case agent.EventResume:
 		n.Status = ""
+		if e.Usage != nil {
+			n.charge(e.Usage)
+		}
 	case agent.EventAnswer, agent.EventCompaction, agent.EventFailure:
 		if e.Usage != nil {
 			n.charge(e.Usage)
@@ -158,6 +171,22 @@ func (c *Costs) note(n *CostNode, e *agent.Event) {
 	case agent.EventEnd:
 		n.Status = e.Status
 	}
+	n.follow(e)
+}
+
+// follow notes whether a model request may be in progress after e.
+func (n *CostNode) follow(e *agent.Event) {
+	switch e.Kind {
+	case agent.EventSetup:
+		n.setup = true
+	case agent.EventAnswer:
+		if n.open = 0; e.Message != nil {
+			n.open = len(e.Message.Calls)
+		}
+	case agent.EventCallEnded:
+		n.open--
+	}
+	n.asked = n.setup && n.open <= 0 && e.Kind != agent.EventAnswer && e.Kind != agent.EventFailure && e.Kind != agent.EventEnd
 }
 
 // Keys are the keys of the calls after the first skip ones, in the order in which they
@@ -171,6 +200,12 @@ func (c *Costs) Tree() *CostNode {
 		return nil
 	}
 	root := c.nodes[0]
+	for _, n := range c.nodes {
+		if n.asked {
+			n.charge(&agent.Usage{Requests: 1})
+			n.asked = false
+		}
+	}
 	for _, n := range c.nodes[1:] {
 		above := c.byKey[n.parent]
 		if above == nil || c.within(above, n) {

@@ -47,6 +47,54 @@ func TestCostsOfATree(t *testing.T) {
 	}
 }
 
+// A request whose answer is not in the journal may have cost something: the process died, or
+// still waits for it.
+func TestCostsOfARequestWithoutAnAnswer(t *testing.T) {
+	message := func(text string) agent.Event {
+		m := agent.UserText(text)
+		return agent.Event{Kind: agent.EventMessage, Session: "S", Message: &m}
+	}
+	of := func(kind agent.EventKind) agent.Event { return agent.Event{Kind: kind, Session: "S"} }
+	answer := func(calls ...agent.ToolCall) agent.Event {
+		e := of(agent.EventAnswer)
+		e.Message, e.Usage = &agent.Message{Role: agent.RoleAssistant, Calls: calls}, &agent.Usage{Requests: 1, Cost: agent.Dollar, Priced: 1}
+		return e
+	}
+	one := agent.ToolCall{ID: "a"}
+	result := of(agent.EventCallEnded)
+	result.Result = &agent.ToolResult{}
+	failed, resumed := of(agent.EventFailure), of(agent.EventResume)
+	failed.Usage = &agent.Usage{Requests: 1, Cost: 3, Estimated: 1}
+	resumed.Usage = failed.Usage
+	inserted := message("and")
+	inserted.Input = true
+	begun := []agent.Event{of(agent.EventSession), message("go"), of(agent.EventSetup)}
+	for name, tt := range map[string]struct {
+		events []agent.Event
+		want   string
+	}{
+		"not asked":                {begun[:2], "0"},
+		"asked":                    {begun, "1"},
+		"asked with a message":     {append(begun[:3:3], inserted), "1"},
+		"answered":                 {append(begun[:3:3], answer()), "1 $1.00"},
+		"a call runs":              {append(begun[:3:3], answer(one), of(agent.EventCallStarted)), "1 $1.00"},
+		"one of two calls runs":    {append(begun[:3:3], answer(one, one), result), "1 $1.00"},
+		"a call has ended":         {append(begun[:3:3], answer(one), result), "2 $1.00 + 1 unpriced"},
+		"ended":                    {append(begun[:3:3], answer(), of(agent.EventEnd)), "1 $1.00"},
+		"failed":                   {append(begun[:3:3], failed, of(agent.EventEnd)), "1 $0.00000003 + 1 unpriced (1 estimated)"},
+		"resumed and ended":        {append(begun[:3:3], resumed, answer(), of(agent.EventEnd)), "2 $1.00 + 1 unpriced (1 estimated)"},
+		"resumed":                  {append(begun[:3:3], resumed), "2 $0.00000003 + 2 unpriced (1 estimated)"},
+		"another prompt":           {append(begun[:3:3], message("again"), answer(), of(agent.EventEnd)), "2 $1.00 + 1 unpriced"},
+		"another prompt after one": {append(begun[:3:3], answer(), of(agent.EventEnd), message("again"), answer(), of(agent.EventEnd)), "2 $2.00"},
+	} {
+		n := costsOf(t, tt.events)
+		u := n.Total.Usage()
+		if got := strings.TrimSuffix(fmt.Sprint(u.Requests, " ", u.CostText()), " "); got != tt.want && got != tt.want+" unpriced" {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 // A session of another process that answers a call belongs to the tree, with its own
 // sub-agents. One that is added twice counts once.
 func TestCostsOverJournals(t *testing.T) {

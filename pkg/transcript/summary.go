@@ -76,7 +76,7 @@ func (s *Summary) note(e *agent.Event) {
 				s.Prompt = short(e.Message.Text())
 			}
 		}
-	case agent.EventAnswer, agent.EventCompaction, agent.EventFailure:
+	case agent.EventAnswer, agent.EventCompaction, agent.EventFailure, agent.EventResume:
 		if e.Usage != nil {
 			s.Usage = s.Usage.Add(*e.Usage)
 		}

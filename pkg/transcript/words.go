@@ -22,8 +22,8 @@ func Tokens(u agent.Usage) string {
 	if u.CachedTokens > 0 {
 		s = fmt.Sprintf("%s in (%s cached), %s out", Number(u.InputTokens), Number(u.CachedTokens), Number(u.OutputTokens))
 	}
-	if u.Priced > 0 {
-		s += ", " + u.CostText()
+	if cost := u.CostText(); cost != "" {
+		s += ", " + cost
 	}
 	return s
 }

@@ -251,7 +251,7 @@ func (r *testRun) load(ctx context.Context, opts Options) (*agentfile.Tree, erro
 			m, ok := r.models[f.Spec.Slug]
 			switch {
 			case ok:
-				return m
+				return &prices.Provider{Provider: m, Price: sync.OnceValue(func() *prices.Price { return f.Spec.PriceOf(nil) })}
 			case f.Spec.Flavor == agentfile.FlavorScripted, f.Spec.Step != "":
 				return nil // its own
 			}
@@ -293,16 +293,29 @@ func (r *testRun) check(tree *agentfile.Tree) []Failure {
 			failures = append(failures, r.file.fail(at("models", slug), "there is no agent %q in the tree%s", slug, closest.Hint(slug, slugs)))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.file.Spec.Expect.Agents)) {
+		// Other expectations fail for an agent that does not run.
+		slug := name[strings.LastIndexByte(name, '/')+1:]
+		if want := r.file.Spec.Expect.Agents[name]; want.Each == nil && len(want.List) == 0 && !slices.Contains(slugs, slug) &&
+			!slices.Contains(tools, agent.ExpertPrefix+"_"+slug) && !slices.Contains(tools, agent.CompatPrefix+"_"+slug) {
+			failures = append(failures, r.file.fail(at("expect", "agents", name), "there is no agent %q in the tree%s", slug, closest.Hint(slug, slugs)))
+		}
+	}
+	all := tools
 	for _, key := range slices.Sorted(maps.Keys(r.file.Spec.Tools)) {
+		tools, where := all, "in the tree"
 		owner, tool, owned := strings.Cut(key, "/")
 		if !owned {
 			tool = key
 		} else if !slices.Contains(slugs, owner) {
 			failures = append(failures, r.file.fail(at("tools", key), "there is no agent %q in the tree%s", owner, closest.Hint(owner, slugs)))
 		}
+		if owned && slices.Contains(slugs, owner) {
+			tools, where = toolsOf(tree, owner), "of the agent "+owner
+		}
 		_, declared := r.file.Spec.Specs[tool]
 		if !declared && !strings.HasSuffix(tool, "*") && !strings.HasPrefix(tool, "mcp_") && !slices.Contains(tools, tool) {
-			failures = append(failures, r.file.fail(at("tools", key), "there is no tool %q in the tree%s", tool, closest.Hint(tool, tools)))
+			failures = append(failures, r.file.fail(at("tools", key), "there is no tool %q %s%s", tool, where, closest.Hint(tool, tools)))
 		}
 	}
 	return failures
@@ -317,6 +330,18 @@ func names(tree *agentfile.Tree) (slugs, tools []string) {
 		}
 	}
 	return slugs, tools
+}
+
+// toolsOf are the names of an agent's tools.
+func toolsOf(tree *agentfile.Tree, slug string) (tools []string) {
+	for _, n := range tree.Nodes {
+		for _, t := range n.Tools {
+			if n.Agent.Slug == slug {
+				tools = append(tools, t.Name)
+			}
+		}
+	}
+	return tools
 }
 
 // run runs the prompt and compares what happens.

@@ -123,9 +123,10 @@ func reason(r *agent.ToolResult, more string) string {
 	}
 	why := lines[0]
 	if code, ok := strings.CutPrefix(why, "exit status "); ok && strings.Trim(code, "0123456789") == "" {
+		text = strings.TrimSpace(text)
 		end := cleanLines(strings.ToValidUTF8(text[max(0, len(text)-16*maxNote):], ""), maxNote)
-		if last := end[len(end)-1]; last != why {
-			why += ": " + last
+		if len(end) > 0 && end[len(end)-1] != why { // the end of a long text can be invisible
+			why += ": " + end[len(end)-1]
 		}
 	} else if len(lines) > 1 && strings.HasSuffix(why, ":") {
 		why += " " + lines[1]

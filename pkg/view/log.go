@@ -100,6 +100,9 @@ func spentFields(s *agent.TotalUsage) string {
 	if s.Usage.Priced > 0 {
 		text += " cost=" + s.Usage.Cost.String()
 	}
+	if n := s.Usage.Unpriced(); n > 0 {
+		text += fmt.Sprintf(" unpriced=%d", n)
+	}
 	return text
 }
 

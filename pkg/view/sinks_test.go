@@ -160,3 +160,19 @@ func TestStream(t *testing.T) {
 		})
 	}
 }
+
+// FuzzReason: no result of a tool, long blank ones included, stops the display.
+func FuzzReason(f *testing.F) {
+	for _, end := range []string{"\n", " ", "\t", "\r", "\r\n", "\x00", "\x1b[0m", "\u200b", "\u202e", "\xff", "\n\u00a0"} {
+		for _, start := range []string{"", "error: exit status 1", "error: exit status 1\nlast words", toolFailure} {
+			f.Add(start + strings.Repeat(end, 20*maxNote))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := reason(&agent.ToolResult{Failed: true, Parts: []agent.Part{agent.Text(text)}}, "…")
+		if got == "" || strings.ContainsAny(got, "\n\x1b") || termtext.Width(got) > maxNote {
+			t.Errorf("reason(%.60q) = %q", text, got)
+		}
+		_, _ = flat(text, maxNote, "…"), shortArgs(text, "…")
+	})
+}

@@ -32,9 +32,13 @@ import (
 // recursive.
 const maxDepth = 1000
 
+// maxGrowth is how many bytes of JSON, beyond 1 MiB, each byte of the text may become: aliases of
+// aliases double the JSON with each line.
+const maxGrowth = 20
+
 // Parse returns the documents of a text. Only the last one may be empty, and is then left
-// out. MaxBytes limits both the text and its form as JSON; 0 is 1 MiB. The error is a
-// *jsondoc.SyntaxError.
+// out. MaxBytes limits both the text and its form as JSON; 0 is 1 MiB. The JSON is also limited
+// to 1 MiB and 20 times the length of the text. The error is a *jsondoc.SyntaxError.
 func Parse(text []byte, opts jsondoc.Options) ([]*jsondoc.Document, error) {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = 1 << 20
@@ -58,7 +62,7 @@ func Parse(text []byte, opts jsondoc.Options) ([]*jsondoc.Document, error) {
 		if d.Body == nil || d.Body.Type() == ast.NullType {
 			continue
 		}
-		w := &writer{max: opts.MaxBytes, anchors: map[string]ast.Node{}, open: map[string]bool{}}
+		w := &writer{max: min(opts.MaxBytes, 1<<20+maxGrowth*len(text)), anchors: map[string]ast.Node{}, open: map[string]bool{}}
 		if w.value(d.Body); w.err != nil {
 			return nil, w.err
 		}

@@ -3,6 +3,7 @@ package yamldoc_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -116,4 +117,34 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAliasesGrowALittleOnly: what a short text expands to is limited by its length, whatever the
+// limit of the whole is.
+func TestAliasesGrowALittleOnly(t *testing.T) {
+	for name, line := range map[string]string{
+		"sequences": "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n",
+		"mappings":  "a%d: &a%d {a: *a%d, b: *a%d, c: *a%d, d: *a%d, e: *a%d, f: *a%d, g: *a%d, h: *a%d, i: *a%d}\n",
+	} {
+		var b strings.Builder
+		b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x]\n")
+		for i := 1; i < 12; i++ {
+			args := []any{i, i}
+			for range 9 {
+				args = append(args, i-1)
+			}
+			fmt.Fprintf(&b, line, args...)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := yamldoc.Parse([]byte(b.String()), jsondoc.Options{MaxBytes: 64 << 20})
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "aliases stand for") || used > 64<<20 {
+			t.Errorf("%s: %d bytes of YAML took %d of memory: %v", name, b.Len(), used, err)
+		}
+	}
+	long := "base: &base {l: w}\nlist:\n" + strings.Repeat("  - *base\n", 20_000)
+	if _, err := yamldoc.Parse([]byte(long), jsondoc.Options{MaxBytes: 64 << 20}); err != nil {
+		t.Errorf("many aliases of a small value: %v", err)
+	}
 }

@@ -4,7 +4,9 @@ The folder is $AGENTS_TOOL_ROOT, or the working directory. A path is resolved,
 links followed, and the result must be below it. From there on the folders are
 opened one by one without following links, and everything happens relative to
 them: a link that somebody puts in the way meanwhile makes it fail instead of
-leading elsewhere. A file is replaced by renaming, so it is never half written.
+leading elsewhere. A file is replaced by renaming, so it is never half written. Where the new
+file could not have the owner, group and access control list of the old one, the old
+one is written to instead: a change of a file never changes who may read it.
 """
 
 import contextlib
@@ -23,6 +25,8 @@ ROOT = "AGENTS_TOOL_ROOT"
 TREE = "AGENTS_TREE"
 CFG = "agents-exe.cfg.json"
 
+ACL = "system.posix_acl_access"
+
 
 class Root:
     """The folder that may be written to. Whoever has it open has it alone: of
@@ -31,6 +35,7 @@ class Root:
     def __init__(self):
         name = os.environ.get(ROOT) or "."
         self.path = os.path.realpath(name)
+        self.folders = {}  # open ones, by their names below the root
         try:
             self.fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as e:
@@ -56,7 +61,12 @@ class Root:
                 raise Failure(f"{show(path)}: {part} belongs to git, which runs programs that its files name; nothing is written there")
         if in_tree(real):
             raise Failure(f"{show(path)} belongs to the agents that run here and their tools ({TREE}), which decides what is executed; nothing is written there")
-        return Target(path, real, self.folder(path, parts[:-1], make_folders))
+        folder = self.folders.get(tuple(parts[:-1]))
+        if folder is None:
+            folder = self.folder(path, parts[:-1], make_folders)
+            if folder is not None:
+                self.folders[tuple(parts[:-1])] = folder
+        return Target(path, real, folder)
 
     def folder(self, path, parts, make):
         """Opens the folder below the root that parts lead to; None if there is
@@ -146,6 +156,19 @@ class Target:
             self.info = info
             return f.read(MOST_BYTES + 1)
 
+    def copy_list(self, to):
+        """Gives another file the access control list of this one; False if that fails."""
+        if not hasattr(os, "getxattr"):
+            return True
+        fd = os.open(self.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self.folder)
+        try:
+            os.setxattr(to, ACL, os.getxattr(fd, ACL))
+        except OSError as e:
+            return e.errno in (errno.ENODATA, errno.EOPNOTSUPP)
+        finally:
+            os.close(fd)
+        return True
+
     def replace(self, data, mode=None):
         """Writes the file anew, with the mode that it has. Fails if it has
         changed since it was looked at, or has appeared."""
@@ -178,13 +201,14 @@ class Staged:
 
     def __init__(self, target, data, mode):
         self.target = target
+        self.data = data
         self.name = f".agents-{os.urandom(8).hex()}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(self.name, flags, 0o600, dir_fd=target.folder)
         try:
             with open(fd, "wb") as f:
+                self.alike = self.permit(f.fileno(), mode)
                 f.write(data)
-                self.permit(f.fileno(), mode)
                 f.flush()
                 os.fsync(f.fileno())
         except BaseException as e:
@@ -194,26 +218,48 @@ class Staged:
             raise
 
     def permit(self, fd, mode):
+        """Gives the new file the owner, list and mode of the old one; False if it cannot
+        have them."""
         info = self.target.info
         if info is None:
             mask = os.umask(0o077)
             os.umask(mask)
             os.fchmod(fd, (mode or 0o666) & ~mask)
-            return
-        with contextlib.suppress(OSError):
-            os.fchown(fd, info.st_uid, info.st_gid)
-        # Like the kernel at a write, without set-user-id.
-        os.fchmod(fd, stat.S_IMODE(info.st_mode) & 0o777)
+            return True
+        try:
+            now = os.fstat(fd)
+            if (now.st_uid, now.st_gid) != (info.st_uid, info.st_gid):
+                os.fchown(fd, info.st_uid, info.st_gid)
+            # Like the kernel at a write, without set-user-id.
+            os.fchmod(fd, stat.S_IMODE(info.st_mode) & 0o777)
+            return self.target.copy_list(fd)
+        except OSError:
+            return False
 
     def commit(self):
         t = self.target
         t.unchanged()
         if t.info is None:
             self.create()
-        else:
+        elif self.alike:
             os.rename(self.name, t.name, src_dir_fd=t.folder, dst_dir_fd=t.folder)
             self.name = None
+        else:
+            self.overwrite()
         sync(t.folder)
+
+    def overwrite(self):
+        t = self.target
+        fd = os.open(t.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=t.folder)
+        with open(fd, "wb", buffering=0) as f:
+            info = os.fstat(fd)
+            if (info.st_dev, info.st_ino) != (t.info.st_dev, t.info.st_ino):
+                raise Failure(f"{t.shown} was changed by somebody else meanwhile; nothing is written")
+            view = memoryview(self.data)
+            while view:
+                view = view[f.write(view):]
+            f.truncate(len(self.data))
+            os.fsync(fd)
 
     def create(self):
         """Takes the name only if nobody else has it."""

@@ -105,6 +105,9 @@ func Ask(t testing.TB, p agent.Provider, req *agent.Request) (resp *agent.Respon
 			texts.WriteString(d.Text)
 		case agent.DeltaReasoning:
 			thoughts.WriteString(d.Text)
+		case agent.DeltaRetry:
+			texts.Reset()
+			thoughts.Reset()
 		}
 	})
 	return resp, texts.String(), thoughts.String(), err

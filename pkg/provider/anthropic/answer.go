@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
+
+const kindCompaction = "compaction"
 
 // An answer is assembled from the events of a stream
 // (https://platform.claude.com/docs/en/build-with-claude/streaming), or from the whole
@@ -25,7 +27,13 @@ type answer struct {
 	model  string
 	pieces int
 	ended  bool
+	shown  bool
 	emit   func(agent.Delta)
+	// started says that a message_start has come, and early is its content. void is what the
+	// messages before the last message_start consumed.
+	started bool
+	early   [][]byte
+	void    agent.Usage
 }
 
 // A block is an element of the content.
@@ -35,6 +43,7 @@ type block struct {
 	raw       []byte // as in content_block_start
 	text      modelhttp.Text
 	signature modelhttp.Text
+	compacted modelhttp.Text // the summary in a compaction
 	args      modelhttp.Text // of a call, as text
 }
 
@@ -49,7 +58,7 @@ func (a *answer) Add(data []byte) error {
 	case kind == "error" || modelhttp.IsError(o, kind != ""):
 		return modelhttp.ServerError(statusOf(modelhttp.Str(modelhttp.ObjectOf(o.Get("error")).Get("type"))), data)
 	case kind == "message_start":
-		a.message(modelhttp.ObjectOf(o.Get("message")))
+		a.start(modelhttp.ObjectOf(o.Get("message")))
 	case kind == "message":
 		return a.whole(o)
 	case kind == "content_block_start":
@@ -94,6 +103,25 @@ func statusOf(kind string) int {
 	return 0
 }
 
+// start begins a message. One that began before is void: the server, or a proxy, asked the
+// model again. Its tokens count all the same.
+func (a *answer) start(o modelhttp.Object) {
+	if a.started && len(a.blocks) > 0 {
+		a.void = a.Usage()
+		a.void.Requests = 0
+		a.blocks, a.calls, a.stop, a.reason, a.usage = nil, 0, "", "", counts{}
+		if a.shown {
+			a.emit(agent.Delta{Kind: agent.DeltaRetry, Text: "the server began its answer again", Attempt: 1})
+		}
+		a.shown = false
+	}
+	a.started, a.early = true, nil
+	for _, raw := range modelhttp.Elements(o.Get("content")) {
+		a.early = append(a.early, bytes.Clone(raw))
+	}
+	a.message(o)
+}
+
 // message reads what is known about the whole message.
 func (a *answer) message(o modelhttp.Object) {
 	a.model = cmp.Or(a.model, modelhttp.Str(o.Get("model")))
@@ -113,13 +141,32 @@ func (a *answer) whole(o modelhttp.Object) error {
 	return nil
 }
 
+// add reads a usage. Where the server compacted the conversation, the usage of the whole is
+// that of its iterations together; its other members omit the compaction
+// (https://platform.claude.com/docs/en/build-with-claude/compaction).
 func (c *counts) add(o modelhttp.Object) {
-	c.input = max(c.input, modelhttp.Number(o.Get("input_tokens")))
-	c.read = max(c.read, modelhttp.Number(o.Get("cache_read_input_tokens")))
-	c.write = max(c.write, modelhttp.Number(o.Get("cache_creation_input_tokens")))
-	c.hour = max(c.hour, modelhttp.Number(modelhttp.ObjectOf(o.Get("cache_creation")).Get("ephemeral_1h_input_tokens")))
-	c.output = max(c.output, modelhttp.Number(o.Get("output_tokens")))
-	c.thinking = max(c.thinking, modelhttp.Number(modelhttp.ObjectOf(o.Get("output_tokens_details")).Get("thinking_tokens")))
+	var sum counts
+	for _, raw := range modelhttp.Elements(o.Get("iterations")) {
+		one := countsOf(modelhttp.ObjectOf(raw))
+		sum = counts{sum.input + one.input, sum.read + one.read, sum.write + one.write, sum.hour + one.hour, sum.output + one.output, sum.thinking + one.thinking}
+	}
+	c.atLeast(countsOf(o))
+	c.atLeast(sum)
+}
+
+func countsOf(o modelhttp.Object) counts {
+	return counts{
+		input:    modelhttp.Number(o.Get("input_tokens")),
+		read:     modelhttp.Number(o.Get("cache_read_input_tokens")),
+		write:    modelhttp.Number(o.Get("cache_creation_input_tokens")),
+		hour:     modelhttp.Number(modelhttp.ObjectOf(o.Get("cache_creation")).Get("ephemeral_1h_input_tokens")),
+		output:   modelhttp.Number(o.Get("output_tokens")),
+		thinking: modelhttp.Number(modelhttp.ObjectOf(o.Get("output_tokens_details")).Get("thinking_tokens")),
+	}
+}
+
+func (c *counts) atLeast(d counts) {
+	*c = counts{max(c.input, d.input), max(c.read, d.read), max(c.write, d.write), max(c.hour, d.hour), max(c.output, d.output), max(c.thinking, d.thinking)}
 }
 
 // total returns the usage of the request. The server counts cached tokens separately from
@@ -164,6 +211,9 @@ func (a *answer) add(b *block, o modelhttp.Object) {
 	case "thinking":
 		b.text.Add(o.Get("thinking"))
 		b.signature.Add(o.Get("signature"))
+	case kindCompaction:
+		b.compacted.Add(o.Get("content"))
+		b.signature.Add(o.Get("encrypted_content"))
 	default:
 		b.args.Add(o.Get("partial_json"))
 	}
@@ -176,6 +226,7 @@ func (a *answer) show(b *block, text string) {
 		kind = agent.DeltaReasoning
 	}
 	if text != "" {
+		a.shown = true
 		a.emit(agent.Delta{Kind: kind, Text: text})
 	}
 }
@@ -188,9 +239,23 @@ func (a *answer) State() modelhttp.State {
 	return modelhttp.State{Begun: len(a.blocks) > 0, Finished: a.stop != "", Ended: a.ended, Complete: a.stop != "", Pieces: a.pieces}
 }
 
-// Response returns the answer if it is complete. Otherwise the error has the usage that the
-// server has reported so far.
+// Usage is what the server reported.
+func (a *answer) Usage() agent.Usage {
+	u := a.void
+	if a.usage != (counts{}) {
+		u = u.Add(a.usage.total())
+	}
+	if u != (agent.Usage{}) {
+		u.Requests = 1
+	}
+	return u
+}
+
+// Response returns the answer if it is complete.
 func (a *answer) Response() (*agent.Response, error) {
+	if err := a.takeEarly(); err != nil {
+		return nil, err
+	}
 	m := agent.Message{Role: agent.RoleAssistant}
 	var places []int // of the calls among the parts
 	for _, b := range a.blocks {
@@ -206,22 +271,50 @@ func (a *answer) Response() (*agent.Response, error) {
 		}
 	}
 	if a.stop == "" {
-		err := modelhttp.Broken("the answer broke off before its end")
 		if a.ended && a.pieces == 0 {
-			err = modelhttp.Broken("the server's answer is not a message")
+			return nil, modelhttp.Broken("the server's answer is not a message")
 		}
-		if failed, ok := errors.AsType[*agent.ModelError](err); ok && a.usage != (counts{}) {
-			failed.Usage = a.usage.total()
-		}
-		return nil, err
+		return nil, modelhttp.Broken("the answer broke off before its end")
 	}
 	if a.stop == "refusal" && len(m.Parts) == 0 && a.reason != "" {
 		m.Parts = []agent.Part{agent.Text(a.reason)}
 	}
-	return &agent.Response{Message: m, Finish: finishOf(a.stop), Model: a.model, Usage: a.usage.total()}, nil
+	return &agent.Response{Message: m, Finish: finishOf(a.stop), Model: a.model, Usage: a.Usage()}, nil
 }
 
-// finishPause marks a turn that the server paused (pause_turn).
+// takeEarly takes the content that came with message_start, if none came later. A call in it
+// was made by code that runs at the server and waits for the result: the request that answers
+// it must name the server's container
+// (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling).
+func (a *answer) takeEarly() error {
+	early := a.early
+	a.early = nil
+	calls := map[string]bool{} // by id
+	for _, b := range a.blocks {
+		if b.kind == "tool_use" {
+			calls[modelhttp.Str(modelhttp.ObjectOf(b.raw).Get("id"))] = true
+		}
+	}
+	for _, raw := range early {
+		o := modelhttp.ObjectOf(raw)
+		if modelhttp.Str(o.Get("type")) == "tool_use" && !calls[modelhttp.Str(o.Get("id"))] {
+			name := modelhttp.Shorten(modelhttp.Str(o.Get("name")), modelhttp.MaxName)
+			return &agent.ModelError{Message: "code at the server calls the tool " + name + " (programmatic tool calling), which is not supported"}
+		}
+	}
+	if len(a.blocks) > 0 {
+		return nil
+	}
+	for i, raw := range early {
+		if err := a.begin(i, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finishPause marks a turn that the server paused (pause_turn, or compaction with
+// pause_after_compaction).
 const finishPause agent.Finish = "pause"
 
 // finishOf translates a stop reason
@@ -233,7 +326,7 @@ func finishOf(stop string) agent.Finish {
 		return agent.FinishLength
 	case "refusal":
 		return agent.FinishContentFilter
-	case "pause_turn":
+	case "pause_turn", "compaction":
 		return finishPause
 	}
 	return agent.FinishStop
@@ -255,8 +348,20 @@ func (a *answer) part(b *block) (agent.Part, bool) {
 	}
 	raw := b.raw
 	var members map[string]json.RawMessage
-	if len(b.args.Buf) > 0 && json.Valid(b.args.Buf) && json.Unmarshal(raw, &members) == nil {
-		members["input"] = b.args.Buf // of a tool that the server runs
+	came := map[string]json.RawMessage{}
+	switch {
+	case b.kind == kindCompaction:
+		if b.compacted.Rest(); len(b.compacted.Buf) > 0 {
+			came["content"] = modelhttp.AppendString(nil, b.compacted.String())
+		}
+		if b.signature.Rest(); len(b.signature.Buf) > 0 {
+			came["encrypted_content"] = modelhttp.AppendString(nil, b.signature.String())
+		}
+	case len(b.args.Buf) > 0 && json.Valid(b.args.Buf):
+		came["input"] = b.args.Buf // of a tool that the server runs
+	}
+	if len(came) > 0 && json.Unmarshal(raw, &members) == nil {
+		maps.Copy(members, came)
 		if with, err := json.Marshal(members); err == nil {
 			raw = with
 		}

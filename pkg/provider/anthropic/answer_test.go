@@ -77,6 +77,114 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// What came before a second message_start is void: none of its calls runs.
+func TestAMessageThatBeginsAgainIsVoid(t *testing.T) {
+	start := func(input string) string {
+		return `{"type":"message_start","message":{"id":"m","model":"claude","content":[],"usage":{"input_tokens":` + input + `,"output_tokens":1}}}`
+	}
+	call := `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_ID","name":"pay","input":{}}}`
+	args := `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"usd\":5}"}}`
+	text := `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Half"}}`
+	stop := `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":7}}`
+	for name, before := range map[string][]string{
+		"nothing": {}, "a text": {text}, "a call": {call, args}, "half a call": {call}, "a text and a call": {text, call, args}, "a whole message": {call, args, stop},
+	} {
+		events := append([]string{start("10")}, before...)
+		events = append(events, start("20"), strings.ReplaceAll(call, "ID", "2"), args, stop, `{"type":"message_stop"}`)
+		p, _ := answering(t, strings.ReplaceAll(modeltest.Events(events...), "ID", "1"))
+		resp, shown, _, err := modeltest.Ask(t, p, modeltest.Hello)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want := []agent.ToolCall{{ID: "toolu_2", Name: "pay", Args: `{"usd":5}`}}
+		if diff := cmp.Diff(want, resp.Message.Calls); diff != "" || len(resp.Message.Parts) != 0 || shown != "" {
+			t.Errorf("%s: parts %v, shown %q, calls (-want +got):\n%s", name, resp.Message.Parts, shown, diff)
+		}
+		input := 30 // what the first message consumed is paid for
+		if name == "nothing" {
+			input = 20
+		}
+		if u := resp.Usage; u.InputTokens != input || u.Requests != 1 {
+			t.Errorf("%s: usage %+v", name, u)
+		}
+	}
+}
+
+// A call of code at the server is no answer, and never runs.
+func TestContentOfMessageStart(t *testing.T) {
+	const call = `{"type":"tool_use","id":"toolu_1","name":"pay","input":{"usd":5},"caller":{"type":"code_execution_20250825","tool_id":"srvtoolu_1"}}`
+	start := func(content string) string { return `{"type":"message_start","message":{"content":[` + content + `]}}` }
+	text := `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"}}`
+	repeated := `{"type":"content_block_start","index":0,"content_block":` + call + `}`
+	end := []string{`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, `{"type":"message_stop"}`}
+	for _, tt := range []struct {
+		name   string
+		events []string
+		text   string // "" is a failure
+		calls  int
+	}{
+		{"a call", []string{start(call)}, "", 0},
+		{"a call after a text", []string{start(`{"type":"text","text":"I pay."},` + call)}, "", 0},
+		{"a call, and then a text", []string{start(call), text}, "", 0},
+		{"a call that is repeated", []string{start(call), repeated, strings.Replace(text, `"index":0`, `"index":1`, 1)}, "Hi", 1},
+		{"a text", []string{start(`{"type":"text","text":"Hi"}`)}, "Hi", 0},
+		{"a text that is repeated", []string{start(`{"type":"text","text":"Hi"}`), text}, "Hi", 0},
+	} {
+		p, _ := answering(t, modeltest.Events(append(tt.events, end...)...))
+		resp, shown, _, err := modeltest.Ask(t, p, modeltest.Hello)
+		if tt.text == "" {
+			if e := modeltest.ModelError(t, err); e.Temporary || !strings.Contains(e.Message, "the tool pay") {
+				t.Errorf("%s: %v", tt.name, e)
+			}
+			continue
+		}
+		if err != nil || resp.Message.Text() != tt.text || shown != tt.text || len(resp.Message.Calls) != tt.calls {
+			t.Errorf("%s: %+v, shown %q, %v", tt.name, resp, shown, err)
+		}
+	}
+}
+
+// The summary that the server made of a conversation goes back as it came, and its tokens
+// count.
+func TestCompaction(t *testing.T) {
+	usage := `"usage":{"input_tokens":23000,"output_tokens":1000,"iterations":[{"type":"compaction","input_tokens":180000,"output_tokens":3500,"cache_read_input_tokens":7},{"type":"message","input_tokens":23000,"output_tokens":1000}]}`
+	block := func(body string) string { return `{"type":"compaction",` + body + `}` }
+	for _, tt := range []struct{ name, body, want string }{
+		{"in pieces", modeltest.Events(`{"type":"message_start","message":{"usage":{"input_tokens":23000,"output_tokens":1}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"compaction","content":null}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"compaction_delta","content":"Summary: \"so"}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"compaction_delta","content":" far\"","encrypted_content":"QUJD"}}`,
+			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"Hi"}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},`+usage+`}`, `{"type":"message_stop"}`),
+			`"content":"Summary: \"so far\"","encrypted_content":"QUJD","type":"compaction"`},
+		{"whole", `{"type":"message","stop_reason":"end_turn",` + usage + `,"content":[` + block(`"content":"Summary"`) + `,{"type":"text","text":"Hi"}]}`, `"content":"Summary","type":"compaction"`},
+		{"that failed", `{"type":"message","stop_reason":"end_turn",` + usage + `,"content":[` + block(`"content":null`) + `,{"type":"text","text":"Hi"}]}`, `"type":"compaction","content":null`},
+	} {
+		p, _ := answering(t, tt.body)
+		resp, shown, _, err := modeltest.Ask(t, p, modeltest.Hello)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		want := agent.Usage{Requests: 1, InputTokens: 203007, CachedTokens: 7, OutputTokens: 4500}
+		if diff := cmp.Diff(want, resp.Usage); diff != "" || shown != "Hi" {
+			t.Errorf("%s: shown %q, usage (-want +got):\n%s", tt.name, shown, diff)
+		}
+		body := bodyOf(t, &Provider{}, &agent.Request{Messages: []agent.Message{agent.UserText("x"), resp.Message, agent.UserText("y")}})
+		if !strings.Contains(body, "{"+tt.want+"}") {
+			t.Errorf("%s: the next request does not contain %s: %s", tt.name, tt.want, body)
+		}
+	}
+}
+
+// A turn that pauses after a compaction is continued.
+func TestAPauseAfterACompaction(t *testing.T) {
+	p, requests := answering(t, `{"type":"message","stop_reason":"compaction","content":[{"type":"compaction","content":"S"}]}`, `{"type":"message","stop_reason":"end_turn","content":[{"type":"text","text":"Hi"}]}`)
+	resp, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
+	if err != nil || resp.Message.Text() != "Hi" || len(*requests) != 2 || !strings.Contains((*requests)[1], `"content":"S"`) {
+		t.Errorf("%+v, %v, requests %v", resp, err, *requests)
+	}
+}
+
 func stopped(reason string) string {
 	return `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"}}` + "\n\n" +
 		`data: {"type":"message_delta","delta":{"stop_reason":"` + reason + `"}}` + "\n\n" + `data: {"type":"message_stop"}` + "\n\n"
@@ -134,7 +242,7 @@ func TestATurnIsNotPausedForEver(t *testing.T) {
 func TestUsageOfAPausedTurnThatFails(t *testing.T) {
 	p, _ := answering(t, recorded(t, "paused-1.sse"), recorded(t, "overloaded.sse"))
 	_, _, _, err := modeltest.Ask(t, p, modeltest.Hello)
-	if e := modeltest.ModelError(t, err); !e.Temporary || e.Usage.OutputTokens != 40 {
+	if e := modeltest.ModelError(t, err); !e.Temporary || e.Usage.OutputTokens != 41 || e.Usage.Requests != 2 {
 		t.Errorf("%v, usage %+v", e, e.Usage)
 	}
 }
@@ -211,10 +319,13 @@ type outcome struct {
 
 func readAll(r io.Reader) (out outcome) {
 	a := &answer{emit: func(d agent.Delta) {
-		if d.Kind == agent.DeltaText {
+		switch d.Kind {
+		case agent.DeltaText:
 			out.Shown += d.Text
-		} else {
+		case agent.DeltaReasoning:
 			out.Thoughts += d.Text
+		case agent.DeltaRetry:
+			out.Shown, out.Thoughts = "", ""
 		}
 	}}
 	resp, err := modelhttp.Read(r, a, func() {})

@@ -196,8 +196,9 @@ func (e *encoder) results(results []agent.ToolResult) {
 	}
 }
 
-// callID returns an id with the characters that the server accepts, the same as in names.
-func callID(id string) string { return modelhttp.ToolName(id) }
+// callID returns an id with the characters and the length that the server accepts, the same
+// as in names.
+func callID(id string) string { return modelhttp.ToolName(modelhttp.ShortID(id, 64)) }
 
 // media writes an attachment.
 func (e *encoder) media(p agent.Part) {

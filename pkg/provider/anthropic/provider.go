@@ -54,7 +54,7 @@ type Provider struct {
 // the answer is that of all requests together.
 //
 // A failure of the server, the connection or the answer is an *agent.ModelError;
-// if ctx ends, the error is ctx's. A nil delta is allowed. When Generate returns,
+// if ctx ends, it wraps ctx's error. A nil delta is allowed. When Generate returns,
 // the response is closed.
 //
 // Rate limits (429), an overloaded server (529, also in the middle of an answer), other
@@ -87,9 +87,19 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 			}
 			return sum, nil
 		}
+		if req.Again != nil {
+			if err := req.Again(sum.Usage); err != nil {
+				return nil, &agent.ModelError{Message: err.Error(), Err: err, Usage: sum.Usage}
+			}
+		}
 		again.Messages = append(slices.Clip(req.Messages), sum.Message)
 	}
 	return nil, &agent.ModelError{Message: fmt.Sprintf("the server paused one turn %d times", maxPauses), Usage: sum.Usage}
+}
+
+// FitTool implements agent.ToolFitter.
+func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
+	return modelhttp.RefusedByAnthropic.Fit(t)
 }
 
 // ask makes one request.
@@ -115,7 +125,7 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*age
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}
 	}
-	return x.Run(ctx, body, a)
+	return x.Run(ctx, req, body, a)
 }
 
 // A model is what the name of a model reveals about it.
@@ -158,6 +168,17 @@ func (m model) alwaysThinks() bool { return m.claude && m.version >= 500 }
 // bindsThoughts reports whether a block of thinking is valid only after the conversation that
 // led to it (https://platform.claude.com/docs/en/build-with-claude/preserved-thinking).
 func (m model) bindsThoughts() bool { return m.claude && m.version >= 501 }
+
+// RefusesTemperature reports whether requests fail because of the temperature: models that
+// think, and models after Claude Opus 4.6, accept only 1
+// (https://platform.claude.com/docs/en/build-with-claude/extended-thinking). It does not check
+// a temperature in ExtraBody.
+func (p *Provider) RefusesTemperature() bool {
+	m, effort := modelOf(p.Model), strings.ToLower(p.ReasoningEffort)
+	_, replaced := p.ExtraBody["temperature"]
+	thinks := effort != "none" && (effort != "" || m.alwaysThinks())
+	return m.claude && p.Temperature != nil && *p.Temperature != 1 && !replaced && (thinks || m.version > 406)
+}
 
 // maxTokens returns the limit of an answer. The default is a quarter of the context, at most
 // the model's own limit (https://platform.claude.com/docs/en/about-claude/models/overview).

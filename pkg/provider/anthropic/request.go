@@ -27,10 +27,10 @@ func (p *Provider) body(req *agent.Request) ([]byte, error) {
 	if err := e.Extra(Fixed); err != nil {
 		return nil, err
 	}
-	if err := e.Tools(req.Tools, "{", "input_schema", "}"); err != nil {
+	if err := e.Tools(req.Tools, modelhttp.ToolForm{Begin: "{", Schema: "input_schema", End: "}"}, modelhttp.RefusedByAnthropic); err != nil {
 		return nil, err
 	}
-	if n := len(e.B) - len("]"); len(req.Tools) > 0 {
+	if n := len(e.B) - len("]"); e.B[n] == ']' && len(req.Tools) > 0 {
 		e.B = e.B[:n]
 		e.mark()
 		e.Close("]")

@@ -64,6 +64,15 @@ func ToolCall(id, name string, args []byte) agent.ToolCall {
 	return t
 }
 
+// ShortID returns id if it has at most so many bytes, and otherwise a shorter one that depends
+// only on id. Servers refuse longer ids, which a conversation may have from other servers.
+func ShortID(id string, most int) string {
+	if len(id) <= most {
+		return id
+	}
+	return fmt.Sprintf("call_%x", sha256.Sum256([]byte(id)))[:min(most, 37)]
+}
+
 // TooManyCalls returns the error for an answer with more than MaxCalls calls.
 func TooManyCalls() error {
 	return &agent.ModelError{Message: fmt.Sprintf("the answer has more than %d tool calls (the limit of one answer)", MaxCalls)}

@@ -101,17 +101,28 @@ func (w *Writer) DataURL(name, kind string, data []byte) {
 	w.Base64(name, "data:"+kind+";base64,", data)
 }
 
-// Tools writes the member tools, if there are any. Each tool begins with begin, has a name, a
-// description and its schema under the name schema, and ends with end.
-func (w *Writer) Tools(tools []agent.ToolSpec, begin, schema, end string) error {
-	if len(tools) == 0 {
-		return nil
-	}
-	w.List("tools")
+// A ToolForm is how a protocol writes a tool: it begins with Begin, has a name, a description
+// and its schema under the name Schema, and ends with End.
+type ToolForm struct{ Begin, Schema, End string }
+
+// Tools writes the member tools, if there are any, with schemas that the server takes. A tool
+// for which there is none is left out: see Refusals.
+func (w *Writer) Tools(tools []agent.ToolSpec, form ToolForm, refused Refusals) error {
+	begin, schema, end := form.Begin, form.Schema, form.End
+	fitting := make([]agent.ToolSpec, 0, len(tools))
 	for _, t := range tools {
 		if !json.Valid(t.Schema) {
 			return fmt.Errorf("the schema of tool %s is not valid JSON", t.Name)
 		}
+		if t, _, err := refused.Fit(t); err == nil {
+			fitting = append(fitting, t)
+		}
+	}
+	if len(fitting) == 0 {
+		return nil
+	}
+	w.List("tools")
+	for _, t := range fitting {
 		w.Element(begin)
 		w.Member("name", t.Name)
 		w.Member("description", t.Description)

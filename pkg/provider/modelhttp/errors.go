@@ -21,6 +21,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/httphost"
+	"github.com/agents-exe/agents/pkg/redact"
 )
 
 const (
@@ -129,12 +130,13 @@ func IsError(c Object, piece bool) bool {
 }
 
 // httpError is the error for a response with a status other than 2xx.
-func httpError(res *http.Response, now time.Time) *agent.ModelError {
+// secrets are removed from its text before that is cut.
+func httpError(res *http.Response, now time.Time, secrets *redact.Redactor) *agent.ModelError {
 	if res.StatusCode < 400 {
 		return &agent.ModelError{Status: res.StatusCode, Message: httphost.Reason(res)}
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
-	e := ServerError(res.StatusCode, body)
+	e := ServerError(res.StatusCode, secrets.Bytes(body))
 	e.RetryAfter = retryAfter(res.Header, now)
 	return e
 }

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/openai/openai-go/v3"
@@ -118,20 +120,33 @@ func secretsOf(key string, u *url.URL) []string {
 	return secrets
 }
 
-// Run sends the request with its body and reads the answer into a, within the time
-// limits. If ctx ends, the error is ctx's; any other is an *agent.ModelError without
-// secrets. When Run returns, the response is closed.
-func (x *Exchange) Run(ctx context.Context, body []byte, a Answer) (*agent.Response, error) {
-	resp, err := x.run(ctx, body, a)
-	if err != nil && ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return resp, err
-}
-
-func (x *Exchange) run(parent context.Context, body []byte, a Answer) (*agent.Response, error) {
+// Run sends req as body and reads the answer into a, within the time limits. An error is
+// an *agent.ModelError without secrets; if ctx ended, it wraps ctx's error. Its usage, and
+// that of the response, is what the server reported, completed by an estimate. When Run
+// returns, the response is closed.
+func (x *Exchange) Run(parent context.Context, req *agent.Request, body []byte, a Answer) (*agent.Response, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent.Store(true) }})
+	resp, err := x.run(traced, cancel, body, a)
+	if err == nil {
+		resp.Usage = completed(resp.Usage, req, &resp.Message)
+		return resp, nil
+	}
+	stopped := context.Cause(ctx) != nil // by a limit, or since parent ended
+	failed := x.failure(ctx, err)
+	if parent.Err() != nil {
+		failed = &agent.ModelError{Message: parent.Err().Error(), Err: parent.Err()}
+	}
+	failed.Usage = a.Usage()
+	if failed.Usage != (agent.Usage{}) || a.State().Pieces > 0 || stopped && sent.Load() {
+		failed.Usage = completed(failed.Usage, req, nil)
+	}
+	return nil, failed
+}
+
+func (x *Exchange) run(ctx context.Context, cancel context.CancelCauseFunc, body []byte, a Answer) (*agent.Response, error) {
 	limit := cmp.Or(x.settings.RequestTimeout, DefaultRequestTimeout)
 	timeout := time.AfterFunc(limit, func() {
 		cancel(Broken(fmt.Sprintf("%s did not finish its answer within %v (the limit of one request)", x.URL.Host, limit)))
@@ -140,7 +155,7 @@ func (x *Exchange) run(parent context.Context, body []byte, a Answer) (*agent.Re
 
 	raw, err := x.post(ctx, body)
 	if err != nil {
-		return nil, x.failure(ctx, err)
+		return nil, err
 	}
 	defer raw.Body.Close()
 
@@ -174,7 +189,7 @@ func (x *Exchange) run(parent context.Context, body []byte, a Answer) (*agent.Re
 		pieces = s.Pieces
 	})
 	if err != nil {
-		return nil, x.failure(ctx, err)
+		return nil, err
 	}
 	idle.Reset(drainTime)
 	io.CopyN(io.Discard, raw.Body, 4<<10)
@@ -226,14 +241,14 @@ func (x *Exchange) checkStatus(req *http.Request, next option.MiddlewareNext) (*
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		defer res.Body.Close()
-		return nil, httpError(res, time.Now())
+		return nil, httpError(res, time.Now(), redact.New(x.secrets))
 	}
 	return res, nil
 }
 
 // failure is the error to return for err: the limit if one ended the request.
 // Secrets are removed from it.
-func (x *Exchange) failure(ctx context.Context, err error) error {
+func (x *Exchange) failure(ctx context.Context, err error) *agent.ModelError {
 	var e *agent.ModelError
 	switch {
 	case errors.As(context.Cause(ctx), &e):

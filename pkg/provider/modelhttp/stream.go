@@ -28,6 +28,8 @@ type Answer interface {
 	State() State
 	// Response is the answer, or why it is not one. It is called once all is read.
 	Response() (*agent.Response, error)
+	// Usage is what the server has reported so far, the zero value if nothing.
+	Usage() agent.Usage
 }
 
 // A State is how far an Answer is.
@@ -48,7 +50,7 @@ type State struct {
 
 // Read reads an answer into a: a stream of events, or the one JSON value of a server
 // that does not stream. The first byte tells which, not the content type. tick is
-// called after each event.
+// called after each event. A *agent.ModelError has the usage that the server reported.
 func Read(r io.Reader, a Answer, tick func()) (*agent.Response, error) {
 	in := readers.Get().(*bufio.Reader)
 	in.Reset(r)
@@ -72,10 +74,14 @@ func Read(r io.Reader, a Answer, tick func()) (*agent.Response, error) {
 	default:
 		err = s.readEvents(in, tick)
 	}
-	if err != nil {
-		return nil, err
+	var resp *agent.Response
+	if err == nil {
+		resp, err = a.Response()
 	}
-	return a.Response()
+	if failed, ok := errors.AsType[*agent.ModelError](err); ok {
+		failed.Usage = a.Usage()
+	}
+	return resp, err
 }
 
 // A stream fills an Answer.

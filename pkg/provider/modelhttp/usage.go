@@ -6,6 +6,21 @@ import "github.com/agents-exe/agents/pkg/agent"
 // stay within an agent.Money.
 const maxCost = 1e6 * agent.Dollar
 
+// completed returns the usage that a server reported, with estimates in place of the tokens
+// that it did not report, or reported as zero or less: see Number. answer is nil if there is
+// no complete answer.
+func completed(u agent.Usage, req *agent.Request, answer *agent.Message) agent.Usage {
+	estimate := agent.EstimateUsage(req, answer)
+	u.Requests = max(u.Requests, 1)
+	if u.InputTokens == 0 {
+		u.InputTokens, u.Estimated = estimate.InputTokens, 1
+	}
+	if u.OutputTokens == 0 && answer != nil {
+		u.OutputTokens, u.Estimated = estimate.OutputTokens, 1
+	}
+	return u
+}
+
 // UsageOf turns the usage of a server into agent's terms. in and out are what the protocol
 // calls the two sides: "prompt" and "completion", or "input" and "output". Some servers
 // count reasoning in the total and not in the output.

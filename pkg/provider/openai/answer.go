@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -158,18 +157,11 @@ func (a *answer) State() modelhttp.State {
 	return modelhttp.State{Begun: a.begun(), Finished: a.finish != "", Ended: a.ended, Complete: a.complete(), Pieces: a.choices}
 }
 
-// Response is the answer, if it is complete. The error of one that is not has its
-// usage, as far as the server counted it.
-func (a *answer) Response() (*agent.Response, error) {
-	resp, err := a.whole()
-	if failed, ok := errors.AsType[*agent.ModelError](err); ok && a.usage != (agent.Usage{}) {
-		failed.Usage = a.usage
-		failed.Usage.Requests = 1
-	}
-	return resp, err
-}
+// Usage is what the server reported.
+func (a *answer) Usage() agent.Usage { return a.usage }
 
-func (a *answer) whole() (*agent.Response, error) {
+// Response is the answer, if it is complete.
+func (a *answer) Response() (*agent.Response, error) {
 	if s := a.reasoning.Rest(); s != "" {
 		a.emit(agent.Delta{Kind: agent.DeltaReasoning, Text: s})
 	}

@@ -261,7 +261,7 @@ func TestUsageIsRead(t *testing.T) {
 		name, body string
 		want       agent.Usage
 	}{
-		{"none", deltas(`{"content":"x"}`) + stop, agent.Usage{Requests: 1}},
+		{"none", deltas(`{"content":"x"}`) + stop, agent.Usage{Requests: 1, InputTokens: 6, OutputTokens: 4, Estimated: 1}},
 		{"at the end", deltas(`{"content":"x"}`) + stop + sse(`{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,"prompt_tokens_details":{"cached_tokens":64},"completion_tokens_details":{"reasoning_tokens":20}}}`),
 			agent.Usage{Requests: 1, InputTokens: 100, CachedTokens: 64, OutputTokens: 30, ReasoningTokens: 20}},
 		{"in every chunk", sse(`{"choices":[{"delta":{"content":"x"}}],"usage":{"prompt_tokens":5,"completion_tokens":1}}`, `{"choices":[{"delta":{"content":"y"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`, `{"choices":[],"usage":null}`),
@@ -281,7 +281,7 @@ func TestUsageIsRead(t *testing.T) {
 		{"a cost that no request has", stop + sse(`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,"cost":1e308}}`),
 			agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 2}},
 		{"nonsense", stop + sse(`{"choices":[],"usage":{"prompt_tokens":-3,"completion_tokens":1e300,"cost":-1,"cached_tokens":"x"}}`),
-			agent.Usage{Requests: 1, OutputTokens: 1<<31 - 1}},
+			agent.Usage{Requests: 1, InputTokens: 6, OutputTokens: 1<<31 - 1, Estimated: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 )
 
 // A Flavor names a family of servers that speak the chat completions protocol,
@@ -54,6 +56,9 @@ type facts struct {
 	// noText is the content of a message that has calls and no text. Chat
 	// templates of local servers print null as "None".
 	noText string
+	// maxID limits call ids, in bytes; 0 is no limit. Some proxies hide data of their own in
+	// long ids, so ids go back unchanged where nothing is known.
+	maxID int
 	// shortIDs: call ids must be nine letters and digits.
 	shortIDs bool
 	// noUserAfterTool: the server requires an assistant message between tool
@@ -63,6 +68,8 @@ type facts struct {
 	documentURL bool
 	// textCalls: the server may leave calls in the text.
 	textCalls bool
+	// refused says which schemas of tools the server refuses.
+	refused modelhttp.Refusals
 	// output says with which requests the schema of the answer is sent.
 	output outputRule
 }
@@ -117,7 +124,7 @@ var (
 var table = []facts{
 	{flavor: OpenAI, names: []string{"openaiv1", "openai"},
 		url: "https://api.openai.com/v1", hosts: []string{"api.openai.com", ".openai.azure.com"},
-		output: outputAlways, maxTokens: maxCompletionTokens, ask: askUsage, noText: null},
+		refused: modelhttp.RefusedByOpenAI, maxID: 40, output: outputAlways, maxTokens: maxCompletionTokens, ask: askUsage, noText: null},
 	// Mistral refuses every member that it does not know.
 	{flavor: Mistral, names: []string{"mistralv1", "mistral"},
 		url: "https://api.mistral.ai/v1", hosts: []string{".mistral.ai"},
@@ -129,11 +136,11 @@ var table = []facts{
 		reasoning: reasoningRule{name: reasoningContent, required: true, instead: " "}},
 	{flavor: Claude, names: []string{"claudev1", "claude"},
 		url: "https://api.anthropic.com/v1", hosts: []string{"api.anthropic.com"},
-		output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: null},
-	{flavor: Anthropic, url: "https://api.anthropic.com/v1", output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: null},
+		refused: modelhttp.RefusedByAnthropic, output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: null},
+	{flavor: Anthropic, url: "https://api.anthropic.com/v1", refused: modelhttp.RefusedByAnthropic, output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: null},
 	{flavor: OpenRouter, names: []string{"openrouterv1", "openrouter"},
 		url: "https://openrouter.ai/api/v1", hosts: []string{"openrouter.ai"},
-		output: outputAlways, maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null,
+		refused: modelhttp.RefusedByOpenAI, output: outputAlways, maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null,
 		reasoning: reasoningRule{name: "reasoning", details: true}},
 	{flavor: XAI, names: []string{"xaiv1", "xai", "grok"},
 		url: "https://api.x.ai/v1", hosts: []string{".x.ai"},
@@ -141,7 +148,7 @@ var table = []facts{
 	// Gemini requires the signatures of its thoughts with the calls.
 	{flavor: Gemini, names: []string{"geminiv1", "gemini", "google"},
 		url: "https://generativelanguage.googleapis.com/v1beta/openai", hosts: []string{"generativelanguage.googleapis.com", "aiplatform.googleapis.com", "-aiplatform.googleapis.com"},
-		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: null, extra: true},
+		refused: modelhttp.RefusedByGemini, output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: null, extra: true},
 	{flavor: DeepSeek, names: []string{"deepseekv1", "deepseek"},
 		url: "https://api.deepseek.com/v1", hosts: []string{"api.deepseek.com"},
 		output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: emptyString,
@@ -155,7 +162,7 @@ var table = []facts{
 	{flavor: LMStudio, names: []string{"lm-studio"}, url: "http://localhost:1234/v1",
 		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: Compatible, names: []string{"compatible"},
-		maxTokens: maxTokens, ask: askUsage, noText: emptyString, extra: true, reasoning: echo},
+		refused: modelhttp.RefusedByOpenAI, maxTokens: maxTokens, ask: askUsage, noText: emptyString, extra: true, reasoning: echo},
 }
 
 // ParseFlavor returns the Flavor with the given name. Case does not matter; the

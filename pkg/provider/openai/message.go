@@ -250,6 +250,9 @@ func audioFormat(subtype string) string {
 // callID is the id in the form that the server takes: the same for a call and
 // its result, in every turn.
 func (e *encoder) callID(id string) string {
+	if e.f.maxID > 0 {
+		id = modelhttp.ShortID(id, e.f.maxID)
+	}
 	if !e.f.shortIDs || len(id) == 9 && strings.IndexFunc(id, notAlphanumeric) < 0 {
 		return id
 	}

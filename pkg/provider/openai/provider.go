@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -40,7 +41,7 @@ type Provider struct {
 // without a change to the conversation.
 //
 // A failure of the server, the connection or the answer is an *agent.ModelError;
-// if ctx ends, the error is ctx's. A nil delta is allowed. When Generate returns,
+// if ctx ends, it wraps ctx's error. A nil delta is allowed. When Generate returns,
 // the response is closed.
 //
 // Temporary are: 408, 409, 429 (unless the quota is used up), 5xx, failing
@@ -66,6 +67,16 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	return p.ask(ctx, &again, delta)
 }
 
+// FitTool implements agent.ToolFitter.
+func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
+	flavor, _ := ParseFlavor(string(cmp.Or(p.Flavor, Compatible))) // Generate reports an unknown one
+	u, err := url.Parse(cmp.Or(p.BaseURL, flavor.URL()))
+	if err != nil {
+		return t, nil, nil
+	}
+	return factsAt(flavor, u).refused.Fit(t)
+}
+
 // ask makes one request.
 func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	flavor, err := ParseFlavor(string(cmp.Or(p.Flavor, Compatible)))
@@ -86,7 +97,7 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}
 	}
-	resp, err := x.Run(ctx, body, &answer{emit: delta})
+	resp, err := x.Run(ctx, asked, body, &answer{emit: delta})
 	if err == nil && asked != req {
 		modelhttp.TakeAnswer(&resp.Message, delta)
 	}

@@ -21,7 +21,7 @@ func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
 	if err := e.Extra(Fixed); err != nil {
 		return nil, err
 	}
-	if err := e.Tools(req.Tools, `{"type":"function","function":{`, "parameters", "}}"); err != nil {
+	if err := e.Tools(req.Tools, modelhttp.ToolForm{Begin: `{"type":"function","function":{`, Schema: "parameters", End: "}}"}, f.refused); err != nil {
 		return nil, err
 	}
 	e.List("messages")

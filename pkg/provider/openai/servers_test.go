@@ -124,11 +124,11 @@ func TestNamesAndIDsAreBounded(t *testing.T) {
 // Names of members in another case are other names.
 func TestNamesOfMembersAreExact(t *testing.T) {
 	resp, _, err := ask(t, answering(t, "", deltas(`{"content":"Hello","Content":"x","tool_calls":[{"id":"a","function":{"name":"t","Name":"u","arguments":"{}","ARGUMENTS":"{\"a\":1}"}}]}`)+
-		sse(`{"choices":[{"delta":{},"finish_reason":"stop","Finish_Reason":"length"}],"Error":"x","usage":{"prompt_tokens":1,"Prompt_Tokens":9},"Usage":{}}`)))
+		sse(`{"choices":[{"delta":{},"finish_reason":"stop","Finish_Reason":"length"}],"Error":"x","usage":{"prompt_tokens":1,"Prompt_Tokens":9,"completion_tokens":2},"Usage":{}}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &agent.Response{Finish: agent.FinishStop, Usage: agent.Usage{Requests: 1, InputTokens: 1},
+	want := &agent.Response{Finish: agent.FinishStop, Usage: agent.Usage{Requests: 1, InputTokens: 1, OutputTokens: 2},
 		Message: agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("Hello")}, Calls: []agent.ToolCall{callOf("a", "t", "{}")}}}
 	if diff := cmp.Diff(want, resp); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)

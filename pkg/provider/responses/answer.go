@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
@@ -29,8 +28,10 @@ type answer struct {
 	model  string
 	pieces int
 	ended  bool
-	shown  *item // the last message of which something was shown
-	emit   func(agent.Delta)
+	shown  *item // the last message of which something was shown; others wait until it is complete
+	// waiting: a message has pieces that were not shown yet.
+	waiting bool
+	emit    func(agent.Delta)
 }
 
 // An item of the output.
@@ -40,7 +41,7 @@ type item struct {
 	open  bool // more of it is due
 	known extra
 	raw   []byte // as the server sent it, once it is complete
-	id    string // of a call
+	id    string // of a call or its output
 	name  string
 	text  modelhttp.Text // the pieces of the content, the arguments or the reasoning
 	whole string         // the same in the complete item, where it differs
@@ -127,7 +128,8 @@ func (a *answer) separate(e modelhttp.Object) error {
 	return err
 }
 
-// show emits what is new in an item; all of it if it is complete. Calls are not shown.
+// show emits what is new in an item; all of it if it is complete. Calls are not shown, nor
+// is a message whose pieces come between those of another one, until that is complete.
 func (a *answer) show(it *item, complete bool) {
 	kind := agent.DeltaText
 	switch it.kind {
@@ -137,6 +139,11 @@ func (a *answer) show(it *item, complete bool) {
 	default:
 		return
 	}
+	another := kind == agent.DeltaText && a.shown != nil && a.shown != it
+	if another && a.shown.open {
+		a.waiting = true
+		return
+	}
 	piece := it.text.Fresh()
 	if complete {
 		piece += it.text.Rest()
@@ -144,11 +151,10 @@ func (a *answer) show(it *item, complete bool) {
 	if piece == "" {
 		return
 	}
+	if another {
+		piece = between + piece
+	}
 	if kind == agent.DeltaText {
-		if a.shown != nil && a.shown != it {
-			it.known.After = true
-			piece = between + piece
-		}
 		a.shown = it
 	}
 	a.emit(agent.Delta{Kind: kind, Text: piece})
@@ -180,6 +186,12 @@ func (a *answer) complete(at int, raw []byte, done bool) error {
 		it.whole = text
 	}
 	a.show(it, true)
+	if it == a.shown && a.waiting {
+		a.waiting = false
+		for _, other := range a.items {
+			a.show(other, !other.open)
+		}
+	}
 	return nil
 }
 
@@ -248,7 +260,7 @@ func (a *answer) response(o modelhttp.Object, kind string) error {
 // the request: invalid_prompt, image_too_large, bio_policy …
 var aboutRequest = []string{"invalid", "image", "policy", "unsupported", "mismatch"}
 
-// failure is the error of a response or an event, with the usage of the response.
+// failure is the error of a response or an event.
 func (a *answer) failure(raw []byte) error {
 	if modelhttp.FirstByte(raw) == 'n' {
 		raw = nil
@@ -260,7 +272,6 @@ func (a *answer) failure(raw []byte) error {
 	if slices.ContainsFunc(aboutRequest, func(part string) bool { return strings.Contains(e.Code, part) }) {
 		e.Temporary = false
 	}
-	e.Usage = a.usage
 	return e
 }
 
@@ -270,7 +281,7 @@ func (a *answer) End() { a.ended = true }
 // State returns how far the answer is. While a model reasons it may send nothing for a long
 // time, so the idle limit applies only within a message or a call.
 func (a *answer) State() modelhttp.State {
-	s := modelhttp.State{Finished: a.finish != "", Ended: a.ended, Complete: a.whole(), Pieces: a.pieces}
+	s := modelhttp.State{Finished: a.finish != "", Ended: a.ended, Complete: a.finish != "", Pieces: a.pieces}
 	if n := len(a.items); n > 0 {
 		last := a.items[n-1]
 		s.Begun = last.open && last.kind != kindReasoning && len(last.text.Buf) > 0
@@ -278,48 +289,67 @@ func (a *answer) State() modelhttp.State {
 	return s
 }
 
-// whole reports whether the answer is complete: the server said so, or it ended the stream
-// and no call is cut.
-func (a *answer) whole() bool {
-	if a.finish != "" || !a.ended {
-		return a.finish != ""
-	}
+// unanswerable are the types of calls that the caller of the model should answer, and this
+// package cannot.
+var unanswerable = []string{"custom_tool_call", "apply_patch_call", "shell_call", "local_shell_call", "computer_call", "mcp_approval_request", "tool_search_call"}
+
+// refused returns why no call of the answer may run: the model waits for a result that it
+// would never get, or a call is not complete although the answer is. A call that the server
+// answered itself does no harm.
+func (a *answer) refused() error {
+	answered := map[string]bool{}
 	for _, it := range a.items {
-		if it.kind == kindCall && it.raw == nil && !json.Valid(it.text.Buf) {
-			return false
+		if kind, ok := strings.CutSuffix(it.kind, "_output"); ok {
+			answered[kind+" "+it.id] = true
 		}
 	}
-	return len(a.items) > 0
+	for _, it := range a.items {
+		o := modelhttp.ObjectOf(it.raw)
+		if it.kind == kindCall && modelhttp.Str(o.Get("status")) == "incomplete" && a.finish == agent.FinishStop {
+			return modelhttp.Broken("the model's call of " + modelhttp.Shorten(it.name, modelhttp.MaxName) + " is incomplete")
+		}
+		byServer := modelhttp.Str(o.Get("execution")) == "server"
+		if slices.Contains(unanswerable, it.kind) && !byServer && !answered[it.kind+" "+it.id] {
+			return &agent.ModelError{Message: "the model made a call of the type " + it.kind + ", which can only be answered by clients that offer such a tool"}
+		}
+	}
+	return nil
 }
 
-// Response returns the answer if it is complete. Otherwise the error has the usage that the
-// server has reported so far.
+// Usage is what the server reported.
+func (a *answer) Usage() agent.Usage { return a.usage }
+
+// Response returns the answer if it is complete.
 func (a *answer) Response() (*agent.Response, error) {
+	if a.shown != nil {
+		a.show(a.shown, true)
+		a.shown.open = false
+	}
 	for _, it := range a.items {
 		a.show(it, true)
+		it.open = false
 	}
 	m := a.message()
-	err := error(nil)
-	switch {
-	case a.whole() && len(m.Parts)+len(m.Calls) > 0, a.finish == agent.FinishContentFilter, a.finish == agent.FinishLength:
-	case a.finish != "":
-		err = &agent.ModelError{Message: "the model's answer is empty"}
-	case a.ended && len(a.items) == 0:
-		err = modelhttp.Broken("the server's answer has no output")
-	default:
-		err = modelhttp.Broken("the answer broke off before its end")
+	if err := a.refused(); err != nil {
+		return nil, err
 	}
-	if failed, ok := errors.AsType[*agent.ModelError](err); ok {
-		failed.Usage = a.usage
-		return nil, failed
+	switch {
+	case a.finish == agent.FinishStop && len(m.Parts)+len(m.Calls) > 0, a.finish == agent.FinishContentFilter, a.finish == agent.FinishLength:
+	case a.finish != "":
+		return nil, &agent.ModelError{Message: "the model's answer is empty"}
+	case a.ended && len(a.items) == 0:
+		return nil, modelhttp.Broken("the server's answer has no output")
+	default:
+		return nil, modelhttp.Broken("the answer broke off before its end")
 	}
 	a.usage.Requests = 1
-	return &agent.Response{Message: m, Finish: cmp.Or(a.finish, agent.FinishStop), Usage: a.usage, Model: a.model}, nil
+	return &agent.Response{Message: m, Finish: a.finish, Usage: a.usage, Model: a.model}, nil
 }
 
 // message is the message of the answer.
 func (a *answer) message() agent.Message {
 	m := agent.Message{Role: agent.RoleAssistant}
+	said := false
 	for _, it := range a.items {
 		x := it.known
 		x.Host, x.At = a.host, it.at
@@ -333,9 +363,10 @@ func (a *answer) message() agent.Message {
 			c.Extra = x.json()
 			m.Calls = append(m.Calls, c)
 		case it.kind == kindMessage && text != "":
-			if x.After {
+			if x.After = said; said {
 				text = between + text
 			}
+			said = true
 			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartText, Text: text, Extra: x.json()})
 		case it.kind != kindMessage && it.raw != nil:
 			x.ID, x.Phase, x.Item = "", "", string(it.raw)

@@ -93,7 +93,12 @@ func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 		{name: "deltas alone", body: modeltest.Events(`{"type":"response.output_text.delta","delta":"Hel"}`, `{"type":"response.output_text.delta","delta":"lo"}`, done), text: "Hello"},
 		{name: "no deltas", body: modeltest.Events(`{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, done), text: "Hello"},
 		{name: "the output at the end alone", body: modeltest.Events(`{"type":"response.completed","response":{"output":[` + message + `]}}`), text: "Hello"},
-		{name: "[DONE] in place of an end", body: modeltest.Events(`{"type":"response.output_text.delta","delta":"Hello"}`) + "data: [DONE]\n\n", text: "Hello"},
+		{name: "interleaved messages", body: modeltest.Events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_text.delta","output_index":1,"delta":"yo"}`, `{"type":"response.output_text.delta","output_index":0,"delta":"lo"}`, `{"type":"response.output_text.delta","output_index":1,"delta":"u"}`, done), text: "Hello\n\nyou"},
+		{name: "interleaved messages with ends", body: modeltest.Events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_text.delta","output_index":1,"delta":"you"}`,
+			`{"type":"response.output_text.delta","output_index":0,"delta":"lo"}`, `{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, `{"type":"response.output_text.delta","output_index":1,"delta":"!"}`, done), text: "Hello\n\nyou!"},
+		{name: "the second of interleaved messages ends first", body: modeltest.Events(`{"type":"response.output_text.delta","output_index":0,"delta":"A"}`, `{"type":"response.output_item.done","output_index":1,"item":`+message+`}`,
+			`{"type":"response.output_text.delta","output_index":0,"delta":"B"}`, done), text: "AB\n\nHello"},
+		{name: "a call that the server answered", body: `{"output":[{"type":"shell_call","call_id":"c"},{"type":"shell_call_output","call_id":"c"},{"type":"tool_search_call","execution":"server"},` + message + `]}`, text: "Hello"},
 		{name: "no output_index", body: modeltest.Events(`{"type":"response.reasoning_text.delta","item_id":"r","delta":"hm"}`, `{"type":"response.output_text.delta","item_id":"m","delta":"Hello"}`, done), text: "Hello", thought: "hm"},
 		{name: "reasoning in the open", body: modeltest.Events(`{"type":"response.reasoning.delta","output_index":0,"delta":"hm"}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"r","content":[{"type":"reasoning_text","text":"hm"}]}}`, `{"type":"response.output_text.delta","output_index":1,"delta":"Hello"}`, done), text: "Hello", thought: "hm"},
 		{name: "the rest in the item", body: modeltest.Events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_item.done","output_index":0,"item":`+message+`}`, done), text: "Hello"},
@@ -143,11 +148,12 @@ func TestFailuresAreErrors(t *testing.T) {
 	const failed = `{"type":"response.failed","response":{"status":"failed","error":{"code":"%","message":"no"},"usage":{"input_tokens":7,"output_tokens":2}}}`
 	with := func(code string) string { return modeltest.Events(strings.Replace(failed, "%", code, 1)) }
 	begun := modeltest.Events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"rm","arguments":""}}`, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"path\":"}`)
-	tests := []struct {
+	type failing struct {
 		name, body, want string
 		temporary        bool
 		input            int
-	}{
+	}
+	tests := []failing{
 		{"a failure of the server", with("server_error"), "no", true, 7},
 		{"too many requests", with("rate_limit_exceeded"), "no", true, 7},
 		{"a prompt that is refused", with("invalid_prompt"), "no", false, 7},
@@ -163,9 +169,26 @@ func TestFailuresAreErrors(t *testing.T) {
 		{"another protocol", `{"object":"chat.completion","choices":[{"message":{"content":"Hello"}}]}`, "HTTP 200: the server's answer has no output: ", true, 0},
 		{"[DONE] alone", "data: [DONE]\n\n", "HTTP 200: the server's answer is empty", true, 0},
 		{"cut in a call", begun, "the answer broke off before its end", true, 0},
+		{"[DONE] after half a text", modeltest.Events(`{"type":"response.output_text.delta","delta":"Hel"}`) + "data: [DONE]\n\n", "the answer broke off before its end", true, 0},
+		{"[DONE] after a whole call", begun + modeltest.Events(`{"type":"response.function_call_arguments.delta","output_index":0,"delta":"1}"}`) + "data: [DONE]\n\n", "the answer broke off before its end", true, 0},
+		{"a call that is not complete", `{"object":"response","status":"completed","output":[{"type":"function_call","call_id":"c","name":"rm","arguments":"","status":"incomplete"}]}`, "the model's call of rm is incomplete", true, 0},
+		{"a call that is not complete beside text", modeltest.Events(`{"type":"response.output_text.delta","output_index":0,"delta":"Hello"}`, `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"c","name":"rm","arguments":"{}","status":"incomplete"}}`, `{"type":"response.completed","response":{}}`), "the model's call of rm is incomplete", true, 0},
 		{"[DONE] in a call", begun + "data: [DONE]\n\n", "the answer broke off before its end", true, 0},
 		{"nothing", `{"object":"response","status":"completed","output":[],"usage":{"input_tokens":7}}`, "the model's answer is empty", false, 7},
 		{"too many items", `{"object":"response","output":[` + strings.Repeat(`{"type":"message"},`, 1<<14) + `{"type":"message"}]}`, "the answer has more than 16384 tool calls", false, 0},
+	}
+	for _, kind := range unanswerable {
+		item := `{"type":"` + kind + `","id":"x","call_id":"c","name":"rm","input":"x","action":{}}`
+		other := `{"type":"` + kind + `_output","call_id":"another"}`
+		text := `{"type":"message","content":[{"type":"output_text","text":"Hello"}]}`
+		for form, body := range map[string]string{
+			"alone":                   `{"object":"response","output":[` + item + `]}`,
+			"streamed":                modeltest.Events(`{"type":"response.output_item.done","output_index":0,"item":`+item+`}`, `{"type":"response.completed","response":{"output":[]}}`),
+			"beside text":             `{"object":"response","output":[` + text + `,` + item + `]}`,
+			"beside another's output": `{"object":"response","output":[` + item + `,` + other + `]}`,
+		} {
+			tests = append(tests, failing{kind + " " + form, body, "the model made a call of the type " + kind, false, 0})
+		}
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,6 +31,9 @@ type extra struct {
 // between is what the texts of two messages of one answer have between them.
 const between = "\n\n"
 
+// maxID limits the ids of calls in the protocol, in bytes.
+const maxID = 64
+
 // An encoder writes a request to a host.
 type encoder struct {
 	modelhttp.Writer
@@ -127,7 +130,7 @@ func (e *encoder) item(s sent) {
 	case s.call != nil:
 		e.OpenType("function_call")
 		e.Optional("id", s.ID)
-		e.Member("call_id", s.call.ID)
+		e.Member("call_id", modelhttp.ShortID(s.call.ID, maxID))
 		e.Member("name", modelhttp.ToolName(s.call.Name))
 		e.Member("arguments", modelhttp.Arguments(s.call.Args))
 		e.Close("}")
@@ -165,7 +168,7 @@ func readable(item string) bool {
 // result writes the output of a call: text, or a list if there is media in it.
 func (e *encoder) result(r agent.ToolResult) {
 	e.OpenType("function_call_output")
-	e.Member("call_id", r.CallID)
+	e.Member("call_id", modelhttp.ShortID(r.CallID, maxID))
 	if modelhttp.HasMedia(r.Parts) {
 		e.content("output", r.Parts)
 	} else {

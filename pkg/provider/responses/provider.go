@@ -55,10 +55,10 @@ type form struct {
 // some models only to verified organizations.
 //
 // A failure of the server, the connection or the answer is an *agent.ModelError;
-// if ctx ends, the error is ctx's. A nil delta is allowed. When Generate returns,
+// if ctx ends, it wraps ctx's error. A nil delta is allowed. When Generate returns,
 // the response is closed. An answer is complete when the server sends
-// response.completed or response.incomplete, or [DONE] and no call is cut. Calls are never
-// returned from an answer that is not complete.
+// response.completed or response.incomplete; [DONE] alone does not tell a complete answer
+// from one that broke off. Calls are never returned from an answer that is not complete.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	if delta == nil {
 		delta = func(agent.Delta) {}
@@ -78,6 +78,11 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 			return resp, err
 		}
 	}
+}
+
+// FitTool implements agent.ToolFitter.
+func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
+	return modelhttp.RefusedByOpenAI.Fit(t)
 }
 
 // reasons reports whether a model may reason, by its name. OpenAI refuses requests for the
@@ -106,7 +111,7 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, f form, delta fu
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}
 	}
-	resp, err := x.Run(ctx, body, &answer{host: x.URL.Host, emit: delta})
+	resp, err := x.Run(ctx, asked, body, &answer{host: x.URL.Host, emit: delta})
 	if err == nil && asked != req {
 		modelhttp.TakeAnswer(&resp.Message, delta)
 	}
@@ -133,7 +138,7 @@ func (p *Provider) body(host string, req *agent.Request, f form) ([]byte, error)
 	if err := e.Extra(Fixed); err != nil {
 		return nil, err
 	}
-	if err := e.Tools(req.Tools, `{"type":"function"`, "parameters", `,"strict":false}`); err != nil { // true is the default
+	if err := e.Tools(req.Tools, modelhttp.ToolForm{Begin: `{"type":"function"`, Schema: "parameters", End: `,"strict":false}`}, modelhttp.RefusedByOpenAI); err != nil { // true is the default
 		return nil, err
 	}
 	e.List("input")

@@ -84,7 +84,7 @@ The script runs when your answer has ended. The next message has what it printed
 		others = slices.Delete(others, i, i+1)
 	}
 	if waits(tools) {
-		b.WriteString("- If the last line of the script is agent2_wait SECONDS, the next message comes as soon as a command in the background has ended, or after so many seconds.\n")
+		b.WriteString("- If the last line of the script is agent2_wait SECONDS, the next message comes as soon as a command in the background has ended, or after so many seconds. An answer whose last line is agent2_wait SECONDS waits without a script.\n")
 	}
 	if len(others) > 0 {
 		fmt.Fprintf(&b, `
@@ -168,7 +168,12 @@ func (d Dialect) search(text string) (a textcall.Answer, script string, found bo
 				return textcall.Answer{Text: text[:at], Said: text[at:], Wrong: "there is no line " + d.start() + " before the line " + d.end()}, "", true
 			}
 			if depth == 0 {
-				return split(text, begin, next), unfenced(text[body:at]), true
+				a, script = split(text, begin, next), unfenced(text[body:at])
+				if m := patterns().wait.FindStringIndex(a.Ignored); m != nil && strings.TrimSpace(a.Ignored[:m[0]]) == "" {
+					script += "\n" + strings.TrimSpace(a.Ignored)
+					a.Said, a.Ignored = a.Said+a.Ignored, ""
+				}
+				return a, script, true
 			}
 		}
 		before, at = at, next
@@ -176,7 +181,13 @@ func (d Dialect) search(text string) (a textcall.Answer, script string, found bo
 	if begin >= 0 {
 		return textcall.Answer{Text: text[:begin], Said: text[begin:], Wrong: "the script ends without a line " + d.end() + cutOff}, text[body:], true
 	}
-	return fenced(text)
+	if a, script, found = fenced(text); found {
+		return a, script, found
+	}
+	if m := patterns().wait.FindStringIndex(text); m != nil { // it needs no script around it
+		return textcall.Answer{Text: text[:m[0]], Said: text[m[0]:]}, text[m[0]:], true
+	}
+	return a, script, found
 }
 
 const cutOff = "; if your answer was cut off, write less at once"

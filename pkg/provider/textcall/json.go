@@ -59,20 +59,31 @@ var patterns = sync.OnceValue(func() (p struct{ candidate, closing, broken, open
 	return p
 })
 
-// maxCandidates limits how many places of an answer are looked at.
-const maxCandidates = 1000
+// maxCandidates limits how many places of an answer are looked at, workPerByte how many bytes
+// behind them altogether, for each byte of the answer and beyond minWork: a value may be all
+// that follows. maxNested limits the nesting of lists of calls.
+const (
+	maxCandidates = 1000
+	minWork       = 1 << 20
+	workPerByte   = 16
+	maxNested     = 8
+)
 
 // Read implements Dialect.
 func (JSON) Read(text string, tools []agent.ToolSpec) Answer {
 	a := Answer{Text: text}
 	begin, end := -1, 0
-	at := 0
+	at, work := 0, 0
 	for _, m := range patterns().candidate.FindAllStringSubmatchIndex(text, maxCandidates) {
 		start, value := m[0], m[2]
 		if value < at {
 			continue
 		}
-		calls, n := readCalls(text[value:], tools)
+		if work > max(workPerByte*len(text), minWork) {
+			break
+		}
+		calls, n, seen := readCalls(text[value:], tools)
+		work += seen
 		at = value + n
 		if len(calls) == 0 {
 			continue
@@ -92,11 +103,12 @@ func (JSON) Read(text string, tools []agent.ToolSpec) Answer {
 	return a
 }
 
-// readCalls reads the calls in the value at the beginning of text, and how long it is.
-func readCalls(text string, tools []agent.ToolSpec) (calls []agent.ToolCall, n int) {
-	raw, n, err := loosejson.Read(text)
+// readCalls reads the calls in the value at the beginning of text, and how long it is. seen is
+// how much of text was looked at.
+func readCalls(text string, tools []agent.ToolSpec) (calls []agent.ToolCall, n, seen int) {
+	raw, seen, err := loosejson.Read(text)
 	if err == nil {
-		return callsOf(raw, tools), n
+		return callsOf(raw, tools, 0), seen, seen
 	}
 	if m := patterns().broken.FindStringSubmatch(text); m != nil {
 		if name, ok := known(m[1], tools); ok {
@@ -104,10 +116,10 @@ func readCalls(text string, tools []agent.ToolSpec) (calls []agent.ToolCall, n i
 			if i := strings.Index(text, "\n```"); i >= 0 {
 				n = i
 			}
-			return []agent.ToolCall{{Name: name, Args: text[:n]}}, n
+			return []agent.ToolCall{{Name: name, Args: text[:n]}}, n, seen
 		}
 	}
-	return nil, 1
+	return nil, 1, seen
 }
 
 var (
@@ -117,12 +129,15 @@ var (
 
 // callsOf returns the calls in a value: an object, an array of them, or an object that has
 // them in tool_calls.
-func callsOf(raw json.RawMessage, tools []agent.ToolSpec) []agent.ToolCall {
+func callsOf(raw json.RawMessage, tools []agent.ToolSpec, nested int) []agent.ToolCall {
+	if nested > maxNested {
+		return nil
+	}
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) == nil {
 		var calls []agent.ToolCall
 		for _, item := range list {
-			more := callsOf(item, tools)
+			more := callsOf(item, tools, nested+1)
 			if more == nil {
 				return nil
 			}
@@ -135,10 +150,10 @@ func callsOf(raw json.RawMessage, tools []agent.ToolSpec) []agent.ToolCall {
 		return nil
 	}
 	if inner, ok := object["tool_calls"]; ok {
-		return callsOf(inner, tools)
+		return callsOf(inner, tools, nested+1)
 	}
 	if inner, ok := object["function"]; ok && inner[0] == '{' {
-		return callsOf(inner, tools)
+		return callsOf(inner, tools, nested+1)
 	}
 	if c, ok := callOf(object, tools); ok {
 		return []agent.ToolCall{c}

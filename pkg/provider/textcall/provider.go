@@ -61,6 +61,9 @@ type Provider struct {
 // Unwrap returns the other provider: see agent.As.
 func (p *Provider) Unwrap() any { return p.Provider }
 
+// FitTool implements agent.ToolFitter: schemas are text, and no server refuses any.
+func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) { return t, nil, nil }
+
 // Generate implements agent.Provider.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	plain := *req
@@ -73,6 +76,9 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	resp, err := p.Provider.Generate(ctx, &plain, shown.piece)
 	if err != nil || len(resp.Message.Calls) > 0 || req.Summary || len(req.Tools) == 0 {
 		return resp, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, &agent.ModelError{Message: err.Error(), Err: err, Usage: resp.Usage}
 	}
 	answer := p.Dialect.Read(resp.Message.Text(), req.Tools)
 	if len(answer.Calls) == 0 {
@@ -143,6 +149,10 @@ func (p *Provider) spoken(m agent.Message) (plain agent.Message, said, dropped s
 	return plain, said, dropped
 }
 
+// maxOpening limits a line that may begin a call, until it is complete. A longer one is
+// forwarded.
+const maxOpening = 1000
+
 // A display forwards the pieces of an answer that are not calls. From the first line that
 // may begin a call, it holds the text back until the end of the answer.
 type display struct {
@@ -170,7 +180,7 @@ func (d *display) text(text string) {
 		line, rest, complete := strings.Cut(text, "\n")
 		d.line += line
 		d.holding = !d.passed && complete && d.dialect.Opens(d.line, true)
-		if !complete && !d.passed && d.dialect.Opens(d.line, false) {
+		if !complete && !d.passed && len(d.line) <= maxOpening && d.dialect.Opens(d.line, false) {
 			return
 		}
 		if complete {

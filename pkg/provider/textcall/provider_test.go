@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/google/go-cmp/cmp"
@@ -170,5 +171,48 @@ func TestARetryShowsTheAnswerAgain(t *testing.T) {
 	d.rest()
 	if diff := cmp.Diff([]string{"text a\n", "retry ", "text b\n", "reasoning r", "text ```go\n", "text c"}, shown); diff != "" {
 		t.Errorf("shown (-want +got):\n%s", diff)
+	}
+}
+
+// TestHostileTexts: texts that are costly for a careless reader. Eight times the length takes eight
+// times as long, and 64 times if the time grows with the square.
+func TestHostileTexts(t *testing.T) {
+	tools := []agent.ToolSpec{echo("echo").Spec()}
+	for _, piece := range []string{" ", "\t", "`", "```json", "{", "\n{", "\n[\"", "\n{\"tool\":\"", "```json\n{\"tool\": \"echo\", \"args\": {\"x\": \"", "x: {", "{\"function\":", "[", "words and "} {
+		read := func(length int) time.Duration {
+			text := strings.Repeat(piece, length/len(piece))
+			var shown strings.Builder
+			d := &display{dialect: JSON{}, delta: func(d agent.Delta) { shown.WriteString(d.Text) }}
+			begin := time.Now()
+			for i := range text {
+				d.piece(agent.Delta{Kind: agent.DeltaText, Text: text[i : i+1]})
+			}
+			JSON{}.Read(text, tools)
+			d.rest()
+			if shown.String() != text {
+				t.Errorf("%q many times: %d of %d bytes were shown", piece, shown.Len(), len(text))
+			}
+			return time.Since(begin)
+		}
+		const length = 8_000
+		// A busy machine may stop one of the two for a while.
+		for try := 1; ; try++ {
+			short, long := read(length), read(8*length)
+			if long < 24*short || long < 200*time.Millisecond {
+				break
+			}
+			if try == 5 {
+				t.Errorf("%q many times: %d bytes took %v, 8 times as many %v", piece, length, short, long)
+				break
+			}
+		}
+	}
+}
+
+// What costs little in a short answer does not keep a call in it from being found.
+func TestCallAfterBrokenLists(t *testing.T) {
+	text := strings.Repeat("[\"a\n", 100) + "\n```json\n{\"tool\": \"echo\", \"args\": {}}\n```\n"
+	if a := (JSON{}).Read(text, []agent.ToolSpec{echo("echo").Spec()}); len(a.Calls) != 1 {
+		t.Errorf("Read(%.20q…) = the calls %v, want one", text, a.Calls)
 	}
 }

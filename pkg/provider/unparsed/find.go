@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -98,11 +99,17 @@ const starts = "<[{`]fc-"
 // still be incomplete: no marker is longer.
 const undecided = 64
 
-// maxNested limits the nesting of formats, maxTries the attempts to parse a call in one
-// answer.
+// maxNested limits the nesting of formats and of lists of calls, maxTries the attempts to
+// parse a call in one answer, and maxWork and workPerByte the bytes that they look at
+// together, beyond minWork: each may look at all that follows. maxCall limits the text in
+// which one attempt is made.
 const (
-	maxNested = 4
-	maxTries  = 1000
+	maxNested   = 4
+	maxTries    = 1000
+	minWork     = 1 << 20
+	maxWork     = 64 << 20
+	workPerByte = 8
+	maxCall     = 16 << 20
 )
 
 // A finder splits a text, which may grow, into calls and the rest.
@@ -112,6 +119,8 @@ type finder struct {
 	pos   int    // text[:pos] is done
 	until string // ends the skipped text that pos is in
 	tries int
+	work  int // bytes that were looked at in attempts
+	done  <-chan struct{}
 	wait  int // the length that text must have before the next attempt
 	calls []agent.ToolCall
 	rest  strings.Builder
@@ -125,12 +134,22 @@ func (f *finder) remaining() string {
 	return strings.TrimSpace(withoutTokens().Replace(f.rest.String()))
 }
 
+// ended reports whether the run has ended, so that nobody waits for the answer.
+func (f *finder) ended() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // read splits the text as far as possible. final says that it will not grow.
 func (f *finder) read(final bool) {
 	if !final && len(f.text) < f.wait {
 		return
 	}
-	for f.pos < len(f.text) {
+	for f.pos < len(f.text) && !f.ended() {
 		n := 0
 		if f.until != "" {
 			n = f.endOfSkipped(final)
@@ -181,13 +200,14 @@ func (f *finder) candidate(final bool) int {
 		if partial && !final {
 			return -1
 		}
-		if form != nil && (!form.bare || startsLine(f.text[:f.pos])) && f.tries < maxTries {
+		if form != nil && (!form.bare || startsLine(f.text[:f.pos])) && f.mayTry(len(text)) {
 			f.tries++
 			r := &reader{s: text, tools: f.tools}
 			calls := r.block(form, 0)
 			if form.bare {
 				calls = r.last(calls)
 			}
+			f.work += max(r.far, r.i)
 			switch {
 			case !final && len(text)-r.far < undecided:
 				return -1
@@ -200,18 +220,25 @@ func (f *finder) candidate(final bool) int {
 	}
 	for _, s := range skipped {
 		if after, ok := strings.CutPrefix(text, s[0]); ok {
-			line, _, whole := strings.Cut(after, "\n")
-			if s[0] == "`" && !strings.Contains(line, "`") {
-				if !whole && !final {
+			if s[0] == "`" {
+				end := strings.IndexAny(after, "`\n")
+				if end < 0 && !final {
 					return -1
 				}
-				break
+				if end < 0 || after[end] == '\n' {
+					break
+				}
 			}
 			f.until = s[1]
 			return len(s[0])
 		}
 	}
 	return 1
+}
+
+// mayTry reports whether the limits permit an attempt in a text of so many bytes.
+func (f *finder) mayTry(n int) bool {
+	return f.tries < maxTries && n <= maxCall && f.work <= min(max(workPerByte*len(f.text), minWork), maxWork)
 }
 
 // formatAt returns the format that a text begins with. partial reports whether the text
@@ -224,7 +251,7 @@ func formatAt(text string) (form *format, partial bool) {
 			continue
 		}
 		if f.begin == "```" {
-			lang, _, whole := strings.Cut(text[len(f.begin):], "\n")
+			lang, _, whole := strings.Cut(text[len(f.begin):min(len(text), undecided)], "\n")
 			if !whole {
 				return nil, len(lang) < len("tool_calls\r")
 			}
@@ -245,8 +272,10 @@ func quoted(before string) bool {
 			return true
 		}
 	}
-	line := before[strings.LastIndexByte(before, '\n')+1:]
-	return strings.TrimSpace(line) == ">"
+	blank := func(r rune) bool { return r != '\n' && unicode.IsSpace(r) }
+	line, found := strings.CutSuffix(strings.TrimRightFunc(before, blank), ">")
+	line = strings.TrimRightFunc(line, blank)
+	return found && (line == "" || strings.HasSuffix(line, "\n"))
 }
 
 // startsLine reports whether the text after before begins a line, or follows a token.

@@ -28,16 +28,20 @@ type Provider struct {
 	Provider agent.Provider
 }
 
+// Unwrap returns the inner provider: see agent.As.
+func (p *Provider) Unwrap() any { return p.Provider }
+
 // Generate asks the inner provider. An answer that has calls, or belongs to a request
 // without tools, is returned unchanged. The text of calls is not shown: deltas are held
-// back while their text may become a call.
+// back while their text may become a call. If ctx ends while calls are looked for, the error
+// wraps ctx's error and has the usage of the answer.
 func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	if len(req.Tools) == 0 || req.Summary {
 		return p.Provider.Generate(ctx, req, delta)
 	}
 	offered := modelhttp.WithAnswerTool(req) // local servers get it too
 	tools := offeredBy(offered.Tools)
-	show := &display{finder: finder{tools: tools}, delta: delta}
+	show := &display{finder: finder{tools: tools, done: ctx.Done()}, delta: delta}
 	resp, err := p.Provider.Generate(ctx, req, show.add)
 	if err != nil {
 		return resp, err
@@ -46,8 +50,11 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 		show.end(resp.Message.Text())
 		return resp, nil
 	}
-	f := finder{tools: tools, text: resp.Message.Text()}
+	f := finder{tools: tools, done: ctx.Done(), text: resp.Message.Text()}
 	f.read(true)
+	if err := ctx.Err(); err != nil {
+		return nil, &agent.ModelError{Message: err.Error(), Err: err, Usage: resp.Usage}
+	}
 	show.end(f.remaining())
 	if len(f.calls) == 0 {
 		return resp, nil
@@ -80,7 +87,7 @@ type display struct {
 	finder
 	delta func(agent.Delta)
 	all   strings.Builder // the text so far
-	shown string
+	shown int             // how much of rest was shown
 }
 
 func (d *display) add(one agent.Delta) {
@@ -88,29 +95,30 @@ func (d *display) add(one agent.Delta) {
 	case d.delta == nil:
 		return
 	case one.Kind == agent.DeltaRetry:
-		*d = display{finder: finder{tools: d.tools}, delta: d.delta}
+		*d = display{finder: finder{tools: d.tools, done: d.done}, delta: d.delta}
 	case one.Kind == agent.DeltaText:
 		d.all.WriteString(one.Text)
 		d.text = d.all.String()
 		if d.read(false); len(d.calls) == 0 {
-			d.show(d.rest.String())
+			d.show(d.rest.String()[d.shown:])
+			d.shown = d.rest.Len()
 		}
 		return
 	}
 	d.delta(one)
 }
 
-// show shows what of text was not shown yet.
 func (d *display) show(text string) {
-	if more, ok := strings.CutPrefix(text, d.shown); ok && more != "" {
-		d.shown = text
-		d.delta(agent.Delta{Kind: agent.DeltaText, Text: more})
+	if text != "" {
+		d.delta(agent.Delta{Kind: agent.DeltaText, Text: text})
 	}
 }
 
-// end shows the rest of the text, if it came in pieces.
+// end shows what of text was not shown yet, if it came in pieces.
 func (d *display) end(text string) {
 	if d.all.Len() > 0 {
-		d.show(text)
+		if more, ok := strings.CutPrefix(text, d.rest.String()[:d.shown]); ok {
+			d.show(more)
+		}
 	}
 }

@@ -123,7 +123,7 @@ func (r *reader) calls(within *format, nested int) []agent.ToolCall {
 	switch r.peek() {
 	case '{', '[':
 		if value := r.value(within); value != nil {
-			if calls := r.tools.fromJSON(value); calls != nil {
+			if calls := r.tools.fromJSON(value, 0); calls != nil {
 				return calls
 			}
 		}
@@ -145,12 +145,15 @@ func (r *reader) calls(within *format, nested int) []agent.ToolCall {
 
 // fromJSON returns the calls in a JSON value: an object, or a list in which every object
 // is a call.
-func (o offered) fromJSON(raw json.RawMessage) []agent.ToolCall {
+func (o offered) fromJSON(raw json.RawMessage, nested int) []agent.ToolCall {
+	if nested > maxNested {
+		return nil
+	}
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) == nil {
 		var calls []agent.ToolCall
 		for _, one := range list {
-			more := o.fromJSON(one)
+			more := o.fromJSON(one, nested+1)
 			if more == nil {
 				return nil
 			}
@@ -168,7 +171,7 @@ func (o offered) fromJSON(raw json.RawMessage) []agent.ToolCall {
 				return o.call(name, value)
 			}
 			if name == "function" {
-				return o.fromJSON(value)
+				return o.fromJSON(value, nested+1)
 			}
 		}
 	}
@@ -180,7 +183,7 @@ func (o offered) fromJSON(raw json.RawMessage) []agent.ToolCall {
 			_ = json.Unmarshal(value, &name) // "" is not a tool
 		case "function":
 			if json.Unmarshal(value, &name) != nil {
-				return o.fromJSON(value)
+				return o.fromJSON(value, nested+1)
 			}
 		case "arguments", "parameters", "args", "input":
 			args = value

@@ -3,6 +3,7 @@ package unparsed_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ type model struct {
 	message agent.Message
 	piece   int
 	err     error
+	usage   agent.Usage
 }
 
 func (m *model) Generate(_ context.Context, _ *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
@@ -43,7 +45,7 @@ func (m *model) Generate(_ context.Context, _ *agent.Request, delta func(agent.D
 		delta(agent.Delta{Kind: agent.DeltaText, Text: text[:n]})
 		text = text[n:]
 	}
-	return &agent.Response{Message: m.message}, m.err
+	return &agent.Response{Message: m.message, Usage: m.usage}, m.err
 }
 
 // A sample is a text and what it means.
@@ -71,11 +73,12 @@ func samples(t *testing.T) []sample {
 
 func ask(t *testing.T, m *model) (resp *agent.Response, shown string) {
 	t.Helper()
-	resp, err := (&unparsed.Provider{Provider: m}).Generate(t.Context(), &agent.Request{Tools: offered}, func(d agent.Delta) { shown += d.Text })
+	var b strings.Builder
+	resp, err := (&unparsed.Provider{Provider: m}).Generate(t.Context(), &agent.Request{Tools: offered}, func(d agent.Delta) { b.WriteString(d.Text) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, shown
+	return resp, b.String()
 }
 
 func listed(calls []agent.ToolCall) string {
@@ -189,14 +192,52 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestHostile: texts that are costly for a careless reader take no time.
+// hostile are pieces of text that are costly, many times, for a careless reader.
+var hostile = []string{"<function=", "<tool_call>", "{\"name\":", "\n[", "\n{", "\n[get_time(", "<function=get_time>", "```json\n", "```", "`", "\n'", "[TOOL_CALLS]get_time", " ", "> <",
+	"\n{\"name\": \"get_time\", \"arguments\": {\"a\":\"", "words and ", "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>", "<|tool_call>get_time{a:<|\"|>",
+	"<function=write_file><parameter=path>", "\n[\"", "\n[\"\"\"", "<tool_call>get_time\n<arg_key>a</arg_key><arg_value>", "“", "[TOOL_CALLS][", "\n/* {", "\n[[[[[[[[[[[[[[[[[[[[[[[[", "\n{\"function\":"}
+
+// TestHostile: texts that are costly for a careless reader take no time, whole and in pieces.
+// For the longest, time that grows with the square of the length would be many minutes.
 func TestHostile(t *testing.T) {
-	for _, piece := range []string{"<tool_call>", "{\"name\":", "\n[", "\n{", "\n[get_time(", "<function=get_time>", "```json\n", "`", "\n'", "[TOOL_CALLS]get_time"} {
-		text := strings.Repeat(piece, 10_000/len(piece))
+	try := func(piece string, length, size int) {
+		text := strings.Repeat(piece, length/len(piece))
 		begin := time.Now()
-		ask(t, &model{message: answer(text), piece: 100})
-		if took := time.Since(begin); took > 20*time.Second {
-			t.Errorf("%q many times took %s", piece, took)
+		ask(t, &model{message: answer(text), piece: size})
+		if took := time.Since(begin); took > 30*time.Second {
+			t.Errorf("%.20q many times, %d bytes in pieces of %d, took %s", piece, length, size, took)
+		}
+	}
+	for _, piece := range hostile {
+		try(piece, 5_000, 4)
+		try(piece, 10_000, 0)
+	}
+	for _, piece := range []string{"<function=", "`a", "words and "} {
+		try(piece, 1_500_000, 0)
+		try(piece, 1_500_000, 8)
+	}
+}
+
+// TestInterrupted: nobody waits for calls to be found after the end of a run.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	used := agent.Usage{Requests: 1, InputTokens: 7}
+	m := &model{message: answer("<tool_call>{\"name\": \"get_time\"}"), usage: used}
+	resp, err := (&unparsed.Provider{Provider: m}).Generate(ctx, &agent.Request{Tools: offered}, func(agent.Delta) {})
+	failed, ok := errors.AsType[*agent.ModelError](err)
+	if resp != nil || !ok || !errors.Is(err, context.Canceled) || failed.Usage != used {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+// TestCallAfterBrokenLists: what costs little in a short answer does not keep a call in it from
+// being found.
+func TestCallAfterBrokenLists(t *testing.T) {
+	for _, piece := range []string{"[1, 2\n", "[\"a\n", "{\"a\n"} {
+		text := "I saw:\n" + strings.Repeat(piece, 100) + "\n<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>"
+		if resp, _ := ask(t, &model{message: answer(text)}); len(resp.Message.Calls) != 1 {
+			t.Errorf("after %q 100 times there are the calls %v; want one", piece, resp.Message.Calls)
 		}
 	}
 }

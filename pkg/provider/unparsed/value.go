@@ -42,6 +42,7 @@ func (r *reader) value(f *format) json.RawMessage {
 			r.far = len(r.s)
 		}
 		size := len(text)
+		r.far = max(r.far, r.i+size)
 		pieces := strings.Split(text, f.quote)
 		for i := 1; i < len(pieces); i += 2 {
 			pieces[i] = loosejson.Write(pieces[i])

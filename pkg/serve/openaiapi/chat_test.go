@@ -271,7 +271,7 @@ func TestMediaOfTheClient(t *testing.T) {
 		t.Errorf("status %d: %s, want %s", status, body, want)
 	}
 	status, body, _ = s.post(t, "/v1/chat/completions", `{"model":"helper","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]}`)
-	if status != 400 || !strings.Contains(body, `"param":"messages[0].content[0]"`) {
+	if status != 400 || !strings.Contains(body, `"param":"messages[0].content[0].image_url"`) {
 		t.Errorf("an address: status %d: %s", status, body)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -32,7 +32,7 @@ type filePart struct {
 
 // parseContent reads the content of a message: a text, or a list of parts. param is its
 // place in the request.
-func parseContent(raw json.RawMessage, param string) ([]agent.Part, error) {
+func parseContent(n *items, raw json.RawMessage, param string) ([]agent.Part, error) {
 	if !given(raw) {
 		return nil, nil
 	}
@@ -43,21 +43,18 @@ func parseContent(raw json.RawMessage, param string) ([]agent.Part, error) {
 		}
 		return []agent.Part{agent.Text(whole)}, nil
 	}
-	var list []contentPart
-	if err := json.Unmarshal(raw, &list); err != nil {
+	if first := bytes.TrimSpace(raw); len(first) > 0 && first[0] != '[' {
 		return nil, invalid(param, "invalid_type", "%s: want a string or a list of parts", param)
 	}
 	var parts []agent.Part
-	for i, c := range list {
-		part, err := c.part(fmt.Sprintf("%s[%d]", param, i))
-		if err != nil {
-			return nil, err
-		}
-		if part.Kind == agent.PartMedia || part.Text != "" {
+	err := each(n, raw, param, func(c *contentPart, param string) error {
+		part, err := c.part(param)
+		if err == nil && (part.Kind == agent.PartMedia || part.Text != "") {
 			parts = append(parts, part)
 		}
-	}
-	return parts, nil
+		return err
+	})
+	return parts, err
 }
 
 func (c *contentPart) part(param string) (agent.Part, error) {
@@ -73,7 +70,7 @@ func (c *contentPart) part(param string) (agent.Part, error) {
 		if json.Unmarshal(c.ImageURL, &address.URL) != nil {
 			_ = json.Unmarshal(c.ImageURL, &address) // then there is no URL, which dataURL refuses
 		}
-		return dataURL(address.URL, "", param)
+		return dataURL(address.URL, "", param+".image_url")
 	case "input_audio":
 		kind := "audio/" + c.Audio.Format
 		if c.Audio.Format == "mp3" {
@@ -130,25 +127,80 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// toolSpecs are the tools of a request. choice is its tool_choice.
-func toolSpecs(tools []json.RawMessage, choice json.RawMessage) ([]agent.ToolSpec, error) {
-	offered := true
+// maxTools is more than any model takes.
+const maxTools = 1000
+
+// toolSpecs are the tools of a request. choice is its tool_choice: with one that requires a call,
+// forced are the tools of which one must be called, and none is offered.
+func toolSpecs(n *items, tools, choice json.RawMessage) (specs, forced []agent.ToolSpec, err error) {
+	specs, err = allTools(n, tools)
+	if err != nil {
+		return nil, nil, err
+	}
+	var named struct {
+		Type     string    `json:"type"`
+		Name     string    `json:"name"`
+		Function *function `json:"function"`
+	}
 	switch string(bytes.TrimSpace(choice)) {
 	case "", "null", `"auto"`:
+		return specs, nil, nil
 	case `"none"`:
-		offered = false
-	default:
-		return nil, unsupported("tool_choice", "the agent decides which tools it calls: want auto or none")
-	}
-	var specs []agent.ToolSpec
-	for i, raw := range tools {
-		param := fmt.Sprintf("tools[%d]", i)
-		var t clientTool
-		if err := json.Unmarshal(raw, &t); err != nil {
-			return nil, invalid(param, "invalid_type", "%s: %v", param, err)
+		return nil, nil, nil
+	case `"required"`:
+		if len(specs) == 0 {
+			return nil, nil, invalid("tool_choice", "invalid_value", "tool_choice: a call is required, and there are no tools")
 		}
-		if t.Type != "function" {
-			return nil, unsupported(param+".type", "tools of the type %.50q are not supported: the agent has tools of its own; want function", t.Type)
+		return nil, specs, nil
+	}
+	if json.Unmarshal(choice, &named) != nil || named.Type != "function" {
+		return nil, nil, unsupported("tool_choice", "want auto, none, required, or a function")
+	}
+	if named.Function != nil {
+		named.Name = named.Function.Name
+	}
+	i := slices.IndexFunc(specs, func(s agent.ToolSpec) bool { return s.Name == named.Name })
+	if i < 0 {
+		return nil, nil, invalid("tool_choice", "invalid_value", "tool_choice: tools has no function %.100q", named.Name)
+	}
+	return nil, specs[i : i+1], nil
+}
+
+// callSchema is the schema of the answer that is a call of one of tools: its arguments, or with
+// several tools its name and them.
+func callSchema(tools []agent.ToolSpec) json.RawMessage {
+	var choices []object
+	for _, t := range tools {
+		var schema object
+		if json.Unmarshal(t.Schema, &schema) != nil {
+			return t.Schema // which is refused
+		}
+		if schema["description"] == nil && t.Description != "" {
+			schema["description"] = t.Description
+		}
+		if len(tools) == 1 {
+			return encode(schema)
+		}
+		if schema["$id"] == nil { // so that its references hold
+			schema["$id"] = "https://tools.invalid/" + t.Name
+		}
+		choices = append(choices, object{"type": "object", "properties": object{"name": object{"const": t.Name}, "arguments": schema},
+			"required": []string{"name", "arguments"}, "additionalProperties": false})
+	}
+	return encode(object{"description": "a call of one of these tools", "type": "object", "anyOf": choices})
+}
+
+// allTools are the tools of a request.
+func allTools(n *items, tools json.RawMessage) (specs []agent.ToolSpec, err error) {
+	if !given(tools) {
+		return nil, nil
+	}
+	err = each(n, tools, "tools", func(t *clientTool, param string) error {
+		switch {
+		case len(specs) == maxTools:
+			return invalid("tools", "too_many_items", "tools: there are more than %d", maxTools)
+		case t.Type != "function":
+			return unsupported(param+".type", "tools of the type %.50q are not supported: the agent has tools of its own; want function", t.Type)
 		}
 		f := t.function
 		if t.Function != nil {
@@ -158,9 +210,7 @@ func toolSpecs(tools []json.RawMessage, choice json.RawMessage) ([]agent.ToolSpe
 			f.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 		specs = append(specs, agent.ToolSpec{Name: f.Name, Description: f.Description, Schema: f.Parameters})
-	}
-	if !offered {
-		return nil, nil
-	}
-	return specs, nil
+		return nil
+	})
+	return specs, err
 }

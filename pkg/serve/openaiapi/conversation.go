@@ -2,8 +2,9 @@ package openaiapi
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,10 +29,12 @@ type conversation struct {
 	events  chan agent.Event
 	gone    chan struct{} // closed when no event is read any more
 	slug    string
-	rebuilt bool            // from the messages of the client
-	tools   map[string]bool // of the client
-	single  bool            // one call per response
-	shaped  bool            // only an answer that was accepted is said: others do not fit
+	rebuilt bool             // from the messages of the client
+	tools   map[string]bool  // of the client
+	single  bool             // one call per response
+	shaped  bool             // only an answer that was accepted is said: others do not fit
+	forced  []agent.ToolSpec // the answer is a call of one of these tools of the client
+	stops   []string         // the text of a turn ends before the first of them
 
 	// Guarded by the Handler's mutex.
 	given []call // the calls whose results it waits for; nil when it does not wait
@@ -39,11 +42,14 @@ type conversation struct {
 
 	session  agent.Session // of the root
 	begun    bool          // it has events of this run
+	acted    bool          // a call started, at any depth: it may have had effects
 	pending  []call        // the calls that the client does not have yet
 	seen     map[string]bool
 	open     int    // calls of the client's tools in the last answer that have not begun
 	sent     []byte // the text of the turn that the output has
 	at       int    // how much of it the present request to the model has repeated
+	held     string // text of the turn that may be the beginning of a stop text
+	stopped  bool   // the text of the turn has one
 	last     string // the text of the last turn that has one, since the last reply
 	finish   agent.Finish
 	total    agent.TotalUsage // since the last reply
@@ -85,49 +91,49 @@ func (c *conversation) read() {
 	}
 }
 
-// next reads events until there is a reply.
-func (c *conversation) next(ctx context.Context, out output) (*reply, error) {
-	idle := time.NewTicker(keepAlive)
-	defer idle.Stop()
+// next reads events until there is a reply. What is said goes to x.
+func (c *conversation) next(ctx context.Context, x *exchange) (*reply, error) {
 	late := time.NewTimer(lateCalls)
 	defer late.Stop()
-	for out.lost() == nil {
+	for {
 		if len(c.pending) > 0 && c.open == 0 {
 			return c.ask(), nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the client left: %w", context.Cause(ctx))
+			return nil, context.Cause(ctx)
 		case <-late.C:
 			if len(c.pending) > 0 {
 				return c.ask(), nil
 			}
-		case <-idle.C:
-			out.idle()
 		case e, ok := <-c.events:
 			if !ok {
 				return nil, errors.New("the run has no end event")
 			}
 			late.Reset(lateCalls)
-			if e.Kind == agent.EventText && e.Depth == 0 {
-				idle.Reset(keepAlive)
-			}
-			c.note(&e, out)
+			c.note(&e, x)
 			if e.Kind == agent.EventEnd && e.Depth == 0 {
 				if c.shaped && e.Text != "" {
 					c.last = e.Text
-					out.text(e.Text, false)
+					if c.forced == nil {
+						c.show(e.Text, false, x)
+						c.endTurn(x)
+					}
 				}
-				return c.end(&e)
+				r, err := c.end(&e)
+				if err == nil && c.forced != nil && e.Status == agent.StatusOK {
+					c.call(r)
+				}
+				return r, err
 			}
 		}
 	}
-	return nil, fmt.Errorf("the client left: %w", out.lost())
 }
 
 // note takes over what an event says.
-func (c *conversation) note(e *agent.Event, out output) {
+func (c *conversation) note(e *agent.Event, x *exchange) {
 	c.total.Note(e)
+	c.acted = c.acted || e.Kind == agent.EventCallStarted || e.Kind == agent.EventClientCall
 	if e.Depth > 0 {
 		return
 	}
@@ -137,7 +143,7 @@ func (c *conversation) note(e *agent.Event, out output) {
 	}
 	switch e.Kind {
 	case agent.EventText:
-		c.say(e.Text, out)
+		c.say(e.Text, x)
 	case agent.EventRetry:
 		c.at = 0
 	case agent.EventWarning:
@@ -163,18 +169,19 @@ func (c *conversation) note(e *agent.Event, out output) {
 			}
 		}
 		c.at = 0
-		c.say(e.Message.Text(), out) // some providers show no pieces
+		c.say(e.Message.Text(), x) // some providers show no pieces
 		c.sent, c.at = nil, 0
 		if said := e.Message.Text(); said != "" && !c.shaped {
 			c.last = said
-			out.turn()
+			c.endTurn(x)
+			x.add(mark{turn: true})
 		}
 	}
 }
 
 // say passes on a piece of the model's text, but not what repeats the text before a
 // retry.
-func (c *conversation) say(piece string, out output) {
+func (c *conversation) say(piece string, x *exchange) {
 	if c.shaped {
 		return
 	}
@@ -190,13 +197,81 @@ func (c *conversation) say(piece string, out output) {
 	}
 	c.sent = append(c.sent, rest...)
 	c.at = len(c.sent)
-	out.text(rest, !same)
+	c.show(rest, !same, x)
+}
+
+// show passes on text up to the first stop text.
+func (c *conversation) show(piece string, again bool, x *exchange) {
+	if again {
+		c.held, c.stopped = "", false
+	}
+	if c.stopped {
+		return
+	}
+	text := c.held + piece
+	cut := c.cut(text)
+	c.stopped = len(cut) < len(text)
+	c.held = ""
+	if !c.stopped {
+		c.held = text[len(text)-c.partial(text):]
+		cut = text[:len(text)-len(c.held)]
+	}
+	if cut != "" || again {
+		x.said(cut, again)
+	}
+}
+
+// endTurn shows what was held back.
+func (c *conversation) endTurn(x *exchange) {
+	if c.held != "" {
+		x.said(c.held, false)
+	}
+	c.held, c.stopped = "", false
+}
+
+// cut returns the text before the first stop text in it.
+func (c *conversation) cut(text string) string {
+	for _, s := range c.stops {
+		text, _, _ = strings.Cut(text, s)
+	}
+	return text
+}
+
+// partial returns how many bytes at the end of text may be the beginning of a stop text.
+func (c *conversation) partial(text string) (n int) {
+	for _, s := range c.stops {
+		for i := min(len(s)-1, len(text)); i > n; i-- {
+			if strings.HasSuffix(text, s[:i]) {
+				n = i
+			}
+		}
+	}
+	return n
+}
+
+// call makes the answer of a run that must end in a call of a tool of the client that call. The
+// run is over: the results of the client begin another.
+func (c *conversation) call(r *reply) {
+	made := call{id: "call_" + rand.Text(), name: c.forced[0].Name, args: r.text}
+	if len(c.forced) > 1 {
+		var chosen struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		}
+		_ = json.Unmarshal([]byte(r.text), &chosen) // the schema holds
+		made.name, made.args = chosen.Name, string(chosen.Arguments)
+	}
+	r.text, r.calls, r.over = "", []call{made}, true
+	if n := len(r.messages); n > 0 && r.messages[n-1].Role == agent.RoleAssistant {
+		r.messages[n-1] = agent.Message{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: made.id, Name: made.name, Args: made.args}}}
+	}
 }
 
 // A reply is what a request gets: calls for the client, or the end of the run.
 type reply struct {
 	text     string // of the last turn
 	calls    []call
+	over     bool            // the run does not wait for results of the calls
 	refusal  string          // why the run was refused
 	short    string          // why the answer is not complete
 	messages []agent.Message // the conversation
@@ -224,7 +299,7 @@ type extension struct {
 
 // reply is what there is since the last one.
 func (c *conversation) reply(calls []call) *reply {
-	r := &reply{text: c.last, calls: calls, messages: c.messages(calls), usage: c.total.Usage}
+	r := &reply{text: c.cut(c.last), calls: calls, messages: c.messages(calls), usage: c.total.Usage}
 	c.last, c.total = "", agent.TotalUsage{}
 	r.extra = extension{Session: c.session.ID, Turns: c.turns, Unpriced: r.usage.Unpriced(), Rebuilt: c.rebuilt, Warnings: c.warnings}
 	if r.usage.Priced > 0 {
@@ -245,8 +320,13 @@ func (c *conversation) ask() *reply {
 	return c.reply(calls)
 }
 
+// statusFinal is the status of an error after which no known client repeats a request by itself:
+// the libraries of OpenAI repeat 408, 409, 429 and 5xx, the package ai and litellm the same
+// whatever X-Should-Retry says, and LangChain all but a few from 400 to 409.
+const statusFinal = http.StatusBadRequest
+
 // end is the reply at the end of the run, or the error of a run that has no answer. The
-// client must not repeat the request by itself: calls of tools may have had effects.
+// client must not repeat the request by itself if calls of tools may have had effects.
 func (c *conversation) end(e *agent.Event) (*reply, error) {
 	if len(c.sent) > 0 { // it was cut
 		c.last = string(c.sent)
@@ -273,6 +353,9 @@ func (c *conversation) end(e *agent.Event) (*reply, error) {
 		failed.status = http.StatusBadGateway
 	case status == agent.StatusInterrupted:
 		failed.status = http.StatusServiceUnavailable
+	}
+	if c.acted {
+		failed.status = statusFinal
 	}
 	return nil, failed
 }

@@ -3,7 +3,6 @@ package openaiapi
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -36,6 +35,7 @@ const (
 	DefaultMaxBody    = 16 << 20
 	DefaultMaxWaiting = 256
 	DefaultStoreBytes = 32 << 20
+	DefaultLinger     = 10 * time.Second
 )
 
 const (
@@ -55,6 +55,12 @@ type Handler struct {
 	// DefaultStoreBytes.
 	MaxWaiting int
 	StoreBytes int
+	// Linger is how long a run continues whose client has gone: the same request, repeated
+	// in this time, follows it. 0 means DefaultLinger.
+	Linger time.Duration
+	// Warn gets the text and the stack of a panic, which fails the request; nil lets it end the
+	// program.
+	Warn func(text string)
 
 	mu      sync.Mutex
 	closed  bool
@@ -63,18 +69,33 @@ type Handler struct {
 	store   []stored
 	size    int // of all in store
 	runs    sync.WaitGroup
+
+	exchanges map[string]*exchange // by key
+	active    map[*exchange]bool   // that have no reply yet
+	work      sync.WaitGroup       // exchanges
 }
 
-// Close ends the runs that wait for a client, and returns when all runs have ended. The
-// requests that are being answered should have ended before; a later one gets an error.
+func (h *Handler) linger() time.Duration { return cmp.Or(h.Linger, DefaultLinger) }
+
+// Close ends the runs without a client, and returns when all runs have ended. Requests that
+// are being answered are still answered; a later one gets an error.
 func (h *Handler) Close() {
 	h.mu.Lock()
 	h.closed = true
 	waiting := slices.Clone(h.waiting)
+	for _, x := range h.exchanges {
+		x.timer.Stop()
+	}
+	for x := range h.active {
+		if x.followers == 0 {
+			x.cancel(errLeft)
+		}
+	}
 	h.mu.Unlock()
 	for _, c := range waiting {
 		h.expire(c)
 	}
+	h.work.Wait()
 	h.runs.Wait()
 }
 
@@ -96,6 +117,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		writeJSON(w, http.StatusOK, describe(spec))
+	case strings.HasPrefix(path, "GET /responses/"), strings.HasPrefix(path, "DELETE /responses/"):
+		method, rest, _ := strings.Cut(path, " /responses/")
+		id, list := strings.CutSuffix(rest, "/input_items")
+		if err := h.serveStored(w, r, id, list, method == http.MethodDelete); err != nil {
+			writeError(w, err)
+		}
 	case path == "POST /chat/completions", path == "POST /responses":
 		h.run(w, r, path == "POST /responses")
 	default:
@@ -123,71 +150,29 @@ func (h *Handler) find(name string) (agent.ToolSpec, error) {
 
 // run answers a request for a chat completion or a response.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, responses bool) {
-	req := &request{Parallel: true, Store: true, ToolChoice: json.RawMessage(`"auto"`), Tools: []json.RawMessage{}, Metadata: map[string]string{}, created: time.Now().Unix()}
-	c, err := h.accept(w, r, req, responses)
+	req := &request{Parallel: true, Store: true, ToolChoice: json.RawMessage(`"auto"`), Tools: json.RawMessage("[]"), Metadata: json.RawMessage("{}"), created: time.Now().Unix()}
+	sum, err := h.decode(w, r, req)
+	if err == nil {
+		err = req.refused()
+	}
+	var x *exchange
+	if err == nil {
+		x, err = h.follow(r, req, responses, sum)
+	}
 	if err != nil {
 		writeError(w, err)
 		return
 	}
 	s := &stream{w: w, on: req.Stream}
-	var out output = &chatOutput{stream: s, req: req, id: "chatcmpl-" + rand.Text()}
+	var out output = &chatOutput{stream: s, req: req, id: "chatcmpl-" + x.id}
 	if responses {
-		out = &responseOutput{stream: s, handler: h, req: req, id: "resp_" + rand.Text()}
+		out = &responseOutput{stream: s, handler: h, req: req, id: "resp_" + x.id}
 	}
-	got, err := c.next(r.Context(), out)
-	switch {
-	case err != nil:
-		h.end(c, err.Error())
-		out.fail(err)
-	case got.calls != nil:
-		h.wait(c, got.calls) // the results may arrive before finish returns
-		out.finish(got)
-	default:
-		h.end(c, "")
-		out.finish(got)
-	}
-}
-
-// A stored is the conversation that a response ends. Those of earlier responses are
-// counted again in its size.
-type stored struct {
-	id       string
-	messages []agent.Message
-	size     int
-}
-
-// earlier returns the conversation that a stored response ends.
-func (h *Handler) earlier(id string) ([]agent.Message, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.store, func(s stored) bool { return s.id == id })
-	if i < 0 {
-		return nil, invalid("previous_response_id", "previous_response_not_found", "there is no response %.100q: responses are kept as long as the server runs and has room for them", id)
-	}
-	return h.store[i].messages, nil
-}
-
-// keep stores a conversation. The oldest ones make room for it.
-func (h *Handler) keep(id string, messages []agent.Message) {
-	s := stored{id, messages, 1000 + len(encode(messages))}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.store = append(h.store, s)
-	h.size += s.size
-	for h.size > cmp.Or(h.StoreBytes, DefaultStoreBytes) {
-		h.size -= h.store[0].size
-		h.store = slices.Delete(h.store, 0, 1)
-	}
+	h.leave(x, x.tell(r.Context(), out))
 }
 
 // accept checks a request and begins or continues its run.
-func (h *Handler) accept(w http.ResponseWriter, r *http.Request, req *request, responses bool) (*conversation, error) {
-	if err := h.decode(w, r, req); err != nil {
-		return nil, err
-	}
-	if err := req.refused(); err != nil {
-		return nil, err
-	}
+func (h *Handler) accept(r *http.Request, req *request, responses bool) (*conversation, error) {
 	spec, err := h.find(req.Model)
 	if err != nil {
 		return nil, err
@@ -198,17 +183,26 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request, req *request, r
 			return nil, err
 		}
 	}
-	t, err := req.thread(earlier, responses)
+	n := &items{left: func() error { return context.Cause(r.Context()) }}
+	t, err := req.thread(n, earlier, responses)
 	if err != nil {
 		return nil, err
 	}
-	tools, err := toolSpecs(req.Tools, req.ToolChoice)
-	if err != nil {
+	o := options{single: !req.Parallel}
+	if o.tools, o.forced, err = toolSpecs(n, req.Tools, req.ToolChoice); err != nil {
 		return nil, err
 	}
-	shape, err := req.schema()
-	if err != nil {
+	if o.stops, err = req.stops(n); err != nil {
 		return nil, err
 	}
-	return h.open(r, t, spec, tools, shape, !req.Parallel)
+	if o.shape, err = req.schema(); err != nil {
+		return nil, err
+	}
+	if len(o.forced) > 0 {
+		if o.shape != nil {
+			return nil, unsupported("tool_choice", "the answer is the call of a tool, so it cannot have a response format too")
+		}
+		o.shape = callSchema(o.forced)
+	}
+	return h.open(r, t, spec, o)
 }

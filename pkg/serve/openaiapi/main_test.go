@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -136,7 +137,7 @@ type server struct {
 func serve(t *testing.T, p agent.Provider, tools ...agent.Tool) *server {
 	t.Helper()
 	h := &host{agents: []*agent.Agent{{Slug: "helper", Announce: "helps", Provider: p, Toolsets: []agent.Toolset{agent.ToolList(tools)}}}}
-	s := &server{host: h, handler: &openaiapi.Handler{Host: h}}
+	s := &server{host: h, handler: &openaiapi.Handler{Host: h, Linger: time.Millisecond}}
 	s.Server = httptest.NewServer(s.handler)
 	t.Cleanup(func() {
 		s.CloseClientConnections()

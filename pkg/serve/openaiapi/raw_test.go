@@ -45,9 +45,14 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"n", "chat/completions", `{` + hello + `,"n":2}`, `"param":"n","code":"unsupported_parameter"`},
 		{"response_format", "chat/completions", `{` + hello + `,"response_format":{"type":"grammar"}}`, `"param":"response_format.type"`},
 		{"schema of the answer", "chat/completions", `{` + hello + `,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":3}}}}`, `outputSchema: `},
-		{"stop", "chat/completions", `{` + hello + `,"stop":["\n"]}`, `"param":"stop"`},
+		{"stop", "chat/completions", `{` + hello + `,"stop":3}`, `"param":"stop"`},
+		{"too many stops", "chat/completions", `{` + hello + `,"stop":[` + strings.Repeat(`"a",`, 16) + `"a"]}`, `"param":"stop"`},
 		{"functions", "chat/completions", `{` + hello + `,"functions":[]}`, `"param":"functions"`},
 		{"tool_choice", "chat/completions", `{` + hello + `,"tool_choice":"required"}`, `"param":"tool_choice"`},
+		{"tool_choice of another tool", "chat/completions", `{` + hello + `,"tools":[{"type":"function","function":{"name":"a"}}],"tool_choice":{"type":"function","function":{"name":"b"}}}`, `"param":"tool_choice"`},
+		{"tool_choice of several", "responses", `{"model":"helper","input":"hi","tools":[{"type":"function","name":"a"}],"tool_choice":{"type":"allowed_tools"}}`, `"param":"tool_choice"`},
+		{"tool_choice with a format", "chat/completions", `{` + hello + `,"tools":[{"type":"function","function":{"name":"a"}}],"tool_choice":"required","response_format":{"type":"json_object"}}`, `"param":"tool_choice"`},
+		{"address of an image", "chat/completions", `{"model":"helper","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://a.example/b.png"}}]}]}`, `"param":"messages[0].content[0].image_url"`},
 		{"tool type", "chat/completions", `{` + hello + `,"tools":[{"type":"custom"}]}`, `"param":"tools[0].type"`},
 		{"tool name", "chat/completions", `{` + hello + `,"tools":[{"type":"function","function":{"name":"a b"}}]}`, `its name is not valid`},
 		{"tool schema", "chat/completions", `{` + hello + `,"tools":[{"type":"function","function":{"name":"a","parameters":{"type":3}}}]}`, `its schema is not valid`},
@@ -143,7 +148,7 @@ func TestOutcomes(t *testing.T) {
 func TestRetryWithinAStream(t *testing.T) {
 	s := serve(t, retrying{})
 	_, body, _ := s.post(t, "/v1/chat/completions", conversation(`"stream":true,`, question))
-	if n := strings.Count(body, "One"); n != 1 || !strings.Contains(body, `"content":" two"`) {
+	if n := strings.Count(body, "One"); n != 1 || !strings.Contains(body, ` two"`) {
 		t.Errorf("stream = %s", body)
 	}
 }

@@ -138,7 +138,7 @@ func (o *responseOutput) finish(r *reply) {
 	}
 	whole["usage"], whole["agents"] = usage(r.usage, "input", "output"), r.extra
 	if o.req.Store {
-		o.handler.keep(o.id, withoutNote(r.messages, o.req.Instructions))
+		o.handler.answered(o.id, encode(whole))
 	}
 	if !o.on {
 		writeJSON(o.w, http.StatusOK, whole)

@@ -3,6 +3,7 @@ package openaiapi
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +16,19 @@ import (
 // other become one. Instructions of the client, whose place is the system prompt of a
 // model, follow the next message of the user: an agent has a system prompt of its own.
 type thread struct {
-	messages []agent.Message // not to be changed: stored responses have the same
-	notes    []agent.Part    // instructions for the next message of the user
+	messages []agent.Message
+	notes    []agent.Part // instructions for the next message of the user
+}
+
+// newThread begins with the messages of a stored response, which others may read: what the
+// last of them has is copied when something is added to it.
+func newThread(earlier []agent.Message) *thread {
+	t := &thread{messages: slices.Clone(earlier)}
+	if n := len(t.messages); n > 0 {
+		end := &t.messages[n-1]
+		end.Parts, end.Calls, end.Results = slices.Clip(end.Parts), slices.Clip(end.Calls), slices.Clip(end.Results)
+	}
+	return t
 }
 
 // note is the part with instructions of the client.
@@ -35,18 +47,17 @@ func (t *thread) system(text string) {
 func (t *thread) add(m agent.Message) {
 	n := len(t.messages)
 	if n == 0 || t.messages[n-1].Role != m.Role {
-		t.messages = append(slices.Clip(t.messages), m)
+		t.messages = append(t.messages, m)
 		return
 	}
-	end := t.messages[n-1]
+	end := &t.messages[n-1]
 	i := len(end.Parts)
-	end.Parts = slices.Concat(end.Parts, m.Parts)
+	end.Parts = append(end.Parts, m.Parts...)
 	if i > 0 && len(m.Parts) > 0 && end.Parts[i-1].Kind == agent.PartText && m.Parts[0].Kind == agent.PartText {
 		end.Parts[i].Text = "\n\n" + end.Parts[i].Text
 	}
-	end.Calls = slices.Concat(end.Calls, m.Calls)
-	end.Results = slices.Concat(end.Results, m.Results)
-	t.messages = append(slices.Clone(t.messages[:n-1]), end)
+	end.Calls = append(end.Calls, m.Calls...)
+	end.Results = append(end.Results, m.Results...)
 }
 
 func (t *thread) user(parts ...agent.Part) {
@@ -65,19 +76,19 @@ func (t *thread) finish() error {
 	}
 	asked := false
 	seen := map[string]bool{}
-	var open []agent.ToolCall
+	open := map[string]string{} // the names of the calls without a result, by id
 	for _, m := range t.messages {
 		for i, r := range m.Results {
-			n := slices.IndexFunc(open, func(c agent.ToolCall) bool { return c.ID == r.CallID })
+			name, ok := open[r.CallID]
 			switch {
-			case n < 0 && seen[r.CallID]:
+			case !ok && seen[r.CallID]:
 				return invalid("", "invalid_value", "there are two results for the tool call %.100q", r.CallID)
-			case n < 0:
+			case !ok:
 				return invalid("", "invalid_value", "there is a result for the tool call %.100q, and no message before it with this call", r.CallID)
 			case r.Name == "":
-				m.Results[i].Name = open[n].Name
+				m.Results[i].Name = name
 			}
-			open = slices.Delete(open, n, n+1)
+			delete(open, r.CallID)
 		}
 		if err := answered(open); err != nil {
 			return err
@@ -87,8 +98,8 @@ func (t *thread) finish() error {
 				return invalid("", "invalid_value", "the id %.100q of a tool call is empty or occurs twice, or no message of the user precedes it", c.ID)
 			}
 			seen[c.ID] = true
+			open[c.ID] = c.Name
 		}
-		open = slices.Clone(m.Calls)
 		asked = asked || m.Role == agent.RoleUser
 	}
 	if err := answered(open); err != nil {
@@ -101,14 +112,11 @@ func (t *thread) finish() error {
 }
 
 // answered checks that no call is without a result.
-func answered(open []agent.ToolCall) error {
+func answered(open map[string]string) error {
 	if len(open) == 0 {
 		return nil
 	}
-	var ids []string
-	for _, c := range open {
-		ids = append(ids, c.ID)
-	}
+	ids := slices.Sorted(maps.Keys(open))
 	return invalid("", "invalid_value", "each tool call must be followed by its result; these have none: %.1000s", strings.Join(ids, ", "))
 }
 
@@ -178,6 +186,7 @@ func history(slug string, messages []agent.Message) (events []agent.Event) {
 		events = append(events, e)
 	}
 	add(agent.Event{Kind: agent.EventSession})
+	place := map[string]int{} // of the calls of the last answer
 	for i, m := range messages {
 		switch {
 		case m.Role == agent.RoleUser && i > 0 && messages[i-1].Role == agent.RoleTool:
@@ -193,9 +202,14 @@ func history(slug string, messages []agent.Message) (events []agent.Event) {
 				add(agent.Event{Kind: agent.EventEnd, Status: agent.StatusOK, Text: m.Text()})
 			}
 		}
+		if len(m.Calls) > 0 {
+			clear(place)
+		}
+		for n, c := range m.Calls {
+			place[c.ID] = n + 1
+		}
 		for _, r := range m.Results {
-			n := 1 + slices.IndexFunc(messages[i-1].Calls, func(c agent.ToolCall) bool { return c.ID == r.CallID })
-			add(agent.Event{Kind: agent.EventCallEnded, CallID: r.CallID, Tool: r.Name, Turn: turn, N: n, Result: &r})
+			add(agent.Event{Kind: agent.EventCallEnded, CallID: r.CallID, Tool: r.Name, Turn: turn, N: place[r.CallID], Result: &r})
 		}
 	}
 	return events

@@ -15,13 +15,22 @@ import (
 // the time limit of such a call.
 const waitTime = 4 * time.Minute
 
+// options are what a request asks of its run.
+type options struct {
+	tools  []agent.ToolSpec // of the client
+	forced []agent.ToolSpec // the answer is a call of one of them
+	shape  json.RawMessage  // the schema of the answer
+	stops  []string
+	single bool // one call per response
+}
+
 // open continues the run that waits for the results in t, or starts one.
-func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []agent.ToolSpec, shape json.RawMessage, single bool) (*conversation, error) {
-	s, err := t.start(spec, tools)
+func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o options) (*conversation, error) {
+	s, err := t.start(spec, o.tools)
 	if err != nil {
 		return nil, err
 	}
-	s.OutputSchema = shape
+	s.OutputSchema = o.shape
 	s.Lease.Traceparent = r.Header.Get("Traceparent")
 	c, err := h.resume(r.Context(), t, spec.Name)
 	if c != nil || err != nil {
@@ -37,8 +46,8 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, tools []
 		return nil, err
 	}
 	c = &conversation{channel: channel, cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
-		rebuilt: s.Args == nil, tools: map[string]bool{}, single: single, shaped: shape != nil, seen: map[string]bool{}}
-	for _, spec := range tools {
+		rebuilt: s.Args == nil, tools: map[string]bool{}, single: o.single, shaped: o.shape != nil, forced: o.forced, stops: o.stops, seen: map[string]bool{}}
+	for _, spec := range o.tools {
 		c.tools[spec.Name] = true
 	}
 	for _, e := range s.History {

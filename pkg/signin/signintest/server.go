@@ -37,6 +37,8 @@ type Server struct {
 	NoMetadata bool
 	// Resource replaces the resource identifier, Iss the issuer in redirects.
 	Resource, Iss string
+	// ExpiresIn returns the lifetime as the server writes it; nil is that of Lifetime.
+	ExpiresIn func() any
 	// Fail makes the token endpoint answer with this status.
 	Fail int
 	// Echo adds the Authorization header to the result of the tool.
@@ -181,6 +183,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	access, refresh := fmt.Sprintf("access-token-number-%d", s.issued), fmt.Sprintf("refresh-token-number-%d", s.issued)
 	s.tokens[access] = token{old.scopes, time.Now().Add(life), old.family}
 	said := map[string]any{"access_token": access, "token_type": "bearer", "expires_in": life.Seconds()}
+	if s.ExpiresIn != nil {
+		said["expires_in"] = s.ExpiresIn()
+	}
 	if s.Proofs {
 		said["token_type"] = "DPoP"
 	}

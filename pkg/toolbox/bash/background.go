@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -167,15 +168,36 @@ func (c *command) next() (agent.Result, error) {
 	if err != nil {
 		return agent.Result{}, err
 	}
-	c.read = info.Size()
-	state := "runs"
-	if !c.ended.IsZero() {
+	state, over := "runs", !c.ended.IsZero()
+	if over {
 		state = "has ended: " + c.state()
+	} else {
+		data = data[:len(data)-incomplete(data)] // the next call has the character whole
+	}
+	c.read = begin + int64(len(data))
+	if note != "" { // the cut may be in a character
+		for len(data) > 0 && !utf8.RuneStart(data[0]) {
+			data = data[1:]
+		}
 	}
 	if len(data) == 0 {
 		return agent.TextResult("[nothing new; the command " + state + "]"), nil
 	}
 	return agent.TextResult(note + strings.ToValidUTF8(string(data), "\uFFFD") + "\n[the command " + state + "]"), nil
+}
+
+// incomplete returns how many bytes at the end of data begin a character of UTF-8 that more bytes
+// may complete.
+func incomplete(data []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(data); n++ {
+		if end := data[len(data)-n:]; utf8.RuneStart(end[0]) {
+			if utf8.FullRune(end) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
 }
 
 func (s *Toolset) kill() agent.Tool {

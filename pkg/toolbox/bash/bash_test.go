@@ -14,6 +14,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
+	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/redact"
 )
 
@@ -196,6 +197,44 @@ func TestACommandContinuesInTheBackgroundAndItsEndIsAMessage(t *testing.T) {
 	}
 }
 
+// TestALineThatARuleAllowsRunsAsItsWords: bash gets the words that were judged, not the text.
+func TestALineThatARuleAllowsRunsAsItsWords(t *testing.T) {
+	rule, err := policy.ParseRule([]byte(`{"verdict":"allow","tool":"bash","command":["echo"]}`), policy.Place{Source: "rule"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]struct{ runs, result string }{
+		`echo   "a  b"  'it'\''s' && echo c\;`: {`echo 'a  b' 'it'\''s' && echo 'c;'`, "a  b it's\nc;\n"},
+		"echo a\necho b":                       {"echo a; echo b", "a\nb\n"},
+		"echo #\\\ntouch X":                    {"", "not run: refused by policy: no allow rule of set covers it: it has a comment"},
+		"echo <<E\nE\\\nF\ntouch X\nE":         {"", "not run: refused by policy"},
+	} {
+		rights, err := policy.New(policy.Set{Source: "set", Rules: []*policy.Rule{rule}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, _ := json.Marshal(map[string]string{"command": command})
+		dir, ran := t.TempDir(), ""
+		model := &script{t: t, steps: []func(string) (string, string){say("bash", string(args))}}
+		r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: model, Rights: rights, Toolsets: []agent.Toolset{Open(options(t, Options{Dir: dir}))}},
+			Observe: func(e agent.Event) {
+				var args struct{ Command string }
+				if e.Kind == agent.EventCallStarted && json.Unmarshal([]byte(e.Args), &args) == nil {
+					ran = args.Command
+				}
+			}}
+		if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+		if text := conversation(model.seen); ran != want.runs || !strings.Contains(text, want.result) {
+			t.Errorf("%q ran as %q, want %q, with %q, want %q", command, ran, want.runs, text, want.result)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%q left %v", command, left)
+		}
+	}
+}
+
 func TestBackgroundCommandsEnd(t *testing.T) {
 	for name, call := range map[string]func(string) (string, string){
 		"with the run":   say("bash_list", `{}`),
@@ -268,6 +307,33 @@ func TestACommandReadsAndChangesTheContext(t *testing.T) {
 				if _, err := os.Stat(strings.TrimSpace(file)); err == nil {
 					t.Errorf("%s is left", file)
 				}
+			}
+		}
+	}
+}
+
+// TestReadsCutNoCharacter: of a text that is read in two parts, at each place.
+func TestReadsCutNoCharacter(t *testing.T) {
+	for _, text := range []string{"aé€😀z", "plain", "\xff bytes \xe2\x82", "😀"} {
+		file := filepath.Join(t.TempDir(), "out")
+		for cut := range len(text) + 1 {
+			c := &command{set: &Toolset{opts: Options{MaxOutput: 1000}}, file: file}
+			read := func(printed string) string {
+				if err := os.WriteFile(file, []byte(printed), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				r, err := c.next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				said, _, _ := strings.Cut(r.Text(), "\n[the command")
+				said, _, _ = strings.Cut(said, "[nothing new")
+				return said
+			}
+			first := read(text[:cut])
+			c.ended = time.Now()
+			if got, want := first+read(text), strings.ToValidUTF8(text, "\uFFFD"); got != want {
+				t.Errorf("cut at %d: %q, want %q", cut, got, want)
 			}
 		}
 	}

@@ -93,6 +93,7 @@ type box struct {
 	order     []string // of the snapshots, the oldest first
 	kept      int      // bytes in snapshots
 	folders   []folder // snapshot N is folders[N-1]
+	held      int      // bytes in folders
 	sessions  map[string]*session
 	committed []string
 	started   int // edit sessions, for their names
@@ -271,6 +272,9 @@ func (b *box) replace(a *arguments) (any, error) {
 	if content == nil {
 		return nil, fmt.Errorf("%s does not exist", a.Path)
 	}
+	if strings.Contains(a.Old, "\n") && documentOf(content).end == "\r\n" { // as read-file-range shows the lines
+		a.Old, a.New = withEnds(a.Old), withEnds(a.New)
+	}
 	switch n := bytes.Count(content, []byte(a.Old)); {
 	case a.Old == "":
 		return nil, fmt.Errorf("the argument old_text is missing")
@@ -283,4 +287,9 @@ func (b *box) replace(a *arguments) (any, error) {
 		return nil, err
 	}
 	return &replaced{Path: a.Path, Line: 1 + bytes.Count(content[:at], []byte("\n")), Before: b.keep(content), After: b.keep(changed)}, nil
+}
+
+// withEnds converts the line ends of a text to CRLF.
+func withEnds(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", "\r\n")
 }

@@ -2,9 +2,13 @@ package developer_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -246,7 +250,7 @@ func TestPatches(t *testing.T) {
 	for _, c := range []struct{ patch, want, wrong string }{
 		{patch: "--- a/f\n+++ b/f\n@@ -2,2 +2,2 @@ fn\n-b\n+B\n c\n@@ -5,3 +5,4 @@\n e\n+f\n\n g\n", want: "a\nB\nc\nd\ne\nf\n\ng\n"},
 		{patch: "@@ -0,0 +1 @@\n+top\n", want: "top\n" + before},
-		{patch: "@@ -7 +7,9 @@\n g\n+h\n\\ No newline at end of file", want: before + "h\n"}, // a wrong count
+		{patch: "@@ -7 +7,9 @@\n g\n+h\n\\ No newline at end of file", want: before + "h"}, // a wrong count
 		{patch: "@@ -2,2 +2,1 @@\n-b\n-x\n", wrong: `expects line 3 to be "x", and it is "c"; nothing was changed`},
 		{patch: "@@ -1 +1 @@\n-a\n+A\n@@ -9 +9 @@\n-x\n", wrong: "has 7 lines"},
 		{patch: "@@ -1,2 +1,2 @@\n-a\n-b\n+x\n@@ -2 +2 @@\n-b\n+y\n", wrong: "overlaps"},
@@ -318,6 +322,180 @@ func TestNothingOutsideIsReadOrWritten(t *testing.T) {
 	for _, bad := range []string{`{"tag": "None"}`, `{"tag": "FilePattern", "contents": "["}`, `{"tag": "Not"}`, `{"tag": "Any", "contents": {}}`} {
 		if err := json.Unmarshal([]byte(bad), &developer.Predicate{}); err == nil {
 			t.Error(bad)
+		}
+	}
+}
+
+// TestAnEditKeepsTheRestOfTheFile: line ends, the end of the last line and the mode, of files of
+// each kind, by each capability that edits.
+func TestAnEditKeepsTheRestOfTheFile(t *testing.T) {
+	for name, c := range map[string]map[string]any{
+		"write-file-range":   {"ranges": "2", "contentBlocks": []string{"TWO"}},
+		"write, CRLF block":  {"capability": "write-file-range", "ranges": "2", "contentBlocks": []string{"TWO\r\n"}},
+		"edit-text":          {"old_text": "one\ntwo", "new_text": "one\nTWO"},
+		"patch-file":         {"patch": "@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n"},
+		"a patch with CRLF":  {"capability": "patch-file", "patch": "@@ -1,3 +1,3 @@\r\n one\r\n-two\r\n+TWO\r\n three\r\n"},
+		"a patch that marks": {"capability": "patch-file", "patch": "@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n\\ No newline at end of file\n"},
+	} {
+		for _, end := range []string{"\n", "\r\n"} {
+			for _, last := range []string{"", end} {
+				if strings.Contains(name, "marks") && last != "" {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %q, %q", name, end, last), func(t *testing.T) {
+					b := open(t, map[string]string{"a.txt": "one" + end + "two" + end + "three" + last}, nil)
+					file := filepath.Join(b.dir, "a.txt")
+					if err := os.Chmod(file, 0o751); err != nil {
+						t.Fatal(err)
+					}
+					args := map[string]any{"capability": name, "path": "a.txt"}
+					maps.Copy(args, c)
+					if r := b.call(args); r["error"] != nil {
+						t.Fatal(r)
+					}
+					b.has("a.txt", "one"+end+"TWO"+end+"three"+last)
+					if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o751 {
+						t.Errorf("%v %v", info, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestAPatchChangesTheEndOfTheLastLine: its markers say so.
+func TestAPatchChangesTheEndOfTheLastLine(t *testing.T) {
+	const mark = "\\ No newline at end of file\n"
+	b := open(t, map[string]string{"a.txt": "one"}, nil)
+	b.call(map[string]any{"capability": "patch-file", "path": "a.txt", "patch": "@@ -1 +1 @@\n-one\n" + mark + "+two\n"})
+	b.has("a.txt", "two\n")
+	b.call(map[string]any{"capability": "patch-file", "path": "a.txt", "patch": "@@ -1 +1 @@\n-two\n+one\n" + mark})
+	b.has("a.txt", "one")
+	b.call(map[string]any{"capability": "write-file-range", "path": "a.txt", "ranges": "tail", "contentBlocks": []string{"two"}})
+	b.has("a.txt", "one\ntwo")
+}
+
+// TestFilesThatAreReadOnlyStay: a file without write permissions is not replaced.
+func TestFilesThatAreReadOnlyStay(t *testing.T) {
+	b := open(t, map[string]string{"a.txt": "one\n"}, nil)
+	file := filepath.Join(b.dir, "a.txt")
+	if err := os.Chmod(file, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	b.refuses("a.txt is read-only", map[string]any{"capability": "edit-text", "path": "a.txt", "old_text": "one", "new_text": "two"})
+	b.has("a.txt", "one\n")
+}
+
+// TestARestoredFolderIsAsItWas: with modes, and with nothing written through links that came since.
+func TestARestoredFolderIsAsItWas(t *testing.T) {
+	outside := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		if err := os.WriteFile(filepath.Join(outside, name), []byte("outside\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := open(t, map[string]string{"d/a": "a\n", "d/sub/b": "b\n"}, func(_ string, o *developer.Options) { o.Files = developer.Everywhere() })
+	top := filepath.Join(b.dir, "d")
+	if err := os.Chmod(filepath.Join(top, "a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ref := b.call(map[string]any{"capability": "snapshot-directory", "path": "d"})["snapshotRef"]
+	for _, err := range []error{os.Remove(filepath.Join(top, "a")), os.Symlink(filepath.Join(outside, "a"), filepath.Join(top, "a"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := b.call(map[string]any{"capability": "restore-directory", "path": "d", "snapshot_ref": ref}); r["error"] != nil {
+		t.Fatal(r)
+	}
+	b.has("d/a", "a\n")
+	if info, err := os.Lstat(filepath.Join(top, "a")); err != nil || info.Mode() != 0o700 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	for _, err := range []error{os.RemoveAll(filepath.Join(top, "sub")), os.Symlink(outside, filepath.Join(top, "sub"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.refuses("a link is in the path", map[string]any{"capability": "restore-directory", "path": "d", "snapshot_ref": ref})
+	for _, name := range []string{"a", "b"} {
+		if got, err := os.ReadFile(filepath.Join(outside, name)); err != nil || string(got) != "outside\n" {
+			t.Errorf("%s is %q, %v", name, got, err)
+		}
+	}
+}
+
+// TestSnapshotsOfFoldersHaveALimit: the oldest are dropped.
+func TestSnapshotsOfFoldersHaveALimit(t *testing.T) {
+	b := open(t, map[string]string{"d/a": strings.Repeat("x", 9<<20)}, nil)
+	refs := make([]any, 8)
+	for i := range refs {
+		refs[i] = b.call(map[string]any{"capability": "snapshot-directory", "path": "d"})["snapshotRef"]
+	}
+	b.refuses("was dropped", map[string]any{"capability": "restore-directory", "path": "d", "snapshot_ref": refs[0]})
+	if r := b.call(map[string]any{"capability": "restore-directory", "path": "d", "snapshot_ref": refs[7]}); r["error"] != nil {
+		t.Error(r)
+	}
+}
+
+// TestManyWritersOfAFile: each of them succeeds, and what an interrupted one left is in nobody's way.
+// TestMissingFoldersAreMade: also those whose names begin with a dot, such as .github.
+func TestMissingFoldersAreMade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "work")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	f := developer.OpenFiles(developer.Options{Dir: dir})
+	for _, name := range []string{".github/workflows/ci.yml", "a/.b/c", "..c/d", "ä/e", "a/f/g/h"} {
+		if err := f.Write(name, []byte("x")); err != nil {
+			t.Errorf("Write(%q): %v", name, err)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != "x" {
+			t.Errorf("%s is %q, %v", name, text, err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(left) != 1 {
+		t.Errorf("beside the folder there are %v (%v), want nothing", left, err)
+	}
+}
+
+func TestManyWritersOfAFile(t *testing.T) {
+	b := open(t, map[string]string{"a.txt": ""}, nil)
+	var writers sync.WaitGroup
+	for i := range 8 {
+		writers.Go(func() {
+			f := developer.OpenFiles(developer.Options{Dir: b.dir})
+			for range 20 {
+				if err := f.Write("a.txt", []byte(strconv.Itoa(i))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if left, err := filepath.Glob(filepath.Join(b.dir, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v %v", left, err)
+	}
+}
+
+// TestFilesOfTheSystemAreRefused: the keys of this process are in one of them.
+func TestFilesOfTheSystemAreRefused(t *testing.T) {
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("there is no /proc")
+	}
+	dir := t.TempDir()
+	if err := os.Symlink("/proc/self", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	f := developer.OpenFiles(developer.Options{Dir: dir, Files: developer.Everywhere()})
+	for _, name := range []string{"/proc/self/environ", "/proc/thread-self/maps", "/proc/1/cmdline", "/proc/../proc/self/environ", "link/environ",
+		"/sys/kernel/mm/transparent_hugepage/enabled", "/dev/shm/x", "/dev/../proc/self/environ"} {
+		if text, err := f.Read(name); err == nil || !strings.Contains(err.Error(), "part of the system") {
+			t.Errorf("Read(%q) = %.40q, %v", name, text, err)
+		}
+		if err := f.Write(name, []byte("x")); err == nil {
+			t.Errorf("Write(%q) succeeded", name)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package developer
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -169,17 +170,29 @@ func (f *Files) place(name string, write bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return file, f.permit(name, file, write)
+}
+
+// permit checks that a file, whose path without symbolic links is file, may be read or written.
+func (f *Files) permit(name, file string, write bool) error {
 	switch {
+	case isSystem(file):
+		return fmt.Errorf("%s is not a file on a disk, but part of the system", name)
 	case !f.readable(file):
-		return "", fmt.Errorf("%s is not one of the files that may be used here", name)
+		return fmt.Errorf("%s is not one of the files that may be used here", name)
 	case !write:
-		return file, nil
 	case f.permits != nil && !f.permits(file, true):
-		return "", fmt.Errorf("the sandbox does not permit to write %s", name)
+		return fmt.Errorf("the sandbox does not permit to write %s", name)
 	case f.decides(file):
-		return "", fmt.Errorf("%s decides which programs are executed (an agent file, a tool, a file of git), and is not written", name)
+		return fmt.Errorf("%s decides which programs are executed (an agent file, a tool, a file of git), and is not written", name)
 	}
-	return file, nil
+	return nil
+}
+
+// isSystem reports whether a path leads to processes, devices or the kernel: there the files of this
+// process have its keys, and those of others have theirs, whatever a sandbox permits to read.
+func isSystem(file string) bool {
+	return slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(top string) bool { return within(file, top) })
 }
 
 // readable reports whether a file may be used, apart from what protects it from being
@@ -230,6 +243,31 @@ func (f *Files) folder(file string) (*os.Root, error) {
 	return root, nil
 }
 
+// makeFolder is like folder, and creates missing folders.
+func (f *Files) makeFolder(file string) (*os.Root, error) {
+	missing, top := "", filepath.Dir(file)
+	for isMissing(exists(top)) {
+		missing, top = filepath.Join(filepath.Base(top), missing), filepath.Dir(top)
+	}
+	if missing != "" {
+		root, err := f.folder(filepath.Join(top, "a file")) // which only stands for one
+		if err != nil {
+			return nil, err
+		}
+		err = root.MkdirAll(missing, 0o777)
+		root.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return f.folder(file)
+}
+
+func exists(path string) error {
+	_, err := os.Lstat(path)
+	return err
+}
+
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // Read returns the content of a file. A relative name starts at the folder of the options.
@@ -277,20 +315,47 @@ func (f *Files) Write(name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-		return err
-	}
-	root, err := f.folder(file)
+	root, err := f.makeFolder(file)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	base := filepath.Base(file)
 	old, err := root.Lstat(base)
-	if err == nil && !old.Mode().IsRegular() {
+	switch {
+	case err != nil:
+		return replaceFile(root, base, content, nil)
+	case !old.Mode().IsRegular():
 		return fmt.Errorf("%s is not a file", name)
+	case old.Mode().Perm()&0o222 == 0:
+		return fmt.Errorf("%s is read-only (mode %#o)", name, old.Mode().Perm())
 	}
 	return replaceFile(root, base, content, old)
+}
+
+// restore puts back a file of a snapshot, at a path without symbolic links. What is there
+// now is replaced, and a link that is there is not followed.
+func (f *Files) restore(file string, content []byte, mode fs.FileMode) error {
+	if dir := filepath.Dir(file); at(dir, ".") != dir {
+		return fmt.Errorf("a link is in the path of %s now", file)
+	}
+	if err := f.permit(file, file, true); err != nil {
+		return err
+	}
+	root, err := f.makeFolder(file)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	base := filepath.Base(file)
+	old, err := root.Lstat(base)
+	if err != nil || !old.Mode().IsRegular() {
+		old = nil
+	}
+	if err := replaceFile(root, base, content, old); err != nil {
+		return err
+	}
+	return root.Chmod(base, mode)
 }
 
 // remove removes a file.
@@ -308,9 +373,10 @@ func (f *Files) remove(name string) error {
 }
 
 // replaceFile writes a temporary file beside the file and renames it. The file has the
-// permissions of the old one, if there is one.
+// permissions and the owner of the old one, if there is one: where this process may not set
+// the owner, it writes into the old file.
 func replaceFile(root *os.Root, base string, content []byte, old fs.FileInfo) (err error) {
-	temporary := fmt.Sprintf(".%s.%d.tmp", base, os.Getpid())
+	temporary := "." + rand.Text() + ".tmp" // two writers have two, and one that is left blocks no other
 	out, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
@@ -321,6 +387,11 @@ func replaceFile(root *os.Root, base string, content []byte, old fs.FileInfo) (e
 		}
 	}()
 	if old != nil {
+		if err := giveTo(out, old); err != nil {
+			out.Close()
+			_ = root.Remove(temporary)
+			return overwrite(root, base, content, old)
+		}
 		_ = out.Chmod(old.Mode().Perm())
 	}
 	_, err = out.Write(content)
@@ -328,4 +399,21 @@ func replaceFile(root *os.Root, base string, content []byte, old fs.FileInfo) (e
 		return err
 	}
 	return root.Rename(temporary, base)
+}
+
+// overwrite replaces the content of the file in place, if it is still the file old.
+func overwrite(root *os.Root, base string, content []byte, old fs.FileInfo) error {
+	out, err := root.OpenFile(base, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if opened, err := out.Stat(); err != nil || !os.SameFile(old, opened) {
+		out.Close()
+		return fmt.Errorf("%s has changed meanwhile", base)
+	}
+	_, err = out.Write(content)
+	if err == nil {
+		err = out.Truncate(int64(len(content)))
+	}
+	return errors.Join(err, out.Sync(), out.Close())
 }

@@ -12,7 +12,14 @@ import (
 // A folder is a snapshot of all files below a folder.
 type folder struct {
 	top   string // resolved
-	files map[string][]byte
+	files map[string]kept
+	size  int // bytes; 0 once the snapshot was dropped
+}
+
+// A kept is a file of a snapshot.
+type kept struct {
+	content []byte
+	mode    fs.FileMode
 }
 
 // A foldered is the result of snapshot-directory and restore-directory.
@@ -26,24 +33,24 @@ type foldered struct {
 
 // contents reads all files below a folder that may be used.
 func (b *box) contents(name string) (folder, error) {
-	f := folder{files: map[string][]byte{}}
+	f := folder{files: map[string]kept{}}
 	top, err := resolve(b.files.dir, name)
 	if err != nil {
 		return f, err
 	}
 	f.top = top
-	size := 0
-	return f, b.walk(name, true, true, func(shown, file string, info fs.FileInfo) error {
+	err = b.walk(name, true, true, func(shown, file string, info fs.FileInfo) error {
 		if !info.Mode().IsRegular() {
 			return nil
 		}
-		if size += int(info.Size()); size > maxSnapshots {
+		if f.size += int(info.Size()); f.size > maxSnapshots {
 			return fmt.Errorf("the files below %s have more than %d bytes", name, maxSnapshots)
 		}
 		content, err := b.files.Read(file)
-		f.files[file] = content
+		f.files[file] = kept{content, info.Mode().Perm()}
 		return err
 	})
+	return f, err
 }
 
 func (b *box) snapshot(a *arguments) (any, error) {
@@ -52,6 +59,11 @@ func (b *box) snapshot(a *arguments) (any, error) {
 		return nil, err
 	}
 	b.folders = append(b.folders, f)
+	b.held += f.size
+	for i := 0; b.held > maxSnapshots; i++ { // the oldest are dropped
+		b.held -= b.folders[i].size
+		b.folders[i].files, b.folders[i].size = nil, 0
+	}
 	return &foldered{Path: a.Path, Snapshot: "folder-" + strconv.Itoa(len(b.folders)), Files: len(f.files)}, nil
 }
 
@@ -62,6 +74,9 @@ func (b *box) rollBack(a *arguments) (any, error) {
 		return nil, fmt.Errorf("there is no snapshot %q of a folder", a.Snapshot)
 	}
 	then := b.folders[n-1]
+	if then.files == nil {
+		return nil, fmt.Errorf("the snapshot %s was dropped: newer ones have %d bytes in all, the most that is kept", a.Snapshot, maxSnapshots)
+	}
 	if top, err := resolve(b.files.dir, a.Path); err != nil || top != then.top {
 		return nil, fmt.Errorf("the snapshot %s is not one of %s", a.Snapshot, a.Path)
 	}
@@ -70,11 +85,11 @@ func (b *box) rollBack(a *arguments) (any, error) {
 		return nil, err
 	}
 	r := &foldered{Path: a.Path, Snapshot: a.Snapshot, Files: len(then.files)}
-	for file, content := range then.files {
-		if old, ok := now.files[file]; ok && slices.Equal(old, content) {
+	for file, old := range then.files {
+		if found, ok := now.files[file]; ok && found.mode == old.mode && slices.Equal(found.content, old.content) {
 			continue
 		}
-		if err := b.files.Write(file, content); err != nil {
+		if err := b.files.restore(file, old.content, old.mode); err != nil {
 			return nil, err
 		}
 		r.Changed = append(r.Changed, relative(then.top, file))

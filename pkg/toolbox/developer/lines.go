@@ -72,11 +72,34 @@ func linesOf(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-func textOf(lines []string) []byte {
+// A document is the lines of a file, without their ends, and how they end: an edit changes only the
+// lines that it names.
+type document struct {
+	lines []string
+	end   string // "\r\n" if all lines end so, else "\n"
+	open  bool   // the last line has no end
+}
+
+func documentOf(content []byte) document {
+	text := string(content)
+	d := document{end: "\n", open: text != "" && !strings.HasSuffix(text, "\n")}
+	if n := strings.Count(text, "\n"); n > 0 && n == strings.Count(text, "\r\n") {
+		d.end, text = "\r\n", strings.ReplaceAll(text, "\r\n", "\n")
+	}
+	d.lines = linesOf(text)
+	return d
+}
+
+// with returns the content of the file with other lines.
+func (d document) with(lines []string) []byte {
 	if len(lines) == 0 {
 		return []byte{}
 	}
-	return []byte(strings.Join(lines, "\n") + "\n")
+	text := strings.Join(lines, d.end)
+	if !d.open {
+		text += d.end
+	}
+	return []byte(text)
 }
 
 // A reading is the result of read-file-range.
@@ -100,15 +123,15 @@ func (b *box) read(a *arguments) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		lines, _, _ := apply(s.base, s.edits)
-		r.Path, r.Session, content = s.path, &a.Session, textOf(lines)
+		lines, _, _ := apply(s.base.lines, s.edits)
+		r.Path, r.Session, content = s.path, &a.Session, s.base.with(lines)
 	} else {
 		var err error
 		if content, err = b.files.Read(a.Path); err != nil {
 			return nil, err
 		}
 	}
-	lines := linesOf(string(content))
+	lines := documentOf(content).lines
 	list, err := spans(a.Ranges, len(lines))
 	if err != nil {
 		return nil, err
@@ -155,7 +178,7 @@ func (a *arguments) edits(total int) ([]edit, error) {
 	}
 	var edits []edit
 	for i, s := range list {
-		e := edit{s, linesOf(blocks[i])}
+		e := edit{s, linesOf(strings.ReplaceAll(blocks[i], "\r\n", "\n"))}
 		if e.operation == "replace" && len(e.lines) == 0 {
 			e.operation = "delete"
 		}
@@ -226,19 +249,20 @@ func (b *box) write(a *arguments) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	original := linesOf(string(content))
-	edits, err := a.edits(len(original))
+	original := documentOf(content)
+	edits, err := a.edits(len(original.lines))
 	if err != nil {
 		return nil, err
 	}
 	if op := edits[0].operation; content == nil && (op == "replace" || op == "delete") {
 		return nil, fmt.Errorf("%s does not exist; the range head creates it", a.Path)
 	}
-	lines, results, err := apply(original, edits)
+	lines, results, err := apply(original.lines, edits)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.files.Write(a.Path, textOf(lines)); err != nil {
+	changed := original.with(lines)
+	if err := b.files.Write(a.Path, changed); err != nil {
 		return nil, err
 	}
 	w := report(a.Path, edits, lines, results)
@@ -247,7 +271,7 @@ func (b *box) write(a *arguments) (any, error) {
 		before := b.keep(content)
 		w.Before = &before
 	}
-	after := b.keep(textOf(lines))
+	after := b.keep(changed)
 	w.After = &after
 	return w, nil
 }
@@ -265,7 +289,7 @@ func report(path string, edits []edit, lines []string, results []edited) *writte
 type session struct {
 	path     string
 	expected string // snapshot
-	base     []string
+	base     document
 	edits    []edit
 }
 
@@ -293,7 +317,7 @@ func (b *box) edit(a *arguments) (any, error) {
 		}
 		b.started++
 		id = fmt.Sprintf("edit-%d", b.started)
-		b.sessions[id] = &session{path: a.Path, expected: a.Expected, base: linesOf(string(content))}
+		b.sessions[id] = &session{path: a.Path, expected: a.Expected, base: documentOf(content)}
 	}
 	s, err := b.session(id)
 	if err != nil {
@@ -301,7 +325,7 @@ func (b *box) edit(a *arguments) (any, error) {
 	}
 	var added []edit
 	if strings.TrimSpace(a.Ranges) != "" { // else there is nothing to add
-		if added, err = a.edits(len(s.base)); err != nil {
+		if added, err = a.edits(len(s.base.lines)); err != nil {
 			return nil, err
 		}
 	}
@@ -309,21 +333,22 @@ func (b *box) edit(a *arguments) (any, error) {
 		return nil, fmt.Errorf("the range whole is not possible in an edit session")
 	}
 	all := slices.Concat(s.edits, added)
-	lines, results, err := apply(s.base, all)
+	lines, results, err := apply(s.base.lines, all)
 	if err != nil {
 		return nil, err
 	}
 	w := report(s.path, added, lines, results)
-	delta := len(lines) - len(s.base)
+	delta := len(lines) - len(s.base.lines)
 	w.Session, w.Delta, w.Status = &id, &delta, "staged"
 	if a.Commit != nil && *a.Commit {
 		if _, err := b.current(s.path, s.expected); err != nil {
 			return nil, err
 		}
-		if err := b.files.Write(s.path, textOf(lines)); err != nil {
+		changed := s.base.with(lines)
+		if err := b.files.Write(s.path, changed); err != nil {
 			return nil, err
 		}
-		after := b.keep(textOf(lines))
+		after := b.keep(changed)
 		w.Before, w.After, w.Status, w.Committed = &s.expected, &after, "committed", true
 		delete(b.sessions, id)
 		b.committed = append(b.committed, id)

@@ -29,27 +29,28 @@ func (b *box) patch(a *arguments) (any, error) {
 	if content == nil {
 		return nil, fmt.Errorf("%s does not exist", a.Path)
 	}
-	lines := linesOf(string(content))
-	edits, changed, err := hunks(a.Patch, lines)
+	d := documentOf(content)
+	edits, changed, err := hunks(a.Patch, &d)
 	if err != nil {
 		return nil, err
 	}
-	lines, _, err = apply(lines, edits)
+	lines, _, err := apply(d.lines, edits)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.files.Write(a.Path, textOf(lines)); err != nil {
+	after := d.with(lines)
+	if err := b.files.Write(a.Path, after); err != nil {
 		return nil, err
 	}
-	return &patched{Path: a.Path, Applied: len(edits), Lines: changed, Before: b.keep(content), After: b.keep(textOf(lines))}, nil
+	return &patched{Path: a.Path, Applied: len(edits), Lines: changed, Before: b.keep(content), After: b.keep(after)}, nil
 }
 
 // hunkHeader fits the first line of a hunk.
 var hunkHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@`) })
 
-// hunks reads a unified diff for a file of these lines. Counts in the headers of hunks
-// are not trusted: models miscount.
-func hunks(diff string, lines []string) (edits []edit, changed int, err error) {
+// hunks reads a unified diff for a file, and changes d.open if the diff says so. Counts in
+// the headers of hunks are not trusted: models miscount.
+func hunks(diff string, d *document) (edits []edit, changed int, err error) {
 	rest := linesOf(strings.ReplaceAll(diff, "\r\n", "\n"))
 	for len(rest) > 0 {
 		header := hunkHeader().FindStringSubmatch(rest[0])
@@ -63,7 +64,7 @@ func hunks(diff string, lines []string) (edits []edit, changed int, err error) {
 			body = rest[1 : end+1]
 		}
 		rest = rest[1+len(body):]
-		e, n, err := hunk(header, body, lines)
+		e, n, err := hunk(header, body, d)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -76,7 +77,8 @@ func hunks(diff string, lines []string) (edits []edit, changed int, err error) {
 }
 
 // hunk compares a hunk with the file.
-func hunk(header, body, lines []string) (e edit, changed int, err error) {
+func hunk(header, body []string, d *document) (e edit, changed int, err error) {
+	lines := d.lines
 	first, err := strconv.Atoi(header[1])
 	if err != nil {
 		return e, 0, err
@@ -85,7 +87,8 @@ func hunk(header, body, lines []string) (e edit, changed int, err error) {
 		first++
 	}
 	var old []string
-	for _, line := range body {
+	var before, after, marked bool // a marker: the last line has no newline
+	for i, line := range body {
 		switch {
 		case line == "": // a space at the end of a line is easily lost
 			old, e.lines = append(old, ""), append(e.lines, "")
@@ -95,7 +98,10 @@ func hunk(header, body, lines []string) (e edit, changed int, err error) {
 			old, changed = append(old, line[1:]), changed+1
 		case line[0] == '+':
 			e.lines, changed = append(e.lines, line[1:]), changed+1
-		case line[0] == '\\': // no newline at end of file
+		case line[0] == '\\' && i > 0: // no newline at end of file
+			last := body[i-1] + " "
+			before, after, marked = before || last[0] != '+', after || last[0] != '-', true
+		case line[0] == '\\':
 		default:
 			return e, 0, fmt.Errorf("a line of hunk %s does not begin with a space, - or +: %s", header[0], line)
 		}
@@ -114,5 +120,11 @@ func hunk(header, body, lines []string) (e edit, changed int, err error) {
 		}
 	}
 	e.span = span{first, first + len(old) - 1, header[0], "patch"}
+	if marked && e.last == len(lines) {
+		if before && !d.open {
+			return e, 0, fmt.Errorf("hunk %s expects no newline at the end of the file, and there is one; nothing was changed", header[0])
+		}
+		d.open = after
+	}
 	return e, changed, nil
 }

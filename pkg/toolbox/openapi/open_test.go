@@ -193,6 +193,29 @@ func TestPrivateAddresses(t *testing.T) {
 	}
 }
 
+// TestOtherPortsOfAPrivateAddress: an address with a port permits that port alone.
+func TestOtherPortsOfAPrivateAddress(t *testing.T) {
+	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "in") }))
+	defer secret.Close()
+	var at string
+	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/d" {
+			io.WriteString(w, strings.Replace(tiny, "{", fmt.Sprintf(`{"servers":[{"url":%q}],`, at), 1))
+		}
+	}))
+	defer from.Close()
+	for where, ok := range map[string]bool{from.URL: true, secret.URL: false, strings.Replace(secret.URL, "127.0.0.1", "localhost", 1): false} {
+		at = where
+		b, err := Open(t.Context(), companion.OpenAPI{Document: from.URL + "/d", Name: "x"}, nil, noProxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = b.call(t, "a", ""); (err == nil) != ok {
+			t.Errorf("a document of %s that names %s: %v", from.URL, where, err)
+		}
+	}
+}
+
 // TestNamesThatLeadHome: the address is looked at after a name was resolved.
 func TestNamesThatLeadHome(t *testing.T) {
 	b := &Box{}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -27,18 +26,12 @@ const defaultMaxBytes = 1 << 20
 // errPrivate says why a request is not sent.
 var errPrivate = errors.New("the address is not public: set allowPrivate in the toolbox to permit it")
 
-// free reports whether host may have a private address: the settings permit it, or they name
-// the host itself as an IP address or as localhost.
-func (b *Box) free(host string) bool {
+// free reports whether address, a host with a port, may be private: the settings permit it, or
+// they name the address itself with an IP address or localhost.
+func (b *Box) free(address string) bool {
 	return b.settings.AllowPrivate || slices.ContainsFunc([]*url.URL{b.base, b.from}, func(u *url.URL) bool {
-		return u != nil && strings.EqualFold(u.Hostname(), host) && !public(u)
+		return u != nil && httphost.Address(u) == strings.ToLower(address) && !httphost.Outside(u)
 	})
-}
-
-// public reports whether the host of u may be a public one as it is written.
-func public(u *url.URL) bool {
-	ip, err := netip.ParseAddr(u.Hostname())
-	return !httphost.Local(u) && (err != nil || httphost.Public(ip))
 }
 
 // newClient makes a client that connects to public addresses, after names are resolved,
@@ -47,26 +40,25 @@ func (b *Box) newClient(proxy func(*http.Request) (*url.URL, error)) *http.Clien
 	var proxies sync.Map // their addresses
 	dialer := net.Dialer{Timeout: 20 * time.Second}
 	checked := dialer
-	checked.Control = func(_, address string, _ syscall.RawConn) error {
-		if at, err := netip.ParseAddrPort(address); err != nil || !httphost.Public(at.Addr()) {
+	checked.Control = func(network, address string, c syscall.RawConn) error {
+		if httphost.Control(network, address, c) != nil {
 			return errPrivate
 		}
 		return nil
 	}
 	t := &http.Transport{TLSHandshakeTimeout: 20 * time.Second, MaxResponseHeaderBytes: 256 << 10, ForceAttemptHTTP2: true}
 	t.Proxy = func(req *http.Request) (*url.URL, error) {
-		if !b.free(req.URL.Hostname()) && !public(req.URL) {
+		if !b.free(httphost.Address(req.URL)) && !httphost.Outside(req.URL) {
 			return nil, errPrivate // the proxy might connect to it
 		}
 		u, err := proxy(req)
 		if u != nil {
-			proxies.Store(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"https": "443", "socks5": "1080"}[u.Scheme], "80")), true)
+			proxies.Store(httphost.Address(u), true)
 		}
 		return u, err
 	}
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		host, _, _ := net.SplitHostPort(address)
-		if _, isProxy := proxies.Load(address); isProxy || b.free(host) {
+		if _, isProxy := proxies.Load(address); isProxy || b.free(address) {
 			return dialer.DialContext(ctx, network, address)
 		}
 		return checked.DialContext(ctx, network, address)

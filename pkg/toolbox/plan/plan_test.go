@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -86,5 +87,22 @@ func TestWhatThePlanRefuses(t *testing.T) {
 	}
 	if _, got := run(t, turns{{`modify_task {"id":"tea","state":"done"}`}}); got[0] != "error: there is no task tea: the plan is empty" {
 		t.Errorf("an empty plan gives %q", got)
+	}
+}
+
+// TestAPlanHasALimit: a turn may have any number of calls.
+func TestAPlanHasALimit(t *testing.T) {
+	const calls = 1000
+	var add, change []string
+	for i := range calls {
+		add = append(add, fmt.Sprintf(`add_task {"id":"t%d","title":"Task","parent":"t%d"}`, i, max(0, i-1)))
+		change = append(change, fmt.Sprintf(`modify_task {"id":"t%d","state":"done"}`, i))
+	}
+	add[0] = `add_task {"id":"t0","title":"Task"}`
+	if s, got := run(t, turns{add}); len(s.Plan) != 500 || got[499] != "added task t499" || got[500] != "error: a plan has at most 500 tasks" {
+		t.Errorf("%d tasks, %.100q and %.100q", len(s.Plan), got[499], got[500])
+	}
+	if s, _ := run(t, turns{add, change}); s.Plan[499].State != "done" {
+		t.Errorf("the last task is %q", s.Plan[499].State)
 	}
 }

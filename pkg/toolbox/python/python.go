@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -179,7 +180,8 @@ func (t *tool) start(ctx context.Context, inv *agent.Invocation, s *session) err
 	if in.process, err = process.Start(cmd); err != nil {
 		return err
 	}
-	in.replies = json.NewDecoder(in.process.Stdout)
+	in.from = &io.LimitedReader{R: in.process.Stdout, N: maxReplies}
+	in.replies = json.NewDecoder(in.from)
 	if err := in.ready(ctx); err != nil {
 		return err
 	}

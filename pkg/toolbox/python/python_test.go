@@ -188,6 +188,32 @@ func TestAnInterpreterThatEndsIsReplaced(t *testing.T) {
 	}
 }
 
+// TestAProcessThatGoesOnWithoutRepliesIsEnded: what a cell does to its process holds neither the
+// call nor the run.
+func TestAProcessThatGoesOnWithoutRepliesIsEnded(t *testing.T) {
+	for name, cell := range map[string]string{
+		"another program":          "import os\nos.execvp('sleep', ['sleep', '1000'])",
+		"a stray byte":             "import os\nos.write(4, b'x')",
+		"no stream of replies":     "import os\nos.close(4)\nimport time\ntime.sleep(1000)",
+		"replies that never end":   "import os\nwhile True: os.write(4, b'{\"id\":0,\"value\":\"' + b'x' * 65536 + b'\"}\\n')",
+		"a reply that never ends":  "import os\nos.write(4, b'{\"id\":0,\"value\":\"')\nwhile True: os.write(4, b'x' * 65536)",
+		"an object without an end": "import os\nos.write(4, b'{' * 100000)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := options(t)
+			o.Grace, o.Timeout = 100*time.Millisecond, 20*time.Second
+			if strings.HasPrefix(name, "no stream") {
+				o.Timeout = time.Second
+			}
+			got := results(t, o, cell, "1")
+			if !strings.HasPrefix(got[0], "error: ") || got[1] != "[a new Python session: the names of earlier cells are gone]\n1" {
+				t.Errorf("the cells give %q", got)
+			}
+		})
+	}
+}
+
 func TestLongOutputIsCutAndKept(t *testing.T) {
 	got := results(t, options(t), "print('x' * 200_000)\n'the end'", "'y' * 3_000_000")
 	if len(got[0]) > 51_000 || !strings.HasSuffix(got[0], "'the end'") || !strings.Contains(got[0], "file") {

@@ -29,6 +29,7 @@ type session struct {
 // An interpreter is a process that runs cells.
 type interpreter struct {
 	process *process.Process
+	from    *io.LimitedReader // of replies: maxReplies for each cell
 	replies *json.Decoder
 	output  *output
 }
@@ -49,6 +50,10 @@ func (in *interpreter) over() bool {
 		return false
 	}
 }
+
+// maxReplies is how many bytes an interpreter may write for one cell: the driver writes at most a
+// million characters of a value and of a traceback each, of up to 12 bytes.
+const maxReplies = 32 << 20
 
 // startTime is how long Python may take to start. It is not a part of the time of a cell.
 const startTime = time.Minute
@@ -100,7 +105,7 @@ func (in *interpreter) run(ctx context.Context, t *tool, id int, cell string) (s
 		r = in.interrupt(t.opts.Grace, id, done)
 	}
 	if r == nil {
-		_, _ = in.process.Wait() // until all that it printed has been read
+		in.end(t.opts.Grace)
 	}
 	out := in.output.take()
 	defer out.Close()
@@ -125,8 +130,23 @@ func (in *interpreter) run(ctx context.Context, t *tool, id int, cell string) (s
 	return out.Text(limit, "the output"), err
 }
 
-// exchange sends a cell and returns the reply, nil if the process ends first.
+// end waits until all that the process printed has been read. There are no more replies, so
+// it has ended, or is about to; if it goes on without them, as after os.execvp, it is killed.
+func (in *interpreter) end(grace time.Duration) {
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-in.process.Done():
+	case <-timer.C:
+		in.close()
+	}
+	_, _ = in.process.Wait()
+}
+
+// exchange sends a cell and returns the reply, nil if the process ends first or writes
+// something else.
 func (in *interpreter) exchange(id int, cell, mark string, printed <-chan struct{}) *reply {
+	in.from.N = maxReplies
 	if in.send(map[string]any{"id": id, "cell": cell, "mark": mark}) != nil {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 )
@@ -28,6 +29,8 @@ type Run struct {
 	Store  store.Store
 	// ID is that of the run: of its workflow, its record and the root's session.
 	ID string
+	// Note is called with messages for a person who waits for events; nil drops them.
+	Note func(text string)
 }
 
 // ErrNoRun: there is no run with the id.
@@ -39,12 +42,21 @@ const (
 	lastWait  = 500 * time.Millisecond
 )
 
+// quietTime is how long a run may have no events before Events asks whether it has a worker.
+// polled is how long ago a worker that is running may have asked for work: it asks again
+// within a minute.
+const (
+	quietTime = 5 * time.Second
+	polled    = 70 * time.Second
+)
+
 // Events yields the events that follow number after, with Seq, while the run continues. The last is
 // the end event of the root, or comes with an error.
 func (r *Run) Events(ctx context.Context, after int64) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		records := &store.Records{Store: r.Store}
 		wait, looks, closed := firstWait, 0, error(nil)
+		last, noted := time.Now(), false
 		for {
 			record, err := records.Get(ctx, r.ID)
 			if err != nil {
@@ -58,7 +70,7 @@ func (r *Run) Events(ctx context.Context, after int64) iter.Seq2[agent.Event, er
 				if !yield(e, nil) || e.Kind == agent.EventEnd && e.Depth == 0 {
 					return
 				}
-				wait, looks = firstWait, 0
+				wait, looks, last, noted = firstWait, 0, time.Now(), false
 			}
 			if closed != nil {
 				yield(agent.Event{}, closed)
@@ -67,6 +79,13 @@ func (r *Run) Events(ctx context.Context, after int64) iter.Seq2[agent.Event, er
 			if looks%10 == 0 { // first, and then every five seconds
 				closed = r.closed(ctx)
 			}
+			if !noted && closed == nil && r.Note != nil && time.Since(last) > quietTime {
+				if text := r.Unattended(ctx); text != "" {
+					noted = true
+					r.Note(text)
+				}
+				last = time.Now()
+			}
 			if looks++; closed == nil && !pause(ctx, wait) {
 				yield(agent.Event{}, context.Cause(ctx))
 				return
@@ -74,6 +93,33 @@ func (r *Run) Events(ctx context.Context, after int64) iter.Seq2[agent.Event, er
 			wait = min(wait*3/2, lastWait)
 		}
 	}
+}
+
+// Unattended returns a message if no worker takes work of the run, and "" if one does or if
+// that is not known.
+func (r *Run) Unattended(ctx context.Context) string {
+	about, err := r.Client.DescribeWorkflowExecution(ctx, r.ID, "")
+	if err != nil || about.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return ""
+	}
+	queue := about.ExecutionConfig.GetTaskQueue().GetName()
+	workers, err := r.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return ""
+	}
+	build, any := about.WorkflowExecutionInfo.GetVersioningInfo().GetDeploymentVersion().GetBuildId(), false
+	for _, p := range workers.Pollers {
+		if time.Since(p.LastAccessTime.AsTime()) > polled {
+			continue
+		}
+		if any = true; build == "" || p.GetDeploymentOptions().GetBuildId() == build {
+			return ""
+		}
+	}
+	if any {
+		return fmt.Sprintf("no worker with the build %s, which began run %s, is running: the run waits for one", build, r.ID)
+	}
+	return fmt.Sprintf("no worker takes work from the queue %s: run %s waits for one", queue, r.ID)
 }
 
 // pause reports whether the time has passed before ctx ends.
@@ -104,6 +150,9 @@ func (r *Run) closed(ctx context.Context) error {
 			return &agent.EndError{Status: agent.StatusFailed, Text: cause.Message()}
 		}
 		status := agent.StatusFailed
+		if s == enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT {
+			return &agent.EndError{Status: agent.StatusDeadline, Text: flow.TimedOut}
+		}
 		if s == enums.WORKFLOW_EXECUTION_STATUS_CANCELED || s == enums.WORKFLOW_EXECUTION_STATUS_TERMINATED {
 			status = agent.StatusInterrupted
 		}
@@ -162,6 +211,74 @@ func (r *Run) Cancel(ctx context.Context, session string) error {
 	err := r.Client.CancelWorkflow(ctx, id, "")
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
 		return fmt.Errorf("%w: %s", ErrNoRun, id)
+	}
+	return err
+}
+
+// Terminate has the server end the run and its sub-agents, and records the end, so that
+// workers record nothing more.
+func (r *Run) Terminate(ctx context.Context) error {
+	const reason = "the run was terminated"
+	about, err := r.Client.DescribeWorkflowExecution(ctx, r.ID, "")
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		return fmt.Errorf("%w: %s", ErrNoRun, r.ID)
+	}
+	if err != nil {
+		return err
+	}
+	ended := about.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING
+	if !ended {
+		err = r.Client.TerminateWorkflow(ctx, r.ID, "", reason)
+	}
+	if err = errors.Join(err, r.terminateBelow(ctx, reason), r.recordEnd(ctx, reason)); err == nil && ended {
+		err = ErrEnded
+	}
+	return err
+}
+
+// terminateBelow ends the sub-agents that the server lists.
+func (r *Run) terminateBelow(ctx context.Context, reason string) (err error) {
+	request := &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("%s = %q AND ExecutionStatus = 'Running'", flow.AgentsRoot.GetName(), r.ID)}
+	for {
+		page, listErr := r.Client.ListWorkflow(ctx, request)
+		if listErr != nil {
+			return errors.Join(err, listErr)
+		}
+		for _, w := range page.Executions {
+			endErr := r.Client.TerminateWorkflow(ctx, w.Execution.WorkflowId, "", reason)
+			if _, gone := errors.AsType[*serviceerror.NotFound](endErr); !gone {
+				err = errors.Join(err, endErr)
+			}
+		}
+		if request.NextPageToken = page.NextPageToken; len(page.NextPageToken) == 0 {
+			return err
+		}
+	}
+}
+
+// recordEnd adds an end to the record, unless it has one or does not exist.
+func (r *Run) recordEnd(ctx context.Context, reason string) error {
+	records := &store.Records{Store: r.Store}
+	record, err := records.Get(ctx, r.ID)
+	if err != nil || len(record.Events()) == 0 {
+		return err
+	}
+	ended := func(e *agent.Event) bool { return e.Kind == agent.EventEnd && e.Session == r.ID }
+	end := agent.Event{Kind: agent.EventEnd, Session: r.ID, Time: time.Now(), Status: agent.StatusInterrupted, Error: reason, Total: &agent.TotalUsage{}}
+	for _, e := range record.Events() {
+		if ended(&e) {
+			return nil
+		}
+		if e.Session == r.ID {
+			end.Agent, end.Turn = cmp.Or(e.Agent, end.Agent), max(e.Turn, end.Turn)
+		}
+		if e.Kind.Lasting() {
+			end.Total.Note(&e)
+		}
+	}
+	end.Millis = end.Time.Sub(record.Events()[0].Time).Milliseconds()
+	if _, err = record.Append(ctx, record.Position(), []agent.Event{end}, ended); errors.Is(err, store.ErrSuperseded) {
+		return nil
 	}
 	return err
 }

@@ -128,12 +128,6 @@ func (r *run) reached(at Position) {
 func (r *run) calls(ctx workflow.Context, next Next) error {
 	ctx, stop := workflow.WithCancel(ctx)
 	defer stop()
-	shares := 0
-	for _, c := range next.Calls {
-		if c.Agent {
-			shares++
-		}
-	}
 	var failed error
 	places := workflow.NewSemaphore(ctx, int64(max(next.Parallel, 1)))
 	all := workflow.NewWaitGroup(ctx)
@@ -145,7 +139,7 @@ func (r *run) calls(ctx workflow.Context, next Next) error {
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			defer all.Done()
 			defer places.Release(1)
-			err := r.call(ctx, c, &shares)
+			err := r.call(ctx, c)
 			if err != nil && failed == nil {
 				failed = err
 				stop()
@@ -159,18 +153,14 @@ func (r *run) calls(ctx workflow.Context, next Next) error {
 }
 
 // call runs one call. That of a sub-agent is a child workflow between two activities.
-func (r *run) call(ctx workflow.Context, c Call, shares *int) error {
+func (r *run) call(ctx workflow.Context, c Call) error {
 	var called Called
-	err := r.activity(ctx, CallActivity, Task{Key: c.Key, Shares: *shares}, &called)
+	err := r.activity(ctx, CallActivity, Task{Key: c.Key, Tool: c.Tool}, &called)
 	r.reached(called.At)
 	if err != nil || called.Child == nil {
-		if c.Agent {
-			*shares--
-		}
 		return err
 	}
 	err = r.child(ctx, *called.Child)
-	*shares--
 	ctx, stop := workflow.NewDisconnectedContext(ctx) // the result is recorded in any case
 	defer stop()
 	if err != nil {
@@ -181,7 +171,7 @@ func (r *run) call(ctx workflow.Context, c Call, shares *int) error {
 		}
 	}
 	var answered Called
-	err = r.activity(ctx, CallActivity, Task{Key: c.Key, Shares: *shares, Ended: true}, &answered)
+	err = r.activity(ctx, CallActivity, Task{Key: c.Key, Tool: c.Tool, Ended: true}, &answered)
 	r.reached(answered.At)
 	if err == nil && answered.Child != nil {
 		err = fmt.Errorf("call %s: its sub-agent has ended and there is no result", c.Key)
@@ -202,7 +192,7 @@ func endOf(err error) string {
 func (r *run) child(ctx workflow.Context, c Child) error {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: c.Session, WaitForCancellation: true, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		TypedSearchAttributes: Attributes(c.Agent, r.in.Record),
+		TypedSearchAttributes: Attributes(c.Agent, r.in.Record), StaticSummary: c.Agent,
 	})
 	var out Result
 	err := workflow.ExecuteChildWorkflow(ctx, Workflow, r.childInput(c)).Get(ctx, &out)
@@ -212,7 +202,7 @@ func (r *run) child(ctx workflow.Context, c Child) error {
 
 func (r *run) childInput(c Child) Input {
 	in := r.in
-	in.Session, in.Start = c.Session, c.Start
+	in.Session, in.Start, in.Root = c.Session, c.Start, cmp.Or(in.Root, in.Start)
 	in.Path = append(append([]string{}, r.in.Path...), c.Agent)
 	if r.host.Queue != "" {
 		in.Resumed = &Resumed{Host: r.host}
@@ -235,7 +225,9 @@ func (r *run) activityOf(ctx workflow.Context, in Input, name string, task Task,
 			return err
 		}
 		task.At, task.Host = r.at, r.host
-		ctx := workflow.WithActivityOptions(ctx, r.options(r.host.Queue))
+		o := r.options(r.host.Queue)
+		o.Summary = summary(&task)
+		ctx := workflow.WithActivityOptions(ctx, o)
 		err := workflow.ExecuteActivity(ctx, name, task).Get(ctx, out)
 		if r.host.Queue == "" || !unreachable(err) {
 			return err
@@ -244,6 +236,18 @@ func (r *run) activityOf(ctx workflow.Context, in Input, name string, task Task,
 			r.host.Queue = ""
 		}
 	}
+}
+
+// summary returns what the server's pages show for an activity: the tool of a call, or the
+// agent that takes a step.
+func summary(task *Task) string {
+	switch {
+	case task.Tool != "":
+		return task.Tool
+	case len(task.Path) > 0:
+		return task.Path[len(task.Path)-1]
+	}
+	return "the root"
 }
 
 // unreachable reports whether an activity did not start on its host, or the workspace is on

@@ -94,10 +94,9 @@ func TestCallsRunAtTheSameTimeUpToTheLimit(t *testing.T) {
 	}
 }
 
-// The call of a sub-agent is an activity, a child workflow and an activity again, and each
-// gets the share of those that have not ended.
+// The call of a sub-agent is an activity, a child workflow and an activity again.
 func TestACallOfASubagent(t *testing.T) {
-	first := flow.Next{Parallel: 1, Calls: []flow.Call{{Key: "S.1.1", Tool: "a", Agent: true}, {Key: "S.1.2", Tool: "b", Agent: true}}}
+	first := flow.Next{Parallel: 1, Calls: []flow.Call{{Key: "S.1.1", Tool: "a"}, {Key: "S.1.2", Tool: "b"}}}
 	root := turnsOnce(first)
 	f := &fake{call: func(t flow.Task) (flow.Called, error) {
 		if t.Ended {
@@ -118,9 +117,9 @@ func TestACallOfASubagent(t *testing.T) {
 	}
 	var got []string
 	for _, task := range f.tasks {
-		got = append(got, strings.Join(append([]string{task.Session, task.Key, string(rune('0' + task.Shares))}, task.Path...), " "))
+		got = append(got, strings.Join(append([]string{task.Session, task.Key}, task.Path...), " "))
 	}
-	want := []string{"S  0", "S S.1.1 2", "CS.1.1  0 sub", "S S.1.1 1", "S S.1.2 1", "CS.1.2  0 sub", "S S.1.2 0", "S  0"}
+	want := []string{"S ", "S S.1.1", "CS.1.1  sub", "S S.1.1", "S S.1.2", "CS.1.2  sub", "S S.1.2", "S "}
 	if !slices.Equal(got, want) {
 		t.Errorf("tasks %q, want %q", got, want)
 	}
@@ -128,7 +127,7 @@ func TestACallOfASubagent(t *testing.T) {
 
 // A sub-agent whose workflow fails has its session ended before the call gets its result.
 func TestASubagentWhoseWorkflowFails(t *testing.T) {
-	first := flow.Next{Parallel: 1, Calls: []flow.Call{{Key: "S.1.1", Tool: "a", Agent: true}}}
+	first := flow.Next{Parallel: 1, Calls: []flow.Call{{Key: "S.1.1", Tool: "a"}}}
 	root, broken := turnsOnce(first), true
 	f := &fake{call: func(t flow.Task) (flow.Called, error) {
 		if t.Ended {

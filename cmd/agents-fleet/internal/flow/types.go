@@ -35,6 +35,9 @@ const (
 // TimedOut is the reason of a run that ended at its Deadline.
 const TimedOut = "the time limit of the run passed"
 
+// EndTime is how long after its Deadline the server ends a run that no worker has ended.
+const EndTime = 10 * time.Second
+
 // The search attributes of a run. Agent is the slug of its agent, Root the id of the root's
 // workflow, Outcome its status ("running" until it ends), and Cost what it and all runs below
 // it have cost, in dollars.
@@ -65,7 +68,9 @@ type Input struct {
 	// Start is the name of a blob that holds an agent.Start as JSON: the prompt (Args and
 	// Media), the Lease, Context, OutputSchema and Person. For a sub-agent it has the Lease
 	// and Person.
-	Start   string  `json:"start"`
+	Start string `json:"start"`
+	// Root is the Start of the root; empty for the root itself.
+	Root    string  `json:"root,omitempty"`
 	Options Options `json:"options,omitzero"`
 	// Resumed is where the run was when its history became too long; nil at first.
 	Resumed *Resumed `json:"resumed,omitempty"`
@@ -80,7 +85,7 @@ type Options struct {
 	// Trace passes a traceparent to tools and models.
 	Trace bool `json:"trace,omitempty"`
 	// Heartbeat is how long a worker may be silent before another one repeats its activity;
-	// 0 means 30 s.
+	// 0 means 15 s.
 	Heartbeat time.Duration `json:"heartbeat,omitempty"`
 	// Workspace is what the tools share, which makes them run on one host: see
 	// archive.Open. "" lets them run on any host.
@@ -91,7 +96,7 @@ type Options struct {
 }
 
 // Silence returns o.Heartbeat or its default.
-func (o *Options) Silence() time.Duration { return cmp.Or(o.Heartbeat, 30*time.Second) }
+func (o *Options) Silence() time.Duration { return cmp.Or(o.Heartbeat, 15*time.Second) }
 
 // A Position is a store.Position.
 type Position struct {
@@ -126,11 +131,10 @@ type Task struct {
 	// why.
 	End    string `json:"end,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Key, for CallActivity, is the call. Shares is how many calls of sub-agents of the turn
-	// have not ended, this one included. Ended says that its sub-agent has ended.
-	Key    string `json:"key,omitempty"`
-	Shares int    `json:"shares,omitempty"`
-	Ended  bool   `json:"ended,omitempty"`
+	// Key, for CallActivity, is the call. Ended says that its sub-agent has ended.
+	Key   string `json:"key,omitempty"`
+	Tool  string `json:"-"` // of the call
+	Ended bool   `json:"ended,omitempty"`
 }
 
 // A Next is the result of StepActivity: what the run needs next.
@@ -151,8 +155,6 @@ type Next struct {
 type Call struct {
 	Key  string `json:"key"`
 	Tool string `json:"tool"`
-	// Agent says that the tool is a sub-agent.
-	Agent bool `json:"agent,omitempty"`
 }
 
 // A Called is the result of CallActivity. Child is set if the call waits for a sub-agent.
@@ -194,6 +196,9 @@ type Reply struct {
 type InputMessage struct {
 	Blob string `json:"blob"`
 }
+
+// ReservedName is the list of reservations of a record, as a record of its own.
+func ReservedName(record string) string { return record + "/reserved" }
 
 // ReplyName is the object with the reply to a question of a record.
 func ReplyName(record, question string) string { return record + "/replies/" + question }

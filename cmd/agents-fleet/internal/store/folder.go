@@ -164,7 +164,7 @@ func readBatches(file *os.File, start place) (events [][]byte, end place, torn b
 		return nil, start, false, err
 	}
 	if info.Size() < start.offset {
-		return nil, start, false, errors.New("its file became shorter")
+		return nil, start, false, fmt.Errorf("%w: its file became shorter", ErrLost)
 	}
 	text := make([]byte, info.Size()-start.offset)
 	n, err := file.ReadAt(text, start.offset)

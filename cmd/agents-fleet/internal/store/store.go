@@ -26,6 +26,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -133,9 +134,12 @@ func checkAppend(record string, after int64, events [][]byte) error {
 	return checkName(record)
 }
 
+// ErrLost is the error when something that must be in the store is missing.
+var ErrLost = errors.New("the store has lost a part of the run, or it is a different store")
+
 // errMissing is the error for a record that does not have an event that a caller knows.
 func errMissing(record string, number int64) error {
-	return fmt.Errorf("record %s does not have event %d, which was read before: the event was lost, or this is another store", record, number)
+	return fmt.Errorf("%w: record %s does not have event %d", ErrLost, record, number)
 }
 
 // An ends holds the ends of records, as last read or written by this process. Reading
@@ -186,6 +190,9 @@ func GetBlob(ctx context.Context, s Store, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%q is not a valid name of a blob", name)
 	}
 	data, err := s.Get(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: there is no blob %s", ErrLost, name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read blob %s: %w", name, err)
 	}

@@ -25,7 +25,8 @@ type attempt struct {
 	tree    *tree
 	space   *archive.Workspace // nil if the run has none
 	agent   *agent.Agent
-	agents  map[string]bool // names of the tools that are sub-agents
+	above   []*agent.Agent
+	shared  ledger
 	runner  *agent.Runner
 	first   bool // the session is not in the record
 	begun   bool // it has its prompt
@@ -57,7 +58,7 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 	if finishErr != nil {
 		err = finishErr // what made the Runner stop
 	}
-	return flow.Position(at), failure(err)
+	return flow.Position(at), failure(ctx, err)
 }
 
 // open reads the record and makes the Runner.
@@ -133,10 +134,7 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 	if err != nil {
 		return &permanentError{err}
 	}
-	a.agent, a.agents = node.Agent, map[string]bool{}
-	for _, spec := range node.Tools {
-		a.agents[spec.Name] = spec.Agent != ""
-	}
+	a.agent, a.above = node.Agent, above
 	a.first, a.begun, a.turn = resume.Session.ID == "", !resume.Began.IsZero(), resume.Session.Turn
 	r := a.tree.Runner(node.Agent)
 	if len(a.task.Path) == 0 {
@@ -154,7 +152,7 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 	}
 	r.Lease = a.start.Lease
 	if len(r.Lease.Path) > 0 { // what the caller had left when it began
-		r.Lease.Budget = r.Lease.Budget.Left(resume.Total, 1)
+		r.Lease.Budget = r.Lease.Budget.Left(resume.Total)
 	}
 	if len(r.Lease.Rights) > 0 {
 		if _, err := policy.Read(r.Lease.Rights); err != nil {
@@ -162,7 +160,7 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 		}
 	}
 	r.Journal, r.Observe, r.NewID, r.Trace = a.journal, a.journal.observe, a.newID, a.task.Options.Trace
-	r.Delegate, r.Meanwhile = a.delegate, a.meanwhile
+	r.Delegate, r.Meanwhile, r.Shared = a.delegate, a.meanwhile, a.reserve
 	if a.start.Person == nil || *a.start.Person {
 		r.Person = a.ask
 	}

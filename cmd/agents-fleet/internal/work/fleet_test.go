@@ -27,6 +27,13 @@ import (
 
 func TestMain(m *testing.M) {
 	work.Sandboxed(os.Args)
+	if file := os.Getenv(envNested); file != "" {
+		if err := nested(file); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	code := m.Run()
 	if running != nil {
 		_ = running.Stop()
@@ -71,13 +78,15 @@ type fleet struct {
 	queue   string
 	log     string // a file that tools append to
 	folder  string // digest of the agent's folder
+	root    string // the folder of the store
 }
 
-// newFleet packs an agent's folder: files by their paths. Those in a folder tools are
+// newFleet packs an agent's folder: files by their paths. Those without an extension are
 // executable.
 func newFleet(t *testing.T, files map[string]string) *fleet {
 	t.Helper()
-	s, err := store.Open(t.Context(), t.TempDir())
+	root := t.TempDir()
+	s, err := store.Open(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +94,7 @@ func newFleet(t *testing.T, files map[string]string) *fleet {
 	dir := t.TempDir()
 	for name, text := range files {
 		path, mode := filepath.Join(dir, name), os.FileMode(0o600)
-		if strings.Contains(name, "tools/") && !strings.HasSuffix(name, ".json") {
+		if filepath.Ext(name) == "" {
 			mode = 0o700
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -95,7 +104,7 @@ func newFleet(t *testing.T, files map[string]string) *fleet {
 			t.Fatal(err)
 		}
 	}
-	f := &fleet{t: t, client: dial(t), store: s, records: &store.Records{Store: s}, queue: session.NewID(), log: filepath.Join(t.TempDir(), "log")}
+	f := &fleet{t: t, client: dial(t), store: s, records: &store.Records{Store: s}, queue: session.NewID(), root: root, log: filepath.Join(t.TempDir(), "log")}
 	if f.folder, err = archive.Pack(t.Context(), s, "agents", dir); err != nil {
 		t.Fatal(err)
 	}

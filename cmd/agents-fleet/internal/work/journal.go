@@ -103,7 +103,7 @@ func (j *journal) write(ctx context.Context, events []agent.Event) error {
 			j.known = at
 			return nil
 		}
-		if errors.Is(err, store.ErrSuperseded) || time.Since(since) > storeTime || j.why() != nil {
+		if errors.Is(err, store.ErrSuperseded) || errors.Is(err, store.ErrLost) || time.Since(since) > storeTime || j.why() != nil {
 			return err
 		}
 		time.Sleep(wait)

@@ -12,9 +12,16 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// heartbeatMost is the longest time between two heartbeats. It is also how long a running
-// program may not notice that its run was cancelled.
-const heartbeatMost = 2 * time.Second
+const (
+	// heartbeatMost is the longest time between two heartbeats. It is also how long a
+	// running program may not notice that its run was cancelled.
+	heartbeatMost = 500 * time.Millisecond
+	// heartbeatWait is how long the server may take to answer one.
+	heartbeatWait = 2 * time.Second
+	// lostAttempts is the attempt of an activity in which store.ErrLost ends the run. On
+	// NFS, what another host has written may only become visible after a while.
+	lostAttempts = 5
+)
 
 var (
 	errStopping = errors.New("the worker is stopping")
@@ -60,7 +67,7 @@ func live(ctx context.Context, p pulse, silence time.Duration, abandon func(erro
 					give(errLost)
 				}
 			case <-beat.C:
-				err := heartbeat(ctx, p, interval)
+				err := heartbeat(ctx, p, min(silence/3, heartbeatWait))
 				switch {
 				case temporal.IsCanceledError(err):
 					stop()
@@ -89,12 +96,12 @@ func heartbeat(ctx context.Context, p pulse, limit time.Duration) error {
 
 // failure is the error of an activity: the server repeats it unless it is of type
 // "permanent".
-func failure(err error) error {
+func failure(ctx context.Context, err error) error {
 	var permanent *permanentError
 	switch {
 	case err == nil, errors.Is(err, errMoved):
 		return err
-	case errors.As(err, &permanent):
+	case errors.As(err, &permanent), errors.Is(err, store.ErrLost) && activity.GetInfo(ctx).Attempt >= lostAttempts:
 		return temporal.NewNonRetryableApplicationError(err.Error(), "permanent", nil)
 	case errors.Is(err, errStopping), errors.Is(err, errLost), errors.Is(err, store.ErrSuperseded):
 		return temporal.NewApplicationErrorWithOptions(err.Error(), "handover", temporal.ApplicationErrorOptions{

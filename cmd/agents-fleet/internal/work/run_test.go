@@ -1,6 +1,7 @@
 package work_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -351,6 +352,34 @@ func TestBudgetOfCalls(t *testing.T) {
 	f.result(run)
 	if n := len(f.lines()); n != 2 {
 		t.Errorf("%d calls ran\n%s", n, f.shown(run.GetID()))
+	}
+}
+
+// A store that was deleted ends the run with a sentence, whether it continues or is cancelled.
+func TestALostStore(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		f := newFleet(t, waiting)
+		f.worker()
+		run := f.submit("go")
+		f.wait(run.GetID(), "the call", callStarted)
+		f.pid()
+		if err := os.RemoveAll(f.root); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if cancel {
+			err = f.client.CancelWorkflow(t.Context(), run.GetID(), "")
+		} else {
+			err = os.WriteFile(f.log+".go", nil, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer stop()
+		if err := run.Get(ctx, nil); err == nil || !strings.Contains(err.Error(), "the store has lost a part of the run") || f.alive() {
+			t.Errorf("cancelled %t: the run ended with %v", cancel, err)
+		}
 	}
 }
 

@@ -73,13 +73,9 @@ func (a *attempt) steps(ctx context.Context, next *flow.Next) error {
 // waits notes the calls of a turn.
 func (a *attempt) waits(calls []agent.PendingCall, next *flow.Next) {
 	for _, c := range calls {
-		next.Calls = append(next.Calls, flow.Call{Key: c.Key, Tool: c.Name, Agent: a.agents[c.Name]})
+		next.Calls = append(next.Calls, flow.Call{Key: c.Key, Tool: c.Name})
 	}
 	next.Parallel = cmp.Or(a.agent.MaxParallelTools, agent.DefaultMaxParallelTools)
-	left := a.agent.Budget.Left(a.runner.From.Total, 1).Min(a.runner.Lease.Budget)
-	if left.Calls != nil && *left.Calls < int64(len(calls)) {
-		next.Parallel = 1 // so that each one sees what the others have left
-	}
 }
 
 // ended notes how the run ended.
@@ -147,17 +143,8 @@ func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, 
 	return called, err
 }
 
-// delegate is Runner.Delegate: the workflow runs the sub-agent. Of what its caller has
-// left, it gets an equal share with the sub-agents of the turn that have not ended, after
-// one call for each other tool that waits.
+// delegate is Runner.Delegate: the workflow runs the sub-agent.
 func (a *attempt) delegate(ctx context.Context, d agent.Delegation) error {
-	waiting := agent.TotalUsage{}
-	for _, c := range a.runner.Session().OpenCalls() {
-		if !c.Started && !a.agents[c.Name] {
-			waiting.Calls++
-		}
-	}
-	d.Lease.Budget = d.Lease.Budget.Left(waiting, a.task.Shares)
 	data, err := json.Marshal(agent.Start{Channel: agent.ChannelVersion, Lease: d.Lease, Person: a.start.Person})
 	if err != nil {
 		return err
@@ -214,5 +201,5 @@ func (w *Worker) keep(ctx context.Context, k flow.Kept) error {
 	if err == nil {
 		_, err = w.store.Put(ctx, k.Name, data)
 	}
-	return err
+	return failure(ctx, err)
 }

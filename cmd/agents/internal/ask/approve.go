@@ -126,7 +126,7 @@ func (a *Approver) remembers(q agent.Event) (reason string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, old := range a.allowed {
-		if old.Tool == q.Tool && old.Source == q.Source && (old.Args == nil || canonical(string(old.Args)) == args) {
+		if old.Tool == q.Tool && old.Source == q.Source && old.Digest == q.Digest && (old.Args == nil || canonical(string(old.Args)) == args) {
 			return "a person allowed it before in this run", true
 		}
 	}
@@ -139,7 +139,7 @@ func (a *Approver) remembers(q agent.Event) (reason string, ok bool) {
 	}
 	for _, old := range list {
 		switch {
-		case old.Tool != q.Tool, old.Source != "" && old.Source != q.Source, old.Args != nil && canonical(string(old.Args)) != args:
+		case old.Tool != q.Tool, old.Source != "" && old.Source != q.Source, old.Digest != "" && old.Digest != q.Digest, old.Args != nil && canonical(string(old.Args)) != args:
 		case old.Folder != "" && old.Folder == a.Folder:
 			return "a person allowed it in this folder: " + a.File, true
 		case old.Session != "" && old.Session == a.session():
@@ -190,7 +190,7 @@ func (a *Approver) keep(ctx context.Context, q agent.Event, answer approval) (js
 	if len(a.scopes(q)) == 0 {
 		return decided(agent.Allow, reason)
 	}
-	entry := config.Approval{Tool: q.Tool, Source: q.Source, Time: time.Now().UTC().Truncate(time.Second)}
+	entry := config.Approval{Tool: q.Tool, Source: q.Source, Digest: q.Digest, Time: time.Now().UTC().Truncate(time.Second)}
 	if answer.scope == scopeOnce || answer.scope == scopeCall {
 		entry.Args = json.RawMessage(canonical(q.Args))
 	}

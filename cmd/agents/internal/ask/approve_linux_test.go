@@ -68,7 +68,7 @@ func newApprover(t *testing.T) (*Approver, *typist) {
 }
 
 func question(tool, args string) agent.Event {
-	return agent.Event{Kind: agent.EventQuestion, What: "approve", Path: []string{"root", "sub"}, Tool: tool, Args: args, Text: "why it asks", Source: "/tools/" + tool}
+	return agent.Event{Kind: agent.EventQuestion, What: "approve", Path: []string{"root", "sub"}, Tool: tool, Args: args, Text: "why it asks", Source: "/tools/" + tool, Digest: "sha256:1"}
 }
 
 // ask returns the decision and its reason.
@@ -90,6 +90,8 @@ func TestAnswersAndWhatTheyCover(t *testing.T) {
 	reordered := question("write", `{"n":1, "path":"a"}`)
 	moved := question("write", same.Args)
 	moved.Source = "/elsewhere/write"
+	changed := same
+	changed.Digest = "sha256:2"
 	for name, c := range map[string]struct {
 		lines    []string
 		decision string
@@ -134,7 +136,7 @@ func TestAnswersAndWhatTheyCover(t *testing.T) {
 					t.Errorf("%s is allowed without a question: %v, want %v", what, got[what], want)
 				}
 			}
-			if unasked(a, moved) || unasked(later, moved) || unasked(a, question("other", same.Args)) {
+			if unasked(a, moved) || unasked(later, moved) || unasked(a, changed) || unasked(resumed, changed) || unasked(later, changed) || unasked(a, question("other", same.Args)) {
 				t.Error("another tool is allowed too")
 			}
 		})

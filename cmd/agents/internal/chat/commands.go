@@ -50,8 +50,13 @@ func verbs() []verb {
 	}
 }
 
-// slash splits a command line. A path is not one.
+// slash splits a command line. A path is not one; a word with which people leave other
+// programs is.
 func slash(text string) (name, args string, ok bool) {
+	switch strings.TrimSpace(text) {
+	case "q", "quit", "exit":
+		return "quit", "", true
+	}
 	if len(text) < 2 || text[0] != '/' || text[1] < 'a' || text[1] > 'z' {
 		return "", "", false
 	}

@@ -61,6 +61,7 @@ func TestSlash(t *testing.T) {
 	for text, want := range map[string]string{
 		"/help": "help|", "/save a b.md ": "save|a b.md", "/saev": "saev|",
 		"/": "", "/etc/passwd is a file": "", "/usr": "usr|", "/Users": "", "//": "", "help": "", "/a.b": "",
+		"q": "quit|", "exit\n": "quit|", "quit": "quit|", "quit it": "", "Q": "",
 	} {
 		name, args, ok := slash(text)
 		got := ""

@@ -79,16 +79,15 @@ func ListToolCalls(p *program.Env) *cli.Command {
 			if err != nil {
 				return err
 			}
-			calls, lines := []any{}, ""
+			calls, lines, blocks := []any{}, "", ""
 			for t, err := range transcript.Turns(events) {
 				if err != nil {
 					return sessions.Damaged(err)
 				}
 				for _, call := range t.Calls {
 					preview, _ := json.Marshal(call.Args)
-					if format == "brief" {
-						preview = []byte(string([]rune(string(preview))[:min(len([]rune(string(preview))), 60)]))
-					}
+					blocks += fmt.Sprintf("[%d] %s\n  Turn: %d\n  Arguments: \n    %s\n\n", len(calls), call.Name, t.N, preview)
+					preview = []byte(string([]rune(string(preview))[:min(len([]rune(string(preview))), 60)]))
 					lines += fmt.Sprintf("%d\t%s\t%s\n", len(calls), call.Name, preview)
 					calls = append(calls, map[string]any{"index": len(calls), "turn": t.N, "name": call.Name, "arguments": call.Args})
 				}
@@ -96,7 +95,13 @@ func ListToolCalls(p *program.Env) *cli.Command {
 			if format == "json" {
 				return p.WriteJSON(calls)
 			}
-			return p.Print(lines)
+			if len(calls) == 0 {
+				return p.Print("No tool calls found in session: " + c.Args().First() + "\n")
+			}
+			if format == "brief" {
+				return p.Print(lines)
+			}
+			return p.Print(fmt.Sprintf("Found %d tool call(s):\n\n%s\nTo replay a tool call:\n  agents-exe replay-tool-call --session <file> --tool-call <index> --tool <tool-path>\n", len(calls), blocks))
 		},
 	}
 }
@@ -303,4 +308,15 @@ func searchResult(all []found, took time.Duration) any {
 		}})
 	}
 	return map[string]any{"resultItems": items, "resultTotalMatches": len(all), "resultQueryTimeMs": took.Milliseconds(), "resultIndexWasUpdated": true}
+}
+
+// SessionIndex is session-index, which does nothing here: the index is updated by itself.
+func SessionIndex(*program.Env) *cli.Command {
+	return &cli.Command{
+		SkipFlagParsing: true,
+		Description:     "There is no such command here: `agents session search` updates its index by itself.",
+		Action: func(context.Context, *cli.Command) error {
+			return failure.Usage("`agents session search` updates its index by itself", "session-index: there is no such command here")
+		},
+	}
 }

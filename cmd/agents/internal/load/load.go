@@ -162,6 +162,11 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	if opts.Trusted, err = trusted(p, c, file, o); err != nil {
 		return nil, err
 	}
+	if opts.Trusted != nil {
+		if err := checkKeys(p, file, l.Keys); err != nil {
+			return nil, err
+		}
+	}
 	if opts.Prices, err = Prices(c); err != nil {
 		return nil, err
 	}

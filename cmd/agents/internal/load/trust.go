@@ -32,6 +32,42 @@ const EnvTrust = "AGENTS_TRUST"
 type Trust struct {
 	Path string          `json:"path"` // without links
 	Tree *agentfile.Lock `json:"tree"` // nil if it is not trusted any more
+	// Keys are the digests of the keys files that were found beside it or in a working
+	// directory, by path: whose keys are used decides who gets the prompts.
+	Keys map[string]string `json:"keys,omitempty"`
+}
+
+// Changes lists how now differs from t, a line or more each. A keys file that is no
+// longer in effect does not count.
+func (t *Trust) Changes(now *Trust) []string {
+	list := t.Tree.Difference(now.Tree)
+	for path, digest := range now.Keys {
+		if was := t.Keys[path]; was != digest {
+			list = append(list, map[bool]string{true: "added", false: "changed"}[was == ""]+": keys "+path)
+		}
+	}
+	return list
+}
+
+// addKeys adds the keys file in effect, if it was found in a project.
+func (t *Trust) addKeys(choice config.KeysChoice) {
+	if choice.InProject {
+		t.Keys = map[string]string{realPath(choice.Path): exectool.Digest(choice.Path)}
+	}
+}
+
+// checkKeys returns an error if the keys file in effect was found in a project, and is not
+// the one that was trusted together with the agent file.
+func checkKeys(p *program.Env, file string, choice config.KeysChoice) error {
+	was := Trusted(p, file)
+	if was == nil { // the trust was just removed
+		return errUntrusted(p, file)
+	}
+	now := &Trust{Tree: was.Tree}
+	if now.addKeys(choice); len(was.Changes(now)) > 0 {
+		return failure.NothingRan(&agentfile.DriftError{File: program.Shown(file), Against: "what was trusted", Changes: was.Changes(now)}, trustHint(p))
+	}
+	return nil
 }
 
 // trustHint is the next step where trust is missing.
@@ -110,10 +146,24 @@ func ListTrusted(p *program.Env) []*Trust {
 	return list
 }
 
-// Keep stores that the person trusts t.
+// Keep stores that the person trusts t, with the keys files that were trusted before. A
+// tree with a file that cannot be read is not trusted.
 func (t *Trust) Keep(p *program.Env) error {
 	if TrustDir(p) == "" {
 		return errors.New("there is no home folder to note it in")
+	}
+	if t.Tree != nil {
+		if err := t.Tree.Readable(); err != nil {
+			return err
+		}
+		if was := Trusted(p, t.Path); was != nil {
+			keys := maps.Clone(was.Keys)
+			if keys == nil {
+				keys = map[string]string{}
+			}
+			maps.Copy(keys, t.Keys)
+			t.Keys = keys
+		}
 	}
 	text, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
@@ -144,7 +194,11 @@ func noted(p *program.Env, path string) bool {
 // is executed.
 func SurveyFile(p *program.Env, path string) (*agentfile.Tree, *Trust) {
 	tree, lock := agentfile.Survey(path, agentfile.Options{Environ: p.Environ})
-	return tree, &Trust{Path: realPath(path), Tree: lock}
+	t := &Trust{Path: realPath(path), Tree: lock}
+	if c, err := configOf(p, func(string, []byte) error { return nil }, []string{path}); err == nil {
+		t.addKeys(c.KeysFile(path))
+	}
+	return tree, t
 }
 
 // AddPolicies adds the external policies of a cfg file to its Trust.
@@ -193,7 +247,7 @@ func Changing(p *program.Env, path string) (changed func()) {
 	if was == nil {
 		return func() {}
 	}
-	if _, now := SurveyFile(p, path); len(was.Tree.Difference(now.Tree)) > 0 {
+	if _, now := SurveyFile(p, path); len(was.Changes(now)) > 0 {
 		return func() {}
 	}
 	return func() {

@@ -23,10 +23,28 @@ func (s Shipped) Slug(c *cli.Command, from string) (string, error) {
 // SlugArgument is the slug of a new agent or tool.
 func SlugArgument(c *cli.Command) (string, error) {
 	slug, err := command.OneArgument(c, "the slug, its name,")
-	if err == nil && !ValidSlug(slug) {
-		return "", failure.Usage(SlugHint, "%s: %q is not a valid slug", c.FullName(), slug)
+	if err == nil {
+		err = checkSlug(c, slug)
 	}
 	return slug, err
+}
+
+func checkSlug(c *cli.Command, slug string) error {
+	if !ValidSlug(slug) {
+		return failure.Usage(SlugHint, "%s: %q is not a valid slug", c.FullName(), slug)
+	}
+	return nil
+}
+
+// FileArguments returns the arguments of a new agent or tool in the order of agents-exe: SLUG
+// and others, of which there are least to most; ok is false if the command line has another
+// form.
+func FileArguments(c *cli.Command, least, most int) (args []string, ok bool, err error) {
+	args = c.Args().Slice()
+	if len(args) < least || len(args) > most {
+		return nil, false, nil
+	}
+	return args, true, checkSlug(c, args[0])
 }
 
 // Chosen is the agent that the command line, the environment, a cfg file or the

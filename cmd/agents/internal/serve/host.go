@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/serve"
+	"github.com/agents-exe/agents/pkg/session"
 )
 
 // Agents serves agents over HTTP.
@@ -36,6 +37,8 @@ type Agents struct {
 	Rights    load.Rights
 	// AgentOf is a session whose agent is served alone; "" is none.
 	AgentOf string
+	// KeepSessions limits the sessions of clients that are kept: see session.ParseKeep.
+	KeepSessions string
 	// Resume continues the runs that an earlier server left.
 	Resume bool
 	// Options has the limits.
@@ -75,7 +78,10 @@ func (f *Agents) Run(ctx context.Context, p *program.Env) error {
 
 // serve serves the trees.
 func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
-	var err error
+	limits, err := session.ParseKeep(f.KeepSessions)
+	if err != nil {
+		return failure.Usage("", "--keep-sessions %s: %v", f.KeepSessions, err)
+	}
 	if h.sessions, err = h.keeper(); err != nil {
 		return err
 	}
@@ -89,9 +95,12 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	o.Host, o.Tools, o.Metrics, o.Name, o.Origins = h, h.toolsOf, h.newMetrics(), web.host, f.Origins
 	h.metrics = o.Metrics
 	for _, t := range web.tokens {
-		o.Tokens = append(o.Tokens, serve.Token{Name: t.Name, Secret: t.Secret.Reveal(), Agents: t.Agents, Limited: t.Limited, Metrics: t.Metrics, Runs: t.Runs})
+		o.Tokens = append(o.Tokens, serve.Token{Name: t.Name, Owner: t.Owner, Secret: t.Secret.Reveal(), Agents: t.Agents, Limited: t.Limited, Metrics: t.Metrics, Runs: t.Runs})
 	}
 	h.secured = len(web.tokens) > 0
+	if !h.secured {
+		o.Tokenless = web.owner(-1)
+	}
 	mounts, end := h.mounts(ctx)
 	defer end()
 	o.Mounts = mounts
@@ -109,6 +118,9 @@ func (f *Agents) serve(ctx context.Context, h *host, web *httpListener) error {
 	}
 	fmt.Fprintf(h.p.Err, "serving agents at %s\n", web.address())
 	o.Warn = h.say
+	if h.sessions != nil && limits != (session.Keep{}) {
+		defer h.prune(ctx, limits, f.KeepSessions)()
+	}
 	server := serve.New(o)
 	if f.Resume {
 		h.resume(server)
@@ -217,7 +229,7 @@ func (h *host) Start(ctx context.Context, slug string, start agent.Start) (*agen
 	}
 	r.Observe = func(e agent.Event) {
 		h.observe(e)
-		h.metrics.Observe(e)
+		_ = agent.Guard(h.panicked, func() error { h.metrics.Observe(e); return nil })
 		h.sessionEvent(run, e)
 	}
 	if k != nil && start.Session == "" {
@@ -241,6 +253,9 @@ func (h *host) Start(ctx context.Context, slug string, start agent.Start) (*agen
 func begin(ctx context.Context, j agent.Journal, r *agent.Runner, history []agent.Event) error {
 	redact := agent.RedactEvent(r.Secrets)
 	for i := range history {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		e := &history[i]
 		e.Agent = r.Agent.Slug
 		if e.Kind == agent.EventSession {
@@ -273,7 +288,7 @@ func (h *host) open(ctx context.Context, a mcpserver.Agent, start agent.Start) (
 			return nil, context.Cause(ctx)
 		}
 	}
-	return h.sessions(a, start.Session)
+	return h.sessions(a, start.Session, serve.Owner(ctx))
 }
 
 // sessionEvent notes the session of a run, and its last event.

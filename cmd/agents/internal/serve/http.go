@@ -115,6 +115,21 @@ func (w *httpListener) listenSocket(ctx context.Context, a address, path string)
 	return nil
 }
 
+// anyone is the session.Options.Client of servers that serve every user of this machine.
+const anyone = "without a token"
+
+// owner returns the session.Options.Client of the token with an index; without tokens, a
+// socket is local use.
+func (w *httpListener) owner(token int) string {
+	switch {
+	case token >= 0 && token < len(w.tokens):
+		return w.tokens[token].Owner
+	case w.listener.Addr().Network() == "unix":
+		return ""
+	}
+	return anyone
+}
+
 // address is what it listens on.
 func (w *httpListener) address() string {
 	a := w.listener.Addr()

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,8 +17,9 @@ import (
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// An opener opens the session of a run: that with an id, or a new one if id is "".
-type opener func(a mcpserver.Agent, id string) (*keep.Session, error)
+// An opener opens the session of a run: that with an id, or a new one if id is
+// "", for a client (session.Options.Client).
+type opener func(a mcpserver.Agent, id, client string) (*keep.Session, error)
 
 // keeper returns what opens the sessions of the server's runs, nil if none are kept.
 func (s *service) keeper() (opener, error) {
@@ -30,21 +32,27 @@ func (s *service) keeper() (opener, error) {
 	if first == nil {
 		return nil, err
 	}
-	return func(a mcpserver.Agent, id string) (*keep.Session, error) {
+	return func(a mcpserver.Agent, id, client string) (*keep.Session, error) {
 		if id != "" {
-			return s.earlier(a, id)
+			return s.earlier(a, id, client)
 		}
-		return &keep.Session{Journal: session.Create(places[0].Path, sessions.NewOptions())}, nil
+		o := sessions.NewOptions()
+		o.Client = client
+		return &keep.Session{Journal: session.Create(places[0].Path, o)}, nil
 	}, nil
 }
 
 // keepWith returns how the MCP server keeps its runs on disk.
-func (s *service) keepWith(open opener) func(mcpserver.Agent, string, *agent.Runner) (func(), error) {
+func (s *service) keepWith(open opener) func(context.Context, mcpserver.Agent, string, *agent.Runner) (func(), error) {
 	if open == nil {
 		return nil
 	}
-	return func(a mcpserver.Agent, id string, r *agent.Runner) (func(), error) {
-		k, err := open(a, id)
+	return func(ctx context.Context, a mcpserver.Agent, id string, r *agent.Runner) (func(), error) {
+		client := ""
+		if s.web != nil {
+			client = s.web.owner(mcpserver.TokenOf(ctx))
+		}
+		k, err := open(a, id, client)
 		if err != nil {
 			return nil, err
 		}
@@ -58,9 +66,9 @@ func (s *service) keepWith(open opener) func(mcpserver.Agent, string, *agent.Run
 
 // earlier opens the session that a client names. It wants the full id, which cannot be
 // guessed, and does not reveal which others exist.
-func (s *service) earlier(a mcpserver.Agent, id string) (*keep.Session, error) {
+func (s *service) earlier(a mcpserver.Agent, id, client string) (*keep.Session, error) {
 	unknown := fmt.Errorf("%s has no session %q", a.Name, id)
-	path := folderOf(s.dirs, id)
+	path := s.sessionOf(id, client)
 	if path == "" {
 		return nil, unknown
 	}
@@ -95,6 +103,16 @@ func (s *service) agentOf(name string) error {
 	}
 	s.of.File, s.of.Agent = file, first.Agent
 	return err
+}
+
+// sessionOf is folderOf for a client: "" too if the session is another client's, or was begun
+// locally. Local use may continue every session.
+func (s *service) sessionOf(id, client string) string {
+	path := folderOf(s.dirs, id)
+	if of, err := session.ClientOf(path); client != "" && (err != nil || of != client) {
+		return ""
+	}
+	return path
 }
 
 // folderOf returns the folder of a session in dirs, "" if there is none. The id comes from

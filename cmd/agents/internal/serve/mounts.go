@@ -17,7 +17,7 @@ import (
 func (h *host) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 	var stops []func()
 	openai := func(to serve.Host) http.Handler {
-		api := &openaiapi.Handler{Host: to}
+		api := &openaiapi.Handler{Host: to, Warn: h.panicked}
 		// Runs that wait for a client would hold up the end of the server.
 		done := context.AfterFunc(ctx, api.Close)
 		stops = append(stops, func() { done(); api.Close() })
@@ -30,7 +30,7 @@ func (h *host) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 		return api
 	}
 	mcp := func(to serve.Host) http.Handler {
-		s := mcpserver.New(mcpserver.Options{Name: "agents", Version: h.p.Version, Hide: h.hide, Start: to.Start})
+		s := mcpserver.New(mcpserver.Options{Name: "agents", Version: h.p.Version, Hide: h.hide, Panicked: h.panicked, Start: to.Start})
 		var agents []mcpserver.Agent
 		specs := to.Agents()
 		for _, a := range h.list {

@@ -106,7 +106,7 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, TaskAfter: f.TaskAfter, Hide: s.hide, Observe: s.observe, Keep: s.keepWith(open), Runner: s.runner}
+	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, TaskAfter: f.TaskAfter, Hide: s.hide, Panicked: s.panicked, Observe: s.observe, Keep: s.keepWith(open), Runner: s.runner}
 	s.server = mcpserver.New(opts)
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, out.Close())
@@ -141,7 +141,7 @@ func (s *service) open(ctx context.Context) (*sinks.Sinks, error) {
 		return nil, errors.Join(err, out.Close())
 	}
 	s.traced = out.Traced
-	s.write = agent.Redact(s.redact, observe.Tee(append(logs, spans)...))
+	s.write = agent.Redact(s.redact, observe.GuardedTee(s.panicked, append(logs, spans)...))
 	if !s.flags.Watch {
 		s.policy = s.unchanged()
 	}
@@ -175,6 +175,7 @@ func (s *service) runner(a *agent.Agent) *agent.Runner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.trees[0].Runner(a, s.secrets...)
+	r.Panicked = s.panicked
 	r.Policy, r.Trace, r.Lease.Budget = s.policy, s.traced, s.flags.Budget.Budget
 	if s.flags.Rights.Yes {
 		r.Person = ask.NewApprover(s.p, nil, true, nil).Answer
@@ -316,6 +317,12 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 		s.say("left out: " + err.Error())
 	}
 	return trees, fatal
+}
+
+// panicked reports a panic, which has ended a request or a run and not the server. It takes
+// no lock, which the code that panicked may hold.
+func (s *service) panicked(text string) {
+	fmt.Fprintln(s.p.Err, termtext.Clean("warning: "+text))
 }
 
 // say writes a line to stderr, once.

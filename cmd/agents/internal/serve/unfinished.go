@@ -76,7 +76,7 @@ func (h *host) resumeOne(server *serve.Server, id string) error {
 	if i < 0 {
 		return nil // of another server
 	}
-	events, err := h.lastRun(n.Agent, id)
+	events, err := h.lastRun(context.Background(), n.Agent, id) // of any owner
 	if errors.Is(err, fs.ErrNotExist) || err == nil && ended(events) {
 		n.remove(h.notes, id) // the server died between the end of the run and this
 		return nil
@@ -99,10 +99,10 @@ func ended(events []agent.Event) bool {
 func isEnd(e agent.Event) bool { return e.Kind == agent.EventEnd && e.Depth == 0 }
 
 // lastRun is serve.Options.Journal.
-func (h *host) lastRun(slug, id string) ([]agent.Event, error) {
+func (h *host) lastRun(ctx context.Context, slug, id string) ([]agent.Event, error) {
 	unknown := fmt.Errorf("%s has no session %.100q: %w", slug, id, fs.ErrNotExist)
 	i := slices.IndexFunc(h.list, func(a mcpserver.Agent) bool { return a.Name == slug })
-	path := folderOf(h.dirs, id)
+	path := h.sessionOf(id, serve.Owner(ctx))
 	if i < 0 || path == "" {
 		return nil, unknown
 	}

@@ -2,13 +2,17 @@ package sessions
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // Imported removes from the events of a foreign session what would have an effect here: the
@@ -62,11 +66,27 @@ func ImportFile(p *program.Env, path string) (string, error) {
 		return journal, nil
 	}
 	events := session.Rename(Imported(p, ReadFile(path)), session.NewID())
-	if err := session.Copy(session.CreateFile(journal, NewOptions()), events); err != nil {
-		return "", fmt.Errorf("import %s: %w", path, err)
+	part := journal + "." + session.NewID() // an import that is interrupted is not the journal
+	err := session.Copy(session.CreateFile(part, NewOptions()), events)
+	if err == nil {
+		err = os.Rename(part, journal)
+	}
+	if err == nil {
+		err = wholefile.SyncDir(filepath.Dir(journal))
+	}
+	if err != nil {
+		return "", fmt.Errorf("import %s: %w", path, errors.Join(err, removed(part)))
 	}
 	p.Note("%s is a session of agents-exe: it was imported and continues in %s; the file itself does not change", path, journal)
 	return journal, nil
+}
+
+// removed removes a file that may not exist.
+func removed(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // agentsExe reports whether a file is a session of agents-exe.

@@ -109,7 +109,7 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 		person.Holds(s.progress.Hold)
 	}
 	s.ending = l.Close
-	s.Observe = observe.Tee(watch...)
+	s.Observe = observe.GuardedTee(s.panicked, watch...)
 	return s, nil
 }
 
@@ -126,7 +126,7 @@ func LogsOnly(p *program.Env, l *load.Tree) (*Sinks, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.Observe = observe.Tee(logs...)
+	s.Observe = observe.GuardedTee(s.panicked, logs...)
 	return s, nil
 }
 

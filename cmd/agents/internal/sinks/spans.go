@@ -3,7 +3,7 @@ package sinks
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -25,7 +25,7 @@ func (s *Sinks) Spans(path string) (func(agent.Event), error) {
 		return nil, nil
 	}
 	opts := observe.TraceOptions{URL: collector, Resource: env.Resource("agents", s.P.Version), Version: s.P.Version}
-	var file *os.File
+	var file io.WriteCloser
 	if path != "" {
 		var err error
 		if file, err = observe.OpenLog(path); err != nil {
@@ -54,6 +54,11 @@ func (s *Sinks) Spans(path string) (func(agent.Event), error) {
 	})
 	s.Traced = true
 	return t.Observe, nil
+}
+
+// panicked reports that something that shows the run has failed: it stops, the run does not.
+func (s *Sinks) panicked(text string) {
+	s.P.Warn("the run continues, but is not shown or logged in full: " + s.Hide(text))
 }
 
 func (s *Sinks) warn(text string) {
