@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,7 +69,7 @@ func TestRunCostsHaveLimits(t *testing.T) {
 	if err := good.problems(); err != nil {
 		t.Errorf("problems at the limits = %v, want none", err)
 	}
-	if text := good.String(); !strings.Contains(text, "(limit 60)") {
+	if text := good.String(); !strings.Contains(text, fmt.Sprintf("(limit %d)", maxCalls)) {
 		t.Errorf("runCosts = %s, want the limit of system calls", text)
 	}
 	unknown := runCosts{processes: -1, calls: -1}
@@ -77,7 +78,12 @@ func TestRunCostsHaveLimits(t *testing.T) {
 	}
 	bad := runCosts{turnAllocs: maxTurnAllocs + 1, described: 1, processes: 2, calls: maxCalls + 1}
 	err := bad.problems()
-	for _, want := range []string{"allocations of a turn: 41", "tools that are executed although", "a start with cached descriptions executes: 2", "system calls of --version: 61"} {
+	for _, want := range []string{
+		fmt.Sprintf("allocations of a turn: %d, the limit is %d", maxTurnAllocs+1, maxTurnAllocs),
+		"tools that are executed although",
+		"a start with cached descriptions executes: 2",
+		fmt.Sprintf("system calls of --version: %d, the limit is %d", maxCalls+1, maxCalls),
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("problems = %v, want %q in it", err, want)
 		}
