@@ -17,6 +17,8 @@ const ChannelVersion = 1
 // A Start is the first message of a channel's holder: the prompt of the agent, with its
 // limits, tools and history.
 type Start struct {
+	// Channel is the version of the channel's protocol, which its wire requires; 0 is
+	// ChannelVersion.
 	Channel int `json:"channel"`
 	// Args are the arguments in the agent's description: an object that satisfies
 	// Agent.InputSchema, or without a schema has the text "prompt". If Args is empty, a
@@ -128,7 +130,7 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 			})
 		}
 		if c.out == nil {
-			c.out = &Outcome{Status: StatusOf(c.err), Agent: r.Agent.Slug}
+			c.out = &Outcome{Status: StatusOf(c.err), Agent: c.runner.root().agent.Slug}
 		}
 		c.finish()
 	}()
@@ -138,7 +140,10 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 // prepare applies s to the runner.
 func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err error) {
 	r := c.runner
-	if s.Channel != ChannelVersion {
+	if r.Agent == nil {
+		return nil, errNoAgent
+	}
+	if s.Channel != 0 && s.Channel != ChannelVersion {
 		return nil, fmt.Errorf("version %d of the channel is not supported; %d is", s.Channel, ChannelVersion)
 	}
 	above := 0
@@ -434,7 +439,7 @@ func (c *Channel) Ack(seq int64) {
 // Warn adds a warning to the events. It never waits: while the queue is full, the
 // warning is dropped.
 func (c *Channel) Warn(text string) {
-	e := Event{Kind: EventWarning, Time: time.Now(), Agent: c.runner.Agent.Slug, Text: text}
+	e := Event{Kind: EventWarning, Time: time.Now(), Agent: c.runner.root().agent.Slug, Text: text}
 	if redact := RedactEvent(c.runner.Secrets); redact != nil {
 		e = redact(e)
 	}

@@ -75,8 +75,8 @@ func (r *run) insert(ctx context.Context, m Message) error {
 // begin opens or resumes the run. Calls that an earlier run left open are
 // answered before a new prompt.
 func (r *run) begin(ctx context.Context, prompt *Message) error {
-	if r.tree.unreadable != nil {
-		return r.tree.unreadable
+	if r.tree.refused != nil {
+		return r.tree.refused
 	}
 	if r.tree.above > max(r.tree.maxDepth, 0) {
 		return fmt.Errorf("%w: agents are nested %d deep, counted over all processes", ErrDepth, r.tree.maxDepth)
@@ -287,7 +287,7 @@ func (r *run) answered(ctx context.Context, step Step, resp *Response, usage Usa
 	case err != nil && errors.As(err, &spent):
 		return r.fail(ctx, step, spent, usage)
 	case err != nil:
-		return r.fail(ctx, step, fmt.Errorf("ask model %s: %w", r.agent.Model, err), usage)
+		return r.fail(ctx, step, fmt.Errorf("ask model %s: %w", cmp.Or(r.agent.Model, "of "+r.agent.Slug), err), usage)
 	}
 	e := r.session.Answered(step, resp)
 	if e.Kind == EventAnswer {

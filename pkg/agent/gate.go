@@ -120,6 +120,9 @@ type Approved interface {
 
 // Generate asks p, within the budget.
 func (g *Gate) Generate(ctx context.Context, p Provider, req *Request, depth int, delta func(Delta)) (*Response, error) {
+	if p == nil {
+		return nil, errors.New("the agent has no Provider")
+	}
 	settle := func(Usage) {}
 	if g.Reserve != nil {
 		var err error
@@ -128,6 +131,9 @@ func (g *Gate) Generate(ctx context.Context, p Provider, req *Request, depth int
 		}
 	}
 	resp, err := p.Generate(ctx, req, delta)
+	if resp == nil && err == nil {
+		err = errors.New("the Provider returned neither a response nor an error")
+	}
 	if err != nil {
 		err = interrupted(ctx, p, req, err)
 		usage := usageOf(nil, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -187,6 +188,9 @@ func (r *Runner) Resume(ctx context.Context) (*Outcome, error) {
 func (r *Runner) Step(ctx context.Context) (Step, error) {
 	root := r.root()
 	step := root.session.Next()
+	if err := root.tree.refused; err != nil {
+		return step, err
+	}
 	if root.inbox == nil {
 		root.inbox = &r.inboxes.root
 	}
@@ -204,6 +208,9 @@ func (r *Runner) Step(ctx context.Context) (Step, error) {
 // Prompt adds a user message to the session without running anything.
 func (r *Runner) Prompt(ctx context.Context, prompt Message) error {
 	root := r.root()
+	if err := root.tree.refused; err != nil {
+		return err
+	}
 	root.start = root.tree.now()
 	root.began = root.start
 	root.renew()
@@ -224,7 +231,7 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	id := root.tree.newID()
 	inv := &Invocation{Call: ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec, Key: id + ".1.1",
 		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Host: root, run: root, Parent: root.parent, Level: root.tree.above}
-	if err := root.tree.unreadable; err != nil {
+	if err := root.tree.refused; err != nil {
 		return Result{}, err
 	}
 	inv.Trace, inv.Context = root.tree.callTrace(id, inv.Key), root.tree.currentContext()
@@ -249,6 +256,8 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	return result, cmp.Or(broken, err)
 }
 
+var errNoAgent = errors.New("the Runner has no Agent")
+
 func (r *Runner) root() *run {
 	r.once.Do(func() {
 		t := &tree{
@@ -264,7 +273,7 @@ func (r *Runner) root() *run {
 			t.newID = rand.Text
 		}
 		t.policy, t.caller, t.delegate, t.reserveShared = r.Policy, r.caller, r.Delegate, r.Shared
-		t.rights, t.unreadable = r.leaseRights()
+		t.rights, t.refused = r.leaseRights()
 		t.gate = Gate{Policy: t.decide, Ask: r.Ask, Reserve: t.reserver(r.Reserve), MaxProcesses: maxProcesses(r), Now: t.now, Commands: r.Journal != nil}
 		if r.Secrets != nil {
 			t.gate.Redact = r.Secrets.String
@@ -273,7 +282,11 @@ func (r *Runner) root() *run {
 		if t.gate.Ask == nil && r.Person != nil {
 			t.gate.Ask = t.askPerson
 		}
-		root := &run{tree: t, agent: r.Agent, session: &Session{}, accept: r.Accept, secrets: r.Secrets}
+		a := r.Agent
+		if a == nil {
+			a, t.refused = &Agent{}, errNoAgent
+		}
+		root := &run{tree: t, agent: a, session: &Session{}, accept: r.Accept, secrets: r.Secrets}
 		if from := r.From; from != nil {
 			root.parent, root.total, t.above = from.Parent, from.Total.clone(), max(t.above, from.Depth)
 			t.pending = maps.Clone(from.Pending)
@@ -287,8 +300,8 @@ func (r *Runner) root() *run {
 		if !hasContext(t.shared) {
 			t.shared = t.recorded
 		}
-		if !hasContext(t.shared) && r.Agent != nil {
-			t.shared = r.Agent.Context
+		if !hasContext(t.shared) {
+			t.shared = a.Context
 		}
 		t.shared = compactContext(t.shared)
 		if q := r.Lease.QuestionSeconds; q != nil {
@@ -296,9 +309,7 @@ func (r *Runner) root() *run {
 		}
 		t.used[root.session.ID] = true
 		r.tree, t.root = t, root
-		if r.Agent != nil {
-			root.openAccount()
-		}
+		root.openAccount()
 	})
 	return r.tree.root
 }
@@ -315,8 +326,9 @@ type tree struct {
 	reserveShared func(context.Context, Event) (left, total Budget, err error)
 	left          Budget
 	rights        []Rights // of the callers
-	// unreadable is why the rights of the callers cannot be evaluated.
-	unreadable error
+	// refused is why the tree cannot run: rights of the callers that cannot be evaluated, or
+	// no Agent.
+	refused error
 	lease      Lease
 	journal    Journal
 	watch      func(Event)

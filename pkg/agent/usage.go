@@ -166,6 +166,22 @@ type TotalUsage struct {
 	Calls int `json:"calls,omitempty"`
 }
 
+// String is the consumption for a person: "3 requests, 2.6k in / 0.4k out, $0.0061, 4 calls".
+func (s TotalUsage) String() string {
+	text := counted(s.Usage.Requests, "request") + ", " + s.Usage.TokenText()
+	if cost := s.Usage.CostText(); cost != "" {
+		text += ", " + cost
+	}
+	return text + ", " + counted(s.Calls, "call")
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}
+
 // Note adds what an event says of consumption.
 func (s *TotalUsage) Note(e *Event) {
 	switch e.Kind {

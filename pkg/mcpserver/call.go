@@ -125,7 +125,7 @@ func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 // start is run with Options.Start.
 func (q *question) start(ctx context.Context, id string, args json.RawMessage) (agent.Result, error) {
 	nobody := false
-	start := agent.Start{Channel: agent.ChannelVersion, Args: args, Session: id, Person: &nobody}
+	start := agent.Start{Args: args, Session: id, Person: &nobody}
 	start.Lease.Traceparent = q.request.message.traceparent()
 	c, err := q.server.opts.Start(ctx, q.agent.Name, start)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // startOf makes the parts of a message the arguments of an agent: text and data form the
 // prompt, files follow it. An agent with other arguments takes them as one data part.
 func startOf(spec agent.ToolSpec, parts a2a.ContentParts) (agent.Start, error) {
-	start := agent.Start{Channel: agent.ChannelVersion}
+	start := agent.Start{}
 	var texts []string
 	var data []json.RawMessage
 	for _, p := range parts {

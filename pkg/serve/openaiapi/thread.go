@@ -134,7 +134,7 @@ func (t *thread) answers() (results []agent.ToolResult, said *agent.Message) {
 // start is the start of a run that continues the messages.
 func (t *thread) start(spec agent.ToolSpec, tools []agent.ToolSpec) (agent.Start, error) {
 	nobody := false
-	s := agent.Start{Channel: agent.ChannelVersion, Tools: tools, Person: &nobody}
+	s := agent.Start{Tools: tools, Person: &nobody}
 	past := t.messages
 	if results, _ := t.answers(); len(results) == 0 {
 		n := len(past) - 1

@@ -173,7 +173,7 @@ func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
 			c.logs.Observe(e)
 		}
 	}
-	start := agent.Start{Channel: agent.ChannelVersion}
+	start := agent.Start{}
 	if from := r.runner.From; from != nil && from.Session != nil && from.Session.Unfinished() {
 		// A run that was stopped continues with what the person says now.
 		if len(m.Parts) > 0 {
