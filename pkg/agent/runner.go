@@ -328,18 +328,18 @@ type tree struct {
 	rights        []Rights // of the callers
 	// refused is why the tree cannot run: rights of the callers that cannot be evaluated, or
 	// no Agent.
-	refused error
-	lease      Lease
-	journal    Journal
-	watch      func(Event)
-	panicked   func(text string)
-	redact     func(Event) Event
-	maxDepth   int
-	above      int // agents in other processes
-	traced     bool
-	outside    traceid.Context // of the caller; zero if there is none
-	now        func() time.Time
-	newID      func() string
+	refused  error
+	lease    Lease
+	journal  Journal
+	watch    func(Event)
+	panicked func(text string)
+	redact   func(Event) Event
+	maxDepth int
+	above    int // agents in other processes
+	traced   bool
+	outside  traceid.Context // of the caller; zero if there is none
+	now      func() time.Time
+	newID    func() string
 
 	shared       json.RawMessage // the context; guarded by mu
 	recorded     json.RawMessage // what the journal says of it when the run begins
