@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,7 +54,12 @@ esac
 
 func startACP(t *testing.T, files map[string]string, args ...string) *acpClient {
 	t.Helper()
-	cmd := agentsCommand(t, files, append([]string{"acp", "--agent-file", "agent.json"}, args...)...)
+	return serveACP(t, agentsCommand(t, files, append([]string{"acp", "--agent-file", "agent.json"}, args...)...))
+}
+
+// serveACP starts a command that serves ACP.
+func serveACP(t *testing.T, cmd *exec.Cmd) *acpClient {
+	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
@@ -13,7 +12,6 @@ import (
 
 func cliCommand(p *program.Env) *cli.Command {
 	o := &chat.Options{}
-	budget := &command.BudgetFlag{}
 	return &cli.Command{
 		Description: `A conversation is one session, and each message that you type is a run of it. /help
 lists the commands; @FILE includes a file, !COMMAND the output of a shell command.
@@ -23,14 +21,11 @@ With --plain, or if standard input, output or error is not a terminal, each line
 standard input is a message, a \ at its end continues it, and answers go to standard
 output. Text from a pipe can neither include files nor run shell commands. The exit code
 is that of the last run.`,
-		Flags: append(slices.Concat(o.Keep.Flags(), o.Models.Flags(), o.Rights.CallFlags()),
+		Flags: append(o.Flags.Flags(),
 			command.CompatNamesFlag(&p.Global),
 			&cli.BoolFlag{Name: "plain", Usage: "read lines, and write text without control sequences", Destination: &o.Plain},
-			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &o.Set}},
-			&cli.GenericFlag{Name: "budget", Usage: "limit each run, `AMOUNTS` such as usd=2,seconds=600; repeatable (see agents help budgets)", Value: budget},
 		),
 		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
-			o.Budget = budget.Budget
 			return chat.Run(ctx, p, *o)
 		}),
 	}

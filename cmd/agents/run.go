@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/serve"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -29,16 +30,11 @@ import (
 )
 
 type runFlags struct {
+	runs.Flags
 	prompt  prompt.Flags
 	sinks   sinks.Flags
-	strict  bool
 	timeout time.Duration
-	budget  command.BudgetFlag
 	schema  string
-	set     map[string]string
-	keep    keep.Flags
-	models  load.Models
-	rights  load.Rights
 	channel bool
 	args    prompt.Args
 	context string
@@ -59,19 +55,15 @@ With --mcp-prompt the conversation begins with the messages of that prompt, and
 what the other flags give follows. Standard input is then read for - alone.
 
 ` + failure.Codes,
-		Flags: append(slices.Concat(f.prompt.Script.Flags(p, &f.keep.Dir), f.args.Flags(), f.keep.Flags(), f.models.Flags(), f.rights.CallFlags()),
+		Flags: append(slices.Concat(f.prompt.Script.Flags(p, &f.Keep.Dir), f.args.Flags(), f.Flags.Flags()),
 			sinks.OutputFlag(&f.sinks.Output),
 			&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &f.prompt.Media},
 			&cli.StringFlag{Name: "alias", Usage: "put the prompt into the template `NAME`: " + strings.Join(slices.Sorted(maps.Keys(prompt.BuiltinAliases)), ", ") + ", or one of the cfg file", Destination: &f.prompt.Alias},
-			&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.set}},
 			&cli.StringFlag{Name: "output-schema", Usage: "the answer must be JSON that satisfies the JSON Schema in `FILE`", Destination: &f.schema},
 			&cli.StringFlag{Name: "context", Usage: "the context of the run, any `JSON`, which tools can read and change; @FILE reads a file (see agents help context)", Destination: &f.context},
 			&cli.StringFlag{Name: "mcp-prompt", Usage: "begin with the prompt `SERVER/NAME` of an MCP server of the agent; the command takes its arguments as NAME=VALUE", Destination: &f.prompt.MCP.Name},
 			&cli.BoolFlag{Name: "stream", Usage: "write the answer to stdout as it arrives and as it is, even if stdout is not a terminal", Destination: &f.sinks.Stream},
-			sinks.TraceFileFlag(&f.sinks.TraceFile),
 			command.CompatNamesFlag(&p.Global),
-			&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.strict},
-			&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.budget},
 			&cli.BoolFlag{Name: "channel", Usage: "for programs: speak the channel on standard input and output; the program that started this one sends the prompt and receives the events (see agents help nesting)", Destination: &f.channel},
 			&cli.DurationFlag{Name: "timeout", Usage: "end the run after `DURATION` (as 90s or 10m)", HideDefault: true, Destination: &f.timeout},
 			&cli.StringFlag{Name: "on", Usage: "run on `WHERE`: here, or fleet, which are workers of Temporal (see agents help fleet)", Value: "here", Destination: &f.on, Validator: command.OneOf("here", "fleet")},
@@ -105,17 +97,17 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 			return err
 		}
 	}
-	kept, err := keep.Open(p, &f.keep)
+	kept, err := keep.Open(p, &f.Keep)
 	if err != nil {
 		return err
 	}
 	defer kept.Close()
 	person := ask.NewPerson(p)
 	if person != nil {
-		f.rights.Default = policy.Effects
+		f.Rights.Default = policy.Effects
 	}
-	o := kept.LoadOptions()
-	o.Set, o.Elicit, o.Models, o.Rights, o.Strict = f.set, person.Asked(), f.models, f.rights, f.strict
+	o := f.Load(kept.LoadOptions())
+	o.Elicit = person.Asked()
 	loaded, err := load.Load(ctx, p, o)
 	if err != nil {
 		return err
@@ -137,15 +129,15 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	defer end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f.sinks.Whole, f.sinks.Spans = answer != nil || root.OutputSchema != nil, true
+	f.sinks.Whole, f.sinks.TraceFile, f.sinks.Spans = answer != nil || root.OutputSchema != nil, f.TraceFile, true
 	s, err := sinks.Open(ctx, p, loaded, f.sinks, person, cancel)
 	if err != nil {
 		return err
 	}
 	runner := loaded.Runner(&root)
 	runner.Context = json.RawMessage(f.context)
-	runner.Trace, runner.Lease.Budget = s.Traced, f.budget.Budget
-	approver := ask.NewApprover(p, person, f.rights.Yes, cancel)
+	runner.Trace, runner.Lease.Budget = s.Traced, f.Budget.Budget
+	approver := ask.NewApprover(p, person, f.Rights.Yes, cancel)
 	runner.Observe, runner.Person = observe.Tee(s.Observe, approver.Observe), approver.Answer
 	if kept != nil {
 		approver.Session = kept.ID
@@ -218,7 +210,7 @@ func (f *runFlags) opening(ctx context.Context, p *program.Env, l *load.Tree, fi
 func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
 	ctx, end := f.limit(ctx)
 	defer end()
-	c := &serve.Channel{Keep: f.keep, Set: f.set, Models: f.models, Rights: f.rights, Strict: f.strict, Budget: f.budget.Budget}
+	c := &serve.Channel{Flags: f.Flags}
 	return c.Run(ctx, p)
 }
 
@@ -231,9 +223,9 @@ func (f *runFlags) check() error {
 		return failure.Usage("", "--args and --arg exclude each other")
 	case f.channel && (f.prompt.Given() || f.args.Given() || f.context != "" || f.sinks.Stream || f.sinks.Output != "text" || f.schema != ""):
 		return failure.Usage("", "--channel reads the prompt and its attachments from the channel and writes events to it, so the flags for these cannot be used with it")
-	case f.channel && f.sinks.TraceFile != "":
+	case f.channel && f.TraceFile != "":
 		return failure.Usage("the program at the other end of the channel receives the events; an `agents` there records their spans", "--trace-file cannot be used with --channel")
-	case f.channel && f.rights.Yes:
+	case f.channel && f.Rights.Yes:
 		return failure.Usage("the program at the other end of the channel answers questions", "--yes cannot be used with --channel")
 	case f.timeout < 0:
 		return failure.Usage("", "--timeout %s: it must be positive", f.timeout)
@@ -241,7 +233,7 @@ func (f *runFlags) check() error {
 		return failure.Usage("--output jsonl streams the answer too", "--stream requires --output text")
 	case f.prompt.MCP.Name != "" && f.prompt.Alias != "":
 		return failure.Usage("", "--mcp-prompt and --alias exclude each other: each makes the prompt")
-	case f.prompt.MCP.Name != "" && f.keep.Continues():
+	case f.prompt.MCP.Name != "" && f.Keep.Continues():
 		return failure.Usage("", "--mcp-prompt begins a conversation; it excludes --session and --continue")
 	case f.sinks.Stream && f.schema != "":
 		return failure.Usage("", "--stream and --output-schema exclude each other: only a whole answer can be checked")
@@ -281,18 +273,18 @@ func runOnFleet(ctx context.Context, p *program.Env, f *runFlags, c *cli.Command
 		return err
 	}
 	person := ask.NewPerson(p)
-	asked := person != nil || f.rights.Yes
+	asked := person != nil || f.Rights.Yes
 	start.Person = &asked
 	ctx, end := f.limit(ctx)
 	defer end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f.sinks.Whole, f.sinks.Spans = start.OutputSchema != nil || loaded.Root.OutputSchema != nil, f.sinks.TraceFile != ""
+	f.sinks.Whole, f.sinks.TraceFile, f.sinks.Spans = start.OutputSchema != nil || loaded.Root.OutputSchema != nil, f.TraceFile, f.TraceFile != ""
 	s, err := sinks.Open(ctx, p, loaded, f.sinks, person, cancel)
 	if err != nil {
 		return err
 	}
-	approver := ask.NewApprover(p, person, f.rights.Yes, cancel)
+	approver := ask.NewApprover(p, person, f.Rights.Yes, cancel)
 	h := &fleet.Run{Path: path, Approver: approver, Observe: observe.Tee(s.Observe, approver.Observe), Agent: loaded.Root.Slug}
 	h.Args = []string{"run", "--channel", "--agent-file", loaded.Nodes[0].File.Path}
 	if p.Global.Agent != "" {
@@ -304,7 +296,7 @@ func runOnFleet(ctx context.Context, p *program.Env, f *runFlags, c *cli.Command
 
 // fleetStart is what the run starts with.
 func (f *runFlags) fleetStart(ctx context.Context, p *program.Env, l *load.Tree) (start agent.Start, err error) {
-	start.Lease.Budget = f.budget.Budget
+	start.Lease.Budget = f.Budget.Budget
 	if f.context != "" {
 		text, err := prompt.ReadJSON(ctx, p, "--context", f.context, agent.MaxContext)
 		if err != nil {

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"slices"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/serve"
-	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/policy"
 	server "github.com/agents-exe/agents/pkg/serve"
 	"github.com/urfave/cli/v3"
@@ -26,7 +25,7 @@ A2A at /a2a/SLUG, metrics at /metrics, and /healthz.
 After the first SIGTERM or Ctrl-C, no new runs start, and runs in progress have as long
 as --grace says to finish. After that, or after a second signal, they are stopped;
 their sessions can be resumed.`,
-		Flags: append(slices.Concat(f.Keep.Folders(), f.Models.Flags(), f.Rights.Flags()),
+		Flags: append(runs.Hide(f.ManyFlags(), "yes"),
 			&cli.StringFlag{Name: "listen", Usage: "listen on `ADDRESS`: a host and a port, or unix:PATH, a private socket", Value: "127.0.0.1:8420", Destination: &f.Listen},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "accept the bearer tokens in `FILE`, one per line, or JSON (default on the loopback: a private file)", Destination: &f.Tokens},
 			&cli.BoolFlag{Name: "no-token", Usage: "require no token on the loopback: every user of this machine can run the agents", Destination: &f.NoToken},
@@ -41,10 +40,11 @@ their sessions can be resumed.`,
 			&cli.StringFlag{Name: "agent-of", Usage: "serve the agent of session `ID`, regardless of --agent-file", Destination: &f.AgentOf},
 			&cli.BoolFlag{Name: "until-idle", Usage: "exit when no client is connected and no run is in progress", Destination: &o.UntilIdle},
 			&cli.BoolFlag{Name: "resume", Usage: "continue the runs of an earlier server that was stopped or crashed", Destination: &f.Resume},
-			sinks.TraceFileFlag(&f.TraceFile),
 		),
 		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
 			switch {
+			case f.Rights.Yes:
+				return failure.Usage("--approval never asks about nothing; --allow names what needs no question", "--yes cannot be used with serve: clients answer the questions of their runs")
 			case f.NoToken && f.Tokens != "":
 				return failure.Usage("", "--no-token and --token-file exclude each other")
 			case f.Resume && f.Keep.None:

@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/policy"
@@ -28,12 +29,8 @@ import (
 
 // Options are the flags of a chat.
 type Options struct {
-	Keep   keep.Flags
-	Models load.Models
-	Rights load.Rights
-	Budget agent.Budget // of each run
-	Set    map[string]string
-	Plain  bool // without control sequences
+	runs.Flags
+	Plain bool // without control sequences
 }
 
 // A chat is one conversation.
@@ -94,7 +91,8 @@ func (c *chat) open(ctx context.Context) error {
 
 // load loads the agent. After an error the one before stays.
 func (c *chat) load(ctx context.Context, o load.Options) error {
-	o.Set, o.Models, o.Rights, o.Elicit = c.Set, c.Models, c.Rights, c.person.Asked()
+	o = c.Load(o)
+	o.Elicit = c.person.Asked()
 	o.Dir, o.Servers = c.dir, c.servers
 	if c.person != nil {
 		o.Rights.Default = policy.Effects
@@ -103,7 +101,7 @@ func (c *chat) load(ctx context.Context, o load.Options) error {
 	if err != nil {
 		return err
 	}
-	logs, err := sinks.LogsOnly(c.p, tree)
+	logs, err := sinks.Background(c.p, tree, &c.TraceFile)
 	if err != nil {
 		return errors.Join(err, tree.Close())
 	}
@@ -149,7 +147,7 @@ func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
 	}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	r.runner = c.tree.Runner(c.tree.Root)
-	r.runner.Lease.Budget = c.Budget
+	r.runner.Lease.Budget, r.runner.Trace = c.Budget.Budget, c.logs.Traced
 	if err := r.kept.Attach(c.p, r.runner); err != nil {
 		r.cancel(nil)
 		r.kept.Close()

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -242,13 +241,13 @@ func (t *terminal) spent(who string, u agent.Usage, since string) {
 
 func (t *terminal) budget(_ context.Context, amounts string) error {
 	if amounts != "" {
-		f := command.BudgetFlag{Budget: t.Budget}
+		f := t.Budget
 		if err := f.Set(amounts); err != nil {
 			return fmt.Errorf("/budget %s: %w", amounts, err)
 		}
-		t.Budget = f.Budget
+		t.Budget = f
 	}
-	t.say("  each run: %s", cmp.Or(t.Budget.String(), "no limits except those of the agent file"))
+	t.say("  each run: %s", cmp.Or(t.Budget.Budget.String(), "no limits except those of the agent file"))
 	return nil
 }
 

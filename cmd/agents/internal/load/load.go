@@ -118,7 +118,7 @@ func Load(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 		}
 		return nil, err
 	}
-	if err := strict(l.Problems); o.Strict && err != nil {
+	if err := l.Complete(o); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	if !p.Global.Quiet {
@@ -348,10 +348,13 @@ func warnNotExecutable(p *program.Env, problems []agentfile.Problem) {
 	}
 }
 
-// strict turns what was left out into an error.
-func strict(problems []agentfile.Problem) error {
+// Complete returns an error if something of the tree was left out and o.Strict is set.
+func (l *Tree) Complete(o Options) error {
+	if !o.Strict {
+		return nil
+	}
 	var left []string
-	for _, p := range problems {
+	for _, p := range l.Problems {
 		if p.Incomplete() {
 			left = append(left, p.String())
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
@@ -20,12 +21,7 @@ import (
 // A Channel runs one agent for the program at the other end of standard input and
 // output.
 type Channel struct {
-	Keep   keep.Flags
-	Set    map[string]string
-	Models load.Models
-	Rights load.Rights
-	Strict bool
-	Budget agent.Budget
+	runs.Flags
 }
 
 // Run serves the channel until the run has ended. The last event says how the run
@@ -70,8 +66,7 @@ func (r *channelRun) open(ctx context.Context, start agent.Start) (*agent.Runner
 	if r.kept, err = keep.Open(r.p, &r.Keep); err != nil {
 		return nil, err
 	}
-	o := r.kept.LoadOptions()
-	o.Set, o.Models, o.Rights, o.Strict = r.Set, r.Models, r.Rights, r.Strict
+	o := r.Load(r.kept.LoadOptions())
 	if start.Person == nil || *start.Person {
 		o.Elicit = elicit
 	}
@@ -79,10 +74,10 @@ func (r *channelRun) open(ctx context.Context, start agent.Start) (*agent.Runner
 		return nil, err
 	}
 	runner := r.tree.Runner(r.tree.Root)
-	if r.output, err = sinks.LogsOnly(r.p, r.tree); err != nil {
+	if r.output, err = sinks.Background(r.p, r.tree, nil); err != nil {
 		return nil, err
 	}
-	runner.Observe, runner.Lease.Budget = r.output.Observe, r.Budget
+	runner.Observe, runner.Lease.Budget = r.output.Observe, r.Budget.Budget
 	return runner, r.kept.Attach(r.p, runner)
 }
 

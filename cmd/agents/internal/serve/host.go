@@ -17,8 +17,8 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
-	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/serve"
@@ -27,14 +27,11 @@ import (
 
 // Agents serves agents over HTTP.
 type Agents struct {
-	Listen    string
-	Tokens    string
-	NoToken   bool
-	Origins   []string
-	TraceFile string
-	Keep      keep.Flags
-	Models    load.Models
-	Rights    load.Rights
+	Listen  string
+	Tokens  string
+	NoToken bool
+	Origins []string
+	runs.Flags
 	// AgentOf is a session whose agent is served alone; "" is none.
 	AgentOf string
 	// KeepSessions limits the sessions of clients that are kept: see session.ParseKeep.
@@ -58,7 +55,7 @@ func (f *Agents) Run(ctx context.Context, p *program.Env) error {
 	}
 	defer web.close()
 	h := &host{live: map[string]*liveRun{}, service: &service{
-		p: p, flags: &Flags{Expose: "agents", TraceFile: f.TraceFile, Keep: f.Keep, Models: f.Models, Rights: f.Rights},
+		p: p, flags: &Flags{Expose: "agents", Flags: f.Flags},
 		said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1), elicit: elicit,
 	}}
 	h.learn(web.secrets())

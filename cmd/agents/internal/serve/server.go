@@ -14,12 +14,11 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
-	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
-	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
@@ -46,12 +45,7 @@ type Flags struct {
 	Tokens    string
 	NoToken   bool
 	Watch     bool
-	// TraceFile is that of --trace-file.
-	TraceFile string
-	Keep      keep.Flags
-	Models    load.Models
-	Rights    load.Rights
-	Budget    command.BudgetFlag // of each call
+	runs.Flags
 }
 
 // A service is an MCP server with the trees that it serves.
@@ -296,7 +290,13 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	var trees []*load.Tree
 	var errs []error
 	for _, file := range files {
-		l, err := load.File(ctx, p, c, file, load.Options{File: s.of.File, Agent: s.of.Agent, Log: &s.log, Pinned: !s.flags.Watch, Models: s.flags.Models, Rights: s.flags.Rights, Elicit: s.elicit})
+		o := s.flags.Load(load.Options{File: s.of.File, Agent: s.of.Agent, Log: &s.log, Pinned: !s.flags.Watch, Elicit: s.elicit})
+		l, err := load.File(ctx, p, c, file, o)
+		if err == nil {
+			if err = l.Complete(o); err != nil {
+				s.close([]*load.Tree{l})
+			}
+		}
 		if l != nil && l.Tree != nil {
 			s.problems(l.Problems)
 		}

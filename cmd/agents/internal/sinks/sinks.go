@@ -119,10 +119,16 @@ func format(p *program.Env) markdown.Format {
 	return markdown.Format{Width: max(columns-1, 0), Color: p.Color(p.OutTerm), ASCII: p.ASCII()}
 }
 
-// LogsOnly opens the logs that the flags and the configuration name. Close it.
-func LogsOnly(p *program.Env, l *load.Tree) (*Sinks, error) {
+// Background opens the logs that the flags and the configuration name, and if traceFile is
+// not nil, the exporter of spans. Nothing is shown. Close it.
+func Background(p *program.Env, l *load.Tree, traceFile *string) (*Sinks, error) {
 	s := &Sinks{P: p, Log: l.Log, Secrets: redact.New(l.Secrets())}
 	logs, err := s.Logs(l)
+	if err == nil && traceFile != nil {
+		var spans func(agent.Event)
+		spans, err = s.Spans(*traceFile)
+		logs = append(logs, spans)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -7,13 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/observe"
-	"github.com/urfave/cli/v3"
 )
-
-// TraceFileFlag is --trace-file.
-func TraceFileFlag(file *string) cli.Flag {
-	return &cli.StringFlag{Name: "trace-file", Usage: "append every span of the run to `FILE` as a line of OTLP in JSON", Destination: file}
-}
 
 // Spans opens the exporter of spans to a file and to the collector that the
 // environment names. Without either the observer is nil. What is wrong with the

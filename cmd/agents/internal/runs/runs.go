@@ -1,0 +1,55 @@
+// Package runs has what all commands that start runs share: their flags, with the same names
+// and help everywhere, and what these change when a tree is loaded.
+package runs
+
+import (
+	"slices"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/keep"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/urfave/cli/v3"
+)
+
+// Flags are those of every command that starts runs.
+type Flags struct {
+	Keep   keep.Flags
+	Models load.Models
+	Rights load.Rights
+	Set    map[string]string // placeholders of the agent's prompts
+	Budget command.BudgetFlag
+	Strict bool
+	// TraceFile gets the spans of the runs; "" is none.
+	TraceFile string
+}
+
+// Flags are those for one session: with Keep.Flags, and not only its folders.
+func (f *Flags) Flags() []cli.Flag { return slices.Concat(f.Keep.Flags(), f.shared()) }
+
+// ManyFlags are those for commands with several sessions.
+func (f *Flags) ManyFlags() []cli.Flag { return slices.Concat(f.Keep.Folders(), f.shared()) }
+
+// Hide leaves a flag out of the help of a command that refuses it with a reason.
+func Hide(flags []cli.Flag, name string) []cli.Flag {
+	for _, flag := range flags {
+		if b, ok := flag.(*cli.BoolFlag); ok && b.Name == name {
+			b.Hidden = true
+		}
+	}
+	return flags
+}
+
+func (f *Flags) shared() []cli.Flag {
+	return append(append(f.Models.Flags(), f.Rights.CallFlags()...),
+		&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.Set}},
+		&cli.GenericFlag{Name: "budget", Usage: "limit what each run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.Budget},
+		&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.Strict},
+		&cli.StringFlag{Name: "trace-file", Usage: "append every span of the runs to `FILE` as a line of OTLP in JSON", Destination: &f.TraceFile},
+	)
+}
+
+// Load adds what the flags say to the options of a tree.
+func (f *Flags) Load(o load.Options) load.Options {
+	o.Set, o.Models, o.Rights, o.Strict = f.Set, f.Models, f.Rights, f.Strict
+	return o
+}
