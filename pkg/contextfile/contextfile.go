@@ -33,7 +33,7 @@ const (
 // File, whose methods do nothing.
 type File struct {
 	inv     *agent.Invocation
-	dir     string // it has nothing else
+	dir     *process.Temp // it has nothing else
 	session bool
 }
 
@@ -43,19 +43,16 @@ func New(inv *agent.Invocation, session []byte) (*File, error) {
 	if len(inv.Context) == 0 && session == nil {
 		return nil, nil
 	}
-	parent, err := process.PrivateTemp()
-	if err != nil {
-		return nil, err
-	}
 	f := &File{inv: inv, session: session != nil}
-	if f.dir, err = os.MkdirTemp(parent, "context-"); err != nil {
+	var err error
+	if f.dir, err = process.NewTemp("context-"); err != nil {
 		return nil, err
 	}
 	if len(inv.Context) > 0 {
-		err = os.WriteFile(filepath.Join(f.dir, name), inv.Context, 0o600)
+		err = os.WriteFile(filepath.Join(f.dir.Dir, name), inv.Context, 0o600)
 	}
 	if f.session {
-		err = errors.Join(err, os.WriteFile(filepath.Join(f.dir, sessionName), session, 0o600))
+		err = errors.Join(err, os.WriteFile(filepath.Join(f.dir.Dir, sessionName), session, 0o600))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Remove())
@@ -68,12 +65,12 @@ func (f *File) Pass(cmd *process.Command) {
 	if f == nil {
 		return
 	}
-	cmd.Share = f.dir
+	cmd.Share = f.dir.Dir
 	if len(f.inv.Context) > 0 {
-		cmd.Env = append(cmd.Env, toolenv.Context+"="+filepath.Join(f.dir, name))
+		cmd.Env = append(cmd.Env, toolenv.Context+"="+filepath.Join(f.dir.Dir, name))
 	}
 	if f.session {
-		cmd.Env = append(cmd.Env, toolenv.OldSessionJSON+"="+filepath.Join(f.dir, sessionName))
+		cmd.Env = append(cmd.Env, toolenv.OldSessionJSON+"="+filepath.Join(f.dir.Dir, sessionName))
 	}
 }
 
@@ -82,7 +79,7 @@ func (f *File) Remove() error {
 	if f == nil {
 		return nil
 	}
-	return os.RemoveAll(f.dir)
+	return f.dir.Remove()
 }
 
 // Changed passes what the program has made of the file to the run. The error tells the
@@ -112,7 +109,7 @@ func Change(ctx context.Context, inv *agent.Invocation, value []byte, err error)
 // read reads the file, which must still be one: a link could lead to what the program
 // itself cannot read.
 func (f *File) read() ([]byte, error) {
-	root, err := os.OpenRoot(f.dir)
+	root, err := os.OpenRoot(f.dir.Dir)
 	if err != nil {
 		return nil, err
 	}

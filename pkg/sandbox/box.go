@@ -3,7 +3,6 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -331,20 +330,16 @@ func (b *Box) log(format string, args ...any) {
 }
 
 // privateTemp creates the folder for temporary files of one call, and says so in the
-// environment. It is "" where writing is not restricted.
-func (b *Box) privateTemp(environ []string) (dir string, with []string, err error) {
+// environment. It is nil where writing is not restricted.
+func (b *Box) privateTemp(environ []string) (temp *process.Temp, with []string, err error) {
 	if b.config.Write == nil {
-		return "", environ, nil
+		return nil, environ, nil
 	}
-	parent, err := process.PrivateTemp()
-	if err != nil {
-		return "", nil, err
-	}
-	if dir, err = os.MkdirTemp(parent, "tmp-"); err != nil {
-		return "", nil, fmt.Errorf("sandbox: the private temporary folder: %w", err)
+	if temp, err = process.NewTemp("tmp-"); err != nil {
+		return nil, nil, fmt.Errorf("sandbox: the private temporary folder: %w", err)
 	}
 	environ = slices.DeleteFunc(environ, func(entry string) bool {
 		return strings.HasPrefix(entry, "TMPDIR=") || strings.HasPrefix(entry, "TMP=") || strings.HasPrefix(entry, "TEMP=")
 	})
-	return dir, append(environ, "TMPDIR="+dir), nil
+	return temp, append(environ, "TMPDIR="+temp.Dir), nil
 }

@@ -32,6 +32,7 @@ type session struct {
 	order  order
 	mark   string
 	temp   string
+	folder *process.Temp // temp, if it is not ""
 	mounts mounts
 	domain *Proxy    // for a list of domains
 	denied refusals  // by it
@@ -56,8 +57,11 @@ func (b *Box) confine(c *process.Command, rung string) (_ *process.Confined, err
 	s.order.Root = b.place.Ladder.root && rung != Limits
 	s.order.Filter = hasFilter && rung != Limits
 	env := b.environ(c.Env)
-	if s.temp, env, err = b.privateTemp(env); err != nil {
+	if s.folder, env, err = b.privateTemp(env); err != nil {
 		return nil, err
+	}
+	if s.folder != nil {
+		s.temp = s.folder.Dir
 	}
 	s.files(c)
 	if env, err = s.network(env); err != nil {
@@ -488,7 +492,5 @@ func (s *session) close() {
 	if s.spaces != nil {
 		s.box.place.Ladder.leave(s.spaces)
 	}
-	if s.temp != "" {
-		_ = os.RemoveAll(s.temp)
-	}
+	_ = s.folder.Remove()
 }

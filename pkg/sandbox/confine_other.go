@@ -51,9 +51,13 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 	if err := b.check(rung); err != nil {
 		return nil, err
 	}
-	temp, env, err := b.privateTemp(b.environ(c.Env))
+	folder, env, err := b.privateTemp(b.environ(c.Env))
 	if err != nil {
 		return nil, err
+	}
+	temp := ""
+	if folder != nil {
+		temp = folder.Dir
 	}
 	w := &process.Confined{Path: c.Path, Args: c.Args, Env: env}
 	var proxy *Proxy
@@ -63,9 +67,7 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 		if proxy != nil {
 			proxy.Close()
 		}
-		if temp != "" {
-			_ = os.RemoveAll(temp)
-		}
+		_ = folder.Remove()
 		return nil
 	}
 	if rung != Seatbelt {

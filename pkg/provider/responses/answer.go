@@ -308,6 +308,9 @@ func (a *answer) refused() error {
 		if it.kind == kindCall && modelhttp.Str(o.Get("status")) == "incomplete" && a.finish == agent.FinishStop {
 			return modelhttp.Broken("the model's call of " + modelhttp.Shorten(it.name, modelhttp.MaxName) + " is incomplete")
 		}
+		if it.kind == kindCall && it.raw == nil && len(it.text.Buf) == 0 && a.finish == agent.FinishStop {
+			return modelhttp.Broken("the model's call of " + modelhttp.Shorten(it.name, modelhttp.MaxName) + " has no arguments, and its end is missing")
+		}
 		byServer := modelhttp.Str(o.Get("execution")) == "server"
 		if slices.Contains(unanswerable, it.kind) && !byServer && !answered[it.kind+" "+it.id] {
 			return &agent.ModelError{Message: "the model made a call of the type " + it.kind + ", which can only be answered by clients that offer such a tool"}
