@@ -121,8 +121,9 @@ var rules = []rule{
 	{path: "cmd/agents/internal/scaffold", floor: 8, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents/internal/sinks", floor: 8, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents/internal/compat", floor: 8, modules: []string{"github.com/urfave/cli/v3"}},
+	{path: "cmd/agents/internal/runs", floor: 9, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents/internal/complete", floor: 9, modules: []string{"github.com/urfave/cli/v3"}},
-	{path: "cmd/agents/internal/serve", floor: 9},
+	{path: "cmd/agents/internal/serve", floor: 10},
 	{path: "cmd/agents/internal/chat", floor: 10},
 
 	{path: "cmd/agents", floor: commands, modules: []string{"github.com/urfave/cli/v3"}},
