@@ -77,6 +77,8 @@ func newTalk(a *Agent, inv *agent.Invocation) *talk {
 	t := &talk{agent: a, inv: inv, usd: lease.USD, changed: make(chan struct{}), calls: map[string]*call{},
 		terminals: map[string]*terminal{}, grants: map[string]int{}, stderr: bounded{limit: maxStderr}}
 	t.limit = cmp.Or(a.IdleTimeout, DefaultIdleTimeout)
+	t.mu.Lock() // until idle is set, which the function uses
+	defer t.mu.Unlock()
 	t.idle = time.AfterFunc(t.limit, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
