@@ -221,41 +221,6 @@ func (r *Runner) Prompt(ctx context.Context, prompt Message) error {
 // runs.
 func (r *Runner) Session() *Session { return r.root().session }
 
-// Call runs one call of tool, which need not be one of the Agent's, through the
-// same gate as the calls of a run, without a model. Its events go to Observe and
-// not into the Journal. The error is why there is no good result: the gate's
-// refusal or the tool's failure; what the result holds beside it comes too.
-func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, error) {
-	root := r.root()
-	spec := tool.Spec()
-	id := root.tree.newID()
-	inv := &Invocation{Call: ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec, Key: id + ".1.1",
-		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Host: root, run: root, Parent: root.parent, Level: root.tree.above}
-	if err := root.tree.refused; err != nil {
-		return Result{}, err
-	}
-	inv.Trace, inv.Context = root.tree.callTrace(id, inv.Key), root.tree.currentContext()
-	defer root.background.end()
-	var result Result
-	var err error
-	broken := root.tree.guard(func() (broken error) {
-		result, err, broken = root.tree.gate.pass(ctx, tool, inv, func(e Event) error {
-			e.Traceparent = root.tree.outside.String()
-			root.observe(e)
-			return nil
-		})
-		return broken
-	})
-	end := inv.event(EventCallEnded)
-	end.Traceparent = root.tree.outside.String()
-	end.Result, end.Millis = toolResult(inv.Call, result, err), inv.took.Milliseconds()
-	root.observe(end)
-	if s := r.Secrets; s != nil {
-		result, err = Result{Parts: redactParts(s, result.Parts)}, redactError(s, err)
-	}
-	return result, cmp.Or(broken, err)
-}
-
 var errNoAgent = errors.New("the Runner has no Agent")
 
 func (r *Runner) root() *run {

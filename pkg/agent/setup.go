@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -65,4 +66,41 @@ func (s Setup) difference(system string, tools []ToolSpec) string {
 		list = append(list, "its tools are described differently")
 	}
 	return strings.Join(list, "; ")
+}
+
+// setUp records with what the model is asked, if that is new. For a session that
+// an earlier process began it says what changed since.
+func (r *run) setUp(ctx context.Context, step Step) error {
+	t := &r.tools
+	if step.Kind != StepModel || t.asked != nil && slices.EqualFunc(t.asked, t.specs, sameSpec) && r.session.Setup.Digest != "" {
+		return nil
+	}
+	first, before := t.asked == nil, r.session.Setup
+	t.asked = t.specs
+	e, changed := r.session.SetUp(r.agent.Model, *t.system, t.specs)
+	if !changed {
+		return nil
+	}
+	if r.tree.knownSetup(e.Digest) {
+		e.System, e.Specs = "", nil
+	}
+	if err := r.emit(ctx, e); err != nil {
+		return err
+	}
+	if first && before.Digest != "" {
+		r.warn("the agent has changed since the session was last used: " + before.difference(*t.system, t.specs))
+	}
+	return nil
+}
+
+// knownSetup reports whether the setup was recorded in full before.
+func (t *tree) knownSetup(digest string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.setups[digest]
+	if t.setups == nil {
+		t.setups = map[string]bool{}
+	}
+	t.setups[digest] = true
+	return known
 }
