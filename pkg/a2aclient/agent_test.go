@@ -170,8 +170,12 @@ func TestAgentsThatFail(t *testing.T) {
 			yield(nil, errors.New("broken"))
 		}, ""}, // the error or the task that failed, whichever arrives first
 	} {
-		if text, failed, _ := call(t, poet(serve(t, true, c.x)), nil); !failed || !strings.Contains(text, c.want) {
+		text, failed, _, usage := callPriced(t, poet(serve(t, true, c.x)), nil)
+		if !failed || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %q, failed %v", name, text, failed)
+		}
+		if usage.Unpriced() != usage.Requests || usage.Requests < 3 { // two are of the caller
+			t.Errorf("%s: usage %+v, want the failed call as a request without a price", name, usage)
 		}
 	}
 	if text, failed, _ := call(t, &a2aclient.Agent{URL: serve(t, true, nil), Name: "expert_poet", Slug: "poet"}, nil); !failed || !strings.Contains(text, "401") {
