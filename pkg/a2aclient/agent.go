@@ -200,9 +200,7 @@ func (t *task) Generate(ctx context.Context, req *agent.Request, _ func(agent.De
 	}
 	message := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(req.Messages[len(req.Messages)-1].Text()))
 	for {
-		if err := t.send(ctx, message); err != nil && t.info.TaskID == "" && ctx.Err() == nil {
-			return nil, err
-		} else if err != nil {
+		if err := t.send(ctx, message); err != nil {
 			return fails(err)
 		}
 		if t.state != a2a.TaskStateInputRequired {
