@@ -121,7 +121,13 @@ func serve(t *testing.T, open func(context.Context) (*agent.Runner, error), sile
 		h.silent = make(chan struct{})
 	}
 	s := &Server{In: in, Out: out, Kill: func() { h.kills++ }}
-	s.Open = func(ctx context.Context, _ agent.Start) (*agent.Runner, error) { return open(ctx) }
+	s.Start = func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+		r, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return r.Start(ctx, start), nil
+	}
 	read := make(chan struct{})
 	go func() { defer close(read); h.read() }()
 	go func() {
@@ -373,7 +379,9 @@ func TestAHolderThatClosesItsEndOfTheOutput(t *testing.T) {
 		fromServer, out := io.Pipe()
 		fromServer.Close()
 		go func() { _, _ = io.WriteString(toServer, begin+"\n") }()
-		s := &Server{In: in, Out: out, Open: func(context.Context, agent.Start) (*agent.Runner, error) { return waiting(&wait{}), nil }}
+		s := &Server{In: in, Out: out, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+			return waiting(&wait{}).Start(ctx, start), nil
+		}}
 		_, err := s.Serve(t.Context())
 		if !errors.Is(err, io.ErrClosedPipe) || !strings.Contains(err.Error(), "write to the holder") {
 			t.Errorf("Serve: %v", err)
