@@ -93,6 +93,7 @@ var rules = []rule{
 	{path: "pkg/acpserver", floor: 3},
 	{path: "pkg/toolbox/openapi", floor: 3},
 	{path: "pkg/agentfile", floor: 3, modules: []string{"golang.org/x/sync"}},
+	{path: "pkg/host", floor: 3, beside: []string{"pkg/agentfile"}},
 	{path: "pkg/mcpserver", floor: 3, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "pkg/replay", floor: 3},
 	{path: "pkg/serve", floor: 3},
@@ -100,7 +101,7 @@ var rules = []rule{
 	{path: "pkg/serve/openaiapi", floor: 3},
 	{path: "pkg/sessionindex", floor: 3, modules: []string{"modernc.org/sqlite"}},
 	{path: "pkg/tooltest", floor: 3, beside: []string{"pkg/treetest"}},
-	{path: "pkg/treetest", floor: 3, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile"}},
+	{path: "pkg/treetest", floor: 3, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile", "pkg/host"}},
 	{path: "pkg/tui", floor: 3, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2", "github.com/charmbracelet/colorprofile"}},
 
 	// The rooms of the command line; the comment of cmd/agents says what each holds.

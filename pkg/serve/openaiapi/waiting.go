@@ -3,6 +3,7 @@ package openaiapi
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -38,6 +39,10 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	started := context.AfterFunc(r.Context(), cancel) // it may wait in a queue
+	id := h.newID()
+	for i := range s.History {
+		s.History[i].Session = id
+	}
 	channel, err := h.Host.Start(ctx, spec.Name, s)
 	started()
 	if err != nil {
@@ -180,4 +185,11 @@ func (h *Handler) end(c *conversation, reason string) {
 	}
 	c.cancel()
 	h.runs.Done()
+}
+
+func (h *Handler) newID() string {
+	if h.NewID == nil {
+		return rand.Text()
+	}
+	return h.NewID()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/serve"
 	"github.com/agents-exe/agents/pkg/serve/a2aapi"
 	"github.com/agents-exe/agents/pkg/serve/openaiapi"
+	"github.com/agents-exe/agents/pkg/session"
 )
 
 // mounts are the protocols beside the channel, with handlers for each token. The end of ctx
@@ -17,7 +18,7 @@ import (
 func (h *agentServer) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 	var stops []func()
 	openai := func(to serve.Host) http.Handler {
-		api := &openaiapi.Handler{Host: to, Warn: h.panicked}
+		api := &openaiapi.Handler{Host: to, Warn: h.panicked, NewID: session.NewID}
 		// Runs that wait for a client would hold up the end of the server.
 		done := context.AfterFunc(ctx, api.Close)
 		stops = append(stops, func() { done(); api.Close() })
