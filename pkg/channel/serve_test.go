@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
@@ -291,7 +292,7 @@ func TestASecondCancelKills(t *testing.T) {
 		stuck := make(chan struct{})
 		open := func(context.Context) (*agent.Runner, error) {
 			r := waiting(nil)
-			r.Agent.Toolsets = []agent.Toolset{agent.ToolList{agent.Func("wait", "", func(context.Context, struct{}) (string, error) { <-stuck; return "", nil })}}
+			r.Agent.Toolsets = []agent.Toolset{agent.ToolList{functool.New("wait", "", func(context.Context, struct{}) (string, error) { <-stuck; return "", nil })}}
 			return r, nil
 		}
 		h, last, _ := serve(t, open, false, func(h *holder) {

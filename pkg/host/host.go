@@ -116,7 +116,7 @@ func (h *Host) Hide(text string) string { return h.redactor().String(text) }
 func (h *Host) Runner(a *agent.Agent) *agent.Runner {
 	secrets := h.redactor()
 	r := &agent.Runner{
-		Agent: a, Secrets: secrets, ReadRights: policy.Read, Output: schema.Output,
+		Agent: a, Secrets: secrets, ReadRights: policy.Read, Output: schema.Output, Arguments: schema.CompileShape,
 		Policy: h.Policy, Person: h.Person, Trace: h.Traced, Panicked: h.Panicked,
 		From: &agent.Resume{Parent: h.Caller.Key, Depth: h.Caller.Depth, Traceparent: h.Caller.Traceparent},
 	}

@@ -43,7 +43,7 @@ func (s *Server) ask(ctx context.Context, r *request, a Agent) *mcp.CallToolResu
 	}
 	meta := map[string]any{MetaStatus: agent.StatusFailed}
 	if q.out != nil {
-		meta[MetaStatus] = q.out.Status
+		meta[MetaStatus], meta[MetaUsage] = q.out.Status, q.out.Total.Usage
 	}
 	if q.out != nil && q.out.Session != "" {
 		meta[MetaSession] = q.out.Session

@@ -29,6 +29,7 @@ const MaxLine = 16 << 20
 const (
 	MetaSession = "agents-exe/session" // names the conversation
 	MetaStatus  = "agents-exe/status"  // an agent.Status: how the run ended
+	MetaUsage   = "agents-exe/usage"   // an agent.Usage: what the run consumed, with its sub-agents
 )
 
 // Options say how a Server works. The zero value is useful.

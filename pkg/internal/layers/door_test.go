@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,6 +76,20 @@ func TestRunnersAreFound(t *testing.T) {
 	}
 	if n := len(runners(file)); n != 4 {
 		t.Errorf("runners found %d, want 4", n)
+	}
+}
+
+// TestThePageNamesEveryPackage: pkg/README.md is where a reader looks first.
+func TestThePageNamesEveryPackage(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list(t) {
+		name, ok := strings.CutPrefix(relative(p.ImportPath), "pkg/")
+		if name, _, _ = strings.Cut(name, "/"); p.ours() && ok && !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("pkg/README.md does not name %s", name)
+		}
 	}
 }
 

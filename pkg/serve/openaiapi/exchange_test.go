@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/serve/openaiapi"
 )
 
@@ -195,7 +196,7 @@ func TestStatusAfterEffects(t *testing.T) {
 		}, 502},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			breaks := agent.Func("breaks", "Breaks.", func(context.Context, struct{}) (string, error) { return "", errors.New("broken") })
+			breaks := functool.New("breaks", "Breaks.", func(context.Context, struct{}) (string, error) { return "", errors.New("broken") })
 			s := serve(t, c.model, clock, breaks)
 			for path, body := range map[string]string{"/v1/chat/completions": conversation("", question), "/v1/responses": `{"model":"helper","input":"hi"}`} {
 				if status, answer, header := s.post(t, path, body); status != c.want || !strings.Contains(answer, `"code":"failed"`) || header.Get("X-Should-Retry") != "false" {
