@@ -322,7 +322,8 @@ func (c *conversation) ask() *reply {
 
 // statusFinal is the status of an error after which no known client repeats a request by itself:
 // the libraries of OpenAI repeat 408, 409, 429 and 5xx, the package ai and litellm the same
-// whatever X-Should-Retry says, and LangChain all but a few from 400 to 409.
+// whatever X-Should-Retry says, and LangChain all but a few from 400 to 409. Those that were told
+// to repeat any error get the same one again: see exchange.
 const statusFinal = http.StatusBadRequest
 
 // end is the reply at the end of the run, or the error of a run that has no answer. The
