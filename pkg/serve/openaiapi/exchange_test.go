@@ -207,6 +207,37 @@ func TestStatusAfterEffects(t *testing.T) {
 	}
 }
 
+// A client that repeats a request after any error gets the same one again, without another run, if
+// the run may have had effects.
+func TestRepeatedAfterEffects(t *testing.T) {
+	for _, c := range []struct {
+		acts bool
+		runs int64
+	}{{true, 1}, {false, 4}} {
+		var runs atomic.Int64
+		s := serve(t, model(func(req *agent.Request, _ func(string)) (agent.Message, error) {
+			if len(req.Messages) == 1 {
+				if runs.Add(1); c.acts {
+					return calls("", "clock", "{}"), nil
+				}
+			}
+			return agent.Message{}, errors.New("no route")
+		}), clock)
+		s.handler.Linger = time.Hour
+		for _, body := range []string{conversation("", question), conversation(`"stream":true,`, question)} {
+			runs.Store(0)
+			for range 4 {
+				if _, answer := s.send(t.Context(), "/v1/chat/completions", body, ""); !strings.Contains(answer, `"code":"failed"`) {
+					t.Errorf("%s", answer)
+				}
+			}
+			if runs.Load() != c.runs {
+				t.Errorf("calls of tools %v: %d runs, want %d", c.acts, runs.Load(), c.runs)
+			}
+		}
+	}
+}
+
 // panics is a host whose list of agents panics.
 type panics struct{ openaiapi.Host }
 
