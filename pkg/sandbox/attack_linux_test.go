@@ -160,6 +160,17 @@ func TestSocketsAreRefused(t *testing.T) {
 	}, full...)
 }
 
+// TestToWriteEverywhereIsNotToReadSecrets: a mount over the root would cover what is hidden.
+func TestToWriteEverywhereIsNotToReadSecrets(t *testing.T) {
+	onEach(t, func(t *testing.T, l *Ladder) {
+		b := box(t, l, Config{Workspace: true, Write: []string{"/"}})
+		r := run(t, b, "echo x >../home/notes/b; cat ../home/notes/b; cat ../home/.ssh/id; cat /proc/"+strconv.Itoa(os.Getpid())+"/environ | wc -c")
+		if strings.TrimSpace(r.out) != "x\n0" {
+			t.Errorf("read %q (%s), want what was written alone", r.out, r.err)
+		}
+	}, full...)
+}
+
 func TestOtherProcessesAreOutOfReach(t *testing.T) {
 	onEach(t, func(t *testing.T, l *Ladder) {
 		b := box(t, l, Config{Workspace: true})
@@ -203,6 +214,24 @@ func TestLimits(t *testing.T) {
 			t.Errorf("400 processes were started: %v", r.exit)
 		}
 	}, Namespaces, Bubblewrap, Landlock, Limits)
+}
+
+// TestLimitsAreNotLeft: who may write everywhere may not write itself out of the control group
+// with its limits.
+func TestLimitsAreNotLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, l *Ladder) {
+		parent := l.cgroups["pids"]
+		if parent == "" {
+			t.Skip("this process may not limit processes by a control group")
+		}
+		for _, c := range []Config{{Processes: 60}, {Processes: 60, Write: []string{"/"}}} {
+			b := box(t, l, c)
+			r := run(t, b, "echo 0 >"+parent+"/cgroup.procs && echo left; echo x >file && cat file")
+			if r.out != "x\n" {
+				t.Errorf("with %s: %q %s %v", b, r.out, r.err, r.fail)
+			}
+		}
+	}, Namespaces, Bubblewrap)
 }
 
 func TestMemory(t *testing.T) {
@@ -322,6 +351,7 @@ func TestLadderIsRemembered(t *testing.T) {
 }
 
 func TestRungsFall(t *testing.T) {
+	ladder(t, Landlock)                          // or skip
 	l := &Ladder{Helper: []string{"/bin/false"}} // no namespaces with such a helper
 	if got := l.Rung(); got != Landlock {
 		t.Errorf("Rung() = %s, want %s:\n%s", got, Landlock, l)

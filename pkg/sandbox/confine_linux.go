@@ -208,8 +208,16 @@ func (b *Box) prepare(dir string, spacious bool) *prepared {
 	f.Write = b.config.Write
 	b.kept, b.keptAt = b.protection(), time.Now()
 	kept := b.kept
-	p.mounts = mounts{ReadOnly: f.Write != nil, Write: f.Write, Protect: kept.exist, Pin: kept.pin}
+	all := slices.Contains(f.Write, "/") // a mount over it would cover the others
+	p.mounts = mounts{ReadOnly: f.Write != nil && !all, Protect: kept.exist, Pin: kept.pin}
+	if !all {
+		p.mounts.Write = f.Write
+	}
 	p.absent = kept.absent
+	if b.config.Memory > 0 || b.config.Processes > 0 {
+		// A process that writes its number into another control group leaves its limits.
+		p.mounts.Protect = slices.Concat(kept.exist, []string{cgroupRoot})
+	}
 	if spacious {
 		// A secret of which a part may be read is not hidden as a whole.
 		hide = slices.DeleteFunc(slices.Clone(hide), func(secret string) bool {
