@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/process"
 	"golang.org/x/sys/unix"
@@ -232,6 +234,40 @@ func TestLimitsAreNotLeft(t *testing.T) {
 			}
 		}
 	}, Namespaces, Bubblewrap)
+}
+
+// TestControlGroupsThatWereLeftAreRemoved: those of a killed process, and no others.
+func TestControlGroupsThatWereLeftAreRemoved(t *testing.T) {
+	l := ladder(t, Limits)
+	parent := l.cgroups["pids"]
+	if parent == "" {
+		t.Skip("this process may not limit processes by a control group")
+	}
+	group := func(name string, age time.Duration) string {
+		dir := filepath.Join(parent, name+strconv.FormatInt(time.Now().Add(-age).UnixNano(), 36))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup((&cgroup{dirs: []string{dir}}).remove)
+		return dir
+	}
+	left, fresh, other := group("agents-1-", time.Hour), group("agents-1-", 0), group("agents-call-1-1-1-", time.Hour)
+	used := group("agents-2-", time.Hour)
+	sleeper := exec.Command("sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer sleeper.Wait()
+	defer sleeper.Process.Kill()
+	if err := (&cgroup{dirs: []string{used}}).add(sleeper.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	run(t, box(t, l, Config{Processes: 60}), "true")
+	for dir, want := range map[string]bool{left: false, fresh: true, other: true, used: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s exists: %v, want %v", dir, err == nil, want)
+		}
+	}
 }
 
 func TestMemory(t *testing.T) {
