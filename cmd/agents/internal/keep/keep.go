@@ -96,6 +96,11 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 			err = fmt.Errorf("find the session: %w", err)
 		}
 	default:
+		if k.Dir == "" {
+			if err := prune(p, dirs[0].Path); err != nil {
+				return nil, err
+			}
+		}
 		kept, err := NewSession(p, dirs[0], k.Dir != "" || c.File.SessionDir != "")
 		if kept != nil && k.Began != "" {
 			kept.Journal = session.Create(dirs[0].Path, session.Options{Dir: k.Began})
