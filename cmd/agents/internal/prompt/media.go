@@ -50,8 +50,8 @@ func attachment(ctx context.Context, arg string, room int64) (agent.Part, error)
 		mime = mediatype.Of(path, data)
 	}
 	major, _, _ := strings.Cut(mime, "/")
-	if major != "image" && major != "audio" && mime != "application/pdf" {
-		return agent.Part{}, fmt.Errorf("models take images, PDF and audio, not %s; a text belongs into the prompt with --file", mime)
+	if major != "image" && major != "audio" && major != "video" && mime != "application/pdf" {
+		return agent.Part{}, fmt.Errorf("models take images, PDF, audio and video, not %s; a text belongs into the prompt with --file", mime)
 	}
 	return agent.Part{Kind: agent.PartMedia, MIME: mime, Data: data, Name: filepath.Base(path)}, nil
 }
