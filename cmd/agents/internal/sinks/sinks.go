@@ -31,7 +31,7 @@ import (
 
 // OutputFlag is --output.
 func OutputFlag(form *string) cli.Flag {
-	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: form, Validator: command.OneOf("text", "json", "jsonl")}
+	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object), jsonl (every event as a line) or jsonl-whole (without the pieces of answers)", Destination: form, Validator: command.OneOf("text", "json", "jsonl", "jsonl-whole")}
 }
 
 // ended adds the agent to the error of a run.
@@ -78,8 +78,8 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }}
 	watch := []func(agent.Event){}
 	switch {
-	case f.Output == "jsonl":
-		s.lines = &observe.JSONLines{W: p.Out, Pieces: true}
+	case strings.HasPrefix(f.Output, "jsonl"):
+		s.lines = &observe.JSONLines{W: p.Out, Pieces: f.Output == "jsonl"}
 		watch = append(watch, s.line)
 	case f.Output == "text" && !f.Whole && !f.Stream && p.OutTerm && p.Getenv("TERM") != "dumb":
 		out := s.progress.Answer(p.Out)
