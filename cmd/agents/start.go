@@ -14,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
+	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/toolenv"
@@ -21,6 +22,7 @@ import (
 
 // start runs the program and returns its exit code.
 func start(p *program.Env, args []string) int {
+	p.Text = scaffold.Text
 	file, isNested := nested(args)
 	if isNested {
 		var preparing sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/toolbox/bash"
 	"github.com/agents-exe/agents/pkg/toolbox/developer"
@@ -74,7 +75,7 @@ func (l *loader) builtin(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		return plan.Tasks(), nil
 	case "PythonToolbox":
 		return l.python(n, box)
-	case "SystemToolbox":
+	case systemTag:
 		return l.system(n, box)
 	case "ThinkToolbox":
 		return plan.Think(), nil
@@ -90,28 +91,35 @@ func (b *BuiltinToolbox) read(to any) error {
 	return json.Unmarshal(b.Contents, to)
 }
 
+type bashSettings struct {
+	TimeoutSeconds         float64         `json:"timeoutSeconds"`
+	BackgroundAfterSeconds float64         `json:"backgroundAfterSeconds"`
+	MaxOutputBytes         int             `json:"maxOutputBytes"`
+	Sandbox                *sandbox.Config `json:"sandbox"`
+}
+
 func (l *loader) bash(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
-	var c struct {
-		TimeoutSeconds         float64         `json:"timeoutSeconds"`
-		BackgroundAfterSeconds float64         `json:"backgroundAfterSeconds"`
-		MaxOutputBytes         int             `json:"maxOutputBytes"`
-		Sandbox                *sandbox.Config `json:"sandbox"`
-	}
+	var c bashSettings
 	if err := box.read(&c); err != nil {
 		return nil, err
 	}
+	return l.shell(n, "bash", c), nil
+}
+
+// shell opens the toolbox that runs the commands of a tool of n.
+func (l *loader) shell(n *Node, tool string, c bashSettings) *bash.Toolset {
 	s := n.File.Spec
 	if c.TimeoutSeconds == 0 && c.BackgroundAfterSeconds == 0 {
 		c.TimeoutSeconds = s.ToolTimeoutSeconds
 	}
 	opts := bash.Options{Timeout: seconds(c.TimeoutSeconds), BackgroundAfter: seconds(c.BackgroundAfterSeconds), MaxOutput: c.MaxOutputBytes,
 		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.OutputDir, Redact: l.redact}
-	confined := n.confinement.box("bash", c.Sandbox, false)
-	n.builtBoxes = append(n.builtBoxes, builtinBox{"bash", confined})
+	confined := n.confinement.box(tool, c.Sandbox, false)
+	n.builtBoxes = append(n.builtBoxes, builtinBox{tool, confined})
 	if confined != nil {
 		opts.Sandbox = confined
 	}
-	return bash.Open(opts), nil
+	return bash.Open(opts)
 }
 
 func (l *loader) python(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
@@ -132,16 +140,31 @@ func (l *loader) python(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	return python.Open(opts), nil
 }
 
+// A fileSandbox says which files a toolbox may use; without a predicate, those below its
+// working directory.
+type fileSandbox struct {
+	Predicate *developer.Predicate `json:"fsbPredicate"`
+	MaxSize   int64                `json:"fsbMaxFileSize"`
+}
+
+// fileOptions are the files that a tool of n may use.
+func (l *loader) fileOptions(n *Node, tool string, f fileSandbox) developer.Options {
+	opts := developer.Options{Dir: n.workDir, Files: f.Predicate, MaxFileSize: f.MaxSize, Environ: l.environ(nil)}
+	confined := n.confinement.box(tool, nil, false)
+	n.builtBoxes = append(n.builtBoxes, builtinBox{tool, confined})
+	if confined != nil {
+		opts.Permits, opts.Sandbox = confined.Permits, confined.String()
+	}
+	return opts
+}
+
 // developer opens a DeveloperToolbox. encoding/json matches its keys in any case, as
 // agents-exe writes them.
 func (l *loader) developer(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	var c struct {
 		Name, Description string
 		Capabilities      []string
-		FileSandbox       struct {
-			Predicate *developer.Predicate `json:"fsbPredicate"`
-			MaxSize   int64                `json:"fsbMaxFileSize"`
-		}
+		FileSandbox       fileSandbox
 	}
 	if err := box.read(&c); err != nil {
 		return nil, err
@@ -150,14 +173,52 @@ func (l *loader) developer(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := developer.Options{Name: c.Name, Description: c.Description, Capabilities: known, Dir: n.workDir,
-		Files: c.FileSandbox.Predicate, MaxFileSize: c.FileSandbox.MaxSize, Environ: l.environ(nil)}
-	confined := n.confinement.box("developer", nil, false)
-	n.builtBoxes = append(n.builtBoxes, builtinBox{"developer_" + c.Name + "_developer_tools", confined})
-	if confined != nil {
-		opts.Permits, opts.Sandbox = confined.Permits, confined.String()
+	opts := l.fileOptions(n, "developer_"+c.Name+"_developer_tools", c.FileSandbox)
+	opts.Name, opts.Description, opts.Capabilities = c.Name, c.Description, known
+	opts.Text, opts.Check = l.opts.Text, func(ctx context.Context, file string, isAgent bool) developer.Checked {
+		if isAgent {
+			return checkAgent(file)
+		}
+		return l.checkTool(ctx, n, file)
 	}
 	return developer.Open(opts), nil
+}
+
+// checkAgent reads an agent file, and nothing that it names.
+func checkAgent(file string) (c developer.Checked) {
+	f, problems, _ := Read(file)
+	if f != nil {
+		c.Slug = f.Spec.Slug
+	}
+	for _, p := range problems {
+		if p.Severity <= LeftOut {
+			c.Errors = append(c.Errors, p.String())
+		} else {
+			c.Warnings = append(c.Warnings, p.String())
+		}
+	}
+	return c
+}
+
+// checkTool executes a program with "describe", confined as the tools of n are.
+func (l *loader) checkTool(ctx context.Context, n *Node, file string) (c developer.Checked) {
+	source := exectool.Source{Path: file, Env: n.File.Spec.ToolEnv, Dir: n.workDir, Sandbox: n.confined(program{path: file})}
+	set, err := exectool.Open(ctx, []exectool.Source{source}, exectool.Options{Environ: l.environ(n.File.Spec.ToolEnv), DescribeTimeout: l.opts.DescribeTimeout, Redact: l.redact})
+	if err != nil {
+		return developer.Checked{Errors: []string{err.Error()}}
+	}
+	for _, p := range set.Problems() {
+		c.Errors = append(c.Errors, p.Text())
+	}
+	for _, t := range set.List() {
+		if d, err := t.Description(); err == nil {
+			c.Slug = d.Slug
+		}
+	}
+	if c.Slug == "" && c.Errors == nil {
+		c.Errors = []string{"it is not an executable"}
+	}
+	return c
 }
 
 // capabilities are those of a toolbox that exist here. The name of the toolbox, which

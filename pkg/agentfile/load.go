@@ -106,6 +106,9 @@ type Options struct {
 	// Trusted, if it is not nil, is what the tree must consist of, as Survey returned
 	// it. Programs that are found in PATH may change.
 	Trusted *Lock
+	// Text returns the templates and the specification that a DeveloperToolbox needs for new
+	// agents and tools: see developer.Options. Without it they are left out.
+	Text func(kind, name string) string
 	// Companion finds a program that is installed with this one, such as
 	// companion.Program: process.Companion; with nil, toolboxes that need one are not opened.
 	Companion func(name string) (string, error)

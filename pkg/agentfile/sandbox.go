@@ -238,7 +238,9 @@ func (n *Node) Sandboxes() []Sandbox {
 		}
 	}
 	for _, b := range n.builtBoxes {
-		of[b.box] = append(of[b.box], b.of)
+		if !slices.Contains(of[b.box], b.of) { // a SystemToolbox has files and a shell
+			of[b.box] = append(of[b.box], b.of)
+		}
 	}
 	for _, s := range n.configured {
 		if s.Tag != tagHTTP {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/toolbox/system"
 	"github.com/agents-exe/agents/pkg/transcript"
@@ -102,29 +101,6 @@ func (dirs sessionFolders) Read(_ context.Context, id string, p system.Part) (*s
 	}
 	c.Turns, c.Text = len(turns), strings.Join(turns, "\n")
 	return c, nil
-}
-
-// system opens a SystemToolbox; see developer for the keys.
-func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
-	var c struct {
-		Name, Description, EnvVarFilter        string
-		Capabilities                           []string
-		SessionIntrospectionMaxResults         int
-		SessionIntrospectionIncludeToolOutputs *bool
-	}
-	if err := box.read(&c); err != nil {
-		return nil, err
-	}
-	known, err := l.capabilities(n, box, c.Name, c.Capabilities, system.Capabilities)
-	if err != nil {
-		return nil, err
-	}
-	opts := system.Options{Name: c.Name, Description: c.Description, Capabilities: known, Dir: abs(n.workDir), Environ: l.environ(n.File.Spec.ToolEnv), EnvFilter: c.EnvVarFilter,
-		MaxResults: c.SessionIntrospectionMaxResults, ToolOutputs: c.SessionIntrospectionIncludeToolOutputs == nil || *c.SessionIntrospectionIncludeToolOutputs}
-	if len(l.opts.SessionDirs) > 0 {
-		opts.Sessions = sessionFolders(l.opts.SessionDirs)
-	}
-	return system.Open(opts), nil
 }
 
 func abs(dir string) string {

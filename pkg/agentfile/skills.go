@@ -192,6 +192,9 @@ func (l *loader) skills(n *Node) (tools []agent.Tool) {
 	}
 	if len(n.skills) > 0 {
 		tools = skills.Tools(n.skills)
+		if l.compat(n) {
+			tools = append(tools, skills.CompatTools(n.skills)...)
+		}
 		if r := n.Agent.Rights; r == nil || !r.Hides(&agent.Invocation{Spec: tools[0].Spec(), Agent: n.Agent.Slug, Path: n.path()}) {
 			n.Agent.System = joined(n.Agent.System, skills.Catalog(n.skills))
 		}

@@ -29,6 +29,7 @@ type Spec struct {
 	Announce      string           `json:"announce"`
 	SystemPrompt  Lines            `json:"systemPrompt"`
 	PromptFile    string           `json:"promptFile"`
+	Transcripts   string           `json:"transcripts"`
 	Toolkit       string           `json:"toolkit"`
 	ToolDirectory string           `json:"toolDirectory"`
 	BashToolboxes lazy[Toolbox]    `json:"bashToolboxes"`

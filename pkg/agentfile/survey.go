@@ -155,6 +155,9 @@ func (s *surveyor) files(n *Node) {
 	for _, p := range n.policies {
 		executed(KindProgram, p.path)
 	}
+	for _, line := range n.commandFilters() {
+		s.command(strings.Fields(line), env, n.workDir)
+	}
 	for _, path := range exectool.Executables(n.sources()) {
 		executed(KindTool, path)
 	}

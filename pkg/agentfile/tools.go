@@ -266,12 +266,17 @@ func (l *loader) executableProblems(n *Node, set *exectool.Toolset) {
 	}
 }
 
+// compat reports whether tools of n have the names of agents-exe.
+func (l *loader) compat(n *Node) bool {
+	return l.opts.CompatNames || slices.ContainsFunc(n.stack, func(above *Node) bool { return above.File.Spec.CompatNames })
+}
+
 // experts are n's helpers and far, the agents behind runners and on servers, as tools, sorted by slug.
 // Of several with one name none is offered: the model could not tell which it asks.
 func (l *loader) experts(n *Node, far []expert) []expert {
 	list := far
 	prefix := agent.ExpertPrefix
-	compat := l.opts.CompatNames || slices.ContainsFunc(n.stack, func(above *Node) bool { return above.File.Spec.CompatNames })
+	compat := l.compat(n)
 	if compat {
 		prefix = agent.CompatPrefix
 	}

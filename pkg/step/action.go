@@ -24,11 +24,12 @@ const (
 	Read       ActionKind = "read"            // a file: Path, and optionally lines Start to End
 	Write      ActionKind = "write"           // a file: Path, Content
 	Browse     ActionKind = "browse"          // the text of a web page: URL
-	Recall     ActionKind = "recall"          // notes and past sessions: Query, Where (notes, sessions or all)
+	Recall     ActionKind = "recall"          // notes and past sessions: Query, Topic of notes, Where (notes, sessions or all)
+	Remember   ActionKind = "remember"        // keep a note for Recall: Note, and optionally Topic
 	AddTask    ActionKind = "add_task"        // to the plan: ID, Title, and optionally Parent
 	ModifyTask ActionKind = "modify_task"     // of the plan: ID, and State, Title or Note
 	Think      ActionKind = "think"           // keep a thought: Text
-	Talk       ActionKind = "talk"            // answer the user, who may reply: Text
+	Talk       ActionKind = "talk"            // answer the user, who may reply: Text; or with Continue, only tell it
 	Finish     ActionKind = "finish"          // end the run with an answer: Text
 	Reject     ActionKind = "reject"          // end the run without one: Text is the reason
 	Message    ActionKind = "message"         // ask a sub-agent: To is its slug, Text the prompt
@@ -47,12 +48,15 @@ type Action struct {
 	URL     string     `json:"url,omitempty"`
 	Query   string     `json:"query,omitempty"`
 	Where   string     `json:"where,omitempty"`
+	Topic   string     `json:"topic,omitempty"`
 	Title   string     `json:"title,omitempty"`
 	Parent  string     `json:"parent,omitempty"`
 	State   string     `json:"state,omitempty"`
 	Note    string     `json:"note,omitempty"`
 	Text    string     `json:"text,omitempty"`
 	To      string     `json:"to,omitempty"`
+	// Continue makes Talk a step like the others: the run does not end.
+	Continue bool `json:"continue,omitempty"`
 }
 
 // A rule is how actions of a kind become calls and their results observations. The
@@ -74,15 +78,19 @@ var rules = [...]rule{
 	{Read, []string{"bash_read_file", "read_file"}, []string{"path"}, []string{"start", "end"}, FileRead},
 	{Write, []string{"bash_write_file", "write_file"}, []string{"path", content}, nil, FileWritten},
 	{Browse, []string{"bash_fetch_url", "fetch_url"}, []string{"url"}, nil, Browser},
-	{Recall, []string{"bash_recall", "recall"}, nil, []string{"query", "where"}, Recalled},
+	{Recall, []string{"bash_recall", "recall"}, nil, []string{"query", "topic", "where"}, Recalled},
+	{Remember, []string{"bash_remember", "remember"}, []string{"note"}, []string{"topic"}, Success},
 	{AddTask, []string{"add_task"}, []string{"id", "title"}, []string{"parent"}, Success},
 	{ModifyTask, []string{"modify_task"}, []string{"id"}, []string{"state", "title", "note"}, Success},
 	{Think, []string{"think"}, []string{"text"}, nil, Success},
-	{Talk, nil, []string{"text"}, nil, Success},
+	{Talk, nil, []string{"text"}, []string{"continue"}, Success},
 	{Finish, []string{"finish"}, []string{"text"}, nil, Success},
 	{Reject, []string{"reject"}, []string{"text"}, nil, Success},
 	{Message, nil, []string{"to", "text"}, nil, Output},
 }
+
+// told is the thought that a Talk with Continue becomes: a run goes on only after a call.
+const told = "I told this to the user."
 
 // expert begins the names of the tools that are sub-agents.
 const expert = "expert"
@@ -103,6 +111,8 @@ func Tool(a Action, has func(name string) bool) string {
 	switch {
 	case a.Kind == Message:
 		return toolname.Join(expert, a.To)
+	case a.Continue:
+		r = ruleOf(Think)
 	case r == nil || len(r.tools) == 0:
 		return ""
 	}
@@ -175,6 +185,8 @@ func (a Action) args() string {
 		fields[content] = a.Content
 	case Message:
 		fields = map[string]any{"prompt": a.Text}
+	case Talk:
+		fields = map[string]any{"text": told}
 	}
 	text, _ := json.Marshal(fields) // as above
 	return string(text)

@@ -44,10 +44,14 @@ func (p *provider) Generate(ctx context.Context, req *agent.Request, delta func(
 		return slices.ContainsFunc(req.Tools, func(t agent.ToolSpec) bool { return t.Name == name })
 	}
 	name := Tool(action, has)
-	if name == "" || action.Kind == Finish && !has(name) {
+	if action.Kind == Finish && !has(name) {
+		name = ""
+	}
+	if name == "" || action.Continue {
 		m.Parts = []agent.Part{agent.Text(action.Text)}
 		delta(agent.Delta{Kind: agent.DeltaText, Text: action.Text})
-	} else {
+	}
+	if name != "" {
 		m.Calls = []agent.ToolCall{{Name: name, Args: action.args()}}
 	}
 	return &agent.Response{Message: m, Finish: agent.FinishStop, Model: Model, Usage: agent.Usage{Requests: 1, Priced: 1}}, nil // it costs nothing

@@ -28,6 +28,8 @@ type Observation struct {
 	// Action is the kind of the action that it came of; "" for Said.
 	Action ActionKind `json:"action,omitempty"`
 	Text   string     `json:"text"`
+	// ExitCode is that of a command of Run which has ended; nil otherwise.
+	ExitCode *int `json:"exit_code,omitempty"`
 }
 
 // A Step is an action and what happened after it, before the next one.
@@ -92,7 +94,7 @@ func StateOf(req *agent.Request) State {
 			s.did(Action{Kind: Talk, Text: m.Text()})
 		case i+1 < len(req.Messages):
 			for n, r := range req.Messages[i+1].Results {
-				s.result(m.Calls[n], r)
+				s.result(m.Text(), m.Calls[n], r)
 			}
 		}
 	}
@@ -118,17 +120,23 @@ func (s *State) observe(o Observation) {
 	}
 }
 
-// result adds the step that a call was. Calls that no action makes, in a conversation that
+// result adds the step that a call was, in a message that said a text too. Calls that no action makes, in a conversation that
 // another model began, are left out.
-func (s *State) result(c agent.ToolCall, r agent.ToolResult) {
+func (s *State) result(said string, c agent.ToolCall, r agent.ToolResult) {
 	a, ok := actionOf(c.Name, c.Args)
 	if !ok {
 		return
+	}
+	if a == (Action{Kind: Think, Text: told}) {
+		a = Action{Kind: Talk, Text: said, Continue: true}
 	}
 	s.did(a)
 	o := Observation{Kind: ruleOf(a.Kind).gives, Action: a.Kind, Text: r.Text()}
 	if r.Failed {
 		o.Kind = Failed
+	}
+	if a.Kind == Run {
+		o.ExitCode = exitCode(r)
 	}
 	for _, p := range r.Parts {
 		if p.Kind == agent.PartMedia {
@@ -136,6 +144,20 @@ func (s *State) result(c agent.ToolCall, r agent.ToolResult) {
 		}
 	}
 	s.observe(o)
+}
+
+// exitCode is the exit code of the command whose result r is, nil if it has none.
+func exitCode(r agent.ToolResult) *int {
+	code := 0
+	switch text := r.Text(); {
+	case r.Failed:
+		if n, _ := fmt.Sscanf(text, "error: exit status %d", &code); n != 1 {
+			return nil
+		}
+	case strings.HasSuffix(text, "all commands end with this run.]"): // it is in the background
+		return nil
+	}
+	return &code
 }
 
 // tasks are those of a plan as a tree.

@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/step"
+	"github.com/agents-exe/agents/pkg/toolbox/bash"
 	"github.com/agents-exe/agents/schemas"
 	"github.com/google/go-cmp/cmp"
 )
@@ -31,11 +34,13 @@ var every = []struct {
 	{step.Action{Kind: step.Write, Path: "a"}, `{"action":"write","path":"a"}`, "bash_write_file", `{"content":"","path":"a"}`},
 	{step.Action{Kind: step.Write, Path: "a", Content: "<b>"}, `{"action":"write","path":"a","content":"<b>"}`, "bash_write_file", `{"content":"<b>","path":"a"}`},
 	{step.Action{Kind: step.Browse, URL: "http://x/"}, `{"action":"browse","url":"http://x/"}`, "bash_fetch_url", `{"url":"http://x/"}`},
-	{step.Action{Kind: step.Recall, Query: "tea", Where: "all"}, `{"action":"recall","query":"tea","where":"all"}`, "bash_recall", `{"query":"tea","where":"all"}`},
+	{step.Action{Kind: step.Recall, Query: "tea", Where: "all", Topic: "food"}, `{"action":"recall","query":"tea","topic":"food","where":"all"}`, "bash_recall", `{"query":"tea","topic":"food","where":"all"}`},
+	{step.Action{Kind: step.Remember, Note: "Tea at four.", Topic: "food"}, `{"action":"remember","note":"Tea at four.","topic":"food"}`, "bash_remember", `{"note":"Tea at four.","topic":"food"}`},
 	{step.Action{Kind: step.AddTask, ID: "t", Title: "Tea", Parent: "p"}, `{"action":"add_task","id":"t","title":"Tea","parent":"p"}`, "add_task", `{"id":"t","parent":"p","title":"Tea"}`},
 	{step.Action{Kind: step.ModifyTask, ID: "t", State: "done", Note: "hot", Title: "Tea"}, `{"action":"modify_task","id":"t","state":"done","note":"hot","title":"Tea"}`, "modify_task", `{"id":"t","note":"hot","state":"done","title":"Tea"}`},
 	{step.Action{Kind: step.Think, Text: "hm"}, `{"action":"think","text":"hm"}`, "think", `{"text":"hm"}`},
 	{step.Action{Kind: step.Talk, Text: "hi"}, `{"action":"talk","text":"hi"}`, "", ""},
+	{step.Action{Kind: step.Talk, Text: "hi", Continue: true}, `{"action":"talk","continue":true,"text":"hi"}`, "think", `{"text":"I told this to the user."}`},
 	{step.Action{Kind: step.Finish, Text: "done"}, `{"action":"finish","text":"done"}`, "finish", `{"text":"done"}`},
 	{step.Action{Kind: step.Reject, Text: "no"}, `{"action":"reject","text":"no"}`, "reject", `{"text":"no"}`},
 	{step.Action{Kind: step.Message, To: "critic", Text: "look"}, `{"action":"message","to":"critic","text":"look"}`, "expert_critic", `{"prompt":"look"}`},
@@ -211,6 +216,9 @@ func TestEveryActionIsACallAndItsResultAnObservation(t *testing.T) {
 			if want.Kind == "" {
 				want.Kind = step.Success
 			}
+			if c.action.Kind == step.Run {
+				want.ExitCode = new(int)
+			}
 			if d := cmp.Diff([]step.Observation{want}, last.Observations); d != "" {
 				t.Error(d)
 			}
@@ -218,6 +226,23 @@ func TestEveryActionIsACallAndItsResultAnObservation(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for command, want := range map[string]string{"exit 0": "0", "echo hello; exit 7": "7", "kill -9 $$": "null", "sleep 300": "null"} {
+		opts := bash.Options{Environ: []string{"PATH=" + os.Getenv("PATH")}, SpoolDir: t.TempDir()}
+		if command == "sleep 300" { // which continues in the background
+			opts.BackgroundAfter = time.Nanosecond
+		}
+		box := bash.Open(opts)
+		s := &script{actions: []step.Action{{Kind: step.Run, Command: command}, {Kind: step.Talk, Text: "over"}}}
+		if _, err := (&agent.Runner{Agent: newAgent(s, box)}).Run(t.Context(), agent.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+		if got := marshal(t, s.states[1].Observations[0].ExitCode); got != want {
+			t.Errorf("the exit code of %q is %s, want %s: %+v", command, got, want, s.states[1].Observations[0])
+		}
 	}
 }
 

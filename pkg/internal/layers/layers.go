@@ -39,6 +39,7 @@ var rules = []rule{
 	{path: "pkg/jsondoc"},
 	{path: "pkg/jsonrpc"},
 	{path: "pkg/loosejson"},
+	{path: "pkg/mediatype"},
 	{path: "pkg/process", modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/redact"},
 	{path: "pkg/spool"},

@@ -66,6 +66,8 @@ type facts struct {
 	noUserAfterTool bool
 	// documentURL: a PDF is a document_url part instead of a file part.
 	documentURL bool
+	// videoURL: the server takes videos, as video_url parts. Others refuse the request.
+	videoURL bool
 	// textCalls: the server may leave calls in the text.
 	textCalls bool
 	// refused says which schemas of tools the server refuses.
@@ -132,7 +134,7 @@ var table = []facts{
 	// Kimi treats an empty reasoning_content as a missing one.
 	{flavor: Kimi, names: []string{"kimiv1", "kimi", "moonshot"},
 		url: "https://api.moonshot.ai/v1", hosts: []string{".moonshot.ai", ".moonshot.cn", "api.kimi.com"},
-		output: outputTool, maxTokens: maxCompletionTokens, ask: askUsage, noText: emptyString,
+		videoURL: true, output: outputTool, maxTokens: maxCompletionTokens, ask: askUsage, noText: emptyString,
 		reasoning: reasoningRule{name: reasoningContent, required: true, instead: " "}},
 	{flavor: Claude, names: []string{"claudev1", "claude"},
 		url: "https://api.anthropic.com/v1", hosts: []string{"api.anthropic.com"},
@@ -140,7 +142,7 @@ var table = []facts{
 	{flavor: Anthropic, url: "https://api.anthropic.com/v1", refused: modelhttp.RefusedByAnthropic, output: outputTool, maxTokens: maxTokens, ask: askUsage, noText: null},
 	{flavor: OpenRouter, names: []string{"openrouterv1", "openrouter"},
 		url: "https://openrouter.ai/api/v1", hosts: []string{"openrouter.ai"},
-		refused: modelhttp.RefusedByOpenAI, output: outputAlways, maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null,
+		refused: modelhttp.RefusedByOpenAI, videoURL: true, output: outputAlways, maxTokens: maxTokens, effortObject: true, ask: askCost, noText: null,
 		reasoning: reasoningRule{name: "reasoning", details: true}},
 	{flavor: XAI, names: []string{"xaiv1", "xai", "grok"},
 		url: "https://api.x.ai/v1", hosts: []string{".x.ai"},
@@ -156,7 +158,7 @@ var table = []facts{
 	{flavor: Ollama, url: "http://localhost:11434/v1",
 		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: VLLM, url: "http://localhost:8000/v1",
-		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
+		videoURL: true, output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: LlamaCpp, names: []string{"llama.cpp", "llama-cpp"}, url: "http://localhost:8080/v1",
 		output: outputAlone, maxTokens: maxTokens, ask: askUsage, noText: emptyString, reasoning: echo, textCalls: true},
 	{flavor: LMStudio, names: []string{"lm-studio"}, url: "http://localhost:1234/v1",

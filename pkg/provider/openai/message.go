@@ -216,6 +216,11 @@ func (e *encoder) media(p agent.Part) {
 		e.Object("image_url")
 		e.DataURL("url", kind, p.Data)
 		e.Close("}}")
+	case family == "video" && e.f.videoURL:
+		e.OpenType("video_url")
+		e.Object("video_url")
+		e.DataURL("url", kind, p.Data)
+		e.Close("}}")
 	case family == "audio":
 		e.OpenType("input_audio")
 		e.Object("input_audio")

@@ -53,6 +53,7 @@ func conversation() *agent.Request {
 			{Role: agent.RoleTool, Results: []agent.ToolResult{{CallID: "call_3", Name: "grep", Parts: []agent.Part{agent.Text("one\n"), agent.Text("two")}}}},
 			{Role: agent.RoleUser, Parts: []agent.Part{agent.Text("And these?"), png, pdf,
 				{Kind: agent.PartMedia, MIME: "audio/mpeg", Data: []byte("MP3")},
+				{Kind: agent.PartMedia, MIME: "video/mp4", Data: []byte("MP4"), Name: "a.mp4"},
 				{Kind: agent.PartMedia, MIME: "text/csv; charset=utf-8", Data: []byte("a,b"), Name: "t.csv"},
 				{Kind: agent.PartMedia, MIME: "not a type", Data: []byte("?")}}},
 			{Role: agent.RoleAssistant, Parts: []agent.Part{{Kind: agent.PartReasoning, Text: "hm"}}},

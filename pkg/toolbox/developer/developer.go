@@ -27,10 +27,12 @@ import (
 	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
-// Capabilities are all that the tool can do.
+// Capabilities are all that the tool can do; those in the last line only where the agent file
+// names them.
 var Capabilities = []string{
 	"read-file-range", "write-file-range", "edit-text", "patch-file", "restore-file", "search",
 	"list-directory", "traverse-directory", "snapshot-directory", "restore-directory", "help",
+	"scaffold-agent", "scaffold-tool", "show-spec", "validate-agent", "validate-tool",
 }
 
 // Options are the settings of a toolbox.
@@ -38,7 +40,8 @@ type Options struct {
 	// Name is part of the tool's name: developer_NAME_developer_tools.
 	Name        string
 	Description string
-	// Capabilities are those of [Capabilities] that the model may use; none means all.
+	// Capabilities are those of [Capabilities] that the model may use; none means those up to
+	// help.
 	Capabilities []string
 	// Dir is where relative paths start.
 	Dir string
@@ -53,6 +56,12 @@ type Options struct {
 	Sandbox string
 	// Environ has the paths that calls above this process protect; see Toolset.Protect.
 	Environ []string
+	// Text returns the template of an "agent" or a "tool", with @SLUG@ and @FILE@, or a "spec",
+	// by its name; "" if there is none. Check checks an agent file, or a tool, which it
+	// executes with "describe"; file is an absolute path without links. The capabilities whose
+	// function is nil are left out.
+	Text  func(kind, name string) string
+	Check func(ctx context.Context, file string, isAgent bool) Checked
 }
 
 // A Toolset is the toolbox.
@@ -75,8 +84,11 @@ const (
 // Open returns the toolbox.
 func Open(o Options) *Toolset {
 	if len(o.Capabilities) == 0 {
-		o.Capabilities = Capabilities
+		o.Capabilities = Capabilities[:slices.Index(Capabilities, "help")+1]
 	}
+	o.Capabilities = slices.DeleteFunc(slices.Clone(o.Capabilities), func(c string) bool {
+		return o.Check == nil && strings.HasPrefix(c, "validate-") || o.Text == nil && (strings.HasPrefix(c, "scaffold-") || c == "show-spec")
+	})
 	b := &box{o: o, files: OpenFiles(o), sessions: map[string]*session{}, snapshots: map[string][]byte{}}
 	b.o.Dir = b.files.dir
 	return &Toolset{b}
@@ -119,6 +131,12 @@ type arguments struct {
 	Patterns     []string `json:"name_patterns"`
 	Recursive    bool     `json:"recursive"`
 	Hidden       bool     `json:"include_hidden"`
+	ToolPath     string   `json:"tool_path"`
+	Template     string   `json:"template"`
+	Language     string   `json:"language"`
+	Slug         string   `json:"slug"`
+	Force        bool     `json:"force"`
+	SpecName     string   `json:"spec_name"`
 }
 
 // Spec implements agent.Tool.
@@ -138,7 +156,7 @@ func (b *box) Sandbox() string { return b.o.Sandbox }
 func (b *box) WorkDir() string { return b.o.Dir }
 
 // Call implements agent.Tool.
-func (b *box) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+func (b *box) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	var a arguments
 	if err := json.Unmarshal([]byte(inv.Call.Args), &a); err != nil {
 		return agent.Result{}, err
@@ -148,7 +166,7 @@ func (b *box) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v, err := b.do(&a)
+	v, err := b.do(ctx, &a)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("%s: %w", a.Capability, err)
 	}
@@ -160,12 +178,22 @@ func (b *box) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 }
 
 // do does what a call asks for. The result is a text, or what is encoded as JSON.
-func (b *box) do(a *arguments) (any, error) {
+func (b *box) do(ctx context.Context, a *arguments) (any, error) {
 	if !slices.Contains(b.o.Capabilities, a.Capability) {
 		return nil, fmt.Errorf("it is not one of the capabilities here%s; they are %s",
 			closest.Hint(a.Capability, b.o.Capabilities), strings.Join(b.o.Capabilities, ", "))
 	}
-	if a.Path == "" && a.Capability != "help" && a.Session == "" {
+	switch a.Capability {
+	case "help":
+		return b.help(), nil
+	case "scaffold-agent", "scaffold-tool":
+		return b.scaffold(a)
+	case "show-spec":
+		return b.specification(a)
+	case "validate-agent", "validate-tool":
+		return b.check(ctx, a)
+	}
+	if a.Path == "" && a.Session == "" {
 		return nil, fmt.Errorf("the argument path is missing")
 	}
 	switch a.Capability {
@@ -189,11 +217,9 @@ func (b *box) do(a *arguments) (any, error) {
 	case "restore-directory":
 		return b.rollBack(a)
 	case "list-directory":
-		return b.list(a.Path, a.Recursive, a.Hidden, a.Patterns)
-	case "traverse-directory":
-		return b.list(a.Path, true, true, nil)
+		return b.files.List(a.Path, a.Recursive, a.Hidden, a.Patterns)
 	}
-	return b.help(), nil
+	return b.files.List(a.Path, true, true, nil) // traverse-directory
 }
 
 // keep keeps a snapshot of a content and returns its name. The oldest snapshots are

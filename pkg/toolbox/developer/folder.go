@@ -39,7 +39,7 @@ func (b *box) contents(name string) (folder, error) {
 		return f, err
 	}
 	f.top = top
-	err = b.walk(name, true, true, func(shown, file string, info fs.FileInfo) error {
+	err = b.files.walk(name, true, true, func(shown, file string, info fs.FileInfo) error {
 		if !info.Mode().IsRegular() {
 			return nil
 		}

@@ -21,7 +21,13 @@ const schema = `{"type":"object","required":["capability"],"properties":{
 "pattern":{"type":"string","description":"search: a regular expression (RE2)"},
 "name_patterns":{"type":"array","items":{"type":"string"},"description":"list-directory, search: patterns of file names, such as *.go"},
 "recursive":{"type":"boolean","description":"list-directory: include folders below"},
-"include_hidden":{"type":"boolean","description":"list-directory, search: include names that begin with a dot"}}}`
+"include_hidden":{"type":"boolean","description":"list-directory, search: include names that begin with a dot"},
+"tool_path":{"type":"string","description":"validate-tool: the executable"},
+"slug":{"type":"string","description":"scaffold-agent, scaffold-tool: the name of the new agent or tool"},
+"template":{"type":"string","description":"scaffold-agent: the flavor of its model, such as openai, mistral or ollama"},
+"language":{"type":"string","description":"scaffold-tool: bash, python or node"},
+"force":{"type":"boolean","description":"scaffold-agent, scaffold-tool: replace an existing file"},
+"spec_name":{"type":"string","description":"show-spec: bash-tools"}}}`
 
 // helpOn describes a capability.
 func helpOn(capability string) string {
@@ -53,6 +59,16 @@ Edits over several calls: give expected_snapshot_ref and "commit": false, then s
 		return `Remembers all files below a folder for the time of this run, at most 64 MiB. Argument: path. The result has a snapshotRef.`
 	case "restore-directory":
 		return `Restores the files below a folder as they were at the snapshot; files that were created since are removed. Arguments: path, snapshot_ref.`
+	case "scaffold-agent":
+		return `Writes a new agent file from a template. Arguments: template, slug, file_path, force.`
+	case "scaffold-tool":
+		return `Writes a new executable from a template. Arguments: language, slug, file_path, force.`
+	case "show-spec":
+		return `Returns the specification of tools, bash-tools. Argument: spec_name.`
+	case "validate-agent":
+		return `Checks an agent file. Argument: file_path.`
+	case "validate-tool":
+		return `Executes a tool with "describe" and checks its description. Argument: tool_path.`
 	}
 	return `Returns this text.`
 }

@@ -37,9 +37,11 @@ type listing struct {
 	More      bool    `json:"truncated,omitempty"`
 }
 
-func (b *box) list(name string, recursive, hidden bool, patterns []string) (any, error) {
+// List lists the files of a folder that may be used: with recursive those below it too, with
+// hidden those whose names begin with a dot, and with patterns only those whose names fit one.
+func (f *Files) List(name string, recursive, hidden bool, patterns []string) (any, error) {
 	l := &listing{Path: name, Entries: []entry{}, Recursive: recursive}
-	err := b.walk(name, recursive, hidden, func(shown, file string, info fs.FileInfo) error {
+	err := f.walk(name, recursive, hidden, func(shown, file string, info fs.FileInfo) error {
 		if !named(info.Name(), patterns) {
 			return nil
 		}
@@ -72,15 +74,15 @@ func typeOf(m fs.FileMode) string {
 }
 
 // walk visits what is below a folder and may be used. Links are not followed.
-func (b *box) walk(name string, recursive, hidden bool, visit func(shown, file string, info fs.FileInfo) error) error {
-	top, err := resolve(b.files.dir, name)
+func (f *Files) walk(name string, recursive, hidden bool, visit func(shown, file string, info fs.FileInfo) error) error {
+	top, err := resolve(f.dir, name)
 	if err != nil {
 		return err
 	}
 	if info, err := os.Stat(top); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s is not a folder", name)
 	}
-	seen := b.files.readable(top)
+	seen := f.readable(top)
 	err = filepath.WalkDir(top, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || file == top {
 			return nil //nolint:nilerr // what cannot be read is left out
@@ -89,7 +91,7 @@ func (b *box) walk(name string, recursive, hidden bool, visit func(shown, file s
 			return skip(d)
 		}
 		info, err := d.Info()
-		if err == nil && b.files.readable(file) {
+		if err == nil && f.readable(file) {
 			seen = true
 			rest, _ := filepath.Rel(top, file)
 			if err := visit(filepath.ToSlash(filepath.Join(name, rest)), file, info); err != nil {
@@ -158,7 +160,7 @@ func (b *box) search(a *arguments) (any, error) {
 		_ = one(a.Path, file, info)
 		return f, nil
 	}
-	return f, b.walk(a.Path, true, a.Hidden, func(shown, file string, info fs.FileInfo) error {
+	return f, b.files.walk(a.Path, true, a.Hidden, func(shown, file string, info fs.FileInfo) error {
 		if !info.Mode().IsRegular() || !named(info.Name(), a.Patterns) {
 			return nil
 		}

@@ -191,6 +191,13 @@ func TestToolReadsFilesOfTheSkillOnly(t *testing.T) {
 	if got, err := call(t, set, `{"name":"s"}`); got != want {
 		t.Errorf("the text is %q, %v, want %q", got, err, want)
 	}
+	one := CompatTools([]*Skill{skill})
+	if got, err := call(t, one, `{}`); one[0].Spec().Name != "skill_describe_s" || got != want {
+		t.Errorf("%s: the text is %q, %v, want %q", one[0].Spec().Name, got, err, want)
+	}
+	if got, err := call(t, one, `{"file":"references/a.md"}`); got != "about a" {
+		t.Errorf("its file is %q, %v", got, err)
+	}
 	for file, want := range map[string]string{
 		"references/a.md": "about a", "references/b.md": "about a", "references/link.md": "escapes", "../secret": "escapes",
 		filepath.Join(root, "secret"): "escapes", "assets/logo.png": "not text", "references": "not a file", "nothing": "no such file",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // catalogSize limits the descriptions in a catalog, in bytes.
@@ -51,6 +52,36 @@ func Names(list []*Skill) []string {
 // Tools returns the tool skill_describe for skills, which are sorted by name.
 func Tools(list []*Skill) agent.ToolList { return agent.ToolList{tool(list)} }
 
+// CompatTools returns a tool for each of skills, skill_describe_NAME as in agents-exe.
+func CompatTools(list []*Skill) (tools agent.ToolList) {
+	for i := range list {
+		tools = append(tools, single{list[i : i+1]})
+	}
+	return tools
+}
+
+// A single is the tool of one skill, with the argument file alone.
+type single struct{ tool }
+
+// Spec implements agent.Tool.
+func (t single) Spec() agent.ToolSpec {
+	s := t.tool[0]
+	return agent.ToolSpec{
+		Name: toolname.Join("skill_describe", s.Name), Source: "skills " + s.Name, Effects: agent.EffectsNone,
+		Description: "Returns the instructions of the skill " + s.Name + ", or another file of it: " + s.Description,
+		Schema:      json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"file":{"type":"string","description":"a file of the skill, relative to its folder; without it, the instructions"}}}`),
+	}
+}
+
+// Call implements agent.Tool.
+func (t single) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+	var args struct{ File string }
+	if err := json.Unmarshal([]byte(inv.Call.Args), &args); err != nil {
+		return agent.Result{}, err
+	}
+	return t.read(t.tool[0].Name, args.File)
+}
+
 type tool []*Skill
 
 // Spec implements agent.Tool.
@@ -71,23 +102,28 @@ func (t tool) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 	if err := json.Unmarshal([]byte(inv.Call.Args), &args); err != nil {
 		return agent.Result{}, err
 	}
-	i := slices.IndexFunc(t, func(s *Skill) bool { return s.Name == args.Name })
+	return t.read(args.Name, args.File)
+}
+
+// read returns a file of the skill with a name; "" is its instructions.
+func (t tool) read(name, file string) (agent.Result, error) {
+	i := slices.IndexFunc(t, func(s *Skill) bool { return s.Name == name })
 	if i < 0 {
-		return agent.Result{}, fmt.Errorf("there is no skill %q%s", args.Name, closest.Hint(args.Name, Names(t)))
+		return agent.Result{}, fmt.Errorf("there is no skill %q%s", name, closest.Hint(name, Names(t)))
 	}
-	if args.File == "" || args.File == FileName {
+	if file == "" || file == FileName {
 		r := agent.TextResult(t[i].describe())
 		if len(t[i].Tools) > 0 {
 			r.Toolgroups = agent.Toolgroups{t[i].Group(): true}
 		}
 		return r, nil
 	}
-	data, err := readIn(t[i].Dir, args.File)
+	data, err := readIn(t[i].Dir, file)
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err // the model knows the path as it wrote it
 	}
 	if err != nil {
-		return agent.Result{}, fmt.Errorf("read %s of the skill %s: %w", args.File, args.Name, err)
+		return agent.Result{}, fmt.Errorf("read %s of the skill %s: %w", file, name, err)
 	}
 	return agent.TextResult(string(data)), nil
 }

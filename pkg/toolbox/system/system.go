@@ -1,12 +1,14 @@
 // Package system has the SystemToolbox: one tool that tells what the machine is and
-// what sessions there are.
+// what sessions there are, and that lists folders, attaches files and runs commands.
 //
 // The tool takes the name of a capability and its arguments, as in agents-exe, whose
-// agent files and prompts rely on it. It changes nothing. Every result is a JSON
-// object with the fields capability and data.
+// agent files and prompts rely on it. Except for execute-command it changes nothing. The
+// result is a JSON object with the fields capability and data, a file that is attached, or
+// what a command printed.
 package system
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,11 +19,14 @@ import (
 	"github.com/agents-exe/agents/pkg/closest"
 )
 
-// Capabilities are all that the tool can tell.
+// Capabilities are all that the tool can do; those from the second line on only where the
+// agent file names them.
 var Capabilities = []string{
-	"date", "operating-system", "env-vars", "running-user", "hostname", "working-directory", "process-info", "uptime", "disk",
-	"own-session", "list-sessions", "search-sessions", "read-session", "get-session-stats",
+	"date", "operating-system", "env-vars", "running-user", "hostname", "working-directory", "process-info", "uptime", "disk", "own-session",
+	"list-sessions", "search-sessions", "read-session", "get-session-stats", "list-directory", "attach-file", executeCommand,
 }
+
+const executeCommand = "execute-command"
 
 // Sessions are the sessions of earlier runs.
 type Sessions interface {
@@ -71,8 +76,8 @@ type Options struct {
 	// Name is part of the tool's name: system_NAME_system_info.
 	Name        string
 	Description string
-	// Capabilities are those of [Capabilities] that the model may use; none means all but
-	// those that show other sessions.
+	// Capabilities are those of [Capabilities] that the model may use; none means those that
+	// tell about this machine and this session.
 	Capabilities []string
 	// Dir is the working directory of the agent.
 	Dir string
@@ -85,6 +90,15 @@ type Options struct {
 	MaxResults int
 	// ToolOutputs permits to read the results of calls in other sessions.
 	ToolOutputs bool
+	// List lists a folder, for list-directory, and Attach returns a file, for attach-file.
+	// Both refuse what the model may not read. A capability whose function or tool is nil is
+	// left out.
+	List   func(name string, recursive, hidden bool) (any, error)
+	Attach func(name string) (agent.Part, error)
+	// Shell is the tool bash, whose calls have the argument command; execute-command calls it.
+	// Accept, if it is not nil, refuses a command with an error.
+	Shell  agent.Tool
+	Accept func(ctx context.Context, command string) error
 }
 
 // Open returns the toolbox.
@@ -93,10 +107,10 @@ func Open(o Options) agent.ToolList {
 		o.MaxResults = 50
 	}
 	if len(o.Capabilities) == 0 {
-		o.Capabilities = slices.DeleteFunc(slices.Clone(Capabilities), func(c string) bool {
-			return strings.HasSuffix(c, "-sessions") || c == "read-session" || c == "get-session-stats"
-		})
+		o.Capabilities = Capabilities[:slices.Index(Capabilities, "list-sessions")]
 	}
+	missing := map[string]bool{"list-directory": o.List == nil, "attach-file": o.Attach == nil, executeCommand: o.Shell == nil}
+	o.Capabilities = slices.DeleteFunc(slices.Clone(o.Capabilities), func(c string) bool { return missing[c] })
 	return agent.ToolList{&tool{o}}
 }
 
@@ -111,14 +125,23 @@ const schema = `{"type":"object","required":["capability"],"properties":{
 "offset":{"type":"integer","minimum":0,"description":"read-session: the first turn, counted from 0"},
 "limit":{"type":"integer","minimum":1,"description":"read-session: how many turns at most"},
 "include_thinking":{"type":"boolean","description":"read-session: with the reasoning of the model"},
-"include_tool_responses":{"type":"boolean","description":"read-session: with the calls of tools and their results"}}}`
+"include_tool_responses":{"type":"boolean","description":"read-session: with the calls of tools and their results"},
+"path":{"type":"string","description":"list-directory: the folder"},
+"recursive":{"type":"boolean","description":"list-directory: include folders below"},
+"include_hidden":{"type":"boolean","description":"list-directory: include names that begin with a dot"},
+"filepath":{"type":"string","description":"attach-file: the file, such as an image"},
+"command":{"type":"string","description":"execute-command: the commands, for bash"}}}`
 
 // Spec implements agent.Tool.
 func (t *tool) Spec() agent.ToolSpec {
 	known, _ := json.Marshal(t.o.Capabilities)
+	effects := agent.EffectsNone
+	if slices.Contains(t.o.Capabilities, executeCommand) {
+		effects = agent.EffectsOnce
+	}
 	return agent.ToolSpec{
-		Name: "system_" + t.o.Name + "_system_info", Source: "SystemToolbox", Effects: agent.EffectsNone,
-		Description: strings.TrimSpace("Tells what this machine is and which sessions there are. " + t.o.Description),
+		Name: "system_" + t.o.Name + "_system_info", Source: "SystemToolbox", Effects: effects,
+		Description: strings.TrimSpace("Tells what this machine is and what is on it. " + t.o.Description),
 		Schema:      json.RawMessage(strings.Replace(schema, `"CAPABILITIES"`, string(known), 1)),
 	}
 }
@@ -134,6 +157,11 @@ type arguments struct {
 	Limit      int    `json:"limit"`
 	Thinking   bool   `json:"include_thinking"`
 	Calls      bool   `json:"include_tool_responses"`
+	Path       string `json:"path"`
+	Recursive  bool   `json:"recursive"`
+	Hidden     bool   `json:"include_hidden"`
+	File       string `json:"filepath"`
+	Command    string `json:"command"`
 }
 
 // Call implements agent.Tool.
@@ -146,20 +174,68 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 		return agent.Result{}, fmt.Errorf("%q is not one of the capabilities here%s; they are %s",
 			a.Capability, closest.Hint(a.Capability, t.o.Capabilities), strings.Join(t.o.Capabilities, ", "))
 	}
-	data, err := t.data(ctx, inv, &a)
+	result, err := t.do(ctx, inv, &a)
 	if err != nil {
-		return agent.Result{}, fmt.Errorf("%s: %w", a.Capability, err)
+		return result, fmt.Errorf("%s: %w", a.Capability, err)
+	}
+	return result, nil
+}
+
+func (t *tool) do(ctx context.Context, inv *agent.Invocation, a *arguments) (agent.Result, error) {
+	switch a.Capability {
+	case "attach-file":
+		part, err := t.o.Attach(a.File)
+		if err != nil {
+			return agent.Result{}, err
+		}
+		return agent.Result{Parts: []agent.Part{part}}, nil
+	case executeCommand:
+		if strings.TrimSpace(a.Command) == "" {
+			return agent.Result{}, fmt.Errorf("the argument command is missing")
+		}
+		if t.o.Accept != nil {
+			if err := t.o.Accept(ctx, a.Command); err != nil {
+				return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+			}
+		}
+		return t.o.Shell.Call(ctx, inv)
+	}
+	data, err := t.data(ctx, inv, a)
+	if err != nil {
+		return agent.Result{}, err
 	}
 	text, err := json.Marshal(map[string]any{"capability": a.Capability, "data": data})
 	return agent.TextResult(string(text)), err
 }
 
+// Command implements agent.Commander.
+func (t *tool) Command(inv *agent.Invocation) (argv []string, digest string) {
+	if c, ok := t.o.Shell.(agent.Commander); ok && inv.Values()["capability"] == executeCommand {
+		return c.Command(inv)
+	}
+	return nil, ""
+}
+
+// Sandbox implements agent.Sandboxed.
+func (t *tool) Sandbox() string {
+	if s, ok := t.o.Shell.(agent.Sandboxed); ok {
+		return s.Sandbox()
+	}
+	return ""
+}
+
+// WorkDir implements agent.Located.
+func (t *tool) WorkDir() string { return t.o.Dir }
+
 func (t *tool) data(ctx context.Context, inv *agent.Invocation, a *arguments) (any, error) {
 	if data, ok, err := machine(a.Capability, &t.o); ok {
 		return data, err
 	}
-	if a.Capability == "own-session" {
+	switch a.Capability {
+	case "own-session":
 		return own(ctx, inv), nil
+	case "list-directory":
+		return t.o.List(cmp.Or(a.Path, "."), a.Recursive, a.Hidden)
 	}
 	if t.o.Sessions == nil {
 		return nil, fmt.Errorf("there is no folder of sessions")

@@ -152,7 +152,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	opts.CompatNames = p.Global.CompatNames
 	opts.WorkDir, opts.MCPServers = o.Dir, o.Servers
 	opts.SessionDirs = Paths(SessionDirs(p, c, ""))
-	opts.Companion = process.Companion
+	opts.Companion, opts.Text = process.Companion, p.Text
 	opts.SignInDir, opts.SignInKeyring = p.SignInDir(), p.Keyring()
 	opts.LoginCommand = func(server string) string {
 		return "agents mcp login " + program.ShellQuote(server) + " --agent-file " + program.ShellQuote(file)

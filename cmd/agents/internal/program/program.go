@@ -43,6 +43,8 @@ type Env struct {
 	// Interrupt, if it is set and returns true, takes a SIGINT, which otherwise ends the
 	// command.
 	Interrupt atomic.Pointer[func() bool]
+	// Text returns the templates of agentfile.Options.
+	Text func(kind, name string) string
 
 	Global Flags
 }

@@ -3,7 +3,6 @@ package prompt
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,17 +10,11 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/mediatype"
 )
 
 // maxMedia limits the attachments of a prompt together, in bytes.
 const maxMedia = 50_000_000
-
-// mediaTypes are the MIME types that models take, by file name extension.
-var mediaTypes = map[string]string{
-	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".svg": "image/svg+xml",
-	".pdf": "application/pdf",
-	".mp3": "audio/mpeg", ".wav": "audio/wav", ".ogg": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4",
-}
 
 // Attachments reads the files of --media, each as [MIME;]PATH.
 func Attachments(ctx context.Context, args []string) ([]agent.Part, error) {
@@ -54,22 +47,13 @@ func attachment(ctx context.Context, arg string, room int64) (agent.Part, error)
 		return agent.Part{}, fmt.Errorf("the file is empty")
 	}
 	if mime == "" {
-		mime = MediaType(path, data)
+		mime = mediatype.Of(path, data)
 	}
 	major, _, _ := strings.Cut(mime, "/")
-	if major != "image" && major != "audio" && mime != "application/pdf" {
-		return agent.Part{}, fmt.Errorf("models take images, PDF and audio, not %s; a text belongs into the prompt with --file", mime)
+	if major != "image" && major != "audio" && major != "video" && mime != "application/pdf" {
+		return agent.Part{}, fmt.Errorf("models take images, PDF, audio and video, not %s; a text belongs into the prompt with --file", mime)
 	}
 	return agent.Part{Kind: agent.PartMedia, MIME: mime, Data: data, Name: filepath.Base(path)}, nil
-}
-
-// MediaType is the type of a file by its name, else by its beginning.
-func MediaType(path string, data []byte) string {
-	if t, ok := mediaTypes[strings.ToLower(filepath.Ext(path))]; ok {
-		return t
-	}
-	mime, _, _ := strings.Cut(http.DetectContentType(data), ";")
-	return mime
 }
 
 func exists(path string) bool {

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/mediatype"
 )
 
 // maxFile is how long a file is that is a resource or a message.
@@ -142,7 +142,7 @@ func namedPrompt(dir string, p agentfile.MCPPrompt) mcpserver.Prompt {
 				if err != nil {
 					return nil, err
 				}
-				message.Part = agent.Part{Kind: agent.PartMedia, MIME: prompt.MediaType(m.File, data), Data: data, Name: filepath.Base(m.File)}
+				message.Part = agent.Part{Kind: agent.PartMedia, MIME: mediatype.Of(m.File, data), Data: data, Name: filepath.Base(m.File)}
 			}
 			list = append(list, message)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/markdown"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/redact"
@@ -31,7 +32,7 @@ import (
 
 // OutputFlag is --output.
 func OutputFlag(form *string) cli.Flag {
-	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object) or jsonl (every event as a line)", Destination: form, Validator: command.OneOf("text", "json", "jsonl")}
+	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object), jsonl (every event as a line) or jsonl-whole (without the pieces of answers)", Destination: form, Validator: command.OneOf("text", "json", "jsonl", "jsonl-whole")}
 }
 
 // ended adds the agent to the error of a run.
@@ -79,8 +80,8 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }}
 	watch := []func(agent.Event){}
 	switch {
-	case f.Output == "jsonl":
-		s.lines = &observe.JSONLines{W: p.Out, Pieces: true}
+	case strings.HasPrefix(f.Output, "jsonl"):
+		s.lines = &observe.JSONLines{W: p.Out, Pieces: f.Output == "jsonl"}
 		watch = append(watch, s.line)
 	case f.Output == "text" && !f.Whole && !f.Stream && p.OutTerm && p.Getenv("TERM") != "dumb":
 		out := s.progress.Answer(p.Out)
@@ -188,11 +189,11 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 		s.closers = append(s.closers, func() error { return named("--log-file", errors.Join(t.Err(), f.Close())) })
 		watch = append(watch, t.Observe)
 	}
-	if g.Transcript != "" {
-		if err := os.MkdirAll(g.Transcript, 0o700); err != nil {
-			return nil, notOpened("--transcript", g.Transcript, err)
+	if dir := transcripts(g.Transcript, l.Nodes); dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, notOpened("--transcript", dir, err)
 		}
-		t := &observe.Transcripts{Dir: g.Transcript}
+		t := &observe.Transcripts{Dir: dir}
 		s.closers = append(s.closers, func() error { return named("--transcript", t.Close()) })
 		watch = append(watch, t.Observe)
 	}
@@ -211,6 +212,19 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 	all := &logs{hide: s.Hide, to: observe.Tee(watch...), agent: l.Root.Slug}
 	s.Log.Open(all.line)
 	return []func(agent.Event){all.event}, nil
+}
+
+// transcripts returns the folder for transcripts: that of the flag, else that of the root
+// agent's file. A tree that is replayed has no files.
+func transcripts(flag string, tree []*agentfile.Node) string {
+	if flag != "" || len(tree) == 0 || tree[0].File.Spec.Transcripts == "" {
+		return flag
+	}
+	dir := tree[0].File.Spec.Transcripts
+	if filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(filepath.Dir(tree[0].File.Path), dir)
 }
 
 // notOpened is the error of a file that a flag or the configuration names.

@@ -1,0 +1,36 @@
+package scaffold
+
+import (
+	"strings"
+
+	"github.com/agents-exe/agents/docs"
+)
+
+// Text returns what a DeveloperToolbox writes and shows: see developer.Options.
+func Text(kind, name string) string {
+	switch kind + " " + name {
+	case "spec bash-tools":
+		page, _ := docs.Read("tools") // it is embedded
+		return string(page)
+	case "tool bash":
+		return BashTool
+	case "tool python":
+		return PythonTool
+	case "tool agents_tool.py":
+		return PythonLibrary
+	case "tool node":
+		return NodeTool
+	case "agent ollama":
+		return newAgentText(ModelChoice{Flavor: "ollama", Url: "http://127.0.0.1:11434/v1", Model: "qwen3"})
+	}
+	for _, v := range vendors {
+		if kind == "agent" && strings.EqualFold(v.keyID, name) {
+			return newAgentText(ModelChoice{Flavor: string(v.flavor), Url: v.flavor.URL(), Model: v.model, KeyID: v.keyID})
+		}
+	}
+	return ""
+}
+
+func newAgentText(m ModelChoice) string {
+	return AgentText("@SLUG@", m, "say here what other agents can ask of this one", []string{"Say here who this agent is and what it is to do."}, "tools")
+}
