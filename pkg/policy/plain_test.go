@@ -88,12 +88,12 @@ func (l *lab) try(t testing.TB, line string, shells ...[]string) bool {
 	}
 	for _, shell := range shells {
 		os.Remove(l.log)
-		cmd := exec.Command(shell[0], append(shell[1:], "-c", runs.Command+"\ngit probe \"$PATH\" \"${REPLY-}\"")...)
+		cmd := exec.Command(shell[0], append(shell[1:], "-c", runs.Command+"\ngit probe \"$PATH\"")...)
 		cmd.Dir, cmd.Env = l.work, []string{"PATH=" + l.stubs}
 		output, _ := cmd.CombinedOutput() // commands may fail
 		log, err := os.ReadFile(l.log)
 		ran := strings.Split(strings.TrimSuffix(string(log), "\x02\x01"), "\x02\x01")
-		probe := "git\x01probe\x01" + l.stubs + "\x01\x01"
+		probe := "git\x01probe\x01" + l.stubs + "\x01"
 		exits := slices.ContainsFunc(judged, func(s string) bool { return strings.HasPrefix(s, "exit\x01") })
 		if !exits && ran[len(ran)-1] != probe {
 			t.Errorf("%q as %q in %s: the next command is %q, want %q (%v, %s)", line, runs.Command, shell, ran[len(ran)-1], probe, err, output)
