@@ -362,6 +362,31 @@ func TestTheEndOfACallSaysWhetherItRan(t *testing.T) {
 	}
 }
 
+// placed is a tool with a folder and a sandbox.
+type placed struct{ toolOf }
+
+func (placed) WorkDir() string { return "/work" }
+func (placed) Sandbox() string { return "a sandbox" }
+
+// TestRulesJudgeACallWhereItsToolRuns: with its folder and its sandbox.
+func TestRulesJudgeACallWhereItsToolRuns(t *testing.T) {
+	dir, box := "", ""
+	g := &Gate{Policy: func(_ context.Context, inv *Invocation) Verdict {
+		dir, box = inv.Dir, inv.Sandbox
+		return Verdict{Decision: Allow}
+	}}
+	inv := &Invocation{Call: ToolCall{Name: "t", Args: "{}"}}
+	err := g.Call(t.Context(), placed{func() (Result, error) { return Result{}, nil }}, inv, func(e Event) error {
+		if e.Kind == EventCallStarted && e.Sandbox != "a sandbox" {
+			t.Errorf("the start says that the sandbox is %q", e.Sandbox)
+		}
+		return nil
+	})
+	if err != nil || dir != "/work" || box != "a sandbox" {
+		t.Errorf("the policy saw %q and %q (%v)", dir, box, err)
+	}
+}
+
 // TestVerdictsAreCombinedStrictly for every pair.
 func TestVerdictsAreCombinedStrictly(t *testing.T) {
 	list := []Verdict{{Decision: Allow}, {Decision: Allow, Rule: "a"}, {Decision: AskPerson, Rule: "b", Approval: "effects"}, {Decision: AskPerson, Rule: "c", Reviewer: "human", Approval: "always"}, {Decision: Deny, Rule: "d"}, {Decision: "odd", Rule: "e"}}

@@ -20,7 +20,7 @@ func TestHiddenCommandsMatch(t *testing.T) {
 		// Depth and length.
 		nested("touch X", 1), nested("touch X", 3), nested("touch X", 5), nested("touch X", 6), nested("ls", 5), nested("eval ls", 4), "sh -c '" + strings.Repeat(":;", 40_000) + "touch X'", "sh -c 'touch\x01X'",
 		// Options of env.
-		"env '-iStouch X'", "env '-vStouch X'", "env -ivS 'touch X'", "env -u A -S 'touch X'", "env -C / -S 'touch X'", "env --split-string='touch X'", "env --split 'touch X'", "env --s='touch X'", "env -Stouch X", "env '-Stouch\\_X'", "env '-S\"tou\"ch X'", "env A=b '-S:; touch X'", "sudo env '-iStouch X'",
+		"env '-iStouch X'", "env '-vStouch X'", "env -ivS 'touch X'", "env -u A -S 'touch X'", "env -C / -S 'touch X'", "env --split-string='touch X'", "env --split 'touch X'", "env --s='touch X'", "env -Stouch X", "env '-Stouch\\_X'", "env -u A '-Stouch\\_X'", "env -C d '-Stouch\\_X'", "env --unset A '-Stouch\\_X'", "env --chdir d '-Stouch\\_X'", "env '-S\"tou\"ch X'", "env A=b '-S:; touch X'", "sudo env '-iStouch X'",
 		// Texts that bash evaluates.
 		"printf -v 'a[$(touch X)]' x", "test -v 'a[$(touch X)]'", "[ -v 'a[$(touch X)]' ]", "[[ -v 'a[$(touch X)]' ]]", "read 'a[$(touch X)]' <f", "wait -p 'a[`touch X`]'", "unset 'a[$(touch X)]'", "declare 'a[$(touch X)]=1'", "let 'a[$(touch X)]=1'", "getopts a 'b[$(touch X)]'", "command printf -v 'a[$(touch X)]' x",
 		"x='a[$(touch X)]'; ((x))", "x='a[$(touch X)]'; echo $((x))", "x='a[$(touch X)]'; echo ${b[x]}", "x='a[$(touch X)]'; [[ x -eq 1 ]]", "x='$(touch X)'; echo ${x@P}", "read x <<<'a[$(touch X)]'; ((x))", "PS4='$(touch X)' bash -xc :", "PS4='$(touch X)'; set -x; :", "test -v 'a[${b[$(touch X)]}]'", "test -v 'a[$(printf -v \"b[\\$(touch X)]\" x)]'", "test -v 'a[$(touch X'",
