@@ -45,6 +45,7 @@ func TestAnAccountHasTheLeastOfAllLimits(t *testing.T) {
 		"none":               {left: unlimitedAmounts, base: unlimitedAmounts},
 		"own":                {own: all, left: amounts{8e8, 800, 65, 3, 4}, base: amounts{10e8, 1000, 100, 5, 7}, within: true, budgeted: true, name: "budget calls 7 of agent own"},
 		"above":              {above: all, left: amounts{8e8, 800, 65, 3, 4}, base: amounts{10e8, 1000, 100, 5, 7}, budgeted: true},
+		"as much above":      {above: all, own: all, left: amounts{8e8, 800, 65, 3, 4}, base: amounts{10e8, 1000, 100, 5, 7}, within: true, budgeted: true, name: "budget calls 7 of agent own"},
 		"less above":         {above: Budget{Calls: ptr[int64](4)}, own: all, left: amounts{8e8, 800, 65, 3, 1}, base: amounts{10e8, 1000, 100, 5, 4}, within: true, budgeted: true},
 		"lease of a person":  {lease: Lease{Budget: Budget{Calls: ptr[int64](5)}}, left: amounts{unlimited, unlimited, unlimited, unlimited, 2}, base: amounts{unlimited, unlimited, unlimited, unlimited, 5}, budgeted: true},
 		"lease of a caller":  {lease: Lease{Path: []string{"a", "c"}, Budget: Budget{Calls: ptr[int64](5)}}, left: amounts{unlimited, unlimited, unlimited, unlimited, 5}, base: amounts{unlimited, unlimited, unlimited, unlimited, 8}, budgeted: true},
@@ -166,6 +167,11 @@ func TestWhatIsSpentIsNamed(t *testing.T) {
 			t.Errorf("figures of %+v = %q, want %q", tt.total, got, tt.want)
 		}
 	}
+	for late, want := range map[bool]bool{true: true, false: false} {
+		if err := error(&budgetError{text: "spent", time: late}); !errors.Is(err, ErrBudget) || errors.Is(err, context.DeadlineExceeded) != want || errors.Is(err, context.Canceled) {
+			t.Errorf("a budget of time: %v; the error is that of another kind", late)
+		}
+	}
 	for kind := range amountCalls {
 		b := Budget{}
 		limits := amounts{unlimited, unlimited, unlimited, unlimited, unlimited}
@@ -279,6 +285,41 @@ func TestACallerIsAskedAboutAmountsThatItShares(t *testing.T) {
 	}
 }
 
+// TestASharedReservationIsMadeForWhatIsLimited, with the size of the conversation that asks.
+func TestASharedReservationIsMadeForWhatIsLimited(t *testing.T) {
+	calls, turns := Budget{Calls: ptr[int64](9)}, Budget{Turns: ptr[int64](9)}
+	refused := errors.New("refused")
+	for name, tt := range map[string]struct {
+		budget       Budget
+		session, key string
+		err          error
+		asked        int // the tokens of the reservation; 0: nobody
+	}{
+		"a request": {budget: turns, asked: 10}, "no request": {budget: calls}, "a call": {budget: calls, key: "k", asked: 10}, "no call": {budget: turns, key: "k"},
+		"a request of a child": {budget: turns, session: "c", asked: 70}, "refused": {budget: turns, err: refused, asked: 10},
+	} {
+		tr := newTree(Lease{})
+		tr.root = spender(nil, tr, "root", tt.budget, TotalUsage{})
+		tr.root.session.Tokens = 10
+		tr.remotes["c"] = &remote{session: &Session{}}
+		tr.remotes["c"].session.Tokens = 70
+		asked := 0
+		tr.reserveShared = func(_ context.Context, e Event) (left, total Budget, err error) {
+			asked = e.Usage.InputTokens
+			return Budget{Turns: ptr[int64](4)}, Budget{Turns: ptr[int64](5)}, tt.err
+		}
+		tr.mu.Lock()
+		err := tr.root.askAbove(t.Context(), Event{Session: tt.session, Key: tt.key})
+		tr.mu.Unlock()
+		if err != tt.err || asked != tt.asked {
+			t.Errorf("%s: %v, asked about %d tokens, want %d", name, err, asked, tt.asked)
+		}
+		if done := tt.asked > 0 && tt.err == nil; done != (tr.left.Turns != nil) || done != (tr.root.account.limit[amountTurns] == 5) {
+			t.Errorf("%s: %v is left, the limits are %v", name, tr.left, tr.root.account.limit)
+		}
+	}
+}
+
 // TestAChildReservesAtItsCaller: only for its own session and its own calls.
 func TestAChildReservesAtItsCaller(t *testing.T) {
 	tr := newTree(Lease{})
@@ -356,6 +397,19 @@ func TestReservationsInARecordEndWithTheNextEvent(t *testing.T) {
 		if got != tt.want || errors.Is(err, ErrBudget) != tt.spent {
 			t.Errorf("%s: fits: %v, %v; want %v, spent: %v", name, got, err, tt.want, tt.spent)
 		}
+	}
+	// What another agent below the root consumes is not consumed by b.
+	one := NewLedger(Lease{}, []*Agent{{Slug: "root"}, {Slug: "b", Budget: Budget{Calls: ptr[int64](1)}}}, record, "b")
+	for i, e := range []Event{record[0], record[1], {Kind: EventSession, Session: "e", Parent: "r.1.5"}, {Kind: EventCallStarted, Session: "e", Key: "e.1.1", Tool: "t"}} {
+		one.Note(int64(i+1), &e)
+	}
+	if left, _ := one.Left(); *left.Calls != 1 {
+		t.Errorf("%d calls are left of the budget of b, want 1", *left.Calls)
+	}
+	one.Note(5, &Event{Kind: EventSession, Session: "b", Parent: "r.1.1"}) // it is still that of b
+	one.Note(6, &Event{Kind: EventCallStarted, Session: "b", Key: "b.1.1", Tool: "t"})
+	if left, _ := one.Left(); *left.Calls != 0 {
+		t.Errorf("%d calls are left of the budget of b, want none", *left.Calls)
 	}
 	l := NewLedger(Lease{}, agents, record, "b")
 	if left, total := l.Left(); *left.Calls != 2 || *total.Calls != 2 || left.USD != nil || total.USD != nil {

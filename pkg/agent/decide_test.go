@@ -215,6 +215,33 @@ func TestDirectivesReachTheirAgent(t *testing.T) {
 	}
 }
 
+// TestMessagesAreReadBeforeARequestOrTheEnd, and by no other step.
+func TestMessagesAreReadBeforeARequestOrTheEnd(t *testing.T) {
+	end := []Event{{Kind: EventEnd}}
+	for name, tt := range map[string]struct {
+		step Step
+		want bool
+	}{
+		"a request": {Step{Kind: StepModel}, true}, "a judgment": {Step{Kind: StepAccept}, true}, "calls": {Step{Kind: StepCalls}, false}, "a summary": {Step{Kind: StepSummary, Events: end}, false}, "the end": {Step{Kind: StepApply, Events: end}, true},
+		"another event": {Step{Kind: StepApply, Events: []Event{{Kind: EventWarning}}}, false}, "two events": {Step{Kind: StepApply, Events: append(end, end...)}, false}, "no event": {Step{Kind: StepApply}, false}, "a failed end": {Step{Kind: StepApply, Events: end, Err: errors.New("x")}, false},
+	} {
+		r, _ := ruled(Verdict{}, Verdict{})
+		r.inbox = &inbox{list: []Directive{{Compact: true}, {Reason: "next"}}}
+		d, ok := r.directed(tt.step)
+		if ok != tt.want || ok && !d.Compact || len(r.inbox.list) != map[bool]int{true: 1, false: 2}[ok] {
+			t.Errorf("%s: %+v, %v, want %v", name, d, ok, tt.want)
+		}
+	}
+	// A message that is not recorded is not followed by anything.
+	full := errors.New("disk full")
+	r, _ := ruled(Verdict{}, Verdict{})
+	r.tree.broken = full
+	hello := UserText("hello")
+	if err := r.follow(t.Context(), Directive{Message: &hello}); err != full {
+		t.Errorf("follow = %v, want %v", err, full)
+	}
+}
+
 // TestOnlyTheTopWarnsOfUnreadMessages.
 func TestOnlyTheTopWarnsOfUnreadMessages(t *testing.T) {
 	hello := UserText("hello")
@@ -281,6 +308,9 @@ func TestResultsAreCutAtTheirLimit(t *testing.T) {
 		got, err := g.limit(r, err)
 		total := 0
 		if err != nil {
+			if tt.err <= MaxResult && !strings.HasPrefix(err.Error(), "a") {
+				t.Errorf("an error of %d bytes is redacted", tt.err)
+			}
 			if total = len(err.Error()); total > MaxResult || tt.err <= MaxResult && total != tt.err {
 				t.Errorf("an error of %d bytes has %d", tt.err, total)
 			}
@@ -384,6 +414,28 @@ func TestRulesJudgeACallWhereItsToolRuns(t *testing.T) {
 	})
 	if err != nil || dir != "/work" || box != "a sandbox" {
 		t.Errorf("the policy saw %q and %q (%v)", dir, box, err)
+	}
+}
+
+// TestADeniedCallIsShownToNoPolicy: external policies are asked only about calls that may run.
+func TestADeniedCallIsShownToNoPolicy(t *testing.T) {
+	for _, tt := range []struct {
+		runner, own Decision
+		external    bool
+		want        string
+	}{{Allow, Allow, true, "ask: policy"}, {AskPerson, Allow, true, "ask: policy"}, {Allow, Allow, false, "allow: "}, {Deny, Allow, true, "deny: runner"}, {Allow, Deny, true, "deny: rule"}, {"odd", Allow, true, "odd: runner"}} {
+		r, inv := ruled(Verdict{Decision: tt.own, Reason: map[Decision]string{Deny: "rule"}[tt.own], External: tt.external}, Verdict{Decision: AskPerson, Reason: "policy"})
+		if r.tree.policy = nil; tt.runner != Allow {
+			r.tree.policy = func(context.Context, *Invocation) Verdict {
+				return Verdict{Decision: tt.runner, Reason: map[Decision]string{AskPerson: "policy"}[tt.runner]}
+			}
+			if strictness(tt.runner) == 2 {
+				r.tree.policy = func(context.Context, *Invocation) Verdict { return Verdict{Decision: tt.runner, Reason: "runner"} }
+			}
+		}
+		if v := r.tree.decide(t.Context(), inv); string(v.Decision)+": "+v.Reason != tt.want {
+			t.Errorf("decide with %+v = %+v", tt, v)
+		}
 	}
 }
 
