@@ -348,6 +348,23 @@ func TestAChildReservesAtItsCaller(t *testing.T) {
 	if tr.unreserve(top); root.account.held[amountCalls] != 0 || !tr.admitted["d.1.1"] {
 		t.Errorf("%+v is held after the end, and %v", root.account, tr.admitted)
 	}
+	// The lease of an agent in another process has what is left: it asks before it consumes.
+	if err := root.admit("e.1.1"); err != nil {
+		t.Fatal(err)
+	}
+	if lease := root.Lease(t.Context(), inv); *lease.Calls != 2 || *lease.Turns != 5 || !lease.Shared {
+		t.Errorf("the lease is %+v", lease)
+	}
+	// What the caller of this process refuses is not held here.
+	up := newTree(Lease{Budget: Budget{Turns: ptr[int64](9)}, Shared: true})
+	up.caller = func(context.Context, Event) (json.RawMessage, error) { return nil, errors.New("gone") }
+	below := spender(nil, up, "root", Budget{}, TotalUsage{})
+	up.remotes["c"] = top
+	up.mu.Lock()
+	if err := below.reserveRemote(t.Context(), top, Event{Session: "c"}); err == nil || below.account.asking != 0 || top.release != nil {
+		t.Errorf("reserveRemote = %v, %+v is held", err, below.account)
+	}
+	up.mu.Unlock()
 	top.session.Running = false
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
