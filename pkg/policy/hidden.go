@@ -154,6 +154,16 @@ func (c *commands) script(text string, depth int) {
 	c.merge(inner, true)
 }
 
+// login adds the commands of a text that the shell of a user executes, which may be bash.
+func (c *commands) login(text string, depth int) {
+	c.script(text, depth)
+	if c.posix {
+		inner := c.nested(false)
+		inner.parse(text, depth+1)
+		c.merge(inner, false)
+	}
+}
+
 // nested returns the commands of a text in the line, of which none are known yet.
 func (c *commands) nested(posix bool) *commands {
 	return &commands{posix: posix, parsed: c.parsed}
@@ -219,11 +229,11 @@ func (c *commands) option(args []word, depth int) {
 		name, value, ok := strings.Cut(w.text, "=")
 		switch {
 		case ok && strings.HasPrefix("--command", name) && len(name) > 2:
-			c.script(value, depth)
+			c.login(value, depth)
 		case i+1 < len(args) && (strings.HasPrefix(w.text, "--c") || strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.HasSuffix(w.text, "c")):
-			c.script(args[i+1].text, depth)
+			c.login(args[i+1].text, depth)
 		case strings.HasPrefix(w.text, "-c"):
-			c.script(w.text[2:], depth)
+			c.login(w.text[2:], depth)
 		}
 	}
 }

@@ -107,11 +107,12 @@ func TestOrdinaryLinesDoNotMatch(t *testing.T) {
 func TestTheShellThatRunsIsTheOneThatIsJudged(t *testing.T) {
 	r := rights(t, policy.Never, `{"verdict":"deny","command":["touch"]}`, `{"verdict":"allow","tool":"shell"}`)
 	for line, want := range map[string][2]agent.Decision{ // in bash, and in others
-		"git status &>/dev/null touch X": {agent.Allow, agent.Deny},
-		"[[ a && touch ]]":               {agent.Allow, agent.Deny},
-		"(( touch ))":                    {agent.Allow, agent.Deny},
-		"echo $'a\\'; touch X; '":        {agent.Allow, agent.Deny},
-		"git status && ls 2>/dev/null":   {agent.Allow, agent.Allow},
+		"git status &>/dev/null touch X":    {agent.Allow, agent.Deny},
+		"[[ a && touch ]]":                  {agent.Allow, agent.Deny},
+		"(( touch ))":                       {agent.Allow, agent.Deny},
+		"echo $'a\\'; touch X; '":           {agent.Allow, agent.Deny},
+		"git status && ls 2>/dev/null":      {agent.Allow, agent.Allow},
+		`su -c "x='a[\$(touch X)]'; ((x))"`: {agent.Deny, agent.Deny},
 	} {
 		for i, shells := range [][]string{{"bash", "/bin/bash"}, {"sh", "dash", "/bin/sh", "zsh"}} {
 			for _, name := range shells {
