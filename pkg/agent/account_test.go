@@ -401,6 +401,7 @@ func TestReservationsInARecordEndWithTheNextEvent(t *testing.T) {
 		"a call and its own start":       {held: reserve("r", "r.1.2", 2), then: []Event{{Kind: EventCallStarted, Session: "r", Key: "r.1.2"}}, other: reserve("b", "b.1.1", 3), want: true},
 		"a call whose session ended":     {held: reserve("b", "b.1.2", 2), then: []Event{{Kind: EventCallStarted, Session: "r", Key: "r.1.3"}, {Kind: EventEnd, Session: "b"}}, other: reserve("r", "r.1.4", 4), want: true},
 		"a call whose session continues": {held: reserve("b", "b.1.2", 2), then: []Event{{Kind: EventCallStarted, Session: "r", Key: "r.1.3"}, {Kind: EventAnswer, Session: "b"}}, other: reserve("r", "r.1.4", 4), spent: true},
+		"beside one of a known size":     {held: reserve("r", "", 3), then: []Event{{Kind: EventAnswer, Session: "r", Usage: &Usage{Requests: 1, InputTokens: 5}}}, other: reserve("b", "", 3), want: true},
 		"turns that are spent":           {held: reserve("r", "", 2), then: []Event{{Kind: EventAnswer, Session: "r", Usage: &Usage{Requests: 3}}}, other: reserve("b", "", 3), spent: true},
 	} {
 		l := NewLedger(Lease{}, agents, record, "b")
