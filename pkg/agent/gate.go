@@ -342,7 +342,7 @@ func (g *Gate) limit(r Result, err error) (Result, error) {
 	for _, p := range r.Parts {
 		total += len(p.Text)
 		if len(p.Data) > maxMedia {
-			total += MaxResult + maxNotice
+			total += MaxResult + maxNotice + 1
 		}
 	}
 	if total <= MaxResult+maxNotice {

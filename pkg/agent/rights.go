@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // Rights say which calls may run: those of an agent, and of every agent below it. A call
@@ -164,9 +166,11 @@ func (r *run) leasedRights() json.RawMessage {
 // readDecision reads the answer to a question about a call: "allow", or an object with
 // decision and reason. Everything else denies.
 func readDecision(answer json.RawMessage) Verdict {
-	var v Verdict
-	if json.Unmarshal(answer, &v.Decision) != nil && json.Unmarshal(answer, &v) != nil {
+	doc, err := jsondoc.Parse(answer, jsondoc.Options{MaxBytes: 1 << 20, MaxDepth: 50, Strict: true})
+	if err != nil {
 		return Verdict{Decision: Deny, Reason: "the answer is not a decision"}
 	}
-	return v
+	text := func(key string) string { return doc.Root.Member(key).Text() } // encoding/json takes "Decision" for decision
+	return Verdict{Decision: Decision(cmp.Or(doc.Root.Text(), text("decision"), string(Deny))), Reason: text("reason"),
+		Rule: text("rule"), Reviewer: text("reviewer"), Approval: text("approval")}
 }

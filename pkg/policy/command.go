@@ -186,7 +186,7 @@ func (c *commands) parse(line string, depth int) {
 		c.unsafe = p.why
 	}
 	c.walk(file, line, depth)
-	if strings.ContainsAny(line, "$`") {
+	if depth > 0 || strings.ContainsAny(line, "$`") { // it may evaluate texts of the line around it
 		c.texts(file, depth)
 	}
 }
@@ -250,6 +250,9 @@ func partsOf(b *strings.Builder, parts []syntax.WordPart, quoted bool) (known bo
 		switch p := p.(type) {
 		case *syntax.Lit:
 			known = unescape(b, p.Value, quoted, i == 0) && known
+			if !quoted && i+1 < len(parts) && strings.HasSuffix(p.Value, "$") { // $'…' is for bash, busybox and zsh
+				known = false
+			}
 		case *syntax.SglQuoted:
 			b.WriteString(p.Value)
 			known = known && !p.Dollar
@@ -264,7 +267,7 @@ func partsOf(b *strings.Builder, parts []syntax.WordPart, quoted bool) (known bo
 
 // unescape removes the backslashes of a text. It is not known if the shell expands it.
 func unescape(b *strings.Builder, s string, quoted, first bool) (known bool) {
-	known = quoted || !(first && strings.HasPrefix(s, "~"))
+	known = quoted || !first || !strings.HasPrefix(s, "~") && (len(s) < 2 || s[0] != '=' || s[1] == '=') // zsh expands =ls
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
@@ -329,26 +332,44 @@ func (c simpleCommand) begins(words []string) bool {
 // result is maybe if it depends on a word that is not known, or that a wrapper reads.
 func (c simpleCommand) couldBe(words []string) fit {
 	wraps := c.wraps()
-	more := wraps && slices.ContainsFunc(c, func(w word) bool { return w.isOneOf(" xargs parallel ") })
+	reader := -1
+	if wraps {
+		reader = slices.IndexFunc(c, func(w word) bool { return w.isOneOf(" xargs parallel ") })
+	}
+	more := reader >= 0
 	f := c.couldBeAt(words, more)
 	mark := "{}"
 	for i := 1; i < len(c) && f != yes && wraps; i++ {
 		f = max(f, c[i:].couldBeAt(words, more))
-		if value, ok := strings.CutPrefix(c[i-1].text, "-I"); ok {
-			mark = cmp.Or(value, c[i].text)
+		if more {
+			mark = cmp.Or(replaces(c, i-1), mark)
 		}
-		if more && (i == len(c)-1 && c[i:].wraps() || c.replaced(i, mark)) {
+		if more && i == len(c)-1 && c[i:].wraps() || c[i].text == mark && c.runs(i, reader) {
 			f = max(f, maybe)
 		}
 	}
 	return f
 }
 
-// replaced reports whether xargs or parallel, which replace mark, replace word i by a program
-// that they read.
-func (c simpleCommand) replaced(i int, mark string) bool {
-	before := c[i-1].text
-	return c[i].text == mark && before != "-I" && (strings.HasPrefix(before, "-") || before == mark)
+// runs reports whether word i is a program that find, another wrapper, or xargs or parallel at
+// index reader runs.
+func (c simpleCommand) runs(i, reader int) bool {
+	if reader >= 0 {
+		first := reader + 1
+		for ; first < i && strings.HasPrefix(c[first].text, "-"); first++ {
+			if c[first].isOneOf(" -I -n -P -L -d -s -a -E -j ") {
+				first++
+			}
+		}
+		if first >= i {
+			return first == i
+		}
+	}
+	before := c[i-1]
+	if number := strings.TrimPrefix(before.text, "-"); i > 1 && number != "" && number[0] >= '0' && number[0] <= '9' { // timeout 5
+		before = c[i-2]
+	}
+	return before.isOneOf(wrappers) && !before.isOneOf(shells+"ssh ") || strings.HasPrefix(c[i-1].text, "-exec") || strings.HasPrefix(c[i-1].text, "-ok")
 }
 
 // couldBeAt is couldBe without wrappers. With more, words that are not known follow those of c.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -15,13 +16,15 @@ import (
 // wrappers are programs that run commands given in their arguments, with a space around each.
 const wrappers = shells + "env sudo doas su runuser xargs parallel nice ionice" +
 	" nohup setsid time timeout stdbuf unbuffer script exec command builtin eval trap alias find fd watch busybox toybox" +
-	" chroot unshare nsenter setpriv flock strace ltrace ssh entr taskset chrt systemd-run coproc "
+	" chroot unshare nsenter setpriv flock strace ltrace ssh entr taskset chrt systemd-run coproc" +
+	" prlimit setarch linux32 linux64 i386 x86_64 choom fakeroot pkexec capsh sg newgrp logsave split start-stop-daemon" +
+	" jobs history compgen complete mapfile readarray noglob nocorrect repeat emulate "
 
 // shells are those wrappers that are shells.
-const shells = " sh bash dash ash zsh ksh mksh fish "
+const shells = " sh bash rbash dash ash zsh ksh mksh fish "
 
 // evaluators are builtins that evaluate texts in their arguments.
-const evaluators = " test [ printf read wait unset declare typeset local export readonly let getopts mapfile readarray "
+const evaluators = " test [ printf print read wait unset declare typeset local export readonly let getopts mapfile readarray compgen complete "
 
 func (w word) isOneOf(names string) bool {
 	return w.known && strings.Contains(names, " "+path.Base(w.text)+" ")
@@ -46,11 +49,17 @@ func (c simpleCommand) wraps() bool {
 // look adds the commands hidden in a simple command.
 func (c *commands) look(simple simpleCommand, depth int) {
 	c.git(simple, depth)
-	if simple[0].known && (simple[0].text == "." || simple[0].text == "source") && len(simple) > 1 && device(simple[1]) {
+	sources := simple
+	if simple[0].isOneOf(" command builtin ") {
+		sources = simple[1:]
+	}
+	if len(sources) > 1 && sources[0].known && (sources[0].text == "." || sources[0].text == "source") && device(sources[1]) {
 		c.unread = true
 	}
 	if simple[0].isOneOf(" hash ") {
-		c.unread = c.unread || slices.ContainsFunc(simple[1:], func(w word) bool { return !w.known || strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "p") })
+		c.unread = c.unread || slices.ContainsFunc(simple[1:], func(w word) bool {
+			return !w.known || strings.Contains(w.text, "=") || strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "p")
+		})
 	}
 	if !simple.wraps() {
 		return
@@ -63,13 +72,15 @@ func (c *commands) look(simple simpleCommand, depth int) {
 		switch {
 		case w.isOneOf(shells):
 			c.shell(!w.isOneOf(" bash "), rest, depth)
-		case w.isOneOf(" su runuser script flock "):
+		case w.isOneOf(" su runuser script flock sg newgrp capsh chroot unshare "):
 			c.option(rest, depth)
-			c.reads = c.reads || w.isOneOf(" su script ") && !slices.ContainsFunc(rest, func(w word) bool { return strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "c") })
-		case w.isOneOf(" sudo "):
+			c.reads = c.reads || !w.isOneOf(" flock capsh ") && !slices.ContainsFunc(rest, func(w word) bool { return strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "c") })
+		case w.isOneOf(" sudo doas "):
 			c.reads = c.reads || slices.ContainsFunc(rest, func(w word) bool { return w.isOneOf(" -s -i --shell --login ") })
 		case w.isOneOf(" env "):
 			c.env(rest, depth)
+		case w.isOneOf(" xargs parallel "):
+			c.unread = c.unread || substitutes(w, rest)
 		case w.isOneOf(" eval watch ssh "):
 			c.script(joined(rest), depth)
 		case w.isOneOf(" trap "):
@@ -81,7 +92,7 @@ func (c *commands) look(simple simpleCommand, depth int) {
 		}
 		c.git(simple[i:], depth)
 		text := w.text
-		if name, value, ok := strings.Cut(text, "="); ok && (strings.HasPrefix(name, "-") || simple[0].isOneOf(" alias ")) {
+		if name, value, ok := strings.Cut(text, "="); ok && (strings.HasPrefix(name, "-") || simple[0].isOneOf(" alias ") || i > 0 && simple[i-1].text == "-o") {
 			text = value
 		}
 		if i > 0 && w.known && (text != w.text || strings.ContainsAny(text, " \t\n;&|()$`<>'\"\\")) {
@@ -90,6 +101,41 @@ func (c *commands) look(simple simpleCommand, depth int) {
 			c.merge(inner, false)
 		}
 	}
+}
+
+// substitutes reports whether xargs or parallel, which has these arguments, puts what it reads
+// into a line of a shell.
+func substitutes(w word, args []word) bool {
+	mark, shell := "", false
+	if w.isOneOf(" parallel ") {
+		mark = "{}"
+	}
+	for i, arg := range args {
+		shell = shell || arg.isOneOf(shells+"eval watch ssh su sg ")
+		if shell && mark != "" && strings.Contains(arg.text, mark) && (arg.text != mark || strings.HasPrefix(args[i-1].text, "-")) {
+			return true
+		}
+		if m := replaces(args, i); m != "" && !shell {
+			mark = m
+		}
+	}
+	return false
+}
+
+// replaces returns the text that xargs replaces by what it reads, if word i is the option that
+// says so.
+func replaces(words []word, i int) string {
+	text := words[i].text
+	name, value, _ := strings.Cut(text, "=")
+	switch {
+	case strings.HasPrefix("--replace", name) && len(name) > 4:
+		return cmp.Or(value, "{}")
+	case text == "-I" && i+1 < len(words):
+		return words[i+1].text
+	case strings.HasPrefix(text, "-I"), strings.HasPrefix(text, "-i"):
+		return cmp.Or(text[2:], "{}")
+	}
+	return ""
 }
 
 // joined returns the words separated by spaces.
@@ -108,6 +154,16 @@ func (c *commands) script(text string, depth int) {
 	c.merge(inner, true)
 }
 
+// login adds the commands of a text that the shell of a user executes, which may be bash.
+func (c *commands) login(text string, depth int) {
+	c.script(text, depth)
+	if c.posix {
+		inner := c.nested(false)
+		inner.parse(text, depth+1)
+		c.merge(inner, false)
+	}
+}
+
 // nested returns the commands of a text in the line, of which none are known yet.
 func (c *commands) nested(posix bool) *commands {
 	return &commands{posix: posix, parsed: c.parsed}
@@ -117,6 +173,7 @@ func (c *commands) nested(posix bool) *commands {
 // otherwise it may be plain data.
 func (c *commands) merge(inner *commands, certain bool) {
 	c.inner = append(append(c.inner, inner.simple...), inner.inner...)
+	c.reads, c.evaluates = c.reads || inner.reads, c.evaluates || inner.evaluates
 	c.unread = c.unread || inner.unread && inner.err == nil || inner.err != nil && certain || *c.parsed > maxParsed
 }
 
@@ -153,6 +210,8 @@ func (c *commands) shell(posix bool, args []word, depth int) {
 		}
 	}
 	switch {
+	case line && len(operands) == 0: // another program adds the line
+		c.unread = true
 	case line:
 		for _, w := range operands {
 			inner := c.nested(posix)
@@ -170,11 +229,11 @@ func (c *commands) option(args []word, depth int) {
 		name, value, ok := strings.Cut(w.text, "=")
 		switch {
 		case ok && strings.HasPrefix("--command", name) && len(name) > 2:
-			c.script(value, depth)
+			c.login(value, depth)
 		case i+1 < len(args) && (strings.HasPrefix(w.text, "--c") || strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.HasSuffix(w.text, "c")):
-			c.script(args[i+1].text, depth)
+			c.login(args[i+1].text, depth)
 		case strings.HasPrefix(w.text, "-c"):
-			c.script(w.text[2:], depth)
+			c.login(w.text[2:], depth)
 		}
 	}
 }
@@ -220,11 +279,11 @@ func (c *commands) env(args []word, depth int) {
 func (c *commands) assign(name, value string, depth int) {
 	switch {
 	case name == "ENV" && !strings.ContainsAny(value, "/.$`") && value != "": // "production", and no file
-	case strings.HasPrefix(name, "GIT_CONFIG"), name == "GIT_EXEC_PATH", name == "BASH_ALIASES", name == "BASH_CMDS", name == "BASH_ENV", name == "ENV":
+	case strings.HasPrefix(name, "GIT_CONFIG"), strings.HasPrefix(name, "BASH_FUNC_"), name == "GIT_EXEC_PATH", name == "BASH_ALIASES", name == "BASH_CMDS", name == "BASH_ENV", name == "ENV":
 		c.unread = true
-	case name == "PS4", name == "PROMPT_COMMAND":
+	case len(name) == 3 && strings.HasPrefix(name, "PS"):
 		c.evaluates = true
-	case name == "GIT_SSH_COMMAND", name == "GIT_SSH", name == "GIT_EXTERNAL_DIFF", name == "GIT_ASKPASS", strings.HasSuffix(name, "PAGER"), strings.HasSuffix(name, "EDITOR"), name == "VISUAL":
+	case name == "PROMPT_COMMAND", name == "GIT_SSH_COMMAND", name == "GIT_SSH", name == "GIT_EXTERNAL_DIFF", name == "GIT_ASKPASS", strings.HasSuffix(name, "PAGER"), strings.HasSuffix(name, "EDITOR"), name == "VISUAL":
 		c.script(value, depth)
 	}
 }
@@ -262,6 +321,8 @@ func (c *commands) git(simple simpleCommand, depth int) {
 			i++
 		case strings.HasPrefix(text, "--exec-path="), strings.HasPrefix(text, "--config-env"):
 			c.unread = true
+		case text == "--attr-source":
+			i++
 		case strings.HasPrefix(text, "-"):
 		case text == "config":
 			rest := slices.DeleteFunc(slices.Clone(simple[i+1:]), func(w word) bool { return strings.HasPrefix(w.text, "-") || w.text == "set" })
@@ -271,7 +332,37 @@ func (c *commands) git(simple simpleCommand, depth int) {
 			}
 			return
 		default:
+			c.gitOptions(text, simple[i+1:], setting, depth)
 			return
+		}
+	}
+}
+
+// gitRuns are options of git's commands whose value is a command line.
+var gitRuns = []string{"--upload-pack", "--receive-pack", "--exec", "--extcmd", "--open-files-in-pager", "--sendmail-cmd", "--tree-filter", "--index-filter", "--msg-filter"}
+
+// gitOptions adds the command lines that a command of git gets in its options.
+func (c *commands) gitOptions(command string, args []word, setting func(string), depth int) {
+	for i, w := range args {
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1].text
+		}
+		name, value, joined := strings.Cut(w.text, "=")
+		switch long := len(name) > 4 && strings.HasPrefix(name, "--"); {
+		case long && slices.ContainsFunc(gitRuns, func(option string) bool { return strings.HasPrefix(option, name) }):
+			if !joined {
+				value = next
+			}
+			c.script(value, depth)
+		case command == "clone" && (w.text == "-c" || w.text == "--config"):
+			setting(next)
+		case command == "clone" && long && strings.HasPrefix("--config", name):
+			setting(value)
+		case command == "clone" && w.text == "-u":
+			c.script(next, depth)
+		case command == "grep" && strings.HasPrefix(w.text, "-O"):
+			c.script(w.text[2:], depth)
 		}
 	}
 }
@@ -281,8 +372,14 @@ func (c *commands) texts(root syntax.Node, depth int) {
 	var list []string
 	syntax.Walk(root, func(n syntax.Node) bool {
 		switch n := n.(type) {
-		case *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.LetClause, *syntax.TestClause, *syntax.DeclClause:
+		case *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.LetClause, *syntax.TestClause, *syntax.DeclClause, *syntax.CStyleLoop:
 			c.evaluates = true
+		case *syntax.Assign:
+			c.evaluates = c.evaluates || n.Index != nil
+		case *syntax.ArrayElem:
+			c.evaluates = c.evaluates || n.Index != nil
+		case *syntax.Redirect:
+			c.evaluates = c.evaluates || n.N != nil && strings.Contains(n.N.Value, "[")
 		case *syntax.ParamExp:
 			c.evaluates = c.evaluates || n.Index != nil || n.Slice != nil || n.Excl || n.Exp != nil && n.Exp.Op == syntax.OtherParamOps
 		case *syntax.Word:

@@ -88,12 +88,12 @@ func (l *lab) try(t testing.TB, line string, shells ...[]string) bool {
 	}
 	for _, shell := range shells {
 		os.Remove(l.log)
-		cmd := exec.Command(shell[0], append(shell[1:], "-c", runs.Command+"\ngit probe \"$PATH\" \"${REPLY-}\"")...)
+		cmd := exec.Command(shell[0], append(shell[1:], "-c", runs.Command+"\ngit probe \"$PATH\"")...)
 		cmd.Dir, cmd.Env = l.work, []string{"PATH=" + l.stubs}
 		output, _ := cmd.CombinedOutput() // commands may fail
 		log, err := os.ReadFile(l.log)
 		ran := strings.Split(strings.TrimSuffix(string(log), "\x02\x01"), "\x02\x01")
-		probe := "git\x01probe\x01" + l.stubs + "\x01\x01"
+		probe := "git\x01probe\x01" + l.stubs + "\x01"
 		exits := slices.ContainsFunc(judged, func(s string) bool { return strings.HasPrefix(s, "exit\x01") })
 		if !exits && ran[len(ran)-1] != probe {
 			t.Errorf("%q as %q in %s: the next command is %q, want %q (%v, %s)", line, runs.Command, shell, ran[len(ran)-1], probe, err, output)
@@ -190,6 +190,7 @@ func TestAllowedWordsAreUnchanged(t *testing.T) {
 		`echo a\ b "\$x \n" ''`:               `echo 'a b' '$x \n' ''`,
 		"git status > /dev/null 2>/dev/null ": "git status >/dev/null 2>/dev/null",
 		"echo \"<&>\u2028\"":                  "echo '<&>\u2028'",
+		"echo 0 9 a z A Z 09azAZ _./,:@%+-=":  "",
 		"[ -f a ] && echo a":                  "'[' -f a ']' && echo a",
 		"echo HEAD@{1} @{u} {{.ID}} %{a}":     "echo 'HEAD@{1}' '@{u}' '{{.ID}}' '%{a}'",
 	} {
@@ -210,6 +211,25 @@ func TestAllowedWordsAreUnchanged(t *testing.T) {
 	inv := &agent.Invocation{Call: agent.ToolCall{Args: `{"command":"git  status"}`}, Spec: agent.ToolSpec{Name: "shell"}, Remote: true}
 	if v := r.Decide(inv); v.Decision != agent.AskPerson {
 		t.Errorf("Decide(a line that another process did not print) = %+v, want ask", v)
+	}
+	for words, lines := range map[string]map[string]agent.Decision{
+		`["command","-V"]`: {"command -V ls": "allow", "command -v ls": "ask", "command -V": "allow"}, `["command"]`: {"command -v ls": "ask", "command": "allow", "command ls": "ask"}, `["command","-p"]`: {"command -p ls": "ask", "command -p": "allow"},
+		`["test"]`: {"test -f a": "allow", "test - a": "allow", "test -v a": "ask", "test -R a": "ask", "test -t 0": "ask", "test %n": "allow"}, `["printf"]`: {"printf %s -f": "allow", "printf %": "ask", "printf %5.2s%%": "allow", "printf %n a": "ask", "printf -v a b": "ask", "printf a %d": "ask"}, `["set"]`: {"set": "allow", "set -e": "ask"},
+	} {
+		rule, err := ParseRule([]byte(`{"verdict":"allow","command":`+words+`}`), Place{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, err := New(Set{Rules: []*Rule{rule}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line, want := range lines {
+			inv := &agent.Invocation{Call: agent.ToolCall{Args: fmt.Sprintf(`{"command":%q}`, line)}}
+			if v := one.Decide(inv); v.Decision != want {
+				t.Errorf("Decide(%s) with a rule for %s = %+v, want %s", line, words, v, want)
+			}
+		}
 	}
 	for shell, want := range map[string]agent.Decision{"bash": "allow", "sh": "allow", "/bin/dash": "allow", "busybox": "allow", "zsh": "ask", "pwsh": "ask", "": "ask"} {
 		inv := &agent.Invocation{Call: agent.ToolCall{Args: fmt.Sprintf(`{"command":"git status","shell":%q}`, shell)}, Spec: agent.ToolSpec{Name: "shell"}}
