@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
@@ -256,7 +258,8 @@ func (r *Run) terminateBelow(ctx context.Context, reason string) (err error) {
 	}
 }
 
-// recordEnd adds an end to the record, unless it has one or does not exist.
+// recordEnd adds an end to the record, unless it has one or does not exist. The cost of the
+// requests in progress is not known.
 func (r *Run) recordEnd(ctx context.Context, reason string) error {
 	records := &store.Records{Store: r.Store}
 	record, err := records.Get(ctx, r.ID)
@@ -265,6 +268,7 @@ func (r *Run) recordEnd(ctx context.Context, reason string) error {
 	}
 	ended := func(e *agent.Event) bool { return e.Kind == agent.EventEnd && e.Session == r.ID }
 	end := agent.Event{Kind: agent.EventEnd, Session: r.ID, Time: time.Now(), Status: agent.StatusInterrupted, Error: reason, Total: &agent.TotalUsage{}}
+	asked := map[string]agent.Event{} // the requests in progress, by their sessions
 	for _, e := range record.Events() {
 		if ended(&e) {
 			return nil
@@ -272,12 +276,23 @@ func (r *Run) recordEnd(ctx context.Context, reason string) error {
 		if e.Session == r.ID {
 			end.Agent, end.Turn = cmp.Or(e.Agent, end.Agent), max(e.Turn, end.Turn)
 		}
-		if e.Kind.Lasting() {
+		switch {
+		case e.Kind == agent.EventRequest:
+			asked[e.Session] = e
+		case e.Kind.Lasting():
+			delete(asked, e.Session)
 			end.Total.Note(&e)
 		}
 	}
+	var events []agent.Event
+	for _, session := range slices.Sorted(maps.Keys(asked)) {
+		e := asked[session]
+		events = append(events, agent.Event{Kind: agent.EventFailure, Session: session, Agent: e.Agent, Parent: e.Parent, Depth: e.Depth, Turn: e.Turn,
+			Time: end.Time, Status: end.Status, Error: reason, Usage: &agent.Usage{Requests: 1}})
+		end.Total.Note(&events[len(events)-1])
+	}
 	end.Millis = end.Time.Sub(record.Events()[0].Time).Milliseconds()
-	if _, err = record.Append(ctx, record.Position(), []agent.Event{end}, ended); errors.Is(err, store.ErrSuperseded) {
+	if _, err = record.Append(ctx, record.Position(), append(events, end), ended); errors.Is(err, store.ErrSuperseded) {
 		return nil
 	}
 	return err
