@@ -151,6 +151,8 @@ func TestCommands(t *testing.T) {
 		code, _, stderr := do(t.Context(), "", "run", "--queue", "nobody", "--agent-file", file, "--prompt", "x", "--timeout", "1s")
 		limited <- fmt.Sprint(code, " ", stderr)
 	}()
+	left := make(chan string, 1)
+	go func() { left <- attachToAWorkerThatIsGone(t, file, strings.Fields(out.String())[2]) }()
 	t.Run("run prints the answer", func(t *testing.T) {
 		if code, out, stderr := do(t.Context(), "", "run", "--agent-file", file, "--prompt", "Ada"); code != 0 || out != "hello, Ada\n" || !strings.Contains(stderr, "1 turn") {
 			t.Errorf("run: %d, %q, %q", code, out, stderr)
@@ -173,6 +175,9 @@ func TestCommands(t *testing.T) {
 			t.Errorf("run: %s", got)
 		}
 	})
+	if got := <-left; !strings.Contains(got, "has waited for a worker for more than 10s: none is running, or all are busy") {
+		t.Errorf("attach: %s", got)
+	}
 	t.Run("a second dev", func(t *testing.T) {
 		if code, _, stderr := do(t.Context(), "", "dev", "--listen", "127.0.0.1:0"); code != 2 || !strings.Contains(stderr, "another `agents-fleet dev` uses this folder") {
 			t.Errorf("dev: %d, %q", code, stderr)

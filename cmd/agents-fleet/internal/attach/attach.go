@@ -20,9 +20,11 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // A Run is a run of a fleet. Its methods are safe for concurrent use.
@@ -45,10 +47,12 @@ const (
 )
 
 // quietTime is how long a run may have no events before Events asks whether it has a worker.
-// polled is how long ago a worker that is running may have asked for work: it asks again
+// waitTime is how long work of the run may wait for a worker before it says that there is none,
+// and polled is how long ago a worker that is running may have asked for work: it asks again
 // within a minute.
 const (
 	quietTime = 5 * time.Second
+	waitTime  = 10 * time.Second
 	polled    = 70 * time.Second
 )
 
@@ -104,6 +108,9 @@ func (r *Run) Unattended(ctx context.Context) string {
 	if err != nil || about.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return ""
 	}
+	if waits(about) { // sooner than the server forgets a worker that has died
+		return fmt.Sprintf("run %s has waited for a worker for more than %s: none is running, or all are busy", r.ID, waitTime)
+	}
 	queue := about.ExecutionConfig.GetTaskQueue().GetName()
 	workers, err := r.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
@@ -122,6 +129,16 @@ func (r *Run) Unattended(ctx context.Context) string {
 		return fmt.Sprintf("no worker with the build %s, which began run %s, is running: the run waits for one", build, r.ID)
 	}
 	return fmt.Sprintf("no worker takes work from the queue %s: run %s waits for one", queue, r.ID)
+}
+
+// waits reports whether no worker has taken the next work of a run for a while.
+func waits(about *workflowservice.DescribeWorkflowExecutionResponse) bool {
+	since := func(t *timestamppb.Timestamp) bool { return t != nil && time.Since(t.AsTime()) > waitTime }
+	task := about.PendingWorkflowTask
+	return task.GetState() == enums.PENDING_WORKFLOW_TASK_STATE_SCHEDULED && since(task.ScheduledTime) ||
+		slices.ContainsFunc(about.PendingActivities, func(a *workflow.PendingActivityInfo) bool {
+			return a.State == enums.PENDING_ACTIVITY_STATE_SCHEDULED && since(a.ScheduledTime)
+		})
 }
 
 // pause reports whether the time has passed before ctx ends.
