@@ -89,6 +89,7 @@ func agentFile(t *testing.T) string {
 			{"name": "wait", "when": {"role": "user", "prompt": "^wait"}, "answer": {"calls": [{"tool": "bash_wait", "args": {}}]}},
 			{"name": "order", "when": {"role": "user", "prompt": "^order"}, "answer": {"calls": [{"tool": "bash_order", "args": {"prompt": "x"}}]}},
 			{"name": "touch", "when": {"role": "user", "prompt": "^touch"}, "answer": {"calls": [{"tool": "bash_touch", "args": {}}]}},
+			{"name": "slow", "when": {"role": "user", "prompt": "^slow"}, "delayMillis": 600000, "answer": {"text": "at last"}},
 			{"name": "other", "answer": {"text": "hello, ${lastMessage}"}}]}`,
 		"tools/order": order,
 		"tools/wait":  tool("wait", "touch "+filepath.Join(dir, "waiting")+"; sleep 600"),
@@ -150,6 +151,8 @@ func TestCommands(t *testing.T) {
 		code, _, stderr := do(t.Context(), "", "run", "--queue", "nobody", "--agent-file", file, "--prompt", "x", "--timeout", "1s")
 		limited <- fmt.Sprint(code, " ", stderr)
 	}()
+	left := make(chan string, 1)
+	go func() { left <- attachToAWorkerThatIsGone(t, file, strings.Fields(out.String())[2]) }()
 	t.Run("run prints the answer", func(t *testing.T) {
 		if code, out, stderr := do(t.Context(), "", "run", "--agent-file", file, "--prompt", "Ada"); code != 0 || out != "hello, Ada\n" || !strings.Contains(stderr, "1 turn") {
 			t.Errorf("run: %d, %q, %q", code, out, stderr)
@@ -172,6 +175,9 @@ func TestCommands(t *testing.T) {
 			t.Errorf("run: %s", got)
 		}
 	})
+	if got := <-left; !strings.Contains(got, "has waited for a worker for more than 10s: none is running, or all are busy") {
+		t.Errorf("attach: %s", got)
+	}
 	t.Run("a second dev", func(t *testing.T) {
 		if code, _, stderr := do(t.Context(), "", "dev", "--listen", "127.0.0.1:0"); code != 2 || !strings.Contains(stderr, "another `agents-fleet dev` uses this folder") {
 			t.Errorf("dev: %d, %q", code, stderr)
@@ -255,9 +261,10 @@ func testCancel(t *testing.T, file string) {
 	if code, _, stderr := do(t.Context(), "", "attach", id); code != 130 || !strings.Contains(stderr, "cancel") {
 		t.Errorf("attach: %d, %q", code, stderr)
 	}
-	if code, _, stderr := do(t.Context(), "", "cancel", id); code != 0 || stderr != "note: run "+id+" has already ended\n" {
-		t.Errorf("a second cancel: %d, %q", code, stderr)
-	}
+	until(t, "a second cancel says that the run has ended", func() bool { // the server knows it after the record
+		code, _, stderr := do(t.Context(), "", "cancel", id)
+		return code == 0 && stderr == "note: run "+id+" has already ended\n"
+	})
 	ctx, interrupt := context.WithCancel(t.Context())
 	go func() {
 		defer interrupt()
@@ -265,42 +272,6 @@ func testCancel(t *testing.T, file string) {
 	}()
 	if code, _, stderr := do(ctx, "", "run", "--agent-file", file, "--prompt", "wait"); code != 130 || !strings.Contains(stderr, "run agent clerk") {
 		t.Errorf("run: %d, %q", code, stderr)
-	}
-}
-
-// A run that no worker can end is terminated; one that has ended stays as it is. The list
-// shows that costs are not known.
-func testTerminate(t *testing.T, file string) {
-	code, id, stderr := do(t.Context(), "", "submit", "--queue", "nobody", "--agent-file", file, "--prompt", "x")
-	id = strings.TrimSpace(id)
-	if code != 0 || !strings.Contains(stderr, "warning: no worker takes work from the queue nobody: run "+id+" waits for one") {
-		t.Fatalf("submit: %d, %q", code, stderr)
-	}
-	for _, want := range []string{"", "note: run " + id + " has already ended\n"} {
-		if code, _, stderr := do(t.Context(), "", "terminate", id); code != 0 || stderr != want {
-			t.Errorf("terminate: %d, %q, want %q", code, stderr, want)
-		}
-	}
-	if code, _, stderr := do(t.Context(), "", "attach", id); code != 130 || !strings.Contains(stderr, "Terminated") {
-		t.Errorf("attach: %d, %q", code, stderr)
-	}
-	if code, _, stderr := do(t.Context(), "", "terminate", "nothing"); code != 2 {
-		t.Errorf("terminate: %d, %q", code, stderr)
-	}
-	until(t, "the costs are listed", func() bool {
-		_, out, _ := do(t.Context(), "", "list")
-		return strings.Contains(out, "  ok           unpriced\n") && strings.Contains(out, "terminated")
-	})
-	waiting := filepath.Join(filepath.Dir(file), "waiting")
-	_ = os.Remove(waiting) // of earlier runs
-	_, id, _ = do(t.Context(), "", "submit", "--agent-file", file, "--prompt", "wait")
-	id = strings.TrimSpace(id)
-	until(t, "the call starts", func() bool { _, err := os.Stat(waiting); return err == nil })
-	if code, _, stderr := do(t.Context(), "", "terminate", id); code != 0 || stderr != "" {
-		t.Errorf("terminate: %d, %q", code, stderr)
-	}
-	if code, _, stderr := do(t.Context(), "", "attach", id); code != 130 || !strings.Contains(stderr, "the run was terminated") {
-		t.Errorf("attach: %d, %q", code, stderr)
 	}
 }
 

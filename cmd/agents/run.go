@@ -291,6 +291,9 @@ func runOnFleet(ctx context.Context, p *program.Env, f *runFlags, c *cli.Command
 	if p.Global.Agent != "" {
 		h.Args = append(h.Args, "--agent", p.Global.Agent)
 	}
+	if f.timeout > 0 { // the server ends a run that no worker ends
+		h.Args = append(h.Args, "--timeout", f.timeout.String())
+	}
 	out, err := h.Do(ctx, p, start)
 	return s.Finish(out, err)
 }

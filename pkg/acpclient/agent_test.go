@@ -384,6 +384,10 @@ func TestWhatGoesWrongWithAnAgent(t *testing.T) {
 			if got := tr.result(t); !strings.Contains(got, want) {
 				t.Errorf("the caller reads %q, want %q", got, want)
 			}
+			u := tr.out.Total.Agents["fake"]
+			if asked := name == "hang" || name == "some garbage"; asked && (u.Requests != 1 || u.Unpriced() != 1 || u.Estimated != 1 || u.InputTokens == 0) {
+				t.Errorf("an agent that reports nothing has the usage %+v", u)
+			}
 		})
 	}
 }

@@ -84,15 +84,7 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 		return err
 	}
 	if prompt == nil {
-		e := r.traced(r.session.Resumed(r.limits()))
-		e.Summary = r.compacts
-		if u := r.session.unanswered(); u != (Usage{}) {
-			r.tree.mu.Lock()
-			u = r.reserved(priced(r.agent.Provider, u), r.session.estimate())
-			r.tree.mu.Unlock()
-			e.Usage = &u
-		}
-		if err := r.emit(ctx, append([]Event{e}, r.contextEvents()...)...); err != nil || !r.compacts {
+		if err := r.emit(ctx, append([]Event{r.resumed()}, r.contextEvents()...)...); err != nil || !r.compacts {
 			return err
 		}
 	}
@@ -105,6 +97,19 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 		return nil
 	}
 	return r.prompt(ctx, *prompt)
+}
+
+// resumed is the event with which the run is taken up.
+func (r *run) resumed() Event {
+	e := r.traced(r.session.Resumed(r.limits()))
+	e.Summary = r.compacts
+	if u := r.session.unanswered(); u != (Usage{}) {
+		r.tree.mu.Lock()
+		u = r.reserved(priced(r.agent.Provider, u), r.session.estimate())
+		r.tree.mu.Unlock()
+		e.Usage = &u
+	}
+	return e
 }
 
 // prompt adds a user message, and opens the session if it is new.

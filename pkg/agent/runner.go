@@ -220,6 +220,14 @@ func (r *Runner) Prompt(ctx context.Context, prompt Message) error {
 	return root.prompt(ctx, prompt)
 }
 
+// TakeUp counts the model request that an earlier process has sent and whose answer the
+// session still waits for, in an event resume. A program that drives the session itself calls
+// it before Step; Resume does the same.
+func (r *Runner) TakeUp(ctx context.Context) error {
+	root := r.root()
+	return root.emit(ctx, root.resumed())
+}
+
 // Session is the conversation. It must not be used while Run, Resume or Step
 // runs.
 func (r *Runner) Session() *Session { return r.root().session }

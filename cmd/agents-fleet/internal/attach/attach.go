@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
@@ -18,9 +20,11 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // A Run is a run of a fleet. Its methods are safe for concurrent use.
@@ -43,10 +47,12 @@ const (
 )
 
 // quietTime is how long a run may have no events before Events asks whether it has a worker.
-// polled is how long ago a worker that is running may have asked for work: it asks again
+// waitTime is how long work of the run may wait for a worker before it says that there is none,
+// and polled is how long ago a worker that is running may have asked for work: it asks again
 // within a minute.
 const (
 	quietTime = 5 * time.Second
+	waitTime  = 10 * time.Second
 	polled    = 70 * time.Second
 )
 
@@ -102,6 +108,9 @@ func (r *Run) Unattended(ctx context.Context) string {
 	if err != nil || about.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return ""
 	}
+	if waits(about) { // sooner than the server forgets a worker that has died
+		return fmt.Sprintf("run %s has waited for a worker for more than %s: none is running, or all are busy", r.ID, waitTime)
+	}
 	queue := about.ExecutionConfig.GetTaskQueue().GetName()
 	workers, err := r.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
@@ -120,6 +129,16 @@ func (r *Run) Unattended(ctx context.Context) string {
 		return fmt.Sprintf("no worker with the build %s, which began run %s, is running: the run waits for one", build, r.ID)
 	}
 	return fmt.Sprintf("no worker takes work from the queue %s: run %s waits for one", queue, r.ID)
+}
+
+// waits reports whether no worker has taken the next work of a run for a while.
+func waits(about *workflowservice.DescribeWorkflowExecutionResponse) bool {
+	since := func(t *timestamppb.Timestamp) bool { return t != nil && time.Since(t.AsTime()) > waitTime }
+	task := about.PendingWorkflowTask
+	return task.GetState() == enums.PENDING_WORKFLOW_TASK_STATE_SCHEDULED && since(task.ScheduledTime) ||
+		slices.ContainsFunc(about.PendingActivities, func(a *workflow.PendingActivityInfo) bool {
+			return a.State == enums.PENDING_ACTIVITY_STATE_SCHEDULED && since(a.ScheduledTime)
+		})
 }
 
 // pause reports whether the time has passed before ctx ends.
@@ -256,7 +275,8 @@ func (r *Run) terminateBelow(ctx context.Context, reason string) (err error) {
 	}
 }
 
-// recordEnd adds an end to the record, unless it has one or does not exist.
+// recordEnd adds an end to the record, unless it has one or does not exist. The cost of the
+// requests in progress is not known.
 func (r *Run) recordEnd(ctx context.Context, reason string) error {
 	records := &store.Records{Store: r.Store}
 	record, err := records.Get(ctx, r.ID)
@@ -265,6 +285,7 @@ func (r *Run) recordEnd(ctx context.Context, reason string) error {
 	}
 	ended := func(e *agent.Event) bool { return e.Kind == agent.EventEnd && e.Session == r.ID }
 	end := agent.Event{Kind: agent.EventEnd, Session: r.ID, Time: time.Now(), Status: agent.StatusInterrupted, Error: reason, Total: &agent.TotalUsage{}}
+	asked := map[string]agent.Event{} // the requests in progress, by their sessions
 	for _, e := range record.Events() {
 		if ended(&e) {
 			return nil
@@ -272,12 +293,23 @@ func (r *Run) recordEnd(ctx context.Context, reason string) error {
 		if e.Session == r.ID {
 			end.Agent, end.Turn = cmp.Or(e.Agent, end.Agent), max(e.Turn, end.Turn)
 		}
-		if e.Kind.Lasting() {
+		switch {
+		case e.Kind == agent.EventRequest:
+			asked[e.Session] = e
+		case e.Kind.Lasting():
+			delete(asked, e.Session)
 			end.Total.Note(&e)
 		}
 	}
+	var events []agent.Event
+	for _, session := range slices.Sorted(maps.Keys(asked)) {
+		e := asked[session]
+		events = append(events, agent.Event{Kind: agent.EventFailure, Session: session, Agent: e.Agent, Parent: e.Parent, Depth: e.Depth, Turn: e.Turn,
+			Time: end.Time, Status: end.Status, Error: reason, Usage: &agent.Usage{Requests: 1}})
+		end.Total.Note(&events[len(events)-1])
+	}
 	end.Millis = end.Time.Sub(record.Events()[0].Time).Milliseconds()
-	if _, err = record.Append(ctx, record.Position(), []agent.Event{end}, ended); errors.Is(err, store.ErrSuperseded) {
+	if _, err = record.Append(ctx, record.Position(), append(events, end), ended); errors.Is(err, store.ErrSuperseded) {
 		return nil
 	}
 	return err

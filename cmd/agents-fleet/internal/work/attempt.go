@@ -33,6 +33,7 @@ type attempt struct {
 	begun   bool // it has its prompt
 	turn    int  // of the session, when the attempt began
 	inputs  int  // how many messages of a person the session has
+	asked   bool // an earlier attempt asked the model, and there is no answer
 	child   *flow.Child
 }
 
@@ -98,13 +99,16 @@ func (a *attempt) rebuild(events []agent.Event) (resume *agent.Resume, shared js
 	below := map[string]bool{} // sessions, and whether they answer the call
 	for i := range events {
 		e := &events[i]
+		own := e.Session == a.task.Session
+		if own && (e.Kind == agent.EventRequest || e.Kind.Lasting()) {
+			a.asked = e.Kind == agent.EventRequest
+		}
 		if !e.Kind.Lasting() {
 			continue
 		}
 		if e.Kind == agent.EventContext || e.Kind == agent.EventCompaction && e.Context != nil {
 			shared = e.Context
 		}
-		own := e.Session == a.task.Session
 		if e.Kind == agent.EventSession && !own {
 			if up := agent.CallSession(e.Parent); up == a.task.Session {
 				below[e.Session] = e.Parent == a.task.Key

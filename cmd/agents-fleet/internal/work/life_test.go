@@ -37,7 +37,7 @@ func TestLife(t *testing.T) {
 		{name: "a short break", errs: []error{down, nil}, silence: 1500 * time.Millisecond},
 		{name: "a long break", errs: []error{down}, silence: 30 * time.Millisecond, abandoned: errLost},
 		{name: "given to another worker", errs: []error{serviceerror.NewNotFound("no")}, silence: 30 * time.Millisecond, abandoned: errLost},
-		{name: "cancelled", errs: []error{nil, temporal.NewCanceledError()}, silence: 30 * time.Millisecond, want: agent.StatusInterrupted},
+		{name: "cancelled", errs: []error{nil, temporal.NewCanceledError()}, silence: time.Hour, want: agent.StatusInterrupted},
 		{name: "the worker stops", errs: []error{nil}, silence: time.Hour, stop: true, abandoned: errStopping},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,11 +3,16 @@ package work_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +21,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 )
 
@@ -95,6 +101,12 @@ func TestSubagentsAreChildWorkflows(t *testing.T) {
 			t.Errorf("the workflow of %s is %v", slug, info)
 		}
 	}
+	if got, want := f.summaries(run.GetID()), []string{"expert_left", "expert_left", "expert_right", "expert_right", "the root", "the root"}; !slices.Equal(got, want) {
+		t.Errorf("the server shows the activities %q, want %q", got, want)
+	}
+	if got, want := f.summaries(ends["left"].Session), []string{"bash_note", "left", "left"}; !slices.Equal(got, want) {
+		t.Errorf("the server shows the activities %q of a sub-agent, want %q", got, want)
+	}
 	total := ends["root"].Total
 	if total == nil || total.Usage.Requests != 5 || total.Agents["left"].InputTokens < 10 {
 		t.Errorf("the root counts %+v", total)
@@ -119,6 +131,27 @@ func TestBudgetOfSubagents(t *testing.T) {
 	if out.Status != string(agent.StatusBudget) && out.Status != string(agent.StatusPartial) || end.Total.Usage.Requests > 3 {
 		t.Errorf("status %s, %+v\n%s", out.Status, end.Total, f.shown(run.GetID()))
 	}
+}
+
+// summaries are what the server's pages show for the activities of a workflow, sorted.
+func (f *fleet) summaries(id string) (all []string) {
+	f.t.Helper()
+	history := f.client.GetWorkflowHistory(f.t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		e, err := history.Next()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if e.EventType == enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED {
+			var text string
+			if err := converter.GetDefaultDataConverter().FromPayload(e.UserMetadata.GetSummary(), &text); err != nil {
+				f.t.Fatal(err)
+			}
+			all = append(all, text)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // waiting is an agent whose tool waits until the file of the test is there.
@@ -206,6 +239,31 @@ func TestWorkerStopsDuringARepeatableCall(t *testing.T) {
 	f.worker()
 	if out, text := f.result(run), f.shown(run.GetID()); out.Status != string(agent.StatusOK) || len(f.lines()) != 2 || !strings.Contains(text, "it said ok") {
 		t.Errorf("status %s, the tool ran %d times\n%s", out.Status, len(f.lines()), text)
+	}
+}
+
+// The model request of a worker that stopped is counted by the next one: its cost is not known.
+func TestWorkerStopsDuringARequest(t *testing.T) {
+	var requests atomic.Int32
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		if requests.Add(1) == 1 {
+			<-req.Context().Done()
+			return
+		}
+		fmt.Fprint(w, `{"choices":[{"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":20,"completion_tokens":1}}`)
+	}))
+	defer model.Close()
+	f := newFleet(t, map[string]string{"agent.json": fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"openai-compatible","modelUrl":%q,"modelName":"m","announce":"a","systemPrompt":["s"],"price":{"input":1,"output":1}}}`, model.URL)})
+	stop := f.worker()
+	run := f.submit("go")
+	f.wait(run.GetID(), "the request", func(e agent.Event) bool { return e.Kind == agent.EventRequest && requests.Load() == 1 })
+	stop()
+	f.worker()
+	out, events := f.result(run), f.events(run.GetID())
+	total := events[len(events)-1].Total.Usage
+	if out.Status != string(agent.StatusOK) || requests.Load() != 2 || total.Requests != 2 || total.Unpriced() != 1 || total.Cost <= 21*agent.Dollar/1e6 {
+		t.Errorf("status %s after %d requests: %+v\n%s", out.Status, requests.Load(), total, f.shown(run.GetID()))
 	}
 }
 

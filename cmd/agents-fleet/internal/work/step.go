@@ -29,6 +29,11 @@ func (w *Worker) step(ctx context.Context, task flow.Task) (next flow.Next, err 
 				return err
 			}
 		}
+		if a.asked {
+			if err := a.runner.TakeUp(ctx); err != nil {
+				return err
+			}
+		}
 		return a.steps(ctx, &next)
 	})
 	if err == nil && next.Ended != "" && task.Session == task.Record && w.o.Ended != nil {

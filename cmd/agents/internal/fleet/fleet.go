@@ -67,7 +67,7 @@ func (h *Run) Do(ctx context.Context, p *program.Env, start agent.Start) (*agent
 	child.Wait()
 	late.Stop()
 	switch {
-	case ctx.Err() != nil && h.out.Status == agent.StatusInterrupted:
+	case ctx.Err() != nil && (h.out.Status == agent.StatusInterrupted || h.out.Status == agent.StatusDeadline):
 		err = agent.ContextError(ctx)
 	case exitErr != nil:
 		err = failure.NothingRan(fmt.Errorf("run %s: %w", h.Path, exitErr), "")
