@@ -37,21 +37,24 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 		return c, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	started := context.AfterFunc(r.Context(), cancel) // it may wait in a queue
-	channel, err := h.Host.Start(ctx, spec.Name, s)
-	started()
-	if err != nil {
-		cancel()
-		h.runs.Done()
-		return nil, err
-	}
-	c = &conversation{channel: channel, cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
+	c = &conversation{cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
 		rebuilt: s.Args == nil, tools: map[string]bool{}, single: o.single, shaped: o.shape != nil, forced: o.forced, stops: o.stops, seen: map[string]bool{}}
 	for _, spec := range o.tools {
 		c.tools[spec.Name] = true
 	}
-	for _, e := range s.History {
-		_ = c.session.Apply(e) // what is wrong with it is the end of the run
+	err = agent.Guard(h.Warn, func() (err error) {
+		for _, e := range s.History {
+			_ = c.session.Apply(e) // what is wrong with it is the end of the run
+		}
+		started := context.AfterFunc(r.Context(), cancel) // it may wait in a queue
+		defer started()
+		c.channel, err = h.Host.Start(ctx, spec.Name, s)
+		return err
+	})
+	if err != nil {
+		cancel()
+		h.runs.Done()
+		return nil, err
 	}
 	go c.read()
 	return c, nil
@@ -65,9 +68,11 @@ func (h *Handler) resume(ctx context.Context, t *thread, slug string) (*conversa
 	defer h.mu.Unlock()
 	c, parts, err := h.waitsFor(results, slug)
 	if p, ok := h.Host.(Pauser); ok && c != nil && err == nil {
-		h.mu.Unlock()
-		err = p.Unpause(ctx, c.channel)
-		h.mu.Lock()
+		func() {
+			h.mu.Unlock()
+			defer h.mu.Lock() // also for a panic: to unlock it twice would end the program
+			err = p.Unpause(ctx, c.channel)
+		}()
 		if was := c; err == nil { // meanwhile the run may have ended, or got other results
 			if c, parts, err = h.waitsFor(results, slug); err != nil && was.given != nil {
 				p.Pause(was.channel)
