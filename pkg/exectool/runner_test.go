@@ -106,14 +106,6 @@ func TestRunnerTool(t *testing.T) {
 	if diff := cmp.Diff([]string{s.path("enter"), "/", "/only/there", "run", "x"}, argv); diff != "" || digest != "" {
 		t.Errorf("Command() = digest %q (-want +got):\n%s", digest, diff)
 	}
-	identity := func(dir string) string {
-		source, digest := s.open(t, Source{Path: "/only/there", Runner: s.runner(), Dir: dir}).List()[0].Identity()
-		return source + " " + digest
-	}
-	one, other := t.TempDir(), t.TempDir()
-	if identity(one) != identity(one) || identity(one) == identity(other) {
-		t.Errorf("Identity() is %q in one folder and %q in another, where the runner may be another", identity(one), identity(other))
-	}
 }
 
 // TestRunnerFolder: one process lists and describes the tools of a folder, and what
