@@ -243,7 +243,7 @@ func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
 	})
 	_ = s.ending() // what it started is gone in any case
 	s.Log.Open(nil)
-	if err := s.Close(); err != nil {
+	if err := agent.Guard(s.panicked, s.Close); err != nil {
 		fmt.Fprintf(s.P.Err, "warning: %s\n", termtext.Clean(err.Error()))
 	}
 	if err != nil && (runErr == nil || errors.Is(runErr, failure.ErrOutput)) && !failure.BrokenPipe(err) {

@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -11,17 +12,26 @@ import (
 	"github.com/agents-exe/agents/pkg/view"
 )
 
-// A panic in what shows the end of a run is an error of the output: what the run has started
-// is ended, and its logs are closed.
-func TestAPanicAtTheEndClosesEverything(t *testing.T) {
-	var errs, closed strings.Builder
-	s := &Sinks{P: &program.Env{Err: &errs, Getenv: func(string) string { return "" }}, Log: &load.ServerLog{},
-		progress: &view.Text{W: &errs, Live: true, Size: func() (int, int) { panic("the size") }},
-		ending:   func() error { closed.WriteString("tree "); return nil },
-		closers:  []func() error{func() error { closed.WriteString("log"); return nil }}}
-	s.progress.Stdout(&errs)
-	err := s.Finish(&agent.Outcome{Agent: "a", Total: agent.TotalUsage{Usage: agent.Usage{Requests: 1}}}, nil)
-	if !errors.Is(err, agent.ErrPanic) || closed.String() != "tree log" || !strings.Contains(errs.String(), "internal error: the size") {
-		t.Errorf("Finish = %v, closed %q; stderr: %s", err, closed.String(), errs.String())
+// A panic in what shows the end of a run is an error of the output, and one in a log a warning:
+// what the run has started is ended in both cases.
+func TestAPanicAtTheEndEndsTheTree(t *testing.T) {
+	for at, want := range map[string]error{"the size": agent.ErrPanic, "the log": nil} {
+		t.Run(at, func(t *testing.T) {
+			reach := func(name string) {
+				if name == at {
+					panic(name)
+				}
+			}
+			var errs strings.Builder
+			ended := false
+			s := &Sinks{P: &program.Env{Out: io.Discard, Err: &errs, Getenv: func(string) string { return "" }}, Log: &load.ServerLog{},
+				progress: &view.Text{W: &errs, Live: true, Size: func() (int, int) { reach("the size"); return 80, 24 }},
+				ending:   func() error { ended = true; return nil },
+				closers:  []func() error{func() error { reach("the log"); return nil }}}
+			err := s.Finish(&agent.Outcome{Agent: "a", Total: agent.TotalUsage{Usage: agent.Usage{Requests: 1}}}, nil)
+			if !errors.Is(err, want) || !ended || !strings.Contains(errs.String(), "internal error: "+at) {
+				t.Errorf("Finish = %v, the tree has ended: %v; stderr: %s", err, ended, errs.String())
+			}
+		})
 	}
 }
