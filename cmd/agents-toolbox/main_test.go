@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
 )
 
@@ -42,13 +43,13 @@ type args struct {
 func TestToolsAreServed(t *testing.T) {
 	started, cancelled := make(chan struct{}), make(chan struct{})
 	tools := agent.ToolList{
-		looks{agent.Func("echo", "says it again", func(_ context.Context, a args) (string, error) {
+		looks{functool.New("echo", "says it again", func(_ context.Context, a args) (string, error) {
 			if a.Text == "" {
 				return "what came before", fmt.Errorf("there is no text")
 			}
 			return a.Text, nil
 		})},
-		agent.Func("wait", "waits", func(ctx context.Context, _ struct{}) (string, error) {
+		functool.New("wait", "waits", func(ctx context.Context, _ struct{}) (string, error) {
 			close(started)
 			<-ctx.Done()
 			close(cancelled)

@@ -147,6 +147,7 @@ func (f *checkFlags) connect(ctx context.Context, p *program.Env, t *agentfile.T
 	note := "note: these MCP servers are started to list their tools, and may use the network (--no-start prevents this): %s\n"
 	if f.noStart {
 		note = "note: not started, so their tools are missing here: %s\n"
+		t.FitTools()
 	} else {
 		defer t.Connect(ctx)
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/replay"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/urfave/cli/v3"
@@ -111,7 +113,7 @@ func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name str
 		if k, err = keep.Open(p, &f.keep); err != nil {
 			return err
 		}
-		defer k.Close()
+		defer k.Release()
 	}
 	player := &replay.Player{Record: rec, LiveTools: f.liveTools, LiveModel: f.liveModel, LiveFrom: f.liveFrom}
 	l, err := loadReplay(ctx, p, f, player, path)
@@ -126,16 +128,20 @@ func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name str
 	if err != nil {
 		return err
 	}
-	runner := l.Runner(l.Root)
-	runner.Observe, s.Kept = s.Observe, k != nil
+	root := l.Root
 	if answer != nil {
-		runner.Agent = answer.Of(l.Root)
+		root = answer.Of(root)
 	}
-	if err := k.Attach(p, runner); err != nil {
-		return errors.Join(err, s.Close())
+	h := host.New(l.Tree)
+	h.Observe, h.Caller = s.Observe, keep.Caller(p)
+	if k != nil {
+		s.Kept, h.Sessions = true, k.Only
 	}
-	out, runErr := player.Run(ctx, runner)
-	err = s.Finish(out, k.Finish(runner, runErr))
+	out, runErr := h.Drive(ctx, root, func(next func() *agent.Runner) (*agent.Outcome, *agent.Session, error) {
+		out, err := player.Run(ctx, next)
+		return out, player.Session(), err
+	})
+	err = s.Finish(out, k.Continues(root, player.Session(), runErr))
 	return replayed(rec, path, err, runErr)
 }
 

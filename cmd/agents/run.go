@@ -23,6 +23,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/serve"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/process"
@@ -101,7 +102,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	defer kept.Close()
+	defer kept.Release()
 	person := ask.NewPerson(p)
 	if person != nil {
 		f.Rights.Default = policy.Effects
@@ -134,23 +135,23 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	runner := loaded.Runner(&root)
-	runner.Context = json.RawMessage(f.context)
-	runner.Trace, runner.Lease.Budget = s.Traced, f.Budget.Budget
 	approver := ask.NewApprover(p, person, f.Rights.Yes, cancel)
-	runner.Observe, runner.Person = observe.Tee(s.Observe, approver.Observe), approver.Answer
 	if kept != nil {
 		approver.Session = kept.ID
 	}
 	s.Kept = kept != nil
-	if err := kept.Attach(p, runner); err != nil {
+	h := f.Host(p, loaded, kept)
+	h.Offers = []host.Agent{{Name: root.Slug, Agent: &root}}
+	h.Observe, h.Person, h.Traced = observe.Tee(s.Observe, approver.Observe), approver.Answer, s.Traced
+	start := agent.Start{Message: prompt, Context: json.RawMessage(f.context), Person: new(bool)}
+	if answer != nil {
+		start.OutputSchema = answer.Output().Schema
+	}
+	c, err := h.Start(ctx, root.Slug, start)
+	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	if answer != nil {
-		runner.Agent = answer.Of(&root)
-	}
-	out, runErr := kept.Ask(ctx, runner, prompt)
-	return s.Finish(out, kept.Finish(runner, runErr))
+	return s.Finish(kept.Ask(h, &root, c))
 }
 
 // limit ends ctx after --timeout.

@@ -53,6 +53,10 @@ func sessionListCommand(p *program.Env) *cli.Command {
 	}
 }
 
+// maxListed is how many sessions a table has unless --limit says otherwise: each is read to its
+// end, which takes a minute for 100,000.
+const maxListed = 500
+
 // listSessions prints the sessions in the folder that is named, or where they are
 // kept.
 func listSessions(p *program.Env, dir string, limit int, asJSON bool) error {
@@ -61,8 +65,16 @@ func listSessions(p *program.Env, dir string, limit int, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	more := 0
+	if limit == 0 && !asJSON {
+		limit, more = maxListed, 1
+	}
 	want := func(i *session.Info) bool { return p.Global.Agent == "" || i.Agent == p.Global.Agent }
-	found, listErr := session.List(session.Filter{Limit: limit, Want: want}, dirs...)
+	found, listErr := session.List(session.Filter{Limit: limit + more, Want: want}, dirs...)
+	if more > 0 && len(found) > limit {
+		found = found[:limit]
+		defer p.Note("these are the latest %d sessions: --limit N lists N", limit)
+	}
 	list := []listedSession{}
 	for _, i := range found {
 		list = append(list, listed(i))

@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/cmd/agents/internal/results"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -208,7 +209,12 @@ func runRecorded(ctx context.Context, p *program.Env, f *testFlags, l *load.Tree
 		return nil, err
 	}
 	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: f.set, Prompt: prompt.Text(), Redact: s.Hide}
-	runner := l.Runner(l.Root)
-	runner.Observe = func(e agent.Event) { rec.Events = append(rec.Events, e); s.Observe(e) }
-	return rec, s.Finish(runner.Run(ctx, prompt))
+	h := (&runs.Flags{}).Host(p, l, nil)
+	h.Observe, h.Traced = func(e agent.Event) { rec.Events = append(rec.Events, e); s.Observe(e) }, s.Traced
+	h.Person = ask.NewApprover(p, person, false, cancel).Answer
+	c, err := h.Start(ctx, l.Root.Slug, agent.Start{Message: &prompt, Person: new(bool)})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return rec, s.Finish(c.Wait())
 }

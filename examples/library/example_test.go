@@ -7,6 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
@@ -43,7 +44,7 @@ func Example_agentFile() {
 	defer tree.Close()
 	a := *tree.Root
 	a.Toolsets = append(a.Toolsets, agent.ToolList{addDays})
-	out, err := tree.Runner(&a).Run(ctx, agent.UserText("Is ../sub-agents/letter.txt easy to read?"))
+	out, err := host.New(tree).Runner(&a).Run(ctx, agent.UserText("Is ../sub-agents/letter.txt easy to read?"))
 	if err != nil {
 		fmt.Println(err)
 		return

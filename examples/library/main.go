@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 )
 
@@ -55,7 +56,7 @@ type offset struct {
 }
 
 // addDays is a tool. It may be called several times at once.
-var addDays = agent.Func("add_days", "Adds days to a date and tells the day of the week.", func(_ context.Context, args offset) (string, error) {
+var addDays = functool.New("add_days", "Adds days to a date and tells the day of the week.", func(_ context.Context, args offset) (string, error) {
 	date, err := time.Parse(time.DateOnly, args.Date)
 	if err != nil {
 		return "", fmt.Errorf("date must be like 2026-01-31, not %q", args.Date)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 )
 
 // fragile is a host with one session. What is called at panics, once.
@@ -59,7 +60,7 @@ func (f *fragile) Generate(_ context.Context, req *agent.Request, _ func(agent.D
 
 func (f *fragile) Start(ctx context.Context, m agent.Message, watch func(agent.Event)) (*agent.Channel, func() (*agent.Outcome, error), error) {
 	f.reach("start")
-	t := agent.Func("t", "", func(context.Context, args) (string, error) { return "x", nil })
+	t := functool.New("t", "", func(context.Context, args) (string, error) { return "x", nil })
 	r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: f, Toolsets: []agent.Toolset{agent.ToolList{t}}}, Observe: watch,
 		Policy: func(context.Context, *agent.Invocation) agent.Verdict {
 			return agent.Verdict{Decision: agent.AskPerson}

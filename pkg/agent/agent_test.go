@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
@@ -530,7 +531,7 @@ func (s *turning) Tools(context.Context) ([]agent.Tool, error) {
 
 func TestChangedToolsAreToldToTheModelAndThePerson(t *testing.T) {
 	described := func(text string) agent.Tool {
-		return agent.Func("b", text, func(context.Context, struct{}) (string, error) { return "done", nil })
+		return functool.New("b", text, func(context.Context, struct{}) (string, error) { return "done", nil })
 	}
 	same := []agent.Tool{described("before"), echo("gone")}
 	m := &model{answers: []*agent.Response{calls(call("1", "b", "{}")), calls(call("2", "b", "{}")), calls(call("3", "b", "{}")), text("done")}}

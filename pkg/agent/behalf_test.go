@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 )
 
 // onBehalf is a tool that runs a model on behalf of its agent.
@@ -42,12 +43,12 @@ func (c calling) Generate(_ context.Context, req *agent.Request, _ func(agent.De
 func TestOnBehalfIsNotAnAgent(t *testing.T) {
 	var outer, inner, below, paths []string
 	leaf := &agent.Agent{Slug: "leaf", Provider: calling{"pwd", &below}, Toolsets: []agent.Toolset{agent.ToolList{
-		agent.Func("pwd", "", func(context.Context, struct {
+		functool.New("pwd", "", func(context.Context, struct {
 			Prompt string `json:"prompt"`
 		}) (string, error) {
 			return "deep", nil
 		})}}}
-	hidden := agent.Func("hidden", "", func(context.Context, struct{}) (string, error) { return "", nil })
+	hidden := functool.New("hidden", "", func(context.Context, struct{}) (string, error) { return "", nil })
 	r := &agent.Runner{MaxDepth: 1, Agent: &agent.Agent{Slug: "root", System: "not for the program", Provider: calling{"behalf", &outer}, Toolsets: []agent.Toolset{
 		agent.ToolList{onBehalf{calling{"expert_leaf", &inner}}, &agent.Subagent{Name: "expert_leaf", Agent: leaf}, hidden}}}}
 	r.Policy = func(_ context.Context, inv *agent.Invocation) agent.Verdict {

@@ -276,8 +276,8 @@ func (n nested) Call(ctx context.Context, inv *agent.Invocation) (result agent.R
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s := &channel.Server{In: childIn, Out: childOut, Open: func(context.Context, agent.Start) (*agent.Runner, error) {
-			return &agent.Runner{Agent: n.agent}, nil
+		s := &channel.Server{In: childIn, Out: childOut, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+			return (&agent.Runner{Agent: n.agent}).Start(ctx, start), nil
 		}}
 		_, _ = s.Serve(context.Background())
 		childOut.Close()

@@ -52,6 +52,13 @@ type Start struct {
 	Journal bool `json:"journal,omitempty"`
 	// Person is whether the holder can answer questions; nil means true.
 	Person *bool `json:"person,omitempty"`
+
+	// Message is the prompt as it is, in place of Args and Media, from a holder in this
+	// program.
+	Message *Message `json:"-"`
+	// Finish, if it is not nil and the last run of the session is unfinished, is what the
+	// person says in that run, which is resumed, in place of the prompt.
+	Finish *Message `json:"-"`
 }
 
 // A Channel is a run that its holder watches and directs. Its methods are safe for
@@ -108,7 +115,7 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 		}
 		c.put(e)
 	}
-	ctx, late := r.leaseTime(ctx)
+	ctx, late := s.Lease.limitTime(ctx)
 	stop := context.AfterFunc(ctx, c.stop)
 	go func() {
 		defer close(c.done)
@@ -164,11 +171,13 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 	if n := s.Lease.Processes; n != nil && *n < 1 {
 		return nil, fmt.Errorf("lease: processes is %d; at least 1 is needed", *n)
 	}
+	own := r.Lease.Seconds
 	r.Lease = r.Lease.shrink(s.Lease)
+	r.Lease.Seconds = own // those of the holder end the context
 	if r.From == nil {
 		r.From = &Resume{}
 	}
-	r.From.Parent, r.From.Depth = "", above // the holder knows the parent
+	r.From.Depth = above
 	r.From.Traceparent = cmp.Or(s.Lease.Traceparent, r.From.Traceparent)
 	if hasContext(s.Context) {
 		r.Context = s.Context
@@ -244,7 +253,10 @@ func (r *Resume) spent(spent map[string]TotalUsage) {
 }
 
 // alone reports whether the run only shortens the conversation.
-func (s *Start) alone() bool { return s.Compact && len(s.Args) == 0 && len(s.Media) == 0 }
+func (s *Start) alone() bool { return s.Compact && !s.prompts() }
+
+// prompts reports whether there is a prompt.
+func (s *Start) prompts() bool { return len(s.Args)+len(s.Media) > 0 || s.Message != nil }
 
 // prompt returns the message that begins the run, nil if the session's last run is
 // resumed. A prompt with a History is one that the holder has sent before.
@@ -255,8 +267,11 @@ func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
 	case s.Compact:
 		c.Direct(Directive{Compact: true})
 	}
-	again := len(s.Args)+len(s.Media) == 0 || len(s.History) > 0
+	again := !s.prompts() || len(s.History) > 0 || s.Finish != nil
 	if from := c.runner.From; again && from != nil && from.Session != nil && from.Session.Unfinished() {
+		if s.Finish != nil && len(s.Finish.Parts) > 0 {
+			c.Input(*s.Finish)
+		}
 		return nil, nil
 	}
 	m, err := s.Prompt(ctx, c.runner.Agent)
@@ -266,8 +281,11 @@ func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
 	return &m, nil
 }
 
-// Prompt returns the message for an agent: Args and Media.
+// Prompt returns the message for an agent: Message, or Args and Media.
 func (s *Start) Prompt(ctx context.Context, of *Agent) (m Message, err error) {
+	if s.Message != nil {
+		return *s.Message, nil
+	}
 	if of.InputSchema != nil {
 		if m, err = of.Prompt(ctx, string(s.Args)); err != nil {
 			return m, fmt.Errorf("args: %w", err)
@@ -390,6 +408,9 @@ func (c *Channel) Wait() (*Outcome, error) {
 	<-c.done
 	return c.out, c.err
 }
+
+// Session is the conversation. It must not be used before the run has ended.
+func (c *Channel) Session() *Session { return c.runner.Session() }
 
 // Done is closed when the run has ended. Events may still be in the queue.
 func (c *Channel) Done() <-chan struct{} { return c.done }

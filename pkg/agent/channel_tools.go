@@ -6,22 +6,30 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // A clientTool is one that only the holder of a channel can run.
 type clientTool struct {
 	spec    ToolSpec
-	schema  *jsonschema.Resolved
+	args    *Shape // nil: only the holder checks them
 	channel *Channel
 }
 
 func (t *clientTool) Spec() ToolSpec { return t.spec }
 
 // Validate implements Validator.
-func (t *clientTool) Validate(_ context.Context, inv *Invocation) error {
-	return validate(t.schema, inv)
+func (t *clientTool) Validate(ctx context.Context, inv *Invocation) error {
+	if t.args == nil {
+		return nil
+	}
+	args := json.RawMessage(inv.Call.Args)
+	if len(inv.Values()) == 0 {
+		args = json.RawMessage("{}")
+	}
+	if err := t.args.Check(ctx, args); err != nil {
+		return fmt.Errorf("the arguments do not fit the tool's schema: %w", err)
+	}
+	return nil
 }
 
 func (t *clientTool) Call(ctx context.Context, inv *Invocation) (Result, error) {
@@ -65,10 +73,9 @@ func (c *Channel) addTools(specs []ToolSpec) error {
 		if len(spec.Schema) == 0 {
 			return fmt.Errorf("the holder's tool %s: schema is missing; want a JSON Schema such as {\"type\": \"object\"}", spec.Name)
 		}
-		var schema jsonschema.Schema
-		err := json.Unmarshal(spec.Schema, &schema)
-		if err == nil {
-			t.schema, err = schema.Resolve(nil)
+		var err error
+		if compile := c.runner.Arguments; compile != nil {
+			t.args, err = compile("of the arguments", spec.Schema)
 		}
 		if err != nil {
 			return fmt.Errorf("the holder's tool %s: its schema is not valid: %w", spec.Name, err)

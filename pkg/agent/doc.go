@@ -11,7 +11,7 @@
 //     needs, methods such as Session.Answered turn what came of that into
 //     events, and Session.Apply is the only way in which it changes.
 //   - A [Provider] is a model, a [Tool] something that it can call, a [Toolset]
-//     a source of tools. [Func] makes a tool of a Go function. An [Agent] is a
+//     a source of tools. functool.New makes one of a Go function. An [Agent] is a
 //     model with a system prompt and toolsets, without any running state.
 //   - A [Gate] is what every call and every model request passes: arguments are
 //     decoded and checked, [Policy] and the [Budget] are asked, results are cut.
@@ -22,7 +22,7 @@
 //
 // A run without any file:
 //
-//	clock := agent.Func("clock", "Tells the time.", func(context.Context, struct{}) (string, error) {
+//	clock := functool.New("clock", "Tells the time.", func(context.Context, struct{}) (string, error) {
 //		return time.Now().Format(time.Kitchen), nil
 //	})
 //	a := &agent.Agent{Slug: "hello", Provider: p, Toolsets: []agent.Toolset{agent.ToolList{clock}}}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 )
 
 // parrot is a model that needs no server: it calls the tool shout, then answers
@@ -26,7 +27,7 @@ type shoutArgs struct {
 	Text string `json:"text" jsonschema:"what to shout"`
 }
 
-var shout = agent.Func("shout", "Shouts a text.", func(_ context.Context, args shoutArgs) (string, error) {
+var shout = functool.New("shout", "Shouts a text.", func(_ context.Context, args shoutArgs) (string, error) {
 	return strings.ToUpper(args.Text) + "!", nil
 })
 

@@ -165,13 +165,12 @@ func joinRights(a, b json.RawMessage) json.RawMessage {
 	return joined
 }
 
-// leaseTime returns ctx with the time limit of the lease.
-func (r *Runner) leaseTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	d, ok := r.Lease.Time()
+// limitTime returns ctx with the time limit of a caller's lease.
+func (l *Lease) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	d, ok := l.Time()
 	if !ok {
 		return ctx, func() {}
 	}
-	r.Lease.Seconds = nil
 	return context.WithTimeoutCause(ctx, d, &EndError{Status: StatusDeadline, Text: fmt.Sprintf("the caller's time of %s passed", d.Round(time.Millisecond))})
 }
 

@@ -59,6 +59,9 @@ type Runner struct {
 	Context json.RawMessage
 	// Output compiles the OutputSchema of a Start; if it is nil, one is refused.
 	Output func(schema json.RawMessage) (*Output, error)
+	// Arguments compiles the schema doc of a tool of a Start, which errors call name; if it
+	// is nil, only the holder of the channel checks the arguments of its tools.
+	Arguments func(name string, doc []byte) (*Shape, error)
 	// Accept, if it is not nil, is asked about every answer that would end a
 	// run of Agent. It returns the text that counts as the answer, or what is
 	// wrong with it, as in "it is not JSON": the model gets that and is asked

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/schema"
 )
 
 // startOf is a start message with a prompt.
@@ -170,7 +171,7 @@ func TestToolsOfTheHolder(t *testing.T) {
 				s := startOf()
 				s.Tools = []agent.ToolSpec{{Name: "print", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}}
 				began := time.Now()
-				c := (&agent.Runner{Agent: newAgent(m)}).Start(t.Context(), s)
+				c := (&agent.Runner{Agent: newAgent(m), Arguments: schema.CompileShape}).Start(t.Context(), s)
 				events := read(t, c, func(e agent.Event) {
 					if e.Kind == agent.EventClientCall {
 						if e.Tool != "print" || e.Args != tt.args {
@@ -191,7 +192,7 @@ func TestAResultOfNoCallIsAWarning(t *testing.T) {
 	s := startOf()
 	s.Tools = []agent.ToolSpec{{Name: "print", Schema: json.RawMessage(`{"type":"object"}`)}}
 	m := &model{answers: []*agent.Response{calls(call("a", "print", `{}`)), text("done")}}
-	c := (&agent.Runner{Agent: newAgent(m)}).Start(t.Context(), s)
+	c := (&agent.Runner{Agent: newAgent(m), Arguments: schema.CompileShape}).Start(t.Context(), s)
 	events := read(t, c, func(e agent.Event) {
 		if e.Kind == agent.EventClientCall {
 			c.Result("other", nil, false)

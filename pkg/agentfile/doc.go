@@ -10,7 +10,7 @@
 //		return err // a *LoadError: the root file or a key; tree.Problems has everything
 //	}
 //	defer tree.Close()
-//	out, err := (&agent.Runner{Agent: tree.Root}).Run(ctx, agent.UserText("hello"))
+//	out, err := host.New(tree).Runner(tree.Root).Run(ctx, agent.UserText("hello"))
 //
 // A broken part does not stop the agent: it is left out and reported. Load executes
 // nothing but describe of each tool, and that only if the answer is not in the cache.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/host"
 )
 
 // An agent from a file, with the tools and sub-agents beside it.
@@ -18,7 +19,7 @@ func Example() {
 		return
 	}
 	defer tree.Close()
-	out, err := tree.Runner(tree.Root).Run(ctx, agent.UserText("Is ../../examples/sub-agents/letter.txt easy to read?"))
+	out, err := host.New(tree).Runner(tree.Root).Run(ctx, agent.UserText("Is ../../examples/sub-agents/letter.txt easy to read?"))
 	fmt.Println(out.Answer, err)
 	// Output: a sentence of 36 words is too long. It begins: The price is 3,480.00 <nil>
 }

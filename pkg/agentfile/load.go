@@ -21,7 +21,6 @@ import (
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/step"
 	"github.com/agents-exe/agents/pkg/toolbox/skills"
 	"golang.org/x/sync/errgroup"
@@ -147,13 +146,6 @@ type Tree struct {
 	secrets []config.Secret // of a type that does not print them
 	survey  func(dir string) *Lock
 	ladder  *sandbox.Ladder // may be nil
-}
-
-// Runner returns a Runner of a, an agent of the tree. It redacts the tree's keys, and
-// more secrets if there are any, in everything that is stored, shown and sent. The
-// caller sets other fields (Journal, Observe, From, …) before its first use.
-func (t *Tree) Runner(a *agent.Agent, more ...string) *agent.Runner {
-	return &agent.Runner{Agent: a, Secrets: redact.New(append(t.Secrets(), more...)), ReadRights: policy.Read, Output: schema.Output}
 }
 
 // Secrets returns the values of all keys that the tree was loaded with, sorted. They

@@ -267,12 +267,13 @@ func (t *Tree) Connect(ctx context.Context) {
 		slices.SortStableFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	}
 	t.nameTools()
-	t.fitTools()
-	sortProblems(t.Problems)
+	t.FitTools()
 }
 
-// fitTools reports the tools whose schemas the servers of their models refuse.
-func (t *Tree) fitTools() {
+// FitTools reports the known tools whose schemas the servers of their models refuse. Connect
+// does so too.
+func (t *Tree) FitTools() {
+	defer func() { sortProblems(t.Problems) }()
 	for _, n := range t.Nodes {
 		fitter, ok := agent.As[agent.ToolFitter](n.Agent.Provider)
 		if !ok {

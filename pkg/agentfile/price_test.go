@@ -12,6 +12,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/prices"
 )
 
@@ -55,7 +56,7 @@ func TestWherePricesComeFrom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err, lines(tree))
 			}
-			out, err := tree.Runner(tree.Root).Run(t.Context(), agent.UserText("hello"))
+			out, err := host.New(tree).Runner(tree.Root).Run(t.Context(), agent.UserText("hello"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +83,7 @@ func TestPriceOfAScriptedModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := tree.Runner(tree.Root).Run(t.Context(), agent.UserText("hello"))
+	out, err := host.New(tree).Runner(tree.Root).Run(t.Context(), agent.UserText("hello"))
 	if text, _ := json.Marshal(out.Total.Usage); err != nil || !strings.Contains(string(text), `"cost":0.000015,"priced":1`) {
 		t.Errorf("usage %s, %v", text, err)
 	}

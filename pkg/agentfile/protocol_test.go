@@ -10,6 +10,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/host"
 )
 
 const messagesTurn = `data: {"type":"message_start","message":{"model":"claude-opus-5","usage":{"input_tokens":100000,"cache_creation_input_tokens":1000000,"cache_read_input_tokens":2000000,"output_tokens":1}}}
@@ -68,7 +69,7 @@ func TestProtocol(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.keys, err)
 		}
-		out, err := tree.Runner(tree.Root).Run(t.Context(), agent.UserText("go"))
+		out, err := host.New(tree).Runner(tree.Root).Run(t.Context(), agent.UserText("go"))
 		if err != nil || out.Answer != "done" || fmt.Sprint(*paths) != "["+c.path+"]" {
 			t.Errorf("%s and %+v: %q, %v, paths %v, want %s", c.keys, c.choice, out.Answer, err, *paths, c.path)
 		}
@@ -91,7 +92,7 @@ func TestRunInAnthropicsProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := tree.Runner(tree.Root).Run(t.Context(), agent.UserText("go"))
+	out, err := host.New(tree).Runner(tree.Root).Run(t.Context(), agent.UserText("go"))
 	if err != nil || out.Answer != "done" || len(*bodies) != 2 {
 		t.Fatalf("%+v, %v, %d requests", out, err, len(*bodies))
 	}

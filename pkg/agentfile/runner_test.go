@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
 )
 
 // A tree whose tools and sub-agents are behind a prefix that plays another machine: it
@@ -102,7 +103,7 @@ echo "$AGENTS_TREE"
 	}
 	for _, tool := range tools {
 		if tool.Spec().Name == "bash_env" {
-			result, err := tree.Runner(&agent.Agent{}).Call(t.Context(), tool, "{}")
+			result, err := host.New(tree).Runner(&agent.Agent{}).Call(t.Context(), tool, "{}")
 			if err != nil || !strings.Contains(result.Text(), "/home/far\n") {
 				t.Errorf("AGENTS_TREE = %q, %v, want the prefix's program in it", result.Text(), err)
 			}

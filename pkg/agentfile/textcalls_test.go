@@ -10,6 +10,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/host"
 )
 
 // TestTextCalls: calls in the text count with the flavors of local servers, unless the
@@ -48,7 +49,7 @@ echo '{"slug":"true","description":"","args":[]}'
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := tree.Runner(tree.Root).Run(t.Context(), agent.UserText("go"))
+		out, err := host.New(tree).Runner(tree.Root).Run(t.Context(), agent.UserText("go"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@ func (b border) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 	childIn, toChild := io.Pipe()
 	fromChild, childOut := io.Pipe()
 	go func() {
-		s := &channel.Server{In: childIn, Out: childOut, Open: func(context.Context, agent.Start) (*agent.Runner, error) {
-			return &agent.Runner{Agent: b.agent}, nil
+		s := &channel.Server{In: childIn, Out: childOut, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+			return (&agent.Runner{Agent: b.agent}).Start(ctx, start), nil
 		}}
 		_, _ = s.Serve(context.Background())
 		childOut.Close()

@@ -20,9 +20,9 @@ import (
 type Server struct {
 	In  io.Reader
 	Out io.Writer
-	// Open returns the Runner for a start message. ctx ends when the holder closes
-	// the channel or cancels the run.
-	Open func(ctx context.Context, start agent.Start) (*agent.Runner, error)
+	// Start begins the run of a start message. ctx ends when the holder closes the channel or
+	// cancels the run.
+	Start func(ctx context.Context, start agent.Start) (*agent.Channel, error)
 	// Kill ends the program at once. It is called when the holder cancels a second
 	// time, and when a cancelled run has not ended within Grace; nil does nothing.
 	Kill func()
@@ -45,13 +45,11 @@ func (s *Server) Serve(ctx context.Context) (*agent.Outcome, error) {
 	}
 	r := &serving{server: s, in: in, cancel: cancel, ready: make(chan struct{})}
 	go r.read()
-	runner, err := s.Open(ctx, first)
+	r.channel, err = s.Start(ctx, first)
+	close(r.ready)
 	if err != nil {
-		close(r.ready)
 		return fail(out, 1, cmp.Or(ended(ctx), err))
 	}
-	r.channel = runner.Start(ctx, first)
-	close(r.ready)
 	var last int64
 	for e := range r.channel.Events() {
 		if err == nil {

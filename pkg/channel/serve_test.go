@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
@@ -121,7 +122,13 @@ func serve(t *testing.T, open func(context.Context) (*agent.Runner, error), sile
 		h.silent = make(chan struct{})
 	}
 	s := &Server{In: in, Out: out, Kill: func() { h.kills++ }}
-	s.Open = func(ctx context.Context, _ agent.Start) (*agent.Runner, error) { return open(ctx) }
+	s.Start = func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+		r, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return r.Start(ctx, start), nil
+	}
 	read := make(chan struct{})
 	go func() { defer close(read); h.read() }()
 	go func() {
@@ -285,7 +292,7 @@ func TestASecondCancelKills(t *testing.T) {
 		stuck := make(chan struct{})
 		open := func(context.Context) (*agent.Runner, error) {
 			r := waiting(nil)
-			r.Agent.Toolsets = []agent.Toolset{agent.ToolList{agent.Func("wait", "", func(context.Context, struct{}) (string, error) { <-stuck; return "", nil })}}
+			r.Agent.Toolsets = []agent.Toolset{agent.ToolList{functool.New("wait", "", func(context.Context, struct{}) (string, error) { <-stuck; return "", nil })}}
 			return r, nil
 		}
 		h, last, _ := serve(t, open, false, func(h *holder) {
@@ -373,7 +380,9 @@ func TestAHolderThatClosesItsEndOfTheOutput(t *testing.T) {
 		fromServer, out := io.Pipe()
 		fromServer.Close()
 		go func() { _, _ = io.WriteString(toServer, begin+"\n") }()
-		s := &Server{In: in, Out: out, Open: func(context.Context, agent.Start) (*agent.Runner, error) { return waiting(&wait{}), nil }}
+		s := &Server{In: in, Out: out, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+			return waiting(&wait{}).Start(ctx, start), nil
+		}}
 		_, err := s.Serve(t.Context())
 		if !errors.Is(err, io.ErrClosedPipe) || !strings.Contains(err.Error(), "write to the holder") {
 			t.Errorf("Serve: %v", err)

@@ -43,7 +43,7 @@ func (s *Server) ask(ctx context.Context, r *request, a Agent) *mcp.CallToolResu
 	}
 	meta := map[string]any{MetaStatus: agent.StatusFailed}
 	if q.out != nil {
-		meta[MetaStatus] = q.out.Status
+		meta[MetaStatus], meta[MetaUsage] = q.out.Status, q.out.Total.Usage
 	}
 	if q.out != nil && q.out.Session != "" {
 		meta[MetaSession] = q.out.Session
@@ -84,14 +84,7 @@ func (q *question) Spec() agent.ToolSpec {
 // Call implements agent.Tool. The arguments fit the schema.
 func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	if q.agent.Agent.InputSchema != nil {
-		if q.server.opts.Start != nil {
-			return q.start(ctx, "", json.RawMessage(inv.Call.Args))
-		}
-		prompt, err := q.agent.Agent.Prompt(ctx, inv.Call.Args)
-		if err != nil {
-			return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
-		}
-		return q.run(ctx, "", prompt)
+		return q.start(ctx, "", json.RawMessage(inv.Call.Args))
 	}
 	args, err := inv.Args()
 	if err != nil {
@@ -112,17 +105,14 @@ func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 			return agent.Result{}, errors.New("nothing ran: the session has no name; leave the argument out to begin one")
 		}
 	}
-	if q.server.opts.Start != nil {
-		args, err := json.Marshal(map[string]string{"prompt": prompt})
-		if err != nil {
-			return agent.Result{}, err
-		}
-		return q.start(ctx, id, args)
+	text, err := json.Marshal(map[string]string{"prompt": prompt})
+	if err != nil {
+		return agent.Result{}, err
 	}
-	return q.run(ctx, id, agent.UserText(prompt))
+	return q.start(ctx, id, text)
 }
 
-// start is run with Options.Start.
+// start runs the agent.
 func (q *question) start(ctx context.Context, id string, args json.RawMessage) (agent.Result, error) {
 	nobody := false
 	start := agent.Start{Args: args, Session: id, Person: &nobody}
@@ -138,26 +128,6 @@ func (q *question) start(ctx context.Context, id string, args json.RawMessage) (
 	reporter.close()
 	out, err := c.Wait()
 	q.out = out
-	return agent.AnswerOf(out, err)
-}
-
-func (q *question) run(ctx context.Context, id string, prompt agent.Message) (agent.Result, error) {
-	s := q.server
-	runner := s.opts.Runner(q.agent.Agent)
-	done, err := s.opts.Keep(ctx, q.agent, id, runner)
-	if err != nil {
-		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
-	}
-	q.request.message.trace(runner)
-	reporter := q.request.startReporter(ctx, s.opts.Hide)
-	runner.Observe = func(e agent.Event) {
-		s.opts.Observe(e)
-		reporter.event(e)
-	}
-	out, err := runner.Run(ctx, prompt)
-	reporter.close()
-	q.out = out
-	done()
 	return agent.AnswerOf(out, err)
 }
 
@@ -195,29 +165,11 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, roun
 	return out
 }
 
-// An Owned is a tool of an agent, whose Rights its calls need. A call has its name, which
-// rules name, also where clients read another one.
-type Owned interface {
-	agent.Tool
-	Owner() *agent.Agent
-}
-
 // call passes one call of a tool through the gate.
 func (s *Server) call(ctx context.Context, r *request, tool agent.Tool, args string) (agent.Result, error) {
 	reporter := r.startReporter(ctx, s.opts.Hide)
 	defer reporter.close()
-	caller := &agent.Agent{Slug: "mcp-client"}
-	if o, ok := agent.As[Owned](tool); ok && o.Owner().Rights != nil {
-		caller.Slug, caller.Rights = o.Owner().Slug, o.Owner().Rights // rules name agents
-		tool = o
-	}
-	runner := s.opts.Runner(caller)
-	r.message.trace(runner)
-	runner.Observe = func(e agent.Event) {
-		s.opts.Observe(e)
-		reporter.event(e)
-	}
-	return runner.Call(ctx, tool, args)
+	return s.opts.Call(ctx, tool, args, r.message.traceparent(), reporter.event)
 }
 
 // contents are parts as the protocol has them. Reasoning is left out.

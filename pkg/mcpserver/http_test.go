@@ -247,7 +247,7 @@ func TestHTTPSessionEnds(t *testing.T) {
 // requests, and one too many is answered at once.
 func TestHTTPLargeRequestsOfATokenKeepNobodyOut(t *testing.T) {
 	slow, started, _ := slowTool()
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{slow, newTool("quick", func(context.Context, *agent.Invocation) (agent.Result, error) {
 		return agent.Result{Parts: []agent.Part{agent.Text("done")}}, nil
 	})})
@@ -346,7 +346,7 @@ func TestHTTPClientsWithoutATokenKeepNobodyOut(t *testing.T) {
 }
 
 func TestHTTPCallStreamsItsProgress(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{newTool("work", func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
 		inv.Progress("half way")
 		return agent.TextResult("done"), nil
@@ -404,7 +404,7 @@ func TestHTTPCallEnds(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			slow, started, ended := slowTool()
-			s := mcpserver.New(mcpserver.Options{Linger: time.Millisecond})
+			s := hosted(mcpserver.Options{Linger: time.Millisecond}, nil)
 			s.SetTools([]agent.Tool{slow})
 			w := open(t, s, mcpserver.HTTPOptions{}, nil, nil)
 			header, body := w.greet(), body
@@ -451,7 +451,7 @@ func TestHTTPCallEnds(t *testing.T) {
 
 func TestHTTPServerLetsCallsEnd(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	s := mcpserver.New(mcpserver.Options{Linger: time.Hour})
+	s := hosted(mcpserver.Options{Linger: time.Hour}, nil)
 	s.SetTools([]agent.Tool{newTool("work", func(context.Context, *agent.Invocation) (agent.Result, error) {
 		close(started)
 		<-release
@@ -479,7 +479,7 @@ func TestHTTPServerLetsCallsEnd(t *testing.T) {
 
 func TestHTTPDuplicateIDIsRefused(t *testing.T) {
 	slow, started, ended := slowTool()
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{slow})
 	w := open(t, s, mcpserver.HTTPOptions{}, nil, nil)
 	header, other := w.greet(), w.greet()
@@ -497,7 +497,7 @@ func TestHTTPDuplicateIDIsRefused(t *testing.T) {
 }
 
 func TestHTTPStreamHearsOfChanges(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{newTool("a", args)})
 	w := open(t, s, mcpserver.HTTPOptions{MaxStreams: 2}, nil, nil)
 	header := w.greet()
@@ -592,7 +592,7 @@ func TestHTTPSessionOfWhichNothingIsHeardEnds(t *testing.T) {
 
 func TestHTTPLongCallKeepsItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := mcpserver.New(mcpserver.Options{})
+		s := hosted(mcpserver.Options{}, nil)
 		s.SetTools([]agent.Tool{newTool("long", func(context.Context, *agent.Invocation) (agent.Result, error) {
 			time.Sleep(10 * time.Minute)
 			return agent.TextResult("done"), nil
@@ -614,7 +614,7 @@ func TestHTTPStreamIsResumed(t *testing.T) {
 	// begin makes a call, reads its first two reports, and closes the connection.
 	begin := func(t *testing.T) (w *site, header map[string]string, proceed chan bool, ended chan error) {
 		proceed, ended = make(chan bool), make(chan error, 1)
-		s := mcpserver.New(mcpserver.Options{})
+		s := hosted(mcpserver.Options{}, nil)
 		s.SetTools([]agent.Tool{newTool("work", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 			inv.Progress("one")
 			select {
@@ -700,7 +700,7 @@ func TestHTTPStreamIsResumed(t *testing.T) {
 func TestHTTPClientThatDoesNotReadIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan string, 1)
-		s := mcpserver.New(mcpserver.Options{})
+		s := hosted(mcpserver.Options{}, nil)
 		s.SetTools([]agent.Tool{newTool("chatty", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 			inv.Progress("hello")
 			<-ctx.Done()
@@ -725,7 +725,7 @@ func TestHTTPClientThatDoesNotReadIsGivenUp(t *testing.T) {
 // TestHTTPClientThatDoesNotReadKeepsNobodyWaiting: its session ends while an event is being
 // written to it.
 func TestHTTPClientThatDoesNotReadKeepsNobodyWaiting(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{newTool("chatty", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 		for ctx.Err() == nil {
 			inv.Progress("hello")

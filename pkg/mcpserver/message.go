@@ -6,7 +6,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 	"github.com/agents-exe/agents/pkg/traceid"
 )
@@ -86,20 +85,6 @@ func (m *message) parseParams(raw json.RawMessage) *jsonrpc.Error {
 func (m *message) version() string {
 	version, _ := jsonrpc.Text(m.meta[mcp.MetaKeyProtocolVersion])
 	return version
-}
-
-// trace makes the run part of the span that the client names, if it names one.
-func (m *message) trace(r *agent.Runner) {
-	traceparent := m.traceparent()
-	if traceparent == "" {
-		return
-	}
-	var from agent.Resume
-	if r.From != nil {
-		from = *r.From
-	}
-	from.Traceparent = traceparent
-	r.From = &from
 }
 
 // traceparent is the span of the client, "" if it did not send one.

@@ -56,7 +56,7 @@ func withShelf() (*mcpserver.Server, *shelf) {
 	notes := &shelf{texts: map[string]string{}}
 	notes.put("first", "one")
 	notes.put("a/b c+ü", "two, hunter2")
-	s := mcpserver.New(mcpserver.Options{Hide: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }})
+	s := hosted(mcpserver.Options{Hide: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }}, nil)
 	s.SetResources([]mcpserver.Collection{notes.collection()})
 	s.RefreshResources(context.Background())
 	return s, notes
@@ -87,7 +87,7 @@ func TestResources(t *testing.T) {
 }
 
 func TestNoResourcesAreAnEmptyList(t *testing.T) {
-	w := greet(t, mcpserver.New(mcpserver.Options{}))
+	w := greet(t, hosted(mcpserver.Options{}, nil))
 	w.send(`{"jsonrpc":"2.0","id":1,"method":"resources/list"}`)
 	if got, err := w.out.ReadString('\n'); err != nil || !strings.Contains(got, `"resources":[]`) {
 		t.Errorf("%s, %v", got, err)

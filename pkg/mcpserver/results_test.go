@@ -36,7 +36,7 @@ func asker(args map[string]json.RawMessage) string {
 }
 
 func TestToolWritesItsResult(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{Hide: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }})
+	s := hosted(mcpserver.Options{Hide: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }}, nil)
 	const mixed = `{"content":[{"type":"text","text":"two, hunter2"},{"type":"resource","resource":{"uri":"lab://r","mimeType":"text/plain","text":"t"}}],"structuredContent":{"n":9007199254740993},"isError":true}`
 	s.SetTools([]agent.Tool{writes("mixed", func(map[string]json.RawMessage) string { return mixed }),
 		writes("broken", func(map[string]json.RawMessage) string { return "{" })})
@@ -58,7 +58,7 @@ func TestToolWritesItsResult(t *testing.T) {
 }
 
 func TestToolAsksTheClientOnStreams(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{writes("asker", asker)})
 	w := connect(t, s)
 	w.send(strings.Replace(greeting, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
@@ -89,7 +89,7 @@ func TestToolAsksTheClientOnStreams(t *testing.T) {
 }
 
 func TestClientThatCannotAnswerIsNotAsked(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{writes("asker", asker)})
 	w := greet(t, s)
 	w.send(call("1", "asker", "{}"))
@@ -100,7 +100,7 @@ func TestClientThatCannotAnswerIsNotAsked(t *testing.T) {
 }
 
 func TestToolAsksTheClientOverHTTP(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{writes("asker", asker), writes("other", asker)})
 	w := open(t, s, mcpserver.HTTPOptions{}, nil, nil)
 
@@ -159,7 +159,7 @@ func TestToolAsksTheClientOverHTTP(t *testing.T) {
 }
 
 func TestWhatHappensIsLoggedAsTheClientWants(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{newTool("args", args), newTool("broken", func(context.Context, *agent.Invocation) (agent.Result, error) {
 		return agent.Result{}, context.DeadlineExceeded
 	})})

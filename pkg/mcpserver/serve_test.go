@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,13 +19,38 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 )
 
+// newServer serves agents.
 func newServer(opts mcpserver.Options, agents ...mcpserver.Agent) *mcpserver.Server {
-	s := mcpserver.New(opts)
+	h := newHost()
+	for _, a := range agents {
+		h.Offers = append(h.Offers, host.Agent(a))
+	}
+	s := hosted(opts, h)
 	s.SetAgents(agents)
 	return s
+}
+
+// newHost keeps two conversations in memory.
+func newHost() *host.Host {
+	token := func(ctx context.Context) string { return strconv.Itoa(mcpserver.TokenOf(ctx)) }
+	return &host.Host{Sessions: (&host.Memory{Max: 2, Owner: token}).Open}
+}
+
+// hosted returns a server whose runs and calls are those of h; nil is a host of its own.
+func hosted(opts mcpserver.Options, h *host.Host) *mcpserver.Server {
+	if h == nil {
+		h = newHost()
+	}
+	h.Panicked = opts.Panicked
+	opts.Start = h.Start
+	opts.Call = func(ctx context.Context, tool agent.Tool, args, traceparent string, observe func(agent.Event)) (agent.Result, error) {
+		return h.Call(ctx, tool, args, host.CallOptions{Client: "mcp-client", Traceparent: traceparent, Observe: observe})
+	}
+	return mcpserver.New(opts)
 }
 
 func TestMistakesAreAnsweredAndTheServerGoesOn(t *testing.T) {
@@ -357,7 +383,7 @@ func TestConversationsAreContinuedAndBounded(t *testing.T) {
 	count := func(_ context.Context, req *agent.Request) (*agent.Response, error) {
 		return say(fmt.Sprintf("message %d", len(req.Messages))), nil
 	}
-	w := greet(t, newServer(mcpserver.Options{MaxSessions: 2}, newAgent("count", count), newAgent("other", count)))
+	w := greet(t, newServer(mcpserver.Options{}, newAgent("count", count), newAgent("other", count)))
 	ask := func(name, session string) reply {
 		args := `{"prompt":"x"}`
 		if session != "" {

@@ -17,10 +17,9 @@ import (
 
 // The limits, used where a field of Options is 0.
 const (
-	DefaultMaxSessions = 64
-	DefaultMaxCalls    = 128
-	DefaultLinger      = 10 * time.Second
-	DefaultTaskAfter   = 10 * time.Second
+	DefaultMaxCalls  = 128
+	DefaultLinger    = 10 * time.Second
+	DefaultTaskAfter = 10 * time.Second
 )
 
 // MaxLine is the length of the longest message that is taken.
@@ -30,35 +29,24 @@ const MaxLine = 16 << 20
 const (
 	MetaSession = "agents-exe/session" // names the conversation
 	MetaStatus  = "agents-exe/status"  // an agent.Status: how the run ended
+	MetaUsage   = "agents-exe/usage"   // an agent.Usage: what the run consumed, with its sub-agents
 )
 
 // Options say how a Server works. The zero value is useful.
 type Options struct {
 	// Clients see Name and Version.
 	Name, Version string
-	// Runner returns a Runner of an agent, or of calls that an agent without
-	// Provider makes; nil returns one without keys to hide.
-	Runner func(a *agent.Agent) *agent.Runner
-	// Observe gets every event of every run. Several runs call it concurrently;
-	// nil ignores the events.
-	Observe func(agent.Event)
+	// Start begins a run of the agent with a name: host.Host.Start. start has the arguments and
+	// the session to continue, which must not be that of another token: see TokenOf. Its error
+	// goes to the client.
+	Start func(ctx context.Context, name string, start agent.Start) (*agent.Channel, error)
+	// Call makes one call of a tool: host.Host.Call. Its events go to observe, one at a time.
+	Call func(ctx context.Context, tool agent.Tool, args, traceparent string, observe func(agent.Event)) (agent.Result, error)
 	// Panicked gets the text and the stack of a panic, which fails the request; nil lets it end
 	// the program.
 	Panicked func(text string)
 	// Hide takes out of a text what no client may see; nil changes nothing.
 	Hide func(string) string
-	// Keep prepares the runner of a call for the conversation that the call
-	// names: a new one for an empty id. done is called when the run has ended. A token must
-	// not continue the conversation of another one: see TokenOf.
-	// Its error goes to the client; nothing ran. nil keeps MaxSessions
-	// conversations in memory.
-	Keep func(ctx context.Context, a Agent, id string, r *agent.Runner) (done func(), err error)
-	// Start, if it is not nil, begins the runs of agents in place of Runner, Observe and
-	// Keep. start has the arguments and the session to continue.
-	Start func(ctx context.Context, name string, start agent.Start) (*agent.Channel, error)
-	// MaxSessions is how many conversations are kept in memory; the one that
-	// was not used for the longest time is dropped first.
-	MaxSessions int
 	// MaxCalls is how many calls run at the same time. Others wait.
 	MaxCalls int
 	// Linger is how long calls may run after the end of the input before they
@@ -96,20 +84,10 @@ type Server struct {
 
 // New makes a server that offers nothing yet.
 func New(opts Options) *Server {
-	opts.MaxSessions = cmp.Or(opts.MaxSessions, DefaultMaxSessions)
 	opts.MaxCalls = cmp.Or(opts.MaxCalls, DefaultMaxCalls)
 	opts.Linger = cmp.Or(opts.Linger, DefaultLinger)
 	opts.TaskAfter = cmp.Or(opts.TaskAfter, DefaultTaskAfter)
 	opts.Name = cmp.Or(opts.Name, "agents")
-	if opts.Runner == nil {
-		opts.Runner = func(a *agent.Agent) *agent.Runner { return &agent.Runner{Agent: a} }
-	}
-	if opts.Observe == nil {
-		opts.Observe = func(agent.Event) {}
-	}
-	if opts.Keep == nil {
-		opts.Keep = newSessions(opts.MaxSessions).open
-	}
 	if opts.Hide == nil {
 		opts.Hide = func(s string) string { return s }
 	}

@@ -93,7 +93,7 @@ func (c *taskClient) wait(id, status string) state {
 // withTasks calls f with a client, and another of another token, of a server in a bubble.
 func withTasks(t *testing.T, f func(t *testing.T, c, other *taskClient), tools ...agent.Tool) {
 	synctest.Test(t, func(t *testing.T) {
-		s := mcpserver.New(mcpserver.Options{TaskAfter: time.Second, Linger: time.Minute})
+		s := hosted(mcpserver.Options{TaskAfter: time.Second, Linger: time.Minute}, nil)
 		s.SetTools(tools)
 		m := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
 		one, two := strings.Repeat("a", 16), strings.Repeat("b", 16)
@@ -271,7 +271,7 @@ func TestTasksLingerAtTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := mcpserver.New(mcpserver.Options{TaskAfter: 2 * time.Second, Linger: time.Hour})
+				s := hosted(mcpserver.Options{TaskAfter: 2 * time.Second, Linger: time.Hour}, nil)
 				s.SetTools([]agent.Tool{tt.tool})
 				w := connect(t, s)
 				w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","_meta":{"progressToken":1,` + strings.TrimPrefix(tasksMeta, `"_meta":{`) + `}}`)

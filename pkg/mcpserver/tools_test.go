@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 )
 
@@ -26,7 +27,7 @@ func TestToolsGetTheArgumentsAsTheyCame(t *testing.T) {
 		}
 		return agent.Verdict{Decision: agent.Allow}
 	}
-	s := mcpserver.New(mcpserver.Options{Runner: func(a *agent.Agent) *agent.Runner { return &agent.Runner{Agent: a, Policy: policy} }})
+	s := hosted(mcpserver.Options{}, &host.Host{Policy: policy})
 	sub := newAgent("sub", echo)
 	s.SetTools([]agent.Tool{newTool("args", args), newTool("forbidden", args),
 		newTool("broken", func(context.Context, *agent.Invocation) (agent.Result, error) {
@@ -50,7 +51,7 @@ func TestToolsGetTheArgumentsAsTheyCame(t *testing.T) {
 }
 
 func TestClientsHearOfChangedTools(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	release := make(chan struct{})
 	s.SetTools([]agent.Tool{newTool("a", args), newTool("b", func(context.Context, *agent.Invocation) (agent.Result, error) {
 		<-release
@@ -96,7 +97,7 @@ func TestClientsHearOfChangedTools(t *testing.T) {
 
 func TestNewestClientsHearWhatTheyAskedFor(t *testing.T) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
-	s := mcpserver.New(mcpserver.Options{})
+	s := hosted(mcpserver.Options{}, nil)
 	s.SetTools([]agent.Tool{newTool("a", args)})
 	w := connect(t, s)
 	w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},` + meta + `}}`)

@@ -65,8 +65,10 @@ func TestNothingHidesFromItsControlGroup(t *testing.T) {
 			r.awaitPids(2)
 			cmd.Process.Kill()
 			cmd.Wait()
-			if ended, left := EndLeft(c.Mark); ended != 2 || left != 0 {
-				t.Errorf("EndLeft = %d, %d; want 2 ended", ended, left)
+			// How many it ended is not certain: the guardian of any other program ends the
+			// groups of dead programs too.
+			if _, left := EndLeft(c.Mark); left != 0 {
+				t.Errorf("EndLeft could not end %d processes", left)
 			}
 			r.wantAllDead(2)
 			r.wantNoCgroups(cmd.Process.Pid)

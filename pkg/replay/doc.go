@@ -9,9 +9,9 @@
 //
 //	rec, err := replay.New(events)
 //	p := &replay.Player{Record: rec}
-//	out, err := p.Run(ctx, &agent.Runner{Agent: nil, Observe: show})
+//	out, err := p.Run(ctx, func() *agent.Runner { return h.Runner(nil) })
 //
-// Without an Agent the Player repeats the events of the record in their order: it
+// Without an Agent of the Runner that a host.Host makes, the Player repeats the events of the record in their order: it
 // applies each to its session, so a record of what cannot have happened is an error,
 // and needs neither files nor programs. With an Agent, of a tree that was loaded and
 // given to Wrap, the Runner runs that tree, and every request is compared with the

@@ -53,7 +53,7 @@ func (p *Player) emitAll(ctx context.Context, r *agent.Runner) (*agent.Outcome, 
 		}
 	}
 	root := m.sessions[0]
-	r.From = &agent.Resume{Session: root}
+	p.conversation = root
 	unfinished := root.Running || m.end == nil
 	if err == nil || ctx.Err() != nil {
 		err = errors.Join(err, m.close(ctx, cmp.Or(err, ErrUnfinished)))

@@ -194,7 +194,7 @@ func newRecord(t *testing.T, events []agent.Event) *replay.Record {
 func again(t *testing.T, events []agent.Event) ([]agent.Event, outcome) {
 	t.Helper()
 	j := &journal{t: t}
-	out, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), &agent.Runner{Journal: j})
+	out, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), runners(&agent.Runner{Journal: j}))
 	return j.events(), outcomeOf(out, err)
 }
 
@@ -305,4 +305,11 @@ func normal(events []agent.Event) []agent.Event {
 		i = max(n, i+1)
 	}
 	return list
+}
+
+// runners returns what makes Runners with the exported fields of r.
+func runners(r *agent.Runner) func() *agent.Runner {
+	return func() *agent.Runner {
+		return &agent.Runner{Agent: r.Agent, Journal: r.Journal, Secrets: r.Secrets, Policy: r.Policy, Observe: r.Observe, MaxDepth: r.MaxDepth}
+	}
 }

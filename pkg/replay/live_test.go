@@ -55,7 +55,7 @@ func (l *loaded) play(t *testing.T, events []agent.Event, p *replay.Player) ([]a
 	p.Wrap(l.root)
 	p.Wrap(l.expert)
 	j := &journal{t: t}
-	out, err := p.Run(t.Context(), &agent.Runner{Agent: l.root, Journal: j})
+	out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: l.root, Journal: j}))
 	return j.events(), out, err
 }
 
@@ -112,7 +112,7 @@ func TestAFailedRunContinuesLive(t *testing.T) {
 	now := newAgent("root", answers(calls("never"), "better now"), works("work"))
 	p := &replay.Player{Record: newRecord(t, events), LiveFrom: 2}
 	p.Wrap(now)
-	if out, err := p.Run(t.Context(), &agent.Runner{Agent: now}); err != nil || out.Answer != "better now" {
+	if out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now})); err != nil || out.Answer != "better now" {
 		t.Errorf("Run = %q, %v", out.Answer, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestALiveModelMayAskInAnotherOrder(t *testing.T) {
 			now := newAgent("root", answers(tc.asks...), look("not "), works("work"))
 			p := &replay.Player{Record: newRecord(t, events), LiveModel: true}
 			p.Wrap(now)
-			out, err := p.Run(t.Context(), &agent.Runner{Agent: now})
+			out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now}))
 			if tc.err == "" {
 				if err != nil || out.Answer != "fine" {
 					t.Errorf("Run = %q, %v", out.Answer, err)
@@ -161,7 +161,7 @@ func TestThePolicyDecidesAboutLiveCalls(t *testing.T) {
 	p.Wrap(now.root)
 	p.Wrap(now.expert)
 	j := &journal{t: t}
-	if _, err := p.Run(t.Context(), &agent.Runner{Agent: now.root, Journal: j, Policy: refuse("ask_expert")}); err != nil {
+	if _, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now.root, Journal: j, Policy: refuse("ask_expert")})); err != nil {
 		t.Fatal(err)
 	}
 	var refused []string

@@ -93,7 +93,7 @@ func TestALimitThatNoLongerAppliesIsAMiss(t *testing.T) {
 	now := newAgent("root", model, works("work"))
 	p := &replay.Player{Record: newRecord(t, events)}
 	p.Wrap(now)
-	_, err := p.Run(t.Context(), &agent.Runner{Agent: now})
+	_, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now}))
 	if err == nil || err.Error() != "agent root, turn 3: the recorded run ended here: turn limit reached: 1 turns with tool calls and no answer" {
 		t.Errorf("Run = %v", err)
 	}
@@ -107,7 +107,7 @@ func TestANewAgentIsAMiss(t *testing.T) {
 	p := &replay.Player{Record: newRecord(t, events)}
 	p.Wrap(now)
 	p.Wrap(sub)
-	if _, err := p.Run(t.Context(), &agent.Runner{Agent: now}); err == nil || !strings.Contains(err.Error(), "-  does <sub>\n") {
+	if _, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now})); err == nil || !strings.Contains(err.Error(), "-  does <sub>\n") {
 		t.Errorf("Run = %v", err)
 	}
 }

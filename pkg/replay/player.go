@@ -38,6 +38,8 @@ type Player struct {
 	context  json.RawMessage // of the last event about it
 	run      int             // of the root session, from 1
 	broken   error           // why the replay ends early: a *Miss or ErrUnfinished
+
+	conversation *agent.Session
 }
 
 // progress is how far the replay of a session is.
@@ -65,24 +67,20 @@ type running struct {
 	stop    context.CancelCauseFunc
 }
 
-// Run replays the record. If r has no Agent, it repeats the recorded events, with
-// new times, through the Journal, Secrets, Observe and Now of r. Otherwise there is
-// one run for each prompt of the record, and one for each time that a run which had
-// ended was resumed; an Agent without an Opening gets the recorded one, and all of r
-// is used but From, which only names the Parent. Afterwards r.From.Session is the
-// conversation. The Outcome is that of the last run, with the recorded error. A *Miss
-// or ErrUnfinished ends the replay.
-func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, error) {
+// Run replays the record with the Runners that next returns, each of which is used once. If
+// they have no Agent, it repeats the recorded events, with new times, through the Journal,
+// Secrets, Observe and Now of one. Otherwise there is one run for each prompt of the record,
+// and one for each time that a run which had ended was resumed; an Agent without an Opening
+// gets the recorded one, and the Session of From is not used. The Outcome is that of the last
+// run, with the recorded error. A *Miss or ErrUnfinished ends the replay.
+func (p *Player) Run(ctx context.Context, next func() *agent.Runner) (*agent.Outcome, error) {
+	r := next()
 	if r.Agent == nil {
 		return p.emitAll(ctx, r)
 	}
 	p.sessions, p.running, p.served = map[string]*progress{}, map[string]*running{}, map[*call]bool{}
 	p.context = nil
-	from := agent.Resume{Session: &agent.Session{}}
-	if r.From != nil {
-		from.Parent = r.From.Parent
-	}
-	r.From = &from
+	p.conversation = &agent.Session{}
 	runs := p.Record.root.runs
 	root := *r.Agent
 	if root.Opening == nil {
@@ -98,10 +96,13 @@ func (p *Player) Run(ctx context.Context, r *agent.Runner) (*agent.Outcome, erro
 			if i == 0 {
 				given = first(r.Context, run.context)
 			}
-			runner = p.runner(r, &root, first(given, p.context))
+			if runner != nil {
+				r = next()
+			}
+			runner = p.prepare(r, &root, first(given, p.context))
 			runner.From.Total = out.Total
 		}
-		if !run.resumed || run.compact || from.Session.Unfinished() { // a real model may have answered before
+		if !run.resumed || run.compact || p.conversation.Unfinished() { // a real model may have answered before
 			out, err = p.runOnce(ctx, runner, run, i+1)
 		}
 		switch {
@@ -137,24 +138,29 @@ func (p *Player) runOnce(ctx context.Context, r *agent.Runner, run *run, n int) 
 	return r.Run(ctx, run.prompt)
 }
 
-// runner is r with the policy, budget and observer of the Player around its own.
-func (p *Player) runner(r *agent.Runner, root *agent.Agent, shared json.RawMessage) *agent.Runner {
-	return &agent.Runner{
-		Agent: root, From: &agent.Resume{Session: r.From.Session, Parent: r.From.Parent, Context: p.context}, Context: shared,
-		Journal: r.Journal, Secrets: r.Secrets, Accept: r.Accept, Ask: r.Ask,
-		Policy: func(ctx context.Context, inv *agent.Invocation) agent.Verdict { return p.decide(ctx, inv, r.Policy) },
-		Reserve: func(ctx context.Context, n agent.Need) (func(agent.Usage), error) {
-			return p.reserve(ctx, n, r.Reserve)
-		},
-		Meanwhile: p.meanwhile, NoNotices: p.LiveTools,
-		Observe: func(e agent.Event) {
-			p.observe(&e)
-			if r.Observe != nil {
-				r.Observe(e)
-			}
-		},
-		MaxDepth: r.MaxDepth, MaxProcesses: r.MaxProcesses, Now: r.Now, NewID: r.NewID,
+// Session is the conversation, after Run.
+func (p *Player) Session() *agent.Session { return p.conversation }
+
+// prepare puts the policy, budget and observer of the Player around those of r.
+func (p *Player) prepare(r *agent.Runner, root *agent.Agent, shared json.RawMessage) *agent.Runner {
+	from := agent.Resume{Session: p.conversation, Context: p.context}
+	if r.From != nil {
+		from.Parent, from.Depth, from.Traceparent = r.From.Parent, r.From.Depth, r.From.Traceparent
 	}
+	policy, reserve, observe := r.Policy, r.Reserve, r.Observe
+	r.Agent, r.From, r.Context = root, &from, shared
+	r.Policy = func(ctx context.Context, inv *agent.Invocation) agent.Verdict { return p.decide(ctx, inv, policy) }
+	r.Reserve = func(ctx context.Context, n agent.Need) (func(agent.Usage), error) {
+		return p.reserve(ctx, n, reserve)
+	}
+	r.Meanwhile, r.NoNotices = p.meanwhile, p.LiveTools
+	r.Observe = func(e agent.Event) {
+		p.observe(&e)
+		if observe != nil {
+			observe(e)
+		}
+	}
+	return r
 }
 
 // first returns the first of several contexts that there is.

@@ -75,7 +75,7 @@ func TestEveryTreeIsReplayed(t *testing.T) {
 			p.Wrap(sub)
 		}
 		j := &journal{t: t}
-		out, err := p.Run(t.Context(), &agent.Runner{Agent: a, Journal: j, MaxDepth: depth})
+		out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: a, Journal: j, MaxDepth: depth}))
 		if got := outcomeOf(out, err); got != want {
 			t.Errorf("the loaded tree ends in %+v, want %+v", got, want)
 		}

@@ -148,7 +148,7 @@ func TestABudgetOfTheCommandLineIsReplayedWithTheTree(t *testing.T) {
 			p := &replay.Player{Record: newRecord(t, events)}
 			a, j := tree(), &journal{t: t}
 			p.Wrap(a)
-			got := outcomeOf(p.Run(t.Context(), &agent.Runner{Agent: a, Journal: j}))
+			got := outcomeOf(p.Run(t.Context(), runners(&agent.Runner{Agent: a, Journal: j})))
 			if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(outcome{})); diff != "" {
 				t.Errorf("outcome (-recorded +replayed):\n%s", diff)
 			}
@@ -346,7 +346,7 @@ func TestARunThatEndedAndWasResumedIsReplayedWithEachEnd(t *testing.T) {
 	now := newAgent("root", answers(calls("never"), "better now"), work)
 	p := &replay.Player{Record: newRecord(t, j.events()), LiveFrom: 2}
 	p.Wrap(now)
-	if out, err := p.Run(t.Context(), &agent.Runner{Agent: now}); err != nil || out.Answer != "better now" {
+	if out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now})); err != nil || out.Answer != "better now" {
 		t.Errorf("for real: %q, %v", out.Answer, err)
 	}
 }
@@ -463,11 +463,11 @@ func TestAReplayEndsWithItsContext(t *testing.T) {
 	for n := range events {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		j := &journal{t: t}
-		out, err := (&replay.Player{Record: newRecord(t, events)}).Run(ctx, &agent.Runner{Journal: j, Observe: func(agent.Event) {
+		out, err := (&replay.Player{Record: newRecord(t, events)}).Run(ctx, runners(&agent.Runner{Journal: j, Observe: func(agent.Event) {
 			if len(j.lines) > n {
 				cancel(fmt.Errorf("interrupted: %w", context.Canceled))
 			}
-		}})
+		}}))
 		if n == len(events)-1 {
 			if err != nil || out.Answer != "the answer" {
 				t.Errorf("interrupted after the end: %+v, %v", out, err)
@@ -487,7 +487,7 @@ func TestAReplayEndsWithItsContext(t *testing.T) {
 func TestAReplayEndsWithItsJournal(t *testing.T) {
 	events, _ := record(t, &agent.Runner{Agent: tree()}, "go")
 	j := &journal{t: t, die: 5}
-	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), &agent.Runner{Journal: j})
+	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), runners(&agent.Runner{Journal: j}))
 	if !errors.Is(err, agent.ErrJournal) || len(j.lines) != 5 {
 		t.Errorf("Run = %v with %d events", err, len(j.lines))
 	}
@@ -498,9 +498,9 @@ func TestASecretIsNotRepeated(t *testing.T) {
 	secrets := redact.New([]string{"sk-0123456789abcdef"})
 	j := &journal{t: t}
 	var shown strings.Builder
-	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), &agent.Runner{Journal: j, Secrets: secrets, Observe: func(e agent.Event) {
+	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), runners(&agent.Runner{Journal: j, Secrets: secrets, Observe: func(e agent.Event) {
 		fmt.Fprintf(&shown, "%+v %+v\n", e, e.Message)
-	}})
+	}}))
 	if err != nil || strings.Contains(shown.String(), "sk-0123") || strings.Contains(fmt.Sprintf("%s", j.lines), "sk-0123") {
 		t.Errorf("Run = %v; shown:\n%s", err, shown.String())
 	}
@@ -534,7 +534,7 @@ func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
 		p.Wrap(root)
 		p.Wrap(sub)
 		notice = "a live command has ended"
-		if _, err := p.Run(t.Context(), &agent.Runner{Agent: root, Journal: j}); err != nil {
+		if _, err := p.Run(t.Context(), runners(&agent.Runner{Agent: root, Journal: j})); err != nil {
 			t.Fatal(err)
 		}
 		sameEvents(t, events, j.events())
@@ -600,7 +600,7 @@ func TestWhatAPersonSentIsReplayed(t *testing.T) {
 	p, again := &replay.Player{Record: newRecord(t, events)}, &journal{t: t}
 	p.Wrap(root)
 	p.Wrap(sub)
-	if _, err := p.Run(t.Context(), &agent.Runner{Agent: root, Journal: again}); err != nil {
+	if _, err := p.Run(t.Context(), runners(&agent.Runner{Agent: root, Journal: again})); err != nil {
 		t.Fatal(err)
 	}
 	sameEvents(t, events, again.events())

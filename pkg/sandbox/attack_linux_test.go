@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/process"
 	"golang.org/x/sys/unix"
@@ -160,6 +162,17 @@ func TestSocketsAreRefused(t *testing.T) {
 	}, full...)
 }
 
+// TestToWriteEverywhereIsNotToReadSecrets: a mount over the root would cover what is hidden.
+func TestToWriteEverywhereIsNotToReadSecrets(t *testing.T) {
+	onEach(t, func(t *testing.T, l *Ladder) {
+		b := box(t, l, Config{Workspace: true, Write: []string{"/"}})
+		r := run(t, b, "echo x >../home/notes/b; cat ../home/notes/b; cat ../home/.ssh/id; cat /proc/"+strconv.Itoa(os.Getpid())+"/environ | wc -c")
+		if strings.TrimSpace(r.out) != "x\n0" {
+			t.Errorf("read %q (%s), want what was written alone", r.out, r.err)
+		}
+	}, full...)
+}
+
 func TestOtherProcessesAreOutOfReach(t *testing.T) {
 	onEach(t, func(t *testing.T, l *Ladder) {
 		b := box(t, l, Config{Workspace: true})
@@ -198,11 +211,69 @@ func TestLimits(t *testing.T) {
 			t.Errorf("limits: %q (%s), want 20 files and 1 s", r.out, r.err)
 		}
 		// A fork bomb of a size that a machine survives if nothing stops it.
-		r = run(t, b, "i=0; while [ $i -lt 400 ]; do sleep 20 & i=$((i+1)); done; echo all")
+		// Without a namespace, the limit of a user is above what runs on the machine.
+		var machine unix.Sysinfo_t
+		if err := unix.Sysinfo(&machine); err != nil {
+			t.Fatal(err)
+		}
+		bomb := 400 + int(machine.Procs)
+		r = run(t, b, fmt.Sprintf("i=0; while [ $i -lt %d ]; do sleep 20 & i=$((i+1)); done; echo all", bomb))
 		if strings.Contains(r.out, "all") {
-			t.Errorf("400 processes were started: %v", r.exit)
+			t.Errorf("%d processes were started: %v", bomb, r.exit)
 		}
 	}, Namespaces, Bubblewrap, Landlock, Limits)
+}
+
+// TestLimitsAreNotLeft: who may write everywhere may not write itself out of the control group
+// with its limits.
+func TestLimitsAreNotLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, l *Ladder) {
+		parent := l.cgroups["pids"]
+		if parent == "" {
+			t.Skip("this process may not limit processes by a control group")
+		}
+		for _, c := range []Config{{Processes: 60}, {Processes: 60, Write: []string{"/"}}} {
+			b := box(t, l, c)
+			r := run(t, b, "echo 0 >"+parent+"/cgroup.procs && echo left; echo x >file && cat file")
+			if r.out != "x\n" {
+				t.Errorf("with %s: %q %s %v", b, r.out, r.err, r.fail)
+			}
+		}
+	}, Namespaces, Bubblewrap)
+}
+
+// TestControlGroupsThatWereLeftAreRemoved: those of a killed process, and no others.
+func TestControlGroupsThatWereLeftAreRemoved(t *testing.T) {
+	l := ladder(t, Limits)
+	parent := l.cgroups["pids"]
+	if parent == "" {
+		t.Skip("this process may not limit processes by a control group")
+	}
+	group := func(name string, age time.Duration) string {
+		dir := filepath.Join(parent, name+strconv.FormatInt(time.Now().Add(-age).UnixNano(), 36))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup((&cgroup{dirs: []string{dir}}).remove)
+		return dir
+	}
+	left, fresh, other := group("agents-1-", time.Hour), group("agents-1-", 0), group("agents-call-1-1-1-", time.Hour)
+	used := group("agents-2-", time.Hour)
+	sleeper := exec.Command("sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer sleeper.Wait()
+	defer sleeper.Process.Kill()
+	if err := (&cgroup{dirs: []string{used}}).add(sleeper.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	run(t, box(t, l, Config{Processes: 60}), "true")
+	for dir, want := range map[string]bool{left: false, fresh: true, other: true, used: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s exists: %v, want %v", dir, err == nil, want)
+		}
+	}
 }
 
 func TestMemory(t *testing.T) {
@@ -322,6 +393,7 @@ func TestLadderIsRemembered(t *testing.T) {
 }
 
 func TestRungsFall(t *testing.T) {
+	ladder(t, Landlock)                          // or skip
 	l := &Ladder{Helper: []string{"/bin/false"}} // no namespaces with such a helper
 	if got := l.Rung(); got != Landlock {
 		t.Errorf("Rung() = %s, want %s:\n%s", got, Landlock, l)

@@ -51,6 +51,24 @@ func cgroupFolders() map[string]string {
 	return folders
 }
 
+// sweepAge is how old an empty control group is before it counts as left behind: into one
+// that was just created, nothing may have been put yet.
+const sweepAge = time.Minute
+
+// removeLeft removes the control groups that killed processes left in folders, and that were
+// created before a time. One in which something runs cannot be removed.
+func removeLeft(folders map[string]string, before time.Time) {
+	for _, dir := range folders {
+		left, _ := filepath.Glob(dir + "/agents-*-*")
+		for _, path := range left {
+			name := strings.Split(filepath.Base(path), "-") // agents PID NANOSECONDS
+			if n, err := strconv.ParseInt(name[2], 36, 64); err == nil && len(name) == 3 && n < before.UnixNano() {
+				_ = os.Remove(path)
+			}
+		}
+	}
+}
+
 // newCgroup creates a control group below folders with the limits; 0 is none.
 func newCgroup(folders map[string]string, memory Bytes, processes int64) (*cgroup, error) {
 	g := &cgroup{}
@@ -118,3 +136,47 @@ func (g *cgroup) remove() {
 		}
 	}
 }
+
+// limit fills in the limits of resources, by a control group where there can be one.
+func (s *session) limit() error {
+	c, l := s.box.config, s.box.place.Ladder
+	limits := map[int]uint64{}
+	set := func(resource int, n int64) {
+		if n > 0 {
+			limits[resource] = uint64(n)
+		}
+	}
+	set(unix.RLIMIT_CPU, c.CPUSeconds)
+	set(unix.RLIMIT_NOFILE, c.OpenFiles)
+	set(unix.RLIMIT_FSIZE, int64(c.FileSize))
+	if l.cgroups["memory"] == "" {
+		set(unix.RLIMIT_AS, int64(c.Memory))
+	}
+	if l.cgroups["pids"] == "" && c.Processes > 0 {
+		n := c.Processes + helperThreads
+		if !s.spacious() { // all processes of the person count
+			var info unix.Sysinfo_t
+			if unix.Sysinfo(&info) == nil {
+				n += int64(info.Procs)
+			}
+		}
+		set(unix.RLIMIT_NPROC, n)
+	}
+	s.order.Limits = limits
+	if c.Memory > 0 && l.cgroups["memory"] != "" || c.Processes > 0 && l.cgroups["pids"] != "" {
+		processes := c.Processes
+		if processes > 0 {
+			processes += helperThreads
+		}
+		l.sweep.Do(func() { removeLeft(l.cgroups, time.Now().Add(-sweepAge)) })
+		group, err := newCgroup(l.cgroups, c.Memory, processes)
+		if err != nil {
+			return fmt.Errorf("sandbox: %w", err)
+		}
+		s.group = group
+	}
+	return nil
+}
+
+// helperThreads is how many processes, as threads count, helpers may have.
+const helperThreads = 24

@@ -208,8 +208,16 @@ func (b *Box) prepare(dir string, spacious bool) *prepared {
 	f.Write = b.config.Write
 	b.kept, b.keptAt = b.protection(), time.Now()
 	kept := b.kept
-	p.mounts = mounts{ReadOnly: f.Write != nil, Write: f.Write, Protect: kept.exist, Pin: kept.pin}
+	all := slices.Contains(f.Write, "/") // a mount over it would cover the others
+	p.mounts = mounts{ReadOnly: f.Write != nil && !all, Protect: kept.exist, Pin: kept.pin}
+	if !all {
+		p.mounts.Write = f.Write
+	}
 	p.absent = kept.absent
+	if b.config.Memory > 0 || b.config.Processes > 0 {
+		// A process that writes its number into another control group leaves its limits.
+		p.mounts.Protect = slices.Concat(kept.exist, []string{cgroupRoot})
+	}
 	if spacious {
 		// A secret of which a part may be read is not hidden as a whole.
 		hide = slices.DeleteFunc(slices.Clone(hide), func(secret string) bool {
@@ -316,49 +324,6 @@ func (s *session) serve(listener []*os.File) error {
 	}
 	return nil
 }
-
-// limit fills in the limits of resources, by a control group where there can be one.
-func (s *session) limit() error {
-	c, l := s.box.config, s.box.place.Ladder
-	limits := map[int]uint64{}
-	set := func(resource int, n int64) {
-		if n > 0 {
-			limits[resource] = uint64(n)
-		}
-	}
-	set(unix.RLIMIT_CPU, c.CPUSeconds)
-	set(unix.RLIMIT_NOFILE, c.OpenFiles)
-	set(unix.RLIMIT_FSIZE, int64(c.FileSize))
-	if l.cgroups["memory"] == "" {
-		set(unix.RLIMIT_AS, int64(c.Memory))
-	}
-	if l.cgroups["pids"] == "" && c.Processes > 0 {
-		n := c.Processes + helperThreads
-		if !s.spacious() { // all processes of the person count
-			var info unix.Sysinfo_t
-			if unix.Sysinfo(&info) == nil {
-				n += int64(info.Procs)
-			}
-		}
-		set(unix.RLIMIT_NPROC, n)
-	}
-	s.order.Limits = limits
-	if c.Memory > 0 && l.cgroups["memory"] != "" || c.Processes > 0 && l.cgroups["pids"] != "" {
-		processes := c.Processes
-		if processes > 0 {
-			processes += helperThreads
-		}
-		group, err := newCgroup(l.cgroups, c.Memory, processes)
-		if err != nil {
-			return fmt.Errorf("sandbox: %w", err)
-		}
-		s.group = group
-	}
-	return nil
-}
-
-// helperThreads is how many processes, as threads count, helpers may have.
-const helperThreads = 24
 
 // bubblewrap puts bwrap before the helper. It makes the namespaces and the mounts.
 func (s *session) bubblewrap(w *process.Confined) error {

@@ -30,7 +30,8 @@ type facts struct {
 	inside   bool
 	root     bool
 	cgroups  map[string]string
-	key      string // of this kernel and what contains this process
+	sweep    sync.Once // of cgroups
+	key      string    // of this kernel and what contains this process
 }
 
 func (f *facts) find() {

@@ -78,7 +78,7 @@ func TestWhatDecidesWhatRunsIsReadOnly(t *testing.T) {
 		return b.String() + "mv .git .git2; mv team team2; cd ..; mv work work2; true"
 	}
 	onEach(t, func(t *testing.T, l *Ladder) {
-		for _, c := range []Config{{Workspace: true}, {Network: &Network{}}, {Write: []string{"."}}, {Write: []string{".."}}} {
+		for _, c := range []Config{{Workspace: true}, {Network: &Network{}}, {Write: []string{"."}}, {Write: []string{".."}}, {Write: []string{"/"}}} {
 			b := tree(t, l, c)
 			kept := kept
 			if l.Rung() == Bubblewrap { // it protects no links

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/serve"
 	"github.com/agents-exe/agents/pkg/wsconn"
 )
@@ -158,7 +159,7 @@ func (q *questioner) Start(ctx context.Context, slug string, s agent.Start) (*ag
 		}
 		return says("done"), nil
 	})
-	tool := agent.Func("delete", "Deletes.", func(context.Context, struct{}) (string, error) { q.asked.Add(1); return "deleted", nil })
+	tool := functool.New("delete", "Deletes.", func(context.Context, struct{}) (string, error) { q.asked.Add(1); return "deleted", nil })
 	ask := func(context.Context, *agent.Invocation) agent.Verdict {
 		return agent.Verdict{Decision: agent.AskPerson}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/remote"
 	"github.com/agents-exe/agents/pkg/serve"
@@ -72,7 +73,7 @@ func TestRunsAreListed(t *testing.T) {
 	rule := func(context.Context, *agent.Invocation) agent.Verdict {
 		return agent.Verdict{Decision: agent.AskPerson, Reason: "the rule says so"}
 	}
-	tool := agent.Func("now", "The time.", func(context.Context, struct{}) (string, error) { return "noon", nil })
+	tool := functool.New("now", "The time.", func(context.Context, struct{}) (string, error) { return "noon", nil })
 	h := &host{agents: map[string]agent.Provider{"clock": model(func(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
 		if last := req.Messages[len(req.Messages)-1]; len(last.Results) > 0 {
 			return says("It is " + last.Results[0].Text()), nil
@@ -147,7 +148,7 @@ func TestFollowRuns(t *testing.T) {
 // The first cancel gives programs time to end, the second does not.
 func TestSecondCancelKills(t *testing.T) {
 	out, in := io.Pipe()
-	tool := agent.Func("hang", "Hangs.", func(ctx context.Context, _ struct{}) (string, error) {
+	tool := functool.New("hang", "Hangs.", func(ctx context.Context, _ struct{}) (string, error) {
 		defer in.Close()
 		e, err := process.Run(ctx, &process.Command{Path: "/bin/sh", Args: []string{"-c", `trap "echo asked" TERM; echo ready; while :; do sleep 0.02; done`}, Stdout: in, Grace: time.Hour})
 		return e.String(), err

@@ -29,7 +29,7 @@ func Find(name string, dirs ...string) (string, error) {
 			return e.path, nil
 		}
 		if name == Latest {
-			if _, first := start(e.path); first.Parent == "" {
+			if start(e.path).Parent == "" {
 				return e.path, nil
 			}
 		}

@@ -12,12 +12,14 @@ import (
 	"time"
 )
 
-// Keep limits the sessions that the clients of servers leave in a folder: by the time since they
-// changed, by their number, and by their size in bytes. 0 is no limit.
+// Keep limits the sessions in a folder: by the time since they changed, by their number, and by
+// their size in bytes. 0 is no limit.
 type Keep struct {
 	Age   time.Duration
 	Count int
 	Size  int64
+	// Local limits local sessions, and not those of the clients of servers.
+	Local bool
 }
 
 // keepUnits are those of ParseKeep, in which a longer one precedes its end.
@@ -70,11 +72,11 @@ func (k *Keep) set(one string) bool {
 }
 
 // Prune removes the sessions in dir that exceed k, those that changed longest ago first. Only
-// sessions of clients count: see Options.Client. It keeps sessions that are open, those for
+// sessions of clients count, or with Local only the others: see Options.Client. It keeps sessions that are open, those for
 // whose id spare returns true, and those whose last run has no end, because the effects of
 // its calls may be unknown. left has the paths of the last kind.
 func (k Keep) Prune(ctx context.Context, dir string, spare func(id string) bool) (removed int, left []string, err error) {
-	if k == (Keep{}) {
+	if k == (Keep{Local: k.Local}) {
 		return 0, nil, nil
 	}
 	found, err := sessions([]string{dir}) // the latest first
@@ -85,7 +87,7 @@ func (k Keep) Prune(ctx context.Context, dir string, spare func(id string) bool)
 		if ctx.Err() != nil {
 			return removed, left, context.Cause(ctx)
 		}
-		if client, failed := ClientOf(e.path); failed != nil || client == "" {
+		if client, failed := ClientOf(e.path); failed != nil || (client == "") != k.Local {
 			continue
 		}
 		count++

@@ -27,7 +27,7 @@ func TestParseKeep(t *testing.T) {
 	}
 }
 
-// What is beyond the limits is removed, the oldest first; what is local, open, without an end or
+// What is beyond the limits is removed, the oldest first; what is not meant, open, without an end or
 // spared is not.
 func TestPrune(t *testing.T) {
 	for _, c := range []struct {
@@ -40,6 +40,7 @@ func TestPrune(t *testing.T) {
 		{"by age", session.Keep{Age: 5 * time.Hour}, []string{"b", "c", "local", "new", "open", "spared", "unfinished"}, 1},
 		{"by count", session.Keep{Count: 2}, []string{"b", "local", "new", "open", "spared", "unfinished"}, 1},
 		{"by size", session.Keep{Size: 1}, []string{"local", "open", "spared", "unfinished"}, 1},
+		{"local", session.Keep{Age: 5 * time.Hour, Local: true}, []string{"b", "c", "new", "old", "open", "spared", "unfinished"}, 0},
 		{"what comes first", session.Keep{Age: 150 * time.Minute, Count: 100}, []string{"b", "local", "new", "open", "spared", "unfinished"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

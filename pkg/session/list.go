@@ -123,7 +123,7 @@ func Nested(dirs ...string) map[string][]string {
 	found, _ := sessions(dirs) // a folder that cannot be read has no sessions here
 	nested := map[string][]string{}
 	for _, e := range slices.Backward(found) {
-		if _, first := start(e.path); first.Parent != "" {
+		if first := start(e.path); first.Parent != "" {
 			nested[first.Parent] = append(nested[first.Parent], e.path)
 		}
 	}
@@ -135,25 +135,25 @@ func (f *Filter) matches(e entry) bool {
 	if f.Before.IsZero() || e.changed.Before(f.Before) {
 		dir := f.Dir
 		if dir != "" {
-			dir, _ = start(e.path)
+			first, _ := header(e.path) // a damaged one has none
+			dir = first.Dir
 		}
 		return dir == f.Dir
 	}
 	return false
 }
 
-// start returns the working folder in which a session began, and its first event,
-// if they can be read.
-func start(path string) (dir string, e agent.Event) {
+// start returns the first event of a session, if it can be read.
+func start(path string) (e agent.Event) {
 	in, err := openReader(path, os.O_RDONLY)
 	if err != nil {
-		return "", e
+		return e
 	}
 	defer in.file.Close()
 	if line, _, _, err := in.next(); err == nil {
 		json.Unmarshal(line, &e)
 	}
-	return in.dir, e
+	return e
 }
 
 func inspectAll(found []entry, locks func() lockList) []Info {

@@ -82,18 +82,23 @@ func openFile(path string, flag int) (f *os.File, dir blobs, err error) {
 // ClientOf returns the Options.Client with which the session at path began. It reads only the
 // first line, without a lock.
 func ClientOf(path string) (string, error) {
+	first, err := header(path)
+	return first.Client, err
+}
+
+// header reads the first line of the session at path, and nothing else.
+func header(path string) (first fileLine, err error) {
 	f, _, err := openFile(path, os.O_RDONLY)
 	if err != nil {
-		return "", err
+		return first, err
 	}
 	defer f.Close()
 	const longest = 64 << 10
 	line, err := bufio.NewReader(io.LimitReader(f, longest)).ReadBytes('\n')
-	var first fileLine
 	if err != nil || json.Unmarshal(line, &first) != nil || first.Kind != kindJournal {
-		return "", fmt.Errorf("%s: %w: its first line is not a session header", path, ErrNotSession)
+		return fileLine{}, fmt.Errorf("%s: %w: its first line is not a session header", path, ErrNotSession)
 	}
-	return first.Client, nil
+	return first, nil
 }
 
 func (j *Journal) open() (*Past, error) {

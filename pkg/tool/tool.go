@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 )
 
 // Exit codes.
@@ -48,7 +49,7 @@ func Main[T any](name, description string, run func(ctx context.Context, args T)
 }
 
 // A Tool is a program that is a tool. The fields of the struct T are its arguments, as
-// for [agent.Func]: json tags name them, omitempty makes them optional, jsonschema tags
+// for [functool.New]: json tags name them, omitempty makes them optional, jsonschema tags
 // describe them. They arrive as --NAME=VALUE, arrays and objects as JSON; one string may
 // have the tag tool:"stdin" and arrives on standard input, at any length.
 type Tool[T any] struct {
@@ -91,7 +92,7 @@ func (t Tool[T]) Main() {
 
 // Answer answers a command line and returns the exit code.
 func (t Tool[T]) Answer(ctx context.Context, words []string, in io.Reader, out, errs io.Writer) int {
-	f := agent.Func(t.Name, t.Description, t.Run)
+	f := functool.New(t.Name, t.Description, t.Run)
 	args := arguments(f.Spec().Schema, stdinName(reflect.TypeFor[T]()))
 	code, err := failed, error(nil)
 	switch {
@@ -151,7 +152,7 @@ func arguments(schema json.RawMessage, stdin string) []argument {
 		Properties json.RawMessage `json:"properties"`
 		Required   []string        `json:"required"`
 	}
-	_ = json.Unmarshal(schema, &s) // agent.Func encoded it
+	_ = json.Unmarshal(schema, &s) // functool.New encoded it
 	args := []argument{}
 	dec := json.NewDecoder(bytes.NewReader(s.Properties))
 	_, _ = dec.Token()

@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
@@ -358,13 +359,14 @@ func (r *testRun) run(ctx context.Context, tree *agentfile.Tree) []Failure {
 	if r.answer != nil {
 		root = r.answer.Of(root)
 	}
-	runner := tree.Runner(root)
-	runner.Now = r.clock.now
-	runner.MaxProcesses = 1 << 20 // calls wait for each other, so none may wait for a place
-	runner.Observe = func(e agent.Event) {
+	h := host.New(tree)
+	h.Observe = func(e agent.Event) {
 		r.tools.barrier.observe(&e)
 		r.events = append(r.events, e)
 	}
+	runner := h.Runner(root)
+	runner.Now = r.clock.now
+	runner.MaxProcesses = 1 << 20 // calls wait for each other, so none may wait for a place
 	if r.answer != nil {
 		runner.Accept = r.answer.Accept
 	}

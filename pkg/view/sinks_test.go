@@ -111,6 +111,7 @@ func TestReasonOfAFailure(t *testing.T) {
 		{"error: exit status 1\n" + trace, "exit status 1: ValueError: no host"},
 		{"error: exit status 1; it printed nothing", "exit status 1; it printed nothing"},
 		{"error: exit status 1\n\n\n", "exit status 1"},
+		{"error: exit status 1\n" + strings.Repeat("\n", 4000), "exit status 1"},
 		{"error: exit status 2: unknown\nmore", "exit status 2: unknown"},
 		{"error: timed out after 3 s\n\nhalf of it", "timed out after 3 s"},
 		{"error: nothing ran: the arguments do not fit the tool's schema:\nargument /a [type]: got number\nargument /b [required]: missing",

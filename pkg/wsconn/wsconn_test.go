@@ -48,8 +48,8 @@ func TestConnIsAStreamOfLines(t *testing.T) {
 		return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(text)}}, Finish: agent.FinishStop}
 	})
 	c := connect(t, wsconn.Options{}, func(c *wsconn.Conn) {
-		s := &channel.Server{In: c, Out: c, Open: func(context.Context, agent.Start) (*agent.Runner, error) {
-			return &agent.Runner{Agent: &agent.Agent{Slug: "far", Provider: model}}, nil
+		s := &channel.Server{In: c, Out: c, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+			return (&agent.Runner{Agent: &agent.Agent{Slug: "far", Provider: model}}).Start(ctx, start), nil
 		}}
 		_, _ = s.Serve(t.Context())
 		_ = c.Close()

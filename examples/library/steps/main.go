@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 )
 
@@ -71,7 +72,7 @@ type lampArgs struct {
 
 // tool is the lamp's switch.
 func (l *lamp) tool() agent.Tool {
-	return agent.Func("set_lamp", "Switches the lamp on or off.", func(_ context.Context, args lampArgs) (string, error) {
+	return functool.New("set_lamp", "Switches the lamp on or off.", func(_ context.Context, args lampArgs) (string, error) {
 		l.on.Store(args.On)
 		return "done", nil
 	})

@@ -51,7 +51,7 @@ var rules = []rule{
 	{path: "schemas"},
 	{path: "tools"},
 
-	{path: "pkg/agent", floor: 1, modules: []string{"golang.org/x/sync", "github.com/google/jsonschema-go"}},
+	{path: "pkg/agent", floor: 1, modules: []string{"golang.org/x/sync"}},
 	{path: "pkg/acp", floor: 1},
 	{path: "pkg/contextfile", floor: 1, beside: []string{"pkg/agent"}},
 	{path: "pkg/channel", floor: 1, beside: []string{"pkg/agent"}},
@@ -60,6 +60,7 @@ var rules = []rule{
 	{path: "pkg/acpclient", floor: 2},
 	{path: "pkg/config", floor: 2},
 	{path: "pkg/exectool", floor: 2, modules: []string{"golang.org/x/sync"}},
+	{path: "pkg/functool", floor: 2, modules: []string{"github.com/google/jsonschema-go"}},
 	{path: "pkg/markdown", floor: 2},
 	{path: "pkg/mcpclient", floor: 2, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "pkg/observe", floor: 2},
@@ -82,7 +83,7 @@ var rules = []rule{
 	{path: "pkg/standin", floor: 2, modules: []string{"github.com/aymanbagabas/go-udiff"}},
 	{path: "pkg/step", floor: 2},
 	{path: "pkg/yamldoc", floor: 2, modules: []string{"github.com/goccy/go-yaml"}},
-	{path: "pkg/tool", floor: 2},
+	{path: "pkg/tool", floor: 2, beside: []string{"pkg/functool"}},
 	{path: "pkg/toolbox/lua/interpreter", floor: 2, modules: []string{"github.com/yuin/gopher-lua"}, beside: []string{"pkg/toolbox/lua"}},
 	{path: "pkg/toolbox/...", floor: 2},
 	{path: "pkg/toolbox/sqlite", floor: 2, modules: []string{"modernc.org/sqlite", "modernc.org/libc"}, beside: []string{"pkg/toolbox/companion"}},
@@ -93,6 +94,7 @@ var rules = []rule{
 	{path: "pkg/acpserver", floor: 3},
 	{path: "pkg/toolbox/openapi", floor: 3},
 	{path: "pkg/agentfile", floor: 3, modules: []string{"golang.org/x/sync"}},
+	{path: "pkg/host", floor: 3, beside: []string{"pkg/agentfile"}},
 	{path: "pkg/mcpserver", floor: 3, modules: []string{"github.com/mark3labs/mcp-go"}},
 	{path: "pkg/replay", floor: 3},
 	{path: "pkg/serve", floor: 3},
@@ -100,7 +102,7 @@ var rules = []rule{
 	{path: "pkg/serve/openaiapi", floor: 3},
 	{path: "pkg/sessionindex", floor: 3, modules: []string{"modernc.org/sqlite"}},
 	{path: "pkg/tooltest", floor: 3, beside: []string{"pkg/treetest"}},
-	{path: "pkg/treetest", floor: 3, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile"}},
+	{path: "pkg/treetest", floor: 3, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile", "pkg/host"}},
 	{path: "pkg/tui", floor: 3, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2", "github.com/charmbracelet/colorprofile"}},
 
 	// The rooms of the command line; the comment of cmd/agents says what each holds.
@@ -136,6 +138,7 @@ var rules = []rule{
 
 	{path: "pkg/agent/agenttest", floor: support},
 	{path: "pkg/exectool/runnertest", floor: support},
+	{path: "pkg/host/hosttest", floor: support},
 	{path: "pkg/signin/signintest", floor: support},
 	{path: "pkg/internal/site", floor: support, modules: []string{"github.com/yuin/goldmark"}},
 	{path: "pkg/internal/...", floor: support},

@@ -109,13 +109,13 @@ func (a *answer) start(o modelhttp.Object) {
 	if a.started && len(a.blocks) > 0 {
 		a.void = a.Usage()
 		a.void.Requests = 0
-		a.blocks, a.calls, a.stop, a.reason, a.usage = nil, 0, "", "", counts{}
+		a.blocks, a.calls, a.usage = nil, 0, counts{}
 		if a.shown {
 			a.emit(agent.Delta{Kind: agent.DeltaRetry, Text: "the server began its answer again", Attempt: 1})
 		}
 		a.shown = false
 	}
-	a.started, a.early = true, nil
+	a.started, a.early, a.stop, a.reason = true, nil, "", ""
 	for _, raw := range modelhttp.Elements(o.Get("content")) {
 		a.early = append(a.early, bytes.Clone(raw))
 	}

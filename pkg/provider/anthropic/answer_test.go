@@ -87,11 +87,16 @@ func TestAMessageThatBeginsAgainIsVoid(t *testing.T) {
 	text := `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Half"}}`
 	stop := `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":7}}`
 	for name, before := range map[string][]string{
-		"nothing": {}, "a text": {text}, "a call": {call, args}, "half a call": {call}, "a text and a call": {text, call, args}, "a whole message": {call, args, stop},
+		"nothing": {}, "a text": {text}, "a call": {call, args}, "half a call": {call}, "a text and a call": {text, call, args}, "a whole message": {call, args, stop}, "an end": {stop},
 	} {
 		events := append([]string{start("10")}, before...)
-		events = append(events, start("20"), strings.ReplaceAll(call, "ID", "2"), args, stop, `{"type":"message_stop"}`)
-		p, _ := answering(t, strings.ReplaceAll(modeltest.Events(events...), "ID", "1"))
+		events = append(events, start("20"), strings.ReplaceAll(call, "ID", "2"))
+		p, _ := answering(t, modeltest.Events(events...))
+		if _, _, _, err := modeltest.Ask(t, p, modeltest.Hello); !modeltest.ModelError(t, err).Temporary {
+			t.Errorf("%s: the second message breaks off: %v", name, err)
+		}
+		events = append(events, args, stop, `{"type":"message_stop"}`)
+		p, _ = answering(t, strings.ReplaceAll(modeltest.Events(events...), "ID", "1"))
 		resp, shown, _, err := modeltest.Ask(t, p, modeltest.Hello)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -101,7 +106,7 @@ func TestAMessageThatBeginsAgainIsVoid(t *testing.T) {
 			t.Errorf("%s: parts %v, shown %q, calls (-want +got):\n%s", name, resp.Message.Parts, shown, diff)
 		}
 		input := 30 // what the first message consumed is paid for
-		if name == "nothing" {
+		if name == "nothing" || name == "an end" {
 			input = 20
 		}
 		if u := resp.Usage; u.InputTokens != input || u.Requests != 1 {

@@ -177,6 +177,10 @@ func (p *Provider) RefusesTemperature() bool {
 	m, effort := modelOf(p.Model), strings.ToLower(p.ReasoningEffort)
 	_, replaced := p.ExtraBody["temperature"]
 	thinks := effort != "none" && (effort != "" || m.alwaysThinks())
+	if own, ok := p.ExtraBody["thinking"]; ok {
+		kind := modelhttp.Str(modelhttp.ObjectOf(own).Get("type"))
+		thinks = kind != "" && kind != "disabled"
+	}
 	return m.claude && p.Temperature != nil && *p.Temperature != 1 && !replaced && (thinks || m.version > 406)
 }
 

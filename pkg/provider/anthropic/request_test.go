@@ -330,3 +330,28 @@ func TestTheFirstMessageIsTheUsers(t *testing.T) {
 		t.Error(body)
 	}
 }
+
+func TestTemperatureOfAModelThatThinks(t *testing.T) {
+	for _, c := range []struct {
+		model, effort, thinking string
+		temperature             float64
+		want                    bool
+	}{
+		{"claude-sonnet-4-5", "", "", 0.2, false},
+		{"claude-sonnet-4-5", "low", "", 0.2, true},
+		{"claude-sonnet-4-5", "low", "", 1, false},
+		{"claude-sonnet-4-5", "none", "", 0.2, false},
+		{"claude-sonnet-4-5", "", `{"type":"enabled","budget_tokens":2000}`, 0.2, true},
+		{"claude-sonnet-4-5", "low", `{"type":"disabled"}`, 0.2, false},
+		{"claude-opus-4-7", "none", "", 0.2, true},
+		{"another", "low", "", 0.2, false},
+	} {
+		p := &Provider{Settings: modelhttp.Settings{Model: c.model, ReasoningEffort: c.effort, Temperature: &c.temperature}}
+		if c.thinking != "" {
+			p.ExtraBody = map[string]json.RawMessage{"thinking": json.RawMessage(c.thinking)}
+		}
+		if got := p.RefusesTemperature(); got != c.want {
+			t.Errorf("RefusesTemperature of %+v = %v", c, got)
+		}
+	}
+}

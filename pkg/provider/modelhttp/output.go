@@ -10,15 +10,24 @@ import (
 )
 
 // OutputSchema returns the schema of the answer, compact, if its type is object, which all
-// known servers require. isStrict reports whether every object in it lists all its properties
-// as required and permits no others.
+// known servers require. It has no combinators at its top, which they refuse as in schemas of
+// tools: see Refusals. isStrict reports whether every object in it lists all its properties as
+// required and permits no others.
 func OutputSchema(req *agent.Request) (compact []byte, isStrict bool) {
 	var schema map[string]any
 	var text bytes.Buffer
 	if json.Unmarshal(req.Output, &schema) != nil || schema["type"] != "object" || json.Compact(&text, req.Output) != nil {
 		return nil, false
 	}
-	return text.Bytes(), strict(schema)
+	fitted, changed, err := Refusals{}.Fit(agent.ToolSpec{Schema: text.Bytes()})
+	if err != nil {
+		return nil, false
+	}
+	if changed != nil {
+		schema = nil // json.Unmarshal would add to it
+		_ = json.Unmarshal(fitted.Schema, &schema)
+	}
+	return fitted.Schema, strict(schema)
 }
 
 // strict reports whether every object in a schema lists all its properties as required and

@@ -55,6 +55,8 @@ func (a *answer) Add(data []byte) error {
 	switch {
 	case kind == "error":
 		return a.failure(data)
+	case kind == "response.created" && len(a.items) > 0:
+		a.again()
 	case isDelta:
 		return a.delta(what, e)
 	case kind == "response.output_item.added" || kind == "response.output_item.done":
@@ -69,6 +71,12 @@ func (a *answer) Add(data []byte) error {
 		return modelhttp.ServerError(0, data)
 	}
 	return nil
+}
+
+// again drops what came of a response that the server, or a proxy, begins again.
+func (a *answer) again() {
+	a.items, a.shown, a.waiting, a.finish = nil, nil, false, ""
+	a.emit(agent.Delta{Kind: agent.DeltaRetry, Text: "the server began its answer again", Attempt: 1})
 }
 
 // find returns the item that an event is about, or a new one of a kind.

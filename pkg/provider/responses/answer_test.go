@@ -134,6 +134,27 @@ func TestAnswersOfAllFormsAreUnderstood(t *testing.T) {
 	}
 }
 
+// What came before a second response.created is void: none of its calls runs.
+func TestAResponseThatBeginsAgainIsVoid(t *testing.T) {
+	const created, completed = `{"type":"response.created","response":{"status":"in_progress"}}`, `{"type":"response.completed","response":{}}`
+	text := `{"type":"response.output_text.delta","output_index":0,"delta":"Half"}`
+	call := func(at, id string) string {
+		return `{"type":"response.output_item.done","output_index":` + at + `,"item":{"type":"function_call","call_id":"` + id + `","name":"pay","arguments":"{}"}}`
+	}
+	for name, before := range map[string][]string{
+		"nothing": {}, "a text": {text}, "a call": {call("0", "c1")}, "a later call": {text, call("1", "c1"), call("2", "c2")},
+	} {
+		body := modeltest.Events(append(append([]string{created}, before...), created, call("0", "c3"), completed)...)
+		resp, shown, _, err := read(body)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if calls := resp.Message.Calls; len(calls) != 1 || calls[0].ID != "c3" || len(resp.Message.Parts) != 0 || shown != "" {
+			t.Errorf("%s: shown %q, %+v", name, shown, resp.Message)
+		}
+	}
+}
+
 // Where the complete item differs from its pieces, the item counts.
 func TestTheCompleteItemCounts(t *testing.T) {
 	resp, _, _, err := read(modeltest.Events(`{"type":"response.output_text.delta","output_index":0,"delta":"Helo"}`,

@@ -29,9 +29,12 @@ func against(t testing.TB, h func(w http.ResponseWriter, body string)) *Provider
 // read reads a body as the answer of the server "h", and returns what was shown as well.
 func read(body string) (resp *agent.Response, text, thought string, err error) {
 	a := &answer{host: "h", emit: func(d agent.Delta) {
-		if d.Kind == agent.DeltaText {
+		switch d.Kind {
+		case agent.DeltaText:
 			text += d.Text
-		} else {
+		case agent.DeltaRetry:
+			text, thought = "", ""
+		default:
 			thought += d.Text
 		}
 	}}

@@ -15,6 +15,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/serve/a2aapi"
 	"go.uber.org/goleak"
 )
@@ -197,7 +198,7 @@ func TestAnAgentWithArgumentsOfItsOwn(t *testing.T) {
 
 // Text that is shown in the middle of a run does not remain in the answer.
 func TestAStreamedTask(t *testing.T) {
-	clock := agent.Func("clock", "Tells the time.", func(context.Context, struct{}) (string, error) { return "noon", nil })
+	clock := functool.New("clock", "Tells the time.", func(context.Context, struct{}) (string, error) { return "noon", nil })
 	c, _ := serve(t, promptSchema, func(_ context.Context, req *agent.Request, say func(string)) (agent.Message, error) {
 		if len(req.Messages) == 1 {
 			m := text("One moment.", say)
@@ -273,7 +274,7 @@ func TestAQuestionIsAnsweredByTheNextMessage(t *testing.T) {
 // The client may be a model, so it cannot allow a call that a person is to decide about.
 func TestAClientCannotAllowACall(t *testing.T) {
 	erased := false
-	erase := agent.Func("erase", "Deletes.", func(context.Context, struct{}) (string, error) { erased = true; return "gone", nil })
+	erase := functool.New("erase", "Deletes.", func(context.Context, struct{}) (string, error) { erased = true; return "gone", nil })
 	c, _ := serve(t, promptSchema, callsOnce("erase"), erase)
 	if task := send(t, c, user(a2a.NewTextPart("clean up"))); task.Status.State != a2a.TaskStateCompleted || erased || !strings.Contains(answer(task), "not run") && !strings.Contains(answer(task), "refused") {
 		t.Errorf("%s, erased %v: %q", task.Status.State, erased, answer(task))

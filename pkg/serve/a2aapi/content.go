@@ -126,8 +126,10 @@ const answerID = a2a.ArtifactID("answer")
 type output struct {
 	ec    *a2asrv.ExecutorContext
 	yield func(a2a.Event, error) bool
-	gone  bool // the client no longer reads
-	begun bool // the artifact has a first piece
+	gone  bool   // the client no longer reads
+	begun bool   // the artifact has a first piece
+	shown int    // bytes of the text so far that were sent
+	held  string // text that waits for more: see maxPieces
 }
 
 func (o *output) send(e a2a.Event) {
@@ -139,18 +141,36 @@ func (o *output) event(e *agent.Event) {
 	if e.Depth > 0 {
 		return
 	}
+	if e.Kind != agent.EventText {
+		o.flush()
+	}
 	switch e.Kind {
 	case agent.EventRequest, agent.EventRetry:
-		o.begun = false // what was shown of the answer is void
+		o.begun, o.shown = false, 0 // what was shown of the answer is void
 		if e.Kind == agent.EventRequest && e.Turn == 1 {
 			o.send(a2a.NewStatusUpdateEvent(o.ec, a2a.TaskStateWorking, nil))
 		}
 	case agent.EventText:
-		o.piece(e.Text, false, nil)
+		if o.held += e.Text; len(o.held)*maxPieces >= o.shown {
+			o.flush()
+		}
 	case agent.EventCallStarted:
 		status := a2a.NewStatusUpdateEvent(o.ec, a2a.TaskStateWorking, says(o.ec, "calls "+e.Tool))
 		status.Metadata = map[string]any{"tool": e.Tool, "call": e.Key}
 		o.send(status)
+	}
+}
+
+// maxPieces limits the pieces of a long text to about this number each time that its length
+// triples: the library copies all pieces of the artifact for each further one.
+const maxPieces = 200
+
+// flush sends the text that is held.
+func (o *output) flush() {
+	if o.held != "" {
+		o.shown += len(o.held)
+		o.piece(o.held, false, nil)
+		o.held = ""
 	}
 }
 

@@ -95,7 +95,7 @@ func (x *executor) execute(ctx context.Context, ec *a2asrv.ExecutorContext, yiel
 	case err != nil:
 		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateFailed, says(ec, err.Error())), nil)
 		return
-	case ec.StoredTask == nil && !yield(a2a.NewSubmittedTask(ec, ec.Message), nil):
+	case ec.StoredTask == nil && !yield(a2a.NewSubmittedTask(ec, shortened(ec.Message)), nil):
 		x.end(ec.TaskID, r)
 		return
 	}

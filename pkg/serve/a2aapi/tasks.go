@@ -2,6 +2,7 @@ package a2aapi
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -63,6 +64,9 @@ func (t *tasks) Create(ctx context.Context, task *a2a.Task) (taskstore.TaskVersi
 
 // Update implements taskstore.Store.
 func (t *tasks) Update(ctx context.Context, u *taskstore.UpdateRequest) (taskstore.TaskVersion, error) {
+	if m, ok := u.Event.(*a2a.Message); ok { // the last of the history
+		u.Task.History[len(u.Task.History)-1] = shortened(m)
+	}
 	version, err := t.with(ctx, u.Task.ID).Update(ctx, u)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,6 +75,33 @@ func (t *tasks) Update(ctx context.Context, u *taskstore.UpdateRequest) (tasksto
 		delete(t.waiting, u.Task.ID)
 	}
 	return version, err
+}
+
+// maxMessage limits what a task keeps of a message, in bytes of JSON: the library copies a task
+// with all its messages several times for each event.
+const maxMessage = 64 << 10
+
+// shortened returns m, or if it is long, its first parts.
+func shortened(m *a2a.Message) *a2a.Message {
+	if lengthOf(m) <= maxMessage {
+		return m
+	}
+	short := *m
+	short.Metadata, short.Extensions, short.ReferenceTasks, short.Parts = nil, nil, nil, nil
+	length := 0
+	for _, p := range m.Parts {
+		if length += lengthOf(p); length > maxMessage {
+			break
+		}
+		short.Parts = append(short.Parts, p)
+	}
+	short.Parts = append(short.Parts, a2a.NewTextPart("(the rest of this message is not kept)"))
+	return &short
+}
+
+func lengthOf(v any) int {
+	raw, _ := json.Marshal(v) // it came as JSON
+	return len(raw)
 }
 
 // watch returns a task and a channel that is closed when the task changes or is dropped.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3"
 )
@@ -20,7 +21,7 @@ var weather = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctio
 })}
 
 // clock is a tool of the agent.
-var clock = agent.Func("clock", "Tells the time.", func(context.Context, struct{}) (string, error) { return "noon", nil })
+var clock = functool.New("clock", "Tells the time.", func(context.Context, struct{}) (string, error) { return "noon", nil })
 
 // traveller asks its own clock, then the client's tool weather for two cities at the same
 // time, and answers with what it saw.

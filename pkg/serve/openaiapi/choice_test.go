@@ -175,3 +175,39 @@ func TestPagesOfInput(t *testing.T) {
 		}
 	}
 }
+
+// A request with results that asks for an answer of another form than the run that waits for
+// them gets it, in a new run. One with the same form, and other stop texts, continues the run.
+func TestResultsWithAnotherForm(t *testing.T) {
+	const tools = `"tools":[{"type":"function","function":{"name":"weather"}},{"type":"function","function":{"name":"pick","parameters":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}}],`
+	const pick = `"tool_choice":{"type":"function","function":{"name":"pick"}},`
+	const object = `"response_format":{"type":"json_object"},`
+	for _, c := range []struct{ name, first, second, want string }{
+		{"a call", "", pick, `"function":{"arguments":"{\"n\":1}","name":"pick"}`},
+		{"an object", "", object, `"content":"{\"n\":1}"`},
+		{"a text", object, "", `"content":"{\"n\":1}"`},
+		{"an object again", object, object, `"content":"{\"n\":1}"`},
+		{"a stop text", "", `"stop":"1",`, `"content":"{\"n\":"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t, model(func(req *agent.Request, say func(string)) (agent.Message, error) {
+				if len(req.Messages) == 1 {
+					return calls("", "weather", `{}`), nil
+				}
+				return pieces(`{"n":1}`, say), nil
+			}))
+			_, body, _ := s.post(t, "/v1/chat/completions", conversation(tools+c.first, question))
+			var first openai.ChatCompletion
+			if err := json.Unmarshal([]byte(body), &first); err != nil || len(first.Choices) != 1 || len(first.Choices[0].Message.ToolCalls) != 1 {
+				t.Fatalf("%v: %s", err, body)
+			}
+			id := first.Choices[0].Message.ToolCalls[0].ID
+			call := `{"role":"assistant","tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"weather","arguments":"{}"}}]}`
+			_, body, _ = s.post(t, "/v1/chat/completions", conversation(tools+c.second, question, call, result(id, "warm")))
+			same := c.first == c.second || strings.HasPrefix(c.second, `"stop"`)
+			if !strings.Contains(body, c.want) || strings.Contains(body, `"rebuilt":true`) == same {
+				t.Errorf("%s; want %s, in the same run: %v", body, c.want, same)
+			}
+		})
+	}
+}

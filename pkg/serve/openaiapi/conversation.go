@@ -32,7 +32,7 @@ type conversation struct {
 	rebuilt bool             // from the messages of the client
 	tools   map[string]bool  // of the client
 	single  bool             // one call per response
-	shaped  bool             // only an answer that was accepted is said: others do not fit
+	shape   json.RawMessage  // the schema of the answer; then only one that was accepted is said
 	forced  []agent.ToolSpec // the answer is a call of one of these tools of the client
 	stops   []string         // the text of a turn ends before the first of them
 
@@ -113,7 +113,7 @@ func (c *conversation) next(ctx context.Context, x *exchange) (*reply, error) {
 			late.Reset(lateCalls)
 			c.note(&e, x)
 			if e.Kind == agent.EventEnd && e.Depth == 0 {
-				if c.shaped && e.Text != "" {
+				if c.shape != nil && e.Text != "" {
 					c.last = e.Text
 					if c.forced == nil {
 						c.show(e.Text, false, x)
@@ -171,7 +171,7 @@ func (c *conversation) note(e *agent.Event, x *exchange) {
 		c.at = 0
 		c.say(e.Message.Text(), x) // some providers show no pieces
 		c.sent, c.at = nil, 0
-		if said := e.Message.Text(); said != "" && !c.shaped {
+		if said := e.Message.Text(); said != "" && c.shape == nil {
 			c.last = said
 			c.endTurn(x)
 			x.add(mark{turn: true})
@@ -182,7 +182,7 @@ func (c *conversation) note(e *agent.Event, x *exchange) {
 // say passes on a piece of the model's text, but not what repeats the text before a
 // retry.
 func (c *conversation) say(piece string, x *exchange) {
-	if c.shaped {
+	if c.shape != nil {
 		return
 	}
 	repeats := string(c.sent[c.at:])
@@ -322,7 +322,8 @@ func (c *conversation) ask() *reply {
 
 // statusFinal is the status of an error after which no known client repeats a request by itself:
 // the libraries of OpenAI repeat 408, 409, 429 and 5xx, the package ai and litellm the same
-// whatever X-Should-Retry says, and LangChain all but a few from 400 to 409.
+// whatever X-Should-Retry says, and LangChain all but a few from 400 to 409. Those that were told
+// to repeat any error get the same one again: see exchange.
 const statusFinal = http.StatusBadRequest
 
 // end is the reply at the end of the run, or the error of a run that has no answer. The

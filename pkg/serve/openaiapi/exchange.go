@@ -29,6 +29,8 @@ var errLeft = errors.New("the client left")
 // An exchange is a request with its reply. Clients repeat a request whose connection was lost or
 // that took too long. If the repetition has the same Idempotency-Key, or is identical and the
 // client of the first has gone, it follows the existing exchange instead of starting a second run.
+// Some clients repeat a request after any error, so an identical one also follows an exchange whose
+// run failed after it may have had effects, for Handler.Linger.
 type exchange struct {
 	id     string // of the reply, without its prefix
 	key    string
@@ -40,6 +42,7 @@ type exchange struct {
 	followers int
 	lost      bool // the last client left before it had the reply
 	done      bool
+	final     bool // the run failed after it may have had effects
 	ended     time.Time
 	timer     *time.Timer
 
@@ -68,7 +71,7 @@ func (h *Handler) follow(r *http.Request, req *request, responses bool, sum [sha
 	defer h.mu.Unlock()
 	if x := h.exchanges[key]; x != nil && x.named && x.sum != sum {
 		return nil, invalid("", "idempotency_key_reused", "another request had this Idempotency-Key")
-	} else if x != nil && (named || x.lost && x.followers == 0) {
+	} else if x != nil && (named || x.lost && x.followers == 0 || x.final) {
 		x.followers++
 		x.timer.Stop()
 		return x, nil
@@ -131,6 +134,9 @@ func (h *Handler) finish(x *exchange, m mark, began bool) {
 	h.mu.Lock()
 	x.done, x.ended = true, time.Now()
 	x.lost = x.lost && began
+	if e, ok := errors.AsType[*apiError](m.err); ok {
+		x.final = e.final && e.status == statusFinal
+	}
 	if !began || x.followers == 0 && !x.lost && !x.named {
 		h.drop(x)
 	} else if x.followers == 0 {
@@ -151,6 +157,8 @@ func (h *Handler) leave(x *exchange, whole bool) {
 	case x.followers > 0 || h.exchanges[x.key] != x && x.done:
 	case h.closed:
 		x.cancel(errLeft)
+	case x.done && !x.named && !x.lost && x.final:
+		x.timer.Reset(h.linger())
 	case x.done && !x.named && !x.lost:
 		h.drop(x)
 	case x.done:

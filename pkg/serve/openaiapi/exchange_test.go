@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 )
 
 // gated is an agent that says something, waits, and answers with the number of the run.
@@ -194,7 +195,7 @@ func TestStatusAfterEffects(t *testing.T) {
 		}, 502},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			breaks := agent.Func("breaks", "Breaks.", func(context.Context, struct{}) (string, error) { return "", errors.New("broken") })
+			breaks := functool.New("breaks", "Breaks.", func(context.Context, struct{}) (string, error) { return "", errors.New("broken") })
 			s := serve(t, c.model, clock, breaks)
 			for path, body := range map[string]string{"/v1/chat/completions": conversation("", question), "/v1/responses": `{"model":"helper","input":"hi"}`} {
 				if status, answer, header := s.post(t, path, body); status != c.want || !strings.Contains(answer, `"code":"failed"`) || header.Get("X-Should-Retry") != "false" {
@@ -202,6 +203,37 @@ func TestStatusAfterEffects(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A client that repeats a request after any error gets the same one again, without another run, if
+// the run may have had effects.
+func TestRepeatedAfterEffects(t *testing.T) {
+	for _, c := range []struct {
+		acts bool
+		runs int64
+	}{{true, 1}, {false, 4}} {
+		var runs atomic.Int64
+		s := serve(t, model(func(req *agent.Request, _ func(string)) (agent.Message, error) {
+			if len(req.Messages) == 1 {
+				if runs.Add(1); c.acts {
+					return calls("", "clock", "{}"), nil
+				}
+			}
+			return agent.Message{}, errors.New("no route")
+		}), clock)
+		s.handler.Linger = time.Hour
+		for _, body := range []string{conversation("", question), conversation(`"stream":true,`, question)} {
+			runs.Store(0)
+			for range 4 {
+				if _, answer := s.send(t.Context(), "/v1/chat/completions", body, ""); !strings.Contains(answer, `"code":"failed"`) {
+					t.Errorf("%s", answer)
+				}
+			}
+			if runs.Load() != c.runs {
+				t.Errorf("calls of tools %v: %d runs, want %d", c.acts, runs.Load(), c.runs)
+			}
+		}
 	}
 }
 

@@ -61,6 +61,8 @@ type Handler struct {
 	// Warn gets the text and the stack of a panic, which fails the request; nil lets it end the
 	// program.
 	Warn func(text string)
+	// NewID makes the id of a session; nil means a random one.
+	NewID func() string
 
 	mu      sync.Mutex
 	closed  bool

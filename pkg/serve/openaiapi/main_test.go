@@ -106,7 +106,7 @@ func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*agent.Ch
 	}
 	for _, a := range h.agents {
 		if a.Slug == slug {
-			c := (&agent.Runner{Agent: a, Output: schema.Output}).Start(ctx, s)
+			c := (&agent.Runner{Agent: a, Output: schema.Output, Arguments: schema.CompileShape}).Start(ctx, s)
 			h.mu.Lock()
 			h.runs = append(h.runs, c)
 			h.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/serve/openaiapi"
 )
 
@@ -191,7 +192,7 @@ func TestClientThatLeaves(t *testing.T) {
 // While a tool runs, a stream has comments.
 func TestStreamIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := agent.Func("clock", "", func(context.Context, struct{}) (string, error) {
+		slow := functool.New("clock", "", func(context.Context, struct{}) (string, error) {
 			time.Sleep(25 * time.Second)
 			return "noon", nil
 		})

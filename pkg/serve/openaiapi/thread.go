@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/session"
 )
 
 // A thread collects the messages of a request. Messages of one role that follow each
@@ -176,13 +175,13 @@ func arguments(spec agent.ToolSpec, parts []agent.Part) (json.RawMessage, []agen
 	return bytes.TrimSpace(encode(object{"prompt": prompt})), rest, nil
 }
 
-// history are the events of a session with these messages. It has no run that is in
+// history are the events of a session, which has no id yet, with these messages. It has no run that is in
 // progress, unless the messages end in results of tools, or in what the user says after
 // them: then the run is resumed.
 func history(slug string, messages []agent.Message) (events []agent.Event) {
-	id, now, turn := session.NewID(), time.Now(), 0
+	now, turn := time.Now(), 0
 	add := func(e agent.Event) {
-		e.Session, e.Agent, e.Time = id, slug, now
+		e.Agent, e.Time = slug, now
 		events = append(events, e)
 	}
 	add(agent.Event{Kind: agent.EventSession})

@@ -1,8 +1,10 @@
 package openaiapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -32,13 +34,20 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 	}
 	s.OutputSchema = o.shape
 	s.Lease.Traceparent = r.Header.Get("Traceparent")
-	c, err := h.resume(r.Context(), t, spec.Name)
+	c, err := h.resume(r.Context(), t, spec.Name, o.shape)
+	if c != nil {
+		c.single, c.stops = o.single, o.stops
+	}
 	if c != nil || err != nil {
 		return c, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	id := h.newID()
+	for i := range s.History {
+		s.History[i].Session = id
+	}
 	c = &conversation{cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
-		rebuilt: s.Args == nil, tools: map[string]bool{}, single: o.single, shaped: o.shape != nil, forced: o.forced, stops: o.stops, seen: map[string]bool{}}
+		rebuilt: s.Args == nil, tools: map[string]bool{}, single: o.single, shape: o.shape, forced: o.forced, stops: o.stops, seen: map[string]bool{}}
 	for _, spec := range o.tools {
 		c.tools[spec.Name] = true
 	}
@@ -61,12 +70,21 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 }
 
 // resume passes the results in t to the run that waits for them. Without such a run it
-// returns nil, and counts one that begins.
-func (h *Handler) resume(ctx context.Context, t *thread, slug string) (*conversation, error) {
+// returns nil, and counts one that begins. A run that waits ends if its answers have another
+// shape.
+func (h *Handler) resume(ctx context.Context, t *thread, slug string, shape json.RawMessage) (*conversation, error) {
 	results, said := t.answers()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c, parts, err := h.waitsFor(results, slug)
+	if c != nil && !bytes.Equal(c.shape, shape) {
+		func() {
+			h.mu.Unlock()
+			defer h.mu.Lock()
+			h.expire(c)
+		}()
+		c, parts, err = h.waitsFor(results, slug)
+	}
 	if p, ok := h.Host.(Pauser); ok && c != nil && err == nil {
 		func() {
 			h.mu.Unlock()
@@ -185,4 +203,11 @@ func (h *Handler) end(c *conversation, reason string) {
 	}
 	c.cancel()
 	h.runs.Done()
+}
+
+func (h *Handler) newID() string {
+	if h.NewID == nil {
+		return rand.Text()
+	}
+	return h.NewID()
 }

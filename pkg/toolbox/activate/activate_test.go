@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/toolbox/activate"
 	"github.com/google/go-cmp/cmp"
@@ -52,7 +53,7 @@ func (l *turns) Generate(_ context.Context, req *agent.Request, _ func(agent.Del
 func named(names ...string) agent.ToolList {
 	var list agent.ToolList
 	for _, name := range names {
-		list = append(list, agent.Func(name, "Does "+name+" to a file of the project and reports what it did.", func(context.Context, struct {
+		list = append(list, functool.New(name, "Does "+name+" to a file of the project and reports what it did.", func(context.Context, struct {
 			Path string `json:"path,omitempty" jsonschema:"the file"`
 		}) (string, error) {
 			return "ran " + name, nil
@@ -176,7 +177,7 @@ func TestActiveGroupsAreThoseOfTheSession(t *testing.T) {
 	list := append(groups(&server{}), &activate.Group{Toolset: named("quick"), Name: "early"})
 	a := agentOf(l, list)
 	a.ContextTokens = 8000
-	a.Toolsets = append(a.Toolsets, agent.ToolList{agent.Func("long", "", func(context.Context, struct{}) (string, error) { return strings.Repeat("words ", 2000), nil })})
+	a.Toolsets = append(a.Toolsets, agent.ToolList{functool.New("long", "", func(context.Context, struct{}) (string, error) { return strings.Repeat("words ", 2000), nil })})
 	r := &agent.Runner{Agent: a, Journal: journal{&events}}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)

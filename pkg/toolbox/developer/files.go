@@ -374,8 +374,11 @@ func (f *Files) remove(name string) error {
 
 // replaceFile writes a temporary file beside the file and renames it. The file has the
 // permissions and the owner of the old one, if there is one: where this process may not set
-// the owner, it writes into the old file.
+// the owner, or the old file has an access control list, it writes into the old file.
 func replaceFile(root *os.Root, base string, content []byte, old fs.FileInfo) (err error) {
+	if old != nil && hasList(root, base) {
+		return overwrite(root, base, content, old)
+	}
 	temporary := "." + rand.Text() + ".tmp" // two writers have two, and one that is left blocks no other
 	out, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {

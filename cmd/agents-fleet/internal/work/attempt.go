@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/session"
 )
@@ -139,7 +140,9 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 	}
 	a.agent, a.above = node.Agent, above
 	a.first, a.begun, a.turn = resume.Session.ID == "", !resume.Began.IsZero(), resume.Session.Turn
-	r := a.tree.Runner(node.Agent)
+	h := host.New(a.tree.Tree)
+	h.Traced = a.task.Options.Trace
+	r := h.Runner(node.Agent)
 	if len(a.task.Path) == 0 {
 		if err := r.Shape(a.start.OutputSchema); err != nil {
 			return &permanentError{err}
@@ -162,7 +165,7 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 			return &permanentError{fmt.Errorf("the rights of the lease: %w", err)}
 		}
 	}
-	r.Journal, r.Observe, r.NewID, r.Trace = a.journal, a.journal.observe, a.newID, a.task.Options.Trace
+	r.Journal, r.Observe, r.NewID = a.journal, a.journal.observe, a.newID
 	r.Delegate, r.Meanwhile, r.Shared, r.Panicked = a.delegate, a.meanwhile, a.reserve, a.w.o.Note
 	if a.start.Person == nil || *a.start.Person {
 		r.Person = a.ask

@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/toolname"
@@ -77,9 +78,9 @@ func Run(ctx context.Context, p *program.Env, tree *agentfile.Tree, tool agent.T
 	spec := tool.Spec()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	runner := tree.Runner(cmp.Or(tree.Root, &agent.Agent{}))
-	runner.Person = ask.NewApprover(p, ask.NewPerson(p), yes, cancel).Answer
-	result, err := runner.Call(ctx, tool, args)
+	h := host.New(tree)
+	h.Person = ask.NewApprover(p, ask.NewPerson(p), yes, cancel).Answer
+	result, err := h.Call(ctx, tool, args, host.CallOptions{Caller: cmp.Or(tree.Root, &agent.Agent{})})
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("call %s: %w", spec.Name, context.Cause(ctx))

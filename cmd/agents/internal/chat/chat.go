@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/termtext"
@@ -44,10 +45,11 @@ type chat struct {
 	logs *sinks.Sinks
 	asks func(tool string) bool // which tools use the terminal
 	// kept is the session of the first run, if it is new. After that path is the
-	// session's; it is "" if none is kept, and then past is the conversation.
-	kept *keep.Session
-	path string
-	past *agent.Resume
+	// session's; it is "" if none is kept.
+	kept   *keep.Session
+	path   string
+	memory *host.Memory // of a conversation that is not kept
+	past   string       // its session
 	// The session had so many turns when this chat closed it.
 	closed string
 	turns  int
@@ -77,7 +79,7 @@ func (c *chat) open(ctx context.Context) error {
 		return err
 	}
 	if err := c.load(ctx, kept.LoadOptions()); err != nil {
-		kept.Close()
+		kept.Release()
 		return err
 	}
 	if kept.New() {
@@ -85,7 +87,7 @@ func (c *chat) open(ctx context.Context) error {
 		return nil
 	}
 	c.path = kept.Path()
-	kept.Close()
+	kept.Release()
 	return nil
 }
 
@@ -121,7 +123,7 @@ func (c *chat) unload() {
 }
 
 func (c *chat) close() {
-	c.kept.Close()
+	c.kept.Release()
 	c.unload()
 }
 
@@ -129,7 +131,7 @@ func (c *chat) close() {
 type run struct {
 	*agent.Channel
 	kept   *keep.Session
-	runner *agent.Runner
+	host   *host.Host
 	answer func(context.Context, agent.Event) (json.RawMessage, error)
 	cancel context.CancelCauseFunc
 }
@@ -146,45 +148,33 @@ func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
 		c.missed(r.kept)
 	}
 	ctx, r.cancel = context.WithCancelCause(ctx)
-	r.runner = c.tree.Runner(c.tree.Root)
-	r.runner.Lease.Budget, r.runner.Trace = c.Budget.Budget, c.logs.Traced
-	if err := r.kept.Attach(c.p, r.runner); err != nil {
-		r.cancel(nil)
-		r.kept.Close()
-		return nil, err
-	}
-	if r.kept == nil && c.past != nil {
-		r.runner.From = c.past
-	}
 	approver := ask.NewApprover(c.p, c.person, c.Rights.Yes, r.cancel)
-	c.editor.prepare(r, approver)
-	if r.kept != nil {
-		approver.Session = r.kept.ID
-	}
 	r.answer = approver.Answer
-	r.runner.Observe = func(e agent.Event) {
+	r.host = c.Host(c.p, c.tree, r.kept)
+	r.host.Traced, r.host.Observe = c.logs.Traced, c.logs.Observe
+	o := host.Options{Observe: func(e agent.Event) {
 		approver.Observe(e)
 		if c.watch != nil {
 			c.watch(e)
 		}
-		if c.logs.Observe != nil {
-			c.logs.Observe(e)
-		}
-	}
-	start := agent.Start{}
-	if from := r.runner.From; from != nil && from.Session != nil && from.Session.Unfinished() {
-		// A run that was stopped continues with what the person says now.
-		if len(m.Parts) > 0 {
-			r.runner.Input(m)
-		}
+	}}
+	c.editor.prepare(r, approver, &o)
+	start := agent.Start{Compact: c.shorten, Finish: &m}
+	start.Args, start.Media = arguments(c.tree.Root, m)
+	if r.kept != nil {
+		approver.Session = r.kept.ID
 	} else {
-		start.Args, start.Media = arguments(c.tree.Root, m)
+		if c.memory == nil {
+			c.memory = &host.Memory{Max: 1}
+		}
+		r.host.Sessions, start.Session = c.memory.Open, c.past
 	}
-	if c.shorten {
-		r.runner.Direct(agent.Directive{Compact: true})
-		c.shorten = false
+	var err error
+	if r.Channel, err = r.host.Run(ctx, c.tree.Root.Slug, start, o); err != nil {
+		r.cancel(nil)
+		return nil, err
 	}
-	r.Channel = r.runner.Start(ctx, start)
+	c.shorten = false
 	return r, nil
 }
 
@@ -226,19 +216,17 @@ func (c *chat) finish(r *run) (*agent.Outcome, error) {
 	out, err := r.Wait()
 	r.cancel(nil)
 	c.total = c.total.Add(out.Total)
-	if r.kept == nil {
-		s := r.runner.Session()
-		c.past = &agent.Resume{Session: s, Context: s.Context}
-	} else {
-		if closeErr := r.kept.Journal.Close(); closeErr != nil && err == nil {
-			err = fmt.Errorf("%w: %w", agent.ErrJournal, closeErr)
-		}
-		if r.kept.ID() == "" {
-			err = errors.Join(err, c.begin())
-		} else {
-			c.path, c.kept = r.kept.Path(), nil
-			c.closed, c.turns = c.path, r.runner.Session().Turn
-		}
+	if closeErr := r.host.Wait(); err == nil {
+		err = closeErr
+	}
+	switch {
+	case r.kept == nil:
+		c.past = r.Session().ID
+	case r.kept.ID() == "":
+		err = errors.Join(err, c.begin())
+	default:
+		c.path, c.kept = r.kept.Path(), nil
+		c.closed, c.turns = c.path, r.Session().Turn
 	}
 	if err == nil && out.Status == agent.StatusPartial {
 		err = &agent.EndError{Status: agent.StatusPartial, Text: "the answer is partial: " + out.Reason}
@@ -249,7 +237,7 @@ func (c *chat) finish(r *run) (*agent.Outcome, error) {
 
 // begin makes the next message the first of a new session.
 func (c *chat) begin() (err error) {
-	c.path, c.past = "", nil
+	c.path, c.past = "", ""
 	c.kept, err = keep.Open(c.p, &keep.Flags{Dir: c.Keep.Dir, None: c.Keep.None, Began: c.Keep.Began})
 	return err
 }
@@ -275,7 +263,7 @@ func (c *chat) unfinished() bool {
 	if err != nil {
 		return false
 	}
-	defer k.Close()
+	defer k.Release()
 	return k.Unfinished()
 }
 

@@ -163,7 +163,7 @@ func (t *terminal) choose(ctx context.Context, slug string) error {
 		return err
 	}
 	t.show.tree = view.Tree{}
-	t.kept.Close()
+	t.kept.Release()
 	t.say("a new conversation with %s", t.tree.Root.Slug)
 	return t.chat.begin()
 }

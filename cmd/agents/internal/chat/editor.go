@@ -20,6 +20,7 @@ import (
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/acpserver"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/session"
@@ -139,21 +140,14 @@ func mcpServers(list []acp.MCPServer) map[string]json.RawMessage {
 }
 
 // prepare makes a run one of an editor's conversation.
-func (e *editor) prepare(r *run, approver *ask.Approver) {
+func (e *editor) prepare(r *run, approver *ask.Approver, o *host.Options) {
 	if e.mode == "" {
 		return
 	}
 	approver.Folder, _ = filepath.EvalSymlinks(e.dir) // without it no folder is offered
-	r.runner.Policy, r.runner.Panicked = e.policy, e.panicked
+	r.host.Policy, r.host.Panicked = e.policy, e.panicked
 	if r.kept != nil && r.kept.New() {
-		later, used := r.runner.NewID, false
-		r.runner.NewID = func() string { // one call after the other: the first is of the root
-			if used {
-				return later()
-			}
-			used = true
-			return e.name
-		}
+		o.ID = e.name
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/toolenv"
@@ -27,10 +28,9 @@ import (
 
 // A Session is the session of a run on disk.
 type Session struct {
-	*session.Journal
-	Past  *session.Past // nil for a new session
-	again string        // the flag that continues it, if it is not --session ID
-	dir   string        // the flag that finds it, if one is needed
+	*host.Kept
+	again string // the flag that continues it, if it is not --session ID
+	dir   string // the flag that finds it, if one is needed
 
 	agentFile, suggested string // see loadOptions
 	record               string // the folder of --record
@@ -86,7 +86,7 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 	switch {
 	case k.file != "":
 		if info, err := os.Stat(k.file); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-			return &Session{Journal: session.CreateFile(k.file, sessions.NewOptions()), again: "--session-file " + k.file}, nil
+			return &Session{Kept: New(p, session.CreateFile(k.file, sessions.NewOptions())), again: "--session-file " + k.file}, nil
 		}
 		path, err = sessions.ImportFile(p, k.file)
 	case k.Session != "":
@@ -96,6 +96,11 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 			err = fmt.Errorf("find the session: %w", err)
 		}
 	default:
+		if k.Dir == "" {
+			if err := prune(p, dirs[0].Path); err != nil {
+				return nil, err
+			}
+		}
 		kept, err := NewSession(p, dirs[0], k.Dir != "" || c.File.SessionDir != "")
 		if kept != nil && k.Began != "" {
 			kept.Journal = session.Create(dirs[0].Path, session.Options{Dir: k.Began})
@@ -161,7 +166,7 @@ func NewSession(p *program.Env, place config.Place, asked bool) (*Session, error
 	}
 	switch err := writable(place.Path); {
 	case err == nil:
-		return &Session{Journal: session.Create(place.Path, sessions.NewOptions())}, nil
+		return &Session{Kept: New(p, session.Create(place.Path, sessions.NewOptions()))}, nil
 	case !asked && (errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)):
 		p.Warn("no session is kept: " + err.Error())
 		return nil, nil
@@ -202,7 +207,7 @@ func reopen(p *program.Env, path, again string) (*Session, error) {
 		}
 		return nil, failure.NothingRan(err, hint)
 	}
-	k := &Session{Journal: j, Past: past, again: again}
+	k := &Session{Kept: Earlier(p, j, past), again: again}
 	if k.agentFile, k.suggested, err = AgentOf(p, path, past.Session.Source); err != nil {
 		j.Close()
 		return nil, err
@@ -248,82 +253,69 @@ func (k *Session) Unfinished() bool {
 // New reports whether no session is continued.
 func (k *Session) New() bool { return k == nil || k.Past == nil || k.Past.Session.ID == "" }
 
-// endLeft ends processes that calls of the earlier run left running. If the process of that
-// run is alive, this session is a copy, and the processes still belong to the original.
-func (k *Session) endLeft(p *program.Env) {
-	if pid := k.Past.OwnerPID; pid != 0 {
-		if len(k.Past.Started) > 0 {
-			p.Warn(fmt.Sprintf("this is a copy of a session that process %d still runs: the processes of its calls are not ended", pid))
+// New is the session of a run that is written to j.
+func New(p *program.Env, j *session.Journal) *host.Kept {
+	return &host.Kept{Journal: j, Wrap: p.Journal, Warn: func(text string) {
+		if !p.Global.Quiet {
+			p.Warn(text)
 		}
-		return
-	}
-	ended, alive := 0, 0
-	for _, key := range k.Past.Started {
-		e, a := process.EndLeft(key)
-		ended, alive = ended+e, alive+a
-	}
-	if ended+alive > 0 && !p.Global.Quiet {
-		p.Warn(fmt.Sprintf("%d processes that the earlier run left running were ended, %d could not be ended", ended, alive))
-	}
+	}}
 }
 
-// Attach makes the runner continue the session and write into it.
-func (k *Session) Attach(p *program.Env, r *agent.Runner) error {
+// Earlier is the session of a run that continues past.
+func Earlier(p *program.Env, j *session.Journal, past *session.Past) *host.Kept {
+	k := New(p, j)
+	k.Past, k.Any = past, past.Session.Agent == transcript.ImportedAgent
+	return k
+}
+
+// Caller is the call of another process that this one answers.
+func Caller(p *program.Env) host.Caller {
 	depth, _ := strconv.Atoi(p.Getenv(toolenv.Depth)) // 0 for what is not a number
-	r.From = &agent.Resume{Parent: p.Getenv(process.MarkVariable), Depth: depth, Traceparent: p.Getenv(toolenv.Trace)}
-	if k == nil {
-		return nil
-	}
-	r.Journal = k.Journal
-	if p.Journal != nil {
-		r.Journal = p.Journal(k.Journal)
-	}
-	r.NewID = k.NewID
-	if k.Past == nil {
-		return nil
-	}
-	if was := k.agentSlug(); was != "" && was != r.Agent.Slug {
-		return failure.Usage("name the agent file of that session with --agent-file", "session %s is of agent %s, not of %s", k.ID(), was, r.Agent.Slug)
-	}
-	r.From = &k.Past.Resume
-	r.From.Depth, r.From.Traceparent = depth, p.Getenv(toolenv.Trace)
-	k.endLeft(p)
-	return nil
+	return host.Caller{Key: p.Getenv(process.MarkVariable), Depth: depth, Traceparent: p.Getenv(toolenv.Trace)}
 }
 
-// Close closes the session, if it is still open.
-func (k *Session) Close() {
+// Only makes the session that of the one run of a host: see host.Host.Sessions.
+func (k *Session) Only(context.Context, host.Agent, string) (host.Session, error) {
+	if k == nil {
+		return nil, nil
+	}
+	return k, nil
+}
+
+// Attach implements host.Session.
+func (k *Session) Attach(r *agent.Runner) error {
+	err := k.Kept.Attach(r)
+	if other, ok := errors.AsType[*host.OtherAgentError](err); ok {
+		return failure.Usage("name the agent file of that session with --agent-file", "%s", other)
+	}
+	return err
+}
+
+// Release closes the session, if it is still open.
+func (k *Session) Release() {
 	if k != nil {
 		k.Journal.Close()
 	}
 }
 
-// Finish closes the session. The error of a run that can be continued names the command.
-func (k *Session) Finish(r *agent.Runner, err error) error {
-	if k == nil {
-		return err
+// Ask waits for the run c of the agent a, which h has started, and the end of its session.
+func (k *Session) Ask(h *host.Host, a *agent.Agent, c *agent.Channel) (*agent.Outcome, error) {
+	out, err := c.Wait()
+	if closeErr := h.Wait(); err == nil {
+		err = closeErr
 	}
-	closeErr := k.Journal.Close()
-	switch {
-	case err == nil && closeErr != nil:
-		return fmt.Errorf("%w: %w", agent.ErrJournal, closeErr)
-	case err == nil:
-		return nil
-	}
-	if r.Session().Turn == 0 {
-		return err // nothing is lost
-	}
-	command := "agents run " + cmp.Or(k.again, "--session "+filepath.Base(k.Path())+k.dir)
-	if k.again+k.dir != "" && r.Agent.Source != "" {
-		command += " --agent-file " + program.Shown(r.Agent.Source)
-	}
-	return &failure.Resumable{Err: err, Command: command}
+	return out, k.Continues(a, c.Session(), err)
 }
 
-// Ask runs the prompt, or what the session left unfinished.
-func (k *Session) Ask(ctx context.Context, r *agent.Runner, prompt *agent.Message) (*agent.Outcome, error) {
-	if prompt == nil {
-		return r.Resume(ctx)
+// Continues adds to the error of a run that can be continued the command that does it.
+func (k *Session) Continues(a *agent.Agent, conversation *agent.Session, err error) error {
+	if k == nil || err == nil || conversation.Turn == 0 { // nothing is lost
+		return err
 	}
-	return r.Run(ctx, *prompt)
+	command := "agents run " + cmp.Or(k.again, "--session "+filepath.Base(k.Path())+k.dir)
+	if k.again+k.dir != "" && a != nil && a.Source != "" {
+		command += " --agent-file " + program.Shown(a.Source)
+	}
+	return &failure.Resumable{Err: err, Command: command}
 }

@@ -35,5 +35,5 @@ func beginRecord(p *program.Env, place config.Place, err error) (*Session, error
 	if err != nil {
 		return nil, failure.NothingRan(fmt.Errorf("record the run (%s): %w", place.Why, err), "")
 	}
-	return &Session{Journal: session.Create(place.Path, sessions.NewOptions()), dir: " --session-dir " + place.Path, record: place.Path}, nil
+	return &Session{Kept: New(p, session.Create(place.Path, sessions.NewOptions())), dir: " --session-dir " + place.Path, record: place.Path}, nil
 }

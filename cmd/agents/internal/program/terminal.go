@@ -10,6 +10,9 @@ import (
 // starts.
 const EnvRecord = "AGENTS_RECORD"
 
+// EnvKeepSessions is the variable that limits the local sessions that are kept.
+const EnvKeepSessions = "AGENTS_KEEP_SESSIONS"
+
 // LockTerminal is the lock of tools that talk to the person at the terminal.
 const LockTerminal = "terminal"
 

@@ -8,6 +8,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/urfave/cli/v3"
 )
 
@@ -52,4 +54,11 @@ func (f *Flags) shared() []cli.Flag {
 func (f *Flags) Load(o load.Options) load.Options {
 	o.Set, o.Models, o.Rights, o.Strict = f.Set, f.Models, f.Rights, f.Strict
 	return o
+}
+
+// Host returns what starts the runs of a tree's root, with its session: nil keeps none.
+func (f *Flags) Host(p *program.Env, l *load.Tree, kept *keep.Session) *host.Host {
+	h := host.New(l.Tree)
+	h.Budget, h.Sessions, h.Caller = f.Budget.Budget, kept.Only, keep.Caller(p)
+	return h
 }

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
-	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/process"
 )
 
@@ -31,7 +30,7 @@ func (c *Channel) Run(ctx context.Context, p *program.Env) error {
 		p.Note("--channel is for programs: the messages of `agents help nesting` are read from standard input; Ctrl-D ends it")
 	}
 	r := &channelRun{Channel: c, p: p}
-	s := channel.Server{In: p.In, Out: p.Out, Open: r.open, Grace: p.KillAfter, Kill: func() {
+	s := channel.Server{In: p.In, Out: p.Out, Start: r.start, Grace: p.KillAfter, Kill: func() {
 		process.EndAll()
 		os.Exit(failure.ExitInterrupted)
 	}}
@@ -52,10 +51,11 @@ type channelRun struct {
 	kept   *keep.Session
 	tree   *load.Tree
 	output *sinks.Sinks
+	host   *host.Host
 }
 
-// open returns the runner for a start message.
-func (r *channelRun) open(ctx context.Context, start agent.Start) (*agent.Runner, error) {
+// start loads the agent, perhaps that of a session, and begins the run.
+func (r *channelRun) start(ctx context.Context, start agent.Start) (*agent.Channel, error) {
 	switch {
 	case start.Journal:
 		r.Keep.None = true
@@ -68,24 +68,25 @@ func (r *channelRun) open(ctx context.Context, start agent.Start) (*agent.Runner
 	}
 	o := r.Load(r.kept.LoadOptions())
 	if start.Person == nil || *start.Person {
-		o.Elicit = elicit
+		o.Elicit = host.Elicit
 	}
 	if r.tree, err = load.Load(ctx, r.p, o); err != nil {
 		return nil, err
 	}
-	runner := r.tree.Runner(r.tree.Root)
 	if r.output, err = sinks.Background(r.p, r.tree, nil); err != nil {
 		return nil, err
 	}
-	runner.Observe, runner.Lease.Budget = r.output.Observe, r.Budget.Budget
-	return runner, r.kept.Attach(r.p, runner)
+	r.host = r.Host(r.p, r.tree, r.kept)
+	r.host.Observe, r.host.Caller.Key = r.output.Observe, "" // the holder knows the call
+	return r.host.Start(ctx, r.tree.Root.Slug, start)
 }
 
 func (r *channelRun) close() error {
 	var errs []error
-	if r.kept != nil {
-		errs = append(errs, r.kept.Journal.Close())
+	if r.host != nil {
+		errs = append(errs, r.host.Wait())
 	}
+	r.kept.Release()
 	if r.tree != nil {
 		_ = r.tree.Close() // what it started has ended in any case
 	}
@@ -93,32 +94,4 @@ func (r *channelRun) close() error {
 		errs = append(errs, r.output.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// elicit asks the question of an MCP server as a question of the run. Outside a call it
-// is declined.
-func elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, error) {
-	decline := mcpclient.Answer{Action: mcpclient.Decline}
-	if q.Call == nil {
-		return decline, nil
-	}
-	text := q.Message
-	if q.URL != "" {
-		text += "\n" + q.URL
-	}
-	reply, err := q.Call.Question(ctx, agent.Event{What: "elicit", Tool: q.Server, Text: text, Schema: q.Schema})
-	switch {
-	case ctx.Err() != nil:
-		return decline, context.Cause(ctx)
-	case err != nil:
-		return decline, nil
-	}
-	var answer struct {
-		Action  mcpclient.Action `json:"action"`
-		Content json.RawMessage  `json:"content"`
-	}
-	if json.Unmarshal(reply, &answer) != nil || answer.Action == "" {
-		return decline, nil
-	}
-	return mcpclient.Answer{Action: answer.Action, Content: answer.Content}, nil
 }

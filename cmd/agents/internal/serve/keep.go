@@ -12,17 +12,13 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
-	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// An opener opens the session of a run: that with an id, or a new one if id is
-// "", for a client (session.Options.Client).
-type opener func(a mcpserver.Agent, id, client string) (*keep.Session, error)
-
-// keeper returns what opens the sessions of the server's runs, nil if none are kept.
-func (s *service) keeper() (opener, error) {
+// keeper returns what opens the sessions of runs on disk for clients (session.Options.Client),
+// nil if none are kept.
+func (s *service) keeper(client func(context.Context) string) (func(context.Context, host.Agent, string) (host.Session, error), error) {
 	if s.flags.Keep.None {
 		return nil, nil
 	}
@@ -32,41 +28,19 @@ func (s *service) keeper() (opener, error) {
 	if first == nil {
 		return nil, err
 	}
-	return func(a mcpserver.Agent, id, client string) (*keep.Session, error) {
+	return func(ctx context.Context, a host.Agent, id string) (host.Session, error) {
 		if id != "" {
-			return s.earlier(a, id, client)
+			return s.earlier(a, id, client(ctx))
 		}
 		o := sessions.NewOptions()
-		o.Client = client
-		return &keep.Session{Journal: session.Create(places[0].Path, o)}, nil
+		o.Client = client(ctx)
+		return keep.New(s.p, session.Create(places[0].Path, o)), nil
 	}, nil
-}
-
-// keepWith returns how the MCP server keeps its runs on disk.
-func (s *service) keepWith(open opener) func(context.Context, mcpserver.Agent, string, *agent.Runner) (func(), error) {
-	if open == nil {
-		return nil
-	}
-	return func(ctx context.Context, a mcpserver.Agent, id string, r *agent.Runner) (func(), error) {
-		client := ""
-		if s.web != nil {
-			client = s.web.owner(mcpserver.TokenOf(ctx))
-		}
-		k, err := open(a, id, client)
-		if err != nil {
-			return nil, err
-		}
-		if err := k.Attach(s.p, r); err != nil {
-			k.Close()
-			return nil, err
-		}
-		return k.Close, nil
-	}
 }
 
 // earlier opens the session that a client names. It wants the full id, which cannot be
 // guessed, and does not reveal which others exist.
-func (s *service) earlier(a mcpserver.Agent, id, client string) (*keep.Session, error) {
+func (s *service) earlier(a host.Agent, id, client string) (host.Session, error) {
 	unknown := fmt.Errorf("%s has no session %q", a.Name, id)
 	path := s.sessionOf(id, client)
 	if path == "" {
@@ -83,7 +57,7 @@ func (s *service) earlier(a mcpserver.Agent, id, client string) (*keep.Session, 
 		j.Close()
 		return nil, unknown
 	}
-	return &keep.Session{Journal: j, Past: past}, nil
+	return keep.Earlier(s.p, j, past), nil
 }
 
 // agentOf makes the agent of a session the only one that is served.

@@ -10,14 +10,15 @@ import (
 	"github.com/agents-exe/agents/pkg/serve"
 	"github.com/agents-exe/agents/pkg/serve/a2aapi"
 	"github.com/agents-exe/agents/pkg/serve/openaiapi"
+	"github.com/agents-exe/agents/pkg/session"
 )
 
 // mounts are the protocols beside the channel, with handlers for each token. The end of ctx
 // is that of the server. stop ends what belongs to no request any more.
-func (h *host) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
+func (h *agentServer) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 	var stops []func()
 	openai := func(to serve.Host) http.Handler {
-		api := &openaiapi.Handler{Host: to, Warn: h.panicked}
+		api := &openaiapi.Handler{Host: to, Warn: h.panicked, NewID: session.NewID}
 		// Runs that wait for a client would hold up the end of the server.
 		done := context.AfterFunc(ctx, api.Close)
 		stops = append(stops, func() { done(); api.Close() })
@@ -30,12 +31,12 @@ func (h *host) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 		return api
 	}
 	mcp := func(to serve.Host) http.Handler {
-		s := mcpserver.New(mcpserver.Options{Name: "agents", Version: h.p.Version, Hide: h.hide, Panicked: h.panicked, Start: to.Start})
+		s := mcpserver.New(mcpserver.Options{Name: "agents", Version: h.p.Version, Hide: h.host.Hide, Panicked: h.panicked, Start: to.Start})
 		var agents []mcpserver.Agent
 		specs := to.Agents()
-		for _, a := range h.list {
+		for _, a := range h.host.Offers {
 			if slices.ContainsFunc(specs, func(spec agent.ToolSpec) bool { return spec.Name == a.Name }) {
-				agents = append(agents, a)
+				agents = append(agents, mcpserver.Agent(a))
 			}
 		}
 		s.SetAgents(agents)

@@ -21,7 +21,7 @@ const (
 
 // prune removes the sessions of clients that are beyond k, at once and every hour, until stop is
 // called.
-func (h *host) prune(ctx context.Context, k session.Keep, limit string) (stop func()) {
+func (h *agentServer) prune(ctx context.Context, k session.Keep, limit string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	said := map[string]bool{}
 	once := func() {

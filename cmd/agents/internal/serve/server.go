@@ -15,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
@@ -23,12 +24,11 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/observe"
-	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/toolenv"
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
@@ -61,22 +61,29 @@ type service struct {
 
 	log    load.ServerLog
 	elicit func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error) // nil declines
+	host   *host.Host
 
-	mu      sync.Mutex
-	trees   []*load.Tree
-	said    map[string]bool
-	named   string // what of the agent files is presented
-	secrets []string
-	redact  *redact.Redactor  // of secrets
-	policy  agent.Policy      // nil: all calls may run
-	write   func(agent.Event) // the logs; called one event at a time
-	traced  bool              // spans are made of the events
+	mu    sync.Mutex
+	trees []*load.Tree
+	said  map[string]bool
+	named string            // what of the agent files is presented
+	write func(agent.Event) // the logs; called one event at a time
+}
+
+// newService returns a service whose trees are not loaded yet.
+func newService(p *program.Env, f *Flags) *service {
+	s := &service{p: p, flags: f, said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1)}
+	s.host = &host.Host{Budget: f.Budget.Budget, Observe: s.observe, Panicked: s.panicked, Warn: func(text string) { s.say("warning: " + text) }, Caller: keep.Caller(p)}
+	if f.Rights.Yes {
+		s.host.Person = ask.NewApprover(p, nil, true, nil).Answer
+	}
+	return s
 }
 
 // Run serves until the end of standard input or of ctx. These, and a closed
 // connection, are not errors.
 func Run(ctx context.Context, p *program.Env, f *Flags) error {
-	s := &service{p: p, flags: f, said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1)}
+	s := newService(p, f)
 	var err error
 	if f.HTTP != "" {
 		a := address{flag: "--http", value: f.HTTP, tokens: f.Tokens, noToken: f.NoToken, own: "mcp-server.token"}
@@ -89,18 +96,29 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 				return failure.NothingRan(fmt.Errorf("--token-file %s: the token %s is for some agents only, which `agents serve` can tell apart and mcp-server cannot", f.Tokens, t.Name), "")
 			}
 		}
-		s.learn(s.web.secrets())
+		s.host.Learn(s.web.secrets())
 	}
 	out, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { s.close(s.trees) }()
-	open, err := s.keeper()
-	if err != nil {
+	client := func(ctx context.Context) string {
+		if s.web == nil {
+			return ""
+		}
+		return s.web.owner(mcpserver.TokenOf(ctx))
+	}
+	if s.host.Sessions, err = s.keeper(client); err != nil {
 		return errors.Join(err, out.Close())
 	}
-	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, TaskAfter: f.TaskAfter, Hide: s.hide, Panicked: s.panicked, Observe: s.observe, Keep: s.keepWith(open), Runner: s.runner}
+	if s.host.Sessions == nil {
+		s.host.Sessions = (&host.Memory{Max: maxConversations, Owner: client}).Open
+	}
+	opts := mcpserver.Options{Name: "agents", Version: p.Version, Linger: f.Linger, TaskAfter: f.TaskAfter, Hide: s.host.Hide, Panicked: s.panicked, Start: s.host.Start,
+		Call: func(ctx context.Context, tool agent.Tool, args, traceparent string, observe func(agent.Event)) (agent.Result, error) {
+			return s.host.Call(ctx, tool, args, host.CallOptions{Client: "mcp-client", Traceparent: traceparent, Observe: observe})
+		}}
 	s.server = mcpserver.New(opts)
 	if _, err := s.offer(ctx); err != nil {
 		return errors.Join(err, out.Close())
@@ -108,6 +126,7 @@ func Run(ctx context.Context, p *program.Env, f *Flags) error {
 	s.present()
 	s.server.RefreshResources(ctx)
 	err = s.run(ctx)
+	_ = s.host.Wait() // a session that could not be closed was a warning
 	if closeErr := out.Close(); closeErr != nil {
 		p.Warn(closeErr.Error())
 	}
@@ -124,7 +143,7 @@ func (s *service) open(ctx context.Context) (*sinks.Sinks, error) {
 		return nil, err
 	}
 	s.trees = trees
-	out := &sinks.Sinks{P: s.p, Log: &s.log}
+	out := &sinks.Sinks{P: s.p, Log: &s.log, Hide: s.host.Hide}
 	logs, err := out.Logs(trees[0])
 	var spans func(agent.Event)
 	if err == nil {
@@ -134,10 +153,10 @@ func (s *service) open(ctx context.Context) (*sinks.Sinks, error) {
 		s.close(trees)
 		return nil, errors.Join(err, out.Close())
 	}
-	s.traced = out.Traced
-	s.write = agent.Redact(s.redact, observe.GuardedTee(s.panicked, append(logs, spans)...))
+	s.host.Traced = out.Traced
+	s.write = observe.GuardedTee(s.panicked, append(logs, spans)...)
 	if !s.flags.Watch {
-		s.policy = s.unchanged()
+		s.host.Policy = s.unchanged()
 	}
 	return out, nil
 }
@@ -156,42 +175,8 @@ func (s *service) observe(e agent.Event) {
 	s.write(e)
 }
 
-// hide redacts known keys in a text.
-func (s *service) hide(text string) string {
-	s.mu.Lock()
-	r := s.redact
-	s.mu.Unlock()
-	return r.String(text)
-}
-
-// runner returns a Runner that takes out what was learned so far.
-func (s *service) runner(a *agent.Agent) *agent.Runner {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.trees[0].Runner(a, s.secrets...)
-	r.Panicked = s.panicked
-	r.Policy, r.Trace, r.Lease.Budget = s.policy, s.traced, s.flags.Budget.Budget
-	if s.flags.Rights.Yes {
-		r.Person = ask.NewApprover(s.p, nil, true, nil).Answer
-	}
-	r.From = &agent.Resume{Traceparent: s.p.Getenv(toolenv.Trace)}
-	return r
-}
-
-// learn adds secrets to redact. Older ones stay, as running calls may still use them.
-func (s *service) learn(secrets []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	added := slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool { return slices.Contains(s.secrets, secret) })
-	if len(added) == 0 {
-		return
-	}
-	s.secrets = slices.Concat(s.secrets, added)
-	s.redact = redact.New(s.secrets)
-	if s.write != nil {
-		s.write = agent.Redact(redact.New(added), s.write)
-	}
-}
+// maxConversations is how many conversations are kept in memory with --no-session.
+const maxConversations = 64
 
 // placeholder matches what an alias is filled with.
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{([A-Za-z0-9_]+)\}\}`) })
@@ -304,7 +289,7 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 			errs = append(errs, err)
 			continue
 		}
-		s.learn(l.Secrets())
+		s.host.Learn(l.Secrets())
 		trees = append(trees, l)
 	}
 	var fatal error
@@ -361,20 +346,25 @@ func (s *service) offer(ctx context.Context) (idle <-chan struct{}, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.server.SetAgents(agents), nil
+	s.host.Offers = agents
+	list := make([]mcpserver.Agent, len(agents))
+	for i, a := range agents {
+		list[i] = mcpserver.Agent(a)
+	}
+	return s.server.SetAgents(list), nil
 }
 
 // agents are the trees' roots by their names. If several have the same name none is
 // offered, because the choice would be arbitrary.
-func (s *service) agents() ([]mcpserver.Agent, error) {
-	var list []mcpserver.Agent
+func (s *service) agents() ([]host.Agent, error) {
+	var list []host.Agent
 	files := map[string][]string{}
 	for i, t := range s.trees {
 		name := toolname.Join("", t.Root.Slug)
 		if s.flags.Compat {
 			name = toolname.Join("ask", fmt.Sprintf("%s_%03d", t.Root.Slug, i))
 		}
-		list = append(list, mcpserver.Agent{Name: name, Agent: t.Root})
+		list = append(list, host.Agent{Name: name, Agent: t.Root})
 		files[name] = append(files[name], t.Nodes[0].File.Path)
 	}
 	for name, same := range files {
@@ -382,7 +372,7 @@ func (s *service) agents() ([]mcpserver.Agent, error) {
 			s.say(fmt.Sprintf("left out: the agents of several files are all named %s, and none of them is served: %s", name, strings.Join(same, ", ")))
 		}
 	}
-	list = slices.DeleteFunc(list, func(a mcpserver.Agent) bool { return len(files[a.Name]) > 1 })
+	list = slices.DeleteFunc(list, func(a host.Agent) bool { return len(files[a.Name]) > 1 })
 	if len(list) == 0 {
 		return nil, failure.NothingRan(errors.New("no agent can be served: all have one name"), load.ProblemHint(agentfile.Problem{Code: agentfile.CodeCollision}))
 	}
@@ -393,7 +383,7 @@ func (s *service) agents() ([]mcpserver.Agent, error) {
 func (s *service) tools(ctx context.Context) []agent.Tool {
 	byName := map[string][]agent.Tool{}
 	for _, t := range s.trees {
-		for _, tool := range s.permitted(ctx, t) {
+		for _, tool := range s.host.Tools(ctx, t.Root) {
 			if s.flags.Plain {
 				tool = plainly(tool)
 			}
@@ -415,38 +405,6 @@ func (s *service) tools(ctx context.Context) []agent.Tool {
 	slices.SortStableFunc(list, func(a, b agent.Tool) int { return cmp.Compare(a.Spec().Name, b.Spec().Name) })
 	return list
 }
-
-// permitted are the tools of a tree's root that its rights do not hide.
-func (s *service) permitted(ctx context.Context, t *load.Tree) (list []agent.Tool) {
-	for _, set := range t.Root.Toolsets {
-		tools, err := set.Tools(ctx)
-		if err != nil {
-			s.say("warning: " + err.Error())
-		}
-		for _, tool := range tools {
-			if rights := t.Root.Rights; rights != nil {
-				if rights.Hides(&agent.Invocation{Spec: tool.Spec(), Agent: t.Root.Slug, Path: []string{t.Root.Slug}}) {
-					continue
-				}
-				tool = &owned{tool, t.Root}
-			}
-			list = append(list, tool)
-		}
-	}
-	return list
-}
-
-// An owned tool is one of an agent that has rights.
-type owned struct {
-	agent.Tool
-	owner *agent.Agent
-}
-
-// Owner implements mcpserver.Owned.
-func (o *owned) Owner() *agent.Agent { return o.owner }
-
-// Unwrap returns the tool: see agent.As.
-func (o *owned) Unwrap() any { return o.Tool }
 
 // A plain tool is one without the prefix of its name.
 type plain struct {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/serve"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/wholefile"
@@ -29,7 +29,43 @@ type note struct {
 	Start  agent.Start `json:"start"`
 }
 
-func newNote(ctx context.Context, a mcpserver.Agent, start agent.Start) *note {
+// leaveNote makes a run leave a note until it has ended, for the next server.
+func (h *agentServer) leaveNote(ctx context.Context, slug string, start agent.Start, o *host.Options) {
+	a := h.offerOf(slug)
+	if a == nil {
+		return
+	}
+	n, id, parked, observe := newNote(ctx, a, start), "", false, o.Observe
+	o.Observe = func(e agent.Event) {
+		observe(e)
+		if e.Depth > 0 {
+			return
+		}
+		parked = isEnd(e) && e.Status == agent.StatusInterrupted && strings.Contains(e.Error, serve.Parked)
+		if id == "" && e.Session != "" {
+			id = e.Session
+			if err := n.write(h.notes, id); err != nil {
+				h.say("warning: a server that starts with --resume will not find session " + id + ": " + err.Error())
+			}
+		}
+	}
+	o.Closed = func() {
+		if id != "" && !parked {
+			n.remove(h.notes, id)
+		}
+	}
+}
+
+// offerOf returns the agent with a name, nil if there is none.
+func (h *agentServer) offerOf(slug string) *host.Agent {
+	i := slices.IndexFunc(h.host.Offers, func(a host.Agent) bool { return a.Name == slug })
+	if i < 0 {
+		return nil
+	}
+	return &h.host.Offers[i]
+}
+
+func newNote(ctx context.Context, a *host.Agent, start agent.Start) *note {
 	n := &note{Agent: a.Name, Source: a.Agent.Source, Token: serve.TokenName(ctx), Start: start}
 	n.Start.Args, n.Start.Media, n.Start.From = nil, nil, 0
 	if d, ok := start.Lease.Time(); ok {
@@ -53,7 +89,7 @@ func (n *note) remove(dir, id string) { _ = os.Remove(filepath.Join(dir, id+note
 
 // resume continues the runs of notes. What cannot be continued is said, and its note stays
 // unless its session is gone.
-func (h *host) resume(server *serve.Server) {
+func (h *agentServer) resume(server *serve.Server) {
 	paths, _ := filepath.Glob(filepath.Join(h.notes, "*"+noteSuffix)) // the pattern is well-formed
 	for _, path := range paths {
 		id := strings.TrimSuffix(filepath.Base(path), noteSuffix)
@@ -63,7 +99,7 @@ func (h *host) resume(server *serve.Server) {
 	}
 }
 
-func (h *host) resumeOne(server *serve.Server, id string) error {
+func (h *agentServer) resumeOne(server *serve.Server, id string) error {
 	text, err := os.ReadFile(filepath.Join(h.notes, id+noteSuffix))
 	var n note
 	if err == nil {
@@ -72,8 +108,7 @@ func (h *host) resumeOne(server *serve.Server, id string) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(h.list, func(a mcpserver.Agent) bool { return a.Name == n.Agent && a.Agent.Source == n.Source })
-	if i < 0 {
+	if a := h.offerOf(n.Agent); a == nil || a.Agent.Source != n.Source {
 		return nil // of another server
 	}
 	events, err := h.lastRun(context.Background(), n.Agent, id) // of any owner
@@ -99,11 +134,11 @@ func ended(events []agent.Event) bool {
 func isEnd(e agent.Event) bool { return e.Kind == agent.EventEnd && e.Depth == 0 }
 
 // lastRun is serve.Options.Journal.
-func (h *host) lastRun(ctx context.Context, slug, id string) ([]agent.Event, error) {
+func (h *agentServer) lastRun(ctx context.Context, slug, id string) ([]agent.Event, error) {
 	unknown := fmt.Errorf("%s has no session %.100q: %w", slug, id, fs.ErrNotExist)
-	i := slices.IndexFunc(h.list, func(a mcpserver.Agent) bool { return a.Name == slug })
+	a := h.offerOf(slug)
 	path := h.sessionOf(id, serve.Owner(ctx))
-	if i < 0 || path == "" {
+	if a == nil || path == "" {
 		return nil, unknown
 	}
 	var events []agent.Event
@@ -112,7 +147,7 @@ func (h *host) lastRun(ctx context.Context, slug, id string) ([]agent.Event, err
 		if err != nil {
 			return nil, err
 		}
-		if e.Kind == agent.EventSession && e.Depth == 0 && (e.Session != id || e.Agent != h.list[i].Agent.Slug || e.Source != h.list[i].Agent.Source) {
+		if e.Kind == agent.EventSession && e.Depth == 0 && (e.Session != id || e.Agent != a.Agent.Slug || e.Source != a.Agent.Source) {
 			return nil, unknown
 		}
 		if e.Kind == agent.EventMessage && e.Depth == 0 && !e.Opening && !e.Continues() {

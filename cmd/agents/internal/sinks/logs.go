@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/redact"
 )
 
 // logs are the log sinks of a run: they take events and lines of servers, one at
 // a time.
 type logs struct {
-	secrets *redact.Redactor
-	to      func(agent.Event)
+	hide func(string) string
+	to   func(agent.Event)
 
 	mu      sync.Mutex
 	session string // of the root
@@ -34,5 +33,5 @@ func (l *logs) line(server, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.to(agent.Event{Time: time.Now(), Kind: agent.EventLog, Session: l.session, Agent: l.agent,
-		Tool: server, Text: l.secrets.String(line)})
+		Tool: server, Text: l.hide(line)})
 }

@@ -44,9 +44,10 @@ func ended(out *agent.Outcome, err error) error {
 
 // Sinks receive the events of a run: progress, logs, the result.
 type Sinks struct {
-	P       *program.Env
-	output  string
-	Secrets *redact.Redactor
+	P      *program.Env
+	output string
+	// Hide takes known keys out of a text.
+	Hide    func(string) string
 	Log     *load.ServerLog // of the tree
 	Observe func(agent.Event)
 	Kept    bool // the session is on disk
@@ -73,7 +74,7 @@ type Flags struct {
 // Open opens what the flags and the configuration name for a run under ctx. cancel
 // ends the run when its events are no longer read.
 func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *ask.Person, cancel context.CancelCauseFunc) (*Sinks, error) {
-	s := &Sinks{P: p, Log: l.Log, output: f.Output, Secrets: redact.New(l.Secrets()), cancel: cancel}
+	s := &Sinks{P: p, Log: l.Log, output: f.Output, Hide: redact.New(l.Secrets()).String, cancel: cancel}
 	s.progress = &view.Text{W: p.Err, Live: p.ErrTerm && p.Getenv("TERM") != "dumb", Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: Asks(l),
 		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }, Panicked: s.panicked}
 	watch := []func(agent.Event){}
@@ -122,7 +123,7 @@ func format(p *program.Env) markdown.Format {
 // Background opens the logs that the flags and the configuration name, and if traceFile is
 // not nil, the exporter of spans. Nothing is shown. Close it.
 func Background(p *program.Env, l *load.Tree, traceFile *string) (*Sinks, error) {
-	s := &Sinks{P: p, Log: l.Log, Secrets: redact.New(l.Secrets())}
+	s := &Sinks{P: p, Log: l.Log, Hide: redact.New(l.Secrets()).String}
 	logs, err := s.Logs(l)
 	if err == nil && traceFile != nil {
 		var spans func(agent.Event)
@@ -207,7 +208,7 @@ func (s *Sinks) Logs(l *load.Tree) ([]func(agent.Event), error) {
 		s.Log.Open(nil)
 		return nil, nil
 	}
-	all := &logs{secrets: s.Secrets, to: observe.Tee(watch...), agent: l.Root.Slug}
+	all := &logs{hide: s.Hide, to: observe.Tee(watch...), agent: l.Root.Slug}
 	s.Log.Open(all.line)
 	return []func(agent.Event){all.event}, nil
 }
@@ -324,9 +325,6 @@ func (s *Sinks) object(out *agent.Outcome, runErr error) error {
 	}
 	return s.P.WriteJSON(r)
 }
-
-// Hide redacts known keys in a text.
-func (s *Sinks) Hide(text string) string { return s.Secrets.String(text) }
 
 // Redact redacts known keys in the text of an error.
 func (s *Sinks) Redact(err error) error {

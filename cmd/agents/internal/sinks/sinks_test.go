@@ -24,7 +24,7 @@ func TestAPanicAtTheEndEndsTheTree(t *testing.T) {
 			}
 			var errs strings.Builder
 			ended := false
-			s := &Sinks{P: &program.Env{Out: io.Discard, Err: &errs, Getenv: func(string) string { return "" }}, Log: &load.ServerLog{},
+			s := &Sinks{P: &program.Env{Out: io.Discard, Err: &errs, Getenv: func(string) string { return "" }}, Log: &load.ServerLog{}, Hide: strings.Clone,
 				progress: &view.Text{W: &errs, Live: true, Size: func() (int, int) { reach("the size"); return 80, 24 }},
 				ending:   func() error { ended = true; return nil },
 				closers:  []func() error{func() error { reach("the log"); return nil }}}

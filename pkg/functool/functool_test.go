@@ -1,4 +1,4 @@
-package agent_test
+package functool_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/functool"
 )
 
 type addArgs struct {
@@ -17,7 +18,7 @@ type addArgs struct {
 }
 
 func TestFuncIsAToolWithASchema(t *testing.T) {
-	add := agent.Func("add", "adds two numbers", func(_ context.Context, args addArgs) (string, error) {
+	add := functool.New("add", "adds two numbers", func(_ context.Context, args addArgs) (string, error) {
 		if args.A < 0 {
 			return "", errors.New("a is negative")
 		}
@@ -48,7 +49,7 @@ func TestFuncIsAToolWithASchema(t *testing.T) {
 }
 
 func TestFuncOfNoArguments(t *testing.T) {
-	now := agent.Func("now", "tells the time", func(context.Context, struct{}) (string, error) { return "noon", nil })
+	now := functool.New("now", "tells the time", func(context.Context, struct{}) (string, error) { return "noon", nil })
 	if got, err := (&agent.Runner{Agent: &agent.Agent{}}).Call(t.Context(), now, ""); err != nil || got.Text() != "noon" {
 		t.Errorf("now = %q, %v", got.Text(), err)
 	}

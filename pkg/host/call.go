@@ -1,0 +1,78 @@
+package host
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// Tools returns the tools of an agent that its rights do not hide. Call judges their calls by
+// these rights. What cannot be listed is left out, and said to Warn.
+func (h *Host) Tools(ctx context.Context, a *agent.Agent) (list []agent.Tool) {
+	for _, set := range a.Toolsets {
+		tools, err := set.Tools(ctx)
+		if err != nil && h.Warn != nil {
+			h.Warn(err.Error())
+		}
+		for _, tool := range tools {
+			if a.Rights == nil {
+				list = append(list, tool)
+			} else if !a.Rights.Hides(&agent.Invocation{Spec: tool.Spec(), Agent: a.Slug, Path: []string{a.Slug}}) {
+				list = append(list, &owned{tool, a})
+			}
+		}
+	}
+	return list
+}
+
+// An owned tool is one of an agent that has rights. A call has its name, which rules name,
+// also where clients see another one.
+type owned struct {
+	agent.Tool
+	owner *agent.Agent
+}
+
+// Unwrap returns the tool: see agent.As.
+func (o *owned) Unwrap() any { return o.Tool }
+
+// CallOptions are what one call of a tool has beside its arguments.
+type CallOptions struct {
+	// Caller is the agent that makes the call. If it is nil, it is one without a model, with
+	// the name Client and the rights of the agent whose Tools the tool is from.
+	Caller *agent.Agent
+	Client string
+	// Traceparent is the span that the call is part of; "" is that of Host.Caller.
+	Traceparent string
+	// Observe gets the events of the call before Host.Observe.
+	Observe func(agent.Event)
+}
+
+// Call makes one call of a tool, as a run would: see agent.Runner.Call.
+func (h *Host) Call(ctx context.Context, tool agent.Tool, args string, o CallOptions) (agent.Result, error) {
+	if o.Caller == nil {
+		o.Caller = &agent.Agent{Slug: o.Client}
+		if of, ok := agent.As[*owned](tool); ok {
+			o.Caller.Slug, o.Caller.Rights = of.owner.Slug, of.owner.Rights // rules name agents
+			tool = of
+		}
+	}
+	r := h.Runner(o.Caller)
+	r.From.Traceparent = cmp.Or(o.Traceparent, r.From.Traceparent)
+	r.Observe = both(o.Observe, r.Observe)
+	return r.Call(ctx, tool, args)
+}
+
+// both calls two observers, of which any may be nil.
+func both(first, second func(agent.Event)) func(agent.Event) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(e agent.Event) {
+		first(e)
+		second(e)
+	}
+}

@@ -1,0 +1,262 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/schema"
+)
+
+// An Agent is one that a Host runs.
+type Agent struct {
+	// Name is what clients call it; it is also the name of a tool that asks it.
+	Name  string
+	Agent *agent.Agent
+}
+
+// A Host starts runs. Its exported fields must not be changed after the first use; its
+// methods are safe for concurrent use.
+type Host struct {
+	// Offers are the agents that Start finds by their names.
+	Offers []Agent
+	// Sessions opens the session of a run: that with an id, or a new one if id is "". A nil
+	// Session is not kept. It must not return the session of another client. If Sessions is
+	// nil, nothing is kept.
+	Sessions func(ctx context.Context, a Agent, id string) (Session, error)
+	// Budget limits each run, and Policy decides about its calls, in addition to what the
+	// agents say.
+	Budget agent.Budget
+	Policy agent.Policy
+	// Person answers questions that the holder of a run does not answer; nil is nobody. See
+	// agent.Runner.Person.
+	Person func(ctx context.Context, question agent.Event) (json.RawMessage, error)
+	// Observe gets every event, without the secrets that Learn was given. Several runs call it
+	// concurrently.
+	Observe func(agent.Event)
+	// Traced means that spans are made of the events.
+	Traced bool
+	// Panicked gets the text and the stack of a panic, which then ends one run and not the
+	// program; nil lets it end the program.
+	Panicked func(text string)
+	// Caller is the call of another process that the runs answer.
+	Caller Caller
+	// Warn gets what a person should read about a session; nil ignores it.
+	Warn func(text string)
+
+	ending sync.WaitGroup
+
+	mu      sync.Mutex
+	secrets []string
+	redact  *redact.Redactor // of secrets
+	live    map[string]*live // by session
+	closed  []error
+}
+
+// New returns a Host of a loaded tree, whose root it offers by its slug.
+func New(tree *agentfile.Tree) *Host {
+	h := &Host{}
+	if tree.Root != nil {
+		h.Offers = []Agent{{Name: tree.Root.Slug, Agent: tree.Root}}
+	}
+	h.Learn(tree.Secrets())
+	return h
+}
+
+// A Caller is the call of another process that runs answer.
+type Caller struct {
+	// Key is that of the call: see agent.Event.Parent. It is "" for runs whose holder knows it.
+	Key string
+	// Depth is the number of agents above.
+	Depth int
+	// Traceparent is the span of the call, in W3C Trace Context.
+	Traceparent string
+}
+
+// Options are what one run has beside its Start.
+type Options struct {
+	// Observe gets the events of the run before Host.Observe, one at a time.
+	Observe func(agent.Event)
+	// ID is that of its session, if that is new; "" leaves it to the Session.
+	ID string
+	// Closed is called when the session is closed.
+	Closed func()
+}
+
+// Learn adds secrets, which are taken out of everything that runs show, keep and send from
+// now on. Earlier ones stay, because running calls may still use them.
+func (h *Host) Learn(secrets []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := slices.Concat(h.secrets, secrets)
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) > len(h.secrets) {
+		h.secrets, h.redact = all, redact.New(all)
+	}
+}
+
+// redactor is nil if there is nothing to take out.
+func (h *Host) redactor() *redact.Redactor {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.redact
+}
+
+// Hide takes the secrets out of a text.
+func (h *Host) Hide(text string) string { return h.redactor().String(text) }
+
+// Runner returns a new Runner of an agent, with all that the Host gives to runs but a session.
+func (h *Host) Runner(a *agent.Agent) *agent.Runner {
+	secrets := h.redactor()
+	r := &agent.Runner{
+		Agent: a, Secrets: secrets, ReadRights: policy.Read, Output: schema.Output, Arguments: schema.CompileShape,
+		Policy: h.Policy, Person: h.Person, Trace: h.Traced, Panicked: h.Panicked,
+		From: &agent.Resume{Parent: h.Caller.Key, Depth: h.Caller.Depth, Traceparent: h.Caller.Traceparent},
+	}
+	r.Lease.Budget = h.Budget
+	if h.Observe != nil {
+		r.Observe = h.observer(secrets)
+	}
+	return r
+}
+
+// observer passes the events of one run, which is without known secrets, to Observe, without
+// those that are learned during the run.
+func (h *Host) observer(known *redact.Redactor) func(agent.Event) {
+	next := h.Observe
+	return func(e agent.Event) {
+		if now := h.redactor(); now != known {
+			known, next = now, agent.Redact(now, h.Observe)
+		}
+		next(e)
+	}
+}
+
+// Agents are the Offers as tools.
+func (h *Host) Agents() []agent.ToolSpec {
+	var list []agent.ToolSpec
+	for _, a := range h.Offers {
+		list = append(list, (&agent.Subagent{Name: a.Name, Agent: a.Agent}).Spec())
+	}
+	return list
+}
+
+// find returns the agent with a name.
+func (h *Host) find(name string) (Agent, error) {
+	i := slices.IndexFunc(h.Offers, func(a Agent) bool { return a.Name == name })
+	if i < 0 {
+		return Agent{}, fmt.Errorf("there is no agent %.100q", name)
+	}
+	return h.Offers[i], nil
+}
+
+// Start begins a run of the agent with a name and returns at once. The error is why nothing
+// ran.
+func (h *Host) Start(ctx context.Context, name string, start agent.Start) (*agent.Channel, error) {
+	return h.Run(ctx, name, start, Options{})
+}
+
+// Run is Start with options.
+func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Options) (*agent.Channel, error) {
+	a, err := h.find(name)
+	if err != nil {
+		return nil, err
+	}
+	r := h.Runner(a.Agent)
+	s, err := h.open(ctx, a, start)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		if err = s.Attach(r); err == nil && start.Session == "" && len(start.History) > 0 {
+			start.History, err = write(ctx, r, start.History)
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.Close(nil))
+		}
+	}
+	if later := r.NewID; o.ID != "" {
+		id := o.ID
+		r.NewID = func() string { // one call after the other: the first is of the root
+			if id == "" {
+				return later()
+			}
+			first := id
+			id = ""
+			return first
+		}
+	}
+	run := &live{closed: make(chan struct{})}
+	r.Observe = both(o.Observe, r.Observe)
+	if s != nil {
+		r.Observe = both(r.Observe, func(e agent.Event) { h.note(run, &e) })
+	}
+	c := r.Start(ctx, start)
+	h.ending.Go(func() { h.end(c, run, s, o) })
+	return c, nil
+}
+
+// write writes the history of a conversation that the client keeps into the new session of
+// its run. The client does not know all about the agent.
+func write(ctx context.Context, r *agent.Runner, history []agent.Event) ([]agent.Event, error) {
+	redact := agent.RedactEvent(r.Secrets)
+	history = slices.Clone(history)
+	for i := range history {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		e := &history[i]
+		e.Agent = r.Agent.Slug
+		if e.Kind == agent.EventSession {
+			e.Source, e.Model = r.Agent.Source, r.Agent.Model
+		}
+		if redact != nil {
+			*e = redact(*e)
+		}
+		if err := r.Journal.Append(ctx, *e); err != nil {
+			return nil, err
+		}
+	}
+	return history, nil
+}
+
+// Drive is Run for what drives the session itself, with Runners that next returns: each is
+// used once and continues the session, which drive returns as it is at the end.
+func (h *Host) Drive(ctx context.Context, a *agent.Agent, drive func(next func() *agent.Runner) (*agent.Outcome, *agent.Session, error)) (*agent.Outcome, error) {
+	var s Session
+	if h.Sessions != nil {
+		var err error
+		if s, err = h.Sessions(ctx, Agent{Agent: a}, ""); err != nil {
+			return &agent.Outcome{Status: agent.StatusFailed, Agent: a.Slug}, err
+		}
+	}
+	var refused error
+	out, conversation, err := drive(func() *agent.Runner {
+		r := h.Runner(a)
+		if s != nil && refused == nil {
+			refused = s.Attach(r)
+		}
+		return r
+	})
+	if err = errors.Join(refused, err); s != nil {
+		if closeErr := s.Close(conversation); err == nil && closeErr != nil {
+			err = fmt.Errorf("%w: %w", agent.ErrJournal, closeErr)
+		}
+	}
+	return out, err
+}
+
+// Wait waits until the sessions of all runs are closed, and returns what failed then.
+func (h *Host) Wait() error {
+	h.ending.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return errors.Join(h.closed...)
+}

@@ -1,0 +1,111 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/session"
+)
+
+// answer is a model that says one thing.
+type answer string
+
+func (a answer) Generate(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
+	return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(string(a))}}, Finish: agent.FinishStop}, nil
+}
+
+// on keeps the sessions of an agent in dir, or continues the one at path.
+func on(slug, dir string, path *string) *host.Host {
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: slug, Provider: answer("done")}}}}
+	h.Sessions = func(context.Context, host.Agent, string) (host.Session, error) {
+		if *path == "" {
+			j := session.Create(dir, session.Options{})
+			return &host.Kept{Journal: j}, nil
+		}
+		j, past, err := session.Open(*path, session.Options{})
+		return &host.Kept{Journal: j, Past: past}, err
+	}
+	return h
+}
+
+func TestASessionOnDiskIsContinuedByItsAgentAlone(t *testing.T) {
+	dir, path := t.TempDir(), ""
+	h := on("one", dir, &path)
+	message := agent.UserText("go")
+	c, err := h.Start(t.Context(), "a", agent.Start{Message: &message})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.Wait()
+	if err = errors.Join(err, h.Wait()); err != nil || out.Answer != "done" {
+		t.Fatalf("the first run: %+v, %v", out, err)
+	}
+	path = dir + "/" + out.Session
+	if c, err = h.Start(t.Context(), "a", agent.Start{Message: &message}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.Wait()
+	if err = errors.Join(err, h.Wait()); err != nil || again.Session != out.Session || c.Session().Turn != 2 {
+		t.Errorf("the second run: %+v, %v", again, err)
+	}
+	other := on("two", dir, &path)
+	_, err = other.Start(t.Context(), "a", agent.Start{Message: &message})
+	if of, ok := errors.AsType[*host.OtherAgentError](err); !ok || of.Of != "one" || of.Agent != "two" {
+		t.Errorf("another agent: %v", err)
+	}
+	if _, err := session.Inspect(path); err != nil {
+		t.Error(err)
+	}
+	if _, past, err := session.Open(path, session.Options{}); err != nil || past.Session.Turn != 2 {
+		t.Errorf("the session is still in use, or was changed: %v", err)
+	}
+}
+
+// TestASessionThatCannotBeClosedIsAnError, since what was not written is lost.
+func TestASessionThatCannotBeClosedIsAnError(t *testing.T) {
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: answer("done")}}}}
+	h.Sessions = func(context.Context, host.Agent, string) (host.Session, error) { return full{}, nil }
+	message := agent.UserText("go")
+	c, err := h.Start(t.Context(), "a", agent.Start{Message: &message})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Wait(); !errors.Is(err, agent.ErrJournal) || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("Wait = %v", err)
+	}
+}
+
+type full struct{}
+
+func (full) Attach(*agent.Runner) error { return nil }
+func (full) Close(*agent.Session) error { return errors.New("no space left") }
+
+// TestSecretsThatAreLearnedDuringARun are not in what is logged from then on.
+func TestSecretsThatAreLearnedDuringARun(t *testing.T) {
+	const key = "sk-learned-0123456789"
+	var seen []string
+	h := &host.Host{Observe: func(e agent.Event) { seen = append(seen, e.Text) }}
+	h.Offers = []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: answer("the key is " + key)}}}
+	message := agent.UserText("go")
+	c, err := h.Run(t.Context(), "a", agent.Start{Message: &message}, host.Options{Observe: func(e agent.Event) {
+		if e.Kind == agent.EventRequest {
+			h.Learn([]string{key})
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(seen, "\n"); strings.Contains(text, key) || !strings.Contains(text, "the key is ") {
+		t.Errorf("logged: %s", text)
+	}
+}

@@ -1,0 +1,70 @@
+package hosttest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Table says for each edge which abilities its protocol does not have, and why.
+var Table = map[string]map[string]string{
+	"In Go":     {},
+	"channel":   {},
+	"WebSocket": {},
+	"OpenAI": {
+		Progress: "its streams name only the tools of the client",
+		Asked:    "it has no message for a question",
+		Context:  "it has no field for it",
+		Continue: "the client sends the conversation again, or names a stored response",
+	},
+	"A2A": {
+		Asked:   "the client may be a model, so it cannot allow a call that a person is to decide about",
+		Gone:    "a task belongs to no connection: its client finds it again by its id, or cancels it",
+		Schema:  "a message has no field for it",
+		Context: "a message has no field for it",
+	},
+	"MCP": {
+		Attachment: "the arguments of a tool are JSON",
+		Asked:      "the client may be a model, so it cannot allow a call that a person is to decide about",
+		Schema:     "the arguments of a tool are those of its schema",
+		Context:    "the arguments of a tool are those of its schema",
+	},
+	"MCP over HTTP": {
+		Attachment: "the arguments of a tool are JSON",
+		Asked:      "the client may be a model, so it cannot allow a call that a person is to decide about",
+		Schema:     "the arguments of a tool are those of its schema",
+		Context:    "the arguments of a tool are those of its schema",
+		Gone:       "a connection that is lost does not end the call: its client can take up the stream again",
+	},
+}
+
+// Order is the order of the edges in the table.
+var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "A2A", "MCP", "MCP over HTTP"}
+
+// Markdown is the table for the manual: a row for each ability, and below it what the
+// protocols cannot do.
+func Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| | %s |\n|---|%s\n", strings.Join(Order, " | "), strings.Repeat("---|", len(Order)))
+	var notes []string
+	number := map[string]int{}
+	for _, ability := range Abilities {
+		b.WriteString("| " + ability)
+		for _, edge := range Order {
+			cell := "yes"
+			if why := Table[edge][ability]; why != "" {
+				if number[why] == 0 {
+					notes = append(notes, why)
+					number[why] = len(notes)
+				}
+				cell = fmt.Sprintf("no (%d)", number[why])
+			}
+			b.WriteString(" | " + cell)
+		}
+		b.WriteString(" |\n")
+	}
+	b.WriteByte('\n')
+	for i, note := range notes {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, strings.ToUpper(note[:1])+note[1:]+".")
+	}
+	return b.String()
+}

@@ -1,0 +1,259 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/session"
+)
+
+// A Session keeps one run, which may continue earlier ones.
+type Session interface {
+	// Attach makes a Runner, which was not used yet, continue the session and write into it.
+	Attach(r *agent.Runner) error
+	// Close is called when the run has ended, with its conversation, or with nil if nothing ran.
+	Close(conversation *agent.Session) error
+}
+
+// A live run is one whose session is open.
+type live struct {
+	session string
+	ended   bool          // the last event was seen; under Host.mu
+	closed  chan struct{} // closed when the session is
+}
+
+// open opens the session of a run; it is nil if none is kept. An earlier run of the session
+// may have ended a moment ago.
+func (h *Host) open(ctx context.Context, a Agent, start agent.Start) (Session, error) {
+	if h.Sessions == nil || start.Journal {
+		return nil, nil
+	}
+	h.mu.Lock()
+	earlier := h.live[start.Session]
+	wait := earlier != nil && earlier.ended
+	h.mu.Unlock()
+	if wait {
+		select {
+		case <-earlier.closed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return h.Sessions(ctx, a, start.Session)
+}
+
+// note notes the session of a run, and its last event.
+func (h *Host) note(run *live, e *agent.Event) {
+	if e.Depth > 0 || run.session != "" && e.Kind != agent.EventEnd {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	run.ended = e.Kind == agent.EventEnd
+	if run.session == "" && e.Session != "" {
+		run.session = e.Session
+		if h.live == nil {
+			h.live = map[string]*live{}
+		}
+		h.live[e.Session] = run
+	}
+}
+
+// Running returns the number of runs that have a session and have not ended.
+func (h *Host) Running() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, run := range h.live {
+		if !run.ended {
+			n++
+		}
+	}
+	return n
+}
+
+// end closes the session of a run that has ended.
+func (h *Host) end(c *agent.Channel, run *live, s Session, o Options) {
+	<-c.Done()
+	var err error
+	if s != nil {
+		err = s.Close(c.Session())
+	}
+	h.mu.Lock()
+	if h.live[run.session] == run {
+		delete(h.live, run.session)
+	}
+	if err != nil && len(h.closed) < 100 { // nobody may ask
+		h.closed = append(h.closed, fmt.Errorf("%w: %w", agent.ErrJournal, err))
+	}
+	h.mu.Unlock()
+	close(run.closed)
+	if o.Closed != nil {
+		o.Closed()
+	}
+}
+
+// A Kept session is on disk.
+type Kept struct {
+	*session.Journal
+	// Past is what it continues; nil for a new session.
+	Past *session.Past
+	// Wrap, if it is not nil, returns the journal that the run writes to.
+	Wrap func(agent.Journal) agent.Journal
+	// Warn gets what became of processes that the earlier run left; nil ignores it.
+	Warn func(text string)
+	// Any agent may continue the session: it does not say whose it is.
+	Any bool
+}
+
+// An OtherAgentError is why an agent cannot continue a session.
+type OtherAgentError struct{ Session, Of, Agent string }
+
+func (e *OtherAgentError) Error() string {
+	return fmt.Sprintf("session %s is of agent %s, not of %s", e.Session, e.Of, e.Agent)
+}
+
+// Attach implements Session.
+func (k *Kept) Attach(r *agent.Runner) error {
+	r.Journal = k.Journal
+	if k.Wrap != nil {
+		r.Journal = k.Wrap(k.Journal)
+	}
+	r.NewID = k.NewID
+	if k.Past == nil {
+		return nil
+	}
+	if was := k.Past.Session.Agent; !k.Any && was != "" && was != r.Agent.Slug {
+		return &OtherAgentError{k.ID(), was, r.Agent.Slug}
+	}
+	from := r.From
+	r.From = &k.Past.Resume
+	if from != nil {
+		r.From.Depth, r.From.Traceparent = from.Depth, from.Traceparent
+	}
+	k.endLeft()
+	return nil
+}
+
+// Close implements Session.
+func (k *Kept) Close(*agent.Session) error { return k.Journal.Close() }
+
+// endLeft ends processes that calls of the earlier run left running. If the process of that
+// run is alive, this session is a copy, and the processes still belong to the original.
+func (k *Kept) endLeft() {
+	warn := k.Warn
+	if warn == nil {
+		warn = func(string) {}
+	}
+	if pid := k.Past.OwnerPID; pid != 0 {
+		if len(k.Past.Started) > 0 {
+			warn(fmt.Sprintf("this is a copy of a session that process %d still runs: the processes of its calls are not ended", pid))
+		}
+		return
+	}
+	ended, alive := 0, 0
+	for _, key := range k.Past.Started {
+		e, a := process.EndLeft(key)
+		ended, alive = ended+e, alive+a
+	}
+	if ended+alive > 0 {
+		warn(fmt.Sprintf("%d processes that the earlier run left running were ended, %d could not be ended", ended, alive))
+	}
+}
+
+// A Memory keeps the latest conversations as long as the program runs.
+type Memory struct {
+	// Max is how many it keeps. The one that was not used for the longest time is dropped.
+	Max int
+	// Owner returns the client of a request; nil is one for all.
+	Owner func(ctx context.Context) string
+
+	mu   sync.Mutex
+	tick int
+	byID map[string]*remembered
+}
+
+type remembered struct {
+	resume agent.Resume
+	agent  string // its name
+	owner  string
+	busy   bool
+	used   int // the greater, the later
+}
+
+// Open is for Host.Sessions.
+func (m *Memory) Open(ctx context.Context, a Agent, id string) (Session, error) {
+	s := &memorySession{memory: m, agent: a.Name}
+	if m.Owner != nil {
+		s.owner = m.Owner(ctx)
+	}
+	if id == "" {
+		return s, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, ok := m.byID[id]
+	switch {
+	case !ok || c.agent != a.Name || c.owner != s.owner:
+		return nil, fmt.Errorf("%s has no session %q: the last %d sessions are kept, as long as the program runs", a.Name, id, m.Max)
+	case c.busy:
+		return nil, fmt.Errorf("session %q is in use by another call", id)
+	}
+	c.busy, s.from = true, c
+	return s, nil
+}
+
+// keep keeps a conversation until too many others were used after it.
+func (m *Memory) keep(id string, c *remembered) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byID == nil {
+		m.byID = map[string]*remembered{}
+	}
+	m.tick++
+	c.used, c.busy = m.tick, false
+	m.byID[id] = c
+	for len(m.byID) > m.Max {
+		oldest := ""
+		for id, c := range m.byID {
+			if !c.busy && (oldest == "" || c.used < m.byID[oldest].used) {
+				oldest = id
+			}
+		}
+		if oldest == "" {
+			return // all are in use
+		}
+		delete(m.byID, oldest)
+	}
+}
+
+// A memorySession is a Session of a Memory.
+type memorySession struct {
+	memory *Memory
+	agent  string
+	owner  string
+	from   *remembered // nil for a new conversation
+}
+
+func (s *memorySession) Attach(r *agent.Runner) error {
+	if s.from != nil {
+		from := r.From
+		r.From = &s.from.resume
+		if from != nil {
+			r.From.Depth, r.From.Traceparent = from.Depth, from.Traceparent
+		}
+	}
+	return nil
+}
+
+func (s *memorySession) Close(conversation *agent.Session) error {
+	switch {
+	case conversation != nil && conversation.ID != "":
+		s.memory.keep(conversation.ID, &remembered{agent: s.agent, owner: s.owner, resume: agent.Resume{Session: conversation, Context: conversation.Context}})
+	case s.from != nil: // nothing ran
+		s.memory.keep(s.from.resume.Session.ID, s.from)
+	}
+	return nil
+}
