@@ -14,6 +14,7 @@ package acpclient
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -60,6 +61,12 @@ const (
 func (a *Agent) Spec() agent.ToolSpec {
 	return agent.ToolSpec{Name: a.Name, Description: a.Description, Schema: (&agent.Agent{}).ArgsSchema(), Source: a.Source,
 		Channel: agent.ChannelVersion, Effects: agent.EffectsOnce}
+}
+
+// Identity implements agent.Identified. The digest is that of the command, with the folder.
+func (a *Agent) Identity() (source, digest string) {
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{a.WorkDir(), a.Command.Path}, a.Command.Args...), "\x00")))
+	return a.Source, fmt.Sprintf("sha256:%x", sum)
 }
 
 // WorkDir implements agent.Located.

@@ -167,6 +167,9 @@ func (p *permit) Spec() agent.ToolSpec {
 	return spec
 }
 
+// Identity implements agent.Identified.
+func (p *permit) Identity() (source, digest string) { return p.talk.agent.Identity() }
+
 // WorkDir implements agent.Located.
 func (p *permit) WorkDir() string { return p.talk.agent.WorkDir() }
 

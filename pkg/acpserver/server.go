@@ -70,6 +70,9 @@ type Session interface {
 type Server struct {
 	Host          Host
 	Name, Version string
+	// Panicked gets the text and the stack of a panic, which fails the request; nil lets it end
+	// the program.
+	Panicked func(text string)
 
 	conn *acp.Conn
 
@@ -106,6 +109,21 @@ func (s *Server) notify(method string, params json.RawMessage) {
 
 // request returns what answers a request.
 func (s *Server) request(method string, params json.RawMessage) acp.Answer {
+	var answer acp.Answer
+	err := agent.Guard(s.Panicked, func() error { answer = s.method(method, params); return nil })
+	if answer == nil && err == nil {
+		return nil
+	}
+	return func(ctx context.Context) (result any, failed error) {
+		if err != nil {
+			return nil, err
+		}
+		failed = agent.Guard(s.Panicked, func() (err error) { result, err = answer(ctx); return err })
+		return result, failed
+	}
+}
+
+func (s *Server) method(method string, params json.RawMessage) acp.Answer {
 	switch method {
 	case acp.MethodInitialize:
 		return acp.With(params, s.initialize)

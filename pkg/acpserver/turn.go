@@ -128,25 +128,37 @@ func (s *session) run(ctx context.Context, m agent.Message) (acp.PromptResponse,
 	}
 	questions, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
-	for e := range channel.Events() {
-		s.send(s.updates.of(&e, false)...)
-		if e.Kind == agent.EventQuestion {
-			asking.Go(func() {
-				answer, err := s.Answer(questions, e)
-				if err != nil {
-					answer = nil // nobody answers
-				}
-				channel.Reply(e.Question, answer)
-			})
+	failed := agent.Guard(s.server.Panicked, func() error {
+		for e := range channel.Events() {
+			s.send(s.updates.of(&e, false)...)
+			if e.Kind == agent.EventQuestion {
+				asking.Go(func() { channel.Reply(e.Question, s.reply(questions, e)) })
+			}
 		}
+		return nil
+	})
+	if failed != nil {
+		channel.Cancel(failed.Error())
 	}
 	cancel()
 	asking.Wait()
 	out, err := finish()
+	if failed != nil {
+		return acp.PromptResponse{}, failed
+	}
 	if ctx.Err() != nil {
 		return acp.PromptResponse{StopReason: acp.Cancelled}, nil
 	}
 	return s.stopped(out, err)
+}
+
+// reply returns the answer to a question; nil if nobody answers.
+func (s *session) reply(ctx context.Context, q agent.Event) (answer json.RawMessage) {
+	err := agent.Guard(s.server.Panicked, func() (err error) { answer, err = s.Answer(ctx, q); return err })
+	if err != nil {
+		return nil
+	}
+	return answer
 }
 
 // stopped returns why a run stopped, and sends the reason to the person as a message.

@@ -89,9 +89,11 @@ func (r *run) askShared(ctx context.Context, e Event) error {
 		return nil
 	}
 	e.Kind, e.Time, e.Usage = EventReservation, t.now(), &Usage{InputTokens: s.estimate()}
-	t.mu.Unlock()
-	left, total, err := t.reserveShared(ctx, e)
-	t.mu.Lock()
+	left, total, err := func() (Budget, Budget, error) {
+		t.mu.Unlock()
+		defer t.mu.Lock() // also for a panic: to unlock it twice would end the program
+		return t.reserveShared(ctx, e)
+	}()
 	switch {
 	case ctx.Err() != nil:
 		return ContextError(ctx)

@@ -46,7 +46,15 @@ func TestAPanicEndsOneRun(t *testing.T) {
 		"journal":  func(r *agent.Runner) { r.Journal = crash },
 		"accept":   func(r *agent.Runner) { r.Accept = crash.accept },
 		"observer": func(r *agent.Runner) { r.Observe = func(agent.Event) { crash() } },
-		"tool":     called(func(context.Context, *agent.Invocation) { crash() }),
+		"shared": func(r *agent.Runner) {
+			most := agent.Dollar
+			r.Agent.Budget.USD = &most
+			r.Shared = func(context.Context, agent.Event) (left, total agent.Budget, err error) {
+				crash()
+				return left, total, nil
+			}
+		},
+		"tool": called(func(context.Context, *agent.Invocation) { crash() }),
 		"policy": func(r *agent.Runner) {
 			called(func(context.Context, *agent.Invocation) {})(r)
 			r.Policy = crash.policy

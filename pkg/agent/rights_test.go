@@ -202,3 +202,23 @@ func TestACallHasTheArgumentsThatWereJudged(t *testing.T) {
 		})
 	}
 }
+
+// A person who is asked about a sub-agent is told where its file is, not by which name its
+// caller knows it: an answer that is remembered must not hold for another tree.
+func TestTheSourceOfASubagentIsItsFile(t *testing.T) {
+	sub := &agent.Subagent{Name: "expert_sub", Source: "sub.json", Agent: &agent.Agent{Slug: "sub", Source: "/tree/sub.json", Provider: &model{answers: []*agent.Response{text("x")}}}}
+	var asked []string
+	r := &agent.Runner{
+		Agent: newAgent(&model{answers: []*agent.Response{calls(call("", "expert_sub", `{"prompt":"go"}`)), text("done")}}, sub),
+		Policy: func(context.Context, *agent.Invocation) agent.Verdict {
+			return agent.Verdict{Decision: agent.AskPerson}
+		},
+		Person: func(_ context.Context, q agent.Event) (json.RawMessage, error) {
+			asked = append(asked, q.Source)
+			return json.RawMessage(`"allow"`), nil
+		},
+	}
+	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil || !slices.Equal(asked, []string{"/tree/sub.json"}) {
+		t.Errorf("asked about %q, %v", asked, err)
+	}
+}

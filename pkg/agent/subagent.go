@@ -76,6 +76,10 @@ func (s *Subagent) Spec() ToolSpec {
 	return spec
 }
 
+// Identity implements Identified. Agents that Agent starts are asked about by themselves, so
+// that the content of its file does not count.
+func (s *Subagent) Identity() (source, digest string) { return s.Agent.Source, "" }
+
 // restate replaces alternative names of sub-agents and of their argument in the calls of a
 // model by the names that the model was shown.
 func restate(calls []ToolCall, tools []ToolSpec) {

@@ -3,6 +3,7 @@ package exectool
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -76,10 +77,13 @@ func (t *Tool) Description() (*Description, error) {
 	return t.desc, t.err
 }
 
-// Identity implements agent.Identified. Both are empty for a file behind a runner.
+// Identity implements agent.Identified. The digest of a file behind a runner is that of how it
+// is reached, with the folder.
 func (t *Tool) Identity() (source, digest string) {
-	if t.abs == "" {
-		return "", ""
+	if t.src.Runner != nil {
+		dir, _ := filepath.Abs(t.src.Dir) // "" if the working directory is not known
+		sum := sha256.Sum256([]byte(t.src.key() + dir))
+		return t.spec.Source, DigestSum(sum[:])
 	}
 	return t.abs, Digest(t.abs)
 }

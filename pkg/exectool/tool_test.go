@@ -476,3 +476,18 @@ func TestIdentityIsThePathAndTheContent(t *testing.T) {
 		}
 	}
 }
+
+// What is behind a runner is known by how it is reached: in another folder, the runner may be
+// another program.
+func TestIdentityBehindARunner(t *testing.T) {
+	s := newSide(t)
+	script(t, s.path("only/there"), describing(echoing, `echo "got $1"`))
+	identity := func(dir string) string {
+		source, digest := s.open(t, Source{Path: "/only/there", Runner: s.runner(), Dir: dir}).List()[0].Identity()
+		return source + " " + digest
+	}
+	one, other := t.TempDir(), t.TempDir()
+	if identity(one) != identity(one) || identity(one) == identity(other) {
+		t.Errorf("Identity() is %q in one folder and %q in another, where the runner may be another", identity(one), identity(other))
+	}
+}

@@ -211,6 +211,17 @@ func (s *Server) check(m *message, header http.Header) *jsonrpc.Error {
 // answer answers the request r, which enter made, with ctx as its life. code is that
 // of an error, 0 if there is none; without a text the client expects no answer.
 func (r *request) answer(ctx context.Context) (text []byte, code int) {
+	failed := agent.Guard(r.conn.server.opts.Panicked, func() error { text, code = r.handle(ctx); return nil })
+	if failed == nil {
+		return text, code
+	}
+	if r.conn.leave(r) {
+		return nil, 0
+	}
+	return jsonrpc.Answer(r.message.ID, nil, &jsonrpc.Error{Code: mcp.INTERNAL_ERROR, Message: failed.Error()}), mcp.INTERNAL_ERROR
+}
+
+func (r *request) handle(ctx context.Context) (text []byte, code int) {
 	m, c := r.message, r.conn
 	if m.isTask() {
 		result, f := c.answerTask(m)
@@ -228,13 +239,9 @@ func (r *request) answer(ctx context.Context) (text []byte, code int) {
 		return jsonrpc.Answer(m.ID, nil, invalid("%v", err)), mcp.INVALID_REQUEST
 	}
 	ctx = c.server.mcp.WithContext(context.WithValue(ctx, requestKey{}, r), c.session)
-	var response mcp.JSONRPCMessage
-	failed := agent.Guard(c.server.opts.Panicked, func() error { response = c.server.mcp.HandleMessage(ctx, encoded); return nil })
+	response := c.server.mcp.HandleMessage(ctx, encoded)
 	if c.leave(r) {
 		return nil, 0
-	}
-	if failed != nil {
-		return jsonrpc.Answer(m.ID, nil, &jsonrpc.Error{Code: mcp.INTERNAL_ERROR, Message: failed.Error()}), mcp.INTERNAL_ERROR
 	}
 	if r.task != nil {
 		return jsonrpc.Answer(m.ID, c.server.result("task", r.task.fields(false)), nil), 0

@@ -312,17 +312,21 @@ func (e *endpoint) remove(c *peer) bool {
 
 // drop ends the sessions that match.
 func (e *endpoint) drop(match func(*peer) bool) {
-	var removed []*peer
-	e.mu.Lock()
-	for _, c := range e.sessions {
-		if match(c) && e.remove(c) {
-			removed = append(removed, c)
-		}
-	}
-	e.mu.Unlock()
-	for _, c := range removed {
+	for _, c := range e.removed(match) {
 		c.disconnect()
 	}
+}
+
+// removed takes the sessions that match out of the endpoint.
+func (e *endpoint) removed(match func(*peer) bool) (list []*peer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.sessions {
+		if match(c) && e.remove(c) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // sweep ends sessions that were not used for a long time, until ctx ends.

@@ -197,6 +197,7 @@ func (r *reply) resume(w http.ResponseWriter, after int) (left <-chan struct{}, 
 // there is none. It returns when the answer was written, or no client can get it any more.
 func (r *reply) finish(text []byte, status int) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.beat.Stop()
 	switch {
 	case r.ended:
@@ -218,5 +219,4 @@ func (r *reply) finish(text []byte, status int) {
 		<-left
 		r.mu.Lock()
 	}
-	r.mu.Unlock()
 }

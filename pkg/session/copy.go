@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/filelock"
@@ -25,6 +26,7 @@ import (
 func Copy(j *Journal, events iter.Seq2[agent.Event, error]) error {
 	final := j.dir
 	if final != "" {
+		sweepCopies(final)
 		j.dir = filepath.Join(final, copyPrefix+NewID())
 	}
 	err := j.copy(events)
@@ -49,6 +51,19 @@ func Copy(j *Journal, events iter.Seq2[agent.Event, error]) error {
 // copyPrefix begins the name of the folder in which a copy is written. The name is not a valid
 // id, so that an incomplete copy is not taken for a session.
 const copyPrefix = ".copy-"
+
+// keptCopy is how long an incomplete copy may be one in progress.
+const keptCopy = 24 * time.Hour
+
+// sweepCopies removes what processes that were killed have left of copies.
+func sweepCopies(dir string) {
+	found, _ := os.ReadDir(dir) // it may not exist
+	for _, e := range found {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), copyPrefix) && time.Since(info.ModTime()) > keptCopy {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+}
 
 // publish moves a session that is complete into the folder dir.
 func (j *Journal) publish(dir string) error {

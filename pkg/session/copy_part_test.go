@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
@@ -44,6 +45,29 @@ func TestACopyIsASessionOnlyWhenItIsComplete(t *testing.T) {
 	}
 	if list, err := session.List(session.Filter{}, dir); err != nil || len(list) != 1 || list[0].Path != path {
 		t.Errorf("List = %v, %v", list, err)
+	}
+}
+
+// What killed processes have left of copies goes with a later copy, and not one in progress.
+func TestPartsOfCopiesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for name, age := range map[string]time.Duration{".copy-old": 25 * time.Hour, ".copy-new": time.Hour, "other": 25 * time.Hour} {
+		part := filepath.Join(dir, name, "s")
+		at := time.Now().Add(-age)
+		if err := errors.Join(os.MkdirAll(part, 0o700), os.Chtimes(filepath.Dir(part), at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := session.Copy(session.Create(dir, session.Options{}), func(yield func(agent.Event, error) bool) {
+		yield(agent.Event{Kind: agent.EventSession, Session: "s", Agent: "a"}, nil)
+	})
+	var names []string
+	found, _ := os.ReadDir(dir)
+	for _, e := range found {
+		names = append(names, e.Name())
+	}
+	if want := []string{".copy-new", "other", "s"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("Copy = %v; the folder has %q, want %q", err, names, want)
 	}
 }
 

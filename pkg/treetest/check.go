@@ -78,6 +78,9 @@ func (ck *checker) usage(pointer string, want map[string]Count, got agent.Usage)
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		c := want[key]
+		if n := got.Unpriced(); key == "cost" && n > 0 && c.Max != nil && *c.Max > 0 && c.fits(values[key]) {
+			ck.fail(pointer+at(key), "", "the cost of %d of %d requests is not known: their model has no price", n, got.Requests)
+		}
 		ck.count(pointer+at(key), &c, values[key])
 	}
 }

@@ -32,14 +32,22 @@ func (t *Text) tick() {
 			case <-stop:
 				return
 			case <-ticker.C:
-				t.mu.Lock()
-				if !t.closed {
-					t.redraw("")
+				if agent.Guard(t.Panicked, t.elapse) != nil {
+					return
 				}
-				t.mu.Unlock()
 			}
 		}
 	}(t.stop, t.ticked)
+}
+
+// elapse redraws the elapsed times.
+func (t *Text) elapse() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.redraw("")
+	}
+	return nil
 }
 
 // Control sequences of a terminal. Only lines are erased: some terminals copy the

@@ -426,3 +426,27 @@ func TestLiveShowsThePlan(t *testing.T) {
 		}
 	})
 }
+
+// A panic while the elapsed times are redrawn, in a goroutine of its own, is reported and ends
+// that; nothing waits for it.
+func TestAPanicEndsTheRedrawing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScreen(t, 40, 10)
+		fail, said := false, ""
+		text := &Text{W: s, Live: true, Panicked: func(text string) { said += text }, Size: func() (int, int) {
+			if fail {
+				panic("the size")
+			}
+			return s.size()
+		}}
+		text.Observe(agenttest.Call(1, "k", "sleep", ""))
+		fail = true
+		time.Sleep(time.Second)
+		synctest.Wait()
+		fail = false
+		text.Close()
+		if strings.Count(said, "internal error: the size\n") != 1 {
+			t.Errorf("reported %q", said)
+		}
+	})
+}

@@ -59,6 +59,9 @@ type Text struct {
 	MaxLines int
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
+	// Panicked gets the text and the stack of a panic while the elapsed times are redrawn,
+	// which ends that; nil lets it end the program.
+	Panicked func(text string)
 
 	mu     sync.Mutex
 	tree   Tree
@@ -177,9 +180,18 @@ func (t *Text) who(e *agent.Event) string {
 // for the ticker. Observe does nothing afterwards, and Stdout only cleans. Closing
 // twice is harmless.
 func (t *Text) Close() {
+	if stop := t.end(); stop != nil {
+		close(stop)
+		<-t.ticked
+	}
+}
+
+// end returns what stops the ticker, nil if it does not run.
+func (t *Text) end() (stop chan struct{}) {
 	t.mu.Lock()
-	stop := t.stop
-	t.stop = nil
+	defer t.mu.Unlock()
+	defer func() { t.closed = true }()
+	stop, t.stop = t.stop, nil
 	for _, f := range t.flush {
 		f()
 	}
@@ -187,12 +199,7 @@ func (t *Text) Close() {
 	if !t.closed {
 		t.redraw("")
 	}
-	t.closed = true
-	t.mu.Unlock()
-	if stop != nil {
-		close(stop)
-		<-t.ticked
-	}
+	return stop
 }
 
 func (t *Text) now() time.Time {

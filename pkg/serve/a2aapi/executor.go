@@ -23,6 +23,7 @@ const answerTime = 4 * time.Minute
 type executor struct {
 	host Host
 	spec agent.ToolSpec
+	warn func(text string) // see Handler.Warn
 
 	done   chan struct{} // closed when closed is set
 	mu     sync.Mutex
@@ -45,8 +46,8 @@ type run struct {
 	cancelled atomic.Bool
 }
 
-func newExecutor(host Host, spec agent.ToolSpec) *executor {
-	return &executor{host: host, spec: spec, done: make(chan struct{}), runs: map[a2a.TaskID]*run{}, sessions: map[string]string{}}
+func newExecutor(host Host, spec agent.ToolSpec, warn func(text string)) *executor {
+	return &executor{host: host, spec: spec, warn: warn, done: make(chan struct{}), runs: map[a2a.TaskID]*run{}, sessions: map[string]string{}}
 }
 
 // close ends all runs.
@@ -67,20 +68,38 @@ func (x *executor) close() {
 // Execute implements a2asrv.AgentExecutor.
 func (x *executor) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
-		r, err := x.begin(ctx, ec)
-		switch {
-		case err != nil && ec.StoredTask == nil:
-			yield(nil, err)
-			return
-		case err != nil:
-			yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateFailed, says(ec, err.Error())), nil)
-			return
-		case ec.StoredTask == nil && !yield(a2a.NewSubmittedTask(ec, shortened(ec.Message)), nil):
-			x.end(ec.TaskID, r)
+		err := agent.Guard(x.warn, func() error { x.execute(ctx, ec, yield); return nil })
+		if err == nil {
 			return
 		}
-		x.follow(ctx, ec, r, yield)
+		x.mu.Lock()
+		r := x.runs[ec.TaskID]
+		x.mu.Unlock()
+		if r != nil { // nothing reads its events any more
+			x.end(ec.TaskID, r)
+		}
+		if r == nil && ec.StoredTask == nil {
+			yield(nil, err)
+			return
+		}
+		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateFailed, says(ec, err.Error())), nil)
 	}
+}
+
+func (x *executor) execute(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
+	r, err := x.begin(ctx, ec)
+	switch {
+	case err != nil && ec.StoredTask == nil:
+		yield(nil, err)
+		return
+	case err != nil:
+		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateFailed, says(ec, err.Error())), nil)
+		return
+	case ec.StoredTask == nil && !yield(a2a.NewSubmittedTask(ec, shortened(ec.Message)), nil):
+		x.end(ec.TaskID, r)
+		return
+	}
+	x.follow(ctx, ec, r, yield)
 }
 
 // begin starts the run of a task, or answers the question that it waits for.

@@ -40,6 +40,9 @@ type Handler struct {
 	Version string
 	// Secured makes the cards say that requests need a bearer token.
 	Secured bool
+	// Warn gets the text and the stack of a panic, which fails the task; nil leaves it to the
+	// caller.
+	Warn func(text string)
 
 	mu     sync.Mutex
 	agents map[string]*served
@@ -138,7 +141,7 @@ func (h *Handler) served(spec agent.ToolSpec) *served {
 	}
 	s := h.agents[spec.Name]
 	if s == nil {
-		s = &served{executor: newExecutor(h.Host, spec)}
+		s = &served{executor: newExecutor(h.Host, spec, h.Warn)}
 		to := newRequests(s.executor, newTasks(maxTasks))
 		alive := a2asrv.WithTransportKeepAlive(keepAlive)
 		s.rpc, s.rest = a2asrv.NewJSONRPCHandler(to, alive), a2asrv.NewRESTHandler(to, alive)

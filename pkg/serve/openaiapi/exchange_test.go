@@ -13,7 +13,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/functool"
-	"github.com/agents-exe/agents/pkg/serve/openaiapi"
 )
 
 // gated is an agent that says something, waits, and answers with the number of the run.
@@ -238,19 +237,50 @@ func TestRepeatedAfterEffects(t *testing.T) {
 	}
 }
 
-// panics is a host whose list of agents panics.
-type panics struct{ openaiapi.Host }
+// panics is a host of which one method panics.
+type panics struct {
+	*host
+	at string
+}
 
-func (panics) Agents() []agent.ToolSpec { panic("the list") }
+func (p panics) reach(at string) {
+	if p.at == at {
+		panic(at)
+	}
+}
+func (p panics) Agents() []agent.ToolSpec { p.reach("list"); return p.host.Agents() }
+func (p panics) Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error) {
+	p.reach("start")
+	return p.host.Start(ctx, slug, s)
+}
+func (p panics) Pause(*agent.Channel)                          {}
+func (p panics) Unpause(context.Context, *agent.Channel) error { p.reach("unpause"); return nil }
 
-// A panic in the run of a request, which no server of net/http recovers, fails the request.
+// A panic in the run of a request, which no server of net/http recovers, fails the request,
+// and holds up neither others nor the end of the server.
 func TestAPanicFailsTheRequest(t *testing.T) {
-	said := make(chan string, 1)
-	s := serve(t, newGated())
-	s.handler.Host, s.handler.Warn = panics{s.host}, func(text string) { said <- text }
-	status, body := s.send(t.Context(), "/v1/chat/completions", conversation("", question), "")
-	if text := <-said; status != 500 || !strings.Contains(body, "internal error") || !strings.HasPrefix(text, "internal error: the list\n") {
-		t.Errorf("status %d: %s\n%s", status, body, text)
+	for _, at := range []string{"list", "start", "unpause"} {
+		t.Run(at, func(t *testing.T) {
+			var said string
+			s := serve(t, model(traveller), clock)
+			s.handler.Host = panics{host: s.host}
+			s.handler.Warn = func(text string) { said += text }
+			message, ids := asked(t, s, "")
+			next := conversation("", question, message, result(ids[0], "warm"), result(ids[1], "cold"))
+			body := next
+			if at != "unpause" {
+				body = conversation("", question)
+			}
+			s.handler.Host = panics{s.host, at}
+			status, got, _ := s.post(t, "/v1/chat/completions", body)
+			if status != 500 || !strings.Contains(got, "internal error") || !strings.HasPrefix(said, "internal error: "+at+"\n") {
+				t.Errorf("status %d: %s\n%s", status, got, said)
+			}
+			s.handler.Host = s.host
+			if status, got, _ := s.post(t, "/v1/chat/completions", next); status != 200 || !strings.Contains(got, "weather=warm") {
+				t.Errorf("the next request: status %d: %s", status, got)
+			}
+		})
 	}
 }
 

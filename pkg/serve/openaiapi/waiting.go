@@ -42,25 +42,28 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 		return c, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	started := context.AfterFunc(r.Context(), cancel) // it may wait in a queue
 	id := h.newID()
 	for i := range s.History {
 		s.History[i].Session = id
 	}
-	channel, err := h.Host.Start(ctx, spec.Name, s)
-	started()
-	if err != nil {
-		cancel()
-		h.runs.Done()
-		return nil, err
-	}
-	c = &conversation{channel: channel, cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
+	c = &conversation{cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
 		rebuilt: s.Args == nil, tools: map[string]bool{}, single: o.single, shape: o.shape, forced: o.forced, stops: o.stops, seen: map[string]bool{}}
 	for _, spec := range o.tools {
 		c.tools[spec.Name] = true
 	}
-	for _, e := range s.History {
-		_ = c.session.Apply(e) // what is wrong with it is the end of the run
+	err = agent.Guard(h.Warn, func() (err error) {
+		for _, e := range s.History {
+			_ = c.session.Apply(e) // what is wrong with it is the end of the run
+		}
+		started := context.AfterFunc(r.Context(), cancel) // it may wait in a queue
+		defer started()
+		c.channel, err = h.Host.Start(ctx, spec.Name, s)
+		return err
+	})
+	if err != nil {
+		cancel()
+		h.runs.Done()
+		return nil, err
 	}
 	go c.read()
 	return c, nil
@@ -75,15 +78,19 @@ func (h *Handler) resume(ctx context.Context, t *thread, slug string, shape json
 	defer h.mu.Unlock()
 	c, parts, err := h.waitsFor(results, slug)
 	if c != nil && !bytes.Equal(c.shape, shape) {
-		h.mu.Unlock()
-		h.expire(c)
-		h.mu.Lock()
+		func() {
+			h.mu.Unlock()
+			defer h.mu.Lock()
+			h.expire(c)
+		}()
 		c, parts, err = h.waitsFor(results, slug)
 	}
 	if p, ok := h.Host.(Pauser); ok && c != nil && err == nil {
-		h.mu.Unlock()
-		err = p.Unpause(ctx, c.channel)
-		h.mu.Lock()
+		func() {
+			h.mu.Unlock()
+			defer h.mu.Lock() // also for a panic: to unlock it twice would end the program
+			err = p.Unpause(ctx, c.channel)
+		}()
 		if was := c; err == nil { // meanwhile the run may have ended, or got other results
 			if c, parts, err = h.waitsFor(results, slug); err != nil && was.given != nil {
 				p.Pause(was.channel)

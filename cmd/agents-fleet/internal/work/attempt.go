@@ -44,7 +44,7 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 	a.journal.own = a.own
 	work, end := live(ctx, w.client, task.Options.Silence(), a.journal.close)
 	defer end()
-	err := a.open(work)
+	err := w.guard(func() error { return a.open(work) })
 	if a.tree != nil {
 		defer w.trees.release(a.tree)
 	}
@@ -54,7 +54,7 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 		defer stop()
 	}
 	if err == nil {
-		err = do(work, a)
+		err = w.guard(func() error { return do(work, a) })
 	}
 	at, finishErr := a.journal.finish(work)
 	if finishErr != nil {
@@ -62,6 +62,9 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 	}
 	return flow.Position(at), failure(ctx, err)
 }
+
+// guard reports a panic of f, which ends the run and not the worker.
+func (w *Worker) guard(f func() error) error { return agent.Guard(w.o.Note, f) }
 
 // open reads the record and makes the Runner.
 func (a *attempt) open(ctx context.Context) (err error) {
@@ -167,7 +170,7 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 		}
 	}
 	r.Journal, r.Observe, r.NewID = a.journal, a.journal.observe, a.newID
-	r.Delegate, r.Meanwhile, r.Shared = a.delegate, a.meanwhile, a.reserve
+	r.Delegate, r.Meanwhile, r.Shared, r.Panicked = a.delegate, a.meanwhile, a.reserve, a.w.o.Note
 	if a.start.Person == nil || *a.start.Person {
 		r.Person = a.ask
 	}

@@ -3,10 +3,12 @@ package work
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
@@ -85,5 +87,19 @@ func TestLife(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A panic ends the run with a report: no attempt is made again, and the worker stays.
+func TestAPanicEndsOneRun(t *testing.T) {
+	var said string
+	w := &Worker{o: Options{Note: func(line string) { said += line }}}
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivity(w.step)
+	_, err := env.ExecuteActivity(w.step, flow.Task{Input: flow.Input{Start: "sha256-" + strings.Repeat("0", 64)}}) // the worker has no store
+	failed, ok := errors.AsType[*temporal.ApplicationError](err)
+	if !ok || !failed.NonRetryable() || !strings.Contains(err.Error(), agent.ErrPanic.Error()) || !strings.Contains(said, "attempt.go") {
+		t.Errorf("the step ends with %v; reported %s", err, said)
 	}
 }

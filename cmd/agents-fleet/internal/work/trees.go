@@ -76,7 +76,7 @@ func (t *trees) open(ctx context.Context, task *flow.Task, dir string) (*tree, e
 		t.kept[key] = n
 		t.sweeper.Go(func() {
 			defer close(n.loaded)
-			n.err = t.load(n, task, dir)
+			n.err = t.w.guard(func() error { return t.load(n, task, dir) })
 		})
 	}
 	n.users++

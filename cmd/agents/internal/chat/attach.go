@@ -13,6 +13,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/remote"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/wsconn"
@@ -126,7 +127,7 @@ func (t *terminal) follow(ctx context.Context, p place) {
 	a := &attached{own: t.show, Held: p.server.Hold(ctx, p.Agent, agent.Start{Session: p.Session}, notice)}
 	t.show = &show{w: t.screen, color: a.own.color, ascii: a.own.ascii, all: true}
 	events := make(chan agent.Event)
-	t.run, t.events = a, events
+	t.run, t.events, t.display = a, events, observe.GuardedTee(t.undrawn, t.show.event)
 	t.editor.Prompt = termtext.Clean(p.Agent) + "> "
 	t.say("  attached to %s; Ctrl-D detaches, Ctrl-C stops the run", p.Session)
 	go func() {

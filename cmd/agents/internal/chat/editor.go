@@ -41,6 +41,8 @@ type editor struct {
 	watch   func(agent.Event)
 	client  *acpserver.Client
 	answer  func(context.Context, agent.Event) (json.RawMessage, error) // of the run in progress
+	// panicked reports a panic, which ends a run and not the conversations of the editor.
+	panicked func(text string)
 
 	mu     sync.Mutex
 	mode   string          // "" elsewhere
@@ -58,7 +60,7 @@ func Editor(ctx context.Context, p *program.Env, o Options) error {
 	if p.InTerm {
 		p.Note("acp is for editors: the messages of `agents help acp` are read from standard input; Ctrl-D ends it")
 	}
-	s := &acpserver.Server{Host: &editorHost{p, o}, Name: "agents", Version: p.Version}
+	s := &acpserver.Server{Host: &editorHost{p, o}, Name: "agents", Version: p.Version, Panicked: func(text string) { p.Warn(text) }}
 	in, out := io.Pipe()
 	go func() {
 		_, err := io.Copy(out, p.In)
@@ -97,6 +99,7 @@ func (h *editorHost) Open(ctx context.Context, o acpserver.Opening) (acpserver.S
 		c.mode, c.Rights.Yes = modeAllow, false
 	}
 	c.person = ask.Through(ask.Remote{Approve: c.approve, Elicit: c.elicit})
+	c.panicked = func(text string) { h.p.Warn(c.logs.Hide(text)) }
 	c.Keep.Began = o.Dir
 	if o.ID != "" {
 		if c.Keep.None || !session.ValidID(o.ID) {
@@ -142,7 +145,7 @@ func (e *editor) prepare(r *run, approver *ask.Approver, o *host.Options) {
 		return
 	}
 	approver.Folder, _ = filepath.EvalSymlinks(e.dir) // without it no folder is offered
-	r.host.Policy = e.policy
+	r.host.Policy, r.host.Panicked = e.policy, e.panicked
 	if r.kept != nil && r.kept.New() {
 		o.ID = e.name
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/view"
@@ -136,15 +137,21 @@ func (c *chat) report(err error) error {
 	return err
 }
 
+// undrawn reports a panic in what shows a run, which goes on.
+func (c *chat) undrawn(text string) {
+	c.p.Warn("the run continues, but is not shown in full: " + c.logs.Hide(text))
+}
+
 // hold shows a run until it ends: progress on stderr, the answer on stdout.
 func (c *chat) hold(ctx context.Context, r *run) error {
 	progress := &view.Text{W: c.p.Err, Quiet: c.p.Global.Quiet, ASCII: c.p.ASCII(), Asks: c.asks}
+	draw := observe.GuardedTee(c.undrawn, progress.Observe)
 	for e := range r.Events() {
 		if e.Kind == agent.EventQuestion {
 			r.reply(ctx, e)
 			continue
 		}
-		progress.Observe(e)
+		draw(e)
 	}
 	out, err := c.finish(r)
 	progress.Close()

@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/termtext"
 )
@@ -34,6 +35,7 @@ type terminal struct {
 
 	run      held                          // in progress; nil if there is none
 	events   chan agent.Event              // of the run; closed at its end
+	display  func(agent.Event)             // shows an event of the run
 	stopping bool                          // the person stopped what is in progress
 	leaving  bool                          // the next Ctrl-C leaves
 	queued   []agent.Message               // said during the run, and not taken up yet
@@ -366,6 +368,7 @@ func (t *terminal) begin(ctx context.Context, m agent.Message) {
 	}
 	events := make(chan agent.Event)
 	t.run, t.events, t.stopping = r, events, false
+	t.display = observe.GuardedTee(t.undrawn, t.show.event)
 	go func() {
 		defer close(events)
 		for e := range r.Events() {
@@ -395,7 +398,7 @@ func (t *terminal) event(ctx context.Context, e agent.Event, ok bool) {
 		t.tty.Pause()
 		t.lent = e.Key
 	}
-	t.show.event(e)
+	t.display(e)
 	t.withdraw(e)
 	if e.Kind == agent.EventCallEnded && t.lent != "" && e.Key == t.lent {
 		t.lent = ""

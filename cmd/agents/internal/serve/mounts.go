@@ -25,7 +25,7 @@ func (h *agentServer) mounts(ctx context.Context) (list []serve.Mount, stop func
 		return api
 	}
 	a2a := func(to serve.Host) http.Handler {
-		api := &a2aapi.Handler{Host: to, Version: h.p.Version, Secured: h.secured}
+		api := &a2aapi.Handler{Host: to, Version: h.p.Version, Secured: h.secured, Warn: h.panicked}
 		done := context.AfterFunc(ctx, api.Close)
 		stops = append(stops, func() { done(); api.Close() })
 		return api

@@ -77,7 +77,7 @@ type Flags struct {
 func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *ask.Person, cancel context.CancelCauseFunc) (*Sinks, error) {
 	s := &Sinks{P: p, Log: l.Log, output: f.Output, Hide: redact.New(l.Secrets()).String, cancel: cancel}
 	s.progress = &view.Text{W: p.Err, Live: p.ErrTerm && p.Getenv("TERM") != "dumb", Quiet: p.Global.Quiet, Color: p.Color(p.ErrTerm), ASCII: p.ASCII(), Size: program.Size, Asks: Asks(l),
-		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }}
+		Interrupted: func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }, Panicked: s.panicked}
 	watch := []func(agent.Event){}
 	switch {
 	case strings.HasPrefix(f.Output, "jsonl"):
@@ -246,14 +246,19 @@ func named(flag string, err error) error {
 // Finish writes the result and closes everything: the logs last, because
 // MCP servers may write while they end. A log that failed is only a warning.
 func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
-	s.progress.Close()
-	err := s.result(out, runErr)
-	if err == nil && s.P.Getenv(toolenv.Depth) == "" { // of the whole tree alone
-		s.progress.Footer(out, s.Kept)
-	}
+	err := agent.Guard(s.panicked, func() error {
+		s.progress.Close()
+		if err := s.result(out, runErr); err != nil {
+			return err
+		}
+		if s.P.Getenv(toolenv.Depth) == "" { // of the whole tree alone
+			s.progress.Footer(out, s.Kept)
+		}
+		return nil
+	})
 	_ = s.ending() // what it started is gone in any case
 	s.Log.Open(nil)
-	if err := s.Close(); err != nil {
+	if err := agent.Guard(s.panicked, s.Close); err != nil {
 		fmt.Fprintf(s.P.Err, "warning: %s\n", termtext.Clean(err.Error()))
 	}
 	if err != nil && (runErr == nil || errors.Is(runErr, failure.ErrOutput)) && !failure.BrokenPipe(err) {
