@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/host"
 )
 
 // envNested names the agent file that this program runs as the process of a wrapper.
@@ -25,8 +26,9 @@ func nested(file string) error {
 		return err
 	}
 	defer tree.Close()
-	s := &channel.Server{In: os.Stdin, Out: os.Stdout, Open: func(context.Context, agent.Start) (*agent.Runner, error) {
-		return tree.Runner(tree.Nodes[0].Agent), nil
+	h := host.New(tree)
+	s := &channel.Server{In: os.Stdin, Out: os.Stdout, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+		return h.Start(ctx, tree.Root.Slug, start)
 	}}
 	_, err = s.Serve(ctx)
 	return err
