@@ -142,11 +142,11 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	s.Kept = kept != nil
 	h := f.Host(p, loaded, kept)
 	h.Offers = []host.Agent{{Name: root.Slug, Agent: &root}}
+	if answer != nil {
+		h.Offers[0].Agent = answer.Of(&root)
+	}
 	h.Observe, h.Person, h.Traced = observe.Tee(s.Observe, approver.Observe), approver.Answer, s.Traced
 	start := agent.Start{Message: prompt, Context: json.RawMessage(f.context), Person: new(bool)}
-	if answer != nil {
-		start.OutputSchema = answer.Output().Schema
-	}
 	c, err := h.Start(ctx, root.Slug, start)
 	if err != nil {
 		return errors.Join(err, s.Close())
