@@ -487,7 +487,8 @@ func TestIdentityBehindARunner(t *testing.T) {
 		return source + " " + digest
 	}
 	one, other := t.TempDir(), t.TempDir()
-	if identity(one) != identity(one) || identity(one) == identity(other) {
-		t.Errorf("Identity() is %q in one folder and %q in another, where the runner may be another", identity(one), identity(other))
+	here, again, there := identity(one), identity(one), identity(other)
+	if here != again || here == there {
+		t.Errorf("Identity() is %q, then %q in one folder and %q in another, where the runner may be another", here, again, there)
 	}
 }
