@@ -86,7 +86,7 @@ type Options struct {
 	Observe func(agent.Event)
 	// ID is that of its session, if that is new; "" leaves it to the Session.
 	ID string
-	// Closed is called when the session is closed.
+	// Closed is called when the session is closed, before another run can continue it.
 	Closed func()
 }
 

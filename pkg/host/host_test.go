@@ -109,3 +109,32 @@ func TestSecretsThatAreLearnedDuringARun(t *testing.T) {
 		t.Errorf("logged: %s", text)
 	}
 }
+
+// TestClosedComesBeforeTheNextRunOfTheSession, which may do again what Closed undoes.
+func TestClosedComesBeforeTheNextRunOfTheSession(t *testing.T) {
+	m := &host.Memory{Max: 1}
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: answer("done")}}}, Sessions: m.Open}
+	message := agent.UserText("go")
+	var next error
+	_, err := h.Run(t.Context(), "a", agent.Start{Message: &message}, host.Options{ID: "s", Closed: func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // it does not wait for the end of this function
+		_, next = h.Start(ctx, "a", agent.Start{Message: &message, Session: "s"})
+	}})
+	if err = errors.Join(err, h.Wait()); err != nil || !errors.Is(next, context.Canceled) {
+		t.Errorf("the next run began before Closed had returned: %v, %v", next, err)
+	}
+}
+
+// TestAServerSaysThatASessionCannotBeClosed, because it may run for long.
+func TestAServerSaysThatASessionCannotBeClosed(t *testing.T) {
+	said := ""
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: answer("done")}}}}
+	h.Sessions = func(context.Context, host.Agent, string) (host.Session, error) { return full{}, nil }
+	h.Warn = func(text string) { said = text }
+	message := agent.UserText("go")
+	_, err := h.Run(t.Context(), "a", agent.Start{Message: &message}, host.Options{ID: "s"})
+	if err != nil || h.Wait() == nil || said != "session s: no space left" {
+		t.Errorf("said %q; %v", said, err)
+	}
+}

@@ -81,6 +81,12 @@ func (h *Host) end(c *agent.Channel, run *live, s Session, o Options) {
 	if s != nil {
 		err = s.Close(c.Session())
 	}
+	if err != nil && h.Warn != nil {
+		h.Warn(fmt.Sprintf("session %s: %v", run.session, err))
+	}
+	if o.Closed != nil {
+		o.Closed()
+	}
 	h.mu.Lock()
 	if h.live[run.session] == run {
 		delete(h.live, run.session)
@@ -90,9 +96,6 @@ func (h *Host) end(c *agent.Channel, run *live, s Session, o Options) {
 	}
 	h.mu.Unlock()
 	close(run.closed)
-	if o.Closed != nil {
-		o.Closed()
-	}
 }
 
 // A Kept session is on disk.
