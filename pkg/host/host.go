@@ -194,10 +194,7 @@ func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Option
 		}
 	}
 	run := &live{closed: make(chan struct{})}
-	r.Observe = both(o.Observe, r.Observe)
-	if s != nil {
-		r.Observe = both(r.Observe, func(e agent.Event) { h.note(run, &e) })
-	}
+	r.Observe = both(both(o.Observe, r.Observe), func(e agent.Event) { h.note(run, &e) })
 	c := r.Start(ctx, start)
 	h.ending.Go(func() { h.end(c, run, s, o) })
 	return c, nil

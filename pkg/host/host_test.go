@@ -110,6 +110,27 @@ func TestSecretsThatAreLearnedDuringARun(t *testing.T) {
 	}
 }
 
+// TestRunsWithoutASessionAreRunning: a server says how many runs its end waits for.
+func TestRunsWithoutASessionAreRunning(t *testing.T) {
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: answer("done")}}}}
+	running := 0
+	message := agent.UserText("go")
+	c, err := h.Run(t.Context(), "a", agent.Start{Message: &message}, host.Options{Observe: func(e agent.Event) {
+		if e.Kind == agent.EventRequest {
+			running = h.Running()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Wait(); err != nil || running != 1 || h.Running() != 0 {
+		t.Errorf("running: %d during the run, %d after it; %v", running, h.Running(), err)
+	}
+}
+
 // TestClosedComesBeforeTheNextRunOfTheSession, which may do again what Closed undoes.
 func TestClosedComesBeforeTheNextRunOfTheSession(t *testing.T) {
 	m := &host.Memory{Max: 1}
