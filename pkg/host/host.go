@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -175,7 +177,7 @@ func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Option
 		return nil, err
 	}
 	if s != nil {
-		if err = s.Attach(r); err == nil && start.Session == "" && len(start.History) > 0 {
+		if err = s.Attach(r); err == nil && r.Journal != nil && start.Session == "" && len(start.History) > 0 {
 			start.History, err = write(ctx, r, start.History)
 		}
 		if err != nil {
@@ -185,12 +187,11 @@ func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Option
 	if later := r.NewID; o.ID != "" {
 		id := o.ID
 		r.NewID = func() string { // one call after the other: the first is of the root
-			if id == "" {
-				return later()
+			if first := id; first != "" || later == nil {
+				id = ""
+				return cmp.Or(first, rand.Text())
 			}
-			first := id
-			id = ""
-			return first
+			return later()
 		}
 	}
 	run := &live{closed: make(chan struct{})}

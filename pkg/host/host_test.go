@@ -159,3 +159,42 @@ func TestAServerSaysThatASessionCannotBeClosed(t *testing.T) {
 		t.Errorf("said %q; %v", said, err)
 	}
 }
+
+// TestAConversationInMemoryHasANameAndAHistory, though nothing else makes ids or writes it.
+func TestAConversationInMemoryHasANameAndAHistory(t *testing.T) {
+	m := &host.Memory{Max: 1}
+	expert := &agent.Agent{Slug: "b", Provider: answer("an answer")}
+	a := &agent.Agent{Slug: "a", Provider: asks{}, Toolsets: []agent.Toolset{agent.ToolList{&agent.Subagent{Name: "ask_b", Agent: expert}}}}
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: a}}, Sessions: m.Open}
+	message := agent.UserText("go")
+	var sessions []string
+	c, err := h.Run(t.Context(), "a", agent.Start{Message: &message}, host.Options{ID: "s", Observe: func(e agent.Event) {
+		if e.Kind == agent.EventSession {
+			sessions = append(sessions, e.Session)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := c.Wait(); err != nil || out.Session != "s" || len(sessions) != 2 || sessions[1] == "" || sessions[1] == "s" {
+		t.Fatalf("%+v, sessions %q; %v", out, sessions, err)
+	}
+	history := []agent.Event{{Kind: agent.EventSession, Session: "t", Agent: "a"}, {Kind: agent.EventMessage, Session: "t", Agent: "a", Message: &message},
+		{Kind: agent.EventEnd, Session: "t", Agent: "a", Status: agent.StatusOK}}
+	if c, err = h.Start(t.Context(), "a", agent.Start{Message: &message, History: history}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Wait(); errors.Join(err, h.Wait()) != nil || c.Session().ID != "t" {
+		t.Errorf("with a history: session %q; %v", c.Session().ID, err)
+	}
+}
+
+// asks is a model that asks an expert first.
+type asks struct{}
+
+func (asks) Generate(ctx context.Context, r *agent.Request, d func(agent.Delta)) (*agent.Response, error) {
+	if last := r.Messages[len(r.Messages)-1]; last.Role == agent.RoleUser {
+		return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: "1", Name: "ask_b", Args: `{"prompt": "what?"}`}}}, Finish: agent.FinishStop}, nil
+	}
+	return answer("done").Generate(ctx, r, d)
+}
