@@ -25,6 +25,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/treetest"
@@ -209,9 +210,10 @@ func runRecorded(ctx context.Context, p *program.Env, f *testFlags, l *load.Tree
 		return nil, err
 	}
 	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: f.set, Prompt: prompt.Text(), Redact: s.Hide}
+	approver := ask.NewApprover(p, person, false, cancel)
 	h := (&runs.Flags{}).Host(p, l, nil)
-	h.Observe, h.Traced = func(e agent.Event) { rec.Events = append(rec.Events, e); s.Observe(e) }, s.Traced
-	h.Person = ask.NewApprover(p, person, false, cancel).Answer
+	h.Observe = observe.Tee(func(e agent.Event) { rec.Events = append(rec.Events, e) }, s.Observe, approver.Observe)
+	h.Person, h.Traced = approver.Answer, s.Traced
 	c, err := h.Start(ctx, l.Root.Slug, agent.Start{Message: &prompt, Person: new(bool)})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,7 +88,7 @@ type Options struct {
 	Observe func(agent.Event)
 	// ID is that of its session, if that is new; "" leaves it to the Session.
 	ID string
-	// Closed is called when the session is closed.
+	// Closed is called when the session is closed, before another run can continue it.
 	Closed func()
 }
 
@@ -175,7 +177,7 @@ func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Option
 		return nil, err
 	}
 	if s != nil {
-		if err = s.Attach(r); err == nil && start.Session == "" && len(start.History) > 0 {
+		if err = s.Attach(r); err == nil && r.Journal != nil && start.Session == "" && len(start.History) > 0 {
 			start.History, err = write(ctx, r, start.History)
 		}
 		if err != nil {
@@ -185,19 +187,15 @@ func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Option
 	if later := r.NewID; o.ID != "" {
 		id := o.ID
 		r.NewID = func() string { // one call after the other: the first is of the root
-			if id == "" {
-				return later()
+			if first := id; first != "" || later == nil {
+				id = ""
+				return cmp.Or(first, rand.Text())
 			}
-			first := id
-			id = ""
-			return first
+			return later()
 		}
 	}
 	run := &live{closed: make(chan struct{})}
-	r.Observe = both(o.Observe, r.Observe)
-	if s != nil {
-		r.Observe = both(r.Observe, func(e agent.Event) { h.note(run, &e) })
-	}
+	r.Observe = both(both(o.Observe, r.Observe), func(e agent.Event) { h.note(run, &e) })
 	c := r.Start(ctx, start)
 	h.ending.Go(func() { h.end(c, run, s, o) })
 	return c, nil

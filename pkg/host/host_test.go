@@ -109,3 +109,92 @@ func TestSecretsThatAreLearnedDuringARun(t *testing.T) {
 		t.Errorf("logged: %s", text)
 	}
 }
+
+// TestRunsWithoutASessionAreRunning: a server says how many runs its end waits for.
+func TestRunsWithoutASessionAreRunning(t *testing.T) {
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: answer("done")}}}}
+	running := 0
+	message := agent.UserText("go")
+	c, err := h.Run(t.Context(), "a", agent.Start{Message: &message}, host.Options{Observe: func(e agent.Event) {
+		if e.Kind == agent.EventRequest {
+			running = h.Running()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Wait(); err != nil || running != 1 || h.Running() != 0 {
+		t.Errorf("running: %d during the run, %d after it; %v", running, h.Running(), err)
+	}
+}
+
+// TestClosedComesBeforeTheNextRunOfTheSession, which may do again what Closed undoes.
+func TestClosedComesBeforeTheNextRunOfTheSession(t *testing.T) {
+	m := &host.Memory{Max: 1}
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: answer("done")}}}, Sessions: m.Open}
+	message := agent.UserText("go")
+	var next error
+	_, err := h.Run(t.Context(), "a", agent.Start{Message: &message}, host.Options{ID: "s", Closed: func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // it does not wait for the end of this function
+		_, next = h.Start(ctx, "a", agent.Start{Message: &message, Session: "s"})
+	}})
+	if err = errors.Join(err, h.Wait()); err != nil || !errors.Is(next, context.Canceled) {
+		t.Errorf("the next run began before Closed had returned: %v, %v", next, err)
+	}
+}
+
+// TestAServerSaysThatASessionCannotBeClosed, because it may run for long.
+func TestAServerSaysThatASessionCannotBeClosed(t *testing.T) {
+	said := ""
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: answer("done")}}}}
+	h.Sessions = func(context.Context, host.Agent, string) (host.Session, error) { return full{}, nil }
+	h.Warn = func(text string) { said = text }
+	message := agent.UserText("go")
+	_, err := h.Run(t.Context(), "a", agent.Start{Message: &message}, host.Options{ID: "s"})
+	if err != nil || h.Wait() == nil || said != "session s: no space left" {
+		t.Errorf("said %q; %v", said, err)
+	}
+}
+
+// TestAConversationInMemoryHasANameAndAHistory, though nothing else makes ids or writes it.
+func TestAConversationInMemoryHasANameAndAHistory(t *testing.T) {
+	m := &host.Memory{Max: 1}
+	expert := &agent.Agent{Slug: "b", Provider: answer("an answer")}
+	a := &agent.Agent{Slug: "a", Provider: asks{}, Toolsets: []agent.Toolset{agent.ToolList{&agent.Subagent{Name: "ask_b", Agent: expert}}}}
+	h := &host.Host{Offers: []host.Agent{{Name: "a", Agent: a}}, Sessions: m.Open}
+	message := agent.UserText("go")
+	var sessions []string
+	c, err := h.Run(t.Context(), "a", agent.Start{Message: &message}, host.Options{ID: "s", Observe: func(e agent.Event) {
+		if e.Kind == agent.EventSession {
+			sessions = append(sessions, e.Session)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := c.Wait(); err != nil || out.Session != "s" || len(sessions) != 2 || sessions[1] == "" || sessions[1] == "s" {
+		t.Fatalf("%+v, sessions %q; %v", out, sessions, err)
+	}
+	history := []agent.Event{{Kind: agent.EventSession, Session: "t", Agent: "a"}, {Kind: agent.EventMessage, Session: "t", Agent: "a", Message: &message},
+		{Kind: agent.EventEnd, Session: "t", Agent: "a", Status: agent.StatusOK}}
+	if c, err = h.Start(t.Context(), "a", agent.Start{Message: &message, History: history}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Wait(); errors.Join(err, h.Wait()) != nil || c.Session().ID != "t" {
+		t.Errorf("with a history: session %q; %v", c.Session().ID, err)
+	}
+}
+
+// asks is a model that asks an expert first.
+type asks struct{}
+
+func (asks) Generate(ctx context.Context, r *agent.Request, d func(agent.Delta)) (*agent.Response, error) {
+	if last := r.Messages[len(r.Messages)-1]; last.Role == agent.RoleUser {
+		return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: "1", Name: "ask_b", Args: `{"prompt": "what?"}`}}}, Finish: agent.FinishStop}, nil
+	}
+	return answer("done").Generate(ctx, r, d)
+}

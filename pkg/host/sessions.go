@@ -18,7 +18,7 @@ type Session interface {
 	Close(conversation *agent.Session) error
 }
 
-// A live run is one whose session is open.
+// A live run is one that has not ended, or whose session is still open.
 type live struct {
 	session string
 	ended   bool          // the last event was seen; under Host.mu
@@ -62,7 +62,7 @@ func (h *Host) note(run *live, e *agent.Event) {
 	}
 }
 
-// Running returns the number of runs that have a session and have not ended.
+// Running returns the number of runs that have begun and not ended.
 func (h *Host) Running() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,6 +81,12 @@ func (h *Host) end(c *agent.Channel, run *live, s Session, o Options) {
 	if s != nil {
 		err = s.Close(c.Session())
 	}
+	if err != nil && h.Warn != nil {
+		h.Warn(fmt.Sprintf("session %s: %v", run.session, err))
+	}
+	if o.Closed != nil {
+		o.Closed()
+	}
 	h.mu.Lock()
 	if h.live[run.session] == run {
 		delete(h.live, run.session)
@@ -90,9 +96,6 @@ func (h *Host) end(c *agent.Channel, run *live, s Session, o Options) {
 	}
 	h.mu.Unlock()
 	close(run.closed)
-	if o.Closed != nil {
-		o.Closed()
-	}
 }
 
 // A Kept session is on disk.

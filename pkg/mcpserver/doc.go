@@ -43,7 +43,7 @@
 //
 // Agents on standard streams:
 //
-//	s := mcpserver.New(mcpserver.Options{Name: "agents"})
+//	s := mcpserver.New(mcpserver.Options{Name: "agents", Start: h.Start}) // h is a host.Host
 //	s.SetAgents([]mcpserver.Agent{{Name: a.Slug, Agent: a}})
 //	err := s.Serve(ctx, os.Stdin, os.Stdout)
 //

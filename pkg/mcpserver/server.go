@@ -32,7 +32,7 @@ const (
 	MetaUsage   = "agents-exe/usage"   // an agent.Usage: what the run consumed, with its sub-agents
 )
 
-// Options say how a Server works. The zero value is useful.
+// Options say how a Server works. Agents need Start, and tools Call.
 type Options struct {
 	// Clients see Name and Version.
 	Name, Version string

@@ -302,8 +302,9 @@ func (k *Session) Release() {
 // Ask waits for the run c of the agent a, which h has started, and the end of its session.
 func (k *Session) Ask(h *host.Host, a *agent.Agent, c *agent.Channel) (*agent.Outcome, error) {
 	out, err := c.Wait()
-	if closeErr := h.Wait(); err == nil {
-		err = closeErr
+	closeErr := h.Wait()
+	if err == nil { // the run has ended
+		return out, closeErr
 	}
 	return out, k.Continues(a, c.Session(), err)
 }
