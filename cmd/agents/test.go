@@ -210,10 +210,8 @@ func runRecorded(ctx context.Context, p *program.Env, f *testFlags, l *load.Tree
 		return nil, err
 	}
 	rec := &treetest.Recording{AgentFile: l.Nodes[0].File.Path, WorkDir: dir, Set: f.set, Prompt: prompt.Text(), Redact: s.Hide}
-	approver := ask.NewApprover(p, person, false, cancel)
-	h := (&runs.Flags{}).Host(p, l, nil)
-	h.Observe = observe.Tee(func(e agent.Event) { rec.Events = append(rec.Events, e) }, s.Observe, approver.Observe)
-	h.Person, h.Traced = approver.Answer, s.Traced
+	h := (&runs.Flags{}).Host(p, l, nil) // without a person: the test has none
+	h.Observe = observe.Tee(func(e agent.Event) { rec.Events = append(rec.Events, e) }, s.Observe)
 	c, err := h.Start(ctx, l.Root.Slug, agent.Start{Message: &prompt, Person: new(bool)})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

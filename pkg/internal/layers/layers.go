@@ -87,6 +87,7 @@ var rules = []rule{
 	{path: "pkg/tool", floor: 2, beside: []string{"pkg/functool"}},
 	{path: "pkg/toolbox/lua/interpreter", floor: 2, modules: []string{"github.com/yuin/gopher-lua"}, beside: []string{"pkg/toolbox/lua"}},
 	{path: "pkg/toolbox/...", floor: 2},
+	{path: "pkg/toolbox/developer", floor: 2, modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/toolbox/sqlite", floor: 2, modules: []string{"modernc.org/sqlite", "modernc.org/libc"}, beside: []string{"pkg/toolbox/companion"}},
 	{path: "pkg/toolbox/skills", floor: 2, beside: []string{"pkg/yamldoc"}},
 	{path: "pkg/transcript", floor: 2},
