@@ -4,6 +4,7 @@
 #	go test ./...                            all tests
 
 # The version is the nearest tag of a checkout, else the newest of the changelog.
+COMMA := ,
 VERSION := $(shell test -e .git && { git describe --tags --dirty 2>/dev/null || echo "v0.0.0-$$(git describe --always --dirty)"; } || \
 	sed -n 's/^.. \[\{0,1\}v\{0,1\}\([0-9]*\.[0-9]*\.[0-9][^] ]*\).*/v\1/p' CHANGELOG.md 2>/dev/null | head -n 1)
 ifeq ($(VERSION),)
@@ -11,16 +12,18 @@ VERSION := dev
 endif
 COMMIT := $(shell test -e .git && git rev-parse HEAD 2>/dev/null)
 
-# build/go.mod: see pkg/internal/leanlibs. The tag leaves text/template out of
-# urfave/cli, which lets the linker drop methods that nobody calls.
+# build/go.mod: see pkg/internal/leanlibs. The tag of urfave/cli leaves text/template out of
+# it, which lets the linker drop methods that nobody calls. With the tag core, agents has no
+# servers: agents-serve, the same program without the tag, has them.
 TAGS := urfave_cli_no_template
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
-BUILDFLAGS := -modfile=build/go.mod -tags=$(TAGS) -trimpath -buildvcs=false
+BUILDFLAGS := -modfile=build/go.mod -tags=core,$(TAGS) -trimpath -buildvcs=false
+SERVEFLAGS := $(subst -tags=core$(COMMA),-tags=,$(BUILDFLAGS))
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.12.0
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
 
-# All but agents-fleet, which is a module of its own: `make fleet`.
+# Without agents-serve, and all but agents-fleet, which is a module of its own: `make fleet`.
 PROGRAMS := $(filter-out agents-fleet,$(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go)))
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 # The time of the files of a release: that of the commit.
@@ -39,9 +42,10 @@ PROMPT ?= What is in the folder examples/quickstart?
 build:
 	go run ./pkg/internal/leanlibs -out build
 	CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='$(LDFLAGS)' -o build/linked/ $(PROGRAMS:%=./cmd/%)
+	CGO_ENABLED=0 go build $(SERVEFLAGS) -ldflags='$(LDFLAGS)' -o build/linked/agents-serve ./cmd/agents
 	cp build/linked/agents build/linked/agents.copied
 	mv -f build/linked/agents.copied build/agents
-	mv -f $(filter-out build/linked/agents,$(PROGRAMS:%=build/linked/%)) build/
+	mv -f $(filter-out build/linked/agents,$(PROGRAMS:%=build/linked/%)) build/linked/agents-serve build/
 	rm -rf build/linked
 
 # build/agents-fleet, the program of docs/fleet.md, beside the others, and build/agents-fleet-dev,
@@ -79,6 +83,7 @@ lint:
 	@echo gofmt -l; files=$$(gofmt -l $(wildcard agents cmd examples pkg schemas tools)) && test -z "$$files" || { echo "$$files"; exit 1; }
 	go vet ./...
 	go vet -tags=$(TAGS) ./...
+	go vet -tags=core ./cmd/agents
 	go run $(STATICCHECK) ./...
 
 fuzz:
@@ -126,6 +131,8 @@ dist: build build/bin/nfpm
 	cp LICENSE README.md CHANGELOG.md build/release/share
 	set -e; for platform in $(PLATFORMS); do os=$${platform%/*} arch=$${platform#*/}; \
 		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build $(BUILDFLAGS) -ldflags='$(LDFLAGS)' -o build/release/$${os}_$$arch/ $(PROGRAMS:%=./cmd/%); \
+		exe=; [ $$os != windows ] || exe=.exe; \
+		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build $(SERVEFLAGS) -ldflags='$(LDFLAGS)' -o build/release/$${os}_$$arch/agents-serve$$exe ./cmd/agents; \
 		[ $$os != linux ] || ARCH=$$arch VERSION='$(VERSION)' build/bin/nfpm package --config pkg/internal/release/nfpm.yaml --packager deb --target build/dist/; \
 	done
 	go run ./pkg/internal/release -version '$(VERSION)' -time "$$SOURCE_DATE_EPOCH" build/release build/dist

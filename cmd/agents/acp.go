@@ -20,7 +20,7 @@ needs. Each conversation is a session, in the folder that the editor names.`,
 			if err := o.Keep.Check(); err != nil {
 				return err
 			}
-			return chat.Editor(ctx, p, *o)
+			return serveEditor(ctx, p, *o)
 		}),
 	}
 }

@@ -6,23 +6,22 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/cmd/agents/internal/serve"
-	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/cmd/agents/internal/servers"
 	"github.com/urfave/cli/v3"
 )
 
 func mcpServerCommand(p *program.Env) *cli.Command {
-	f := &serve.Flags{Expose: "agents"}
+	f := &servers.MCP{Expose: "agents"}
 	return &cli.Command{
 		Description: `Serves all agents that are found, or those of --agent-file, until the end of
 standard input; with --http until it is interrupted. Each is a tool that is named
 by its slug.`,
 		Flags: append(f.ManyFlags(),
-			&cli.GenericFlag{Name: "expose", Usage: "serve `WHAT`: agents (the default) or tools, those of the agent files; and sessions of earlier runs as resources (sessions); repeatable", Value: &serve.ExposeFlag{Flags: f}},
+			&cli.GenericFlag{Name: "expose", Usage: "serve `WHAT`: agents (the default) or tools, those of the agent files; and sessions of earlier runs as resources (sessions); repeatable", Value: &servers.ExposeFlag{Flags: f}},
 			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.Compat},
 			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.Plain},
-			&cli.DurationFlag{Name: "linger", Value: mcpserver.DefaultLinger, Usage: "end calls that still run `DURATION` after the end of input", Destination: &f.Linger},
-			&cli.DurationFlag{Name: "task-after", Value: mcpserver.DefaultTaskAfter, Usage: "continue calls that take longer than `DURATION` as tasks, for clients that support them", Destination: &f.TaskAfter},
+			&cli.DurationFlag{Name: "linger", Value: servers.DefaultLinger, Usage: "end calls that still run `DURATION` after the end of input", Destination: &f.Linger},
+			&cli.DurationFlag{Name: "task-after", Value: servers.DefaultTaskAfter, Usage: "continue calls that take longer than `DURATION` as tasks, for clients that support them", Destination: &f.TaskAfter},
 			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `ADDRESS`, such as 127.0.0.1:8080", Destination: &f.HTTP},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "serve over HTTP only clients that have a bearer token of `FILE`, one a line (default: a file of your own on the loopback)", Destination: &f.Tokens},
 			&cli.BoolFlag{Name: "no-token", Usage: "serve every user of this machine over HTTP on the loopback", Destination: &f.NoToken},
@@ -48,7 +47,7 @@ by its slug.`,
 			if err := f.Keep.Check(); err != nil {
 				return err
 			}
-			return serve.Run(ctx, p, f)
+			return serveMCP(ctx, p, f)
 		}),
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/cmd/agents/internal/runs"
-	"github.com/agents-exe/agents/cmd/agents/internal/serve"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
+	"github.com/agents-exe/agents/cmd/agents/internal/stdio"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -211,7 +211,7 @@ func (f *runFlags) opening(ctx context.Context, p *program.Env, l *load.Tree, fi
 func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
 	ctx, end := f.limit(ctx)
 	defer end()
-	c := &serve.Channel{Flags: f.Flags}
+	c := &stdio.Channel{Flags: f.Flags}
 	return c.Run(ctx, p)
 }
 

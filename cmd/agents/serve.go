@@ -7,15 +7,13 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/runs"
-	"github.com/agents-exe/agents/cmd/agents/internal/serve"
+	"github.com/agents-exe/agents/cmd/agents/internal/servers"
 	"github.com/agents-exe/agents/pkg/policy"
-	server "github.com/agents-exe/agents/pkg/serve"
 	"github.com/urfave/cli/v3"
 )
 
 func serveCommand(p *program.Env) *cli.Command {
-	f := &serve.Agents{}
-	o := &f.Options
+	f := &servers.Agents{}
 	return &cli.Command{
 		Description: `Serves the agents that the configuration finds, or those of --agent-file:
 the list of agents at /v1/agents, their runs at /v1/runs, the channel over WebSocket at
@@ -30,15 +28,15 @@ their sessions can be resumed.`,
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "accept the bearer tokens in `FILE`, one per line, or JSON (default on the loopback: a private file)", Destination: &f.Tokens},
 			&cli.BoolFlag{Name: "no-token", Usage: "require no token on the loopback: every user of this machine can run the agents", Destination: &f.NoToken},
 			&cli.StringSliceFlag{Name: "allow-origin", Usage: "accept requests from web pages of `ORIGIN`, such as https://agents.example; repeatable", Destination: &f.Origins},
-			&cli.IntFlag{Name: "runs", Usage: "allow `N` concurrent runs; others wait", Value: server.DefaultRuns, Destination: &o.Runs},
-			&cli.IntFlag{Name: "token-runs", Usage: "allow `N` concurrent runs of one token (default: that of --runs)", HideDefault: true, Destination: &o.TokenRuns},
-			&cli.IntFlag{Name: "queue", Usage: "let at most `N` runs of one token wait; refuse others", Value: server.DefaultQueue, Destination: &o.Queue},
-			&cli.DurationFlag{Name: "queue-time", Usage: "let a run wait at most `DURATION`", Value: server.DefaultQueueTime, Destination: &o.QueueTime},
-			&cli.IntFlag{Name: "connections", Usage: "allow `N` open connections", Value: server.DefaultConnections, Destination: &o.Connections},
-			&cli.DurationFlag{Name: "grace", Usage: "give runs `DURATION` to finish when the server shuts down", Value: server.DefaultGrace, Destination: &o.Grace},
-			&cli.StringFlag{Name: "keep-sessions", Usage: "keep the sessions of clients within `LIMITS`: an age as 30d, a count as 1000, a size as 5GB, several with commas, or all", Value: serve.DefaultKeep, Destination: &f.KeepSessions},
+			&cli.IntFlag{Name: "runs", Usage: "allow `N` concurrent runs; others wait", Value: servers.DefaultRuns, Destination: &f.Runs},
+			&cli.IntFlag{Name: "token-runs", Usage: "allow `N` concurrent runs of one token (default: that of --runs)", HideDefault: true, Destination: &f.TokenRuns},
+			&cli.IntFlag{Name: "queue", Usage: "let at most `N` runs of one token wait; refuse others", Value: servers.DefaultQueue, Destination: &f.Queue},
+			&cli.DurationFlag{Name: "queue-time", Usage: "let a run wait at most `DURATION`", Value: servers.DefaultQueueTime, Destination: &f.QueueTime},
+			&cli.IntFlag{Name: "connections", Usage: "allow `N` open connections", Value: servers.DefaultConnections, Destination: &f.Connections},
+			&cli.DurationFlag{Name: "grace", Usage: "give runs `DURATION` to finish when the server shuts down", Value: servers.DefaultGrace, Destination: &f.Grace},
+			&cli.StringFlag{Name: "keep-sessions", Usage: "keep the sessions of clients within `LIMITS`: an age as 30d, a count as 1000, a size as 5GB, several with commas, or all", Value: servers.DefaultKeep, Destination: &f.KeepSessions},
 			&cli.StringFlag{Name: "agent-of", Usage: "serve the agent of session `ID`, regardless of --agent-file", Destination: &f.AgentOf},
-			&cli.BoolFlag{Name: "until-idle", Usage: "exit when no client is connected and no run is in progress", Destination: &o.UntilIdle},
+			&cli.BoolFlag{Name: "until-idle", Usage: "exit when no client is connected and no run is in progress", Destination: &f.UntilIdle},
 			&cli.BoolFlag{Name: "resume", Usage: "continue the runs of an earlier server that was stopped or crashed", Destination: &f.Resume},
 		),
 		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
@@ -49,16 +47,16 @@ their sessions can be resumed.`,
 				return failure.Usage("", "--no-token and --token-file exclude each other")
 			case f.Resume && f.Keep.None:
 				return failure.Usage("", "--resume and --no-session exclude each other")
-			case min(o.Runs, o.Queue, o.Connections) <= 0, o.TokenRuns < 0, o.QueueTime <= 0, o.Grace <= 0:
+			case min(f.Runs, f.Queue, f.Connections) <= 0, f.TokenRuns < 0, f.QueueTime <= 0, f.Grace <= 0:
 				return failure.Usage("", "the limits must be positive")
 			}
 			if err := f.Keep.Check(); err != nil {
 				return err
 			}
-			if o.UntilIdle { // it serves an interface, at which there is a person
+			if f.UntilIdle { // it serves an interface, at which there is a person
 				f.Rights.Default = policy.Effects
 			}
-			return f.Run(ctx, p)
+			return serveAgents(ctx, p, f)
 		}),
 	}
 }

@@ -104,5 +104,6 @@ func Relative(path string) string {
 const (
 	Search = "agents-search" // for `agents session search`
 	TUI    = "agents-tui"    // for `agents tui`
+	Serve  = "agents-serve"  // for `agents serve`, `mcp-server` and `acp`
 	Fleet  = "agents-fleet"  // for `agents run --on fleet`
 )

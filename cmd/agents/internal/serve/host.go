@@ -16,32 +16,23 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/cmd/agents/internal/runs"
+	"github.com/agents-exe/agents/cmd/agents/internal/servers"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/serve"
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// Agents serves agents over HTTP.
-type Agents struct {
-	Listen  string
-	Tokens  string
-	NoToken bool
-	Origins []string
-	runs.Flags
-	// AgentOf is a session whose agent is served alone; "" is none.
-	AgentOf string
-	// KeepSessions limits the sessions of clients that are kept: see session.ParseKeep.
-	KeepSessions string
-	// Resume continues the runs that an earlier server left.
-	Resume bool
-	// Options has the limits.
-	Options serve.Options
+// An agentsServer has the flags of its server.
+type agentsServer struct{ *servers.Agents }
+
+// Agents serves agents over HTTP until the end of ctx, and then as serve.Server.ServeListener
+// says.
+func Agents(ctx context.Context, p *program.Env, f *servers.Agents) error {
+	return agentsServer{f}.run(ctx, p)
 }
 
-// Run serves until the end of ctx, and then as serve.Server.ServeListener says.
-func (f *Agents) Run(ctx context.Context, p *program.Env) error {
+func (f agentsServer) run(ctx context.Context, p *program.Env) error {
 	for _, origin := range f.Origins {
 		if u, err := url.Parse(origin); err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host {
 			return failure.Usage("", "--allow-origin %s: it is a scheme and a host, such as https://agents.example", origin)
@@ -52,7 +43,7 @@ func (f *Agents) Run(ctx context.Context, p *program.Env) error {
 		return err
 	}
 	defer web.close()
-	h := &agentServer{service: newService(p, &Flags{Expose: "agents", Flags: f.Flags})}
+	h := &agentServer{service: newService(p, &servers.MCP{Expose: "agents", Flags: f.Flags})}
 	h.elicit = host.Elicit
 	h.host.Caller.Key = "" // clients know what they ask for
 	h.host.Learn(web.secrets())
@@ -71,7 +62,7 @@ func (f *Agents) Run(ctx context.Context, p *program.Env) error {
 }
 
 // serve serves the trees.
-func (f *Agents) serve(ctx context.Context, h *agentServer, web *httpListener) error {
+func (f agentsServer) serve(ctx context.Context, h *agentServer, web *httpListener) error {
 	limits, err := session.ParseKeep(f.KeepSessions)
 	if err != nil {
 		return failure.Usage("", "--keep-sessions %s: %v", f.KeepSessions, err)
@@ -85,7 +76,7 @@ func (f *Agents) serve(ctx context.Context, h *agentServer, web *httpListener) e
 	if h.host.Offers, err = h.agents(); err != nil {
 		return err
 	}
-	o := f.Options
+	o := serve.Options{Runs: f.Runs, TokenRuns: f.TokenRuns, Queue: f.Queue, QueueTime: f.QueueTime, Connections: f.Connections, Grace: f.Grace, UntilIdle: f.UntilIdle}
 	o.Host, o.Tools, o.Metrics, o.Name, o.Origins = h, h.toolsOf, h.newMetrics(), web.host, f.Origins
 	h.metrics = o.Metrics
 	for _, t := range web.tokens {
@@ -129,7 +120,7 @@ func (f *Agents) serve(ctx context.Context, h *agentServer, web *httpListener) e
 
 // hurry returns a channel that is closed by the second signal: who sends it does not want
 // to wait for runs. Until then, what is still to be done is not ended by force.
-func (f *Agents) hurry(ctx context.Context, h *agentServer) (now chan struct{}, stop func()) {
+func (f agentsServer) hurry(ctx context.Context, h *agentServer) (now chan struct{}, stop func()) {
 	p := h.p
 	now = make(chan struct{})
 	signals := make(chan os.Signal, 2)
@@ -145,12 +136,12 @@ func (f *Agents) hurry(ctx context.Context, h *agentServer) (now chan struct{}, 
 			return
 		}
 		if n := h.host.Running(); n > 0 {
-			h.say(fmt.Sprintf("runs in progress: %d; they have %s, or until the next signal", n, f.Options.Grace))
+			h.say(fmt.Sprintf("runs in progress: %d; they have %s, or until the next signal", n, f.Grace))
 		}
 		for range 2 { // the one that ended ctx, and the second
 			select {
 			case <-signals:
-			case <-time.After(f.Options.Grace):
+			case <-time.After(f.Grace):
 			case <-over:
 				return
 			}

@@ -27,7 +27,7 @@ func (s *service) present() {
 	s.mu.Unlock()
 	offered := prompts(trees[0].Config.File.Aliases)
 	resources := []mcpserver.Collection{s.agentFiles()}
-	if s.flags.sessions {
+	if s.flags.Sessions {
 		resources = append(resources, s.sessions())
 	}
 	taken := map[string]bool{}
@@ -42,7 +42,7 @@ func (s *service) present() {
 		taken[what] = true
 		return true
 	}
-	specs := []any{s.flags.sessions}
+	specs := []any{s.flags.Sessions}
 	for _, t := range trees {
 		f := t.Nodes[0].File
 		specs = append(specs, f.Real, f.Spec.MCPResources)

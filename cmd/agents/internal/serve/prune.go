@@ -12,12 +12,8 @@ import (
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// DefaultKeep is how long the sessions of clients are kept, for session.ParseKeep, and pruneEvery
-// how often the server looks for those beyond it.
-const (
-	DefaultKeep = "90d"
-	pruneEvery  = time.Hour
-)
+// pruneEvery is how often the server looks for sessions beyond --keep-sessions.
+const pruneEvery = time.Hour
 
 // prune removes the sessions of clients that are beyond k, at once and every hour, until stop is
 // called.

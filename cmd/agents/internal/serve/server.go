@@ -19,7 +19,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
-	"github.com/agents-exe/agents/cmd/agents/internal/runs"
+	"github.com/agents-exe/agents/cmd/agents/internal/servers"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
@@ -32,26 +32,10 @@ import (
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
-type Flags struct {
-	Expose string // agents or tools
-	// sessions are served as well.
-	sessions bool
-	Compat   bool
-	Plain    bool
-	Linger   time.Duration
-	// TaskAfter is when a call continues as a task.
-	TaskAfter time.Duration
-	HTTP      string
-	Tokens    string
-	NoToken   bool
-	Watch     bool
-	runs.Flags
-}
-
 // A service is an MCP server with the trees that it serves.
 type service struct {
 	p      *program.Env
-	flags  *Flags
+	flags  *servers.MCP
 	server *mcpserver.Server
 	of     load.Options  // File and Agent of --agent-of
 	web    *httpListener // nil: standard input and output
@@ -71,7 +55,7 @@ type service struct {
 }
 
 // newService returns a service whose trees are not loaded yet.
-func newService(p *program.Env, f *Flags) *service {
+func newService(p *program.Env, f *servers.MCP) *service {
 	s := &service{p: p, flags: f, said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1)}
 	s.host = &host.Host{Budget: f.Budget.Budget, Observe: s.observe, Panicked: s.panicked, Warn: func(text string) { s.say("warning: " + text) }, Caller: keep.Caller(p)}
 	if f.Rights.Yes {
@@ -82,7 +66,7 @@ func newService(p *program.Env, f *Flags) *service {
 
 // Run serves until the end of standard input or of ctx. These, and a closed
 // connection, are not errors.
-func Run(ctx context.Context, p *program.Env, f *Flags) error {
+func Run(ctx context.Context, p *program.Env, f *servers.MCP) error {
 	s := newService(p, f)
 	var err error
 	if f.HTTP != "" {

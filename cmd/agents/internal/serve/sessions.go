@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/mcpserver"
 	"github.com/agents-exe/agents/pkg/session"
@@ -21,27 +20,6 @@ import (
 
 // maxServed is the size limit of a session that a client reads, in bytes.
 const maxServed = 8 << 20
-
-// ExposeFlag is --expose: agents or tools, and also sessions.
-type ExposeFlag struct{ Flags *Flags }
-
-var exposed = []string{"agents", "tools", "sessions"}
-
-func (e *ExposeFlag) Set(value string) error {
-	switch {
-	case value == "sessions":
-		e.Flags.sessions = true
-	case slices.Contains(exposed, value):
-		e.Flags.Expose = value
-	default:
-		return &command.ChoiceError{Values: exposed}
-	}
-	return nil
-}
-
-func (e *ExposeFlag) String() string { return "" }
-
-func (e *ExposeFlag) Get() any { return e.Flags.Expose }
 
 // sessions are the sessions on disk as resources. Only names are listed, because
 // the list is made again and again to notify clients.

@@ -1,4 +1,6 @@
-package serve
+// Package stdio runs one agent for the program at the other end of standard input and output,
+// over the channel.
+package stdio
 
 import (
 	"context"

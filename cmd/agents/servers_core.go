@@ -1,0 +1,37 @@
+//go:build core
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/chat"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/servers"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// The servers and their libraries would add a fifth to the size of the program and to every
+// start of it, also as a tool of itself, so agents-serve has them: this program, built
+// without the tag. The flags were checked here.
+
+func serveAgents(_ context.Context, p *program.Env, _ *servers.Agents) error { return execServer(p) }
+
+func serveMCP(_ context.Context, p *program.Env, _ *servers.MCP) error { return execServer(p) }
+
+func serveEditor(_ context.Context, p *program.Env, _ chat.Options) error { return execServer(p) }
+
+// execServer replaces this process by agents-serve with the same command line.
+func execServer(p *program.Env) error {
+	path, err := process.Companion(program.Serve)
+	if err != nil {
+		return failure.NothingRan(err, "put agents-serve beside agents: `make build` makes both; the agents of `go install` needs no other program for this command")
+	}
+	if err := process.Exec(path, os.Args[1:], p.Environ); err != nil {
+		return failure.NothingRan(fmt.Errorf("start %s: %w", path, err), "")
+	}
+	return nil
+}
