@@ -11,6 +11,9 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/servers"
 )
 
+// serversElsewhere are the programs with the servers, and what they are needed for.
+var serversElsewhere [][2]string
+
 func serveAgents(ctx context.Context, p *program.Env, f *servers.Agents) error {
 	return serve.Agents(ctx, p, f)
 }

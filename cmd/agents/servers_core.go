@@ -18,6 +18,8 @@ import (
 // start of it, also as a tool of itself, so agents-serve has them: this program, built
 // without the tag. The flags were checked here.
 
+var serversElsewhere = [][2]string{{program.Serve, "`agents serve`, `agents mcp-server` and `agents acp`"}}
+
 func serveAgents(_ context.Context, p *program.Env, _ *servers.Agents) error { return execServer(p) }
 
 func serveMCP(_ context.Context, p *program.Env, _ *servers.MCP) error { return execServer(p) }

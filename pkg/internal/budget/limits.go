@@ -2,16 +2,15 @@ package main
 
 const (
 	// maxSize is the size of the binary in bytes, stripped. The shell parser, without
-	// which a rule for commands could be evaded, is 0.4 MB of it, the server with its
-	// WebSocket and OpenAI's API 0.9, the chat with its line editor and Markdown 0.6, and the
+	// which a rule for commands could be evaded, is 0.4 MB of it, the chat with its line editor and Markdown 0.6, and the
 	// reader of YAML 0.25. Skills, activation, the settings of the toolboxes that
 	// agents-toolbox serves, and the commands of agents-exe are 0.4. The Agent Client
 	// Protocol, both ways, is 0.35, the sign-in to MCP servers 0.15, the system's keyring with the
 	// library for D-Bus 0.38, OpenAI's and Anthropic's own protocols 0.1, and the Agent2Agent
 	// protocol, both ways, 0.6. What servers refuse of schemas, requests that are repeated,
-	// bodies that are read as streams, rules that judge what runs, and files that sandboxes
-	// protect are 0.45.
-	maxSize = 21_750_000
+	// rules that judge what runs, and files that sandboxes protect are 0.4. The servers are in
+	// agents-serve.
+	maxSize = 19_600_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
@@ -19,7 +18,7 @@ const (
 	// maxAllInitAllocs is the same for all packages. Those of html/template and
 	// jsonschema-go, which come with mcp-go, are a third and take 0.2 ms; those of the
 	// shell parser are 104 and take 0.06 ms.
-	maxAllInitAllocs = 1120
+	maxAllInitAllocs = 1100
 	// maxReflectMethods is how many functions may look up a method by a name that
 	// the linker cannot know. One suffices to make it keep every exported method of
 	// every type: five megabytes and more.

@@ -22,8 +22,8 @@ type rule struct {
 }
 
 const (
-	commands = 11 // main packages
-	support  = 12 // imported by tests only
+	commands = 12 // main packages
+	support  = 13 // imported by tests only
 )
 
 // rules has a line for every package; one for a package that does not exist does
@@ -127,7 +127,9 @@ var rules = []rule{
 	{path: "cmd/agents/internal/compat", floor: 8, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents/internal/runs", floor: 9, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents/internal/complete", floor: 9, modules: []string{"github.com/urfave/cli/v3"}},
-	{path: "cmd/agents/internal/serve", floor: 10},
+	{path: "cmd/agents/internal/servers", floor: 10},
+	{path: "cmd/agents/internal/stdio", floor: 10},
+	{path: "cmd/agents/internal/serve", floor: 11},
 	{path: "cmd/agents/internal/chat", floor: 10},
 
 	{path: "cmd/agents", floor: commands, modules: []string{"github.com/urfave/cli/v3"}},
