@@ -131,8 +131,8 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file strin
 	return bad, err
 }
 
-// connect starts the servers of the tree to list their tools, and says so: a program such as
-// npx downloads what it starts.
+// connect starts the servers of the tree to list their tools, and prints a note, because a
+// program such as npx downloads what it starts.
 func (f *checkFlags) connect(ctx context.Context, p *program.Env, t *agentfile.Tree) {
 	var list []string
 	for _, s := range t.MCPServers() {
@@ -140,7 +140,7 @@ func (f *checkFlags) connect(ctx context.Context, p *program.Env, t *agentfile.T
 		if s.Server.URL != "" {
 			start = program.ShownURL(s.Server.URL)
 		} else if s.Server.Executable == "" {
-			continue // which is a problem, not a start
+			continue // reported as a problem, never started
 		}
 		list = append(list, fmt.Sprintf("%s (%.200s)", s.Name, start))
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// The servers and their libraries would add a fifth to the size of the program and to every
-// start of it, also as a tool of itself, so agents-serve has them: this program, built
-// without the tag. The flags were checked here.
+// The servers and their libraries would add a fifth to the size of the program and to the time
+// of every start, also when it runs as its own tool. So they are in agents-serve, which is this
+// program built without the tag. By the time it starts, this program has checked the flags.
 
 var serversElsewhere = [][2]string{{program.Serve, "`agents serve`, `agents mcp-server` and `agents acp`"}}
 

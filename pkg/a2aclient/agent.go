@@ -128,8 +128,8 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// toward returns the transport for req: what is not at the configured address own must be
-// public, also after its name is resolved, which a proxy does itself.
+// toward returns the transport for req. An address other than the configured one, own, must be
+// public, also after its name is resolved; a proxy resolves names itself.
 func (a *Agent) toward(req *http.Request, own *url.URL) http.RoundTripper {
 	shared, ok := http.DefaultTransport.(*http.Transport)
 	if !ok || own == nil || httphost.Same(req.URL, own) {
@@ -290,8 +290,8 @@ func (t *task) send(ctx context.Context, m *a2a.Message) error {
 	return nil
 }
 
-// apply records an event. One of another task is an error: the answer would be that of
-// somebody else's question.
+// apply records an event. An event of another task is an error, because its answer would belong
+// to another question.
 func (t *task) apply(e a2a.Event) error {
 	if id := e.TaskInfo().TaskID; t.info.TaskID != "" && id != t.info.TaskID && id != "" {
 		return fmt.Errorf("the agent reports on the task %q; the call is the task %q", id, t.info.TaskID)

@@ -17,8 +17,8 @@ const ChannelVersion = 1
 // A Start is the first message of a channel's holder: the prompt of the agent, with its
 // limits, tools and history.
 type Start struct {
-	// Channel is the version of the channel's protocol, which its wire requires; 0 is
-	// ChannelVersion.
+	// Channel is the version of the channel's protocol, which messages on the wire must contain;
+	// 0 means ChannelVersion.
 	Channel int `json:"channel"`
 	// Args are the arguments in the agent's description: an object that satisfies
 	// Agent.InputSchema, or without a schema has the text "prompt". If Args is empty, a
@@ -53,8 +53,7 @@ type Start struct {
 	// Person is whether the holder can answer questions; nil means true.
 	Person *bool `json:"person,omitempty"`
 
-	// Message is the prompt as it is, in place of Args and Media, from a holder in this
-	// program.
+	// Message is the complete prompt, in place of Args and Media, from a holder in this program.
 	Message *Message `json:"-"`
 	// Finish, if it is not nil and the last run of the session is unfinished, is what the
 	// person says in that run, which is resumed, in place of the prompt.
@@ -211,7 +210,7 @@ func rebuild(history []Event) (*Rebuilder, error) {
 		if _, begun := depths[e.Session]; e.Kind.Lasting() && (!begun || e.Session == "") {
 			above, ok := depths[CallSession(e.Parent)]
 			if e.Session == "" || !ok || e.Depth != above+1 || (len(depths) == 1) != (e.Parent == "") {
-				return nil, fmt.Errorf("session %.100q: it is not at the top, or below one that has begun", e.Session)
+				return nil, fmt.Errorf("session %.100q is neither at the top nor below one that has begun", e.Session)
 			}
 			depths[e.Session] = e.Depth
 		}

@@ -99,7 +99,7 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 	return r.prompt(ctx, *prompt)
 }
 
-// resumed is the event with which the run is taken up.
+// resumed returns the event that resumes the run.
 func (r *run) resumed() Event {
 	e := r.traced(r.session.Resumed(r.limits()))
 	e.Summary = r.compacts
@@ -207,7 +207,7 @@ func (r *run) apply(ctx context.Context, step Step) error {
 	return step.Err
 }
 
-// fail records why the run cannot go on as it is, and what that has cost.
+// fail records why the step failed, and what it has cost.
 //
 //go:noinline
 func (r *run) fail(ctx context.Context, step Step, err error, usage Usage) error {

@@ -212,8 +212,8 @@ func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func
 	return result, err, nil
 }
 
-// notRun is err as the result of a call that did not run. That of an agent says how the
-// agent ended.
+// notRun returns err as the result of a call that did not run. The result of an agent says how
+// the agent ended.
 func notRun(err error) error {
 	if _, ok := errors.AsType[*outcomeError](err); ok || err == nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// ErrPanic: the program failed in a way that it does not expect.
+// ErrPanic means that a part of the program panicked.
 var ErrPanic = errors.New("internal error; the log of the program has more")
 
 // Guard runs f and returns its error. If f panics, report gets a text with the stack, and the

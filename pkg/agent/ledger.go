@@ -2,17 +2,17 @@ package agent
 
 import "cmp"
 
-// EventReservation says in a list of its own, beside the record of a run, that a model
-// request of Session, or the call Key, begins: Usage (InputTokens: the estimated size of the
-// conversation), Seq (how many events the record had). See Ledger.
+// EventReservation, in a list beside the record of a run, says that a model request of Session,
+// or the call Key, begins: Usage (InputTokens: the estimated size of the conversation), Seq (how
+// many events the record had). See Ledger.
 const EventReservation EventKind = "reservation"
 
 // A Ledger computes what is left of the budgets of a tree whose agents are run by several
-// Runners, in different processes, that write into one record. Their reservations are in
-// a second list of events. A process appends one only if its Ledger has seen the whole list,
-// so that all reservations are made one after the other. A reservation ends with the next
-// lasting event of its session, or of its call. It also ends with an event of a call above,
-// whose process has then ended or started again.
+// Runners, in different processes, that write into one record. Their reservations are in a
+// second list of events. A process appends a reservation only if its Ledger has seen the whole
+// list, so that no two are made at the same time. A reservation ends with the next lasting event
+// of its session, or of its call. It also ends with an event of a call above, whose process has
+// then ended or started again.
 //
 // It has accounts for the run of its Runner and for the runs above; those below are in the
 // Ledgers of their own Runners. A Ledger must not be used concurrently.

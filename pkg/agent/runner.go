@@ -43,9 +43,9 @@ type Runner struct {
 	// Reserve is asked before every call and every model request of the tree;
 	// nil permits all.
 	Reserve Reserver
-	// Shared, if it is not nil, reserves the requests and calls that a budget limits where
-	// other Runners of the same run reserve too, with a Ledger: e is an EventReservation
-	// without Seq. It waits until the reservation is made, and returns what Ledger.Left does.
+	// Shared, if it is not nil, reserves requests and calls that a budget limits in a list that
+	// other Runners of the same run use too, with a Ledger. e is an EventReservation without
+	// Seq. Shared waits until the reservation is made, and returns what Ledger.Left returns.
 	Shared func(ctx context.Context, e Event) (left, total Budget, err error)
 	// Lease is what the tree may consume and do; see Agent.Budget for the limits
 	// of one agent.
@@ -59,8 +59,8 @@ type Runner struct {
 	Context json.RawMessage
 	// Output compiles the OutputSchema of a Start; if it is nil, one is refused.
 	Output func(schema json.RawMessage) (*Output, error)
-	// Arguments compiles the schema doc of a tool of a Start, which errors call name; if it
-	// is nil, only the holder of the channel checks the arguments of its tools.
+	// Arguments compiles doc, the schema of a tool of a Start, which errors refer to as name; if
+	// Arguments is nil, only the holder of the channel checks the arguments of its tools.
 	Arguments func(name string, doc []byte) (*Shape, error)
 	// Accept, if it is not nil, is asked about every answer that would end a
 	// run of Agent. It returns the text that counts as the answer, or what is
@@ -298,7 +298,7 @@ type tree struct {
 	// delegate is Runner.Delegate.
 	delegate func(context.Context, Delegation) error
 	caller   func(context.Context, Event) (json.RawMessage, error) // answers questions about policies
-	// reserveShared is Runner.Shared, and left what its last reservation left.
+	// reserveShared is Runner.Shared; left is what remained after its last reservation.
 	reserveShared func(context.Context, Event) (left, total Budget, err error)
 	left          Budget
 	rights        []Rights // of the callers

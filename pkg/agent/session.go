@@ -135,8 +135,8 @@ func (s *Session) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// consistent returns an error for a State that no events lead to, and with which Next could
-// not say what is needed.
+// consistent returns an error for a State that no sequence of events produces, and for which
+// Next could not tell what is needed.
 func (s *Session) consistent() error {
 	switch n := len(s.Messages); {
 	case n == 0 && (s.Running || len(s.Calls) > 0):

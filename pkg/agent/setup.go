@@ -68,8 +68,8 @@ func (s Setup) difference(system string, tools []ToolSpec) string {
 	return strings.Join(list, "; ")
 }
 
-// setUp records with what the model is asked, if that is new. For a session that
-// an earlier process began it says what changed since.
+// setUp records the setup with which the model is asked, if it is new. For a session that an
+// earlier process began, it reports what has changed since.
 func (r *run) setUp(ctx context.Context, step Step) error {
 	t := &r.tools
 	if step.Kind != StepModel || t.asked != nil && slices.EqualFunc(t.asked, t.specs, sameSpec) && r.session.Setup.Digest != "" {

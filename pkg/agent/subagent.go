@@ -76,8 +76,8 @@ func (s *Subagent) Spec() ToolSpec {
 	return spec
 }
 
-// Identity implements Identified. Agents that Agent starts are asked about by themselves, so
-// that the content of its file does not count.
+// Identity implements Identified. The digest is empty: agents that Agent starts are asked about
+// separately, so the content of its file does not matter.
 func (s *Subagent) Identity() (source, digest string) { return s.Agent.Source, "" }
 
 // restate replaces alternative names of sub-agents and of their argument in the calls of a

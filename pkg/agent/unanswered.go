@@ -46,8 +46,8 @@ func interrupted(ctx context.Context, p Provider, req *Request, err error) error
 	return &ModelError{Message: err.Error(), Err: err, Usage: priced(p, EstimateUsage(req, nil))}
 }
 
-// unanswered is the usage of the request for which the session waited when its process
-// ended, without a cost. It is zero if the session did not wait for one.
+// unanswered returns the usage, without a cost, of the request for which the session waited when
+// its process ended. It is zero if the session did not wait for one.
 func (s *Session) unanswered() Usage {
 	if !s.Running || s.Failure != nil || s.Setup.Digest == "" { // a setup precedes the first request
 		return Usage{}
@@ -59,8 +59,8 @@ func (s *Session) unanswered() Usage {
 	return EstimateUsage(&Request{System: s.Setup.System, Messages: step.Messages}, nil)
 }
 
-// reserved returns u, of a request of a conversation of size tokens whose cost is not known,
-// with what budgets count for it beside what is known: twice the largest request so far, and
+// reserved returns u, the usage of a request of unknown cost in a conversation of size tokens,
+// with what budgets count for it beyond what is known: twice the largest request so far, or
 // after a resume twice the average. r.tree.mu is held.
 func (r *run) reserved(u Usage, size int) Usage {
 	for n := r; n != nil; n = n.up {

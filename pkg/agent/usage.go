@@ -64,7 +64,7 @@ func EstimateUsage(req *Request, answer *Message) Usage {
 // Unpriced is the number of requests whose cost is not known.
 func (u Usage) Unpriced() int { return max(u.Requests-u.Priced, 0) }
 
-// CostText is the cost for a person: "$0.0061", "unpriced", "$0.0061 + 2 unpriced",
+// CostText returns the cost for a person: "$0.0061", "unpriced", "$0.0061 + 2 unpriced",
 // "$0.0061 (1 estimated)". It is empty without a request.
 func (u Usage) CostText() string {
 	text := u.Cost.Text()
@@ -82,7 +82,7 @@ func (u Usage) CostText() string {
 	return text
 }
 
-// TokenText are the tokens for a person: "2.6k in (1.9k cached) / 0.4k out". It begins with
+// TokenText returns the tokens for a person: "2.6k in (1.9k cached) / 0.4k out". It begins with
 // "about" if some are an estimate.
 func (u Usage) TokenText() string {
 	cached, about := "", ""
@@ -166,7 +166,8 @@ type TotalUsage struct {
 	Calls int `json:"calls,omitempty"`
 }
 
-// String is the consumption for a person: "3 requests, 2.6k in / 0.4k out, $0.0061, 4 calls".
+// String returns the consumption for a person: "3 requests, 2.6k in / 0.4k out, $0.0061, 4
+// calls".
 func (s TotalUsage) String() string {
 	text := counted(s.Usage.Requests, "request") + ", " + s.Usage.TokenText()
 	if cost := s.Usage.CostText(); cost != "" {

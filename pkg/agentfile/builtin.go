@@ -147,7 +147,7 @@ type fileSandbox struct {
 	MaxSize   int64                `json:"fsbMaxFileSize"`
 }
 
-// fileOptions are the files that a tool of n may use.
+// fileOptions returns the options that limit the files of a tool of n.
 func (l *loader) fileOptions(n *Node, tool string, f fileSandbox) developer.Options {
 	opts := developer.Options{Dir: n.workDir, Files: f.Predicate, MaxFileSize: f.MaxSize, Environ: l.environ(nil)}
 	confined := n.confinement.box(tool, nil, false)

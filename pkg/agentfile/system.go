@@ -60,7 +60,7 @@ func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	if slices.Contains(known, "execute-command") {
 		shell := l.shell(n, tool, bashSettings{})
 		n.protected = append(n.protected, shell)
-		tools, _ := shell.Tools(context.Background()) // it is the same list always
+		tools, _ := shell.Tools(context.Background()) // the list never changes
 		opts.Shell = tools[0]
 	}
 	if c.CommandFilter != "" {

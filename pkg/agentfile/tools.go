@@ -102,8 +102,9 @@ func (l *loader) protect(sets []*exectool.Toolset) {
 	}
 }
 
-// decisive returns the files and folders that decide what is executed, absolute: those of
-// the agents and their toolsets, of this program, and what the next Load would use.
+// decisive returns the files and folders that decide what is executed, as absolute paths: those
+// of the agents and their toolsets, those of this program, and those that the next Load would
+// use.
 func (l *loader) decisive(sets []*exectool.Toolset) (paths []string) {
 	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile, l.opts.SignInDir}, l.further)
 	if len(l.tree.Nodes) > 0 {
@@ -115,7 +116,7 @@ func (l *loader) decisive(sets []*exectool.Toolset) (paths []string) {
 			paths = append(paths, path) // if it is a link, that must not change either
 		}
 		for _, p := range n.programs {
-			if sets == nil && p.runner == nil { // which are not open yet
+			if sets == nil && p.runner == nil { // the toolsets are not open yet
 				files = append(files, p.path)
 			}
 		}

@@ -269,7 +269,7 @@ type KeysChoice struct {
 	Place
 	// Looked are the places in their order, up to the last.
 	Looked []Place `json:"looked"`
-	// InProject says that it was found in the working directory or beside the agent file,
+	// InProject reports that it was found in the working directory or beside the agent file,
 	// where somebody else may have put it.
 	InProject bool `json:"-"`
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Tools returns the tools of an agent that its rights do not hide. Call judges their calls by
-// these rights. What cannot be listed is left out, and said to Warn.
+// Tools returns the tools of an agent that its rights do not hide. Call applies these rights to
+// their calls. Tools that cannot be listed are left out and reported to Warn.
 func (h *Host) Tools(ctx context.Context, a *agent.Agent) (list []agent.Tool) {
 	for _, set := range a.Toolsets {
 		tools, err := set.Tools(ctx)
@@ -26,8 +26,8 @@ func (h *Host) Tools(ctx context.Context, a *agent.Agent) (list []agent.Tool) {
 	return list
 }
 
-// An owned tool is one of an agent that has rights. A call has its name, which rules name,
-// also where clients see another one.
+// An owned is a tool of an agent that has rights. Its calls have the tool's own name, which the
+// rules use, even where clients see another name.
 type owned struct {
 	agent.Tool
 	owner *agent.Agent
@@ -36,13 +36,13 @@ type owned struct {
 // Unwrap returns the tool: see agent.As.
 func (o *owned) Unwrap() any { return o.Tool }
 
-// CallOptions are what one call of a tool has beside its arguments.
+// CallOptions configure one call of a tool.
 type CallOptions struct {
-	// Caller is the agent that makes the call. If it is nil, it is one without a model, with
-	// the name Client and the rights of the agent whose Tools the tool is from.
+	// Caller is the agent that makes the call. nil means an agent without a model, with the name
+	// Client, or for a tool from Tools, the name and the rights of that agent.
 	Caller *agent.Agent
 	Client string
-	// Traceparent is the span that the call is part of; "" is that of Host.Caller.
+	// Traceparent is the span that the call is part of; "" means that of Host.Caller.
 	Traceparent string
 	// Observe gets the events of the call before Host.Observe.
 	Observe func(agent.Event)
@@ -63,7 +63,7 @@ func (h *Host) Call(ctx context.Context, tool agent.Tool, args string, o CallOpt
 	return r.Call(ctx, tool, args)
 }
 
-// both calls two observers, of which any may be nil.
+// both returns an observer that calls two others, either of which may be nil.
 func both(first, second func(agent.Event)) func(agent.Event) {
 	switch {
 	case first == nil:

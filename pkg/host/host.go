@@ -17,7 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
-// An Agent is one that a Host runs.
+// An Agent is an agent that a Host can run, with its name.
 type Agent struct {
 	// Name is what clients call it; it is also the name of a tool that asks it.
 	Name  string
@@ -29,18 +29,18 @@ type Agent struct {
 type Host struct {
 	// Offers are the agents that Start finds by their names.
 	Offers []Agent
-	// Sessions opens the session of a run: that with an id, or a new one if id is "". A nil
-	// Session is not kept. It must not return the session of another client. If Sessions is
-	// nil, nothing is kept.
+	// Sessions opens the session of a run: the one with an id, or a new one if id is "". If the
+	// Session is nil, the run is not stored. It must not return the session of another client.
+	// If Sessions is nil, no run is stored.
 	Sessions func(ctx context.Context, a Agent, id string) (Session, error)
 	// Budget limits each run, and Policy decides about its calls, in addition to what the
 	// agents say.
 	Budget agent.Budget
 	Policy agent.Policy
-	// Person answers questions that the holder of a run does not answer; nil is nobody. See
+	// Person answers questions that the holder of a run does not answer; nil means nobody. See
 	// agent.Runner.Person.
 	Person func(ctx context.Context, question agent.Event) (json.RawMessage, error)
-	// Observe gets every event, without the secrets that Learn was given. Several runs call it
+	// Observe gets every event, with the secrets given to Learn redacted. Several runs call it
 	// concurrently.
 	Observe func(agent.Event)
 	// Traced means that spans are made of the events.
@@ -48,9 +48,9 @@ type Host struct {
 	// Panicked gets the text and the stack of a panic, which then ends one run and not the
 	// program; nil lets it end the program.
 	Panicked func(text string)
-	// Caller is the call of another process that the runs answer.
+	// Caller is the call, in another process, that the runs answer.
 	Caller Caller
-	// Warn gets what a person should read about a session; nil ignores it.
+	// Warn gets warnings for a person; nil ignores them.
 	Warn func(text string)
 
 	ending sync.WaitGroup
@@ -62,7 +62,7 @@ type Host struct {
 	closed  []error
 }
 
-// New returns a Host of a loaded tree, whose root it offers by its slug.
+// New returns a Host for a loaded tree. It offers the root of the tree under its slug.
 func New(tree *agentfile.Tree) *Host {
 	h := &Host{}
 	if tree.Root != nil {
@@ -72,28 +72,29 @@ func New(tree *agentfile.Tree) *Host {
 	return h
 }
 
-// A Caller is the call of another process that runs answer.
+// A Caller is the call, in another process, that runs answer.
 type Caller struct {
-	// Key is that of the call: see agent.Event.Parent. It is "" for runs whose holder knows it.
+	// Key is the key of the call: see agent.Event.Parent. It is "" for runs whose holder knows
+	// it.
 	Key string
-	// Depth is the number of agents above.
+	// Depth is the number of agents above the runs.
 	Depth int
 	// Traceparent is the span of the call, in W3C Trace Context.
 	Traceparent string
 }
 
-// Options are what one run has beside its Start.
+// Options configure one run, in addition to its Start.
 type Options struct {
 	// Observe gets the events of the run before Host.Observe, one at a time.
 	Observe func(agent.Event)
-	// ID is that of its session, if that is new; "" leaves it to the Session.
+	// ID is the id of a new session; "" means that the Session chooses it.
 	ID string
 	// Closed is called when the session is closed, before another run can continue it.
 	Closed func()
 }
 
-// Learn adds secrets, which are taken out of everything that runs show, keep and send from
-// now on. Earlier ones stay, because running calls may still use them.
+// Learn adds secrets, which are redacted from everything that runs show, store and send from now
+// on. Earlier ones stay, because running calls may still use them.
 func (h *Host) Learn(secrets []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,17 +105,18 @@ func (h *Host) Learn(secrets []string) {
 	}
 }
 
-// redactor is nil if there is nothing to take out.
+// redactor returns nil if there is nothing to redact.
 func (h *Host) redactor() *redact.Redactor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.redact
 }
 
-// Hide takes the secrets out of a text.
+// Hide redacts the secrets in a text.
 func (h *Host) Hide(text string) string { return h.redactor().String(text) }
 
-// Runner returns a new Runner of an agent, with all that the Host gives to runs but a session.
+// Runner returns a new Runner for an agent, with everything that the Host gives to runs except a
+// session.
 func (h *Host) Runner(a *agent.Agent) *agent.Runner {
 	secrets := h.redactor()
 	r := &agent.Runner{
@@ -129,8 +131,8 @@ func (h *Host) Runner(a *agent.Agent) *agent.Runner {
 	return r
 }
 
-// observer passes the events of one run, which is without known secrets, to Observe, without
-// those that are learned during the run.
+// observer returns a function that passes the events of one run to Observe. The run itself
+// redacts known; the function redacts the secrets that are learned during the run.
 func (h *Host) observer(known *redact.Redactor) func(agent.Event) {
 	next := h.Observe
 	return func(e agent.Event) {
@@ -141,7 +143,7 @@ func (h *Host) observer(known *redact.Redactor) func(agent.Event) {
 	}
 }
 
-// Agents are the Offers as tools.
+// Agents returns the Offers as tools.
 func (h *Host) Agents() []agent.ToolSpec {
 	var list []agent.ToolSpec
 	for _, a := range h.Offers {
@@ -150,7 +152,6 @@ func (h *Host) Agents() []agent.ToolSpec {
 	return list
 }
 
-// find returns the agent with a name.
 func (h *Host) find(name string) (Agent, error) {
 	i := slices.IndexFunc(h.Offers, func(a Agent) bool { return a.Name == name })
 	if i < 0 {
@@ -159,8 +160,8 @@ func (h *Host) find(name string) (Agent, error) {
 	return h.Offers[i], nil
 }
 
-// Start begins a run of the agent with a name and returns at once. The error is why nothing
-// ran.
+// Start begins a run of the agent with a name and returns at once. After an error, nothing has
+// run.
 func (h *Host) Start(ctx context.Context, name string, start agent.Start) (*agent.Channel, error) {
 	return h.Run(ctx, name, start, Options{})
 }
@@ -186,7 +187,7 @@ func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Option
 	}
 	if later := r.NewID; o.ID != "" {
 		id := o.ID
-		r.NewID = func() string { // one call after the other: the first is of the root
+		r.NewID = func() string { // calls do not overlap, and the first is for the root
 			if first := id; first != "" || later == nil {
 				id = ""
 				return cmp.Or(first, rand.Text())
@@ -201,8 +202,8 @@ func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Option
 	return c, nil
 }
 
-// write writes the history of a conversation that the client keeps into the new session of
-// its run. The client does not know all about the agent.
+// write writes the history of a conversation that the client keeps into the new session of its
+// run. It adds what the client does not know about the agent.
 func write(ctx context.Context, r *agent.Runner, history []agent.Event) ([]agent.Event, error) {
 	redact := agent.RedactEvent(r.Secrets)
 	history = slices.Clone(history)
@@ -225,8 +226,8 @@ func write(ctx context.Context, r *agent.Runner, history []agent.Event) ([]agent
 	return history, nil
 }
 
-// Drive is Run for what drives the session itself, with Runners that next returns: each is
-// used once and continues the session, which drive returns as it is at the end.
+// Drive is Run for code that drives the session itself. drive gets Runners from next, each of
+// which is used once and continues the session, and returns the session as it is at the end.
 func (h *Host) Drive(ctx context.Context, a *agent.Agent, drive func(next func() *agent.Runner) (*agent.Outcome, *agent.Session, error)) (*agent.Outcome, error) {
 	var s Session
 	if h.Sessions != nil {
@@ -251,7 +252,7 @@ func (h *Host) Drive(ctx context.Context, a *agent.Agent, drive func(next func()
 	return out, err
 }
 
-// Wait waits until the sessions of all runs are closed, and returns what failed then.
+// Wait waits until the sessions of all runs are closed, and returns the errors of closing them.
 func (h *Host) Wait() error {
 	h.ending.Wait()
 	h.mu.Lock()

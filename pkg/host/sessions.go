@@ -10,9 +10,9 @@ import (
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// A Session keeps one run, which may continue earlier ones.
+// A Session stores one run, which may continue earlier ones.
 type Session interface {
-	// Attach makes a Runner, which was not used yet, continue the session and write into it.
+	// Attach makes a Runner, which has not been used yet, continue the session and write to it.
 	Attach(r *agent.Runner) error
 	// Close is called when the run has ended, with its conversation, or with nil if nothing ran.
 	Close(conversation *agent.Session) error
@@ -25,8 +25,8 @@ type live struct {
 	closed  chan struct{} // closed when the session is
 }
 
-// open opens the session of a run; it is nil if none is kept. An earlier run of the session
-// may have ended a moment ago.
+// open opens the session of a run; it returns nil if the run is not stored. If an earlier run of
+// the session has just ended, it waits until that run has closed the session.
 func (h *Host) open(ctx context.Context, a Agent, start agent.Start) (Session, error) {
 	if h.Sessions == nil || start.Journal {
 		return nil, nil
@@ -45,7 +45,7 @@ func (h *Host) open(ctx context.Context, a Agent, start agent.Start) (Session, e
 	return h.Sessions(ctx, a, start.Session)
 }
 
-// note notes the session of a run, and its last event.
+// note records the session of a run, and whether the run has ended.
 func (h *Host) note(run *live, e *agent.Event) {
 	if e.Depth > 0 || run.session != "" && e.Kind != agent.EventEnd {
 		return
@@ -98,20 +98,21 @@ func (h *Host) end(c *agent.Channel, run *live, s Session, o Options) {
 	close(run.closed)
 }
 
-// A Kept session is on disk.
+// A Kept is a Session on disk.
 type Kept struct {
 	*session.Journal
-	// Past is what it continues; nil for a new session.
+	// Past is what the run continues; nil for a new session.
 	Past *session.Past
 	// Wrap, if it is not nil, returns the journal that the run writes to.
 	Wrap func(agent.Journal) agent.Journal
-	// Warn gets what became of processes that the earlier run left; nil ignores it.
+	// Warn gets warnings about processes that the earlier run left; nil ignores them.
 	Warn func(text string)
-	// Any agent may continue the session: it does not say whose it is.
+	// Any permits every agent to continue the session, because it does not name a real one.
 	Any bool
 }
 
-// An OtherAgentError is why an agent cannot continue a session.
+// An OtherAgentError reports that Agent cannot continue a session, because it belongs to agent
+// Of.
 type OtherAgentError struct{ Session, Of, Agent string }
 
 func (e *OtherAgentError) Error() string {
@@ -166,11 +167,11 @@ func (k *Kept) endLeft() {
 	}
 }
 
-// A Memory keeps the latest conversations as long as the program runs.
+// A Memory keeps the latest conversations until the program ends.
 type Memory struct {
-	// Max is how many it keeps. The one that was not used for the longest time is dropped.
+	// Max is how many it keeps. The least recently used one is dropped.
 	Max int
-	// Owner returns the client of a request; nil is one for all.
+	// Owner returns the client of a request; nil means that all requests are of one client.
 	Owner func(ctx context.Context) string
 
 	mu   sync.Mutex
@@ -186,7 +187,7 @@ type remembered struct {
 	used   int // the greater, the later
 }
 
-// Open is for Host.Sessions.
+// Open is a function for Host.Sessions.
 func (m *Memory) Open(ctx context.Context, a Agent, id string) (Session, error) {
 	s := &memorySession{memory: m, agent: a.Name}
 	if m.Owner != nil {
@@ -208,7 +209,7 @@ func (m *Memory) Open(ctx context.Context, a Agent, id string) (Session, error) 
 	return s, nil
 }
 
-// keep keeps a conversation until too many others were used after it.
+// keep stores a conversation, and drops the least recently used ones beyond Max.
 func (m *Memory) keep(id string, c *remembered) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,7 +233,6 @@ func (m *Memory) keep(id string, c *remembered) {
 	}
 }
 
-// A memorySession is a Session of a Memory.
 type memorySession struct {
 	memory *Memory
 	agent  string

@@ -65,7 +65,7 @@ func Outside(u *url.URL) bool {
 	return !Local(u) && (err != nil || Public(ip))
 }
 
-// Address returns the host and the port of u, with that of its scheme if u has none.
+// Address returns the host and the port of u, or the port of its scheme if u has none.
 func Address(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -74,8 +74,8 @@ func Address(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(port, "443"))
 }
 
-// Same reports whether a and b have the same Address. The names of the loopback are one: servers
-// on this machine call themselves localhost for those who know them as 127.0.0.1.
+// Same reports whether a and b have the same Address. The names of the loopback count as one:
+// servers on this machine call themselves localhost even to clients that know them as 127.0.0.1.
 func Same(a, b *url.URL) bool {
 	of := func(u *url.URL) string {
 		host, port, _ := net.SplitHostPort(Address(u))
@@ -98,8 +98,8 @@ func Directs(to *url.URL, from ...*url.URL) bool {
 // ErrPrivate is the error of Control.
 var ErrPrivate = errors.New("the address is not public")
 
-// Control is that of a net.Dialer which connects to public addresses only, after names are
-// resolved.
+// Control is the Control of a net.Dialer that connects only to public addresses. It checks them
+// after names are resolved.
 func Control(_, address string, _ syscall.RawConn) error {
 	if at, err := netip.ParseAddrPort(address); err != nil || !Public(at.Addr()) {
 		return ErrPrivate

@@ -11,7 +11,7 @@ const (
 
 // A Meter counts the values of a JSON text while it is read, so that a text that would take many
 // times its length in memory is refused before it is decoded: an empty object has two bytes, and
-// takes some hundred when it is decoded. The zero value is ready to use. It does not check the
+// takes a few hundred when it is decoded. The zero value is ready to use. It does not check the
 // syntax.
 type Meter struct {
 	values, containers int

@@ -20,8 +20,8 @@ var commandArgs = [...]string{"command", "cmd", "argv", "script"}
 // environArgs are arguments that change what a command means.
 var environArgs = [...]string{"env", "environment"}
 
-// maxLine limits a line that is parsed, deepest the lines in lines, as in sh -c "sh -c …", and
-// maxParsed the bytes of all of them together, to which each line adds lineCost: the number of
+// maxLine limits a line that is parsed, deepest the nesting of lines, as in sh -c "sh -c …", and
+// maxParsed the bytes of all lines together, to which each line adds lineCost: the number of
 // lines that eval eval eval … could run doubles with each word.
 const (
 	maxLine   = 64 << 10
@@ -37,11 +37,11 @@ type commands struct {
 	// unsafe is what the line does besides simple commands, so that no allow rule matches;
 	// "" if it does nothing else.
 	unsafe string
-	// lines are the arguments that a shell parses, and what stands for them if an allow rule
-	// matches: the print of the words that were judged.
+	// lines are the arguments that a shell parses, and what replaces them if an allow rule
+	// matches: lines printed from the judged words.
 	lines []line
-	// unread reports that a part of the line cannot be read: every rule that denies or asks
-	// matches then.
+	// unread reports that the line cannot be fully analyzed: every rule that denies or asks then
+	// matches.
 	unread bool
 	// err is why the commands cannot be determined.
 	err error
@@ -52,7 +52,8 @@ type commands struct {
 	parsed           *int // see maxParsed; of all lines of the call
 }
 
-// A line is the print of the command line in an argument.
+// A line is the command line text in an argument, and print the same line printed from its
+// words.
 type line struct{ argument, text, print string }
 
 // A simpleCommand is a program with its arguments.
@@ -351,8 +352,8 @@ func (c simpleCommand) couldBe(words []string) fit {
 	return f
 }
 
-// runs reports whether word i is a program that find, another wrapper, or xargs or parallel at
-// index reader runs.
+// runs reports whether word i is a program that is run by find, by another wrapper, or by the
+// xargs or parallel at index reader.
 func (c simpleCommand) runs(i, reader int) bool {
 	if reader >= 0 {
 		first := reader + 1

@@ -101,7 +101,8 @@ func (p *printer) word(w *syntax.Word, first bool) {
 	p.WriteString(quote(literal.text, first))
 }
 
-// printed returns the arguments of a call with the prints of its lines; "" if they have them already.
+// printed returns the arguments of a call with its lines in printed form; "" if they have this
+// form already.
 func (c *commands) printed(args string) (string, error) {
 	changed := ""
 	for _, l := range c.lines {
@@ -149,8 +150,8 @@ const builtins = " . alias autoload bind break builtin command compgen complete 
 	" fc float functions getln getopts hash history integer jobs let local mapfile print read readarray readonly return set setopt shift shopt source trap" +
 	" typeset unalias unset unsetopt vared wait zformat zmodload zparseopts zstyle "
 
-// contained reports whether a shell does no more with a command than run it with these words,
-// the first of which are those of an allow rule.
+// contained reports whether a shell only runs the command with these words. The first of them
+// are those of an allow rule.
 func (c simpleCommand) contained(known int) bool {
 	free := c[known:]
 	switch name := c[0].text; {

@@ -13,18 +13,18 @@
 //
 // # Commands
 //
-// Command is compared with the argument command, cmd, argv or script: a shell command line,
-// or a list of words, which is one command; with an argument args, command is the program.
-// A line is parsed as bash parses it, or as POSIX says if an argument shell names another one.
+// Command is compared with the argument command, cmd, argv or script: a shell command line, or a
+// list of words, which is one command; with an argument args, command is the program. A line is
+// parsed as bash parses it, or as a POSIX shell does if an argument shell names another shell.
 //
-// An allow rule matches if the line consists of simple commands with plain words, joined by
-// &&, ||, |, ; and newlines, every one of which begins with the words of an allow rule of the
-// set. What then runs is the print of these words, in quotes where a shell could read something
+// An allow rule matches if the line consists of simple commands with plain words, joined by &&,
+// ||, |, ; and newlines, every one of which begins with the words of an allow rule of the set.
+// What then runs is a line printed from these words, quoted where a shell could read something
 // else: see [agent.Verdict].
 //
-// Rules that ask or deny match broadly: one simple command that could be the one is enough,
-// in any folder, with other words in between, run by a program such as env, sudo, xargs or
-// sh -c, or hidden in an expansion; and so is a part of the line that cannot be read. What a
+// Rules that ask or deny match broadly: one simple command that could be the command is enough,
+// in any folder, with other words in between, run by a program such as env, sudo, xargs or sh
+// -c, or hidden in an expansion. They also match a line that cannot be fully analyzed. What a
 // script or an interpreter does is not checked.
 package policy
 
@@ -374,8 +374,9 @@ func (r *Rule) fits(inv *agent.Invocation) (fit, error) {
 	return f, err
 }
 
-// uncovered returns why the allow rules among rules do not match all commands of a call; ""
-// if they do. args are the arguments with the print of the commands, "" if they have it already.
+// uncovered returns why the allow rules among rules do not match all commands of a call; "" if
+// they do. args are the arguments with the commands in printed form; "" if they have this form
+// already.
 func uncovered(inv *agent.Invocation, rules []*Rule) (args, why string) {
 	c := commandsOf(inv)
 	switch {
@@ -401,7 +402,7 @@ func uncovered(inv *agent.Invocation, rules []*Rule) (args, why string) {
 	case err != nil:
 		return "", err.Error()
 	case args != "" && inv.Remote:
-		return "", "it did not run as the words that were judged"
+		return "", "it did not run in the form that was judged"
 	default:
 		return args, ""
 	}

@@ -115,7 +115,7 @@ func (r *registry) takeCgroup() *cgroup {
 // maxFreeCgroups is how many groups are kept for later commands.
 const maxFreeCgroups = 8
 
-// mounted is where control groups are mounted.
+// mounted returns the folder where control groups are mounted.
 func (gs *cgroups) mounted() string { return cmp.Or(gs.root, "/sys/fs/cgroup") }
 
 // attr makes a process start in a group of version 2, until done is called.
@@ -142,11 +142,11 @@ func withoutCgroup(sys *syscall.SysProcAttr) bool {
 // enter puts the calling thread, and what it starts, into a group of version 1.
 func (g *cgroup) enter() {
 	if g != nil && g.own != "" {
-		_ = os.WriteFile(g.dir+"/tasks", []byte("0"), 0) // the marks remain
+		_ = os.WriteFile(g.dir+"/tasks", []byte("0"), 0) // after an error, the marks remain
 	}
 }
 
-// leave takes the calling thread back.
+// leave returns the calling thread to the group of this process.
 func (g *cgroup) leave() {
 	if g != nil && g.own != "" {
 		_ = os.WriteFile(g.own, []byte("0"), 0)
@@ -190,8 +190,8 @@ func (r *registry) removeCgroups() {
 	r.cgroups.free = nil
 }
 
-// processesIn returns the processes in a group and in those below it, without this one: of
-// it, a thread that has started a command may still be there while it ends.
+// processesIn returns the processes in a group and in those below it, except this process, of
+// which a thread that has started a command may still be there while it ends.
 func processesIn(dir string) (pids []int) {
 	text, _ := os.ReadFile(dir + "/cgroup.procs")
 	for _, field := range strings.Fields(string(text)) {

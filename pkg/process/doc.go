@@ -46,14 +46,14 @@
 // (env -i) and leaves its session still has it. To set it for the child alone,
 // programs are started one at a time.
 //
-// A program can change both marks. Where a main program may make control groups (root, or a
-// user in a delegated part of the hierarchy), each command has one, in which all that it
-// starts stays, and which is ended with it. A group is used by one command after another,
-// because making and removing one takes 0.1 ms. Version 2 starts processes in it (clone3);
-// in version 1 the thread that forks is in it for that moment. The group's name holds the
-// process that made it: after a crash the guardian, or EndLeft, ends all groups of
-// processes that have died. A program in a group of its own sandbox or in a user namespace
-// of a Sandbox is not in it, nor is one of Confined.Thread in version 2, since a filter
+// A program can change both marks. Where a main program may create control groups (root, or a
+// user in a delegated part of the hierarchy), each command has one: everything that it starts
+// stays in the group and ends with it. One command after another uses a group, because creating
+// and removing one takes 0.1 ms. With version 2, processes start in the group (clone3); with
+// version 1, the thread that forks is in the group for that moment. The group's name identifies
+// the process that created it: after a crash, the guardian or EndLeft ends all groups of
+// processes that have died. A program in a group of its own sandbox or in a user namespace of a
+// Sandbox is not in the group, nor is one of Confined.Thread with version 2, because a filter
 // refuses clone3 there.
 //
 // Without BecomeSubreaper, as in a library, the group is killed, and if there is

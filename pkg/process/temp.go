@@ -24,7 +24,7 @@ func PrivateTemp() (string, error) {
 	case err == nil && !info.IsDir():
 		err = errors.New("it is not a folder")
 	case err == nil && !own(info):
-		err = errors.New("it belongs to another user") // whom root would trust with its files
+		err = errors.New("it belongs to another user") // root would otherwise trust that user with its files
 	case err == nil:
 		err = os.Chmod(dir, 0o700)
 	}

@@ -37,7 +37,7 @@ type Redactor struct {
 	forms []form
 }
 
-// A form is a secret, or what a URL makes of it.
+// A form is a secret, as it is or as the query of a URL spells it.
 type form struct {
 	text string
 	part int // the length from which its beginning or end is redacted
@@ -49,7 +49,7 @@ func New(secrets []string) *Redactor {
 	var texts []string
 	for _, s := range secrets {
 		if s = strings.TrimSpace(s); len(s) >= MinSecret {
-			texts = append(texts, s, strings.ReplaceAll(s, " ", "+")) // as a query of a URL has it
+			texts = append(texts, s, strings.ReplaceAll(s, " ", "+")) // the spelling in the query of a URL
 		}
 	}
 	if len(texts) == 0 {

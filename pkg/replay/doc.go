@@ -11,12 +11,11 @@
 //	p := &replay.Player{Record: rec}
 //	out, err := p.Run(ctx, func() *agent.Runner { return h.Runner(nil) })
 //
-// Without an Agent of the Runner that a host.Host makes, the Player repeats the events of the record in their order: it
-// applies each to its session, so a record of what cannot have happened is an error,
-// and needs neither files nor programs. With an Agent, of a tree that was loaded and
-// given to Wrap, the Runner runs that tree, and every request is compared with the
-// recorded one: so a changed prompt or tool shows what it changes. With LiveTools,
-// LiveModel or LiveFrom a part of it is real.
+// If the Runner has no Agent, the Player repeats the events of the record in their order and
+// needs neither files nor programs. It applies each event to its session, so a record of what
+// cannot have happened is an error. With an Agent, of a tree that was loaded and given to Wrap,
+// the Runner runs that tree, and every request is compared with the recorded one: so a changed
+// prompt or tool shows its effect. With LiveTools, LiveModel or LiveFrom a part of it is real.
 //
 // A request or call that is not in the record is a [Miss]: the run ends, and the error
 // shows the difference to what was recorded.

@@ -59,7 +59,7 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 	return &copied, nil
 }
 
-// failed is err with the recorded usage of the request, if it was made.
+// failed returns err with the recorded usage of the request, if it was made.
 func (r *request) failed(err error) error {
 	failed := &agent.ModelError{Message: err.Error(), Err: err}
 	if inner, ok := errors.AsType[*agent.ModelError](err); ok {

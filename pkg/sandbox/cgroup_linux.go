@@ -178,5 +178,5 @@ func (s *session) limit() error {
 	return nil
 }
 
-// helperThreads is how many processes, as threads count, helpers may have.
+// helperThreads is how many threads helpers may have: a limit on processes counts threads.
 const helperThreads = 24

@@ -82,7 +82,7 @@ func (b *Box) lately() *protection {
 	return b.kept
 }
 
-// candidates are the paths that decide what is executed, whether they exist or not, sorted.
+// candidates returns the paths that decide what is executed, whether they exist or not, sorted.
 func (b *Box) candidates(bases []string) (list []string) {
 	dir := realPath(b.place.Dir)
 	add := func(path string) {
@@ -95,7 +95,7 @@ func (b *Box) candidates(bases []string) (list []string) {
 				add(path)
 				continue
 			}
-			// The working directory cannot be read-only; the programs in it are.
+			// The working directory itself cannot be read-only, so the programs in it are.
 			entries, _ := os.ReadDir(path)
 			for _, e := range entries {
 				if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {

@@ -31,8 +31,8 @@ type held struct {
 	lines   []line     // the events that are kept
 	size    int        // of lines
 	spill   *spill     // has the lines that are not in memory; nil if all are
-	inside  int        // the size of those that are
-	dropped bool       // by forget: nothing of it counts any more
+	inside  int        // the size of the lines in memory
+	dropped bool       // by forget: its lines no longer count
 	base    int64      // the number before that of the first event
 	last    int64      // the number of the last event
 	sent    int64      // the last that the connection has taken
@@ -46,7 +46,7 @@ type held struct {
 	timer    *time.Timer // runs while there is none
 }
 
-// A line is an event as it is sent. Without a text it is in the spill, at an offset.
+// A line is an event as it is sent. If it has no text, it is in the spill, at an offset.
 type line struct {
 	seq  int64
 	size int
@@ -411,8 +411,8 @@ func (s *Server) find(c *client, slug, session string) *held {
 	return nil
 }
 
-// over keeps a run that has ended for a connection that comes back, in place of those which
-// ended first, if there are too many or they are too large.
+// over keeps a run that has ended, for a client that reconnects. If there are too many such runs
+// or they are too large, it drops those that ended first.
 func (s *Server) over(h *held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

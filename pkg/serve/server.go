@@ -152,13 +152,13 @@ type Server struct {
 	runs     map[*context.CancelCauseFunc]bool // to end each run
 	held     map[heldKey]*held
 	claims   map[string]chan struct{} // sessions of which a run begins; closed when it has
-	ended    []*held                  // of them, those that have ended, the oldest first
+	ended    []*held                  // the runs in held that have ended, the oldest first
 	draining bool                     // no run begins
 	closed   bool                     // no connection begins
 	parking  atomic.Bool              // runs do not wait for connections any more
-	visited  atomic.Bool              // by a client, since untilIdle looked
+	visited  atomic.Bool              // a request has arrived since untilIdle last looked
 	busy     sync.WaitGroup           // runs
-	conns    sync.WaitGroup           // what serves connections of WebSocket
+	conns    sync.WaitGroup           // the goroutines that serve WebSocket connections
 }
 
 // A client is a token with what belongs to it.

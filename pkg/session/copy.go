@@ -55,7 +55,7 @@ const copyPrefix = ".copy-"
 // keptCopy is how long an incomplete copy may be one in progress.
 const keptCopy = 24 * time.Hour
 
-// sweepCopies removes what processes that were killed have left of copies.
+// sweepCopies removes incomplete copies that killed processes have left.
 func sweepCopies(dir string) {
 	found, _ := os.ReadDir(dir) // it may not exist
 	for _, e := range found {
@@ -173,11 +173,10 @@ func Alone(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Even
 	}
 }
 
-// Rename returns the events of a session with new ids: id for the root session,
-// generated ones for sub-agents' sessions, and matching Keys of calls. With the old
-// Keys, a process that opens the copy would kill processes of the original's calls. The copy
-// of a session that answers a call of another process answers none: only the original counts
-// there.
+// Rename returns the events of a session with new ids: id for the root session, generated ones
+// for sub-agents' sessions, and matching Keys of calls. With the old Keys, a process that opens
+// the copy would kill processes of the original's calls. The copy of a session that answers a
+// call of another process does not: only the original counts for that call.
 func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		ids, root := map[string]string{}, ""

@@ -22,7 +22,7 @@ type Keep struct {
 	Local bool
 }
 
-// keepUnits are those of ParseKeep, in which a longer one precedes its end.
+// keepUnits are the units of ParseKeep. A unit comes before those that it ends with.
 var keepUnits = []struct {
 	name  string
 	bytes int64

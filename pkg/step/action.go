@@ -89,7 +89,8 @@ var rules = [...]rule{
 	{Message, nil, []string{"to", "text"}, nil, Output},
 }
 
-// told is the thought that a Talk with Continue becomes: a run goes on only after a call.
+// told is the thought that a Talk with Continue becomes, because a run continues only after a
+// call.
 const told = "I told this to the user."
 
 // expert begins the names of the tools that are sub-agents.

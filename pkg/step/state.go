@@ -28,7 +28,7 @@ type Observation struct {
 	// Action is the kind of the action that it came of; "" for Said.
 	Action ActionKind `json:"action,omitempty"`
 	Text   string     `json:"text"`
-	// ExitCode is that of a command of Run which has ended; nil otherwise.
+	// ExitCode is the exit code of a command of Run that has ended; nil otherwise.
 	ExitCode *int `json:"exit_code,omitempty"`
 }
 
@@ -120,8 +120,8 @@ func (s *State) observe(o Observation) {
 	}
 }
 
-// result adds the step that a call was, in a message that said a text too. Calls that no action makes, in a conversation that
-// another model began, are left out.
+// result adds the step of a call, whose message also has the text said. Calls that no action
+// makes, in a conversation that another model began, are left out.
 func (s *State) result(said string, c agent.ToolCall, r agent.ToolResult) {
 	a, ok := actionOf(c.Name, c.Args)
 	if !ok {

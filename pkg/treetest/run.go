@@ -333,7 +333,7 @@ func names(tree *agentfile.Tree) (slugs, tools []string) {
 	return slugs, tools
 }
 
-// toolsOf are the names of an agent's tools.
+// toolsOf returns the names of an agent's tools.
 func toolsOf(tree *agentfile.Tree, slug string) (tools []string) {
 	for _, n := range tree.Nodes {
 		for _, t := range n.Tools {

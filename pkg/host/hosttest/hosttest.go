@@ -1,9 +1,8 @@
-// Package hosttest holds the tests that every edge must pass: what a client asks of an agent
-// has the same effect over every protocol, and no protocol shows what another one hides.
+// Package hosttest tests the protocols that serve agents: what a client asks of an agent has the
+// same effect over every protocol, and no protocol shows what another one hides.
 //
-// An edge calls [Test] from its own tests, with an [Edge] that connects a client of its
-// protocol to a host.Host. [Table] says what a protocol cannot do, and why; docs/nesting.md
-// shows it.
+// A protocol calls [Test] from its own tests, with an [Edge] that connects a client to a
+// host.Host. [Table] lists what a protocol cannot do, and why; docs/nesting.md shows it.
 package hosttest
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/host"
 )
 
-// An Edge is a protocol with a client of it.
+// An Edge is a protocol, with a client for the tests.
 type Edge struct {
 	// Name is a key of Table.
 	Name string
@@ -31,20 +30,20 @@ type Edge struct {
 // A Client asks agents over a protocol.
 type Client interface {
 	// Ask asks the agent "helper" and waits for the end of the run. If ctx ends, the client
-	// cancels the run in the way of its protocol and returns.
+	// cancels the run as its protocol does, and returns.
 	Ask(ctx context.Context, q Request) Reply
-	// Leave closes the connection as a client does that has crashed.
+	// Leave closes the connection as if the client had crashed.
 	Leave()
 }
 
-// A Request is what a client asks. What the protocol cannot do is ignored.
+// A Request is what a client asks for. Fields that the protocol cannot express are ignored.
 type Request struct {
 	Prompt  string
 	Media   []agent.Part
 	Session string // to continue
 	// Context and Schema are as in agent.Start.
 	Context, Schema json.RawMessage
-	// Approve answers questions about calls; nil is nobody.
+	// Approve answers questions about calls; nil means that nobody does.
 	Approve func(question string) bool
 	// Started is called when the client learns that a call of a tool began; nil ignores it.
 	Started func()
@@ -61,7 +60,7 @@ type Reply struct {
 	All string
 }
 
-// String is r with the end of All.
+// String returns r with only the end of All.
 func (r Reply) String() string {
 	return fmt.Sprintf("answer %q, session %q, status %q, failed %t, %d and %d tokens; received: …%s", r.Answer, r.Session, r.Status, r.Failed, r.Usage.InputTokens, r.Usage.OutputTokens, r.All[max(0, len(r.All)-1000):])
 }
@@ -84,13 +83,13 @@ const (
 	Secrets    = "secrets stay inside"
 )
 
-// Abilities are all abilities, in the order of the table.
+// Abilities lists the abilities in the order of the table.
 var Abilities = []string{Answer, Attachment, Progress, Budget, Deadline, Denied, Asked, Schema, Context, Cancel, Gone, Continue, Usage, Secrets}
 
 // Secret is a key that no client may see.
 const Secret = "sk-hosttest-0123456789abcdef"
 
-// Test runs the suite at an edge.
+// Test runs the suite for a protocol.
 func Test(t *testing.T, e Edge) {
 	cannot, known := Table[e.Name]
 	if !known {
@@ -111,7 +110,7 @@ func Test(t *testing.T, e Edge) {
 	}
 }
 
-// A model answers with a function of what it is asked.
+// A model is an agent.Provider made of a function.
 type model func(ctx context.Context, req *agent.Request, say func(string)) (agent.Message, error)
 
 func (m model) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
@@ -123,7 +122,7 @@ func (m model) Generate(ctx context.Context, req *agent.Request, delta func(agen
 	return &agent.Response{Message: answer, Finish: agent.FinishStop, Usage: agent.Usage{Requests: 1, InputTokens: 100, OutputTokens: 10}}, nil
 }
 
-// says answers with a text, in pieces of five bytes.
+// says returns an answer, and streams its text in pieces of five bytes.
 func says(text string, say func(string)) agent.Message {
 	for rest := text; rest != ""; {
 		n := min(5, len(rest))
@@ -137,7 +136,7 @@ func calls(tool string) agent.Message {
 	return agent.Message{Calls: []agent.ToolCall{{ID: "c", Name: tool, Args: "{}"}}}
 }
 
-// first calls a tool, and then answers with what it returned.
+// first returns a model that calls a tool, and then answers with its result.
 func first(tool string) model {
 	return func(_ context.Context, req *agent.Request, say func(string)) (agent.Message, error) {
 		last := req.Messages[len(req.Messages)-1]
@@ -166,7 +165,8 @@ func returns(name, text string) tool {
 	return tool{name, func(context.Context, *agent.Invocation) (agent.Result, error) { return agent.TextResult(text), nil }}
 }
 
-// blocked is a tool that waits until its call ends, and says so on the channels.
+// blocked returns a tool that waits until its call ends. It closes begun when the call begins,
+// and ended when it ends.
 func blocked() (b tool, begun, ended chan struct{}) {
 	begun, ended = make(chan struct{}), make(chan struct{})
 	var once, twice sync.Once
@@ -186,7 +186,7 @@ func hosting(m model, tools ...agent.Tool) *host.Host {
 	return h
 }
 
-// ask asks once, and checks that all has ended then.
+// ask asks once, and waits until the sessions of all runs are closed.
 func ask(t *testing.T, e Edge, h *host.Host, q Request) Reply {
 	t.Helper()
 	r := e.Open(t, h).Ask(t.Context(), q)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Table says for each edge which abilities its protocol does not have, and why.
+// Table lists the abilities that each protocol lacks, with the reasons.
 var Table = map[string]map[string]string{
 	"In Go":     {},
 	"channel":   {},
@@ -37,11 +37,11 @@ var Table = map[string]map[string]string{
 	},
 }
 
-// Order is the order of the edges in the table.
+// Order is the order of the protocols in the table.
 var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "A2A", "MCP", "MCP over HTTP"}
 
-// Markdown is the table for the manual: a row for each ability, and below it what the
-// protocols cannot do.
+// Markdown returns the table for the manual: a row for each ability, and below the table the
+// reasons why protocols lack some.
 func Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| | %s |\n|---|%s\n", strings.Join(Order, " | "), strings.Repeat("---|", len(Order)))

@@ -239,7 +239,7 @@ func (a *answer) State() modelhttp.State {
 	return modelhttp.State{Begun: len(a.blocks) > 0, Finished: a.stop != "", Ended: a.ended, Complete: a.stop != "", Pieces: a.pieces}
 }
 
-// Usage is what the server reported.
+// Usage returns what the server reported.
 func (a *answer) Usage() agent.Usage {
 	u := a.void
 	if a.usage != (counts{}) {

@@ -28,7 +28,7 @@ type Answer interface {
 	State() State
 	// Response is the answer, or why it is not one. It is called once all is read.
 	Response() (*agent.Response, error)
-	// Usage is what the server has reported so far, the zero value if nothing.
+	// Usage returns what the server has reported so far; zero if nothing.
 	Usage() agent.Usage
 }
 

@@ -286,7 +286,8 @@ func join(a, b map[string]any, both func(a, b any) any) {
 	}
 }
 
-// oneOrOther is the schema of values that a or b accepts: one enum where these are constants.
+// oneOrOther returns the schema of values that a or b accepts: one enum where these are
+// constants.
 func oneOrOther(a, b any) any {
 	x, y := values(a), values(b)
 	if x == nil || y == nil {
@@ -301,7 +302,7 @@ func oneOrOther(a, b any) any {
 	return out
 }
 
-// values are those of a const or an enum, nil if the schema has neither.
+// values returns the values of a const or an enum; nil if the schema has neither.
 func values(v any) []any {
 	m, _ := v.(map[string]any)
 	if one, ok := m["const"]; ok {

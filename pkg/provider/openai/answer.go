@@ -157,10 +157,10 @@ func (a *answer) State() modelhttp.State {
 	return modelhttp.State{Begun: a.begun(), Finished: a.finish != "", Ended: a.ended, Complete: a.complete(), Pieces: a.choices}
 }
 
-// Usage is what the server reported.
+// Usage returns what the server reported.
 func (a *answer) Usage() agent.Usage { return a.usage }
 
-// Response is the answer, if it is complete.
+// Response returns the answer if it is complete.
 func (a *answer) Response() (*agent.Response, error) {
 	if s := a.reasoning.Rest(); s != "" {
 		a.emit(agent.Delta{Kind: agent.DeltaReasoning, Text: s})

@@ -268,7 +268,7 @@ func (a *answer) response(o modelhttp.Object, kind string) error {
 // the request: invalid_prompt, image_too_large, bio_policy …
 var aboutRequest = []string{"invalid", "image", "policy", "unsupported", "mismatch"}
 
-// failure is the error of a response or an event.
+// failure returns the error in a response or an event.
 func (a *answer) failure(raw []byte) error {
 	if modelhttp.FirstByte(raw) == 'n' {
 		raw = nil
@@ -327,7 +327,7 @@ func (a *answer) refused() error {
 	return nil
 }
 
-// Usage is what the server reported.
+// Usage returns what the server reported.
 func (a *answer) Usage() agent.Usage { return a.usage }
 
 // Response returns the answer if it is complete.

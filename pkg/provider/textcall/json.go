@@ -59,9 +59,9 @@ var patterns = sync.OnceValue(func() (p struct{ candidate, closing, broken, open
 	return p
 })
 
-// maxCandidates limits how many places of an answer are looked at, workPerByte how many bytes
-// behind them altogether, for each byte of the answer and beyond minWork: a value may be all
-// that follows. maxNested limits the nesting of lists of calls.
+// maxCandidates limits at how many places of an answer a call is looked for. workPerByte limits
+// how many bytes this reads in all, for each byte of the answer and beyond minWork: a value may
+// extend to the end. maxNested limits the nesting of lists of calls.
 const (
 	maxCandidates = 1000
 	minWork       = 1 << 20

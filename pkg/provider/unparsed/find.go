@@ -99,10 +99,10 @@ const starts = "<[{`]fc-"
 // still be incomplete: no marker is longer.
 const undecided = 64
 
-// maxNested limits the nesting of formats and of lists of calls, maxTries the attempts to
-// parse a call in one answer, and maxWork and workPerByte the bytes that they look at
-// together, beyond minWork: each may look at all that follows. maxCall limits the text in
-// which one attempt is made.
+// maxNested limits the nesting of formats and of lists of calls, maxTries the attempts to parse
+// a call in one answer, and maxWork and workPerByte the bytes that all attempts read, beyond
+// minWork: each attempt may read to the end. maxCall limits the text in which one attempt is
+// made.
 const (
 	maxNested   = 4
 	maxTries    = 1000

@@ -162,7 +162,7 @@ func (o *output) event(e *agent.Event) {
 }
 
 // maxPieces limits the pieces of a long text to about this number each time that its length
-// triples: the library copies all pieces of the artifact for each further one.
+// triples: for each new piece, the library copies all pieces of the artifact.
 const maxPieces = 200
 
 // flush sends the text that is held.

@@ -100,7 +100,7 @@ func shortened(m *a2a.Message) *a2a.Message {
 }
 
 func lengthOf(v any) int {
-	raw, _ := json.Marshal(v) // it came as JSON
+	raw, _ := json.Marshal(v) // it was decoded from JSON
 	return len(raw)
 }
 

@@ -130,8 +130,8 @@ type function struct {
 // maxTools is more than any model takes.
 const maxTools = 1000
 
-// toolSpecs are the tools of a request. choice is its tool_choice: with one that requires a call,
-// forced are the tools of which one must be called, and none is offered.
+// toolSpecs returns the tools of a request. choice is its tool_choice: if that requires a call,
+// forced are the tools of which one must be called, and no tools are offered.
 func toolSpecs(n *items, tools, choice json.RawMessage) (specs, forced []agent.ToolSpec, err error) {
 	specs, err = allTools(n, tools)
 	if err != nil {
@@ -166,8 +166,8 @@ func toolSpecs(n *items, tools, choice json.RawMessage) (specs, forced []agent.T
 	return nil, specs[i : i+1], nil
 }
 
-// callSchema is the schema of the answer that is a call of one of tools: its arguments, or with
-// several tools its name and them.
+// callSchema returns the schema of an answer that is a call of one of tools: the arguments of
+// the call, or with several tools its name and arguments.
 func callSchema(tools []agent.ToolSpec) json.RawMessage {
 	var choices []object
 	for _, t := range tools {
@@ -190,7 +190,7 @@ func callSchema(tools []agent.ToolSpec) json.RawMessage {
 	return encode(object{"description": "a call of one of these tools", "type": "object", "anyOf": choices})
 }
 
-// allTools are the tools of a request.
+// allTools returns the tools of a request.
 func allTools(n *items, tools json.RawMessage) (specs []agent.ToolSpec, err error) {
 	if !given(tools) {
 		return nil, nil

@@ -147,7 +147,7 @@ func (h *Handler) finish(x *exchange, m mark, began bool) {
 	x.add(m)
 }
 
-// leave ends the interest of one client in x; whole reports whether it got the reply.
+// leave records that one client no longer follows x; whole reports whether it got the reply.
 func (h *Handler) leave(x *exchange, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -242,7 +242,8 @@ func (x *exchange) next(at, n int) (m *mark, piece string, changed <-chan struct
 	return nil, string(x.text[at:end]), x.changed
 }
 
-// tell writes x to out, up to and including the reply, and reports whether the client got it.
+// tell writes x to out, up to and including the reply, and reports whether the client got the
+// reply.
 func (x *exchange) tell(ctx context.Context, out output) bool {
 	idle := time.NewTicker(keepAlive)
 	defer idle.Stop()

@@ -55,7 +55,7 @@ type Handler struct {
 	// DefaultStoreBytes.
 	MaxWaiting int
 	StoreBytes int
-	// Linger is how long a run continues whose client has gone: the same request, repeated
+	// Linger is how long a run continues after its client has gone. The same request, repeated
 	// in this time, follows it. 0 means DefaultLinger.
 	Linger time.Duration
 	// Warn gets the text and the stack of a panic, which fails the request; nil lets it end the

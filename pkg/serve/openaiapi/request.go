@@ -116,7 +116,7 @@ func (r *request) refused() error {
 	return nil
 }
 
-// stops are the texts before which the text of each turn ends.
+// stops returns the texts before which the text of each turn ends.
 func (r *request) stops(n *items) (stops []string, err error) {
 	in := bytes.TrimSpace(r.Stop)
 	switch {
@@ -181,7 +181,7 @@ func (h *Handler) decode(w http.ResponseWriter, r *http.Request, v any) (sum [sh
 	return [sha256.Size]byte(all.Sum(nil)), decodeError(err, limit)
 }
 
-// decodeError is err of decode for the client.
+// decodeError returns an error of decode as the client gets it.
 func decodeError(err error, limit int64) error {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return invalid("", "request_too_large", "the request is longer than %d bytes", limit).as(http.StatusRequestEntityTooLarge)
@@ -198,13 +198,13 @@ func decodeError(err error, limit int64) error {
 	return nil
 }
 
-// wrongType is the error for the parameter param, "" for the request.
+// wrongType returns the error for the parameter param, "" for the request.
 func wrongType(param string, err *json.UnmarshalTypeError) error {
 	return invalid(param, "invalid_type", "%s: got %s, want another type", cmp.Or(param, "the request"), err.Value)
 }
 
-// maxItems limits the messages, parts of their contents, calls and tools of a request. Each
-// may be a few bytes of the request, and takes some hundred in memory and in the session.
+// maxItems limits the messages, parts of their contents, calls and tools of a request. Each may
+// be a few bytes of the request, and takes a few hundred in memory and in the session.
 const maxItems = 100_000
 
 // items counts what is read of a request, and ends with its client.

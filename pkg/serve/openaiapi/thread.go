@@ -175,9 +175,9 @@ func arguments(spec agent.ToolSpec, parts []agent.Part) (json.RawMessage, []agen
 	return bytes.TrimSpace(encode(object{"prompt": prompt})), rest, nil
 }
 
-// history are the events of a session, which has no id yet, with these messages. It has no run that is in
-// progress, unless the messages end in results of tools, or in what the user says after
-// them: then the run is resumed.
+// history returns the events of a session, which has no id yet, with these messages. It has no
+// run that is in progress, unless the messages end in results of tools, or in what the user says
+// after them: then the run is resumed.
 func history(slug string, messages []agent.Message) (events []agent.Event) {
 	now, turn := time.Now(), 0
 	add := func(e agent.Event) {

@@ -10,13 +10,13 @@ import (
 	"github.com/agents-exe/agents/pkg/toolname"
 )
 
-// A Checked is what the check of a tool or an agent file has found.
+// A Checked is the result of checking a tool or an agent file.
 type Checked struct {
 	Slug             string // "" if it is not known
 	Errors, Warnings []string
 }
 
-// check is validate-tool and validate-agent.
+// check implements validate-tool and validate-agent.
 func (b *box) check(ctx context.Context, a *arguments) (any, error) {
 	path := cmp.Or(a.ToolPath, a.Path)
 	file, err := b.files.place(path, false)
@@ -41,7 +41,7 @@ func orNull(text string) any {
 	return text
 }
 
-// scaffold is scaffold-agent and scaffold-tool: it writes a template to a new file.
+// scaffold implements scaffold-agent and scaffold-tool: it writes a template to a new file.
 func (b *box) scaffold(a *arguments) (any, error) {
 	kind, name, path := "tool", cmp.Or(a.Language, "bash"), cmp.Or(a.Path, "new-tool.sh")
 	if a.Capability == "scaffold-agent" {
@@ -83,7 +83,7 @@ func (f *Files) makeExecutable(file string) error {
 	return root.Chmod(filepath.Base(file), 0o755)
 }
 
-// specification is show-spec.
+// specification implements show-spec.
 func (b *box) specification(a *arguments) (any, error) {
 	name := cmp.Or(a.SpecName, "bash-tools")
 	if text := b.o.Text("spec", name); text != "" {

@@ -189,8 +189,9 @@ func (f *Files) permit(name, file string, write bool) error {
 	return nil
 }
 
-// isSystem reports whether a path leads to processes, devices or the kernel: there the files of this
-// process have its keys, and those of others have theirs, whatever a sandbox permits to read.
+// isSystem reports whether a path leads to processes, devices or the kernel: files there reveal
+// the keys of this process and the secrets of others, so they are refused whatever a sandbox
+// permits.
 func isSystem(file string) bool {
 	return slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(top string) bool { return within(file, top) })
 }
@@ -250,7 +251,7 @@ func (f *Files) makeFolder(file string) (*os.Root, error) {
 		missing, top = filepath.Join(filepath.Base(top), missing), filepath.Dir(top)
 	}
 	if missing != "" {
-		root, err := f.folder(filepath.Join(top, "a file")) // which only stands for one
+		root, err := f.folder(filepath.Join(top, "a file")) // a placeholder: no such file is needed
 		if err != nil {
 			return nil, err
 		}
@@ -373,13 +374,14 @@ func (f *Files) remove(name string) error {
 }
 
 // replaceFile writes a temporary file beside the file and renames it. The file has the
-// permissions and the owner of the old one, if there is one: where this process may not set
-// the owner, or the old file has an access control list, it writes into the old file.
+// permissions and the owner of the old one, if there is one. Where this process may not set the
+// owner, or the old file has an access control list, replaceFile writes into the old file
+// instead.
 func replaceFile(root *os.Root, base string, content []byte, old fs.FileInfo) (err error) {
 	if old != nil && hasList(root, base) {
 		return overwrite(root, base, content, old)
 	}
-	temporary := "." + rand.Text() + ".tmp" // two writers have two, and one that is left blocks no other
+	temporary := "." + rand.Text() + ".tmp" // two writers use two names, and a leftover file blocks nobody
 	out, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err

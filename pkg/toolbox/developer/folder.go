@@ -75,7 +75,7 @@ func (b *box) rollBack(a *arguments) (any, error) {
 	}
 	then := b.folders[n-1]
 	if then.files == nil {
-		return nil, fmt.Errorf("the snapshot %s was dropped: newer ones have %d bytes in all, the most that is kept", a.Snapshot, maxSnapshots)
+		return nil, fmt.Errorf("the snapshot %s was dropped: newer ones use all of the %d bytes that are kept", a.Snapshot, maxSnapshots)
 	}
 	if top, err := resolve(b.files.dir, a.Path); err != nil || top != then.top {
 		return nil, fmt.Errorf("the snapshot %s is not one of %s", a.Snapshot, a.Path)

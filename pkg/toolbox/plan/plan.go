@@ -3,7 +3,7 @@
 //
 // The plan is part of the session: each result says what it adds or changes (see
 // [agent.Result]), so a resumed or replayed session has the same plan, and it outlasts a
-// compaction. The tools themselves keep nothing of it. None of them has an effect on anything else.
+// compaction. The tools themselves store nothing. None of them has an effect on anything else.
 package plan
 
 import (

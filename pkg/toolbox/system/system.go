@@ -1,5 +1,5 @@
-// Package system has the SystemToolbox: one tool that tells what the machine is and
-// what sessions there are, and that lists folders, attaches files and runs commands.
+// Package system has the SystemToolbox: one tool that reports on the machine and on sessions,
+// lists folders, attaches files and runs commands.
 //
 // The tool takes the name of a capability and its arguments, as in agents-exe, whose
 // agent files and prompts rely on it. Except for execute-command it changes nothing. The

@@ -21,13 +21,13 @@ type ledger struct {
 	held     int64 // reservations that it has
 }
 
-// The time between two looks whether a reservation fits.
+// The time between two checks whether a reservation fits.
 const (
 	firstTry = 10 * time.Millisecond
 	lastTry  = 250 * time.Millisecond
 )
 
-// reserve is Runner.Shared.
+// reserve implements Runner.Shared.
 func (a *attempt) reserve(ctx context.Context, e agent.Event) (left, total agent.Budget, err error) {
 	if err := a.journal.Sync(ctx); err != nil { // the end of the session's last reservation
 		return left, total, err

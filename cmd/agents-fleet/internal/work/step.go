@@ -148,7 +148,7 @@ func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, 
 	return called, err
 }
 
-// delegate is Runner.Delegate: the workflow runs the sub-agent.
+// delegate implements Runner.Delegate: the workflow runs the sub-agent.
 func (a *attempt) delegate(ctx context.Context, d agent.Delegation) error {
 	data, err := json.Marshal(agent.Start{Channel: agent.ChannelVersion, Lease: d.Lease, Person: a.start.Person})
 	if err != nil {

@@ -49,8 +49,8 @@ func verbs() []verb {
 	}
 }
 
-// slash splits a command line. A path is not one; a word with which people leave other
-// programs is.
+// slash splits a command line. A path is not a command; the words that leave other programs,
+// such as exit, are.
 func slash(text string) (name, args string, ok bool) {
 	switch strings.TrimSpace(text) {
 	case "q", "quit", "exit":

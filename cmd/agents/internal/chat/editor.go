@@ -41,7 +41,7 @@ type editor struct {
 	watch   func(agent.Event)
 	client  *acpserver.Client
 	answer  func(context.Context, agent.Event) (json.RawMessage, error) // of the run in progress
-	// panicked reports a panic, which ends a run and not the conversations of the editor.
+	// panicked reports a panic, which ends a run but not the editor's conversations.
 	panicked func(text string)
 
 	mu     sync.Mutex

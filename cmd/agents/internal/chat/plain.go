@@ -137,7 +137,7 @@ func (c *chat) report(err error) error {
 	return err
 }
 
-// undrawn reports a panic in what shows a run, which goes on.
+// undrawn reports a panic in code that shows a run; the run continues.
 func (c *chat) undrawn(text string) {
 	c.p.Warn("the run continues, but is not shown in full: " + c.logs.Hide(text))
 }

@@ -310,7 +310,8 @@ func searchResult(all []found, took time.Duration) any {
 	return map[string]any{"resultItems": items, "resultTotalMatches": len(all), "resultQueryTimeMs": took.Milliseconds(), "resultIndexWasUpdated": true}
 }
 
-// SessionIndex is session-index, which does nothing here: the index is updated by itself.
+// SessionIndex returns the command session-index, which only says that it is not needed:
+// searches update the index.
 func SessionIndex(*program.Env) *cli.Command {
 	return &cli.Command{
 		SkipFlagParsing: true,

@@ -253,7 +253,7 @@ func (k *Session) Unfinished() bool {
 // New reports whether no session is continued.
 func (k *Session) New() bool { return k == nil || k.Past == nil || k.Past.Session.ID == "" }
 
-// New is the session of a run that is written to j.
+// New returns the session of a run that is written to j.
 func New(p *program.Env, j *session.Journal) *host.Kept {
 	return &host.Kept{Journal: j, Wrap: p.Journal, Warn: func(text string) {
 		if !p.Global.Quiet {
@@ -262,20 +262,20 @@ func New(p *program.Env, j *session.Journal) *host.Kept {
 	}}
 }
 
-// Earlier is the session of a run that continues past.
+// Earlier returns the session of a run that continues past.
 func Earlier(p *program.Env, j *session.Journal, past *session.Past) *host.Kept {
 	k := New(p, j)
 	k.Past, k.Any = past, past.Session.Agent == transcript.ImportedAgent
 	return k
 }
 
-// Caller is the call of another process that this one answers.
+// Caller returns the call, in another process, that this process answers.
 func Caller(p *program.Env) host.Caller {
 	depth, _ := strconv.Atoi(p.Getenv(toolenv.Depth)) // 0 for what is not a number
 	return host.Caller{Key: p.Getenv(process.MarkVariable), Depth: depth, Traceparent: p.Getenv(toolenv.Trace)}
 }
 
-// Only makes the session that of the one run of a host: see host.Host.Sessions.
+// Only returns the session, for a host that has only one run: see host.Host.Sessions.
 func (k *Session) Only(context.Context, host.Agent, string) (host.Session, error) {
 	if k == nil {
 		return nil, nil
@@ -299,7 +299,8 @@ func (k *Session) Release() {
 	}
 }
 
-// Ask waits for the run c of the agent a, which h has started, and the end of its session.
+// Ask waits until the run c of the agent a, which h has started, has ended and its session is
+// closed.
 func (k *Session) Ask(h *host.Host, a *agent.Agent, c *agent.Channel) (*agent.Outcome, error) {
 	out, err := c.Wait()
 	closeErr := h.Wait()
@@ -309,7 +310,7 @@ func (k *Session) Ask(h *host.Host, a *agent.Agent, c *agent.Channel) (*agent.Ou
 	return out, k.Continues(a, c.Session(), err)
 }
 
-// Continues adds to the error of a run that can be continued the command that does it.
+// Continues adds the command that continues a run to its error, if the run can be continued.
 func (k *Session) Continues(a *agent.Agent, conversation *agent.Session, err error) error {
 	if k == nil || err == nil || conversation.Turn == 0 { // nothing is lost
 		return err

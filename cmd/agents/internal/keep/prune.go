@@ -15,8 +15,9 @@ import (
 // pruneEvery is how often the sessions in a folder are pruned: with very many, that takes seconds.
 const pruneEvery = time.Hour
 
-// prune removes the local sessions in a folder that exceed the limits of the environment. It is a
-// variable and no key of a cfg file, because the cfg file of a tree must not remove sessions.
+// prune removes the local sessions in a folder that exceed the limits in the environment. The
+// limits are a variable and not a key of a cfg file, because the cfg file of a tree must not
+// remove sessions.
 func prune(p *program.Env, dir string) error {
 	text := p.Getenv(program.EnvKeepSessions)
 	if text == "" || p.Getenv(process.MarkVariable) != "" {

@@ -32,8 +32,8 @@ const EnvTrust = "AGENTS_TRUST"
 type Trust struct {
 	Path string          `json:"path"` // without links
 	Tree *agentfile.Lock `json:"tree"` // nil if it is not trusted any more
-	// Keys are the digests of the keys files that were found beside it or in a working
-	// directory, by path: whose keys are used decides who gets the prompts.
+	// Keys are the digests, by path, of the keys files that were found beside it or in a working
+	// directory: whoever wrote such a file can read the prompts that are sent with its keys.
 	Keys map[string]string `json:"keys,omitempty"`
 }
 

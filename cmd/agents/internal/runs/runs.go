@@ -1,5 +1,5 @@
-// Package runs has what all commands that start runs share: their flags, with the same names
-// and help everywhere, and what these change when a tree is loaded.
+// Package runs has the flags that all commands that start runs share, with the same names and
+// help everywhere, and applies them when a tree is loaded.
 package runs
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// Flags are those of every command that starts runs.
+// Flags are the values of the flags of a command that starts runs.
 type Flags struct {
 	Keep   keep.Flags
 	Models load.Models
@@ -25,13 +25,14 @@ type Flags struct {
 	TraceFile string
 }
 
-// Flags are those for one session: with Keep.Flags, and not only its folders.
+// Flags returns the flags of a command for one session: with Keep.Flags, and not only its
+// folders.
 func (f *Flags) Flags() []cli.Flag { return slices.Concat(f.Keep.Flags(), f.shared()) }
 
-// ManyFlags are those for commands with several sessions.
+// ManyFlags returns the flags of a command for several sessions.
 func (f *Flags) ManyFlags() []cli.Flag { return slices.Concat(f.Keep.Folders(), f.shared()) }
 
-// Hide leaves a flag out of the help of a command that refuses it with a reason.
+// Hide leaves a flag out of the help of a command that refuses it with an explanation.
 func Hide(flags []cli.Flag, name string) []cli.Flag {
 	for _, flag := range flags {
 		if b, ok := flag.(*cli.BoolFlag); ok && b.Name == name {
@@ -50,13 +51,13 @@ func (f *Flags) shared() []cli.Flag {
 	)
 }
 
-// Load adds what the flags say to the options of a tree.
+// Load applies the flags to the options of a tree.
 func (f *Flags) Load(o load.Options) load.Options {
 	o.Set, o.Models, o.Rights, o.Strict = f.Set, f.Models, f.Rights, f.Strict
 	return o
 }
 
-// Host returns what starts the runs of a tree's root, with its session: nil keeps none.
+// Host returns a Host for the runs of a tree's root, whose session is kept; nil stores none.
 func (f *Flags) Host(p *program.Env, l *load.Tree, kept *keep.Session) *host.Host {
 	h := host.New(l.Tree)
 	h.Budget, h.Sessions, h.Caller = f.Budget.Budget, kept.Only, keep.Caller(p)

@@ -36,9 +36,9 @@ func checkSlug(c *cli.Command, slug string) error {
 	return nil
 }
 
-// FileArguments returns the arguments of a new agent or tool in the order of agents-exe: SLUG
-// and others, of which there are least to most; ok is false if the command line has another
-// form.
+// FileArguments returns the arguments of a new agent or tool in the order of agents-exe, SLUG
+// first. ok is false if their number is not between least and most: the command line then has
+// another form.
 func FileArguments(c *cli.Command, least, most int) (args []string, ok bool, err error) {
 	args = c.Args().Slice()
 	if len(args) < least || len(args) > most {

@@ -26,8 +26,8 @@ import (
 // An agentsServer has the flags of its server.
 type agentsServer struct{ *servers.Agents }
 
-// Agents serves agents over HTTP until the end of ctx, and then as serve.Server.ServeListener
-// says.
+// Agents serves agents over HTTP until ctx ends, and then shuts down as
+// serve.Server.ServeListener describes.
 func Agents(ctx context.Context, p *program.Env, f *servers.Agents) error {
 	return agentsServer{f}.run(ctx, p)
 }

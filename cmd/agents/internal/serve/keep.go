@@ -16,8 +16,8 @@ import (
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// keeper returns what opens the sessions of runs on disk for clients (session.Options.Client),
-// nil if none are kept.
+// keeper returns the function that opens the sessions of runs on disk for clients
+// (session.Options.Client); nil if none are stored.
 func (s *service) keeper(client func(context.Context) string) (func(context.Context, host.Agent, string) (host.Session, error), error) {
 	if s.flags.Keep.None {
 		return nil, nil
@@ -79,8 +79,8 @@ func (s *service) agentOf(name string) error {
 	return err
 }
 
-// sessionOf is folderOf for a client: "" too if the session is another client's, or was begun
-// locally. Local use may continue every session.
+// sessionOf is folderOf for a client. It also returns "" if the session belongs to another
+// client or was begun locally. Local use may continue every session.
 func (s *service) sessionOf(id, client string) string {
 	path := folderOf(s.dirs, id)
 	if of, err := session.ClientOf(path); client != "" && (err != nil || of != client) {

@@ -15,7 +15,7 @@ import (
 // pruneEvery is how often the server looks for sessions beyond --keep-sessions.
 const pruneEvery = time.Hour
 
-// prune removes the sessions of clients that are beyond k, at once and every hour, until stop is
+// prune removes the sessions of clients that exceed k, at once and every hour, until stop is
 // called.
 func (h *agentServer) prune(ctx context.Context, k session.Keep, limit string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)

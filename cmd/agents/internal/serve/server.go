@@ -288,8 +288,8 @@ func (s *service) load(ctx context.Context) ([]*load.Tree, error) {
 	return trees, fatal
 }
 
-// panicked reports a panic, which has ended a request or a run and not the server. It takes
-// no lock, which the code that panicked may hold.
+// panicked reports a panic, which has ended a request or a run but not the server. It takes no
+// lock, because the code that panicked may hold it.
 func (s *service) panicked(text string) {
 	fmt.Fprintln(s.p.Err, termtext.Clean("warning: "+text))
 }

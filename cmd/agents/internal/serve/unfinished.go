@@ -29,7 +29,8 @@ type note struct {
 	Start  agent.Start `json:"start"`
 }
 
-// leaveNote makes a run leave a note until it has ended, for the next server.
+// leaveNote makes a run store a note that exists until the run has ended, so that the next
+// server can resume it.
 func (h *agentServer) leaveNote(ctx context.Context, slug string, start agent.Start, o *host.Options) {
 	a := h.offerOf(slug)
 	if a == nil {

@@ -1,5 +1,5 @@
-// Package servers has the flags of the commands that serve agents to other programs: what
-// `agents` knows of them, which starts agents-serve to do the work.
+// Package servers has the flags of the commands that serve agents to other programs. `agents`
+// contains no more of these commands: it starts agents-serve to do the work.
 package servers
 
 import (

@@ -47,7 +47,7 @@ func ended(out *agent.Outcome, err error) error {
 type Sinks struct {
 	P      *program.Env
 	output string
-	// Hide takes known keys out of a text.
+	// Hide redacts known keys in a text.
 	Hide    func(string) string
 	Log     *load.ServerLog // of the tree
 	Observe func(agent.Event)
@@ -121,8 +121,8 @@ func format(p *program.Env) markdown.Format {
 	return markdown.Format{Width: max(columns-1, 0), Color: p.Color(p.OutTerm), ASCII: p.ASCII()}
 }
 
-// Background opens the logs that the flags and the configuration name, and if traceFile is
-// not nil, the exporter of spans. Nothing is shown. Close it.
+// Background opens the logs that the flags and the configuration name, and if traceFile is not
+// nil, the exporter of spans. It shows nothing. The caller closes it.
 func Background(p *program.Env, l *load.Tree, traceFile *string) (*Sinks, error) {
 	s := &Sinks{P: p, Log: l.Log, Hide: redact.New(l.Secrets()).String}
 	logs, err := s.Logs(l)
@@ -251,7 +251,7 @@ func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
 		if err := s.result(out, runErr); err != nil {
 			return err
 		}
-		if s.P.Getenv(toolenv.Depth) == "" { // of the whole tree alone
+		if s.P.Getenv(toolenv.Depth) == "" { // a sub-agent in a process of its own shows none
 			s.progress.Footer(out, s.Kept)
 		}
 		return nil

@@ -50,7 +50,8 @@ func (s *Sinks) Spans(path string) (func(agent.Event), error) {
 	return t.Observe, nil
 }
 
-// panicked reports that something that shows the run has failed: it stops, the run does not.
+// panicked reports a panic in code that shows or logs the run. That part stops; the run
+// continues.
 func (s *Sinks) panicked(text string) {
 	s.P.Warn("the run continues, but is not shown or logged in full: " + s.Hide(text))
 }

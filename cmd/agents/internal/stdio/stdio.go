@@ -56,7 +56,7 @@ type channelRun struct {
 	host   *host.Host
 }
 
-// start loads the agent, perhaps that of a session, and begins the run.
+// start loads the agent, or the agent of a session, and begins the run.
 func (r *channelRun) start(ctx context.Context, start agent.Start) (*agent.Channel, error) {
 	switch {
 	case start.Journal:
