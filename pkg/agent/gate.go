@@ -73,8 +73,11 @@ type Verdict struct {
 	// External says that an external policy must agree too; see Rights.
 	External bool `json:"-"`
 	// Args are the arguments with which Rights judged the call, if they are not those of the
-	// model: its command line, printed as the words that were judged. The call runs with them.
+	// model: its command line, printed as the words that were judged, and paths without links.
+	// The call runs with them.
 	Args string `json:"-"`
+	// NoLinks says that a rule has judged a path among the arguments: see Invocation.NoLinks.
+	NoLinks bool `json:"-"`
 }
 
 // A Policy decides whether a call may run. Its arguments have been decoded and

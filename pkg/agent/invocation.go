@@ -51,6 +51,9 @@ type Invocation struct {
 	Dir string
 	// Sandbox says what the sandbox of the call permits; "" if there is none.
 	Sandbox string
+	// NoLinks says that a rule has judged a path among the arguments, where it leads after all
+	// links. There is none in it any more: a tool that opens it follows no link.
+	NoLinks bool
 	// Asked says that a person was asked about the call and allowed it.
 	Asked bool
 	// Remote says that another process makes the call and has decided about it.
@@ -169,7 +172,7 @@ func (inv *Invocation) Values() map[string]any {
 // Environ are the environment variables that tell a process which call it answers, as
 // "NAME=VALUE"; see package toolenv. AGENTS_DEADLINE is not among them.
 func (inv *Invocation) Environ() []string {
-	env := make([]string, 0, 12)
+	env := make([]string, 0, 13)
 	for _, entry := range [...]string{
 		toolenv.Session + "=" + inv.Session,
 		toolenv.Call + "=" + inv.Key,
@@ -187,6 +190,9 @@ func (inv *Invocation) Environ() []string {
 	}
 	if file := toolenv.File + "=" + inv.AgentSource; inv.AgentSource != "" && toolenv.Fits(file) {
 		env = append(env, file)
+	}
+	if inv.NoLinks {
+		env = append(env, toolenv.NoLinks+"=1")
 	}
 	if inv.Trace != "" {
 		env = append(env, toolenv.Trace+"="+inv.Trace)

@@ -32,12 +32,17 @@ func (t *tree) decide(ctx context.Context, inv *Invocation) Verdict {
 	r := inv.run
 	if r != nil {
 		own = r.judge(inv)
-		if own.Args != "" && strictness(own.Decision) < strictness(Deny) { // the call runs with the arguments that were judged
-			inv.replace(own.Args)
-			if own = r.judge(inv); own.Args != "" {
-				own = Verdict{Decision: Deny, Rule: own.Rule, Reason: "the command line, parsed again, is a different command"}
+		for range r.rights() { // the call runs with the arguments that were judged, of which each may replace some
+			if own.Args == "" || strictness(own.Decision) == strictness(Deny) {
+				break
 			}
+			inv.replace(own.Args)
+			own = r.judge(inv)
 		}
+		if own.Args != "" && strictness(own.Decision) < strictness(Deny) {
+			own = Verdict{Decision: Deny, Rule: own.Rule, Reason: "its command line or a path, judged again, is a different one"}
+		}
+		inv.NoLinks = own.NoLinks
 	}
 	if t.policy != nil {
 		v = t.policy(ctx, inv)
@@ -103,7 +108,7 @@ func (v Verdict) And(w Verdict) Verdict {
 	if strictness(w.Decision) > strictness(v.Decision) || v.Decision == w.Decision && v.Rule == "" && v.Reason == "" {
 		first, second = w, v
 	}
-	first.External, first.Args = v.External || w.External, cmp.Or(v.Args, w.Args)
+	first.External, first.Args, first.NoLinks = v.External || w.External, cmp.Or(v.Args, w.Args), v.NoLinks || w.NoLinks
 	if first.Decision == AskPerson && second.Decision == AskPerson {
 		first.Reviewer, first.Approval = cmp.Or(first.Reviewer, second.Reviewer), stricterApproval(first.Approval, second.Approval)
 	}

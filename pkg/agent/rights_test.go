@@ -175,7 +175,7 @@ func TestACallHasTheArgumentsThatWereJudged(t *testing.T) {
 		"asked":   {&printingRights{args: args, decision: "ask"}, "got " + args + " b", []string{"{}", args, "policy " + args, "person " + args + " /the/tool sha256:1"}},
 		"denied":  {&printingRights{args: args, decision: "deny"}, "error: not run: refused by policy: this call is not permitted", []string{"{}"}},
 		"never the same": {&printingRights{args: args, decision: "allow", always: true},
-			"error: not run: refused by policy: the command line, parsed again, is a different command", []string{"{}", args}},
+			"error: not run: refused by policy: its command line or a path, judged again, is a different one", []string{"{}", args}},
 		"not arguments": {&printingRights{args: "{", decision: "allow"}, "error: not run: the arguments are refused: 1:2: the text ends too early", []string{"{}", "{", "policy {"}},
 	} {
 		t.Run(name, func(t *testing.T) {

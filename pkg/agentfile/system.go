@@ -48,11 +48,11 @@ func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		f := l.fileOptions(n, tool, c.FileSandbox)
 		f.MaxFileSize = cmp.Or(f.MaxFileSize, maxAttached)
 		files := developer.OpenFiles(f)
-		opts.List = func(name string, recursive, hidden bool) (any, error) {
-			return files.List(name, recursive, hidden, nil)
+		opts.List = func(inv *agent.Invocation, name string, recursive, hidden bool) (any, error) {
+			return files.For(inv).List(name, recursive, hidden, nil)
 		}
-		opts.Attach = func(name string) (agent.Part, error) {
-			data, err := files.Read(name)
+		opts.Attach = func(inv *agent.Invocation, name string) (agent.Part, error) {
+			data, err := files.For(inv).Read(name)
 			// Only texts are redacted later.
 			return agent.Part{Kind: agent.PartMedia, MIME: mediatype.Of(name, data), Data: l.redact.Bytes(data), Name: filepath.Base(name)}, err
 		}

@@ -67,8 +67,9 @@ type word struct {
 
 // commandsOf returns the commands of a call, parsed once; nil if it has none.
 func commandsOf(inv *agent.Invocation) *commands {
-	if c, ok := inv.Parsed.(*commands); ok {
-		return c
+	p := parsedOf(inv)
+	if p.split {
+		return p.commands
 	}
 	var c *commands
 	values := inv.Values()
@@ -90,7 +91,7 @@ func commandsOf(inv *agent.Invocation) *commands {
 			}
 		}
 	}
-	inv.Parsed = c
+	p.split, p.commands = true, c
 	return c
 }
 

@@ -4,18 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
 	"math/big"
-	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -173,11 +168,11 @@ func (c *condition) fitsValue(v any, inv *agent.Invocation, strict bool) (fit, e
 		if !own && text != "~" || c.home == "" {
 			return maybe, nil // the home of somebody
 		}
-		if f, err := inside(c.home+"/"+strings.TrimPrefix(rest, "~"), c.Inside, inv.Dir, strict); f != no {
+		if f, err := parsedOf(inv).inside(c.home+"/"+strings.TrimPrefix(rest, "~"), c.Inside, inv.Dir, strict); f != no {
 			return f, err
 		}
 	}
-	return inside(text, c.Inside, inv.Dir, strict)
+	return parsedOf(inv).inside(text, c.Inside, inv.Dir, strict)
 }
 
 func (c *condition) isOne(v any) bool {
@@ -200,94 +195,4 @@ func number(v any) *big.Rat {
 		return nil
 	}
 	return r
-}
-
-// inside reports whether a path that a tool with the working directory dir receives is in a
-// folder. Some tools follow links before they remove "..", others after. For an allow rule
-// (strict), the path must be inside both ways; for others, one of the two is enough, or the
-// path as it is written.
-func inside(path, folder, dir string, strict bool) (fit, error) {
-	switch {
-	case strings.ContainsRune(path, 0):
-		return failed, errors.New("it has a NUL character")
-	case strings.Contains(path, "://"):
-		return failed, errors.New("it is a URL, not a path")
-	case strings.HasPrefix(path, "~") && strict:
-		return no, nil // some tools replace it
-	case !filepath.IsAbs(path) && dir == "":
-		return failed, errors.New("it is relative, and the tool's working directory is not known")
-	case !filepath.IsAbs(path):
-		path = dir + "/" + path
-	}
-	real, err := resolve(folder)
-	if err != nil {
-		return failed, err
-	}
-	one, err := resolve(path)
-	if err != nil {
-		return failed, err
-	}
-	two, err := resolve(filepath.Clean(path))
-	if err != nil {
-		return failed, err
-	}
-	a, b := within(one, real, strict), within(two, real, strict)
-	if strict && a && b || !strict && (a || b || within(filepath.Clean(path), folder, false)) {
-		return yes, nil
-	}
-	return no, nil
-}
-
-// within reports whether a path is a folder or below it. macOS ignores case.
-func within(path, folder string, strict bool) bool {
-	if runtime.GOOS == "darwin" && !strict {
-		path, folder = strings.ToLower(path), strings.ToLower(folder)
-	}
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
-}
-
-// resolve follows all links in an absolute path, including links to paths that do not exist
-// yet. Unlike filepath.EvalSymlinks it accepts a path whose last parts do not exist.
-func resolve(path string) (string, error) {
-	const most = 255 // links, as in package filepath
-	done, links := "/", 0
-	rest := strings.Split(path, "/")
-	for len(rest) > 0 {
-		part := rest[0]
-		rest = rest[1:]
-		switch part {
-		case "", ".":
-			continue
-		case "..":
-			done = filepath.Dir(done)
-			continue
-		}
-		if done == "/proc" && (part == "self" || part == "thread-self" || strings.Trim(part, "0123456789") == "") {
-			return "", fmt.Errorf("%s: its meaning depends on the process that opens it", path)
-		}
-		next := filepath.Join(done, part)
-		info, err := os.Lstat(next)
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
-			done = next
-			continue
-		case err != nil:
-			return "", err
-		case info.Mode()&fs.ModeSymlink == 0:
-			done = next
-			continue
-		}
-		if links++; links > most {
-			return "", fmt.Errorf("%s: too many links", path)
-		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return "", err
-		}
-		if filepath.IsAbs(target) {
-			done = "/"
-		}
-		rest = append(strings.Split(target, "/"), rest...)
-	}
-	return done, nil
 }

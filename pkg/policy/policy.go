@@ -201,6 +201,14 @@ func (r *Rights) Decide(inv *agent.Invocation) agent.Verdict {
 		own.External = r.sets[i].Policy
 		v = v.And(own)
 	}
+	if v.Decision == agent.Deny || inv.Remote {
+		return v
+	}
+	args, found, err := judgedPaths(inv, r.about(inv.Spec.Name), cmp.Or(v.Args, inv.Call.Args))
+	if err != nil {
+		return agent.Verdict{Decision: agent.Deny, Reason: err.Error()}
+	}
+	v.NoLinks, v.Args = found, cmp.Or(args, v.Args)
 	return v
 }
 

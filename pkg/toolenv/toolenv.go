@@ -22,6 +22,9 @@ const (
 	// Tree names the files and folders that decide what is executed, one a
 	// line.
 	Tree = "AGENTS_TREE"
+	// NoLinks is "1" if a rule has judged a path among the arguments: there is no link in it,
+	// and a tool that opens it without following any opens what was judged.
+	NoLinks = "AGENTS_NO_LINKS"
 	// Locks names the locks that the call holds, for a tool that starts
 	// `agents` again: their ids, joined by spaces. A call below it does not
 	// wait for them.
@@ -52,7 +55,7 @@ const MaxEntry = 131071
 // isOwn reports whether name is one of the variables above.
 func isOwn(name string) bool {
 	switch name {
-	case Session, Call, Agent, File, Depth, Tree, Locks, Deadline, Context, Trace, OldSession, OldConversation, OldTurn, OldAgent, OldAgentShort, OldSessionJSON:
+	case Session, Call, Agent, File, Depth, Tree, NoLinks, Locks, Deadline, Context, Trace, OldSession, OldConversation, OldTurn, OldAgent, OldAgentShort, OldSessionJSON:
 		return true
 	}
 	return false

@@ -15,7 +15,7 @@ import fcntl
 import os
 import stat
 
-from tool import Failure, because, kind_of, open_regular, show, wrong
+from tool import NO_LINKS, Failure, because, kind_of, open_regular, show, wrong
 
 MOST_BYTES = 64 << 20
 
@@ -50,7 +50,8 @@ class Root:
             raise wrong("path is missing or empty")
         if path.endswith("/") or os.path.basename(path) in (".", ".."):
             raise wrong(f"{show(path)} names a folder, not a file")
-        real = os.path.realpath(path)
+        # Where a rule has judged the path, a link in it is new, and makes folder fail.
+        real = os.path.abspath(path) if os.environ.get(NO_LINKS) else os.path.realpath(path)
         below = os.path.join(self.path, "")
         if not real.startswith(below):
             why = f"{show(path)} is {show(real)}, which is" if real != path else f"{show(path)} is"
@@ -149,7 +150,7 @@ class Target:
         """The bytes of the file, which must be there."""
         if self.info is None:
             raise Failure(f"{self.shown}: no such file")
-        fd, info = open_regular(self.name, self.folder, follow=False)
+        fd, info = open_regular(self.name, self.folder)
         with open(fd, "rb") as f:
             if info.st_size > MOST_BYTES:
                 raise Failure(f"{self.shown} has {info.st_size:,} bytes; at most {MOST_BYTES:,} can be changed")

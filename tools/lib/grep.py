@@ -26,9 +26,9 @@ class Search:
     def skip(self, why):
         self.skipped[why] = self.skipped.get(why, 0) + 1
 
-    def file(self, path, name):
+    def file(self, path, name, folder=None):
         try:
-            fd, info = open_regular(path)
+            fd, info = open_regular(path, folder)
         except Failure:
             self.skip("unreadable")
             return
@@ -101,11 +101,11 @@ def grep(pattern, path, include, fixed, ignore_case, hidden, context, limit):
     search = Search(wanted, between("context", context, 0, 0, 50), between("limit", limit, 200, 1, 10_000))
     failed = []
     if stat.S_ISDIR(os.stat(path).st_mode):
-        for name, entry in walk(path, hidden, True, failed):
+        for name, entry, folder in walk(path, hidden, True, failed):
             if search.full:
                 break
             if entry.is_file(follow_symlinks=False) and (not names or names.fullmatch(name)):
-                search.file(entry.path, os.path.join(path, name).removeprefix("./"))
+                search.file(entry.name, os.path.join(path, name).removeprefix("./"), folder)
     else:
         os.close(open_regular(path)[0])  # says what is wrong with it
         search.file(path, path)

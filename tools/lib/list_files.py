@@ -39,35 +39,44 @@ def glob(pattern):
         raise tool.wrong(f"pattern {show(pattern)}: {e}") from None
 
 
-def walk(folder, hidden, recursive, failed, prefix="", depth=0):
-    """The entries below folder, sorted, as (path relative to it, DirEntry).
-    Links are listed and not followed; .git is left out."""
+def open_folder(path, above=None):
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    return tool.open_path(path, flags) if above is None else os.open(path, flags | os.O_NOFOLLOW, dir_fd=above)
+
+
+def walk(folder, hidden, recursive, failed, prefix="", above=None):
+    """The entries below folder, sorted, as (path relative to it, DirEntry, descriptor
+    of the entry's folder). Links are listed and not followed; .git is left out."""
+    fd = None
     try:
-        with os.scandir(folder) as entries:
+        fd = open_folder(folder, above)
+        with os.scandir(fd) as entries:
             entries = sorted(entries, key=lambda e: e.name)
+        for entry in entries:
+            if entry.name == ".git" or (entry.name.startswith(".") and not hidden):
+                continue
+            path = prefix + entry.name
+            yield path, entry, fd
+            if recursive and entry.is_dir(follow_symlinks=False):
+                if path.count("/") == DEEPEST:
+                    failed.append(f"{show(path)}: deeper than {DEEPEST} folders")
+                    continue
+                yield from walk(entry.name, hidden, recursive, failed, path + "/", fd)
     except OSError as e:
         if not prefix:
             raise
         failed.append(f"{show(prefix)}: {e.strerror}")
-        return
-    for entry in entries:
-        if entry.name == ".git" or (entry.name.startswith(".") and not hidden):
-            continue
-        path = prefix + entry.name
-        yield path, entry
-        if recursive and entry.is_dir(follow_symlinks=False):
-            if depth == DEEPEST:
-                failed.append(f"{show(path)}: deeper than {DEEPEST} folders")
-                continue
-            yield from walk(entry.path, hidden, recursive, failed, path + "/", depth + 1)
+    finally:
+        if fd is not None:
+            os.close(fd)
 
 
-def line(path, entry, details):
+def line(path, entry, folder, details):
     info = entry.stat(follow_symlinks=False)
     text = path + "/" if stat.S_ISDIR(info.st_mode) else path
     text = show(text)
     if stat.S_ISLNK(info.st_mode):
-        text += " -> " + show(os.readlink(entry.path))
+        text += " -> " + show(os.readlink(entry.name, dir_fd=folder))
     elif not stat.S_ISDIR(info.st_mode) and not stat.S_ISREG(info.st_mode):
         text += f" ({tool.kind_of(info.st_mode)})"
     if details:
@@ -86,11 +95,11 @@ def list_files(path, pattern, recursive, hidden, details, limit):
     if recursive is None:
         recursive = bool(pattern)
     failed, count, size, more = [], 0, 0, False
-    for name, entry in walk(path, hidden, recursive, failed):
+    for name, entry, folder in walk(path, hidden, recursive, failed):
         if wanted and not wanted.fullmatch(name):
             continue
         try:
-            text = line(name, entry, details)
+            text = line(name, entry, folder, details)
         except FileNotFoundError:
             continue  # deleted just now
         size += len(os.fsencode(text)) + 1

@@ -8,6 +8,9 @@ import signal
 import stat
 import sys
 
+# Set where a rule has judged the path of the call: there is no link in it.
+NO_LINKS = "AGENTS_NO_LINKS"
+
 FAILED = 1
 WRONG = 2
 
@@ -166,13 +169,34 @@ def kind_of(mode):
     return "a regular file" if stat.S_ISREG(mode) else "a special file"
 
 
-def open_regular(path, folder=None, follow=True):
-    """A descriptor to read path, and its stat. Never blocks on a FIFO."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    if not follow:
-        flags |= os.O_NOFOLLOW
+def open_path(path, flags):
+    """A descriptor for path. Where a rule has judged it, links are not followed: a
+    link that somebody puts in its way meanwhile makes this fail."""
+    if not os.environ.get(NO_LINKS):
+        return os.open(path, flags)
+    enter = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    real = os.path.normpath(path)
+    parts = [p for p in real.split("/") if p] or ["."]
+    folder = os.open("/" if real.startswith("/") else ".", enter)
     try:
-        fd = os.open(path, flags, dir_fd=folder)
+        for part in parts[:-1]:
+            parent = folder
+            folder = os.open(part, enter, dir_fd=parent)
+            os.close(parent)
+        return os.open(parts[-1], flags | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError as e:
+        e.filename = path
+        raise
+    finally:
+        os.close(folder)
+
+
+def open_regular(path, folder=None):
+    """A descriptor to read path, and its stat. Never blocks on a FIFO. A path in
+    a folder that is open must not be a link."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        fd = open_path(path, flags) if folder is None else os.open(path, flags | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as e:
         raise Failure(because(e)) from None
     info = os.fstat(fd)

@@ -166,6 +166,7 @@ func (b *box) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, er
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.files.noLinks = inv.NoLinks
 	v, err := b.do(ctx, &a)
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("%s: %w", a.Capability, err)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
@@ -149,6 +150,7 @@ type Files struct {
 	permits func(file string, write bool) bool // nil if there is no sandbox
 	environ []string
 	tree    []string // what decides which programs are executed
+	noLinks bool     // see agent.Invocation.NoLinks
 }
 
 // OpenFiles returns the files that o permits.
@@ -159,6 +161,14 @@ func OpenFiles(o Options) *Files {
 	return f
 }
 
+// For returns the files as a call gets them: where a rule has judged its path, no link that was
+// made since is followed.
+func (f *Files) For(inv *agent.Invocation) *Files {
+	own := *f
+	own.noLinks = inv.NoLinks
+	return &own
+}
+
 // Protect names the files and folders that decide what is executed. Write refuses them.
 func (f *Files) Protect(paths []string) {
 	f.tree = strings.Split(toolenv.JoinTree(f.environ, paths), "\n")
@@ -166,11 +176,27 @@ func (f *Files) Protect(paths []string) {
 
 // place resolves the path of a call and checks that the file may be read or written.
 func (f *Files) place(name string, write bool) (string, error) {
-	file, err := resolve(f.dir, name)
+	file, err := f.resolve(name)
 	if err != nil {
 		return "", err
 	}
 	return file, f.permit(name, file, write)
+}
+
+// resolve returns where a path leads. Where a rule has judged it, a link in it is new.
+func (f *Files) resolve(name string) (string, error) {
+	file, err := resolve(f.dir, name)
+	if err != nil || !f.noLinks {
+		return file, err
+	}
+	judged := filepath.Clean(name)
+	if !filepath.IsAbs(name) {
+		judged = filepath.Join(at(f.dir, "."), name)
+	}
+	if file != judged {
+		return "", fmt.Errorf("%s leads elsewhere now than when a rule judged it", name)
+	}
+	return file, nil
 }
 
 // permit checks that a file, whose path without symbolic links is file, may be read or written.
@@ -222,24 +248,43 @@ func (f *Files) decides(file string) bool {
 	}
 }
 
-// folder opens the folder of a file that place has returned, and checks that no link
-// has been put in its path since.
+// folder opens the folder of a file that place has returned, from the root downwards and
+// without following links. Folders that cannot be opened are skipped.
 func (f *Files) folder(file string) (*os.Root, error) {
+	name := filepath.VolumeName(file) + string(filepath.Separator)
 	dir := filepath.Dir(file)
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := root.Stat(".")
-	if err == nil {
-		var now fs.FileInfo
-		if now, err = os.Lstat(dir); err == nil && (at(dir, ".") != dir || !os.SameFile(opened, now)) {
-			err = fmt.Errorf("%s has changed meanwhile", dir)
+	root, err := os.OpenRoot(name)
+	for name != dir {
+		rest, _ := filepath.Rel(name, dir)
+		part, _, _ := strings.Cut(rest, string(filepath.Separator))
+		name = filepath.Join(name, part)
+		if root == nil { // the one above cannot be read
+			root, err = os.OpenRoot(name)
+			continue
+		}
+		above := root
+		root, err = enter(above, part)
+		above.Close()
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return nil, err
 		}
 	}
+	return root, err
+}
+
+// enter opens a folder in another one, which must not be a link.
+func enter(above *os.Root, name string) (*os.Root, error) {
+	info, err := above.Lstat(name)
 	if err != nil {
-		root.Close()
 		return nil, err
+	}
+	root, err := above.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
+		root.Close()
+		return nil, fmt.Errorf("%s has changed meanwhile", name)
 	}
 	return root, nil
 }

@@ -34,7 +34,7 @@ type foldered struct {
 // contents reads all files below a folder that may be used.
 func (b *box) contents(name string) (folder, error) {
 	f := folder{files: map[string]kept{}}
-	top, err := resolve(b.files.dir, name)
+	top, err := b.files.resolve(name)
 	if err != nil {
 		return f, err
 	}
@@ -77,7 +77,7 @@ func (b *box) rollBack(a *arguments) (any, error) {
 	if then.files == nil {
 		return nil, fmt.Errorf("the snapshot %s was dropped: newer ones use all of the %d bytes that are kept", a.Snapshot, maxSnapshots)
 	}
-	if top, err := resolve(b.files.dir, a.Path); err != nil || top != then.top {
+	if top, err := b.files.resolve(a.Path); err != nil || top != then.top {
 		return nil, fmt.Errorf("the snapshot %s is not one of %s", a.Snapshot, a.Path)
 	}
 	now, err := b.contents(a.Path)

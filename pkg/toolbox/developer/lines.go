@@ -288,6 +288,7 @@ func report(path string, edits []edit, lines []string, results []edited) *writte
 // the file as it was at the beginning.
 type session struct {
 	path     string
+	noLinks  bool   // see Files; a later call need not have the path
 	expected string // snapshot
 	base     document
 	edits    []edit
@@ -317,7 +318,7 @@ func (b *box) edit(a *arguments) (any, error) {
 		}
 		b.started++
 		id = fmt.Sprintf("edit-%d", b.started)
-		b.sessions[id] = &session{path: a.Path, expected: a.Expected, base: documentOf(content)}
+		b.sessions[id] = &session{path: a.Path, noLinks: b.files.noLinks, expected: a.Expected, base: documentOf(content)}
 	}
 	s, err := b.session(id)
 	if err != nil {
@@ -341,6 +342,7 @@ func (b *box) edit(a *arguments) (any, error) {
 	delta := len(lines) - len(s.base.lines)
 	w.Session, w.Delta, w.Status = &id, &delta, "staged"
 	if a.Commit != nil && *a.Commit {
+		b.files.noLinks = b.files.noLinks || s.noLinks
 		if _, err := b.current(s.path, s.expected); err != nil {
 			return nil, err
 		}

@@ -75,15 +75,21 @@ func typeOf(m fs.FileMode) string {
 
 // walk visits what is below a folder and may be used. Links are not followed.
 func (f *Files) walk(name string, recursive, hidden bool, visit func(shown, file string, info fs.FileInfo) error) error {
-	top, err := resolve(f.dir, name)
+	top, err := f.resolve(name)
 	if err != nil {
 		return err
 	}
 	if info, err := os.Stat(top); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s is not a folder", name)
 	}
+	root, err := f.folder(filepath.Join(top, "a file"))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	seen := f.readable(top)
-	err = filepath.WalkDir(top, func(file string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(root.FS(), ".", func(rest string, d fs.DirEntry, err error) error {
+		file := filepath.Join(top, rest)
 		if err != nil || file == top {
 			return nil //nolint:nilerr // what cannot be read is left out
 		}
@@ -93,7 +99,6 @@ func (f *Files) walk(name string, recursive, hidden bool, visit func(shown, file
 		info, err := d.Info()
 		if err == nil && f.readable(file) {
 			seen = true
-			rest, _ := filepath.Rel(top, file)
 			if err := visit(filepath.ToSlash(filepath.Join(name, rest)), file, info); err != nil {
 				return err
 			}

@@ -93,8 +93,8 @@ type Options struct {
 	// List lists a folder, for list-directory, and Attach returns a file, for attach-file.
 	// Both refuse what the model may not read. A capability whose function or tool is nil is
 	// left out.
-	List   func(name string, recursive, hidden bool) (any, error)
-	Attach func(name string) (agent.Part, error)
+	List   func(inv *agent.Invocation, name string, recursive, hidden bool) (any, error)
+	Attach func(inv *agent.Invocation, name string) (agent.Part, error)
 	// Shell is the tool bash, whose calls have the argument command; execute-command calls it.
 	// Accept, if it is not nil, refuses a command with an error.
 	Shell  agent.Tool
@@ -184,7 +184,7 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 func (t *tool) do(ctx context.Context, inv *agent.Invocation, a *arguments) (agent.Result, error) {
 	switch a.Capability {
 	case "attach-file":
-		part, err := t.o.Attach(a.File)
+		part, err := t.o.Attach(inv, a.File)
 		if err != nil {
 			return agent.Result{}, err
 		}
@@ -235,7 +235,7 @@ func (t *tool) data(ctx context.Context, inv *agent.Invocation, a *arguments) (a
 	case "own-session":
 		return own(ctx, inv), nil
 	case "list-directory":
-		return t.o.List(cmp.Or(a.Path, "."), a.Recursive, a.Hidden)
+		return t.o.List(inv, cmp.Or(a.Path, "."), a.Recursive, a.Hidden)
 	}
 	if t.o.Sessions == nil {
 		return nil, fmt.Errorf("there is no folder of sessions")
