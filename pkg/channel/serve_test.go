@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/functool"
 	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/schema"
 )
 
 // A holder is the other end of a Server, played by a test.
@@ -253,7 +254,7 @@ func TestAHolderThatBreaksTheProtocol(t *testing.T) {
 // waiting is a run that calls wait and then answers.
 func waiting(w *wait) *agent.Runner {
 	model := &answers{calls("wait", "{}"), says("done")}
-	return &agent.Runner{Agent: &agent.Agent{Slug: "inner", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{w}}, LoopWarn: -1, LoopEnd: -1}, NewID: func() string { return "S" }}
+	return &agent.Runner{Agent: &agent.Agent{Slug: "inner", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{w}}, LoopWarn: -1, LoopEnd: -1}, Arguments: schema.CompileShape, NewID: func() string { return "S" }}
 }
 
 // What a holder says that means nothing does no harm.

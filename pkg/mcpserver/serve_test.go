@@ -46,7 +46,9 @@ func hosted(opts mcpserver.Options, h *host.Host) *mcpserver.Server {
 		h = newHost()
 	}
 	h.Panicked = opts.Panicked
-	opts.Start = h.Start
+	if opts.Start == nil {
+		opts.Start = h.Start
+	}
 	opts.Call = func(ctx context.Context, tool agent.Tool, args, traceparent string, observe func(agent.Event)) (agent.Result, error) {
 		return h.Call(ctx, tool, args, host.CallOptions{Client: "mcp-client", Traceparent: traceparent, Observe: observe})
 	}

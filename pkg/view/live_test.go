@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -432,18 +433,19 @@ func TestLiveShowsThePlan(t *testing.T) {
 func TestAPanicEndsTheRedrawing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 40, 10)
-		fail, said := false, ""
+		var fail atomic.Bool
+		said := ""
 		text := &Text{W: s, Live: true, Panicked: func(text string) { said += text }, Size: func() (int, int) {
-			if fail {
+			if fail.Load() {
 				panic("the size")
 			}
 			return s.size()
 		}}
 		text.Observe(agenttest.Call(1, "k", "sleep", ""))
-		fail = true
+		fail.Store(true)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		fail = false
+		fail.Store(false)
 		text.Close()
 		if strings.Count(said, "internal error: the size\n") != 1 {
 			t.Errorf("reported %q", said)
