@@ -6,6 +6,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/serving"
 	"github.com/urfave/cli/v3"
 )
 
@@ -20,7 +21,7 @@ needs. Each conversation is a session, in the folder that the editor names.`,
 			if err := o.Keep.Check(); err != nil {
 				return err
 			}
-			return serveEditor(ctx, p, *o)
+			return serving.Editor(ctx, p, *o)
 		}),
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/serving"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/process"
@@ -339,7 +340,7 @@ func (d *doctor) terminal() {
 
 // companions looks for the other programs of the project.
 func (d *doctor) companions() {
-	for _, c := range append(serversElsewhere, [][2]string{{program.Search, "`agents session search`"}, {program.TUI, "`agents tui`"}, {companion.Program, "some toolboxes of agent files"}}...) {
+	for _, c := range append(serving.Companions, [][2]string{{program.Search, "`agents session search`"}, {program.TUI, "`agents tui`"}, {companion.Program, "some toolboxes of agent files"}}...) {
 		path, err := process.Companion(c[0])
 		if err != nil {
 			d.add(warning, "companion", "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents", "%s is neither beside agents nor in PATH; it is needed for %s", c[0], c[1])

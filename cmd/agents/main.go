@@ -1,7 +1,7 @@
 // Command agents runs agents whose tools are executables.
 //
 // With the build tag core, it has no servers: agents-serve, which is this program without the
-// tag, has them (servers.go, servers_core.go).
+// tag, has them (internal/serving).
 //
 // See the README for a tour and `agents --help` for the commands. Hints and exit
 // codes are decided here and in the packages below, and nowhere else.
@@ -10,7 +10,7 @@
 // file refers to that of no other command. What commands share is a package in
 // internal/, each on a floor of its own that imports floors below it alone:
 //
-//	chat serve                       the line-based chat; the servers
+//	chat serve serving               the line-based chat; the servers, here or in agents-serve
 //	complete runs servers stdio      the completion of a command line; flags of runs and of servers; the channel
 //	compat                           the commands of agents-exe with other names
 //	call keep prompt scaffold sinks  single calls; the session, the prompt and the output of a run; new files

@@ -7,6 +7,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/servers"
+	"github.com/agents-exe/agents/cmd/agents/internal/serving"
 	"github.com/urfave/cli/v3"
 )
 
@@ -47,7 +48,7 @@ by its slug.`,
 			if err := f.Keep.Check(); err != nil {
 				return err
 			}
-			return serveMCP(ctx, p, f)
+			return serving.MCP(ctx, p, f)
 		}),
 	}
 }

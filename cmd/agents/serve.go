@@ -8,6 +8,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/servers"
+	"github.com/agents-exe/agents/cmd/agents/internal/serving"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/urfave/cli/v3"
 )
@@ -56,7 +57,7 @@ their sessions can be resumed.`,
 			if f.UntilIdle { // it serves an interface, at which there is a person
 				f.Rights.Default = policy.Effects
 			}
-			return serveAgents(ctx, p, f)
+			return serving.Agents(ctx, p, f)
 		}),
 	}
 }

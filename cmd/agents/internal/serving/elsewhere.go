@@ -1,6 +1,6 @@
 //go:build core
 
-package main
+package serving
 
 import (
 	"context"
@@ -14,17 +14,16 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// The servers and their libraries would add a fifth to the size of the program and to the time
-// of every start, also when it runs as its own tool. So they are in agents-serve, which is this
-// program built without the tag. By the time it starts, this program has checked the flags.
+// Companions are the programs with the servers, and what they are needed for.
+var Companions = [][2]string{{program.Serve, "`agents serve`, `agents mcp-server` and `agents acp`"}}
 
-var serversElsewhere = [][2]string{{program.Serve, "`agents serve`, `agents mcp-server` and `agents acp`"}}
+// Agents starts agents-serve in place of this process, with the same command line. The flags were
+// checked before. So do MCP and Editor.
+func Agents(_ context.Context, p *program.Env, _ *servers.Agents) error { return execServer(p) }
 
-func serveAgents(_ context.Context, p *program.Env, _ *servers.Agents) error { return execServer(p) }
+func MCP(_ context.Context, p *program.Env, _ *servers.MCP) error { return execServer(p) }
 
-func serveMCP(_ context.Context, p *program.Env, _ *servers.MCP) error { return execServer(p) }
-
-func serveEditor(_ context.Context, p *program.Env, _ chat.Options) error { return execServer(p) }
+func Editor(_ context.Context, p *program.Env, _ chat.Options) error { return execServer(p) }
 
 // execServer replaces this process by agents-serve with the same command line.
 func execServer(p *program.Env) error {
