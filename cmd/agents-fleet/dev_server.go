@@ -34,6 +34,11 @@ func (f *fleet) dev(ctx context.Context, o work.Options, keys, listen string) er
 	if err := filelock.Try(lock); err != nil {
 		return failure.NothingRan(fmt.Errorf("lock %s: %w", dir, err), "another `agents-fleet dev` uses this folder; --dir names a different one")
 	}
+	if os.Getenv("USER") == "" { // built without cgo, the server's telemetry fails without a name
+		if err := os.Setenv("USER", "agents"); err != nil {
+			return err
+		}
+	}
 	s, err := server.Start(server.Options{File: filepath.Join(dir, "temporal.db"), Address: listen, Attributes: connect.Types(attributes), LogFile: filepath.Join(dir, "server.log")})
 	if err != nil {
 		return failure.NothingRan(err, "--listen 127.0.0.1:0 selects a free port")
