@@ -238,6 +238,8 @@ func (t *tester) signal(ctx context.Context, e Example, usual time.Duration) (fa
 		out, err = t.start(ctx, in)
 	}
 	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return nil, "it ends too soon for a signal to reach it"
 	case err != nil:
 		return []string{err.Error()}, ""
 	case !out.exit.Cancelled:
