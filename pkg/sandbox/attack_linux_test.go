@@ -224,6 +224,22 @@ func TestLimits(t *testing.T) {
 	}, Namespaces, Bubblewrap, Landlock, Limits)
 }
 
+// TestProcessesAreCountedExactly: in a control group, the limit is that of the program and of
+// what it starts, although the helper before it has more threads.
+func TestProcessesAreCountedExactly(t *testing.T) {
+	onEach(t, func(t *testing.T, l *Ladder) {
+		if l.cgroups["pids"] == "" {
+			t.Skip("this process may not limit processes by a control group")
+		}
+		for _, most := range []int64{2, 12} {
+			r := run(t, box(t, l, Config{Processes: most}), "while sleep 20 & do echo; done")
+			if started := int64(strings.Count(r.out, "\n")); started != most-1 { // the shell is one
+				t.Errorf("with processes: %d, %d were started: %s %v", most, started+1, r.err, r.fail)
+			}
+		}
+	}, Namespaces, Bubblewrap, Landlock, Limits)
+}
+
 // TestLimitsAreNotLeft: who may write everywhere may not write itself out of the control group
 // with its limits.
 func TestLimitsAreNotLeft(t *testing.T) {

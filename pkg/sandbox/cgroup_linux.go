@@ -15,7 +15,10 @@ const cgroupRoot = "/sys/fs/cgroup"
 
 // A cgroup is a control group of one call: a folder for each controller, which is the same
 // one in version 2.
-type cgroup struct{ dirs []string }
+type cgroup struct {
+	dirs []string
+	pids string // the file with the limit on processes; "" without one
+}
 
 // cgroupFolders are the folders below which this process may create control groups with a
 // limit, by controller ("memory", "pids"). One that is not there is missing.
@@ -92,6 +95,9 @@ func newCgroup(folders map[string]string, memory Bytes, processes int64) (*cgrou
 		if err := writeLimit(dir, limit.files, limit.n); err != nil {
 			g.remove()
 			return nil, err
+		}
+		if limit.controller == "pids" {
+			g.pids = filepath.Join(dir, limit.files[0])
 		}
 	}
 	return g, nil
@@ -179,4 +185,5 @@ func (s *session) limit() error {
 }
 
 // helperThreads is how many threads helpers may have: a limit on processes counts threads.
+// Of a control group's limit the helper takes them back when it becomes the program.
 const helperThreads = 24

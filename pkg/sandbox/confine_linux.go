@@ -402,14 +402,24 @@ func (s *session) command(pid int) error {
 	if _, err := s.helper.Read(make([]byte, 1)); err != nil {
 		return fmt.Errorf("the helper was not started: %w", err)
 	}
+	var files []int
 	if s.group != nil {
-		for _, p := range append(descendants(pid), pid) {
+		below := descendants(pid)
+		for _, p := range append(below, pid) {
 			if err := s.group.add(p); err != nil {
 				return err
 			}
 		}
+		if s.group.pids != "" {
+			f, err := os.OpenFile(s.group.pids, os.O_WRONLY, 0)
+			if err != nil {
+				return fmt.Errorf("control group: %w", err)
+			}
+			defer f.Close()
+			files, s.order.Processes = []int{int(f.Fd())}, s.box.config.Processes+int64(len(below)) // those above the helper stay
+		}
 	}
-	if err := send(s.helper, s.order); err != nil || !s.order.Listen {
+	if err := send(s.helper, s.order, files...); err != nil || !s.order.Listen {
 		return err
 	}
 	var r report

@@ -9,7 +9,9 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,6 +38,9 @@ type order struct {
 	Sockets sockets        `json:"sockets"`
 	// Listen makes a helper listen at proxyAddress and hand the socket over.
 	Listen bool `json:"listen,omitempty"`
+	// Processes is the limit that a helper writes into the file that comes with the order,
+	// before it becomes the program; 0 is none.
+	Processes int64 `json:"processes,omitempty"`
 }
 
 // A report is what a helper says.
@@ -96,7 +101,8 @@ func Helper(args []string) int {
 func become(pipe *net.UnixConn, argv []string) error {
 	_, _ = pipe.Write([]byte("\n")) // it runs, and all processes above it
 	var o order
-	if _, err := receive(pipe, &o); err != nil {
+	sent, err := receive(pipe, &o)
+	if err != nil {
 		return err
 	}
 	if o.Listen {
@@ -111,7 +117,15 @@ func become(pipe *net.UnixConn, argv []string) error {
 	if err := o.restrict(); err != nil {
 		return err
 	}
-	return syscall.Exec(argv[0], argv, os.Environ())
+	env := os.Environ()
+	if o.Processes > 0 && len(sent) == 1 {
+		limit, fd := strconv.AppendInt(nil, o.Processes, 10), sent[0].Fd()
+		// Not unix.Write, during which the Go runtime may start a thread: now it cannot.
+		if _, _, errno := unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&limit[0])), uintptr(len(limit))); errno != 0 {
+			return fmt.Errorf("control group: %w", errno)
+		}
+	}
+	return syscall.Exec(argv[0], argv, env)
 }
 
 // restrict restricts this thread, and this process where there are limits.
