@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -96,13 +97,13 @@ func List(f Filter, dirs ...string) ([]Info, error) {
 	if f.Limit == 0 {
 		f.Limit = len(found)
 	}
-	f.Dir = realDir(f.Dir)
+	began := beganIn(realDir(f.Dir))
 	locks := sync.OnceValue(holders)
 	var list []Info
 	for len(found) > 0 && len(list) < f.Limit {
 		var some []entry
 		for len(found) > 0 && len(some) < max(f.Limit-len(list), runtime.GOMAXPROCS(0)) {
-			if f.matches(found[0]) {
+			if (f.Before.IsZero() || found[0].changed.Before(f.Before)) && began(found[0]) {
 				some = append(some, found[0])
 			}
 			found = found[1:]
@@ -130,17 +131,30 @@ func Nested(dirs ...string) map[string][]string {
 	return nested
 }
 
-// matches reports whether a session has the Before and the Dir of f.
-func (f *Filter) matches(e entry) bool {
-	if f.Before.IsZero() || e.changed.Before(f.Before) {
-		dir := f.Dir
-		if dir != "" {
-			first, _ := header(e.path) // a damaged one has none
-			dir = first.Dir
-		}
-		return dir == f.Dir
+// beganIn returns a function that reports whether a session began in dir, or in any folder if
+// dir is empty. The bytes of the first line tell most of what can be thousands of sessions.
+func beganIn(dir string) func(entry) bool {
+	if dir == "" {
+		return func(entry) bool { return true }
 	}
-	return false
+	head := make([]byte, 4<<10)
+	return func(e entry) bool {
+		if !e.regular {
+			return false
+		}
+		f, err := os.Open(filepath.Join(e.path, fileName))
+		if err != nil {
+			return false
+		}
+		n, _ := io.ReadFull(f, head)
+		f.Close()
+		line, _, whole := bytes.Cut(head[:n], []byte("\n"))
+		if whole && !bytes.Contains(line, []byte(dir)) && !bytes.Contains(line, []byte(`\`)) {
+			return false // without escapes, the line would contain the folder as it is
+		}
+		first, _ := header(e.path) // a damaged one has none
+		return first.Dir == dir
+	}
 }
 
 // start returns the first event of a session, if it can be read.
@@ -175,6 +189,7 @@ func inspectAll(found []entry, locks func() lockList) []Info {
 type entry struct {
 	path    string
 	changed time.Time
+	regular bool // the journal is a file
 }
 
 // sessions finds the folders of sessions, the most recently changed first.
@@ -189,7 +204,7 @@ func sessions(dirs []string) ([]entry, error) {
 		for _, e := range found {
 			path := filepath.Join(dir, e.Name())
 			if info, err := os.Lstat(filepath.Join(path, fileName)); err == nil && ValidID(e.Name()) {
-				list = append(list, entry{path, info.ModTime()})
+				list = append(list, entry{path, info.ModTime(), info.Mode().IsRegular()})
 			}
 		}
 	}

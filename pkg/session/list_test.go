@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -240,6 +241,25 @@ func TestListOfAFolderAndOfATime(t *testing.T) {
 		}
 		if got := strings.Join(ids, " "); got != tt.want || err != nil {
 			t.Errorf("List(%+v) = %s, %v; want %s", tt.f, got, err, tt.want)
+		}
+	}
+}
+
+// Whatever is in the name of a folder, its sessions are found, and no others.
+func TestListOfAnyFolder(t *testing.T) {
+	dir, top := t.TempDir(), t.TempDir()
+	names := []string{"plain", "plain/below", "a b", `a"b`, `a\b`, "é", "<&>", "\u2028", "\x01", "tab\tnew\nline", strings.Repeat("long/", 900) + "end"}
+	for i, name := range names {
+		first, err := json.Marshal(map[string]any{"kind": "journal", "dir": filepath.Join(top, name), "after": strings.Repeat("x", i*600)})
+		path := filepath.Join(dir, fmt.Sprint("s", i))
+		if err := errors.Join(err, os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "journal.jsonl"), append(first, '\n'), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, name := range names {
+		list, err := session.List(session.Filter{Dir: filepath.Join(top, name)}, dir)
+		if len(list) != 1 || list[0].ID != fmt.Sprint("s", i) || err != nil {
+			t.Errorf("the sessions of %.20q: %+v, %v", name, list, err)
 		}
 	}
 }
