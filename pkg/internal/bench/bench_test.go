@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/internal/bench/model"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestMain(m *testing.M) {
@@ -115,14 +116,25 @@ func TestRowSaysWhetherTheGoalIsMet(t *testing.T) {
 		{goal{what: "x", of: spawns}, "| t | x |  | 0 |  | ≤ 0 | met |"},
 		{goal{what: "x", unit: "ms", of: wall}, "| t | x, ms |  | 6.00 (4.50–9.00) |  |  |  |"},
 	} {
-		if got := m.row(c.goal); got != c.want {
+		if got, _, _ := m.row(c.goal); got != c.want {
 			t.Errorf("row = %s\nwant  %s", got, c.want)
 		}
+	}
+	m.goals = []goal{wallRatio("floor", 2), {what: "x", unit: "ms", of: wall}}
+	var text strings.Builder
+	now := writeReport(&text, machine{Program: "v2"}, 3, []measurement{m}, figures{"v1", map[string]float64{"t; wall time, ms": 1.6}})
+	for _, want := range []string{"| since v1 |", "| 2.00 | ≤ 2× | met | +25 % |", "| 6.00 (4.50–9.00) |  |  |  |  |"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, &text)
+		}
+	}
+	if want := (figures{"v2", map[string]float64{"t; wall time, ms": 2, "t; x, ms": 6}}); !cmp.Equal(now, want) {
+		t.Errorf("figures = %v, want %v", now, want)
 	}
 }
 
 func TestScenariosNameTheirPrograms(t *testing.T) {
-	names := map[string]bool{}
+	names, known := map[string]bool{}, map[string]bool{}
 	for _, s := range scenarios() {
 		if names[s.name] || s.title == "" || len(s.goals) == 0 || s.programs[len(s.programs)-1].name != "agents" {
 			t.Errorf("scenario %s: want a name of its own, a title, goals, and agents as the last program", s.name)
@@ -133,9 +145,20 @@ func TestScenariosNameTheirPrograms(t *testing.T) {
 			m.runs[i] = []result{{}}
 		}
 		for _, g := range s.goals {
+			_, what, _ := m.row(g)
+			known[s.title+"; "+what] = true
 			if g.beside != "" && m.runsOf(g.beside) == nil {
 				t.Errorf("scenario %s: it has no program %s", s.name, g.beside)
 			}
+		}
+	}
+	before, err := released()
+	if err != nil || before.Version == "" {
+		t.Errorf("released.json: version %q, %v", before.Version, err)
+	}
+	for key := range before.Values {
+		if !known[key] {
+			t.Errorf("released.json has a figure %q that is not measured", key)
 		}
 	}
 }

@@ -18,6 +18,7 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -36,8 +37,9 @@ func main() {
 	patience := flag.Duration("patience", time.Minute, "how long each scenario may wait for moments in which the machine does nothing else")
 	only := flag.String("only", "", "comma-separated `names` of scenarios; empty means all")
 	write := flag.String("write", "", "markdown `file` that takes the figures, between its two markers")
+	keep := flag.String("release", "", "JSON `file` that takes the figures as those of a release, with which later ones are compared")
 	flag.Parse()
-	if err := run(*binary, settings{*rounds, *patience, *only, *write}, flag.Args()); err != nil {
+	if err := run(*binary, settings{*rounds, *patience, *only, *write, *keep}, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -49,11 +51,16 @@ type settings struct {
 	patience time.Duration
 	only     string
 	write    string
+	release  string
 }
 
 // run measures the scenarios and reports them.
 func run(binary string, set settings, buildFlags []string) error {
 	abs, err := filepath.Abs(binary)
+	if err != nil {
+		return err
+	}
+	before, err := released()
 	if err != nil {
 		return err
 	}
@@ -78,7 +85,16 @@ func run(binary string, set settings, buildFlags []string) error {
 	}
 	m.LoadAfter = load()
 	var text strings.Builder
-	writeReport(&text, m, set.rounds, measured)
+	now := writeReport(&text, m, set.rounds, measured, before)
+	if set.release != "" {
+		data, err := json.MarshalIndent(now, "", "  ")
+		if err == nil {
+			err = os.WriteFile(set.release, append(data, '\n'), 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if set.write == "" {
 		_, err = io.WriteString(os.Stdout, text.String())
 		return err

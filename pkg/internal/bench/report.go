@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -66,14 +68,43 @@ func (m *measurement) runsOf(name string) []result {
 	return nil
 }
 
-// writeReport writes the figures as markdown.
-func writeReport(w io.Writer, m machine, rounds int, list []measurement) {
+// Figures are the values that goals are about, in a version: quotients, where there is a
+// program beside agents, else medians. The keys are the first two columns of the report.
+type figures struct {
+	Version string             `json:"version"`
+	Values  map[string]float64 `json:"values"`
+}
+
+//go:embed released.json
+var releasedText []byte
+
+// released returns the figures of the last release.
+func released() (f figures, err error) {
+	err = json.Unmarshal(releasedText, &f)
+	return f, err
+}
+
+// change returns how a value differs from that of the last release.
+func (f *figures) change(key string, now float64) string {
+	before, known := f.Values[key]
+	if !known || before == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%+.0f %%", 100*(now/before-1))
+}
+
+// writeReport writes the figures as markdown, with the change since a release, and returns them.
+func writeReport(w io.Writer, m machine, rounds int, list []measurement, before figures) figures {
+	now := figures{Version: m.Program, Values: map[string]float64{}}
 	fmt.Fprintf(w, "%s, %d cores, %s, %s; %s. Load of the machine: %s before, %s after.\n", m.CPU, m.Cores, m.Kernel, m.Go, m.Program, m.Load, m.LoadAfter)
 	fmt.Fprintf(w, "Medians of %d runs in turn, with the least and the most in brackets.\n\n", rounds)
-	fmt.Fprint(w, "| what | figure | the least program | agents | quotient | goal | |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "| what | figure | the least program | agents | quotient | goal | | since %s |\n|---|---|---|---|---|---|---|---|\n", before.Version)
 	for _, s := range list {
 		for _, g := range s.goals {
-			fmt.Fprintln(w, s.row(g))
+			row, what, value := s.row(g)
+			key := s.title + "; " + what
+			now.Values[key] = value
+			fmt.Fprintf(w, "%s %s |\n", row, before.change(key, value))
 		}
 	}
 	fmt.Fprint(w, "\nThe same runs in detail, in milliseconds: *first* is from the start to the first request, *turn* from the end of an answer to the\nnext request, tools included.\n\n")
@@ -86,17 +117,21 @@ func writeReport(w io.Writer, m machine, rounds int, list []measurement) {
 				figure(runs, turn), figure(runs, memory))
 		}
 	}
+	return now
 }
 
-// row is the line of the report for a goal of the scenario.
-func (m *measurement) row(g goal) string {
+// row returns the line of the report for a goal of the scenario, its second column, and the
+// value to compare with another version.
+func (m *measurement) row(g goal) (line, what string, compared float64) {
 	ours := figure(m.runs[len(m.runs)-1], g.of)
 	beside, quotient, value := "", "", ours.median
+	compared = ours.median
 	if g.beside != "" {
 		theirs := figure(m.runsOf(g.beside), g.of)
 		beside = fmt.Sprintf("%s: %s", g.beside, theirs)
 		if theirs.median > 0 {
-			quotient = fmt.Sprintf("%.2f", ours.median/theirs.median)
+			compared = ours.median / theirs.median
+			quotient = fmt.Sprintf("%.2f", compared)
 		}
 		if g.ratio {
 			value = ours.median / theirs.median
@@ -118,11 +153,12 @@ func (m *measurement) row(g goal) string {
 	if g.limit == 0 && g.unit != "" { // for information
 		aim, verdict = "", ""
 	}
-	what := g.what
+	what = g.what
 	if g.unit != "" {
 		what += ", " + g.unit
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", m.title, what, beside, ours, quotient, strings.TrimSpace(aim), verdict)
+	line = fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", m.title, what, beside, ours, quotient, strings.TrimSpace(aim), verdict)
+	return line, what, compared
 }
 
 // String is "13.1 (12.0–15.9)", and "" where nothing was measured.

@@ -131,33 +131,33 @@ func scenarios() []scenario {
 		{
 			name: "start", title: "cold start, `--version`",
 			programs: []program{{name: "floor", args: []string{"{floor}", "-version"}}, {name: "agents", args: []string{"{agents}", "--version"}}},
-			goals:    []goal{wallRatio("floor", 2)},
+			goals:    []goal{wallRatio("floor", 1.35)},
 		}, {
 			name: "one-shot", title: "a prompt, no tool call",
-			programs: one, goals: []goal{wallRatio("floor-exe", 2)},
+			programs: one, goals: []goal{wallRatio("floor-exe", 1.1)},
 		}, {
 			name: "one-call", title: "one tool call",
 			script:   model.Script{Turns: 1, Calls: 1, Command: "/bin/echo hi {n}"},
 			expect:   "hi 0",
-			programs: one, goals: []goal{wallRatio("floor-exe", 2)},
+			programs: one, goals: []goal{wallRatio("floor-exe", 1.15)},
 		}, {
 			name: "sleep-8", title: "8 calls at once that sleep 0.2 s",
 			script:   model.Script{Turns: 1, Calls: 8, Command: "/bin/sleep 0.2; /bin/echo slept {n}"},
 			expect:   "slept 7",
-			programs: one, goals: []goal{{what: "wall time", unit: "ms", of: wall, limit: 250, beside: "floor-exe"}},
+			programs: one, goals: []goal{{what: "wall time", unit: "ms", of: wall, limit: 225, beside: "floor-exe"}},
 		}, {
 			name: "calls-64", title: "64 calls in one turn",
 			script:   model.Script{Turns: 1, Calls: 64, Command: "/bin/true {n}"},
-			programs: one, goals: []goal{wallRatio("floor-exe", 1.5)},
+			programs: one, goals: []goal{wallRatio("floor-exe", 1.07)},
 		}, {
 			name: "turns-100", title: "100 turns of one call",
 			script:   model.Script{Turns: 100, Calls: 1, Command: "/bin/echo turn {n}"},
 			expect:   "turn 99",
 			programs: one,
 			goals: []goal{
-				wallRatio("floor-exe", 1.5),
+				wallRatio("floor-exe", 1.15),
 				{what: "last ten turns against the first ten", unit: "×", of: growth, limit: 1.2, beside: "floor-exe"},
-				peakMemory("floor-exe", 25),
+				peakMemory("floor-exe", 17.5),
 			},
 		}, {
 			name: "session", title: "the same with and without its session on disk",
@@ -170,15 +170,15 @@ func scenarios() []scenario {
 			script:   model.Script{Turns: 1, Calls: 1, Command: tenMiB},
 			expect:   "0123456789abcdef",
 			programs: []program{floor("floor-cut", "{one}/shell", "-keep", "50000"), agents("{one}.json")},
-			goals:    []goal{wallRatio("floor-cut", 2), peakMemory("floor-cut", 30)},
+			goals:    []goal{wallRatio("floor-cut", 1), peakMemory("floor-cut", 30)},
 		}, {
 			name: "tools-50-cold", title: "50 tools, nothing cached",
 			programs: []program{floor("floor-50", "{fifty}"), cold},
-			goals:    []goal{wallRatio("floor-50", 1.2)},
+			goals:    []goal{wallRatio("floor-50", 1.15)},
 		}, {
 			name: "tools-50-warm", title: "50 tools, descriptions cached",
 			programs: []program{floor("floor-exe", "{one}/shell"), agents("{fifty}.json")},
-			goals:    []goal{wallRatio("floor-exe", 2)},
+			goals:    []goal{wallRatio("floor-exe", 1.3)},
 		}, {
 			name: "tools-1000", title: "1,000 tools, descriptions cached",
 			programs: []program{agents("{thousand}.json")},
@@ -218,7 +218,7 @@ func scenarios() []scenario {
 			script:   model.Script{Turns: 2, Calls: 1, Command: "{n}", Together: 1000},
 			programs: []program{{name: "agents", args: []string{"{crowd}", "-base", "{url}", "-runs", "1000"}}},
 			goals: []goal{
-				{what: "memory of a run", unit: "kB", of: perRun, limit: 100},
+				{what: "memory of a run", unit: "kB", of: perRun, limit: 80},
 				{what: "wall time", unit: "ms", of: wall},
 			},
 		}, {

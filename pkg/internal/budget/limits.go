@@ -10,15 +10,14 @@ const (
 	// protocol, both ways, 0.6. What servers refuse of schemas, requests that are repeated,
 	// rules that judge what runs, and files that sandboxes protect are 0.4. The servers are in
 	// agents-serve.
-	maxSize = 19_600_000
+	maxSize = 19_500_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
 	maxInitAllocs = 200
-	// maxAllInitAllocs is the same for all packages. Those of html/template and
-	// jsonschema-go, which come with mcp-go, are a third and take 0.2 ms; those of the
-	// shell parser are 104 and take 0.06 ms.
-	maxAllInitAllocs = 1100
+	// maxAllInitAllocs is the same for all packages, with the libraries that pkg/internal/leanlibs
+	// changes; without those changes there are thousands more.
+	maxAllInitAllocs = 700
 	// maxReflectMethods is how many functions may look up a method by a name that
 	// the linker cannot know. One suffices to make it keep every exported method of
 	// every type: five megabytes and more.

@@ -72,15 +72,32 @@ var libraries = []library{
 		{"a2asrv/handler.go", 1, "package a2asrv\n", "// Changed from the original: there is no cluster mode.\n\npackage a2asrv\n"},
 		{"a2asrv/handler.go", 1, "\tif h.workQueue != nil {\n", "\tif false {\n"},
 	}},
-	// Its tables of types become functions, which only a program that uses the keyring calls.
-	{path: dbus, dir: "dbus", edits: []edit{
-		{"sig.go", 1, "var sigToType = map[byte]reflect.Type{", "// Changed from the original: the table is made on use.\nfunc sigToType() map[byte]reflect.Type {\nreturn map[byte]reflect.Type{"},
-		{"sig.go", 1, "unixFDIndexType,\n}", "unixFDIndexType,\n}\n}"},
-		{"sig.go", 2, "sigToType[", "sigToType()["},
-		{"variant_parser.go", 5, "Set = sigSet{", "Set = func() sigSet { return sigSet{"}, // made on use too
-		{"variant_parser.go", 4, "true,\n}\n", "true,\n}}\n"},
-		{"variant_parser.go", 1, "sigSet{Signature{\"b\"}: true}\n", "sigSet{Signature{\"b\"}: true}}\n"},
-		{"variant_parser.go", 5, "Set\n}", "Set()\n}"},
+	// It looks at the fields of its type Schema when it first needs them.
+	{path: jsonschemaGo, dir: "jsonschema-go", edits: []edit{
+		{"jsonschema/schema.go", 1, "package jsonschema\n", "// Changed from the original: the fields of Schema are looked at on first use.\n\npackage jsonschema\n"},
+		{"jsonschema/schema.go", 1, "\"slices\"\n", "\"slices\"\n\"sync\"\n"},
+		{"jsonschema/schema.go", 1, "\nfunc init() {\n", "\nvar fields = sync.OnceValue(readFields)\n\nfunc readFields() []structFieldInfo {\n"},
+		{"jsonschema/schema.go", 1, "for _, info := range schemaFieldInfos {\n\t\tschemaFieldMap[info.jsonName] = info.sf\n\t}\n", "infos := schemaFieldInfos\n\tfor _, info := range infos {\n\t\tschemaFieldMap[info.jsonName] = info.sf\n\t}\n\treturn infos\n"},
+		{"*.go", 4, "range schemaFieldInfos {", "range fields() {"},
+		{"jsonschema/json_pointer.go", 1, "schemaFieldMap[name]; ok {", "fieldNamed(name); ok {"},
+		{"jsonschema/json_pointer.go", 1, "\nfunc escapeJSONPointerSegment(", "\nfunc fieldNamed(name string) (reflect.StructField, bool) {\n\tfields()\n\tsf, ok := schemaFieldMap[name]\n\treturn sf, ok\n}\n\nfunc escapeJSONPointerSegment("},
+	}},
+	// It knows the types of html/template, of which nothing here has a value.
+	{path: cast, dir: "cast", edits: []edit{
+		{"caste.go", 1, "package cast\n", "// Changed from the original: values of html/template are not known.\n\npackage cast\n"},
+		{"caste.go", 1, "\t\"html/template\"\n", ""},
+		{"caste.go", 5, "case template.", "case other"},
+		{"caste.go", 1, "\nvar errNegativeNotAllowed =", "\ntype (\notherHTML string\notherURL string\notherJS string\notherCSS string\notherHTMLAttr string\n)\n\nvar errNegativeNotAllowed ="},
+	}},
+	// Its patterns for script files are compiled when they are first needed.
+	{path: shell, dir: "sh", edits: []edit{
+		{"fileutil/file.go", 1, "package fileutil\n", "// Changed from the original: patterns are compiled on first use.\n\npackage fileutil\n"},
+		{"fileutil/file.go", 1, "\"strings\"\n", "\"strings\"\n\"sync\"\n"},
+		{"fileutil/file.go", 1, "shebangRe = regexp.MustCompile(", "shebangRe = pattern("},
+		{"fileutil/file.go", 1, "extRe     = regexp.MustCompile(", "extRe     = pattern("},
+		{"fileutil/file.go", 1, "m := shebangRe.", "m := shebangRe()."},
+		{"fileutil/file.go", 1, "case extRe.", "case extRe()."},
+		{"fileutil/file.go", 1, "\n// HasShebang reports", "\nfunc pattern(text string) func() *regexp.Regexp {\n\treturn sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })\n}\n\n// HasShebang reports"},
 	}},
 }
 

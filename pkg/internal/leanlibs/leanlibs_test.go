@@ -70,7 +70,7 @@ func prepareTwice(t *testing.T, out string) {
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
-		if want := []string{"a2a-go", "dbus", "go.mod", "go.sum", "jsonschema", "openai-go"}; !slices.Equal(names, want) {
+		if want := []string{"a2a-go", "cast", "go.mod", "go.sum", "jsonschema", "jsonschema-go", "openai-go", "sh"}; !slices.Equal(names, want) {
 			t.Errorf("prepare leaves %v, want %v", names, want)
 		}
 	}

@@ -17,11 +17,16 @@
 //     registered types are made at start-up: 500 allocations and 0.7 ms. The changed copy
 //     uses encoding/json.
 //
-//   - github.com/godbus/dbus/v5, with which the system's keyring is asked, makes tables of
-//     types: 12 allocations, which every start would pay for a library that few runs use. In
-//     the changed copy they are functions.
+//   - github.com/google/jsonschema-go, which comes with mcp-go, looks at the fields of its
+//     type for schemas: 290 allocations and 0.2 ms. The changed copy does so on first use.
 //
-// What else saves less than 0.3 ms or 1 MB is not worth an edit.
+//   - github.com/spf13/cast, which comes with mcp-go too, links html/template: 60 allocations
+//     and 0.1 ms. The changed copy does not know its types.
+//
+//   - mvdan.cc/sh/v3 compiles two regular expressions that are never used here: 100
+//     allocations and 0.1 ms. The changed copy compiles them on first use.
+//
+// What else saves less than 0.1 ms or 1 MB is not worth an edit.
 //
 // The command copies the libraries' sources out of the module cache, changes them,
 // and writes a go.mod and a go.sum that differ from the module's own in two replace
@@ -45,7 +50,10 @@ const (
 	jsonschema = "github.com/santhosh-tekuri/jsonschema/v6"
 	openai     = "github.com/openai/openai-go/v3"
 	a2a        = "github.com/a2aproject/a2a-go/v2"
-	dbus       = "github.com/godbus/dbus/v5"
+	shell      = "mvdan.cc/sh/v3"
+	cast       = "github.com/spf13/cast"
+
+	jsonschemaGo = "github.com/google/jsonschema-go"
 )
 
 func main() {
