@@ -163,7 +163,7 @@ func (o *output) event(e *agent.Event) {
 
 // maxPieces limits the pieces of a long text to about this number each time that its length
 // triples: for each new piece, the library copies all pieces of the artifact.
-const maxPieces = 200
+const maxPieces = 50
 
 // flush sends the text that is held.
 func (o *output) flush() {
